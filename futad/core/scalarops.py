@@ -1,0 +1,419 @@
+"""The table of scalar operations.
+
+One record per operation; constant folding, printing, checking, the interpreter, emission of C and CUDA,
+and differentiation all derive from it.  An operation works at every type of its `types`; a signature is
+'a a -> a' (same type), 'a a -> bool', 'bool a a -> a', 'a -> f64' ...
+
+Partial derivatives are functions of expression handles (see `builder.Ex`) `(*args, result)`; they return
+a handle, 0 for an identically zero one.  Sources: Abramowitz and Stegun, chapters 4, 6 and 7 (elementary,
+gamma and error functions); for ties of min and max the first argument takes all (Futhark's convention).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from futad.core.types import PRIMS, Prim, prim
+
+INTS = tuple(p for p in PRIMS.values() if p.is_integral)
+FLOATS = tuple(p for p in PRIMS.values() if p.is_float)
+NUMS = INTS + FLOATS
+BOOL_ = (prim("bool"),)
+ALL = NUMS + BOOL_
+
+Partial = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class ScalarOp:
+    """One scalar operation.
+
+    `eval` computes on NumPy scalars or arrays of the argument dtype (already under errstate ignore).
+    `c` is an expression template over {0}, {1}, ... and {t} (C type), {T} (type name), or a dict from
+    type kind or name to one; functions it calls live in `kernels/prelude.h`.
+    `partials` is None where no derivative exists (integer-valued results have zero derivatives).
+    """
+
+    name: str
+    sig: str
+    types: tuple[Prim, ...]
+    eval: Callable[..., Any]
+    c: str | dict[str, str]
+    partials: tuple[Partial, ...] | None = None
+    unit: float | None = None
+    absorber: float | None = None
+    commutative: bool = False
+    associative: bool = False
+    infix: str | None = None
+    can_fail: bool = False  # integer division by zero is an error
+    cost: int = 1  # rough relative cost, for inlining and duplication decisions
+
+    @property
+    def arity(self) -> int:
+        return len(self.sig.split("->")[0].split())
+
+    def result_type(self, arg_types: tuple[Prim, ...]) -> Prim:
+        """The result's type, or TypeError if the arguments do not fit the signature."""
+        left, right = self.sig.split("->")
+        names = left.split()
+        if len(names) != len(arg_types):
+            raise TypeError(f"{self.name} takes {len(names)} arguments, not {len(arg_types)}")
+        var: Prim | None = None
+        for n, t in zip(names, arg_types, strict=True):
+            if n == "a":
+                if var is None:
+                    var = t
+                if t is not var or t not in self.types:
+                    raise TypeError(f"{self.name} does not take {', '.join(map(str, arg_types))}")
+            elif PRIMS[n] is not t:
+                raise TypeError(f"{self.name} does not take {', '.join(map(str, arg_types))}")
+        r = right.strip()
+        if r == "a":
+            assert var is not None
+            return var
+        return PRIMS[r]
+
+    def c_template(self, t: Prim) -> str:
+        """The C expression template for argument type `t`."""
+        if isinstance(self.c, str):
+            return self.c
+        return self.c.get(t.name) or self.c.get(t.kind) or self.c["*"]
+
+
+OPS: dict[str, ScalarOp] = {}
+
+
+def _op(name: str, sig: str, types: tuple[Prim, ...], ev: Callable[..., Any], c: Any, *partials: Partial, **kw: Any) -> None:
+    OPS[name] = ScalarOp(name, sig, types, ev, c, partials or None, **kw)
+
+
+# --- evaluation helpers (NumPy) ---------------------------------------------------------------------------
+
+
+def _int_div(x: Any, y: Any) -> Any:
+    return x // y if np.asarray(x).dtype.kind != "f" else x / y
+
+
+def _int_quot(x: Any, y: Any) -> Any:
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.kind == "u":
+        return x // y
+    q = x // y
+    return np.where((x % y != 0) & ((x < 0) != (y < 0)), q + np.asarray(1, x.dtype), q).astype(x.dtype)
+
+
+def _int_rem(x: Any, y: Any) -> Any:
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.kind == "u":
+        return x % y
+    return (x - _int_quot(x, y) * y).astype(x.dtype)
+
+
+def _mod(x: Any, y: Any) -> Any:
+    # Floats: the remainder of floored division; integers: sign of the divisor.
+    return np.mod(x, y)
+
+
+def _pow(x: Any, y: Any) -> Any:
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.kind == "f":
+        return np.power(x, y)
+    with np.errstate(all="ignore"):
+        # Wrapping integer power by squaring; a negative exponent gives 0 as in Futhark's prelude... of 1.
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        out = np.ones(shape, x.dtype)
+        base = np.broadcast_to(x, shape).copy()
+        e = np.broadcast_to(np.where(y < 0, 0, y) if y.dtype.kind == "i" else y, shape).copy()
+        while np.any(e):
+            out = np.where(e & 1, out * base, out).astype(x.dtype)
+            base = (base * base).astype(x.dtype)
+            e = e >> np.asarray(1, e.dtype)
+        return out
+
+
+def _shift(f: Callable[[Any, Any], Any], fill_sign: bool) -> Callable[[Any, Any], Any]:
+    def go(x: Any, y: Any) -> Any:
+        x, y = np.asarray(x), np.asarray(y)
+        bits = x.dtype.itemsize * 8
+        wide = (y < 0) | (y >= bits) if y.dtype.kind == "i" else y >= bits
+        r = f(x, np.where(wide, 0, y).astype(y.dtype))
+        over = np.where(x < 0, -1, 0).astype(x.dtype) if fill_sign and x.dtype.kind == "i" else np.zeros_like(x)
+        return np.where(wide, over, r).astype(x.dtype)
+
+    return go
+
+
+def _ushr(x: Any, y: Any) -> Any:
+    x = np.asarray(x)
+    u = np.dtype(f"u{x.dtype.itemsize}")
+    return _shift(np.right_shift, False)(x.astype(u), np.asarray(y).astype(u)).astype(x.dtype)
+
+
+def _popc(x: Any) -> Any:
+    return np.bitwise_count(np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")).astype("int32")
+
+
+def _clz(x: Any) -> Any:
+    x = np.asarray(x)
+    bits = x.dtype.itemsize * 8
+    u = x.astype(f"u{x.dtype.itemsize}").astype("uint64")
+    out = np.full(x.shape, bits, "int32")
+    for i in range(bits):
+        out = np.where((u >> np.uint64(i)) & np.uint64(1), bits - 1 - i, out)
+    return out.astype("int32")
+
+
+def _ctz(x: Any) -> Any:
+    x = np.asarray(x)
+    bits = x.dtype.itemsize * 8
+    u = x.astype(f"u{x.dtype.itemsize}").astype("uint64")
+    out = np.full(x.shape, bits, "int32")
+    for i in reversed(range(bits)):
+        out = np.where((u >> np.uint64(i)) & np.uint64(1), i, out)
+    return out.astype("int32")
+
+
+def _mul_hi(x: Any, y: Any) -> Any:
+    x, y = np.asarray(x), np.asarray(y)
+    bits = x.dtype.itemsize * 8
+    f = np.frompyfunc(lambda a, b: (int(a) * int(b)) >> bits, 2, 1)
+    wrapped = np.asarray(f(x, y), dtype=object)
+    return wrapped.astype("int64" if x.dtype.kind == "i" else "uint64").astype(x.dtype)
+
+
+def _elementwise(f: Callable[..., float]) -> Callable[..., Any]:
+    """A Python function of floats over NumPy values (for functions NumPy lacks)."""
+
+    def safe(*xs: Any) -> float:
+        try:
+            return f(*[float(x) for x in xs])
+        except (ValueError, OverflowError):
+            return math.nan
+
+    def go(*xs: Any) -> Any:
+        dtype = np.asarray(xs[0]).dtype
+        return np.asarray(np.frompyfunc(safe, len(xs), 1)(*xs), dtype="float64").astype(dtype)
+
+    return go
+
+
+def _lgamma(x: float) -> float:
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
+        return math.inf
+    return math.lgamma(x)
+
+
+def _gamma(x: float) -> float:
+    if x == 0:
+        return math.copysign(math.inf, x)
+    if x > 171.7:
+        return math.inf
+    return math.gamma(x)
+
+
+def digamma(x: float) -> float:
+    """psi(x) by reflection, recurrence to x >= 10 and the asymptotic series (A&S 6.3.7, 6.3.5, 6.3.18)."""
+    if math.isnan(x) or x == -math.inf:
+        return math.nan
+    if x == math.inf:
+        return x
+    if x <= 0 and x == math.floor(x):
+        return math.nan
+    if x < 0:
+        return digamma(1 - x) - math.pi / math.tan(math.pi * x)
+    acc = 0.0
+    while x < 10:
+        acc -= 1 / x
+        x += 1
+    r = 1 / (x * x)
+    tail = r * (1 / 12 - r * (1 / 120 - r * (1 / 252 - r * (1 / 240 - r * (1 / 132 - r * 691 / 32760)))))
+    return acc + math.log(x) - 0.5 / x - tail
+
+
+def trigamma(x: float) -> float:
+    """psi'(x), in the manner of `digamma` (A&S 6.4.7, 6.4.6, 6.4.12)."""
+    if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
+        return math.nan
+    if x == math.inf:
+        return 0.0
+    if x < 0:
+        return -trigamma(1 - x) + (math.pi / math.sin(math.pi * x)) ** 2
+    acc = 0.0
+    while x < 10:
+        acc += 1 / (x * x)
+        x += 1
+    r = 1 / (x * x)
+    tail = 1 / x * (1 + r * (1 / 6 - r * (1 / 30 - r * (1 / 42 - r * (1 / 30 - r * (5 / 66 - r * 691 / 2730))))))
+    return acc + 0.5 * r + tail
+
+
+def _convert(to: Prim) -> Callable[[Any], Any]:
+    def go(x: Any) -> Any:
+        x = np.asarray(x)
+        if to.is_bool:
+            return x != 0
+        if to.is_integral and x.dtype.kind == "f":
+            # Truncate; NaN gives 0, values beyond the type saturate.
+            lo, hi = np.iinfo(to.dtype).min, np.iinfo(to.dtype).max
+            wide = np.trunc(x.astype("float64"))
+            inside = (wide > float(lo) - 1) & (wide < float(hi) + (1 if to.bits < 64 else 0))
+            safe = np.where(inside, wide, 0.0).astype(to.dtype)
+            big = np.where(wide >= float(hi), hi, np.where(wide <= float(lo), lo, 0)).astype(to.dtype)
+            return np.where(inside, safe, big).astype(to.dtype)
+        return x.astype(to.dtype)
+
+    return go
+
+
+def _min(x: Any, y: Any) -> Any:
+    # Futhark's fmin/fmax: a NaN argument loses to a number.
+    return np.fmin(x, y) if np.asarray(x).dtype.kind == "f" else np.minimum(x, y)
+
+
+def _max(x: Any, y: Any) -> Any:
+    return np.fmax(x, y) if np.asarray(x).dtype.kind == "f" else np.maximum(x, y)
+
+
+def _sgn(x: Any) -> Any:
+    return np.sign(x).astype(np.asarray(x).dtype)
+
+
+# --- arithmetic ----------------------------------------------------------------------------------------------
+
+_INT_WRAP = "({t})(({u})({0}) %s ({u})({1}))"  # {u}: the unsigned type of the same width, so overflow wraps
+_op("add", "a a -> a", NUMS, np.add, {"int": _INT_WRAP % "+", "*": "({0} + {1})"},
+    lambda x, y, r: 1, lambda x, y, r: 1, unit=0, commutative=True, associative=True, infix="+")
+_op("sub", "a a -> a", NUMS, np.subtract, {"int": _INT_WRAP % "-", "*": "({0} - {1})"},
+    lambda x, y, r: 1, lambda x, y, r: -1, infix="-")
+_op("mul", "a a -> a", NUMS, np.multiply, {"int": _INT_WRAP % "*", "*": "({0} * {1})"},
+    lambda x, y, r: y, lambda x, y, r: x, unit=1, absorber=0, commutative=True, associative=True, infix="*")
+_op("div", "a a -> a", NUMS, _int_div, {"float": "({0} / {1})", "*": "futad_div_{T}({0}, {1})"},
+    lambda x, y, r: 1 / y, lambda x, y, r: -r / y, infix="/", can_fail=True, cost=4)
+_op("mod", "a a -> a", NUMS, _mod, "futad_mod_{T}({0}, {1})",
+    lambda x, y, r: 1, lambda x, y, r: -(x / y).floor(), infix="%", can_fail=True, cost=4)
+_op("quot", "a a -> a", INTS, _int_quot, "futad_quot_{T}({0}, {1})",
+    lambda x, y, r: 1 / y, lambda x, y, r: -r / y, can_fail=True, cost=4)
+_op("rem", "a a -> a", INTS, _int_rem, "futad_rem_{T}({0}, {1})",
+    lambda x, y, r: 1, lambda x, y, r: -x.op("quot", y), can_fail=True, cost=4)
+# d/dx x**y: 0 where y = 0 (also at x = 0); d/dy: x**y log x, 0 at x = 0 with y > 0.
+_op("pow", "a a -> a", NUMS, _pow, "futad_pow_{T}({0}, {1})",
+    lambda x, y, r: (y.eq(0)).select(x.lift(0), y * x.op("pow", y - 1)),
+    lambda x, y, r: (x.eq(0) & x.lift(0).lt(y)).select(x.lift(0), r * x.log()), cost=20)
+_op("neg", "a -> a", NUMS, np.negative, {"int": "({t})(0 - ({u})({0}))", "uint": "({t})(0 - ({0}))", "*": "(-({0}))"},
+    lambda x, r: -1)
+_op("abs", "a -> a", NUMS, np.abs, {"float": "futad_abs_{T}({0})", "uint": "({0})", "*": "futad_abs_{T}({0})"},
+    lambda x, r: x.op("sgn"))
+_op("sgn", "a -> a", NUMS, _sgn, "futad_sgn_{T}({0})", lambda x, r: 0)
+_op("min", "a a -> a", NUMS, _min, "futad_min_{T}({0}, {1})",
+    lambda x, y, r: r.eq(x).to(r), lambda x, y, r: (~r.eq(x)).to(r), commutative=True, associative=True)
+_op("max", "a a -> a", NUMS, _max, "futad_max_{T}({0}, {1})",
+    lambda x, y, r: r.eq(x).to(r), lambda x, y, r: (~r.eq(x)).to(r), commutative=True, associative=True)
+
+# --- bits and bools --------------------------------------------------------------------------------------------
+
+_BITS = INTS + BOOL_
+_op("and", "a a -> a", _BITS, np.bitwise_and, "(({t})({0} & {1}))", commutative=True, associative=True, infix="&")
+_op("or", "a a -> a", _BITS, np.bitwise_or, "(({t})({0} | {1}))", unit=0, commutative=True, associative=True, infix="|")
+_op("xor", "a a -> a", _BITS, np.bitwise_xor, "(({t})({0} ^ {1}))", unit=0, commutative=True, associative=True, infix="^")
+_op("not", "a -> a", _BITS, np.bitwise_not, {"bool": "(!({0}))", "*": "(({t})(~({0})))"})
+_op("shl", "a a -> a", INTS, _shift(np.left_shift, False), "futad_shl_{T}({0}, {1})")
+_op("shr", "a a -> a", INTS, _shift(np.right_shift, True), "futad_shr_{T}({0}, {1})")  # arithmetic if signed
+_op("ushr", "a a -> a", INTS, _ushr, "futad_ushr_{T}({0}, {1})")
+_op("popc", "a -> i32", INTS, _popc, "futad_popc_{T}({0})")
+_op("clz", "a -> i32", INTS, _clz, "futad_clz_{T}({0})")
+_op("ctz", "a -> i32", INTS, _ctz, "futad_ctz_{T}({0})")
+_op("mul_hi", "a a -> a", INTS, _mul_hi, "futad_mul_hi_{T}({0}, {1})")
+
+# --- comparison and choice ----------------------------------------------------------------------------------------
+
+_op("eq", "a a -> bool", ALL, np.equal, "({0} == {1})", commutative=True, infix="==")
+_op("ne", "a a -> bool", ALL, np.not_equal, "({0} != {1})", commutative=True, infix="!=")
+_op("lt", "a a -> bool", ALL, np.less, "({0} < {1})", infix="<")
+_op("le", "a a -> bool", ALL, np.less_equal, "({0} <= {1})", infix="<=")
+_op("select", "bool a a -> a", ALL, np.where, "({0} ? {1} : {2})",
+    lambda c, x, y, r: 0, lambda c, x, y, r: c.to(r), lambda c, x, y, r: (~c).to(r))
+
+# --- floating-point functions ---------------------------------------------------------------------------------------
+
+
+def _fun(name: str, ev: Callable[..., Any], *partials: Partial, arity: int = 1, cost: int = 15) -> None:
+    sig = " ".join(["a"] * arity) + " -> a"
+    args = ", ".join(f"{{{i}}}" for i in range(arity))
+    _op(name, sig, FLOATS, ev, f"futad_{name}_{{T}}({args})", *partials, cost=cost)
+
+
+_PI = math.pi
+_fun("sqrt", np.sqrt, lambda x, r: 0.5 / r, cost=5)
+_fun("rsqrt", lambda x: 1 / np.sqrt(x), lambda x, r: -0.5 * r / x, cost=6)
+_fun("cbrt", np.cbrt, lambda x, r: 1 / (3 * r * r))
+_fun("exp", np.exp, lambda x, r: r)
+_fun("exp2", np.exp2, lambda x, r: r * math.log(2))
+_fun("exp10", lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x), lambda x, r: r * math.log(10))
+_fun("expm1", np.expm1, lambda x, r: r + 1)
+_fun("log", np.log, lambda x, r: 1 / x)
+_fun("log2", np.log2, lambda x, r: 1 / (x * math.log(2)))
+_fun("log10", np.log10, lambda x, r: 1 / (x * math.log(10)))
+_fun("log1p", np.log1p, lambda x, r: 1 / (1 + x))
+_fun("sin", np.sin, lambda x, r: x.cos())
+_fun("cos", np.cos, lambda x, r: -x.sin())
+_fun("tan", np.tan, lambda x, r: 1 + r * r)
+_fun("asin", np.arcsin, lambda x, r: 1 / (1 - x * x).sqrt())
+_fun("acos", np.arccos, lambda x, r: -1 / (1 - x * x).sqrt())
+_fun("atan", np.arctan, lambda x, r: 1 / (1 + x * x))
+_fun("sinh", np.sinh, lambda x, r: x.op("cosh"))
+_fun("cosh", np.cosh, lambda x, r: x.op("sinh"))
+_fun("tanh", np.tanh, lambda x, r: 1 - r * r)
+_fun("asinh", np.arcsinh, lambda x, r: 1 / (x * x + 1).sqrt())
+_fun("acosh", np.arccosh, lambda x, r: 1 / ((x - 1).sqrt() * (x + 1).sqrt()))
+_fun("atanh", np.arctanh, lambda x, r: 1 / (1 - x * x))
+_fun("sinpi", lambda x: np.sin(x * np.asarray(_PI, np.asarray(x).dtype)), lambda x, r: _PI * x.op("cospi"))
+_fun("cospi", lambda x: np.cos(x * np.asarray(_PI, np.asarray(x).dtype)), lambda x, r: -_PI * x.op("sinpi"))
+_fun("tanpi", lambda x: np.tan(x * np.asarray(_PI, np.asarray(x).dtype)), lambda x, r: _PI * (1 + r * r))
+_fun("asinpi", lambda x: np.arcsin(x) / np.asarray(_PI, np.asarray(x).dtype), lambda x, r: 1 / (_PI * (1 - x * x).sqrt()))
+_fun("acospi", lambda x: np.arccos(x) / np.asarray(_PI, np.asarray(x).dtype), lambda x, r: -1 / (_PI * (1 - x * x).sqrt()))
+_fun("atanpi", lambda x: np.arctan(x) / np.asarray(_PI, np.asarray(x).dtype), lambda x, r: 1 / (_PI * (1 + x * x)))
+_fun("atan2", np.arctan2, lambda y, x, r: x / (x * x + y * y), lambda y, x, r: -y / (x * x + y * y), arity=2)
+_fun("atan2pi", lambda y, x: np.arctan2(y, x) / np.asarray(_PI, np.asarray(x).dtype),
+     lambda y, x, r: x / (_PI * (x * x + y * y)), lambda y, x, r: -y / (_PI * (x * x + y * y)), arity=2)
+_fun("hypot", np.hypot, lambda x, y, r: x / r, lambda x, y, r: y / r, arity=2)
+_fun("gamma", _elementwise(_gamma), lambda x, r: r * x.op("digamma"), cost=40)
+_fun("lgamma", _elementwise(_lgamma), lambda x, r: x.op("digamma"), cost=40)
+_fun("digamma", _elementwise(digamma), lambda x, r: x.op("trigamma"), cost=60)
+_fun("trigamma", _elementwise(trigamma), cost=60)
+_fun("erf", _elementwise(math.erf), lambda x, r: (2 / math.sqrt(_PI)) * (-(x * x)).exp(), cost=20)
+_fun("erfc", _elementwise(math.erfc), lambda x, r: (-2 / math.sqrt(_PI)) * (-(x * x)).exp(), cost=20)
+_fun("floor", np.floor, lambda x, r: 0, cost=1)
+_fun("ceil", np.ceil, lambda x, r: 0, cost=1)
+_fun("round", np.rint, lambda x, r: 0, cost=1)  # ties to even
+_fun("trunc", np.trunc, lambda x, r: 0, cost=1)
+_fun("copysign", np.copysign, lambda x, y, r: x.op("sgn") * r.op("sgn"), lambda x, y, r: 0, arity=2, cost=1)
+_fun("nextafter", np.nextafter, lambda x, y, r: 1, lambda x, y, r: 0, arity=2, cost=3)
+_fun("fma", lambda x, y, z: x * y + z, lambda x, y, z, r: y, lambda x, y, z, r: x, lambda x, y, z, r: 1, arity=3, cost=1)
+_op("isnan", "a -> bool", FLOATS, np.isnan, "futad_isnan_{T}({0})")
+_op("isinf", "a -> bool", FLOATS, np.isinf, "futad_isinf_{T}({0})")
+_op("signbit", "a -> bool", FLOATS, np.signbit, "futad_signbit_{T}({0})")
+for _t, _b in (("f16", "u16"), ("f32", "u32"), ("f64", "u64")):
+    _op(f"bits_{_t}", f"{_t} -> {_b}", (prim(_t),), lambda x, b=_b: np.asarray(x).view(prim(b).dtype), f"futad_bits_{_t}({{0}})")
+    _op(f"from_bits_{_t}", f"{_b} -> {_t}", (prim(_b),), lambda x, t=_t: np.asarray(x).view(prim(t).dtype), f"futad_from_bits_{_t}({{0}})")
+
+# --- conversions: to_T, from every type.  The derivative converts the adjoint back. ----------------------------------
+for _p in PRIMS.values():
+    _op(f"to_{_p.name}", f"a -> {_p.name}", ALL, _convert(_p),
+        {"float": "futad_{T}_to_%s({0})" % _p.name if _p.is_integral else "((%s){0})" % "{r}", "*": "(({r}){0})"})
+
+
+def op(name: str) -> ScalarOp:
+    """The record of that name (KeyError if there is none)."""
+    return OPS[name]
+
+
+def evaluate(name: str, *args: Any) -> Any:
+    """The operation on NumPy scalars or arrays, warnings off, result in the declared dtype."""
+    record = OPS[name]
+    with np.errstate(all="ignore"):
+        return record.eval(*args)

@@ -1,0 +1,122 @@
+"""Type rules: the result types of an expression, one function per node class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from futad.core import ir
+from futad.core.node import Range
+from futad.core.scalarops import OPS
+from futad.core.types import (
+    AccType,
+    ArrayType,
+    Atom,
+    Type,
+    Var,
+    array_of,
+    elem_of,
+    i64,
+    shape_of,
+)
+
+Types = tuple[Type, ...]
+
+
+def atom_types(atoms: ir.Atoms) -> Types:
+    return tuple([a.type for a in atoms])
+
+
+def index_type(t: Type, index: ir.Index) -> Type:
+    """The type of `a[index]` for an `a` of type t."""
+    shape = shape_of(t)
+    kept = tuple([i.count for i in index if type(i) is Range])
+    rest = kept + shape[len(index) :]
+    return ArrayType(elem_of(t), rest) if rest else elem_of(t)
+
+
+def mapped_types(width: Atom, lam: ir.Lambda) -> Types:
+    """Types of `map lam`: accumulators as they are, everything else with an outer `width`."""
+    return tuple([r.type if isinstance(r.type, AccType) else array_of(r.type, width) for r in lam.result])
+
+
+def _fused(e: ir.Fused) -> Types:
+    results = list(e.lam.result)
+    accs: list[Type] = [r.type for r in results if isinstance(r.type, AccType)]
+    rest = [r.type for r in results if not isinstance(r.type, AccType)]
+    out: list[Type] = accs
+    n = 0
+    for g in e.scan_neutrals:
+        out += [array_of(t, e.width) for t in rest[n : n + len(g)]]
+        n += len(g)
+    for g in e.red_neutrals:
+        out += rest[n : n + len(g)]
+        n += len(g)
+    return tuple(out + [array_of(t, e.width) for t in rest[n:]])
+
+
+def _op(e: ir.Op) -> Types:
+    return (OPS[e.op].result_type(cast(Any, atom_types(e.args))),)
+
+
+def _rearrange(e: ir.Rearrange) -> Types:
+    shape = shape_of(e.array.type)
+    return (ArrayType(elem_of(e.array.type), tuple([shape[p] for p in e.perm])),)
+
+
+def _concat(e: ir.Concat) -> Types:
+    return (ArrayType(elem_of(e.arrays[0].type), (e.size, *shape_of(e.arrays[0].type)[1:])),)
+
+
+def _with_acc(e: ir.WithAcc) -> Types:
+    k = len(e.arrays)
+    return atom_types(e.arrays) + atom_types(e.lam.result[k:])
+
+
+_RULES: dict[type, Callable[[Any], Types]] = {
+    ir.Alias: lambda e: (e.atom.type,),
+    ir.Op: _op,
+    ir.At: lambda e: (index_type(e.array.type, e.index),),
+    ir.Update: lambda e: (e.array.type,),
+    ir.Iota: lambda e: (ArrayType(e.start.type, (e.count,)),),
+    ir.Replicate: lambda e: (array_of(e.value.type, *e.shape),),
+    ir.ArrayLit: lambda e: (array_of(e.type, i64(len(e.elems))),),
+    ir.Concat: _concat,
+    ir.Reshape: lambda e: (ArrayType(elem_of(e.array.type), e.shape),),
+    ir.Rearrange: _rearrange,
+    ir.Copy: lambda e: (e.array.type,),
+    ir.Scratch: lambda e: (ArrayType(e.elem, e.shape),),
+    ir.Assert: lambda e: (),
+    ir.If: lambda e: atom_types(e.then.result),
+    ir.For: lambda e: atom_types(e.inits),
+    ir.While: lambda e: atom_types(e.inits),
+    ir.Map: lambda e: mapped_types(e.width, e.lam),
+    ir.Reduce: lambda e: atom_types(e.neutral),
+    ir.Scan: lambda e: tuple([array_of(n.type, e.width) for n in e.neutral]),
+    ir.Fused: _fused,
+    ir.Scatter: lambda e: atom_types(e.dests),
+    ir.Hist: lambda e: atom_types(e.dests),
+    ir.WithAcc: _with_acc,
+    ir.UpdateAcc: lambda e: (e.acc.type,),
+    ir.Jvp: lambda e: atom_types(e.lam.result) * 2,
+    ir.Vjp: lambda e: atom_types(e.lam.result) + atom_types(e.args),
+}
+
+
+def exp_types(e: ir.Exp) -> Types:
+    """The result types of `e`.
+
+    Raises KeyError for `Call` (its types come from the callee).  For `If`, `For`, `While` and calls of
+    unknown result size the types may mention variables of the inner scope: then the caller must write
+    the pattern itself.
+    """
+    return _RULES[type(e)](e)
+
+
+def has_rule(cls: type) -> bool:
+    return cls in _RULES
+
+
+def scope_sizes(t: Type) -> list[Var]:
+    """The size variables a type mentions."""
+    return [s for s in shape_of(t) if isinstance(s, Var)]
