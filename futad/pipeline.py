@@ -1,0 +1,111 @@
+"""The whole compiler on one page: the passes in order; checking, timing and dumping around each.
+
+    source text ─ source.load_program ─▶ Program ─ compile_program ─▶ Program ─ backend ─▶ code
+
+A pass takes a program and returns one.  Modules are imported when their pass first runs, so that a
+command that needs few passes starts fast.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from futad.core.ir import Program
+from futad.errors import UsageError
+
+Pass = Callable[[Program], Program]
+
+
+def _lazy(module: str, function: str) -> Pass:
+    def run(program: Program) -> Program:
+        return getattr(import_module(module), function)(program)
+
+    run.__name__ = function
+    return run
+
+
+_simplify = _lazy("futad.rewrite.simplify", "simplify")
+
+# Why this order.  Callees are simplified before they are inlined, so that what is copied is small.  AD
+# runs on unfused code, where each construct has one rule, and before hoisting, which would move primal
+# code away from the scope that re-executes it.  Fusion wants simplified code and leaves copies behind.
+PASSES: list[tuple[str, Pass]] = [
+    ("simplify", _simplify),
+    ("inline", _lazy("futad.optimise.inline", "inline")),
+    ("simplify-inlined", _simplify),
+    ("ad", _lazy("futad.ad", "expand")),
+    ("simplify-ad", _simplify),
+    ("fuse", _lazy("futad.optimise.fusion", "fuse")),
+    ("simplify-fused", _simplify),
+    ("hoist", _lazy("futad.optimise.hoist", "hoist")),
+    ("simplify-hoisted", _simplify),
+]
+
+
+@dataclass(slots=True)
+class PassRecord:
+    """One pass as it ran: seconds, and statements in the program after it."""
+
+    name: str
+    seconds: float
+    statements: int
+
+
+@dataclass(slots=True)
+class Trace:
+    """Collects what happened; `after` is called with each pass's name and result."""
+
+    records: list[PassRecord] = field(default_factory=list)
+    after: Callable[[str, Program], None] | None = None
+
+
+def pass_names() -> list[str]:
+    return [name for name, _ in PASSES]
+
+
+def count_statements(program: Program) -> int:
+    """Statements of all functions, nested scopes included."""
+
+    def count(lam: Any) -> int:
+        return sum(1 + sum(count(inner) for inner in s.exp.lambdas()) for s in lam.stms)
+
+    return sum(count(f.body) for f in program.funs.values())
+
+
+def compile_program(
+    program: Program,
+    *,
+    passes: Iterable[str] | None = None,
+    stop_after: str | None = None,
+    check: bool = False,
+    trace: Trace | None = None,
+) -> Program:
+    """Run the passes: all, or those named, up to and including `stop_after`.
+
+    With `check` the IR is type-checked after each pass and a failure names the pass.  Raises UsageError
+    for an unknown pass.
+    """
+    known = dict(PASSES)
+    chosen = pass_names() if passes is None else list(passes)
+    for name in [*chosen, *([stop_after] if stop_after else [])]:
+        if name not in known:
+            raise UsageError(f"no pass is called '{name}'; there are: {', '.join(known)}")
+    for name in chosen:
+        start = time.perf_counter()
+        program = known[name](program)
+        seconds = time.perf_counter() - start
+        if check:
+            from futad.core.check import check_program
+
+            check_program(program, name)
+        if trace is not None:
+            trace.records.append(PassRecord(name, seconds, count_statements(program)))
+            if trace.after is not None:
+                trace.after(name, program)
+        if name == stop_after:
+            break
+    return program
