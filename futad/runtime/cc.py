@@ -1,0 +1,220 @@
+"""Compiling emitted C into a shared library and loading it.
+
+    lib = build_library('#include "prelude.h"\\nint f(int x) { return x + 1; }')
+    lib.f(1)
+
+Sources include `prelude.h`, which is `kernels/prelude.h`.  Environment: FUTAD_CC (then CC) names the compiler and
+may carry arguments; FUTAD_CFLAGS adds flags; FUTAD_CACHE_DIR moves the cache.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from futad.errors import BackendError, InternalError
+from futad.runtime import cache
+
+INSTALL_HINT = (
+    "install one (Debian, Ubuntu: `apt install gcc libc6-dev`; Fedora: `dnf install gcc`; macOS: "
+    "`xcode-select --install`), or name it in FUTAD_CC, or use backend='interp'"
+)
+
+_loaded: dict[str, ctypes.CDLL] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler: the command that runs it and what `--version` says."""
+
+    command: tuple[str, ...]
+    version: str
+
+    @property
+    def is_clang(self) -> bool:
+        return "clang" in self.version
+
+
+def find_compiler() -> Compiler:
+    """The compiler of FUTAD_CC, CC, or the first of cc, gcc, clang on the PATH.
+
+    Raises BackendError, saying what to install, if there is none that runs.
+    """
+    return _find(os.environ.get("FUTAD_CC", ""), os.environ.get("CC", ""), os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(maxsize=16)
+def _find(futad_cc: str, cc: str, path: str) -> Compiler:
+    for variable, value in (("FUTAD_CC", futad_cc), ("CC", cc)):
+        if not value.strip():
+            continue
+        command = _split(variable, value)
+        version = _version(command)
+        if version is None:
+            raise BackendError(f"{variable} is {value!r}, which is not a C compiler that runs", hint=INSTALL_HINT)
+        return Compiler(command, version)
+    for name in ("cc", "gcc", "clang"):
+        version = _version((name,))
+        if version is not None:
+            return Compiler((name,), version)
+    raise BackendError("no C compiler was found (tried cc, gcc and clang)", hint=INSTALL_HINT)
+
+
+def _split(variable: str, value: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as e:
+        raise BackendError(f"{variable} is {value!r}: {e}") from None
+
+
+def _version(command: Sequence[str]) -> str | None:
+    if not command or shutil.which(command[0]) is None:
+        return None
+    try:
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def compiler_available() -> bool:
+    """Whether `build_library` has a compiler to use."""
+    try:
+        find_compiler()
+    except BackendError:
+        return False
+    return True
+
+
+@functools.cache
+def prelude() -> str:
+    """The text of `prelude.h`: beside the package's code in an installed wheel, in `kernels/` of a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "kernels", package.parent / "kernels"):
+        file = folder / "prelude.h"
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    raise InternalError(f"prelude.h is missing from {package}: the installation is incomplete")
+
+
+def standalone(source: str) -> str:
+    """`source` with its `#include "prelude.h"` replaced by the text."""
+    return source.replace('#include "prelude.h"', prelude(), 1)
+
+
+def compile_flags(*, openmp: bool = False, compiler: Compiler | None = None) -> list[str]:
+    """The flags every emitted source is compiled with (see also `link_flags`).
+
+    Not -ffast-math: NaN, infinities and signed zeros mean what they say.  Only errno and the floating-point
+    exception flags, which nobody reads, are given up.
+    """
+    compiler = compiler or find_compiler()
+    flags = ["-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-w"]
+    if openmp:
+        flags.append("-fopenmp")
+    if compiler.is_clang and _has_libmvec():
+        flags.append("-fveclib=libmvec")
+    return flags
+
+
+def link_flags() -> list[str]:
+    """What follows the source on the command line."""
+    return ["-lmvec", "-lm"] if _has_libmvec() else ["-lm"]
+
+
+def _has_libmvec() -> bool:
+    return sys.platform == "linux" and platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
+
+
+@functools.cache
+def cpu() -> str:
+    """What -march=native depends on, as text: the model and its instruction sets."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
+            first = f.read(16384).split("\n\n")[0]
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part", "CPU variant", "isa")
+    return "\n".join(line for line in first.splitlines() if line.startswith(wanted))
+
+
+def build_library(source: str, *, openmp: bool = False, flags: Sequence[str] = ()) -> ctypes.CDLL:
+    """`source` compiled to a shared library and loaded; from the cache if it was compiled before.
+
+    `openmp` compiles and links with OpenMP; `flags` go last among the flags.  Raises BackendError if there is no
+    working compiler (or none with OpenMP), InternalError if the compiler rejects the source.
+    """
+    compiler = find_compiler()
+    extra = [*_split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
+    options = [*compile_flags(openmp=openmp, compiler=compiler), *extra]
+    key = cache.digest(
+        source, prelude(), *options, *link_flags(), *compiler.command, compiler.version, cpu(), platform.platform()
+    )
+    lib = _loaded.get(key)
+    if lib is None:
+        lib = _loaded[key] = _load(key, lambda out: _compile(compiler, source, options, openmp, out))
+    return lib
+
+
+def _load(key: str, build: Callable[[Path], None]) -> ctypes.CDLL:
+    path = cache.fetch(key, ".so", build)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        # A cache on a file system mounted noexec, say.
+        private = cache.private_dir() / f"{key}.so"
+        build(private)
+        return ctypes.CDLL(str(private))
+
+
+def _compile(compiler: Compiler, source: str, options: Sequence[str], openmp: bool, out: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="futad-") as work:
+        main = Path(work) / "program.c"
+        main.write_text(source, encoding="utf-8")
+        (Path(work) / "prelude.h").write_text(prelude(), encoding="utf-8")
+        done = _run(compiler, [*options, "-fPIC", "-shared", str(main), "-o", str(out), *link_flags()])
+        if done.returncode == 0:
+            return
+        _check_works(compiler, Path(work), openmp)
+        raise InternalError(
+            f"the C compiler rejected the generated code:\n{_first_lines(done.stderr)}",
+            hint="this is a defect of futad; please report it with the program",
+        )
+
+
+def _check_works(compiler: Compiler, work: Path, openmp: bool) -> None:
+    """Raises BackendError if the compiler fails even on the smallest program."""
+    tiny = work / "tiny.c"
+    tiny.write_text("#include <stdint.h>\nint64_t f(int64_t x) { return x; }\n")
+    plain = ["-O0", "-fPIC", "-shared", str(tiny), "-o", str(work / "tiny.so")]
+    name = " ".join(compiler.command)
+    done = _run(compiler, plain)
+    if done.returncode != 0:
+        raise BackendError(f"the C compiler {name} does not work:\n{_first_lines(done.stderr)}", hint=INSTALL_HINT)
+    if openmp and (done := _run(compiler, ["-fopenmp", *plain])).returncode != 0:
+        raise BackendError(
+            f"the C compiler {name} has no OpenMP:\n{_first_lines(done.stderr)}",
+            hint="install it (gcc has it; for clang: libomp-dev), or use backend='c'",
+        )
+
+
+def _run(compiler: Compiler, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run([*compiler.command, *arguments], capture_output=True, text=True, errors="replace")
+    except OSError as e:
+        raise BackendError(f"cannot run the C compiler {' '.join(compiler.command)}: {e}", hint=INSTALL_HINT) from None
+
+
+def _first_lines(text: str, count: int = 20) -> str:
+    lines = text.strip().splitlines()
+    return "\n".join(lines[:count] + (["..."] if len(lines) > count else []))

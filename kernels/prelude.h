@@ -1,0 +1,398 @@
+/* The CPU prelude: what the C that futad emits may call.
+ *
+ * One function `futad_OP_TYPE` for every operation of the scalar-op table that C has no operator for, with
+ * exactly the table's semantics (tests/test_scalarops.py compares every one with the table's NumPy evaluation).
+ * All are static inline and, where the machine's library has vector variants, vectorisable: math.h is not
+ * included, because its declarations of exp, log, ... lack the attribute that lets the compiler use glibc's
+ * libmvec.  Integer arithmetic wraps; it goes through unsigned types, so nothing here overflows.
+ */
+#ifndef FUTAD_PRELUDE_H
+#define FUTAD_PRELUDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FUTAD_INLINE static inline __attribute__((unused))
+#define FUTAD_LIKELY(c) __builtin_expect(!!(c), 1)
+#define FUTAD_UNLIKELY(c) __builtin_expect(!!(c), 0)
+
+/* The first failure of a call.  The emitted code fills it and returns; the host turns it into an exception. */
+enum futad_code {
+  FUTAD_OK = 0,
+  FUTAD_BOUNDS = 1,   /* a: the index, b: the size */
+  FUTAD_ASSERT = 2,   /* a size check or an assert; a, b: the two sizes, if there are such */
+  FUTAD_DIVISION = 3, /* an integer was divided by zero */
+  FUTAD_MEMORY = 4    /* a: the bytes that could not be allocated */
+};
+
+struct futad_error {
+  int64_t code;  /* a futad_code */
+  int64_t place; /* which source place, numbered by the emitter */
+  int64_t a, b;
+};
+
+#define FUTAD_INF (__builtin_inf())
+#define FUTAD_NAN (__builtin_nan(""))
+
+#ifdef __FLT16_MAX__
+#define FUTAD_HAS_F16 1
+typedef _Float16 futad_f16;
+#endif
+
+/* --- the mathematical library ------------------------------------------------------------------------ */
+
+/* glibc's libmvec has vector variants on x86-64: exp log pow sin cos from 2.22 on, the others from 2.35. */
+#define FUTAD_CONST __attribute__((const))
+#define FUTAD_VEC FUTAD_CONST
+#define FUTAD_VEC35 FUTAD_CONST
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    defined(__OPTIMIZE__) && !defined(FUTAD_NO_LIBMVEC)
+#undef FUTAD_VEC
+#define FUTAD_VEC __attribute__((simd("notinbranch"), const))
+#if __GLIBC_PREREQ(2, 35)
+#undef FUTAD_VEC35
+#define FUTAD_VEC35 FUTAD_VEC
+#endif
+#endif
+
+#define FUTAD_DECL1(attr, name) \
+  attr double name(double);     \
+  attr float name##f(float);
+#define FUTAD_DECL2(attr, name)     \
+  attr double name(double, double); \
+  attr float name##f(float, float);
+
+FUTAD_DECL1(FUTAD_VEC, exp)
+FUTAD_DECL1(FUTAD_VEC, log)
+FUTAD_DECL1(FUTAD_VEC, sin)
+FUTAD_DECL1(FUTAD_VEC, cos)
+FUTAD_DECL2(FUTAD_VEC, pow)
+FUTAD_DECL1(FUTAD_VEC35, exp2)
+FUTAD_DECL1(FUTAD_VEC35, expm1)
+FUTAD_DECL1(FUTAD_VEC35, log2)
+FUTAD_DECL1(FUTAD_VEC35, log10)
+FUTAD_DECL1(FUTAD_VEC35, log1p)
+FUTAD_DECL1(FUTAD_VEC35, cbrt)
+FUTAD_DECL1(FUTAD_VEC35, tan)
+FUTAD_DECL1(FUTAD_VEC35, asin)
+FUTAD_DECL1(FUTAD_VEC35, acos)
+FUTAD_DECL1(FUTAD_VEC35, atan)
+FUTAD_DECL1(FUTAD_VEC35, sinh)
+FUTAD_DECL1(FUTAD_VEC35, cosh)
+FUTAD_DECL1(FUTAD_VEC35, tanh)
+FUTAD_DECL1(FUTAD_VEC35, asinh)
+FUTAD_DECL1(FUTAD_VEC35, acosh)
+FUTAD_DECL1(FUTAD_VEC35, atanh)
+FUTAD_DECL1(FUTAD_VEC35, erf)
+FUTAD_DECL1(FUTAD_VEC35, erfc)
+FUTAD_DECL2(FUTAD_VEC35, atan2)
+FUTAD_DECL2(FUTAD_VEC35, hypot)
+FUTAD_DECL2(FUTAD_CONST, fmod)
+FUTAD_DECL2(FUTAD_CONST, nextafter)
+FUTAD_DECL1(FUTAD_CONST, tgamma)
+FUTAD_DECL1(FUTAD_CONST, lgamma)
+
+/* --- integers ------------------------------------------------------------------------------------------ */
+
+/* Division of signed integers floors (div, mod) or truncates (quot, rem).  The divisor is not zero: the emitted
+ * code has checked.  MIN / -1 wraps to MIN, with remainder 0, without trapping. */
+#define FUTAD_SIGNED(T, t, u, bits)                                                                       \
+  FUTAD_INLINE t futad_quot_##T(t x, t y) { return y == -1 ? (t)(u)(0 - (u)x) : (t)(x / y); }             \
+  FUTAD_INLINE t futad_rem_##T(t x, t y) { return y == -1 ? (t)0 : (t)(x % y); }                          \
+  FUTAD_INLINE t futad_div_##T(t x, t y) {                                                                \
+    t q = futad_quot_##T(x, y), r = futad_rem_##T(x, y);                                                  \
+    return (t)(q - (r != 0 && (r ^ y) < 0));                                                              \
+  }                                                                                                       \
+  FUTAD_INLINE t futad_mod_##T(t x, t y) {                                                                \
+    t r = futad_rem_##T(x, y);                                                                            \
+    return (t)(r != 0 && (r ^ y) < 0 ? r + y : r);                                                        \
+  }                                                                                                       \
+  FUTAD_INLINE t futad_abs_##T(t x) { return x < 0 ? (t)(u)(0 - (u)x) : x; }                              \
+  FUTAD_INLINE t futad_sgn_##T(t x) { return (t)((x > 0) - (x < 0)); }                                    \
+  FUTAD_INLINE t futad_shl_##T(t x, t y) { return (u)y < bits ? (t)(u)((uint64_t)(u)x << y) : (t)0; }     \
+  FUTAD_INLINE t futad_shr_##T(t x, t y) { return (t)(x >> ((u)y < bits ? y : bits - 1)); }               \
+  FUTAD_INLINE t futad_ushr_##T(t x, t y) { return (u)y < bits ? (t)(u)((u)x >> y) : (t)0; }              \
+  FUTAD_INTEGER(T, t, u, bits)
+
+#define FUTAD_UNSIGNED(T, t, bits)                                                             \
+  FUTAD_INLINE t futad_quot_##T(t x, t y) { return (t)(x / y); }                               \
+  FUTAD_INLINE t futad_rem_##T(t x, t y) { return (t)(x % y); }                                \
+  FUTAD_INLINE t futad_div_##T(t x, t y) { return (t)(x / y); }                                \
+  FUTAD_INLINE t futad_mod_##T(t x, t y) { return (t)(x % y); }                                \
+  FUTAD_INLINE t futad_sgn_##T(t x) { return (t)(x > 0); }                                     \
+  FUTAD_INLINE t futad_shl_##T(t x, t y) { return y < bits ? (t)((uint64_t)x << y) : (t)0; }   \
+  FUTAD_INLINE t futad_shr_##T(t x, t y) { return y < bits ? (t)(x >> y) : (t)0; }             \
+  FUTAD_INLINE t futad_ushr_##T(t x, t y) { return y < bits ? (t)(x >> y) : (t)0; }            \
+  FUTAD_INTEGER(T, t, t, bits)
+
+/* A negative exponent counts as 0.  clz and ctz of 0 are the width. */
+#define FUTAD_INTEGER(T, t, u, bits)                                                           \
+  FUTAD_INLINE t futad_min_##T(t x, t y) { return x < y ? x : y; }                             \
+  FUTAD_INLINE t futad_max_##T(t x, t y) { return x > y ? x : y; }                             \
+  FUTAD_INLINE t futad_pow_##T(t x, t y) {                                                     \
+    uint64_t base = (uint64_t)x, r = 1;                                                        \
+    u e = y > 0 ? (u)y : 0;                                                                    \
+    for (; e; e = (u)(e >> 1)) {                                                               \
+      if (e & 1) r *= base;                                                                    \
+      base *= base;                                                                            \
+    }                                                                                          \
+    return (t)r;                                                                               \
+  }                                                                                            \
+  FUTAD_INLINE int32_t futad_popc_##T(t x) { return __builtin_popcountll((u)x); }              \
+  FUTAD_INLINE int32_t futad_clz_##T(t x) { return x ? __builtin_clzll((u)x) - (64 - bits) : bits; } \
+  FUTAD_INLINE int32_t futad_ctz_##T(t x) { return x ? __builtin_ctzll((u)x) : bits; }
+
+FUTAD_SIGNED(i8, int8_t, uint8_t, 8)
+FUTAD_SIGNED(i16, int16_t, uint16_t, 16)
+FUTAD_SIGNED(i32, int32_t, uint32_t, 32)
+FUTAD_SIGNED(i64, int64_t, uint64_t, 64)
+FUTAD_UNSIGNED(u8, uint8_t, 8)
+FUTAD_UNSIGNED(u16, uint16_t, 16)
+FUTAD_UNSIGNED(u32, uint32_t, 32)
+FUTAD_UNSIGNED(u64, uint64_t, 64)
+
+/* The upper half of the double-width product. */
+#define FUTAD_MUL_HI(T, t, wide, bits) \
+  FUTAD_INLINE t futad_mul_hi_##T(t x, t y) { return (t)(((wide)x * (wide)y) >> bits); }
+FUTAD_MUL_HI(i8, int8_t, int32_t, 8)
+FUTAD_MUL_HI(i16, int16_t, int32_t, 16)
+FUTAD_MUL_HI(i32, int32_t, int64_t, 32)
+FUTAD_MUL_HI(i64, int64_t, __int128, 64)
+FUTAD_MUL_HI(u8, uint8_t, uint32_t, 8)
+FUTAD_MUL_HI(u16, uint16_t, uint32_t, 16)
+FUTAD_MUL_HI(u32, uint32_t, uint64_t, 32)
+FUTAD_MUL_HI(u64, uint64_t, unsigned __int128, 64)
+
+/* --- f64 and f32 ------------------------------------------------------------------------------------------ */
+
+/* psi(x): reflection, recurrence to x >= 10, asymptotic series (Abramowitz and Stegun 6.3.7, 6.3.5, 6.3.18). */
+FUTAD_INLINE double futad_digamma_f64(double x) {
+  const double pi = 3.14159265358979323846;
+  double acc = 0.0;
+  if (x != x || x == -FUTAD_INF) return FUTAD_NAN;
+  if (x == FUTAD_INF) return x;
+  if (x <= 0) {
+    if (x == __builtin_floor(x)) return FUTAD_NAN;
+    acc = -pi / tan(pi * x);
+    x = 1 - x;
+  }
+  while (x < 10) {
+    acc -= 1 / x;
+    x += 1;
+  }
+  double r = 1 / (x * x);
+  double tail = r * (1.0 / 12 - r * (1.0 / 120 - r * (1.0 / 252 - r * (1.0 / 240 - r * (1.0 / 132 - r * 691 / 32760)))));
+  return acc + log(x) - 0.5 / x - tail;
+}
+
+/* psi'(x), in the same manner (6.4.7, 6.4.6, 6.4.12). */
+FUTAD_INLINE double futad_trigamma_f64(double x) {
+  const double pi = 3.14159265358979323846;
+  double acc = 0.0, sign = 1.0;
+  if (x != x || x == -FUTAD_INF || (x <= 0 && x == __builtin_floor(x))) return FUTAD_NAN;
+  if (x == FUTAD_INF) return 0.0;
+  if (x < 0) {
+    double s = pi / sin(pi * x);
+    acc = s * s;
+    sign = -1.0;
+    x = 1 - x;
+  }
+  while (x < 10) {
+    acc += sign / (x * x);
+    x += 1;
+  }
+  double r = 1 / (x * x);
+  double tail =
+      1 / x * (1 + r * (1.0 / 6 - r * (1.0 / 30 - r * (1.0 / 42 - r * (1.0 / 30 - r * (5.0 / 66 - r * 691 / 2730))))));
+  return acc + sign * (0.5 * r + tail);
+}
+
+FUTAD_INLINE float futad_digamma_f32(float x) { return (float)futad_digamma_f64((double)x); }
+FUTAD_INLINE float futad_trigamma_f32(float x) { return (float)futad_trigamma_f64((double)x); }
+FUTAD_INLINE float futad_lgamma_f32(float x) { return (float)lgamma((double)x); }
+FUTAD_INLINE float futad_gamma_f32(float x) { return (float)tgamma((double)x); }
+FUTAD_INLINE double futad_lgamma_f64(double x) { return lgamma(x); }
+FUTAD_INLINE double futad_gamma_f64(double x) { return tgamma(x); }
+
+#define FUTAD_PI(t) ((t)3.14159265358979323846)
+#define FUTAD_LIB1(T, t, op, f) \
+  FUTAD_INLINE t futad_##op##_##T(t x) { return f(x); }
+
+/* min, max: a NaN loses to a number.  mod: the remainder of floored division, with the divisor's sign (also on a
+ * zero).  round: ties to even.  `s` is the suffix of the library's names for the type. */
+#define FUTAD_FLOAT(T, t, s)                                                                              \
+  FUTAD_INLINE t futad_min_##T(t x, t y) { return x < y || y != y ? x : y; }                              \
+  FUTAD_INLINE t futad_max_##T(t x, t y) { return x > y || y != y ? x : y; }                              \
+  FUTAD_INLINE t futad_abs_##T(t x) { return __builtin_fabs##s(x); }                                      \
+  FUTAD_INLINE t futad_sgn_##T(t x) { return x != x ? x : (t)((x > 0) - (x < 0)); }                       \
+  FUTAD_INLINE t futad_mod_##T(t x, t y) {                                                                \
+    t r = fmod##s(x, y);                                                                                  \
+    if (r == 0) return __builtin_copysign##s((t)0, y);                                                    \
+    return (r < 0) != (y < 0) ? r + y : r;                                                                \
+  }                                                                                                       \
+  FUTAD_INLINE t futad_pow_##T(t x, t y) { return pow##s(x, y); }                                         \
+  FUTAD_INLINE t futad_sqrt_##T(t x) { return __builtin_sqrt##s(x); }                                     \
+  FUTAD_INLINE t futad_rsqrt_##T(t x) { return 1 / __builtin_sqrt##s(x); }                                \
+  FUTAD_INLINE t futad_exp10_##T(t x) { return pow##s((t)10, x); }                                        \
+  FUTAD_INLINE t futad_sinpi_##T(t x) { return sin##s(x * FUTAD_PI(t)); }                                 \
+  FUTAD_INLINE t futad_cospi_##T(t x) { return cos##s(x * FUTAD_PI(t)); }                                 \
+  FUTAD_INLINE t futad_tanpi_##T(t x) { return tan##s(x * FUTAD_PI(t)); }                                 \
+  FUTAD_INLINE t futad_asinpi_##T(t x) { return asin##s(x) / FUTAD_PI(t); }                               \
+  FUTAD_INLINE t futad_acospi_##T(t x) { return acos##s(x) / FUTAD_PI(t); }                               \
+  FUTAD_INLINE t futad_atanpi_##T(t x) { return atan##s(x) / FUTAD_PI(t); }                               \
+  FUTAD_INLINE t futad_atan2_##T(t y, t x) { return atan2##s(y, x); }                                     \
+  FUTAD_INLINE t futad_atan2pi_##T(t y, t x) { return atan2##s(y, x) / FUTAD_PI(t); }                     \
+  FUTAD_INLINE t futad_hypot_##T(t x, t y) { return hypot##s(x, y); }                                     \
+  FUTAD_INLINE t futad_copysign_##T(t x, t y) { return __builtin_copysign##s(x, y); }                     \
+  FUTAD_INLINE t futad_nextafter_##T(t x, t y) { return nextafter##s(x, y); }                             \
+  FUTAD_INLINE t futad_fma_##T(t x, t y, t z) { return x * y + z; }                                       \
+  FUTAD_INLINE bool futad_isnan_##T(t x) { return x != x; }                                               \
+  FUTAD_INLINE bool futad_isinf_##T(t x) { return __builtin_fabs##s(x) == (t)FUTAD_INF; }                 \
+  FUTAD_INLINE bool futad_signbit_##T(t x) { return __builtin_signbit(x) != 0; }                          \
+  FUTAD_LIB1(T, t, exp, exp##s)                                                                           \
+  FUTAD_LIB1(T, t, exp2, exp2##s)                                                                         \
+  FUTAD_LIB1(T, t, expm1, expm1##s)                                                                       \
+  FUTAD_LIB1(T, t, log, log##s)                                                                           \
+  FUTAD_LIB1(T, t, log2, log2##s)                                                                         \
+  FUTAD_LIB1(T, t, log10, log10##s)                                                                       \
+  FUTAD_LIB1(T, t, log1p, log1p##s)                                                                       \
+  FUTAD_LIB1(T, t, cbrt, cbrt##s)                                                                         \
+  FUTAD_LIB1(T, t, sin, sin##s)                                                                           \
+  FUTAD_LIB1(T, t, cos, cos##s)                                                                           \
+  FUTAD_LIB1(T, t, tan, tan##s)                                                                           \
+  FUTAD_LIB1(T, t, asin, asin##s)                                                                         \
+  FUTAD_LIB1(T, t, acos, acos##s)                                                                         \
+  FUTAD_LIB1(T, t, atan, atan##s)                                                                         \
+  FUTAD_LIB1(T, t, sinh, sinh##s)                                                                         \
+  FUTAD_LIB1(T, t, cosh, cosh##s)                                                                         \
+  FUTAD_LIB1(T, t, tanh, tanh##s)                                                                         \
+  FUTAD_LIB1(T, t, asinh, asinh##s)                                                                       \
+  FUTAD_LIB1(T, t, acosh, acosh##s)                                                                       \
+  FUTAD_LIB1(T, t, atanh, atanh##s)                                                                       \
+  FUTAD_LIB1(T, t, erf, erf##s)                                                                           \
+  FUTAD_LIB1(T, t, erfc, erfc##s)                                                                         \
+  FUTAD_LIB1(T, t, floor, __builtin_floor##s)                                                             \
+  FUTAD_LIB1(T, t, ceil, __builtin_ceil##s)                                                               \
+  FUTAD_LIB1(T, t, round, __builtin_rint##s)                                                              \
+  FUTAD_LIB1(T, t, trunc, __builtin_trunc##s)
+
+FUTAD_FLOAT(f64, double, )
+FUTAD_FLOAT(f32, float, f)
+
+#define FUTAD_BITS(T, t, u)                                                                    \
+  FUTAD_INLINE u futad_bits_##T(t x) {                                                         \
+    u r;                                                                                       \
+    memcpy(&r, &x, sizeof r);                                                                  \
+    return r;                                                                                  \
+  }                                                                                            \
+  FUTAD_INLINE t futad_from_bits_##T(u x) {                                                    \
+    t r;                                                                                       \
+    memcpy(&r, &x, sizeof r);                                                                  \
+    return r;                                                                                  \
+  }
+FUTAD_BITS(f64, double, uint64_t)
+FUTAD_BITS(f32, float, uint32_t)
+
+/* Float to integer: truncates, saturates, NaN gives 0.  The bounds are compared as double, which holds every f32
+ * and f16 exactly; the upper bounds of the 64-bit types round up to a power of two, so `>=` is right. */
+#define FUTAD_TO_INT(F, f, I, i, lo, hi)                                                       \
+  FUTAD_INLINE i futad_##F##_to_##I(f x) {                                                     \
+    double w = (double)x;                                                                      \
+    return w != w ? (i)0 : w >= (double)(hi) ? (i)(hi) : w <= (double)(lo) ? (i)(lo) : (i)w;   \
+  }
+#define FUTAD_TO_INTS(F, f)                                    \
+  FUTAD_TO_INT(F, f, i8, int8_t, INT8_MIN, INT8_MAX)           \
+  FUTAD_TO_INT(F, f, i16, int16_t, INT16_MIN, INT16_MAX)       \
+  FUTAD_TO_INT(F, f, i32, int32_t, INT32_MIN, INT32_MAX)       \
+  FUTAD_TO_INT(F, f, i64, int64_t, INT64_MIN, INT64_MAX)       \
+  FUTAD_TO_INT(F, f, u8, uint8_t, 0, UINT8_MAX)                \
+  FUTAD_TO_INT(F, f, u16, uint16_t, 0, UINT16_MAX)             \
+  FUTAD_TO_INT(F, f, u32, uint32_t, 0, UINT32_MAX)             \
+  FUTAD_TO_INT(F, f, u64, uint64_t, 0, UINT64_MAX)
+FUTAD_TO_INTS(f64, double)
+FUTAD_TO_INTS(f32, float)
+
+/* --- f16 ------------------------------------------------------------------------------------------------------ */
+
+/* Computed in f32 and rounded, which is what NumPy does. */
+#ifdef FUTAD_HAS_F16
+FUTAD_BITS(f16, futad_f16, uint16_t)
+FUTAD_TO_INTS(f16, futad_f16)
+
+#define FUTAD_HALF1(op) \
+  FUTAD_INLINE futad_f16 futad_##op##_f16(futad_f16 x) { return (futad_f16)futad_##op##_f32((float)x); }
+#define FUTAD_HALF2(op) \
+  FUTAD_INLINE futad_f16 futad_##op##_f16(futad_f16 x, futad_f16 y) { \
+    return (futad_f16)futad_##op##_f32((float)x, (float)y);           \
+  }
+FUTAD_HALF1(abs)
+FUTAD_HALF1(sgn)
+FUTAD_HALF1(sqrt)
+FUTAD_HALF1(rsqrt)
+FUTAD_HALF1(cbrt)
+FUTAD_HALF1(exp)
+FUTAD_HALF1(exp2)
+FUTAD_HALF1(exp10)
+FUTAD_HALF1(expm1)
+FUTAD_HALF1(log)
+FUTAD_HALF1(log2)
+FUTAD_HALF1(log10)
+FUTAD_HALF1(log1p)
+FUTAD_HALF1(sin)
+FUTAD_HALF1(cos)
+FUTAD_HALF1(tan)
+FUTAD_HALF1(asin)
+FUTAD_HALF1(acos)
+FUTAD_HALF1(atan)
+FUTAD_HALF1(sinh)
+FUTAD_HALF1(cosh)
+FUTAD_HALF1(tanh)
+FUTAD_HALF1(asinh)
+FUTAD_HALF1(acosh)
+FUTAD_HALF1(atanh)
+FUTAD_HALF1(gamma)
+FUTAD_HALF1(lgamma)
+FUTAD_HALF1(digamma)
+FUTAD_HALF1(trigamma)
+FUTAD_HALF1(erf)
+FUTAD_HALF1(erfc)
+FUTAD_HALF1(floor)
+FUTAD_HALF1(ceil)
+FUTAD_HALF1(round)
+FUTAD_HALF1(trunc)
+FUTAD_HALF1(asinpi)
+FUTAD_HALF1(acospi)
+FUTAD_HALF1(atanpi)
+FUTAD_HALF2(min)
+FUTAD_HALF2(max)
+FUTAD_HALF2(mod)
+FUTAD_HALF2(pow)
+FUTAD_HALF2(atan2)
+FUTAD_HALF2(atan2pi)
+FUTAD_HALF2(hypot)
+FUTAD_HALF2(copysign)
+
+/* The product with pi is rounded to f16 first, as NumPy rounds it. */
+FUTAD_INLINE futad_f16 futad_sinpi_f16(futad_f16 x) { return (futad_f16)sinf((float)(futad_f16)(x * FUTAD_PI(futad_f16))); }
+FUTAD_INLINE futad_f16 futad_cospi_f16(futad_f16 x) { return (futad_f16)cosf((float)(futad_f16)(x * FUTAD_PI(futad_f16))); }
+FUTAD_INLINE futad_f16 futad_tanpi_f16(futad_f16 x) { return (futad_f16)tanf((float)(futad_f16)(x * FUTAD_PI(futad_f16))); }
+FUTAD_INLINE futad_f16 futad_fma_f16(futad_f16 x, futad_f16 y, futad_f16 z) {
+  return (futad_f16)((float)x * (float)y + (float)z);
+}
+FUTAD_INLINE bool futad_isnan_f16(futad_f16 x) { return x != x; }
+FUTAD_INLINE bool futad_isinf_f16(futad_f16 x) { return (futad_bits_f16(x) & 0x7fff) == 0x7c00; }
+FUTAD_INLINE bool futad_signbit_f16(futad_f16 x) { return futad_bits_f16(x) >> 15; }
+/* Neighbours in magnitude are neighbours in the bit pattern. */
+FUTAD_INLINE futad_f16 futad_nextafter_f16(futad_f16 x, futad_f16 y) {
+  uint16_t b = futad_bits_f16(x);
+  if (x != x || y != y) return (futad_f16)FUTAD_NAN;
+  if (x == y) return y;
+  if (x == 0) return futad_from_bits_f16((uint16_t)((futad_bits_f16(y) & 0x8000) | 1));
+  return futad_from_bits_f16((uint16_t)((x < y) == (x > 0) ? b + 1 : b - 1));
+}
+#endif
+
+#endif
