@@ -285,12 +285,13 @@ def _sgn(x: Any) -> Any:
 
 # --- arithmetic ----------------------------------------------------------------------------------------------
 
-_INT_WRAP = "({t})(({u})({0}) %s ({u})({1}))"  # {u}: the unsigned type of the same width, so overflow wraps
-_op("add", "a a -> a", NUMS, np.add, {"int": _INT_WRAP % "+", "*": "({0} + {1})"},
+# {u}: the unsigned type of the same width, so overflow wraps; 1u keeps the product of two 16-bit numbers unsigned.
+_INT_WRAP = "({t})(({u})({0}) %s ({u})({1}))"
+_op("add", "a a -> a", NUMS, np.add, {"float": "({0} + {1})", "*": _INT_WRAP % "+"},
     lambda x, y, r: 1, lambda x, y, r: 1, unit=0, commutative=True, associative=True, infix="+")
-_op("sub", "a a -> a", NUMS, np.subtract, {"int": _INT_WRAP % "-", "*": "({0} - {1})"},
+_op("sub", "a a -> a", NUMS, np.subtract, {"float": "({0} - {1})", "*": _INT_WRAP % "-"},
     lambda x, y, r: 1, lambda x, y, r: -1, infix="-")
-_op("mul", "a a -> a", NUMS, np.multiply, {"int": _INT_WRAP % "*", "*": "({0} * {1})"},
+_op("mul", "a a -> a", NUMS, np.multiply, {"float": "({0} * {1})", "*": "({t})(1u * ({u})({0}) * ({u})({1}))"},
     lambda x, y, r: y, lambda x, y, r: x, unit=1, absorber=0, commutative=True, associative=True, infix="*")
 _op("div", "a a -> a", NUMS, _int_div, {"float": "({0} / {1})", "*": "futad_div_{T}({0}, {1})"},
     lambda x, y, r: 1 / y, lambda x, y, r: -r / y, infix="/", can_fail=True, cost=4)
