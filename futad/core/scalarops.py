@@ -205,15 +205,26 @@ def _elementwise(f: Callable[..., float]) -> Callable[..., Any]:
 def _lgamma(x: float) -> float:
     if math.isinf(x) or (x <= 0 and x == math.floor(x)):
         return math.inf
-    return math.lgamma(x)
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
 
 
 def _gamma(x: float) -> float:
     if x == 0:
         return math.copysign(math.inf, x)
-    if x > 171.7:
-        return math.inf
-    return math.gamma(x)
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.copysign(math.inf, x)  # gamma(x) is near 1/x where it overflows at the small end
+
+
+def _fma(x: Any, y: Any, z: Any) -> Any:
+    # The product in a wider type, so that it is neither rounded nor overflows before the sum.
+    x = np.asarray(x)
+    wide = {"e": "float32", "f": "float64", "d": "longdouble"}[x.dtype.char]
+    return (x.astype(wide) * np.asarray(y) + np.asarray(z)).astype(x.dtype)
 
 
 def digamma(x: float) -> float:
@@ -242,10 +253,11 @@ def trigamma(x: float) -> float:
     if x == math.inf:
         return 0.0
     if x < 0:
-        return -trigamma(1 - x) + (math.pi / math.sin(math.pi * x)) ** 2
+        s = math.pi / math.sin(math.pi * x)
+        return s * s - trigamma(1 - x)
     acc = 0.0
     while x < 10:
-        acc += 1 / (x * x)
+        acc += 1 / x / x
         x += 1
     r = 1 / (x * x)
     tail = 1 / x * (1 + r * (1 / 6 - r * (1 / 30 - r * (1 / 42 - r * (1 / 30 - r * (5 / 66 - r * 691 / 2730))))))
@@ -394,7 +406,7 @@ _fun("round", np.rint, lambda x, r: 0, cost=1)  # ties to even
 _fun("trunc", np.trunc, lambda x, r: 0, cost=1)
 _fun("copysign", np.copysign, lambda x, y, r: x.op("sgn") * r.op("sgn"), lambda x, y, r: 0, arity=2, cost=1)
 _fun("nextafter", np.nextafter, lambda x, y, r: 1, lambda x, y, r: 0, arity=2, cost=3)
-_fun("fma", lambda x, y, z: x * y + z, lambda x, y, z, r: y, lambda x, y, z, r: x, lambda x, y, z, r: 1, arity=3, cost=1)
+_fun("fma", _fma, lambda x, y, z, r: y, lambda x, y, z, r: x, lambda x, y, z, r: 1, arity=3, cost=1)
 _op("isnan", "a -> bool", FLOATS, np.isnan, "futad_isnan_{T}({0})")
 _op("isinf", "a -> bool", FLOATS, np.isinf, "futad_isinf_{T}({0})")
 _op("signbit", "a -> bool", FLOATS, np.signbit, "futad_signbit_{T}({0})")
