@@ -1,0 +1,207 @@
+"""The C compiler driver and its cache."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from futad.errors import BackendError, InternalError
+from futad.runtime import cache, cc
+
+needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+
+SOURCE = '#include "prelude.h"\nint answer(int x) { return futad_max_i32(x, %d); }\n'
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test alone, and no library left in memory by another one."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("FUTAD_CACHE_DIR", str(folder))
+    monkeypatch.setattr(cc, "_loaded", {})
+    return folder
+
+
+def entries(folder: Path, ext: str) -> list[Path]:
+    return sorted(folder.glob(f"*/*{ext}"))
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows by one at each run of the compiler."""
+    runs: list[int] = []
+    compile_ = cc._compile
+
+    def counted(*args: object) -> None:
+        runs.append(1)
+        compile_(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cc, "_compile", counted)
+    return runs
+
+
+@needs_cc
+def test_second_build_comes_from_the_cache(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = counting(monkeypatch)
+    assert cc.build_library(SOURCE % 41).answer(3) == 41
+    monkeypatch.setattr(cc, "_loaded", {})
+    assert cc.build_library(SOURCE % 41).answer(50) == 50
+    assert len(runs) == 1
+    assert len(entries(own_cache, ".so")) == 1
+
+
+@needs_cc
+def test_everything_that_matters_is_in_the_key(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = counting(monkeypatch)
+    cc.build_library(SOURCE % 1)
+    cc.build_library(SOURCE % 2)
+    cc.build_library(SOURCE % 1, flags=["-O1"])
+    cc.build_library(SOURCE % 1, openmp=True)
+    monkeypatch.setenv("FUTAD_CFLAGS", "-DX=1")
+    cc.build_library(SOURCE % 1)
+    monkeypatch.delenv("FUTAD_CFLAGS")
+    monkeypatch.setattr(cc, "cpu", lambda: "another one")
+    cc.build_library(SOURCE % 1)
+    text = cc.prelude()
+    monkeypatch.setattr(cc, "prelude", lambda: text + "\n")
+    cc.build_library(SOURCE % 1)
+    assert len(runs) == 7 == len(entries(own_cache, ".so"))
+
+
+@needs_cc
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "empty", "no sum"])
+def test_corrupt_entries_are_rebuilt(own_cache: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+    # In another process, because a library that is loaded here keeps its file.
+    code = f"from futad.runtime import cc; print(cc.build_library({SOURCE % 7!r}).answer(9))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "9\n"
+    (so,) = entries(own_cache, ".so")
+    if damage == "truncated":
+        so.write_bytes(so.read_bytes()[:5000])
+    elif damage == "garbage":
+        so.write_bytes(b"not a library" * 1000)
+    elif damage == "empty":
+        so.write_bytes(b"")
+    else:
+        so.with_suffix(".sum").unlink()
+    runs = counting(monkeypatch)
+    assert cc.build_library(SOURCE % 7).answer(8) == 8
+    assert len(runs) == 1
+
+
+@needs_cc
+def test_unwritable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    monkeypatch.setenv("FUTAD_CACHE_DIR", str(blocked / "cache"))
+    assert cc.build_library(SOURCE % 5).answer(6) == 6
+
+
+def _build(folder: str, queue: multiprocessing.Queue[int]) -> None:
+    os.environ["FUTAD_CACHE_DIR"] = folder
+    runs = []
+    compile_ = cc._compile
+    cc._compile = lambda *args: (runs.append(1), compile_(*args))[1]  # type: ignore[assignment]
+    assert cc.build_library(SOURCE % 13).answer(2) == 13
+    queue.put(len(runs))
+
+
+@needs_cc
+def test_one_of_several_processes_builds(own_cache: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    queue: multiprocessing.Queue[int] = context.Queue()
+    workers = [context.Process(target=_build, args=(str(own_cache), queue)) for _ in range(4)]
+    for w in workers:
+        w.start()
+    runs = [queue.get(timeout=60) for _ in workers]
+    for w in workers:
+        w.join()
+    assert sorted(runs) == [0, 0, 0, 1]
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv("FUTAD_CC", raising=False)
+    assert not cc.compiler_available()
+    with pytest.raises(BackendError, match="no C compiler was found") as e:
+        cc.build_library(SOURCE % 1)
+    assert "apt install gcc" in str(e.value)
+
+
+def test_named_compiler_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUTAD_CC", "/no/such/compiler -x")
+    with pytest.raises(BackendError, match="FUTAD_CC is '/no/such/compiler -x'"):
+        cc.build_library(SOURCE % 1)
+    monkeypatch.setenv("FUTAD_CC", "'unclosed")
+    with pytest.raises(BackendError, match="FUTAD_CC"):
+        cc.build_library(SOURCE % 1)
+
+
+def test_broken_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A compiler that answers --version and fails otherwise is the user's trouble, not a defect of futad."""
+    script = tmp_path / "mycc"
+    script.write_text('#!/bin/sh\n[ "$1" = --version ] && echo mycc 1 && exit 0\necho no headers >&2; exit 1\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("FUTAD_CC", str(script))
+    with pytest.raises(BackendError, match="does not work:\nno headers"):
+        cc.build_library(SOURCE % 1)
+
+
+@needs_cc
+def test_rejected_source_leaves_nothing(own_cache: Path) -> None:
+    with pytest.raises(InternalError, match="nonsense"):
+        cc.build_library("int f(void) { return nonsense; }")
+    assert entries(own_cache, ".so") == []
+
+
+@needs_cc
+def test_math_is_vectorised() -> None:
+    """On glibc, loops over the elementary functions call the vector library."""
+    if not cc._has_libmvec():
+        pytest.skip("no libmvec on this platform")
+    source = '#include "prelude.h"\n' + "\n".join(
+        f"void loop_{op}(int64_t n, double *restrict r, const double *x)"
+        f" {{ for (int64_t i = 0; i < n; i++) r[i] = futad_{op}_f64(x[i]); }}"
+        for op in ("exp", "log", "sin", "cos", "tanh")
+    )
+    lib = cc.build_library(source)
+    raw = Path(lib._name).read_bytes()
+    for op in ("exp", "log", "sin", "cos", "tanh"):
+        assert f"v_{op}".encode() in raw, op
+
+
+def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FUTAD_CACHE_DIR", str(tmp_path / "own"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.cache_dir() == tmp_path / "own"
+    monkeypatch.delenv("FUTAD_CACHE_DIR")
+    assert cache.cache_dir() == tmp_path / "xdg" / "futad"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache.cache_dir() == tmp_path / ".cache" / "futad"
+
+
+def test_standalone_source_needs_no_header() -> None:
+    text = cc.standalone(SOURCE % 3)
+    assert text.startswith(cc.prelude())
+    assert text.endswith((SOURCE % 3).split("\n", 1)[1])
+
+
+def test_every_folder_is_packaged() -> None:
+    """pyproject.toml lists the packages, because kernels/ and datasets/ go into the wheel under futad/."""
+    root = Path(cc.__file__).resolve().parents[2]
+    if not (root / "pyproject.toml").is_file():
+        pytest.skip("not a checkout")
+    listed = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {".".join(f.parent.relative_to(root).parts) for f in (root / "futad").rglob("*.py")}
+    assert set(listed) == folders | {"futad.kernels", "futad.datasets"}
+
+
+def test_digest_separates_its_parts() -> None:
+    assert cache.digest("ab", "c") != cache.digest("a", "bc") != cache.digest("abc")
