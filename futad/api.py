@@ -1,0 +1,195 @@
+"""Programs and their entries as Python objects.
+
+    prog = futad.load("gmm.fut")
+    y = prog.objective(alphas, means, icf, x, gamma, m)
+
+See `futad.runtime.values` for what may be passed and what comes back.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import keyword
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from futad.core import ir
+from futad.errors import UsageError
+from futad.runtime import backends
+from futad.runtime.values import Signature, entry_text, signature_of
+
+
+class Unit:
+    """A core program with the code made from it on first use; shared by its functions."""
+
+    def __init__(self, core: ir.Program, backend: str, check: bool = False) -> None:
+        self.core = core
+        self.requested = backend
+        self.check = check
+        self._executor: backends.Executor | None = None
+        self._backend = backend
+        self._lock = threading.Lock()
+
+    def executor(self) -> backends.Executor:
+        """The compiled program (compiled now if this is the first use)."""
+        with self._lock:
+            if self._executor is None:
+                from futad.pipeline import compile_program
+
+                optimised = compile_program(self.core, check=self.check)
+                self._executor, self._backend = backends.executor(optimised, self.requested)
+            return self._executor
+
+    @property
+    def backend(self) -> str:
+        """The backend that runs it: 'auto' is settled on first use."""
+        return self._backend
+
+
+class Function:
+    """An entry of a program: call it with NumPy arrays, numbers, lists, tuples and dicts.
+
+    `entry` describes its types, `signature` how it is called; `__doc__` holds the comment that stands before
+    it in the source.  Raises DtypeError and ShapeError (naming the argument), BoundsError, ...
+    """
+
+    def __init__(self, unit: Unit, name: str, signature: Signature | None = None) -> None:
+        self.unit = unit
+        self.signature = signature or signature_of(unit.core.funs[name])
+        self.entry = self.signature.entry
+        self._core_name = name
+        self._derived: dict[Any, Any] = {}
+        self.__name__ = self.__qualname__ = self.entry.name
+        text = entry_text(self.entry)
+        self.__doc__ = f"{text}\n\n{self.entry.doc}" if self.entry.doc else text
+        self.__signature__ = _python_signature(self.entry)
+
+    @property
+    def core_name(self) -> str:
+        """The name of its function in `unit.core`."""
+        return self._core_name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            args = self.positional(args, kwargs)
+        flat = self.signature.flatten(args)
+        results = self.unit.executor().run(self._core_name, flat)
+        return self.signature.unflatten(results, flat)
+
+    def positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Arguments given by name put in their places.  Raises UsageError."""
+        try:
+            return self.__signature__.bind(*args, **kwargs).args
+        except TypeError as e:
+            raise UsageError(f"{self.__name__}: {e}", hint=entry_text(self.entry)) from None
+
+    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The derived function of that key (a derivative), made once."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+    def __repr__(self) -> str:
+        return f"<futad entry {entry_text(self.entry)}>"
+
+
+class Program:
+    """A compiled program; its entries are attributes (and items, where a name is taken by something else)."""
+
+    def __init__(self, core: ir.Program, *, backend: str = "auto", check: bool = False) -> None:
+        backends.check_name(backend)
+        self._unit = Unit(core, backend, check)
+        self.name = core.name
+        self.entries: dict[str, Function] = {
+            f.entry.name: Function(self._unit, name) for name, f in core.funs.items() if f.entry is not None
+        }
+
+    @property
+    def core(self) -> ir.Program:
+        """The core IR before any pass."""
+        return self._unit.core
+
+    @property
+    def backend(self) -> str:
+        """The backend: as asked for, and once code has run, the one 'auto' settled on."""
+        return self._unit.backend
+
+    def __getitem__(self, name: str) -> Function:
+        try:
+            return self.entries[name]
+        except KeyError:
+            raise UsageError(unknown_entry(self.name, name, self.entries)) from None
+
+    def __getattr__(self, name: str) -> Function:
+        if name.startswith("__") or "entries" not in self.__dict__:
+            raise AttributeError(name)
+        if name not in self.entries:
+            raise AttributeError(unknown_entry(self.name, name, self.entries))
+        return self.entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.entries]
+
+    def __repr__(self) -> str:
+        lines = [f"<futad program {self.name} on {self.backend}>"]
+        return "\n".join(lines + [f"  {entry_text(f.entry)}" for f in self.entries.values()])
+
+
+def unknown_entry(program: str, name: str, entries: Mapping[str, Any]) -> str:
+    """The message for an entry that is not there: near names first."""
+    if not entries:
+        return f"{program} has no entry '{name}': it has no entries at all (declare one with `entry`)"
+    near = difflib.get_close_matches(name, entries, n=3)
+    if near:
+        return f"{program} has no entry '{name}'; did you mean {' or '.join(repr(n) for n in near)}?"
+    return f"{program} has no entry '{name}'; there are: {', '.join(entries)}"
+
+
+def _python_signature(entry: ir.Entry) -> inspect.Signature:
+    """Parameter names made Python identifiers, and different from each other."""
+    seen: set[str] = set()
+    params = []
+    for i, (name, _) in enumerate(entry.params):
+        plain = re.sub(r"\W", "_", name)
+        if not plain.isidentifier() or keyword.iskeyword(plain):
+            plain = f"{plain}_" if plain and not plain[0].isdigit() else f"arg{i}"
+        while plain in seen:
+            plain += "_"
+        seen.add(plain)
+        params.append(inspect.Parameter(plain, inspect.Parameter.POSITIONAL_OR_KEYWORD))
+    return inspect.Signature(params)
+
+
+def load(path: str | os.PathLike[str], *, backend: str = "auto", check: bool = False) -> Program:
+    """The program in a `.fut` file.
+
+    `backend`: 'auto' (the fastest that works here), 'interp', 'c' (sequential, deterministic) or 'multicore'
+    (OpenMP; OMP_NUM_THREADS sets the threads).  `check` type-checks the IR after every pass, for finding
+    defects of the compiler.  Raises FileError, SourceError (with the place in the file), UsageError.
+
+    Compiled code is kept in a cache folder on disk (FUTAD_CACHE_DIR, else ~/.cache/futad).
+    """
+    backends.check_name(backend)
+    from futad.source import load_program
+
+    return Program(load_program(os.fspath(path)), backend=backend, check=check)
+
+
+def compile(source: str, name: str = "main", *, backend: str = "auto", check: bool = False) -> Program:
+    """The program whose text is `source`; `name` stands for the file in messages.  Options as in `load`."""
+    if not isinstance(source, str):
+        raise UsageError(f"source must be a str with a program's text, not {type(source).__name__}")
+    backends.check_name(backend)
+    from futad.source import compile_text
+
+    return Program(compile_text(source, name), backend=backend, check=check)
+
+
+__all__ = ["Function", "Program", "Unit", "compile", "load"]

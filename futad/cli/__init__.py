@@ -1,0 +1,142 @@
+"""The command `futad`.  Each subcommand is a module with `arguments(parser)` and `run(args) -> exit code`.
+
+Modules are imported only when their subcommand runs, so that `futad --help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+COMMANDS: dict[str, str] = {
+    "check": "parse and type-check a program",
+    "run": "run an entry on values from stdin",
+    "test": "run the test blocks of programs",
+    "gradcheck": "compare reverse mode, forward mode and central differences",
+    "dev": "show the IR after any pass, pass times and rule hits",
+    "dataset": "generate random values in Futhark's formats",
+    "c": "write the C that a program becomes",
+    "multicore": "write the C with OpenMP that a program becomes",
+}
+
+_EPILOG = """\
+Exit status: 0 all went well; 1 the program, its input or its tests failed; 2 wrong usage.
+`futad SUBCOMMAND --help` documents each."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status and prints errors on stderr."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = _dispatch(args)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        print("futad: interrupted", file=sys.stderr)
+        return 130
+
+
+def _dispatch(args: list[str]) -> int:
+    if not args or args[0] in ("-h", "--help"):
+        print(_usage(), file=sys.stdout if args else sys.stderr)
+        return 0 if args else 2
+    if args[0] in ("-V", "--version"):
+        from futad import __version__
+
+        print(f"futad {__version__}")
+        return 0
+    if args[0] not in COMMANDS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(args[0], COMMANDS, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(COMMANDS)}"
+        print(f"error: no subcommand is called '{args[0]}'{hint}", file=sys.stderr)
+        return 2
+    return _run_command(args[0], args[1:])
+
+
+def _run_command(name: str, rest: list[str]) -> int:
+    import argparse
+    from importlib import import_module
+
+    module = import_module(f"futad.cli.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"futad {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.arguments(parser)
+    try:
+        parsed = parser.parse_args(rest)
+    except SystemExit as e:
+        return int(e.code or 0)
+    return guarded(lambda: module.run(parsed))
+
+
+def guarded(action: object) -> int:
+    """Run `action()`; errors become a message on stderr and an exit status."""
+    import warnings
+
+    from futad.errors import Error, InternalError
+
+    def show(message: object, *rest: object, **options: object) -> None:
+        print(f"warning: {message}", file=sys.stderr)
+
+    before = warnings.showwarning
+    warnings.showwarning = show  # type: ignore[assignment]
+    try:
+        assert callable(action)
+        return int(action())
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except InternalError as e:
+        return _internal(e, str(e))
+    except Error as e:
+        print(e, file=sys.stderr)
+        return e.exit_code
+    except MemoryError:
+        print("error: out of memory", file=sys.stderr)
+        return 1
+    except RecursionError:
+        print("error: the program or its input is nested too deeply", file=sys.stderr)
+        return 1
+    except Exception as e:
+        return _internal(e, f"{type(e).__name__}: {e}")
+    finally:
+        warnings.showwarning = before
+
+
+def _internal(error: BaseException, text: str) -> int:
+    if os.environ.get("FUTAD_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    print(
+        f"futad: internal error: {text.removeprefix('error: ')}\n"
+        "This is a defect of futad. Please report it with the program and its input; "
+        "FUTAD_DEBUG=1 shows where it happened.",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: futad SUBCOMMAND ...",
+            "",
+            "Compiles and differentiates array programs in Futhark's language.",
+            "",
+            *lines,
+            "",
+            _EPILOG,
+        ]
+    )

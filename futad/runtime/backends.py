@@ -1,0 +1,67 @@
+"""Which backend runs a program, and the one interface they share.
+
+A backend turns a core `Program` into an object with `run(name, args) -> results` (see
+`docs/architecture.md`).  `auto` takes the first that works here, in the order of `AUTO`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from futad.core.ir import Program
+from futad.errors import BackendError, UsageError
+
+BACKENDS = ("auto", "interp", "c", "multicore")
+AUTO = ("multicore", "c", "interp")
+
+
+class Executor(Protocol):
+    """A compiled program."""
+
+    def run(self, name: str, args: Sequence[Any]) -> Sequence[Any]:
+        """Call a function with all its core parameters; its core results."""
+        ...
+
+
+class FutadWarning(UserWarning):
+    """Something works, but not as well as it could; the text says what to do."""
+
+
+def check_name(backend: str) -> None:
+    """Raises UsageError unless `backend` is one of `BACKENDS`."""
+    if backend not in BACKENDS:
+        raise UsageError(f"no backend is called '{backend}'; there are: {', '.join(BACKENDS)}")
+
+
+def executor(program: Program, backend: str) -> tuple[Executor, str]:
+    """`program` made ready to run, and the backend that does it.
+
+    Raises UsageError (unknown backend) and BackendError (it does not work here).
+    """
+    check_name(backend)
+    if backend != "auto":
+        return _make(program, backend), backend
+    reason: BackendError | None = None
+    for name in AUTO:
+        try:
+            made = _make(program, name)
+        except BackendError as e:
+            reason = e
+            continue
+        if name == "interp" and reason is not None:
+            why = reason.message + (f"; {reason.hint}" if reason.hint else "")
+            warnings.warn(f"running on the slow interpreter: {why}", FutadWarning, stacklevel=4)
+        return made, name
+    raise AssertionError("the interpreter runs everywhere")
+
+
+def _make(program: Program, backend: str) -> Executor:
+    if backend == "interp":
+        from futad.core.interp import Interpreter
+
+        return Interpreter(program)
+    from futad.backend.c import CBackend
+
+    return CBackend(program, multicore=backend == "multicore")

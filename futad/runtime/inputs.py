@@ -1,0 +1,82 @@
+"""From values in Futhark's formats to the arguments of an entry, and back to text or bytes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from futad.errors import FileError, ValueError_
+from futad.runtime.textvalues import Reader, Value, binary_bytes, write_text
+from futad.runtime.values import Signature, leaf_text
+
+
+def fit_values(signature: Signature, values: Sequence[Value], end: ValueError_) -> list[Any]:
+    """The core arguments from values in order, one per flat component of the parameters.
+
+    `end` is the error to raise, its message replaced, where values are missing.  Raises ValueError_ with the
+    place of the value that does not fit, ShapeError where sizes disagree.
+    """
+    leaves = signature.params
+    if len(values) > len(leaves):
+        extra = values[len(leaves)]
+        raise ValueError_(
+            f"{signature.name} takes {len(leaves)} value(s), but there are {len(values)}",
+            extra.place,
+            hint=signature.text(),
+        )
+    if len(values) < len(leaves):
+        raise ValueError_(
+            f"{signature.name} takes {len(leaves)} value(s), found {len(values)}; "
+            f"the next is '{leaves[len(values)].path}' of type {leaf_text(leaves[len(values)])}",
+            end.span,
+            hint=signature.text(),
+        )
+    flat: list[Any] = []
+    for leaf, value in zip(leaves, values, strict=True):
+        what = f"argument '{leaf.path}'"
+        if len(value.shape) != len(leaf.dims):
+            raise ValueError_(f"{what}: expected {leaf_text(leaf)}, got {value.text()}", value.place)
+        try:
+            array = value.at_type(leaf.elem)
+        except ValueError_ as e:
+            raise ValueError_(f"{what}: {e.message}", e.span) from None
+        flat.append(np.ascontiguousarray(array) if leaf.dims else array[()])
+    return signature.bind(flat)
+
+
+def read_arguments(signature: Signature, data: bytes, name: str) -> list[Any]:
+    """The core arguments from the bytes of an input called `name`."""
+    reader = Reader(data, name)
+    values = reader.all()
+    return fit_values(signature, values, reader.error("the input ends here"))
+
+
+def read_data_file(path: Path) -> bytes:
+    """The bytes of a data file, unpacked if its name ends in `.gz`.  Raises FileError."""
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise FileError(f"cannot read {path}: {e.strerror}") from None
+    if path.suffix != ".gz":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as e:
+        raise FileError(f"{path} is not a whole gzip file: {e}") from None
+
+
+def write_results(results: Sequence[Any], out: BinaryIO, binary: bool) -> None:
+    """Each result: a line of text, or its binary form."""
+    for r in results:
+        if binary:
+            out.write(binary_bytes(r))
+        else:
+            text = io.StringIO()
+            write_text(r, text)
+            out.write(text.getvalue().encode() + b"\n")

@@ -1,0 +1,526 @@
+"""Between a user's values and the flat arguments of a core function.
+
+A `Signature` is all that calling an entry needs: it is built from a `Fun`, pickles small, and mentions no
+variables, so a cached program can be called without its IR.
+
+What the user passes, per parameter type:
+
+- a scalar: a Python or NumPy number, or an array of rank 0.  Python numbers are converted where the type
+  holds them (`2` for f64; `0.1` is rounded for f32); a NumPy number must have exactly the parameter's dtype.
+- an array: anything NumPy can view as an array of exactly that dtype (either byte order, any strides,
+  read-only is fine), or nested lists of Python numbers.
+- a tuple: a tuple or list of its components.
+- a record: a dict, or any object with its fields as attributes.
+- an array of tuples (records): a tuple (dict) of one array per component, or a list of tuples (dicts), or a
+  NumPy structured array.
+
+Results come back as NumPy scalars and arrays, tuples, and `Record`s (a dict whose items are attributes too);
+an array of tuples as a tuple of arrays.  Results never share memory with arguments or with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from futad.core import ir
+from futad.core.types import I64, ArrayType, Const, Prim, Type, Var
+from futad.errors import DtypeError, ShapeError, UsageError, ValueError_
+
+# A dimension of a leaf: the size itself, or the place of the argument or result that names it.
+Dim = int | tuple[str, int]
+
+
+class Record(dict[str, Any]):
+    """A record result: a dict whose items can also be read as attributes (`r.x` is `r["x"]`)."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the record has no field {name!r}; it has {', '.join(self)}") from None
+
+    def __repr__(self) -> str:
+        return "Record(" + ", ".join(f"{k}={v!r}" for k, v in self.items()) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A scalar or array component of a parameter or result: `path` is how messages call it."""
+
+    path: str
+    elem: Prim
+    dims: tuple[Dim, ...]
+
+
+@dataclass(slots=True)
+class Signature:
+    """How an entry is called.
+
+    `size_names` are the explicit size arguments, `params` the leaves after them in order, `results` the
+    leaves of the result and `witnesses` the places among the core results of sizes that the result brings
+    along (they are not shown to the user).
+    """
+
+    entry: ir.Entry
+    size_names: tuple[str, ...]
+    params: tuple[Leaf, ...]
+    results: tuple[Leaf, ...]
+    witnesses: frozenset[int] = frozenset()
+    docs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    def text(self) -> str:
+        """The signature in Futhark's notation."""
+        return entry_text(self.entry)
+
+    def flatten(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments of the core function.
+
+        Raises UsageError (number of arguments), DtypeError, ShapeError, ValueError_.
+        """
+        entry = self.entry
+        if len(args) != len(entry.params):
+            raise UsageError(
+                f"{entry.name} takes {_count(len(entry.params), 'argument')}, not {len(args)}",
+                hint=self.text(),
+            )
+        raw: list[Any] = []
+        unique: list[bool] = []
+        for i, ((name, etype), value) in enumerate(zip(entry.params, args, strict=True)):
+            before = len(raw)
+            raw.extend(flatten_value(etype, value, name, entry.name))
+            is_unique = i < len(entry.unique) and entry.unique[i]
+            unique += [is_unique] * (len(raw) - before)
+        return self.bind([_to_leaf(v, leaf, u) for v, leaf, u in zip(raw, self.params, unique, strict=True)])
+
+    def bind(self, leaves: list[Any]) -> list[Any]:
+        """Size arguments found from the shapes of exact leaf values, followed by those values."""
+        sizes: dict[int, tuple[int, str]] = {}
+        first_value = len(self.size_names)
+        for i, (leaf, value) in enumerate(zip(self.params, leaves, strict=True)):
+            if not leaf.dims and leaf.elem is I64:
+                sizes[first_value + i] = (int(value), leaf.path)
+        for leaf, value in zip(self.params, leaves, strict=True):
+            for axis, (dim, actual) in enumerate(zip(leaf.dims, value.shape, strict=False)):
+                if isinstance(dim, int):
+                    if actual != dim:
+                        raise ShapeError(
+                            f"argument '{leaf.path}' of {self.name}: dimension {axis} must be {dim}, "
+                            f"but the array has shape {_shape_text(value.shape)}"
+                        )
+                    continue
+                known = sizes.setdefault(dim[1], (actual, leaf.path))
+                if known[0] != actual:
+                    raise ShapeError(self._disagreement(leaf, axis, value.shape, dim[1], known))
+        for i, name in enumerate(self.size_names):
+            if i not in sizes:
+                if not any(("arg", i) in leaf.dims for leaf in self.params):
+                    raise ValueError_(f"{self.name}: no argument determines the size {name}")
+                sizes[i] = (0, "")
+        for leaf, value in zip(self.params, leaves, strict=True):
+            if isinstance(value, _Empty):
+                full = [d if isinstance(d, int) else sizes[d[1]][0] for d in leaf.dims]
+                filled = np.zeros((*value.shape, *full[len(value.shape) :]), leaf.elem.dtype)
+                leaves = [filled if v is value else v for v in leaves]
+        return [sizes[i][0] for i in range(first_value)] + leaves
+
+    def _disagreement(
+        self, leaf: Leaf, axis: int, shape: tuple[int, ...], size: int, known: tuple[int, str]
+    ) -> str:
+        where = f"argument '{leaf.path}' of {self.name}: dimension {axis} is {shape[axis]}"
+        value, path = known
+        if size >= len(self.size_names):
+            return f"{where}, but must equal argument '{path}', which is {value}"
+        name = self.size_names[size]
+        if path == leaf.path:
+            return f"{where}, but size {name} is {value} by an earlier dimension (shape {_shape_text(shape)})"
+        return f"{where}, but size {name} is {value} by argument '{path}'"
+
+    def visible(self, results: Sequence[Any]) -> list[Any]:
+        """The core results without the sizes they bring along."""
+        if not self.witnesses:
+            return list(results)
+        return [r for i, r in enumerate(results) if i not in self.witnesses]
+
+    def unflatten(self, results: Sequence[Any], args: Sequence[Any] = ()) -> Any:
+        """The user's view of the core results; `args` are the flat arguments, whose memory is not shared."""
+        own = _unshared(self.visible(results), args)
+        return build_value(self.entry.result, iter(own))
+
+
+def signature_of(fun: ir.Fun) -> Signature:
+    """The calling convention of an entry function."""
+    entry = fun.entry
+    assert entry is not None, f"{fun.name} is not an entry"
+    params = fun.body.params
+    arg_place = {v: i for i, v in enumerate(params)}
+    paths = [p for name, etype in entry.params for p in leaf_paths(etype, name)]
+    leaves = [
+        Leaf(path, *_elem_dims(v.type, {}, arg_place))
+        for path, v in zip(paths, params[fun.num_sizes :], strict=True)
+    ]
+    witnesses = _witnesses(fun.ret, entry.result)
+    ret_place = {v: i for i, v in enumerate(fun.ret)}
+    shown = [v for i, v in enumerate(fun.ret) if i not in witnesses]
+    results = [
+        Leaf(path, *_elem_dims(v.type, ret_place, arg_place))
+        for path, v in zip(leaf_paths(entry.result, "result"), shown, strict=True)
+    ]
+    return Signature(
+        entry,
+        tuple([v.name for v in params[: fun.num_sizes]]),
+        tuple(leaves),
+        tuple(results),
+        frozenset(witnesses),
+    )
+
+
+def _elem_dims(t: Type, ret: dict[Var, int], arg: dict[Var, int]) -> tuple[Prim, tuple[Dim, ...]]:
+    if isinstance(t, Prim):
+        return t, ()
+    assert isinstance(t, ArrayType), t
+    dims: list[Dim] = []
+    for s in t.shape:
+        if isinstance(s, Const):
+            dims.append(int(s.value))
+        elif s in ret:
+            dims.append(("res", ret[s]))
+        else:
+            dims.append(("arg", arg[s]))
+    return t.elem, tuple(dims)
+
+
+def _witnesses(ret: Sequence[Var], shown: ir.EntryType) -> set[int]:
+    """Which results are sizes that come along with an array of unknown size.
+
+    There are as many as results exceed the components shown; they are i64 and named by a later result.
+    """
+    surplus = len(ret) - count_leaves(shown)
+    if surplus == 0:
+        return set()
+    named = {s for v in ret if isinstance(v.type, ArrayType) for s in v.type.shape if isinstance(s, Var)}
+    candidates = [i for i, v in enumerate(ret) if v.type is I64 and v in named]
+    return set(candidates[:surplus])
+
+
+# --- structure ----------------------------------------------------------------------------------------
+
+
+def leaf_types(t: ir.EntryType) -> Iterator[tuple[str, int]]:
+    """(suffix of the path, number of outer dimensions) of each flat component."""
+    if t.kind == "scalar":
+        yield "", 0
+    elif t.kind == "array":
+        if isinstance(t.elem, ir.EntryType):
+            for suffix, rank in leaf_types(t.elem):
+                yield suffix, rank + len(t.dims)
+        else:
+            yield "", len(t.dims)
+    else:
+        for name, f in t.fields:
+            for suffix, rank in leaf_types(f):
+                yield f".{name}{suffix}", rank
+
+
+def leaf_paths(t: ir.EntryType, name: str) -> list[str]:
+    """How messages call each flat component of a parameter."""
+    return [name + suffix for suffix, _ in leaf_types(t)]
+
+
+def count_leaves(t: ir.EntryType) -> int:
+    return sum(1 for _ in leaf_types(t))
+
+
+def flatten_value(t: ir.EntryType, value: Any, path: str, entry: str) -> list[Any]:
+    """The components of a user's value, not yet converted."""
+    if t.kind == "scalar":
+        return [value]
+    if t.kind == "array":
+        elem = t.elem
+        if not isinstance(elem, ir.EntryType) or elem.kind == "scalar":
+            return [value]
+        return _flatten_array(elem, len(t.dims), value, path, entry)
+    return [
+        leaf
+        for (name, ft), part in zip(t.fields, _parts(t, value, path, entry), strict=True)
+        for leaf in flatten_value(ft, part, f"{path}.{name}", entry)
+    ]
+
+
+def _flatten_array(elem: ir.EntryType, rank: int, value: Any, path: str, entry: str) -> list[Any]:
+    """The component arrays of an array of tuples or records."""
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        if len(value.dtype.names) != len(elem.fields):
+            raise DtypeError(
+                f"argument '{path}' of {entry}: expected fields {_field_names(elem)}, "
+                f"got a structured array with {', '.join(value.dtype.names)}"
+            )
+        record = elem.kind == "record"
+        columns = [value[n if record else value.dtype.names[i]] for i, (n, _) in enumerate(elem.fields)]
+        return [
+            leaf
+            for (name, ft), column in zip(elem.fields, columns, strict=True)
+            for leaf in flatten_value(_lifted(ft, rank), column, f"{path}.{name}", entry)
+        ]
+    if isinstance(value, list):
+        return _transpose_rows(elem, rank, value, path, entry)
+    return [
+        leaf
+        for (name, ft), part in zip(elem.fields, _parts(elem, value, path, entry), strict=True)
+        for leaf in flatten_value(_lifted(ft, rank), part, f"{path}.{name}", entry)
+    ]
+
+
+def _lifted(t: ir.EntryType, rank: int) -> ir.EntryType:
+    """`t` under `rank` more outer dimensions (only the structure matters here)."""
+    return ir.EntryType("array", t.text, t, (None,) * rank)
+
+
+def _transpose_rows(elem: ir.EntryType, rank: int, rows: list[Any], path: str, entry: str) -> list[Any]:
+    inner = elem if rank == 1 else ir.EntryType("array", elem.text, elem, (None,) * (rank - 1))
+    columns: list[list[Any]] = [[] for _ in range(count_leaves(elem))]
+    for i, row in enumerate(rows):
+        for column, leaf in zip(columns, flatten_value(inner, row, f"{path}[{i}]", entry), strict=True):
+            column.append(leaf)
+    return list(columns)
+
+
+def _parts(t: ir.EntryType, value: Any, path: str, entry: str) -> list[Any]:
+    if t.kind == "record":
+        if isinstance(value, Mapping):
+            unknown = [k for k in value if k not in dict(t.fields)]
+            missing = [n for n, _ in t.fields if n not in value]
+            if unknown or missing:
+                what = f"field {missing[0]!r} is missing" if missing else f"there is no field {unknown[0]!r}"
+                raise ValueError_(f"argument '{path}' of {entry}: {what}; the fields are {_field_names(t)}")
+            return [value[n] for n, _ in t.fields]
+        if all(hasattr(value, n) for n, _ in t.fields):
+            return [getattr(value, n) for n, _ in t.fields]
+        raise DtypeError(
+            f"argument '{path}' of {entry}: expected a record with {_field_names(t)} (a dict, or an object "
+            f"with these attributes), got {_describe(value)}"
+        )
+    if isinstance(value, tuple | list):
+        if len(value) != len(t.fields):
+            raise ShapeError(
+                f"argument '{path}' of {entry}: expected a tuple of {len(t.fields)}, got {len(value)}"
+            )
+        return list(value)
+    raise DtypeError(f"argument '{path}' of {entry}: expected a tuple {t.text}, got {_describe(value)}")
+
+
+def _field_names(t: ir.EntryType) -> str:
+    return ", ".join(n for n, _ in t.fields)
+
+
+def build_value(t: ir.EntryType, leaves: Iterator[Any]) -> Any:
+    """The user's view of flat components, in order."""
+    if t.kind == "scalar":
+        return next(leaves)
+    if t.kind == "array":
+        if isinstance(t.elem, ir.EntryType) and t.elem.kind != "scalar":
+            return build_value(t.elem, leaves)
+        return next(leaves)
+    parts = [(name, build_value(ft, leaves)) for name, ft in t.fields]
+    if t.kind == "record":
+        return Record(parts)
+    return tuple([v for _, v in parts])
+
+
+def _unshared(results: list[Any], args: Sequence[Any]) -> list[Any]:
+    seen = [a for a in args if isinstance(a, np.ndarray)]
+    out = []
+    for r in results:
+        if isinstance(r, np.ndarray):
+            if not r.flags.c_contiguous or any(np.may_share_memory(r, s) for s in seen):
+                r = r.copy(order="C")
+            seen.append(r)
+        out.append(r)
+    return out
+
+
+# --- leaves ---------------------------------------------------------------------------------------------
+
+
+class _Empty:
+    """An empty nested list of which only the leading sizes are known; other arguments give the rest."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+def _to_leaf(value: Any, leaf: Leaf, own: bool) -> Any:
+    """`value` as a NumPy scalar or C-contiguous array of exactly the leaf's dtype; a copy if `own`."""
+    want = leaf.elem.dtype
+    if isinstance(value, np.ndarray | np.generic):
+        array = _exact_array(value, leaf)
+    elif isinstance(value, bool | int | float):
+        array = np.asarray(_exact_number(value, leaf))
+    elif isinstance(value, list | tuple):
+        made = _from_list(value, leaf)
+        if isinstance(made, _Empty):
+            return made
+        array = made
+    elif isinstance(value, complex):
+        raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got a complex number")
+    else:
+        array = _exact_array(_foreign(value, leaf), leaf)
+    if array.ndim != len(leaf.dims):
+        raise ShapeError(
+            f"argument '{leaf.path}': expected {leaf_text(leaf)}, which has rank {len(leaf.dims)}, got "
+            + (f"an array of shape {_shape_text(array.shape)}" if array.ndim else "a scalar")
+        )
+    if not leaf.dims:
+        return want.type(array[()])
+    if array.dtype != want or not array.flags.c_contiguous or own or not array.flags.aligned:
+        array = np.array(array, dtype=want, order="C", copy=True)
+    return array
+
+
+def _foreign(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
+    """An array of another library, viewed by NumPy."""
+    try:
+        if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+    except Exception as e:  # the other library's own complaint is what the user needs
+        raise DtypeError(
+            f"argument '{leaf.path}': {type(value).__name__} cannot be viewed as an array: {e}"
+        ) from None
+    raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got {_describe(value)}")
+
+
+def _exact_array(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise DtypeError(f"argument '{leaf.path}': masked arrays are not accepted; fill the array first")
+    array = np.asarray(value)
+    want = leaf.elem.dtype
+    if array.dtype != want and array.dtype.newbyteorder("=") != want:
+        what = "an array of" if array.ndim else "a NumPy scalar of"
+        convert = f"{leaf.path.split('.')[-1]}.astype(np.{want.name})"
+        if not array.ndim:
+            convert = f"np.{want.name}({leaf.path.split('.')[-1]})"
+        numeric = array.dtype.kind in "biuf" and want.kind in "biuf"
+        raise DtypeError(
+            f"argument '{leaf.path}': expected {leaf_text(leaf)} ({want.name}), got {what} {array.dtype}",
+            hint=f"convert it yourself if that is meant: {convert}" if numeric else None,
+        )
+    return array
+
+
+def _exact_number(value: bool | int | float, leaf: Leaf) -> Any:
+    t = leaf.elem
+    if isinstance(value, bool):
+        if not t.is_bool:
+            raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got the bool {value}")
+    elif t.is_bool:
+        raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got the number {value!r}")
+    elif t.is_integral:
+        if isinstance(value, float):
+            raise DtypeError(
+                f"argument '{leaf.path}': expected {leaf_text(leaf)}, got the float {value!r}",
+                hint="pass an int",
+            )
+        info = np.iinfo(t.dtype)
+        if not info.min <= value <= info.max:
+            raise DtypeError(f"argument '{leaf.path}': {value} does not fit {t} ({info.min} to {info.max})")
+    else:
+        return _float_of(value, leaf)
+    return t.dtype.type(value)
+
+
+def _float_of(value: int | float, leaf: Leaf) -> Any:
+    with np.errstate(all="ignore"):
+        try:
+            made = leaf.elem.dtype.type(value)
+        except OverflowError:
+            made = leaf.elem.dtype.type(np.inf)
+    if isinstance(value, int) and (np.isinf(made) or int(made) != value):
+        raise DtypeError(
+            f"argument '{leaf.path}': the int {value} is not exact in {leaf.elem}", hint="pass a float"
+        )
+    if isinstance(value, float) and np.isinf(made) and not np.isinf(value):
+        raise DtypeError(f"argument '{leaf.path}': {value!r} is too large for {leaf.elem}")
+    return made
+
+
+def _from_list(value: Sequence[Any], leaf: Leaf) -> np.ndarray[Any, Any] | _Empty:
+    t = leaf.elem
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ShapeError(f"argument '{leaf.path}': the rows of the nested list differ in length") from None
+    except OverflowError:
+        array = np.asarray(value, dtype=object)
+    if array.size == 0 and array.ndim < len(leaf.dims):
+        return _Empty(array.shape)
+    if array.size == 0:
+        return np.zeros(array.shape, t.dtype)
+    if _holds_arrays(value):
+        return _exact_array(array, leaf)
+    if array.dtype.kind not in "biuf":
+        flat = array.ravel().tolist()
+        bad = next((x for x in flat if not isinstance(x, bool | int | float)), None)
+        if bad is not None:
+            raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got a list with {bad!r}")
+        numbers = [_exact_number(x, leaf) for x in flat]
+        return np.array(numbers, t.dtype).reshape(array.shape)
+    exact = array.dtype.kind == "b" and t.is_bool
+    with np.errstate(all="ignore"):
+        made = array.astype(t.dtype)
+        if array.dtype.kind == "f" and t.is_float:
+            exact = bool(np.all(np.isinf(made) == np.isinf(array)))
+        elif array.dtype.kind in "iu" and not t.is_bool:
+            exact = bool(np.all(made == array)) and bool(np.all(made.astype(array.dtype) == array))
+    if not exact:
+        for x in array.ravel().tolist():
+            _exact_number(x, leaf)
+    return made
+
+
+def _holds_arrays(value: Any) -> bool:
+    """Whether a nested list has NumPy values in it: then their dtype counts."""
+    if isinstance(value, list | tuple):
+        return any(_holds_arrays(v) for v in value)
+    return isinstance(value, np.ndarray | np.generic)
+
+
+# --- texts ------------------------------------------------------------------------------------------------
+
+
+def leaf_text(leaf: Leaf) -> str:
+    """The leaf's type as messages show it; unnamed sizes are empty brackets."""
+    return "".join(f"[{d}]" if isinstance(d, int) else "[]" for d in leaf.dims) + leaf.elem.name
+
+
+def entry_text(entry: ir.Entry) -> str:
+    """`main (xs: [n]f64) (k: i64): f64`."""
+    params = "".join(f" ({name}: {t.text})" for name, t in entry.params)
+    return f"{entry.name}{params}: {entry.result.text}"
+
+
+def _describe(value: Any) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, bool | int | float | str):
+        text = repr(value)
+        return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+    return f"a value of type {type(value).__name__}"
+
+
+def _shape_text(shape: Sequence[int]) -> str:
+    return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
