@@ -1,0 +1,411 @@
+"""The reference semantics of the core IR, on NumPy.
+
+Note [Batched evaluation].  The body of a map is evaluated once for all its iterations: inside k nested maps
+every value is an array with up to k leading *batch* dimensions before its own, each of the map's width or of
+size 1 where the value does not vary with that map; a value that varies with none may leave them out
+altogether (its type gives its own rank, so the number present is known).  Entering a map turns the outer
+dimension of its arrays into a batch dimension and leaving one turns it back, both without moving data.
+A branch or loop whose condition differs between iterations runs under a mask of the active ones (`Scope`);
+checks, writes and work counts see active iterations only.  Where iterations disagree on a size the evaluation
+raises `Irregular` and the innermost map that can does its iterations one by one; where temporaries would grow
+too large it raises `TooBig` and the map runs in halves.
+
+Because such a second attempt repeats the first, an attempt must not have visible effects: map parameters
+are read-only views (an in-place update copies those), and accumulators are saved and restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from futad.core import ir
+from futad.core.scalarops import OPS
+from futad.core.types import AccType, ArrayType, Atom, Const, Type, Var
+from futad.errors import AssertionError_, InternalError, RuntimeError_
+
+Value = Any  # a NumPy scalar or array with batch dimensions, or an `Acc`
+Values = Sequence[Value]
+
+
+class Irregular(Exception):
+    """Iterations of a map disagree on a size or shape."""
+
+
+class TooBig(Exception):
+    """The batch is too large to evaluate at once."""
+
+
+MAX_BATCH = 1 << 22  # elements in one batched temporary
+
+
+@dataclass(slots=True)
+class Work:
+    """Work done by one kind of construct: scalar operations, array elements read and written."""
+
+    ops: int = 0
+    read: int = 0
+    written: int = 0
+
+
+@dataclass(slots=True)
+class Acc:
+    """The run-time value of an accumulator: shared, mutable; `depth` batch dimensions, then its shape."""
+
+    data: np.ndarray
+    depth: int
+    op: str
+
+
+@dataclass(slots=True)
+class Scope:
+    """Where evaluation is: the widths of the enclosing maps, a mask over them of the active iterations
+    (None: all are) and their number."""
+
+    batch: tuple[int, ...]
+    mask: np.ndarray | None
+    lanes: int
+
+    @property
+    def depth(self) -> int:
+        return len(self.batch)
+
+    def enter(self, width: int) -> Scope:
+        mask = self.mask
+        if mask is not None:
+            mask = np.broadcast_to(mask[..., None], (*self.batch, width))
+        return Scope((*self.batch, width), mask, self.lanes * width)
+
+    def restrict(self, mask: np.ndarray) -> Scope:
+        return Scope(self.batch, mask, int(np.count_nonzero(mask)))
+
+    def full_mask(self) -> np.ndarray:
+        return np.ones(self.batch, bool) if self.mask is None else self.mask
+
+
+TOP = Scope((), None, 1)
+
+
+def rank_of(t: Type) -> int:
+    return len(t.shape) if type(t) is ArrayType else 0
+
+
+def lift_value(v: Value, rank: int, depth: int) -> Value:
+    """`v` with batch dimensions of size 1 added up to `depth`."""
+    have = v.ndim - rank
+    if have == depth:
+        return v
+    out = np.asarray(v)[(slice(None),) * have + (None,) * (depth - have)]
+    out.flags.writeable = False
+    return out
+
+
+Handler = Callable[["Interpreter", Any, ir.Stm, Scope], Values]
+HANDLERS: dict[type, Handler] = {}
+
+
+def handler(cls: type) -> Callable[[Handler], Handler]:
+    """Registers the evaluation rule of a node class."""
+
+    def register(f: Handler) -> Handler:
+        HANDLERS[cls] = f
+        return f
+
+    return register
+
+
+class Interpreter:
+    """Runs the functions of a program.
+
+    `counts` (with `count`): work per kind of construct since construction, a dict from the construct's
+    name in the text to `Work`.  `in_place=False` copies on every update: the semantics without any trust in
+    alias analysis.  `batched=False` runs maps one iteration after the other.
+    """
+
+    def __init__(self, program: ir.Program, count: bool = False, *, in_place: bool = True, batched: bool = True) -> None:
+        self.program = program
+        self.counting = count
+        self.batched = batched
+        self.counts: dict[str, Work] = {}
+        self.env: dict[Var, Value] = {}
+        self.one_by_one: set[tuple[int, int]] = set()  # (id of lambda, depth) that were irregular
+        self._consts: dict[Const, Any] = {}
+        self._lastuse = _LastUses(program) if in_place or count else None
+        self._mutate = in_place
+
+    def run(self, name: str, args: Sequence[Any]) -> list[Any]:
+        """The results of function `name` on all its parameters (sizes first), as NumPy scalars and arrays.
+
+        Raises RuntimeError_ and its subclasses for failures of the program.
+        """
+        fun = self.program.funs[name]
+        params = fun.body.params
+        if len(args) != len(params):
+            raise InternalError(f"{name} takes {len(params)} arguments, not {len(args)}")
+        unique = _unique_params(fun)
+        with np.errstate(all="ignore"):
+            for p, a in zip(params, args, strict=True):
+                self.env[p] = self._input(p, a, p in unique)
+            results = self.exec(fun.body, TOP)
+        out, seen = [], set()
+        for r in results:
+            if isinstance(r, np.ndarray):
+                if id(r) in seen or not (r.flags.c_contiguous and r.flags.writeable and r.flags.owndata):
+                    r = r.copy()
+                seen.add(id(r))
+            out.append(r)
+        self.env.clear()
+        return out
+
+    def _input(self, p: Var, a: Any, unique: bool) -> Value:
+        t = p.type
+        if isinstance(t, ArrayType):
+            a = np.asarray(a)
+            if a.dtype != t.elem.dtype or a.ndim != t.rank:
+                raise InternalError(f"argument {p.name} must be a rank-{t.rank} array of {t.elem}")
+            if not unique:
+                a = a.view()
+                a.flags.writeable = False
+            return a
+        return t.elem.dtype.type(a) if isinstance(t, AccType) else t.dtype.type(a)
+
+    # -- scopes and values
+
+    def exec(self, lam: ir.Lambda, sc: Scope) -> list[Value]:
+        """Evaluates the statements of a scope whose parameters are bound; its results."""
+        env = self.env
+        for stm in lam.stms:
+            values = HANDLERS[type(stm.exp)](self, stm.exp, stm, sc)
+            for v, x in zip(stm.pat, values, strict=True):
+                env[v] = x
+        return [self.value(a) for a in lam.result]
+
+    def apply(self, lam: ir.Lambda, args: Values, sc: Scope) -> list[Value]:
+        env = self.env
+        for p, a in zip(lam.params, args, strict=True):
+            env[p] = a
+        return self.exec(lam, sc)
+
+    def value(self, a: Atom) -> Value:
+        if type(a) is Var:
+            return self.env[a]
+        assert type(a) is Const
+        out = self._consts.get(a)
+        if out is None:
+            out = self._consts[a] = a.type.dtype.type(a.value)
+        return out
+
+    def lift(self, a: Atom, depth: int) -> Value:
+        """The value with all `depth` batch dimensions present (scalars that have none stay as they are)."""
+        v = self.value(a)
+        r = rank_of(a.type)
+        return v if r == 0 and v.ndim == 0 else lift_value(v, r, depth)
+
+    def common(self, atoms: Sequence[Atom], sc: Scope) -> tuple[int, list[np.ndarray]]:
+        """The values at one depth (0 if none varies, else the scope's), their batch dimensions broadcast."""
+        values = [self.value(a) for a in atoms]
+        ranks = [rank_of(a.type) for a in atoms]
+        depth = sc.depth if any(v.ndim > r for v, r in zip(values, ranks, strict=True)) else 0
+        lifted = [lift_value(v, r, depth) for v, r in zip(values, ranks, strict=True)]
+        batch = np.broadcast_shapes(*[v.shape[:depth] for v in lifted])
+        return depth, [np.broadcast_to(v, batch + v.shape[depth:]) for v in lifted]
+
+    def size(self, a: Atom, sc: Scope) -> int:
+        """A size: the value all active iterations agree on.  Raises Irregular."""
+        if type(a) is Const:
+            return a.value
+        v = self.value(a)
+        if v.ndim == 0:
+            return int(v)
+        if sc.mask is not None:
+            v = np.broadcast_to(self.lift(a, sc.depth), sc.batch)[sc.mask]
+        first = v.flat[0]
+        if (v != first).any():
+            raise Irregular
+        return int(first)
+
+    def sizes(self, atoms: Sequence[Atom], sc: Scope, what: str) -> tuple[int, ...]:
+        """Sizes of a new array, none negative, not too many elements for the batch."""
+        out = tuple([self.size(a, sc) for a in atoms])
+        for n in out:
+            if n < 0:
+                raise RuntimeError_(f"{what} of negative size {n}")
+        return out
+
+    def empty(self, t: Type, sc: Scope) -> Value:
+        """An array of the given type with no batch dimensions (used where it has no elements)."""
+        if isinstance(t, ArrayType):
+            return np.zeros(self.sizes(t.shape, sc, "array"), t.elem.dtype)
+        raise InternalError("a scalar where an empty array is expected")
+
+    def count(self, kind: str, ops: int = 0, read: int = 0, written: int = 0) -> None:
+        if self.counting:
+            w = self.counts.setdefault(kind, Work())
+            w.ops += ops
+            w.read += read
+            w.written += written
+
+    def in_place(self, stm: ir.Stm) -> bool:
+        """Whether alias analysis lets `stm` overwrite the arrays it consumes."""
+        return self._lastuse is not None and self._lastuse.in_place(stm)
+
+    def mutable(self, v: np.ndarray, stm: ir.Stm) -> np.ndarray:
+        """`v` itself if it may be overwritten, else a copy."""
+        if self._mutate and v.flags.writeable and self.in_place(stm):
+            return v
+        return v.copy()
+
+
+class _LastUses:
+    """In-place decisions of all functions of a program, analysed when first asked for."""
+
+    def __init__(self, program: ir.Program) -> None:
+        self.program = program
+
+    def in_place(self, stm: ir.Stm) -> bool:
+        return False
+
+
+def _unique_params(fun: ir.Fun) -> set[Var]:
+    return set()
+
+
+def select_lanes(sc: Scope, cond: Value) -> np.ndarray | bool:
+    """The active iterations where `cond` (batched bool) holds: a mask, or True/False if all/none."""
+    if cond.ndim == 0:
+        return bool(cond)
+    full = np.broadcast_to(lift_value(cond, 0, sc.depth), sc.batch)
+    held = full if sc.mask is None else full & sc.mask
+    n = int(np.count_nonzero(held))
+    if n == 0 or n == sc.lanes:
+        return n > 0
+    return held
+
+
+def merge(sc: Scope, mask: np.ndarray, types: Sequence[Type], new: Values, old: Values) -> list[Value]:
+    """`new` on the iterations of `mask`, `old` elsewhere.  Raises Irregular if shapes differ."""
+    out: list[Value] = []
+    for t, a, b in zip(types, new, old, strict=True):
+        if a is b or isinstance(a, Acc):
+            out.append(a)
+            continue
+        r = rank_of(t)
+        x, y = lift_value(a, r, sc.depth), lift_value(b, r, sc.depth)
+        if x.shape[sc.depth :] != y.shape[sc.depth :]:
+            raise Irregular
+        out.append(np.where(mask.reshape(mask.shape + (1,) * r), x, y))
+    return out
+
+
+# --- scalars and control ------------------------------------------------------------------------------------
+
+
+@handler(ir.Alias)
+def _alias(m: Interpreter, e: ir.Alias, stm: ir.Stm, sc: Scope) -> Values:
+    return (m.value(e.atom),)
+
+
+@handler(ir.Op)
+def _op(m: Interpreter, e: ir.Op, stm: ir.Stm, sc: Scope) -> Values:
+    return (scalar_op(m, e.op, [m.lift(a, sc.depth) for a in e.args], sc),)
+
+
+def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope) -> Value:
+    """One scalar operation over a batch."""
+    record = OPS[name]
+    if m.counting:
+        m.count("op", ops=sc.lanes)
+    if record.can_fail and args[1].dtype.kind in "iu" and select_lanes(sc, args[1] == 0) is not False:
+        raise RuntimeError_(f"integer division by zero in {name}")
+    out = record.eval(*args)
+    return out[()] if out.ndim == 0 else out
+
+
+@handler(ir.Assert)
+def _assert(m: Interpreter, e: ir.Assert, stm: ir.Stm, sc: Scope) -> Values:
+    failed = select_lanes(sc, np.logical_not(m.value(e.cond)))
+    if failed is False:
+        return ()
+    lane: tuple[int, ...] = ()
+    if sc.depth:
+        bad = sc.full_mask() if failed is True else failed
+        lane = tuple([int(c[0]) for c in np.nonzero(bad)])
+    text, *rest = e.message.split("{}")
+    for a, part in zip(e.values, rest, strict=True):
+        text += str(at_lane(m.lift(a, sc.depth), lane)) + part
+    raise AssertionError_(text, e.place)
+
+
+def at_lane(v: Value, lane: tuple[int, ...]) -> Value:
+    """A batched scalar's value in one iteration."""
+    if v.ndim == 0:
+        return v
+    return v[tuple([0 if n == 1 else i for n, i in zip(v.shape, lane, strict=True)])]
+
+
+@handler(ir.If)
+def _if(m: Interpreter, e: ir.If, stm: ir.Stm, sc: Scope) -> Values:
+    held = select_lanes(sc, m.value(e.cond))
+    if held is True:
+        return m.exec(e.then, sc)
+    if held is False:
+        return m.exec(e.orelse, sc)
+    assert isinstance(held, np.ndarray)
+    then = m.exec(e.then, sc.restrict(held))
+    orelse = m.exec(e.orelse, sc.restrict(sc.full_mask() & ~held))
+    return merge(sc, held, [v.type for v in stm.pat], then, orelse)
+
+
+@handler(ir.For)
+def _for(m: Interpreter, e: ir.For, stm: ir.Stm, sc: Scope) -> Values:
+    bound = m.lift(e.bound, sc.depth)
+    dtype = bound.dtype.type
+    types = [v.type for v in stm.pat]
+    state: Values = [m.value(a) for a in e.inits]
+    if bound.ndim == 0:
+        for i in range(int(bound)):
+            state = m.apply(e.body, [dtype(i), *state], sc)
+        return state
+    i = 0
+    while True:
+        active = select_lanes(sc, dtype(i) < bound)
+        if active is False:
+            return state
+        if active is True:
+            state = m.apply(e.body, [dtype(i), *state], sc)
+        else:
+            assert isinstance(active, np.ndarray)
+            state = merge(sc, active, types, m.apply(e.body, [dtype(i), *state], sc.restrict(active)), state)
+        i += 1
+
+
+@handler(ir.While)
+def _while(m: Interpreter, e: ir.While, stm: ir.Stm, sc: Scope) -> Values:
+    types = [v.type for v in stm.pat]
+    state: Values = [m.value(a) for a in e.inits]
+    while True:
+        active = select_lanes(sc, state[0])
+        if active is False:
+            return state
+        if active is True:
+            state = m.apply(e.body, state, sc)
+        else:
+            assert isinstance(active, np.ndarray)
+            state = merge(sc, active, types, m.apply(e.body, state, sc.restrict(active)), state)
+
+
+@handler(ir.Call)
+def _call(m: Interpreter, e: ir.Call, stm: ir.Stm, sc: Scope) -> Values:
+    return m.apply(m.program.funs[e.name].body, [m.value(a) for a in e.args], sc)
+
+
+@handler(ir.Jvp)
+@handler(ir.Vjp)
+def _derivative(m: Interpreter, e: ir.Exp, stm: ir.Stm, sc: Scope) -> Values:
+    raise InternalError(f"{type(e).__name__} reached the interpreter: run the ad pass first")
+
+
+from futad.core import interp_arrays, interp_soacs  # noqa: E402, F401  (they register their handlers)

@@ -1,0 +1,306 @@
+"""The interpreter's rules for arrays: indexing, updates, construction."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from futad.core import ir
+from futad.core.interp import (
+    MAX_BATCH,
+    Interpreter,
+    Irregular,
+    Scope,
+    TooBig,
+    Values,
+    at_lane,
+    handler,
+    lift_value,
+    rank_of,
+    select_lanes,
+)
+from futad.core.node import Range
+from futad.core.types import ArrayType
+from futad.errors import BoundsError, InternalError, RuntimeError_, Span
+
+_ALL = slice(None)
+
+
+def _check(sc: Scope, bad: Any, index: Any, size: int, place: Span | None) -> None:
+    """Fails if `bad` (batched bool) holds in an active iteration, naming the index there."""
+    failed = select_lanes(sc, bad)
+    if failed is False:
+        return
+    lane: tuple[int, ...] = ()
+    if sc.depth:
+        where = sc.full_mask() if failed is True else failed
+        lane = tuple([int(c[0]) for c in np.nonzero(where)])
+    at = int(at_lane(lift_value(index, 0, sc.depth) if index.ndim else index, lane))
+    message = f"index {at} out of bounds for array of size {size}"
+    if place is None:
+        raise InternalError(f"an unchecked {message}")
+    raise BoundsError(message, place)
+
+
+class _Positions:
+    """A checked index: per dimension either a batched scalar, or start, count and stride of a range.
+
+    `varies`: whether any part differs between iterations.
+    """
+
+    def __init__(self, m: Interpreter, index: ir.Index, dims: tuple[int, ...], check: Span | None, sc: Scope) -> None:
+        self.parts: list[Any] = []
+        self.counts: list[int] = []
+        self.varies = False
+        for i, n in zip(index, dims, strict=False):
+            if type(i) is Range:
+                count = m.size(i.count, sc)
+                start, stride = m.lift(i.start, sc.depth), m.lift(i.stride, sc.depth)
+                if count < 0:
+                    raise RuntimeError_(f"slice of negative size {count}", check)
+                if count > 0:
+                    last = start + stride * np.int64(count - 1)
+                    _check(sc, (start < 0) | (start >= n), start, n, check)
+                    _check(sc, (last < 0) | (last >= n), last, n, check)
+                self.counts.append(count)
+                parts = [start, stride]
+                part: Any = (start, count, stride)
+            else:
+                part = m.lift(i, sc.depth)
+                _check(sc, (part < 0) | (part >= n), part, n, check)
+                parts = [part]
+            self.parts.append(part)
+            self.varies = self.varies or any(p.size > 1 for p in parts)
+
+    def basic(self) -> tuple[Any, ...]:
+        """As a tuple of ints and slices; nothing varies."""
+        out: list[Any] = []
+        for p in self.parts:
+            if type(p) is tuple:
+                start, count, stride = p[0].item(), p[1], p[2].item()
+                if count == 0:
+                    out.append(slice(0, 0))
+                elif stride == 0:
+                    out.append(np.full(count, start))
+                else:
+                    stop = start + stride * count
+                    out.append(slice(start, stop if stop >= 0 else None, stride))
+            else:
+                out.append(p.item())
+        return tuple(out)
+
+    def arrays(self, pick: Any, lead: int) -> list[np.ndarray]:
+        """As index arrays of `lead` leading dimensions followed by one per range; `pick` turns a batched
+        scalar into an array of the leading dimensions."""
+        ranges = len(self.counts)
+        out: list[np.ndarray] = []
+        seen = 0
+        for p in self.parts:
+            if type(p) is tuple:
+                start, count, stride = pick(p[0]), p[1], pick(p[2])
+                step = np.arange(count).reshape((count,) + (1,) * (ranges - seen - 1))
+                tail = (1,) * (ranges - seen)
+                a = start.reshape(start.shape + tail) + stride.reshape(stride.shape + tail) * step
+                out.append(a.reshape(a.shape[:lead] + (1,) * seen + a.shape[lead:]))
+                seen += 1
+            else:
+                v = pick(p)
+                out.append(v.reshape(v.shape + (1,) * ranges))
+        return out
+
+
+def gather(m: Interpreter, array: np.ndarray, pos: _Positions, sc: Scope) -> np.ndarray:
+    """`array` (all batch dimensions present) at varying positions, inactive iterations anywhere."""
+    k = sc.depth
+    own = array.shape[k : k + len(pos.parts)]
+    kept = tuple(pos.counts) + array.shape[k + len(pos.parts) :]
+    if 0 in own or 0 in pos.counts:
+        return np.zeros((1,) * k + kept, array.dtype)
+    ranges = len(pos.counts)
+    where: list[Any] = []
+    for d in range(k):
+        n = array.shape[d]
+        where.append(np.arange(n).reshape((1,) * d + (n,) + (1,) * (k - d - 1 + ranges)))
+    for i, n in zip(pos.arrays(lambda v: lift_value(v, 0, k), k), own, strict=True):
+        where.append(i if sc.mask is None else np.clip(i, 0, n - 1))
+    batch = np.broadcast_shapes(*[w.shape for w in where])
+    if math.prod(batch) * math.prod(array.shape[k + len(pos.parts) :]) > MAX_BATCH * 4:
+        raise TooBig
+    return array[tuple(where)]
+
+
+@handler(ir.At)
+def _at(m: Interpreter, e: ir.At, stm: ir.Stm, sc: Scope) -> Values:
+    array = m.value(e.array)
+    d = array.ndim - rank_of(e.array.type)
+    pos = _Positions(m, e.index, array.shape[d:], e.check, sc)
+    scalar = rank_of(stm.pat[0].type) == 0
+    if scalar:
+        m.count("at", read=sc.lanes)
+    if not pos.varies and (sc.mask is None or _inside(pos, array.shape[d:])):
+        index = pos.basic()
+        if any(isinstance(i, np.ndarray) for i in index):  # stride 0: advanced indexing, one axis at a time
+            out = array
+            for axis, i in reversed(list(enumerate(index))):
+                out = out[(_ALL,) * (d + axis) + (i,)]
+        else:
+            out = array[(_ALL,) * d + index]
+    else:
+        out = gather(m, lift_value(array, rank_of(e.array.type), sc.depth), pos, sc)
+    return (out,)
+
+
+def _inside(pos: _Positions, dims: tuple[int, ...]) -> bool:
+    """Whether uniform positions are in range even though no active iteration vouched for them."""
+    for p, n in zip(pos.parts, dims, strict=False):
+        if type(p) is tuple:
+            start, count, stride = p[0].item(), p[1], p[2].item()
+            if count and not (0 <= start < n and 0 <= start + stride * (count - 1) < n):
+                return False
+        elif not 0 <= p.item() < n:
+            return False
+    return True
+
+
+def target(m: Interpreter, a: ir.Atom, stm: ir.Stm, batch: tuple[int, ...], sc: Scope) -> np.ndarray:
+    """The array `a` to be overwritten by `stm`, with the given batch dimensions: itself or a copy."""
+    array = m.value(a)
+    if not batch and array.ndim == rank_of(a.type):
+        return m.mutable(array, stm)
+    array = lift_value(array, rank_of(a.type), sc.depth)
+    batch = np.broadcast_shapes(batch, array.shape[: sc.depth])
+    if batch == array.shape[: sc.depth]:
+        return m.mutable(array, stm)
+    return np.broadcast_to(array, batch + array.shape[sc.depth :]).copy()
+
+
+def own_size(array: np.ndarray, depth: int) -> int:
+    """Elements per iteration."""
+    return math.prod(array.shape[depth:])
+
+
+@handler(ir.Update)
+def _update(m: Interpreter, e: ir.Update, stm: ir.Stm, sc: Scope) -> Values:
+    k = sc.depth
+    r = rank_of(e.array.type)
+    array = m.value(e.array)
+    dims = array.shape[array.ndim - r :]
+    pos = _Positions(m, e.index, dims, e.check, sc)
+    kept = tuple(pos.counts) + dims[len(e.index) :]
+    if m.counting:
+        n = math.prod(kept)
+        copied = 0 if m.in_place(stm) else math.prod(dims)
+        m.count("update", read=sc.lanes * ((n if kept else 0) + copied), written=sc.lanes * (n + copied))
+    value = m.value(e.value)
+    own_value = value.shape[value.ndim - len(kept) :]
+    if own_value != kept:
+        raise InternalError(f"an update of shape {own_value} at positions of shape {kept}")
+    value = m.lift(e.value, k)
+    if not pos.varies and sc.mask is None:
+        batch = value.shape[: value.ndim - len(kept)]
+        out = target(m, e.array, stm, batch, sc)
+        lead = out.ndim - r
+        index = pos.basic()
+        if 0 not in kept:
+            last = [i[-1] if isinstance(i, np.ndarray) else i for i in index]  # stride 0: the last value wins
+            vals = value
+            for axis, i in enumerate(j for j in index if not isinstance(j, int)):
+                if isinstance(i, np.ndarray):
+                    vals = np.take(vals, [-1], axis=vals.ndim - len(kept) + axis)
+            sl = [slice(s, s + 1) if isinstance(i, np.ndarray) else s for s, i in zip(last, index, strict=True)]
+            if lead == 0 and vals.ndim > len(kept):
+                vals = vals.reshape(vals.shape[vals.ndim - len(kept) :])
+            out[(_ALL,) * lead + tuple(sl)] = vals
+        return (out,)
+    out = target(m, e.array, stm, sc.batch, sc)
+    lanes = np.nonzero(sc.full_mask())
+    if 0 not in kept:
+        ranges = len(pos.counts)
+        where = [c.reshape(c.shape + (1,) * ranges) for c in lanes]
+        where += pos.arrays(lambda v: np.broadcast_to(v, sc.batch)[lanes], 1)
+        out[tuple(where)] = np.broadcast_to(value, sc.batch + kept)[lanes]
+    return (out,)
+
+
+@handler(ir.Iota)
+def _iota(m: Interpreter, e: ir.Iota, stm: ir.Stm, sc: Scope) -> Values:
+    (n,) = m.sizes((e.count,), sc, "iota")
+    start, step = m.lift(e.start, sc.depth), m.lift(e.step, sc.depth)
+    m.count("iota", written=n * sc.lanes)
+    base = np.arange(n).astype(start.dtype)
+    return (np.asarray(start)[..., None] + base * np.asarray(step)[..., None],)
+
+
+@handler(ir.Replicate)
+def _replicate(m: Interpreter, e: ir.Replicate, stm: ir.Stm, sc: Scope) -> Values:
+    shape = m.sizes(e.shape, sc, "replicate")
+    v = np.asarray(m.value(e.value))
+    d = v.ndim - rank_of(e.value.type)
+    m.count("replicate", written=math.prod(shape) * own_size(v, d) * sc.lanes)
+    v = v[(_ALL,) * d + (None,) * len(shape)]
+    return (np.broadcast_to(v, v.shape[:d] + shape + v.shape[d + len(shape) :]),)
+
+
+@handler(ir.ArrayLit)
+def _array_lit(m: Interpreter, e: ir.ArrayLit, stm: ir.Stm, sc: Scope) -> Values:
+    if not e.elems:
+        return (m.empty(stm.pat[0].type, sc),)
+    depth, elems = m.common(e.elems, sc)
+    _same_shapes([v.shape[depth:] for v in elems])
+    out = np.stack(elems, axis=depth)
+    m.count("arraylit", written=own_size(out, depth) * sc.lanes)
+    return (out,)
+
+
+def _same_shapes(shapes: list[tuple[int, ...]]) -> None:
+    if any(s != shapes[0] for s in shapes):
+        raise InternalError(f"arrays of different shapes {shapes} where equal ones are expected")
+
+
+@handler(ir.Concat)
+def _concat(m: Interpreter, e: ir.Concat, stm: ir.Stm, sc: Scope) -> Values:
+    depth, arrays = m.common(e.arrays, sc)
+    _same_shapes([v.shape[depth + 1 :] for v in arrays])
+    out = np.concatenate(arrays, axis=depth)
+    if out.shape[depth] != m.size(e.size, sc):
+        raise InternalError(f"concat of size {out.shape[depth]}, declared {m.size(e.size, sc)}")
+    n = own_size(out, depth) * sc.lanes
+    m.count("concat", read=n, written=n)
+    return (out,)
+
+
+@handler(ir.Reshape)
+def _reshape(m: Interpreter, e: ir.Reshape, stm: ir.Stm, sc: Scope) -> Values:
+    v = m.value(e.array)
+    d = v.ndim - rank_of(e.array.type)
+    shape = m.sizes(e.shape, sc, "reshape")
+    if math.prod(shape) != own_size(v, d):
+        raise InternalError(f"reshape of {v.shape[d:]} to {shape}")
+    return (v.reshape(v.shape[:d] + shape),)
+
+
+@handler(ir.Rearrange)
+def _rearrange(m: Interpreter, e: ir.Rearrange, stm: ir.Stm, sc: Scope) -> Values:
+    v = m.value(e.array)
+    d = v.ndim - rank_of(e.array.type)
+    return (v.transpose(tuple(range(d)) + tuple([d + p for p in e.perm])),)
+
+
+@handler(ir.Copy)
+def _copy(m: Interpreter, e: ir.Copy, stm: ir.Stm, sc: Scope) -> Values:
+    v = m.value(e.array)
+    n = own_size(v, v.ndim - rank_of(e.array.type)) * sc.lanes
+    m.count("copy", read=n, written=n)
+    return (np.array(v),)
+
+
+@handler(ir.Scratch)
+def _scratch(m: Interpreter, e: ir.Scratch, stm: ir.Stm, sc: Scope) -> Values:
+    # Poison, so that a read of an unwritten element shows.
+    poison = math.nan if e.elem.is_float else True if e.elem.is_bool else np.iinfo(e.elem.dtype).max
+    return (np.full(m.sizes(e.shape, sc, "scratch"), poison, e.elem.dtype),)
+
+
+__all__ = ["ArrayType", "Irregular", "gather", "own_size", "target"]
