@@ -68,8 +68,8 @@ def test_everything_that_matters_is_in_the_key(own_cache: Path, monkeypatch: pyt
     monkeypatch.delenv("FUTAD_CFLAGS")
     monkeypatch.setattr(cc, "cpu", lambda: "another one")
     cc.build_library(SOURCE % 1)
-    text = cc.prelude()
-    monkeypatch.setattr(cc, "prelude", lambda: text + "\n")
+    texts = cc.headers()
+    monkeypatch.setattr(cc, "headers", lambda: {**texts, "prelude.h": texts["prelude.h"] + "\n"})
     cc.build_library(SOURCE % 1)
     assert len(runs) == 7 == len(entries(own_cache, ".so"))
 

@@ -3,7 +3,7 @@
     lib = build_library('#include "prelude.h"\\nint f(int x) { return x + 1; }')
     lib.f(1)
 
-Sources include `prelude.h`, which is `kernels/prelude.h`.  Environment: FUTAD_CC (then CC) names the compiler and
+Sources include `prelude.h` and other headers of `kernels/`.  Environment: FUTAD_CC (then CC) names the compiler and
 may carry arguments; FUTAD_CFLAGS adds flags; FUTAD_CACHE_DIR moves the cache.
 """
 
@@ -97,19 +97,25 @@ def compiler_available() -> bool:
 
 
 @functools.cache
-def prelude() -> str:
-    """The text of `prelude.h`: beside the package's code in an installed wheel, in `kernels/` of a checkout."""
+def headers() -> dict[str, str]:
+    """The headers emitted code may include, by name: in an installed wheel, or in `kernels/` of a checkout."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "kernels", package.parent / "kernels"):
-        file = folder / "prelude.h"
-        if file.is_file():
-            return file.read_text(encoding="utf-8")
+        if (folder / "prelude.h").is_file():
+            return {f.name: f.read_text(encoding="utf-8") for f in sorted(folder.glob("*.h"))}
     raise InternalError(f"prelude.h is missing from {package}: the installation is incomplete")
 
 
+def prelude() -> str:
+    """The text of `prelude.h`."""
+    return headers()["prelude.h"]
+
+
 def standalone(source: str) -> str:
-    """`source` with its `#include "prelude.h"` replaced by the text."""
-    return source.replace('#include "prelude.h"', prelude(), 1)
+    """`source` with its includes of our headers replaced by their texts."""
+    for name, text in headers().items():
+        source = source.replace(f'#include "{name}"', text)
+    return source
 
 
 def compile_flags(*, openmp: bool = False, compiler: Compiler | None = None) -> list[str]:
@@ -158,7 +164,7 @@ def build_library(source: str, *, openmp: bool = False, flags: Sequence[str] = (
     extra = [*_split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
     options = [*compile_flags(openmp=openmp, compiler=compiler), *extra]
     key = cache.digest(
-        source, prelude(), *options, *link_flags(), *compiler.command, compiler.version, cpu(), platform.platform()
+        source, *headers().values(), *options, *link_flags(), *compiler.command, compiler.version, cpu(), platform.platform()
     )
     lib = _loaded.get(key)
     if lib is None:
@@ -181,7 +187,8 @@ def _compile(compiler: Compiler, source: str, options: Sequence[str], openmp: bo
     with tempfile.TemporaryDirectory(prefix="futad-") as work:
         main = Path(work) / "program.c"
         main.write_text(source, encoding="utf-8")
-        (Path(work) / "prelude.h").write_text(prelude(), encoding="utf-8")
+        for name, text in headers().items():
+            (Path(work) / name).write_text(text, encoding="utf-8")
         done = _run(compiler, [*options, "-fPIC", "-shared", str(main), "-o", str(out), *link_flags()])
         if done.returncode == 0:
             return

@@ -1,0 +1,70 @@
+"""The packed matrix product of kernels/gemm.h against NumPy: every layout, edge tile and accumulation mode."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from futad.runtime.cc import build_library
+
+SOURCE = """
+#include "prelude.h"
+#include "gemm.h"
+#define WRAP(S, T) \\
+  int gemm_##S(int64_t m, int64_t n, int64_t k, const T *a, int64_t ra, int64_t ca, const T *b, int64_t rb, \\
+               int64_t cb, T *c, int64_t rc, int64_t cc, int add) { \\
+    return futad_gemm_##S(m, n, k, a, ra, ca, b, rb, cb, c, rc, cc, add); \\
+  }
+WRAP(f64, double)
+WRAP(f32, float)
+"""
+
+
+@pytest.fixture(scope="module")
+def library() -> ctypes.CDLL:
+    return build_library(SOURCE)
+
+
+def product(library: ctypes.CDLL, a: np.ndarray, b: np.ndarray, c: np.ndarray, add: int) -> None:
+    def array(x: np.ndarray) -> list[object]:
+        strides = [ctypes.c_int64(s // x.itemsize) for s in x.strides]
+        return [ctypes.c_void_p(x.ctypes.data), *strides]
+
+    sizes = [ctypes.c_int64(s) for s in (a.shape[0], b.shape[1], a.shape[1])]
+    function = library.gemm_f64 if a.dtype == np.float64 else library.gemm_f32
+    assert function(*sizes, *array(a), *array(b), *array(c), add) == 0
+
+
+# One element, empty sides, edges of the register tile, of each cache block, and beyond.
+SIZES = [(1, 1, 1), (0, 3, 2), (3, 2, 0), (7, 5, 3), (8, 24, 9), (64, 64, 300), (97, 50, 257), (5, 800, 3)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", SIZES)
+def test_equals_numpy(library: ctypes.CDLL, size: tuple[int, int, int], dtype: type) -> None:
+    m, n, k = size
+    rng = np.random.default_rng(m * 1000 + n * 10 + k)
+    for layout in range(8):
+        ta, tb, tc = layout & 1, layout & 2, layout & 4
+        a = rng.standard_normal((k, m) if ta else (m, k)).astype(dtype)
+        b = rng.standard_normal((n, k) if tb else (k, n)).astype(dtype)
+        c = rng.standard_normal((n, m) if tc else (m, n)).astype(dtype)
+        a, b, c = (x.T if t else x for x, t in ((a, ta), (b, tb), (c, tc)))
+        for add in (0, 1):
+            exact = a.astype(np.float64) @ b.astype(np.float64) + add * c.astype(np.float64)
+            # |error| <= (k + 1) u sum |a||b|, the bound for any order of summation.
+            bound = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64) + np.abs(c)
+            got = c.copy(order="K")
+            product(library, a, b, got, add)
+            assert np.all(np.abs(got - exact) <= (k + 2) * np.finfo(dtype).eps * bound)
+
+
+def test_zero_stride_operand_is_a_broadcast(library: ctypes.CDLL) -> None:
+    row = np.arange(5.0)
+    a = np.broadcast_to(row, (9, 5))
+    b = np.random.default_rng(1).standard_normal((5, 4))
+    c = np.empty((9, 4))
+    product(library, a, b, c, 0)
+    assert np.allclose(c, np.tile(row @ b, (9, 1)), rtol=1e-14)
