@@ -1,0 +1,1 @@
+"""Passes that change the structure of a program: inlining, fusion, hoisting."""

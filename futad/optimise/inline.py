@@ -1,0 +1,148 @@
+"""Inlining of calls, callees first, with a budget.
+
+Small functions and functions called once are always inlined, larger ones while the copies stay within the
+budget.  What a derivative is taken of has no calls left (a `Jvp` or `Vjp` lambda, and the functions it would
+call), since AD works on bodies.  A function with the attribute `noinline` is left alone elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from futad.core import ir
+from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
+from futad.core.types import Atom
+
+SMALL = 40  # statements: inlined wherever it is called
+BUDGET = 4000  # statements that copies of larger functions may add to a program
+
+_AD = (ir.Jvp, ir.Vjp)
+
+
+def size(lam: Lambda) -> int:
+    """Statements, nested scopes included."""
+    return sum(1 + sum(size(l) for l in s.exp.lambdas()) for s in lam.stms)
+
+
+def _calls(lam: Lambda, out: dict[str, int]) -> None:
+    for s in lam.stms:
+        if type(s.exp) is ir.Call:
+            out[s.exp.name] = out.get(s.exp.name, 0) + 1
+        for l in s.exp.lambdas():
+            _calls(l, out)
+
+
+def _has_ad(lam: Lambda) -> bool:
+    return any(type(s.exp) in _AD or any(map(_has_ad, s.exp.lambdas())) for s in lam.stms)
+
+
+class _Inliner:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.done: dict[str, Fun] = {}
+        self.sizes: dict[str, int] = {}
+        self.calls: dict[str, dict[str, int]] = {}
+        self.uses: dict[str, int] = {}
+        self.budget = BUDGET
+        for name, f in program.funs.items():
+            calls: dict[str, int] = {}
+            _calls(f.body, calls)
+            self.calls[name] = calls
+            for callee, n in calls.items():
+                self.uses[callee] = self.uses.get(callee, 0) + n
+
+    def wanted(self, name: str, in_ad: bool) -> bool:
+        if in_ad:
+            return True
+        f = self.done[name]
+        if any(a == "noinline" or (isinstance(a, tuple) and a[:1] == ("noinline",)) for a in f.attrs):
+            return False
+        if self.uses.get(name, 0) <= 1 or self.sizes[name] <= SMALL:
+            return True
+        if self.sizes[name] <= self.budget:
+            self.budget -= self.sizes[name]
+            return True
+        return False
+
+    def fun(self, f: Fun) -> None:
+        if self.calls[f.name]:
+            body = self.lam(f.body, False)
+            if body is not f.body:
+                f = Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
+        self.done[f.name] = f
+        self.sizes[f.name] = size(f.body)
+
+    def lam(self, lam: Lambda, in_ad: bool) -> Lambda:
+        """The scope with its calls inlined; the same object if there are none."""
+        out: list[Stm] = []
+        changed = False
+        for stm in lam.stms:
+            if self.stm(stm, in_ad, out):
+                changed = True
+        return Lambda(lam.params, tuple(out), lam.result) if changed else lam
+
+    def stm(self, stm: Stm, in_ad: bool, out: list[Stm]) -> bool:
+        """Append what the statement becomes; whether it changed."""
+        e = stm.exp
+        if type(e) is ir.Call and self.wanted(e.name, in_ad):
+            stms, results = self.copy(self.done[e.name], e.args, in_ad)
+            out += stms
+            out += [Stm((v,), ir.Alias(a)) for v, a in zip(stm.pat, results, strict=True)]
+            return True
+        lams = e.lambdas()
+        if not lams:
+            out.append(stm)
+            return False
+        inner = in_ad or type(e) in _AD
+        new = [self.lam(l, inner) for l in lams]
+        if all(a is b for a, b in zip(new, lams, strict=True)):
+            out.append(stm)
+            return False
+        it = iter(new)
+        out.append(Stm(stm.pat, e.rebuild(lambda a: a, lambda _: next(it)), stm.attrs))
+        return True
+
+    def copy(self, f: Fun, args: Iterable[Atom], in_ad: bool) -> tuple[list[Stm], ir.Atoms]:
+        """The statements of a call, renamed, and its results."""
+        body = f.body
+        if in_ad and _has_calls(body):
+            body = self.lam(body, True)
+        r = Renamer(dict(zip(body.params, args, strict=True)))
+        stms = r.stms(body.stms)
+        return stms, tuple([r.atom(a) for a in body.result])
+
+
+def _has_calls(lam: Lambda) -> bool:
+    return any(type(s.exp) is ir.Call or any(map(_has_calls, s.exp.lambdas())) for s in lam.stms)
+
+
+def reachable(program: Program) -> Program:
+    """The program without functions that no entry calls (all stay if there is no entry)."""
+    roots = [n for n, f in program.funs.items() if f.entry is not None]
+    if not roots:
+        return program
+    seen: set[str] = set()
+    while roots:
+        name = roots.pop()
+        if name not in seen:
+            seen.add(name)
+            calls: dict[str, int] = {}
+            _calls(program.funs[name].body, calls)
+            roots += calls
+    if len(seen) == len(program.funs):
+        return program
+    return Program({n: f for n, f in program.funs.items() if n in seen}, program.name)
+
+
+def inline(program: Program) -> Program:
+    """The program with calls inlined (callees first) and unreachable functions removed."""
+    program = reachable(program)
+    if not any(_has_calls(f.body) for f in program.funs.values()):
+        return program
+    inliner = _Inliner(program)
+    for f in program.funs.values():
+        inliner.fun(f)
+    return reachable(Program(inliner.done, program.name))
+
+
+__all__ = ["BUDGET", "SMALL", "inline", "reachable", "size"]

@@ -1,0 +1,127 @@
+"""What a rule may ask about the place of a statement: definitions, consumption, index ranges."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from futad.core import ir
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Var, subst_type
+from futad.rewrite.aliases import Aliases
+from futad.rewrite.ranges import Ranges
+
+if TYPE_CHECKING:
+    from futad.rewrite.strategy import Stats
+
+
+@dataclass(slots=True)
+class Frame:
+    """A map whose body is being rewritten: where rows of outer arrays can be asked for as inputs."""
+
+    level: int
+    width: Atom
+    indices: dict[Var, None] = field(default_factory=dict)
+    arrays: list[Atom] = field(default_factory=list)
+    params: list[Var] = field(default_factory=list)
+    known: dict[Atom, Var] = field(default_factory=dict)
+
+
+class Context:
+    """The state of one function's rewriting.
+
+    `subst` maps variables already replaced to final atoms (rules add to it through `replace`); `defs` maps
+    variables in scope to the expression that binds them alone; `level` to the depth of their scope.
+    """
+
+    def __init__(self, aliases: Aliases, differentiates: bool = False, stats: Stats | None = None) -> None:
+        self.subst: dict[Var, Atom] = {}
+        self.defs: dict[Var, ir.Exp] = {}
+        self.level: dict[Var, int] = {}
+        self.depth = 0
+        self.frames: list[Frame] = []
+        self.ranges = Ranges(self.defs)
+        self.stats = stats
+        self.differentiates = differentiates
+        self._mutable = aliases.mutable
+        self._escaping = aliases.escaping
+
+    # -- questions
+
+    def exp(self, a: Atom) -> ir.Exp | None:
+        """The expression that defines `a`, if it is a variable bound alone by a statement in scope."""
+        return self.defs.get(a) if type(a) is Var else None
+
+    def mutable(self, a: Atom) -> bool:
+        """Whether `a` may be overwritten somewhere, so that no new read of it may be made."""
+        return a in self._mutable
+
+    def fresh(self, a: Atom) -> bool:
+        """Whether `a` may be shared with an equal array: never overwritten nor returned."""
+        return a not in self._mutable and a not in self._escaping
+
+    # -- changes
+
+    def replace(self, v: Var, a: Atom) -> None:
+        """Every later occurrence of `v` becomes `a`."""
+        self.subst[v] = a
+        if type(v.type) is not Prim and type(a) is Var:
+            self.inherit(v, a)
+
+    def inherit(self, old: Var, new: Var) -> None:
+        """`new` stands for `old` from here on: it is mutable or escaping if that was."""
+        if old in self._mutable:
+            self._mutable.add(new)
+        if old in self._escaping:
+            self._escaping.add(new)
+
+    def atom(self, a: Atom) -> Atom:
+        return self.subst.get(a, a) if type(a) is Var else a
+
+    def bind(self, v: Var) -> Var:
+        """`v` as it is bound in the output: itself, or a new variable if its type's sizes changed."""
+        t = v.type
+        if type(t) is not Prim:
+            ranges = self.ranges
+            new = subst_type(t, self.subst)
+            if new is not t:
+                fresh = Var(v.name, new)
+                self.replace(v, fresh)
+                v = fresh
+                t = new
+            assert isinstance(t, ArrayType | AccType)
+            for s in t.shape:
+                if type(s) is Var:
+                    ranges.sizes.add(s)
+        self.level[v] = self.depth
+        return v
+
+    def row(self, array: Atom, index: Atom) -> Var | None:
+        """The variable that is `array[index]` as an input of the enclosing map whose index `index` is."""
+        if type(index) is not Var or type(array) is not Var or self.mutable(array):
+            return None
+        for frame in self.frames:
+            if index in frame.indices:
+                break
+        else:
+            return None
+        t = array.type
+        if self.level.get(array, 0) >= frame.level or not isinstance(t, ArrayType) or t.shape[0] is not frame.width:
+            return None
+        got = frame.known.get(array)
+        if got is None:
+            row_type = ArrayType(t.elem, t.shape[1:]) if t.rank > 1 else t.elem
+            got = Var(array.name.rstrip("s") or array.name, row_type)
+            frame.known[array] = got
+            frame.arrays.append(array)
+            frame.params.append(got)
+            self.level[got] = frame.level
+            self.inherit(array, got)
+        return got
+
+
+def is_const(a: Atom, value: float) -> bool:
+    """Whether `a` is the constant `value` of any type (-0.0 is not 0)."""
+    if type(a) is not Const or a.value != value:
+        return False
+    return value != 0 or not a.type.is_float or math.copysign(1.0, a.value) > 0

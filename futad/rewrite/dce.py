@@ -1,0 +1,316 @@
+"""Dead code, one backward walk: unused statements, results, loop variables and lambda parameters go.
+
+Assertions stay, and so does what contains one (its results may go).  An indexing or division that would have
+failed goes with its result, as in Futhark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from futad.core import ir
+from futad.core.ir import Lambda, Stm
+from futad.core.types import AccType, Prim, Var
+
+Live = set[Var]
+
+
+class _DeadCode:
+    def __init__(self) -> None:
+        self.live: Live = set()
+        self.removed = 0
+        self._asserts: dict[int, bool] = {}
+
+    # -- marking
+
+    def use(self, atoms: Any) -> None:
+        live = self.live
+        for a in atoms:
+            if type(a) is Var:
+                live.add(a)
+
+    def use_types(self, variables: Any) -> None:
+        for v in variables:
+            if not isinstance(v.type, Prim):
+                self.use(v.type.shape)
+
+    def use_exp(self, e: ir.Exp) -> None:
+        live = self.live
+        for a in e.operands():
+            if type(a) is Var:
+                live.add(a)
+        if type(e) is ir.ArrayLit and not isinstance(e.type, Prim):
+            self.use(e.type.shape)  # type: ignore[union-attr]
+
+    def asserts(self, lam: Lambda) -> bool:
+        """Whether the scope contains an assertion, or a call (whose function may)."""
+        got = self._asserts.get(id(lam))
+        if got is None:
+            got = any(
+                type(s.exp) in (ir.Assert, ir.Call) or any(self.asserts(l) for l in s.exp.lambdas()) for s in lam.stms
+            )
+            self._asserts[id(lam)] = got
+        return got
+
+    # -- scopes
+
+    def body(self, lam: Lambda) -> Lambda:
+        """The scope without what its results (marked here) do not need; parameters stay."""
+        live = self.live
+        self.use(lam.result)
+        out: list[Stm] = []
+        changed = False
+        for stm in reversed(lam.stms):
+            e = stm.exp
+            head = type(e)
+            wanted = False
+            for v in reversed(stm.pat):
+                if v in live:
+                    wanted = True
+                    if type(v.type) is not Prim:
+                        self.use(v.type.shape)  # type: ignore[union-attr]
+            handler = _SCOPES.get(head)
+            if not wanted:
+                keep = head is ir.Assert or head is ir.Call or handler is not None and any(map(self.asserts, e.lambdas()))
+                if not keep:
+                    self.removed += 1
+                    changed = True
+                    continue
+            if handler is not None:
+                new = handler(self, stm, e)
+                if new is not stm:
+                    changed = True
+                out.append(new)
+                self.use_exp(new.exp)
+                continue
+            for a in e.operands():
+                if type(a) is Var:
+                    live.add(a)
+            if head is ir.ArrayLit or len(stm.pat) > 1 or head is ir.Call:
+                self.use_exp(e)
+                self.use_types(stm.pat)
+            out.append(stm)
+        self.use_types(lam.params)
+        if not changed:
+            return lam
+        out.reverse()
+        return Lambda(lam.params, tuple(out), lam.result)
+
+    def live_pat(self, pat: tuple[Var, ...]) -> list[int]:
+        return [k for k, v in enumerate(pat) if v in self.live]
+
+    def selected(self, lam: Lambda, keep: list[int]) -> Lambda:
+        """The scope with only these results."""
+        if len(keep) == len(lam.result):
+            return lam
+        self.removed += len(lam.result) - len(keep)
+        return Lambda(lam.params, lam.stms, tuple([lam.result[k] for k in keep]))
+
+    def branch(self, stm: Stm, e: ir.If) -> Stm:
+        keep = self.live_pat(stm.pat)
+        then, orelse = (self.body(self.selected(l, keep)) for l in (e.then, e.orelse))
+        if then is e.then and orelse is e.orelse:
+            return stm
+        return Stm(tuple([stm.pat[k] for k in keep]), ir.If(e.cond, then, orelse), stm.attrs)
+
+    def loop(self, stm: Stm, e: ir.For | ir.While) -> Stm:
+        """Drops the variables that neither the results nor (transitively) the live variables need."""
+        skip = 1 if type(e) is ir.For else 0
+        params = e.body.params[skip:]
+        keep = set(self.live_pat(stm.pat))
+        if not skip:
+            keep.add(0)
+        if len(keep) < len(params):
+            self.needed(e.body, list(params), [e.body.result], keep)
+        order = sorted(keep)
+        body = self.body(self.selected(e.body, order))
+        if body is e.body:
+            return stm
+        body = Lambda(e.body.params[:skip] + tuple([params[k] for k in order]), body.stms, body.result)
+        inits = tuple([e.inits[k] for k in order])
+        new: ir.Exp = ir.For(e.bound, inits, body) if type(e) is ir.For else ir.While(inits, body)
+        return Stm(tuple([stm.pat[k] for k in order]), new, stm.attrs)
+
+    def needed(self, lam: Lambda, params: list[Var], results: list[tuple[Any, ...]], keep: set[int]) -> None:
+        """Grow `keep` to every position whose parameter a kept result needs."""
+        deps = _dependences(lam)
+        seen: Live = set()
+        position = {p: k for k, p in enumerate(params)}
+        count = len(results[0])
+        work = list(keep)
+        for a in deps.get(None, ()):
+            self._reach(a, deps, seen, position, count, keep, work)
+        while work:
+            k = work.pop()
+            for a in (results[0][k], *([params[k]] if k < len(params) else [])):
+                if type(a) is Var:
+                    self._reach(a, deps, seen, position, count, keep, work)
+                    if not isinstance(a.type, Prim):
+                        for s in a.type.shape:
+                            if type(s) is Var:
+                                self._reach(s, deps, seen, position, count, keep, work)
+
+    def _reach(self, v: Any, deps: Any, seen: Live, position: Any, count: int, keep: set[int], work: list[int]) -> None:
+        stack = [v]
+        while stack:
+            x = stack.pop()
+            if x in seen:
+                continue
+            seen.add(x)
+            k = position.get(x)
+            if k is not None and k % count not in keep:
+                keep.add(k % count)
+                work.append(k % count)
+            stack.extend(deps.get(x, ()))
+
+    def mapped(self, stm: Stm, e: ir.Map) -> Stm:
+        keep = self.live_pat(stm.pat)
+        lam = self.body(self.selected(e.lam, keep))
+        used = [k for k, p in enumerate(lam.params) if p in self.live or isinstance(p.type, AccType)]
+        if lam is e.lam and len(used) == len(lam.params):
+            return stm
+        arrays, lam = self.pruned(e.arrays, lam, used)
+        return Stm(tuple([stm.pat[k] for k in keep]), ir.Map(e.width, arrays, lam), stm.attrs)
+
+    def pruned(self, arrays: ir.Atoms, lam: Lambda, used: list[int]) -> tuple[ir.Atoms, Lambda]:
+        if len(used) == len(lam.params):
+            return arrays, lam
+        self.removed += len(lam.params) - len(used)
+        return tuple([arrays[k] for k in used]), Lambda(tuple([lam.params[k] for k in used]), lam.stms, lam.result)
+
+    def operator(self, lam: Lambda, keep: set[int]) -> Lambda | None:
+        """An associative operator of 2k parameters restricted to the components `keep` needs (which it grows);
+        None if it is already that."""
+        k = len(lam.result)
+        if len(keep) < k:
+            self.needed(lam, list(lam.params), [lam.result], keep)
+        order = sorted(keep)
+        new = self.body(self.selected(lam, order))
+        if new is lam:
+            return None
+        params = tuple([lam.params[j] for j in order] + [lam.params[k + j] for j in order])
+        return Lambda(params, new.stms, new.result)
+
+    def folded(self, stm: Stm, e: Any) -> Stm:
+        """Reduce, Scan, Hist: components nothing needs go."""
+        keep = set(self.live_pat(stm.pat))
+        lam = self.operator(e.lam, keep)
+        if lam is None:
+            return stm
+        order = sorted(keep)
+
+        def pick(xs: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple([xs[k] for k in order])
+
+        new: ir.Exp
+        if type(e) is ir.Reduce:
+            new = ir.Reduce(e.width, pick(e.arrays), lam, pick(e.neutral), e.comm)
+        elif type(e) is ir.Scan:
+            new = ir.Scan(e.width, pick(e.arrays), lam, pick(e.neutral))
+        else:
+            new = ir.Hist(e.width, pick(e.dests), e.idxs, pick(e.values), lam, pick(e.neutral))
+        return Stm(pick(stm.pat), new, stm.attrs)
+
+    def fused(self, stm: Stm, e: ir.Fused) -> Stm:
+        accs = sum(1 for r in e.lam.result if isinstance(r.type, AccType))
+        live = set(self.live_pat(stm.pat))
+        at = accs
+        keep = [k for k in range(accs)]
+        groups: list[tuple[list[Lambda], list[ir.Atoms]]] = []
+        kept_scans = 0
+        comms: list[bool] = []
+        for which, (lams, neutrals) in enumerate(
+            ((e.scan_lams, e.scan_neutrals), (e.red_lams, e.red_neutrals))
+        ):
+            out_lams: list[Lambda] = []
+            out_neutrals: list[ir.Atoms] = []
+            for j, (lam, ne) in enumerate(zip(lams, neutrals, strict=True)):
+                mine = {k - at for k in range(at, at + len(ne)) if k in live}
+                if mine:
+                    out_lams.append(self.operator(lam, mine) or lam)
+                    order = sorted(mine)
+                    out_neutrals.append(tuple([ne[k] for k in order]))
+                    keep += [at + k for k in order]
+                    if which:
+                        comms.append(e.red_comms[j])
+                at += len(ne)
+            groups.append((out_lams, out_neutrals))
+            kept_scans = kept_scans or len(out_lams)
+        keep += [k for k in range(at, len(stm.pat)) if k in live]
+        lam = self.body(self.selected(e.lam, keep))
+        used = [k for k, p in enumerate(lam.params) if p in self.live or isinstance(p.type, AccType)]
+        operators = tuple(groups[0][0] + groups[1][0])
+        if lam is e.lam and len(used) == len(lam.params) and operators == e.scan_lams + e.red_lams:
+            return stm
+        arrays, lam = self.pruned(e.arrays, lam, used)
+        pat = tuple([stm.pat[k] for k in keep])
+        if not operators:
+            return Stm(pat, ir.Map(e.width, arrays, lam), stm.attrs)
+        (sl, sn), (rl, rn) = groups
+        new = ir.Fused(e.width, arrays, lam, tuple(sl), tuple(sn), tuple(rl), tuple(rn), tuple(comms))
+        return Stm(pat, new, stm.attrs)
+
+    def scattered(self, stm: Stm, e: ir.Scatter) -> Stm:
+        keep = self.live_pat(stm.pat)
+        if len(keep) == len(stm.pat):
+            return stm
+        self.removed += len(stm.pat) - len(keep)
+        new = ir.Scatter(e.width, tuple([e.dests[k] for k in keep]), e.idxs, tuple([e.values[k] for k in keep]))
+        return Stm(tuple([stm.pat[k] for k in keep]), new, stm.attrs)
+
+    def with_acc(self, stm: Stm, e: ir.WithAcc) -> Stm:
+        n = len(e.arrays)
+        keep = list(range(n)) + [k for k in self.live_pat(stm.pat) if k >= n]
+        lam = self.body(self.selected(e.lam, keep))
+        if lam is e.lam:
+            return stm
+        return Stm(tuple([stm.pat[k] for k in keep]), ir.WithAcc(e.arrays, e.op, lam), stm.attrs)
+
+    def derivative(self, stm: Stm, e: Any) -> Stm:
+        lam = self.body(e.lam)
+        if lam is e.lam:
+            return stm
+        new = type(e)(lam, e.args, e.tangents if type(e) is ir.Jvp else e.adjoints)
+        return Stm(stm.pat, new, stm.attrs)
+
+
+def _dependences(lam: Lambda) -> dict[Any, list[Var]]:
+    """For each variable bound directly in the scope, the variables its statement needs; under None, those
+    that assertions need."""
+    deps: dict[Any, list[Var]] = {}
+    for stm in lam.stms:
+        free = list(ir.stm_free(stm))
+        for v in stm.pat:
+            deps[v] = free
+        if not stm.pat or any(_asserting(l) for l in stm.exp.lambdas()):
+            deps.setdefault(None, []).extend(free)
+    return deps
+
+
+def _asserting(lam: Lambda) -> bool:
+    return any(type(s.exp) in (ir.Assert, ir.Call) or any(map(_asserting, s.exp.lambdas())) for s in lam.stms)
+
+
+_SCOPES: dict[type, Any] = {
+    ir.If: _DeadCode.branch,
+    ir.For: _DeadCode.loop,
+    ir.While: _DeadCode.loop,
+    ir.Map: _DeadCode.mapped,
+    ir.Fused: _DeadCode.fused,
+    ir.Reduce: _DeadCode.folded,
+    ir.Scan: _DeadCode.folded,
+    ir.Hist: _DeadCode.folded,
+    ir.Scatter: _DeadCode.scattered,
+    ir.WithAcc: _DeadCode.with_acc,
+    ir.Jvp: _DeadCode.derivative,
+    ir.Vjp: _DeadCode.derivative,
+}
+
+
+def dead_code(lam: Lambda) -> tuple[Lambda, int]:
+    """A function's body without dead code, and how many statements, results and parameters went."""
+    d = _DeadCode()
+    return d.body(lam), d.removed
+
+
+__all__ = ["dead_code"]

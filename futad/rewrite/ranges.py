@@ -1,0 +1,292 @@
+"""Proving that integers are in range, to drop bounds checks and decided comparisons.
+
+Integers are written as polynomials over variables; `prove(p)` looks for a derivation of p >= 0 by replacing a
+variable by a bound of it.  Bounds come from loops and maps (0 <= i < n), array sizes (n >= 0), conditions of
+enclosing branches, and the definitions of min, max and mod.
+
+Sound under one convention: index arithmetic does not wrap around 64 bits.  To keep that honest, constants
+above 2^31 and products of anything but indices, sizes and constants stay opaque.
+"""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.types import BOOL, I64, U8, U16, U32, Atom, Const, Var
+
+Mono = tuple[Var, ...]
+Poly = dict[Mono, int]
+
+_BIG = 1 << 31
+_DEPTH = 5
+
+
+def _add(p: Poly, q: Poly, k: int = 1) -> Poly:
+    out = dict(p)
+    for m, c in q.items():
+        new = out.get(m, 0) + k * c
+        if new:
+            out[m] = new
+        else:
+            out.pop(m, None)
+    return out
+
+
+def _mul(p: Poly, q: Poly) -> Poly:
+    out: Poly = {}
+    for m, c in p.items():
+        for n, d in q.items():
+            key = tuple(sorted(m + n, key=lambda v: v.id))
+            new = out.get(key, 0) + c * d
+            if new:
+                out[key] = new
+            else:
+                out.pop(key, None)
+    return out
+
+
+def _const(k: int) -> Poly:
+    return {(): k} if k else {}
+
+
+class Ranges:
+    """Facts about i64 variables in scope.
+
+    `sizes` are known >= 0; `lower` and `upper` hold inclusive bounds as polynomials, added on entering a
+    scope and removed on leaving it (`mark`, `release`).
+    """
+
+    def __init__(self, defs: dict[Var, ir.Exp]) -> None:
+        self.defs = defs
+        self.sizes: set[Var] = set()
+        self.lower: dict[Var, list[Poly]] = {}
+        self.upper: dict[Var, list[Poly]] = {}
+        self._trail: list[list[Poly]] = []
+        self._polys: dict[Var, Poly] = {}
+
+    # -- facts
+
+    def mark(self) -> int:
+        return len(self._trail)
+
+    def release(self, mark: int) -> None:
+        while len(self._trail) > mark:
+            self._trail.pop().pop()
+
+    def _push(self, table: dict[Var, list[Poly]], v: Var, p: Poly) -> None:
+        bounds = table.setdefault(v, [])
+        bounds.append(p)
+        self._trail.append(bounds)
+
+    def index(self, i: Var, bound: Atom) -> None:
+        """0 <= i < bound: inside, the bound is also at least 1."""
+        if i.type is not I64:
+            return
+        self._push(self.lower, i, {})
+        self._push(self.upper, i, _add(self.poly(bound), {(): -1}))
+        if type(bound) is Var:
+            self._push(self.lower, bound, {(i,): 1, (): 1})
+
+    def positive(self, bound: Atom) -> None:
+        """bound >= 1."""
+        if type(bound) is Var:
+            self._push(self.lower, bound, {(): 1})
+
+    def assume(self, cond: Atom, holds: bool) -> None:
+        """The condition of a branch, inside it."""
+        e = self.defs.get(cond) if type(cond) is Var else None
+        if type(e) is not ir.Op:
+            return
+        name, args = e.op, e.args
+        if name == "not":
+            self.assume(args[0], not holds)
+        elif (name == "and" and holds) or (name == "or" and not holds):
+            self.assume(args[0], holds)
+            self.assume(args[1], holds)
+        elif name in ("lt", "le", "eq", "ne") and args[0].type is I64:
+            a, b = args
+            if name == ("eq" if holds else "ne"):
+                self._order(a, b, 0)
+                self._order(b, a, 0)
+            elif name in ("lt", "le"):
+                if holds:
+                    self._order(a, b, 1 if name == "lt" else 0)
+                else:
+                    self._order(b, a, 0 if name == "lt" else 1)
+
+    def _order(self, a: Atom, b: Atom, gap: int) -> None:
+        """a + gap <= b."""
+        p, q = self.poly(a), self.poly(b)
+        for v, c in _linear(p):
+            if c == 1:
+                self._push(self.upper, v, _add(_add(_add(q, {(): -gap}), p, -1), {(v,): 1}))
+            elif c == -1:
+                self._push(self.lower, v, _add(_add(_add(p, q, -1), {(): gap}), {(v,): 1}))
+        for v, c in _linear(q):
+            if c == 1:
+                self._push(self.lower, v, _add(_add(_add(p, {(): gap}), q, -1), {(v,): 1}))
+
+    # -- polynomials
+
+    def poly(self, a: Atom, depth: int = 6) -> Poly:
+        """`a` as a polynomial over opaque variables."""
+        if type(a) is Const:
+            return _const(a.value)
+        assert type(a) is Var
+        got = self._polys.get(a)
+        if got is None:
+            got = self._expand(a, depth)
+            self._polys[a] = got
+        return got
+
+    def _expand(self, a: Var, depth: int) -> Poly:
+        e = self.defs.get(a)
+        if depth and type(e) is ir.Op and a.type is I64:
+            if e.op in ("add", "sub"):
+                p, q = self.poly(e.args[0], depth - 1), self.poly(e.args[1], depth - 1)
+                if abs(p.get((), 0)) < _BIG and abs(q.get((), 0)) < _BIG and len(p) + len(q) <= 8:
+                    return _add(p, q, 1 if e.op == "add" else -1)
+            elif e.op == "mul":
+                p, q = self.poly(e.args[0], depth - 1), self.poly(e.args[1], depth - 1)
+                if all(self._small(m, c) for r in (p, q) for m, c in r.items()) and len(p) * len(q) <= 8:
+                    return _mul(p, q)
+        return {(a,): 1}
+
+    def _small(self, m: Mono, c: int) -> bool:
+        """A term that products may contain without fear of wrapping."""
+        return abs(c) < 1 << 20 and len(m) <= 3 and all(v in self.sizes or v in self.lower for v in m)
+
+    # -- proofs
+
+    def nonneg(self, a: Atom) -> bool:
+        """a >= 0, provably."""
+        if type(a) is Const:
+            return a.value >= 0
+        return self.prove(self.poly(a))
+
+    def less(self, a: Atom, b: Atom) -> bool:
+        """a < b, provably."""
+        return self.prove(_add(_add(self.poly(b), self.poly(a), -1), {(): -1}))
+
+    def at_most(self, a: Atom, b: Atom) -> bool:
+        """a <= b, provably."""
+        return self.prove(_add(self.poly(b), self.poly(a), -1))
+
+    def sum_at_most(self, parts: tuple[Atom, ...], b: Atom, slack: int = 0) -> bool:
+        """The sum of `parts` is at most b + slack, provably."""
+        p = _add(self.poly(b), {(): slack} if slack else {})
+        for a in parts:
+            p = _add(p, self.poly(a), -1)
+        return self.prove(p)
+
+    def in_range(self, i: Atom, n: Atom) -> bool:
+        """0 <= i < n, provably."""
+        return i.type is I64 and self.less(i, n) and self.nonneg(i)
+
+    def prove(self, p: Poly, depth: int = _DEPTH) -> bool:
+        """p >= 0: every term is, or replacing a variable by a bound of it in every term makes it so."""
+        if not p:
+            return True
+        negative = [m for m, c in p.items() if c < 0]
+        if not negative:
+            if all(self._nonneg_var(v) for m in p for v in m):
+                return True
+        if depth == 0 or len(p) > 12:
+            return False
+        # Upper bounds: a variable whose every occurrence is in a negative term with non-negative cofactors.
+        seen: set[Var] = set()
+        for m in negative:
+            for v in m:
+                if v in seen:
+                    continue
+                seen.add(v)
+                if all(c < 0 for n, c in p.items() if v in n) and self._cofactors(p, v):
+                    for bound in self._uppers(v):
+                        if self.prove(_substitute(p, v, bound), depth - 1):
+                            return True
+        # Lower bounds: a variable that occurs in positive terms only.
+        for m, c in p.items():
+            if c > 0:
+                for v in m:
+                    if v in seen:
+                        continue
+                    seen.add(v)
+                    if all(d > 0 for n, d in p.items() if v in n) and self._cofactors(p, v):
+                        for bound in self._lowers(v):
+                            if self.prove(_substitute(p, v, bound), depth - 1):
+                                return True
+        return False
+
+    def _cofactors(self, p: Poly, v: Var) -> bool:
+        return all(m.count(v) == 1 and all(w is v or self._nonneg_var(w) for w in m) for m in p if v in m)
+
+    def _nonneg_var(self, v: Var, depth: int = 4) -> bool:
+        if v in self.sizes:
+            return True
+        if depth == 0:
+            return False
+        for bound in self.lower.get(v, ()):
+            if all(c >= 0 and all(self._nonneg_var(w, depth - 1) for w in m) for m, c in bound.items()):
+                return True
+        e = self.defs.get(v)
+        if type(e) is not ir.Op:
+            return False
+
+        def ok(a: Atom) -> bool:
+            return a.value >= 0 if type(a) is Const else type(a) is Var and self._nonneg_var(a, depth - 1)
+
+        match e.op:
+            case "max":
+                return ok(e.args[0]) or ok(e.args[1])
+            case "min" | "add" | "div" | "quot":
+                return ok(e.args[0]) and ok(e.args[1])
+            case "mod" | "rem":
+                return ok(e.args[1]) if e.op == "mod" else ok(e.args[0])
+            case "select":
+                return ok(e.args[1]) and ok(e.args[2])
+            case "to_i64":
+                return e.args[0].type in (BOOL, U8, U16, U32)
+        return False
+
+    def _uppers(self, v: Var) -> list[Poly]:
+        out = list(self.upper.get(v, ()))
+        e = self.defs.get(v)
+        if type(e) is ir.Op:
+            if e.op == "min":
+                out += [self.poly(e.args[0]), self.poly(e.args[1])]
+            elif e.op == "mod" and self.nonneg(e.args[1]):
+                # A zero divisor stops the program before the value exists.
+                out.append(_add(self.poly(e.args[1]), {(): -1}))
+            elif e.op == "select" or e.op == "max":
+                a, b = (self.poly(x) for x in e.args[-2:])
+                if self.prove(_add(b, a, -1), 1):
+                    out.append(b)
+                elif self.prove(_add(a, b, -1), 1):
+                    out.append(a)
+            elif e.op in ("div", "quot") and type(e.args[1]) is Const and e.args[1].value >= 1:
+                if self.nonneg(e.args[0]):
+                    out.append(self.poly(e.args[0]))
+        return out
+
+    def _lowers(self, v: Var) -> list[Poly]:
+        out = list(self.lower.get(v, ()))
+        e = self.defs.get(v)
+        if type(e) is ir.Op and e.op == "max":
+            out += [self.poly(e.args[0]), self.poly(e.args[1])]
+        if self._nonneg_var(v):
+            out.append({})
+        return out
+
+
+def _linear(p: Poly) -> list[tuple[Var, int]]:
+    return [(m[0], c) for m, c in p.items() if len(m) == 1]
+
+
+def _substitute(p: Poly, v: Var, by: Poly) -> Poly:
+    out: Poly = {}
+    for m, c in p.items():
+        if v in m:
+            i = m.index(v)
+            out = _add(out, _mul({m[:i] + m[i + 1 :]: c}, by))
+        else:
+            out = _add(out, {m: c})
+    return out

@@ -1,0 +1,384 @@
+"""Rules on indexing and on the constructs that only move data.
+
+Where an array is a view (`At`, `Reshape`, `Rearrange`) a rule may read what it is a view of instead: while the
+view may still be read, nothing it shares memory with has been overwritten.  Where it is a new array (`Copy`,
+`Replicate`, ...) its source may be gone, so the source must never be overwritten at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from futad.core import ir
+from futad.core.ir import Stm
+from futad.core.node import Range
+from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, elem_of, i64, shape_of
+from futad.rewrite.context import Context, is_const
+from futad.rewrite.rules.scalar import alias, fold_op
+from futad.rewrite.strategy import Result, rule
+
+
+class Emit:
+    """Statements put before the one a rule rewrites; constants fold on the way."""
+
+    def __init__(self) -> None:
+        self.stms: list[Stm] = []
+
+    def let(self, exp: ir.Exp, t: Any, name: str) -> Var:
+        v = Var(name, t)
+        self.stms.append(Stm((v,), exp))
+        return v
+
+    def op(self, name: str, *args: Atom, hint: str = "i") -> Atom:
+        """A scalar operation whose result has the type of its first argument."""
+        c = fold_op(name, args)
+        if c is not None:
+            return c
+        if name == "add" and is_const(args[0], 0) or name == "mul" and is_const(args[0], 1):
+            return args[1]
+        if name == "add" and is_const(args[1], 0) or name == "mul" and is_const(args[1], 1):
+            return args[0]
+        if name == "mul" and (is_const(args[0], 0) or is_const(args[1], 0)):
+            return Const(args[0].type, 0)  # type: ignore[arg-type]
+        return self.let(ir.Op(name, args), args[0].type, hint)
+
+    def step(self, r: Range, i: Atom) -> Atom:
+        """Position i of a range."""
+        return self.op("add", r.start, self.op("mul", i, r.stride))
+
+
+@rule(ir.At)
+def at_checked(stm: Stm, ctx: Context) -> Result:
+    """`xs[i]` with a bounds check -> without, where `0 <= i < n` is known."""
+    e: Any = stm.exp
+    if e.check is None or not index_in_range(ctx, shape_of(e.array.type), e.index):
+        return None
+    return [Stm(stm.pat, ir.At(e.array, e.index, None), stm.attrs)]
+
+
+@rule(ir.Update)
+def update_checked(stm: Stm, ctx: Context) -> Result:
+    """`xs with [i] = v` with a bounds check -> without, where `0 <= i < n` is known."""
+    e: Any = stm.exp
+    if e.check is None or not index_in_range(ctx, shape_of(e.array.type), e.index):
+        return None
+    return [Stm(stm.pat, ir.Update(e.array, e.index, e.value, None), stm.attrs)]
+
+
+def index_in_range(ctx: Context, shape: tuple[Atom, ...], index: ir.Index) -> bool:
+    """Whether every position of the index is provably inside the shape."""
+    r = ctx.ranges
+    for i, n in zip(index, shape, strict=False):
+        if type(i) is Range:
+            if not _slice_in_range(r, i, n):
+                return False
+        elif not r.in_range(i, n):
+            return False
+    return True
+
+
+def _slice_in_range(r: Any, s: Range, n: Atom) -> bool:
+    if is_const(s.count, 0):
+        return r.nonneg(s.start) and r.at_most(s.start, n)
+    if not r.nonneg(s.count) or not r.nonneg(s.start):
+        return False
+    if is_const(s.stride, 1):
+        return r.sum_at_most((s.start, s.count), n)
+    return is_const(s.stride, -1) and r.less(s.start, n) and r.sum_at_most((s.count,), s.start, 1)
+
+
+@rule(ir.At)
+def at_of(stm: Stm, ctx: Context) -> Result:
+    """Indexing what is known: `(iota n)[i]` -> `i`, `(replicate n v)[i]` -> `v`, `[a, b][0]` -> `a`,
+    `(transpose xs)[i, j]` -> `xs[j, i]`, `xs[i][j]` -> `xs[i, j]`, `(copy xs)[i]` -> `xs[i]`,
+    `(xs with [i] = v)[i]` -> `v`."""
+    e: Any = stm.exp
+    if type(e.array) is not Var:
+        return None
+    d = ctx.defs.get(e.array)
+    if d is None:
+        return None
+    resolve = _AT.get(type(d))
+    return None if resolve is None else resolve(stm, e, d, ctx)
+
+
+def _at_iota(stm: Stm, e: ir.At, d: ir.Iota, ctx: Context) -> Result:
+    if e.check is not None:
+        return None
+    out = Emit()
+    i = e.index[0]
+    t: Any = d.start.type
+    if type(i) is Range:
+        start = _convert(out, i.start, t)
+        stride = _convert(out, i.stride, t)
+        first = out.op("add", d.start, out.op("mul", start, d.step))
+        return [*out.stms, Stm(stm.pat, ir.Iota(i.count, first, out.op("mul", stride, d.step)))]
+    a = out.op("add", d.start, out.op("mul", _convert(out, i, t), d.step))
+    return [*out.stms, *alias(stm, a)]
+
+
+def _convert(out: Emit, a: Any, t: Prim) -> Atom:
+    if t is I64:
+        return a
+    if type(a) is Const:
+        return Const(t, a.value)
+    return out.let(ir.Op(f"to_{t.name}", (a,)), t, "i")
+
+
+def _at_replicate(stm: Stm, e: ir.At, d: ir.Replicate, ctx: Context) -> Result:
+    if e.check is not None:
+        return None
+    k = len(d.shape)
+    kept = tuple([i.count for i in e.index[:k] if type(i) is Range]) + d.shape[len(e.index) :]
+    rest = e.index[k:]
+    if rest:
+        if kept or ctx.mutable(d.value):
+            return None
+        return [Stm(stm.pat, ir.At(d.value, rest, None))]
+    if kept:
+        return [Stm(stm.pat, ir.Replicate(kept, d.value))] if ctx.fresh(stm.pat[0]) else None
+    if isinstance(d.value.type, Prim) or not (ctx.mutable(d.value) or ctx.mutable(stm.pat[0])):
+        return alias(stm, d.value)
+    return None
+
+
+def _at_literal(stm: Stm, e: ir.At, d: ir.ArrayLit, ctx: Context) -> Result:
+    i = e.index[0]
+    if type(i) is not Const or not 0 <= i.value < len(d.elems):
+        return None
+    elem = d.elems[i.value]
+    if isinstance(elem.type, Prim):
+        return alias(stm, elem)
+    if ctx.mutable(elem) or ctx.mutable(stm.pat[0]):
+        return None
+    return [Stm(stm.pat, ir.At(elem, e.index[1:], e.check))] if len(e.index) > 1 else alias(stm, elem)
+
+
+def _at_rearrange(stm: Stm, e: ir.At, d: ir.Rearrange, ctx: Context) -> Result:
+    rank = len(d.perm)
+    shape = shape_of(e.array.type)
+    full = e.index + tuple([Range(ZERO, n, ONE) for n in shape[len(e.index) :]])
+    index: list[Any] = [None] * rank
+    for k, p in enumerate(d.perm):
+        index[p] = full[k]
+    kept = [d.perm.index(p) for p in range(rank) if type(index[p]) is Range]
+    if kept != sorted(kept):
+        return None
+    if e.check is None:
+        while index and type(index[-1]) is Range and index[-1] == Range(ZERO, shape_of(d.array.type)[len(index) - 1], ONE):
+            index.pop()
+    return [Stm(stm.pat, ir.At(d.array, tuple(index), e.check))]
+
+
+def _at_at(stm: Stm, e: ir.At, d: ir.At, ctx: Context) -> Result:
+    if d.check is not None and e.check is not None and any(type(i) is Range for i in d.index):
+        return None
+    out = Emit()
+    index: list[Any] = []
+    rest = list(e.index)
+    for i in d.index:
+        if type(i) is not Range or not rest:
+            index.append(i)
+            continue
+        if e.check is not None:
+            return None
+        j = rest.pop(0)
+        if type(j) is Range:
+            index.append(Range(out.step(i, j.start), j.count, out.op("mul", i.stride, j.stride)))
+        else:
+            index.append(out.step(i, j))
+    check = e.check or d.check
+    return [*out.stms, Stm(stm.pat, ir.At(d.array, tuple(index + rest), check))]
+
+
+def _at_copy(stm: Stm, e: ir.At, d: ir.Copy, ctx: Context) -> Result:
+    if ctx.mutable(d.array) or not ctx.fresh(stm.pat[0]):
+        return None
+    return [Stm(stm.pat, ir.At(d.array, e.index, e.check))]
+
+
+def _at_update(stm: Stm, e: ir.At, d: ir.Update, ctx: Context) -> Result:
+    if e.index != d.index or any(type(i) is Range for i in d.index):
+        return None
+    return alias(stm, d.value) if isinstance(d.value.type, Prim) else None
+
+
+def _at_concat(stm: Stm, e: ir.At, d: ir.Concat, ctx: Context) -> Result:
+    i = e.index[0]
+    first = d.arrays[0]
+    if type(i) is Range or ctx.mutable(first):
+        return None
+    if ctx.ranges.in_range(i, shape_of(first.type)[0]):
+        return [Stm(stm.pat, ir.At(first, e.index, e.check))]
+    return None
+
+
+def _at_reshape(stm: Stm, e: ir.At, d: ir.Reshape, ctx: Context) -> Result:
+    """`(unflatten n m xs)[i, j]` -> `xs[i * m + j]`; `(unflatten n m xs)[i]` -> `xs[i * m : (i+1) * m]`."""
+    src = shape_of(d.array.type)
+    if e.check is not None or len(src) != 1 or any(type(i) is Range for i in e.index):
+        return None
+    out = Emit()
+    flat: Atom = ZERO
+    for k, n in enumerate(d.shape):
+        i: Any = e.index[k] if k < len(e.index) else ZERO
+        flat = out.op("add", out.op("mul", flat, n), i)
+    rest = d.shape[len(e.index) :]
+    if not rest:
+        return [*out.stms, Stm(stm.pat, ir.At(d.array, (flat,), None))]
+    if len(rest) > 1:
+        return None
+    return [*out.stms, Stm(stm.pat, ir.At(d.array, (Range(flat, rest[0], ONE),), None))]
+
+
+_AT: dict[type, Any] = {
+    ir.Iota: _at_iota,
+    ir.Replicate: _at_replicate,
+    ir.ArrayLit: _at_literal,
+    ir.Rearrange: _at_rearrange,
+    ir.At: _at_at,
+    ir.Copy: _at_copy,
+    ir.Update: _at_update,
+    ir.Concat: _at_concat,
+    ir.Reshape: _at_reshape,
+}
+
+
+@rule(ir.At)
+def at_row(stm: Stm, ctx: Context) -> Result:
+    """`map (\\i -> .. xs[i] ..) (iota n)` -> `map (\\i x -> .. x ..) (iota n) xs`, at any depth of the body."""
+    e: Any = stm.exp
+    if not ctx.frames:
+        return None
+    i = e.index[0]
+    if type(i) is Range:
+        return None
+    row = ctx.row(e.array, i)
+    if row is None:
+        return None
+    if len(e.index) == 1:
+        return alias(stm, row)
+    return [Stm(stm.pat, ir.At(row, e.index[1:], e.check))]
+
+
+@rule(ir.At)
+def at_whole(stm: Stm, ctx: Context) -> Result:
+    """`xs[0:n]` -> `xs` where n is its size."""
+    e: Any = stm.exp
+    shape = shape_of(e.array.type)
+    for i, n in zip(e.index, shape, strict=False):
+        if type(i) is not Range or i.count is not n or not is_const(i.start, 0) or not is_const(i.stride, 1):
+            return None
+    return alias(stm, e.array)
+
+
+@rule(ir.Reshape)
+def reshape(stm: Stm, ctx: Context) -> Result:
+    """A reshape to the same shape -> its array; of a reshape -> one; of a replicated scalar, a replicate."""
+    e: Any = stm.exp
+    if e.shape == shape_of(e.array.type):
+        return alias(stm, e.array)
+    d = ctx.exp(e.array)
+    if type(d) is ir.Reshape:
+        return [Stm(stm.pat, ir.Reshape(d.array, e.shape))]
+    if type(d) is ir.Replicate and isinstance(d.value.type, Prim) and ctx.fresh(stm.pat[0]):
+        return [Stm(stm.pat, ir.Replicate(e.shape, d.value))]
+    return None
+
+
+@rule(ir.Rearrange)
+def rearrange(stm: Stm, ctx: Context) -> Result:
+    """The identity permutation -> its array; of a rearrange -> one; of a replicated scalar, a replicate."""
+    e: Any = stm.exp
+    if e.perm == tuple(range(len(e.perm))):
+        return alias(stm, e.array)
+    d = ctx.exp(e.array)
+    if type(d) is ir.Rearrange:
+        return [Stm(stm.pat, ir.Rearrange(d.array, tuple([d.perm[p] for p in e.perm])))]
+    if type(d) is ir.Replicate and isinstance(d.value.type, Prim) and ctx.fresh(stm.pat[0]):
+        return [Stm(stm.pat, ir.Replicate(tuple([shape_of(e.array.type)[p] for p in e.perm]), d.value))]
+    return None
+
+
+@rule(ir.Replicate)
+def replicate(stm: Stm, ctx: Context) -> Result:
+    """`replicate n (replicate m v)` -> `replicate [n, m] v`; over no dimensions -> the value."""
+    e: Any = stm.exp
+    if not e.shape:
+        return alias(stm, e.value) if isinstance(e.value.type, Prim) else [Stm(stm.pat, ir.Copy(e.value))]
+    d = ctx.exp(e.value)
+    if type(d) is ir.Replicate and (isinstance(d.value.type, Prim) or not ctx.mutable(d.value)):
+        return [Stm(stm.pat, ir.Replicate(e.shape + d.shape, d.value))]
+    return None
+
+
+@rule(ir.Copy)
+def copy(stm: Stm, ctx: Context) -> Result:
+    """`copy xs` -> `xs` where neither is ever overwritten or returned; `copy (replicate n v)` -> a new one."""
+    e: Any = stm.exp
+    x, y = stm.pat[0], e.array
+    if isinstance(y.type, Prim) or (ctx.fresh(x) and not ctx.mutable(y)):
+        return alias(stm, y)
+    d = ctx.exp(y)
+    if type(d) is ir.Replicate and isinstance(d.value.type, Prim) or type(d) is ir.Iota:
+        return [Stm(stm.pat, d)]
+    return None
+
+
+@rule(ir.Concat)
+def concat(stm: Stm, ctx: Context) -> Result:
+    """`concat xs` -> `xs`; empty arrays go; nested concats join."""
+    e: Any = stm.exp
+    arrays = tuple([a for a in e.arrays if not is_const(shape_of(a.type)[0], 0)]) or e.arrays[:1]
+    if len(arrays) == 1 and shape_of(arrays[0].type)[0] is e.size:
+        return [Stm(stm.pat, ir.Copy(arrays[0]))]
+    if any(type(d := ctx.exp(a)) is ir.Concat and not any(ctx.mutable(x) for x in d.arrays) for a in arrays):
+        flat: list[Atom] = []
+        for a in arrays:
+            d = ctx.exp(a)
+            if type(d) is ir.Concat and not any(ctx.mutable(x) for x in d.arrays):
+                flat += d.arrays
+            else:
+                flat.append(a)
+        return [Stm(stm.pat, ir.Concat(tuple(flat), e.size))]
+    if len(arrays) < len(e.arrays):
+        return [Stm(stm.pat, ir.Concat(arrays, e.size))]
+    return None
+
+
+@rule(ir.ArrayLit)
+def literal(stm: Stm, ctx: Context) -> Result:
+    """`[v, v, v]` -> `replicate 3 v`."""
+    e: Any = stm.exp
+    if len(e.elems) > 1 and isinstance(e.type, Prim) and all(x is e.elems[0] for x in e.elems):
+        return [Stm(stm.pat, ir.Replicate((i64(len(e.elems)),), e.elems[0]))]
+    return None
+
+
+@rule(ir.Update)
+def update(stm: Stm, ctx: Context) -> Result:
+    """`xs with [i] = xs[i]` -> `xs`; the whole array overwritten -> a copy of the value."""
+    e: Any = stm.exp
+    shape = shape_of(e.array.type)
+    v = ctx.exp(e.value)
+    if (
+        type(v) is ir.At
+        and v.array is e.array
+        and v.index == e.index
+        and isinstance(e.value.type, Prim)
+    ):
+        return alias(stm, e.array)
+    if isinstance(e.value.type, ArrayType) and all(
+        type(i) is Range and i.count is n and is_const(i.start, 0) and is_const(i.stride, 1)
+        for i, n in zip(e.index, shape, strict=False)
+    ):
+        if len(e.index) <= len(shape) and e.value.type == e.array.type:
+            return [Stm(stm.pat, ir.Copy(e.value))]
+    return None
+
+
+ARRAY_RULES = (
+    at_whole, at_row, at_of, at_checked, update_checked, reshape, rearrange, replicate, copy, concat, literal, update,
+)  # fmt: skip
+
+__all__ = ["ARRAY_RULES", "Emit", "elem_of", "index_in_range"]

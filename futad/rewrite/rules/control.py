@@ -1,0 +1,178 @@
+"""Rules on branches, loops and assertions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from futad.core import ir
+from futad.core.ir import Lambda, Stm
+from futad.core.scalarops import OPS
+from futad.core.types import FALSE, TRUE, AccType, Atom, Const, Prim, Var, zero
+from futad.rewrite.context import Context, is_const
+from futad.rewrite.strategy import Result, rule
+
+
+def aliases_of(pat: tuple[Var, ...], atoms: tuple[Atom, ...]) -> list[Stm]:
+    """Each variable becomes the atom beside it."""
+    return [Stm((v,), ir.Alias(a)) for v, a in zip(pat, atoms, strict=True)]
+
+
+@rule(ir.Assert)
+def assert_true(stm: Stm, ctx: Context) -> Result:
+    """`assert true` -> nothing."""
+    e: Any = stm.exp
+    return [] if e.cond is TRUE else None
+
+
+@rule(ir.If)
+def if_constant(stm: Stm, ctx: Context) -> Result:
+    """`if true then xs else ys` -> `xs`."""
+    e: Any = stm.exp
+    if type(e.cond) is not Const:
+        d = ctx.exp(e.cond)
+        if type(d) is ir.Op and d.op == "not":
+            return [Stm(stm.pat, ir.If(d.args[0], e.orelse, e.then), stm.attrs)]
+        return None
+    lam = e.then if e.cond.value else e.orelse
+    return [*lam.stms, *aliases_of(stm.pat, lam.result)]
+
+
+@rule(ir.For)
+def for_few(stm: Stm, ctx: Context) -> Result:
+    """`for i < 0 do ..` -> the initial values; `for i < 1 do body` -> the body with i = 0."""
+    e: Any = stm.exp
+    if type(e.bound) is not Const or e.bound.value > 1:
+        return None
+    if e.bound.value <= 0:
+        return aliases_of(stm.pat, e.inits)
+    i, *params = e.body.params
+    before = [Stm((i,), ir.Alias(zero(i.type))), *aliases_of(tuple(params), e.inits)]
+    return [*before, *e.body.stms, *aliases_of(stm.pat, e.body.result)]
+
+
+@rule(ir.While)
+def while_false(stm: Stm, ctx: Context) -> Result:
+    """`while false do ..` -> the initial values."""
+    e: Any = stm.exp
+    return aliases_of(stm.pat, e.inits) if e.inits[0] is FALSE else None
+
+
+@rule(ir.For, ir.While)
+def loop_invariant(stm: Stm, ctx: Context) -> Result:
+    """A loop variable that every turn passes on unchanged, or sets to what it was at the start, becomes that
+    value: `loop (x, y) = (a, b) for i < n do (x + y, y)` -> `loop x = a for i < n do x + b`."""
+    e: Any = stm.exp
+    is_for = type(e) is ir.For
+    skip = 1 if is_for else 0
+    params = e.body.params[skip:]
+    same = [
+        k
+        for k, (p, a, r) in enumerate(zip(params, e.inits, e.body.result, strict=True))
+        if (ctx.atom(r) is p or ctx.atom(r) is a) and not isinstance(p.type, AccType) and not (k == 0 and not is_for)
+    ]
+    # The type of a loop-carried array may name an earlier loop variable; it is substituted with it.
+    if not same:
+        return None
+    gone = set(same)
+    before = aliases_of(tuple([params[k] for k in same]), tuple([e.inits[k] for k in same]))
+    after = aliases_of(tuple([stm.pat[k] for k in same]), tuple([e.inits[k] for k in same]))
+    keep = [k for k in range(len(params)) if k not in gone]
+    body = Lambda(
+        e.body.params[:skip] + tuple([params[k] for k in keep]), e.body.stms, tuple([e.body.result[k] for k in keep])
+    )
+    inits = tuple([e.inits[k] for k in keep])
+    pat = tuple([stm.pat[k] for k in keep])
+    loop: ir.Exp = ir.For(e.bound, inits, body) if is_for else ir.While(inits, body)
+    return [*before, *after, Stm(pat, loop, stm.attrs)] if keep else before + after
+
+
+@rule(ir.If)
+def if_same(stm: Stm, ctx: Context) -> Result:
+    """Results equal in both branches leave the branch; a branch without results left goes (if it may)."""
+    e: Any = stm.exp
+    same = [k for k, (a, b) in enumerate(zip(e.then.result, e.orelse.result, strict=True)) if a is b]
+    if not same:
+        return None
+    out = aliases_of(tuple([stm.pat[k] for k in same]), tuple([e.then.result[k] for k in same]))
+    keep = [k for k in range(len(stm.pat)) if k not in same]
+    if keep or e.then.stms or e.orelse.stms:
+        branches = [Lambda((), l.stms, tuple([l.result[k] for k in keep])) for l in (e.then, e.orelse)]
+        out.append(Stm(tuple([stm.pat[k] for k in keep]), ir.If(e.cond, *branches), stm.attrs))
+    return out
+
+
+# Operations whose partial derivatives are bounded wherever they are defined: computing them where the
+# branch was not taken cannot turn the zero adjoint of the other branch into NaN.
+_TAME = frozenset(
+    ["add", "sub", "neg", "min", "max", "not", "eq", "ne", "lt", "le", "and", "or", "xor", "select"]
+    + [n for n in OPS if n.startswith("to_")]
+)
+_SELECT_COST = 4
+
+
+@rule(ir.If)
+def if_select(stm: Stm, ctx: Context) -> Result:
+    """`if c then x + 1 else y` -> `let t = x + 1 in select c t y`: cheap scalar branches.
+
+    Before differentiation only operations with bounded partials qualify (the adjoint of the branch not taken
+    is 0 times the partial, which must not be NaN); afterwards any cheap one that cannot fail.
+    """
+    e: Any = stm.exp
+    if any(not isinstance(v.type, Prim) for v in stm.pat):
+        return None
+    cost = 0
+    stms = e.then.stms + e.orelse.stms
+    if len(stms) > _SELECT_COST:
+        return None
+    for s in stms:
+        op = s.exp
+        if type(op) is not ir.Op:
+            return None
+        record = OPS[op.op]
+        integral = op.args[0].type.is_integral  # type: ignore[union-attr]
+        if record.can_fail and integral:
+            return None
+        if ctx.differentiates and not integral and op.op not in _TAME:
+            return None
+        cost += record.cost
+    if cost > _SELECT_COST or len(stm.pat) > 3:
+        return None
+    out = list(stms)
+    for v, a, b in zip(stm.pat, e.then.result, e.orelse.result, strict=True):
+        out.append(Stm((v,), ir.Op("select", (e.cond, a, b))))
+    return out
+
+
+@rule(ir.UpdateAcc)
+def acc_zero(stm: Stm, ctx: Context) -> Result:
+    """`acc[i] += 0` -> `acc`; `acc[..] += replicate n 0` -> `acc`."""
+    e: Any = stm.exp
+    v: Atom = e.value
+    while type(d := ctx.exp(v)) is ir.Replicate:
+        v = d.value
+    return [Stm(stm.pat, ir.Alias(e.acc))] if is_const(v, 0) or v is FALSE else None
+
+
+@rule(ir.WithAcc)
+def with_acc_unused(stm: Stm, ctx: Context) -> Result:
+    """An accumulator that is opened and closed without an update -> its array."""
+    e: Any = stm.exp
+    k = len(e.arrays)
+    idle = [j for j in range(k) if e.lam.result[j] is e.lam.params[j]]
+    if not idle:
+        return None
+    keep = [j for j in range(k) if j not in idle]
+    out = aliases_of(tuple([stm.pat[j] for j in idle]), tuple([e.arrays[j] for j in idle]))
+    if not keep:
+        return [*out, *e.lam.stms, *aliases_of(stm.pat[k:], e.lam.result[k:])]
+    lam = Lambda(
+        tuple([e.lam.params[j] for j in keep]), e.lam.stms, tuple([e.lam.result[j] for j in keep]) + e.lam.result[k:]
+    )
+    pat = tuple([stm.pat[j] for j in keep]) + stm.pat[k:]
+    return [*out, Stm(pat, ir.WithAcc(tuple([e.arrays[j] for j in keep]), e.op, lam), stm.attrs)]
+
+
+CONTROL_ENTER = (assert_true, if_constant, for_few, while_false, loop_invariant, acc_zero)
+CONTROL_LEAVE = (if_same, if_select, loop_invariant, with_acc_unused)
+
+__all__ = ["CONTROL_ENTER", "CONTROL_LEAVE", "aliases_of"]

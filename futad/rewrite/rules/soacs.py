@@ -1,0 +1,151 @@
+"""Rules on second-order array constructs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from futad.core import ir
+from futad.core.ir import Lambda, Stm
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, shape_of
+from futad.rewrite.context import Context, is_const
+from futad.rewrite.rules.arrays import Emit
+from futad.rewrite.rules.control import aliases_of
+from futad.rewrite.strategy import Result, rule
+
+
+def is_index(e: ir.Exp | None) -> bool:
+    """Whether an expression is `iota n`: 0, 1, ... of i64."""
+    return type(e) is ir.Iota and e.start is ZERO and e.step is ONE
+
+
+def with_inputs(e: Any, arrays: tuple[Atom, ...], lam: Lambda) -> Any:
+    """The same `Map` or `Fused` over other inputs and lambda."""
+    if type(e) is ir.Map:
+        return ir.Map(e.width, arrays, lam)
+    return ir.Fused(
+        e.width, arrays, lam, e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms
+    )
+
+
+@rule(ir.Map, ir.Fused)
+def map_inputs(stm: Stm, ctx: Context) -> Result:
+    """`map (\\x y -> ..) xs xs` -> one input; over `replicate n v` -> v itself, a free variable;
+    over `iota` with a start or step -> over `iota n`, the element computed in the body."""
+    e: Any = stm.exp
+    seen: dict[Atom, Var] = {}
+    arrays: list[Atom] = []
+    params: list[Var] = []
+    before: list[Stm] = []
+    head: list[Stm] = []
+    index: Var | None = None
+    changed = False
+    for a, p in zip(e.arrays, e.lam.params, strict=True):
+        if type(a.type) is AccType:
+            arrays.append(a)
+            params.append(p)
+            continue
+        d = ctx.exp(a)
+        if a in seen and not ctx.mutable(p) and seen[a].type == p.type:
+            ctx.replace(p, seen[a])
+        elif type(d) is ir.Replicate and not ctx.mutable(p) and (
+            isinstance(d.value.type, Prim) or not ctx.mutable(d.value)
+        ):
+            if len(d.shape) == 1:
+                row: Atom = d.value
+            else:
+                row = Var(p.name, p.type)
+                before.append(Stm((row,), ir.Replicate(d.shape[1:], d.value)))
+            if row.type != p.type and len(d.shape) == 1:
+                arrays.append(a)
+                params.append(p)
+                continue
+            ctx.replace(p, row)
+        elif type(d) is ir.Iota and isinstance(p.type, Prim) and (not is_index(d) or index is not None):
+            if index is None:
+                iota = Var("iota", ArrayType(I64, (e.width,)))
+                before.append(Stm((iota,), ir.Iota(e.width, ZERO, ONE)))
+                index = Var("i", I64)
+                arrays.append(iota)
+                params.append(index)
+            out = Emit()
+            i: Atom = index
+            if p.type is not I64:
+                i = out.let(ir.Op(f"to_{p.type.name}", (i,)), p.type, "i")
+            r = out.op("add", d.start, out.op("mul", i, d.step))
+            head += [*out.stms, Stm((p,), ir.Alias(r))]
+        else:
+            if is_index(d):
+                index = p
+            seen[a] = p
+            arrays.append(a)
+            params.append(p)
+            continue
+        changed = True
+    if not changed:
+        return None
+    lam = Lambda(tuple(params), (*head, *e.lam.stms), e.lam.result)
+    return [*before, Stm(stm.pat, with_inputs(e, tuple(arrays), lam), stm.attrs)]
+
+
+@rule(ir.Reduce, ir.Scan)
+def reduce_trivial(stm: Stm, ctx: Context) -> Result:
+    """`reduce op ne` of nothing, or of `replicate n ne` -> `ne`; `scan` of it -> `replicate n ne`."""
+    e: Any = stm.exp
+    is_reduce = type(e) is ir.Reduce
+    if is_reduce and is_const(e.width, 0):
+        return aliases_of(stm.pat, e.neutral)
+    for a, ne in zip(e.arrays, e.neutral, strict=True):
+        d = ctx.exp(a)
+        if type(d) is not ir.Replicate or len(d.shape) != 1 or d.value is not ne or type(ne) is not Const:
+            return None
+    return aliases_of(stm.pat, e.neutral if is_reduce else e.arrays)
+
+
+@rule(ir.Scatter, ir.Hist)
+def scatter_nothing(stm: Stm, ctx: Context) -> Result:
+    """`scatter` or `reduce_by_index` of no elements -> the destination."""
+    e: Any = stm.exp
+    return aliases_of(stm.pat, e.dests) if is_const(e.width, 0) else None
+
+
+def inside(ctx: Context, a: Atom) -> bool:
+    """Whether `a` is bound in a scope nested in the present one."""
+    return type(a) is Var and ctx.level.get(a, 0) > ctx.depth
+
+
+@rule(ir.Map)
+def map_results(stm: Stm, ctx: Context) -> Result:
+    """`map (\\x -> x) xs` -> `xs`; `map (\\x -> v) xs` -> `replicate n v`; equal results -> one."""
+    e: Any = stm.exp
+    of_param = dict(zip(e.lam.params, e.arrays, strict=True))
+    out: list[Stm] = []
+    keep: list[int] = []
+    seen: dict[Atom, int] = {}
+    for k, (v, r) in enumerate(zip(stm.pat, e.lam.result, strict=True)):
+        if type(r.type) is AccType:
+            keep.append(k)
+            continue
+        array = of_param.get(r) if type(r) is Var else None
+        if array is not None and array.type == v.type:
+            plain = ctx.fresh(v) and not ctx.mutable(array)
+            out.append(Stm((v,), ir.Alias(array) if plain else ir.Copy(array)))
+        elif not inside(ctx, r) and (isinstance(r.type, Prim) or not ctx.mutable(r)):
+            out.append(Stm((v,), ir.Replicate((e.width,), r)))
+        elif r in seen and ctx.fresh(v) and ctx.fresh(stm.pat[seen[r]]):
+            out.append(Stm((v,), ir.Alias(stm.pat[seen[r]])))
+        else:
+            seen[r] = k
+            keep.append(k)
+    if not out:
+        return None
+    if not keep and not e.lam.stms:
+        return out
+    lam = Lambda(e.lam.params, e.lam.stms, tuple([e.lam.result[k] for k in keep]))
+    # The map keeps its place: what it leaves behind may alias its first results.
+    return [Stm(tuple([stm.pat[k] for k in keep]), ir.Map(e.width, e.arrays, lam), stm.attrs), *out]
+
+
+SOAC_ENTER = (map_inputs, reduce_trivial, scatter_nothing)
+SOAC_LEAVE = (map_results,)
+
+__all__ = ["SOAC_ENTER", "SOAC_LEAVE", "inside", "is_index", "shape_of", "with_inputs"]

@@ -1,0 +1,302 @@
+"""The simplifier: one forward walk that rewrites each statement to a fixed point, and a backward one that
+removes what is dead.
+
+The forward walk keeps one substitution (copy propagation), one scoped table of available expressions (common
+subexpressions) and the definitions in scope; at each statement it applies the rules of `SCHEDULE.enter`, then
+visits the nested scopes, then applies `SCHEDULE.leave`.  What a rule returns is visited again, so that no
+loop over the whole program is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from futad.core import ir
+from futad.core.ir import Fun, Lambda, Program, Stm
+from futad.core.scalarops import OPS
+from futad.core.types import AccType, ArrayType, Atom, Prim, Var, subst_type
+from futad.rewrite.aliases import aliases
+from futad.rewrite.context import Context, Frame
+from futad.rewrite.dce import dead_code
+from futad.rewrite.rules import ENTER, LEAVE
+from futad.rewrite.rules.soacs import is_index, with_inputs
+from futad.rewrite.strategy import Rules, Stats, Strategy
+
+
+@dataclass(slots=True)
+class Schedule:
+    """What the simplifier applies to a statement before (`enter`) and after (`leave`) its nested scopes."""
+
+    enter: Strategy
+    leave: Strategy
+
+    def __repr__(self) -> str:
+        return f"repeat({self.enter}) ; all(self) ; repeat({self.leave})"
+
+
+SCHEDULE = Schedule(Rules(ENTER), Rules(LEAVE))
+
+# Expressions that are not shared: they allocate to be written to, write, or bind nothing.
+_UNSHARED = frozenset(
+    [ir.Alias, ir.Update, ir.Copy, ir.Scratch, ir.UpdateAcc, ir.Scatter, ir.Call, ir.Hist, ir.Jvp, ir.Vjp]
+)
+_COMMUTATIVE = frozenset(n for n, o in OPS.items() if o.commutative)
+
+
+def _same(lam: Lambda) -> Lambda:
+    return lam
+
+
+def share_key(e: ir.Exp) -> tuple[Any, ...] | None:
+    """Equal for expressions that compute the same; None for those that must not be merged."""
+    head = type(e)
+    if head is ir.Op:
+        op: str = e.op  # type: ignore[attr-defined]
+        args: Any = e.args  # type: ignore[attr-defined]
+        if op in _COMMUTATIVE and id(args[0]) > id(args[1]):
+            args = (args[1], args[0])
+        return (op, args)
+    if head in _UNSHARED:
+        return None
+    if head is ir.At:
+        return (ir.At, e.array, e.index)  # type: ignore[attr-defined]
+    if head is ir.Assert:
+        return (ir.Assert, e.cond)  # type: ignore[attr-defined]
+    return e.key()
+
+
+class Simplifier:
+    """Rewrites one function's scopes under a schedule."""
+
+    def __init__(self, ctx: Context, schedule: Schedule) -> None:
+        self.ctx = ctx
+        self.enter = schedule.enter.apply
+        self.leave = schedule.leave.apply
+        self.available: dict[Any, tuple[Var, ...]] = {}
+        self.trail: list[Any] = []
+        self.merged = 0
+        self.propagated = 0
+
+    # -- statements
+
+    def block(self, stms: tuple[Stm, ...], out: list[Stm]) -> None:
+        """Rewrite `stms` in order, appending what they become."""
+        ctx = self.ctx
+        subst = ctx.subst
+        work = list(reversed(stms))
+        while work:
+            stm = work.pop()
+            exp = stm.exp
+            for a in exp.operands():
+                if a in subst:
+                    exp = exp.rebuild(ctx.atom, _same)
+                    break
+            head = type(exp)
+            if head is ir.Alias:
+                if self.alias(stm.pat[0], exp.atom):  # type: ignore[attr-defined]
+                    continue
+            elif head is ir.ArrayLit:
+                t = subst_type(exp.type, subst)  # type: ignore[attr-defined]
+                if t is not exp.type:  # type: ignore[attr-defined]
+                    exp = ir.ArrayLit(exp.elems, t)  # type: ignore[attr-defined]
+            if exp is not stm.exp:
+                stm = Stm(stm.pat, exp, stm.attrs)
+            new = self.enter(stm, ctx)
+            if new is not None:
+                work.extend(reversed(new))
+                continue
+            if head in _SCOPED:
+                stm = self.scopes(stm)
+                exp = stm.exp
+                new = self.leave(stm, ctx)
+                if new is not None:
+                    work.extend(reversed(new))
+                    continue
+            key = share_key(exp)
+            if key is not None:
+                old = self.available.get(key)
+                if old is not None and self.share(stm.pat, old):
+                    continue
+                self.available[key] = stm.pat
+                self.trail.append(key)
+            self.bind(stm, exp, out)
+            if head is ir.Assert:
+                ctx.ranges.assume(exp.cond, True)  # type: ignore[attr-defined]
+
+    def alias(self, v: Var, a: Atom) -> bool:
+        """Copy propagation; False if the types differ (a coerced size)."""
+        ctx = self.ctx
+        if v.type is not a.type and subst_type(v.type, ctx.subst) != a.type:
+            return False
+        ctx.replace(v, a)
+        self.propagated += 1
+        return True
+
+    def share(self, pat: tuple[Var, ...], old: tuple[Var, ...]) -> bool:
+        """Merge a statement with an earlier equal one; False if they must stay apart."""
+        ctx = self.ctx
+        for v, w in zip(pat, old, strict=True):
+            if isinstance(v.type, Prim):
+                continue
+            if not ctx.fresh(v) or not ctx.fresh(w) or subst_type(v.type, ctx.subst) != w.type:
+                return False
+        for v, w in zip(pat, old, strict=True):
+            ctx.replace(v, w)
+        self.merged += 1
+        return True
+
+    def bind(self, stm: Stm, exp: ir.Exp, out: list[Stm]) -> None:
+        ctx = self.ctx
+        pat = stm.pat
+        if len(pat) == 1:
+            v = pat[0]
+            w = ctx.bind(v)
+            ctx.defs[w] = exp
+            if w is not v:
+                stm = Stm((w,), exp, stm.attrs)
+        elif pat:
+            new = tuple([ctx.bind(v) for v in pat])
+            if new != pat:
+                stm = Stm(new, exp, stm.attrs)
+        out.append(stm)
+
+    # -- scopes
+
+    def scope(self, lam: Lambda, frame: Frame | None = None) -> Lambda:
+        """Rewrite a nested scope, with the facts already assumed."""
+        ctx = self.ctx
+        ctx.depth += 1
+        trail, depth = self.trail, len(self.trail)
+        mark = ctx.ranges.mark()
+        params = tuple([ctx.bind(p) for p in lam.params])
+        out: list[Stm] = []
+        self.block(lam.stms, out)
+        result = tuple([ctx.atom(a) for a in lam.result])
+        ctx.ranges.release(mark)
+        available = self.available
+        while len(trail) > depth:
+            del available[trail.pop()]
+        ctx.depth -= 1
+        same = (
+            len(out) == len(lam.stms)
+            and all(a is b for a, b in zip(out, lam.stms, strict=True))
+            and params == lam.params
+            and all(a is b for a, b in zip(result, lam.result, strict=True))
+        )
+        return lam if same else Lambda(params, tuple(out), result)
+
+    def scopes(self, stm: Stm) -> Stm:
+        """Rewrite the nested scopes of a statement under the facts that hold in them."""
+        e = stm.exp
+        new = _SCOPED[type(e)](self, e)
+        return stm if new is e else Stm(stm.pat, new, stm.attrs)
+
+    def plain(self, e: ir.Exp) -> ir.Exp:
+        lams = e.lambdas()
+        new = [self.scope(l) for l in lams]
+        if all(a is b for a, b in zip(lams, new, strict=True)):
+            return e
+        it = iter(new)
+        return e.rebuild(lambda a: a, lambda _: next(it))
+
+    def branch(self, e: ir.If) -> ir.Exp:
+        ranges = self.ctx.ranges
+        new = []
+        for lam, holds in ((e.then, True), (e.orelse, False)):
+            mark = ranges.mark()
+            ranges.assume(e.cond, holds)
+            new.append(self.scope(lam))
+            ranges.release(mark)
+        return e if new[0] is e.then and new[1] is e.orelse else ir.If(e.cond, new[0], new[1])
+
+    def loop(self, e: ir.For) -> ir.Exp:
+        ranges = self.ctx.ranges
+        mark = ranges.mark()
+        ranges.index(e.body.params[0], e.bound)
+        body = self.scope(e.body)
+        ranges.release(mark)
+        return e if body is e.body else ir.For(e.bound, e.inits, body)
+
+    def mapped(self, e: ir.Map | ir.Fused) -> ir.Exp:
+        ctx = self.ctx
+        if type(e) is ir.Fused:
+            scans = tuple([self.scope(l) for l in e.scan_lams])
+            reds = tuple([self.scope(l) for l in e.red_lams])
+            if scans + reds != e.scan_lams + e.red_lams:
+                e = ir.Fused(
+                    e.width, e.arrays, e.lam, scans, e.scan_neutrals, reds, e.red_neutrals, e.red_comms
+                )
+        ranges = ctx.ranges
+        mark = ranges.mark()
+        ranges.positive(e.width)
+        frame = Frame(ctx.depth + 1, e.width)
+        for a, p in zip(e.arrays, e.lam.params, strict=True):
+            if is_index(ctx.exp(a)):
+                ranges.index(p, e.width)
+                frame.indices[p] = None
+            else:
+                frame.known[a] = p
+        ctx.frames.append(frame)
+        lam = self.scope(e.lam)
+        ctx.frames.pop()
+        ranges.release(mark)
+        if lam is e.lam and not frame.params:
+            return e
+        if frame.params:
+            lam = Lambda(lam.params + tuple(frame.params), lam.stms, lam.result)
+        return with_inputs(e, e.arrays + tuple(frame.arrays), lam)
+
+
+_SCOPED: dict[type, Any] = {
+    ir.If: Simplifier.branch,
+    ir.For: Simplifier.loop,
+    ir.While: Simplifier.plain,
+    ir.Map: Simplifier.mapped,
+    ir.Fused: Simplifier.mapped,
+    ir.Reduce: Simplifier.plain,
+    ir.Scan: Simplifier.plain,
+    ir.Hist: Simplifier.plain,
+    ir.WithAcc: Simplifier.plain,
+    ir.Jvp: Simplifier.plain,
+    ir.Vjp: Simplifier.plain,
+}
+
+
+def _differentiates(lam: Lambda) -> bool:
+    for stm in lam.stms:
+        if type(stm.exp) in (ir.Jvp, ir.Vjp) or any(_differentiates(l) for l in stm.exp.lambdas()):
+            return True
+    return False
+
+
+def simplify_fun(fun: Fun, differentiates: bool, schedule: Schedule, stats: Stats | None) -> Fun:
+    """One function, simplified; the same object if nothing changed."""
+    ctx = Context(aliases(fun.body, fun.body.result + fun.body.params), differentiates, stats)
+    ctx.ranges.sizes.update(fun.body.params[: fun.num_sizes])
+    s = Simplifier(ctx, schedule)
+    body = s.scope(fun.body)
+    body, removed = dead_code(body)
+    if stats is not None:
+        stats.count("copy_propagation", s.propagated)
+        stats.count("common_subexpression", s.merged)
+        stats.count("dead_code", removed)
+    if body is fun.body:
+        return fun
+    return Fun(fun.name, body, fun.num_sizes, fun.ret, fun.entry, fun.attrs, fun.span)
+
+
+def simplify(program: Program, stats: Stats | None = None, schedule: Schedule = SCHEDULE) -> Program:
+    """The program with every function simplified.
+
+    `stats` collects rule hits and times.  While the program still has derivatives to take, branches become
+    selects only where that cannot make a zero adjoint NaN.
+    """
+    differentiates = any(_differentiates(f.body) for f in program.funs.values())
+    funs = {n: simplify_fun(f, differentiates, schedule, stats) for n, f in program.funs.items()}
+    if all(funs[n] is f for n, f in program.funs.items()):
+        return program
+    return Program(funs, program.name)
+
+
+__all__ = ["SCHEDULE", "AccType", "ArrayType", "Schedule", "Simplifier", "share_key", "simplify", "simplify_fun"]
