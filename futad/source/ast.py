@@ -267,6 +267,19 @@ class EProjSection(Expr):
 
 
 @dataclass(slots=True, eq=False)
+class ELocalOpen(Expr):
+    """`M.(e)`: the names of module M are in scope in e.  Inference replaces it by e."""
+
+    module: str
+    expr: Expr
+
+
+@dataclass(slots=True, eq=False)
+class EHole(Expr):
+    """`???`: an expression left out; inference reports it."""
+
+
+@dataclass(slots=True, eq=False)
 class EIndexSection(Expr):
     """`(.[i, j])`"""
 

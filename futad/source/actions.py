@@ -1,0 +1,881 @@
+"""What each production of grammar.lark builds: an action gets its span and the values of its symbols."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from futad.core.types import PRIMS
+from futad.errors import ParseError, Span
+from futad.source import ast as A
+from futad.source import modast as M
+from futad.source.lexer import Token
+
+_fresh = itertools.count()
+
+
+def token_span(tok: Token, sp: Span) -> Span:
+    """The place of one token (in the file of `sp`)."""
+    return Span(sp.file, tok.line, tok.col, tok.end_line, tok.end_col)
+
+
+def join(a: Span, b: Span) -> Span:
+    return Span(a.file, a.line, a.col, b.end_line, b.end_col)
+
+
+# --- operator precedence ------------------------------------------------------------------------------------
+# (first characters, precedence, associates to the right); the longest match counts.
+_LEVELS: list[tuple[tuple[str, ...], int, bool]] = [
+    (("|>",), 2, False),
+    (("<|",), 3, True),
+    (("||",), 4, False),
+    (("&&",), 5, False),
+    (("<=", ">=", ">", "<", "==", "!=", "!", "="), 6, False),
+    (("&", "^", "|"), 7, False),
+    (("<<", ">>"), 8, False),
+    (("+", "-"), 9, False),
+    (("*", "/", "%", "//", "%%"), 10, False),
+    (("**",), 11, False),
+]
+_BY_PREFIX = {p: (level, right) for prefixes, level, right in _LEVELS for p in prefixes}
+
+
+def precedence(op: str) -> tuple[int, bool]:
+    """How tightly an operator binds (higher is tighter) and whether it associates to the right."""
+    if op[0] == "`":
+        return 1, False
+    name = op[op.rindex(".") + 1 :] if op[0].isalpha() or op[0] == "_" else op
+    found = _BY_PREFIX.get(name[:2])
+    return found if found is not None else _BY_PREFIX[name[:1]]
+
+
+def _binary(op: Token, left: A.Expr, right: A.Expr) -> A.Expr:
+    span = join(left.span, right.span)
+    text = op.text
+    if text == "&&":
+        return A.EAnd(span, left, right)
+    if text == "||":
+        return A.EOr(span, left, right)
+    if text == "|>":
+        return A.EApp(span, right, left)
+    if text == "<|":
+        return A.EApp(span, left, right)
+    fun = A.EVar(token_span(op, span), text.strip("`"))
+    return A.EApp(span, A.EApp(join(left.span, fun.span), fun, left), right)
+
+
+def _climb(items: list[Any]) -> A.Expr:
+    """Resolve `operand op operand ...` by precedence."""
+    operands: list[A.Expr] = [items[0]]
+    ops: list[tuple[int, Token]] = []
+    for i in range(1, len(items), 2):
+        op = items[i]
+        level, right = precedence(op.text)
+        while ops and (ops[-1][0] > level or (ops[-1][0] == level and not right)):
+            rhs = operands.pop()
+            operands[-1] = _binary(ops.pop()[1], operands[-1], rhs)
+        ops.append((level, op))
+        operands.append(items[i + 1])
+    while ops:
+        rhs = operands.pop()
+        operands[-1] = _binary(ops.pop()[1], operands[-1], rhs)
+    return operands[0]
+
+
+# --- plumbing -----------------------------------------------------------------------------------------------
+
+
+def nil(sp: Span) -> list[Any]:
+    return []
+
+
+def none(sp: Span) -> None:
+    return None
+
+
+def first(sp: Span, a: Any, *_: Any) -> Any:
+    return a
+
+
+def second(sp: Span, _: Any, b: Any, *__: Any) -> Any:
+    return b
+
+
+def single(sp: Span, x: Any, *_: Any) -> list[Any]:
+    return [x]
+
+
+def append(sp: Span, xs: list[Any], x: Any) -> list[Any]:
+    xs.append(x)
+    return xs
+
+
+def append3(sp: Span, xs: list[Any], _: Any, x: Any) -> list[Any]:
+    xs.append(x)
+    return xs
+
+
+def cons(sp: Span, x: Any, _: Any, xs: list[Any]) -> list[Any]:
+    return [x, *xs]
+
+
+def cons2(sp: Span, x: Any, xs: list[Any]) -> list[Any]:
+    return [x, *xs]
+
+
+def pair3(sp: Span, name: Token, _: Any, x: Any) -> tuple[str, Any]:
+    return name.text, x
+
+
+# --- declarations -------------------------------------------------------------------------------------------
+
+
+def program(sp: Span, decs: list[Any]) -> list[Any]:
+    return decs
+
+
+def dec_attr(sp: Span, attr: A.Attr, dec: Any) -> Any:
+    target = dec.decl if isinstance(dec, A.LocalDecl) else dec
+    if isinstance(target, A.FunDef):
+        target.attrs.insert(0, attr)
+    return dec
+
+
+def dec_local(sp: Span, _: Token, dec: Any) -> A.LocalDecl:
+    return A.LocalDecl(sp, dec)
+
+
+def dec_fun(
+    sp: Span, word: Token, binder: Token, tps: list[A.TypeParam], params: list[A.Pat], ret: Any, _: Token, e: A.Expr
+) -> A.FunDef:
+    return A.FunDef(sp, binder.text, tps, params, ret, e, entry=word.kind == "ENTRY")
+
+
+def dec_infix(sp: Span, word: Token, left: A.Pat, op: Token, right: A.Pat, ret: Any, _: Token, e: A.Expr) -> A.FunDef:
+    return A.FunDef(sp, op.text.strip("`"), [], [left, right], ret, e, entry=word.kind == "ENTRY")
+
+
+def dec_type(sp: Span, word: Token, name: Token, params: list[A.TypeParam], _: Token, t: A.TypeExp) -> A.TypeDef:
+    return A.TypeDef(sp, name.text, params, t, word.text[4:])
+
+
+def dec_val(sp: Span, _: Token, binder: Token, tps: list[A.TypeParam], __: Token, t: A.TypeExp) -> A.ValSpec:
+    return A.ValSpec(sp, binder.text, tps, t)
+
+
+def dec_import(sp: Span, _: Token, path: Token) -> A.ImportDecl:
+    return A.ImportDecl(sp, _unquote(path, sp))
+
+
+def dec_open(sp: Span, _: Token, mod: Any) -> A.OpenDecl:
+    return A.OpenDecl(sp, mod)
+
+
+def dec_module(
+    sp: Span, _: Token, name: Token, params: list[M.ModParam], sig: Any, __: Token, mod: M.ModExp
+) -> A.Decl:
+    if isinstance(mod, M.MImport) and not params and sig is None:
+        return A.ImportDecl(sp, mod.path, name.text)
+    return A.ModDecl(sp, name.text, M.ModBody(params, sig, mod))
+
+
+def dec_modtype(sp: Span, _: Token, __: Token, name: Token, ___: Token, sig: M.ModType) -> A.ModDecl:
+    return A.ModDecl(sp, name.text, M.ModTypeBody(sig))
+
+
+def binder_id(sp: Span, name: Token) -> Token:
+    return name
+
+
+def binder_op(sp: Span, _: Token, op: Token, __: Token) -> Token:
+    return Token("ID", op.text.strip("`"), op.line, op.col, op.end_line, op.end_col)
+
+
+def tparam_size(sp: Span, _: Token, name: Token, __: Token) -> A.TypeParam:
+    return A.TypeParam(sp, name.text, "size")
+
+
+def tparam_type(sp: Span, name: Token) -> A.TypeParam:
+    kind = {"~": "lifted", "^": "fullylifted"}.get(name.text[1], "type")
+    return A.TypeParam(sp, name.text.lstrip("'~^"), kind)
+
+
+def mparam(sp: Span, _: Token, name: Token, __: Token, sig: M.ModType, ___: Token) -> M.ModParam:
+    return M.ModParam(sp, name.text, sig)
+
+
+def mod_ascript(sp: Span, mod: M.ModExp, _: Token, sig: M.ModType) -> M.ModExp:
+    return M.MAscript(sp, mod, sig)
+
+
+def mod_lambda(
+    sp: Span, _: Token, __: Token, name: Token, ___: Token, sig: M.ModType, rp: Token, ret: Any, ar: Token, body: Any
+) -> M.ModExp:
+    return M.MLambda(sp, M.ModParam(token_span(name, sp), name.text, sig), ret, body)
+
+
+def mod_apply(sp: Span, fun: M.ModExp, arg: M.ModExp) -> M.ModExp:
+    return M.MApply(sp, fun, arg)
+
+
+def mod_name(sp: Span, name: Token) -> M.ModExp:
+    return M.MName(sp, name.text)
+
+
+def mod_struct(sp: Span, _: Token, decs: list[Any], __: Token) -> M.ModExp:
+    return M.MStruct(sp, decs)
+
+
+def mod_import(sp: Span, _: Token, path: Token) -> M.ModExp:
+    return M.MImport(sp, _unquote(path, sp))
+
+
+def sig_arrow(sp: Span, param: M.ModType, _: Token, result: M.ModType) -> M.ModType:
+    return M.SArrow(sp, None, param, result)
+
+
+def sig_named_arrow(
+    sp: Span, _: Token, name: Token, __: Token, param: M.ModType, ___: Token, ar: Token, result: M.ModType
+) -> M.ModType:
+    return M.SArrow(sp, name.text, param, result)
+
+
+def sig_name(sp: Span, name: Token) -> M.ModType:
+    return M.SName(sp, name.text)
+
+
+def sig_specs(sp: Span, _: Token, specs: list[Any], __: Token) -> M.ModType:
+    return M.SSpecs(sp, specs)
+
+
+def sig_with(
+    sp: Span, sig: M.ModType, _: Token, name: Token, tps: list[A.TypeParam], __: Token, t: A.TypeExp
+) -> M.ModType:
+    return M.SWith(sp, sig, name.text, tps, t)
+
+
+def spec_type(sp: Span, word: Token, name: Token, params: list[A.TypeParam]) -> M.TypeSpec:
+    return M.TypeSpec(sp, name.text, params, word.text[4:])
+
+
+def spec_module(sp: Span, _: Token, name: Token, __: Token, sig: M.ModType) -> M.ModSpec:
+    return M.ModSpec(sp, name.text, sig)
+
+
+def spec_include(sp: Span, _: Token, sig: M.ModType) -> M.IncludeSpec:
+    return M.IncludeSpec(sp, sig)
+
+
+# --- attributes ---------------------------------------------------------------------------------------------
+
+
+def attr_name(sp: Span, tok: Token) -> A.Attr:
+    return A.Attr(sp, tok.text)
+
+
+def attr_args(sp: Span, name: Token, _: Token, args: list[A.Attr], __: Token) -> A.Attr:
+    def plain(a: A.Attr) -> Any:
+        if a.args:
+            return a
+        return int(a.name.replace("_", "")) if a.name[0].isdigit() else a.name
+
+    return A.Attr(sp, name.text, tuple(plain(a) for a in args))
+
+
+def attr_args0(sp: Span, name: Token, _: Token, __: Token) -> A.Attr:
+    return A.Attr(sp, name.text)
+
+
+# --- types --------------------------------------------------------------------------------------------------
+
+
+def te_arrow(sp: Span, param: A.TypeExp, _: Token, result: A.TypeExp) -> A.TypeExp:
+    return A.TEArrow(sp, None, param, result)
+
+
+def te_named_arrow(
+    sp: Span, _: Token, name: Token, __: Token, param: A.TypeExp, ___: Token, ar: Token, result: A.TypeExp
+) -> A.TypeExp:
+    return A.TEArrow(sp, name.text, param, result)
+
+
+def te_exists(sp: Span, tok: Token, elem: A.TypeExp) -> A.TypeExp:
+    names = [part.split("]")[0].strip() for part in tok.text.split("[")[1:]]
+    return A.TEExists(sp, names, elem)
+
+
+def te_unique(sp: Span, _: Token, elem: A.TypeExp) -> A.TypeExp:
+    return A.TEUnique(sp, elem)
+
+
+def te_array(sp: Span, size: tuple[A.Expr | None], elem: A.TypeExp) -> A.TypeExp:
+    return A.TEArray(sp, size[0], elem)
+
+
+def te_sum(sp: Span, constrs: list[tuple[str, list[A.TypeExp]]]) -> A.TypeExp:
+    return A.TESum(sp, constrs)
+
+
+def te_apply(sp: Span, fun: A.TypeExp, arg: A.TypeExp) -> A.TypeExp:
+    if not isinstance(fun, A.TEName):
+        raise ParseError("only a named type can be applied to arguments", sp)
+    return A.TEName(sp, fun.name, [*fun.args, arg])
+
+
+def te_apply_size(sp: Span, fun: A.TypeExp, size: tuple[A.Expr | None]) -> A.TypeExp:
+    if not isinstance(fun, A.TEName):
+        raise ParseError("sizes come before the element type: write [n]t", sp)
+    return A.TEName(sp, fun.name, [*fun.args, size[0]])
+
+
+def te_name(sp: Span, name: Token) -> A.TypeExp:
+    return A.TEName(sp, name.text)
+
+
+def te_unit(sp: Span, *_: Token) -> A.TypeExp:
+    return A.TETuple(sp, [])
+
+
+def te_tuple(sp: Span, _: Token, head: A.TypeExp, __: Token, rest: list[A.TypeExp], ___: Token) -> A.TypeExp:
+    return A.TETuple(sp, [head, *rest])
+
+
+def te_record0(sp: Span, *_: Token) -> A.TypeExp:
+    return A.TERecord(sp, [])
+
+
+def te_record(sp: Span, _: Token, fields: list[tuple[str, A.TypeExp]], *__: Token) -> A.TypeExp:
+    _distinct([n for n, _ in fields], "field", sp)
+    return A.TERecord(sp, fields)
+
+
+def dim(sp: Span, _: Token, size: A.Expr, __: Token) -> tuple[A.Expr | None]:
+    return (size,)
+
+
+def dim0(sp: Span, *_: Token) -> tuple[A.Expr | None]:
+    return (None,)
+
+
+def sum0(sp: Span, constr: Token) -> tuple[str, list[A.TypeExp]]:
+    return constr.text[1:], []
+
+
+def sum_add(sp: Span, s: tuple[str, list[A.TypeExp]], t: A.TypeExp) -> tuple[str, list[A.TypeExp]]:
+    s[1].append(t)
+    return s
+
+
+# --- patterns -----------------------------------------------------------------------------------------------
+
+
+def p_attr(sp: Span, attr: A.Attr, pat: A.Pat) -> A.Pat:
+    return A.PAttr(sp, attr, pat)
+
+
+def p_ascript(sp: Span, pat: A.Pat, _: Token, t: A.TypeExp) -> A.Pat:
+    return A.PAscript(sp, pat, t)
+
+
+def p_constr(sp: Span, constr: Token, args: list[A.Pat]) -> A.Pat:
+    return A.PConstr(sp, constr.text[1:], args)
+
+
+def p_constr0(sp: Span, constr: Token) -> A.Pat:
+    return A.PConstr(sp, constr.text[1:], [])
+
+
+def p_neg(sp: Span, _: Token, lit: A.ELit) -> A.Pat:
+    return A.PLit(sp, A.ELit(sp, -lit.value, lit.suffix))
+
+
+def p_lit(sp: Span, lit: A.Expr) -> A.Pat:
+    return A.PLit(sp, lit)
+
+
+def p_var(sp: Span, name: Token) -> A.Pat:
+    return A.PVar(sp, name.text)
+
+
+def p_wild(sp: Span, _: Token) -> A.Pat:
+    return A.PWild(sp)
+
+
+def p_unit(sp: Span, *_: Token) -> A.Pat:
+    return A.PTuple(sp, [])
+
+
+def p_tuple(sp: Span, _: Token, head: A.Pat, __: Token, rest: list[A.Pat], ___: Token) -> A.Pat:
+    return A.PTuple(sp, [head, *rest])
+
+
+def p_record0(sp: Span, *_: Token) -> A.Pat:
+    return A.PRecord(sp, [])
+
+
+def p_record(sp: Span, _: Token, fields: list[tuple[str, A.Pat]], *__: Token) -> A.Pat:
+    _distinct([n for n, _ in fields], "field", sp)
+    return A.PRecord(sp, fields)
+
+
+def fpat_var(sp: Span, name: Token) -> tuple[str, A.Pat]:
+    return name.text, A.PVar(sp, name.text)
+
+
+def fpat_ascript(sp: Span, name: Token, _: Token, t: A.TypeExp) -> tuple[str, A.Pat]:
+    return name.text, A.PAscript(sp, A.PVar(token_span(name, sp), name.text), t)
+
+
+def _distinct(names: list[str], what: str, sp: Span) -> None:
+    for i, n in enumerate(names):
+        if n in names[:i]:
+            raise ParseError(f"{what} '{n}' occurs twice", sp)
+
+
+# --- expressions --------------------------------------------------------------------------------------------
+
+
+def e_ascript(sp: Span, e: A.Expr, _: Token, t: A.TypeExp) -> A.Expr:
+    return A.EAscript(sp, e, t)
+
+
+def e_coerce(sp: Span, e: A.Expr, _: Token, t: A.TypeExp) -> A.Expr:
+    return A.ECoerce(sp, e, t)
+
+
+def e_range(sp: Span, start: A.Expr, kind: Token, end: A.Expr) -> A.Expr:
+    return A.ERange(sp, start, None, end, kind.text)
+
+
+def e_range2(sp: Span, start: A.Expr, _: Token, step: A.Expr, kind: Token, end: A.Expr) -> A.Expr:
+    return A.ERange(sp, start, step, end, kind.text)
+
+
+def e_with(sp: Span, e: A.Expr, _: Token, steps: list[Any], __: Token, value: A.Expr) -> A.Expr:
+    return _update(sp, e, _flat(steps), value)
+
+
+def _flat(steps: list[Any]) -> list[Any]:
+    """Steps of an update: a str for a field, a list for an index."""
+    out: list[Any] = []
+    for s in steps:
+        out.extend(s) if isinstance(s, tuple) else out.append(s)
+    return out
+
+
+def _update(sp: Span, target: A.Expr, steps: list[Any], value: A.Expr) -> A.Expr:
+    """`target with steps = value`, steps alternating between fields and indexes at will."""
+    fields = list(itertools.takewhile(lambda s: isinstance(s, str), steps))
+    rest = steps[len(fields) :]
+    if not rest:
+        return A.ERecordUpdate(sp, target, fields, value)
+    if not fields and len(rest) == 1:
+        return A.EUpdate(sp, target, rest[0], value)
+    if not isinstance(target, A.EVar):
+        name = f"with'{next(_fresh)}"
+        body = _update(sp, A.EVar(target.span, name), steps, value)
+        return A.ELet(sp, [], A.PVar(target.span, name), target, body)
+    inner: A.Expr = A.EVar(target.span, target.name)
+    for f in fields:
+        inner = A.EProject(target.span, inner, f)
+    if fields:
+        return A.ERecordUpdate(sp, target, fields, _update(sp, inner, rest, value))
+    row = A.EIndex(target.span, inner, rest[0])
+    return A.EUpdate(sp, target, rest[0], _update(sp, row, rest[1:], value))
+
+
+def e_chain(sp: Span, items: list[Any]) -> A.Expr:
+    return items[0] if len(items) == 1 else _climb(items)
+
+
+def e_chain_open(sp: Span, items: list[Any], op: Token, e: A.Expr) -> A.Expr:
+    return _climb([*items, op, e])
+
+
+def chain_add(sp: Span, items: list[Any], op: Token, e: A.Expr) -> list[Any]:
+    items.append(op)
+    items.append(e)
+    return items
+
+
+def e_apply(sp: Span, atoms: list[A.Expr]) -> A.Expr:
+    fun = atoms[0]
+    if len(atoms) == 1:
+        return fun
+    if isinstance(fun, A.EConstr) and not fun.args:
+        return A.EConstr(sp, fun.name, atoms[1:])
+    for arg in atoms[1:]:
+        fun = A.EApp(join(fun.span, arg.span), fun, arg)
+    return fun
+
+
+def e_apply_open(sp: Span, atoms: list[A.Expr], lam: A.Expr) -> A.Expr:
+    return e_apply(sp, [*atoms, lam])
+
+
+def e_neg(sp: Span, _: Token, e: A.Expr) -> A.Expr:
+    return A.ENeg(sp, e)
+
+
+def e_not(sp: Span, _: Token, e: A.Expr) -> A.Expr:
+    return A.ENot(sp, e)
+
+
+def e_match(sp: Span, _: Token, e: A.Expr, cases: list[tuple[A.Pat, A.Expr]]) -> A.Expr:
+    return A.EMatch(sp, e, cases)
+
+
+def case_last(sp: Span, _: Token, pat: A.Pat, __: Token, e: A.Expr) -> list[tuple[A.Pat, A.Expr]]:
+    return [(pat, e)]
+
+
+def case_more(
+    sp: Span, _: Token, pat: A.Pat, __: Token, e: A.Expr, rest: list[tuple[A.Pat, A.Expr]]
+) -> list[tuple[A.Pat, A.Expr]]:
+    return [(pat, e), *rest]
+
+
+def e_if(sp: Span, _: Token, cond: A.Expr, __: Token, then: A.Expr, ___: Token, orelse: A.Expr) -> A.Expr:
+    return A.EIf(sp, cond, then, orelse)
+
+
+def e_loop(sp: Span, _: Token, sizes: list[str], pat: A.Pat, form: Any, __: Token, body: A.Expr) -> A.Expr:
+    return A.ELoop(sp, sizes, pat, None, form, body)
+
+
+def e_loop_init(
+    sp: Span, _: Token, sizes: list[str], pat: A.Pat, __: Token, init: A.Expr, form: Any, do: Token, body: A.Expr
+) -> A.Expr:
+    return A.ELoop(sp, sizes, pat, init, form, body)
+
+
+def form_i(sp: Span, _: Token, name: Token, __: Token, bound: A.Expr) -> A.ForI:
+    return A.ForI(sp, A.PVar(token_span(name, sp), name.text), bound)
+
+
+def form_in(sp: Span, _: Token, pat: A.Pat, __: Token, array: A.Expr) -> A.ForIn:
+    return A.ForIn(sp, pat, array)
+
+
+def form_while(sp: Span, _: Token, cond: A.Expr) -> A.WhileForm:
+    return A.WhileForm(sp, cond)
+
+
+def size_single(sp: Span, _: Token, name: Token, __: Token) -> list[str]:
+    return [name.text]
+
+
+def size_append(sp: Span, names: list[str], _: Token, name: Token, __: Token) -> list[str]:
+    return [*names, name.text]
+
+
+def e_attr(sp: Span, attr: A.Attr, e: A.Expr) -> A.Expr:
+    return A.EAttr(sp, attr, e)
+
+
+def e_assert(sp: Span, _: Token, cond: A.Expr, e: A.Expr) -> A.Expr:
+    return A.EAssert(sp, cond, e)
+
+
+def e_lambda(sp: Span, _: Token, params: list[A.Pat], ret: Any, __: Token, body: A.Expr) -> A.Expr:
+    return A.ELambda(sp, params, body, ret)
+
+
+def e_let(sp: Span, _: Token, pat: A.Pat, __: Token, rhs: A.Expr, body: A.Expr) -> A.Expr:
+    return A.ELet(sp, [], pat, rhs, body)
+
+
+def e_let_sizes(sp: Span, _: Token, sizes: list[str], pat: A.Pat, __: Token, rhs: A.Expr, body: A.Expr) -> A.Expr:
+    return A.ELet(sp, sizes, pat, rhs, body)
+
+
+def e_letfun(
+    sp: Span,
+    word: Token,
+    binder: Token,
+    tps: list[A.TypeParam],
+    params: list[A.Pat],
+    ret: Any,
+    _: Token,
+    rhs: A.Expr,
+    body: A.Expr,
+) -> A.Expr:
+    fun_span = Span(sp.file, word.line, word.col, rhs.span.end_line, rhs.span.end_col)
+    return A.ELetFun(sp, A.FunDef(fun_span, binder.text, tps, params, ret, rhs), body)
+
+
+def e_letinfix(
+    sp: Span, _: Token, left: A.Pat, op: Token, right: A.Pat, ret: Any, __: Token, rhs: A.Expr, body: A.Expr
+) -> A.Expr:
+    fun_span = join(sp, rhs.span)
+    return A.ELetFun(sp, A.FunDef(fun_span, op.text.strip("`"), [], [left, right], ret, rhs), body)
+
+
+def e_letwith(sp: Span, _: Token, name: Token, steps: list[Any], __: Token, rhs: A.Expr, body: A.Expr) -> A.Expr:
+    base, *fields = name.text.split(".")
+    where = token_span(name, sp)
+    new = _update(join(where, rhs.span), A.EVar(where, base), [*fields, *_flat(steps)], rhs)
+    return A.ELet(sp, [], A.PVar(where, base), new, body)
+
+
+def e_letwith0(sp: Span, let: Token, name: Token, eq: Token, rhs: A.Expr, body: A.Expr) -> A.Expr:
+    return e_letwith(sp, let, name, [], eq, rhs, body)
+
+
+def step_index(sp: Span, _: Token, dims: list[Any], __: Token) -> list[Any]:
+    return dims
+
+
+def step_path(sp: Span, name: Token) -> tuple[str, ...]:
+    return tuple(name.text.split("."))
+
+
+def step_field(sp: Span, tok: Token) -> tuple[str, ...]:
+    return (tok.text.lstrip("."),)
+
+
+def slice_0(sp: Span, _: Token) -> A.ESlice:
+    return A.ESlice(sp, None, None, None)
+
+
+def slice_a(sp: Span, a: A.Expr, _: Token) -> A.ESlice:
+    return A.ESlice(sp, a, None, None)
+
+
+def slice_b(sp: Span, _: Token, b: A.Expr) -> A.ESlice:
+    return A.ESlice(sp, None, b, None)
+
+
+def slice_ab(sp: Span, a: A.Expr, _: Token, b: A.Expr) -> A.ESlice:
+    return A.ESlice(sp, a, b, None)
+
+
+def slice_abc(sp: Span, a: A.Expr, _: Token, b: A.Expr, __: Token, c: A.Expr) -> A.ESlice:
+    return A.ESlice(sp, a, b, c)
+
+
+def slice_bc(sp: Span, _: Token, b: A.Expr, __: Token, c: A.Expr) -> A.ESlice:
+    return A.ESlice(sp, None, b, c)
+
+
+def slice_ac(sp: Span, a: A.Expr, _: Token, __: Token, c: A.Expr) -> A.ESlice:
+    return A.ESlice(sp, a, None, c)
+
+
+def slice_c(sp: Span, _: Token, __: Token, c: A.Expr) -> A.ESlice:
+    return A.ESlice(sp, None, None, c)
+
+
+def e_hole(sp: Span, _: Token) -> A.Expr:
+    return A.EHole(sp)
+
+
+def e_constr(sp: Span, constr: Token) -> A.Expr:
+    return A.EConstr(sp, constr.text[1:], [])
+
+
+def e_var(sp: Span, name: Token) -> A.Expr:
+    return A.EVar(sp, name.text)
+
+
+def e_local_open(sp: Span, qual: Token, _: Token, e: A.Expr, __: Token) -> A.Expr:
+    return A.ELocalOpen(sp, qual.text[:-1], e)
+
+
+def e_qualified_op(sp: Span, qual: Token, _: Token, op: Token, __: Token) -> A.Expr:
+    return A.EVar(sp, qual.text + op.text.strip("`"))
+
+
+def e_project(sp: Span, e: A.Expr, field: Token) -> A.Expr:
+    return A.EProject(sp, e, field.text[1:])
+
+
+def e_index(sp: Span, e: A.Expr, _: Token, dims: list[Any], __: Token) -> A.Expr:
+    return A.EIndex(sp, e, dims)
+
+
+def e_unit(sp: Span, *_: Token) -> A.Expr:
+    return A.ETuple(sp, [])
+
+
+def e_paren(sp: Span, _: Token, e: A.Expr, __: Token) -> A.Expr:
+    # A constructor in parentheses takes no further arguments.
+    return e
+
+
+def e_tuple(sp: Span, _: Token, head: A.Expr, __: Token, rest: list[A.Expr], ___: Token) -> A.Expr:
+    return A.ETuple(sp, [head, *rest])
+
+
+def e_array0(sp: Span, *_: Token) -> A.Expr:
+    return A.EArray(sp, [])
+
+
+def e_array(sp: Span, _: Token, elems: list[A.Expr], __: Token) -> A.Expr:
+    return A.EArray(sp, elems)
+
+
+def e_record0(sp: Span, *_: Token) -> A.Expr:
+    return A.ERecord(sp, [])
+
+
+def e_record(sp: Span, _: Token, fields: list[tuple[str, A.Expr]], *__: Token) -> A.Expr:
+    _distinct([n for n, _ in fields], "field", sp)
+    return A.ERecord(sp, fields)
+
+
+def field_var(sp: Span, name: Token) -> tuple[str, A.Expr]:
+    return name.text, A.EVar(sp, name.text)
+
+
+def e_opsection(sp: Span, _: Token, op: Token, __: Token) -> A.Expr:
+    return _op_function(op, sp)
+
+
+def _op_function(op: Token, sp: Span) -> A.Expr:
+    if op.text in ("&&", "||", "|>", "<|"):
+        a, b = _temp(sp), _temp(sp)
+        body = _binary(op, A.EVar(sp, a.name), A.EVar(sp, b.name))
+        body.span = sp
+        return A.ELambda(sp, [a, b], body)
+    return A.EVar(token_span(op, sp), op.text.strip("`"))
+
+
+def _temp(sp: Span) -> A.PVar:
+    return A.PVar(sp, f"arg'{next(_fresh)}")
+
+
+def e_rsection(sp: Span, _: Token, op: Token, e: A.Expr, __: Token) -> A.Expr:
+    x = _temp(sp)
+    return A.ELambda(sp, [x], _binary(op, A.EVar(sp, x.name), e))
+
+
+def e_lsection(sp: Span, _: Token, items: list[Any], op: Token, __: Token) -> A.Expr:
+    x = _temp(sp)
+    return A.ELambda(sp, [x], _binary(op, e_chain(sp, items), A.EVar(sp, x.name)))
+
+
+def section_field(sp: Span, tok: Token) -> A.Expr:
+    return A.EProjSection(sp, [tok.text[1:]])
+
+
+def section_index(sp: Span, _: Token, __: Token, dims: list[Any], ___: Token) -> A.Expr:
+    return A.EIndexSection(sp, dims)
+
+
+def section_add_field(sp: Span, e: A.Expr, tok: Token) -> A.Expr:
+    if isinstance(e, A.EProjSection):
+        return A.EProjSection(sp, [*e.path, tok.text[1:]])
+    x = _temp(sp)
+    return A.ELambda(sp, [x], A.EProject(sp, _apply_section(e, x, sp), tok.text[1:]))
+
+
+def section_add_index(sp: Span, e: A.Expr, _: Token, dims: list[Any], __: Token) -> A.Expr:
+    x = _temp(sp)
+    return A.ELambda(sp, [x], A.EIndex(sp, _apply_section(e, x, sp), dims))
+
+
+def _apply_section(e: A.Expr, x: A.PVar, sp: Span) -> A.Expr:
+    return A.EApp(sp, e, A.EVar(sp, x.name))
+
+
+def e_section(sp: Span, _: Token, e: A.Expr, __: Token) -> A.Expr:
+    e.span = sp
+    return e
+
+
+# --- literals -----------------------------------------------------------------------------------------------
+
+
+def e_bool(sp: Span, tok: Token) -> A.Expr:
+    return A.ELit(sp, tok.kind == "TRUE", PRIMS["bool"])
+
+
+def e_int(sp: Span, tok: Token) -> A.Expr:
+    text = tok.text.replace("_", "")
+    hexadecimal = text[:2] in ("0x", "0X")
+    suffix = None
+    for cut in (3, 2):
+        if len(text) > cut and text[-cut:] in PRIMS and not (hexadecimal and text[-cut] == "f"):
+            suffix, text = PRIMS[text[-cut:]], text[:-cut]
+            break
+    try:
+        if hexadecimal:
+            value = int(text[2:], 16)
+        elif text[:2] in ("0b", "0B"):
+            value = int(text[2:], 2)
+        else:
+            value = int(text)
+    except ValueError:
+        raise ParseError(f"malformed number '{tok.text}'", sp) from None
+    if suffix is not None and value >= 1 << suffix.bits:
+        raise ParseError(f"{value} does not fit in {suffix}", sp)
+    return A.ELit(sp, value, suffix)
+
+
+def e_float(sp: Span, tok: Token) -> A.Expr:
+    text = tok.text.replace("_", "")
+    suffix = None
+    if text[-3:] in ("f16", "f32", "f64"):
+        suffix, text = PRIMS[text[-3:]], text[:-3]
+    try:
+        value = float.fromhex(text) if text[:2] in ("0x", "0X") else float(text)
+    except (ValueError, OverflowError):
+        raise ParseError(f"malformed number '{tok.text}'", sp) from None
+    return A.ELit(sp, value, suffix)
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
+
+
+def _unescape(body: str, sp: Span) -> str:
+    out = []
+    i = 0
+    while i < len(body):
+        c = body[i]
+        i += 1
+        if c != "\\":
+            out.append(c)
+            continue
+        c = body[i]
+        digits = ""
+        base = 10
+        if c in "xuo" and i + 1 < len(body):
+            base = 8 if c == "o" else 16
+            i += 1
+            braced = body[i] == "{"
+            i += braced
+            while i < len(body) and body[i] in "0123456789abcdefABCDEF"[: base + (6 if base == 16 else 0)]:
+                digits += body[i]
+                i += 1
+            i += braced
+        else:
+            while i < len(body) and body[i].isdigit():
+                digits += body[i]
+                i += 1
+        if digits:
+            try:
+                out.append(chr(int(digits, base)))
+            except (ValueError, OverflowError):
+                raise ParseError("an escape names no Unicode character", sp) from None
+        else:
+            out.append(_ESCAPES.get(c, c))
+            i += 1
+    return "".join(out)
+
+
+def _unquote(tok: Token, sp: Span) -> str:
+    return _unescape(tok.text[1:-1], sp)
+
+
+def e_string(sp: Span, tok: Token) -> A.Expr:
+    return A.EString(sp, _unquote(tok, sp))
+
+
+def e_char(sp: Span, tok: Token) -> A.Expr:
+    return A.EString(sp, _unquote(tok, sp), char=True)
+
+
+ACTIONS: dict[str, Any] = {
+    name: value for name, value in dict(globals()).items() if callable(value) and name[0] != "_" and name.islower()
+}

@@ -1,0 +1,266 @@
+"""The parser: grammar.lark's LALR(1) tables, made once by lark and kept on disk, and the loop that runs them.
+
+The tables are plain data, so that a start from the cache neither imports lark nor analyses the grammar.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from futad.errors import ParseError, Span
+from futad.runtime.cache import cache_dir
+from futad.source import ast as A
+from futad.source.actions import ACTIONS
+from futad.source.lexer import KEYWORDS, Token, tokenize
+
+GRAMMAR = Path(__file__).with_name("grammar.lark")
+_FORMAT = 1
+
+
+@dataclass(slots=True)
+class Tables:
+    """`states[s][terminal]` is a state to go to (>= 0) or ~rule to reduce; `gotos[s][nonterminal]` a state.
+
+    A rule is (nonterminal, number of symbols, name of its action or None).
+    """
+
+    states: list[dict[str, int]]
+    gotos: list[dict[str, int]]
+    rules: list[tuple[str, int, str | None]]
+    start: int
+    accept: int
+
+
+def build_tables(grammar: str) -> Tables:
+    """Analyse the grammar with lark.  Any conflict is an error (strict mode)."""
+    import lark
+    from lark.lexer import Lexer
+    from lark.parsers.lalr_analysis import Shift
+
+    class NoLexer(Lexer):
+        def __init__(self, conf: Any) -> None:
+            pass
+
+        def lex(self, lexer_state: Any, parser_state: Any = None) -> Any:
+            return iter(())
+
+    made = lark.Lark(
+        grammar, parser="lalr", lexer=NoLexer, strict=True, keep_all_tokens=True, maybe_placeholders=False
+    )
+    table = made.parser.parser._parse_table  # type: ignore[attr-defined]
+    number = {state: i for i, state in enumerate(table.states)}
+    rules: list[tuple[str, int, str | None]] = []
+    rule_ids: dict[Any, int] = {}
+    states: list[dict[str, int]] = []
+    gotos: list[dict[str, int]] = []
+    for actions in table.states.values():
+        here: dict[str, int] = {}
+        go: dict[str, int] = {}
+        for symbol, (kind, arg) in actions.items():
+            name = str(symbol)
+            if kind is not Shift:
+                if arg not in rule_ids:
+                    rule_ids[arg] = len(rules)
+                    rules.append((str(arg.origin.name), len(arg.expansion), arg.alias and str(arg.alias)))
+                here[name] = ~rule_ids[arg]
+            elif name.isupper() or name == "$END":
+                here[name] = number[arg]
+            else:
+                go[name] = number[arg]
+        states.append(here)
+        gotos.append(go)
+    return Tables(states, gotos, rules, number[table.start_states["start"]], number[table.end_states["start"]])
+
+
+@lru_cache(maxsize=1)
+def tables() -> Tables:
+    """The parse tables, from the disk cache if they are there and sound."""
+    grammar = GRAMMAR.read_bytes()
+    digest = hashlib.sha256(grammar + str(_FORMAT).encode()).hexdigest()
+    path = cache_dir() / f"grammar-{digest[:24]}.tables"
+    try:
+        raw = path.read_bytes()
+        if hashlib.sha256(raw[32:]).digest() == raw[:32]:
+            states, gotos, rules, start, accept = pickle.loads(raw[32:])
+            return Tables(states, gotos, rules, start, accept)
+    except (OSError, pickle.UnpicklingError, ValueError, EOFError):
+        pass
+    made = build_tables(grammar.decode())
+    body = pickle.dumps((made.states, made.gotos, made.rules, made.start, made.accept), protocol=4)
+    write_atomically(path, hashlib.sha256(body).digest() + body)
+    return made
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a cache file so that a reader sees all of it or nothing; a full or read-only disk is no error."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd, temp = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(fd, "wb") as out:
+            out.write(data)
+        os.replace(temp, path)
+    except OSError:
+        return
+
+
+def parse(text: str, file: str) -> A.File:
+    """The syntax tree of a file's text.  Raises `ParseError` with the place and what was expected there."""
+    docs: dict[int, str] = {}
+    try:
+        tokens = tokenize(text, file, docs)
+        decls = _run(tables(), tokens, file)
+    except ParseError as err:
+        if err.source_line is None and err.span is not None:
+            lines = text.split("\n")
+            err.source_line = lines[err.span.line - 1].rstrip("\r") if err.span.line <= len(lines) else None
+        raise
+    if docs:
+        _attach_docs(decls, docs)
+    return A.File(file, text, decls)
+
+
+def _run(t: Tables, tokens: list[Token], file: str) -> list[Any]:
+    states, gotos = t.states, t.gotos
+    rules = [(lhs, n, ACTIONS[action] if action else None) for lhs, n, action in t.rules]
+    accept = t.accept
+    stack = [t.start]
+    values: list[Any] = []
+    starts: list[Token] = []
+    ends: list[Token] = []
+    last = tokens[0]
+    for tok in tokens:
+        kind = tok.kind
+        while True:
+            action = states[stack[-1]].get(kind)
+            if action is None:
+                raise _unexpected(tok, states, gotos, rules, stack, file)
+            if action >= 0:
+                stack.append(action)
+                values.append(tok)
+                starts.append(tok)
+                ends.append(tok)
+                last = tok
+                break
+            lhs, n, fn = rules[~action]
+            if n:
+                if fn is not None:
+                    a, b = starts[-n], ends[-1]
+                    value = fn(Span(file, a.line, a.col, b.end_line, b.end_col), *values[-n:])
+                    del stack[-n:]
+                    if n == 1:
+                        values[-1] = value
+                    else:
+                        del values[-n:], starts[1 - n :], ends[-n:-1]
+                        values.append(value)
+                else:
+                    stack.pop()
+            else:
+                values.append(fn(Span(file, last.end_line, last.end_col, tok.line, tok.col)))  # type: ignore[misc]
+                starts.append(tok)
+                ends.append(last)
+            state = gotos[stack[-1]][lhs]
+            if state == accept and kind == "$END":
+                return values[0]
+            stack.append(state)
+    raise AssertionError("the token list ends in $END")
+
+
+# --- errors -------------------------------------------------------------------------------------------------
+
+_WORDS = {
+    "LPAR": "'('", "RPAR": "')'", "LB": "'['", "IDX": "'['", "RB": "']'", "LBRACE": "'{'", "RBRACE": "'}'",
+    "COMMA": "','", "COLON": "':'", "COERCE": "':>'", "EQ": "'='", "ARROW": "'->'", "LT": "'<'",
+    "CONSTR": "a constructor", "TPARAM": "a type parameter", "HASHLB": "an attribute", "STRING": "a string",
+    "$END": "the end of the file", "EXISTS": "'?[n].'", "ID": "a name",
+}  # fmt: skip
+_EXPRESSION = frozenset(("ID", "INT", "FLOAT", "LPAR", "LB", "TRUE"))
+_OPERATOR = frozenset(("OPER", "STAR", "PIPE", "LT", "BTICK", "QOP"))
+_NOISE = frozenset(
+    ("QNAME", "QOPEN", "BANG", "MINUS", "CHAR", "HOLE", "CONSTR", "STRING", "LBRACE", "FALSE", "BACKSLASH")
+) | _EXPRESSION
+_DECLARATION = frozenset(("DEF", "ENTRY", "TYPE", "IMPORT", "OPEN", "MODULE", "LOCAL", "VAL"))
+
+
+def _expected(states: Any, gotos: Any, rules: Any, stack: list[int]) -> set[str]:
+    """The terminals that could really come next (those that survive the reductions they cause)."""
+    out = set()
+    for kind in states[stack[-1]]:
+        sim = list(stack)
+        while True:
+            action = states[sim[-1]].get(kind)
+            if action is None:
+                break
+            if action >= 0:
+                out.add(kind)
+                break
+            lhs, n, _ = rules[~action]
+            if n:
+                del sim[-n:]
+            sim.append(gotos[sim[-1]][lhs])
+    return out
+
+
+def _describe(kinds: set[str]) -> str:
+    """Expected terminals in words, the most telling few."""
+    words: list[str] = []
+    if kinds >= _EXPRESSION:
+        words.append("an expression")
+        kinds = kinds - _NOISE - {"IF", "LET", "LOOP", "MATCH", "ASSERT", "HASHLB", "TYPE"}
+    elif {"ID", "LPAR", "WILD"} <= kinds:
+        words.append("a pattern")
+        kinds = kinds - _NOISE - {"WILD", "HASHLB"}
+    elif {"ID", "LPAR", "EXISTS"} <= kinds or {"ID", "LPAR", "QNAME"} <= kinds:
+        words.append("a type")
+        kinds = kinds - _NOISE - {"EXISTS", "STAR", "IDX", "TPARAM"}
+    if kinds & _OPERATOR:
+        words.append("an operator")
+        kinds = kinds - _OPERATOR - {"MINUS", "WITH", "RANGE", "DOTDOT", "COERCE", "IDX", "FIELD", "QOP"}
+    if kinds >= _DECLARATION - {"VAL"}:
+        words.append("a declaration")
+        kinds = kinds - _DECLARATION - {"LET", "HASHLB"}
+    for kind in sorted(kinds):
+        word = _WORDS.get(kind) or (f"'{kind.lower()}'" if kind.lower() in KEYWORDS or kind == "TYPE" else None)
+        if word and word not in words:
+            words.append(word)
+    if not words:
+        return ""
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+
+
+def _unexpected(tok: Token, states: Any, gotos: Any, rules: Any, stack: list[int], file: str) -> ParseError:
+    span = Span(file, tok.line, tok.col, tok.end_line, tok.end_col)
+    kinds = _expected(states, gotos, rules, stack)
+    if tok.kind == "$END":
+        found = "the end of the file"
+    elif tok.kind.lower() in KEYWORDS or tok.kind == "TYPE":
+        found = f"the keyword '{tok.text}'"
+    else:
+        found = f"'{tok.text}'"
+    hint = None
+    if "IN" in kinds and tok.kind in ("DEF", "TYPE", "ENTRY", "MODULE", "$END", "IMPORT", "OPEN"):
+        hint = "a 'let' inside an expression needs 'in' and a body"
+    elif "THEN" in kinds or "ELSE" in kinds:
+        word = "then" if "THEN" in kinds else "else"
+        hint = f"an 'if' needs '{word}' here" if word == "else" or tok.kind == "ELSE" else None
+    elif tok.kind in KEYWORDS.values() and "ID" in kinds and "IF" not in kinds:
+        hint = f"'{tok.text}' is a keyword and cannot be a name"
+    elif tok.text == "=" and "OPER" in kinds:
+        hint = "equality is written '=='"
+    expected = _describe(kinds)
+    message = f"syntax error: found {found}" + (f", expected {expected}" if expected else "")
+    return ParseError(message, span, hint=hint)
+
+
+def _attach_docs(decls: list[Any], docs: dict[int, str]) -> None:
+    for d in decls:
+        target = d.decl if isinstance(d, A.LocalDecl) else d
+        if isinstance(target, A.FunDef):
+            line = min([d.span.line, *(a.span.line for a in target.attrs)])
+            target.doc = docs.get(line - 1, "")
