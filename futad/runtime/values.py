@@ -470,9 +470,9 @@ def _from_list(value: Sequence[Any], leaf: Leaf) -> np.ndarray[Any, Any] | _Empt
         return _exact_array(array, leaf)
     if array.dtype.kind not in "biuf":
         flat = array.ravel().tolist()
-        bad = next((x for x in flat if not isinstance(x, bool | int | float)), None)
-        if bad is not None:
-            raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got a list with {bad!r}")
+        bad = [x for x in flat if not isinstance(x, bool | int | float)]
+        if bad:
+            raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got a list with {bad[0]!r}")
         numbers = [_exact_number(x, leaf) for x in flat]
         return np.array(numbers, t.dtype).reshape(array.shape)
     exact = array.dtype.kind == "b" and t.is_bool

@@ -1,0 +1,212 @@
+"""Run the test blocks (`-- ==`) of programs; of folders, those of every .fut file in them.
+
+Floats are compared with the tolerance of `futhark test`: 0.002 times the larger of 1 and the largest expected
+element.  Cases tagged notest, disable or no_BACKEND are skipped, on the interpreter also those tagged
+compiled.  The last line is `N passed, N failed, N skipped`; the exit status is 1 if any failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from futad.cli import options
+
+if TYPE_CHECKING:
+    from futad.api import Function, Program
+    from futad.testblocks import Case, TestFile
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", metavar="FILE|DIR", nargs="+", help="programs or folders of programs")
+    options.add_backend(parser)
+    parser.add_argument("-e", "--entry", metavar="ENTRY", help="run only the cases of this entry")
+    parser.add_argument("--exclude", metavar="TAG", action="append", default=[], help="skip cases so tagged")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has happened so far."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    report: Callable[[str], None] = field(default=print)
+
+    def fail(self, message: str) -> None:
+        self.failed += 1
+        self.report(message)
+
+
+def run(args: argparse.Namespace) -> int:
+    files = find_programs(args.paths)
+    tally = Tally()
+    with _progress(len(files)) as (report, step):
+        tally.report = report
+        for file in files:
+            test_program(file, args.backend, args.entry, frozenset(args.exclude), tally)
+            step(file)
+    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
+    return 1 if tally.failed else 0
+
+
+def find_programs(paths: list[str]) -> list[Path]:
+    """The files named, and the .fut files under the folders named, each once.  Raises FileError."""
+    from futad.errors import FileError
+
+    found: dict[Path, None] = {}
+    for name in paths:
+        path = Path(name)
+        if path.is_dir():
+            found.update(dict.fromkeys(sorted(path.rglob("*.fut"))))
+        elif path.exists():
+            found[path] = None
+        else:
+            raise FileError(f"cannot read {name}: No such file or directory")
+    return list(found)
+
+
+def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset[str], tally: Tally) -> None:
+    """Run the blocks of one program; failures are reported and counted, never raised."""
+    from futad.errors import Error
+    from futad.testblocks import read_test_file
+
+    try:
+        spec = read_test_file(file)
+    except Error as e:
+        tally.fail(f"{e}")
+        return
+    cases = [c for c in spec.cases if entry is None or c.entry == entry]
+    if "disable" in spec.tags or spec.tags & exclude or f"no_{backend}" in spec.tags:
+        tally.skipped += max(1, len(cases))
+        return
+    if entry is not None and not cases:
+        return
+    if spec.error is not None:
+        _expect_rejection(spec, tally)
+        return
+    try:
+        program = options.load(str(file), backend)
+    except Error as e:
+        tally.fail(f"{file}: does not compile\n{_indent(str(e))}")
+        tally.failed += max(0, len(cases) - 1)
+        return
+    skip = exclude | {"notest", "disable", f"no_{backend}"} | ({"compiled"} if backend == "interp" else set())
+    for case in cases:
+        if case.tags & skip:
+            tally.skipped += 1
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("once")
+                problem = run_case(program, case)
+        except Error as e:
+            problem = str(e)
+        except MemoryError:
+            problem = "error: out of memory"
+        if problem is None:
+            tally.passed += 1
+        else:
+            tally.fail(f"{case.place}: entry {case.entry}, {case.name}: failed\n{_indent(problem)}")
+
+
+def _expect_rejection(spec: TestFile, tally: Tally) -> None:
+    import re
+
+    from futad.errors import InternalError, SourceError
+    from futad.source import load_program
+
+    assert spec.error is not None
+    try:
+        load_program(str(spec.path))
+    except InternalError as e:
+        tally.fail(f"{spec.path}: {e}")
+    except SourceError as e:
+        if re.search(spec.error, str(e)):
+            tally.passed += 1
+        else:
+            tally.fail(
+                f"{spec.path}: the error does not match the expected one\n"
+                f"  expected: {spec.error}\n  actual:\n{_indent(str(e), 4)}"
+            )
+    else:
+        tally.fail(f"{spec.path}: compiles, but should be rejected ({spec.error or 'any error'})")
+
+
+def run_case(program: Program, case: Case) -> str | None:
+    """Run one case: None if it passed, else what went wrong.
+
+    Raises Error if the input cannot be made or the program fails where it should not.
+    """
+    import re
+
+    import numpy as np
+
+    from futad.compare import mismatch
+    from futad.errors import RuntimeError_
+    from futad.testinput import expected_values, make_input
+
+    function = program[case.entry]
+    flat = make_input(program, function, case)
+    # The run may overwrite arguments of unique type; `auto output` needs them a second time.
+    again = [np.array(a) if isinstance(a, np.ndarray) else a for a in flat] if case.expected == "auto" else []
+    try:
+        results = _visible(function, flat)
+    except RuntimeError_ as e:
+        if case.expected != "error":
+            raise
+        if re.search(case.error, str(e)):
+            return None
+        return f"the error does not match the expected one\n  expected: {case.error}\n  actual: {e.message}"
+    if case.expected == "error":
+        return f"succeeded, but should have failed ({case.error or 'any error'})"
+    if case.expected == "success":
+        return None
+    expected = expected_values(program, function, case, again, results)
+    if isinstance(expected, str):
+        return expected
+    problem = mismatch(results, expected)
+    return None if problem is None else f"{problem}\n{_both(expected, results)}"
+
+
+def _visible(function: Function, flat: list[Any]) -> list[Any]:
+    return function.signature.visible(function.unit.executor().run(function.core_name, flat))
+
+
+def _both(expected: list[Any], results: list[Any]) -> str:
+    from futad.compare import text_of
+
+    wanted = " ".join(text_of(v) for v in expected)
+    actual = " ".join(text_of(v) for v in results)
+    return f"expected: {wanted}\nactual:   {actual}"
+
+
+def _indent(text: str, by: int = 2) -> str:
+    return "\n".join(" " * by + line for line in text.splitlines())
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[Path], None]]]:
+    """(report, step): a progress bar on stderr if it is a terminal, and nothing there otherwise."""
+    if not sys.stderr.isatty() or total < 2:
+        yield print, lambda file: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("testing", total=total)
+
+        def report(message: str) -> None:
+            print(message, flush=True)
+
+        def step(file: Path) -> None:
+            bar.update(task, advance=1, description=file.name)
+
+        yield report, step

@@ -1,0 +1,81 @@
+"""Comparing results with what a test expects, with upstream's tolerances.
+
+Two floats agree if both are NaN, both the same infinity, or they differ by at most 0.002 times the larger of
+1 and the largest finite expected element of that value (the rule of `futhark test`).  Everything else must
+be equal.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from futad.errors import ValueError_
+from futad.runtime.textvalues import Value, write_text
+
+TOLERANCE = 0.002
+
+
+def text_of(value: Any, limit: int = 200) -> str:
+    """A value in text format, cut after `limit` characters."""
+    array = np.asarray(value)
+    if array.size > limit:
+        dtype = array.dtype
+        return f"an array of shape {list(array.shape)} and type {dtype}"
+    out = io.StringIO()
+    write_text(value, out)
+    text = out.getvalue()
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def expected_arrays(results: Sequence[Any], expected: Sequence[Value]) -> list[np.ndarray[Any, Any]] | str:
+    """The expected values at the types of the results, or what does not fit."""
+    if len(results) != len(expected):
+        return f"expected {len(expected)} value(s), got {len(results)}"
+    from futad.core.types import PRIMS
+
+    by_dtype = {p.dtype: p for p in PRIMS.values()}
+    out = []
+    for i, (result, value) in enumerate(zip(results, expected, strict=True)):
+        prim = by_dtype[np.asarray(result).dtype]
+        try:
+            out.append(value.at_type(prim))
+        except ValueError_:
+            actual = "".join(f"[{d}]" for d in np.shape(result)) + prim.name
+            return f"value #{i}: expected type {value.text()}, got {actual}"
+    return out
+
+
+def mismatch(results: Sequence[Any], expected: Sequence[Any], tolerance: float = TOLERANCE) -> str | None:
+    """The first difference in words, or None if all agree."""
+    if len(results) != len(expected):
+        return f"expected {len(expected)} value(s), got {len(results)}"
+    for i, (result, wanted) in enumerate(zip(results, expected, strict=True)):
+        got, want = np.asarray(result), np.asarray(wanted)
+        if got.dtype != want.dtype:
+            return f"value #{i}: expected type {want.dtype}, got {got.dtype}"
+        if got.shape != want.shape:
+            return f"value #{i}: expected shape {list(want.shape)}, got {list(got.shape)}"
+        bad = _differs(got, want, tolerance)
+        if bad.any():
+            at = np.unravel_index(int(np.argmax(bad)), bad.shape) if bad.ndim else ()
+            index = f" at index [{', '.join(str(int(j)) for j in at)}]" if at else ""
+            count = int(bad.sum())
+            more = f" ({count} of {bad.size} elements differ)" if count > 1 else ""
+            return f"value #{i}{index}: expected {text_of(want[at])}, got {text_of(got[at])}{more}"
+    return None
+
+
+def _differs(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float) -> np.ndarray[Any, Any]:
+    if got.dtype.kind != "f":
+        return np.asarray(got != want)
+    wide_got, wide_want = got.astype(np.float64), want.astype(np.float64)
+    finite = wide_want[np.isfinite(wide_want)]
+    scale = max(1.0, float(finite.max())) if finite.size else 1.0
+    with np.errstate(all="ignore"):
+        near = np.abs(wide_got - wide_want) <= tolerance * scale
+    same = (wide_got == wide_want) | (np.isnan(wide_got) & np.isnan(wide_want))
+    return np.asarray(~(near | same))

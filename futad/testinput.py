@@ -1,0 +1,77 @@
+"""The inputs and expected outputs of test cases, made real: values, files, random data, scripts."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from futad.compare import expected_arrays
+from futad.core.types import PRIMS
+from futad.errors import FileError, ValueError_
+from futad.runtime.inputs import fit_values, read_arguments, read_data_file
+from futad.runtime.randomvalues import random_value
+from futad.runtime.textvalues import Reader, Value
+from futad.testblocks import Case, Data, RandomType
+
+if TYPE_CHECKING:
+    from futad.api import Function, Program
+
+
+def make_input(program: Program, function: Function, case: Case) -> list[Any]:
+    """The core arguments of a case.  Raises FileError, ValueError_, ShapeError."""
+    data = case.input
+    signature = function.signature
+    if data.kind == "file":
+        assert data.path is not None
+        return read_arguments(signature, _read(data), str(data.path))
+    if data.kind in ("script", "script-file"):
+        from futad.script import run_script
+
+        text = data.script if data.kind == "script" else _read(data).decode("utf-8", "replace")
+        return run_script(program, function, text, data.place, case.input.path)
+    values = data.values if data.kind == "values" else random_values(data)
+    return fit_values(signature, values, ValueError_("the values end here", data.place))
+
+
+def random_values(data: Data) -> list[Value]:
+    """Values of the types listed, always the same for the same list."""
+    kinds = [f"{r.dims}{r.elem}" for r in data.random if isinstance(r, RandomType)]
+    rng = np.random.default_rng(zlib.crc32(" ".join(kinds).encode()))
+    out = []
+    for r in data.random:
+        if isinstance(r, Value):
+            out.append(r)
+        else:
+            prim = PRIMS[r.elem]
+            out.append(Value(prim, "", random_value(rng, prim, r.dims), r.dims, data.place))
+    return out
+
+
+def expected_values(
+    program: Program, function: Function, case: Case, flat: list[Any], results: list[Any]
+) -> list[Any] | str:
+    """What a case expects, at the types of the results; in words what does not fit.
+
+    `auto output` is what the interpreter computes.
+    """
+    if case.expected == "auto":
+        from futad.api import Unit
+
+        reference = function.derived("reference", lambda: Unit(program.core, "interp"))
+        return function.signature.visible(reference.executor().run(function.core_name, flat))
+    assert case.output is not None
+    if case.output.kind == "file":
+        values = Reader(_read(case.output), str(case.output.path)).all()
+    else:
+        values = case.output.values
+    return expected_arrays(results, values)
+
+
+def _read(data: Data) -> bytes:
+    assert data.path is not None
+    try:
+        return read_data_file(data.path)
+    except FileError as e:
+        raise FileError(e.message, data.place) from None
