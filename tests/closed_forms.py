@@ -70,26 +70,31 @@ def gmm_gradient(
     log_det = icf[:, :d].sum(axis=1)
     main = np.empty((k, n))
     ys = np.empty((k, n, d))
+    centred = np.empty_like(x)
     for c in range(k):
-        np.matmul(x - means[c], q[c].T, out=ys[c])
+        np.subtract(x, means[c], out=centred)
+        np.matmul(centred, q[c].T, out=ys[c])
         main[c] = alphas[c] + log_det[c] - 0.5 * np.einsum("ij,ij->i", ys[c], ys[c])
     main -= main.max(axis=0)
+    # Weights below e^-650 change nothing, but they would fill the products with denormal numbers, which are slow.
+    main[main < -650] = -np.inf
     w = np.exp(main, out=main)
     w /= w.sum(axis=0)
     total = w.sum(axis=1)
     softmax = np.exp(alphas - alphas.max())
     d_alphas = total - n * softmax / softmax.sum()
     d_means = np.empty_like(means)
-    d_icf = np.empty_like(icf)
-    column, row = np.triu_indices(d, 1)
+    d_q = np.empty_like(q)
     for c in range(k):
-        wy = ys[c]
-        wy *= w[c][:, None]
-        d_means[c] = wy.sum(axis=0) @ q[c]
-        d_q = wy.T @ (x - means[c])
-        diagonal = np.exp(icf[c, :d])
-        d_icf[c, :d] = total[c] - np.diagonal(d_q) * diagonal - gamma**2 * diagonal**2 + m
-        d_icf[c, d:] = -d_q[row, column] - gamma**2 * icf[c, d:]
+        d_means[c] = (w[c] @ ys[c]) @ q[c]
+        np.subtract(x, means[c], out=centred)
+        centred *= w[c][:, None]
+        np.matmul(ys[c].T, centred, out=d_q[c])
+    column, row = np.triu_indices(d, 1)
+    diagonal = np.exp(icf[:, :d])
+    d_icf = np.empty_like(icf)
+    d_icf[:, :d] = total[:, None] - np.diagonal(d_q, axis1=1, axis2=2) * diagonal - gamma**2 * diagonal**2 + m
+    d_icf[:, d:] = -d_q[:, row, column] - gamma**2 * icf[:, d:]
     return d_alphas, d_means, d_icf
 
 
