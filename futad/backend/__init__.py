@@ -1,0 +1,1 @@
+"""From the imperative IR to C-like text, and objects that run it."""

@@ -1,0 +1,280 @@
+"""Lowering of scalar operations and array constructs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from futad.core import ir as core
+from futad.core.node import Range
+from futad.core.scalarops import OPS
+from futad.core.types import I64, Atom, Const, Prim, elem_of, shape_of
+from futad.errors import Span
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
+from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, Want, handles
+from futad.imp.views import Acc, Fill, Mem, Sequence_, Value, View, dense_view
+
+
+@handles(core.Alias)
+def _alias(lo: Lowerer, stm: core.Stm, e: core.Alias, wants: list[Want]) -> Sequence[Value]:
+    return [lo.value(e.atom)]
+
+
+@handles(core.Op)
+def _op(lo: Lowerer, stm: core.Stm, e: core.Op, wants: list[Want]) -> Sequence[Value]:
+    return [lo.let(scalar_op(lo, e), stm.pat[0].name)]
+
+
+def scalar_op(lo: Lowerer, e: core.Op) -> Expr:
+    """The expression of an operation; emits the check that a divisor is not zero."""
+    args = tuple([lo.expr(a) for a in e.args])
+    record = OPS[e.op]
+    last = e.args[-1]
+    arg = last.type
+    assert isinstance(arg, Prim)
+    if record.can_fail and arg.is_integral and not (isinstance(last, Const) and last.value != 0):
+        check = ir.Scalar("ne", (args[-1], Num(0, arg)), arg, ir.TRUE.type)
+        lo.emit(ir.Check(check, DIVISION, lo.place(None)))
+    result = record.result_type(tuple([a.type for a in e.args]))  # type: ignore[misc]
+    return ir.Scalar(e.op, args, arg, result)
+
+
+# --- indexing ------------------------------------------------------------------------------------------
+
+
+def indexed(lo: Lowerer, v: View, index: core.Index, check: Span | None) -> View:
+    """The view `v[index]`, of rank 0 if every dimension is fixed; checked if `check` says where."""
+    offset = v.offset
+    strides: list[Expr] = []
+    shape: list[Expr] = []
+    injective = v.injective
+    dense = v.dense
+    for d, i in enumerate(index):
+        size, stride = v.shape[d], v.strides[d]
+        if type(i) is Range:
+            start, count, step = lo.expr(i.start), lo.expr(i.count), lo.expr(i.stride)
+            if check is not None:
+                _check_range(lo, start, count, step, size, check)
+            whole = start == ZERO and step == ONE and count == size
+            # Rows that follow one another stay dense only while no dimension before has been kept.
+            dense = dense and (whole or (step == ONE and not shape))
+            injective = injective and isinstance(step, Num) and step.value != 0
+            offset = add(offset, mul(start, stride))
+            strides.append(lo.let(mul(step, stride), "s"))
+            shape.append(count)
+        else:
+            assert not isinstance(i, Range)
+            at = lo.expr(i)
+            dense = dense and not shape
+            if check is not None and not lo.in_range(at, size):
+                ok = ir.Bin("<u", at, size, ir.TRUE.type)
+                lo.emit(ir.Check(ok, BOUNDS, lo.place(check), (at, size)))
+            offset = add(offset, mul(at, stride))
+    k = len(index)
+    strides += v.strides[k:]
+    shape += v.shape[k:]
+    return View(v.base, offset, tuple(strides), tuple(shape), dense, injective)
+
+
+def _check_range(lo: Lowerer, start: Expr, count: Expr, step: Expr, size: Expr, span: Span) -> None:
+    """Every position of the range is within the size; the message names the first or last that is not."""
+    if start == ZERO and step == ONE and count == size:
+        return
+    place = lo.place(span)
+    empty = compare("<=", count, ZERO)
+    start = lo.let(start, "start")
+    last = lo.let(add(start, mul(sub(count, ONE), step)), "last")
+    for at in (start, last):
+        inside = ir.Bin("<u", at, size, ir.TRUE.type)
+        lo.emit(ir.Check(compare("||", empty, inside), BOUNDS, place, (at, size)))
+
+
+@handles(core.At)
+def _at(lo: Lowerer, stm: core.Stm, e: core.At, wants: list[Want]) -> Sequence[Value]:
+    sub_view = indexed(lo, lo.view(e.array), e.index, e.check)
+    if not sub_view.shape:
+        return [lo.let(sub_view.load(()), stm.pat[0].name)]
+    offset = lo.let(sub_view.offset, "o")
+    return [View(sub_view.base, offset, sub_view.strides, sub_view.shape, sub_view.dense, sub_view.injective)]
+
+
+@handles(core.Update)
+def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Sequence[Value]:
+    src = lo.view(e.array)
+    if lo.can_overwrite(src):
+        dst = src
+    else:
+        dst = lo.alloc(src.elem, src.shape, wants[0], stm.pat[0].name)
+        lo.copy(dst, src)
+    target = indexed(lo, dst, e.index, e.check)
+    value = lo.value(e.value)
+    if isinstance(value, View):
+        if value.roots & target.roots and not value.same_place(target):
+            value = lo.materialise(value)
+        lo.copy(target, value)
+    else:
+        assert isinstance(value, Expr)
+        lo.store(target, (), value)
+    return [dst]
+
+
+# --- making arrays -----------------------------------------------------------------------------------------
+
+
+@handles(core.Iota)
+def _iota(lo: Lowerer, stm: core.Stm, e: core.Iota, wants: list[Want]) -> Sequence[Value]:
+    base = Sequence_(elem_of(e.start.type), lo.expr(e.start), lo.expr(e.step))
+    return [dense_view(base, (lo.expr(e.count),))]
+
+
+@handles(core.Replicate)
+def _replicate(lo: Lowerer, stm: core.Stm, e: core.Replicate, wants: list[Want]) -> Sequence[Value]:
+    outer = tuple([lo.expr(s) for s in e.shape])
+    value = lo.value(e.value)
+    if isinstance(value, View):
+        strides = (ZERO,) * len(outer) + value.strides
+        return [View(value.base, value.offset, strides, outer + value.shape, injective=False)]
+    assert isinstance(value, Expr)
+    return [dense_view(Fill(value.type, value), outer)]
+
+
+@handles(core.ArrayLit)
+def _array_lit(lo: Lowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) -> Sequence[Value]:
+    shape = (ir.num(len(e.elems)), *lo.shape(e.type))
+    dst = lo.alloc(elem_of(e.type), shape, wants[0], stm.pat[0].name)
+    for i, a in enumerate(e.elems):
+        v = lo.value(a)
+        if isinstance(v, View):
+            lo.copy(dst.row((ir.num(i),)), v)
+        else:
+            assert isinstance(v, Expr)
+            lo.store(dst, (ir.num(i),), v)
+    return [dst]
+
+
+@handles(core.Concat)
+def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Sequence[Value]:
+    views = [lo.view(a) for a in e.arrays]
+    shape = (lo.expr(e.size), *views[0].shape[1:])
+    dst = lo.alloc(views[0].elem, shape, wants[0], stm.pat[0].name)
+    at: Expr = ZERO
+    for v in views:
+        part = dst.row((at,))
+        lo.copy(View(dst.base, part.offset, dst.strides, v.shape, dst.dense), v)
+        at = lo.let(add(at, v.shape[0]), "at")
+    return [dst]
+
+
+@handles(core.Copy)
+def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, wants: list[Want]) -> Sequence[Value]:
+    src = lo.view(e.array)
+    if lo.can_overwrite(src):
+        return [src]
+    return [lo.materialise(src, wants[0])]
+
+
+@handles(core.Scratch)
+def _scratch(lo: Lowerer, stm: core.Stm, e: core.Scratch, wants: list[Want]) -> Sequence[Value]:
+    return [lo.alloc(e.elem, [lo.expr(s) for s in e.shape], wants[0], stm.pat[0].name)]
+
+
+@handles(core.Reshape)
+def _reshape(lo: Lowerer, stm: core.Stm, e: core.Reshape, wants: list[Want]) -> Sequence[Value]:
+    v = lo.view(e.array)
+    shape = [lo.expr(s) for s in e.shape]
+    if isinstance(v.base, Fill):
+        return [dense_view(v.base, shape)]
+    if not v.dense:
+        v = lo.materialise(v)
+    flat = dense_view(v.base, shape, v.offset)
+    strides = tuple([lo.let(s, "s") for s in flat.strides])
+    return [View(v.base, v.offset, strides, flat.shape, True, v.injective)]
+
+
+@handles(core.Rearrange)
+def _rearrange(lo: Lowerer, stm: core.Stm, e: core.Rearrange, wants: list[Want]) -> Sequence[Value]:
+    v = lo.view(e.array)
+    strides = tuple([v.strides[p] for p in e.perm])
+    shape = tuple([v.shape[p] for p in e.perm])
+    dense = v.dense and e.perm == tuple(range(len(e.perm)))
+    return [View(v.base, v.offset, strides, shape, dense, v.injective)]
+
+
+@handles(core.Assert)
+def _assert(lo: Lowerer, stm: core.Stm, e: core.Assert, wants: list[Want]) -> Sequence[Value]:
+    values = tuple([lo.expr(a) for a in e.values])
+    types = tuple([v.type for v in values])
+    lo.emit(ir.Check(lo.expr(e.cond), ASSERT, lo.place(e.place, e.message, types), values))
+    return []
+
+
+# --- accumulators ------------------------------------------------------------------------------------------
+
+
+@handles(core.WithAcc)
+def _with_acc(lo: Lowerer, stm: core.Stm, e: core.WithAcc, wants: list[Want]) -> Sequence[Value]:
+    k = len(e.arrays)
+    used = list(e.lam.free())
+    targets: list[View] = []
+    for i, a in enumerate(e.arrays):
+        v = lo.view(a)
+        others = [x for j, x in enumerate(e.arrays) if j != i]
+        if not lo.can_overwrite(v, used + others):
+            v = lo.materialise(v, wants[i])
+        targets.append(v)
+    for p, v in zip(e.lam.params, targets, strict=True):
+        lo.bind(p, Acc(v, e.op))
+    values = lo.scope(e.lam, [None] * k + wants[k:])
+    return [*targets, *values[k:]]
+
+
+@handles(core.UpdateAcc)
+def _update_acc(lo: Lowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]) -> Sequence[Value]:
+    acc = lo.env[e.acc]  # type: ignore[index]
+    assert isinstance(acc, Acc)
+    index = [lo.expr(a) for a in e.index]
+    guard: Expr | None = None
+    for i, n in zip(index, acc.view.shape, strict=False):
+        if not lo.in_range(i, n):
+            inside = ir.Bin("<u", i, n, ir.TRUE.type)
+            guard = inside if guard is None else compare("&&", guard, inside)
+    with lo.block() as body:
+        _add_into(lo, acc, acc.view.row(index), lo.value(e.value))
+    if guard is None:
+        lo.out += body
+    else:
+        lo.emit(ir.If(guard, body, []))
+    return [acc]
+
+
+def _add_into(lo: Lowerer, acc: Acc, target: View, value: Value) -> None:
+    assert isinstance(target.base, Mem)
+    if not isinstance(value, View):
+        assert isinstance(value, Expr)
+        lo.emit(ir.Store(target.base.pointer, target.place(()), value, acc_op(acc), acc.atomic))
+        return
+    order = list(range(target.rank))
+    index: list[Expr] = [ZERO] * target.rank
+
+    def nest(dims: list[int]) -> None:
+        assert isinstance(target.base, Mem) and isinstance(value, View)
+        if not dims:
+            lo.emit(
+                ir.Store(target.base.pointer, target.place(index), value.load(index), acc_op(acc), acc.atomic)
+            )
+            return
+        with lo.loop(target.shape[dims[0]]) as (i, loop):
+            index[dims[0]] = i
+            loop.independent = len(dims) == 1
+            nest(dims[1:])
+
+    nest(order)
+
+
+def acc_op(acc: Acc) -> str:
+    """The scalar operation of the accumulator's updates: `or` on bools."""
+    return "or" if acc.view.elem.is_bool and acc.op == "add" else acc.op
+
+
+__all__ = ["I64", "Any", "Atom", "indexed", "scalar_op", "shape_of"]

@@ -1,0 +1,263 @@
+"""The variables a loop carries from turn to turn.
+
+Note [Loop variables]
+~~~~~~~~~~~~~~~~~~~~~
+An array a loop carries is reached through a pointer `cur`.  If nothing in the body may overwrite it, `cur` first
+points at the initial value itself; otherwise at memory the loop owns (the initial value's own, if it is dead).
+The body's result is wanted in `next`, a buffer distinct from `cur`, and the two pointers are exchanged at the end
+of a turn; a result that is `cur` itself, updated in place, needs nothing.  A result computed by a map that reads
+`cur` only at the position it writes goes straight into `cur`.  Small arrays of constant size live on the stack and
+are copied instead, so that the C compiler can keep them in registers.  Where the size varies from turn to turn,
+the buffers are two slots that are exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir as core
+from futad.core.types import AccType, ArrayType, Atom, Prim, Var
+from futad.imp import ir
+from futad.imp.ir import ZERO, Expr, Num, Ref
+from futad.imp.lower import STACK_LIMIT, Lowerer, SlotWant, Want
+from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
+
+
+def small_type(lo: Lowerer, t: ArrayType, bound: Sequence[Var]) -> bool:
+    """Whether the type's size is a constant that fits the stack; `bound` are variables not yet known."""
+    if any(s in bound for s in t.shape):
+        return False
+    count = ir.product(lo.shape(t))
+    return isinstance(count, Num) and count.value <= STACK_LIMIT
+
+
+def named_strides(lo: Lowerer, v: View) -> View:
+    """The view with its strides in variables."""
+    strides = tuple([lo.let(s, "s") for s in v.strides])
+    return View(v.base, v.offset, strides, v.shape, v.dense, v.injective)
+
+
+class Carried:
+    """The variables of one loop: declared on construction, bound to the body's parameters, `commit`ted at the end
+    of each turn, and read after the loop with `finish`."""
+
+    def __init__(
+        self, lo: Lowerer, params: Sequence[Var], inits: Sequence[Value], body: core.Lambda, wants: Sequence[Want] = ()
+    ) -> None:
+        """`body.result` are the values of the next turn, in the order of `params`."""
+        self.lo = lo
+        self.vars: list[_Scalar | _Array | Acc] = []
+        self.params = list(params)
+        for i, (p, init) in enumerate(zip(params, inits, strict=True)):
+            if isinstance(init, Acc):
+                self.vars.append(init)
+                lo.bind(p, init)
+            elif isinstance(init, Expr):
+                self.vars.append(_Scalar(lo, p, init))
+            else:
+                shared = any(j != i and isinstance(o, View) and o.roots & init.roots for j, o in enumerate(inits))
+                want = wants[i] if i < len(wants) else None
+                cls = _Small if small_type(lo, _array(p), self.params) else _Buffer
+                self.vars.append(cls(lo, p, init, body, body.result[i], want, self.params, shared))
+
+    def wants(self) -> list[Want]:
+        """Where the body should put its results."""
+        return [v.want if isinstance(v, _Array) else None for v in self.vars]
+
+    def commit(self, values: Sequence[Value]) -> None:
+        """Emit the end of a turn: the variables take the body's results, all at once."""
+        lo = self.lo
+        for var, v in zip(self.vars, values, strict=True):
+            if isinstance(var, _Array):
+                assert isinstance(v, View)
+                var.collect(v)
+        names = {v.name for v in self.vars if isinstance(v, _Scalar)}
+        scalars: list[tuple[str, Expr]] = []
+        for var, v in zip(self.vars, values, strict=True):
+            if isinstance(var, _Array):
+                var.turn()
+            elif isinstance(var, _Scalar):
+                assert isinstance(v, Expr)
+                if not (isinstance(v, Ref) and v.name == var.name):
+                    scalars.append((var.name, v))
+        if len(scalars) > 1:
+            # A result that is another loop variable must be read before that changes.
+            scalars = [(n, self._keep(v) if isinstance(v, Ref) and v.name in names else v) for n, v in scalars]
+        for n, v in scalars:
+            lo.emit(ir.Assign(n, v))
+
+    def _keep(self, v: Expr) -> Expr:
+        name = self.lo.name("old")
+        self.lo.emit(ir.Decl(name, v.type, v))
+        return Ref(name, v.type)
+
+    def finish(self) -> list[Value]:
+        """The values after the loop."""
+        return [
+            v.finish() if isinstance(v, _Array) else v if isinstance(v, Acc) else Ref(v.name, v.type) for v in self.vars
+        ]
+
+
+def _array(p: Var) -> ArrayType:
+    assert isinstance(p.type, ArrayType)
+    return p.type
+
+
+class _Scalar:
+    def __init__(self, lo: Lowerer, p: Var, init: Expr) -> None:
+        self.name = lo.name(p.name)
+        self.type = init.type
+        lo.emit(ir.Decl(self.name, init.type, init, mutable=True))
+        lo.bind(p, Ref(self.name, init.type))
+
+
+class _Array:
+    """A carried array; `cur` is its value in this turn, `want` the place for the next one."""
+
+    cur: View
+    want: Want
+
+    def collect(self, v: View) -> None:
+        """Bring the turn's result out of the way of what other variables still read."""
+        raise NotImplementedError
+
+    def turn(self) -> None:
+        """Make the collected result current."""
+        raise NotImplementedError
+
+    def finish(self) -> View:
+        """The array after the loop."""
+        raise NotImplementedError
+
+
+class _Small(_Array):
+    """On the stack; the result is copied back."""
+
+    def __init__(
+        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, want: Want, params: list[Var], shared: bool
+    ) -> None:
+        t = _array(p)
+        self.lo = lo
+        self.cur = lo.alloc(t.elem, lo.shape(t), None, p.name)
+        lo.copy(self.cur, init)
+        self.want = self.cur if elementwise(body, p, result) else lo.alloc(t.elem, lo.shape(t), None, "next")
+        lo.bind(p, self.cur)
+
+    def collect(self, v: View) -> None:
+        self.changed = not v.same_place(self.cur)
+        if self.changed:
+            assert isinstance(self.want, View) and self.want is not self.cur
+            self.lo.copy(self.want, v)
+
+    def turn(self) -> None:
+        if self.changed:
+            assert isinstance(self.want, View)
+            self.lo.copy(self.cur, self.want)
+
+    def finish(self) -> View:
+        return self.cur
+
+
+class _Buffer(_Array):
+    """In slots, or where the initial value lies; see Note [Loop variables]."""
+
+    def __init__(
+        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, want: Want, params: list[Var], shared: bool
+    ) -> None:
+        t = _array(p)
+        self.lo, self.type = lo, t
+        self.varying = any(s in params for s in t.shape)
+        in_place = not self.varying and elementwise(body, p, result)
+        self.owned = in_place or p in lo.consumed
+        target = want if isinstance(want, View) and want.dense and not self.varying else None
+        if self.owned and (shared or not init.dense or not lo.can_overwrite(init, body.free())):
+            init = lo.materialise(init, target, heap=True)
+        elif not init.dense or not isinstance(init.base, Mem) or any(r.stack for r in init.roots):
+            init = lo.materialise(init, heap=True)
+        assert isinstance(init.base, Mem)
+        self.start = init
+        for r in init.roots:
+            r.pinned += 1
+        self.pointer = lo.name(p.name)
+        lo.emit(ir.Pointer(self.pointer, t.elem, init.base.pointer, init.offset, mutable=True))
+        self.pre = lo.seq()
+        # Within a turn `cur` and `next` are distinct memory, though they change places between turns.
+        cur = dense_view(Mem(self.pointer, t.elem, frozenset((Root(None, self.owned, t.elem),))), lo.shape(t))
+        self.cur = cur if self.varying else named_strides(lo, cur)
+        self.next_root = Root(None, True, t.elem)
+        self.next_name, self.spare_name = lo.name("next"), lo.name("spare")
+        if in_place:
+            self.want = self.cur
+        elif self.varying:
+            self.want = SlotWant(self.next_name, self.next_root)
+        else:
+            base = Mem(self.next_name, t.elem, frozenset((self.next_root,)))
+            self.want = View(base, ZERO, self.cur.strides, self.cur.shape, True)
+        self.swapped = False
+        lo.bind(p, self.cur)
+
+    def collect(self, v: View) -> None:
+        self.result = None if v.same_place(self.cur) else self.lo.move(v, self.want)
+
+    def turn(self) -> None:
+        lo, v = self.lo, self.result
+        if v is None:
+            return
+        assert isinstance(v.base, Mem) and self.want is not self.cur
+        self.swapped = True
+        if self.varying:
+            lo.emit(ir.SetPointer(self.pointer, v.base.pointer, v.offset))
+            lo.emit(ir.Swap(self.next_name, self.spare_name))
+        elif self.owned:
+            lo.emit(ir.Swap(self.pointer, self.next_name, self.type.elem))
+        else:
+            lo.emit(ir.SetPointer(self.pointer, self.next_name))
+            lo.emit(ir.Swap(self.next_name, self.spare_name, self.type.elem))
+
+    def finish(self) -> View:
+        lo, t = self.lo, self.type
+        roots = set(self.start.roots)
+        for r in roots:
+            r.pinned -= 1
+        saved, lo.out = lo.out, self.pre
+        if self.varying or self.want is not self.cur:
+            for name in (self.next_name, self.spare_name):
+                root = lo.new_root(t.elem)
+                assert root.slot is not None
+                roots.add(root)
+                if self.varying:
+                    lo.emit(ir.SlotRef(name, root.slot))
+                elif self.swapped:
+                    lo.emit(ir.Ensure(name, t.elem, root.slot, self.cur.count(), mutable=True))
+                    if self.owned:
+                        break
+        lo.out = saved
+        if not self.swapped:
+            return View(self.start.base, self.start.offset, self.start.strides, self.start.shape, True)
+        base = Mem(self.pointer, t.elem, frozenset(roots))
+        return dense_view(base, lo.shape(t)) if self.varying else View(base, ZERO, self.cur.strides, self.cur.shape, True)
+
+
+def elementwise(lam: core.Lambda, p: Var, result: core.Atom) -> bool:
+    """Whether `result` comes from a map that reads `p` only at the position it writes (so it can replace it)."""
+    uses = 0
+    maker: core.Stm | None = None
+    for stm in lam.stms:
+        uses += sum(1 for a in stm.exp.operands() if a is p)
+        if any(p in inner.free() for inner in stm.exp.lambdas()):
+            return False
+        if result in stm.pat:
+            maker = stm
+    if maker is None or type(maker.exp) is not core.Map or uses != 1 or p in lam.result:
+        return False
+    e = maker.exp
+    if p not in e.arrays:
+        return False
+    accs = sum(1 for a in e.arrays if isinstance(a.type, AccType))
+    k = maker.pat.index(result)  # type: ignore[arg-type]
+    if k < accs:
+        return False
+    row, out = e.lam.params[e.arrays.index(p)], e.lam.result[k]
+    if isinstance(row.type, Prim):
+        return isinstance(out.type, Prim)
+    return elementwise(e.lam, row, out)

@@ -1,0 +1,126 @@
+"""Lowering of branches, loops and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from futad.core import ir as core
+from futad.core.scalarops import OPS
+from futad.core.types import ArrayType, Prim
+from futad.imp import ir
+from futad.imp.carried import Carried, named_strides, small_type
+from futad.imp.ir import Expr, Ref
+from futad.imp.lower import Lowerer, Want, handles
+from futad.imp.views import Acc, Mem, Value, View, dense_view
+
+SELECT_COST = 40  # branches of at most this cost, without effects, are computed both
+
+
+# --- branches -----------------------------------------------------------------------------------------------
+
+
+def _cheap(lam: core.Lambda) -> bool:
+    cost = 0
+    for stm in lam.stms:
+        e = stm.exp
+        if type(e) is not core.Op or (OPS[e.op].can_fail and e.args[0].type.is_integral):  # type: ignore[union-attr]
+            return False
+        cost += OPS[e.op].cost
+    return cost <= SELECT_COST and all(isinstance(a.type, Prim) for a in lam.result)
+
+
+@handles(core.If)
+def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[Value]:
+    cond = lo.expr(e.cond)
+    if _cheap(e.then) and _cheap(e.orelse):
+        yes, no = lo.scope(e.then), lo.scope(e.orelse)
+        return [
+            lo.let(_select(cond, a, b), v.name)  # type: ignore[arg-type]
+            for v, a, b in zip(stm.pat, yes, no, strict=True)
+        ]
+    wants = list(wants)
+    names: list[str] = []
+    for i, v in enumerate(stm.pat):
+        name = lo.name(v.name)
+        names.append(name)
+        if isinstance(v.type, Prim):
+            lo.emit(ir.Decl(name, v.type, mutable=True))
+        elif isinstance(v.type, ArrayType):
+            if wants[i] is None and small_type(lo, v.type, stm.pat):
+                wants[i] = lo.alloc(v.type.elem, lo.shape(v.type), None, v.name)
+            if wants[i] is None:
+                lo.emit(ir.Pointer(name, v.type.elem, mutable=True))
+    sides: list[tuple[list[ir.Stmt], list[Value]]] = []
+    for lam in (e.then, e.orelse):
+        with lo.block() as body:
+            values = lo.scope(lam, wants)
+            for i, (name, v) in enumerate(zip(names, values, strict=True)):
+                if isinstance(v, View):
+                    if wants[i] is None:
+                        if not v.dense or not isinstance(v.base, Mem) or any(r.stack for r in v.roots):
+                            values[i] = v = lo.materialise(v, heap=True)
+                        assert isinstance(v.base, Mem)
+                        lo.emit(ir.SetPointer(name, v.base.pointer, v.offset))
+                elif isinstance(v, Expr):
+                    lo.emit(ir.Assign(name, v))
+        sides.append((body, values))
+    lo.emit(ir.If(cond, sides[0][0], sides[1][0]))
+    out: list[Value] = []
+    for i, (var, a, b) in enumerate(zip(stm.pat, sides[0][1], sides[1][1], strict=True)):
+        if isinstance(var.type, Prim):
+            ref = Ref(names[i], var.type)
+            lo.env[var] = ref
+            out.append(ref)
+        elif isinstance(a, Acc):
+            out.append(a)
+        else:
+            assert isinstance(a, View) and isinstance(b, View)
+            want = wants[i]
+            roots = a.roots | b.roots
+            if isinstance(want, View):
+                out.append(want)
+                continue
+            base = Mem(names[i], a.elem, roots)
+            out.append(named_strides(lo, dense_view(base, lo.shape(var.type))))
+    return out
+
+
+def _select(cond: Expr, a: Expr, b: Expr) -> Expr:
+    return a if a == b else ir.Scalar("select", (cond, a, b), a.type, a.type)
+
+
+# --- loops --------------------------------------------------------------------------------------------------
+
+
+@handles(core.For)
+def _for(lo: Lowerer, stm: core.Stm, e: core.For, wants: list[Want]) -> Sequence[Value]:
+    bound = lo.let(lo.expr(e.bound), "bound")
+    counter = e.body.params[0]
+    carried = Carried(lo, e.body.params[1:], [lo.value(a) for a in e.inits], e.body, wants)
+    t = counter.type
+    assert isinstance(t, Prim)
+    wide: Expr = bound if bound.type.name == "i64" else ir.Scalar("to_i64", (bound,), bound.type, ir.ZERO.type)
+    with lo.loop(wide, counter.name) as (i, _loop):
+        index: Expr = i if t.name == "i64" else lo.let(ir.Scalar(f"to_{t.name}", (i,), i.type, t), counter.name)
+        lo.bind(counter, index)
+        values = lo.scope(e.body, carried.wants(), repeats=True, move=False)
+        carried.commit(values)
+    return carried.finish()
+
+
+@handles(core.While)
+def _while(lo: Lowerer, stm: core.Stm, e: core.While, wants: list[Want]) -> Sequence[Value]:
+    carried = Carried(lo, e.body.params, [lo.value(a) for a in e.inits], e.body, wants)
+    cond = lo.expr(e.body.params[0])
+    with lo.block() as body:
+        values = lo.scope(e.body, carried.wants(), repeats=True, move=False)
+        carried.commit(values)
+    lo.emit(ir.While(cond, body))
+    return carried.finish()
+
+
+@handles(core.Call)
+def _call(lo: Lowerer, stm: core.Stm, e: core.Call, wants: list[Want]) -> Sequence[Value]:
+    fun = lo.program.funs[e.name]
+    for p, a in zip(fun.body.params, e.args, strict=True):
+        lo.bind(p, lo.value(a))
+    return lo.scope(fun.body, wants)

@@ -1,0 +1,367 @@
+"""The imperative IR: C-like statements over scalar variables and typed pointers.
+
+Expressions are immutable and compare by structure, which is how lowering recognises equal sizes and offsets.
+Index arithmetic (`Bin`) is on i64 and does not overflow; everything else is a scalar operation of the table.
+Statements are mutable where a later step annotates them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from futad.core.types import BOOL, I64, Prim
+
+
+class Expr:
+    """Base of expressions; each has a `type`."""
+
+    __slots__ = ()
+    type: Prim
+
+
+@dataclass(frozen=True, slots=True)
+class Num(Expr):
+    """A constant."""
+
+    value: Any
+    type: Prim
+
+
+@dataclass(frozen=True, slots=True)
+class Ref(Expr):
+    """A scalar variable."""
+
+    name: str
+    type: Prim
+
+
+@dataclass(frozen=True, slots=True)
+class Bin(Expr):
+    """Index arithmetic on i64, or a comparison of two i64: + - * / (positive operands), < <= == && ||."""
+
+    op: str
+    left: Expr
+    right: Expr
+    type: Prim = I64
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Expr):
+    """A scalar operation of the table; `arg` is the type it works at, `type` the result's."""
+
+    op: str
+    args: tuple[Expr, ...]
+    arg: Prim
+    type: Prim
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Expr):
+    """`pointer[index]`."""
+
+    pointer: str
+    index: Expr
+    type: Prim
+
+
+# --- statements ---------------------------------------------------------------------------------------
+
+
+class Stmt:
+    """Base of statements."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True, eq=False)
+class Decl(Stmt):
+    """A scalar variable; without `mutable` it is never assigned again."""
+
+    name: str
+    type: Prim
+    init: Expr | None = None
+    mutable: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Assign(Stmt):
+    """A mutable scalar variable takes a value."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Accumulate(Stmt):
+    """`name = op(name, value)` for a scalar variable: the step of a reduction."""
+
+    name: str
+    op: str
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Store(Stmt):
+    """`pointer[index] = value`, or `pointer[index] op= value`; `atomic` if other threads do the same."""
+
+    pointer: str
+    index: Expr
+    value: Expr
+    op: str | None = None
+    atomic: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Pointer(Stmt):
+    """Declare a pointer: to `base + offset`, or to nothing yet when `base` is None."""
+
+    name: str
+    elem: Prim
+    base: str | None = None
+    offset: Expr = Num(0, I64)
+    mutable: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class SetPointer(Stmt):
+    """A mutable pointer becomes `base + offset`."""
+
+    name: str
+    base: str
+    offset: Expr = Num(0, I64)
+
+
+@dataclass(slots=True, eq=False)
+class Stack(Stmt):
+    """A small array of constant size on the stack."""
+
+    name: str
+    elem: Prim
+    count: int
+
+
+@dataclass(slots=True, eq=False)
+class SlotRef(Stmt):
+    """Declare a variable that names a slot, so that two can be exchanged."""
+
+    name: str
+    slot: str | int
+
+
+@dataclass(slots=True, eq=False)
+class Ensure(Stmt):
+    """The slot (a number, or the name of a slot variable) holds at least `count` elements; declares `name`
+    as a pointer to them.  The contents are unspecified."""
+
+    name: str
+    elem: Prim
+    slot: str | int
+    count: Expr
+    mutable: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Swap(Stmt):
+    """Exchange two mutable pointers or slot variables."""
+
+    left: str
+    right: str
+    elem: Prim | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Copy(Stmt):
+    """Copy `count` adjacent elements; source and destination do not overlap (or are the same)."""
+
+    target: str
+    offset: Expr
+    source: str
+    source_offset: Expr
+    count: Expr
+    elem: Prim
+
+
+@dataclass(slots=True, eq=False)
+class Check(Stmt):
+    """Fail at `place` with `code` unless `cond`; `values` go into the message."""
+
+    cond: Expr
+    code: int
+    place: int
+    values: tuple[Expr, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Seq(Stmt):
+    """Statements in the enclosing scope (a place to fill in later)."""
+
+    body: list[Stmt] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Partial:
+    """A scalar that a loop reduces: a mutable variable, its operation and that operation's unit."""
+
+    name: str
+    type: Prim
+    op: str
+    unit: Expr
+
+
+@dataclass(slots=True, eq=False)
+class For(Stmt):
+    """`for var < bound`.
+
+    `independent`: no iteration reads or writes what another writes, apart from `partials`, so the iterations may
+    be vectorised.  `parallel`: worth distributing over threads (see `lower`).
+    """
+
+    var: str
+    bound: Expr
+    body: list[Stmt]
+    independent: bool = False
+    partials: list[Partial] = field(default_factory=list)
+    parallel: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class While(Stmt):
+    """Loop while `cond` (a mutable variable's value) holds."""
+
+    cond: Expr
+    body: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class If(Stmt):
+    """A branch."""
+
+    cond: Expr
+    then: list[Stmt]
+    orelse: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class Invoke(Stmt):
+    """Call another function: its arguments as text in order, after the context."""
+
+    name: str
+    args: list[Any]
+
+
+# --- functions -------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Result:
+    """A result: a scalar's expression, or an array's pointer, slot (None if not owned) and shape."""
+
+    type: Prim
+    value: Expr | None = None
+    pointer: str = ""
+    offset: Expr = Num(0, I64)
+    slot: str | int | None = None
+    shape: tuple[Expr, ...] = ()
+
+
+@dataclass(slots=True)
+class Param:
+    """A parameter: a scalar, or a dense array's pointer."""
+
+    name: str
+    type: Prim
+    rank: int = 0
+
+
+@dataclass(slots=True)
+class Function:
+    """A function: parameters, statements, results."""
+
+    name: str
+    params: list[Param]
+    body: list[Stmt]
+    results: list[Result]
+
+
+@dataclass(slots=True)
+class Place:
+    """What a failing check reports: the source span, and for asserts the message and its values' types."""
+
+    span: Any
+    message: str = ""
+    types: tuple[Prim, ...] = ()
+
+
+@dataclass(slots=True)
+class Module:
+    """All functions, the number of memory slots they use, and the places that can fail."""
+
+    functions: list[Function]
+    slots: int
+    places: list[Place]
+
+
+# --- index arithmetic ---------------------------------------------------------------------------------------
+
+ZERO = Num(0, I64)
+ONE = Num(1, I64)
+TRUE = Num(True, BOOL)
+
+
+def num(n: int) -> Num:
+    """An i64 constant."""
+    return Num(n, I64)
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """a + b on indices, folded."""
+    if isinstance(a, Num) and isinstance(b, Num):
+        return num(a.value + b.value)
+    if a == ZERO:
+        return b
+    if b == ZERO:
+        return a
+    return Bin("+", a, b)
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    """a - b on indices, folded."""
+    if isinstance(a, Num) and isinstance(b, Num):
+        return num(a.value - b.value)
+    if b == ZERO:
+        return a
+    if a == b:
+        return ZERO
+    return Bin("-", a, b)
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    """a * b on indices, folded."""
+    if isinstance(a, Num) and isinstance(b, Num):
+        return num(a.value * b.value)
+    if a == ZERO or b == ZERO:
+        return ZERO
+    if a == ONE:
+        return b
+    if b == ONE:
+        return a
+    return Bin("*", a, b)
+
+
+def product(sizes: tuple[Expr, ...] | list[Expr]) -> Expr:
+    """The product of sizes."""
+    out: Expr = ONE
+    for s in sizes:
+        out = mul(out, s)
+    return out
+
+
+def compare(op: str, a: Expr, b: Expr) -> Expr:
+    """A comparison of two indices."""
+    return Bin(op, a, b, BOOL)
+
+
+def is_leaf(e: Expr) -> bool:
+    """Whether using `e` twice costs nothing."""
+    return isinstance(e, (Num, Ref))

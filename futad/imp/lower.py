@@ -1,0 +1,450 @@
+"""Lowering core functions to the imperative IR: scopes, liveness, memory.
+
+Note [Memory]
+~~~~~~~~~~~~~
+Every array that is stored lives in a `Root`.  A root is the caller's array, a small array on the stack, or a
+growable *slot* that belongs to the running program and persists, so that an allocation inside a loop costs one
+comparison from the second turn on, and a second call allocates nothing but its results.
+
+Values leave a scope in one of two ways: the scope's user names a destination for a result (`wants`), and the
+statement that computes the result writes there directly if it can; or the result's root is handed to the
+enclosing scope.  A scope that repeats (the body of a loop or a map) always gets destinations for what it keeps,
+so all its roots are free again for the next turn.
+
+Note [Liveness]
+~~~~~~~~~~~~~~~
+An update happens in place iff the array's roots are writable and no variable that may live in one of them is
+used later.  "Later" is decided on the stack of scopes being lowered: in each, uses after the current statement
+count, and in one that repeats every free variable does.  Because each variable's roots are known exactly here,
+this needs no alias analysis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from futad.core import ir as core
+from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, shape_of
+from futad.errors import Span
+from futad.imp import ir
+from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
+from futad.imp.taint import consumed_vars
+from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
+
+STACK_LIMIT = 64  # elements; larger arrays go to slots
+
+BOUNDS, ASSERT, DIVISION, MEMORY = 1, 2, 3, 4
+
+
+@dataclass(slots=True, eq=False)
+class SlotWant:
+    """A destination whose size is known only when the value is: a slot variable."""
+
+    slot: str
+    root: Root
+
+
+Want = View | SlotWant | None
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A lambda being lowered: the last use of each variable it uses, and the roots allocated in it."""
+
+    lam: core.Lambda
+    last: dict[Var, int]
+    uses: dict[Var, int]
+    repeats: bool
+    index: int = -1
+    owned: list[Root] = field(default_factory=list)
+    wants: dict[Var, Want] = field(default_factory=dict)
+
+
+Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]
+
+
+class Lowerer:
+    """Lowers a program.  `parallel`: mark loops worth running on several threads."""
+
+    def __init__(self, program: core.Program, *, parallel: bool = False, reassociate: bool = True) -> None:
+        self.program = program
+        self.parallel = parallel
+        self.reassociate = reassociate
+        self.consumed = consumed_vars(program)
+        self.places: list[ir.Place] = []
+        self.slots = 0
+        self.names = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget one function's state."""
+        self.env: dict[Var, Value] = {}
+        self.scopes: list[Scope] = []
+        self.free_slots: dict[str, list[int]] = {}
+        self.out: list[Stmt] = []
+        self.ranges: dict[str, Expr] = {}  # loop variables: 0 <= name < bound
+        self.in_parallel = False
+
+    # -- emitting
+
+    def emit(self, stmt: Stmt) -> None:
+        self.out.append(stmt)
+
+    @contextmanager
+    def block(self) -> Iterator[list[Stmt]]:
+        """Emit into a new list for a while."""
+        saved, self.out = self.out, []
+        try:
+            yield self.out
+        finally:
+            self.out = saved
+
+    def seq(self) -> list[Stmt]:
+        """A place here that later statements can be put into."""
+        s = ir.Seq()
+        self.emit(s)
+        return s.body
+
+    def name(self, hint: str) -> str:
+        self.names += 1
+        return f"{re.sub('[^A-Za-z0-9]', '', hint) or 't'}_{self.names}"
+
+    def let(self, e: Expr, hint: str = "t") -> Expr:
+        """`e` in a variable, unless it is one."""
+        if is_leaf(e):
+            return e
+        name = self.name(hint)
+        self.emit(ir.Decl(name, e.type, e))
+        return Ref(name, e.type)
+
+    def place(self, span: Span | None, message: str = "", types: tuple[Prim, ...] = ()) -> int:
+        self.places.append(ir.Place(span, message, types))
+        return len(self.places) - 1
+
+    @contextmanager
+    def loop(self, bound: Expr, hint: str = "i") -> Iterator[tuple[Ref, ir.For]]:
+        """A for loop around what is emitted inside."""
+        name = self.name(hint)
+        var = Ref(name, I64)
+        self.ranges[name] = bound
+        with self.block() as body:
+            loop = ir.For(name, bound, body)
+            yield var, loop
+        self.emit(loop)
+
+    # -- values
+
+    def expr(self, a: Atom) -> Expr:
+        """A scalar atom's expression."""
+        if isinstance(a, Const):
+            return Num(a.value, a.type)
+        v = self.env[a]
+        assert isinstance(v, Expr), (a, v)
+        return v
+
+    def view(self, a: Atom) -> View:
+        v = self.env[a]  # type: ignore[index]
+        assert isinstance(v, View), (a, v)
+        return v
+
+    def value(self, a: Atom) -> Value:
+        return self.expr(a) if isinstance(a, Const) else self.env[a]
+
+    def shape(self, t: Type) -> tuple[Expr, ...]:
+        return tuple([self.expr(s) for s in shape_of(t)])
+
+    def bind(self, var: Var, value: Value) -> None:
+        self.env[var] = value
+        view = value.view if isinstance(value, Acc) else value
+        if isinstance(view, View):
+            for r in view.roots:
+                r.vars.append(var)
+
+    def in_range(self, index: Expr, size: Expr) -> bool:
+        """Whether 0 <= index < size is evident."""
+        if isinstance(index, Ref):
+            return self.ranges.get(index.name) == size
+        return isinstance(index, Num) and isinstance(size, Num) and 0 <= index.value < size.value
+
+    # -- liveness and memory
+
+    def is_live(self, var: Var) -> bool:
+        """Whether `var` may be used after the current statement."""
+        for sc in self.scopes:
+            last = sc.last.get(var)
+            if last is not None and (last > sc.index or (sc.repeats and var in sc.lam.free())):
+                return True
+        return False
+
+    def roots_live(self, roots: Iterable[Root]) -> bool:
+        return any(self.is_live(v) for r in roots for v in r.vars)
+
+    def can_overwrite(self, view: View, also_used: Iterable[Atom] = ()) -> bool:
+        """Whether the view's memory may be written now: nobody reads it later, nor through `also_used`."""
+        roots = view.roots
+        if not roots or not view.injective or not all(r.writable for r in roots):
+            return False
+        for a in also_used:
+            v = self.env.get(a) if isinstance(a, Var) else None
+            if isinstance(v, Acc):
+                v = v.view
+            if isinstance(v, View) and v.roots & roots:
+                return False
+        return not self.roots_live(roots)
+
+    def new_root(self, elem: Prim, *, stack: bool = False) -> Root:
+        """A root owned by the current scope."""
+        root = Root(None, True, elem, stack)
+        if not stack:
+            free = self.free_slots.get(elem.name)
+            if free:
+                root.slot = free.pop()
+            else:
+                root.slot = self.slots
+                self.slots += 1
+        self.scopes[-1].owned.append(root)
+        return root
+
+    def alloc(self, elem: Prim, shape: Sequence[Expr], want: Want = None, hint: str = "a", heap: bool = False) -> View:
+        """Memory for an array of that shape: the wanted place, the stack if small (not if `heap`), or a slot."""
+        if isinstance(want, View):
+            return want
+        name = self.name(hint)
+        shape = tuple([self.let(s, "n") for s in shape])
+        count = ir.product(shape)
+        if isinstance(want, SlotWant):
+            root = want.root
+            self.emit(ir.Ensure(name, elem, want.slot, count))
+        elif isinstance(count, Num) and count.value <= STACK_LIMIT and not heap:
+            root = self.new_root(elem, stack=True)
+            self.emit(ir.Stack(name, elem, max(1, count.value)))
+        else:
+            root = self.new_root(elem)
+            assert root.slot is not None
+            self.emit(ir.Ensure(name, elem, root.slot, count))
+        view = dense_view(Mem(name, elem, frozenset((root,))), shape)
+        strides = tuple([self.let(s, "s") for s in view.strides])
+        return View(view.base, view.offset, strides, view.shape, True)
+
+    def free_root(self, root: Root) -> None:
+        """Give the root's slot back."""
+        if root.slot is not None:
+            self.free_slots.setdefault(root.elem.name, []).append(root.slot)
+            root.slot = None
+
+    def sweep(self) -> None:
+        """Free the current scope's roots that no live variable uses."""
+        sc = self.scopes[-1]
+        kept = []
+        for r in sc.owned:
+            if r.pinned or any(self.is_live(v) for v in r.vars):
+                kept.append(r)
+            else:
+                self.free_root(r)
+        sc.owned = kept
+
+    # -- scopes
+
+    def scope(
+        self, lam: core.Lambda, wants: Sequence[Want] = (), *, repeats: bool = False, move: bool = True
+    ) -> list[Value]:
+        """Lower the statements of `lam` (its parameters are bound) and return its results.
+
+        An array result with a want is in that place afterwards; without `move` only if it was convenient, and
+        in a scope that repeats the caller then copies it before anything else is emitted.
+        """
+        sc = self.open_scope(lam, wants, repeats)
+        self.scopes.append(sc)
+        for i, stm in enumerate(lam.stms):
+            sc.index = i
+            self.stm(stm, sc)
+        sc.index = len(lam.stms) - 1
+        values: list[Value] = []
+        for i, a in enumerate(lam.result):
+            v = self.value(a)
+            want = wants[i] if i < len(wants) else None
+            if isinstance(v, View) and want is not None and move:
+                v = self.move(v, want)
+            values.append(v)
+        self.scopes.pop()
+        self.close_scope(sc, values)
+        return values
+
+    def open_scope(self, lam: core.Lambda, wants: Sequence[Want], repeats: bool) -> Scope:
+        last: dict[Var, int] = {}
+        uses: dict[Var, int] = {}
+        born: dict[Var, int] = {}
+        for i, stm in enumerate(lam.stms):
+            for v in stm.exp.operands():
+                if isinstance(v, Var):
+                    uses[v] = uses.get(v, 0) + 1
+            for v in core.stm_free(stm):
+                last[v] = i
+            for inner in stm.exp.lambdas():
+                for v in inner.free():
+                    uses[v] = uses.get(v, 0) + 1
+            for v in stm.pat:
+                born[v] = i
+        for a in lam.result:
+            if isinstance(a, Var):
+                last[a] = len(lam.stms)
+                uses[a] = uses.get(a, 0) + 1
+        sc = Scope(lam, last, uses, repeats)
+        for a, want in zip(lam.result, wants, strict=False):
+            if want is not None and a in born and a not in sc.wants:
+                sc.wants[a] = want  # type: ignore[index]
+        for stm in reversed(lam.stms):
+            self.spread_wants(stm, sc, born)
+        return sc
+
+    @staticmethod
+    def spread_wants(stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
+        """What consumes an array made here, for a wanted result, wants that array in the same place."""
+        match stm.exp:
+            case core.Update(a):
+                sources: tuple[Atom, ...] = (a,)
+            case core.Scatter() | core.Hist():
+                sources = stm.exp.dests
+            case core.WithAcc(arrays):
+                sources = arrays
+            case core.Alias(a) | core.Copy(a):
+                sources = (a,)
+            case _:
+                return
+        for v, a in zip(stm.pat, sources, strict=False):
+            want = sc.wants.get(v)
+            if want is not None and a in born and sc.uses[a] == 1 and a not in sc.wants:  # type: ignore[index]
+                sc.wants[a] = want  # type: ignore[index]
+
+    def close_scope(self, sc: Scope, values: Sequence[Value]) -> None:
+        """Hand the roots of results to the enclosing scope and free the others."""
+        kept: set[Root] = set()
+        for v in values:
+            if isinstance(v, View):
+                kept |= v.roots
+        for r in sc.owned:
+            if r in kept and self.scopes:
+                self.scopes[-1].owned.append(r)
+            elif r not in kept:
+                self.free_root(r)
+
+    def stm(self, stm: core.Stm, sc: Scope) -> None:
+        e = stm.exp
+        values = HANDLERS[type(e)](self, stm, e, [sc.wants.get(v) for v in stm.pat])
+        for var, value in zip(stm.pat, values, strict=True):
+            self.bind(var, value)
+        if sc.owned:
+            self.sweep()
+
+    def move(self, v: View, want: Want) -> View:
+        """The array in the wanted place."""
+        if isinstance(want, SlotWant):
+            if v.roots == frozenset((want.root,)) and v.dense:
+                return v
+            dst = self.alloc(v.elem, v.shape, want)
+        else:
+            assert isinstance(want, View)
+            dst = want
+        self.copy(dst, v)
+        return dst
+
+    def materialise(self, v: View, want: Want = None, *, heap: bool = False) -> View:
+        """A copy of the array in memory of its own."""
+        dst = self.alloc(v.elem, v.shape, want, heap=heap)
+        self.copy(dst, v)
+        return dst
+
+    def dense(self, v: View) -> View:
+        """The array row-major in memory: itself, or a copy."""
+        return v if v.dense and isinstance(v.base, Mem) else self.materialise(v)
+
+    def copy(self, dst: View, src: View) -> None:
+        """Copy between arrays of one shape that do not overlap, unless they are the same."""
+        if dst.same_place(src):
+            return
+        assert isinstance(dst.base, Mem)
+        if dst.dense and src.dense and isinstance(src.base, Mem):
+            self.emit(
+                ir.Copy(dst.base.pointer, dst.offset, src.base.pointer, src.offset, dst.count(), dst.elem)
+            )
+            return
+        order = list(range(dst.rank))
+        unit = [d for d in order if dst.strides[d] == ir.ONE]
+        if unit and unit[-1] != dst.rank - 1:
+            order.remove(unit[-1])
+            order.append(unit[-1])
+        index: list[Expr] = [ir.ZERO] * dst.rank
+        self.copy_loops(dst, src, order, index)
+
+    def copy_loops(self, dst: View, src: View, order: list[int], index: list[Expr]) -> None:
+        if not order:
+            assert isinstance(dst.base, Mem)
+            self.emit(ir.Store(dst.base.pointer, dst.place(index), src.load(index)))
+            return
+        with self.loop(dst.shape[order[0]]) as (i, loop):
+            index[order[0]] = i
+            loop.independent = len(order) == 1
+            self.copy_loops(dst, src, order[1:], index)
+
+    def store(self, dst: View, index: Sequence[Expr], value: Expr) -> None:
+        assert isinstance(dst.base, Mem)
+        self.emit(ir.Store(dst.base.pointer, dst.place(index), value))
+
+    # -- functions
+
+    def module(self) -> ir.Module:
+        """Every entry; other functions are lowered where they are called."""
+        functions = [self.function(f) for f in self.program.funs.values() if f.entry is not None]
+        return ir.Module(functions, self.slots, self.places)
+
+    def function(self, fun: core.Fun) -> ir.Function:
+        self.reset()
+        params = []
+        body = self.out
+        outer = Scope(core.Lambda((), (), ()), {}, {}, False)
+        self.scopes.append(outer)
+        for p in fun.body.params:
+            name = self.name(p.name)
+            if isinstance(p.type, ArrayType):
+                params.append(ir.Param(name, p.type.elem, p.type.rank))
+                root = Root(None, False, p.type.elem)
+                view = dense_view(Mem(name, p.type.elem, frozenset((root,))), self.shape(p.type))
+                strides = tuple([self.let(s, "s") for s in view.strides])
+                self.bind(p, View(view.base, view.offset, strides, view.shape, True))
+            else:
+                assert isinstance(p.type, Prim)
+                params.append(ir.Param(name, p.type))
+                self.bind(p, Ref(name, p.type))
+        results = []
+        for v, a in zip(self.scope(fun.body), fun.body.result, strict=True):
+            if isinstance(v, View):
+                if not v.dense or not isinstance(v.base, Mem) or any(r.stack for r in v.roots):
+                    v = self.materialise(v, heap=True)
+                assert isinstance(v.base, Mem)
+                slots = {r.slot for r in v.roots}
+                slot = slots.pop() if len(slots) == 1 and v.offset == ir.ZERO else None
+                results.append(ir.Result(v.elem, None, v.base.pointer, v.offset, slot, v.shape))
+            else:
+                assert isinstance(v, Expr), a
+                results.append(ir.Result(v.type, v))
+        return ir.Function(fun.name, params, body, results)
+
+
+HANDLERS: dict[type, Handler] = {}
+
+
+def handles(cls: type) -> Callable[[Handler], Handler]:
+    """Register the lowering of a node class."""
+
+    def register(f: Handler) -> Handler:
+        HANDLERS[cls] = f
+        return f
+
+    return register
+
+
+from futad.imp import arrays, control, soacs  # noqa: E402, F401  (they register their handlers)

@@ -1,0 +1,131 @@
+"""Recognising loops whose iterations are independent, so that the C compiler vectorises them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from futad.core.types import Prim
+from futad.imp import ir
+from futad.imp.ir import Expr, Num, Ref
+
+REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
+
+
+def annotate(loop: ir.For, reassociate: bool) -> None:
+    """Mark a map's or reduction's loop if its iterations are independent apart from scalar reductions.
+
+    Only innermost straight-line loops: an outer one may use the same temporary memory in every iteration.  Plain
+    stores of these loops go to places of their own by construction; additions to memory are looked at.
+    """
+    body = loop.body
+    if reassociate:
+        body = _accumulations(body)
+    declared = {s.name for s in body if isinstance(s, ir.Decl)}
+    partials: list[ir.Partial] = []
+    added: dict[str, list[Expr]] = {}
+    for s in body:
+        match s:
+            case ir.Decl(mutable=False):
+                pass
+            case ir.Accumulate(name, op, value):
+                if name not in declared:
+                    partials.append(ir.Partial(name, value.type, op, unit_of(op, value.type)))
+            case ir.Store(pointer, index, _, op):
+                if op is not None:
+                    added.setdefault(pointer, []).append(index)
+            case _:
+                return
+    for indices in added.values():
+        if len(indices) > 1 or not _moves_with(indices[0], loop.var, declared):
+            return
+    loop.body = body
+    loop.independent = True
+    loop.partials = partials
+
+
+def _accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """`t = op(acc, x); ... acc = t` becomes an `Accumulate`, where nothing else mentions acc or t."""
+    uses: dict[str, int] = {}
+    for s in body:
+        for e in expressions(s):
+            count_refs(e, uses)
+    steps: dict[str, ir.Accumulate] = {}
+    finals: dict[str, str] = {}
+    for s in body:
+        if isinstance(s, ir.Assign) and isinstance(s.value, Ref):
+            if s.value.name in finals or s.name in finals.values():
+                return body
+            finals[s.value.name] = s.name
+    for s in body:
+        if isinstance(s, ir.Decl) and s.name in finals and isinstance(s.init, ir.Scalar):
+            acc, e = finals[s.name], s.init
+            if e.op in REDUCTIONS and uses.get(s.name) == 1 and uses.get(acc) == 1:
+                sides = [x for x in e.args if x != Ref(acc, e.type)]
+                if len(sides) == 1:
+                    steps[s.name] = ir.Accumulate(acc, e.op, sides[0])
+    out: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, ir.Decl) and s.name in steps:
+            out.append(steps[s.name])
+        elif not (isinstance(s, ir.Assign) and isinstance(s.value, Ref) and s.value.name in steps):
+            out.append(s)
+    return out
+
+
+def expressions(s: ir.Stmt) -> list[Expr]:
+    """The expressions of a simple statement."""
+    match s:
+        case ir.Decl(init=e) if e is not None:
+            return [e]
+        case ir.Assign(_, e) | ir.Accumulate(_, _, e):
+            return [e]
+        case ir.Store(_, i, e):
+            return [i, e]
+        case ir.Check(e, values=values):
+            return [e, *values]
+    return []
+
+
+def count_refs(e: Expr, uses: dict[str, int]) -> None:
+    """Add the variables in `e` to the counts."""
+    match e:
+        case Ref(name):
+            uses[name] = uses.get(name, 0) + 1
+        case ir.Bin(_, a, b):
+            count_refs(a, uses)
+            count_refs(b, uses)
+        case ir.Scalar(_, args):
+            for a in args:
+                count_refs(a, uses)
+        case ir.Load(_, i):
+            count_refs(i, uses)
+
+
+def _moves_with(index: Expr, var: str, declared: set[str]) -> bool:
+    """Whether the index is `var` plus something that does not depend on the iteration."""
+
+    def invariant(e: Expr) -> bool:
+        uses: dict[str, int] = {}
+        count_refs(e, uses)
+        return var not in uses and not declared & uses.keys() and not isinstance(e, ir.Load)
+
+    match index:
+        case Ref(name):
+            return name == var
+        case ir.Bin("+", a, b):
+            return (invariant(a) and _moves_with(b, var, declared)) or (invariant(b) and _moves_with(a, var, declared))
+    return False
+
+
+def unit_of(op: str, t: Prim) -> Expr:
+    """The unit of a reduction operation."""
+    if op in ("add", "or", "xor"):
+        return Num(False if t.is_bool else 0, t)
+    if op == "mul":
+        return Num(1, t)
+    if op == "and":
+        return Num(True if t.is_bool else -1, t)
+    if t.is_float:
+        return Num(float("inf") if op == "min" else float("-inf"), t)
+    info = np.iinfo(t.dtype)
+    return Num(int(info.max if op == "min" else info.min), t)

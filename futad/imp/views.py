@@ -1,0 +1,168 @@
+"""Where arrays live: roots (pieces of memory), and affine views of them.
+
+A `View` is a base with an offset and one stride a dimension, so transposes, slices, reversals and broadcasts
+cost nothing.  Besides memory a base can be an arithmetic sequence or a single repeated value, which are not
+stored at all until something needs them in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from futad.core.types import I64, Prim, Var
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Expr, add, mul, product
+
+
+@dataclass(slots=True, eq=False)
+class Root:
+    """One piece of memory.  `slot` is its growable slot, None for the stack and for the caller's arrays.
+
+    `vars` are the core variables that may live in it; it is free when all are dead.
+    """
+
+    slot: int | None
+    writable: bool
+    elem: Prim
+    stack: bool = False
+    vars: list[Var] = field(default_factory=list)
+    pinned: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Mem:
+    """A pointer variable to memory that is one of `roots`."""
+
+    pointer: str
+    elem: Prim
+    roots: frozenset[Root]
+
+
+@dataclass(slots=True, eq=False)
+class Sequence_:
+    """start, start + step, ...: what `Iota` makes."""
+
+    elem: Prim
+    start: Expr
+    step: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Fill:
+    """One value everywhere."""
+
+    elem: Prim
+    value: Expr
+
+
+Base = Mem | Sequence_ | Fill
+NO_ROOTS: frozenset[Root] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class View:
+    """An array: element (i, j, ...) is the base's element offset + i*strides[0] + j*strides[1] + ...
+
+    `dense`: known to be row-major without gaps.  `injective`: no two elements share a place.
+    """
+
+    base: Base
+    offset: Expr
+    strides: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
+    dense: bool = False
+    injective: bool = True
+
+    @property
+    def elem(self) -> Prim:
+        return self.base.elem
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def roots(self) -> frozenset[Root]:
+        return self.base.roots if isinstance(self.base, Mem) else NO_ROOTS
+
+    def count(self) -> Expr:
+        """The number of elements."""
+        return product(self.shape)
+
+    def place(self, index: Sequence[Expr]) -> Expr:
+        """The position in the base of the element at a full or partial index."""
+        out = self.offset
+        for i, s in zip(index, self.strides, strict=False):
+            out = add(out, mul(i, s))
+        return out
+
+    def load(self, index: Sequence[Expr]) -> Expr:
+        """The element at a full index."""
+        at = self.place(index)
+        base = self.base
+        if isinstance(base, Mem):
+            return ir.Load(base.pointer, at, base.elem)
+        if isinstance(base, Fill):
+            return base.value
+        return sequence_at(base, at)
+
+    def row(self, index: Sequence[Expr]) -> View:
+        """The view left after fixing leading dimensions."""
+        k = len(index)
+        return View(self.base, self.place(index), self.strides[k:], self.shape[k:], self.dense, self.injective)
+
+    def same_place(self, other: View) -> bool:
+        """Whether both views surely cover the same elements in the same order (given equal shapes)."""
+        if self is other:
+            return True
+        a, b = self.base, other.base
+        return (
+            isinstance(a, Mem)
+            and isinstance(b, Mem)
+            and a.pointer == b.pointer
+            and self.offset == other.offset
+            and (self.strides == other.strides or (self.dense and other.dense))
+        )
+
+
+def sequence_at(base: Sequence_, at: Expr) -> Expr:
+    """Element `at` of an arithmetic sequence."""
+    t = base.elem
+    i = at if t is I64 else scalar(f"to_{t.name}", (at,), t)
+    one = ir.Num(1, t) if not t.is_float else ir.Num(1.0, t)
+    step = i if base.step == one else scalar("mul", (i, base.step), t)
+    if isinstance(base.start, ir.Num) and base.start.value == 0:
+        return step
+    if t is I64:
+        return add(base.start, step)
+    return scalar("add", (base.start, step), t)
+
+
+def scalar(op: str, args: tuple[Expr, ...], result: Prim) -> Expr:
+    """A scalar operation at the type of its last argument."""
+    return ir.Scalar(op, args, args[-1].type, result)
+
+
+def dense_view(base: Base, shape: Sequence[Expr], offset: Expr = ZERO) -> View:
+    """The row-major view of `shape`."""
+    strides: list[Expr] = []
+    step: Expr = ONE
+    for s in reversed(shape):
+        strides.append(step)
+        step = mul(s, step)
+    return View(base, offset, tuple(reversed(strides)), tuple(shape), dense=True)
+
+
+@dataclass(slots=True, eq=False)
+class Acc:
+    """An accumulator: the view its updates go to.  `atomic`: other threads update it too."""
+
+    view: View
+    op: str
+    atomic: bool = False
+    info: Any = None
+
+
+Value = Expr | View | Acc
