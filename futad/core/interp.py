@@ -16,6 +16,7 @@ are read-only views (an in-place update copies those), and accumulators are save
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,9 @@ from typing import Any
 import numpy as np
 
 from futad.core import ir
+from futad.core.lastuse import analyse, unique_params
 from futad.core.scalarops import OPS
+from futad.core.text import node_name
 from futad.core.types import AccType, ArrayType, Atom, Const, Type, Var
 from futad.errors import AssertionError_, InternalError, RuntimeError_
 
@@ -133,8 +136,13 @@ class Interpreter:
         self.env: dict[Var, Value] = {}
         self.one_by_one: set[tuple[int, int]] = set()  # (id of lambda, depth) that were irregular
         self._consts: dict[Const, Any] = {}
-        self._lastuse = _LastUses(program) if in_place or count else None
         self._mutate = in_place
+        self._in_place: set[ir.Stm] = set()
+        self.loop_copies: dict[ir.Stm, tuple[int, ...]] = {}
+        if in_place or count:
+            for uses in analyse(program).values():
+                self._in_place.update(uses.in_place_stms())
+                self.loop_copies.update(uses.all_loop_copies())
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """The results of function `name` on all its parameters (sizes first), as NumPy scalars and arrays.
@@ -145,7 +153,7 @@ class Interpreter:
         params = fun.body.params
         if len(args) != len(params):
             raise InternalError(f"{name} takes {len(params)} arguments, not {len(args)}")
-        unique = _unique_params(fun)
+        unique = unique_params(fun)
         with np.errstate(all="ignore"):
             for p, a in zip(params, args, strict=True):
                 self.env[p] = self._input(p, a, p in unique)
@@ -250,27 +258,13 @@ class Interpreter:
 
     def in_place(self, stm: ir.Stm) -> bool:
         """Whether alias analysis lets `stm` overwrite the arrays it consumes."""
-        return self._lastuse is not None and self._lastuse.in_place(stm)
+        return stm in self._in_place
 
     def mutable(self, v: np.ndarray, stm: ir.Stm) -> np.ndarray:
         """`v` itself if it may be overwritten, else a copy."""
         if self._mutate and v.flags.writeable and self.in_place(stm):
             return v
         return v.copy()
-
-
-class _LastUses:
-    """In-place decisions of all functions of a program, analysed when first asked for."""
-
-    def __init__(self, program: ir.Program) -> None:
-        self.program = program
-
-    def in_place(self, stm: ir.Stm) -> bool:
-        return False
-
-
-def _unique_params(fun: ir.Fun) -> set[Var]:
-    return set()
 
 
 def select_lanes(sc: Scope, cond: Value) -> np.ndarray | bool:
@@ -359,12 +353,23 @@ def _if(m: Interpreter, e: ir.If, stm: ir.Stm, sc: Scope) -> Values:
     return merge(sc, held, [v.type for v in stm.pat], then, orelse)
 
 
+def _initial(m: Interpreter, inits: ir.Atoms, stm: ir.Stm, sc: Scope) -> list[Value]:
+    """The initial values of a loop, those copied that its body overwrites and others still need."""
+    state = [m.value(a) for a in inits]
+    for i in m.loop_copies.get(stm, ()):
+        v = np.array(state[i])
+        state[i] = v
+        n = math.prod(v.shape[v.ndim - rank_of(inits[i].type) :]) * sc.lanes
+        m.count(node_name(type(stm.exp)), read=n, written=n)
+    return state
+
+
 @handler(ir.For)
 def _for(m: Interpreter, e: ir.For, stm: ir.Stm, sc: Scope) -> Values:
     bound = m.lift(e.bound, sc.depth)
     dtype = bound.dtype.type
     types = [v.type for v in stm.pat]
-    state: Values = [m.value(a) for a in e.inits]
+    state: Values = _initial(m, e.inits, stm, sc)
     if bound.ndim == 0:
         for i in range(int(bound)):
             state = m.apply(e.body, [dtype(i), *state], sc)
@@ -385,7 +390,7 @@ def _for(m: Interpreter, e: ir.For, stm: ir.Stm, sc: Scope) -> Values:
 @handler(ir.While)
 def _while(m: Interpreter, e: ir.While, stm: ir.Stm, sc: Scope) -> Values:
     types = [v.type for v in stm.pat]
-    state: Values = [m.value(a) for a in e.inits]
+    state: Values = _initial(m, e.inits, stm, sc)
     while True:
         active = select_lanes(sc, state[0])
         if active is False:

@@ -193,9 +193,7 @@ def _count_elements(m: Interpreter, kind: str, read: Sequence[Atom], written: Se
 def run_reduce(m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam: ir.Lambda, neutral: ir.Atoms, sc: Scope) -> list[Value]:
     """Left fold from the neutral elements; `ranks` are the arrays' ranks."""
     state = [m.value(a) for a in neutral]
-    if n == 0:
-        return state
-    name = operator_of(lam)
+    name = operator_of(lam) if n else None
     if name is not None:
         (v,), (a,) = arrays, neutral
         assert isinstance(a.type, Prim)
@@ -205,7 +203,8 @@ def run_reduce(m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam
         return [_combine(name, m.lift(a, sc.depth), a, lift_value(total, 0, sc.depth) if total.ndim else total)]
     for i in range(n):
         state = m.apply(lam, [*state, *[_row(v, r, i) for v, r in zip(arrays, ranks, strict=True)]], sc)
-    return state
+    # Results are fresh even where the operator returns an operand.
+    return [np.array(v) if rank_of(a.type) else v for v, a in zip(state, neutral, strict=True)]
 
 
 def _combine(name: str, first: Value, atom: Atom, rest: Value) -> Value:
