@@ -172,7 +172,7 @@ def test_crlf_and_tabs() -> None:
         ("def f = let x = 1\ndef g = 2", 2, 1, ["keyword 'def'", "'in'"]),
         ("def f x = if x then 1", 1, 22, ["'else'"]),
         ("def in = 1", 1, 5, ["keyword 'in'", "cannot be a name"]),
-        ("def f = 'ab'", 1, 12, []),
+        ("def f = 'ab'", 1, 9, ["found ''ab''"]),
         ('def f = "abc', 1, 9, ["not closed"]),
         ("def f = 3x", 1, 9, ["malformed number"]),
         ("def f = 300u8", 1, 9, ["does not fit"]),
