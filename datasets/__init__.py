@@ -14,5 +14,14 @@ from futad.datasets.adbench import (
 )
 
 __all__ = [
-    "Ba", "Gmm", "Hand", "HandModel", "Lstm", "read_ba", "read_gmm", "read_hand", "read_hand_model", "read_lstm",
-]  # fmt: skip
+    "Ba",
+    "Gmm",
+    "Hand",
+    "HandModel",
+    "Lstm",
+    "read_ba",
+    "read_gmm",
+    "read_hand",
+    "read_hand_model",
+    "read_lstm",
+]

@@ -1,4 +1,5 @@
-"""Readers of the data files of ADBench (github.com/microsoft/ADBench): whitespace-separated text to NumPy arrays.
+"""Readers of the data files of ADBench (github.com/microsoft/ADBench): whitespace-separated text to NumPy
+arrays.
 
 A file that is missing, truncated, too long, or whose numbers do not fit its first line is refused with a
 `futad.errors.FileError` that names the file, the line and what was expected there.
@@ -21,8 +22,9 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Gmm:
-    """A Gaussian mixture: f64 throughout.  alphas [k], means [k][d], icf [k][d + d(d-1)/2] (first the d logarithms of
-    the diagonal, then the strictly lower triangle column by column), x [n][d], the Wishart prior's gamma and m."""
+    """A Gaussian mixture: f64 throughout.  alphas [k], means [k][d], icf [k][d + d(d-1)/2] (first the d
+    logarithms of the diagonal, then the strictly lower triangle column by column), x [n][d], the Wishart
+    prior's gamma and m."""
 
     alphas: Array
     means: Array
@@ -34,8 +36,8 @@ class Gmm:
 
 @dataclass(frozen=True, slots=True)
 class Ba:
-    """Bundle adjustment: f64 cams [n][11] (rotation 3, centre 3, focal length, principal point 2, radial distortion
-    2), points [m][3], weights [p], features [p][2]; i64 observations [p][2] (camera, point)."""
+    """Bundle adjustment: f64 cams [n][11] (rotation 3, centre 3, focal length, principal point 2, radial
+    distortion 2), points [m][3], weights [p], features [p][2]; i64 observations [p][2] (camera, point)."""
 
     cams: Array
     points: Array
@@ -46,8 +48,9 @@ class Ba:
 
 @dataclass(frozen=True, slots=True)
 class HandModel:
-    """The hand's skeleton and skin: i64 parents [b] (-1 at the root); f64 base_relatives and inverse_base_absolutes
-    [b][4][4], base_positions [v][4] (homogeneous), weights [b][v]; i64 triangles [t][3]; is_mirrored."""
+    """The hand's skeleton and skin: i64 parents [b] (-1 at the root); f64 base_relatives and
+    inverse_base_absolutes [b][4][4], base_positions [v][4] (homogeneous), weights [b][v]; i64 triangles
+    [t][3]; is_mirrored."""
 
     bone_names: tuple[str, ...]
     parents: Array
@@ -61,8 +64,8 @@ class HandModel:
 
 @dataclass(frozen=True, slots=True)
 class Hand:
-    """Hand tracking: f64 theta [n_theta], i64 correspondences [n], f64 points [n][3]; us [n][2] is None in the simple
-    variant; model is None if not asked for."""
+    """Hand tracking: f64 theta [n_theta], i64 correspondences [n], f64 points [n][3]; us [n][2] is None in
+    the simple variant; model is None if not asked for."""
 
     theta: Array
     correspondences: Array
@@ -73,7 +76,8 @@ class Hand:
 
 @dataclass(frozen=True, slots=True)
 class Lstm:
-    """ADBench's LSTM with diagonal weights: f64 main [2l][4b], extra [3][b], state [2l][b], sequence [c][b]."""
+    """ADBench's LSTM with diagonal weights: f64 main [2l][4b], extra [3][b], state [2l][b], sequence
+    [c][b]."""
 
     main: Array
     extra: Array
@@ -105,8 +109,8 @@ def read_gmm(path: PathLike, *, replicate_point: bool = False) -> Gmm:
 
 
 def read_ba(path: PathLike) -> Ba:
-    """A bundle adjustment file: `n m p`, one camera, point, weight and feature to be repeated n, m, p and p times;
-    observation i is of point i mod m by camera i mod n."""
+    """A bundle adjustment file: `n m p`, one camera, point, weight and feature to be repeated n, m, p and p
+    times; observation i is of point i mod m by camera i mod n."""
     lines = _Lines(path)
     n, m, p = lines.sizes("the number of cameras", "the number of points", "the number of observations")
     cams = np.repeat(lines.block("camera", 1, 11), n, axis=0)
@@ -136,12 +140,16 @@ def read_hand(path: PathLike, *, complicated: bool | None = None, model: bool = 
     hand_model = read_hand_model(Path(path).parent / "model") if model else None
     if hand_model is not None:
         limit, what = (
-            (len(hand_model.triangles), "triangles") if complicated else (hand_model.base_positions.shape[0], "vertices")
+            (len(hand_model.triangles), "triangles")
+            if complicated
+            else (hand_model.base_positions.shape[0], "vertices")
         )
         outside = np.flatnonzero((correspondences < 0) | (correspondences >= limit))
         if len(outside):
             i = int(outside[0])
-            lines.fail(f"correspondence {correspondences[i]} is not among the model's {limit} {what}", back=-(i + 2))
+            lines.fail(
+                f"correspondence {correspondences[i]} is not among the model's {limit} {what}", back=-(i + 2)
+            )
     return Hand(theta, correspondences, body[:, 1:], us, hand_model)
 
 
@@ -187,7 +195,9 @@ def read_hand_model(folder: PathLike) -> HandModel:
 def read_lstm(path: PathLike) -> Lstm:
     """An LSTM file: `layers chars bits`, then the main parameters, extra parameters, state and sequence."""
     lines = _Lines(path)
-    layers, chars, bits = lines.sizes("the number of layers", "the number of characters", "the bits a character")
+    layers, chars, bits = lines.sizes(
+        "the number of layers", "the number of characters", "the bits a character"
+    )
     main = lines.block("row of main parameters", 2 * layers, 4 * bits)
     extra = lines.block("row of extra parameters", 3, bits)
     state = lines.block("row of the state", 2 * layers, bits)
@@ -214,10 +224,13 @@ class _Lines:
         self.next = 0
 
     def fail(self, message: str, *, back: int = 1, col: int = 1) -> None:
-        """Raises FileError at the line `back` lines before the next one (negative: counted from the first)."""
+        """Raises FileError at the line `back` lines before the next one (negative: counted from the
+        first)."""
         at = -back - 1 if back < 0 else self.next - back
         number, text = self.lines[at] if 0 <= at < len(self.lines) else (max(self.last, 1), "")
-        raise FileError(message, Span(self.path, number, col, number, max(col + 1, len(text) + 1)), source_line=None)
+        raise FileError(
+            message, Span(self.path, number, col, number, max(col + 1, len(text) + 1)), source_line=None
+        )
 
     def peek(self) -> list[str]:
         """The fields of the next line; none at the end."""

@@ -2,8 +2,8 @@
 
     python datasets/make_gmm.py -n 200 -d 3 -k 5 --seed 1 > datasets/gmm_n200_d3_K5.txt
 
-The points are drawn from the mixture that the parameters describe, perturbed, so that the gradient is neither zero
-nor dominated by one cluster.
+The points are drawn from the mixture that the parameters describe, perturbed, so that the gradient is neither
+zero nor dominated by one cluster.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ def write_gmm(out: TextIO, n: int, d: int, k: int, seed: int) -> None:
     log_diagonal = 0.3 * rng.standard_normal((k, d)) + 0.5
     lower = 0.4 * rng.standard_normal((k, triangle)) / max(1.0, np.sqrt(d))
     cluster = rng.integers(k, size=n)
-    x = means[cluster] + 0.3 * rng.standard_normal((n, d)) + np.exp(-log_diagonal[cluster]) * rng.standard_normal((n, d))
+    x = (
+        means[cluster]
+        + 0.3 * rng.standard_normal((n, d))
+        + np.exp(-log_diagonal[cluster]) * rng.standard_normal((n, d))
+    )
     print(d, k, n, file=out)
     for a in alphas:
         print(f"{a:.6f}", file=out)

@@ -1,9 +1,9 @@
 """Objectives and hand-derived gradients of `benchmarks/programs/` in NumPy, independent of futad.
 
-Objectives also take complex arguments (analytic in everything but the choice of a maximum or minimum, which looks
-at the real part), so that `test_closed_forms` can check each gradient by complex steps.  The Gaussian mixture is
-written for speed as well: all its work is in matrix products, one cluster at a time, which makes it the reference
-of `benchmarks/gmm_floor.py`.
+Objectives also take complex arguments (analytic in everything but the choice of a maximum or minimum, which
+looks at the real part), so that `test_closed_forms` can check each gradient by complex steps.  The Gaussian
+mixture is written for speed as well: all its work is in matrix products, one cluster at a time, which makes
+it the reference of `benchmarks/gmm_floor.py`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-# --- Gaussian mixture (ADBench's objective) -------------------------------------------------------------------
+# --- Gaussian mixture (ADBench's objective) --------------------------------------------------------
 
 
 def unpack_icf(icf: Array, d: int) -> Array:
-    """The lower triangular factors [k][d][d] of [k][d + d(d-1)/2]: logarithms of the diagonal, then the strictly
-    lower triangle column by column."""
+    """The lower triangular factors [k][d][d] of [k][d + d(d-1)/2]: logarithms of the diagonal, then the
+    strictly lower triangle column by column."""
     q = np.zeros((icf.shape[0], d, d), icf.dtype)
     column, row = np.triu_indices(d, 1)  # pairs column < row, ordered by column
     q[:, row, column] = icf[:, d:]
@@ -36,15 +36,16 @@ def log_sum_exp(x: Array) -> Array:
 
 
 def _wishart_constant(d: int, k: int, gamma: float, m: int) -> float:
-    """The part of the log of the Wishart prior that depends on no parameter (the multivariate gamma function is
-    Anderson, An Introduction to Multivariate Statistical Analysis, section 7.2)."""
+    """The part of the log of the Wishart prior that depends on no parameter (the multivariate gamma function
+    is Anderson, An Introduction to Multivariate Statistical Analysis, section 7.2)."""
     dof = d + m + 1
     log_gamma_d = 0.25 * d * (d - 1) * math.log(math.pi) + sum(math.lgamma(0.5 * (dof - j)) for j in range(d))
     return k * (dof * d * (math.log(gamma) - 0.5 * math.log(2)) - log_gamma_d)
 
 
 def gmm_objective(alphas: Array, means: Array, icf: Array, x: Array, gamma: float, m: int) -> Any:
-    """The log likelihood of the points x [n][d] under the mixture, with the prior on icf [k][d + d(d-1)/2]."""
+    """The log likelihood of the points x [n][d] under the mixture, with the prior on icf [k][d +
+    d(d-1)/2]."""
     (n, d), k = x.shape, len(alphas)
     q = unpack_icf(icf, d)
     log_det = icf[:, :d].sum(axis=1)
@@ -62,8 +63,8 @@ def gmm_gradient(
 ) -> tuple[Array, Array, Array]:
     """The derivatives of `gmm_objective` by alphas, means and icf.
 
-    With responsibilities w and y = Q (x - mu): the derivative by mu is Q' (sum w y), by Q the lower triangle of
-    -(w y)' (x - mu): two matrix products of n by d by d a cluster.
+    With responsibilities w and y = Q (x - mu): the derivative by mu is Q' (sum w y), by Q the lower triangle
+    of -(w y)' (x - mu): two matrix products of n by d by d a cluster.
     """
     (n, d), k = x.shape, len(alphas)
     q = unpack_icf(icf, d)
@@ -76,7 +77,7 @@ def gmm_gradient(
         np.matmul(centred, q[c].T, out=ys[c])
         main[c] = alphas[c] + log_det[c] - 0.5 * np.einsum("ij,ij->i", ys[c], ys[c])
     main -= main.max(axis=0)
-    # Weights below e^-650 change nothing, but they would fill the products with denormal numbers, which are slow.
+    # Weights below e^-650 change nothing, but would fill the products with denormal numbers, which are slow.
     main[main < -650] = -np.inf
     w = np.exp(main, out=main)
     w /= w.sum(axis=0)
@@ -98,7 +99,7 @@ def gmm_gradient(
     return d_alphas, d_means, d_icf
 
 
-# --- LSTM --------------------------------------------------------------------------------------------------------
+# --- LSTM ------------------------------------------------------------------------------------------
 
 
 def _sigmoid(x: Array) -> Array:
@@ -159,7 +160,7 @@ def lstm_gradient(
     return d_wx, d_wh, d_bias, d_wy, d_by
 
 
-# --- k-means -------------------------------------------------------------------------------------------------------
+# --- k-means ---------------------------------------------------------------------------------------
 
 
 def kmeans_objective(points: Array, centroids: Array) -> Any:

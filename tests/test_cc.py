@@ -79,7 +79,10 @@ def test_everything_that_matters_is_in_the_key(own_cache: Path, monkeypatch: pyt
 def test_corrupt_entries_are_rebuilt(own_cache: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     # In another process, because a library that is loaded here keeps its file.
     code = f"from futad.runtime import cc; print(cc.build_library({SOURCE % 7!r}).answer(9))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "9\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "9\n"
+    )
     (so,) = entries(own_cache, ".so")
     if damage == "truncated":
         so.write_bytes(so.read_bytes()[:5000])
@@ -146,7 +149,9 @@ def test_named_compiler_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_broken_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A compiler that answers --version and fails otherwise is the user's trouble, not a defect of futad."""
     script = tmp_path / "mycc"
-    script.write_text('#!/bin/sh\n[ "$1" = --version ] && echo mycc 1 && exit 0\necho no headers >&2; exit 1\n')
+    script.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo mycc 1 && exit 0\necho no headers >&2; exit 1\n'
+    )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("FUTAD_CC", str(script))
     with pytest.raises(BackendError, match="does not work:\nno headers"):

@@ -42,19 +42,23 @@ def test_gmm(shape: tuple[int, int, int]) -> None:
 
 
 def test_gmm_likelihood_is_that_of_the_density() -> None:
-    """With m = -1, gamma tiny, the prior is a constant; the rest is the logarithm of the mixture's density."""
+    """With m = -1, gamma tiny, the prior is a constant; the rest is the logarithm of the mixture's
+    density."""
     from scipy.stats import multivariate_normal
 
     alphas, means, icf, x, _, _ = gmm_args(2)
     q = cf.unpack_icf(icf, 4)
     weights = np.exp(alphas) / np.exp(alphas).sum()
     density = sum(
-        w * multivariate_normal(mu, np.linalg.inv(f.T @ f)).pdf(x) for w, mu, f in zip(weights, means, q, strict=True)
+        w * multivariate_normal(mu, np.linalg.inv(f.T @ f)).pdf(x)
+        for w, mu, f in zip(weights, means, q, strict=True)
     )
     log_det = icf[:, :4].sum()
     gamma, m = 1e-8, 2
     prior = cf._wishart_constant(4, 3, gamma, m) + m * log_det
-    assert cf.gmm_objective(alphas, means, icf, x, gamma, m) - prior == pytest.approx(np.log(density).sum(), rel=1e-11)
+    assert cf.gmm_objective(alphas, means, icf, x, gamma, m) - prior == pytest.approx(
+        np.log(density).sum(), rel=1e-11
+    )
 
 
 def test_unpack_icf_goes_column_by_column() -> None:

@@ -60,13 +60,30 @@ def specials(t: Prim) -> np.ndarray:
         return np.array([False, True])
     if t.is_integral:
         lo, hi = np.iinfo(t.dtype).min, np.iinfo(t.dtype).max
-        near = [0, 1, 2, 3, 5, 7, t.bits - 1, t.bits, t.bits + 1, hi, hi - 1, hi // 2, hi // 3, lo, lo + 1, lo // 2]
+        near = [
+            0,
+            1,
+            2,
+            3,
+            5,
+            7,
+            t.bits - 1,
+            t.bits,
+            t.bits + 1,
+            hi,
+            hi - 1,
+            hi // 2,
+            hi // 3,
+            lo,
+            lo + 1,
+            lo // 2,
+        ]
         values = near + ([-1, -2, -3, -7, -t.bits] if t.kind == "int" else [])
         return np.array(sorted(set(values)), dtype=object).astype(t.dtype)
     info = np.finfo(t.dtype)
     values = [
-        0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.3, 1.5, 2.0, 2.5, 3.0, 3.7, 5.0, 7.25, 10.0, 30.0, 127.5, 200.0, 1000.5,
-        float(info.max), float(info.tiny), float(info.smallest_subnormal), float(info.eps), np.inf,
+        0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.3, 1.5, 2.0, 2.5, 3.0, 3.7, 5.0, 7.25, 10.0, 30.0, 127.5, 200.0,
+        1000.5, float(info.max), float(info.tiny), float(info.smallest_subnormal), float(info.eps), np.inf,
     ]  # fmt: skip
     if t.bits >= 32:
         values += [2.0**31, 2.0**31 - 1, 2.0**32, 2.0**63, 2.0**64, 1e30]
@@ -93,8 +110,17 @@ def run_c(library: ctypes.CDLL, op: ScalarOp, t: Prim, args: list[np.ndarray]) -
     return out
 
 
-# Units in the last place: libmvec promises 4; our own formulas and NumPy's differ by roundings of intermediates.
-ULPS = {"digamma": 64, "trigamma": 64, "lgamma": 16, "gamma": 16, "asinpi": 6, "acospi": 6, "atanpi": 6, "atan2pi": 6}
+# Units in the last place: libmvec promises 4; formulas of our own round their intermediates.
+ULPS = {
+    "digamma": 64,
+    "trigamma": 64,
+    "lgamma": 16,
+    "gamma": 16,
+    "asinpi": 6,
+    "acospi": 6,
+    "atanpi": 6,
+    "atan2pi": 6,
+}
 
 
 def tolerance(op: ScalarOp, args: list[np.ndarray], expected: np.ndarray) -> np.ndarray:
@@ -130,11 +156,15 @@ def test_c_equals_numpy(library: ctypes.CDLL, op: ScalarOp) -> None:
                 bad |= ~np.isnan(e) & (a != e) & ~(np.abs(a - e) <= limit)
         where = np.flatnonzero(bad)[:8]
         table = [([a[i] for a in args], actual[i], expected[i]) for i in where]
-        assert not len(where), f"{op.name} at {t}: {np.count_nonzero(bad)} of {len(bad)}; args, C, NumPy: {table}"
+        assert not len(where), (
+            f"{op.name} at {t}: {np.count_nonzero(bad)} of {len(bad)}; args, C, NumPy: {table}"
+        )
 
 
 @needs_cc
-@pytest.mark.parametrize("name", ["abs", "neg", "copysign", "floor", "ceil", "round", "trunc", "min", "max", "mod"])
+@pytest.mark.parametrize(
+    "name", ["abs", "neg", "copysign", "floor", "ceil", "round", "trunc", "min", "max", "mod"]
+)
 def test_zero_signs(library: ctypes.CDLL, name: str) -> None:
     """-0.0 and 0.0 compare equal; these operations are defined by the sign they give a zero."""
     op = OPS[name]
@@ -146,7 +176,9 @@ def test_zero_signs(library: ctypes.CDLL, name: str) -> None:
         if name in ("min", "max"):
             # Of two zeros either may be the smaller.
             zero &= ~((args[0] == 0) & (args[1] == 0))
-        np.testing.assert_array_equal(np.signbit(actual[zero]), np.signbit(expected[zero]), err_msg=f"{name} {t}")
+        np.testing.assert_array_equal(
+            np.signbit(actual[zero]), np.signbit(expected[zero]), err_msg=f"{name} {t}"
+        )
 
 
 def test_signatures() -> None:
@@ -204,9 +236,10 @@ DIFFERENTIABLE = [
 ]
 # Where a function is smooth: points of its domain away from branch points and jumps.
 POINTS = {
-    "acosh": [1.2, 3.0], "asin": [-0.6, 0.3], "acos": [-0.6, 0.3], "atanh": [-0.6, 0.3], "asinpi": [-0.6, 0.3],
-    "acospi": [-0.6, 0.3], "log": [0.4, 3.0], "log2": [0.4, 3.0], "log10": [0.4, 3.0], "sqrt": [0.4, 3.0],
-    "rsqrt": [0.4, 3.0], "pow": [0.4, 1.7], "gamma": [0.4, 3.3, -1.4], "lgamma": [0.4, 3.3, 12.5], "log1p": [-0.3, 2.0],
+    "acosh": [1.2, 3.0], "asin": [-0.6, 0.3], "acos": [-0.6, 0.3], "atanh": [-0.6, 0.3],
+    "asinpi": [-0.6, 0.3], "acospi": [-0.6, 0.3], "log": [0.4, 3.0], "log2": [0.4, 3.0],
+    "log10": [0.4, 3.0], "log1p": [-0.3, 2.0], "sqrt": [0.4, 3.0], "rsqrt": [0.4, 3.0],
+    "pow": [0.4, 1.7], "gamma": [0.4, 3.3, -1.4], "lgamma": [0.4, 3.3, 12.5],
     "digamma": [0.4, 3.3, -1.4, 12.5], "sinpi": [0.2, 0.7], "cospi": [0.2, 0.7], "tanpi": [0.2, 0.7],
 }  # fmt: skip
 
@@ -217,7 +250,10 @@ def test_partials(op: ScalarOp) -> None:
     assert op.partials is not None and len(op.partials) == op.arity
     points = POINTS.get(op.name, [-1.7, -0.4, 0.3, 2.6])
     for args in itertools.product(points, repeat=op.arity):
-        if op.name in ("min", "max", "mod", "hypot", "atan2", "copysign", "nextafter") and len(set(args)) < op.arity:
+        if (
+            op.name in ("min", "max", "mod", "hypot", "atan2", "copysign", "nextafter")
+            and len(set(args)) < op.arity
+        ):
             continue
         for i, partial in enumerate(op.partials):
             expected = central_difference(op, args, i)

@@ -2,7 +2,8 @@
 
 An entry is a file `KEY.EXT` and its checksum `KEY.sum`.  Both are renamed into place, so a reader sees whole
 files; the checksum catches what a full disk or a crash left behind.  A lock file a key lets one process build
-while the others wait.  A cache that cannot be written is replaced by a private folder that dies with the process.
+while the others wait.  A cache that cannot be written is replaced by a private folder that dies with the
+process.
 """
 
 from __future__ import annotations

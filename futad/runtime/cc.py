@@ -3,8 +3,8 @@
     lib = build_library('#include "prelude.h"\\nint f(int x) { return x + 1; }')
     lib.f(1)
 
-Sources include `prelude.h` and other headers of `kernels/`.  Environment: FUTAD_CC (then CC) names the compiler and
-may carry arguments; FUTAD_CFLAGS adds flags; FUTAD_CACHE_DIR moves the cache.
+Sources include `prelude.h` and other headers of `kernels/`.  Environment: FUTAD_CC (then CC) names the
+compiler and may carry arguments; FUTAD_CFLAGS adds flags; FUTAD_CACHE_DIR moves the cache.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def _find(futad_cc: str, cc: str, path: str) -> Compiler:
         command = _split(variable, value)
         version = _version(command)
         if version is None:
-            raise BackendError(f"{variable} is {value!r}, which is not a C compiler that runs", hint=INSTALL_HINT)
+            raise BackendError(
+                f"{variable} is {value!r}, which is not a C compiler that runs", hint=INSTALL_HINT
+            )
         return Compiler(command, version)
     for name in ("cc", "gcc", "clang"):
         version = _version((name,))
@@ -81,7 +83,9 @@ def _version(command: Sequence[str]) -> str | None:
     if not command or shutil.which(command[0]) is None:
         return None
     try:
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60)
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout if done.returncode == 0 else None
@@ -98,7 +102,8 @@ def compiler_available() -> bool:
 
 @functools.cache
 def headers() -> dict[str, str]:
-    """The headers emitted code may include, by name: in an installed wheel, or in `kernels/` of a checkout."""
+    """The headers emitted code may include, by name: in an installed wheel, or in `kernels/` of a
+    checkout."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "kernels", package.parent / "kernels"):
         if (folder / "prelude.h").is_file():
@@ -125,7 +130,15 @@ def compile_flags(*, openmp: bool = False, compiler: Compiler | None = None) -> 
     exception flags, which nobody reads, are given up.
     """
     compiler = compiler or find_compiler()
-    flags = ["-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-w"]
+    flags = [
+        "-std=gnu11",
+        "-O3",
+        "-march=native",
+        "-fno-math-errno",
+        "-fno-trapping-math",
+        "-fopenmp-simd",
+        "-w",
+    ]
     if openmp:
         flags.append("-fopenmp")
     if compiler.is_clang and _has_libmvec():
@@ -157,14 +170,21 @@ def cpu() -> str:
 def build_library(source: str, *, openmp: bool = False, flags: Sequence[str] = ()) -> ctypes.CDLL:
     """`source` compiled to a shared library and loaded; from the cache if it was compiled before.
 
-    `openmp` compiles and links with OpenMP; `flags` go last among the flags.  Raises BackendError if there is no
-    working compiler (or none with OpenMP), InternalError if the compiler rejects the source.
+    `openmp` compiles and links with OpenMP; `flags` go last among the flags.  Raises BackendError if there is
+    no working compiler (or none with OpenMP), InternalError if the compiler rejects the source.
     """
     compiler = find_compiler()
     extra = [*_split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
     options = [*compile_flags(openmp=openmp, compiler=compiler), *extra]
     key = cache.digest(
-        source, *headers().values(), *options, *link_flags(), *compiler.command, compiler.version, cpu(), platform.platform()
+        source,
+        *headers().values(),
+        *options,
+        *link_flags(),
+        *compiler.command,
+        compiler.version,
+        cpu(),
+        platform.platform(),
     )
     lib = _loaded.get(key)
     if lib is None:
@@ -207,7 +227,9 @@ def _check_works(compiler: Compiler, work: Path, openmp: bool) -> None:
     name = " ".join(compiler.command)
     done = _run(compiler, plain)
     if done.returncode != 0:
-        raise BackendError(f"the C compiler {name} does not work:\n{_first_lines(done.stderr)}", hint=INSTALL_HINT)
+        raise BackendError(
+            f"the C compiler {name} does not work:\n{_first_lines(done.stderr)}", hint=INSTALL_HINT
+        )
     if openmp and (done := _run(compiler, ["-fopenmp", *plain])).returncode != 0:
         raise BackendError(
             f"the C compiler {name} has no OpenMP:\n{_first_lines(done.stderr)}",
@@ -217,9 +239,13 @@ def _check_works(compiler: Compiler, work: Path, openmp: bool) -> None:
 
 def _run(compiler: Compiler, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run([*compiler.command, *arguments], capture_output=True, text=True, errors="replace")
+        return subprocess.run(
+            [*compiler.command, *arguments], capture_output=True, text=True, errors="replace"
+        )
     except OSError as e:
-        raise BackendError(f"cannot run the C compiler {' '.join(compiler.command)}: {e}", hint=INSTALL_HINT) from None
+        raise BackendError(
+            f"cannot run the C compiler {' '.join(compiler.command)}: {e}", hint=INSTALL_HINT
+        ) from None
 
 
 def _first_lines(text: str, count: int = 20) -> str:
