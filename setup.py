@@ -1,9 +1,13 @@
-"""Only what pyproject.toml cannot say: `kernels/` travels in the wheel as `futad/kernels/`."""
+"""Only what pyproject.toml cannot say: `kernels/` and `datasets/` travel in the wheel under `futad/`."""
 
 from setuptools import find_namespace_packages, setup
 
 setup(
-    packages=[*find_namespace_packages(include=["futad", "futad.*"]), "futad.kernels"],
-    package_dir={"futad.kernels": "kernels"},
-    package_data={"futad": ["py.typed", "**/*.lark", "**/*.fut"], "futad.kernels": ["*.h", "*.c", "*.cu"]},
+    packages=[*find_namespace_packages(include=["futad", "futad.*"]), "futad.kernels", "futad.datasets"],
+    package_dir={"futad.kernels": "kernels", "futad.datasets": "datasets"},
+    package_data={
+        "futad": ["py.typed", "**/*.lark", "**/*.fut"],
+        "futad.kernels": ["*.h", "*.c", "*.cu"],
+        "futad.datasets": ["*.txt"],
+    },
 )
