@@ -56,6 +56,10 @@ class Aliases:
             for inner in stm.exp.lambdas():
                 self._scope(inner)
 
+    def root(self, v: Var) -> Var:
+        """The representative of the variable's class."""
+        return self._find(v)
+
     def finish(self) -> None:
         """Close the classes: fill `mutable` and `escaping`."""
         bad = {self._find(v) for v in self._consumed}

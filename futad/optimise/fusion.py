@@ -1,0 +1,383 @@
+"""Fusion: neighbouring maps, reductions and scans become one loop.
+
+Scope by scope, outside in.  A statement, taken as a consumer, is merged with an earlier one it reads element
+by element (vertical fusion), or that reads an array it reads too (horizontal fusion), when nothing between
+them forbids it.  The producer then moves down to its consumer, and what in between needs the producer moves
+below both; a producer whose results are also used elsewhere keeps them as extra outputs of the merged loop.
+
+Done here as well: a cheap producer that cannot be merged with all of its consumers is copied into each;
+`ys[i]` of a map's result read nowhere else computes the element; a producer that only an accumulator's scope
+reads moves into it, next to its consumer.
+
+Moving keeps every statement that came after an assertion after it, and every read of an array before the
+array's consumption.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from futad.core import ir
+from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
+from futad.core.node import Range
+from futad.core.scalarops import OPS
+from futad.core.types import Prim, Var, row_type
+from futad.optimise.nest import Nest, elementwise, from_nest, merge, to_nest
+from futad.optimise.subst import Subst
+from futad.rewrite.aliases import Aliases, aliases
+from futad.rewrite.strategy import Stats
+
+CHEAP = 5  # total cost of scalar operations below which recomputing beats storing and loading
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A statement of the scope being fused, with what decides whether it may move.
+
+    `whole` are the variables it uses other than as elementwise inputs; `consumes` the roots of the arrays it
+    consumes.
+    """
+
+    stm: Stm
+    free: dict[Var, None]
+    nest: Nest | None = None
+    whole: set[Var] = field(default_factory=set)
+    consumes: set[Var] = field(default_factory=set)
+
+
+def _consumed(e: ir.Exp, out: set[Var], alias: Aliases) -> None:
+    for a in _consumed_directly(e):
+        if type(a) is Var and type(a.type) is not Prim:
+            out.add(alias.root(a))
+    for lam in e.lambdas():
+        for s in lam.stms:
+            _consumed(s.exp, out, alias)
+
+
+def _consumed_directly(e: ir.Exp) -> Iterable[ir.Atom]:
+    match e:
+        case ir.Update():
+            return (e.array,)
+        case ir.Scatter() | ir.Hist():
+            return e.dests
+        case ir.WithAcc():
+            return e.arrays
+        case ir.Call():
+            return e.args
+        case ir.For() | ir.While():
+            # A loop variable may be overwritten in the body: its initial value counts as consumed.
+            return e.inits
+    return ()
+
+
+def cost(lam: Lambda) -> int | None:
+    """The cost of a body of scalar operations that cannot fail; None if there is anything else."""
+    total = 0
+    for s in lam.stms:
+        if type(s.exp) is not ir.Op:
+            return None
+        record = OPS[s.exp.op]
+        if record.can_fail and not s.exp.args[0].type.is_float:  # type: ignore[union-attr]
+            return None
+        total += record.cost
+    return total
+
+
+class _Fuser:
+    """Fuses one function.  The scope at hand: `items` so far, who binds what (`by`), and use counts."""
+
+    def __init__(self, alias: Aliases, stats: Stats | None) -> None:
+        self.alias = alias
+        self.stats = stats
+        self.items: list[_Item] = []
+        self.by: dict[Var, _Item] = {}
+        self.uses: dict[Var, int] = {}
+        self.elementwise_uses: dict[Var, int] = {}
+        self.work: deque[_Item] = deque()
+
+    def count(self, what: str) -> None:
+        if self.stats is not None:
+            self.stats.count(what)
+
+    # -- scopes
+
+    def lam(self, lam: Lambda) -> Lambda:
+        """The scope and the scopes in it, fused; the same object if nothing was."""
+        stms = self.scope(lam)
+        out = [self.nested(s) for s in stms]
+        if len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True)):
+            return lam
+        return Lambda(lam.params, tuple(out), lam.result)
+
+    def nested(self, stm: Stm) -> Stm:
+        lams = stm.exp.lambdas()
+        if not lams:
+            return stm
+        new = [self.lam(inner) for inner in lams]
+        if all(a is b for a, b in zip(lams, new, strict=True)):
+            return stm
+        it = iter(new)
+        return Stm(stm.pat, stm.exp.rebuild(lambda a: a, lambda _: next(it)), stm.attrs)
+
+    def item(self, stm: Stm, nest: Nest | None) -> _Item:
+        e = stm.exp
+        item = _Item(stm, ir.stm_free(stm), nest)
+        if nest is not None:
+            for lam in e.lambdas():
+                item.whole.update(lam.free())
+            inputs = set(nest.arrays) | {a.arg for a in nest.accs}
+            item.whole.update(v for v in item.free if v not in inputs)
+        _consumed(e, item.consumes, self.alias)
+        return item
+
+    def scope(self, lam: Lambda) -> list[Stm]:
+        """The statements of one scope, fused (nested scopes as they were)."""
+        nests = [to_nest(s) for s in lam.stms]
+        if not any(nests):
+            return list(lam.stms)
+        self.uses, self.elementwise_uses, self.items, self.by = {}, {}, [], {}
+        self.work = deque(self.item(s, n) for s, n in zip(lam.stms, nests, strict=True))
+        for item in self.work:
+            self.add_uses(item, 1)
+        for a in lam.result:
+            if type(a) is Var:
+                self.uses[a] = self.uses.get(a, 0) + 1
+        work = self.work
+        while work:
+            item = work.popleft()
+            if item.nest is not None:
+                new = self.vertical(item) or self.horizontal(item)
+                if new is not None:
+                    work.appendleft(new)
+                    continue
+            elif type(item.stm.exp) is ir.At and self.element(item, item.stm.exp):
+                continue
+            elif type(item.stm.exp) is ir.WithAcc:
+                item = self.sink(item, item.stm.exp)
+            self.items.append(item)
+            for v in item.stm.pat:
+                self.by[v] = item
+        return [i.stm for i in self.items]
+
+    def add_uses(self, item: _Item, k: int) -> None:
+        uses, elements = self.uses, self.elementwise_uses
+        for v in item.free:
+            uses[v] = uses.get(v, 0) + k
+        if item.nest is not None:
+            for a in set(item.nest.arrays):
+                if a not in item.whole:
+                    elements[a] = elements.get(a, 0) + k  # type: ignore[index, arg-type]
+
+    # -- pairs
+
+    def vertical(self, c: _Item) -> _Item | None:
+        assert c.nest is not None
+        tried: set[int] = set()
+        for a in c.nest.arrays + [acc.arg for acc in c.nest.accs]:
+            p = self.by.get(a) if type(a) is Var else None
+            if p is not None and p.nest is not None and id(p) not in tried:
+                tried.add(id(p))
+                new = self.duplicate(p, c) or self.fuse(p, c, "vertical")
+                if new is not None:
+                    return new
+        return None
+
+    def horizontal(self, c: _Item) -> _Item | None:
+        nest = c.nest
+        assert nest is not None
+        mine = {a for a in nest.arrays if not self.is_index(a)}
+        if not mine:
+            return None
+        for p in reversed(self.items):
+            q = p.nest
+            if q is None or q.width is not nest.width or bool(q.accs) != bool(nest.accs):
+                continue
+            if any(a in mine for a in q.arrays) and not any(v in c.free for v in p.stm.pat):
+                new = self.fuse(p, c, "horizontal")
+                if new is not None:
+                    return new
+        return None
+
+    def is_index(self, a: ir.Atom) -> bool:
+        made = self.by.get(a) if type(a) is Var else None
+        return made is not None and type(made.stm.exp) is ir.Iota
+
+    def fits(self, p: _Item, c: _Item) -> bool:
+        """Whether the two have one width and `c` uses `p`'s results element by element only."""
+        assert p.nest is not None and c.nest is not None
+        if p.nest.width is not c.nest.width or any(v in c.whole for v in p.stm.pat):
+            return False
+        return elementwise(p.nest, c.nest)
+
+    def fuse(self, p: _Item, c: _Item, how: str) -> _Item | None:
+        """`p` merged into `c`, at the place of `c`; None if that is not legal."""
+        assert p.nest is not None and c.nest is not None
+        if not self.fits(p, c):
+            return None
+        after = self.displaced(p, c)
+        if after is None:
+            return None
+        keep = {v for v, _ in p.nest.maps if self.uses.get(v, 0) > (1 if v in c.free else 0)}
+        merged = merge(p.nest, c.nest, keep)
+        self.add_uses(p, -1)
+        self.add_uses(c, -1)
+        new = self.item(from_nest(merged), merged)
+        self.add_uses(new, 1)
+        gone = {id(p), *map(id, after)}
+        self.items = [x for x in self.items if id(x) not in gone]
+        for x in (p, *after):
+            for v in x.stm.pat:
+                self.by.pop(v, None)
+        self.work.extendleft(reversed(after))
+        self.count(f"fuse_{how}")
+        return new
+
+    def displaced(self, p: _Item, c: _Item) -> list[_Item] | None:
+        """The statements between `p` and `c` that need `p`, which go below `c` when `p` goes down to it; None if
+        `c` needs one of them, or if the move would pass an assertion or a consumption it must not pass."""
+        needs_p: set[Var] = set(p.stm.pat)
+        moved = [p]
+        mutable, root = self.alias.mutable, self.alias.root
+        start = self.items.index(p)
+        reads = {root(v) for v in p.free if v in mutable}
+        for x in self.items[start + 1 :]:
+            if any(v in needs_p for v in x.free):
+                if type(x.stm.exp) is ir.Assert or any(v in c.free for v in x.stm.pat):
+                    return None
+                needs_p.update(x.stm.pat)
+                moved.append(x)
+                reads.update(root(v) for v in x.free if v in mutable)
+            elif not reads.isdisjoint(x.consumes):
+                return None
+        return moved[1:]
+
+    def duplicate(self, p: _Item, c: _Item) -> _Item | None:
+        """A copy of the cheap `p` merged into `c`, where every use of `p`'s results is such a consumer and there
+        are several (what ends up in one loop after all is shared again by the simplifier)."""
+        n = p.nest
+        assert n is not None and c.nest is not None
+        if n.accs or n.scans or n.reds or len(n.arrays) > 2 or not self.fits(p, c):
+            return None
+        uses = [self.uses.get(v, 0) for v in p.stm.pat]
+        if max(uses) < 2 or uses != [self.elementwise_uses.get(v, 0) for v in p.stm.pat]:
+            return None
+        mutable = self.alias.mutable
+        if any(v in mutable for v in p.free):
+            return None
+        lam = Lambda(tuple(n.params), tuple(n.stms), tuple([a for _, a in n.maps]))
+        price = cost(lam)
+        if price is None or price > CHEAP:
+            return None
+        r = Renamer()
+        copy = r.lam(lam)
+        maps = [(v, a) for (v, _), a in zip(n.maps, copy.result, strict=True)]
+        twin = Nest(n.width, n.arrays, list(copy.params), list(copy.stms), [], [], [], maps, n.attrs)
+        merged = merge(twin, c.nest, set())
+        self.add_uses(c, -1)
+        new = self.item(from_nest(merged), merged)
+        self.add_uses(new, 1)
+        if not any(self.uses.get(v, 0) for v in p.stm.pat):
+            self.remove(p)
+        self.count("fuse_duplicate")
+        return new
+
+    def remove(self, p: _Item) -> None:
+        self.add_uses(p, -1)
+        self.items.remove(p)
+        for v in p.stm.pat:
+            self.by.pop(v, None)
+
+    # -- one element of a map
+
+    def element(self, item: _Item, e: ir.At) -> bool:
+        """`(map f xs)[i]`, read nowhere else -> `f xs[i]`; whether it was rewritten (the result is queued)."""
+        p = self.by.get(e.array) if type(e.array) is Var else None
+        i = e.index[0]
+        if p is None or p.nest is None or type(i) is Range:
+            return False
+        n = p.nest
+        if n.accs or n.scans or n.reds or any(self.uses.get(v, 0) != (v is e.array) for v in p.stm.pat):
+            return False
+        mutable = self.alias.mutable
+        if any(v in mutable for v in p.free) or (e.check is not None and not n.arrays):
+            return False
+        stms: list[Stm] = []
+        mapping: dict[Var, ir.Atom] = {}
+        check = e.check
+        for a, q in zip(n.arrays, n.params, strict=True):
+            v = Var(q.name, row_type(a.type))
+            stms.append(Stm((v,), ir.At(a, (i,), check)))
+            mapping[q] = v
+            check = None
+        s = Subst(mapping)
+        stms += s.stms(n.stms)
+        (result,) = [a for v, a in n.maps if v is e.array]
+        result = s.atom(result)
+        last: ir.Exp = ir.At(result, e.index[1:], e.check) if len(e.index) > 1 else ir.Alias(result)
+        stms.append(Stm(item.stm.pat, last, item.stm.attrs))
+        self.add_uses(item, -1)
+        self.remove(p)
+        new = [self.item(s, to_nest(s)) for s in stms]
+        for x in new:
+            self.add_uses(x, 1)
+        self.work.extendleft(reversed(new))
+        self.count("fuse_element")
+        return True
+
+    # -- producers into accumulator scopes
+
+    def sink(self, item: _Item, e: ir.WithAcc) -> _Item:
+        """Moves nests that only this scope reads into it (its body runs once)."""
+        mutable, root = self.alias.mutable, self.alias.root
+        stms = list(e.lam.stms)
+        changed = True
+        moved = False
+        wanted = {v for s in stms if (n := to_nest(s)) is not None for v in n.arrays}
+        while changed:
+            changed = False
+            for v in wanted:
+                p = self.by.get(v) if type(v) is Var else None
+                if p is None or p.nest is None or p.nest.accs:
+                    continue
+                outside = [self.uses.get(w, 0) != (w in item.free) for w in p.stm.pat]
+                if any(outside) or any(w in item.stm.exp.operands() for w in p.stm.pat):
+                    continue
+                reads = {root(w) for w in p.free if w in mutable}
+                later = self.items[self.items.index(p) + 1 :]
+                if not reads.isdisjoint(item.consumes) or any(not reads.isdisjoint(x.consumes) for x in later):
+                    continue
+                self.add_uses(item, -1)
+                self.remove(p)
+                stms.insert(0, p.stm)
+                lam = Lambda(e.lam.params, tuple(stms), e.lam.result)
+                e = ir.WithAcc(e.arrays, e.op, lam)
+                item = self.item(Stm(item.stm.pat, e, item.stm.attrs), None)
+                self.add_uses(item, 1)
+                wanted = (wanted - {v}) | set(p.nest.arrays)
+                changed = moved = True
+                break
+        if moved:
+            self.count("sink_into_with_acc")
+        return item
+
+
+def fuse_fun(fun: Fun, stats: Stats | None = None) -> Fun:
+    """One function, fused; the same object if nothing changed."""
+    fuser = _Fuser(aliases(fun.body, fun.body.result + fun.body.params), stats)
+    body = fuser.lam(fun.body)
+    if body is fun.body:
+        return fun
+    return Fun(fun.name, body, fun.num_sizes, fun.ret, fun.entry, fun.attrs, fun.span)
+
+
+def fuse(program: Program, stats: Stats | None = None) -> Program:
+    """The program with maps, reductions and scans fused in every scope."""
+    funs = {n: fuse_fun(f, stats) for n, f in program.funs.items()}
+    if all(funs[n] is f for n, f in program.funs.items()):
+        return program
+    return Program(funs, program.name)
+
+
+__all__ = ["CHEAP", "cost", "fuse", "fuse_fun"]

@@ -1,0 +1,178 @@
+"""A common form of `Map`, `Reduce`, `Scan` and `Fused`, and how two of them become one.
+
+A nest is a lambda over the elements of its inputs whose results feed, in this order: accumulators, scans,
+reductions, mapped outputs.  The statement's pattern has the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from futad.core import ir
+from futad.core.ir import Lambda, Stm
+from futad.core.types import AccType, ArrayType, Atom, Var, row_type
+from futad.optimise.subst import Subst
+
+Operator = tuple[Lambda, ir.Atoms, bool]
+"""An associative operator, its neutral elements, whether it commutes."""
+
+Part = tuple[Var, Atom]
+"""A variable the statement binds, and the lambda's result that feeds it."""
+
+
+@dataclass(slots=True)
+class Acc:
+    """One accumulator threaded through a nest: bound as `out`, given as `arg`, inside `param` to `result`."""
+
+    out: Var
+    arg: Atom
+    param: Var
+    result: Atom
+
+
+@dataclass(slots=True)
+class Nest:
+    """One loop over `width` elements of `arrays` (elements: `params`)."""
+
+    width: Atom
+    arrays: list[Atom]
+    params: list[Var]
+    stms: list[Stm]
+    accs: list[Acc]
+    scans: list[tuple[Operator, list[Part]]]
+    reds: list[tuple[Operator, list[Part]]]
+    maps: list[Part]
+    attrs: tuple[object, ...] = ()
+
+    def bound(self) -> list[Var]:
+        """Everything the statement binds, in its order."""
+        out = [a.out for a in self.accs]
+        for _, parts in self.scans + self.reds:
+            out += [v for v, _ in parts]
+        return out + [v for v, _ in self.maps]
+
+
+def to_nest(stm: Stm) -> Nest | None:
+    """The statement as a nest; None if it is not a map, reduction, scan or fused nest."""
+    e = stm.exp
+    if type(e) is ir.Map or type(e) is ir.Fused:
+        pairs: list[Part] = list(zip(stm.pat, e.lam.result, strict=True))
+        nest = Nest(e.width, [], [], list(e.lam.stms), [], [], [], [], stm.attrs)
+        for a, p in zip(e.arrays, e.lam.params, strict=True):
+            if isinstance(a.type, AccType):
+                v, r = pairs[len(nest.accs)]
+                nest.accs.append(Acc(v, a, p, r))
+            else:
+                nest.arrays.append(a)
+                nest.params.append(p)
+        rest = pairs[len(nest.accs) :]
+        if type(e) is ir.Fused:
+            for lam, ne in zip(e.scan_lams, e.scan_neutrals, strict=True):
+                nest.scans.append(((lam, ne, False), rest[: len(ne)]))
+                rest = rest[len(ne) :]
+            for lam, ne, comm in zip(e.red_lams, e.red_neutrals, e.red_comms, strict=True):
+                nest.reds.append(((lam, ne, comm), rest[: len(ne)]))
+                rest = rest[len(ne) :]
+        nest.maps = rest
+        return nest
+    if type(e) is ir.Reduce or type(e) is ir.Scan:
+        params = []
+        for a in e.arrays:
+            assert isinstance(a.type, ArrayType)
+            params.append(Var("x", row_type(a.type)))
+        op: Operator = (e.lam, e.neutral, type(e) is ir.Reduce and e.comm)
+        nest = Nest(e.width, list(e.arrays), params, [], [], [], [], [], stm.attrs)
+        (nest.reds if type(e) is ir.Reduce else nest.scans).append((op, list(zip(stm.pat, params, strict=True))))
+        return nest
+    return None
+
+
+def from_nest(n: Nest) -> Stm:
+    """The smallest statement for a nest: a `Map`, a plain `Reduce` or `Scan`, or a `Fused`."""
+    pat = tuple(n.bound())
+    results = [a.result for a in n.accs]
+    for _, parts in n.scans + n.reds:
+        results += [a for _, a in parts]
+    results += [a for _, a in n.maps]
+    params = [a.param for a in n.accs] + n.params
+    arrays = tuple([a.arg for a in n.accs] + n.arrays)
+    if len(n.scans) + len(n.reds) == 1 and not n.stms and results == params:
+        ((op, ne, comm), _), *_ = n.scans + n.reds
+        if n.reds:
+            return Stm(pat, ir.Reduce(n.width, arrays, op, ne, comm), n.attrs)
+        return Stm(pat, ir.Scan(n.width, arrays, op, ne), n.attrs)
+    lam = Lambda(tuple(params), tuple(n.stms), tuple(results))
+    if not n.scans and not n.reds:
+        return Stm(pat, ir.Map(n.width, arrays, lam), n.attrs)
+    fused = ir.Fused(
+        n.width,
+        arrays,
+        lam,
+        tuple([op[0] for op, _ in n.scans]),
+        tuple([op[1] for op, _ in n.scans]),
+        tuple([op[0] for op, _ in n.reds]),
+        tuple([op[1] for op, _ in n.reds]),
+        tuple([op[2] for op, _ in n.reds]),
+    )
+    return Stm(pat, fused, n.attrs)
+
+
+def elementwise(p: Nest, c: Nest) -> bool:
+    """Whether every input of `c` that `p` binds can be taken over element by element, at the same type."""
+    results = dict(p.maps)
+    mine = set(p.bound())
+    for a, param in zip(c.arrays, c.params, strict=True):
+        if a in mine:
+            r = results.get(a)  # type: ignore[arg-type]
+            if r is None or r.type != param.type:
+                return False
+    return True
+
+
+def merge(p: Nest, c: Nest, keep: set[Var]) -> Nest:
+    """`p` then `c` as one nest.
+
+    Inputs of `c` that `p` binds become results of `p`'s lambda, equal inputs are shared, accumulators run
+    through both, and of the mapped outputs of `p` those in `keep` remain.
+    """
+    results = dict(p.maps)
+    r = Subst()
+    arrays, params = list(p.arrays), list(p.params)
+    at = dict(zip(arrays, params, strict=True))
+    for a, q in zip(c.arrays, c.params, strict=True):
+        if a in results:
+            r.mapping[q] = results[a]  # type: ignore[index]
+        elif a in at and at[a].type == q.type:
+            r.mapping[q] = at[a]
+        else:
+            arrays.append(a)
+            params.append(q)
+            at[a] = q
+    earlier = {a.out: a for a in p.accs}
+    later: list[Acc] = []
+    for acc in c.accs:
+        first = earlier.pop(acc.arg, None)  # type: ignore[arg-type]
+        if first is None:
+            later.append(acc)
+        else:
+            r.mapping[acc.param] = first.result
+            later.append(Acc(acc.out, first.arg, first.param, acc.result))
+    stms = p.stms + r.stms(c.stms)
+
+    def moved(parts: list[Part]) -> list[Part]:
+        return [(v, r.atom(a)) for v, a in parts]
+
+    return Nest(
+        p.width,
+        arrays,
+        params,
+        stms,
+        list(earlier.values()) + [Acc(a.out, a.arg, a.param, r.atom(a.result)) for a in later],
+        p.scans + [(op, moved(parts)) for op, parts in c.scans],
+        p.reds + [(op, moved(parts)) for op, parts in c.reds],
+        [x for x in p.maps if x[0] in keep] + moved(c.maps),
+        p.attrs + tuple([a for a in c.attrs if a not in p.attrs]),
+    )
+
+
+__all__ = ["Acc", "Nest", "Operator", "Part", "elementwise", "from_nest", "merge", "to_nest"]
