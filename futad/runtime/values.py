@@ -166,7 +166,7 @@ def signature_of(fun: ir.Fun) -> Signature:
         Leaf(path, *_elem_dims(v.type, {}, arg_place))
         for path, v in zip(paths, params[fun.num_sizes :], strict=True)
     ]
-    witnesses = _witnesses(fun.ret, entry.result)
+    witnesses = witnesses_of(fun.ret, entry.result)
     ret_place = {v: i for i, v in enumerate(fun.ret)}
     shown = [v for i, v in enumerate(fun.ret) if i not in witnesses]
     results = [
@@ -197,7 +197,7 @@ def _elem_dims(t: Type, ret: dict[Var, int], arg: dict[Var, int]) -> tuple[Prim,
     return t.elem, tuple(dims)
 
 
-def _witnesses(ret: Sequence[Var], shown: ir.EntryType) -> set[int]:
+def witnesses_of(ret: Sequence[Var], shown: ir.EntryType) -> set[int]:
     """Which results are sizes that come along with an array of unknown size.
 
     There are as many as results exceed the components shown; they are i64 and named by a later result.

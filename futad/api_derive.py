@@ -1,0 +1,405 @@
+"""Derivatives of entries, as entries of new programs.
+
+`derive(program, name, kind, active)` wraps the function `name` in one more function that takes its
+derivative with a `Jvp` or `Vjp` node; the pipeline does the rest.  What comes out is again an entry, so
+derivatives nest.  `active` lists the parameters differentiated with respect to; all their components count.
+
+Kinds, with x the parameters of f, a the active ones:
+
+    jvp              f's parameters, then a tangent per active one     -> (y, tangent of y)
+    vjp              f's parameters, then a cotangent of y             -> adjoints of a
+    grad             f's parameters (f has one float scalar result)    -> adjoints of a
+    value_and_grad   f's parameters                                    -> (y, adjoints of a)
+    jacfwd, jacrev   f's parameters   -> for each component of y, derivatives shaped [y...][a...]
+
+The Jacobians map over the elements of a (`jacfwd`) or of y (`jacrev`) inside the program, with one-hot seeds,
+so that a backend runs them as one parallel map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.types import (
+    I64,
+    ONE,
+    ZERO,
+    ArrayType,
+    Atom,
+    Prim,
+    Type,
+    Var,
+    array_of,
+    elem_of,
+    one,
+    shape_of,
+    subst_type,
+    zero,
+)
+from futad.errors import UsageError
+from futad.runtime.values import count_leaves, witnesses_of
+
+KINDS = ("jvp", "vjp", "grad", "value_and_grad", "jacfwd", "jacrev")
+
+
+@dataclass(slots=True)
+class _Site:
+    """The function being wrapped, and the wrapper as far as it is built."""
+
+    fun: ir.Fun
+    entry: ir.Entry
+    active: tuple[int, ...]
+    single: bool
+    b: Builder
+    sizes: list[Var]
+    params: list[Var]
+    leaf_arg: list[int]  # the parameter of the entry each value parameter belongs to
+
+    @property
+    def args(self) -> list[Atom]:
+        return [*self.sizes, *self.params]
+
+    def active_params(self) -> list[Var]:
+        return [p for p, i in zip(self.params, self.leaf_arg, strict=True) if i in self.active]
+
+
+def derive(
+    program: ir.Program, name: str, kind: str, active: tuple[int, ...], single: bool = False
+) -> tuple[ir.Program, str]:
+    """A program whose only entry is the derivative, and the name of its function.
+
+    With `single`, `active` is one parameter and its adjoint is not wrapped in a tuple.
+    """
+    fun = program.funs[name]
+    assert fun.entry is not None and kind in KINDS
+    site = _open(fun, active, single)
+    build = {
+        "jvp": _jvp,
+        "vjp": _vjp,
+        "grad": _grad,
+        "value_and_grad": _value_and_grad,
+        "jacfwd": _jacfwd,
+        "jacrev": _jacrev,
+    }[kind]
+    extra_sizes, extra_params, extra_entry, results, result_type = build(site)
+    body_params = (*site.sizes, *extra_sizes, *site.params, *extra_params)
+    new_name = _fresh_name(program, f"{name}_{kind}")
+    entry = ir.Entry(
+        f"{kind}({fun.entry.name})", (*fun.entry.params, *extra_entry), result_type, (), _doc(kind, fun.entry)
+    )
+    new = ir.Fun(
+        new_name,
+        ir.Lambda(body_params, tuple(site.b.stms), tuple(results)),
+        len(site.sizes) + len(extra_sizes),
+        _ret(results),
+        entry,
+    )
+    funs = {n: _inner(program.funs[n]) for n in _reachable(program, name)}
+    return ir.Program({**funs, new_name: new}, program.name), new_name
+
+
+_Built = tuple[list[Var], list[Var], tuple[tuple[str, ir.EntryType], ...], list[Atom], ir.EntryType]
+
+
+# --- the kinds --------------------------------------------------------------------------------------------
+
+
+def _jvp(s: _Site) -> _Built:
+    tangents = [Var(f"{p.name}_tan", p.type) for p in s.active_params()]
+    primal, tans = _emit_jvp(s, s.b, list(s.active_params()), list(tangents))
+    shown = witnesses_of(s.fun.ret, s.entry.result)
+    visible = [t for i, t in enumerate(tans) if i not in shown]
+    entry = tuple([(f"{s.entry.params[i][0]}_tangent", s.entry.params[i][1]) for i in s.active])
+    return [], tangents, entry, [*primal, *visible], _tuple(s.entry.result, s.entry.result)
+
+
+def _vjp(s: _Site) -> _Built:
+    shown = witnesses_of(s.fun.ret, s.entry.result)
+    mapping: dict[Var, Atom] = dict(zip(s.fun.body.params, s.args, strict=True))
+    sizes: list[Var] = []
+    cotangents: list[Var] = []
+    seeds: list[Atom] = []
+    named = {v for r in s.fun.ret for v in shape_of(r.type)}
+    for i, r in enumerate(s.fun.ret):
+        if r in named:
+            size = Var(r.name, I64)
+            mapping[r] = size
+            sizes.append(size)
+        if i in shown:
+            seeds.append(ZERO)
+        else:
+            cotangents.append(Var(f"{r.name}_bar", subst_type(r.type, mapping)))
+            seeds.append(cotangents[-1])
+    _, adjoints = _emit_vjp(s, s.b, seeds)
+    return sizes, cotangents, (("cotangent", s.entry.result),), list(adjoints), _adjoint_type(s)
+
+
+def _grad(s: _Site) -> _Built:
+    _, adjoints = _emit_vjp(s, s.b, [one(_scalar_result(s, "grad"))])
+    return [], [], (), list(adjoints), _adjoint_type(s)
+
+
+def _value_and_grad(s: _Site) -> _Built:
+    primal, adjoints = _emit_vjp(s, s.b, [one(_scalar_result(s, "value_and_grad"))])
+    return [], [], (), [*primal, *adjoints], _tuple(s.entry.result, _adjoint_type(s))
+
+
+def _jacfwd(s: _Site) -> _Built:
+    def column(out: int, leaf: int) -> Atom:
+        params = s.active_params()
+
+        def body(b: Builder, i: Var) -> Sequence[Atom]:
+            tangents = [
+                _one_hot(b, p.type, i) if j == leaf else b.zeros(p.type) for j, p in enumerate(params)
+            ]
+            tangent = _emit_jvp(s, b, list(params), tangents)[1][out]
+            return [_reshaped(b, tangent, shape_of(results[out].type))]
+
+        return _mapped(s.b, params[leaf].type, body, results[out].type)
+
+    results = _primal(s)
+    return _jacobian(s, results, column, inputs_first=True)
+
+
+def _jacrev(s: _Site) -> _Built:
+    def row(out: int, leaf: int) -> Atom:
+        def body(b: Builder, i: Var) -> Sequence[Atom]:
+            seeds = [_one_hot(b, r.type, i) if j == out else b.zeros(r.type) for j, r in enumerate(results)]
+            return [_emit_vjp(s, b, seeds)[1][leaf]]
+
+        return _mapped(s.b, results[out].type, body, s.active_params()[leaf].type)
+
+    results = _primal(s)
+    return _jacobian(s, results, row, inputs_first=False)
+
+
+def _jacobian(
+    s: _Site, results: list[Var], block: Callable[[int, int], Atom], inputs_first: bool
+) -> _Built:
+    """One array a pair of components, shaped [y...][a...]; `block` gives it with its map dimension first."""
+    shown = witnesses_of(s.fun.ret, s.entry.result)
+    flat: list[Atom] = [r for i, r in enumerate(results) if i in shown]
+    for out in [i for i in range(len(results)) if i not in shown]:
+        out_shape = shape_of(results[out].type)
+        for leaf, p in enumerate(s.active_params()):
+            value = block(out, leaf)
+            rank = len(shape_of(value.type)) - 1
+            if inputs_first and rank:
+                value = s.b.let(ir.Rearrange(value, (*range(1, rank + 1), 0)), "jac")
+            flat.append(_reshaped(s.b, value, (*out_shape, *shape_of(p.type))))
+    inputs = [s.entry.params[i][1] for i in s.active]
+
+    def per_output(out_elem: Prim, out_dims: ir.EntryType) -> ir.EntryType:
+        parts = [_map_leaves(t, lambda elem, d: _leaf_type(elem, out_dims.dims + d.dims)) for t in inputs]
+        return parts[0] if s.single else _tuple(*parts)
+
+    return [], [], (), flat, _map_leaves(s.entry.result, per_output)
+
+
+# --- pieces -------------------------------------------------------------------------------------------------
+
+
+def _open(fun: ir.Fun, active: tuple[int, ...], single: bool) -> _Site:
+    entry = fun.entry
+    assert entry is not None
+    mapping: dict[Var, Atom] = {}
+    fresh: list[Var] = []
+    for p in fun.body.params:
+        q = Var(p.name, subst_type(p.type, mapping))
+        mapping[p] = q
+        fresh.append(q)
+    leaf_arg = [i for i, (_, t) in enumerate(entry.params) for _ in range(count_leaves(t))]
+    n = fun.num_sizes
+    return _Site(fun, entry, active, single, Builder(), fresh[:n], fresh[n:], leaf_arg)
+
+
+def _call(s: _Site, b: Builder, args: Sequence[Atom]) -> list[Var]:
+    """Call the wrapped function; arguments it may consume are copied."""
+    unique = s.entry.unique
+    n = s.fun.num_sizes
+    passed = list(args[:n])
+    for a, i in zip(args[n:], s.leaf_arg, strict=True):
+        consumed = i < len(unique) and unique[i] and isinstance(a.type, ArrayType)
+        passed.append(b.let(ir.Copy(a), "copy") if consumed else a)
+    mapping: dict[Var, Atom] = dict(zip(s.fun.body.params, passed, strict=True))
+    pattern = _instantiate(s.fun.ret, mapping)
+    b.add(ir.Stm(tuple(pattern), ir.Call(s.fun.name, tuple(passed))))
+    return pattern
+
+
+def _instantiate(ret: Sequence[Var], mapping: dict[Var, Atom]) -> list[Var]:
+    out = []
+    for r in ret:
+        v = Var(r.name, subst_type(r.type, mapping))
+        mapping[r] = v
+        out.append(v)
+    return out
+
+
+def _primal(s: _Site) -> list[Var]:
+    """The wrapped function's results: of use only for their sizes, and dead code otherwise."""
+    return _call(s, s.b, s.args)
+
+
+def _lambda(s: _Site) -> ir.Lambda:
+    """The wrapped function of its active components alone."""
+    inner = Builder()
+    mapping: dict[Var, Atom] = {}
+    params = []
+    for p in s.active_params():
+        q = Var(p.name, subst_type(p.type, mapping))
+        mapping[p] = q
+        params.append(q)
+    args: list[Atom] = [mapping.get(a, a) if isinstance(a, Var) else a for a in s.args]
+    results = _call(s, inner, args)
+    return ir.Lambda(tuple(params), tuple(inner.stms), tuple(results))
+
+
+def _emit_jvp(s: _Site, b: Builder, args: list[Atom], tangents: list[Atom]) -> tuple[list[Var], list[Var]]:
+    primal = _instantiate(s.fun.ret, dict(zip(s.fun.body.params, s.args, strict=True)))
+    tans = [Var(f"{r.name}_tan", r.type) for r in primal]
+    b.add(ir.Stm((*primal, *tans), ir.Jvp(_lambda(s), tuple(args), tuple(tangents))))
+    return primal, tans
+
+
+def _emit_vjp(s: _Site, b: Builder, seeds: list[Atom]) -> tuple[list[Var], list[Var]]:
+    primal = _instantiate(s.fun.ret, dict(zip(s.fun.body.params, s.args, strict=True)))
+    active = s.active_params()
+    adjoints = [Var(f"{p.name}_bar", p.type) for p in active]
+    b.add(ir.Stm((*primal, *adjoints), ir.Vjp(_lambda(s), tuple(active), tuple(seeds))))
+    return primal, adjoints
+
+
+def _one_hot(b: Builder, t: Type, i: Atom) -> Atom:
+    """One at flat index `i`, zero elsewhere."""
+    elem = elem_of(t)
+    if isinstance(t, Prim):
+        return one(elem)
+    size = b.size_mul(t.shape)
+    zeros = b.let(ir.Replicate((size,), zero(elem)), "zeros")
+    hot = b.let(ir.Update(zeros, (i,), one(elem)), "hot")
+    return _reshaped(b, hot, t.shape)
+
+
+def _mapped(b: Builder, over: Type, body: Callable[[Builder, Var], Sequence[Atom]], row: Type) -> Atom:
+    """`body` for the flat index of each element of a value of type `over`, stacked along dimension 0."""
+    count = b.size_mul(shape_of(over))
+    index = b.let(ir.Iota(count, ZERO, ONE), "index")
+    lam = b.lambda_([("i", I64)], body)
+    (out,) = b.emit(ir.Map(count, (index,), lam), "jac", types=[array_of(row, count)])
+    return out
+
+
+def _reshaped(b: Builder, value: Atom, shape: tuple[Atom, ...]) -> Atom:
+    """`value` under another shape of as many elements."""
+    if shape_of(value.type) == shape:
+        return value
+    if not shape:
+        return b.at(value, ZERO, hint="jac")
+    return b.let(ir.Reshape(value, shape), "jac")
+
+
+def _ret(results: Sequence[Atom]) -> tuple[Var, ...]:
+    mapping: dict[Var, Atom] = {}
+    out = []
+    for a in results:
+        v = Var(a.name if isinstance(a, Var) else "r", subst_type(a.type, mapping))
+        if isinstance(a, Var):
+            mapping.setdefault(a, v)
+        out.append(v)
+    return tuple(out)
+
+
+def _scalar_result(s: _Site, kind: str) -> Prim:
+    t = s.entry.result
+    if t.kind == "scalar" and isinstance(t.elem, Prim) and t.elem.is_float:
+        return t.elem
+    raise UsageError(
+        f"{kind} needs an entry with one floating-point number as its result; {s.entry.name} returns {t.text}",
+        hint="use vjp with a cotangent, or jacfwd or jacrev",
+    )
+
+
+def _inner(fun: ir.Fun) -> ir.Fun:
+    """The function no longer as an entry."""
+    return ir.Fun(fun.name, fun.body, fun.num_sizes, fun.ret, None, fun.attrs, fun.span)
+
+
+def _reachable(program: ir.Program, name: str) -> list[str]:
+    """The functions `name` calls, itself included, in definition order."""
+    found: set[str] = set()
+
+    def visit(lam: ir.Lambda) -> None:
+        for stm in lam.stms:
+            if isinstance(stm.exp, ir.Call) and stm.exp.name not in found:
+                found.add(stm.exp.name)
+                visit(program.funs[stm.exp.name].body)
+            for inner in stm.exp.lambdas():
+                visit(inner)
+
+    found.add(name)
+    visit(program.funs[name].body)
+    return [n for n in program.funs if n in found]
+
+
+def _fresh_name(program: ir.Program, base: str) -> str:
+    name, i = base, 1
+    while name in program.funs:
+        i += 1
+        name = f"{base}{i}"
+    return name
+
+
+def _doc(kind: str, entry: ir.Entry) -> str:
+    names = {
+        "jvp": "The value and the directional derivative",
+        "vjp": "The adjoints of arguments",
+        "grad": "The gradient",
+        "value_and_grad": "The value and the gradient",
+        "jacfwd": "The Jacobian (by forward mode)",
+        "jacrev": "The Jacobian (by reverse mode)",
+    }
+    return f"{names[kind]} of {entry.name}."
+
+
+# --- entry types -------------------------------------------------------------------------------------------
+
+
+def _tuple(*ts: ir.EntryType) -> ir.EntryType:
+    text = "(" + ", ".join([t.text for t in ts]) + ")"
+    return ir.EntryType("tuple", text, None, (), tuple([(str(i), t) for i, t in enumerate(ts)]))
+
+
+def _adjoint_type(s: _Site) -> ir.EntryType:
+    types = [s.entry.params[i][1] for i in s.active]
+    return types[0] if s.single else _tuple(*types)
+
+
+def _leaf_type(elem: Prim, dims: tuple[str | int | None, ...]) -> ir.EntryType:
+    if not dims:
+        return ir.EntryType("scalar", elem.name, elem)
+    text = "".join(f"[{'' if d is None else d}]" for d in dims) + elem.name
+    return ir.EntryType("array", text, elem, dims)
+
+
+def _map_leaves(
+    t: ir.EntryType,
+    f: Callable[[Prim, ir.EntryType], ir.EntryType],
+    outer: tuple[str | int | None, ...] = (),
+) -> ir.EntryType:
+    """The structure of `t` with each component (element type, its type) replaced; an array of tuples becomes
+    a tuple of arrays, as users see it."""
+    if t.kind in ("scalar", "array"):
+        dims = outer + t.dims
+        if isinstance(t.elem, ir.EntryType):
+            return _map_leaves(t.elem, f, dims)
+        assert isinstance(t.elem, Prim)
+        return f(t.elem, _leaf_type(t.elem, dims))
+    fields = tuple([(n, _map_leaves(ft, f, outer)) for n, ft in t.fields])
+    if t.kind == "tuple":
+        return _tuple(*[ft for _, ft in fields])
+    text = "{" + ", ".join([f"{n}: {ft.text}" for n, ft in fields]) + "}"
+    return ir.EntryType("record", text, None, (), fields)

@@ -1,0 +1,102 @@
+"""Show the core IR of a program as text: before any pass, or after one of them.
+
+--time prints what each pass took, --stats how often each rewrite rule fired and, if input is given, the work
+the entry does: scalar operations and array elements read and written, by construct.  With either of them the
+IR is printed only if --after or --passes asks for it.
+
+Example: futad dev gmm.fut --after ad
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from futad.cli import options
+
+if TYPE_CHECKING:
+    from futad.core.ir import Program
+    from futad.pipeline import Trace
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_file(parser)
+    parser.add_argument("--passes", metavar="A,B,C", help="run only these passes, in this order")
+    parser.add_argument("--after", metavar="PASS", help="stop after this pass ('none': before any)")
+    parser.add_argument("--list", action="store_true", help="list the passes")
+    parser.add_argument("--check", action="store_true", help="type-check the IR after every pass")
+    parser.add_argument("--time", action="store_true", help="print the time of each pass")
+    parser.add_argument("--stats", action="store_true", help="print rule hits, and with --input the work done")
+    parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
+    options.add_entry(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from futad.errors import UsageError
+    from futad.pipeline import Trace, compile_program, pass_names
+    from futad.source import load_program
+
+    if args.list:
+        print("\n".join(pass_names()))
+        return 0
+    passes = [p for p in args.passes.split(",") if p] if args.passes is not None else None
+    if args.input is not None and not args.stats:
+        raise UsageError("--input is for --stats")
+    program = load_program(args.file)
+    trace = Trace()
+    if args.after == "none":
+        passes = []
+    stop = None if args.after == "none" else args.after
+    if stop is not None and passes is not None and stop not in passes:
+        raise UsageError(f"--after {stop}: --passes does not run it")
+    result = compile_program(program, passes=passes, stop_after=stop, check=args.check, trace=trace)
+    if not (args.time or args.stats) or args.after is not None or args.passes is not None:
+        sys.stdout.write(str(result))
+    if args.time:
+        _print_times(trace)
+    if args.stats:
+        _print_hits()
+        if args.input is not None:
+            _print_work(result, args.entry, args.input)
+    return 0
+
+
+def _print_times(trace: Trace) -> None:
+    print(f"{'pass':<20} {'ms':>9} {'statements':>11}")
+    for r in trace.records:
+        print(f"{r.name:<20} {r.seconds * 1e3:>9.1f} {r.statements:>11}")
+    print(f"{'all':<20} {sum(r.seconds for r in trace.records) * 1e3:>9.1f}")
+
+
+def _print_hits() -> None:
+    from futad.rewrite.strategy import hits
+
+    counted = sorted(hits().items(), key=lambda item: (-item[1], item[0]))
+    print(f"{'rule':<40} {'hits':>8}")
+    for name, count in counted:
+        print(f"{name:<40} {count:>8}")
+
+
+def _print_work(program: Program, entry: str, source: str) -> None:
+    from futad.api import unknown_entry
+    from futad.core.interp import Interpreter
+    from futad.errors import UsageError
+    from futad.runtime.inputs import read_arguments, read_data_file
+    from futad.runtime.values import signature_of
+
+    fun = next((f for f in program.funs.values() if f.entry is not None and f.entry.name == entry), None)
+    if fun is None:
+        entries = {f.entry.name: f for f in program.funs.values() if f.entry is not None}
+        raise UsageError(unknown_entry(program.name, entry, entries))
+    data = sys.stdin.buffer.read() if source == "-" else read_data_file(Path(source))
+    name = "<stdin>" if source == "-" else source
+    interpreter = Interpreter(program, count=True)
+    interpreter.run(fun.name, read_arguments(signature_of(fun), data, name))
+    print(f"{'construct':<20} {'operations':>14} {'read':>14} {'written':>14}")
+    rows = sorted(interpreter.counts.items())
+    for kind, w in rows:
+        print(f"{kind:<20} {w.ops:>14} {w.read:>14} {w.written:>14}")
+    totals = [sum(getattr(w, f) for _, w in rows) for f in ("ops", "read", "written")]
+    print(f"{'all':<20} {totals[0]:>14} {totals[1]:>14} {totals[2]:>14}")

@@ -1,0 +1,13 @@
+"""Write the C with OpenMP that a program becomes."""
+
+from __future__ import annotations
+
+import argparse
+
+from futad.cli.emit import arguments, emit
+
+__all__ = ["arguments", "run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    return emit(args, multicore=True)
