@@ -45,6 +45,7 @@ class _Item:
     nest: Nest | None = None
     whole: set[Var] = field(default_factory=set)
     consumes: set[Var] = field(default_factory=set)
+    copied: bool = False  # a cheap producer on its way into all of its consumers
 
 
 def _consumed(e: ir.Exp, out: set[Var], alias: Aliases) -> None:
@@ -192,7 +193,7 @@ class _Fuser:
             return None
         for p in reversed(self.items):
             q = p.nest
-            if q is None or q.width is not nest.width or bool(q.accs) != bool(nest.accs):
+            if q is None or p.copied or q.width is not nest.width or bool(q.accs) != bool(nest.accs):
                 continue
             if any(a in mine for a in q.arrays) and not any(v in c.free for v in p.stm.pat):
                 new = self.fuse(p, c, "horizontal")
@@ -278,8 +279,7 @@ class _Fuser:
         self.add_uses(c, -1)
         new = self.item(from_nest(merged), merged)
         self.add_uses(new, 1)
-        if not any(self.uses.get(v, 0) for v in p.stm.pat):
-            self.remove(p)
+        p.copied = True
         self.count("fuse_duplicate")
         return new
 
