@@ -45,9 +45,9 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
         if isinstance(v.type, Prim):
             lo.emit(ir.Decl(name, v.type, mutable=True))
         elif isinstance(v.type, ArrayType):
-            if wants[i] is None and small_type(lo, v.type, stm.pat):
+            if not isinstance(wants[i], View) and small_type(lo, v.type, stm.pat):
                 wants[i] = lo.alloc(v.type.elem, lo.shape(v.type), None, v.name)
-            if wants[i] is None:
+            if not isinstance(wants[i], View):
                 lo.emit(ir.Pointer(name, v.type.elem, mutable=True))
     sides: list[tuple[list[ir.Stmt], list[Value]]] = []
     for lam in (e.then, e.orelse):
@@ -55,7 +55,7 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
             values = lo.scope(lam, wants)
             for i, (name, v) in enumerate(zip(names, values, strict=True)):
                 if isinstance(v, View):
-                    if wants[i] is None:
+                    if not isinstance(wants[i], View):
                         if not v.dense or not isinstance(v.base, Mem) or any(r.stack for r in v.roots):
                             values[i] = v = lo.materialise(v, heap=True)
                         assert isinstance(v.base, Mem)

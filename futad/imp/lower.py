@@ -254,8 +254,8 @@ class Lowerer:
     ) -> list[Value]:
         """Lower the statements of `lam` (its parameters are bound) and return its results.
 
-        An array result with a want is in that place afterwards; without `move` only if it was convenient, and
-        in a scope that repeats the caller then copies it before anything else is emitted.
+        An array result with a view as its want is in that place afterwards.  Without `move`, and with a slot as
+        its want, it is there only if that was convenient; the caller then copies it before anything else is emitted.
         """
         sc = self.open_scope(lam, wants, repeats)
         self.scopes.append(sc)
@@ -267,7 +267,7 @@ class Lowerer:
         for i, a in enumerate(lam.result):
             v = self.value(a)
             want = wants[i] if i < len(wants) else None
-            if isinstance(v, View) and want is not None and move:
+            if isinstance(v, View) and isinstance(want, View) and move:
                 v = self.move(v, want)
             values.append(v)
         self.scopes.pop()
@@ -397,8 +397,20 @@ class Lowerer:
     # -- functions
 
     def module(self) -> ir.Module:
-        """Every entry; other functions are lowered where they are called."""
-        functions = [self.function(f) for f in self.program.funs.values() if f.entry is not None]
+        """Entries and what nothing calls; other functions are lowered where they are called."""
+        called: set[str] = set()
+
+        def calls(lam: core.Lambda) -> None:
+            for s in lam.stms:
+                if isinstance(s.exp, core.Call):
+                    called.add(s.exp.name)
+                for inner in s.exp.lambdas():
+                    calls(inner)
+
+        for f in self.program.funs.values():
+            calls(f.body)
+        outside = [f for f in self.program.funs.values() if f.entry is not None or f.name not in called]
+        functions = [self.function(f) for f in outside]
         return ir.Module(functions, self.slots, self.places)
 
     def function(self, fun: core.Fun) -> ir.Function:
