@@ -1,0 +1,35 @@
+"""From the typed syntax tree to core IR.
+
+`lower` evaluates each entry over symbolic arguments; see `core.py` (the evaluator), `values.py` (what
+expressions evaluate to) and `calls.py` (when a function becomes a core function).
+"""
+
+from __future__ import annotations
+
+import sys
+
+from futad.core.ir import Program
+from futad.source.ast import CheckedProgram
+from futad.source.lower import control, expr  # noqa: F401  (they register their expressions)
+from futad.source.lower.core import Lowerer
+from futad.source.lower.entries import lower_entry
+
+# Nested expressions recurse a few Python frames a level.
+_RECURSION = 20_000
+
+
+def lower(checked: CheckedProgram, name: str = "main") -> Program:
+    """The core program of a checked one; its functions' names are the entries' names, or name_N.
+
+    Raises UnsupportedError (with the place) for what this version does not compile.
+    """
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
+    lw = Lowerer(checked)
+    for fd in checked.entries:
+        lw.names[fd.name] = 0
+    for fd in checked.entries:
+        lower_entry(lw, fd)
+    return Program(lw.funs, name)
+
+
+__all__ = ["lower"]

@@ -1,0 +1,114 @@
+"""Lowering: the typed syntax tree to core IR, as an evaluator over static values.
+
+Evaluating an expression emits core statements and yields a `Value`.  Functions are applied by evaluating
+their bodies, either in place or once per instance in a core function of their own (`calls.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from futad.core import ir
+from futad.core.types import I64, Atom, Var
+from futad.errors import InternalError, Span, UnsupportedError
+from futad.source import ast
+from futad.source.lower.free import Facts
+from futad.source.lower.scope import Scope
+from futad.source.lower.values import Frame, Leaf, Value, scalar
+from futad.source.stypes import SType
+
+TypeAt = tuple[SType, Frame]
+
+Handler = Callable[["Lowerer", Any, Frame], Value]
+HANDLERS: dict[type, Handler] = {}
+
+
+def handles(*classes: type) -> Callable[[Handler], Handler]:
+    """Register the lowering of expression classes."""
+
+    def register(f: Handler) -> Handler:
+        for c in classes:
+            HANDLERS[c] = f
+        return f
+
+    return register
+
+
+class Lowerer:
+    """The state of lowering one program: `b` is the scope statements go to."""
+
+    def __init__(self, checked: ast.CheckedProgram) -> None:
+        self.checked = checked
+        self.top: set[int] = {id(f) for f in checked.funs}
+        self.texts = {f.path: f.text for f in checked.files}
+        self.facts = Facts()
+        self.root = Frame(None)
+        self.b = Scope()
+        self.fun_scope = self.b
+        self.constants: dict[Any, Value] = {}
+        self.num_constants = 0
+        self.funs: dict[str, ir.Fun] = {}
+        self.instances: dict[Any, Any] = {}
+        self.names: dict[str, int] = {}
+        self.span: Span | None = None
+        self.unchecked = 0
+
+    # -- expressions
+
+    def expr(self, e: ast.Expr, fr: Frame) -> Value:
+        return HANDLERS[type(e)](self, e, fr)
+
+    def scalar(self, e: ast.Expr, fr: Frame) -> Atom:
+        """A scalar expression's atom."""
+        return scalar(self.expr(e, fr))
+
+    def index(self, e: ast.Expr, fr: Frame) -> Atom:
+        """An integer expression as an i64 atom."""
+        return self.b.convert(I64, self.scalar(e, fr))
+
+    def bound_in(self, e: ast.Expr, fr: Frame) -> bool:
+        """Whether all local names that `e` mentions have values in `fr`."""
+        for b in self.facts.of(e).found:
+            if b.kind in ("value", "size", "skolem") and fr.lookup(b) is None:
+                return False
+            if b.kind == "fun" and id(b.decl) not in self.top and fr.lookup(b) is None:
+                return False
+        return True
+
+    # -- scopes
+
+    @contextmanager
+    def within(self, scope: Scope) -> Iterator[Scope]:
+        """Emit into `scope` for a while."""
+        saved, self.b = self.b, scope
+        try:
+            yield scope
+        finally:
+            self.b = saved
+
+    def new_scope(self, params: list[Var] | tuple[Var, ...] = ()) -> Scope:
+        return Scope(self.b, params)
+
+    def check_span(self, span: Span) -> Span | None:
+        """The place for a run-time check, or None inside `#[unsafe]`."""
+        return None if self.unchecked else span
+
+    # -- errors
+
+    def unsupported_error(self, what: str, span: Span | None = None) -> UnsupportedError:
+        return UnsupportedError(f"not supported: {what}", span or self.span)
+
+    def broken(self, what: str, span: Span | None = None) -> InternalError:
+        return InternalError(f"lowering: {what}", span or self.span)
+
+
+def lam_of(scope: Scope, params: list[Var] | tuple[Var, ...], result: list[Atom]) -> ir.Lambda:
+    """The lambda of a finished scope."""
+    return ir.Lambda(tuple(params), tuple(scope.stms), tuple(result))
+
+
+
+
+__all__ = ["HANDLERS", "Leaf", "Lowerer", "TypeAt", "handles", "lam_of"]

@@ -1,0 +1,235 @@
+"""Entry points: core functions with the source's view of their parameters and result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from futad.core import ir
+from futad.core.types import I8, I64, ArrayType, Atom, Var, i64
+from futad.errors import Span
+from futad.source import ast
+from futad.source.lower.calls import bind_params, close_function, function_scope
+from futad.source.lower.core import Lowerer
+from futad.source.lower.patterns import bind, pattern_vars
+from futad.source.lower.sizes import fields_of, fit, head, size_atom
+from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, has_function
+from futad.source.stypes import (
+    Binding,
+    Size,
+    SizeConst,
+    SizeExp,
+    SizeVar,
+    SType,
+    TArray,
+    TFun,
+    TParam,
+    TPrim,
+    TRecord,
+    TSum,
+    resolve_size,
+)
+
+
+def lower_entry(lw: Lowerer, fd: ast.FunDef) -> None:
+    """Lower an entry as a core function of its own name, over parameters made from its types."""
+    frame = Frame(lw.root)
+    made = EntryParams(lw, fd, frame)
+    assert fd.ret_type is not None
+    with function_scope(lw, [*made.sizes, *made.params]) as scope:
+        for p, v in zip(fd.params, made.values, strict=True):
+            assert p.type is not None
+            bind(lw, p, v, frame)
+        made.check_size_expressions()
+        bind_params(lw, fd, tuple(made.values), None, frame)
+        result = fit(lw, fd.ret_type, lw.expr(fd.body, frame), frame)
+        if has_function(result):
+            raise lw.unsupported_error("an entry that returns a function", fd.span)
+    fun, _ = close_function(lw, fd.name, scope, made.sizes, made.params, result)
+    fun.span = fd.span
+    fun.attrs = tuple([(a.name, *a.args) for a in fd.attrs])
+    names = list(parameter_names(fd))
+    fun.entry = ir.Entry(
+        fd.name,
+        tuple([(n, entry_type(lw, p)) for n, p in zip(names, fd.params, strict=True)]),
+        view(fd.ret_type, written(lw, fd.ret), {}),
+        tuple([p.type is not None and unique(p.type) for p in fd.params]),
+        fd.doc,
+    )
+
+
+class EntryParams:
+    """The core parameters of an entry: one size each for its size parameters and size expressions."""
+
+    def __init__(self, lw: Lowerer, fd: ast.FunDef, frame: Frame) -> None:
+        self.lw = lw
+        self.fd = fd
+        self.frame = frame
+        self.sizes: list[Var] = []
+        self.params: list[Var] = []
+        self.values: list[Value] = []
+        self._by_binding: dict[Binding, Var] = {}
+        self._scalars: dict[Binding, Var] = {}
+        self._written: dict[str, tuple[Var, SizeExp]] = {}
+        for name, p in zip(parameter_names(fd), fd.params, strict=True):
+            assert p.type is not None
+            self.values.append(self.make(p.type, name, (), p.span))
+            inner = pattern_vars(p)
+            if len(inner) == 1 and type(self.values[-1]) is Leaf and self.params[-1].type is I64:
+                assert inner[0][0].binding is not None
+                self._scalars[inner[0][0].binding] = self.params[-1]
+        for b, v in self._by_binding.items():
+            frame.vals[b] = Leaf(v)
+        scheme = fd.binding.scheme if fd.binding is not None else None
+        for b in scheme.sizes if scheme is not None else ():
+            if b not in frame.vals and b not in self._scalars:
+                v = Var(b.name, I64)
+                self.sizes.append(v)
+                frame.vals[b] = Leaf(v)
+
+    def size(self, s: Size) -> Atom:
+        s = resolve_size(s)
+        if type(s) is SizeConst:
+            return i64(s.value)
+        if type(s) is SizeVar:
+            known = self._scalars.get(s.binding) or self._by_binding.get(s.binding)
+            if known is None:
+                known = self._by_binding[s.binding] = Var(s.binding.name, I64)
+                self.sizes.append(known)
+            return known
+        if type(s) is SizeExp:
+            if s.key not in self._written:
+                v = Var("size", I64)
+                self.sizes.append(v)
+                self._written[s.key] = (v, s)
+            return self._written[s.key][0]
+        v = Var("n", I64)
+        self.sizes.append(v)
+        return v
+
+    def make(self, t: SType, name: str, outer: tuple[Atom, ...], span: Span) -> Value:
+        t, _ = head(t, self.frame)
+        if type(t) is TPrim:
+            v = Var(name, ArrayType(t.prim, outer) if outer else t.prim)
+            self.params.append(v)
+            return Leaf(v)
+        if type(t) is TArray:
+            dims: list[Atom] = []
+            while type(t) is TArray:
+                dims.append(self.size(t.size))
+                t, _ = head(t.elem, self.frame)
+            return Arr(tuple(dims), self.make(t, name, outer + tuple(dims), span))
+        if type(t) is TRecord:
+            return Rec({n: self.make(f, f"{name}_{n}", outer, span) for n, f in t.fields})
+        if type(t) is TSum:
+            tag = self.make(TPrim(I8), f"{name}_tag", outer, span)
+            parts = fields_of(t).items()
+            return Rec({"#": tag} | {n: self.make(f, name, outer, span) for n, f in parts})
+        what = "a function" if type(t) is TFun else "a value of polymorphic type"
+        if type(t) is not TFun and type(t) is not TParam:
+            what = "a value of unknown type"
+        raise self.lw.unsupported_error(f"entry `{self.fd.name}` takes {what}: {name}", span)
+
+    def check_size_expressions(self) -> None:
+        """An argument of size `n * m` must have it; and the expression is that size from then on."""
+        lw = self.lw
+        for v, s in self._written.values():
+            atom = size_atom(lw, s, self.frame)
+            if atom is None:
+                continue
+            ok = lw.b.scalar("eq", v, atom)
+            message = "an argument has size {}, but its type says {}"
+            lw.b.emit(ir.Assert(ok, message, (v, atom), self.fd.span))
+            for key, made in list(lw.b.shared.items()):
+                if made is atom:
+                    lw.b.shared[key] = v
+
+
+def parameter_names(fd: ast.FunDef) -> Iterator[str]:
+    """The names of the parameters; an unnamed one is called `argK`, K counting from 0."""
+    for i, p in enumerate(fd.params):
+        q: ast.Pat = p
+        while type(q) is ast.PAscript or type(q) is ast.PAttr:
+            q = q.pat
+        yield q.name if type(q) is ast.PVar else f"arg{i}"
+
+
+def unique(t: SType) -> bool:
+    from futad.source.lower.calls import is_unique
+
+    return is_unique(t)
+
+
+# --- the source's view ------------------------------------------------------------------------------------
+
+
+def written(lw: Lowerer, t: ast.TypeExp | None) -> str | None:
+    """A type as the source has it, on one line; None if it is not written."""
+    if t is None:
+        return None
+    text = lw.texts.get(t.span.file)
+    if text is None:
+        return None
+    lines = text.split("\n")[t.span.line - 1 : t.span.end_line]
+    if not lines:
+        return None
+    lines[-1] = lines[-1][: t.span.end_col - 1]
+    lines[0] = lines[0][t.span.col - 1 :]
+    return " ".join(" ".join(line.split("--")[0] for line in lines).split())
+
+
+def entry_type(lw: Lowerer, p: ast.Pat) -> ir.EntryType:
+    """The view of a parameter, its type as written if the pattern says it."""
+    assert p.type is not None
+    q: ast.Pat = p
+    while type(q) is ast.PAttr:
+        q = q.pat
+    return view(p.type, written(lw, q.texp) if type(q) is ast.PAscript else None, {})
+
+
+def view(t: SType, text: str | None, names: dict[str, str]) -> ir.EntryType:
+    """The entry type of a source type."""
+    t, _ = head(t, Frame(None))
+    shown = text if text is not None else type_text(t)
+    if type(t) is TPrim:
+        return ir.EntryType("scalar", shown, t.prim)
+    if type(t) is TArray:
+        dims: list[str | int | None] = []
+        while type(t) is TArray:
+            dims.append(dim_text(t.size))
+            t, _ = head(t.elem, Frame(None))
+        return ir.EntryType("array", shown, view(t, None, names), tuple(dims))
+    fields = sum_fields(t) if type(t) is TSum else t.fields if type(t) is TRecord else ()
+    kind = "tuple" if type(t) is TRecord and t.is_tuple else "record"
+    return ir.EntryType(kind, shown, None, (), tuple([(n, view(f, None, names)) for n, f in fields]))
+
+
+def sum_fields(t: TSum) -> tuple[tuple[str, SType], ...]:
+    return (("#", TPrim(I8)), *fields_of(t).items())
+
+
+def dim_text(s: Size) -> str | int | None:
+    s = resolve_size(s)
+    if type(s) is SizeConst:
+        return s.value
+    if type(s) is SizeVar and s.binding.kind != "skolem":
+        return s.binding.name
+    return None
+
+
+def type_text(t: SType) -> str:
+    """A type in the source's notation."""
+    t, _ = head(t, Frame(None))
+    if type(t) is TPrim:
+        return t.prim.name
+    if type(t) is TArray:
+        d = dim_text(t.size)
+        return ("*" if t.unique else "") + f"[{'' if d is None else d}]" + type_text(t.elem)
+    if type(t) is TRecord:
+        if t.is_tuple:
+            return "(" + ", ".join(type_text(f) for _, f in t.fields) + ")"
+        return "{" + ", ".join(f"{n}: {type_text(f)}" for n, f in t.fields) + "}"
+    if type(t) is TSum:
+        return " | ".join(" ".join([f"#{c}", *map(type_text, args)]) for c, args in t.constrs)
+    return "?"
+
+

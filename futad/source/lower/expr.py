@@ -1,0 +1,394 @@
+"""Lowering of expressions without control flow of their own: literals, records, let, indexing, updates."""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.node import Range
+from futad.core.types import (
+    BOOL,
+    I64,
+    TRUE,
+    U8,
+    Atom,
+    Const,
+    Prim,
+    i64,
+)
+from futad.source import ast
+from futad.source.lower.core import Lowerer, handles
+from futad.source.lower.patterns import bind, constr_tag
+from futad.source.lower.sizes import bind_sizes, fields_of, fit, head, like, recast, zero_value
+from futad.source.lower.values import (
+    Arr,
+    Fn,
+    Frame,
+    Leaf,
+    Rec,
+    Value,
+    dims_of,
+    inner,
+    leaves,
+    outer,
+    rebuild,
+)
+from futad.source.stypes import TPrim, TSum
+
+
+def prim_of(lw: Lowerer, e: ast.Expr, fr: Frame) -> Prim:
+    """The scalar type of an expression."""
+    assert e.type is not None
+    t, _ = head(e.type, fr)
+    assert type(t) is TPrim, t
+    return t.prim
+
+
+@handles(ast.ELit)
+def lower_lit(lw: Lowerer, e: ast.ELit, fr: Frame) -> Value:
+    return Leaf(Const(e.suffix or prim_of(lw, e, fr), e.value))
+
+
+@handles(ast.EString)
+def lower_string(lw: Lowerer, e: ast.EString, fr: Frame) -> Value:
+    if e.char:
+        return Leaf(Const(prim_of(lw, e, fr), ord(e.value)))
+    codes = tuple([Const(U8, c) for c in e.value.encode()])
+    return Arr((i64(len(codes)),), Leaf(lw.b.let(ir.ArrayLit(codes, U8), "string")))
+
+
+@handles(ast.ETuple)
+def lower_tuple(lw: Lowerer, e: ast.ETuple, fr: Frame) -> Value:
+    return Rec({str(i): lw.expr(x, fr) for i, x in enumerate(e.elems)})
+
+
+@handles(ast.ERecord)
+def lower_record(lw: Lowerer, e: ast.ERecord, fr: Frame) -> Value:
+    made = {n: lw.expr(x, fr) for n, x in e.fields}
+    assert e.type is not None
+    order = fields_of(head(e.type, fr)[0])
+    return Rec({n: made[n] for n in order} if len(order) == len(made) else made)
+
+
+@handles(ast.EArray)
+def lower_array(lw: Lowerer, e: ast.EArray, fr: Frame) -> Value:
+    assert e.type is not None
+    if not e.elems:
+        return zero_value(lw, e.type, fr)
+    return array_literal(lw, [lw.expr(x, fr) for x in e.elems], e.elems[1:])
+
+
+def array_literal(lw: Lowerer, elems: list[Value], places: list[ast.Expr]) -> Arr:
+    """An array of equally shaped values; sizes not evidently equal to the first one's are checked."""
+    first = elems[0]
+    rows = [first] + [like(lw, v, first, lw.check_span(x.span)) for v, x in zip(elems[1:], places, strict=True)]
+    columns = zip(*[leaves(r) for r in rows], strict=True)
+    made = [lw.b.let(ir.ArrayLit(tuple(c), c[0].type), "lit") for c in columns]
+    return outer((i64(len(elems)),), rebuild(first, iter(made)))
+
+
+# --- let, ascription, records -----------------------------------------------------------------------------
+
+
+@handles(ast.ELet)
+def lower_let(lw: Lowerer, e: ast.ELet, fr: Frame) -> Value:
+    # A chain of lets is one loop, so that long bodies need no deep recursion.
+    chain: list[ast.ELet] = []
+    here: ast.Expr = e
+    while type(here) is ast.ELet:
+        chain.append(here)
+        v = lw.expr(here.rhs, fr)
+        assert here.pat.type is not None
+        v = name_leaves(v, here.pat)
+        bind_sizes(here.pat.type, v, fr)
+        bind(lw, here.pat, fit(lw, here.pat.type, v, fr), fr)
+        here = here.body
+    out = lw.expr(here, fr)
+    for node in reversed(chain):
+        if node.new_sizes and node.type is not None:
+            bind_sizes(node.type, out, fr)
+    return out
+
+
+def name_leaves(v: Value, p: ast.Pat) -> Value:
+    """Give the variables that a plain name is bound to that name, if they have none of their own."""
+    while type(p) is ast.PAscript or type(p) is ast.PAttr:
+        p = p.pat
+    if type(p) is ast.PVar:
+        for a in leaves(v):
+            if type(a) is not Const and a.name in ("t", "m", "e"):
+                a.name = p.name
+    return v
+
+
+@handles(ast.EAscript)
+def lower_ascript(lw: Lowerer, e: ast.EAscript, fr: Frame) -> Value:
+    v = lw.expr(e.expr, fr)
+    if e.type is None or type(v) is Fn:
+        return v
+    return fit(lw, e.type, v, fr)
+
+
+@handles(ast.ECoerce)
+def lower_coerce(lw: Lowerer, e: ast.ECoerce, fr: Frame) -> Value:
+    v = lw.expr(e.expr, fr)
+    assert e.type is not None
+    return fit(lw, e.type, v, fr, lw.check_span(e.span))
+
+
+@handles(ast.EProject)
+def lower_project(lw: Lowerer, e: ast.EProject, fr: Frame) -> Value:
+    v = lw.expr(e.record, fr)
+    assert type(v) is Rec, v
+    return v.fields[e.field_name]
+
+
+@handles(ast.ERecordUpdate)
+def lower_record_update(lw: Lowerer, e: ast.ERecordUpdate, fr: Frame) -> Value:
+    record = lw.expr(e.record, fr)
+    new = lw.expr(e.value, fr)
+
+    def go(v: Value, path: list[str]) -> Value:
+        if not path:
+            return new
+        assert type(v) is Rec
+        return Rec({n: go(f, path[1:]) if n == path[0] else f for n, f in v.fields.items()})
+
+    return go(record, e.path)
+
+
+@handles(ast.EConstr)
+def lower_constr(lw: Lowerer, e: ast.EConstr, fr: Frame) -> Value:
+    """A tag and the fields of all constructors, zeros where another one is meant."""
+    assert e.type is not None
+    t, where = head(e.type, fr)
+    assert type(t) is TSum
+    own = {f"#{e.name}.{i}": lw.expr(a, fr) for i, a in enumerate(e.args)}
+    fields: dict[str, Value] = {"#": Leaf(constr_tag(t, e.name))}
+    for n, ft in fields_of(t).items():
+        fields[n] = own[n] if n in own else zero_value(lw, ft, where)
+    return Rec(fields)
+
+
+@handles(ast.EAssert)
+def lower_assert(lw: Lowerer, e: ast.EAssert, fr: Frame) -> Value:
+    cond = lw.scalar(e.cond, fr)
+    lw.b.emit(ir.Assert(cond, "assertion failed", (), e.span))
+    return lw.expr(e.expr, fr)
+
+
+@handles(ast.EProjSection)
+def lower_proj_section(lw: Lowerer, e: ast.EProjSection, fr: Frame) -> Value:
+    return Fn("#project." + ".".join(e.path), lw.root, (), None, 1)
+
+
+# --- operators ------------------------------------------------------------------------------------------------
+
+
+@handles(ast.ENeg)
+def lower_neg(lw: Lowerer, e: ast.ENeg, fr: Frame) -> Value:
+    return Leaf(lw.b.scalar("neg", lw.scalar(e.arg, fr)))
+
+
+@handles(ast.ENot)
+def lower_not(lw: Lowerer, e: ast.ENot, fr: Frame) -> Value:
+    return Leaf(lw.b.scalar("not", lw.scalar(e.arg, fr)))
+
+
+# --- ranges ---------------------------------------------------------------------------------------------------
+
+
+@handles(ast.ERange)
+def lower_range(lw: Lowerer, e: ast.ERange, fr: Frame) -> Value:
+    """`Iota` with the number of elements; what cannot be counted is an error at run time."""
+    b = lw.b
+    start = lw.scalar(e.start, fr)
+    second = None if e.second is None else lw.scalar(e.second, fr)
+    end = lw.scalar(e.end, fr)
+    t = start.type
+    assert isinstance(t, Prim)
+    one = Const(t, 1)
+    step: Atom = Const(t, -1) if second is None and e.kind == "..>" else one
+    if second is not None:
+        step = b.scalar("sub", second, start)
+    count, ok = range_count(lw, start, step, end, e.kind)
+    span = lw.check_span(e.span)
+    if span is not None and ok is not TRUE:
+        wide = [b.convert(I64, x) for x in (start, step, end)]
+        b.emit(ir.Assert(ok, f"invalid range: from {{}} by {{}} {_TO[e.kind]} {{}}", tuple(wide), span))
+    v: Value = Arr((count,), Leaf(b.let(ir.Iota(count, start, step), "range")))
+    if e.type is not None:
+        bind_sizes(e.type, v, fr)
+    return v
+
+
+_TO = {"...": "up to and including", "..<": "up to", "..>": "down to"}
+
+
+def range_count(lw: Lowerer, start: Atom, step: Atom, end: Atom, kind: str) -> tuple[Atom, Atom]:
+    """The number of elements (i64) and whether the range is valid.
+
+    Valid: the step is not 0, it points from start to end, and an exclusive end is not passed.
+    """
+    b = lw.b
+    t = start.type
+    assert isinstance(t, Prim)
+    nil = Const(t, 0)
+    if type(step) is Const and t.kind == "int":
+        up = step.value > 0
+        if step.value == 0 or (kind == "..<" and not up) or (kind == "..>" and up):
+            return i64(0), Const(BOOL, False)
+        near, far = (start, end) if up else (end, start)
+        distance = b.convert(I64, b.scalar("sub", far, near))
+        ok = _le(lw, near, far)
+        size = i64(abs(step.value))
+        if kind == "...":
+            distance = b.scalar("add", distance, i64(1))
+        if size.value != 1:
+            distance = b.scalar("add", distance, i64(size.value - 1))
+            distance = b.scalar("quot", distance, size)
+        return distance, ok
+    if t.kind == "uint":
+        # An unsigned step that points down has wrapped around: compare before subtracting.
+        second = b.scalar("add", start, step)
+        down = b.scalar("lt", second, start)
+        magnitude = b.scalar("select", down, b.scalar("neg", step), step)
+    else:
+        down = b.scalar("lt", step, nil)
+        magnitude = b.scalar("abs", step)
+    near = b.scalar("select", down, end, start)
+    far = b.scalar("select", down, start, end)
+    ok = b.scalar("and", b.scalar("ne", step, nil), b.scalar("le", near, far))
+    if kind == "..<":
+        ok = b.scalar("and", ok, b.scalar("not", down))
+    elif kind == "..>":
+        ok = b.scalar("and", ok, down)
+    distance = b.convert(I64, b.scalar("sub", far, near))
+    size = b.scalar("max", b.convert(I64, magnitude), i64(1))
+    if kind == "...":
+        distance = b.scalar("add", distance, i64(1))
+    rounded = b.scalar("sub", b.scalar("add", distance, size), i64(1))
+    return b.scalar("quot", rounded, size), ok
+
+
+def _le(lw: Lowerer, x: Atom, y: Atom) -> Atom:
+    """x <= y; a size is known not to be negative."""
+    return lw.b.scalar("le", x, y)
+
+
+# --- indexing ---------------------------------------------------------------------------------------------------
+
+
+@handles(ast.EIndex)
+def lower_index(lw: Lowerer, e: ast.EIndex, fr: Frame) -> Value:
+    array = lw.expr(e.array, fr)
+    assert type(array) is Arr, array
+    v = index_value(lw, array, index_list(lw, array, e.index, fr, e.span), lw.check_span(e.span))
+    if e.new_sizes and e.type is not None:
+        bind_sizes(e.type, v, fr)
+    return v
+
+
+@handles(ast.EIndexSection)
+def lower_index_section(lw: Lowerer, e: ast.EIndexSection, fr: Frame) -> Value:
+    """`(.[i])` as a lambda over the parameter that its type gives."""
+    parts: list[Value] = []
+    form: list[str] = []
+    for i in e.index:
+        if isinstance(i, ast.ESlice):
+            for letter, x in (("s", i.start), ("e", i.end), ("t", i.stride)):
+                if x is not None:
+                    form.append(letter)
+                    parts.append(Leaf(lw.index(x, fr)))
+            form.append(":")
+        else:
+            form.append("i")
+            parts.append(Leaf(lw.index(i, fr)))
+    return Fn("#index." + "".join(form), lw.root, tuple(parts), None, len(parts) + 1)
+
+
+Slot = tuple[Atom | None, Atom | None, Atom | None]
+
+
+def index_list(
+    lw: Lowerer, array: Arr, index: list[ast.Expr | ast.ESlice], fr: Frame, span: object
+) -> list[Atom | Range]:
+    """The index of `array`, slices made explicit and checked for a sensible number of elements."""
+    slots: list[Atom | Slot] = []
+    for i in index:
+        if isinstance(i, ast.ESlice):
+            slots.append(tuple([None if x is None else lw.index(x, fr) for x in (i.start, i.end, i.stride)]))  # type: ignore[arg-type]
+        else:
+            slots.append(lw.index(i, fr))
+    return resolve_slots(lw, array.dims, slots, span)
+
+
+def resolve_slots(
+    lw: Lowerer, dims: tuple[Atom, ...], slots: list[Atom | Slot], span: object
+) -> list[Atom | Range]:
+    out: list[Atom | Range] = []
+    for d, s in zip(dims, slots, strict=False):
+        out.append(slice_range(lw, d, *s, span) if type(s) is tuple else s)  # type: ignore[arg-type]
+    return out
+
+
+def slice_range(
+    lw: Lowerer, width: Atom, start: Atom | None, end: Atom | None, stride: Atom | None, span: object
+) -> Range:
+    """`start:end:stride` of a dimension.  Its ends are checked by the indexing; here, its direction."""
+    b = lw.b
+    stride = i64(1) if stride is None else stride
+    message = "invalid slice {}:{}:{}"
+    if type(stride) is Const:
+        if stride.value == 0:
+            b.emit(ir.Assert(Const(BOOL, False), "slice with stride 0", (), span))  # type: ignore[arg-type]
+            return Range(i64(0), i64(0), i64(1))
+        up = stride.value > 0
+        first = start if start is not None else i64(0) if up else b.scalar("sub", width, i64(1))
+        last = end if end is not None else width if up else i64(-1)
+        distance = b.scalar("sub", last, first) if up else b.scalar("sub", first, last)
+        size = i64(abs(stride.value))
+        count = distance
+        if size.value != 1:
+            count = b.scalar("quot", b.scalar("add", distance, i64(size.value - 1)), size)
+        if (start is not None or end is not None) and not lw.unchecked:
+            ok = b.scalar("le", i64(0), distance)
+            b.emit(ir.Assert(ok, message, (first, last, stride), span))  # type: ignore[arg-type]
+        return Range(first, count, stride)
+    down = b.scalar("lt", stride, i64(0))
+    first = start if start is not None else b.scalar("select", down, b.scalar("sub", width, i64(1)), i64(0))
+    last = end if end is not None else b.scalar("select", down, i64(-1), width)
+    gap = b.scalar("sub", last, first)
+    distance = b.scalar("select", down, b.scalar("neg", gap), gap)
+    size = b.scalar("max", b.scalar("abs", stride), i64(1))
+    if not lw.unchecked:
+        ok = b.scalar("and", b.scalar("ne", stride, i64(0)), b.scalar("le", i64(0), distance))
+        b.emit(ir.Assert(ok, message, (first, last, stride), span))  # type: ignore[arg-type]
+    count = b.scalar("quot", b.scalar("sub", b.scalar("add", distance, size), i64(1)), size)
+    return Range(first, count, stride)
+
+
+def index_value(lw: Lowerer, array: Arr, index: list[Atom | Range], check: object) -> Value:
+    """The part of an array that an index keeps."""
+    kept = tuple([i.count for i in index if type(i) is Range])
+    rest = inner(array, len(index))
+    tree: Value = outer(kept, rest) if kept else rest
+    made = [lw.b.at(a, *index, check=check) for a in leaves(array)]
+    return rebuild(tree, iter(made))
+
+
+@handles(ast.EUpdate)
+def lower_update(lw: Lowerer, e: ast.EUpdate, fr: Frame) -> Value:
+    array = lw.expr(e.array, fr)
+    assert type(array) is Arr, array
+    index = index_list(lw, array, e.index, fr, e.span)
+    value = lw.expr(e.value, fr)
+    kept = [i.count for i in index if type(i) is Range]
+    rest = inner(array, len(index))
+    want = kept + dims_of(rest)
+    value = recast(lw, value, want, lw.check_span(e.value.span) if kept else None)
+    check = lw.check_span(e.span)
+    made = [
+        lw.b.let(ir.Update(a, tuple(index), x, check), a.name if type(a) is not Const else "u")
+        for a, x in zip(leaves(array), leaves(value), strict=True)
+    ]
+    return rebuild(array, iter(made))
+

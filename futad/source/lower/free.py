@@ -1,0 +1,109 @@
+"""Which bindings a piece of syntax mentions, in expressions and in types, and how big it is; both cached."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
+
+from futad.errors import Span
+from futad.source import ast
+from futad.source.stypes import (
+    Binding,
+    SizeExp,
+    SizeMeta,
+    SizeVar,
+    TArray,
+    TFun,
+    TMeta,
+    TParam,
+    TRecord,
+    TSum,
+)
+
+_SKIP = (str, int, float, bool, Span, type(None))
+
+
+@cache
+def _field_names(cls: type) -> tuple[str, ...]:
+    if not is_dataclass(cls):
+        return ()
+    return tuple(f.name for f in fields(cls) if f.name not in ("span", "decl"))
+
+
+class Mentions:
+    """Collects bindings; each type object is looked into once."""
+
+    def __init__(self) -> None:
+        self.found: dict[Binding, None] = {}
+        self.size = 0
+        self.seen: set[int] = set()
+
+    def walk(self, x: Any) -> None:
+        t = type(x)
+        if t in _SKIP:
+            return
+        if t is list or t is tuple:
+            for y in x:
+                self.walk(y)
+            return
+        if t is dict:
+            for y in x.values():
+                self.type(y)
+            return
+        if t is Binding:
+            self.found[x] = None
+            return
+        if isinstance(x, ast.TypeExp):
+            return
+        if isinstance(x, ast.Expr):
+            self.size += 1
+        for name in _field_names(t):
+            y = getattr(x, name)
+            if name == "type" or name == "ret_type":
+                self.type(y)
+            elif name != "implicit" and name != "tparams":
+                self.walk(y)
+
+    def type(self, t: Any) -> None:
+        """Bindings in a type or a size."""
+        if t is None or id(t) in self.seen:
+            return
+        self.seen.add(id(t))
+        cls = type(t)
+        if cls is TMeta or cls is SizeMeta:
+            self.type(t.ref)
+        elif cls is TArray:
+            self.type(t.size)
+            self.type(t.elem)
+        elif cls is TRecord:
+            for _, f in t.fields:
+                self.type(f)
+        elif cls is TFun:
+            self.type(t.param)
+            self.type(t.result)
+        elif cls is TParam or cls is SizeVar:
+            self.found[t.binding] = None
+        elif cls is SizeExp:
+            for a in t.args:
+                self.type(a)
+            self.walk(t.expr)
+        elif cls is TSum:
+            for _, args in t.constrs:
+                for a in args:
+                    self.type(a)
+
+
+class Facts:
+    """Mentions of syntax nodes, computed once a node."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Mentions]] = {}
+
+    def of(self, node: Any) -> Mentions:
+        hit = self._known.get(id(node))
+        if hit is None:
+            m = Mentions()
+            m.walk(node)
+            hit = self._known[id(node)] = (node, m)
+        return hit[1]

@@ -1,0 +1,102 @@
+"""The builder that lowering emits into: nested scopes, with size arithmetic shared.
+
+Equal i64 and bool operations in nested scopes are emitted once, so that a size such as `n + 1` is one
+variable wherever it is computed; operations on constants fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.scalarops import OPS, evaluate
+from futad.core.types import BOOL, I64, Atom, Const, Type, Var
+
+
+class Scope(Builder):
+    """The statements of one scope; `defs` maps what it binds to the defining expression."""
+
+    def __init__(self, parent: Scope | None = None, params: Sequence[Var] = ()) -> None:
+        super().__init__()
+        self.parent = parent
+        self.defs: dict[Var, ir.Exp | None] = dict.fromkeys(params)
+        self.shared: dict[tuple[Any, ...], Var] = {}
+
+    def emit(
+        self, exp: ir.Exp, *names: str, types: Sequence[Type] | None = None, attrs: tuple[Any, ...] = ()
+    ) -> tuple[Var, ...]:
+        pat = super().emit(exp, *names, types=types, attrs=attrs)
+        for v in pat:
+            self.defs[v] = exp
+        return pat
+
+    def emit_pat(self, pat: tuple[Var, ...], exp: ir.Exp, attrs: tuple[Any, ...] = ()) -> None:
+        """Bind a pattern made by the caller (results of unknown size)."""
+        self.stms.append(ir.Stm(pat, exp, attrs))
+        for v in pat:
+            self.defs[v] = exp
+
+    def scalar(self, name: str, *args: Atom, hint: str = "t") -> Atom:
+        """A scalar operation, folded or shared if it can be."""
+        record = OPS[name]
+        if all(type(a) is Const for a in args):
+            folded = _fold(name, args)  # type: ignore[arg-type]
+            if folded is not None:
+                return folded
+        first = args[0].type
+        if first is not I64 and first is not BOOL:
+            return self.op(name, *args, hint=hint)
+        small = _identity(name, args)
+        if small is not None:
+            return small
+        if record.commutative and type(args[0]) is Const:
+            args = (args[1], args[0])
+        key = (name, *args)
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.shared.get(key)
+            if found is not None:
+                return found
+            scope = scope.parent
+        v = self.op(name, *args, hint=hint)
+        self.shared[key] = v
+        return v
+
+    def convert(self, to: Any, a: Atom) -> Atom:
+        return a if a.type is to else self.scalar(f"to_{to.name}", a)
+
+    def is_local(self, a: Atom) -> bool:
+        return type(a) is Var and a in self.defs
+
+
+def _fold(name: str, args: tuple[Const, ...]) -> Const | None:
+    record = OPS[name]
+    if record.can_fail and args[-1].type.is_integral and args[-1].value == 0:
+        return None
+    values = [a.type.dtype.type(a.value) for a in args]
+    with np.errstate(all="ignore"):
+        out = evaluate(name, *values)
+    return Const(record.result_type(tuple([a.type for a in args])), np.asarray(out).item())
+
+
+def _identity(name: str, args: tuple[Atom, ...]) -> Atom | None:
+    if len(args) != 2 or args[0].type is not I64:
+        return None
+    x, y = args
+    if type(y) is Const:
+        if y.value == 0 and name in ("add", "sub"):
+            return x
+        if y.value == 1 and name in ("mul", "div", "quot"):
+            return x
+    if type(x) is Const:
+        if x.value == 0 and name == "add":
+            return y
+        if x.value == 1 and name == "mul":
+            return y
+    if x is y and name == "sub":
+        return Const(I64, 0)
+    return None

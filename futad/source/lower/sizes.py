@@ -1,0 +1,241 @@
+"""Sizes while lowering: reading them from types, binding them from values, making two of them one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from futad.core import ir
+from futad.core.scalarops import OPS
+from futad.core.types import I8, Atom, Const, i64, shape_of, zero
+from futad.errors import Span
+from futad.source.lower.scope import Scope
+from futad.source.lower.values import (
+    Arr,
+    Frame,
+    Leaf,
+    Rec,
+    Value,
+    dims_of,
+    leaves,
+    rebuild,
+    walk_shapes,
+)
+from futad.source.stypes import (
+    Size,
+    SizeConst,
+    SizeExp,
+    SizeVar,
+    SType,
+    TArray,
+    TFun,
+    TParam,
+    TPrim,
+    TRecord,
+    TSum,
+    resolve,
+    resolve_size,
+)
+
+if TYPE_CHECKING:
+    from futad.source.lower.core import Lowerer
+
+Placed = tuple[Size, Frame] | None
+
+
+def head(t: SType, fr: Frame) -> tuple[SType, Frame]:
+    """`t` with solved metas and type parameters looked up at its head, and the frame it is read in."""
+    while True:
+        t = resolve(t)
+        if type(t) is not TParam:
+            return t, fr
+        found = fr.lookup_type(t.binding)
+        if found is None:
+            return t, fr
+        t, fr = found
+
+
+def placed_sizes(t: SType, v: Value, fr: Frame, out: list[Placed] | None = None) -> list[Placed]:
+    """For each size in `dims_of(v)`, the size that type `t` gives there (None where the type is silent)."""
+    if out is None:
+        out = []
+    t, fr = head(t, fr)
+    if type(v) is Arr:
+        for _ in v.dims:
+            if type(t) is TArray:
+                out.append((resolve_size(t.size), fr))
+                t, fr = head(t.elem, fr)
+            else:
+                out.append(None)
+        placed_sizes(t, v.elem, fr, out)
+    elif type(v) is Rec:
+        parts = fields_of(t)
+        for n, f in v.fields.items():
+            placed_sizes(parts.get(n, TRecord(())), f, fr, out)
+    return out
+
+
+def fields_of(t: SType) -> dict[str, SType]:
+    """The components of a record or sum type, named as in a `Rec`."""
+    if type(t) is TRecord:
+        return dict(t.fields)
+    if type(t) is TSum:
+        return {payload_name(c, i): a for c, args in t.constrs for i, a in enumerate(args)}
+    return {}
+
+
+def payload_name(constr: str, i: int) -> str:
+    """The field of a sum value's record that holds argument `i` of a constructor; '#' holds the tag."""
+    return f"#{constr}.{i}"
+
+
+def size_atom(lw: Lowerer, s: Size, fr: Frame) -> Atom | None:
+    """The i64 atom a size stands for; None if it is not known here."""
+    s = resolve_size(s)
+    if type(s) is SizeConst:
+        return i64(s.value)
+    if type(s) is SizeVar:
+        v = fr.lookup(s.binding)
+        return lw.b.convert(i64(0).type, v.atom) if type(v) is Leaf else None
+    if type(s) is SizeExp:
+        if not s.params:
+            inside = fr
+        else:
+            inside = Frame(fr)
+            for p, a in zip(s.params, s.args, strict=True):
+                atom = size_atom(lw, a, fr)
+                if atom is None:
+                    return None
+                inside.vals[p] = Leaf(atom)
+        if not lw.bound_in(s.expr, inside):
+            return None
+        v = lw.expr(s.expr, inside)
+        return lw.b.convert(i64(0).type, v.atom) if type(v) is Leaf else None
+    return None
+
+
+def bind_sizes(t: SType, v: Value, fr: Frame) -> None:
+    """Bind the size variables of `t` that have no value yet to the sizes of `v`."""
+    for place, d in zip(placed_sizes(t, v, fr), dims_of(v), strict=True):
+        if place is not None and type(place[0]) is SizeVar and place[1].lookup(place[0].binding) is None:
+            place[1].vals[place[0].binding] = Leaf(d)
+
+
+def fit(lw: Lowerer, t: SType, v: Value, fr: Frame, check: Span | None = None) -> Value:
+    """`v` with the sizes that `t` gives it; unbound size variables are bound to the value's sizes.
+
+    With `check`, sizes that are not evidently equal are compared at run time.
+    """
+    have = dims_of(v)
+    if not have:
+        return v
+    want: list[Atom] = []
+    for place, d in zip(placed_sizes(t, v, fr), have, strict=True):
+        atom: Atom | None = None
+        if place is not None:
+            s, where = place
+            if type(s) is SizeVar and where.lookup(s.binding) is None:
+                where.vals[s.binding] = Leaf(d)
+                atom = d
+            else:
+                atom = size_atom(lw, s, where)
+        want.append(d if atom is None else atom)
+    return recast(lw, v, want, check)
+
+
+def recast(lw: Lowerer, v: Value, want: list[Atom], check: Span | None = None) -> Value:
+    """`v` with its sizes replaced by equal ones: a free reshape of each array that changes."""
+    have = dims_of(v)
+    if all(w is d for w, d in zip(want, have, strict=True)):
+        return v
+    if check is not None:
+        for w, d in zip(want, have, strict=True):
+            if w is not d:
+                ok = lw.b.scalar("eq", d, w)
+                message = "value has size {}, but the annotation says {}"
+                lw.b.emit(ir.Assert(ok, message, (d, w), check))
+    shaped = rebuild(v, iter(leaves(v)), iter(want))
+    out: list[Atom] = []
+    for atom, shape in walk_shapes(shaped):
+        same = all(a is b for a, b in zip(shape_of(atom.type), shape, strict=True))
+        out.append(atom if same else lw.b.let(ir.Reshape(atom, shape), "sized"))
+    return rebuild(shaped, iter(out))
+
+
+def like(lw: Lowerer, v: Value, other: Value, check: Span | None = None) -> Value:
+    """`v` with the sizes of `other`, which has the same structure."""
+    return recast(lw, v, dims_of(other), check)
+
+
+def hoist_size(lw: Lowerer, a: Atom, scope: Scope) -> Atom | None:
+    """`a`, computed in `scope`, as an atom of the current (enclosing) scope, if scalar operations suffice."""
+    if not scope.is_local(a):
+        return a
+    exp = scope.defs[a]  # type: ignore[index]
+    if type(exp) is not ir.Op:
+        return None
+    if OPS[exp.op].can_fail and exp.args[-1].type.is_integral:  # type: ignore[union-attr]
+        divisor = exp.args[-1]
+        if not (type(divisor) is Const and divisor.value != 0):
+            return None
+    args = [hoist_size(lw, x, scope) for x in exp.args]
+    known = [x for x in args if x is not None]
+    if len(known) < len(args):
+        return None
+    return lw.b.scalar(exp.op, *known, hint="size")
+
+
+def outer_sizes(lw: Lowerer, v: Value, scope: Scope, rt: tuple[SType, Frame] | None) -> list[Atom | None]:
+    """The sizes of `v`, made in `scope`, as atoms of the current scope; None where unknown there."""
+    places = placed_sizes(rt[0], v, rt[1]) if rt is not None else [None] * len(dims_of(v))
+    out: list[Atom | None] = []
+    for place, d in zip(places, dims_of(v), strict=True):
+        atom = hoist_size(lw, d, scope)
+        if atom is None and place is not None:
+            atom = size_atom(lw, *place)
+        out.append(atom)
+    return out
+
+
+def zero_value(lw: Lowerer, t: SType, fr: Frame, dims: tuple[Atom, ...] = ()) -> Value:
+    """A value of type `t`, filled with zeros, with outer dimensions `dims`; unknown sizes are 0."""
+    t, fr = head(t, fr)
+    if type(t) is TPrim:
+        z = zero(t.prim)
+        return Leaf(lw.b.let(ir.Replicate(dims, z), "zeros") if dims else z)
+    if type(t) is TArray:
+        own: list[Atom] = []
+        while type(t) is TArray:
+            own.append(size_atom(lw, t.size, fr) or i64(0))
+            t, fr = head(t.elem, fr)
+        return Arr(tuple(own), zero_value(lw, t, fr, dims + tuple(own)))
+    if type(t) is TRecord:
+        return Rec({n: zero_value(lw, f, fr, dims) for n, f in t.fields})
+    if type(t) is TSum:
+        return Rec({"#": zero_value(lw, TPrim(I8), fr, dims)} | {n: zero_value(lw, f, fr, dims) for n, f in fields_of(t).items()})
+    raise lw.unsupported_error(f"a value of type {type_key(t, fr)} made from nothing")
+
+
+def contains_function(t: SType) -> bool:
+    t = resolve(t)
+    if type(t) is TFun:
+        return True
+    if type(t) is TRecord:
+        return any(contains_function(f) for _, f in t.fields)
+    return False
+
+
+def type_key(t: SType, fr: Frame) -> str:
+    """A type's structure without its sizes, for keys of instances."""
+    t, fr = head(t, fr)
+    if type(t) is TPrim:
+        return t.prim.name
+    if type(t) is TArray:
+        return "[]" + type_key(t.elem, fr)
+    if type(t) is TRecord:
+        return "{" + ",".join(f"{n}:{type_key(f, fr)}" for n, f in t.fields) + "}"
+    if type(t) is TFun:
+        return f"({type_key(t.param, fr)}->{type_key(t.result, fr)})"
+    if type(t) is TSum:
+        return "<" + "|".join(f"{c}({','.join(type_key(a, fr) for a in args)})" for c, args in t.constrs) + ">"
+    return "?"
+

@@ -1,0 +1,403 @@
+"""Lowering of the second-order array functions and of differentiation operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from futad.core import ir
+from futad.core.types import BOOL, I64, Atom, Const, Var, i64, row_type, shape_of
+from futad.source.lower.calls import Use, apply
+from futad.source.lower.core import Lowerer, TypeAt, lam_of
+from futad.source.lower.scope import Scope
+from futad.source.lower.sizes import head, like, outer_sizes, recast
+from futad.source.lower.values import (
+    Arr,
+    Leaf,
+    Value,
+    dims_of,
+    inner,
+    leaves,
+    outer,
+    rebuild,
+    scalar,
+    substitute,
+    tuple_value,
+    typed_vars,
+)
+from futad.source.stypes import TArray, TRecord
+
+Args = tuple[Value, ...]
+
+
+def as_array(v: Value) -> Arr:
+    assert type(v) is Arr, v
+    return v
+
+
+def same_width(lw: Lowerer, arrays: list[Arr]) -> list[Arr]:
+    """The arrays with the outer size atom of the first one."""
+    n = arrays[0].dims[0]
+    return [as_array(recast(lw, a, [n, *dims_of(a)[1:]])) for a in arrays]
+
+
+def row_params(v: Arr, name: str = "x") -> tuple[Value, list[Var]]:
+    """Fresh variables for one element of an array, and the element's value."""
+    params = [Var(a.name if type(a) is Var and len(a.name) < 12 else name, row_type(a.type)) for a in leaves(v)]
+    return rebuild(inner(v), iter(params)), params
+
+
+def elem_type(rt: TypeAt | None) -> TypeAt | None:
+    """The element type of an array type."""
+    if rt is None:
+        return None
+    t, fr = head(*rt)
+    return (t.elem, fr) if type(t) is TArray else None
+
+
+def field_type(rt: TypeAt | None, name: str) -> TypeAt | None:
+    if rt is None:
+        return None
+    t, fr = head(*rt)
+    if type(t) is not TRecord:
+        return None
+    return next(((f, fr) for n, f in t.fields if n == name), None)
+
+
+def regular(lw: Lowerer, v: Value, scope: Scope, rt: TypeAt | None) -> Value:
+    """`v`, made in `scope` (still current), with sizes of the enclosing scope."""
+    assert scope.parent is not None
+    with lw.within(scope.parent):
+        known = outer_sizes(lw, v, scope, rt)
+    if any(k is None for k in known):
+        raise lw.unsupported_error("an array whose elements have sizes that vary")
+    return recast(lw, v, [k for k in known if k is not None])
+
+
+# --- map ------------------------------------------------------------------------------------------------------
+
+
+def map_arrays(lw: Lowerer, f: Callable[..., Value], arrays: list[Arr], rt: TypeAt | None) -> Arr:
+    """`map` of a Python function from element values to a value; `rt` the type of the result."""
+    arrays = same_width(lw, arrays)
+    width = arrays[0].dims[0]
+    rows, params = [], []
+    for a in arrays:
+        row, ps = row_params(a)
+        rows.append(row)
+        params += ps
+    inputs: list[Atom] = [x for a in arrays for x in leaves(a)]
+    scope = lw.new_scope(params)
+    with lw.within(scope):
+        v = regular(lw, f(*rows), scope, elem_type(rt))
+    results = leaves(v)
+    if not scope.stms:
+        # Nothing is computed: each result is an input or a constant of the enclosing scope.
+        whole = dict(zip(params, inputs, strict=True))
+        made = [whole[r] if r in whole else lw.b.let(ir.Replicate((width,), r), "rep") for r in results]  # type: ignore[index]
+        return outer((width,), rebuild(v, iter(made)))
+    if not inputs:
+        params = [Var("i", I64)]
+        inputs = [lw.b.let(ir.Iota(width, i64(0), i64(1)), "is")]
+    lam = lam_of(scope, params, results)
+    made = list(lw.b.emit(ir.Map(width, tuple(inputs), lam), "m"))
+    return outer((width,), rebuild(v, iter(made)))
+
+
+def do_map(lw: Lowerer, args: Args, use: Use) -> Value:
+    """map, map1, ... map5: a function and its arrays."""
+    f, arrays = args[0], [as_array(a) for a in args[1:]]
+    inside = elem_type(use.rt)
+    return map_arrays(lw, lambda *rows: apply(lw, f, rows, inside, use.span), arrays, use.rt)
+
+
+def counted(lw: Lowerer, n: Atom) -> Arr:
+    """0, ..., n-1."""
+    return Arr((n,), Leaf(lw.b.let(ir.Iota(n, i64(0), i64(1)), "is")))
+
+
+def do_tabulate(lw: Lowerer, args: Args, use: Use) -> Value:
+    """tabulate, tabulate_2d, tabulate_3d."""
+    sizes, f = [lw.b.convert(I64, scalar(a)) for a in args[:-1]], args[-1]
+
+    def level(k: int, done: tuple[Value, ...], rt: TypeAt | None) -> Value:
+        if k == len(sizes):
+            return apply(lw, f, done, rt, use.span)
+        inside = elem_type(rt)
+        return map_arrays(lw, lambda i: level(k + 1, (*done, i), inside), [counted(lw, sizes[k])], rt)
+
+    return level(0, (), use.rt)
+
+
+# --- reduce, scan, hist -----------------------------------------------------------------------------------------
+
+
+def operator(lw: Lowerer, f: Value, like_row: Value, use: Use) -> ir.Lambda:
+    """The lambda of a binary operator over element values shaped like `like_row`."""
+    dims = dims_of(like_row)
+    x, xs = typed_vars(like_row, "x", dims)
+    y, ys = typed_vars(like_row, "y", dims)
+    scope = lw.new_scope(xs + ys)
+    with lw.within(scope):
+        v = apply(lw, f, (x, y), None, use.span)
+        result = leaves(like(lw, v, like_row))
+    return lam_of(scope, xs + ys, result)
+
+
+def row_like(v: Arr) -> Value:
+    """A value with the structure and types of an element of the array (its leaves are placeholders)."""
+    return row_params(v)[0]
+
+
+def folded(lw: Lowerer, args: Args, use: Use) -> tuple[Arr, ir.Lambda, ir.Atoms]:
+    f, neutral, array = args[0], args[1], as_array(args[2])
+    row = row_like(array)
+    ne = like(lw, neutral, row)
+    return array, operator(lw, f, row, use), tuple(leaves(ne))
+
+
+def do_reduce(comm: bool) -> Callable[[Lowerer, Args, Use], Value]:
+    def go(lw: Lowerer, args: Args, use: Use) -> Value:
+        array, lam, ne = folded(lw, args, use)
+        made = lw.b.emit(ir.Reduce(array.dims[0], tuple(leaves(array)), lam, ne, comm), "red")
+        return rebuild(inner(array), iter(made))
+
+    return go
+
+
+def do_scan(lw: Lowerer, args: Args, use: Use) -> Value:
+    array, lam, ne = folded(lw, args, use)
+    made = lw.b.emit(ir.Scan(array.dims[0], tuple(leaves(array)), lam, ne), "scan")
+    return rebuild(array, iter(made))
+
+
+def do_exscan(lw: Lowerer, args: Args, use: Use) -> Value:
+    """The inclusive scan moved up by one, the neutral element first."""
+    array, lam, ne = folded(lw, args, use)
+    n = array.dims[0]
+    sums = lw.b.emit(ir.Scan(n, tuple(leaves(array)), lam, ne), "scan")
+    start = [lw.b.let(ir.Replicate((n,), a), "ne") for a in ne]
+    places = lw.b.let(ir.Iota(n, i64(1), i64(1)), "is")
+    made = lw.b.emit(ir.Scatter(n, tuple(start), (places,), sums), "exscan")
+    return rebuild(array, iter(made))
+
+
+def do_any(name: str) -> Callable[[Lowerer, Args, Use], Value]:
+    """any (or), all (and): map the predicate and reduce."""
+    neutral = Const(BOOL, name == "and")
+
+    def go(lw: Lowerer, args: Args, use: Use) -> Value:
+        flags = map_arrays(lw, lambda x: apply(lw, args[0], (x,), None, use.span), [as_array(args[1])], None)
+        return reduce_with(lw, name, leaves(flags)[0], neutral)
+
+    return go
+
+
+def reduce_with(lw: Lowerer, name: str, array: Atom, neutral: Const) -> Value:
+    """The reduction of a core array by a scalar operation."""
+    lam = lw.b.lambda_([("x", neutral.type), ("y", neutral.type)], lambda b, x, y: [b.op(name, x, y)])
+    return Leaf(lw.b.let(ir.Reduce(shape_of(array.type)[0], (array,), lam, (neutral,), True), "red"))
+
+
+def do_and_or(name: str) -> Callable[[Lowerer, Args, Use], Value]:
+    def go(lw: Lowerer, args: Args, use: Use) -> Value:
+        return reduce_with(lw, name, leaves(args[0])[0], Const(BOOL, name == "and"))
+
+    return go
+
+
+def index_atoms(v: Value) -> ir.Atoms:
+    """The index arrays of a scatter or histogram: one per dimension."""
+    return tuple(leaves(v))
+
+
+def histogram(lw: Lowerer, dest: Arr, f: Value, ne: Value, where: Arr, values: Arr, rank: int, use: Use) -> Value:
+    where, values = same_width(lw, [where, values])
+    row = row_like(values)
+    dest = as_array(recast(lw, dest, [*dest.dims[:rank], *dims_of(row)]))
+    lam = operator(lw, f, row, use)
+    neutral = tuple(leaves(like(lw, ne, row)))
+    hist = ir.Hist(where.dims[0], tuple(leaves(dest)), index_atoms(where), tuple(leaves(values)), lam, neutral)
+    return rebuild(dest, iter(lw.b.emit(hist, "hist")))
+
+
+def do_reduce_by_index(rank: int) -> Callable[[Lowerer, Args, Use], Value]:
+    def go(lw: Lowerer, args: Args, use: Use) -> Value:
+        dest, f, ne, where, values = args
+        return histogram(lw, as_array(dest), f, ne, as_array(where), as_array(values), rank, use)
+
+    return go
+
+
+def do_hist(lw: Lowerer, args: Args, use: Use) -> Value:
+    f, ne, k, where, values = args
+    dest = replicate(lw, lw.b.convert(I64, scalar(k)), ne)
+    return histogram(lw, dest, f, ne, as_array(where), as_array(values), 1, use)
+
+
+def replicate(lw: Lowerer, n: Atom, v: Value) -> Arr:
+    made = [lw.b.let(ir.Replicate((n,), a), "rep") for a in leaves(v)]
+    return outer((n,), rebuild(v, iter(made)))
+
+
+def do_scatter(rank: int) -> Callable[[Lowerer, Args, Use], Value]:
+    def go(lw: Lowerer, args: Args, use: Use) -> Value:
+        dest = as_array(args[0])
+        where, values = same_width(lw, [as_array(args[1]), as_array(args[2])])
+        return scattered(lw, dest, where, values, rank)
+
+    return go
+
+
+def scattered(lw: Lowerer, dest: Arr, where: Arr, values: Arr, rank: int) -> Value:
+    values = as_array(recast(lw, values, [where.dims[0], *dims_of(dest)[rank:]]))
+    exp = ir.Scatter(where.dims[0], tuple(leaves(dest)), index_atoms(where), tuple(leaves(values)))
+    return rebuild(dest, iter(lw.b.emit(exp, "scat")))
+
+
+def do_spread(lw: Lowerer, args: Args, use: Use) -> Value:
+    k, x, where, values = args
+    where_, values_ = same_width(lw, [as_array(where), as_array(values)])
+    return scattered(lw, replicate(lw, lw.b.convert(I64, scalar(k)), x), where_, values_, 1)
+
+
+# --- filter and partition ------------------------------------------------------------------------------------------
+
+
+def compact(lw: Lowerer, array: Arr, flags: Atom) -> tuple[Atom, Arr]:
+    """The elements where the bool array holds, in order, and how many there are."""
+    b = lw.b
+    n = array.dims[0]
+    ones = b.zip_with(lambda s, f: s.op("to_i64", f), flags, hint="ones")
+    add = b.lambda_([("x", I64), ("y", I64)], lambda s, x, y: [s.op("add", x, y)])
+    ends = b.let(ir.Scan(n, (ones,), add, (i64(0),)), "ends")
+    empty = b.scalar("eq", n, i64(0))
+    last = b.body(lambda s: [s.at(ends, s.op("sub", n, i64(1)))])
+    count = b.let(ir.If(empty, b.body(lambda s: [i64(0)]), last), "n")
+    places = b.zip_with(lambda s, f, e: s.op("select", f, s.op("sub", e, i64(1)), i64(-1)), flags, ends, hint="is")
+    dims = [count, *dims_of(array)[1:]]
+    out, fresh = typed_vars(array, "kept", dims)
+    start = [b.let(ir.Scratch(v.type.elem, v.type.shape), "scratch") for v in fresh]  # type: ignore[union-attr]
+    made = b.emit(ir.Scatter(n, tuple(start), (places,), tuple(leaves(array))), "kept")
+    return count, as_array(rebuild(out, iter(made)))
+
+
+def flags_of(lw: Lowerer, p: Value, array: Arr, use: Use) -> Atom:
+    v = map_arrays(lw, lambda x: apply(lw, p, (x,), None, use.span), [array], None)
+    return leaves(v)[0]
+
+
+def do_filter(lw: Lowerer, args: Args, use: Use) -> Value:
+    array = as_array(args[1])
+    return compact(lw, array, flags_of(lw, args[0], array, use))[1]
+
+
+def do_partition(lw: Lowerer, args: Args, use: Use) -> Value:
+    array = as_array(args[1])
+    flags = flags_of(lw, args[0], array, use)
+    _, yes = compact(lw, array, flags)
+    no = compact(lw, array, lw.b.zip_with(lambda s, f: s.op("not", f), flags, hint="no"))[1]
+    rest = lw.b.scalar("sub", array.dims[0], yes.dims[0])
+    return tuple_value(yes, recast(lw, no, [rest, *dims_of(no)[1:]]))
+
+
+def do_partition2(lw: Lowerer, args: Args, use: Use) -> Value:
+    array = as_array(args[2])
+    b = lw.b
+    first = flags_of(lw, args[0], array, use)
+    other = flags_of(lw, args[1], array, use)
+    second = b.zip_with(lambda s, f, g: s.op("and", s.op("not", f), g), first, other, hint="snd")
+    third = b.zip_with(lambda s, f, g: s.op("not", s.op("or", f, g)), first, second, hint="trd")
+    parts = [compact(lw, array, flags)[1] for flags in (first, second, third)]
+    n = array.dims[0]
+    rest = b.scalar("sub", b.scalar("sub", n, parts[0].dims[0]), parts[1].dims[0])
+    parts[2] = as_array(recast(lw, parts[2], [rest, *dims_of(parts[2])[1:]]))
+    return tuple_value(*parts)
+
+
+# --- differentiation ------------------------------------------------------------------------------------------------
+
+
+def derived(lw: Lowerer, f: Value, x: Value, use: Use) -> tuple[list[Var], Value, Scope]:
+    """`f` over fresh leaves like those of `x`: the parameters, and the result with the sizes it has inside."""
+    point, params = typed_vars(x, "x", dims_of(x))
+    scope = lw.new_scope(params)
+    with lw.within(scope):
+        v = apply(lw, f, (point,), None, use.span)
+    return params, v, scope
+
+
+def jvp_of(lw: Lowerer, f: Value, x: Value, dx: Value, rt: TypeAt | None, use: Use) -> tuple[Value, Value]:
+    """Result and tangent.  Sizes of the result that only the function knows are results too."""
+    dx = like(lw, dx, x)
+    params, v, scope = derived(lw, f, x, use)
+    known = outer_sizes(lw, v, scope, rt)
+    with lw.within(scope):
+        v = recast(lw, v, [d if k is None else k for k, d in zip(known, dims_of(v), strict=True)])
+    own = list(dict.fromkeys([d for d in dims_of(v) if scope.is_local(d)]))
+    lam = lam_of(scope, params, [*own, *leaves(v)])
+    tangents = tuple(leaves(dx))
+    if not own:
+        made = lw.b.emit(ir.Jvp(lam, tuple(leaves(x)), tangents), "y")
+        k = len(leaves(v))
+        return rebuild(v, iter(made[:k])), rebuild(v, iter(made[k:]))
+    sizes = {d: Var("n", I64) for d in own}
+    dims = dims_of(substitute(v, sizes))  # type: ignore[arg-type]
+    primal, ys = typed_vars(v, "y", dims)
+    tangent, dys = typed_vars(v, "dy", dims)
+    pat = (*sizes.values(), *ys, *[Var("dn", I64) for _ in own], *dys)
+    lw.b.emit_pat(pat, ir.Jvp(lam, tuple(leaves(x)), tangents))
+    return primal, tangent
+
+
+def vjp_of(lw: Lowerer, f: Value, x: Value, dy: Value, use: Use) -> tuple[Value, Value]:
+    """Result and adjoint of the argument; the result has the sizes of its adjoint."""
+    params, v, scope = derived(lw, f, x, use)
+    with lw.within(scope):
+        v = like(lw, v, dy)
+    lam = lam_of(scope, params, leaves(v))
+    made = lw.b.emit(ir.Vjp(lam, tuple(leaves(x)), tuple(leaves(dy))), "y")
+    k = len(leaves(v))
+    return rebuild(v, iter(made[:k])), rebuild(x, iter(made[k:]))
+
+
+def do_jvp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
+    def go(lw: Lowerer, args: Args, use: Use) -> Value:
+        rt = field_type(use.rt, "1") if both else use.rt
+        y, dy = jvp_of(lw, *args, rt, use)
+        return tuple_value(y, dy) if both else dy
+
+    return go
+
+
+def do_vjp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
+    def go(lw: Lowerer, args: Args, use: Use) -> Value:
+        y, dx = vjp_of(lw, *args, use)
+        return tuple_value(y, dx) if both else dx
+
+    return go
+
+
+def do_jmp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
+    """A map of jvp over the tangents."""
+
+    def go(lw: Lowerer, args: Args, use: Use) -> Value:
+        f, x, dxs = args
+        rt = field_type(use.rt, "1") if both else use.rt
+        inside = elem_type(rt)
+        dys = map_arrays(lw, lambda dx: jvp_of(lw, f, x, dx, inside, use)[1], [as_array(dxs)], rt)
+        return tuple_value(apply(lw, f, (x,), field_type(use.rt, "0"), use.span), dys) if both else dys
+
+    return go
+
+
+def do_mjp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
+    """A map of vjp over the adjoints."""
+
+    def go(lw: Lowerer, args: Args, use: Use) -> Value:
+        f, x, dys = args
+        rt = field_type(use.rt, "1") if both else use.rt
+        dxs = map_arrays(lw, lambda dy: vjp_of(lw, f, x, dy, use)[1], [as_array(dys)], rt)
+        return tuple_value(apply(lw, f, (x,), field_type(use.rt, "0"), use.span), dxs) if both else dxs
+
+    return go
+
