@@ -1,0 +1,72 @@
+"""Differentiation as a transformation of the core IR.
+
+`expand(program)` removes every `Jvp` and `Vjp` node.  `jvp.py` and `vjp.py` are the drivers; the rules are
+one record per construct, both modes side by side: `scalar.py array.py soac.py hist.py loop.py acc.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from futad.ad import acc, array, hist, loop, scalar, soac  # noqa: F401  (each fills the table of rules)
+from futad.ad.jvp import expand_jvp
+from futad.ad.live import live
+from futad.ad.protect import protect
+from futad.ad.unfuse import unfuse
+from futad.ad.vjp import expand_vjp
+from futad.core import ir
+from futad.core.builder import Builder
+
+
+class _Expander(ir.Renamer):
+    """Rebuilds a function without `Jvp` and `Vjp`, the innermost first."""
+
+    def stms(self, stms: Iterable[ir.Stm]) -> list[ir.Stm]:
+        out: list[ir.Stm] = []
+        for s in stms:
+            if not isinstance(s.exp, ir.Jvp | ir.Vjp):
+                out.append(self.stm(s))
+                continue
+            e = self.exp(s.exp)
+            b = Builder()
+            assert isinstance(e, ir.Jvp | ir.Vjp)
+            lam = unfuse(e.lam)
+            if isinstance(e, ir.Jvp):
+                values, derivatives = expand_jvp(b, ir.Jvp(lam, e.args, e.tangents))
+            else:
+                values, derivatives = expand_vjp(b, ir.Vjp(lam, e.args, e.adjoints))
+            results = values + derivatives
+            out += protect(live(b.stms, results)[0], results)
+            self.mapping.update(zip(s.pat, values + derivatives, strict=True))
+        return out
+
+    def lam(self, l: ir.Lambda) -> ir.Lambda:
+        params = tuple([self.bind(p) for p in l.params])
+        stms = tuple(self.stms(l.stms))
+        return ir.Lambda(params, stms, tuple([self.atom(a) for a in l.result]))
+
+
+def _differentiates(lam: ir.Lambda) -> bool:
+    return any(
+        isinstance(s.exp, ir.Jvp | ir.Vjp) or any(_differentiates(l) for l in s.exp.lambdas()) for s in lam.stms
+    )
+
+
+def expand(program: ir.Program) -> ir.Program:
+    """The program without `Jvp` and `Vjp`; what they compute is spelled out.
+
+    Raises InternalError where a differentiated lambda contains a `Call` (inlining comes first), and
+    UnsupportedError for reverse mode over a loop whose arrays change shape.
+    """
+    funs: dict[str, ir.Fun] = {}
+    for name, f in program.funs.items():
+        if _differentiates(f.body):
+            r = _Expander()
+            body = r.lam(f.body)
+            ret = tuple([r.bind(v) for v in f.ret])
+            f = ir.Fun(name, body, f.num_sizes, ret, f.entry, f.attrs, f.span)
+        funs[name] = f
+    return ir.Program(funs, program.name)
+
+
+__all__ = ["expand"]

@@ -1,0 +1,111 @@
+"""Accumulators: `WithAcc` and `UpdateAcc` (in a program that is itself a derivative)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from futad.ad.rule import RULES, Rule
+from futad.ad.vjp import again, coerce
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.types import BOOL, I64, ZERO, AccType, ArrayType, Atom, Type, Var, shape_of
+
+if TYPE_CHECKING:
+    from futad.ad.jvp import Tangents
+    from futad.ad.vjp import Scope
+
+
+def in_range(b: Builder, index: ir.Atoms, shape: ir.Atoms) -> Atom | None:
+    """Whether every index is within its dimension; None for no index."""
+    ok: Atom | None = None
+    for i, n in zip(index, shape, strict=False):
+        i = b.convert(I64, i)
+        here = b.op("and", b.op("le", ZERO, i), b.op("lt", i, n))
+        ok = here if ok is None else b.op("and", ok, here, hint="inside")
+    assert ok is None or ok.type is BOOL
+    return ok
+
+
+def read_or_zero(b: Builder, array: Atom, index: ir.Atoms, t: Type) -> Atom:
+    """array[index] of type `t`, zero where the index is out of range."""
+    ok = in_range(b, index, shape_of(array.type))
+    if ok is None:
+        return array
+    then = b.body(lambda inner: [coerce(inner, inner.at(array, *index), t)])
+    orelse = b.body(lambda inner: [inner.zeros(t)])
+    return b.emit(ir.If(ok, then, orelse), "y", types=[t])[0]
+
+
+def _update_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.UpdateAcc)
+    final = s.take(stm.pat[0])
+    if final is None:
+        return
+    if s.is_active(e.value):
+        s.add(e.value, read_or_zero(s.b, final, e.index, e.value.type))
+    s.add(e.acc, final)
+
+
+def _update_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.UpdateAcc)
+    t.b.add(stm)
+    acc, value = t.of(e.acc), t.of(e.value)
+    assert acc is not None
+    if value is None:
+        t.set(stm.pat[0], acc)
+    else:
+        out = t.fresh(stm.pat[0])
+        t.b.add(ir.Stm((out,), ir.UpdateAcc(acc, e.index, value)))
+
+
+def _with_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.WithAcc)
+    # The adjoint of each accumulator is that of the array it ends as, read and never changed; the body is
+    # re-executed in line, without the accumulators.
+    lam = again(e.lam)
+    k = len(e.arrays)
+    seeds = [s.take(v) for v in stm.pat]
+    s.local.update(lam.params)
+    s.stripped.update(lam.params)
+    s.ctx.active.update(p for p, y in zip(lam.params, seeds, strict=False) if y is not None)
+    tape = s.forward(lam.stms)
+    for r, y in zip(lam.result, seeds, strict=True):
+        if y is not None:
+            s.add(r, y if len(shape_of(y.type)) == 0 else s.coerce(y, _array_type(r)))
+    s.back(tape)
+    for p in lam.params:
+        s.take(p)
+    for a, y in zip(e.arrays, seeds[:k], strict=True):
+        if y is not None:
+            s.add(a, y)
+
+
+def _array_type(a: Atom) -> Type:
+    return ArrayType(a.type.elem, a.type.shape) if isinstance(a.type, AccType) else a.type
+
+
+def _with_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.WithAcc)
+    k = len(e.arrays)
+    acc_active = [v in t.active for v in stm.pat[:k]]
+    extra, inner = t.nested(e.lam, acc_active)
+    tans = [r for r, f in zip(e.lam.result[:k], acc_active, strict=True) if f]
+    acc_tans = [inner.of(r) for r in tans]
+    extras = e.lam.result[k:]
+    extra_tans = [inner.of(r) for r in extras]
+    result = [*e.lam.result[:k], *acc_tans, *extras, *[x for x in extra_tans if x is not None]]
+    lam = ir.Lambda((*e.lam.params, *extra), tuple(inner.b.stms), tuple([r for r in result if r is not None]))
+    arrays = (*e.arrays, *[t.dense(a) for a, f in zip(e.arrays, acc_active, strict=True) if f])
+    pat: list[Var] = list(stm.pat[:k])
+    pat += [t.fresh(v) for v, f in zip(stm.pat, acc_active, strict=False) if f]
+    pat += stm.pat[k:]
+    pat += [t.fresh(v) for v, x in zip(stm.pat[k:], extra_tans, strict=True) if x is not None]
+    t.b.add(ir.Stm(tuple(pat), ir.WithAcc(arrays, e.op, lam)))
+
+
+RULES[ir.UpdateAcc] = Rule(_update_jvp, _update_vjp)
+RULES[ir.WithAcc] = Rule(_with_jvp, _with_vjp)

@@ -1,0 +1,147 @@
+"""Which variables depend differentiably on the inputs: only those have tangents and adjoints.
+
+`flow(exp, active)` says of each result whether it depends on an active operand in a position that has a
+derivative (so not through an index, a size or a comparison).  Over-approximates; loops run to a fixed point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from futad.core import ir
+from futad.core.scalarops import OPS
+from futad.core.types import AccType, Atom, Var
+from futad.errors import InternalError
+
+Flags = tuple[bool, ...]
+
+
+def is_active(a: Atom, active: set[Var]) -> bool:
+    return type(a) is Var and a in active
+
+
+def op_differentiable(op: str) -> bool:
+    """Whether the operation has a derivative in some argument."""
+    return OPS[op].partials is not None or op.startswith("to_")
+
+
+def propagate(stms: Iterable[ir.Stm], active: set[Var]) -> None:
+    """Add to `active` what the statements bind."""
+    for s in stms:
+        for v, f in zip(s.pat, flow(s.exp, active), strict=True):
+            if f:
+                active.add(v)
+
+
+def lambda_flow(lam: ir.Lambda, params: Sequence[bool], active: set[Var]) -> Flags:
+    """Activity of the results when these parameters are active."""
+    active.update(p for p, f in zip(lam.params, params, strict=True) if f)
+    propagate(lam.stms, active)
+    return tuple([is_active(a, active) for a in lam.result])
+
+
+def loop_flow(exp: ir.For | ir.While, active: set[Var]) -> Flags:
+    """Activity of the loop variables: the fixed point over turns."""
+    flags = [is_active(a, active) for a in exp.inits]
+    lead = [False] if isinstance(exp, ir.For) else []
+    while True:
+        out = lambda_flow(exp.body, lead + flags, active)
+        merged = [f or g for f, g in zip(flags, out, strict=True)]
+        if merged == flags:
+            return tuple(flags)
+        flags = merged
+
+
+def operator_flow(lam: ir.Lambda, elems: Sequence[bool], active: set[Var]) -> Flags:
+    """Activity of the results of a reduction or scan with an operator of 2k parameters."""
+    flags = list(elems)
+    while True:
+        out = lambda_flow(lam, flags + list(elems), active)
+        merged = [f or g for f, g in zip(flags, out, strict=True)]
+        if merged == flags:
+            return tuple(flags)
+        flags = merged
+
+
+def _op(e: ir.Op, active: set[Var]) -> Flags:
+    partials = OPS[e.op].partials
+    if partials is None:
+        return (e.op.startswith("to_") and is_active(e.args[0], active),)
+    return (any(is_active(a, active) for a in e.args),)
+
+
+def _map(e: ir.Map, active: set[Var]) -> Flags:
+    return lambda_flow(e.lam, [is_active(a, active) for a in e.arrays], active)
+
+
+def _if(e: ir.If, active: set[Var]) -> Flags:
+    t, f = lambda_flow(e.then, (), active), lambda_flow(e.orelse, (), active)
+    return tuple([a or b for a, b in zip(t, f, strict=True)])
+
+
+def _fold(e: ir.Reduce | ir.Scan, active: set[Var]) -> Flags:
+    return operator_flow(e.lam, [is_active(a, active) for a in e.arrays], active)
+
+
+def _hist(e: ir.Hist, active: set[Var]) -> Flags:
+    elems = [is_active(d, active) or is_active(v, active) for d, v in zip(e.dests, e.values, strict=True)]
+    return operator_flow(e.lam, elems, active)
+
+
+def _scatter(e: ir.Scatter, active: set[Var]) -> Flags:
+    return tuple([is_active(d, active) or is_active(v, active) for d, v in zip(e.dests, e.values, strict=True)])
+
+
+def _with_acc(e: ir.WithAcc, active: set[Var]) -> Flags:
+    return lambda_flow(e.lam, [is_active(a, active) for a in e.arrays], active)
+
+
+def _any(*fields: str) -> Callable[[Any, set[Var]], Flags]:
+    def go(e: Any, active: set[Var]) -> Flags:
+        atoms: list[Atom] = []
+        for f in fields:
+            value = getattr(e, f)
+            atoms.extend(value if isinstance(value, tuple) else (value,))
+        return (any(is_active(a, active) for a in atoms),)
+
+    return go
+
+
+FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
+    ir.Alias: _any("atom"),
+    ir.Op: _op,
+    ir.At: _any("array"),
+    ir.Update: _any("array", "value"),
+    ir.Iota: _any("start", "step"),
+    ir.Replicate: _any("value"),
+    ir.ArrayLit: _any("elems"),
+    ir.Concat: _any("arrays"),
+    ir.Reshape: _any("array"),
+    ir.Rearrange: _any("array"),
+    ir.Copy: _any("array"),
+    ir.Scratch: lambda e, active: (False,),
+    ir.Assert: lambda e, active: (),
+    ir.If: _if,
+    ir.For: loop_flow,
+    ir.While: loop_flow,
+    ir.Map: _map,
+    ir.Reduce: _fold,
+    ir.Scan: _fold,
+    ir.Hist: _hist,
+    ir.Scatter: _scatter,
+    ir.WithAcc: _with_acc,
+    ir.UpdateAcc: _any("acc", "value"),
+}
+
+
+def flow(exp: ir.Exp, active: set[Var]) -> Flags:
+    """Activity of each result of `exp`.  Raises InternalError for a node that is gone by now."""
+    rule = FLOW.get(type(exp))
+    if rule is None:
+        raise InternalError(f"no activity rule for {type(exp).__name__}")
+    return rule(exp, active)
+
+
+def has_acc(atoms: Iterable[Any]) -> bool:
+    return any(isinstance(a.type, AccType) for a in atoms)

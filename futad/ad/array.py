@@ -1,0 +1,169 @@
+"""Array constructs: indexing, update, and the linear ones (replicate, concat, reshape, rearrange, ...)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from futad.ad.rule import RULES, Rule
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.node import Range
+from futad.core.types import (
+    ONE,
+    ZERO,
+    Atom,
+    Const,
+    Type,
+    Var,
+    elem_of,
+    row_type,
+    shape_of,
+    zero,
+)
+from futad.core.typing import index_type
+
+if TYPE_CHECKING:
+    from futad.ad.jvp import Tangents
+    from futad.ad.vjp import Scope
+
+
+def plus_lambda(b: Builder, t: Type) -> ir.Lambda:
+    """The addition of two values of type `t`."""
+    return b.lambda_([("x", t), ("y", t)], lambda inner, x, y: [inner.plus(x, y)])
+
+
+def sum_outer(b: Builder, n: Atom, array: Atom, hint: str = "sum") -> Atom:
+    """The sum over dimension 0."""
+    t = row_type(array.type)
+    neutral = b.zeros(t)
+    return b.emit(ir.Reduce(n, (array,), plus_lambda(b, t), (neutral,), True), hint)[0]
+
+
+# --- forward mode ---------------------------------------------------------------------------------------
+
+
+def _linear(*fields: str) -> Callable[[Tangents, ir.Stm], None]:
+    """The jvp of a construct linear in these fields: the same construct on tangents."""
+
+    def jvp(t: Tangents, stm: ir.Stm) -> None:
+        e: Any = stm.exp
+        t.b.add(stm)
+        values = [getattr(e, f) for f in fields]
+        if all(t.of(a) is None for v in values for a in (v if isinstance(v, tuple) else (v,))):
+            return
+        swap = {}
+        for f in fields:
+            v = getattr(e, f)
+            swap[f] = tuple([t.dense(a) for a in v]) if isinstance(v, tuple) else t.dense(v)
+        args = [swap.get(f, getattr(e, f)) for f in e.kinds]
+        new = type(e)(*args)
+        if hasattr(new, "check"):
+            new.check = None
+        out = Var(f"{stm.pat[0].name}_tan", stm.pat[0].type)
+        t.b.add(ir.Stm((out,), new))
+        t.set(stm.pat[0], out)
+
+    return jvp
+
+
+# --- reverse mode ---------------------------------------------------------------------------------------
+
+Pull = Callable[["Scope", Any, Atom], None]
+
+
+def _rule(pull: Pull) -> Callable[[Scope, ir.Stm, ir.Stm], None]:
+    def vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+        seed = s.take(stm.pat[0])
+        if seed is not None:
+            pull(s, stm.exp, seed)
+
+    return vjp
+
+
+def _at(s: Scope, e: ir.At, seed: Atom) -> None:
+    s.add(e.array, seed, e.index)
+
+
+def _update(s: Scope, e: ir.Update, seed: Atom) -> None:
+    part = index_type(seed.type, e.index)
+    if s.is_active(e.value):
+        s.add(e.value, s.b.let(ir.At(seed, e.index), f"{_name(e.value)}_bar"))
+    if s.is_active(e.array):
+        s.add(e.array, s.b.let(ir.Update(seed, e.index, s.b.zeros(part)), f"{_name(e.array)}_bar"))
+
+
+def _name(a: Atom) -> str:
+    return a.name if isinstance(a, Var) else "c"
+
+
+def _iota(s: Scope, e: ir.Iota, seed: Atom) -> None:
+    if s.is_active(e.start):
+        s.add(e.start, sum_outer(s.b, e.count, seed))
+    if s.is_active(e.step):
+        t = elem_of(seed.type)
+        turns = s.b.let(ir.Iota(e.count, zero(t), Const(t, 1)), "i")
+        parts = s.b.zip_with(lambda b, i, y: b.op("mul", i, y), turns, seed)
+        s.add(e.step, sum_outer(s.b, e.count, parts))
+
+
+def _replicate(s: Scope, e: ir.Replicate, seed: Atom) -> None:
+    if not s.is_active(e.value):
+        return
+    total = seed
+    if len(e.shape) > 1:
+        n = s.b.size_mul(e.shape)
+        total = s.b.let(ir.Reshape(total, (n, *shape_of(e.value.type))), "flat")
+        s.add(e.value, sum_outer(s.b, n, total))
+    elif e.shape:
+        s.add(e.value, sum_outer(s.b, e.shape[0], total))
+    else:
+        s.add(e.value, seed)
+
+
+def _literal(s: Scope, e: ir.ArrayLit, seed: Atom) -> None:
+    for i, a in enumerate(e.elems):
+        if s.is_active(a):
+            s.add(a, s.b.at(seed, Const(ZERO.type, i)))
+
+
+def _concat(s: Scope, e: ir.Concat, seed: Atom) -> None:
+    offset: Atom = ZERO
+    last = len(e.arrays) - 1
+    for i, a in enumerate(e.arrays):
+        n = shape_of(a.type)[0]
+        if s.is_active(a):
+            s.add(a, s.coerce(s.b.at(seed, Range(offset, n, ONE)), a.type))
+        if i < last:
+            offset = n if offset is ZERO else s.b.op("add", offset, n, hint="offset")
+
+
+def _reshape(s: Scope, e: ir.Reshape, seed: Atom) -> None:
+    s.add(e.array, s.b.let(ir.Reshape(seed, shape_of(e.array.type)), "view"))
+
+
+def _rearrange(s: Scope, e: ir.Rearrange, seed: Atom) -> None:
+    inverse = tuple(sorted(range(len(e.perm)), key=lambda i: e.perm[i]))
+    s.add(e.array, s.b.let(ir.Rearrange(seed, inverse), "view"))
+
+
+def _same(field: str) -> Pull:
+    return lambda s, e, seed: s.add(getattr(e, field), seed)
+
+
+def _nothing(t: Tangents, stm: ir.Stm) -> None:
+    t.b.add(stm)
+
+
+RULES[ir.Alias] = Rule(_linear("atom"), _rule(_same("atom")))
+RULES[ir.At] = Rule(_linear("array"), _rule(_at))
+RULES[ir.Update] = Rule(_linear("array", "value"), _rule(_update))
+RULES[ir.Iota] = Rule(_linear("start", "step"), _rule(_iota))
+RULES[ir.Replicate] = Rule(_linear("value"), _rule(_replicate))
+RULES[ir.ArrayLit] = Rule(_linear("elems"), _rule(_literal))
+RULES[ir.Concat] = Rule(_linear("arrays"), _rule(_concat))
+RULES[ir.Reshape] = Rule(_linear("array"), _rule(_reshape))
+RULES[ir.Rearrange] = Rule(_linear("array"), _rule(_rearrange))
+RULES[ir.Copy] = Rule(_linear("array"), _rule(_same("array")))
+RULES[ir.Scratch] = Rule(_nothing, lambda s, stm, emitted: None)
+RULES[ir.Assert] = Rule(_nothing, lambda s, stm, emitted: None)

@@ -1,0 +1,331 @@
+"""Reverse rules of reductions and scans.
+
+Source: Schenck et al., SC 2022, sections 5.1 (reduce) and 5.2 (scan).  The general reduction here differs in
+one point: with prefixes p_k = f(p_{k-1}, x_k) and r_k the reduction of what follows k, the adjoint of p_k is
+that of the first argument of f(p_k, r_k), and x_k and the operator's free variables get theirs from
+f(p_{k-1}, x_k).  So free variables of the operator are differentiated too.  Neutral elements are constants:
+no adjoint flows to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from futad.ad.array import plus_lambda
+from futad.ad.mapsweep import MapSweep
+from futad.ad.operators import classify, vectorised
+from futad.ad.vjp import Context, Scope, again
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.node import Range
+from futad.core.types import (
+    BOOL,
+    I64,
+    ONE,
+    ZERO,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Var,
+    array_of,
+    i64,
+    one,
+    row_type,
+    shape_of,
+    zero,
+)
+
+
+@dataclass(slots=True)
+class Fold:
+    """A reduction or scan with what its return sweep knows: results and their adjoints (None: zero)."""
+
+    width: Atom
+    arrays: ir.Atoms
+    lam: ir.Lambda
+    neutral: ir.Atoms
+    results: tuple[Var, ...]
+    seeds: tuple[Atom | None, ...]
+
+    @property
+    def scalar(self) -> bool:
+        return all(isinstance(n.type, Prim) for n in self.neutral)
+
+
+def isolated(b: Builder) -> Scope:
+    """A scope in which only what it is told is active: for derivatives of an operator at a point."""
+    return Scope("root", None, Context(), b)
+
+
+def reverse(b: Builder, n: Atom, array: Atom) -> Var:
+    """The array backwards along dimension 0."""
+    last = b.op("sub", n, ONE, hint="last")
+    return b.let(ir.At(array, (Range(last, n, i64(-1)),)), "rev")
+
+
+def along_rows(s: Scope, f: Fold, row: ir.Lambda, scan: bool) -> None:
+    """A vectorised operator: the scalar fold of every column."""
+    b = s.b
+    m = shape_of(f.neutral[0].type)[0]
+
+    cols = [Var("col", _column(a.type, f.width)) for a in f.arrays]
+    units = [Var("ne", row_type(n.type)) for n in f.neutral]
+    inner = Builder()
+    op = again(row)
+    exp: ir.Exp = (
+        ir.Scan(f.width, tuple(cols), op, tuple(units))
+        if scan
+        else ir.Reduce(f.width, tuple(cols), op, tuple(units))
+    )
+    outs = inner.emit(exp, "y")
+    outer = Builder()
+    flipped = []
+    for a in f.arrays:
+        rank = len(shape_of(a.type))
+        flipped.append(outer.let(ir.Rearrange(a, (1, 0, *range(2, rank))), "cols"))
+    lam = ir.Lambda((*cols, *units), tuple(inner.stms), outs)
+    ys = outer.emit(ir.Map(m, (*flipped, *f.neutral), lam), "ys")
+    tape = s.forward(outer.stms)
+    for y, seed in zip(ys, f.seeds, strict=True):
+        if seed is not None:
+            if scan:
+                rank = len(shape_of(seed.type))
+                seed = b.let(ir.Rearrange(seed, (1, 0, *range(2, rank))), "cols")
+            s.add(y, seed)
+    s.back(tape)
+
+
+def _column(t: object, width: Atom) -> ArrayType:
+    assert isinstance(t, ArrayType)
+    return ArrayType(t.elem, (width, *t.shape[2:]))
+
+
+# --- reduce -------------------------------------------------------------------------------------------------
+
+
+def reduce_part(s: Scope, f: Fold) -> None:
+    """Adjoints of one independent part of a reduction."""
+    op = classify(f.lam)
+    seed = f.seeds[0]
+    if op == "add":
+        assert seed is not None
+        s.add(f.arrays[0], s.replicate(f.width, seed))
+        return
+    if (row := vectorised(f.lam)) is not None:
+        along_rows(s, f, row, scan=False)
+        return
+    if op in ("min", "max"):
+        assert seed is not None
+        _arg_extremum(s, f, seed)
+    elif op == "mul" and f.neutral[0].type.is_float:  # type: ignore[union-attr]
+        assert seed is not None
+        _product(s, f, seed)
+    else:
+        _general_reduce(s, f)
+
+
+def _arg_extremum(s: Scope, f: Fold, seed: Atom) -> None:
+    """min, max: the first element equal to the result takes all."""
+    b, n, y = s.b, f.width, f.results[0]
+    where = b.let(ir.Iota(n, ZERO, ONE), "is")
+    hits = b.zip_with(lambda c, i, x: c.op("select", c.op("eq", x, y), i, n), where, f.arrays[0])
+    first = b.lambda_([("i", I64), ("j", I64)], lambda c, i, j: [c.op("min", i, j)])
+    (at,) = b.emit(ir.Reduce(n, (hits,), first, (n,), True), "arg")
+    s.add_one(f.arrays[0], at, seed)
+
+
+def _product(s: Scope, f: Fold, seed: Atom) -> None:
+    """The product of the others: by division if no element is zero, else only for a single zero."""
+    b, n, xs = s.b, f.width, f.arrays[0]
+    t = f.neutral[0].type
+    assert isinstance(t, Prim)
+
+    def split(c: Builder, x: Var) -> list[Atom]:
+        none = c.op("eq", x, zero(t))
+        return [c.op("select", none, ONE, ZERO), c.op("select", none, one(t), x)]
+
+    is_zero, others = b.map_(split, xs)
+    add = plus_lambda(b, I64)
+    mul = b.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.op("mul", x, y)])
+    (zeros,) = b.emit(ir.Reduce(n, (is_zero,), add, (ZERO,), True), "zeros")
+    (product,) = b.emit(ir.Reduce(n, (others,), mul, (one(t),), True), "product")
+    scaled = b.op("mul", seed, product)
+    at_zero = b.op("select", b.op("eq", zeros, ONE), scaled, zero(t))
+    at_rest = b.op("select", b.op("eq", zeros, ZERO), scaled, zero(t))
+
+    def pull(c: Builder, x: Var) -> list[Atom]:
+        none = c.op("eq", x, zero(t))
+        # The divisor is never zero, so that derivatives of this code are finite where it is not taken.
+        rest = c.op("div", at_rest, c.op("select", none, one(t), x))
+        return [c.op("select", none, at_zero, rest)]
+
+    s.add(xs, b.map_(pull, xs)[0])
+
+
+def _shifted(b: Builder, scanned: Sequence[Atom], at: Atom, inside: Atom, neutral: Sequence[Atom]) -> tuple[Atom, ...]:
+    """scanned[at], or the neutral elements where `inside` is false."""
+    then = b.body(lambda c: [c.at(y, at) for y in scanned])
+    orelse = b.body(lambda c: list(neutral))
+    return b.emit(ir.If(inside, then, orelse), "l", types=[n.type for n in neutral])
+
+
+def _general_reduce(s: Scope, f: Fold) -> None:
+    b, n = s.b, f.width
+    k = len(f.neutral)
+    before = b.emit(ir.Scan(n, f.arrays, again(f.lam), f.neutral), "before")
+    flip = again(f.lam)
+    flip = ir.Lambda(flip.params[k:] + flip.params[:k], flip.stms, flip.result)
+    after = b.emit(ir.Scan(n, tuple([reverse(b, n, a) for a in f.arrays]), flip, f.neutral), "after")
+    m = MapSweep(s, n)
+    c = m.inner.b
+    lam = again(f.lam)
+    for p, a in zip(lam.params[k:], f.arrays, strict=True):
+        m.primal(p, a)
+    i = m.index()
+    left = _shifted(c, before, c.op("sub", i, ONE), c.op("lt", ZERO, i), f.neutral)
+    back = c.op("sub", c.op("sub", n, i), i64(2))
+    right = _shifted(c, after, back, c.op("le", ZERO, back), f.neutral)
+    for p, v in zip(lam.params[:k], left, strict=True):
+        m.inner.local.add(p)
+        c.add(ir.Stm((p,), ir.Alias(v)))
+    tape = m.inner.forward(lam.stms)
+    probe = isolated(c)
+    wrt = [True] * k + [False] * k
+    prefix = probe.inline(f.lam, [*lam.result, *right], wrt, f.seeds)[:k]
+    for r, seed in zip(lam.result, prefix, strict=True):
+        if seed is not None:
+            m.inner.add(r, seed)
+    m.inner.back(tape)
+    m.finish()
+
+
+# --- scan ---------------------------------------------------------------------------------------------------
+
+
+def scan_part(s: Scope, f: Fold) -> None:
+    """Adjoints of one independent part of a scan."""
+    if classify(f.lam) == "add":
+        seed = f.seeds[0]
+        assert seed is not None
+        b, t = s.b, f.neutral[0].type
+        (sums,) = b.emit(
+            ir.Scan(f.width, (reverse(b, f.width, seed),), plus_lambda(b, t), (b.zeros(t),)), "sums"
+        )
+        s.add(f.arrays[0], reverse(b, f.width, sums))
+        return
+    if (row := vectorised(f.lam)) is not None:
+        along_rows(s, f, row, scan=True)
+        return
+    fits = f.scalar and len(f.neutral) <= 4 and all(n.type is not BOOL for n in f.neutral)
+    totals = _recurrence(s, f) if fits else _recurrence_loop(s, f)
+    _pull_elements(s, f, totals)
+
+
+def _pull_elements(s: Scope, f: Fold, totals: Sequence[Atom]) -> None:
+    """With the total adjoint of every y_i: those of x_i and of free variables through f(y_{i-1}, x_i)."""
+    k = len(f.neutral)
+    m = MapSweep(s, f.width)
+    c = m.inner.b
+    lam = again(f.lam)
+    for p, a in zip(lam.params[k:], f.arrays, strict=True):
+        m.primal(p, a)
+    i = m.index()
+    left = _shifted(c, f.results, c.op("sub", i, ONE), c.op("lt", ZERO, i), f.neutral)
+    for p, v in zip(lam.params[:k], left, strict=True):
+        m.inner.local.add(p)
+        c.add(ir.Stm((p,), ir.Alias(v)))
+    tape = m.inner.forward(lam.stms)
+    for r, total in zip(lam.result, totals, strict=True):
+        m.inner.add(r, m.bind(total))
+    m.inner.back(tape)
+    m.finish()
+
+
+def _seeds_dense(b: Builder, f: Fold) -> list[Atom]:
+    return [
+        b.zeros(array_of(n.type, f.width)) if y is None else y for y, n in zip(f.seeds, f.neutral, strict=True)
+    ]
+
+
+def _recurrence(s: Scope, f: Fold) -> list[Atom]:
+    """Total adjoints r_i = ybar_i + A_i r_{i+1}, A_i the transposed Jacobian of f(., x_{i+1}) at y_i, by a
+    scan that composes linear functions from the right."""
+    b, n = s.b, f.width
+    k = len(f.neutral)
+    ts: list[Prim] = [x.type for x in f.neutral if isinstance(x.type, Prim)]
+
+    def jacobian(c: Builder, i: Var) -> list[Atom]:
+        following = c.op("add", i, ONE)
+
+        def rows(d: Builder) -> list[Atom]:
+            xs = [d.at(a, following) for a in f.arrays]
+            ys = [d.at(y, i) for y in f.results]
+            out: list[list[Atom]] = []
+            for j in range(k):
+                seeds: list[Atom | None] = [one(ts[j]) if q == j else None for q in range(k)]
+                got = isolated(d).inline(f.lam, [*ys, *xs], [True] * k + [False] * k, seeds)[:k]
+                out.append([zero(ts[q]) if g is None else g for q, g in enumerate(got)])
+            return [out[j][q] for q in range(k) for j in range(k)]
+
+        types = [ts[q] for q in range(k) for _ in range(k)]
+        ends = c.body(lambda d: [zero(t) for t in types])
+        return list(c.emit(ir.If(c.op("lt", following, n), c.body(rows), ends), "a", types=types))
+
+    where = b.let(ir.Iota(n, ZERO, ONE), "is")
+    matrix = b.map_(jacobian, where, hint="jac")
+    c_in = [reverse(b, n, y) for y in _seeds_dense(b, f)]
+    a_in = [reverse(b, n, a) for a in matrix]
+
+    def compose(d: Builder, *v: Var) -> list[Atom]:
+        w = k + k * k
+        c1, a1, c2, a2 = v[:k], v[k:w], v[w : w + k], v[w + k :]
+
+        def dot(row: int, col: Sequence[Atom]) -> Atom:
+            total: Atom | None = None
+            for q in range(k):
+                term = d.op("mul", d.convert(ts[row], a2[row * k + q]), d.convert(ts[row], col[q]))
+                total = term if total is None else d.op("add", total, term)
+            assert total is not None
+            return total
+
+        cs: list[Atom] = [d.op("add", c2[q], dot(q, c1)) for q in range(k)]
+        ms = [dot(q, [a1[w_ * k + j] for w_ in range(k)]) for q in range(k) for j in range(k)]
+        return cs + ms
+
+    types = ts + [ts[q] for q in range(k) for _ in range(k)]
+    lam = b.lambda_([("c", t) for t in types + types], compose)
+    unit: list[Const] = [zero(t) for t in ts]
+    unit += [one(ts[q]) if q == j else zero(ts[q]) for q in range(k) for j in range(k)]
+    out = b.emit(ir.Scan(n, tuple(c_in + a_in), lam, tuple(unit)), "r")
+    return [reverse(b, n, r) for r in out[:k]]
+
+
+def _recurrence_loop(s: Scope, f: Fold) -> list[Atom]:
+    """The same totals by a sequential loop from the last element, for elements that are arrays."""
+    b, n = s.b, f.width
+    k = len(f.neutral)
+    seeds = _seeds_dense(b, f)
+    outs = [b.let(ir.Scratch(y.type.elem, shape_of(y.type)), "r") for y in seeds]  # type: ignore[union-attr]
+    start = [b.zeros(x.type) for x in f.neutral]
+    last = b.op("sub", n, ONE, hint="last")
+
+    def turn(c: Builder, j: Var, *state: Var) -> list[Atom]:
+        i = c.op("sub", last, j)
+        r, into = state[:k], state[k:]
+
+        def step(d: Builder) -> list[Atom]:
+            following = d.op("add", i, ONE)
+            xs = [d.at(a, following) for a in f.arrays]
+            ys = [d.at(y, i) for y in f.results]
+            got = isolated(d).inline(f.lam, [*ys, *xs], [True] * k + [False] * k, list(r))[:k]
+            return [d.zeros(x.type) if g is None else g for g, x in zip(got, f.neutral, strict=True)]
+
+        ends = c.body(lambda d: list(r))
+        carried = c.emit(ir.If(c.op("lt", ZERO, j), c.body(step), ends), "c", types=[x.type for x in f.neutral])
+        now = [c.plus(c.at(y, i), v) for y, v in zip(seeds, carried, strict=True)]
+        return [*now, *[c.let(ir.Update(o, (i,), v), "r") for o, v in zip(into, now, strict=True)]]
+
+    params = [("j", I64), *[("r", x.type) for x in f.neutral], *[("into", o.type) for o in outs]]
+    return list(b.emit(ir.For(n, (*start, *outs), b.lambda_(params, turn)), "r"))[k:]

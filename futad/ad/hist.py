@@ -1,0 +1,330 @@
+"""Scatter and reduce_by_index.
+
+Source: Schenck et al., SC 2022, section 5.3 (scatter) and 5.1.2 (reduce_by_index).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from futad.ad.acc import in_range, read_or_zero
+from futad.ad.array import plus_lambda
+from futad.ad.fold import isolated
+from futad.ad.mapsweep import MapSweep
+from futad.ad.operators import classify, split_operator
+from futad.ad.rule import RULES, Rule
+from futad.ad.vjp import again
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.types import (
+    I64,
+    ONE,
+    ZERO,
+    ArrayType,
+    Atom,
+    Prim,
+    Var,
+    array_of,
+    one,
+    row_type,
+    shape_of,
+    zero,
+)
+
+if TYPE_CHECKING:
+    from futad.ad.jvp import Tangents
+    from futad.ad.vjp import Scope
+
+
+# --- scatter ------------------------------------------------------------------------------------------------
+
+
+def _scatter_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Scatter)
+    t.b.add(stm)
+    on = [j for j, v in enumerate(stm.pat) if v in t.active]
+    dests = tuple([t.dense(e.dests[j]) for j in on])
+    values = tuple([t.dense(e.values[j]) for j in on])
+    pat = tuple([t.fresh(stm.pat[j]) for j in on])
+    t.b.add(ir.Stm(pat, ir.Scatter(e.width, dests, e.idxs, values)))
+
+
+def _scatter_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Scatter)
+    b = s.b
+    seeds = [s.take(v) for v in stm.pat]
+    rank = len(e.idxs)
+    if any(y is not None and s.is_active(v) for y, v in zip(seeds, e.values, strict=True)):
+        # Where several values go to one place, only the one that stayed gets the adjoint.
+        cells = shape_of(stm.pat[0].type)[:rank]
+        turns = b.let(ir.Iota(e.width, ZERO, ONE), "is")
+        room = b.let(ir.Scratch(I64, cells), "room")
+        (winner,) = b.emit(ir.Scatter(e.width, (room,), e.idxs, (turns,)), "winner")
+        for y, v in zip(seeds, e.values, strict=True):
+            if y is None or not s.is_active(v):
+                continue
+
+            def gather(c: Builder, i: Var, *at: Var, y: Atom = y, v: Atom = v) -> list[Atom]:
+                t = row_type(v.type)
+                ok = in_range(c, at, cells)
+                assert ok is not None
+
+                def inside(d: Builder) -> list[Atom]:
+                    mine = d.op("eq", d.at(winner, *at), i)
+                    return [_choose(d, mine, d.at(y, *at), t)]
+
+                return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: [d.zeros(t)])), "y", types=[t]))
+
+            s.add(v, b.map_(gather, turns, *e.idxs)[0])
+    for y, d in zip(seeds, e.dests, strict=True):
+        if y is not None and s.is_active(d):
+            part = ArrayType(y.type.elem, y.type.shape[rank:]) if y.type.rank > rank else y.type.elem  # type: ignore[union-attr]
+            nothing = b.let(ir.Replicate((e.width, *shape_of(part)), zero(y.type.elem)), "zeros")  # type: ignore[union-attr]
+            s.add(d, b.emit(ir.Scatter(e.width, (y,), e.idxs, (nothing,)), "dest_bar")[0])
+
+
+def _choose(b: Builder, cond: Atom, value: Atom, t: object) -> Atom:
+    """`value` if `cond`, else zero, for scalars and arrays."""
+    if isinstance(value.type, Prim):
+        return b.op("select", cond, value, zero(value.type))
+    then = b.body(lambda c: [value])
+    return b.emit(ir.If(cond, then, b.body(lambda c: [c.zeros(value.type)])), "y", types=[value.type])[0]
+
+
+# --- reduce_by_index ----------------------------------------------------------------------------------------
+
+
+def _hist_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Hist)
+    b = t.b
+    if classify(e.lam) == "add":
+        b.add(stm)
+        n = e.neutral[0].type
+        args = (t.dense(e.dests[0]),), e.idxs, (t.dense(e.values[0]),)
+        zeros = b.zeros(n)
+        b.add(ir.Stm((t.fresh(stm.pat[0]),), ir.Hist(e.width, *args, plus_lambda(b, n), (zeros,))))
+        return
+    flags = [v in t.active for v in stm.pat]
+    on = [i for i, f in enumerate(flags) if f]
+    lam = t.operator(e.lam, flags)
+    dests = e.dests + tuple([t.dense(e.dests[i]) for i in on])
+    values = e.values + tuple([t.dense(e.values[i]) for i in on])
+    neutral = e.neutral + tuple([b.zeros(e.neutral[i].type) for i in on])
+    pat = stm.pat + tuple([t.fresh(stm.pat[i]) for i in on])
+    b.add(ir.Stm(pat, ir.Hist(e.width, dests, e.idxs, values, lam, neutral), stm.attrs))
+
+
+def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Hist)
+    seeds = [s.take(v) for v in stm.pat]
+    for part, lam in split_operator(e.lam):
+        if not any(seeds[j] is not None for j in part):
+            continue
+
+        def pick(xs: tuple[Atom, ...], part: tuple[int, ...] = part) -> tuple[Atom, ...]:
+            return tuple([xs[j] for j in part])
+
+        h = ir.Hist(e.width, pick(e.dests), e.idxs, pick(e.values), lam, pick(e.neutral))
+        mine = [seeds[j] for j in part]
+        results = tuple([stm.pat[j] for j in part])
+        op = classify(lam)
+        first = mine[0]
+        scalar = isinstance(e.neutral[part[0]].type, Prim)
+        if op == "add":
+            assert first is not None
+            s.add(h.dests[0], first)
+            _gather_into(s, h, first)
+        elif op in ("min", "max") and scalar:
+            assert first is not None
+            _hist_extremum(s, h, results[0], first)
+        elif op == "mul" and scalar and e.neutral[part[0]].type.is_float:  # type: ignore[union-attr]
+            assert first is not None
+            _hist_product(s, h, first)
+        else:
+            _hist_loop(s, h, mine)
+
+
+def _gather_into(s: Scope, h: ir.Hist, seed: Atom) -> None:
+    v = h.values[0]
+    if not s.is_active(v):
+        return
+    t = row_type(v.type)
+    s.add(v, s.b.map_(lambda c, *at: [read_or_zero(c, seed, at, t)], *h.idxs)[0])
+
+
+def _flat_map(b: Builder, cells: ir.Atoms, f: object, *arrays: Atom) -> Var:
+    """f(builder, *elements) over arrays whose dimensions are `cells`."""
+    if len(cells) == 1:
+        return b.map_(lambda c, *xs: [f(c, *xs)], *arrays)[0]  # type: ignore[operator]
+    return b.map_(lambda c, *xs: [_flat_map(c, cells[1:], f, *xs)], *arrays)[0]
+
+
+def _hist_extremum(s: Scope, h: ir.Hist, y: Var, seed: Atom) -> None:
+    """min, max: the destination if it has the result, else the first value that has it."""
+    b, n = s.b, h.width
+    cells = shape_of(y.type)
+    nobody = b.op("sub", ZERO, ONE)
+    start = _flat_map(b, cells, lambda c, d, r: c.op("select", c.op("eq", d, r), nobody, n), h.dests[0], y)
+    turns = b.let(ir.Iota(n, ZERO, ONE), "is")
+
+    def claim(c: Builder, i: Var, v: Var, *at: Var) -> list[Atom]:
+        best = read_or_zero(c, y, at, v.type)
+        return [c.op("select", c.op("eq", v, best), i, n)]
+
+    claims = b.map_(claim, turns, h.values[0], *h.idxs)[0]
+    least = b.lambda_([("i", I64), ("j", I64)], lambda c, i, j: [c.op("min", i, j)])
+    (winner,) = b.emit(ir.Hist(n, (start,), h.idxs, (claims,), least, (n,)), "winner")
+    if s.is_active(h.dests[0]):
+        nothing = zero(seed.type.elem)  # type: ignore[union-attr]
+        s.add(
+            h.dests[0],
+            _flat_map(b, cells, lambda c, w, r: c.op("select", c.op("eq", w, nobody), r, nothing), winner, seed),
+        )
+    if s.is_active(h.values[0]):
+        t = row_type(h.values[0].type)
+
+        def pull(c: Builder, i: Var, *at: Var) -> list[Atom]:
+            ok = in_range(c, at, cells)
+            assert ok is not None
+
+            def inside(d: Builder) -> list[Atom]:
+                return [_choose(d, d.op("eq", d.at(winner, *at), i), d.at(seed, *at), t)]
+
+            return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: [d.zeros(t)])), "y", types=[t]))
+
+        s.add(h.values[0], b.map_(pull, turns, *h.idxs)[0])
+
+
+def _hist_product(s: Scope, h: ir.Hist, seed: Atom) -> None:
+    """The product of the others in the bin: by division, or only for a single zero."""
+    b, n = s.b, h.width
+    t = h.neutral[0].type
+    assert isinstance(t, Prim)
+    cells = shape_of(seed.type)
+    nil, unit = zero(t), one(t)
+
+    def is_zero(c: Builder, x: Atom) -> Atom:
+        return c.op("select", c.op("eq", x, nil), ONE, ZERO)
+
+    def or_one(c: Builder, x: Atom) -> Atom:
+        return c.op("select", c.op("eq", x, nil), unit, x)
+
+    add = plus_lambda(b, I64)
+    mul = b.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.op("mul", x, y)])
+    dest0 = _flat_map(b, cells, is_zero, h.dests[0])
+    dest1 = _flat_map(b, cells, or_one, h.dests[0])
+    zs, ps = b.map_(lambda c, x: [is_zero(c, x), or_one(c, x)], h.values[0])
+    (zeros,) = b.emit(ir.Hist(n, (dest0,), h.idxs, (zs,), add, (ZERO,)), "zeros")
+    (products,) = b.emit(ir.Hist(n, (dest1,), h.idxs, (ps,), mul, (unit,)), "products")
+
+    def others(c: Builder, x: Atom, z: Atom, p: Atom, y: Atom) -> Atom:
+        scaled = c.op("mul", y, p)
+        none = c.op("eq", x, nil)
+        single = c.op("select", c.op("eq", z, ONE), scaled, nil)
+        full = c.op("select", c.op("eq", z, ZERO), scaled, nil)
+        return c.op("select", none, single, c.op("div", full, or_one(c, x)))
+
+    if s.is_active(h.dests[0]):
+        s.add(h.dests[0], _flat_map(b, cells, others, h.dests[0], zeros, products, seed))
+    if s.is_active(h.values[0]):
+
+        def pull(c: Builder, x: Var, *at: Var) -> list[Atom]:
+            ok = in_range(c, at, cells)
+            assert ok is not None
+            then = c.body(lambda d: [others(d, x, d.at(zeros, *at), d.at(products, *at), d.at(seed, *at))])
+            return list(c.emit(ir.If(ok, then, c.body(lambda d: [nil])), "y", types=[t]))
+
+        s.add(h.values[0], b.map_(pull, h.values[0], *h.idxs)[0])
+
+
+def _hist_loop(s: Scope, h: ir.Hist, seeds: list[Atom | None]) -> None:
+    """A general operator, one element at a time: the forward loop saves what each turn overwrites, the
+    backward loop turns the adjoint of a bin into those of what it held and of the value; O(n) in all."""
+    b, n = s.b, h.width
+    k = len(h.dests)
+    rank = len(h.idxs)
+    cells = shape_of(h.dests[0].type)[:rank]
+    ts = [x.type for x in h.neutral]
+
+    def inputs(c: Builder, i: Atom) -> tuple[list[Atom], Atom]:
+        at: list[Atom] = [c.at(ix, i) for ix in h.idxs]
+        ok = in_range(c, tuple(at), cells)
+        assert ok is not None
+        return at, ok
+
+    def forward(c: Builder, i: Var, *state: Var) -> list[Atom]:
+        bins, olds = state[:k], state[k:]
+        at, ok = inputs(c, i)
+
+        def inside(d: Builder) -> list[Atom]:
+            now = [d.at(x, *at) for x in bins]
+            new = d.inline(h.lam, [*now, *[d.at(v, i) for v in h.values]])
+            saved: list[Atom] = [d.let(ir.Update(o, (i,), x)) for o, x in zip(olds, now, strict=True)]
+            return [d.let(ir.Update(x, tuple(at), y)) for x, y in zip(bins, new, strict=True)] + saved
+
+        types = [x.type for x in state]
+        return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: list(state))), "s", types=types))
+
+    room: list[Atom] = []
+    for t in ts:
+        full = array_of(t, n)
+        assert isinstance(full, ArrayType)
+        room.append(b.let(ir.Scratch(full.elem, full.shape), "old"))
+    state = [*h.dests, *room]
+    loop = b.lambda_([("i", I64), *[("s", x.type) for x in state]], forward)
+    olds = b.emit(ir.For(n, tuple(state), loop), "s", types=[x.type for x in state])[k:]
+
+    # Backwards: what the bins hold is the adjoint of what they will become.
+    parts: list[Atom] = []
+    for t in ts:
+        full = array_of(t, n)
+        parts.append(b.zeros(full, "parts"))
+    bars: list[Atom] = [
+        b.zeros(d.type) if y is None else s.coerce(y, d.type) for y, d in zip(seeds, h.dests, strict=True)
+    ]
+
+    def turn(c: Builder, j: Var, *state: Var) -> list[Atom]:
+        i = c.op("sub", c.op("sub", n, j), ONE)
+        at, ok = inputs(c, i)
+        bins, outs = state[:k], state[k:]
+
+        def inside(d: Builder) -> list[Atom]:
+            args: list[Atom] = [d.at(o, i) for o in olds] + [d.at(v, i) for v in h.values]
+            got = isolated(d).inline(h.lam, args, [True] * (2 * k), [d.at(x, *at) for x in bins])
+            full = [d.zeros(t) if g is None else g for g, t in zip(got, ts + ts, strict=True)]
+            out: list[Atom] = [d.let(ir.Update(x, tuple(at), g)) for x, g in zip(bins, full[:k], strict=True)]
+            # The adjoint that entered is kept for the operator's free variables.
+            return out + [d.let(ir.Update(o, (i,), d.at(x, *at))) for o, x in zip(outs, bins, strict=True)]
+
+        types = [x.type for x in state]
+        return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: list(state))), "s", types=types))
+
+    state = [*bars, *parts]
+    back = b.lambda_([("j", I64), *[("s", x.type) for x in state]], turn)
+    out = b.emit(ir.For(n, tuple(state), back), "s", types=[x.type for x in state])
+    for d, x in zip(h.dests, out[:k], strict=True):
+        s.add(d, x)
+    entered = out[k:]
+    # Values and free variables: the operator once more, in parallel, at (what the bin held, value).
+    m = MapSweep(s, n)
+    c = m.inner.b
+    lam = again(h.lam)
+    for p, o in zip(lam.params[:k], olds, strict=True):
+        m.bind(o, p)
+        m.inner.local.add(p)
+    for p, v in zip(lam.params[k:], h.values, strict=True):
+        m.primal(p, v)
+    tape = m.inner.forward(lam.stms)
+    for r, y in zip(lam.result, entered, strict=True):
+        m.inner.add(r, m.bind(y))
+    m.inner.back(tape)
+    m.finish()
+    assert c is m.inner.b
+
+
+RULES[ir.Scatter] = Rule(_scatter_jvp, _scatter_vjp)
+RULES[ir.Hist] = Rule(_hist_jvp, _hist_vjp)

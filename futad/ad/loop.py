@@ -1,0 +1,298 @@
+"""Branches and loops.
+
+Source: Schenck et al., SC 2022, section 4.3 and figure 3: a loop saves the loop variables at the start of
+each turn; the return sweep runs the turns backwards, restores them and re-executes the body.  Only the loop
+variables that the return sweep reads are saved.  While loops are counted first, or run under a given bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from futad.ad.activity import loop_flow
+from futad.ad.live import live
+from futad.ad.rule import RULES, Rule
+from futad.ad.vjp import again
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.types import (
+    I64,
+    ONE,
+    ZERO,
+    AccType,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Type,
+    Var,
+    array_of,
+    elem_of,
+    i64,
+    shape_of,
+)
+from futad.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from futad.ad.jvp import Tangents
+    from futad.ad.vjp import Scope
+
+
+# --- if ---------------------------------------------------------------------------------------------------
+
+
+def _if_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.If)
+    sides = [t.nested(lam, ())[1] for lam in (e.then, e.orelse)]
+    on = [
+        i for i in range(len(stm.pat))
+        if any(side.of(lam.result[i]) is not None for side, lam in zip(sides, (e.then, e.orelse), strict=True))
+    ]
+    bodies = []
+    for lam, side in zip((e.then, e.orelse), sides, strict=True):
+        tans = [side.dense(lam.result[i]) for i in on]
+        bodies.append(ir.Lambda((), tuple(side.b.stms), (*lam.result, *tans)))
+    pat = (*stm.pat, *[t.fresh(stm.pat[i]) for i in on])
+    t.b.add(ir.Stm(pat, ir.If(e.cond, *bodies), stm.attrs))
+
+
+def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.If)
+    seeds = [s.take(v) for v in stm.pat]
+    sides: list[Scope] = []
+    for lam in (e.then, e.orelse):
+        lam = again(lam)
+        inner = s.child("branch")
+        tape = inner.forward(lam.stms)
+        for r, y in zip(lam.result, seeds, strict=True):
+            if y is not None:
+                inner.add(r, y if isinstance(r.type, AccType) else inner.coerce(y, r.type))
+        inner.back(tape)
+        sides.append(inner)
+    changed = list(dict.fromkeys(v for side in sides for v in side.outside()))
+    for v in [v for v in changed if isinstance(v.type, AccType)]:
+        s.adj[v] = next(side.adj[v] for side in sides if v in side.adj)
+    changed = [v for v in changed if not isinstance(v.type, AccType)]
+    if not changed:
+        return
+    before = {v: s.grab(v) for v in changed}
+    types: list[Type] = []
+    for v in changed:
+        now = before[v]
+        types.append(v.type if now is None else now.type)
+    bodies = []
+    for side in sides:
+        out: list[Atom] = []
+        for v, t in zip(changed, types, strict=True):
+            now = side.adj.get(v, before[v])
+            out.append(side.b.zeros(t, f"{v.name}_bar") if now is None else now)
+        bodies.append(ir.Lambda((), tuple(side.b.stms), tuple(out)))
+    new = s.b.emit(ir.If(e.cond, *bodies), *[f"{v.name}_bar" for v in changed], types=types)
+    for v, x in zip(changed, new, strict=True):
+        s.adj[v] = x
+
+
+# --- loops, forward mode ----------------------------------------------------------------------------------
+
+
+def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.For | ir.While)
+    flags = list(loop_flow(e, t.active))
+    lead = [False] if isinstance(e, ir.For) else []
+    extra, inner = t.nested(e.body, lead + flags)
+    tans = [inner.dense(r) for r, f in zip(e.body.result, flags, strict=True) if f]
+    body = ir.Lambda((*e.body.params, *extra), tuple(inner.b.stms), (*e.body.result, *tans))
+    inits = (*e.inits, *[t.dense(a) for a, f in zip(e.inits, flags, strict=True) if f])
+    pat = (*stm.pat, *[t.fresh(v) for v, f in zip(stm.pat, flags, strict=True) if f])
+    exp: ir.Exp = ir.For(e.bound, inits, body) if isinstance(e, ir.For) else ir.While(inits, body)
+    t.b.add(ir.Stm(pat, exp, stm.attrs))
+
+
+# --- loops, reverse mode ----------------------------------------------------------------------------------
+
+Save = Callable[[Sequence[int]], Sequence[Var]]
+
+
+def _check_shapes(params: Sequence[Var]) -> None:
+    own = set(params)
+    for p in params:
+        if any(n in own for n in shape_of(p.type) if isinstance(n, Var)):
+            raise UnsupportedError(
+                "reverse-mode differentiation of a loop over an array whose shape changes from turn to turn "
+                "is not supported; give the array its largest shape"
+            )
+
+
+def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat: tuple[Var, ...], save: Save) -> None:
+    """The return sweep of `for i < bound`: `body` is a fresh copy whose first parameter is i.
+
+    `save(which)` makes the forward sweep save those loop variables and returns the arrays of them.
+    """
+    i, xs = body.params[0], body.params[1:]
+    _check_shapes(xs)
+    seeds = [s.take(v) for v in pat]
+    flags = loop_flow(ir.For(bound, inits, body), s.ctx.active)
+    inner = s.child("loop")
+    b = inner.b
+    inner.local.update(body.params)
+    inner.stripped.update(x for x in xs if isinstance(x.type, AccType))
+    tape = inner.forward(body.stms)
+    carried = [q for q, f in enumerate(flags) if f and not isinstance(xs[q].type, AccType)]
+    bars = {q: Var(f"{xs[q].name}_bar", xs[q].type) for q in carried}
+    for q, (r, y) in enumerate(zip(body.result, seeds, strict=True)):
+        if isinstance(r.type, AccType):
+            if y is not None:
+                inner.add(r, y)
+        elif q in bars:
+            inner.add(r, bars[q])
+    inner.back(tape)
+    for q in carried:
+        inner.adj[xs[q]] = inner.dense(xs[q])
+    captured = list(inner.captured)
+    result = [inner.adj[xs[q]] for q in carried] + [inner.adj[v] for v in captured]
+    stms, used = live(b.stms, result)
+    which = [q for q, x in enumerate(xs) if x in used]
+    turn = Var("turn", i.type)
+    head = Builder()
+    assert isinstance(i.type, Prim)
+    left = head.op("sub", bound, turn, hint="left")
+    head.add(ir.Stm((i,), ir.Op("sub", (left, Const(i.type, 1)))))
+    if which:
+        at = head.convert(I64, i)
+        for q, saved in zip(which, save(which), strict=True):
+            head.add(ir.Stm((xs[q],), ir.At(saved, (at,))))
+    start: list[Atom] = []
+    for q in carried:
+        y = seeds[q]
+        start.append(s.b.zeros(xs[q].type) if y is None else s.coerce(y, xs[q].type))
+    for v in captured:
+        now = s.grab(v)
+        start.append(s.b.zeros(v.type, f"{v.name}_bar") if now is None else now)
+    params = (turn, *[bars[q] for q in carried], *[inner.captured[v] for v in captured])
+    lam = ir.Lambda(params, tuple(head.stms + stms), tuple(result))
+    names = [f"{xs[q].name}_bar" for q in carried] + [f"{v.name}_bar" for v in captured]
+    types = [p.type for p in params[1:]]
+    if not types:
+        return
+    out = s.b.emit(ir.For(bound, tuple(start), lam), *names, types=types)
+    for v, o in zip(captured, out[len(carried) :], strict=True):
+        s.adj[v] = o
+    for q, y in enumerate(seeds):
+        if isinstance(xs[q].type, AccType) and y is not None:
+            s.add(inits[q], y)
+    for q, o in zip(carried, out, strict=False):
+        s.add(inits[q], o)
+
+
+class _Saver:
+    """Adds to a loop arrays that hold loop variables as they are at the start of each turn."""
+
+    def __init__(self, body: ir.Lambda, which: Sequence[Var], turns: Atom, at: Callable[[Builder], Atom], b: Builder) -> None:
+        inner = Builder()
+        where = at(inner)
+        self.params: list[Var] = []
+        self.inits: list[Var] = []
+        self.outs: list[Var] = []
+        for x in which:
+            t = array_of(x.type, turns)
+            assert isinstance(t, ArrayType)
+            p = Var(f"{x.name}_saved", t)
+            self.params.append(p)
+            self.inits.append(b.let(ir.Scratch(elem_of(t), t.shape), p.name))
+            self.outs.append(inner.let(ir.Update(p, (where,), x), p.name))
+        self.body = ir.Lambda(
+            (*body.params, *self.params), (*inner.stms, *body.stms), (*body.result, *self.outs)
+        )
+        self.pat = [Var(p.name, p.type) for p in self.params]
+
+
+def _turns(b: Builder, bound: Atom) -> Atom:
+    """The number of turns of a for loop as an i64."""
+    if isinstance(bound, Const):
+        return i64(max(0, bound.value))
+    return b.op("max", b.convert(I64, bound), ZERO, hint="turns")
+
+
+def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.For)
+    kept = [q for q, x in enumerate(e.body.params[1:]) if not isinstance(x.type, AccType)]
+
+    def save(which: Sequence[int]) -> Sequence[Var]:
+        loop = emitted.exp
+        assert isinstance(loop, ir.For)
+        before = Builder()
+        turns = _turns(before, e.bound)
+        own = [loop.body.params[1 + kept.index(q)] for q in which]
+        i = loop.body.params[0]
+        saver = _Saver(loop.body, own, turns, lambda c: c.convert(I64, i), before)
+        new = ir.Stm(
+            (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.body), emitted.attrs
+        )
+        s.replace(emitted, [*before.stms, new])
+        return saver.pat
+
+    _reverse_turns(s, e.bound, again(e.body), e.inits, stm.pat, save)
+
+
+def _bound_of(stm: ir.Stm) -> int | None:
+    for a in stm.attrs:
+        if isinstance(a, tuple) and a[0] == "bound":
+            return int(a[1])
+    return None
+
+
+def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.While)
+    loop = emitted.exp
+    assert isinstance(loop, ir.While)
+    kept = [q for q, x in enumerate(e.body.params) if not isinstance(x.type, AccType)]
+    limit = _bound_of(stm)
+    # The forward loop counts its turns in one more loop variable.
+    count, counted = Var("turns", I64), Var("turn", I64)
+    inner = Builder()
+    inner.extend(loop.body.stms)
+    step = inner.op("add", counted, ONE)
+    body = ir.Lambda((*loop.body.params, counted), tuple(inner.stms), (*loop.body.result, step))
+    counting = ir.Stm((*emitted.pat, count), ir.While((*loop.inits, ZERO), body), emitted.attrs)
+    s.replace(emitted, [counting])
+
+    def save(which: Sequence[int]) -> Sequence[Var]:
+        before = Builder()
+        if limit is None:
+            # Run the counted loop again, now with room for what is saved.
+            copy = again(loop.body)
+            i = Var("i", I64)
+            turns = ir.Lambda((i, *copy.params), copy.stms, copy.result)
+            saver = _Saver(turns, [copy.params[kept.index(q)] for q in which], count, lambda c: i, before)
+            pat = (*[Var(v.name, v.type) for v in emitted.pat], *saver.pat)
+            before.add(ir.Stm(pat, ir.For(count, (*loop.inits, *saver.inits), saver.body)))
+            s.b.extend(before.stms)
+            return saver.pat
+        own = [loop.body.params[kept.index(q)] for q in which]
+
+        def at(c: Builder) -> Atom:
+            inside = c.op("lt", counted, i64(limit))
+            c.add(ir.Stm((), ir.Assert(inside, "the loop runs more turns than its bound of {}", (i64(limit),), None)))
+            return counted
+
+        saver = _Saver(body, own, i64(limit), at, before)
+        new = ir.Stm(
+            (*counting.pat, *saver.pat), ir.While((*loop.inits, ZERO, *saver.inits), saver.body), emitted.attrs
+        )
+        s.replace(counting, [*before.stms, new])
+        return saver.pat
+
+    copy = again(e.body)
+    turn = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)
+    _reverse_turns(s, count, turn, e.inits, stm.pat, save)
+
+
+RULES[ir.If] = Rule(_if_jvp, _if_vjp)
+RULES[ir.For] = Rule(_loop_jvp, _for_vjp)
+RULES[ir.While] = Rule(_loop_jvp, _while_vjp)

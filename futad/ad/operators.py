@@ -1,0 +1,72 @@
+"""Recognising reduction operators: special ones, independent parts of a tuple, vectorised ones."""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.types import AccType, Atom, Var
+
+SPECIAL = ("add", "mul", "min", "max", "and", "or")
+
+
+def classify(lam: ir.Lambda) -> str | None:
+    """The scalar operation of SPECIAL that `lam` applies to its two parameters, elementwise on arrays."""
+    if len(lam.params) != 2 or len(lam.result) != 1:
+        return None
+    stms = lam.stms
+    if len(stms) != 1 or len(stms[0].pat) != 1 or lam.result[0] is not stms[0].pat[0]:
+        return None
+    e = stms[0].exp
+    if isinstance(e, ir.Op) and e.op in SPECIAL and set(e.args) == set(lam.params):
+        return e.op
+    if isinstance(e, ir.Map) and len(e.arrays) == 2 and set(e.arrays) == set(lam.params):
+        return classify(e.lam)
+    return None
+
+
+def vectorised(lam: ir.Lambda) -> ir.Lambda | None:
+    """The operator on rows if `lam` is a map of it over all its parameters (in order), else None."""
+    if len(lam.stms) != 1:
+        return None
+    stm = lam.stms[0]
+    e = stm.exp
+    if not isinstance(e, ir.Map) or tuple(e.arrays) != lam.params or tuple(lam.result) != stm.pat:
+        return None
+    if any(isinstance(p.type, AccType) for p in lam.params) or any(v in lam.params for v in e.lam.free()):
+        return None
+    return e.lam
+
+
+def needed(stms: tuple[ir.Stm, ...], results: tuple[Atom, ...]) -> tuple[tuple[ir.Stm, ...], set[Var]]:
+    """The statements that `results` need, and every variable those use."""
+    used: set[Var] = {r for r in results if isinstance(r, Var)}
+    kept: list[ir.Stm] = []
+    for stm in reversed(stms):
+        if any(v in used for v in stm.pat):
+            kept.append(stm)
+            used.update(ir.stm_free(stm))
+    return tuple(reversed(kept)), used
+
+
+def split_operator(lam: ir.Lambda) -> list[tuple[tuple[int, ...], ir.Lambda]]:
+    """An operator on k-tuples as independent operators on parts of the tuple.
+
+    (a + b, max a' b') gives two operators; where results mix components they stay together.
+    """
+    k = len(lam.result)
+    if k == 1:
+        return [((0,), lam)]
+    group = list(range(k))
+    for i, r in enumerate(lam.result):
+        _, used = needed(lam.stms, (r,))
+        for j in range(k):
+            if lam.params[j] in used or lam.params[k + j] in used:
+                old, new = group[j], group[i]
+                group = [new if g == old else g for g in group]
+    parts: list[tuple[tuple[int, ...], ir.Lambda]] = []
+    for g in dict.fromkeys(group):
+        part = tuple([i for i in range(k) if group[i] == g])
+        results = tuple([lam.result[i] for i in part])
+        stms, _ = needed(lam.stms, results)
+        params = tuple([lam.params[i] for i in part] + [lam.params[k + i] for i in part])
+        parts.append((part, ir.Lambda(params, stms, results)))
+    return parts

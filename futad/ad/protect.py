@@ -1,0 +1,89 @@
+"""Copies where derivative code would use an array after consuming it.
+
+The return sweep reads primal values that the forward sweep may have overwritten, and adjoints may share an
+array.  A consuming statement whose array is used later gets a copy of it; a backend would copy there anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir
+from futad.core.types import ArrayType, Atom, Var
+
+_VIEWS = (ir.Alias, ir.Rearrange, ir.Reshape, ir.At)
+_REPEATED = (ir.Map, ir.Reduce, ir.Scan, ir.Fused, ir.Hist, ir.For, ir.While)
+
+
+def protect(stms: Sequence[ir.Stm], result: Sequence[Atom]) -> list[ir.Stm]:
+    """The statements with copies added; `result` are the atoms used after them."""
+    return _Protector().scope(stms, {a for a in result if isinstance(a, Var)}, None)
+
+
+class _Protector:
+    def __init__(self) -> None:
+        self.root: dict[Var, Var] = {}
+
+    def of(self, v: Var) -> Var:
+        return self.root.get(v, v)
+
+    def scope(self, stms: Sequence[ir.Stm], later: set[Var], own: set[Var] | None) -> list[ir.Stm]:
+        """`later`: what is used after the scope on the same path; `own`: inside a scope that repeats, the
+        arrays bound in it (None outside of one)."""
+        for s in stms:
+            if own is not None:
+                own.update(s.pat)
+            if isinstance(s.exp, _VIEWS) and isinstance(s.pat[0].type, ArrayType):
+                src = s.exp.operands()[0]
+                if isinstance(src, Var):
+                    self.root[s.pat[0]] = self.of(src)
+        live = {self.of(v) for v in later}
+        out: list[ir.Stm] = []
+        for s in reversed(stms):
+            exp, copies = self._exp(s.exp, live, own)
+            out.append(ir.Stm(s.pat, exp, s.attrs))
+            out += reversed(copies)
+            live.update(self.of(v) for v in ir.stm_free(s))
+        return out[::-1]
+
+    def _exp(self, e: ir.Exp, live: set[Var], own: set[Var] | None) -> tuple[ir.Exp, list[ir.Stm]]:
+        copies: list[ir.Stm] = []
+        taken: set[Var] = set()
+
+        def guard(a: Atom) -> Atom:
+            if not isinstance(a, Var) or not isinstance(a.type, ArrayType):
+                return a
+            r = self.of(a)
+            if r not in live and r not in taken and (own is None or r in own):
+                taken.add(r)
+                return a
+            fresh = Var(a.name, a.type)
+            copies.append(ir.Stm((fresh,), ir.Copy(a)))
+            return fresh
+
+        def inner(lam: ir.Lambda) -> ir.Lambda:
+            if isinstance(e, _REPEATED):
+                later = {r for r in lam.result if isinstance(r, Var)}
+                stms = self.scope(lam.stms, later, set(lam.params))
+            else:
+                later = live | {r for r in lam.result if isinstance(r, Var)}
+                stms = self.scope(lam.stms, later, own)
+            return ir.Lambda(lam.params, tuple(stms), lam.result)
+
+        if e.lambdas():
+            e = e.rebuild(lambda a: a, inner)
+        match e:
+            case ir.Update():
+                reads = {self.of(a) for a in e.operands()[1:] if isinstance(a, Var)}
+                if isinstance(e.array, Var) and self.of(e.array) in reads:
+                    live = live | reads
+                e = ir.Update(guard(e.array), e.index, e.value, e.check)
+            case ir.Scatter():
+                e = ir.Scatter(e.width, tuple(map(guard, e.dests)), e.idxs, e.values)
+            case ir.Hist():
+                e = ir.Hist(e.width, tuple(map(guard, e.dests)), e.idxs, e.values, e.lam, e.neutral)
+            case ir.WithAcc():
+                inside = {self.of(v) for v in e.lam.free()}
+                live = live | inside
+                e = ir.WithAcc(tuple(map(guard, e.arrays)), e.op, e.lam)
+        return e, copies

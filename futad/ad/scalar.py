@@ -1,0 +1,97 @@
+"""Scalar operations: both modes multiply by the partial derivatives of the operation table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from futad.ad.rule import RULES, Rule
+from futad.core import ir
+from futad.core.builder import Builder, Ex
+from futad.core.scalarops import OPS
+from futad.core.types import BOOL, Atom
+
+if TYPE_CHECKING:
+    from futad.ad.jvp import Tangents
+    from futad.ad.vjp import Scope
+
+
+def _choice(cond: Ex, seed: Ex, taken: bool) -> Ex:
+    """The seed where `cond == taken`, else zero: no 0 * inf for the branch not taken."""
+    zero = seed.lift(0)
+    return cond.select(seed, zero) if taken else cond.select(zero, seed)
+
+
+def scaled(name: str, i: int, args: list[Ex], result: Ex, seed: Ex) -> Ex | None:
+    """seed * (partial of operation `name` in argument i), None if that is identically zero.
+
+    Products with a choice, and quotients, are written directly: they are cheaper and do not turn an
+    infinite seed into NaN where the partial is zero.
+    """
+    if name == "select":
+        return None if i == 0 else _choice(args[0], seed, i == 1)
+    if name in ("min", "max"):
+        return _choice(result.eq(args[0]), seed, i == 0)
+    if seed.type.is_float and name == "div":
+        return seed / args[1] if i == 0 else -(result * (seed / args[1]))
+    if name == "log":
+        return seed / args[0]
+    partials = OPS[name].partials
+    assert partials is not None
+    p: Any = partials[i](*args, result)
+    if not isinstance(p, Ex):
+        if p == 0:
+            return None
+        p = result.lift(p)
+    if seed.type is BOOL:
+        return seed if p.atom == Ex(seed.b, seed.atom).lift(True).atom else seed & p
+    return seed * p
+
+
+def _handles(b: Builder, stm: ir.Stm) -> tuple[list[Ex], Ex]:
+    assert isinstance(stm.exp, ir.Op)
+    return [b.ex(a) for a in stm.exp.args], b.ex(stm.pat[0])
+
+
+def _vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Op)
+    seed = s.take(stm.pat[0])
+    if seed is None:
+        return
+    if e.op.startswith("to_"):
+        t = e.args[0].type
+        s.add(e.args[0], s.b.convert(t, seed))  # type: ignore[arg-type]
+        return
+    args, result = _handles(s.b, stm)
+    for i, a in enumerate(e.args):
+        if s.is_active(a):
+            c = scaled(e.op, i, args, result, s.b.ex(seed))
+            if c is not None:
+                s.add(a, c.atom)
+
+
+def _jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Op)
+    t.b.add(stm)
+    if e.op.startswith("to_"):
+        d = t.of(e.args[0])
+        if d is not None:
+            t.set(stm.pat[0], t.b.op(e.op, d))
+        return
+    if OPS[e.op].partials is None:
+        return
+    args, result = _handles(t.b, stm)
+    total: Atom | None = None
+    for i, a in enumerate(e.args):
+        d = t.of(a)
+        if d is None:
+            continue
+        c = scaled(e.op, i, args, result, t.b.ex(d))
+        if c is not None:
+            total = c.atom if total is None else t.b.plus(total, c.atom)
+    if total is not None:
+        t.set(stm.pat[0], total)
+
+
+RULES[ir.Op] = Rule(_jvp, _vjp)

@@ -1,0 +1,133 @@
+"""Map, reduce and scan.
+
+Source: Schenck et al., SC 2022, sections 4 and 5.  `hist.py` has reduce_by_index and scatter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from futad.ad.array import plus_lambda
+from futad.ad.fold import Fold, reduce_part, scan_part
+from futad.ad.mapsweep import MapSweep
+from futad.ad.operators import classify, split_operator
+from futad.ad.rule import RULES, Rule
+from futad.ad.vjp import again
+from futad.core import ir
+from futad.core.types import AccType, Atom, Var
+
+if TYPE_CHECKING:
+    from futad.ad.jvp import Tangents
+    from futad.ad.vjp import Scope
+
+
+# --- map --------------------------------------------------------------------------------------------------
+
+
+def _map_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Map)
+    flags = [t.of(a) is not None for a in e.arrays]
+    extra, inner = t.nested(e.lam, flags)
+    tans = [inner.of(r) for r in e.lam.result]
+    # Accumulators come first among the results, so the tangents of accumulators stand between.
+    split = sum(isinstance(v.type, AccType) for v in stm.pat)
+    pat: list[Var] = []
+    result: list[Atom] = []
+    for part in (slice(0, split), slice(split, None)):
+        pat += stm.pat[part]
+        result += e.lam.result[part]
+        for v, d in zip(stm.pat[part], tans[part], strict=True):
+            if d is not None:
+                pat.append(t.fresh(v))
+                result.append(d)
+    arrays = (*e.arrays, *[d for a in e.arrays if (d := t.of(a)) is not None])
+    lam = ir.Lambda((*e.lam.params, *extra), tuple(inner.b.stms), tuple(result))
+    t.b.add(ir.Stm(tuple(pat), ir.Map(e.width, arrays, lam), stm.attrs))
+
+
+def _map_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Map)
+    lam = again(e.lam)
+    m = MapSweep(s, e.width)
+    for p, a in zip(lam.params, e.arrays, strict=True):
+        if isinstance(p.type, AccType):
+            m.inner.local.add(p)
+            m.inner.stripped.add(p)
+            s.ctx.active.add(p)
+        else:
+            m.primal(p, a)
+    tape = m.inner.forward(lam.stms)
+    for r, v in zip(lam.result, stm.pat, strict=True):
+        ybar = s.take(v)
+        if ybar is None:
+            continue
+        m.inner.add(r, ybar if isinstance(v.type, AccType) else m.seed(ybar))
+        if isinstance(v.type, AccType):
+            source = _acc_source(e, stm.pat, v)
+            s.add(source, ybar)
+    m.inner.back(tape)
+    m.finish()
+
+
+def _acc_source(e: ir.Map, pat: tuple[Var, ...], v: Var) -> Atom:
+    """The accumulator argument that ends as `v`."""
+    accs = [a for a in e.arrays if isinstance(a.type, AccType)]
+    return accs[pat.index(v)]
+
+
+# --- reduce and scan -----------------------------------------------------------------------------------------
+
+
+def _dual(t: Tangents, stm: ir.Stm) -> None:
+    """jvp of a reduction or scan: + separately on tangents, otherwise the operator on dual numbers."""
+    e = stm.exp
+    assert isinstance(e, ir.Reduce | ir.Scan)
+    if classify(e.lam) == "add":
+        t.b.add(stm)
+        d = t.of(e.arrays[0])
+        if d is None:
+            return
+        b = t.b
+        lam = plus_lambda(b, e.neutral[0].type)
+        zero = b.zeros(e.neutral[0].type)
+        out = t.fresh(stm.pat[0])
+        if isinstance(e, ir.Reduce):
+            b.add(ir.Stm((out,), ir.Reduce(e.width, (d,), lam, (zero,), e.comm), stm.attrs))
+        else:
+            b.add(ir.Stm((out,), ir.Scan(e.width, (d,), lam, (zero,)), stm.attrs))
+        return
+    flags = [v in t.active for v in stm.pat]
+    on = [i for i, f in enumerate(flags) if f]
+    lam = t.operator(e.lam, flags)
+    arrays = e.arrays + tuple([t.dense(e.arrays[i]) for i in on])
+    neutral = e.neutral + tuple([t.b.zeros(e.neutral[i].type) for i in on])
+    pat = stm.pat + tuple([t.fresh(stm.pat[i]) for i in on])
+    if isinstance(e, ir.Reduce):
+        t.b.add(ir.Stm(pat, ir.Reduce(e.width, arrays, lam, neutral, e.comm), stm.attrs))
+    else:
+        t.b.add(ir.Stm(pat, ir.Scan(e.width, arrays, lam, neutral), stm.attrs))
+
+
+def _fold_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Reduce | ir.Scan)
+    seeds = [s.take(v) for v in stm.pat]
+    rule = reduce_part if isinstance(e, ir.Reduce) else scan_part
+    for part, lam in split_operator(e.lam):
+        if any(seeds[i] is not None for i in part):
+            f = Fold(
+                e.width,
+                tuple([e.arrays[i] for i in part]),
+                lam,
+                tuple([e.neutral[i] for i in part]),
+                tuple([stm.pat[i] for i in part]),
+                tuple([seeds[i] for i in part]),
+            )
+            rule(s, f)
+
+
+RULES[ir.Map] = Rule(_map_jvp, _map_vjp)
+RULES[ir.Reduce] = Rule(_dual, _fold_vjp)
+RULES[ir.Scan] = Rule(_dual, _fold_vjp)

@@ -1,0 +1,324 @@
+"""Reverse mode: the driver of the return sweep.
+
+Source: Schenck, Rønning, Henriksen and Oancea, "AD for an Array Language with Nested Parallelism", SC 2022.
+There is no tape.  A scope's statements are emitted (the forward sweep) and then walked backwards, each
+emitting code that adds to the adjoints of its operands (the return sweep).  Entering a nested scope in the
+return sweep re-executes its forward statements, so that every value it reads is in lexical scope; for
+perfect nests the first execution is dead code afterwards.  Only sequential loops save values.
+
+Note [Adjoints]
+An adjoint starts as nothing (zero), is defined by its first contribution, and grows by addition.  Where it
+lives depends on the scope that adds to it:
+
+* `root`: a scalar or an array of the variable's type, later ones replacing earlier ones.
+* `branch`: starts from the enclosing scope's adjoint; the `If` returns what either branch changed.
+* `loop`: an adjoint of a variable from outside becomes a loop variable (`captured`).
+* `map`: a scalar from outside collects a contribution per element (summed after the map); an array from
+  outside becomes an accumulator (`captured`), opened by the nearest scope that is not parallel.  A parameter
+  of a map over an array whose adjoint is an accumulator is a *view* of it: a contribution to the parameter
+  at an index goes to the accumulator at the element's index followed by that index.
+
+The adjoint of an accumulator of the program itself (a vjp of a vjp) is the adjoint of the array it ends as,
+which is only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from futad.ad.activity import propagate
+from futad.ad.rule import rule_of
+from futad.ad.strip import strip_stm
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.node import Range
+from futad.core.types import (
+    ONE,
+    ZERO,
+    AccType,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Type,
+    Var,
+    array_of,
+    elem_of,
+    row_type,
+    shape_of,
+    subst_type,
+    zero,
+)
+from futad.core.typing import index_type
+
+Tape = list[tuple[ir.Stm, ir.Stm]]
+
+
+@dataclass(slots=True)
+class Context:
+    """What the scopes of one derivative share.
+
+    `active`: variables that depend on the arguments.  `replicas`: arrays that repeat one element along the
+    outer dimension, so that a map over one can use the element itself.
+    """
+
+    active: set[Var] = field(default_factory=set)
+    replicas: dict[Var, Atom] = field(default_factory=dict)
+
+
+def coerce(b: Builder, a: Atom, t: Type) -> Atom:
+    """`a` as a value of type `t`, which differs at most in the atoms that name its sizes."""
+    if a.type == t or isinstance(t, Prim):
+        return a
+    return b.let(ir.Reshape(a, shape_of(t)), "view")
+
+
+def add_to_acc(b: Builder, acc: Atom, index: ir.Index, value: Atom) -> Var:
+    """acc[index] += value; ranges of the index become maps that thread the accumulator."""
+    for d, ix in enumerate(index):
+        if not isinstance(ix, Range):
+            continue
+        where = b.let(ir.Iota(ix.count, ix.start, ix.stride), "is")
+        rows = coerce(b, value, array_of(row_type(value.type), ix.count))
+
+        def step(inner: Builder, a: Var, i: Var, row: Var, d: int = d) -> list[Atom]:
+            return [add_to_acc(inner, a, (*index[:d], i, *index[d + 1 :]), row)]
+
+        params = [("acc", acc.type), ("i", where.type.elem), ("row", row_type(rows.type))]
+        return b.let(ir.Map(ix.count, (acc, where, rows), b.lambda_(params, step)), "acc")
+    plain: tuple[Atom, ...] = tuple([i for i in index if not isinstance(i, Range)])
+    rest = shape_of(acc.type)[len(plain) :]
+    want: Type = ArrayType(elem_of(acc.type), rest) if rest else elem_of(acc.type)
+    return b.let(ir.UpdateAcc(acc, plain, coerce(b, value, want)), "acc")
+
+
+def _may_repeat(index: ir.Index) -> bool:
+    """Whether the positions of an index may coincide (a stride of 0 or unknown)."""
+    return any(isinstance(i, Range) and not (isinstance(i.stride, Const) and i.stride.value) for i in index)
+
+
+class _Again(ir.Renamer):
+    """Renames for re-execution: assertions are left out, they have held before."""
+
+    def lam(self, l: ir.Lambda) -> ir.Lambda:
+        params = tuple([self.bind(p) for p in l.params])
+        stms = tuple([self.stm(s) for s in l.stms if not isinstance(s.exp, ir.Assert)])
+        return ir.Lambda(params, stms, tuple([self.atom(a) for a in l.result]))
+
+
+def again(lam: ir.Lambda) -> ir.Lambda:
+    """A copy of a scope for the return sweep."""
+    return _Again().lam(lam)
+
+
+class Scope:
+    """One scope of the program in the return sweep: its code and the adjoints it knows.
+
+    `kind` is 'root', 'branch', 'loop' or 'map' (see Note [Adjoints]); `local` the primal variables bound
+    here; `adj` the adjoints of local and of outside variables as far as this scope changed them.
+    """
+
+    __slots__ = ("kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped")
+
+    def __init__(self, kind: str, parent: Scope | None, ctx: Context, b: Builder | None = None) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.ctx = ctx
+        self.b = b if b is not None else Builder()
+        self.adj: dict[Var, Atom] = {}
+        self.local: set[Var] = set()
+        self.captured: dict[Var, Var] = {}
+        self.views: dict[Var, tuple[Var, ir.Atoms]] = {}
+        self.stripped: set[Var] = set(parent.stripped) if parent else set()
+
+    def child(self, kind: str) -> Scope:
+        return Scope(kind, self, self.ctx)
+
+    # -- the two sweeps
+
+    def forward(self, stms: Iterable[ir.Stm]) -> Tape:
+        """Emit the statements; returns what `back` walks."""
+        tape: Tape = []
+        for stm in stms:
+            self.local.update(stm.pat)
+            propagate((stm,), self.ctx.active)
+            emitted = strip_stm(stm, self.stripped)
+            if emitted is not None:
+                self.b.add(emitted)
+            tape.append((stm, emitted or stm))
+        return tape
+
+    def back(self, tape: Tape) -> None:
+        """The return sweep over statements emitted by `forward`."""
+        for stm, emitted in reversed(tape):
+            if any(v in self.adj for v in stm.pat):
+                rule_of(stm.exp).vjp(self, stm, emitted)
+
+    def take(self, v: Var) -> Atom | None:
+        """The finished adjoint of a variable bound here (None: zero)."""
+        return self.adj.pop(v, None)
+
+    def is_active(self, a: Atom) -> bool:
+        return type(a) is Var and a in self.ctx.active
+
+    # -- adjoints
+
+    def view_of(self, v: Var) -> tuple[Var, ir.Atoms] | None:
+        s: Scope | None = self
+        while s is not None:
+            if v in s.views:
+                return s.views[v]
+            if v in s.local:
+                return None
+            s = s.parent
+        return None
+
+    def in_acc(self, v: Atom) -> bool:
+        """Whether contributions to the array `v` from here go to an accumulator."""
+        assert isinstance(v, Var)
+        if self.view_of(v) is not None:
+            return True
+        if v in self.adj:
+            return isinstance(self.adj[v].type, AccType)
+        if v in self.local or self.parent is None:
+            return False
+        return self.kind == "map" or self.parent.in_acc(v)
+
+    def grab(self, v: Var) -> Atom | None:
+        """The adjoint of `v` to add to here, captured from outside if need be; None for zero."""
+        if v in self.adj or v in self.local or self.parent is None:
+            return self.adj.get(v)
+        if self.kind == "branch":
+            return self.parent.grab(v)
+        scalar = isinstance(v.type, Prim)
+        if self.kind == "map" and scalar:
+            return None
+        as_acc = not scalar and self.in_acc(v)
+        t = AccType(elem_of(v.type), shape_of(v.type)) if as_acc else v.type
+        self.captured[v] = self.adj[v] = Var(f"{v.name}_bar", t)
+        return self.adj[v]
+
+    def add(self, a: Atom, c: Atom, index: ir.Index = ()) -> None:
+        """Contribute: the adjoint of `a` at `index` grows by `c`."""
+        if type(a) is not Var or a not in self.ctx.active:
+            return
+        if isinstance(a.type, AccType):
+            self.adj[a] = c
+            return
+        if isinstance(a.type, ArrayType) and (view := self.view_of(a)) is not None:
+            self.add(view[0], c, view[1] + index)
+            return
+        now = self.grab(a)
+        if now is not None and isinstance(now.type, AccType):
+            self.adj[a] = add_to_acc(self.b, now, index, c)
+        elif not index:
+            c = self.coerce(c, a.type)
+            self.adj[a] = c if now is None else self.b.plus(now, c, hint=f"{a.name}_bar")
+        else:
+            self.adj[a] = self._add_at(a, now, index, c)
+
+    def _add_at(self, a: Var, now: Atom | None, index: ir.Index, c: Atom) -> Atom:
+        b, hint = self.b, f"{a.name}_bar"
+        whole = now if now is not None else b.zeros(a.type, hint)
+        if _may_repeat(index):
+            return self.scatter_add([(a, whole)], lambda inner, accs: [add_to_acc(inner, accs[0], index, c)])[0]
+        c = self.coerce(c, index_type(a.type, index))
+        if now is not None:
+            c = b.plus(b.let(ir.At(whole, index), "old"), c)
+        return b.let(ir.Update(whole, index, c), hint)
+
+    def add_one(self, a: Atom, at: Atom, c: Atom) -> None:
+        """Contribute `c` to the element `at` of the vector `a`, if that is in range."""
+        if type(a) is not Var or a not in self.ctx.active:
+            return
+        now = None if self.in_acc(a) else self.grab(a)
+        if self.in_acc(a):
+            self.add(a, c, (at,))
+        elif now is None:
+            n = shape_of(a.type)[0]
+            where = self.b.let(ir.Iota(n, ZERO, ONE), "is")
+            nothing = zero(elem_of(a.type))
+            self.adj[a] = self.b.zip_with(lambda b, i: b.op("select", b.op("eq", i, at), c, nothing), where)
+        else:
+            self.adj[a] = self.scatter_add([(a, now)], lambda b, accs: [add_to_acc(b, accs[0], (at,), c)])[0]
+
+    def scatter_add(self, arrays: Sequence[tuple[Var, Atom]], f: object) -> ir.Atoms:
+        """Open accumulators on the given current adjoints, run `f(builder, accs)`; the new adjoints."""
+        params = [(f"{v.name}_acc", AccType(elem_of(v.type), shape_of(v.type))) for v, _ in arrays]
+        lam = self.b.lambda_(params, lambda inner, *accs: f(inner, accs))  # type: ignore[operator]
+        return self.b.emit(ir.WithAcc(tuple([a for _, a in arrays]), "add", lam), *[f"{v.name}_bar" for v, _ in arrays])
+
+    def coerce(self, a: Atom, t: Type) -> Atom:
+        out = coerce(self.b, a, t)
+        if out is not a and a in self.ctx.replicas:
+            self.ctx.replicas[out] = self.ctx.replicas[a]  # type: ignore[index]
+        return out
+
+    def replicate(self, n: Atom, elem: Atom) -> Var:
+        """`elem` repeated n times, remembered as such."""
+        out = self.b.let(ir.Replicate((n,), elem), "rep")
+        self.ctx.replicas[out] = elem
+        return out
+
+    def element(self, array: Atom) -> Atom | None:
+        """The element an array repeats, if it is known to."""
+        return self.ctx.replicas.get(array) if isinstance(array, Var) else None
+
+    def dense(self, v: Var) -> Atom:
+        """The adjoint of a variable of this scope as a value, zero if there is none."""
+        found = self.adj.get(v)
+        return self.b.zeros(v.type, f"{v.name}_bar") if found is None else found
+
+    def outside(self) -> list[Var]:
+        """Variables from outside whose adjoints this scope changed, in order of first change."""
+        return [v for v in self.adj if v not in self.local]
+
+    def replace(self, emitted: ir.Stm, stms: Sequence[ir.Stm]) -> None:
+        """Put other statements where `emitted` stands."""
+        at = next(i for i, s in enumerate(self.b.stms) if s is emitted)
+        self.b.stms[at : at + 1] = stms
+
+    # -- whole scopes in line
+
+    def inline(self, lam: ir.Lambda, args: Sequence[Atom], wrt: Sequence[bool], seeds: Sequence[Atom | None]) -> list[Atom | None]:
+        """The vjp of `lam` at `args` emitted here, in parameters `wrt` and in active free variables.
+
+        Returns the adjoints of the parameters (None: zero or not asked for).
+        """
+        copy = ir.Renamer()
+        params: list[Var] = []
+        for p, a, w in zip(lam.params, args, wrt, strict=True):
+            q = copy.bind(p)
+            self.b.add(ir.Stm((q,), ir.Alias(a)))
+            params.append(q)
+            self.local.add(q)
+            if w:
+                self.ctx.active.add(q)
+        tape = self.forward(copy.stms(lam.stms))
+        for r, seed in zip(lam.result, seeds, strict=True):
+            if seed is not None:
+                self.add(copy.atom(r), self.coerce(seed, copy.atom(r).type))
+        self.back(tape)
+        return [self.take(q) for q in params]
+
+
+def expand_vjp(b: Builder, e: ir.Vjp) -> tuple[list[Atom], list[Atom]]:
+    """Emit the code of a `Vjp`: primal results, adjoints of the arguments."""
+    copy = ir.Renamer()
+    root = Scope("root", None, Context(), b)
+    params: list[Var] = []
+    for p, a in zip(e.lam.params, e.args, strict=True):
+        q = Var(p.name, subst_type(p.type, copy.mapping))
+        copy.mapping[p] = q
+        b.add(ir.Stm((q,), ir.Alias(a) if a.type == q.type else ir.Reshape(a, shape_of(q.type))))
+        params.append(q)
+    root.local.update(params)
+    root.ctx.active.update(params)
+    tape = root.forward(copy.stms(e.lam.stms))
+    results = [copy.atom(r) for r in e.lam.result]
+    for r, ybar in zip(results, e.adjoints, strict=True):
+        root.add(r, root.coerce(ybar, r.type))
+    root.back(tape)
+    adjoints = [coerce(b, root.dense(q), a.type) for q, a in zip(params, e.args, strict=True)]
+    return results, adjoints

@@ -1,0 +1,214 @@
+"""Helpers of the AD tests: build core functions, differentiate them, compare with differences and duality."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from futad.ad import expand
+from futad.ad.derive import derived_program, result_sizes
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.check import check_program
+from futad.core.interp import Interpreter
+from futad.core.types import I64, Atom, Type, Var, array_of, prim
+
+
+def parse_type(text: str, sizes: dict[str, Var]) -> Type:
+    """'[n][m]f64' with size variables made on first sight."""
+    dims = re.findall(r"\[(\w+)\]", text)
+    shape: list[Atom] = []
+    for d in dims:
+        if d.isdigit():
+            from futad.core.types import i64
+
+            shape.append(i64(int(d)))
+        else:
+            shape.append(sizes.setdefault(d, Var(d, I64)))
+    return array_of(prim(text.rsplit("]", 1)[-1]), *shape)
+
+
+def make(params: Sequence[str], f: Callable[..., Sequence[Atom]], name: str = "f") -> ir.Program:
+    """A program of one function: `params` are types as text, `f(builder, sizes, *vars)` gives its results."""
+    sizes: dict[str, Var] = {}
+    vs = [Var(f"p{i}", parse_type(t, sizes)) for i, t in enumerate(params)]
+    b = Builder()
+    result = tuple(f(b, sizes, *vs))
+    ret: list[Var] = []
+    mapping: dict[Any, Atom] = {}
+    from futad.core.types import subst_type
+
+    for i, r in enumerate(result):
+        v = Var(f"r{i}", subst_type(r.type, mapping))
+        if isinstance(r, Var) and r not in sizes.values():
+            mapping[r] = v
+        ret.append(v)
+    lam = ir.Lambda((*sizes.values(), *vs), tuple(b.stms), result)
+    p = ir.Program({name: ir.Fun(name, lam, len(sizes), tuple(ret))})
+    check_program(p, "make")
+    return p
+
+
+def sizes_of(program: ir.Program, args: Sequence[Any], name: str = "f") -> list[int]:
+    """The size arguments that fit `args`."""
+    fun = program.funs[name]
+    found: dict[Any, int] = {}
+    for p, a in zip(fun.body.params[fun.num_sizes :], args, strict=True):
+        for n, k in zip(getattr(p.type, "shape", ()), np.shape(a), strict=True):
+            found[n] = k
+    return [found[n] for n in fun.body.params[: fun.num_sizes]]
+
+
+def run(program: ir.Program, name: str, args: Sequence[Any]) -> list[Any]:
+    return Interpreter(program).run(name, list(args))
+
+
+class Derivs:
+    """The vjp, jvp, and second-order forms of a function, expanded, checked and cached."""
+
+    def __init__(self, program: ir.Program, argnums: Sequence[int] | None = None, name: str = "f") -> None:
+        self.name = name
+        self.program = program
+        fun = program.funs[name]
+        self.count = len(fun.body.params) - fun.num_sizes
+        self.argnums = list(range(self.count)) if argnums is None else list(argnums)
+        p = derived_program(program, name, "vjp", self.argnums)
+        self.base = derived_program(p, name, "jvp", self.argnums)
+        self.all = expand(self.base)
+        check_program(self.all, "ad")
+        self.skip = result_sizes(fun)
+
+    def primal(self, args: Sequence[Any]) -> list[Any]:
+        return run(self.program, self.name, sizes_of(self.program, args, self.name) + list(args))
+
+    def vjp(self, args: Sequence[Any], seeds: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """(results, adjoints of argnums)."""
+        sizes = sizes_of(self.program, args, self.name)
+        extra = [int(r) for i, r in enumerate(self.primal(args)) if i in self.skip]
+        out = run(self.all, f"{self.name}_vjp", [*sizes, *extra, *args, *seeds])
+        n = len(self.program.funs[self.name].ret)
+        return out[:n], out[n:]
+
+    def jvp(self, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """(results, tangents of results that are not sizes)."""
+        sizes = sizes_of(self.program, args, self.name)
+        out = run(self.all, f"{self.name}_jvp", [*sizes, *args, *tangents])
+        n = len(self.program.funs[self.name].ret)
+        return out[:n], out[n:]
+
+
+def like(rng: np.random.Generator, x: Any) -> Any:
+    """Random values of the shape and dtype of `x`."""
+    x = np.asarray(x)
+    if x.dtype.kind == "f":
+        return rng.normal(size=x.shape).astype(x.dtype)[()]
+    if x.dtype.kind == "b":
+        return rng.integers(0, 2, size=x.shape).astype(bool)[()]
+    return rng.integers(-9, 10, size=x.shape).astype(x.dtype)[()]
+
+
+def dot(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
+    """The inner product of two lists of values; exact (wrapping) over integers."""
+    total: Any = 0
+    with np.errstate(all="ignore"):
+        for x, y in zip(xs, ys, strict=True):
+            total = total + np.sum(np.asarray(x) * np.asarray(y))
+    return total
+
+
+def duality(program: ir.Program, args: Sequence[Any], seed: int = 0, argnums: Sequence[int] | None = None, tol: float = 1e-12) -> None:
+    """<ybar, J xdot> = <J^T ybar, xdot> and the primal results of both modes agree with the function."""
+    d = Derivs(program, argnums)
+    rng = np.random.default_rng(seed)
+    want = d.primal(args)
+    xdot = [like(rng, args[i]) for i in d.argnums]
+    got, ydot = d.jvp(args, xdot)
+    same(got, want)
+    ybar = [like(rng, r) for i, r in enumerate(want) if i not in d.skip]
+    got, xbar = d.vjp(args, ybar)
+    same(got, want)
+    for i, x in zip(d.argnums, xbar, strict=True):
+        assert np.shape(x) == np.shape(args[i]) and np.asarray(x).dtype == np.asarray(args[i]).dtype
+    left, right = dot(ybar, ydot), dot(xbar, xdot)
+    if np.asarray(left).dtype.kind == "f" or np.asarray(right).dtype.kind == "f":
+        scale = float(sum(np.sum(np.abs(np.asarray(a, float) * np.asarray(b, float))) for a, b in zip(xbar, xdot, strict=True)))
+        assert abs(left - right) <= tol * max(scale, 1e-300) or left == right, (left, right)
+    else:
+        assert left == right, (left, right)
+
+
+def same(got: Sequence[Any], want: Sequence[Any]) -> None:
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_array_equal(g, w)
+
+
+def differences(program: ir.Program, args: Sequence[Any], seed: int = 0, h: float = 1e-6, tol: float = 1e-6) -> None:
+    """jvp against central differences along a random direction (float arguments and results)."""
+    floats = [i for i, a in enumerate(args) if np.asarray(a).dtype.kind == "f"]
+    d = Derivs(program, floats)
+    rng = np.random.default_rng(seed)
+    xdot = [like(rng, args[i]) for i in floats]
+
+    def at(t: float) -> list[Any]:
+        moved = list(args)
+        for i, x in zip(floats, xdot, strict=True):
+            moved[i] = args[i] + t * x
+        return d.primal(moved)
+
+    _, ydot = d.jvp(args, xdot)
+    up, down = at(h), at(-h)
+    keep = [i for i in range(len(up)) if i not in d.skip]
+    for i, y in zip(keep, ydot, strict=True):
+        if np.asarray(up[i]).dtype.kind != "f":
+            continue
+        fd = (np.asarray(up[i]) - np.asarray(down[i])) / (2 * h)
+        np.testing.assert_allclose(y, fd, rtol=tol, atol=tol * max(1.0, float(np.max(np.abs(fd), initial=0.0))))
+
+
+def second_order(program: ir.Program, args: Sequence[Any], seed: int = 0, tol: float = 1e-6, h: float = 1e-5) -> None:
+    """vjp of jvp, jvp of vjp and vjp of vjp of a function of floats against each other and differences.
+
+    With g(x) = J(x)^T ybar: jvp of vjp gives H v; vjp of vjp under the same v, and vjp of jvp, give H v too,
+    as the Hessian of <ybar, f> is symmetric.
+    """
+    rng = np.random.default_rng(seed)
+    floats = [i for i, a in enumerate(args) if np.asarray(a).dtype.kind == "f"]
+    d = Derivs(program, floats)
+    sizes = sizes_of(program, args)
+    want = d.primal(args)
+    extra = [int(r) for i, r in enumerate(want) if i in d.skip]
+    outs = [r for i, r in enumerate(want) if i not in d.skip]
+    ybar = [like(rng, r) for r in outs]
+    v = [like(rng, args[i]) for i in floats]
+    base = d.base
+    a, m, nf = len(args), len(outs), len(floats)
+
+    def gradient(t: float) -> list[Any]:
+        moved = list(args)
+        for i, x in zip(floats, v, strict=True):
+            moved[i] = args[i] + t * x
+        return d.vjp(moved, ybar)[1]
+
+    fd = [(np.asarray(p) - np.asarray(q)) / (2 * h) for p, q in zip(gradient(h), gradient(-h), strict=True)]
+    # jvp of vjp
+    p = expand(derived_program(base, "f_vjp", "jvp", floats, "hvp"))
+    check_program(p, "ad")
+    hv = run(p, "hvp", [*sizes, *extra, *args, *ybar, *v])[-nf:]
+    # vjp of vjp: seeds zero for the primal results
+    p = expand(derived_program(base, "f_vjp", "vjp", floats, "vv"))
+    check_program(p, "ad")
+    shown = [np.zeros_like(r) for r in outs]
+    vv = run(p, "vv", [*sizes, *extra, *extra, *args, *ybar, *shown, *v])[-nf:]
+    # vjp of jvp
+    p = expand(derived_program(base, "f_jvp", "vjp", floats, "vj"))
+    check_program(p, "ad")
+    vj = run(p, "vj", [*sizes, *extra, *args, *v, *shown, *ybar])[-nf:]
+    assert a >= nf and m == len(ybar)
+    for x, y, z, w in zip(hv, vv, vj, fd, strict=True):
+        size = max(1.0, float(np.max(np.abs(w), initial=0.0)))
+        np.testing.assert_allclose(x, w, rtol=tol, atol=tol * size)
+        np.testing.assert_allclose(y, x, rtol=1e-9, atol=1e-9 * size)
+        np.testing.assert_allclose(z, x, rtol=1e-9, atol=1e-9 * size)
