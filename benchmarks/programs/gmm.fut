@@ -23,10 +23,6 @@ def unpack [l] (d: i64) (icf: [l]f64): [d][d]f64 =
                               else if i > j then lower i j
                               else 0)
 
--- |Q z|^2
-def mahalanobis [d] (q: [d][d]f64) (z: [d]f64): f64 =
-  f64.sum (map (\row -> let y = dot row z in y * y) q)
-
 -- The logarithm of the multivariate gamma function.
 def log_gamma_distrib (a: f64) (d: i64): f64 =
   0.25 * f64.i64 (d * (d - 1)) * f64.log f64.pi
@@ -39,14 +35,19 @@ def log_wishart_prior [k][d] (factors: [k][d][d]f64) (log_dets: [k]f64) (gamma: 
   let squares = f64.sum (map (\q -> f64.sum (map sqnorm q)) factors)
   in f64.i64 k * constant - 0.5 * gamma * gamma * squares + f64.i64 m * f64.sum log_dets
 
--- Clusters are the outer map and points the inner one, so that a factor stays in the cache for all points.
+-- The points as each cluster sees them: Q (x - mu), a product of matrices for each cluster.  It is a value of its own,
+-- because the derivatives need it again: computing it once and keeping it is cheaper than computing it twice.
+def whiten [n][d][k] (factors: [k][d][d]f64) (means: [k][d]f64) (x: [n][d]f64): [k][n][d]f64 =
+  map2 (\q mu -> let centred = map (\p -> map2 (-) p mu) x
+                 in map (\z -> map (dot z) q) centred)
+       factors means
+
 def log_likelihood [n][d][k][l] (alphas: [k]f64) (means: [k][d]f64) (icf: [k][l]f64)
                                 (x: [n][d]f64) (gamma: f64) (m: i64): f64 =
   let factors = map (unpack d) icf
   let log_dets = map (\f -> f64.sum (take d f)) icf
-  let terms = map4 (\alpha mu q log_det ->
-                      map (\p -> alpha + log_det - 0.5 * mahalanobis q (map2 (-) p mu)) x)
-                   alphas means factors log_dets
+  let terms = map3 (\alpha log_det ys -> map (\y -> alpha + log_det - 0.5 * sqnorm y) ys)
+                   alphas log_dets (whiten factors means x)
   in f64.sum (map logsumexp (transpose terms))
      - f64.i64 n * logsumexp alphas
      - 0.5 * f64.i64 (n * d) * f64.log (2 * f64.pi)

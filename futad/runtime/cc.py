@@ -140,8 +140,8 @@ def compile_flags(*, openmp: bool = False, compiler: Compiler | None = None) -> 
         "-w",
     ]
     if platform.machine() in ("x86_64", "AMD64"):
-        # Compilers tuned for the first AVX-512 processors stop at 256 bits; nests of dot products and rank-one
-        # updates run 1.5 to 2 times as fast with 512 where there are such, and nothing changes elsewhere.
+        # Compilers tuned for the first AVX-512 processors stop at 256 bits; dot products and rank-one updates
+        # run 1.5 to 2 times as fast with 512 where there are such, and nothing changes elsewhere.
         flags.append("-mprefer-vector-width=512")
     if openmp:
         flags.append("-fopenmp")
