@@ -342,7 +342,7 @@ def _hist(m: Interpreter, e: ir.Hist, stm: ir.Stm, sc: Scope) -> Values:
         if active == 0:
             continue
         inner = sc if active == sc.lanes else sc.restrict(mask)
-        lanes = np.nonzero(mask)
+        lanes = np.nonzero(mask) if k else ()
         # Every iteration reads some bin (the first, where its own is out of range); only hits are written.
         grid = [np.arange(b).reshape((b,) + (1,) * (k - d - 1)) for d, b in enumerate(sc.batch)]
         bins = [np.where(mask, j[..., i], 0) for j in idxs]
