@@ -10,11 +10,12 @@ def sqnorm [d] (x: [d]f64): f64 =
 def dot [d] (x: [d]f64) (y: [d]f64): f64 =
   f64.sum (map2 (*) x y)
 
--- The exponents stop at -650: e^-650 = 5e-283 is nothing beside the largest term, e^0, but smaller weights would make
--- denormal numbers of the adjoints, on which processors are a hundred times slower.
+-- Terms below e^-650 = 5e-283 of the largest one count as nothing: they change no digit of the sum, but as weights
+-- they would make denormal numbers of the adjoints, on which processors are a hundred times slower.
 def logsumexp [k] (x: [k]f64): f64 =
   let top = f64.maximum x
-  in top + f64.log (f64.sum (map (\t -> f64.exp (f64.max (t - top) (-650))) x))
+  let weight t = f64.exp (if t - top < -650 then -f64.inf else t - top)
+  in top + f64.log (f64.sum (map weight x))
 
 -- The dense factor Q.
 def unpack [l] (d: i64) (icf: [l]f64): [d][d]f64 =
