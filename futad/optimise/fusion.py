@@ -57,6 +57,13 @@ def _consumed(e: ir.Exp, out: set[Var], alias: Aliases) -> None:
             _consumed(s.exp, out, alias)
 
 
+def consumed_roots(e: ir.Exp, alias: Aliases) -> set[Var]:
+    """The classes of the arrays that an expression consumes, nested scopes included."""
+    out: set[Var] = set()
+    _consumed(e, out, alias)
+    return out
+
+
 def _consumed_directly(e: ir.Exp) -> Iterable[ir.Atom]:
     match e:
         case ir.Update():
@@ -130,7 +137,7 @@ class _Fuser:
                 item.whole.update(lam.free())
             inputs = set(nest.arrays) | {a.arg for a in nest.accs}
             item.whole.update(v for v in item.free if v not in inputs)
-        _consumed(e, item.consumes, self.alias)
+        item.consumes = consumed_roots(e, self.alias)
         return item
 
     def scope(self, lam: Lambda) -> list[Stm]:
@@ -380,4 +387,4 @@ def fuse(program: Program, stats: Stats | None = None) -> Program:
     return Program(funs, program.name)
 
 
-__all__ = ["CHEAP", "cost", "fuse", "fuse_fun"]
+__all__ = ["CHEAP", "consumed_roots", "cost", "fuse", "fuse_fun"]

@@ -11,7 +11,8 @@ above 2^31 and products of anything but indices, sizes and constants stay opaque
 from __future__ import annotations
 
 from futad.core import ir
-from futad.core.types import BOOL, I64, U8, U16, U32, Atom, Const, Var
+from futad.core.node import Range
+from futad.core.types import BOOL, I64, ONE, U8, U16, U32, ZERO, Atom, Const, Var, i64
 
 Mono = tuple[Var, ...]
 Poly = dict[Mono, int]
@@ -275,6 +276,35 @@ class Ranges:
         if self._nonneg_var(v):
             out.append({})
         return out
+
+
+_MINUS_ONE = i64(-1)
+
+
+def is_index(e: ir.Exp | None) -> bool:
+    """Whether an expression is `iota n`: 0, 1, ... of i64."""
+    return type(e) is ir.Iota and e.start is ZERO and e.step is ONE
+
+
+def index_in_range(r: Ranges, shape: tuple[Atom, ...], index: ir.Index) -> bool:
+    """Whether every position of the index is provably inside the shape."""
+    for i, n in zip(index, shape, strict=False):
+        if type(i) is Range:
+            if not _slice_in_range(r, i, n):
+                return False
+        elif not r.in_range(i, n):
+            return False
+    return True
+
+
+def _slice_in_range(r: Ranges, s: Range, n: Atom) -> bool:
+    if s.count is ZERO:
+        return r.nonneg(s.start) and r.at_most(s.start, n)
+    if not r.nonneg(s.count) or not r.nonneg(s.start):
+        return False
+    if s.stride is ONE:
+        return r.sum_at_most((s.start, s.count), n)
+    return s.stride is _MINUS_ONE and r.less(s.start, n) and r.sum_at_most((s.count,), s.start, 1)
 
 
 def _linear(p: Poly) -> list[tuple[Var, int]]:

@@ -15,12 +15,13 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, ArrayType, Atom, Prim, Var, subst_type
+from futad.core.types import Atom, Prim, Var, subst_type
 from futad.rewrite.aliases import aliases
 from futad.rewrite.context import Context, Frame
 from futad.rewrite.dce import dead_code
+from futad.rewrite.ranges import is_index
 from futad.rewrite.rules import ENTER, LEAVE
-from futad.rewrite.rules.soacs import is_index, with_inputs
+from futad.rewrite.rules.soacs import with_inputs
 from futad.rewrite.strategy import Rules, Stats, Strategy
 
 
@@ -299,4 +300,4 @@ def simplify(program: Program, stats: Stats | None = None, schedule: Schedule = 
     return Program(funs, program.name)
 
 
-__all__ = ["SCHEDULE", "AccType", "ArrayType", "Schedule", "Simplifier", "share_key", "simplify", "simplify_fun"]
+__all__ = ["SCHEDULE", "Schedule", "Simplifier", "share_key", "simplify", "simplify_fun"]

@@ -12,8 +12,9 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.node import Range
-from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, elem_of, i64, shape_of
+from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, shape_of
 from futad.rewrite.context import Context, is_const
+from futad.rewrite.ranges import index_in_range
 from futad.rewrite.rules.scalar import alias, fold_op
 from futad.rewrite.strategy import Result, rule
 
@@ -51,7 +52,7 @@ class Emit:
 def at_checked(stm: Stm, ctx: Context) -> Result:
     """`xs[i]` with a bounds check -> without, where `0 <= i < n` is known."""
     e: Any = stm.exp
-    if e.check is None or not index_in_range(ctx, shape_of(e.array.type), e.index):
+    if e.check is None or not index_in_range(ctx.ranges, shape_of(e.array.type), e.index):
         return None
     return [Stm(stm.pat, ir.At(e.array, e.index, None), stm.attrs)]
 
@@ -60,31 +61,9 @@ def at_checked(stm: Stm, ctx: Context) -> Result:
 def update_checked(stm: Stm, ctx: Context) -> Result:
     """`xs with [i] = v` with a bounds check -> without, where `0 <= i < n` is known."""
     e: Any = stm.exp
-    if e.check is None or not index_in_range(ctx, shape_of(e.array.type), e.index):
+    if e.check is None or not index_in_range(ctx.ranges, shape_of(e.array.type), e.index):
         return None
     return [Stm(stm.pat, ir.Update(e.array, e.index, e.value, None), stm.attrs)]
-
-
-def index_in_range(ctx: Context, shape: tuple[Atom, ...], index: ir.Index) -> bool:
-    """Whether every position of the index is provably inside the shape."""
-    r = ctx.ranges
-    for i, n in zip(index, shape, strict=False):
-        if type(i) is Range:
-            if not _slice_in_range(r, i, n):
-                return False
-        elif not r.in_range(i, n):
-            return False
-    return True
-
-
-def _slice_in_range(r: Any, s: Range, n: Atom) -> bool:
-    if is_const(s.count, 0):
-        return r.nonneg(s.start) and r.at_most(s.start, n)
-    if not r.nonneg(s.count) or not r.nonneg(s.start):
-        return False
-    if is_const(s.stride, 1):
-        return r.sum_at_most((s.start, s.count), n)
-    return is_const(s.stride, -1) and r.less(s.start, n) and r.sum_at_most((s.count,), s.start, 1)
 
 
 @rule(ir.At)
@@ -381,4 +360,4 @@ ARRAY_RULES = (
     at_whole, at_row, at_of, at_checked, update_checked, reshape, rearrange, replicate, copy, concat, literal, update,
 )  # fmt: skip
 
-__all__ = ["ARRAY_RULES", "Emit", "elem_of", "index_in_range"]
+__all__ = ["ARRAY_RULES", "Emit"]

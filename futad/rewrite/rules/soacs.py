@@ -6,16 +6,12 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
-from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, shape_of
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var
 from futad.rewrite.context import Context, is_const
+from futad.rewrite.ranges import is_index
 from futad.rewrite.rules.arrays import Emit
 from futad.rewrite.rules.control import aliases_of
 from futad.rewrite.strategy import Result, rule
-
-
-def is_index(e: ir.Exp | None) -> bool:
-    """Whether an expression is `iota n`: 0, 1, ... of i64."""
-    return type(e) is ir.Iota and e.start is ZERO and e.step is ONE
 
 
 def with_inputs(e: Any, arrays: tuple[Atom, ...], lam: Lambda) -> Any:
@@ -148,4 +144,4 @@ def map_results(stm: Stm, ctx: Context) -> Result:
 SOAC_ENTER = (map_inputs, reduce_trivial, scatter_nothing)
 SOAC_LEAVE = (map_results,)
 
-__all__ = ["SOAC_ENTER", "SOAC_LEAVE", "inside", "is_index", "shape_of", "with_inputs"]
+__all__ = ["SOAC_ENTER", "SOAC_LEAVE", "inside", "with_inputs"]

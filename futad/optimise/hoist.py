@@ -1,0 +1,295 @@
+"""Moving statements between scopes: invariant ones out of loops and maps, single-branch ones into branches.
+
+Out of what may run no time at all only goes what cannot fail (an index is proved in range again outside);
+where the trip count is known to be positive, checked indexing and divisions go as well.  Assertions and
+whatever consumes an array stay.  Out of branches go only the integer operations that compute sizes.
+"""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.ir import Fun, Lambda, Program, Stm
+from futad.core.scalarops import OPS
+from futad.core.types import I64, ZERO, AccType, Const, Prim, Var, shape_of
+from futad.optimise.fusion import consumed_roots
+from futad.rewrite.aliases import Aliases, aliases
+from futad.rewrite.ranges import Ranges, index_in_range, is_index
+from futad.rewrite.strategy import Stats
+
+_CONSUMERS = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.UpdateAcc, ir.Call, ir.Assert, ir.Jvp, ir.Vjp)
+_SINK_COST = 4  # scalar operations below this are not worth moving into a branch
+
+
+class _Hoister:
+    def __init__(self, alias: Aliases, stats: Stats | None) -> None:
+        self.alias = alias
+        self.stats = stats
+        self.defs: dict[Var, ir.Exp] = {}
+        self.ranges = Ranges(self.defs)
+
+    def count(self, what: str, n: int = 1) -> None:
+        if self.stats is not None:
+            self.stats.count(what, n)
+
+    # -- scopes
+
+    def lam(self, lam: Lambda) -> Lambda:
+        """The scope with what leaves nested scopes in it; the same object if nothing moved."""
+        self.declare(lam.params)
+        stms = self.sink(lam)
+        out: list[Stm] = []
+        for stm in stms:
+            self.declare(stm.pat)
+            if len(stm.pat) == 1:
+                self.defs[stm.pat[0]] = stm.exp
+            if stm.exp.lambdas():
+                stm, before = self.nested(stm)
+                out += before
+            elif type(stm.exp) is ir.Assert:
+                self.ranges.assume(stm.exp.cond, True)
+            out.append(stm)
+        same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
+        return lam if same else Lambda(lam.params, tuple(out), lam.result)
+
+    def declare(self, variables: tuple[Var, ...]) -> None:
+        sizes = self.ranges.sizes
+        for v in variables:
+            if type(v.type) is not Prim:
+                sizes.update(s for s in v.type.shape if type(s) is Var)
+
+    def nested(self, stm: Stm) -> tuple[Stm, list[Stm]]:
+        """The statement with its scopes rewritten, and the statements that leave them."""
+        e = stm.exp
+        before: list[Stm] = []
+        new: list[Lambda] = []
+        changed = False
+        for k, lam in enumerate(e.lambdas()):
+            mark = self.ranges.mark()
+            self.facts(e, k, lam)
+            inner = self.lam(lam)
+            self.ranges.release(mark)
+            inner, taken = self.extract(e, inner)
+            before += taken
+            new.append(inner)
+            changed = changed or inner is not lam
+        if not changed:
+            return stm, []
+        it = iter(new)
+        self.count("hoist", len(before))
+        return Stm(stm.pat, e.rebuild(lambda a: a, lambda _: next(it)), stm.attrs), before
+
+    def facts(self, e: ir.Exp, k: int, lam: Lambda) -> None:
+        ranges = self.ranges
+        match e:
+            case ir.If():
+                ranges.assume(e.cond, k == 0)
+            case ir.For():
+                ranges.index(lam.params[0], e.bound)
+            case ir.Map() | ir.Fused():
+                ranges.positive(e.width)
+                if lam is e.lam:
+                    for a, p in zip(e.arrays, lam.params, strict=True):
+                        if is_index(self.defs.get(a)):  # type: ignore[arg-type]
+                            ranges.index(p, e.width)
+
+    def runs(self, e: ir.Exp) -> bool:
+        """Whether the scopes of the construct certainly run at least once."""
+        match e:
+            case ir.For():
+                return self.ranges.less(ZERO, e.bound) if e.bound.type is I64 else False
+            case ir.Map() | ir.Fused() | ir.Reduce() | ir.Scan():
+                return self.ranges.less(ZERO, e.width)
+        return False
+
+    def extract(self, e: ir.Exp, lam: Lambda) -> tuple[Lambda, list[Stm]]:
+        """The scope without the statements that may leave it, and those."""
+        if type(e) in (ir.WithAcc, ir.Jvp, ir.Vjp):
+            return lam, []
+        branch = type(e) is ir.If
+        bound: set[Var] = set(lam.params)
+        stay: list[Stm] = []
+        out: list[Stm] = []
+        runs: bool | None = None
+        for stm in lam.stms:
+            if not any(v in bound for v in ir.stm_free(stm)):
+                if branch:
+                    ok = type(stm.exp) is ir.Op and stm.pat[0].type is I64 and self.total(stm.exp) and cheap(stm.exp)
+                else:
+                    ok = self.pure(stm)
+                    if ok and not self.safe(stm.exp):
+                        runs = self.runs(e) if runs is None else runs
+                        ok = runs and self.failing(stm.exp)
+                if ok:
+                    out.append(stm)
+                    continue
+            bound.update(stm.pat)
+            stay.append(stm)
+        if not out:
+            return lam, []
+        return Lambda(lam.params, tuple(stay), lam.result), out
+
+    # -- what may move
+
+    def pure(self, stm: Stm) -> bool:
+        """Consumes nothing, asserts nothing, and binds and reads nothing that is ever overwritten."""
+        mutable = self.alias.mutable
+        if any(v in mutable or isinstance(v.type, AccType) for v in stm.pat):
+            return False
+        if any(v in mutable or isinstance(v.type, AccType) for v in ir.stm_free(stm)):
+            return False
+        return not _impure(stm.exp)
+
+    def total(self, e: ir.Op) -> bool:
+        """Whether a scalar operation cannot fail."""
+        if not OPS[e.op].can_fail or e.args[0].type.is_float:  # type: ignore[union-attr]
+            return True
+        d = e.args[1]
+        return type(d) is Const and d.value != 0 or d.type is I64 and self.ranges.less(ZERO, d)
+
+    def safe(self, e: ir.Exp) -> bool:
+        """Whether the expression cannot fail under the present facts alone."""
+        match e:
+            case ir.Op():
+                return self.total(e)
+            case ir.At():
+                return index_in_range(self.ranges, shape_of(e.array.type), e.index)
+            case ir.Iota():
+                return self.ranges.nonneg(e.count)
+            case ir.Replicate() | ir.Scratch():
+                return all(self.ranges.nonneg(s) for s in e.shape)
+            case ir.Update() | ir.Call() | ir.Assert() | ir.While():
+                return False
+        for k, lam in enumerate(e.lambdas()):
+            mark = self.ranges.mark()
+            self.facts(e, k, lam)
+            ok = self.safe_scope(lam)
+            self.ranges.release(mark)
+            if not ok:
+                return False
+        return True
+
+    def safe_scope(self, lam: Lambda) -> bool:
+        self.declare(lam.params)
+        for s in lam.stms:
+            self.declare(s.pat)
+            if len(s.pat) == 1:
+                self.defs[s.pat[0]] = s.exp
+            if not self.safe(s.exp):
+                return False
+        return True
+
+    def failing(self, e: ir.Exp) -> bool:
+        """Whether the expression checks for itself what it could do wrong (so that it may move above an
+        assertion): a checked index or a division."""
+        return type(e) is ir.Op or type(e) is ir.At and e.check is not None
+
+    # -- into branches
+
+    def sink(self, lam: Lambda) -> tuple[Stm, ...]:
+        """The statements with each that one branch alone needs moved into that branch."""
+        stms = lam.stms
+        if not any(type(s.exp) is ir.If for s in stms):
+            return stms
+        uses: dict[Var, int] = {a: 1 for a in lam.result if type(a) is Var}
+        user: dict[Var, int] = {}
+        out: list[Stm | None] = list(stms)
+        consumed: dict[int, set[Var]] = {}
+        for k in range(len(stms) - 1, -1, -1):
+            stm = out[k]
+            assert stm is not None
+            target = self.branch_of(stm, uses, user, out)
+            if target is not None and self.may_sink(stm, out[k + 1 : target[0]], consumed):
+                at, which = target
+                old = out[at]
+                assert old is not None and type(old.exp) is ir.If
+                e = old.exp
+                inner = e.then if which == 0 else e.orelse
+                grown = Lambda((), (stm, *inner.stms), inner.result)
+                if_ = ir.If(e.cond, grown, e.orelse) if which == 0 else ir.If(e.cond, e.then, grown)
+                out[at] = Stm(old.pat, if_, old.attrs)
+                out[k] = None
+                k = at
+                self.count("sink")
+            for v in ir.stm_free(stm):
+                uses[v] = uses.get(v, 0) + (0 if user.get(v) == k else 1)
+                user[v] = k
+        return tuple([s for s in out if s is not None])
+
+    def branch_of(
+        self, stm: Stm, uses: dict[Var, int], user: dict[Var, int], out: list[Stm | None]
+    ) -> tuple[int, int] | None:
+        """(position of the `If`, 0 or 1) if one of its branches is the only user of what `stm` binds."""
+        found: tuple[int, int] | None = None
+        for v in stm.pat:
+            n = uses.get(v, 0)
+            if n == 0:
+                continue
+            if n > 1 or v not in user:
+                return None
+            at = user[v]
+            host = out[at]
+            assert host is not None
+            if type(host.exp) is not ir.If or v is host.exp.cond:
+                return None
+            sides = [v in host.exp.then.free(), v in host.exp.orelse.free()]
+            if sum(sides) != 1 or any(v in shape_of(w.type) for w in host.pat):
+                return None
+            where = (at, sides.index(True))
+            if found is not None and found != where:
+                return None
+            found = where
+        return found
+
+    def may_sink(self, stm: Stm, between: list[Stm | None], consumed: dict[int, set[Var]]) -> bool:
+        e = stm.exp
+        if type(e) is ir.Op:
+            if OPS[e.op].cost < _SINK_COST or not self.total(e):
+                return False
+        elif type(e) in (ir.Alias, ir.At, ir.Reshape, ir.Rearrange, ir.For, ir.While) or not e.lambdas():
+            return False
+        if _impure(e) or _fails(e) or any(isinstance(v.type, AccType) for v in ir.stm_free(stm)):
+            return False
+        alias = self.alias
+        if any(v in alias.mutable for v in stm.pat):
+            return False
+        reads = {alias.root(v) for v in ir.stm_free(stm) if v in alias.mutable}
+        return not reads or all(reads.isdisjoint(consumed_roots(s.exp, alias)) for s in between if s is not None)
+
+
+def cheap(e: ir.Op) -> bool:
+    return OPS[e.op].cost <= 1
+
+
+def _impure(e: ir.Exp) -> bool:
+    """Whether it asserts, calls, or consumes anything (arrays made inside a nested scope included)."""
+    return type(e) in _CONSUMERS or any(_impure(s.exp) for lam in e.lambdas() for s in lam.stms)
+
+
+def _fails(e: ir.Exp) -> bool:
+    """Whether it contains a check that might fail."""
+    if type(e) is ir.At and e.check is not None or type(e) is ir.While:
+        return True
+    if type(e) is ir.Op and OPS[e.op].can_fail and e.args[0].type.is_integral:  # type: ignore[union-attr]
+        return not (type(e.args[1]) is Const and e.args[1].value != 0)
+    return any(_fails(s.exp) for lam in e.lambdas() for s in lam.stms)
+
+
+def hoist_fun(fun: Fun, stats: Stats | None = None) -> Fun:
+    """One function with statements moved; the same object if none was."""
+    h = _Hoister(aliases(fun.body, fun.body.result + fun.body.params), stats)
+    h.ranges.sizes.update(fun.body.params[: fun.num_sizes])
+    body = h.lam(fun.body)
+    if body is fun.body:
+        return fun
+    return Fun(fun.name, body, fun.num_sizes, fun.ret, fun.entry, fun.attrs, fun.span)
+
+
+def hoist(program: Program, stats: Stats | None = None) -> Program:
+    """The program with loop-invariant statements hoisted and single-branch ones sunk."""
+    funs = {n: hoist_fun(f, stats) for n, f in program.funs.items()}
+    if all(funs[n] is f for n, f in program.funs.items()):
+        return program
+    return Program(funs, program.name)
+
+
+__all__ = ["hoist", "hoist_fun"]
