@@ -119,9 +119,10 @@ class Simplifier:
                 old = self.available.get(key)
                 if old is not None and self.share(stm.pat, old):
                     continue
-                self.available[key] = stm.pat
+            pat = self.bind(stm, exp, out)
+            if key is not None and key not in self.available:
+                self.available[key] = pat
                 self.trail.append(key)
-            self.bind(stm, exp, out)
             if head is ir.Assert:
                 ctx.ranges.assume(exp.cond, True)  # type: ignore[attr-defined]
 
@@ -147,7 +148,8 @@ class Simplifier:
         self.merged += 1
         return True
 
-    def bind(self, stm: Stm, exp: ir.Exp, out: list[Stm]) -> None:
+    def bind(self, stm: Stm, exp: ir.Exp, out: list[Stm]) -> tuple[Var, ...]:
+        """Append the finished statement; the variables it binds."""
         ctx = self.ctx
         pat = stm.pat
         if len(pat) == 1:
@@ -161,6 +163,7 @@ class Simplifier:
             if new != pat:
                 stm = Stm(new, exp, stm.attrs)
         out.append(stm)
+        return stm.pat
 
     # -- scopes
 
