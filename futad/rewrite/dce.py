@@ -16,10 +16,12 @@ Live = set[Var]
 
 
 class _DeadCode:
-    def __init__(self) -> None:
+    def __init__(self, asserting: frozenset[str] | set[str]) -> None:
+        self.functions = asserting
         self.live: Live = set()
         self.removed = 0
         self._asserts: dict[int, bool] = {}
+        self._alive: list[Lambda] = []  # so that no id is used twice
 
     # -- marking
 
@@ -43,14 +45,19 @@ class _DeadCode:
             self.use(e.type.shape)  # type: ignore[union-attr]
 
     def asserts(self, lam: Lambda) -> bool:
-        """Whether the scope contains an assertion, or a call (whose function may)."""
+        """Whether the scope contains an assertion, or a call of a function that does."""
         got = self._asserts.get(id(lam))
         if got is None:
-            got = any(
-                type(s.exp) in (ir.Assert, ir.Call) or any(self.asserts(l) for l in s.exp.lambdas()) for s in lam.stms
-            )
+            got = any(self.stays(s.exp) for s in lam.stms)
             self._asserts[id(lam)] = got
+            self._alive.append(lam)
         return got
+
+    def stays(self, e: ir.Exp) -> bool:
+        """Whether the expression is kept whatever becomes of its results."""
+        if type(e) is ir.Assert or type(e) is ir.Call and e.name in self.functions:
+            return True
+        return any(map(self.asserts, e.lambdas()))
 
     # -- scopes
 
@@ -70,12 +77,10 @@ class _DeadCode:
                     if type(v.type) is not Prim:
                         self.use(v.type.shape)  # type: ignore[union-attr]
             handler = _SCOPES.get(head)
-            if not wanted:
-                keep = head is ir.Assert or head is ir.Call or handler is not None and any(map(self.asserts, e.lambdas()))
-                if not keep:
-                    self.removed += 1
-                    changed = True
-                    continue
+            if not wanted and not self.stays(e):
+                self.removed += 1
+                changed = True
+                continue
             if handler is not None:
                 new = handler(self, stm, e)
                 if new is not stm:
@@ -133,7 +138,7 @@ class _DeadCode:
 
     def needed(self, lam: Lambda, params: list[Var], results: list[tuple[Any, ...]], keep: set[int]) -> None:
         """Grow `keep` to every position whose parameter a kept result needs."""
-        deps = _dependences(lam)
+        deps = self.dependences(lam)
         seen: Live = set()
         position = {p: k for k, p in enumerate(params)}
         count = len(results[0])
@@ -162,6 +167,18 @@ class _DeadCode:
                 keep.add(k % count)
                 work.append(k % count)
             stack.extend(deps.get(x, ()))
+
+    def dependences(self, lam: Lambda) -> dict[Any, list[Var]]:
+        """For each variable bound directly in the scope, the variables its statement needs; under None, those
+        that statements which stay need."""
+        deps: dict[Any, list[Var]] = {}
+        for stm in lam.stms:
+            free = list(ir.stm_free(stm))
+            for v in stm.pat:
+                deps[v] = free
+            if self.stays(stm.exp):
+                deps.setdefault(None, []).extend(free)
+        return deps
 
     def mapped(self, stm: Stm, e: ir.Map) -> Stm:
         keep = self.live_pat(stm.pat)
@@ -274,23 +291,6 @@ class _DeadCode:
         return Stm(stm.pat, new, stm.attrs)
 
 
-def _dependences(lam: Lambda) -> dict[Any, list[Var]]:
-    """For each variable bound directly in the scope, the variables its statement needs; under None, those
-    that assertions need."""
-    deps: dict[Any, list[Var]] = {}
-    for stm in lam.stms:
-        free = list(ir.stm_free(stm))
-        for v in stm.pat:
-            deps[v] = free
-        if not stm.pat or any(_asserting(l) for l in stm.exp.lambdas()):
-            deps.setdefault(None, []).extend(free)
-    return deps
-
-
-def _asserting(lam: Lambda) -> bool:
-    return any(type(s.exp) in (ir.Assert, ir.Call) or any(map(_asserting, s.exp.lambdas())) for s in lam.stms)
-
-
 _SCOPES: dict[type, Any] = {
     ir.If: _DeadCode.branch,
     ir.For: _DeadCode.loop,
@@ -307,10 +307,22 @@ _SCOPES: dict[type, Any] = {
 }
 
 
-def dead_code(lam: Lambda) -> tuple[Lambda, int]:
-    """A function's body without dead code, and how many statements, results and parameters went."""
-    d = _DeadCode()
+def asserting_functions(program: ir.Program) -> set[str]:
+    """The functions that contain an assertion, or call one that does."""
+    out: set[str] = set()
+    for name, f in program.funs.items():
+        if _DeadCode(out).asserts(f.body):
+            out.add(name)
+    return out
+
+
+def dead_code(lam: Lambda, asserting: frozenset[str] | set[str] = frozenset()) -> tuple[Lambda, int]:
+    """A function's body without dead code, and how many statements, results and parameters went.
+
+    Calls of the `asserting` functions stay.
+    """
+    d = _DeadCode(asserting)
     return d.body(lam), d.removed
 
 
-__all__ = ["dead_code"]
+__all__ = ["asserting_functions", "dead_code"]

@@ -18,7 +18,7 @@ from futad.core.scalarops import OPS
 from futad.core.types import Atom, Prim, Var, subst_type
 from futad.rewrite.aliases import aliases
 from futad.rewrite.context import Context, Frame
-from futad.rewrite.dce import dead_code
+from futad.rewrite.dce import asserting_functions, dead_code
 from futad.rewrite.ranges import is_index
 from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.rules.soacs import with_inputs
@@ -274,13 +274,15 @@ def _differentiates(lam: Lambda) -> bool:
     return False
 
 
-def simplify_fun(fun: Fun, differentiates: bool, schedule: Schedule, stats: Stats | None) -> Fun:
+def simplify_fun(
+    fun: Fun, differentiates: bool, asserting: set[str], schedule: Schedule, stats: Stats | None
+) -> Fun:
     """One function, simplified; the same object if nothing changed."""
     ctx = Context(aliases(fun.body, fun.body.result + fun.body.params), differentiates, stats)
     ctx.ranges.sizes.update(fun.body.params[: fun.num_sizes])
     s = Simplifier(ctx, schedule)
     body = s.scope(fun.body)
-    body, removed = dead_code(body)
+    body, removed = dead_code(body, asserting)
     if stats is not None:
         stats.count("copy_propagation", s.propagated)
         stats.count("common_subexpression", s.merged)
@@ -297,7 +299,8 @@ def simplify(program: Program, stats: Stats | None = None, schedule: Schedule = 
     selects only where that cannot make a zero adjoint NaN.
     """
     differentiates = any(_differentiates(f.body) for f in program.funs.values())
-    funs = {n: simplify_fun(f, differentiates, schedule, stats) for n, f in program.funs.items()}
+    asserting = asserting_functions(program)
+    funs = {n: simplify_fun(f, differentiates, asserting, schedule, stats) for n, f in program.funs.items()}
     if all(funs[n] is f for n, f in program.funs.items()):
         return program
     return Program(funs, program.name)
