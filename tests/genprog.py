@@ -551,8 +551,8 @@ class Gen:
                 k = self.op(sc, "quot", self.op(sc, "add", n, i64(1)), i64(2))
                 r = Range(i64(0), k, i64(2))
             case _:
-                k = self.op(sc, "sub", n, i64(1))
-                r = Range(i64(1), k, i64(1))
+                k = self.op(sc, "max", self.op(sc, "sub", n, i64(1)), i64(1))
+                r = Range(self.op(sc, "sub", n, k), k, i64(1))
         if self.chance(0.3) and isinstance(r.stride, Const) and r.stride.value == 1:
             value = self.let(sc, ir.Copy(self.atom(sc, array_of(elem_of(a.type), r.count, *shape_of(a.type)[1:]))), "c")
             a = self.owned(sc, a)

@@ -147,6 +147,8 @@ def _at(m: Interpreter, e: ir.At, stm: ir.Stm, sc: Scope) -> Values:
                 out = out[(_ALL,) * (d + axis) + (i,)]
         else:
             out = array[(_ALL,) * d + index]
+        if scalar and out.ndim:  # a scalar keeps its value when the array is overwritten
+            out = out.copy()
     else:
         out = gather(m, lift_value(array, rank_of(e.array.type), sc.depth), pos, sc)
     return (out,)
@@ -239,6 +241,8 @@ def _replicate(m: Interpreter, e: ir.Replicate, stm: ir.Stm, sc: Scope) -> Value
     v = np.asarray(m.value(e.value))
     d = v.ndim - rank_of(e.value.type)
     m.count("replicate", written=math.prod(shape) * own_size(v, d) * sc.lanes)
+    if v.ndim > d:  # fresh memory: the value may be overwritten later
+        v = v.copy()
     v = v[(_ALL,) * d + (None,) * len(shape)]
     return (np.broadcast_to(v, v.shape[:d] + shape + v.shape[d + len(shape) :]),)
 

@@ -109,12 +109,18 @@ def _map_at_once(m: Interpreter, n: int, args: Sequence[Atom], values: Values, l
             v.flags.writeable = False
         params.append(v)
     out: list[Value] = []
+    seen: set[int] = set()
     for r, v in zip(lam.result, m.apply(lam, params, inner), strict=True):
         if not isinstance(v, Acc):
             v = lift_value(np.asarray(v), rank_of(r.type), inner.depth)
             k = sc.depth
             if v.shape[k] != n:
                 v = np.broadcast_to(v, v.shape[:k] + (n,) + v.shape[k + 1 :])
+            # Results share memory with nothing: not with parameters or free arrays (read-only here), nor
+            # with each other.
+            if not (v.flags.owndata and v.flags.writeable) or id(v) in seen:
+                v = v.copy()
+            seen.add(id(v))
         out.append(v)
     return out
 
@@ -204,7 +210,7 @@ def run_reduce(m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam
     for i in range(n):
         state = m.apply(lam, [*state, *[_row(v, r, i) for v, r in zip(arrays, ranks, strict=True)]], sc)
     # Results are fresh even where the operator returns an operand.
-    return [np.array(v) if rank_of(a.type) else v for v, a in zip(state, neutral, strict=True)]
+    return [np.array(v) if v.ndim else v for v in state]
 
 
 def _combine(name: str, first: Value, atom: Atom, rest: Value) -> Value:
