@@ -1,0 +1,15 @@
+-- Several entries, one calling another, tuples and records across the boundary.
+-- ==
+-- entry: inc
+-- input { [1, 2] } output { [2, 3] }
+
+-- ==
+-- entry: both
+-- input { [1, 2] } output { [2, 3] [3, 4] 2i64 }
+
+-- | Adds one.
+entry inc (xs: []i32) = map (+ 1) xs
+
+entry both [n] (xs: [n]i32): ([n]i32, [n]i32, i64) =
+  let ys = inc xs
+  in (ys, inc ys, n)
