@@ -12,7 +12,7 @@ A node class lists its fields; each annotation is one of the kinds below, and th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -59,6 +59,7 @@ def _index_map(index: tuple[Any, ...], fa: Any) -> tuple[Any, ...]:
     )
 
 
+@dataclass_transform(eq_default=False)
 def node(cls: type[T]) -> type[T]:
     """Make `cls` a slotted dataclass with generated traversals (see the module's docstring)."""
     kinds: dict[str, str] = dict(cls.__annotations__)

@@ -113,7 +113,7 @@ def do_split(lw: Lowerer, args: Args, use: Use) -> Value:
     array = as_array(args[-1])
     n = size_arg(lw, args[0]) if len(args) == 2 else instance_size(lw, use, "n")
     if n is None:
-        n, _ = result_sizes(lw, use, tuple_value(array, array), len(dims_of(array)) + 1)[:: len(dims_of(array))]
+        n = result_sizes(lw, use, tuple_value(array, array), 1)[0]
     if n is None:
         raise lw.unsupported_error("split where its sizes are not known", use.span)
     fits(lw, n, array, use)
@@ -248,7 +248,7 @@ def do_sized(lw: Lowerer, args: Args, use: Use) -> Value:
     return recast(lw, array, [n, *dims_of(array)[1:]], lw.check_span(use.span))
 
 
-# --- zip, unzip -------------------------------------------------------------------------------------------
+# --- zip, unzip -----------------------------------------------------------------------------------------
 
 
 def do_zip(lw: Lowerer, args: Args, use: Use) -> Value:
@@ -265,7 +265,7 @@ def do_unzip(lw: Lowerer, args: Args, use: Use) -> Value:
     return Rec({n: outer(array.dims, f) for n, f in array.elem.fields.items()})
 
 
-# --- functions of functions -----------------------------------------------------------------------------------
+# --- functions of functions -----------------------------------------------------------------------------
 
 
 def do_pipe(lw: Lowerer, args: Args, use: Use) -> Value:
@@ -339,7 +339,7 @@ def do_index_section(form: str) -> Handler:
     return go
 
 
-# --- loops of the prelude ----------------------------------------------------------------------------------------
+# --- loops of the prelude -------------------------------------------------------------------------------
 
 
 def fold_loop(lw: Lowerer, init: Value, width: Atom, step: Callable[[Atom, Value], Value]) -> Value:

@@ -72,7 +72,7 @@ class Use:
     span: Span
 
 
-# --- names ------------------------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------------------------
 
 
 @handles(ast.EVar)
@@ -152,7 +152,7 @@ def lower_let_fun(lw: Lowerer, e: ast.ELetFun, fr: Frame) -> Value:
     return lw.expr(e.body, fr)
 
 
-# --- application --------------------------------------------------------------------------------------------
+# --- application ----------------------------------------------------------------------------------------
 
 
 def apply(lw: Lowerer, f: Value, args: tuple[Value, ...], rt: TypeAt | None, span: Span) -> Value:
@@ -240,7 +240,7 @@ def evaluate(
     return fit(lw, fd.ret_type, v, fr) if fd.ret_type is not None and not has_function(v) else v
 
 
-# --- instances ------------------------------------------------------------------------------------------------
+# --- instances ------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -257,8 +257,10 @@ class Abstraction:
     `sizes` and `params` are the new parameters, `size_args` and `args` what they stand for.
     """
 
-    def __init__(self, lw: Lowerer) -> None:
+    def __init__(self, lw: Lowerer, args: tuple[Value, ...]) -> None:
         self.lw = lw
+        # An i64 argument that is also the size of an array argument is passed once, as a size.
+        self._all_dims = {d for a in args for d in dims_of(a) if type(d) is Var}
         self.sizes: list[Var] = []
         self.size_args: list[Atom] = []
         self.params: list[Var] = []
@@ -281,6 +283,9 @@ class Abstraction:
         if type(v) is Rec:
             parts = {n: self.value(f, hint) for n, f in v.fields.items()}
             return Rec({n: p[0] for n, p in parts.items()}), tuple([(n, p[1]) for n, p in parts.items()])
+        if type(v) is Leaf and v.atom in self._all_dims:
+            n = self.dim(v.atom)
+            return Leaf(self.sizes[n]), n
         numbers = [self.dim(d) for d in dims_of(v)]
         shaped = rebuild(v, iter(leaves(v)), iter([self.sizes[n] for n in numbers]))
         fresh = []
@@ -381,7 +386,7 @@ def instance(lw: Lowerer, f: Fn, args: tuple[Value, ...]) -> Value:
     """Call the core function that this application is an instance of, lowering it first if it is new."""
     fd = f.code
     assert type(fd) is ast.FunDef
-    ab = Abstraction(lw)
+    ab = Abstraction(lw, args)
     values = [ab.value(a, hint_of(p)) for p, a in zip(fd.params, args, strict=True)]
     frame, frame_key = ab.frame(fd, f.frame)
     inst, inst_key = ab.inst(f.inst)

@@ -92,7 +92,8 @@ def cheap(scope: Scope) -> bool:
     """Whether evaluating the scope's statements costs little and cannot fail."""
     if len(scope.stms) > 4:
         return False
-    return all(type(s.exp) is ir.Op and not OPS[s.exp.op].can_fail and OPS[s.exp.op].cost <= 2 for s in scope.stms)
+    ops = [OPS[s.exp.op] if type(s.exp) is ir.Op else None for s in scope.stms]
+    return all(o is not None and not o.can_fail and o.cost <= 2 for o in ops)
 
 
 def short_circuit(lw: Lowerer, left: Atom, right: Branch, is_and: bool) -> Value:
@@ -146,7 +147,7 @@ def lower_match(lw: Lowerer, e: ast.EMatch, fr: Frame) -> Value:
     return out
 
 
-# --- loops ------------------------------------------------------------------------------------------------------
+# --- loops ----------------------------------------------------------------------------------------------
 
 
 @handles(ast.ELoop)

@@ -159,7 +159,7 @@ def unique(t: SType) -> bool:
     return is_unique(t)
 
 
-# --- the source's view ------------------------------------------------------------------------------------
+# --- the source's view ----------------------------------------------------------------------------------
 
 
 def written(lw: Lowerer, t: ast.TypeExp | None) -> str | None:

@@ -79,13 +79,14 @@ def lower_array(lw: Lowerer, e: ast.EArray, fr: Frame) -> Value:
 def array_literal(lw: Lowerer, elems: list[Value], places: list[ast.Expr]) -> Arr:
     """An array of equally shaped values; sizes not evidently equal to the first one's are checked."""
     first = elems[0]
-    rows = [first] + [like(lw, v, first, lw.check_span(x.span)) for v, x in zip(elems[1:], places, strict=True)]
+    rest = zip(elems[1:], places, strict=True)
+    rows = [first] + [like(lw, v, first, lw.check_span(x.span)) for v, x in rest]
     columns = zip(*[leaves(r) for r in rows], strict=True)
     made = [lw.b.let(ir.ArrayLit(tuple(c), c[0].type), "lit") for c in columns]
     return outer((i64(len(elems)),), rebuild(first, iter(made)))
 
 
-# --- let, ascription, records -----------------------------------------------------------------------------
+# --- let, ascription, records ---------------------------------------------------------------------------
 
 
 @handles(ast.ELet)
@@ -180,7 +181,7 @@ def lower_proj_section(lw: Lowerer, e: ast.EProjSection, fr: Frame) -> Value:
     return Fn("#project." + ".".join(e.path), lw.root, (), None, 1)
 
 
-# --- operators ------------------------------------------------------------------------------------------------
+# --- operators ------------------------------------------------------------------------------------------
 
 
 @handles(ast.ENeg)
@@ -193,7 +194,7 @@ def lower_not(lw: Lowerer, e: ast.ENot, fr: Frame) -> Value:
     return Leaf(lw.b.scalar("not", lw.scalar(e.arg, fr)))
 
 
-# --- ranges ---------------------------------------------------------------------------------------------------
+# --- ranges ---------------------------------------------------------------------------------------------
 
 
 @handles(ast.ERange)
@@ -274,7 +275,7 @@ def _le(lw: Lowerer, x: Atom, y: Atom) -> Atom:
     return lw.b.scalar("le", x, y)
 
 
-# --- indexing ---------------------------------------------------------------------------------------------------
+# --- indexing -------------------------------------------------------------------------------------------
 
 
 @handles(ast.EIndex)

@@ -43,18 +43,16 @@ BINARY: dict[str, tuple[str, bool]] = {
     "||": ("or", False),
 }
 
+_UNARY = """
+    neg abs sgn not popc clz ctz sqrt rsqrt cbrt exp log log2 log10 log1p sin cos tan asin acos atan sinh cosh
+    tanh asinh acosh atanh sinpi cospi tanpi asinpi acospi atanpi gamma lgamma erf erfc floor ceil trunc round
+    isnan isinf exp2 exp10 expm1 digamma trigamma signbit
+"""
+_BINARY = "min max atan2 atan2pi hypot copysign nextafter mul_hi"
 # Members of numeric modules that are one core operation of that arity.
 MEMBERS: dict[str, tuple[str, int]] = {
-    **{n: (n, 1) for n in (
-        "neg", "abs", "sgn", "not", "popc", "clz", "ctz", "sqrt", "rsqrt", "cbrt", "exp", "log", "log2", "log10",
-        "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-        "sinpi", "cospi", "tanpi", "asinpi", "acospi", "atanpi", "gamma", "lgamma", "erf", "erfc", "floor", "ceil",
-        "trunc", "round", "isnan", "isinf", "exp2", "exp10", "expm1", "digamma", "trigamma", "signbit",
-    )},
-    **{n: (n, 2) for n in (
-        "min", "max", "atan2", "atan2pi", "hypot", "copysign", "nextafter", "mul_hi", "add", "sub", "mul", "div",
-        "quot", "rem", "pow",
-    )},
+    **{n: (n, 1) for n in _UNARY.split()},
+    **{n: (n, 2) for n in _BINARY.split()},
     "mod": ("mod", 2),
     "fma": ("fma", 3),
 }

@@ -211,7 +211,8 @@ def zero_value(lw: Lowerer, t: SType, fr: Frame, dims: tuple[Atom, ...] = ()) ->
     if type(t) is TRecord:
         return Rec({n: zero_value(lw, f, fr, dims) for n, f in t.fields})
     if type(t) is TSum:
-        return Rec({"#": zero_value(lw, TPrim(I8), fr, dims)} | {n: zero_value(lw, f, fr, dims) for n, f in fields_of(t).items()})
+        payloads = {n: zero_value(lw, f, fr, dims) for n, f in fields_of(t).items()}
+        return Rec({"#": zero_value(lw, TPrim(I8), fr, dims)} | payloads)
     raise lw.unsupported_error(f"a value of type {type_key(t, fr)} made from nothing")
 
 
@@ -236,6 +237,7 @@ def type_key(t: SType, fr: Frame) -> str:
     if type(t) is TFun:
         return f"({type_key(t.param, fr)}->{type_key(t.result, fr)})"
     if type(t) is TSum:
-        return "<" + "|".join(f"{c}({','.join(type_key(a, fr) for a in args)})" for c, args in t.constrs) + ">"
+        rows = [f"{c}({','.join([type_key(a, fr) for a in args])})" for c, args in t.constrs]
+        return "<" + "|".join(rows) + ">"
     return "?"
 

@@ -42,7 +42,7 @@ def same_width(lw: Lowerer, arrays: list[Arr]) -> list[Arr]:
 
 def row_params(v: Arr, name: str = "x") -> tuple[Value, list[Var]]:
     """Fresh variables for one element of an array, and the element's value."""
-    params = [Var(a.name if type(a) is Var and len(a.name) < 12 else name, row_type(a.type)) for a in leaves(v)]
+    params = [Var(name, row_type(a.type)) for a in leaves(v)]
     return rebuild(inner(v), iter(params)), params
 
 
@@ -73,7 +73,7 @@ def regular(lw: Lowerer, v: Value, scope: Scope, rt: TypeAt | None) -> Value:
     return recast(lw, v, [k for k in known if k is not None])
 
 
-# --- map ------------------------------------------------------------------------------------------------------
+# --- map ------------------------------------------------------------------------------------------------
 
 
 def map_arrays(lw: Lowerer, f: Callable[..., Value], arrays: list[Arr], rt: TypeAt | None) -> Arr:
@@ -128,7 +128,7 @@ def do_tabulate(lw: Lowerer, args: Args, use: Use) -> Value:
     return level(0, (), use.rt)
 
 
-# --- reduce, scan, hist -----------------------------------------------------------------------------------------
+# --- reduce, scan, hist ---------------------------------------------------------------------------------
 
 
 def operator(lw: Lowerer, f: Value, like_row: Value, use: Use) -> ir.Lambda:
@@ -205,25 +205,22 @@ def do_and_or(name: str) -> Callable[[Lowerer, Args, Use], Value]:
     return go
 
 
-def index_atoms(v: Value) -> ir.Atoms:
-    """The index arrays of a scatter or histogram: one per dimension."""
-    return tuple(leaves(v))
-
-
-def histogram(lw: Lowerer, dest: Arr, f: Value, ne: Value, where: Arr, values: Arr, rank: int, use: Use) -> Value:
-    where, values = same_width(lw, [where, values])
+def histogram(lw: Lowerer, dest: Arr, args: Args, rank: int, use: Use) -> Value:
+    """`args`: operator, neutral element, bins, values."""
+    f, ne = args[0], args[1]
+    where, values = same_width(lw, [as_array(args[2]), as_array(args[3])])
     row = row_like(values)
     dest = as_array(recast(lw, dest, [*dest.dims[:rank], *dims_of(row)]))
     lam = operator(lw, f, row, use)
     neutral = tuple(leaves(like(lw, ne, row)))
-    hist = ir.Hist(where.dims[0], tuple(leaves(dest)), index_atoms(where), tuple(leaves(values)), lam, neutral)
+    bins = tuple(leaves(where))
+    hist = ir.Hist(where.dims[0], tuple(leaves(dest)), bins, tuple(leaves(values)), lam, neutral)
     return rebuild(dest, iter(lw.b.emit(hist, "hist")))
 
 
 def do_reduce_by_index(rank: int) -> Callable[[Lowerer, Args, Use], Value]:
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
-        dest, f, ne, where, values = args
-        return histogram(lw, as_array(dest), f, ne, as_array(where), as_array(values), rank, use)
+        return histogram(lw, as_array(args[0]), args[1:], rank, use)
 
     return go
 
@@ -231,7 +228,7 @@ def do_reduce_by_index(rank: int) -> Callable[[Lowerer, Args, Use], Value]:
 def do_hist(lw: Lowerer, args: Args, use: Use) -> Value:
     f, ne, k, where, values = args
     dest = replicate(lw, lw.b.convert(I64, scalar(k)), ne)
-    return histogram(lw, dest, f, ne, as_array(where), as_array(values), 1, use)
+    return histogram(lw, dest, (f, ne, where, values), 1, use)
 
 
 def replicate(lw: Lowerer, n: Atom, v: Value) -> Arr:
@@ -250,7 +247,7 @@ def do_scatter(rank: int) -> Callable[[Lowerer, Args, Use], Value]:
 
 def scattered(lw: Lowerer, dest: Arr, where: Arr, values: Arr, rank: int) -> Value:
     values = as_array(recast(lw, values, [where.dims[0], *dims_of(dest)[rank:]]))
-    exp = ir.Scatter(where.dims[0], tuple(leaves(dest)), index_atoms(where), tuple(leaves(values)))
+    exp = ir.Scatter(where.dims[0], tuple(leaves(dest)), tuple(leaves(where)), tuple(leaves(values)))
     return rebuild(dest, iter(lw.b.emit(exp, "scat")))
 
 
@@ -260,7 +257,7 @@ def do_spread(lw: Lowerer, args: Args, use: Use) -> Value:
     return scattered(lw, replicate(lw, lw.b.convert(I64, scalar(k)), x), where_, values_, 1)
 
 
-# --- filter and partition ------------------------------------------------------------------------------------------
+# --- filter and partition -------------------------------------------------------------------------------
 
 
 def compact(lw: Lowerer, array: Arr, flags: Atom) -> tuple[Atom, Arr]:
@@ -273,7 +270,9 @@ def compact(lw: Lowerer, array: Arr, flags: Atom) -> tuple[Atom, Arr]:
     empty = b.scalar("eq", n, i64(0))
     last = b.body(lambda s: [s.at(ends, s.op("sub", n, i64(1)))])
     count = b.let(ir.If(empty, b.body(lambda s: [i64(0)]), last), "n")
-    places = b.zip_with(lambda s, f, e: s.op("select", f, s.op("sub", e, i64(1)), i64(-1)), flags, ends, hint="is")
+    minus = Const(I64, -1)
+    pick = lambda s, f, e: s.op("select", f, s.op("add", e, minus), minus)  # noqa: E731
+    places = b.zip_with(pick, flags, ends, hint="is")
     dims = [count, *dims_of(array)[1:]]
     out, fresh = typed_vars(array, "kept", dims)
     start = [b.let(ir.Scratch(v.type.elem, v.type.shape), "scratch") for v in fresh]  # type: ignore[union-attr]
@@ -314,11 +313,11 @@ def do_partition2(lw: Lowerer, args: Args, use: Use) -> Value:
     return tuple_value(*parts)
 
 
-# --- differentiation ------------------------------------------------------------------------------------------------
+# --- differentiation ------------------------------------------------------------------------------------
 
 
 def derived(lw: Lowerer, f: Value, x: Value, use: Use) -> tuple[list[Var], Value, Scope]:
-    """`f` over fresh leaves like those of `x`: the parameters, and the result with the sizes it has inside."""
+    """`f` over fresh leaves like those of `x`: the parameters, and the result as it is inside."""
     point, params = typed_vars(x, "x", dims_of(x))
     scope = lw.new_scope(params)
     with lw.within(scope):
@@ -363,7 +362,7 @@ def vjp_of(lw: Lowerer, f: Value, x: Value, dy: Value, use: Use) -> tuple[Value,
 def do_jvp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
         rt = field_type(use.rt, "1") if both else use.rt
-        y, dy = jvp_of(lw, *args, rt, use)
+        y, dy = jvp_of(lw, args[0], args[1], args[2], rt, use)
         return tuple_value(y, dy) if both else dy
 
     return go
@@ -371,7 +370,7 @@ def do_jvp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
 
 def do_vjp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
-        y, dx = vjp_of(lw, *args, use)
+        y, dx = vjp_of(lw, args[0], args[1], args[2], use)
         return tuple_value(y, dx) if both else dx
 
     return go
