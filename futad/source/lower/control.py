@@ -196,7 +196,7 @@ def loop(lw: Lowerer, e: ast.ELoop, fr: Frame, attrs: tuple[Any, ...]) -> Value:
         head_params = [Var(form.var.name, bound.type)]
     else:
         array = lw.expr(form.array, fr)
-        assert type(array) is Arr
+        assert isinstance(array, Arr)
         bound = array.dims[0]
         head_params = [Var("i", I64)]
     scope = lw.new_scope(head_params + params)
@@ -206,6 +206,7 @@ def loop(lw: Lowerer, e: ast.ELoop, fr: Frame, attrs: tuple[Any, ...]) -> Value:
             assert form.var.binding is not None
             frame.vals[form.var.binding] = Leaf(head_params[0])
         elif isinstance(form, ast.ForIn):
+            assert isinstance(array, Arr)
             row = rebuild(inner(array), iter([lw.b.at(a, head_params[0]) for a in leaves(array)]))
             if form.pat.type is not None:
                 bind_sizes(form.pat.type, row, frame)

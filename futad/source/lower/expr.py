@@ -12,6 +12,7 @@ from futad.core.types import (
     Atom,
     Const,
     Prim,
+    Var,
     i64,
 )
 from futad.source import ast
@@ -115,7 +116,7 @@ def name_leaves(v: Value, p: ast.Pat) -> Value:
         p = p.pat
     if type(p) is ast.PVar:
         for a in leaves(v):
-            if type(a) is not Const and a.name in ("t", "m", "e"):
+            if isinstance(a, Var) and a.name in ("t", "m", "e"):
                 a.name = p.name
     return v
 
@@ -240,12 +241,11 @@ def range_count(lw: Lowerer, start: Atom, step: Atom, end: Atom, kind: str) -> t
         near, far = (start, end) if up else (end, start)
         distance = b.convert(I64, b.scalar("sub", far, near))
         ok = _le(lw, near, far)
-        size = i64(abs(step.value))
+        rounding = abs(step.value) - 1
         if kind == "...":
             distance = b.scalar("add", distance, i64(1))
-        if size.value != 1:
-            distance = b.scalar("add", distance, i64(size.value - 1))
-            distance = b.scalar("quot", distance, size)
+        if rounding:
+            distance = b.scalar("quot", b.scalar("add", distance, i64(rounding)), i64(rounding + 1))
         return distance, ok
     if t.kind == "uint":
         # An unsigned step that points down has wrapped around: compare before subtracting.
@@ -346,10 +346,10 @@ def slice_range(
         first = start if start is not None else i64(0) if up else b.scalar("sub", width, i64(1))
         last = end if end is not None else width if up else i64(-1)
         distance = b.scalar("sub", last, first) if up else b.scalar("sub", first, last)
-        size = i64(abs(stride.value))
         count = distance
-        if size.value != 1:
-            count = b.scalar("quot", b.scalar("add", distance, i64(size.value - 1)), size)
+        if abs(stride.value) != 1:
+            padded = b.scalar("add", distance, i64(abs(stride.value) - 1))
+            count = b.scalar("quot", padded, i64(abs(stride.value)))
         if (start is not None or end is not None) and not lw.unchecked:
             ok = b.scalar("le", i64(0), distance)
             b.emit(ir.Assert(ok, message, (first, last, stride), span))  # type: ignore[arg-type]
@@ -388,7 +388,7 @@ def lower_update(lw: Lowerer, e: ast.EUpdate, fr: Frame) -> Value:
     value = recast(lw, value, want, lw.check_span(e.value.span) if kept else None)
     check = lw.check_span(e.span)
     made = [
-        lw.b.let(ir.Update(a, tuple(index), x, check), a.name if type(a) is not Const else "u")
+        lw.b.let(ir.Update(a, tuple(index), x, check), a.name if isinstance(a, Var) else "u")
         for a, x in zip(leaves(array), leaves(value), strict=True)
     ]
     return rebuild(array, iter(made))

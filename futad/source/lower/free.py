@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any
 
 from futad.errors import Span
@@ -24,11 +23,15 @@ from futad.source.stypes import (
 _SKIP = (str, int, float, bool, Span, type(None))
 
 
-@cache
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
 def _field_names(cls: type) -> tuple[str, ...]:
-    if not is_dataclass(cls):
-        return ()
-    return tuple(f.name for f in fields(cls) if f.name not in ("span", "decl"))
+    names = _FIELDS.get(cls)
+    if names is None:
+        own = fields(cls) if is_dataclass(cls) else ()
+        names = _FIELDS[cls] = tuple([f.name for f in own if f.name not in ("span", "decl")])
+    return names
 
 
 class Mentions:
