@@ -211,6 +211,7 @@ class ERange(Expr):
     second: Expr | None
     end: Expr
     kind: str
+    new_sizes: tuple[Binding, ...] = field(default=(), init=False)  # the size, if it is not evident
 
 
 @dataclass(slots=True, eq=False)

@@ -34,6 +34,8 @@ class Binding:
     scheme: Scheme | None = None
     span: Span | None = None
     decl: Any = None  # the FunDef of a 'fun'
+    level: int = 0  # how many functions deep it is bound; a size may not leave its function
+    alias: Size | None = None  # the size this i64 value is known to equal (`let m = n * 2`, `let [n] ...`)
     uid: int = field(default_factory=lambda: next(_uids))
 
     def __repr__(self) -> str:
@@ -75,6 +77,7 @@ class SizeMeta:
 
     ref: Size | None = None
     span: Span | None = None
+    level: int = 0
     uid: int = field(default_factory=lambda: next(_uids))
 
 
@@ -137,12 +140,15 @@ class TSum:
 
 @dataclass(slots=True, eq=False)
 class TMeta:
-    """A type to be found.  `kind` limits it: None, 'num', 'int', 'float', 'bits' or 'any' (no function)."""
+    """A type to be found.  `kind` limits it: None, 'num', 'int', 'float', 'bits' (int or bool),
+    'ord' (num or bool) or 'any' (no function)."""
 
     ref: SType | None = None
     kind: str | None = None
     span: Span | None = None
     fields: dict[str, SType] | None = None  # fields a projection asked for, while still unknown
+    constrs: dict[str, tuple[SType, ...]] | None = None  # constructors used, while still unknown
+    level: int = 0
     uid: int = field(default_factory=lambda: next(_uids))
 
 
@@ -166,6 +172,11 @@ def resolve(t: SType) -> SType:
 
 
 def resolve_size(s: Size) -> Size:
-    while type(s) is SizeMeta and s.ref is not None:
-        s = s.ref
-    return s
+    """`s` with solved metas and aliases followed at its head."""
+    while True:
+        if type(s) is SizeMeta and s.ref is not None:
+            s = s.ref
+        elif type(s) is SizeVar and s.binding.alias is not None:
+            s = s.binding.alias
+        else:
+            return s

@@ -1,0 +1,59 @@
+"""The source language: text to checked syntax, and to core IR.
+
+    check_file(path), check_text(text)      syntax, types, sizes and consumption
+    load_program(path), compile_text(text)  the same, then lowered to a core Program
+
+All raise `futad.errors.Error` subclasses that carry the place and the line's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from futad.core.ir import Program
+from futad.errors import Error
+from futad.source.ast import CheckedProgram, File
+from futad.source.files import Loader
+
+
+T = TypeVar("T")
+
+
+def check_file(path: str | Path) -> CheckedProgram:
+    """Check the program in a file.  Raises FileError if it or an import cannot be read."""
+    return _check(lambda loader: loader.load(Path(path), str(path)), lambda p: p)
+
+
+def check_text(text: str, name: str = "main") -> CheckedProgram:
+    """Check a program given as text; imports are relative to the current folder."""
+    return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lambda p: p)
+
+
+def load_program(path: str | Path) -> Program:
+    """The core program of a file."""
+    from futad.source.lower import lower
+
+    return _check(lambda loader: loader.load(Path(path), str(path)), lower)
+
+
+def compile_text(text: str, name: str = "main") -> Program:
+    """The core program of a text; `name` stands for its file in messages."""
+    from futad.source.lower import lower
+
+    return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lower)
+
+
+def _check(load: Callable[[Loader], File], then: Callable[[CheckedProgram], T]) -> T:
+    from futad.source.check import check_program
+
+    loader = Loader()
+    try:
+        return then(check_program(load(loader)))
+    except Error as err:
+        loader.locate(err)
+        raise
+
+
+__all__ = ["check_file", "check_text", "compile_text", "load_program"]

@@ -1,0 +1,342 @@
+"""Type and size inference: the checker's state, declarations, and what a checked program is.
+
+The rules for expressions, patterns, functions and type expressions are in the check_* files beside this one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from futad.errors import NameError_, Span, TypeError_, UnsupportedError
+from futad.source import ast as A
+from futad.source import numeric
+from futad.source.check_exps import INFER
+from futad.source.check_funs import fundef
+from futad.source.check_types import PRIM_TYPES, Abbreviation, bind_tparam, define_type, texp
+from futad.source.prelude import Prelude, prelude
+from futad.source.show import show_type
+from futad.source.stypes import (
+    Binding,
+    Scheme,
+    Size,
+    SizeConst,
+    SizeMeta,
+    SType,
+    TFun,
+    TMeta,
+    TRecord,
+    resolve,
+)
+from futad.source.unify import Mismatch, Unifier
+
+_Undo = list[tuple[dict[str, Any], str, Any]]
+
+
+class Checker(Unifier):
+    """Inference over one program: names in scope, and the functions checked so far."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self.names: dict[str, Binding] = {}
+        self.types: dict[str, Abbreviation] = {}
+        self.undo: list[_Undo] = []
+        self.funs: list[A.FunDef] = []
+        self.prelude: Prelude = prelude()
+        self.from_prelude: dict[str, Binding] = {}
+        self.metas: list[TMeta] = []
+        self.size_metas: list[SizeMeta] = []
+
+    # -- metas, which a definition's end settles
+
+    def meta(self, span: Span | None = None, kind: str | None = None) -> TMeta:
+        m = super().meta(span, kind)
+        self.metas.append(m)
+        return m
+
+    def size_meta(self, span: Span | None = None) -> SizeMeta:
+        m = super().size_meta(span)
+        self.size_metas.append(m)
+        return m
+
+    def anon_meta(self, span: Span) -> Size:
+        """The size of a `[]`: to be found."""
+        return self.size_meta(span)
+
+    def finish_metas(self, fd: A.FunDef) -> None:
+        """At the end of a top-level definition: default what is numeric, settle what nothing determines."""
+        for m in self.metas:
+            if m.ref is None and not self.default(m):
+                if m.fields:
+                    raise TypeError_(
+                        f"the type of this cannot be inferred: it has at least {show_type(m)}",
+                        m.span,
+                        hint="annotate it with its type",
+                    )
+                if m.constrs:
+                    raise TypeError_(
+                        f"the sum type of this cannot be inferred: it has at least {show_type(m)}",
+                        m.span,
+                        hint="annotate it with its type",
+                    )
+                # Nothing depends on it: any type will do.
+                m.ref = TRecord(())
+        for s in self.size_metas:
+            if s.ref is None:
+                s.ref = SizeConst(0)
+        self.metas.clear()
+        self.size_metas.clear()
+
+    # -- scopes
+
+    @contextmanager
+    def scoped(self) -> Iterator[None]:
+        """Names bound inside are forgotten afterwards."""
+        marks: _Undo = []
+        self.undo.append(marks)
+        try:
+            yield
+        finally:
+            self.undo.pop()
+            for table, name, old in reversed(marks):
+                if old is None:
+                    del table[name]
+                else:
+                    table[name] = old
+
+    def bind(self, name: str, b: Binding) -> None:
+        if self.undo:
+            self.undo[-1].append((self.names, name, self.names.get(name)))
+        self.names[name] = b
+
+    def bind_type(self, name: str, t: Abbreviation) -> None:
+        if self.undo:
+            self.undo[-1].append((self.types, name, self.types.get(name)))
+        self.types[name] = t
+
+    def lookup(self, name: str) -> Binding | None:
+        """What a name means here; prelude definitions are checked on first use."""
+        b = self.names.get(name)
+        if b is not None:
+            return b
+        if "." in name:
+            module, _, rest = name.partition(".")
+            return numeric.member(module, rest) if module not in self.names else None
+        b = numeric.operator(name)
+        if b is not None:
+            return b
+        b = self.from_prelude.get(name)
+        if b is None:
+            d = self.prelude.decls.get(name)
+            if d is not None:
+                b = self.from_prelude[name] = self._prelude_binding(d)
+        return b
+
+    def lookup_type(self, name: str) -> Abbreviation | None:
+        found = self.types.get(name)
+        if found is None and "." in name:
+            module, _, rest = name.partition(".")
+            if numeric.is_module(module) and rest == "t":
+                return Abbreviation(name, [], PRIM_TYPES[module])
+        return found
+
+    def open_module(self, module: str, span: Span) -> None:
+        """Bring the members of a module into scope."""
+        if not numeric.is_module(module):
+            raise UnsupportedError(f"'{module}' is no numeric module, and modules are not supported yet", span)
+        for name in [*numeric.module_members(module), *PRIM_TYPES]:
+            b = numeric.member(module, name)
+            if b is not None:
+                self.bind(name, b)
+        self.bind_type("t", Abbreviation("t", [], PRIM_TYPES[module]))
+
+    def _prelude_binding(self, d: A.FunDef | A.ValSpec) -> Binding:
+        """Check a prelude definition apart from the names and metas in use here."""
+        saved = (self.names, self.types, self.undo, self.level, self.metas, self.size_metas, self.postponed)
+        self.names, self.types, self.undo, self.level = {}, {}, [], 0
+        self.metas, self.size_metas, self.postponed = [], [], []
+        try:
+            if isinstance(d, A.FunDef):
+                b = fundef(self, d, top=True)
+                self.funs.append(d)
+                return b
+            return self.intrinsic(d)
+        finally:
+            (self.names, self.types, self.undo, self.level, self.metas, self.size_metas, self.postponed) = saved
+
+    def intrinsic(self, d: A.ValSpec) -> Binding:
+        """The binding of a `val` in the prelude."""
+        quantified: list[Binding] = []
+        with self.scoped():
+            for tp in d.tparams:
+                quantified.append(bind_tparam(self, tp))
+            t = texp(self, d.texp, self.anon_meta)
+        scheme = Scheme(
+            tuple(b for b in quantified if b.kind == "tparam"), tuple(b for b in quantified if b.kind == "size"), t
+        )
+        d.binding = Binding(d.name, "intrinsic", scheme, d.span)
+        return d.binding
+
+    # -- expressions
+
+    def exp(self, e: A.Expr) -> A.Expr:
+        """Type an expression; returns it, or the expression that takes its place."""
+        return INFER[type(e)](self, e)
+
+    def fit(self, actual: SType | None, expected: SType, span: Span, what: str | Callable[[], str]) -> None:
+        """Require that a value of type `actual` has type `expected`."""
+        assert actual is not None
+
+        def report(err: Mismatch | None = None) -> TypeError_:
+            return self.describe(actual, expected, span, what if isinstance(what, str) else what(), err)
+
+        outer, self.on_postpone = self.on_postpone, (span, report)
+        try:
+            self.unify(actual, expected)
+        except Mismatch as err:
+            raise report(err) from None
+        finally:
+            self.on_postpone = outer
+
+    def mismatch(self, actual: SType, expected: SType, span: Span, what: str, err: Mismatch) -> NoReturn:
+        raise self.describe(actual, expected, span, what, err) from None
+
+    def describe(self, actual: SType, expected: SType, span: Span, what: str, err: Mismatch | None) -> TypeError_:
+        """The error for two types that do not fit."""
+        found, wanted = show_type(actual), show_type(expected)
+        reason = f": {err.reason}" if err is not None and err.reason else ""
+        hint = None
+        if "is not shown to equal" in reason or (err is None and not reason):
+            hint = "if the sizes are equal at run time, say so with ':>'"
+        return TypeError_(f"{what}: expected {wanted}, found {found}{reason}", span, hint=hint)
+
+    def require_data(self, t: SType, span: Span) -> None:
+        """Require that a type can be an array's element."""
+        try:
+            self.no_function(t)
+        except Mismatch:
+            raise TypeError_("functions cannot be put into arrays", span) from None
+
+    # -- names
+
+    def near(self, name: str, known: list[str]) -> str | None:
+        found = difflib.get_close_matches(name, known, 1, 0.7)
+        return found[0] if found else None
+
+    def unknown(self, what: str, name: str, span: Span) -> NoReturn:
+        """Report an unknown name, with what may have been meant."""
+        module, dot, rest = name.rpartition(".")
+        if dot and numeric.is_module(module):
+            near = self.near(rest, [*numeric.module_members(module), *PRIM_TYPES])
+            hint = f"did you mean '{module}.{near}'?" if near else None
+            raise NameError_(f"module '{module}' has no member '{rest}'", span, hint=hint)
+        if dot:
+            raise NameError_(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span)
+        known = [*self.types, *PRIM_TYPES] if what == "type" else [*self.names, *self.prelude.decls]
+        near = self.near(name, known)
+        hint = f"did you mean '{near}'?" if near else None
+        raise NameError_(f"unknown {what if what == 'type' else 'name'} '{name}'", span, hint=hint)
+
+    # -- declarations
+
+    def declare(self, d: Any, entries: list[A.FunDef]) -> None:
+        """Check one top-level declaration."""
+        if isinstance(d, A.LocalDecl):
+            self.declare(d.decl, entries)
+        elif isinstance(d, A.FunDef):
+            b = fundef(self, d, top=True)
+            if d.entry:
+                check_entry(d)
+                if any(e.name == d.name for e in entries):
+                    raise NameError_(f"entry point '{d.name}' is defined twice", d.span)
+                entries.append(d)
+            self.funs.append(d)
+            self.bind(d.name, b)
+        elif isinstance(d, A.TypeDef):
+            self.bind_type(d.name, define_type(self, d))
+        elif isinstance(d, A.ImportDecl):
+            raise UnsupportedError("this import was not loaded", d.span)
+        elif isinstance(d, A.ValSpec):
+            raise TypeError_("'val' belongs in module types", d.span, hint="write 'def' to define a value")
+        else:
+            raise UnsupportedError("modules are not supported yet", d.span)
+
+
+def check_entry(fd: A.FunDef) -> None:
+    """Entry points take and return data of known types."""
+    assert fd.binding is not None and fd.binding.scheme is not None
+    if fd.binding.scheme.tparams:
+        names = ", ".join(f"'{b.name}" for b in fd.binding.scheme.tparams)
+        raise TypeError_(
+            f"entry point '{fd.name}' is polymorphic in {names}", fd.span, hint="give its parameters concrete types"
+        )
+
+    def has_function(t: SType) -> bool:
+        t = resolve(t)
+        if type(t) is TFun:
+            return True
+        if isinstance(t, TRecord):
+            return any(has_function(f) for _, f in t.fields)
+        return False
+
+    for p in fd.params:
+        assert p.type is not None
+        if has_function(p.type):
+            raise TypeError_(f"entry point '{fd.name}' takes a function, which no caller can give it", p.span)
+    if fd.ret_type is not None and has_function(fd.ret_type):
+        raise TypeError_(f"entry point '{fd.name}' returns a function", fd.span)
+
+
+def check_program(file: A.File) -> A.CheckedProgram:
+    """Infer types and sizes of a parsed file and its loaded imports."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 20000))
+    try:
+        ck = Checker(file.path)
+        entries: list[A.FunDef] = []
+        files: list[A.File] = []
+        _check_file(ck, file, entries, files, {})
+        return A.CheckedProgram(ck.funs, entries, files)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _check_file(
+    ck: Checker, file: A.File, entries: list[A.FunDef], files: list[A.File], done: dict[str, Any]
+) -> tuple[dict[str, Binding], dict[str, Abbreviation]]:
+    """Check a file in an empty scope; the names and types it exports."""
+    if file.path in done:
+        return done[file.path]
+    saved = ck.names, ck.types
+    ck.names, ck.types = {}, {}
+    own: tuple[dict[str, Binding], dict[str, Abbreviation]] = ({}, {})
+    try:
+        for d in file.decls:
+            inner = d.decl if isinstance(d, A.LocalDecl) else d
+            before = dict(ck.names), dict(ck.types)
+            if isinstance(inner, A.ImportDecl) and inner.path in file.imports:
+                names, types = _check_file(ck, file.imports[inner.path], [], files, done)
+                if inner.name is not None:
+                    raise UnsupportedError(
+                        "modules are not supported yet", inner.span, hint=f'write import "{inner.path}" without a name'
+                    )
+                ck.names.update(names)
+                ck.types.update(types)
+            else:
+                ck.declare(d, entries)
+                if not isinstance(d, A.LocalDecl):
+                    for mine, now, old in ((own[0], ck.names, before[0]), (own[1], ck.types, before[1])):
+                        for n, b in now.items():
+                            if old.get(n) is not b:
+                                mine[n] = b  # type: ignore[index]
+    finally:
+        ck.names, ck.types = saved
+    files.append(file)
+    done[file.path] = own
+    return own
+
+

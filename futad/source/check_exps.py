@@ -1,0 +1,749 @@
+"""Expressions: inference, and elaboration in place (qualified names, sections).
+
+`INFER` maps a syntax class to a function that types a node and returns it, or the node that replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from futad.core.types import BOOL, I64, PRIMS
+from futad.errors import Span, TypeError_
+from futad.source import ast as A
+from futad.source import numeric
+from futad.source.check_funs import fundef, lambda_exp
+from futad.source.check_pats import bind_pattern, pattern_names, require_constr
+from futad.source.check_types import texp
+from futad.source.show import show_type
+from futad.source.sizes import arith, expressible, key, poly, size_of_expr
+from futad.source.stypes import (
+    Binding,
+    Scheme,
+    Size,
+    SizeConst,
+    SizeExp,
+    SizeMeta,
+    SizeVar,
+    SType,
+    TArray,
+    TFun,
+    TMeta,
+    TPrim,
+    TRecord,
+    TSum,
+    resolve,
+    resolve_size,
+)
+from futad.source.unify import Mismatch, sizes_in, strip, substitute
+
+if TYPE_CHECKING:
+    from futad.source.check import Checker
+
+Infer = Callable[["Checker", Any], A.Expr]
+INFER: dict[type, Infer] = {}
+
+T_BOOL = TPrim(BOOL)
+T_I64 = TPrim(I64)
+T_U8 = TPrim(PRIMS["u8"])
+
+
+def infers(cls: type) -> Callable[[Infer], Infer]:
+    def register(f: Infer) -> Infer:
+        INFER[cls] = f
+        return f
+
+    return register
+
+
+# --- atoms --------------------------------------------------------------------------------------------------
+
+
+@infers(A.ELit)
+def _lit(ck: Checker, e: A.ELit) -> A.Expr:
+    if e.suffix is not None:
+        e.type = TPrim(e.suffix)
+    else:
+        e.type = ck.meta(e.span, "num" if type(e.value) is int else "float")
+    return e
+
+
+@infers(A.EString)
+def _string(ck: Checker, e: A.EString) -> A.Expr:
+    if e.char:
+        lit = A.ELit(e.span, ord(e.value), None)
+        return _lit(ck, lit)
+    e.type = TArray(SizeConst(len(e.value.encode())), T_U8)
+    return e
+
+
+@infers(A.EHole)
+def _hole(ck: Checker, e: A.EHole) -> A.Expr:
+    raise TypeError_("this hole (???) must be filled in", e.span)
+
+
+@infers(A.EVar)
+def _var(ck: Checker, e: A.EVar) -> A.Expr:
+    b = ck.lookup(e.name)
+    if b is None:
+        parts = e.name.split(".")
+        for cut in range(len(parts) - 1, 0, -1):
+            if ck.lookup(".".join(parts[:cut])) is not None:
+                out: A.Expr = A.EVar(e.span, ".".join(parts[:cut]))
+                for f in parts[cut:]:
+                    out = A.EProject(e.span, out, f)
+                return ck.exp(out)
+        ck.unknown("value", e.name, e.span)
+    assert b is not None and b.scheme is not None
+    e.binding = b
+    e.type, e.targs, e.sargs = ck.instantiate(b.scheme, e.span, numeric.KINDS)
+    return e
+
+
+@infers(A.ELocalOpen)
+def _local_open(ck: Checker, e: A.ELocalOpen) -> A.Expr:
+    with ck.scoped():
+        ck.open_module(e.module, e.span)
+        return ck.exp(e.expr)
+
+
+@infers(A.ETuple)
+def _tuple(ck: Checker, e: A.ETuple) -> A.Expr:
+    e.elems = [ck.exp(x) for x in e.elems]
+    e.type = TRecord(tuple((str(i), _t(x)) for i, x in enumerate(e.elems)))
+    return e
+
+
+@infers(A.ERecord)
+def _record(ck: Checker, e: A.ERecord) -> A.Expr:
+    e.fields = [(n, ck.exp(x)) for n, x in e.fields]
+    e.type = TRecord(tuple((n, _t(x)) for n, x in e.fields))
+    return e
+
+
+@infers(A.EArray)
+def _array(ck: Checker, e: A.EArray) -> A.Expr:
+    e.elems = [ck.exp(x) for x in e.elems]
+    elem: SType = strip(_t(e.elems[0])) if e.elems else ck.meta(e.span, "any")
+    if e.elems:
+        ck.require_data(elem, e.elems[0].span)
+    for x in e.elems[1:]:
+        ck.fit(x.type, elem, x.span, "the elements of an array have one type")
+    e.type = TArray(SizeConst(len(e.elems)), elem)
+    return e
+
+
+def _t(e: A.Expr) -> SType:
+    assert e.type is not None
+    return e.type
+
+
+def _const(e: A.Expr | None) -> int | None:
+    return e.value if type(e) is A.ELit and type(e.value) is int else None
+
+
+@infers(A.ERange)
+def _range(ck: Checker, e: A.ERange) -> A.Expr:
+    t = ck.meta(e.span, "int")
+    e.start = ck.exp(e.start)
+    ck.fit(e.start.type, t, e.start.span, "a range is of integers")
+    if e.second is not None:
+        e.second = ck.exp(e.second)
+        ck.fit(e.second.type, t, e.second.span, "a range is of integers of one type")
+    e.end = ck.exp(e.end)
+    ck.fit(e.end.type, t, e.end.span, "a range is of integers of one type")
+    size: Size | None = None
+    start, second = _const(e.start), _const(e.second)
+    if start is not None and (e.second is None or second == start + 1) and e.kind != "..>":
+        # Only a literal makes sense as a size of another type than i64.
+        end = size_of_expr(e.end) if _const(e.end) is not None or _is_i64(e.end) else None
+        inclusive = e.kind == "..."
+        if isinstance(end, SizeConst):
+            size = SizeConst(max(0, end.value - start + inclusive))
+        elif end is not None and start == int(inclusive):
+            size = end
+        elif end is not None:
+            size = arith("+", arith("-", end, SizeConst(start), e.span), SizeConst(int(inclusive)), e.span)
+    if size is None:
+        b = ck.skolem("n", e.span, "the length of a range")
+        e.new_sizes = (b,)
+        size = SizeVar(b)
+    e.type = TArray(size, t)
+    return e
+
+
+def _is_i64(e: A.Expr) -> bool:
+    t = resolve(_t(e))
+    return type(t) is TPrim and t.prim is I64
+
+
+# --- operators and application --------------------------------------------------------------------------------
+
+
+@infers(A.EAnd)
+@infers(A.EOr)
+def _and(ck: Checker, e: A.EAnd | A.EOr) -> A.Expr:
+    op = "&&" if type(e) is A.EAnd else "||"
+    e.left = ck.exp(e.left)
+    ck.fit(e.left.type, T_BOOL, e.left.span, f"the left operand of '{op}'")
+    e.right = ck.exp(e.right)
+    ck.fit(e.right.type, T_BOOL, e.right.span, f"the right operand of '{op}'")
+    e.type = T_BOOL
+    return e
+
+
+@infers(A.ENeg)
+def _neg(ck: Checker, e: A.ENeg) -> A.Expr:
+    if type(e.arg) is A.ELit and type(e.arg.value) in (int, float):
+        return _lit(ck, A.ELit(e.span, -e.arg.value, e.arg.suffix))
+    e.arg = ck.exp(e.arg)
+    ck.fit(e.arg.type, ck.meta(e.span, "num"), e.arg.span, "the operand of '-'")
+    e.type = e.arg.type
+    return e
+
+
+@infers(A.ENot)
+def _not(ck: Checker, e: A.ENot) -> A.Expr:
+    e.arg = ck.exp(e.arg)
+    ck.fit(e.arg.type, ck.meta(e.span, "bits"), e.arg.span, "the operand of '!'")
+    e.type = e.arg.type
+    return e
+
+
+@infers(A.EApp)
+def _app(ck: Checker, e: A.EApp) -> A.Expr:
+    spine: list[A.EApp] = []
+    fun: A.Expr = e
+    while type(fun) is A.EApp:
+        spine.append(fun)
+        fun = fun.fun
+    head = ck.exp(fun)
+    ft = _t(head)
+    prev = head
+    for i, node in enumerate(reversed(spine)):
+        node.fun = prev
+        r = resolve(ft)
+        if type(r) is TMeta:
+            node.arg = ck.exp(node.arg)
+            made = TFun(strip(_t(node.arg)), ck.meta(node.span))
+            ck.fit(r, made, head.span, f"{_described(head)} is applied to an argument")
+            r = made
+        elif type(r) is not TFun:
+            if i == 0:
+                raise TypeError_(f"{_described(head)} is not a function: it is a {show_type(r)}", node.span)
+            raise TypeError_(
+                f"{_described(head)} takes {i} argument{'s' * (i != 1)}, but {len(spine)} are given", node.arg.span
+            )
+        else:
+            node.arg = ck.exp(node.arg)
+            ck.fit(node.arg.type, r.param, node.arg.span, lambda i=i: f"argument {i + 1} of {_described(head)}")  # type: ignore[misc]
+        ft = _result(ck, node, r)
+        node.type = ft
+        prev = node
+    return e
+
+
+def _described(head: A.Expr) -> str:
+    return f"'{head.name}'" if type(head) is A.EVar else "this function"
+
+
+def _result(ck: Checker, node: A.EApp, fun: TFun) -> SType:
+    """The type of an application, with a fresh size for each that the call makes."""
+    if fun.name is None and not fun.exists:
+        return fun.result if type(resolve(fun.result)) is TFun else strip(fun.result)
+    sizes: dict[Binding, Size] = {}
+    new: list[Binding] = []
+    if fun.name is not None:
+        s = size_of_expr(node.arg)
+        if s is None:
+            b = ck.skolem(fun.name.name, node.arg.span, "computed by the argument")
+            new.append(b)
+            s = SizeVar(b)
+        sizes[fun.name] = s
+    for ex in fun.exists:
+        b = ck.skolem(ex.name, node.span, "the size of this call's result")
+        new.append(b)
+        sizes[ex] = SizeVar(b)
+    node.new_sizes = tuple(new)
+    t = substitute(fun.result, {}, sizes)
+    return t if type(t) is TFun else strip(t)
+
+
+@infers(A.ELambda)
+def _lambda(ck: Checker, e: A.ELambda) -> A.Expr:
+    lambda_exp(ck, e)
+    return e
+
+
+@infers(A.EProjSection)
+def _proj_section(ck: Checker, e: A.EProjSection) -> A.Expr:
+    t: SType = ck.meta(e.span)
+    out = t
+    for f in e.path:
+        out = project(ck, out, f, e.span)
+    e.type = TFun(t, out)
+    return e
+
+
+@infers(A.EIndexSection)
+def _index_section(ck: Checker, e: A.EIndexSection) -> A.Expr:
+    x = A.PVar(e.span, "xs'")
+    return ck.exp(A.ELambda(e.span, [x], A.EIndex(e.span, A.EVar(e.span, x.name), e.index)))
+
+
+# --- records, arrays -------------------------------------------------------------------------------------------
+
+
+def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
+    """The type of field `name` of a value of type `t`."""
+    r = resolve(t)
+    if type(r) is TMeta:
+        if r.fields is None:
+            r.fields = {}
+        if r.kind not in (None, "any"):
+            raise TypeError_(f"{show_type(r)} has no fields", span)
+        if name not in r.fields:
+            m = ck.meta(span)
+            m.level = r.level
+            r.fields[name] = m
+        return r.fields[name]
+    if type(r) is TRecord:
+        for n, ft in r.fields:
+            if n == name:
+                return ft
+        near = ck.near(name, [n for n, _ in r.fields])
+        raise TypeError_(
+            f"{show_type(r)} has no field '{name}'", span, hint=f"did you mean '{near}'?" if near else None
+        )
+    raise TypeError_(f"a {show_type(r)} has no fields, so no '{name}'", span)
+
+
+@infers(A.EProject)
+def _project(ck: Checker, e: A.EProject) -> A.Expr:
+    e.record = ck.exp(e.record)
+    e.type = project(ck, _t(e.record), e.field_name, e.span)
+    return e
+
+
+def index_type(
+    ck: Checker, t: SType, index: list[A.Expr | A.ESlice], span: Span, update: bool
+) -> tuple[SType, tuple[Binding, ...]]:
+    """Check an index into an array of type `t`; the type of what it selects, and new sizes of slices."""
+    new: list[Binding] = []
+    kept: list[Size] = []
+    for i, ix in enumerate(index):
+        r = resolve(t)
+        if type(r) is TMeta:
+            r = TArray(ck.size_meta(span), ck.meta(span, "any"))
+            ck.fit(t, r, span, "what is indexed is an array")
+        if type(r) is not TArray:
+            if i == 0:
+                raise TypeError_(f"only arrays can be indexed, and this is a {show_type(r)}", span)
+            raise TypeError_(f"{len(index)} indices, but the array has only {i} dimension{'s' * (i != 1)}", span)
+        if isinstance(ix, A.ESlice):
+            kept.append(_slice_size(ck, ix, r.size, new, update))
+        else:
+            index[i] = x = ck.exp(ix)
+            ck.fit(x.type, ck.meta(x.span, "int"), x.span, "an index")
+        t = r.elem
+    t = resolve(t)
+    for s in reversed(kept):
+        t = TArray(s, t)
+    return t, tuple(new)
+
+
+def _slice_size(ck: Checker, sl: A.ESlice, dim: Size, new: list[Binding], update: bool) -> Size:
+    for name in ("start", "end", "stride"):
+        x = getattr(sl, name)
+        if x is not None:
+            x = ck.exp(x)
+            setattr(sl, name, x)
+            ck.fit(x.type, ck.meta(x.span, "int"), x.span, "a slice's bound")
+    if update:
+        return ck.size_meta(sl.span)
+    step = _const(sl.stride)
+    if sl.start is None and sl.end is None and (sl.stride is None or step in (1, -1)):
+        return dim
+    if sl.stride is None or step == 1:
+        start = SizeConst(0) if sl.start is None else _slice_bound(sl.start)
+        end = dim if sl.end is None else _slice_bound(sl.end)
+        if start is not None and end is not None:
+            out = arith("-", end, start, sl.span)
+            if not (isinstance(out, SizeConst) and out.value < 0):
+                return out
+    b = ck.skolem("n", sl.span, "the length of a slice")
+    new.append(b)
+    return SizeVar(b)
+
+
+def _slice_bound(e: A.Expr) -> Size | None:
+    c = _const(e)
+    if c is not None:
+        return SizeConst(c) if c >= 0 else None
+    return size_of_expr(e) if _is_i64(e) else None
+
+
+@infers(A.EIndex)
+def _index(ck: Checker, e: A.EIndex) -> A.Expr:
+    e.array = ck.exp(e.array)
+    e.type, e.new_sizes = index_type(ck, _t(e.array), e.index, e.span, update=False)
+    return e
+
+
+@infers(A.EUpdate)
+def _update(ck: Checker, e: A.EUpdate) -> A.Expr:
+    e.array = ck.exp(e.array)
+    t, _ = index_type(ck, _t(e.array), e.index, e.array.span, update=True)
+    e.value = ck.exp(e.value)
+    ck.fit(e.value.type, t, e.value.span, "the new value does not fit the array's elements")
+    e.type = strip(_t(e.array))
+    return e
+
+
+@infers(A.ERecordUpdate)
+def _record_update(ck: Checker, e: A.ERecordUpdate) -> A.Expr:
+    e.record = ck.exp(e.record)
+    t = _t(e.record)
+    for f in e.path:
+        t = project(ck, t, f, e.span)
+    e.value = ck.exp(e.value)
+    ck.fit(e.value.type, t, e.value.span, f"the new value of field '{'.'.join(e.path)}'")
+    e.type = e.record.type
+    return e
+
+
+# --- ascription ------------------------------------------------------------------------------------------------
+
+
+@infers(A.EAscript)
+def _ascript(ck: Checker, e: A.EAscript) -> A.Expr:
+    t = texp(ck, e.texp, ck.anon_meta)
+    e.expr = ck.exp(e.expr)
+    ck.fit(e.expr.type, t, e.expr.span, "this is ascribed another type")
+    e.type = strip(t)
+    return e
+
+
+@infers(A.ECoerce)
+def _coerce(ck: Checker, e: A.ECoerce) -> A.Expr:
+    t = texp(ck, e.texp, ck.anon_meta)
+    e.expr = ck.exp(e.expr)
+    try:
+        same_shape(ck, _t(e.expr), t)
+    except Mismatch as err:
+        ck.mismatch(_t(e.expr), t, e.expr.span, "':>' changes sizes only", err)
+    e.type = strip(t)
+    return e
+
+
+def same_shape(ck: Checker, a: SType, b: SType) -> None:
+    """Unify all but sizes; sizes only where one is unknown."""
+    a, b = resolve(a), resolve(b)
+    if type(a) is TArray and type(b) is TArray:
+        same_shape(ck, a.elem, b.elem)
+        if type(resolve_size(a.size)) is SizeMeta or type(resolve_size(b.size)) is SizeMeta:
+            ck.unify_size(a.size, b.size)
+    elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
+        other = dict(b.fields)
+        for n, x in a.fields:
+            same_shape(ck, x, other[n])
+    else:
+        ck.unify(a, b)
+
+
+# --- control -----------------------------------------------------------------------------------------------------
+
+
+def most_common(ck: Checker, a: SType, b: SType, span: Span, new: dict[tuple[str, str], Binding]) -> SType:
+    """The type of a value that has type `a` on one path and `b` on another: sizes that differ are unknown."""
+    a, b = resolve(a), resolve(b)
+    if type(a) is TArray and type(b) is TArray:
+        elem = most_common(ck, a.elem, b.elem, span, new)
+        sa, sb = resolve_size(a.size), resolve_size(b.size)
+        try:
+            ck.unify_size(sa, sb)
+            return TArray(sa, elem)
+        except Mismatch:
+            k = (key(poly(sa)), key(poly(sb)))
+            if k not in new:
+                new[k] = ck.skolem("n", span, "the size of a branch's result")
+            return TArray(SizeVar(new[k]), elem)
+    if type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
+        other = dict(b.fields)
+        return TRecord(tuple((n, most_common(ck, x, other[n], span, new)) for n, x in a.fields))
+    ck.unify(a, b)
+    return a
+
+
+@infers(A.EIf)
+def _if(ck: Checker, e: A.EIf) -> A.Expr:
+    e.cond = ck.exp(e.cond)
+    ck.fit(e.cond.type, T_BOOL, e.cond.span, "the condition of 'if'")
+    e.then = ck.exp(e.then)
+    e.orelse = ck.exp(e.orelse)
+    new: dict[tuple[str, str], Binding] = {}
+    a, b = strip(_t(e.then)), strip(_t(e.orelse))
+    try:
+        e.type = most_common(ck, a, b, e.span, new)
+    except Mismatch as err:
+        ck.mismatch(b, a, e.orelse.span, "the branches of 'if' have different types", err)
+    e.new_sizes = tuple(new.values())
+    return e
+
+
+@infers(A.EMatch)
+def _match(ck: Checker, e: A.EMatch) -> A.Expr:
+    e.scrutinee = ck.exp(e.scrutinee)
+    out: SType | None = None
+    cases: list[tuple[A.Pat, A.Expr]] = []
+    new: dict[tuple[str, str], Binding] = {}
+    for p, body in e.cases:
+        with ck.scoped():
+            bind_pattern(ck, p, _t(e.scrutinee))
+            body = ck.exp(body)
+        cases.append((p, body))
+        t = strip(_t(body))
+        try:
+            out = t if out is None else most_common(ck, out, t, e.span, new)
+        except Mismatch as err:
+            assert out is not None
+            ck.mismatch(t, out, body.span, "the cases of 'match' have different types", err)
+    e.cases = cases
+    e.type = out
+    e.new_sizes = tuple(new.values())
+    return e
+
+
+@infers(A.ELet)
+def _let(ck: Checker, e: A.ELet) -> A.Expr:
+    e.rhs = ck.exp(e.rhs)
+    with ck.scoped():
+        sizes = []
+        for n in e.sizes:
+            b = Binding(n, "size", Scheme((), (), T_I64), e.span, level=ck.level)
+            b.alias = ck.size_meta(e.span)
+            ck.bind(n, b)
+            sizes.append(b)
+        e.size_bindings = tuple(sizes)
+        bind_pattern(ck, e.pat, strip(_t(e.rhs)))
+        for b in sizes:
+            if type(resolve_size(SizeVar(b))) is SizeMeta:
+                raise TypeError_(f"size '{b.name}' does not occur in the pattern", e.span)
+        _note_alias(e)
+        e.body = ck.exp(e.body)
+    e.type = e.body.type
+    own = {v.binding for v in pattern_names(e.pat)}
+    if own:
+        gone = {s.binding: None for s in sizes_in(_t(e)) if type(s) is SizeVar and s.binding in own}
+        e.new_sizes = tuple(gone)
+    return e
+
+
+def _note_alias(e: A.ELet) -> None:
+    """`let m = n * 2`: m is known to be that size."""
+    p = e.pat
+    while isinstance(p, A.PAscript):
+        p = p.pat
+    if type(p) is not A.PVar or p.binding is None or not _is_i64(e.rhs):
+        return
+    s = size_of_expr(e.rhs)
+    if type(s) in (SizeConst, SizeVar) or (type(s) is SizeExp and arithmetic(e.rhs)):
+        p.binding.alias = s
+
+
+def arithmetic(e: A.Expr) -> bool:
+    """Whether an expression is names and numbers under + - *."""
+    if type(e) is A.EApp and type(e.fun) is A.EApp and type(e.fun.fun) is A.EVar:
+        return e.fun.fun.name in ("+", "-", "*") and arithmetic(e.fun.arg) and arithmetic(e.arg)
+    return type(e) in (A.EVar, A.ELit) and expressible(e)
+
+
+@infers(A.ELetFun)
+def _letfun(ck: Checker, e: A.ELetFun) -> A.Expr:
+    b = fundef(ck, e.fun, top=False)
+    with ck.scoped():
+        ck.bind(e.fun.name, b)
+        e.body = ck.exp(e.body)
+    e.type = e.body.type
+    return e
+
+
+@infers(A.EAssert)
+def _assert(ck: Checker, e: A.EAssert) -> A.Expr:
+    e.cond = ck.exp(e.cond)
+    ck.fit(e.cond.type, T_BOOL, e.cond.span, "the condition of 'assert'")
+    e.expr = ck.exp(e.expr)
+    e.type = e.expr.type
+    return e
+
+
+@infers(A.EAttr)
+def _attr(ck: Checker, e: A.EAttr) -> A.Expr:
+    e.expr = ck.exp(e.expr)
+    e.type = e.expr.type
+    return e
+
+
+@infers(A.EConstr)
+def _constr(ck: Checker, e: A.EConstr) -> A.Expr:
+    e.args = [ck.exp(a) for a in e.args]
+    t = ck.meta(e.span)
+    require_constr(ck, t, e.name, tuple(strip(_t(a)) for a in e.args), e)
+    e.type = t
+    return e
+
+
+# --- loops -------------------------------------------------------------------------------------------------------
+
+
+def pattern_expr(p: A.Pat) -> A.Expr:
+    """The expression that has a pattern's form (`loop (x, y) for ...` starts from x and y)."""
+    if isinstance(p, A.PVar):
+        return A.EVar(p.span, p.name)
+    if isinstance(p, (A.PAscript, A.PAttr)):
+        return pattern_expr(p.pat)
+    if isinstance(p, A.PTuple):
+        return A.ETuple(p.span, [pattern_expr(q) for q in p.elems])
+    if isinstance(p, A.PRecord):
+        return A.ERecord(p.span, [(n, pattern_expr(q)) for n, q in p.fields])
+    raise TypeError_("a loop without initial value needs a pattern of names", p.span)
+
+
+def _freshen(ck: Checker, t: SType, out: list[tuple[SizeMeta, Size]], span: Span) -> SType:
+    """`t` with unknown sizes in place of its own."""
+    t = resolve(t)
+    if type(t) is TArray:
+        m = ck.size_meta(span)
+        out.append((m, t.size))
+        return TArray(m, _freshen(ck, t.elem, out, span))
+    if type(t) is TRecord:
+        return TRecord(tuple((n, _freshen(ck, f, out, span)) for n, f in t.fields))
+    if type(t) is TSum:
+        return TSum(tuple((n, tuple(_freshen(ck, a, out, span) for a in args)) for n, args in t.constrs))
+    return t
+
+
+def _pair_sizes(ck: Checker, p: SType, b: SType, out: list[Size]) -> None:
+    """Unify all but sizes; `out` gets the sizes of `b` in the order of `_freshen`."""
+    p, b = resolve(p), resolve(b)
+    if type(p) is TArray and type(b) is TArray:
+        out.append(b.size)
+        _pair_sizes(ck, p.elem, b.elem, out)
+    elif type(p) is TRecord and type(b) is TRecord and dict(p.fields).keys() == dict(b.fields).keys():
+        other = dict(b.fields)
+        for n, f in p.fields:
+            _pair_sizes(ck, f, other[n], out)
+    elif type(p) is TArray and type(b) is TMeta:
+        fresh = _freshen(ck, p, [], b.span or _nowhere(ck))
+        ck.unify(b, fresh)
+        _pair_sizes(ck, p, fresh, out)
+    elif type(p) is TSum and type(b) is TSum and dict(p.constrs).keys() == dict(b.constrs).keys():
+        known = dict(b.constrs)
+        for n, args in p.constrs:
+            for x, y in zip(args, known[n], strict=True):
+                _pair_sizes(ck, x, y, out)
+    else:
+        ck.unify(p, b)
+
+
+def _nowhere(ck: Checker) -> Span:
+    return Span(ck.path, 1, 1, 1, 1)
+
+
+@infers(A.ELoop)
+def _loop(ck: Checker, e: A.ELoop) -> A.Expr:
+    if e.init is None:
+        e.init = pattern_expr(e.pat)
+    e.init = ck.exp(e.init)
+    form = e.form
+    if isinstance(form, A.ForI):
+        form.bound = ck.exp(form.bound)
+        ck.fit(form.bound.type, ck.meta(form.span, "int"), form.bound.span, "the bound of 'for'")
+    elif isinstance(form, A.ForIn):
+        form.array = ck.exp(form.array)
+        array = TArray(ck.size_meta(form.span), ck.meta(form.span))
+        ck.fit(form.array.type, array, form.array.span, "'for ... in' goes through an array")
+    ck.level += 1
+    with ck.scoped():
+        named: dict[Binding, tuple[Size, Size] | None] = {}
+        for n in e.sizes:
+            b = Binding(n, "size", Scheme((), (), T_I64), e.span, level=ck.level)
+            ck.bind(n, b)
+            named[b] = None
+        e.size_bindings = tuple(named)
+        fresh: list[tuple[SizeMeta, Size]] = []
+        t = _freshen(ck, strip(_t(e.init)), fresh, e.init.span)
+        bind_pattern(ck, e.pat, t, "loop parameter")
+        if isinstance(form, A.ForI):
+            bind_pattern(ck, form.var, _t(form.bound))
+        elif isinstance(form, A.ForIn):
+            bind_pattern(ck, form.pat, array.elem)
+        else:
+            form.cond = ck.exp(form.cond)
+            ck.fit(form.cond.type, T_BOOL, form.cond.span, "the condition of 'while'")
+        e.body = ck.exp(e.body)
+        back: list[Size] = []
+        try:
+            _pair_sizes(ck, t, strip(_t(e.body)), back)
+        except Mismatch as err:
+            ck.mismatch(_t(e.body), t, e.body.span, "the loop's body must yield the loop parameters' type", err)
+        made = _settle(ck, e, fresh, back, named)
+    ck.level -= 1
+    e.loop_sizes = tuple(b for b in made if b not in e.size_bindings)
+    results: dict[Binding, Size] = {}
+    new = []
+    for b in made:
+        r = ck.skolem(b.name, e.span, "the size of a loop's result")
+        new.append(r)
+        results[b] = SizeVar(r)
+    e.new_sizes = tuple(new)
+    e.type = substitute(t, {}, results)
+    for s in sizes_in(e.type):
+        if type(s) is SizeVar and s.binding.level > ck.level:
+            raise TypeError_(
+                f"the loop's result would have a size that is only known inside the loop ({s.binding.name})", e.span
+            )
+    return e
+
+
+def _settle(
+    ck: Checker,
+    e: A.ELoop,
+    fresh: list[tuple[SizeMeta, Size]],
+    back: list[Size],
+    named: dict[Binding, tuple[Size, Size] | None],
+) -> list[Binding]:
+    """Decide for each size of the loop parameters whether it stays or changes; the changing ones."""
+    assert e.init is not None
+
+    def differs(have: Size, want: Size, what: str, span: Span) -> None:
+        try:
+            ck.unify_size(have, want)
+        except Mismatch as err:
+            raise TypeError_(f"{what} does not have the loop parameter's size: {err.reason}", span) from None
+
+    changing: dict[Binding, tuple[Size, Size]] = {}
+    for (m, init), after in zip(fresh, back, strict=True):
+        p = resolve_size(m)
+        b = resolve_size(after)
+        if type(p) is SizeMeta:
+            if b is not p and type(b) is SizeMeta:
+                ck.unify_size(b, p)
+                b = p = resolve_size(p)
+            if b is p or poly(b) == poly(init):
+                ck.unify_size(p, init)
+                continue
+            size = Binding("n", "size", Scheme((), (), T_I64), e.span, level=ck.level)
+            p.ref = SizeVar(size)
+            changing[size] = (init, after)
+        elif type(p) is SizeVar and (p.binding in named or p.binding in changing):
+            seen = changing.get(p.binding)
+            if seen is None:
+                changing[p.binding] = (init, after)
+            else:
+                differs(init, seen[0], "the initial value", e.init.span)
+                differs(after, seen[1], "the body's result", e.body.span)
+        else:
+            differs(init, p, "the initial value", e.init.span)
+            differs(after, p, "the body's result", e.body.span)
+    return list(changing)

@@ -1,0 +1,262 @@
+"""Function definitions and lambdas: parameters, results, generalisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from futad.errors import Span, TypeError_
+from futad.source import ast as A
+from futad.source.check_pats import bind_pattern
+from futad.source.check_types import bind_tparam, texp
+from futad.source.show import show_size, show_type
+from futad.source.sizes import free_names, key, poly
+from futad.source.stypes import (
+    Binding,
+    Scheme,
+    Size,
+    SizeExp,
+    SizeMeta,
+    SizeVar,
+    SType,
+    TArray,
+    TFun,
+    TMeta,
+    TParam,
+    TRecord,
+    TSum,
+    resolve,
+    resolve_size,
+)
+from futad.source.unify import sizes_in, strip, walk
+
+if TYPE_CHECKING:
+    from futad.source.check import Checker
+
+
+def param_binding(p: A.Pat) -> Binding | None:
+    """The binding of a parameter that is one name."""
+    while isinstance(p, (A.PAscript, A.PAttr)):
+        p = p.pat
+    return p.binding if isinstance(p, A.PVar) else None
+
+
+def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
+    """Check a function (or constant) definition; the binding it makes, not yet in scope."""
+    ck.level += 1
+    explicit: list[Binding] = []
+    with ck.scoped():
+        names = set()
+        for tp in fd.tparams:
+            if tp.name in names:
+                raise TypeError_(f"parameter '{tp.name}' is declared twice", tp.span)
+            names.add(tp.name)
+            explicit.append(bind_tparam(ck, tp))
+        seen: set[str] = set()
+        for p in fd.params:
+            bind_pattern(ck, p, ck.meta(p.span), "parameter")
+            _no_repeats(p, seen)
+        declared = texp(ck, fd.ret, ck.anon_meta) if fd.ret is not None else None
+        fd.body = ck.exp(fd.body)
+        if declared is not None:
+            ck.fit(fd.body.type, declared, fd.body.span, f"the body of '{fd.name}' does not have the declared type")
+            result = declared
+        else:
+            assert fd.body.type is not None
+            result = strip(fd.body.type)
+        ck.retry_postponed(final=top)
+    ck.level -= 1
+    params = [p.type for p in fd.params]
+    t, implicit = _generalise(ck, fd, params, result, top)  # type: ignore[arg-type]
+    fd.implicit = tuple(implicit)
+    quantified = explicit + implicit
+    scheme = Scheme(
+        tuple(b for b in quantified if b.kind == "tparam"), tuple(b for b in quantified if b.kind != "tparam"), t
+    )
+    fd.binding = Binding(fd.name, "fun", scheme, fd.span, fd, level=ck.level)
+    if top:
+        ck.finish_metas(fd)
+    return fd.binding
+
+
+def _no_repeats(p: A.Pat, seen: set[str]) -> None:
+    from futad.source.check_pats import pattern_names
+
+    for v in pattern_names(p):
+        if v.name in seen:
+            raise TypeError_(f"parameter '{v.name}' is declared twice", v.span)
+        seen.add(v.name)
+
+
+def _generalise(
+    ck: Checker, fd: A.FunDef, params: list[SType], result: SType, top: bool
+) -> tuple[SType, list[Binding]]:
+    implicit: list[Binding] = []
+    poly_ok = bool(fd.params) or type(resolve(result)) is TFun
+
+    def on_type(t: SType) -> None:
+        if type(t) is not TMeta or t.level <= ck.level or t.ref is not None:
+            return
+        if t.fields or t.constrs:
+            if top:
+                shown = show_type(t)
+                raise TypeError_(
+                    f"the type of this cannot be inferred: it has at least {shown}",
+                    t.span or fd.span,
+                    hint="annotate the parameter with its type",
+                )
+            t.level = ck.level
+        elif t.kind not in (None, "any"):
+            if top:
+                ck.default(t)
+            else:
+                t.level = ck.level
+        elif poly_ok:
+            b = Binding(_letter(implicit), "tparam", None, t.span, level=ck.level + 1)
+            t.ref = TParam(b)
+            implicit.append(b)
+
+    def on_size(s: Size) -> None:
+        s = resolve_size(s)
+        if type(s) is SizeMeta and s.level > ck.level and poly_ok:
+            b = Binding(_size_name(implicit), "size", None, s.span, level=ck.level + 1)
+            s.ref = SizeVar(b)
+            implicit.append(b)
+        elif type(s) is SizeExp:
+            for a in s.args:
+                on_size(a)
+
+    for p in params:
+        walk(p, on_type, on_size)
+    walk(result, on_type, on_size)
+    bound = [param_binding(p) for p in fd.params]
+    quantified = {*implicit, *(tp.binding for tp in fd.tparams)}
+    t, exists, result = close(ck, result, params, bound, quantified, fd.span)
+    fd.ret_type = result
+    return t, implicit
+
+
+def _letter(taken: list[Binding]) -> str:
+    n = sum(b.kind == "tparam" for b in taken)
+    return chr(ord("a") + n) if n < 26 else f"a{n}"
+
+
+def _size_name(taken: list[Binding]) -> str:
+    return f"d{sum(b.kind == 'size' for b in taken)}"
+
+
+def close(
+    ck: Checker,
+    result: SType,
+    params: list[SType],
+    bound: list[Binding | None],
+    quantified: set[Binding | None],
+    span: Span,
+) -> tuple[SType, tuple[Binding, ...], SType]:
+    """The function type of these parameters and result.
+
+    Sizes of the result that are bound inside the function become existential, unless they are quantified
+    or a parameter's own name.  Returns the type, the existential sizes, and the result as the type has it.
+    """
+    names = {b for b in bound if b is not None}
+    exists: dict[Binding, None] = {}
+    replaced: dict[str, Binding] = {}
+
+    def outside(b: Binding) -> bool:
+        return b.level <= ck.level or b in names or b in quantified
+
+    def on_size(s: Size) -> Size:
+        s = resolve_size(s)
+        if type(s) is SizeVar:
+            if not outside(s.binding):
+                exists[s.binding] = None
+            return s
+        if type(s) is SizeExp:
+            inner: dict[Binding, None] = {}
+            free_names(s.expr, inner)
+            needs = [b for b in inner if b not in s.params]
+            for a in s.args:
+                needs += _bindings(a)
+            if all(outside(b) or b in exists for b in needs):
+                return s
+            text = key(poly(s))
+            b = replaced.get(text)
+            if b is None:
+                b = replaced[text] = ck.skolem(show_size(s), span, "computed inside the function")
+                b.level = ck.level + 1
+                exists[b] = None
+            return SizeVar(b)
+        return s
+
+    result = map_sizes(result, on_size)
+    t = result
+    own: tuple[Binding, ...] = tuple(exists)
+    for p, b in zip(reversed(params), reversed(bound), strict=True):
+        name = b if b is not None and any(b in _bindings(s) for s in sizes_in(t)) else None
+        t = TFun(p, t, name, own)
+        own = ()
+    return t, tuple(exists), result
+
+
+def _bindings(s: Size) -> list[Binding]:
+    """The names in a size."""
+    s = resolve_size(s)
+    if type(s) is SizeVar:
+        return [s.binding]
+    if type(s) is SizeExp:
+        inner: dict[Binding, None] = {}
+        free_names(s.expr, inner)
+        return [b for b in inner if b not in s.params] + [b for a in s.args for b in _bindings(a)]
+    return []
+
+
+def map_sizes(t: SType, f: object) -> SType:
+    """`t` with each size outside function types replaced."""
+    t = resolve(t)
+    if type(t) is TArray:
+        return TArray(f(t.size), map_sizes(t.elem, f), t.unique)  # type: ignore[operator]
+    if type(t) is TRecord:
+        return TRecord(tuple((n, map_sizes(x, f)) for n, x in t.fields))
+    if type(t) is TSum:
+        return TSum(tuple((n, tuple(map_sizes(a, f) for a in args)) for n, args in t.constrs))
+    return t
+
+
+def lower_levels(ck: Checker, t: SType) -> None:
+    """Make the metas in `t` belong to the current level."""
+
+    def on_type(t: SType) -> None:
+        if type(t) is TMeta:
+            t.level = min(t.level, ck.level)
+
+    def on_size(s: Size) -> None:
+        s = resolve_size(s)
+        if type(s) is SizeMeta:
+            s.level = min(s.level, ck.level)
+        elif type(s) is SizeExp:
+            for a in s.args:
+                on_size(a)
+
+    walk(t, on_type, on_size)
+
+
+def lambda_exp(ck: Checker, e: A.ELambda) -> None:
+    """A lambda: monomorphic."""
+    ck.level += 1
+    with ck.scoped():
+        seen: set[str] = set()
+        for p in e.params:
+            bind_pattern(ck, p, ck.meta(p.span), "parameter")
+            _no_repeats(p, seen)
+        declared = texp(ck, e.ret, ck.anon_meta) if e.ret is not None else None
+        e.body = ck.exp(e.body)
+        if declared is not None:
+            ck.fit(e.body.type, declared, e.body.span, "the lambda's body does not have the declared type")
+    ck.level -= 1
+    assert e.body.type is not None
+    result = declared if declared is not None else strip(e.body.type)
+    params = [p.type for p in e.params]
+    t, _, _ = close(ck, result, params, [param_binding(p) for p in e.params], set(), e.span)  # type: ignore[arg-type]
+    lower_levels(ck, t)
+    e.type = t
+
+

@@ -1,0 +1,127 @@
+"""Patterns: their types, and the names they bind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from futad.errors import NameError_, TypeError_
+from futad.source import ast as A
+from futad.source.check_types import texp
+from futad.source.show import show_type
+from futad.source.stypes import Binding, Scheme, SType, TMeta, TRecord, TSum, resolve
+from futad.source.unify import Mismatch, strip
+
+if TYPE_CHECKING:
+    from futad.source.check import Checker
+
+
+def bind_pattern(ck: Checker, p: A.Pat, t: SType, what: str = "pattern") -> None:
+    """Check `p` against a value of type `t` and bring its names into scope."""
+    _distinct(p)
+    _pat(ck, p, t, what)
+
+
+def _distinct(p: A.Pat) -> None:
+    if type(p) is A.PVar or type(p) is A.PWild:
+        return
+    seen: set[str] = set()
+    for v in pattern_names(p):
+        if v.name in seen:
+            raise NameError_(f"'{v.name}' is bound twice in one pattern", v.span)
+        seen.add(v.name)
+
+
+def pattern_names(p: A.Pat) -> list[A.PVar]:
+    """The variables of a pattern, left to right."""
+    if isinstance(p, A.PVar):
+        return [p]
+    if isinstance(p, (A.PAscript, A.PAttr)):
+        return pattern_names(p.pat)
+    if isinstance(p, A.PTuple):
+        return [v for q in p.elems for v in pattern_names(q)]
+    if isinstance(p, A.PRecord):
+        return [v for _, q in p.fields for v in pattern_names(q)]
+    if isinstance(p, A.PConstr):
+        return [v for q in p.args for v in pattern_names(q)]
+    return []
+
+
+def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
+    k = type(p)
+    p.type = t
+    if k is A.PVar:
+        assert type(p) is A.PVar
+        b = Binding(p.name, "value", Scheme((), (), strip(t)), p.span, level=ck.level)
+        p.binding = b
+        ck.bind(p.name, b)
+    elif k is A.PWild:
+        pass
+    elif k is A.PAscript:
+        assert type(p) is A.PAscript
+        declared = texp(ck, p.texp, ck.anon_meta)
+        ck.fit(t, declared, p.span, f"this {what} is declared with another type")
+        p.type = declared
+        _pat(ck, p.pat, declared, what)
+    elif k is A.PTuple:
+        assert type(p) is A.PTuple
+        r = resolve(t)
+        if type(r) is TMeta:
+            r = TRecord(tuple((str(i), ck.meta(q.span)) for i, q in enumerate(p.elems)))
+            ck.fit(t, r, p.span, "a tuple pattern")
+        if type(r) is not TRecord or not r.is_tuple or len(r.fields) != len(p.elems):
+            raise TypeError_(f"this pattern is for a tuple of {len(p.elems)}, but the value is a {show_type(r)}", p.span)
+        for q, (_, ft) in zip(p.elems, r.fields, strict=True):
+            _pat(ck, q, ft, what)
+        p.type = TRecord(tuple((n, q.type or ft) for q, (n, ft) in zip(p.elems, r.fields, strict=True)))
+    elif k is A.PRecord:
+        assert type(p) is A.PRecord
+        r = resolve(t)
+        if type(r) is TMeta:
+            r = TRecord(tuple((n, ck.meta(q.span)) for n, q in p.fields))
+            ck.fit(t, r, p.span, "a record pattern")
+        if type(r) is not TRecord:
+            raise TypeError_(f"this pattern is for a record, but the value is a {show_type(r)}", p.span)
+        have = dict(r.fields)
+        for n, q in p.fields:
+            if n not in have:
+                raise TypeError_(f"{show_type(r)} has no field '{n}'", q.span)
+            _pat(ck, q, have[n], what)
+        for n in have:
+            if n not in dict(p.fields):
+                raise TypeError_(f"this pattern lacks field '{n}' of {show_type(r)}", p.span, hint=f"add '{n} = _'")
+    elif k is A.PLit:
+        assert type(p) is A.PLit
+        p.lit = ck.exp(p.lit)
+        ck.fit(p.lit.type, t, p.span, "a literal pattern")
+    elif k is A.PAttr:
+        assert type(p) is A.PAttr
+        _pat(ck, p.pat, t, what)
+        p.type = p.pat.type
+    else:
+        assert type(p) is A.PConstr
+        args = tuple(ck.meta(q.span) for q in p.args)
+        require_constr(ck, t, p.name, args, p)
+        for q, at in zip(p.args, args, strict=True):
+            _pat(ck, q, at, what)
+
+
+def require_constr(ck: Checker, t: SType, name: str, args: tuple[SType, ...], at: A.Pat | A.Expr) -> None:
+    """Require that `t` is a sum type with this constructor."""
+    r = resolve(t)
+    if type(r) is TMeta:
+        m = ck.meta(at.span)
+        m.constrs = {name: args}
+        try:
+            ck.unify(m, r)
+        except Mismatch as err:
+            raise TypeError_(f"constructor '#{name}' does not fit: {err.reason}", at.span) from None
+        return
+    if type(r) is not TSum:
+        raise TypeError_(f"'#{name}' is of a sum type, but a {show_type(r)} is expected here", at.span)
+    known = dict(r.constrs)
+    if name not in known:
+        raise TypeError_(f"{show_type(r)} has no constructor '#{name}'", at.span)
+    if len(known[name]) != len(args):
+        raise TypeError_(f"constructor '#{name}' takes {len(known[name])} values, not {len(args)}", at.span)
+    for a, b in zip(args, known[name], strict=True):
+        ck.fit(a, b, at.span, f"a value of '#{name}'")

@@ -1,0 +1,206 @@
+"""Type expressions to types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from futad.core.types import I64, PRIMS
+from futad.errors import NameError_, Span, TypeError_
+from futad.source import ast as A
+from futad.source.sizes import size_of_expr
+from futad.source.stypes import (
+    Binding,
+    Scheme,
+    Size,
+    SizeVar,
+    SType,
+    TArray,
+    TFun,
+    TParam,
+    TPrim,
+    TRecord,
+    TSum,
+    resolve,
+)
+from futad.source.unify import sizes_in, substitute
+
+if TYPE_CHECKING:
+    from futad.source.check import Checker
+
+Anon = Callable[[Span], Size]
+PRIM_TYPES: dict[str, SType] = {n: TPrim(p) for n, p in PRIMS.items()}
+
+
+@dataclass(slots=True)
+class Abbreviation:
+    """A type abbreviation: its parameters and what it stands for; `anonymous` are its `[]` sizes."""
+
+    name: str
+    params: list[tuple[Binding, str]]
+    type: SType
+    anonymous: tuple[Binding, ...] = ()
+
+
+def set_unique(t: SType) -> SType:
+    """`*t`"""
+    t = resolve(t)
+    if type(t) is TArray:
+        return TArray(t.size, t.elem, True)
+    if type(t) is TRecord:
+        return TRecord(tuple((n, set_unique(f)) for n, f in t.fields))
+    return t
+
+
+def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
+    """The type that `te` denotes; `anon` makes the size of a `[]`.  Elaborates size expressions in place."""
+    k = type(te)
+    if k is A.TEName:
+        return _named(ck, te, anon)  # type: ignore[arg-type]
+    if k is A.TEArray:
+        assert type(te) is A.TEArray
+        size: Size
+        if te.size is None:
+            size = anon(te.span)
+        else:
+            te.size, size = size_exp(ck, te.size)
+        elem = texp(ck, te.elem, anon)
+        ck.require_data(elem, te.span)
+        return TArray(size, elem)
+    if k is A.TETuple:
+        return TRecord(tuple((str(i), texp(ck, e, anon)) for i, e in enumerate(te.elems)))  # type: ignore[attr-defined]
+    if k is A.TERecord:
+        return TRecord(tuple((n, texp(ck, e, anon)) for n, e in te.fields))  # type: ignore[attr-defined]
+    if k is A.TEUnique:
+        return set_unique(texp(ck, te.elem, anon))  # type: ignore[attr-defined]
+    if k is A.TEArrow:
+        return _arrow(ck, te)  # type: ignore[arg-type]
+    if k is A.TESum:
+        constrs = te.constrs  # type: ignore[attr-defined]
+        names = [n for n, _ in constrs]
+        for i, n in enumerate(names):
+            if n in names[:i]:
+                raise TypeError_(f"constructor '#{n}' occurs twice", te.span)
+        return TSum(tuple(sorted((n, tuple(texp(ck, a, anon) for a in args)) for n, args in constrs)))
+    if k is A.TEExists:
+        assert type(te) is A.TEExists
+        with ck.scoped():
+            for n in te.sizes:
+                b = Binding(n, "size", Scheme((), (), TPrim(I64)), te.span, level=ck.level)
+                s = anon(te.span)
+                b.alias = s
+                ck.bind(n, b)
+            return texp(ck, te.elem, anon)
+    raise TypeError_("this type cannot be used here", te.span)
+
+
+def size_exp(ck: Checker, e: A.Expr) -> tuple[A.Expr, Size]:
+    """An elaborated size expression and its size."""
+    if type(e) is A.EVar and "." not in e.name and ck.lookup(e.name) is None:
+        raise NameError_(
+            f"unknown size '{e.name}'",
+            e.span,
+            hint=f"declare it as a parameter, [{e.name}], or bind it before" if e.name.isidentifier() else None,
+        )
+    e = ck.exp(e)
+    ck.fit(e.type, TPrim(I64), e.span, "a size must be an i64")
+    size = size_of_expr(e)
+    if size is None:
+        raise TypeError_("a size must be made of names, numbers, arithmetic and calls", e.span)
+    return e, size
+
+
+def _named(ck: Checker, te: A.TEName, anon: Anon) -> SType:
+    found = ck.lookup_type(te.name)
+    if found is None:
+        prim = PRIM_TYPES.get(te.name)
+        if prim is None:
+            ck.unknown("type", te.name, te.span)
+        assert prim is not None
+        found = Abbreviation(te.name, [], prim)
+    if len(te.args) != len(found.params):
+        raise TypeError_(
+            f"type '{te.name}' takes {len(found.params)} arguments, but {len(te.args)} are given", te.span
+        )
+    if not found.params and not found.anonymous:
+        return found.type
+    types: dict[Binding, SType] = {}
+    sizes: dict[Binding, Size] = {b: anon(te.span) for b in found.anonymous}
+    for i, ((b, kind), arg) in enumerate(zip(found.params, te.args, strict=True)):
+        if kind == "size":
+            if arg is None:
+                sizes[b] = anon(te.span)
+            elif isinstance(arg, A.Expr):
+                te.args[i], sizes[b] = size_exp(ck, arg)
+            else:
+                raise TypeError_(f"argument {i + 1} of type '{te.name}' must be a size: [{b.name}]", arg.span)
+        elif isinstance(arg, A.TypeExp):
+            types[b] = texp(ck, arg, anon)
+        else:
+            raise TypeError_(f"argument {i + 1} of type '{te.name}' must be a type", te.span)
+    return substitute(found.type, types, sizes)
+
+
+def _arrow(ck: Checker, te: A.TEArrow) -> SType:
+    param = texp(ck, te.param, ck.anon_meta)
+    name: Binding | None = None
+    exists: list[Binding] = []
+
+    def fresh(span: Span) -> Size:
+        b = Binding("n", "skolem", None, span, level=ck.level)
+        ck.origin[b] = "the size of a function's result"
+        exists.append(b)
+        return SizeVar(b)
+
+    with ck.scoped():
+        if te.name is not None:
+            name = Binding(te.name, "value", Scheme((), (), param), te.span, level=ck.level)
+            ck.bind(te.name, name)
+        if type(te.result) is A.TEExists:
+            for n in te.result.sizes:
+                b = Binding(n, "size", Scheme((), (), TPrim(I64)), te.span, level=ck.level)
+                ck.bind(n, b)
+                ck.origin[b] = "the size of a function's result"
+                exists.append(b)
+            result = texp(ck, te.result.elem, fresh)
+        else:
+            result = texp(ck, te.result, fresh if type(te.result) is not A.TEArrow else ck.anon_meta)
+    if name is not None and not any(type(s) is SizeVar and s.binding is name for s in sizes_in(result)):
+        name = None
+    return TFun(param, result, name, tuple(exists))
+
+
+def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
+    """The abbreviation that a type definition makes."""
+    anonymous: list[Binding] = []
+
+    def fresh(span: Span) -> Size:
+        b = Binding("", "size", Scheme((), (), TPrim(I64)), span)
+        anonymous.append(b)
+        return SizeVar(b)
+
+    params: list[tuple[Binding, str]] = []
+    with ck.scoped():
+        for tp in d.params:
+            params.append((bind_tparam(ck, tp), "size" if tp.kind == "size" else "type"))
+        t = texp(ck, d.texp, fresh)
+    if anonymous and not d.lifted:
+        raise TypeError_(
+            f"type '{d.name}' contains arrays of unknown size",
+            d.span,
+            hint=f"write 'type~ {d.name}', or give it a size parameter: type {d.name} [n] = ...",
+        )
+    return Abbreviation(d.name, params, t, tuple(anonymous))
+
+
+def bind_tparam(ck: Checker, tp: A.TypeParam) -> Binding:
+    """Bring a size or type parameter into scope."""
+    if tp.kind == "size":
+        b = Binding(tp.name, "size", Scheme((), (), TPrim(I64)), tp.span, level=ck.level)
+        ck.bind(tp.name, b)
+    else:
+        b = Binding(tp.name, "tparam", None, tp.span, level=ck.level)
+        ck.bind_type(tp.name, Abbreviation(tp.name, [], TParam(b)))
+    tp.binding = b
+    return b

@@ -1,0 +1,81 @@
+"""Source files: reading them, and their imports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from futad.errors import Error, FileError, NameError_, Span
+from futad.source import ast as A
+from futad.source.parse import parse
+
+
+def read_source(path: Path, where: Span | None = None) -> str:
+    """The text of a source file.  Raises FileError, at the import `where` if there is one."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise FileError(f"no such file: {path}", where) from None
+    except IsADirectoryError:
+        raise FileError(f"{path} is a folder, not a file", where) from None
+    except OSError as err:
+        raise FileError(f"cannot read {path}: {err.strerror}", where) from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as err:
+        good = raw[: err.start].decode("utf-8")
+        line = good.count("\n") + 1
+        col = len(good) - (good.rfind("\n") + 1) + 1
+        raise FileError("the file is not UTF-8 text", Span(str(path), line, col, line, col + 1)) from None
+
+
+class Loader:
+    """Loads files with their imports, each once; `texts` keeps them for messages."""
+
+    def __init__(self) -> None:
+        self.files: dict[Path, A.File] = {}
+        self.texts: dict[str, str] = {}
+        self.loading: list[Path] = []
+
+    def load(self, path: Path, shown: str, where: Span | None = None) -> A.File:
+        real = path.resolve()
+        if real in self.files:
+            return self.files[real]
+        if real in self.loading:
+            cycle = [p.name for p in self.loading[self.loading.index(real) :]] + [real.name]
+            raise NameError_(f"imports form a cycle: {' -> '.join(cycle)}", where)
+        return self.add(read_source(path, where), real, shown)
+
+    def add(self, text: str, real: Path, shown: str) -> A.File:
+        """Parse a text that stands for the file `real`, and load what it imports."""
+        self.texts[shown] = text
+        self.loading.append(real)
+        file = parse(text, shown)
+        folder = Path(shown).parent
+        for d in imports_of(file.decls):
+            target = folder / f"{d.path}.fut"
+            if d.path.startswith("/"):
+                raise FileError(f'import "{d.path}" must be relative to the file', d.span)
+            file.imports[d.path] = self.load(target, str(target), d.span)
+        self.loading.pop()
+        self.files[real] = file
+        return file
+
+    def locate(self, err: Error) -> None:
+        """Give an error the text of its line."""
+        if err.span is not None and err.source_line is None:
+            text = self.texts.get(err.span.file)
+            if text is not None:
+                lines = text.split("\n")
+                if err.span.line <= len(lines):
+                    err.source_line = lines[err.span.line - 1].rstrip("\r")
+
+
+def imports_of(decls: list[A.Decl]) -> list[A.ImportDecl]:
+    out = []
+    for d in decls:
+        inner = d.decl if isinstance(d, A.LocalDecl) else d
+        if isinstance(inner, A.ImportDecl):
+            out.append(inner)
+    return out
+
+

@@ -1,0 +1,289 @@
+"""Size expressions: their normal form as polynomials, and which source expressions can be sizes.
+
+Two sizes are equal when their polynomials over what cannot be taken apart (variables, calls) are equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from futad.core.types import I64
+from futad.errors import Span
+from futad.source import ast as A
+from futad.source.stypes import (
+    Binding,
+    Size,
+    SizeConst,
+    SizeExp,
+    SizeMeta,
+    SizeVar,
+    TArray,
+    TPrim,
+    resolve,
+    resolve_size,
+)
+
+# A polynomial maps a monomial (a sorted tuple of atoms) to its coefficient; an atom is a key with uid first.
+Atom = tuple[Any, ...]
+Poly = dict[tuple[Atom, ...], int]
+
+_RING = {"+", "-", "*"}
+# Operations a size expression may use besides the ring's; they stay opaque.
+_OPAQUE = {"/", "%", "//", "%%", "**"}
+
+
+def const(value: int) -> Poly:
+    return {(): value} if value else {}
+
+
+def add(a: Poly, b: Poly, sign: int = 1) -> Poly:
+    out = dict(a)
+    for mono, c in b.items():
+        new = out.get(mono, 0) + sign * c
+        if new:
+            out[mono] = new
+        else:
+            out.pop(mono, None)
+    return out
+
+
+def mul(a: Poly, b: Poly) -> Poly:
+    out: Poly = {}
+    for m1, c1 in a.items():
+        for m2, c2 in b.items():
+            mono = tuple(sorted(m1 + m2, key=repr))
+            new = out.get(mono, 0) + c1 * c2
+            if new:
+                out[mono] = new
+            else:
+                out.pop(mono, None)
+    return out
+
+
+def key(p: Poly) -> str:
+    """A text equal for equal polynomials."""
+    return repr(sorted(p.items(), key=repr))
+
+
+def poly(s: Size) -> Poly:
+    """The polynomial of a size, with solved metas followed."""
+    s = resolve_size(s)
+    t = type(s)
+    if t is SizeConst:
+        return const(s.value)  # type: ignore[union-attr]
+    if t is SizeVar:
+        return {(("v", s.binding.uid),): 1}  # type: ignore[union-attr]
+    if t is SizeMeta:
+        return {(("m", s.uid),): 1}  # type: ignore[union-attr]
+    assert type(s) is SizeExp
+    return expr_poly(s.expr, dict(zip(s.params, s.args, strict=True)))
+
+
+def expr_poly(e: A.Expr, env: dict[Binding, Size]) -> Poly:
+    """The polynomial of a size expression whose parameters stand for the sizes in `env`."""
+    t = type(e)
+    if t is A.ELit:
+        return const(e.value)  # type: ignore[attr-defined]
+    if t is A.EVar:
+        b = e.binding  # type: ignore[attr-defined]
+        if b in env:
+            return poly(env[b])
+        return poly(SizeVar(b))
+    if t is A.EAscript:
+        return expr_poly(e.expr, env)  # type: ignore[attr-defined]
+    if t is A.ENeg:
+        return add({}, expr_poly(e.arg, env), -1)  # type: ignore[attr-defined]
+    if t is A.EApp:
+        if type(e.fun) is A.EApp and type(e.fun.fun) is A.EVar and is_intrinsic(e.fun.fun):  # type: ignore[attr-defined]
+            op = e.fun.fun.name  # type: ignore[attr-defined]
+            if op in _RING:
+                left, right = expr_poly(e.fun.arg, env), expr_poly(e.arg, env)  # type: ignore[attr-defined]
+                return mul(left, right) if op == "*" else add(left, right, 1 if op == "+" else -1)
+            if op in _OPAQUE:
+                left, right = expr_poly(e.fun.arg, env), expr_poly(e.arg, env)  # type: ignore[attr-defined]
+                if op in ("/", "//") and set(left) <= {()} and set(right) <= {()} and right:
+                    return const(left.get((), 0) // right[()])
+                return {(("op", op, key(left), key(right)),): 1}
+        return {(("call", key(expr_poly(e.fun, env)), key(expr_poly(e.arg, env))),): 1}  # type: ignore[attr-defined]
+    if t is A.EProject:
+        return {(("field", e.field_name, key(expr_poly(e.record, env))),): 1}  # type: ignore[attr-defined]
+    return {(("expr", id(e)),): 1}
+
+
+def is_intrinsic(v: A.EVar) -> bool:
+    return v.binding is not None and v.binding.kind == "intrinsic"
+
+
+def expressible(e: A.Expr) -> bool:
+    """Whether an (already typed) expression may be a size: names, numbers, arithmetic, calls of functions."""
+    t = type(e)
+    if t is A.ELit:
+        return type(e.value) is int  # type: ignore[attr-defined]
+    if t is A.EVar:
+        return e.binding is not None  # type: ignore[attr-defined]
+    if t is A.EAscript:
+        return expressible(e.expr)  # type: ignore[attr-defined]
+    if t is A.EApp:
+        return not e.new_sizes and expressible(e.fun) and expressible(e.arg)  # type: ignore[attr-defined]
+    if t is A.EProject:
+        return expressible(e.record)  # type: ignore[attr-defined]
+    return False
+
+
+def size_of_expr(e: A.Expr) -> Size | None:
+    """The size that an i64 expression denotes; None if it cannot be one."""
+    t = type(e)
+    if t is A.ELit:
+        return SizeConst(e.value) if type(e.value) is int else None  # type: ignore[attr-defined]
+    if t is A.EAscript:
+        return size_of_expr(e.expr)  # type: ignore[attr-defined]
+    if t is A.EVar and e.binding is not None and is_i64(e):  # type: ignore[attr-defined]
+        return SizeVar(e.binding) if e.binding.kind in ("value", "size", "skolem") else _opaque(e)  # type: ignore[attr-defined]
+    if t is A.EApp and type(e.fun) is A.EVar and e.fun.name == "length" and is_intrinsic(e.fun):  # type: ignore[attr-defined]
+        array = resolve(e.arg.type)  # type: ignore[attr-defined]
+        return array.size if type(array) is TArray else None
+    if not expressible(e):
+        return None
+    return _opaque(e)
+
+
+def _opaque(e: A.Expr) -> Size:
+    names: dict[Binding, None] = {}
+    _names(e, names)
+    params = tuple(names)
+    p = expr_poly(e, {})
+    if set(p) <= {()}:
+        return SizeConst(p.get((), 0))
+    return SizeExp(key(p), e, params, tuple(SizeVar(b) for b in params))
+
+
+def _names(e: A.Expr, out: dict[Binding, None]) -> None:
+    t = type(e)
+    if t is A.EVar:
+        b = e.binding  # type: ignore[attr-defined]
+        if b.kind in ("value", "size", "skolem") and is_i64(e):
+            out[b] = None
+    elif t is A.EApp:
+        _names(e.fun, out)  # type: ignore[attr-defined]
+        _names(e.arg, out)  # type: ignore[attr-defined]
+    elif t is A.EAscript:
+        _names(e.expr, out)  # type: ignore[attr-defined]
+    elif t is A.EProject:
+        _names(e.record, out)  # type: ignore[attr-defined]
+
+
+def free_names(e: A.Expr, out: dict[Binding, None]) -> None:
+    """All local names a size expression mentions, of any type."""
+    t = type(e)
+    if t is A.EVar:
+        b = e.binding  # type: ignore[attr-defined]
+        if b.kind in ("value", "size", "skolem"):
+            out[b] = None
+    elif t is A.EApp:
+        free_names(e.fun, out)  # type: ignore[attr-defined]
+        free_names(e.arg, out)  # type: ignore[attr-defined]
+    elif t is A.EAscript:
+        free_names(e.expr, out)  # type: ignore[attr-defined]
+    elif t is A.EProject:
+        free_names(e.record, out)  # type: ignore[attr-defined]
+
+
+def is_i64(e: A.Expr) -> bool:
+    t = resolve(e.type) if e.type is not None else None
+    return type(t) is TPrim and t.prim is I64
+
+
+# --- building sizes ------------------------------------------------------------------------------------------
+
+_OPS: dict[str, Binding] = {}
+_I64 = TPrim(I64)
+
+
+def op_binding(name: str) -> Binding:
+    """The intrinsic of an operator in expressions that inference makes itself."""
+    b = _OPS.get(name)
+    if b is None:
+        b = _OPS[name] = Binding(name, "intrinsic")
+    return b
+
+
+def size_to_expr(s: Size, span: Span, params: dict[Binding, Size]) -> A.Expr:
+    """An i64 expression for a size; what is not a name becomes a parameter of the expression."""
+    s = resolve_size(s)
+    e: A.Expr
+    if type(s) is SizeConst:
+        e = A.ELit(span, s.value, I64)
+    else:
+        b: Binding | None = None
+        if type(s) is SizeVar:
+            b = s.binding
+            params[b] = s
+        else:
+            for known, size in params.items():
+                if size is s:
+                    b = known
+            if b is None:
+                b = Binding("size", "size")
+                params[b] = s
+        e = A.EVar(span, b.name)
+        e.binding = b
+    e.type = _I64
+    return e
+
+
+def arith(op: str, a: Size, b: Size, span: Span) -> Size:
+    """The size `a op b`, for + - *; constants fold and trivial terms vanish."""
+    pa, pb = poly(a), poly(b)
+    p = mul(pa, pb) if op == "*" else add(pa, pb, 1 if op == "+" else -1)
+    if set(p) <= {()}:
+        return SizeConst(p.get((), 0))
+    for candidate, pc in ((a, pa), (b, pb)):
+        if p == pc:
+            return resolve_size(candidate)
+    params: dict[Binding, Size] = {}
+    left, right = size_to_expr(a, span, params), size_to_expr(b, span, params)
+    var = A.EVar(span, op)
+    var.binding = op_binding(op)
+    var.type = _I64
+    inner = A.EApp(span, var, left)
+    inner.type = _I64
+    e = A.EApp(span, inner, right)
+    e.type = _I64
+    return SizeExp(key(p), e, tuple(params), tuple(params.values()))
+
+
+def find_atom(s: Size, atom: Atom) -> Size | None:
+    """The size inside `s` whose polynomial is this single atom."""
+    s = resolve_size(s)
+    if poly(s) == {(atom,): 1}:
+        return s
+    if type(s) is SizeExp:
+        for a in s.args:
+            found = find_atom(a, atom)
+            if found is not None:
+                return found
+    return None
+
+
+def from_poly(p: Poly, sources: tuple[Size, ...], span: Span) -> Size | None:
+    """A size with this polynomial, its atoms taken from `sources`; None if one is not there."""
+    total: Size = SizeConst(0)
+    for mono, c in sorted(p.items(), key=repr):
+        term: Size = SizeConst(abs(c))
+        for atom in mono:
+            part = next((f for s in sources if (f := find_atom(s, atom)) is not None), None)
+            if part is None:
+                return None
+            term = arith("*", term, part, span)
+        total = arith("+" if c > 0 else "-", total, term, span)
+    return total
+
+
+def metas_of(s: Size, out: dict[SizeMeta, None]) -> None:
+    """The unsolved metas in a size."""
+    s = resolve_size(s)
+    if type(s) is SizeMeta:
+        out[s] = None
+    elif type(s) is SizeExp:
+        for a in s.args:
+            metas_of(a, out)

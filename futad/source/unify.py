@@ -1,0 +1,570 @@
+"""Unification of types and sizes, instantiation and generalisation of schemes.
+
+Levels count functions from the outside in.  A meta belongs to the function in which it was made, and a size
+bound inside a function cannot become part of a type outside it (the array would have no size there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from futad.core.types import BOOL, F64, I32, Prim
+from futad.errors import Span, TypeError_
+from futad.source.show import KIND_WORDS, show_binding, show_size, show_type
+from futad.source.sizes import add, arith, free_names, from_poly, metas_of, poly
+from futad.source.stypes import (
+    Binding,
+    Scheme,
+    Size,
+    SizeConst,
+    SizeExp,
+    SizeMeta,
+    SizeVar,
+    SType,
+    TArray,
+    TFun,
+    TMeta,
+    TParam,
+    TPrim,
+    TRecord,
+    TSum,
+    resolve,
+    resolve_size,
+)
+
+_KIND_SETS = {
+    "num": {"int", "float"},
+    "int": {"int"},
+    "float": {"float"},
+    "bits": {"int", "bool"},
+    "ord": {"int", "float", "bool"},
+}
+_BY_SET = {frozenset(v): k for k, v in _KIND_SETS.items()}
+
+
+class Mismatch(Exception):
+    """Two types differ; `reason` says at what, if that is not the whole."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _prim_kind(p: Prim) -> str:
+    return "int" if p.is_integral else p.kind
+
+
+def join_kinds(a: str | None, b: str | None) -> str | None:
+    """The kind of types of both kinds; raises Mismatch if there are none."""
+    if a is None or a == "any":
+        return b if b is not None else a
+    if b is None or b == "any":
+        return a
+    both = frozenset(_KIND_SETS[a] & _KIND_SETS[b])
+    if not both:
+        raise Mismatch(f"{KIND_WORDS[a]} is not {KIND_WORDS[b]}")
+    return _BY_SET[both]
+
+
+@dataclass(slots=True)
+class Postponed:
+    """A size equation that waits for more metas to be solved."""
+
+    left: Size
+    right: Size
+    span: Span
+    report: Callable[[], TypeError_]
+
+
+class Unifier:
+    """The state of inference that unification needs: the current level, and postponed size equations."""
+
+    def __init__(self) -> None:
+        self.level = 0
+        self.postponed: list[Postponed] = []
+        self.origin: dict[Binding, str] = {}  # how a skolem came about, for messages
+
+    # -- making
+
+    def meta(self, span: Span | None = None, kind: str | None = None) -> TMeta:
+        m = TMeta(None, kind, span)
+        m.level = self.level
+        return m
+
+    def size_meta(self, span: Span | None = None) -> SizeMeta:
+        return SizeMeta(None, span, self.level)
+
+    def skolem(self, name: str, span: Span, why: str) -> Binding:
+        """The unknown size of a result; `why` says what made it."""
+        b = Binding(name, "skolem", None, span)
+        b.level = self.level
+        self.origin[b] = why
+        return b
+
+    # -- types
+
+    def unify(self, a: SType, b: SType) -> None:
+        """Make two types equal, uniqueness aside.  Raises Mismatch."""
+        a, b = resolve(a), resolve(b)
+        if a is b:
+            return
+        ta, tb = type(a), type(b)
+        if ta is TMeta:
+            self.solve(a, b)  # type: ignore[arg-type]
+        elif tb is TMeta:
+            self.solve(b, a)  # type: ignore[arg-type]
+        elif ta is not tb:
+            raise Mismatch()
+        elif ta is TPrim:
+            if a.prim is not b.prim:  # type: ignore[union-attr]
+                raise Mismatch()
+        elif ta is TArray:
+            self.unify(a.elem, b.elem)  # type: ignore[union-attr]
+            self.unify_size(a.size, b.size)  # type: ignore[union-attr]
+        elif ta is TRecord:
+            fa, fb = a.fields, b.fields  # type: ignore[union-attr]
+            if len(fa) == len(fb) and all(x[0] == y[0] for x, y in zip(fa, fb, strict=True)):
+                for (_, x), (_, y) in zip(fa, fb, strict=True):
+                    self.unify(x, y)
+                return
+            da, db = dict(fa), dict(fb)
+            if da.keys() != db.keys():
+                if a.is_tuple and b.is_tuple:  # type: ignore[union-attr]
+                    raise Mismatch(f"a tuple of {len(fa)} is not one of {len(fb)}")
+                missing = sorted(da.keys() ^ db.keys())
+                raise Mismatch(f"only one of them has field '{missing[0]}'")
+            for n in da:
+                self.unify(da[n], db[n])
+        elif ta is TFun:
+            self.unify_fun(a, b)  # type: ignore[arg-type]
+        elif ta is TParam:
+            if a.binding is not b.binding:  # type: ignore[union-attr]
+                raise Mismatch()
+        else:
+            ca, cb = dict(a.constrs), dict(b.constrs)  # type: ignore[union-attr]
+            if ca.keys() != cb.keys():
+                raise Mismatch(f"only one of them has constructor '#{sorted(ca.keys() ^ cb.keys())[0]}'")
+            for n in ca:
+                if len(ca[n]) != len(cb[n]):
+                    raise Mismatch(f"constructor '#{n}' has another number of values")
+                for x, y in zip(ca[n], cb[n], strict=True):
+                    self.unify(x, y)
+
+    def unify_fun(self, a: TFun, b: TFun) -> None:
+        self.unify(a.param, b.param)
+        ra, rb = a.result, b.result
+        if a.name is None and b.name is None and not a.exists and not b.exists:
+            self.unify(ra, rb)
+            return
+        # A name or existential size stands for the same unknown on both sides, and may not leave.
+        self.level += 1
+        try:
+            mapping_a: dict[Binding, Size] = {}
+            mapping_b: dict[Binding, Size] = {}
+            if a.name is not None or b.name is not None:
+                named = a.name or b.name
+                assert named is not None
+                common = Binding(named.name, "size", None, named.span)
+                common.level = self.level
+                for fun, mapping in ((a, mapping_a), (b, mapping_b)):
+                    if fun.name is not None:
+                        mapping[fun.name] = SizeVar(common)
+            for fun, mapping, other in ((a, mapping_a, b), (b, mapping_b, a)):
+                for ex in fun.exists:
+                    if other.exists:
+                        # Each side's unknown sizes may be whatever the other's are.
+                        mapping[ex] = self.size_meta() if fun is a else SizeVar(self._local(ex))
+                    else:
+                        mapping[ex] = SizeVar(self._local(ex))
+            self.unify(substitute(ra, {}, mapping_a), substitute(rb, {}, mapping_b))
+        finally:
+            self.level -= 1
+
+    def _local(self, ex: Binding) -> Binding:
+        b = Binding(ex.name, "skolem", None, ex.span)
+        b.level = self.level
+        self.origin[b] = self.origin.get(ex, "the size of a function's result")
+        return b
+
+    def solve(self, m: TMeta, t: SType) -> None:
+        """Let the unsolved meta `m` stand for `t` (resolved)."""
+        if type(t) is TMeta:
+            t.kind = join_kinds(m.kind, t.kind)
+            t.level = min(m.level, t.level)
+            fields, constrs = m.fields, m.constrs
+            m.ref = t
+            if fields:
+                if t.fields is None:
+                    t.fields = {}
+                for n, ft in fields.items():
+                    if n in t.fields:
+                        self.unify(ft, t.fields[n])
+                    else:
+                        t.fields[n] = ft
+            if constrs:
+                if t.constrs is None:
+                    t.constrs = {}
+                for n, args in constrs.items():
+                    if n in t.constrs:
+                        self._same_args(n, args, t.constrs[n])
+                    else:
+                        t.constrs[n] = args
+            return
+        self.check_kind(m, t)
+        self.occurs(m, t)
+        m.ref = strip(t)
+        if m.fields:
+            assert type(t) is TRecord
+            have = dict(t.fields)
+            for n, ft in m.fields.items():
+                self.unify(ft, have[n])
+        if m.constrs:
+            assert type(t) is TSum
+            known = dict(t.constrs)
+            for n, args in m.constrs.items():
+                self._same_args(n, args, known[n])
+
+    def _same_args(self, n: str, a: tuple[SType, ...], b: tuple[SType, ...]) -> None:
+        if len(a) != len(b):
+            raise Mismatch(f"constructor '#{n}' has another number of values")
+        for x, y in zip(a, b, strict=True):
+            self.unify(x, y)
+
+    def check_kind(self, m: TMeta, t: SType) -> None:
+        kind = m.kind
+        if m.fields:
+            if type(t) is not TRecord:
+                raise Mismatch(f"{show_type(t)} has no field '{next(iter(m.fields))}'")
+            for n in m.fields:
+                if n not in dict(t.fields):
+                    raise Mismatch(f"{show_type(t)} has no field '{n}'")
+        if m.constrs:
+            if type(t) is not TSum:
+                raise Mismatch()
+            for n in m.constrs:
+                if n not in dict(t.constrs):
+                    raise Mismatch(f"{show_type(t)} has no constructor '#{n}'")
+        if kind is None:
+            return
+        if kind == "any":
+            self.no_function(t)
+        elif type(t) is not TPrim or _prim_kind(t.prim) not in _KIND_SETS[kind]:
+            raise Mismatch(f"{show_type(t)} is not {KIND_WORDS[kind]}")
+
+    def no_function(self, t: SType) -> None:
+        """Require that `t` contains no function."""
+        t = resolve(t)
+        if type(t) is TFun:
+            raise Mismatch("a function cannot be used here")
+        if type(t) is TMeta:
+            t.kind = join_kinds(t.kind, "any")
+        elif type(t) is TArray:
+            self.no_function(t.elem)
+        elif type(t) is TRecord:
+            for _, f in t.fields:
+                self.no_function(f)
+
+    def occurs(self, m: TMeta, t: SType) -> None:
+        """Refuse infinite types and sizes that would leave their function; adjust levels."""
+        t = resolve(t)
+        kind = type(t)
+        if kind is TMeta:
+            if t is m:
+                raise Mismatch("the type would be infinite")
+            t.level = min(t.level, m.level)  # type: ignore[union-attr]
+            for f in (t.fields or {}).values():  # type: ignore[union-attr]
+                self.occurs(m, f)
+        elif kind is TArray:
+            self.lower_size(t.size, m.level)  # type: ignore[union-attr]
+            self.occurs(m, t.elem)  # type: ignore[union-attr]
+        elif kind is TRecord:
+            for _, f in t.fields:  # type: ignore[union-attr]
+                self.occurs(m, f)
+        elif kind is TFun:
+            self.occurs(m, t.param)  # type: ignore[union-attr]
+            self.occurs(m, t.result)  # type: ignore[union-attr]
+        elif kind is TSum:
+            for _, args in t.constrs:  # type: ignore[union-attr]
+                for a in args:
+                    self.occurs(m, a)
+
+    # -- sizes
+
+    def lower_size(self, s: Size, level: int) -> None:
+        s = resolve_size(s)
+        if type(s) is SizeMeta:
+            s.level = min(s.level, level)
+        elif type(s) is SizeVar:
+            self.check_scope(s.binding, level)
+        elif type(s) is SizeExp:
+            for a in s.args:
+                self.lower_size(a, level)
+            inner: dict[Binding, None] = {}
+            free_names(s.expr, inner)
+            for b in inner:
+                if b not in s.params:
+                    self.check_scope(b, level)
+
+    def check_scope(self, b: Binding, level: int) -> None:
+        if b.level > level:
+            why = self.origin.get(b)
+            if why:
+                raise Mismatch(f"the size {show_binding(b)} is {why} and may differ each time")
+            raise Mismatch(f"the size '{b.name}' is not known outside the function that binds it")
+
+    def unify_size(self, a: Size, b: Size) -> None:
+        a, b = resolve_size(a), resolve_size(b)
+        if a is b:
+            return
+        if type(a) is SizeMeta:
+            self.solve_size(a, b)
+        elif type(b) is SizeMeta:
+            self.solve_size(b, a)
+        elif type(a) is SizeVar and type(b) is SizeVar:
+            if a.binding is not b.binding:
+                raise Mismatch(self.why_sizes(a, b))
+        elif type(a) is SizeConst and type(b) is SizeConst:
+            if a.value != b.value:
+                raise Mismatch(self.why_sizes(a, b))
+        elif not self.unify_exprs(a, b):
+            metas: dict[SizeMeta, None] = {}
+            metas_of(a, metas)
+            metas_of(b, metas)
+            if not metas or self.on_postpone is None:
+                raise Mismatch(self.why_sizes(a, b))
+            self.postponed.append(Postponed(a, b, self.on_postpone[0], self.on_postpone[1]))
+
+    # Where the equation now being solved comes from, and what to say should it fail later.
+    on_postpone: tuple[Span, Callable[[], TypeError_]] | None = None
+
+    def solve_size(self, m: SizeMeta, s: Size) -> None:
+        if type(s) is SizeMeta:
+            s.level = min(s.level, m.level)
+            m.ref = s
+            return
+        metas: dict[SizeMeta, None] = {}
+        metas_of(s, metas)
+        if m in metas:
+            raise Mismatch(f"{show_size(s) or 'the size'} cannot equal a part of itself")
+        self.lower_size(s, m.level)
+        m.ref = s
+
+    def unify_exprs(self, a: Size, b: Size) -> bool:
+        """Whether two sizes, one at least an expression, are equal or can be made so."""
+        pa, pb = poly(a), poly(b)
+        if pa == pb:
+            return True
+        metas: dict[SizeMeta, None] = {}
+        metas_of(a, metas)
+        metas_of(b, metas)
+        if not metas:
+            return False
+        diff = add(pa, pb, -1)
+        # An unknown that occurs once, alone and with coefficient one: solve for it.
+        for m in metas:
+            atom = ("m", m.uid)
+            c = diff.get((atom,), 0)
+            if abs(c) == 1 and not any(atom in mono for mono in diff if mono != (atom,)):
+                rest = dict(diff)
+                del rest[(atom,)]
+                if any(("m", o.uid) in mono for o in metas if o is not m for mono in rest):
+                    continue
+                solved = from_poly({mono: -c * k for mono, k in rest.items()}, (a, b), m.span or _NOWHERE)
+                if solved is not None:
+                    self.solve_size(m, resolve_size(solved))
+                    return True
+        # The same operation on both sides: operand by operand.
+        if type(a) is SizeExp and type(b) is SizeExp:
+            xs, ys = _operands(a), _operands(b)
+            if xs and ys and xs[0] == ys[0]:
+                self.unify_size(xs[1], ys[1])
+                self.unify_size(xs[2], ys[2])
+                return True
+        return False
+
+    def retry_postponed(self, final: bool = False) -> None:
+        """Try the postponed equations again; with `final`, one that cannot be shown is an error."""
+        progress = True
+        while progress and self.postponed:
+            progress = False
+            pending, self.postponed = self.postponed, []
+            for i, p in enumerate(pending):
+                before = len(self.postponed)
+                self.on_postpone = (p.span, p.report)
+                try:
+                    self.unify_size(p.left, p.right)
+                except Mismatch:
+                    self.postponed.extend(pending[i + 1 :])
+                    raise p.report() from None
+                finally:
+                    self.on_postpone = None
+                if len(self.postponed) == before:
+                    progress = True
+        if final and self.postponed:
+            p = self.postponed[0]
+            self.postponed = []
+            raise p.report()
+
+    def why_sizes(self, a: Size, b: Size) -> str:
+        text = f"size {show_size(a) or '_'} is not shown to equal {show_size(b) or '_'}"
+        for s in (a, b):
+            if type(s) is SizeVar and s.binding in self.origin:
+                text += f" ({show_binding(s.binding)} is {self.origin[s.binding]})"
+        return text
+
+    # -- schemes
+
+    def instantiate(
+        self, scheme: Scheme, span: Span, kinds: dict[Binding, str]
+    ) -> tuple[SType, dict[Binding, SType], dict[Binding, Size]]:
+        """The type with fresh metas for what is quantified, and what they stand for."""
+        if not scheme.tparams and not scheme.sizes:
+            return scheme.type, {}, {}
+        types: dict[Binding, SType] = {b: self.meta(span, kinds.get(b)) for b in scheme.tparams}
+        sizes: dict[Binding, Size] = {b: self.size_meta(span) for b in scheme.sizes}
+        return substitute(scheme.type, types, sizes), types, sizes
+
+    def default(self, m: TMeta) -> bool:
+        """Give an unsolved numeric meta its default type."""
+        if m.kind in ("num", "int"):
+            m.ref = TPrim(I32)
+        elif m.kind == "float":
+            m.ref = TPrim(F64)
+        elif m.kind in ("bits", "ord"):
+            m.ref = TPrim(BOOL if m.kind == "bits" else I32)
+        else:
+            return False
+        return True
+
+
+_NOWHERE = Span("", 1, 1, 1, 1)
+
+
+def _operands(s: SizeExp) -> tuple[str, Size, Size] | None:
+    """A size expression `x op y` as the operation and sizes of its operands."""
+    from futad.source import ast as A
+    from futad.source.sizes import size_of_expr
+
+    e = s.expr
+    if type(e) is not A.EApp or type(e.fun) is not A.EApp or type(e.fun.fun) is not A.EVar:
+        return None
+    mapping = dict(zip(s.params, s.args, strict=True))
+    x, y = size_of_expr(e.fun.arg), size_of_expr(e.arg)
+    if x is None or y is None or e.fun.fun.name not in ("+", "*", "-"):
+        return None
+    return e.fun.fun.name, substitute_size(x, mapping), substitute_size(y, mapping)
+
+
+def strip(t: SType) -> SType:
+    """`t` without uniqueness (a value's own; parameters and results of functions keep theirs)."""
+    t = resolve(t)
+    if type(t) is TArray:
+        elem = strip(t.elem)
+        return TArray(t.size, elem) if t.unique or elem is not t.elem else t
+    if type(t) is TRecord:
+        fields = tuple((n, strip(f)) for n, f in t.fields)
+        if any(f is not g for (_, f), (_, g) in zip(fields, t.fields, strict=True)):
+            return TRecord(fields)
+    return t
+
+
+def substitute_size(s: Size, sizes: dict[Binding, Size]) -> Size:
+    s = resolve_size(s)
+    if type(s) is SizeVar:
+        return sizes.get(s.binding, s)
+    if type(s) is SizeExp:
+        args = tuple(substitute_size(a, sizes) for a in s.args)
+        if all(x is y for x, y in zip(args, s.args, strict=True)):
+            return s
+        new = SizeExp(s.key, s.expr, s.params, args)
+        p = poly(new)
+        if set(p) <= {()}:
+            return SizeConst(p.get((), 0))
+        for a in args:
+            if poly(a) == p:
+                return resolve_size(a)
+        return new
+    return s
+
+
+def substitute(t: SType, types: dict[Binding, SType], sizes: dict[Binding, Size]) -> SType:
+    """`t` with type parameters and sizes replaced."""
+    t = resolve(t)
+    k = type(t)
+    if k is TPrim or k is TMeta:
+        return t
+    if k is TArray:
+        size = substitute_size(t.size, sizes)  # type: ignore[union-attr]
+        elem = substitute(t.elem, types, sizes)  # type: ignore[union-attr]
+        return t if size is t.size and elem is t.elem else TArray(size, elem, t.unique)  # type: ignore[union-attr]
+    if k is TRecord:
+        return TRecord(tuple((n, substitute(f, types, sizes)) for n, f in t.fields))  # type: ignore[union-attr]
+    if k is TFun:
+        return TFun(
+            substitute(t.param, types, sizes),  # type: ignore[union-attr]
+            substitute(t.result, types, sizes),  # type: ignore[union-attr]
+            t.name,  # type: ignore[union-attr]
+            t.exists,  # type: ignore[union-attr]
+        )
+    if k is TParam:
+        return types.get(t.binding, t)  # type: ignore[union-attr]
+    return TSum(tuple((n, tuple(substitute(a, types, sizes) for a in args)) for n, args in t.constrs))  # type: ignore[union-attr]
+
+
+def walk(t: SType, on_type: Callable[[SType], None], on_size: Callable[[Size], None]) -> None:
+    """Visit all (resolved) types and sizes in `t`."""
+    t = resolve(t)
+    on_type(t)
+    k = type(t)
+    if k is TArray:
+        on_size(resolve_size(t.size))  # type: ignore[union-attr]
+        walk(t.elem, on_type, on_size)  # type: ignore[union-attr]
+    elif k is TRecord:
+        for _, f in t.fields:  # type: ignore[union-attr]
+            walk(f, on_type, on_size)
+    elif k is TFun:
+        walk(t.param, on_type, on_size)  # type: ignore[union-attr]
+        walk(t.result, on_type, on_size)  # type: ignore[union-attr]
+    elif k is TSum:
+        for _, args in t.constrs:  # type: ignore[union-attr]
+            for a in args:
+                walk(a, on_type, on_size)
+    elif k is TMeta and t.fields:  # type: ignore[union-attr]
+        for f in t.fields.values():  # type: ignore[union-attr]
+            walk(f, on_type, on_size)
+
+
+def sizes_in(t: SType, arrows: bool = True) -> list[Size]:
+    """The resolved sizes of a type, outermost first, those inside size expressions too; optionally only
+    those outside function types."""
+    out: list[Size] = []
+
+    def on_size(s: Size) -> None:
+        s = resolve_size(s)
+        out.append(s)
+        if type(s) is SizeExp:
+            for a in s.args:
+                on_size(a)
+
+    def go(t: SType) -> None:
+        t = resolve(t)
+        if type(t) is TArray:
+            on_size(t.size)
+            go(t.elem)
+        elif type(t) is TRecord:
+            for _, f in t.fields:
+                go(f)
+        elif type(t) is TSum:
+            for _, args in t.constrs:
+                for a in args:
+                    go(a)
+
+    if arrows:
+        walk(t, lambda _: None, on_size)
+    else:
+        go(t)
+    return out
+
+
+__all__ = ["Mismatch", "Unifier", "arith", "join_kinds", "sizes_in", "strip", "substitute", "substitute_size", "walk"]
