@@ -36,12 +36,17 @@ def log_wishart_prior [k][d] (factors: [k][d][d]f64) (log_dets: [k]f64) (gamma: 
   let squares = f64.sum (map (\q -> f64.sum (map sqnorm q)) factors)
   in f64.i64 k * constant - 0.5 * gamma * gamma * squares + f64.i64 m * f64.sum log_dets
 
--- The points as each cluster sees them: Q (x - mu), a product of matrices for each cluster.  It is a value of its own,
--- because the derivatives need it again: computing it once and keeping it is cheaper than computing it twice.
+-- The points as each cluster sees them, Q (x - mu) = Q x - Q mu: a product of matrices for each cluster, in whose
+-- derivative the points, which are constant, need no adjoint.  Centring points and means beforehand keeps the two
+-- terms of the difference as small as the data's spread.  The result is a value of its own, because its derivative
+-- needs it again: keeping it costs less than computing it twice.
 def whiten [n][d][k] (factors: [k][d][d]f64) (means: [k][d]f64) (x: [n][d]f64): [k][n][d]f64 =
-  map2 (\q mu -> let centred = map (\p -> map2 (-) p mu) x
-                 in map (\z -> map (dot z) q) centred)
-       factors means
+  let origin = map (\column -> f64.sum column / f64.i64 n) (transpose x)
+  let centre p = map2 (-) p origin
+  let xs = map centre x
+  in map2 (\q mu -> let shift = map (dot mu) q
+                    in map (\p -> map2 (\row s -> dot row p - s) q shift) xs)
+          factors (map centre means)
 
 def log_likelihood [n][d][k][l] (alphas: [k]f64) (means: [k][d]f64) (icf: [k][l]f64)
                                 (x: [n][d]f64) (gamma: f64) (m: i64): f64 =
