@@ -94,7 +94,9 @@ def reduce_trivial(stm: Stm, ctx: Context) -> Result:
         d = ctx.exp(a)
         if type(d) is not ir.Replicate or len(d.shape) != 1 or d.value is not ne or type(ne) is not Const:
             return None
-    return aliases_of(stm.pat, e.neutral if is_reduce else e.arrays)
+    if is_reduce:
+        return aliases_of(stm.pat, e.neutral)
+    return [Stm((v,), ir.Replicate((e.width,), ne)) for v, ne in zip(stm.pat, e.neutral, strict=True)]
 
 
 @rule(ir.Scatter, ir.Hist)
