@@ -19,6 +19,7 @@ Poly = dict[Mono, int]
 
 _BIG = 1 << 31
 _DEPTH = 5
+_STEPS = 40  # polynomials looked at for one question
 
 
 def _add(p: Poly, q: Poly, k: int = 1) -> Poly:
@@ -185,35 +186,34 @@ class Ranges:
 
     def prove(self, p: Poly, depth: int = _DEPTH) -> bool:
         """p >= 0: every term is, or replacing a variable by a bound of it in every term makes it so."""
+        return self._prove(p, depth, set())
+
+    def _prove(self, p: Poly, depth: int, seen: set[frozenset[tuple[Mono, int]]]) -> bool:
         if not p:
             return True
         negative = [m for m, c in p.items() if c < 0]
-        if not negative:
-            if all(self._nonneg_var(v) for m in p for v in m):
-                return True
-        if depth == 0 or len(p) > 12:
+        if not negative and all(self._nonneg_var(v) for m in p for v in m):
+            return True
+        if depth == 0 or len(p) > 12 or (len(p) == 1 and () in p):
             return False
-        # Upper bounds: a variable whose every occurrence is in a negative term with non-negative cofactors.
-        seen: set[Var] = set()
-        for m in negative:
-            for v in m:
-                if v in seen:
+        key = frozenset(p.items())
+        if key in seen or len(seen) > _STEPS:
+            return False
+        seen.add(key)
+        tried: set[Var] = set()
+        for sign, bounds_of in ((-1, self._uppers), (1, self._lowers)):
+            # A variable all of whose terms have this sign, and cofactors that are not negative, may be
+            # replaced by its upper (lower) bound: that only makes p smaller.
+            for m, c in p.items():
+                if c * sign < 0:
                     continue
-                seen.add(v)
-                if all(c < 0 for n, c in p.items() if v in n) and self._cofactors(p, v):
-                    for bound in self._uppers(v):
-                        if self.prove(_substitute(p, v, bound), depth - 1):
-                            return True
-        # Lower bounds: a variable that occurs in positive terms only.
-        for m, c in p.items():
-            if c > 0:
                 for v in m:
-                    if v in seen:
+                    if v in tried:
                         continue
-                    seen.add(v)
-                    if all(d > 0 for n, d in p.items() if v in n) and self._cofactors(p, v):
-                        for bound in self._lowers(v):
-                            if self.prove(_substitute(p, v, bound), depth - 1):
+                    tried.add(v)
+                    if all(d * sign > 0 for n, d in p.items() if v in n) and self._cofactors(p, v):
+                        for bound in bounds_of(v):
+                            if self._prove(_substitute(p, v, bound), depth - 1, seen):
                                 return True
         return False
 
