@@ -1,7 +1,7 @@
 -- A function too large to be evaluated in place, used with several functional arguments that capture values.
 -- ==
 -- input { [1.0, 2.0, 3.0] 2.0 }
--- output { 78.0 126.0 30.0 }
+-- output { 78.0 107.0 18.0 }
 def work [n] (f: f64 -> f64) (g: f64 -> f64 -> f64) (xs: [n]f64): f64 =
   let ys = map f xs
   let zs = map2 g xs ys

@@ -7,6 +7,6 @@
 entry main (n: i64) =
   let doubled = loop xs = [1] for _i < n do concat xs xs
   let grown = loop (xs: []i64) = [] for i < n do xs ++ iota (i + 1)
-  let sieved = loop (xs: []i32) = [1, 2, 3, 4, 5] for i < n do
+  let sieved = loop [m] (xs: [m]i32) = [1, 2, 3, 4, 5] for i < n do
     if i == 0 then filter (\x -> x != 3) xs else if i == 1 then filter (\x -> x != 5) xs else xs
   in (doubled, grown, sieved)

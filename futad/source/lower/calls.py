@@ -94,6 +94,9 @@ def lower_var(lw: Lowerer, e: ast.EVar, fr: Frame) -> Value:
             return Fn(fd, lw.root, (), inst, len(fd.params))
         return constant(lw, fd, inst)
     v = fr.lookup(b)
+    if v is None and b.alias is not None:
+        atom = size_atom(lw, b.alias, fr)
+        v = None if atom is None else Leaf(atom)
     if v is None:
         raise lw.broken(f"the name {b!r} ({b.kind}) has no value", e.span)
     if type(v) is Fn and inst is not None and type(v.code) is ast.FunDef and not v.args:
@@ -131,7 +134,7 @@ def lower_app(lw: Lowerer, e: ast.EApp, fr: Frame) -> Value:
     args = tuple([lw.expr(node.arg, fr) for node in reversed(spine)])
     assert e.type is not None
     v = apply(lw, fun, args, (e.type, fr), e.span)
-    if e.new_sizes:
+    if type(v) is not Leaf:
         bind_sizes(e.type, v, fr)
     return v
 
@@ -311,6 +314,8 @@ class Abstraction:
             return out, ()
         key: list[Any] = []
         for b in self.lw.facts.of(code).found:
+            if b is getattr(code, "binding", None):
+                continue  # a local function's own name: there is no recursion
             if b.kind == "tparam":
                 found = fr.lookup_type(b)
                 if found is not None:

@@ -78,7 +78,8 @@ class EntryParams:
                 assert inner[0][0].binding is not None
                 self._scalars[inner[0][0].binding] = self.params[-1]
         for b, v in self._by_binding.items():
-            frame.vals[b] = Leaf(v)
+            if b not in self._scalars:
+                frame.vals[b] = Leaf(v)
         scheme = fd.binding.scheme if fd.binding is not None else None
         for b in scheme.sizes if scheme is not None else ():
             if b not in frame.vals and b not in self._scalars:
@@ -130,18 +131,25 @@ class EntryParams:
         raise self.lw.unsupported_error(f"entry `{self.fd.name}` takes {what}: {name}", span)
 
     def check_size_expressions(self) -> None:
-        """An argument of size `n * m` must have it; and the expression is that size from then on."""
+        """Arguments whose sizes are other arguments or expressions over them must have those sizes."""
         lw = self.lw
+        for b, v in self._by_binding.items():
+            if b in self._scalars:
+                self.require(v, self._scalars[b])
         for v, s in self._written.values():
             atom = size_atom(lw, s, self.frame)
             if atom is None:
                 continue
-            ok = lw.b.scalar("eq", v, atom)
-            message = "an argument has size {}, but its type says {}"
-            lw.b.emit(ir.Assert(ok, message, (v, atom), self.fd.span))
+            self.require(v, atom)
+            # From here on the expression is that size.
             for key, made in list(lw.b.shared.items()):
                 if made is atom:
                     lw.b.shared[key] = v
+
+    def require(self, v: Var, atom: Atom) -> None:
+        ok = self.lw.b.scalar("eq", v, atom)
+        message = "an argument has size {}, but its type says {}"
+        self.lw.b.emit(ir.Assert(ok, message, (v, atom), self.fd.span))
 
 
 def parameter_names(fd: ast.FunDef) -> Iterator[str]:

@@ -55,7 +55,7 @@ class Mentions:
                 self.type(y)
             return
         if t is Binding:
-            self.found[x] = None
+            self.binding(x)
             return
         if isinstance(x, ast.TypeExp):
             return
@@ -67,6 +67,12 @@ class Mentions:
                 self.type(y)
             elif name != "implicit" and name != "tparams":
                 self.walk(y)
+
+    def binding(self, b: Binding) -> None:
+        if b not in self.found:
+            self.found[b] = None
+            if b.alias is not None:
+                self.type(b.alias)
 
     def type(self, t: Any) -> None:
         """Bindings in a type or a size."""
@@ -86,7 +92,7 @@ class Mentions:
             self.type(t.param)
             self.type(t.result)
         elif cls is TParam or cls is SizeVar:
-            self.found[t.binding] = None
+            self.binding(t.binding)
         elif cls is SizeExp:
             for a in t.args:
                 self.type(a)
