@@ -222,7 +222,7 @@ class _Buffer(_Array):
         saved, lo.out = lo.out, self.pre
         if self.varying or self.want is not self.cur:
             for name in (self.next_name, self.spare_name):
-                root = lo.new_root(t.elem)
+                root = lo.new_root(t.elem, fresh=True)
                 assert root.slot is not None
                 roots.add(root)
                 if self.varying:

@@ -196,12 +196,12 @@ class Lowerer:
                 return False
         return not self.roots_live(roots)
 
-    def new_root(self, elem: Prim, *, stack: bool = False) -> Root:
-        """A root owned by the current scope."""
+    def new_root(self, elem: Prim, *, stack: bool = False, fresh: bool = False) -> Root:
+        """A root owned by the current scope; `fresh`: in a slot that nothing emitted so far uses."""
         root = Root(None, True, elem, stack)
         if not stack:
             free = self.free_slots.get(elem.name)
-            if free:
+            if free and not fresh:
                 root.slot = free.pop()
             else:
                 root.slot = self.slots
