@@ -14,7 +14,7 @@ import keyword
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from futad.core import ir
@@ -79,6 +79,15 @@ class Function:
         flat = self.signature.flatten(args)
         results = self.unit.executor().run(self._core_name, flat)
         return self.signature.unflatten(results, flat)
+
+    def call_flat(self, leaves: Sequence[Any]) -> list[Any]:
+        """The components of the result from the components of the arguments: exact NumPy scalars and arrays.
+
+        Raises ShapeError if sizes disagree, and what the program raises.  Arguments of unique type may be
+        overwritten.
+        """
+        flat = self.signature.bind(list(leaves))
+        return self.signature.visible(self.unit.executor().run(self._core_name, flat))
 
     def positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Arguments given by name put in their places.  Raises UsageError."""

@@ -1,0 +1,107 @@
+"""Compare the derivatives of an entry: reverse mode against forward mode against central differences.
+
+Every component of the Jacobian is compared (of large arguments or results a random sample).  The arguments are
+read from --input; otherwise they are random: floats normal, sizes small (--size sets them), integers below
+every size.  Prints the worst disagreement of each comparison; the exit status is 1 if one is beyond tolerance.
+
+Example: futad gradcheck gmm.fut -e objective --seed 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from futad.cli import options
+
+if TYPE_CHECKING:
+    from futad.runtime.values import Signature
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_file(parser)
+    options.add_entry(parser)
+    options.add_backend(parser)
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the random input (default: 1)")
+    parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
+    parser.add_argument(
+        "--size", metavar="NAME=N", action="append", default=[], help="a size parameter's value for random input"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=200, metavar="N", help="components sampled at most (default: 200)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from futad.errors import UsageError
+    from futad.runtime.inputs import read_arguments, read_data_file
+    from futad.testing import GradientError, compare_jacobians
+
+    if args.seed < 0 or args.limit < 1:
+        raise UsageError("--seed must not be negative, --limit at least 1")
+    function = options.entry_of(options.load(args.file, args.backend), args.entry)
+    signature = function.signature
+    if args.input is None:
+        leaves = random_leaves(signature, args.seed, _sizes(signature, args.size))
+    else:
+        if args.size:
+            raise UsageError("--size is for random input, not with --input")
+        data = sys.stdin.buffer.read() if args.input == "-" else read_data_file(Path(args.input))
+        name = "<stdin>" if args.input == "-" else args.input
+        leaves = read_arguments(signature, data, name)[len(signature.size_names) :]
+    try:
+        report = compare_jacobians(function, leaves, seed=args.seed, limit=args.limit)
+    except GradientError as e:
+        print(f"{args.file}: {args.entry}: {e}")
+        return 1
+    for finding in report.worst.values():
+        mark = "ok  " if finding.error <= finding.tolerance else "FAIL"
+        print(f"{mark} worst {finding}")
+    left_out = f", {report.skipped} components left out" if report.skipped else ""
+    print(f"{report.compared} comparisons{left_out}, {len(report.failures)} beyond tolerance")
+    return 1 if report.failures else 0
+
+
+def _sizes(signature: Signature, given: list[str]) -> dict[str, int]:
+    from futad.errors import UsageError
+
+    out = {name: 3 + i for i, name in enumerate(dict.fromkeys(signature.size_names))}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if name not in out or not equals or not number.isdigit():
+            names = ", ".join(out) or "none"
+            raise UsageError(f"--size {text}: write NAME=N with NAME one of the size parameters ({names})")
+        out[name] = int(number)
+    return out
+
+
+def random_leaves(signature: Signature, seed: int, sizes: dict[str, int]) -> list[Any]:
+    """Random flat arguments that fit together: an argument that is a size gets a small value."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    first = len(signature.size_names)
+    known = [sizes[n] for n in signature.size_names]
+    named = {d[1] for leaf in signature.params for d in leaf.dims if not isinstance(d, int)}
+    values = {first + i: 3 + i for i in range(len(signature.params)) if first + i in named}
+    bound = min([*known, *values.values()], default=3)
+    leaves: list[Any] = []
+    for i, leaf in enumerate(signature.params):
+        t = leaf.elem
+        if first + i in values:
+            leaves.append(t.dtype.type(values[first + i]))
+            continue
+        shape = [
+            d if isinstance(d, int) else values[d[1]] if d[1] in values else known[d[1]] for d in leaf.dims
+        ]
+        if t.is_float:
+            made = rng.standard_normal(shape)
+        elif t.is_bool:
+            made = rng.random(shape) < 0.5
+        else:
+            made = rng.integers(0, max(1, bound), shape)
+        array = np.asarray(made).astype(t.dtype)
+        leaves.append(array if array.ndim else array[()])
+    return leaves
