@@ -49,9 +49,13 @@ def map_inputs(stm: Stm, ctx: Context) -> Result:
             if len(d.shape) == 1:
                 row: Atom = d.value
             else:
+                # Not `replace`: the new variable may itself be replaced, by an equal one, when it is reached.
                 row = Var(p.name, p.type)
                 before.append(Stm((row,), ir.Replicate(d.shape[1:], d.value)))
-            if row.type != p.type and len(d.shape) == 1:
+                head.append(Stm((p,), ir.Alias(row)))
+                changed = True
+                continue
+            if row.type != p.type:
                 arrays.append(a)
                 params.append(p)
                 continue
