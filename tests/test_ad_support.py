@@ -82,7 +82,7 @@ class Derivs:
         self.skip = result_sizes(fun)
 
     def primal(self, args: Sequence[Any]) -> list[Any]:
-        return run(self.program, self.name, sizes_of(self.program, args, self.name) + list(args))
+        return run(self.all, self.name, sizes_of(self.program, args, self.name) + list(args))
 
     def vjp(self, args: Sequence[Any], seeds: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """(results, adjoints of argnums)."""

@@ -269,11 +269,8 @@ def _hist_loop(s: Scope, h: ir.Hist, seeds: list[Atom | None]) -> None:
         types = [x.type for x in state]
         return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: list(state))), "s", types=types))
 
-    room: list[Atom] = []
-    for t in ts:
-        full = array_of(t, n)
-        assert isinstance(full, ArrayType)
-        room.append(b.let(ir.Scratch(full.elem, full.shape), "old"))
+    # A turn whose bin is out of range keeps the neutral element, so that nothing below is undefined.
+    room: list[Atom] = [b.let(ir.Replicate((n,), x), "old") for x in h.neutral]
     state = [*h.dests, *room]
     loop = b.lambda_([("i", I64), *[("s", x.type) for x in state]], forward)
     olds = b.emit(ir.For(n, tuple(state), loop), "s", types=[x.type for x in state])[k:]
@@ -309,21 +306,25 @@ def _hist_loop(s: Scope, h: ir.Hist, seeds: list[Atom | None]) -> None:
     for d, x in zip(h.dests, out[:k], strict=True):
         s.add(d, x)
     entered = out[k:]
-    # Values and free variables: the operator once more, in parallel, at (what the bin held, value).
+    # Values and free variables: the operator once more, in parallel, at (what the bin held, value); where
+    # the bin is out of range at neutral elements.
     m = MapSweep(s, n)
     c = m.inner.b
     lam = again(h.lam)
     for p, o in zip(lam.params[:k], olds, strict=True):
         m.bind(o, p)
         m.inner.local.add(p)
-    for p, v in zip(lam.params[k:], h.values, strict=True):
+    given = [Var("v", t) for t in ts]
+    for p, v in zip(given, h.values, strict=True):
         m.primal(p, v)
-    tape = m.inner.forward(lam.stms)
+    ok = in_range(c, tuple([m.bind(ix) for ix in h.idxs]), cells)
+    assert ok is not None
+    choice = ir.If(ok, ir.Lambda((), (), tuple(given)), ir.Lambda((), (), h.neutral))
+    tape = m.inner.forward((ir.Stm(lam.params[k:], choice), *lam.stms))
     for r, y in zip(lam.result, entered, strict=True):
         m.inner.add(r, m.bind(y))
     m.inner.back(tape)
     m.finish()
-    assert c is m.inner.b
 
 
 RULES[ir.Scatter] = Rule(_scatter_jvp, _scatter_vjp)
