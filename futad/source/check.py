@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from futad.errors import NameError_, Span, TypeError_, UnsupportedError
 from futad.source import ast as A
 from futad.source import numeric
-from futad.source.check_exps import INFER
+from futad.source.check_exps import INFER, applied
 from futad.source.check_funs import fundef
 from futad.source.check_types import PRIM_TYPES, Abbreviation, bind_tparam, define_type, texp
 from futad.source.prelude import Prelude, prelude
@@ -31,7 +31,7 @@ from futad.source.stypes import (
     TRecord,
     resolve,
 )
-from futad.source.unify import Mismatch, Unifier
+from futad.source.unify import Mismatch, Unifier, strip
 
 _Undo = list[tuple[dict[str, Any], str, Any]]
 
@@ -50,6 +50,8 @@ class Checker(Unifier):
         self.from_prelude: dict[str, Binding] = {}
         self.metas: list[TMeta] = []
         self.size_metas: list[SizeMeta] = []
+        self.loop_sizes: dict[Any, Size] = {}  # unsolved sizes of the loops we are in, with the initial sizes
+        self.defining: list[str] = []
 
     # -- metas, which a definition's end settles
 
@@ -236,6 +238,10 @@ class Checker(Unifier):
             raise NameError_(f"module '{module}' has no member '{rest}'", span, hint=hint)
         if dot:
             raise NameError_(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span)
+        if name in self.defining:
+            raise UnsupportedError(
+                f"'{name}' is used in its own definition, and recursion is not supported", span, hint="write a loop"
+            )
         known = [*self.types, *PRIM_TYPES] if what == "type" else [*self.names, *self.prelude.decls]
         near = self.near(name, known)
         hint = f"did you mean '{near}'?" if near else None
@@ -250,6 +256,7 @@ class Checker(Unifier):
         elif isinstance(d, A.FunDef):
             b = fundef(self, d, top=True)
             if d.entry:
+                eta_expand(self, d)
                 check_entry(d)
                 if any(e.name == d.name for e in entries):
                     raise NameError_(f"entry point '{d.name}' is defined twice", d.span)
@@ -264,6 +271,23 @@ class Checker(Unifier):
             raise TypeError_("'val' belongs in module types", d.span, hint="write 'def' to define a value")
         else:
             raise UnsupportedError("modules are not supported yet", d.span)
+
+
+def eta_expand(ck: Checker, fd: A.FunDef) -> None:
+    """Give an entry point that yields a function (`entry g = vjp f`) the parameters it lacks."""
+    while fd.ret_type is not None and type(fun := resolve(fd.ret_type)) is TFun:
+        name = f"x{len(fd.params)}"
+        p = A.PVar(fd.span, name)
+        p.type = fun.param
+        p.binding = Binding(name, "value", Scheme((), (), strip(fun.param)), fd.span, level=1)
+        arg = A.EVar(fd.span, name)
+        arg.binding, arg.type = p.binding, strip(fun.param)
+        app = A.EApp(fd.body.span, fd.body, arg)
+        app.type = applied(ck, app, fun)
+        fd.params.append(p)
+        fd.body = app
+        fd.ret_type = app.type
+        fd.ret = fd.ret.result if isinstance(fd.ret, A.TEArrow) else None
 
 
 def check_entry(fd: A.FunDef) -> None:

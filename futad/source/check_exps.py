@@ -16,13 +16,12 @@ from futad.source.check_funs import fundef, lambda_exp
 from futad.source.check_pats import bind_pattern, pattern_names, require_constr
 from futad.source.check_types import texp
 from futad.source.show import show_type
-from futad.source.sizes import arith, expressible, key, poly, size_of_expr
+from futad.source.sizes import arith, key, poly, size_of_expr
 from futad.source.stypes import (
     Binding,
     Scheme,
     Size,
     SizeConst,
-    SizeExp,
     SizeMeta,
     SizeVar,
     SType,
@@ -237,7 +236,7 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
         else:
             node.arg = ck.exp(node.arg)
             ck.fit(node.arg.type, r.param, node.arg.span, lambda i=i: f"argument {i + 1} of {_described(head)}")  # type: ignore[misc]
-        ft = _result(ck, node, r)
+        ft = applied(ck, node, r)
         node.type = ft
         prev = node
     return e
@@ -247,7 +246,7 @@ def _described(head: A.Expr) -> str:
     return f"'{head.name}'" if type(head) is A.EVar else "this function"
 
 
-def _result(ck: Checker, node: A.EApp, fun: TFun) -> SType:
+def applied(ck: Checker, node: A.EApp, fun: TFun) -> SType:
     """The type of an application, with a fresh size for each that the call makes."""
     if fun.name is None and not fun.exists:
         return fun.result if type(resolve(fun.result)) is TFun else strip(fun.result)
@@ -441,7 +440,8 @@ def same_shape(ck: Checker, a: SType, b: SType) -> None:
     a, b = resolve(a), resolve(b)
     if type(a) is TArray and type(b) is TArray:
         same_shape(ck, a.elem, b.elem)
-        if type(resolve_size(a.size)) is SizeMeta or type(resolve_size(b.size)) is SizeMeta:
+        sizes = (resolve_size(a.size), resolve_size(b.size))
+        if any(type(s) is SizeMeta for s in sizes) and not any(s in ck.loop_sizes for s in sizes):
             ck.unify_size(a.size, b.size)
     elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
         other = dict(b.fields)
@@ -461,6 +461,10 @@ def most_common(ck: Checker, a: SType, b: SType, span: Span, new: dict[tuple[str
         elem = most_common(ck, a.elem, b.elem, span, new)
         sa, sb = resolve_size(a.size), resolve_size(b.size)
         try:
+            for x, y in ((sa, sb), (sb, sa)):
+                # What a loop parameter's size is, its initial value and the body's result decide.
+                if x in ck.loop_sizes and x is not y and poly(ck.loop_sizes[x]) != poly(y):
+                    raise Mismatch()
             ck.unify_size(sa, sb)
             return TArray(sa, elem)
         except Mismatch:
@@ -546,16 +550,7 @@ def _note_alias(e: A.ELet) -> None:
         p = p.pat
     if type(p) is not A.PVar or p.binding is None or not _is_i64(e.rhs):
         return
-    s = size_of_expr(e.rhs)
-    if type(s) in (SizeConst, SizeVar) or (type(s) is SizeExp and arithmetic(e.rhs)):
-        p.binding.alias = s
-
-
-def arithmetic(e: A.Expr) -> bool:
-    """Whether an expression is names and numbers under + - *."""
-    if type(e) is A.EApp and type(e.fun) is A.EApp and type(e.fun.fun) is A.EVar:
-        return e.fun.fun.name in ("+", "-", "*") and arithmetic(e.fun.arg) and arithmetic(e.arg)
-    return type(e) in (A.EVar, A.ELit) and expressible(e)
+    p.binding.alias = size_of_expr(e.rhs)
 
 
 @infers(A.ELetFun)
@@ -623,27 +618,30 @@ def _freshen(ck: Checker, t: SType, out: list[tuple[SizeMeta, Size]], span: Span
     return t
 
 
-def _pair_sizes(ck: Checker, p: SType, b: SType, out: list[Size]) -> None:
-    """Unify all but sizes; `out` gets the sizes of `b` in the order of `_freshen`."""
+def _pair_sizes(ck: Checker, p: SType, b: SType, out: list[Size], fresh: set[SizeMeta]) -> None:
+    """Unify all but the `fresh` sizes; `out` gets those of `b` in the order of `_freshen`."""
     p, b = resolve(p), resolve(b)
     if type(p) is TArray and type(b) is TArray:
-        out.append(b.size)
-        _pair_sizes(ck, p.elem, b.elem, out)
+        if p.size in fresh:
+            out.append(b.size)
+        else:
+            ck.unify_size(b.size, p.size)
+        _pair_sizes(ck, p.elem, b.elem, out, fresh)
     elif type(p) is TRecord and type(b) is TRecord and dict(p.fields).keys() == dict(b.fields).keys():
         other = dict(b.fields)
         for n, f in p.fields:
-            _pair_sizes(ck, f, other[n], out)
+            _pair_sizes(ck, f, other[n], out, fresh)
     elif type(p) is TArray and type(b) is TMeta:
-        fresh = _freshen(ck, p, [], b.span or _nowhere(ck))
-        ck.unify(b, fresh)
-        _pair_sizes(ck, p, fresh, out)
+        copy = _freshen(ck, p, [], b.span or _nowhere(ck))
+        ck.unify(b, copy)
+        _pair_sizes(ck, p, copy, out, fresh)
     elif type(p) is TSum and type(b) is TSum and dict(p.constrs).keys() == dict(b.constrs).keys():
         known = dict(b.constrs)
         for n, args in p.constrs:
             for x, y in zip(args, known[n], strict=True):
-                _pair_sizes(ck, x, y, out)
+                _pair_sizes(ck, x, y, out, fresh)
     else:
-        ck.unify(p, b)
+        ck.unify(b, p)
 
 
 def _nowhere(ck: Checker) -> Span:
@@ -667,12 +665,15 @@ def _loop(ck: Checker, e: A.ELoop) -> A.Expr:
     with ck.scoped():
         named: dict[Binding, tuple[Size, Size] | None] = {}
         for n in e.sizes:
-            b = Binding(n, "size", Scheme((), (), T_I64), e.span, level=ck.level)
+            b = Binding(n, "size", Scheme((), (), T_I64), e.span, level=ck.level - 1)
             ck.bind(n, b)
             named[b] = None
         e.size_bindings = tuple(named)
         fresh: list[tuple[SizeMeta, Size]] = []
         t = _freshen(ck, strip(_t(e.init)), fresh, e.init.span)
+        for m, init in fresh:
+            m.level = ck.level - 1
+            ck.loop_sizes[m] = init
         bind_pattern(ck, e.pat, t, "loop parameter")
         if isinstance(form, A.ForI):
             bind_pattern(ck, form.var, _t(form.bound))
@@ -684,9 +685,11 @@ def _loop(ck: Checker, e: A.ELoop) -> A.Expr:
         e.body = ck.exp(e.body)
         back: list[Size] = []
         try:
-            _pair_sizes(ck, t, strip(_t(e.body)), back)
+            _pair_sizes(ck, t, strip(_t(e.body)), back, {m for m, _ in fresh})
         except Mismatch as err:
             ck.mismatch(_t(e.body), t, e.body.span, "the loop's body must yield the loop parameters' type", err)
+        for m, _ in fresh:
+            del ck.loop_sizes[m]
         made = _settle(ck, e, fresh, back, named)
     ck.level -= 1
     e.loop_sizes = tuple(b for b in made if b not in e.size_bindings)
@@ -727,13 +730,13 @@ def _settle(
         p = resolve_size(m)
         b = resolve_size(after)
         if type(p) is SizeMeta:
-            if b is not p and type(b) is SizeMeta:
+            if b is not p and type(b) is SizeMeta and b not in {resolve_size(o) for o, _ in fresh}:
                 ck.unify_size(b, p)
                 b = p = resolve_size(p)
             if b is p or poly(b) == poly(init):
                 ck.unify_size(p, init)
                 continue
-            size = Binding("n", "size", Scheme((), (), T_I64), e.span, level=ck.level)
+            size = Binding("n", "size", Scheme((), (), T_I64), e.span, level=ck.level - 1)
             p.ref = SizeVar(size)
             changing[size] = (init, after)
         elif type(p) is SizeVar and (p.binding in named or p.binding in changing):

@@ -56,7 +56,9 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
             bind_pattern(ck, p, ck.meta(p.span), "parameter")
             _no_repeats(p, seen)
         declared = texp(ck, fd.ret, ck.anon_meta) if fd.ret is not None else None
+        ck.defining.append(fd.name)
         fd.body = ck.exp(fd.body)
+        ck.defining.pop()
         if declared is not None:
             ck.fit(fd.body.type, declared, fd.body.span, f"the body of '{fd.name}' does not have the declared type")
             result = declared
@@ -104,7 +106,7 @@ def _generalise(
                     t.span or fd.span,
                     hint="annotate the parameter with its type",
                 )
-            t.level = ck.level
+            lower_levels(ck, t)
         elif t.kind not in (None, "any"):
             if top:
                 ck.default(t)

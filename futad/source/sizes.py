@@ -94,8 +94,8 @@ def expr_poly(e: A.Expr, env: dict[Binding, Size]) -> Poly:
     if t is A.ENeg:
         return add({}, expr_poly(e.arg, env), -1)  # type: ignore[attr-defined]
     if t is A.EApp:
-        if type(e.fun) is A.EApp and type(e.fun.fun) is A.EVar and is_intrinsic(e.fun.fun):  # type: ignore[attr-defined]
-            op = e.fun.fun.name  # type: ignore[attr-defined]
+        op = binary_op(e)
+        if op:
             if op in _RING:
                 left, right = expr_poly(e.fun.arg, env), expr_poly(e.arg, env)  # type: ignore[attr-defined]
                 return mul(left, right) if op == "*" else add(left, right, 1 if op == "+" else -1)
@@ -135,33 +135,45 @@ def size_of_expr(e: A.Expr) -> Size | None:
     t = type(e)
     if t is A.ELit:
         return SizeConst(e.value) if type(e.value) is int else None  # type: ignore[attr-defined]
-    if t is A.EAscript:
+    if t is A.EAscript or t is A.EAttr or t is A.EAssert:
         return size_of_expr(e.expr)  # type: ignore[attr-defined]
     if t is A.EVar and e.binding is not None and is_i64(e):  # type: ignore[attr-defined]
-        return SizeVar(e.binding) if e.binding.kind in ("value", "size", "skolem") else _opaque(e)  # type: ignore[attr-defined]
-    if t is A.EApp and type(e.fun) is A.EVar and e.fun.name == "length" and is_intrinsic(e.fun):  # type: ignore[attr-defined]
-        array = resolve(e.arg.type)  # type: ignore[attr-defined]
-        return array.size if type(array) is TArray else None
-    if not expressible(e):
-        return None
-    return _opaque(e)
+        return SizeVar(e.binding) if e.binding.kind in _LOCAL else _opaque(e)  # type: ignore[attr-defined]
+    if t is A.EApp:
+        assert type(e) is A.EApp
+        if type(e.fun) is A.EVar and e.fun.name == "length" and is_intrinsic(e.fun):
+            array = resolve(e.arg.type) if e.arg.type is not None else None
+            return array.size if type(array) is TArray else None
+        op = binary_op(e)
+        if op in _RING or op in _OPAQUE:
+            assert type(e.fun) is A.EApp
+            left, right = size_of_expr(e.fun.arg), size_of_expr(e.arg)
+            return compose(op, left, right, e.span) if left is not None and right is not None else None
+    return _opaque(e) if expressible(e) else None
+
+
+def binary_op(e: A.Expr) -> str:
+    """The intrinsic operator that `e` applies to two operands, or ''."""
+    if type(e) is A.EApp and type(e.fun) is A.EApp and type(e.fun.fun) is A.EVar and is_intrinsic(e.fun.fun):
+        return e.fun.fun.name
+    return ""
+
+
+_LOCAL = ("value", "size", "skolem")
 
 
 def _opaque(e: A.Expr) -> Size:
     names: dict[Binding, None] = {}
     _names(e, names)
     params = tuple(names)
-    p = expr_poly(e, {})
-    if set(p) <= {()}:
-        return SizeConst(p.get((), 0))
-    return SizeExp(key(p), e, params, tuple(SizeVar(b) for b in params))
+    return SizeExp(key(expr_poly(e, {})), e, params, tuple(SizeVar(b) for b in params))
 
 
 def _names(e: A.Expr, out: dict[Binding, None]) -> None:
     t = type(e)
     if t is A.EVar:
         b = e.binding  # type: ignore[attr-defined]
-        if b.kind in ("value", "size", "skolem") and is_i64(e):
+        if b.kind in _LOCAL and is_i64(e):
             out[b] = None
     elif t is A.EApp:
         _names(e.fun, out)  # type: ignore[attr-defined]
@@ -177,7 +189,7 @@ def free_names(e: A.Expr, out: dict[Binding, None]) -> None:
     t = type(e)
     if t is A.EVar:
         b = e.binding  # type: ignore[attr-defined]
-        if b.kind in ("value", "size", "skolem"):
+        if b.kind in _LOCAL:
             out[b] = None
     elif t is A.EApp:
         free_names(e.fun, out)  # type: ignore[attr-defined]
@@ -240,6 +252,11 @@ def arith(op: str, a: Size, b: Size, span: Span) -> Size:
     for candidate, pc in ((a, pa), (b, pb)):
         if p == pc:
             return resolve_size(candidate)
+    return compose(op, a, b, span)
+
+
+def compose(op: str, a: Size, b: Size, span: Span) -> SizeExp:
+    """The size expression `a op b` as written: its form matters when an unknown `n * m` is matched."""
     params: dict[Binding, Size] = {}
     left, right = size_to_expr(a, span, params), size_to_expr(b, span, params)
     var = A.EVar(span, op)
@@ -249,7 +266,7 @@ def arith(op: str, a: Size, b: Size, span: Span) -> Size:
     inner.type = _I64
     e = A.EApp(span, inner, right)
     e.type = _I64
-    return SizeExp(key(p), e, tuple(params), tuple(params.values()))
+    return SizeExp(key(expr_poly(e, params)), e, tuple(params), tuple(params.values()))
 
 
 def find_atom(s: Size, atom: Atom) -> Size | None:

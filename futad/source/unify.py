@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from futad.core.types import BOOL, F64, I32, Prim
 from futad.errors import Span, TypeError_
+from futad.source import ast as A
 from futad.source.show import KIND_WORDS, show_binding, show_size, show_type
-from futad.source.sizes import add, arith, free_names, from_poly, metas_of, poly
+from futad.source.sizes import add, free_names, from_poly, metas_of, poly, size_of_expr
 from futad.source.stypes import (
     Binding,
     Scheme,
@@ -105,7 +106,7 @@ class Unifier:
     # -- types
 
     def unify(self, a: SType, b: SType) -> None:
-        """Make two types equal, uniqueness aside.  Raises Mismatch."""
+        """Make the type `a` of a value equal the type `b` expected of it, uniqueness aside.  Raises Mismatch."""
         a, b = resolve(a), resolve(b)
         if a is b:
             return
@@ -152,12 +153,13 @@ class Unifier:
                     self.unify(x, y)
 
     def unify_fun(self, a: TFun, b: TFun) -> None:
-        self.unify(a.param, b.param)
+        self.unify(b.param, a.param)
         ra, rb = a.result, b.result
         if a.name is None and b.name is None and not a.exists and not b.exists:
             self.unify(ra, rb)
             return
-        # A name or existential size stands for the same unknown on both sides, and may not leave.
+        # A name stands for the same unknown on both sides and may not leave.  The sizes that a call of `a`
+        # makes are unknown; where `b` (what is expected) has such sizes, anything will do.
         self.level += 1
         try:
             mapping_a: dict[Binding, Size] = {}
@@ -170,13 +172,10 @@ class Unifier:
                 for fun, mapping in ((a, mapping_a), (b, mapping_b)):
                     if fun.name is not None:
                         mapping[fun.name] = SizeVar(common)
-            for fun, mapping, other in ((a, mapping_a, b), (b, mapping_b, a)):
-                for ex in fun.exists:
-                    if other.exists:
-                        # Each side's unknown sizes may be whatever the other's are.
-                        mapping[ex] = self.size_meta() if fun is a else SizeVar(self._local(ex))
-                    else:
-                        mapping[ex] = SizeVar(self._local(ex))
+            for ex in a.exists:
+                mapping_a[ex] = SizeVar(self._local(ex))
+            for ex in b.exists:
+                mapping_b[ex] = self.size_meta()
             self.unify(substitute(ra, {}, mapping_a), substitute(rb, {}, mapping_b))
         finally:
             self.level -= 1
@@ -374,12 +373,12 @@ class Unifier:
                 if solved is not None:
                     self.solve_size(m, resolve_size(solved))
                     return True
-        # The same operation on both sides: operand by operand.
+        # The same operation or function on both sides: operand by operand.
         if type(a) is SizeExp and type(b) is SizeExp:
             xs, ys = _operands(a), _operands(b)
-            if xs and ys and xs[0] == ys[0]:
-                self.unify_size(xs[1], ys[1])
-                self.unify_size(xs[2], ys[2])
+            if xs and ys and xs[0] == ys[0] and len(xs[1]) == len(ys[1]):
+                for x, y in zip(xs[1], ys[1], strict=True):
+                    self.unify_size(x, y)
                 return True
         return False
 
@@ -441,19 +440,20 @@ class Unifier:
 _NOWHERE = Span("", 1, 1, 1, 1)
 
 
-def _operands(s: SizeExp) -> tuple[str, Size, Size] | None:
-    """A size expression `x op y` as the operation and sizes of its operands."""
-    from futad.source import ast as A
-    from futad.source.sizes import size_of_expr
-
-    e = s.expr
-    if type(e) is not A.EApp or type(e.fun) is not A.EApp or type(e.fun.fun) is not A.EVar:
-        return None
+def _operands(s: SizeExp) -> tuple[object, list[Size]] | None:
+    """A size expression `f x y` as the function and the sizes of its operands."""
+    e: A.Expr = s.expr
     mapping = dict(zip(s.params, s.args, strict=True))
-    x, y = size_of_expr(e.fun.arg), size_of_expr(e.arg)
-    if x is None or y is None or e.fun.fun.name not in ("+", "*", "-"):
+    out: list[Size] = []
+    while type(e) is A.EApp:
+        x = size_of_expr(e.arg)
+        if x is None:
+            return None
+        out.append(substitute_size(x, mapping))
+        e = e.fun
+    if type(e) is not A.EVar or not out:
         return None
-    return e.fun.fun.name, substitute_size(x, mapping), substitute_size(y, mapping)
+    return (e.name if e.name[0] in "+-*/%" else e.binding), out
 
 
 def strip(t: SType) -> SType:
@@ -477,14 +477,7 @@ def substitute_size(s: Size, sizes: dict[Binding, Size]) -> Size:
         args = tuple(substitute_size(a, sizes) for a in s.args)
         if all(x is y for x, y in zip(args, s.args, strict=True)):
             return s
-        new = SizeExp(s.key, s.expr, s.params, args)
-        p = poly(new)
-        if set(p) <= {()}:
-            return SizeConst(p.get((), 0))
-        for a in args:
-            if poly(a) == p:
-                return resolve_size(a)
-        return new
+        return SizeExp(s.key, s.expr, s.params, args)
     return s
 
 
@@ -566,5 +559,3 @@ def sizes_in(t: SType, arrows: bool = True) -> list[Size]:
         go(t)
     return out
 
-
-__all__ = ["Mismatch", "Unifier", "arith", "join_kinds", "sizes_in", "strip", "substitute", "substitute_size", "walk"]
