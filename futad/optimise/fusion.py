@@ -249,14 +249,14 @@ class _Fuser:
         moved = [p]
         mutable, root = self.alias.mutable, self.alias.root
         start = self.items.index(p)
-        reads = {root(v) for v in p.free if v in mutable}
+        reads = {root(v) for v in p.free if mutable(v)}
         for x in self.items[start + 1 :]:
             if any(v in needs_p for v in x.free):
                 if type(x.stm.exp) is ir.Assert or any(v in c.free for v in x.stm.pat):
                     return None
                 needs_p.update(x.stm.pat)
                 moved.append(x)
-                reads.update(root(v) for v in x.free if v in mutable)
+                reads.update(root(v) for v in x.free if mutable(v))
             elif not reads.isdisjoint(x.consumes):
                 return None
         return moved[1:]
@@ -272,7 +272,7 @@ class _Fuser:
         if max(uses) < 2 or uses != [self.elementwise_uses.get(v, 0) for v in p.stm.pat]:
             return None
         mutable = self.alias.mutable
-        if any(v in mutable for v in p.free):
+        if any(mutable(v) for v in p.free):
             return None
         lam = Lambda(tuple(n.params), tuple(n.stms), tuple([a for _, a in n.maps]))
         price = cost(lam)
@@ -308,7 +308,7 @@ class _Fuser:
         if n.accs or n.scans or n.reds or any(self.uses.get(v, 0) != (v is e.array) for v in p.stm.pat):
             return False
         mutable = self.alias.mutable
-        if any(v in mutable for v in p.free) or (e.check is not None and not n.arrays):
+        if any(mutable(v) for v in p.free) or (e.check is not None and not n.arrays):
             return False
         stms: list[Stm] = []
         mapping: dict[Var, ir.Atom] = {}
@@ -351,7 +351,7 @@ class _Fuser:
                 outside = [self.uses.get(w, 0) != (w in item.free) for w in p.stm.pat]
                 if any(outside) or any(w in item.stm.exp.operands() for w in p.stm.pat):
                     continue
-                reads = {root(w) for w in p.free if w in mutable}
+                reads = {root(w) for w in p.free if mutable(w)}
                 later = self.items[self.items.index(p) + 1 :]
                 if not reads.isdisjoint(item.consumes) or any(not reads.isdisjoint(x.consumes) for x in later):
                     continue

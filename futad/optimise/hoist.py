@@ -133,9 +133,9 @@ class _Hoister:
     def pure(self, stm: Stm) -> bool:
         """Consumes nothing, asserts nothing, and binds and reads nothing that is ever overwritten."""
         mutable = self.alias.mutable
-        if any(v in mutable or isinstance(v.type, AccType) for v in stm.pat):
+        if any(mutable(v) or isinstance(v.type, AccType) for v in stm.pat):
             return False
-        if any(v in mutable or isinstance(v.type, AccType) for v in ir.stm_free(stm)):
+        if any(mutable(v) or isinstance(v.type, AccType) for v in ir.stm_free(stm)):
             return False
         return not _impure(stm.exp)
 
@@ -250,9 +250,9 @@ class _Hoister:
         if _impure(e) or _fails(e) or any(isinstance(v.type, AccType) for v in ir.stm_free(stm)):
             return False
         alias = self.alias
-        if any(v in alias.mutable for v in stm.pat):
+        if any(alias.mutable(v) for v in stm.pat):
             return False
-        reads = {alias.root(v) for v in ir.stm_free(stm) if v in alias.mutable}
+        reads = {alias.root(v) for v in ir.stm_free(stm) if alias.mutable(v)}
         return not reads or all(reads.isdisjoint(consumed_roots(s.exp, alias)) for s in between if s is not None)
 
 

@@ -20,107 +20,119 @@ class Aliases:
 
     def __init__(self) -> None:
         self._parent: dict[Var, Var] = {}
-        self._consumed: list[Var] = []
-        self._escaping: list[Var] = []
-        self.mutable: set[Var] = set()
-        self.escaping: set[Var] = set()
+        self._mutable: set[Var] = set()  # roots
+        self._escaping: set[Var] = set()
 
-    def _find(self, v: Var) -> Var:
+    # -- questions
+
+    def root(self, v: Var) -> Var:
+        """The representative of the variable's class."""
         parent = self._parent
-        root = v
-        while (up := parent.get(root, root)) is not root:
+        up = parent.get(v)
+        if up is None:
+            return v
+        root = up
+        while (up := parent.get(root)) is not None:
             root = up
-        while (up := parent.get(v, v)) is not root and v is not root:
-            parent[v] = root
-            v = up
+        while v is not root:
+            parent[v], v = root, parent[v]
         return root
 
-    def _union(self, a: Atom, b: Atom) -> None:
-        if type(a) is Var and type(b) is Var and type(a.type) is not Prim and type(b.type) is not Prim:
-            x, y = self._find(a), self._find(b)
-            if x is not y:
-                self._parent[x] = y
+    def mutable(self, a: Atom) -> bool:
+        """Whether `a` may be overwritten somewhere."""
+        return type(a) is Var and self.root(a) in self._mutable
 
-    def _unions(self, xs: Iterable[Atom], ys: Iterable[Atom]) -> None:
+    def escaping(self, a: Atom) -> bool:
+        """Whether `a` may share memory with a result or parameter of the function."""
+        return type(a) is Var and self.root(a) in self._escaping
+
+    # -- building
+
+    def join(self, a: Atom, b: Atom) -> None:
+        """From here on the two may share memory."""
+        if type(a) is not Var or type(b) is not Var or type(a.type) is Prim or type(b.type) is Prim:
+            return
+        x, y = self.root(a), self.root(b)
+        if x is not y:
+            self._parent[x] = y
+            for marked in (self._mutable, self._escaping):
+                if x in marked:
+                    marked.add(y)
+
+    def joins(self, xs: Iterable[Atom], ys: Iterable[Atom]) -> None:
         for x, y in zip(xs, ys, strict=False):
-            self._union(x, y)
+            self.join(x, y)
 
-    def _consume(self, atoms: Iterable[Atom]) -> None:
-        self._consumed += [a for a in atoms if type(a) is Var and type(a.type) is not Prim]
+    def consume(self, atoms: Iterable[Atom]) -> None:
+        for a in atoms:
+            if type(a) is Var and type(a.type) is not Prim:
+                self._mutable.add(self.root(a))
 
-    def _scope(self, lam: ir.Lambda) -> None:
+    def expose(self, atoms: Iterable[Atom]) -> None:
+        """These atoms are known outside the function."""
+        for a in atoms:
+            if type(a) is Var and type(a.type) is not Prim:
+                self._escaping.add(self.root(a))
+
+    def scope(self, lam: ir.Lambda) -> None:
+        """Add what the statements of a scope say."""
         for stm in lam.stms:
             handler = _HANDLERS.get(type(stm.exp))
             if handler is not None:
                 handler(self, stm.pat, stm.exp)
             for inner in stm.exp.lambdas():
-                self._scope(inner)
-
-    def root(self, v: Var) -> Var:
-        """The representative of the variable's class."""
-        return self._find(v)
-
-    def finish(self) -> None:
-        """Close the classes: fill `mutable` and `escaping`."""
-        bad = {self._find(v) for v in self._consumed}
-        out = {self._find(v) for v in self._escaping}
-        for v in list(self._parent) + self._consumed + self._escaping:
-            root = self._find(v)
-            if root in bad:
-                self.mutable.add(v)
-            if root in out:
-                self.escaping.add(v)
+                self.scope(inner)
 
 
 def _share(a: Aliases, pat: tuple[Var, ...], e: ir.Exp) -> None:
-    a._union(pat[0], e.operands()[0])
+    a.join(pat[0], e.operands()[0])
 
 
 def _update(a: Aliases, pat: tuple[Var, ...], e: ir.Update) -> None:
-    a._consume((e.array,))
-    a._union(pat[0], e.array)
+    a.consume((e.array,))
+    a.join(pat[0], e.array)
 
 
 def _dests(a: Aliases, pat: tuple[Var, ...], e: ir.Scatter | ir.Hist) -> None:
-    a._consume(e.dests)
-    a._unions(pat, e.dests)
+    a.consume(e.dests)
+    a.joins(pat, e.dests)
 
 
 def _with_acc(a: Aliases, pat: tuple[Var, ...], e: ir.WithAcc) -> None:
-    a._consume(e.arrays)
-    a._unions(pat, e.arrays)
-    a._unions(pat[len(e.arrays) :], e.lam.result[len(e.arrays) :])
+    a.consume(e.arrays)
+    a.joins(pat, e.arrays)
+    a.joins(pat[len(e.arrays) :], e.lam.result[len(e.arrays) :])
 
 
 def _if(a: Aliases, pat: tuple[Var, ...], e: ir.If) -> None:
-    a._unions(pat, e.then.result)
-    a._unions(pat, e.orelse.result)
+    a.joins(pat, e.then.result)
+    a.joins(pat, e.orelse.result)
 
 
 def _loop(a: Aliases, pat: tuple[Var, ...], e: ir.For | ir.While) -> None:
     params = e.body.params[1:] if type(e) is ir.For else e.body.params
-    a._unions(params, e.inits)
-    a._unions(params, e.body.result)
-    a._unions(params, pat)
+    a.joins(params, e.inits)
+    a.joins(params, e.body.result)
+    a.joins(params, pat)
 
 
 def _map(a: Aliases, pat: tuple[Var, ...], e: ir.Map | ir.Fused | ir.Reduce | ir.Scan) -> None:
-    a._unions(e.lam.params, e.arrays)
+    a.joins(e.lam.params, e.arrays)
 
 
 def _call(a: Aliases, pat: tuple[Var, ...], e: ir.Call) -> None:
     # A callee may return what it was given, and may overwrite an argument its type calls unique.
-    a._consume(e.args)
+    a.consume(e.args)
     arrays = [x for x in e.args if type(x.type) is not Prim]
     for p in pat:
         for x in arrays:
-            a._union(p, x)
+            a.join(p, x)
 
 
 def _ad(a: Aliases, pat: tuple[Var, ...], e: ir.Jvp | ir.Vjp) -> None:
-    a._unions(e.lam.params, e.args)
+    a.joins(e.lam.params, e.args)
     for p, r in zip(pat, e.lam.result, strict=False):
-        a._union(p, r)
+        a.join(p, r)
 
 
 _HANDLERS = {
@@ -148,7 +160,9 @@ _HANDLERS = {
 def aliases(lam: ir.Lambda, exposed: Iterable[Atom] = ()) -> Aliases:
     """The alias classes of a function's body; `exposed` are the atoms that leave it."""
     a = Aliases()
-    a._scope(lam)
-    a._escaping = [v for v in exposed if type(v) is Var and type(v.type) is not Prim]
-    a.finish()
+    a.expose(exposed)
+    a.scope(lam)
     return a
+
+
+__all__ = ["Aliases", "aliases"]

@@ -43,8 +43,8 @@ class Context:
         self.ranges = Ranges(self.defs)
         self.stats = stats
         self.differentiates = differentiates
-        self._mutable = aliases.mutable
-        self._escaping = aliases.escaping
+        self.aliases = aliases
+        self.mutable = aliases.mutable
 
     # -- questions
 
@@ -52,28 +52,22 @@ class Context:
         """The expression that defines `a`, if it is a variable bound alone by a statement in scope."""
         return self.defs.get(a) if type(a) is Var else None
 
-    def mutable(self, a: Atom) -> bool:
-        """Whether `a` may be overwritten somewhere, so that no new read of it may be made."""
-        return a in self._mutable
-
     def fresh(self, a: Atom) -> bool:
-        """Whether `a` may be shared with an equal array: never overwritten nor returned."""
-        return a not in self._mutable and a not in self._escaping
+        """Whether `a` may share memory with any array equal to it: it is never overwritten nor returned."""
+        return not self.aliases.mutable(a) and not self.aliases.escaping(a)
+
+    def shareable(self, a: Atom, b: Atom) -> bool:
+        """Whether two equal arrays may become one: neither is ever overwritten, and not both leave the function."""
+        out = self.aliases
+        return not (out.mutable(a) or out.mutable(b) or out.escaping(a) and out.escaping(b))
 
     # -- changes
 
     def replace(self, v: Var, a: Atom) -> None:
         """Every later occurrence of `v` becomes `a`."""
         self.subst[v] = a
-        if type(v.type) is not Prim and type(a) is Var:
-            self.inherit(v, a)
-
-    def inherit(self, old: Var, new: Var) -> None:
-        """`new` stands for `old` from here on: it is mutable or escaping if that was."""
-        if old in self._mutable:
-            self._mutable.add(new)
-        if old in self._escaping:
-            self._escaping.add(new)
+        if type(v.type) is not Prim:
+            self.aliases.join(v, a)
 
     def atom(self, a: Atom) -> Atom:
         return self.subst.get(a, a) if type(a) is Var else a
@@ -116,7 +110,7 @@ class Context:
             frame.arrays.append(array)
             frame.params.append(got)
             self.level[got] = frame.level
-            self.inherit(array, got)
+            self.aliases.join(array, got)
         return got
 
 

@@ -19,6 +19,7 @@ from futad.core.types import Atom, Prim, Var, subst_type
 from futad.rewrite.aliases import aliases
 from futad.rewrite.context import Context, Frame
 from futad.rewrite.dce import asserting_functions, dead_code
+from futad.rewrite.equal import alike, scoped_key
 from futad.rewrite.ranges import is_index
 from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.rules.soacs import with_inputs
@@ -40,7 +41,7 @@ SCHEDULE = Schedule(Rules(ENTER), Rules(LEAVE))
 
 # Expressions that are not shared: they allocate to be written to, write, or bind nothing.
 _UNSHARED = frozenset(
-    [ir.Alias, ir.Update, ir.Copy, ir.Scratch, ir.UpdateAcc, ir.Scatter, ir.Call, ir.Hist, ir.Jvp, ir.Vjp]
+    [ir.Alias, ir.Update, ir.Copy, ir.Scratch, ir.UpdateAcc, ir.Scatter, ir.Call]
 )
 _COMMUTATIVE = frozenset(n for n, o in OPS.items() if o.commutative)
 
@@ -64,6 +65,8 @@ def share_key(e: ir.Exp) -> tuple[Any, ...] | None:
         return (ir.At, e.array, e.index)  # type: ignore[attr-defined]
     if head is ir.Assert:
         return (ir.Assert, e.cond)  # type: ignore[attr-defined]
+    if head in _SCOPED:
+        return scoped_key(e)
     return e.key()
 
 
@@ -74,7 +77,7 @@ class Simplifier:
         self.ctx = ctx
         self.enter = schedule.enter.apply
         self.leave = schedule.leave.apply
-        self.available: dict[Any, tuple[Var, ...]] = {}
+        self.available: dict[Any, tuple[tuple[Var, ...], ir.Exp]] = {}
         self.trail: list[Any] = []
         self.merged = 0
         self.propagated = 0
@@ -117,11 +120,11 @@ class Simplifier:
             key = share_key(exp)
             if key is not None:
                 old = self.available.get(key)
-                if old is not None and self.share(stm.pat, old):
+                if old is not None and (head not in _SCOPED or alike(old[1], exp)) and self.share(stm.pat, old[0]):
                     continue
             pat = self.bind(stm, exp, out)
             if key is not None and key not in self.available:
-                self.available[key] = pat
+                self.available[key] = (pat, exp)
                 self.trail.append(key)
             if head is ir.Assert:
                 ctx.ranges.assume(exp.cond, True)  # type: ignore[attr-defined]
@@ -141,7 +144,7 @@ class Simplifier:
         for v, w in zip(pat, old, strict=True):
             if isinstance(v.type, Prim):
                 continue
-            if not ctx.fresh(v) or not ctx.fresh(w) or subst_type(v.type, ctx.subst) != w.type:
+            if not ctx.shareable(v, w) or subst_type(v.type, ctx.subst) != w.type:
                 return False
         for v, w in zip(pat, old, strict=True):
             ctx.replace(v, w)

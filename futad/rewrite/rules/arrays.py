@@ -293,10 +293,11 @@ def replicate(stm: Stm, ctx: Context) -> Result:
 
 @rule(ir.Copy)
 def copy(stm: Stm, ctx: Context) -> Result:
-    """`copy xs` -> `xs` where neither is ever overwritten or returned; `copy (replicate n v)` -> a new one."""
+    """`copy xs` -> `xs` where neither is ever overwritten and not both leave the function;
+    `copy (replicate n v)` -> a new one."""
     e: Any = stm.exp
     x, y = stm.pat[0], e.array
-    if isinstance(y.type, Prim) or (ctx.fresh(x) and not ctx.mutable(y)):
+    if isinstance(y.type, Prim) or ctx.shareable(x, y):
         return alias(stm, y)
     d = ctx.exp(y)
     if type(d) is ir.Replicate and isinstance(d.value.type, Prim) or type(d) is ir.Iota:

@@ -6,6 +6,7 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
+from futad.core.scalarops import OPS
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.ranges import is_index
@@ -115,7 +116,7 @@ def inside(ctx: Context, a: Atom) -> bool:
     return type(a) is Var and ctx.level.get(a, 0) > ctx.depth
 
 
-@rule(ir.Map)
+@rule(ir.Map, ir.Fused)
 def map_results(stm: Stm, ctx: Context) -> Result:
     """`map (\\x -> x) xs` -> `xs`; `map (\\x -> v) xs` -> `replicate n v`; equal results -> one."""
     e: Any = stm.exp
@@ -123,17 +124,22 @@ def map_results(stm: Stm, ctx: Context) -> Result:
     out: list[Stm] = []
     keep: list[int] = []
     seen: dict[Atom, int] = {}
+    folded = 0 if type(e) is ir.Map else sum(map(len, e.scan_neutrals + e.red_neutrals))
     for k, (v, r) in enumerate(zip(stm.pat, e.lam.result, strict=True)):
         if type(r.type) is AccType:
             keep.append(k)
             continue
+        if folded:
+            folded -= 1
+            keep.append(k)
+            continue
         array = of_param.get(r) if type(r) is Var else None
         if array is not None and array.type == v.type:
-            plain = ctx.fresh(v) and not ctx.mutable(array)
+            plain = ctx.shareable(v, array)
             out.append(Stm((v,), ir.Alias(array) if plain else ir.Copy(array)))
         elif not inside(ctx, r) and (isinstance(r.type, Prim) or not ctx.mutable(r)):
             out.append(Stm((v,), ir.Replicate((e.width,), r)))
-        elif r in seen and ctx.fresh(v) and ctx.fresh(stm.pat[seen[r]]):
+        elif r in seen and ctx.shareable(v, stm.pat[seen[r]]):
             out.append(Stm((v,), ir.Alias(stm.pat[seen[r]])))
         else:
             seen[r] = k
@@ -144,10 +150,52 @@ def map_results(stm: Stm, ctx: Context) -> Result:
         return out
     lam = Lambda(e.lam.params, e.lam.stms, tuple([e.lam.result[k] for k in keep]))
     # The map keeps its place: what it leaves behind may alias its first results.
-    return [Stm(tuple([stm.pat[k] for k in keep]), ir.Map(e.width, e.arrays, lam), stm.attrs), *out]
+    return [Stm(tuple([stm.pat[k] for k in keep]), with_inputs(e, e.arrays, lam), stm.attrs), *out]
+
+
+def binary_op(lam: Lambda) -> str | None:
+    """The scalar operation that an operator of two parameters is, if it is one and commutes."""
+    if len(lam.stms) != 1 or len(lam.params) != 2 or lam.result != lam.stms[0].pat:
+        return None
+    e = lam.stms[0].exp
+    if type(e) is ir.Op and OPS[e.op].commutative and set(e.args) == set(lam.params):
+        return e.op
+    return None
+
+
+@rule(ir.Fused)
+def equal_reductions(stm: Stm, ctx: Context) -> Result:
+    """Two reductions of one value by one operation -> one."""
+    e: Any = stm.exp
+    at = sum(type(r.type) is AccType for r in e.lam.result) + sum(map(len, e.scan_neutrals))
+    seen: dict[Any, Var] = {}
+    gone: list[int] = []
+    out: list[Stm] = []
+    for j, (lam, ne) in enumerate(zip(e.red_lams, e.red_neutrals, strict=True)):
+        op = binary_op(lam)
+        if op is not None:
+            key = (op, ne, e.lam.result[at])
+            old = seen.setdefault(key, stm.pat[at])
+            if old is not stm.pat[at]:
+                gone.append(j)
+                out.append(Stm((stm.pat[at],), ir.Alias(old)))
+        at += len(ne)
+    if not gone:
+        return None
+    lost = {s.pat[0] for s in out}
+    keep = [k for k, v in enumerate(stm.pat) if v not in lost]
+
+    def rest(xs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([x for j, x in enumerate(xs) if j not in gone])
+
+    lam = Lambda(e.lam.params, e.lam.stms, tuple([e.lam.result[k] for k in keep]))
+    new = ir.Fused(
+        e.width, e.arrays, lam, e.scan_lams, e.scan_neutrals, rest(e.red_lams), rest(e.red_neutrals), rest(e.red_comms)
+    )
+    return [Stm(tuple([stm.pat[k] for k in keep]), new, stm.attrs), *out]
 
 
 SOAC_ENTER = (map_inputs, reduce_trivial, scatter_nothing)
-SOAC_LEAVE = (map_results,)
+SOAC_LEAVE = (map_results, equal_reductions)
 
 __all__ = ["SOAC_ENTER", "SOAC_LEAVE", "inside", "with_inputs"]
