@@ -11,23 +11,18 @@ described in `ctx->error`.  The context owns all temporary memory and is used by
 
 from __future__ import annotations
 
-import ctypes
-import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
-from futad.core.types import ArrayType, Prim
-from futad.errors import AssertionError_, BoundsError, InternalError, MemoryError_, RuntimeError_, UsageError
 from futad.imp import ir
-from futad.imp.ir import Expr, Num
-from futad.imp.lower import ASSERT, BOUNDS, DIVISION, MEMORY, Lowerer
+from futad.imp.ir import Expr
+from futad.imp.lower import Lowerer
+from futad.runtime.clib import MEMORY, CFunction, CLibrary, CPlace, Layout
 
 _RUNTIME = r"""#include "prelude.h"
+#include "gemm.h"
 
 #if defined(__clang__)
 #define FUTAD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -202,6 +197,16 @@ class CEmitter(Emitter):
         self.line(f"  goto {self.label};")
         self.line("}")
 
+    def gemm(self, s: ir.Gemm) -> None:
+        args = [self.expr(n) for n in s.sizes]
+        for pointer, offset, rows, columns in (s.a, s.b, s.c):
+            args += [self.address(pointer, offset), self.expr(rows), self.expr(columns)]
+        function = f"futad_gemm_{'parallel_' if s.parallel else ''}{s.elem.name}"
+        self.line(f"if (FUTAD_UNLIKELY({function}({', '.join(args)}, 0))) {{")
+        self.line(f"  futad_fail(ctx, FUTAD_MEMORY, {s.place}, {self.expr(s.sizes[2])}, 256, 0, 0);")
+        self.line(f"  goto {self.label};")
+        self.line("}")
+
     def bits(self, v: Expr) -> str:
         return f"futad_real_bits((double){self.expr(v)})" if v.type.is_float else f"(int64_t){self.expr(v)}"
 
@@ -228,15 +233,6 @@ def c_name(name: str) -> str:
     return "".join(c if c.isalnum() and c.isascii() else f"_{ord(c):x}_" if c != "_" else "_" for c in name)
 
 
-class _Result(ctypes.Structure):
-    """`struct futad_result`; the shape follows."""
-
-    _fields_ = [("data", ctypes.c_int64), ("slot", ctypes.c_int64)]
-
-
-COPY_LIMIT = 1 << 16  # bytes; smaller results are copied into NumPy's memory, larger ones change owner
-
-
 class CBackend:
     """A program compiled to C.
 
@@ -249,10 +245,7 @@ class CBackend:
         lowerer = Lowerer(program, parallel=multicore, reassociate=reassociate)
         self.module = lowerer.module()
         self._source: str | None = None
-        self._lib: Any = None
-        self._context: Any = None
-        self._lock = threading.Lock()
-        self._functions = {f.name: f for f in self.module.functions}
+        self._compiled: CLibrary | None = None
 
     @property
     def source(self) -> str:
@@ -263,109 +256,42 @@ class CBackend:
 
     @property
     def library(self) -> Any:
-        """The compiled library (compiled on first use)."""
-        if self._lib is None:
+        """The shared library (compiled on first use)."""
+        return self.compiled.lib
+
+    @property
+    def compiled(self) -> CLibrary:
+        """The library ready to be called (compiled on first use)."""
+        if self._compiled is None:
             from futad.runtime.cc import build_library
 
-            lib = build_library(self.source, openmp=self.multicore)
-            lib.futad_new.restype = ctypes.c_void_p
-            lib.futad_take.restype = ctypes.c_void_p
-            lib.futad_take.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-            lib.futad_free.argtypes = [ctypes.c_void_p]
-            lib.futad_release.argtypes = [ctypes.c_void_p]
-            for f in ("futad_memory", "futad_allocations"):
-                getattr(lib, f).argtypes = [ctypes.c_void_p]
-                getattr(lib, f).restype = ctypes.c_int64
-            for name in self._functions:
-                f = getattr(lib, f"futad_entry_{c_name(name)}")
-                f.restype = ctypes.c_int64
-                f.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-            self._context = lib.futad_new()
-            if not self._context:
-                raise MemoryError_("out of memory")
-            self._finalizer = weakref.finalize(self, lib.futad_free, self._context)
-            self._lib = lib
-        return self._lib
+            self._compiled = CLibrary(build_library(self.source, openmp=self.multicore), self.layout())
+        return self._compiled
+
+    def layout(self) -> Layout:
+        """How the entries are called."""
+        functions = {
+            f.name: CFunction(
+                f"futad_entry_{c_name(f.name)}",
+                tuple([(p.name, p.type, p.rank) for p in f.params]),
+                tuple([(r.type, 0 if r.value is not None else len(r.shape)) for r in f.results]),
+            )
+            for f in self.module.functions
+        }
+        places = tuple([CPlace(p.span, p.message, p.types) for p in self.module.places])
+        rank = max([r for f in functions.values() for _, r in f.results] + [1])
+        return Layout(functions, places, rank)
 
     def memory(self) -> tuple[int, int]:
         """Bytes of temporary memory held, and how many times it has grown."""
-        lib = self.library
-        return lib.futad_memory(self._context), lib.futad_allocations(self._context)
+        return self.compiled.memory()
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
 
         Raises BoundsError, AssertionError_, MemoryError_ or RuntimeError_ with the source place.
         """
-        if name not in self._functions:
-            raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self._functions)}")
-        f = self._functions[name]
-        lib = self.library
-        keep: list[np.ndarray[Any, Any]] = []
-        for p, a in zip(f.params, args, strict=True):
-            x = np.ascontiguousarray(a, dtype=p.type.dtype) if p.rank else np.array(a, dtype=p.type.dtype)
-            if x.ndim != p.rank:
-                raise InternalError(f"argument '{p.name}' has rank {x.ndim}, not {p.rank}")
-            keep.append(x)
-        pointers = (ctypes.c_void_p * max(1, len(keep)))(*[x.ctypes.data for x in keep])
-        rank = max([len(r.shape) for g in self.module.functions for r in g.results] + [1])
-        stride = 2 + rank
-        raw = np.zeros(max(1, len(f.results)) * stride, np.int64)
-        with self._lock:
-            code = getattr(lib, f"futad_entry_{c_name(name)}")(
-                self._context, ctypes.addressof(pointers), raw.ctypes.data
-            )
-            if code:
-                raise self._failure()
-            return [self._result(r, raw[i * stride : (i + 1) * stride]) for i, r in enumerate(f.results)]
-
-    def _result(self, r: ir.Result, raw: np.ndarray[Any, Any]) -> Any:
-        dtype = r.type.dtype
-        if r.value is not None:
-            return raw[:1].view(dtype)[0]
-        shape = tuple(int(n) for n in raw[2 : 2 + len(r.shape)])
-        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        slot = int(raw[1])
-        if count == 0:
-            return np.empty(shape, dtype)
-        # A slot taken by an earlier result of this call is empty; its memory stays valid while that result lives.
-        address = int(raw[0])
-        buffer = (ctypes.c_char * count).from_address(address)
-        if count > COPY_LIMIT and slot >= 0 and self._lib.futad_take(self._context, slot) == address:
-            weakref.finalize(buffer, self._lib.futad_release, address)
-            return np.frombuffer(buffer, dtype).reshape(shape)
-        return np.frombuffer(buffer, dtype).reshape(shape).copy()
-
-    def _failure(self) -> Exception:
-        words = (ctypes.c_int64 * 8).from_address(self._context)
-        code, index, a, b = words[0], words[1], words[2], words[3]
-        place = self.module.places[index] if index >= 0 else ir.Place(None)
-        if code == BOUNDS:
-            return BoundsError(f"index {a} is out of bounds for an array of size {b}", place.span)
-        if code == DIVISION:
-            return RuntimeError_("division by zero", place.span)
-        if code == MEMORY:
-            if a < 0:
-                return MemoryError_(f"an array of negative size ({a}) is needed")
-            if a == (1 << 63) - 1:
-                return MemoryError_("an array is needed whose size exceeds the address space")
-            return MemoryError_(f"out of memory: {a * b} bytes are needed for an array")
-        assert code == ASSERT
-        return AssertionError_(_fill(place, list(words[4:8])), place.span)
+        return self.compiled.run(name, args)
 
 
-def _fill(place: ir.Place, words: list[int]) -> str:
-    """An assertion's message with its values in place of the {}s."""
-    text = place.message
-    for t, w in zip(place.types, words, strict=False):
-        if t.is_float:
-            value: Any = np.array(w, np.int64).view(np.float64)[()]
-        elif t.is_bool:
-            value = "true" if w else "false"
-        else:
-            value = int(np.array(w, np.int64).astype(t.dtype))
-        text = text.replace("{}", str(value), 1)
-    return text
-
-
-__all__ = ["ArrayType", "CBackend", "Num", "Prim"]
+__all__ = ["CBackend", "CEmitter"]

@@ -79,6 +79,7 @@ class Emitter:
             ir.Ensure: self.ensure,
             ir.Swap: self.swap,
             ir.Copy: self.copy,
+            ir.Gemm: self.gemm,
             ir.Check: self.check,
             ir.Seq: lambda s: self.block(s.body),
             ir.For: self.for_,
@@ -189,6 +190,9 @@ class Emitter:
         raise NotImplementedError
 
     def ensure(self, s: ir.Ensure) -> None:
+        raise NotImplementedError
+
+    def gemm(self, s: ir.Gemm) -> None:
         raise NotImplementedError
 
     def check(self, s: ir.Check) -> None:

@@ -125,12 +125,12 @@ def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Se
 @handles(core.Iota)
 def _iota(lo: Lowerer, stm: core.Stm, e: core.Iota, wants: list[Want]) -> Sequence[Value]:
     base = Sequence_(elem_of(e.start.type), lo.expr(e.start), lo.expr(e.step))
-    return [dense_view(base, (lo.expr(e.count),))]
+    return [dense_view(base, (lo.size(e.count),))]
 
 
 @handles(core.Replicate)
 def _replicate(lo: Lowerer, stm: core.Stm, e: core.Replicate, wants: list[Want]) -> Sequence[Value]:
-    outer = tuple([lo.expr(s) for s in e.shape])
+    outer = tuple([lo.size(s) for s in e.shape])
     value = lo.value(e.value)
     if isinstance(value, View):
         strides = (ZERO,) * len(outer) + value.strides
@@ -166,6 +166,22 @@ def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Se
     return [dst]
 
 
+@handles(core.MatMul)
+def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
+    a, b = lo.view(e.a), lo.view(e.b)
+    dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
+    views = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (a, b)]
+    sizes = (a.shape[0], b.shape[1], a.shape[1])
+    a, b, c = [_matrix(v) for v in (*views, dst)]
+    lo.emit(ir.Gemm(elem_of(e.a.type), sizes, a, b, c, lo.place(None), lo.parallel and not lo.in_parallel))
+    return [dst]
+
+
+def _matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
+    assert isinstance(v.base, Mem)
+    return (v.base.pointer, v.offset, *v.strides)  # type: ignore[return-value]
+
+
 @handles(core.Copy)
 def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, wants: list[Want]) -> Sequence[Value]:
     src = lo.view(e.array)
@@ -176,7 +192,7 @@ def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, wants: list[Want]) -> Sequen
 
 @handles(core.Scratch)
 def _scratch(lo: Lowerer, stm: core.Stm, e: core.Scratch, wants: list[Want]) -> Sequence[Value]:
-    return [lo.alloc(e.elem, [lo.expr(s) for s in e.shape], wants[0], stm.pat[0].name)]
+    return [lo.alloc(e.elem, [lo.size(s) for s in e.shape], wants[0], stm.pat[0].name)]
 
 
 @handles(core.Reshape)

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.core import ir as core
-from futad.core.types import AccType, ArrayType, Atom, Prim, Var
+from futad.core.types import BOOL, I64, AccType, ArrayType, Atom, Prim, Var
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref
-from futad.imp.lower import STACK_LIMIT, Lowerer, SlotWant, Want
+from futad.imp.lower import STACK_LIMIT, Lowerer, SlotWant, Soft, Want
 from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
 
 
@@ -62,7 +62,11 @@ class Carried:
 
     def wants(self) -> list[Want]:
         """Where the body should put its results."""
-        return [v.want if isinstance(v, _Array) else None for v in self.vars]
+        wants: list[Want] = []
+        for v in self.vars:
+            w = v.want if isinstance(v, _Array) else None
+            wants.append(Soft(w) if isinstance(w, View) else w)
+        return wants
 
     def commit(self, values: Sequence[Value]) -> None:
         """Emit the end of a turn: the variables take the body's results, all at once."""
@@ -115,7 +119,7 @@ class _Array:
     """A carried array; `cur` is its value in this turn, `want` the place for the next one."""
 
     cur: View
-    want: Want
+    want: View | SlotWant
 
     def collect(self, v: View) -> None:
         """Bring the turn's result out of the way of what other variables still read."""
@@ -182,7 +186,8 @@ class _Buffer(_Array):
         lo.emit(ir.Pointer(self.pointer, t.elem, init.base.pointer, init.offset, mutable=True))
         self.pre = lo.seq()
         # Within a turn `cur` and `next` are distinct memory, though they change places between turns.
-        cur = dense_view(Mem(self.pointer, t.elem, frozenset((Root(None, self.owned, t.elem),))), lo.shape(t))
+        self.cur_root = Root(None, self.owned, t.elem)
+        cur = dense_view(Mem(self.pointer, t.elem, frozenset((self.cur_root,))), lo.shape(t))
         self.cur = cur if self.varying else named_strides(lo, cur)
         self.next_root = Root(None, True, t.elem)
         self.next_name, self.spare_name = lo.name("next"), lo.name("spare")
@@ -197,7 +202,13 @@ class _Buffer(_Array):
         lo.bind(p, self.cur)
 
     def collect(self, v: View) -> None:
-        self.result = None if v.same_place(self.cur) else self.lo.move(v, self.want)
+        """See Note [Loop variables]; a branch's result may be `cur` or `next`, which only running it tells."""
+        if v.same_place(self.cur):
+            self.result = None
+        elif not self.varying and v.dense and v.roots <= {self.cur_root, self.next_root}:
+            self.result = v
+        else:
+            self.result = self.lo.move(v, self.want)
 
     def turn(self) -> None:
         lo, v = self.lo, self.result
@@ -205,14 +216,21 @@ class _Buffer(_Array):
             return
         assert isinstance(v.base, Mem) and self.want is not self.cur
         self.swapped = True
+        steps: list[ir.Stmt] = []
         if self.varying:
-            lo.emit(ir.SetPointer(self.pointer, v.base.pointer, v.offset))
-            lo.emit(ir.Swap(self.next_name, self.spare_name))
+            steps.append(ir.SetPointer(self.pointer, v.base.pointer, v.offset))
+            steps.append(ir.Swap(self.next_name, self.spare_name))
         elif self.owned:
-            lo.emit(ir.Swap(self.pointer, self.next_name, self.type.elem))
+            steps.append(ir.Swap(self.pointer, self.next_name, self.type.elem))
         else:
-            lo.emit(ir.SetPointer(self.pointer, self.next_name))
-            lo.emit(ir.Swap(self.next_name, self.spare_name, self.type.elem))
+            steps.append(ir.SetPointer(self.pointer, self.next_name))
+            steps.append(ir.Swap(self.next_name, self.spare_name, self.type.elem))
+        if self.cur_root in v.roots:
+            # The names stand for pointers here, not for scalars; only their identity matters.
+            changed = ir.Bin("!=", Ref(v.base.pointer, I64), Ref(self.pointer, I64), BOOL)
+            lo.emit(ir.If(changed, steps, []))
+        else:
+            lo.out += steps
 
     def finish(self) -> View:
         lo, t = self.lo, self.type

@@ -45,7 +45,7 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
         if isinstance(v.type, Prim):
             lo.emit(ir.Decl(name, v.type, mutable=True))
         elif isinstance(v.type, ArrayType):
-            if not isinstance(wants[i], View) and small_type(lo, v.type, stm.pat):
+            if wants[i] is None and small_type(lo, v.type, stm.pat):
                 wants[i] = lo.alloc(v.type.elem, lo.shape(v.type), None, v.name)
             if not isinstance(wants[i], View):
                 lo.emit(ir.Pointer(name, v.type.elem, mutable=True))
@@ -79,6 +79,9 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
             if isinstance(want, View):
                 out.append(want)
                 continue
+            if a.same_place(b):
+                out.append(a)
+                continue
             base = Mem(names[i], a.elem, roots)
             out.append(named_strides(lo, dense_view(base, lo.shape(var.type))))
     return out
@@ -102,7 +105,7 @@ def _for(lo: Lowerer, stm: core.Stm, e: core.For, wants: list[Want]) -> Sequence
     with lo.loop(wide, counter.name) as (i, _loop):
         index: Expr = i if t.name == "i64" else lo.let(ir.Scalar(f"to_{t.name}", (i,), i.type, t), counter.name)
         lo.bind(counter, index)
-        values = lo.scope(e.body, carried.wants(), repeats=True, move=False)
+        values = lo.scope(e.body, carried.wants(), repeats=True)
         carried.commit(values)
     return carried.finish()
 
@@ -112,7 +115,7 @@ def _while(lo: Lowerer, stm: core.Stm, e: core.While, wants: list[Want]) -> Sequ
     carried = Carried(lo, e.body.params, [lo.value(a) for a in e.inits], e.body, wants)
     cond = lo.expr(e.body.params[0])
     with lo.block() as body:
-        values = lo.scope(e.body, carried.wants(), repeats=True, move=False)
+        values = lo.scope(e.body, carried.wants(), repeats=True)
         carried.commit(values)
     lo.emit(ir.While(cond, body))
     return carried.finish()

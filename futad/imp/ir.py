@@ -183,6 +183,22 @@ class Copy(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Gemm(Stmt):
+    """The product of an m x k and a k x n matrix into a third; each is a pointer, an offset and two strides.
+
+    `rows` may be computed by several threads if `parallel`; fails at `place` when packing space runs out.
+    """
+
+    elem: Prim
+    sizes: tuple[Expr, Expr, Expr]  # m, n, k
+    a: tuple[str, Expr, Expr, Expr]
+    b: tuple[str, Expr, Expr, Expr]
+    c: tuple[str, Expr, Expr, Expr]
+    place: int
+    parallel: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class Check(Stmt):
     """Fail at `place` with `code` unless `cond`; `values` go into the message."""
 

@@ -48,7 +48,14 @@ class SlotWant:
     root: Root
 
 
-Want = View | SlotWant | None
+@dataclass(slots=True, eq=False)
+class Soft:
+    """A destination that may be used if that saves a copy, and otherwise is not."""
+
+    view: View
+
+
+Want = View | Soft | SlotWant | None
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +94,7 @@ class Lowerer:
         self.free_slots: dict[str, list[int]] = {}
         self.out: list[Stmt] = []
         self.ranges: dict[str, Expr] = {}  # loop variables: 0 <= name < bound
+        self.sizes: set[Expr] = set()  # known not to be negative
         self.in_parallel = False
 
     # -- emitting
@@ -170,6 +178,13 @@ class Lowerer:
             return self.ranges.get(index.name) == size
         return isinstance(index, Num) and isinstance(size, Num) and 0 <= index.value < size.value
 
+    def size(self, a: Atom) -> Expr:
+        """The size of a new array; emits the check that it is not negative unless that is known."""
+        n = self.expr(a)
+        if not (isinstance(n, Num) and n.value >= 0) and n not in self.sizes:
+            self.emit(ir.Check(ir.compare("<=", ir.ZERO, n), MEMORY, -1, (n,)))
+        return n
+
     # -- liveness and memory
 
     def is_live(self, var: Var) -> bool:
@@ -213,6 +228,8 @@ class Lowerer:
         """Memory for an array of that shape: the wanted place, the stack if small (not if `heap`), or a slot."""
         if isinstance(want, View):
             return want
+        if isinstance(want, Soft):
+            return want.view
         name = self.name(hint)
         shape = tuple([self.let(s, "n") for s in shape])
         count = ir.product(shape)
@@ -249,13 +266,12 @@ class Lowerer:
 
     # -- scopes
 
-    def scope(
-        self, lam: core.Lambda, wants: Sequence[Want] = (), *, repeats: bool = False, move: bool = True
-    ) -> list[Value]:
+    def scope(self, lam: core.Lambda, wants: Sequence[Want] = (), *, repeats: bool = False) -> list[Value]:
         """Lower the statements of `lam` (its parameters are bound) and return its results.
 
-        An array result with a view as its want is in that place afterwards.  Without `move`, and with a slot as
-        its want, it is there only if that was convenient; the caller then copies it before anything else is emitted.
+        An array result with a view as its want is in that place afterwards.  With a soft want or a slot it is there
+        only if that was convenient.  In a scope that repeats, the caller must copy an array result that has no place
+        of its own before it emits anything else.
         """
         sc = self.open_scope(lam, wants, repeats)
         self.scopes.append(sc)
@@ -267,7 +283,7 @@ class Lowerer:
         for i, a in enumerate(lam.result):
             v = self.value(a)
             want = wants[i] if i < len(wants) else None
-            if isinstance(v, View) and isinstance(want, View) and move:
+            if isinstance(v, View) and isinstance(want, View):
                 v = self.move(v, want)
             values.append(v)
         self.scopes.pop()
@@ -347,8 +363,8 @@ class Lowerer:
                 return v
             dst = self.alloc(v.elem, v.shape, want)
         else:
-            assert isinstance(want, View)
-            dst = want
+            assert want is not None
+            dst = want.view if isinstance(want, Soft) else want
         self.copy(dst, v)
         return dst
 
@@ -431,6 +447,8 @@ class Lowerer:
                 assert isinstance(p.type, Prim)
                 params.append(ir.Param(name, p.type))
                 self.bind(p, Ref(name, p.type))
+                if len(params) <= fun.num_sizes:
+                    self.sizes.add(Ref(name, p.type))
         results = []
         for v, a in zip(self.scope(fun.body), fun.body.result, strict=True):
             if isinstance(v, View):

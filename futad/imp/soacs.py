@@ -134,7 +134,7 @@ def screma(
             k = len(neutral)
             for p, v in zip(f.params[k:], values[at : at + k], strict=True):
                 lo.bind(p, guarded(v))
-            results = lo.scope(f, carried.wants(), repeats=True, move=False)
+            results = lo.scope(f, carried.wants(), repeats=True)
             if at < n_scan:
                 for j, v in enumerate(results):
                     out = outs[n_accs + at + j]
