@@ -1,0 +1,162 @@
+"""Calling compiled C: a shared library whose entries follow the convention described in `backend/c.py`.
+
+A `Layout` says how the entries of a library are called; it pickles, so that a program compiled before runs
+without the compiler being imported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from futad.core.types import Prim
+from futad.errors import (
+    AssertionError_,
+    BoundsError,
+    Error,
+    InternalError,
+    MemoryError_,
+    RuntimeError_,
+    Span,
+    UsageError,
+)
+
+# The codes of failures in `ctx->error.code`.
+BOUNDS, ASSERT, DIVISION, MEMORY = 1, 2, 3, 4
+COPY_LIMIT = 1 << 16  # bytes; smaller results are copied into NumPy's memory, larger ones change owner
+
+
+@dataclass(frozen=True, slots=True)
+class CFunction:
+    """An entry: its symbol, the element type and rank of each parameter and result."""
+
+    symbol: str
+    params: tuple[tuple[str, Prim, int], ...]
+    results: tuple[tuple[Prim, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CPlace:
+    """What a failing check reports."""
+
+    span: Span | None
+    message: str
+    types: tuple[Prim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The entries of a library by core name, the places that can fail, the largest rank of a result."""
+
+    functions: dict[str, CFunction]
+    places: tuple[CPlace, ...]
+    max_rank: int
+
+
+class CLibrary:
+    """A loaded library with the memory its calls use; one call at a time."""
+
+    def __init__(self, lib: ctypes.CDLL, layout: Layout) -> None:
+        self.lib = lib
+        self.layout = layout
+        lib.futad_new.restype = ctypes.c_void_p
+        lib.futad_take.restype = ctypes.c_void_p
+        lib.futad_take.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+        lib.futad_free.argtypes = [ctypes.c_void_p]
+        lib.futad_release.argtypes = [ctypes.c_void_p]
+        for name in ("futad_memory", "futad_allocations"):
+            getattr(lib, name).argtypes = [ctypes.c_void_p]
+            getattr(lib, name).restype = ctypes.c_int64
+        self._calls: dict[str, Any] = {}
+        for name, f in layout.functions.items():
+            call = getattr(lib, f.symbol)
+            call.restype = ctypes.c_int64
+            call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+            self._calls[name] = call
+        self._stride = 2 + layout.max_rank
+        self._lock = threading.Lock()
+        self._context = lib.futad_new()
+        if not self._context:
+            raise MemoryError_("out of memory")
+        self._finalizer = weakref.finalize(self, lib.futad_free, self._context)
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of temporary memory held, and how many times it has grown."""
+        return self.lib.futad_memory(self._context), self.lib.futad_allocations(self._context)
+
+    def run(self, name: str, args: Sequence[Any]) -> list[Any]:
+        """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
+
+        Raises BoundsError, AssertionError_, MemoryError_ or RuntimeError_ with the source place.
+        """
+        f = self.layout.functions.get(name)
+        if f is None:
+            raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self.layout.functions)}")
+        keep: list[np.ndarray[Any, Any]] = []
+        for (label, elem, rank), a in zip(f.params, args, strict=True):
+            x = np.ascontiguousarray(a, dtype=elem.dtype) if rank else np.array(a, dtype=elem.dtype)
+            if x.ndim != rank:
+                raise InternalError(f"argument '{label}' has rank {x.ndim}, not {rank}")
+            keep.append(x)
+        pointers = (ctypes.c_void_p * max(1, len(keep)))(*[x.ctypes.data for x in keep])
+        stride = self._stride
+        raw = np.zeros(max(1, len(f.results)) * stride, np.int64)
+        with self._lock:
+            code = self._calls[name](self._context, ctypes.addressof(pointers), raw.ctypes.data)
+            if code:
+                raise self._failure()
+            return [self._result(r, raw[i * stride : (i + 1) * stride]) for i, r in enumerate(f.results)]
+
+    def _result(self, result: tuple[Prim, int], raw: np.ndarray[Any, Any]) -> Any:
+        dtype, rank = result[0].dtype, result[1]
+        if rank == 0:
+            return raw[:1].view(dtype)[0]
+        shape = tuple(raw[2 : 2 + rank].tolist())
+        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        slot = int(raw[1])
+        if count == 0:
+            return np.empty(shape, dtype)
+        # A slot taken by an earlier result of this call is empty; its memory is valid while that result lives.
+        address = int(raw[0])
+        buffer = (ctypes.c_char * count).from_address(address)
+        if count > COPY_LIMIT and slot >= 0 and self.lib.futad_take(self._context, slot) == address:
+            weakref.finalize(buffer, self.lib.futad_release, address)
+            return np.frombuffer(buffer, dtype).reshape(shape)
+        return np.frombuffer(buffer, dtype).reshape(shape).copy()
+
+    def _failure(self) -> Error:
+        words = (ctypes.c_int64 * 8).from_address(self._context)
+        code, index, a, b = words[0], words[1], words[2], words[3]
+        place = self.layout.places[index] if index >= 0 else CPlace(None, "", ())
+        if code == BOUNDS:
+            return BoundsError(f"index {a} is out of bounds for an array of size {b}", place.span)
+        if code == DIVISION:
+            return RuntimeError_("division by zero", place.span)
+        if code == MEMORY:
+            if a < 0:
+                return MemoryError_(f"an array of negative size ({a}) is needed")
+            if a == (1 << 63) - 1:
+                return MemoryError_("an array is needed whose size exceeds the address space")
+            return MemoryError_(f"out of memory: {a * b} bytes are needed for an array")
+        assert code == ASSERT
+        return AssertionError_(_fill(place, list(words[4:8])), place.span)
+
+
+def _fill(place: CPlace, words: list[int]) -> str:
+    """An assertion's message with its values in place of the {}s."""
+    text = place.message
+    for t, w in zip(place.types, words, strict=False):
+        if t.is_float:
+            value: Any = np.array(w, np.int64).view(np.float64)[()]
+        elif t.is_bool:
+            value = "true" if w else "false"
+        else:
+            value = int(np.array(w, np.int64).astype(t.dtype))
+        text = text.replace("{}", str(value), 1)
+    return text
