@@ -332,6 +332,11 @@ def hist_rows(b, s, xs, vs, ix):
 # --- array constructs -----------------------------------------------------------------------------------
 
 
+@case(["[n][k]f64", "[k][m]f64"], normal(2, 3), normal(3, 4))
+def matrix_product(b, s, xs, ys):
+    return [total(b, b.let(ir.MatMul(xs, ys))), b.let(ir.MatMul(xs, ys))]
+
+
 @case(["[n][m]f64", "[m]f64"], normal(3, 4), normal(4))
 def arrays(b, s, xs, ys):
     n, m = s["n"], s["m"]

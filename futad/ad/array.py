@@ -67,6 +67,18 @@ def _linear(*fields: str) -> Callable[[Tangents, ir.Stm], None]:
     return jvp
 
 
+def _matmul_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e: Any = stm.exp
+    t.b.add(stm)
+    parts: list[Atom] = []
+    if (da := t.of(e.a)) is not None:
+        parts.append(t.b.let(ir.MatMul(da, e.b), "tan"))
+    if (db := t.of(e.b)) is not None:
+        parts.append(t.b.let(ir.MatMul(e.a, db), "tan"))
+    if parts:
+        t.set(stm.pat[0], parts[0] if len(parts) == 1 else t.b.plus(parts[0], parts[1]))
+
+
 # --- reverse mode ---------------------------------------------------------------------------------------
 
 Pull = Callable[["Scope", Any, Atom], None]
@@ -147,6 +159,17 @@ def _rearrange(s: Scope, e: ir.Rearrange, seed: Atom) -> None:
     s.add(e.array, s.b.let(ir.Rearrange(seed, inverse), "view"))
 
 
+def _matmul(s: Scope, e: ir.MatMul, seed: Atom) -> None:
+    # C = A B: the adjoint of A is C' B^T, that of B is A^T C' (Giles, "Collected matrix derivative results", 2008).
+    def transposed(a: Atom) -> Var:
+        return s.b.let(ir.Rearrange(a, (1, 0)), "tr")
+
+    if e.a in s.ctx.active:
+        s.add(e.a, s.b.let(ir.MatMul(seed, transposed(e.b)), "a_bar"))
+    if e.b in s.ctx.active:
+        s.add(e.b, s.b.let(ir.MatMul(transposed(e.a), seed), "b_bar"))
+
+
 def _same(field: str) -> Pull:
     return lambda s, e, seed: s.add(getattr(e, field), seed)
 
@@ -164,6 +187,7 @@ RULES[ir.ArrayLit] = Rule(_linear("elems"), _rule(_literal))
 RULES[ir.Concat] = Rule(_linear("arrays"), _rule(_concat))
 RULES[ir.Reshape] = Rule(_linear("array"), _rule(_reshape))
 RULES[ir.Rearrange] = Rule(_linear("array"), _rule(_rearrange))
+RULES[ir.MatMul] = Rule(_matmul_jvp, _rule(_matmul))
 RULES[ir.Copy] = Rule(_linear("array"), _rule(_same("array")))
 RULES[ir.Scratch] = Rule(_nothing, lambda s, stm, emitted: None)
 RULES[ir.Assert] = Rule(_nothing, lambda s, stm, emitted: None)

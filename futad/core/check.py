@@ -420,6 +420,11 @@ def _rearrange(c: _Checker, e: ir.Rearrange, s: ir.Stm) -> Existential:
     return None
 
 
+@_rule(ir.MatMul)
+def _matmul(c: _Checker, e: ir.MatMul, s: ir.Stm) -> Existential:
+    return None
+
+
 @_rule(ir.Scratch)
 def _scratch(c: _Checker, e: ir.Scratch, s: ir.Stm) -> Existential:
     _shape(c, e.shape)

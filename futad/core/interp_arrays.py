@@ -292,6 +292,17 @@ def _rearrange(m: Interpreter, e: ir.Rearrange, stm: ir.Stm, sc: Scope) -> Value
     return (v.transpose(tuple(range(d)) + tuple([d + p for p in e.perm])),)
 
 
+@handler(ir.MatMul)
+def _matmul(m: Interpreter, e: ir.MatMul, stm: ir.Stm, sc: Scope) -> Values:
+    _, (a, b) = m.common((e.a, e.b), sc)
+    rows, inner = a.shape[-2:]
+    columns = b.shape[-1]
+    products = rows * inner * columns * sc.lanes
+    m.count("matmul", ops=2 * products, read=(rows + columns) * inner * sc.lanes, written=rows * columns * sc.lanes)
+    with np.errstate(all="ignore"):
+        return (np.matmul(a, b),)
+
+
 @handler(ir.Copy)
 def _copy(m: Interpreter, e: ir.Copy, stm: ir.Stm, sc: Scope) -> Values:
     v = m.value(e.array)

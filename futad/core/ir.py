@@ -177,6 +177,17 @@ class Rearrange(Exp):
 
 
 @node
+class MatMul(Exp):
+    """The matrix product of `a` [m][k] and `b` [k][n], of floats.
+
+    Made by `optimise/matmul.py` from map nests around a product-sum; the order of the sums is the backend's.
+    """
+
+    a: Atom
+    b: Atom
+
+
+@node
 class Copy(Exp):
     """A fresh array with the same elements."""
 

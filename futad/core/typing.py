@@ -68,6 +68,14 @@ def _concat(e: ir.Concat) -> Types:
     return (ArrayType(elem_of(e.arrays[0].type), (e.size, *shape_of(e.arrays[0].type)[1:])),)
 
 
+def _matmul(e: ir.MatMul) -> Types:
+    (m, k), (k2, n) = shape_of(e.a.type), shape_of(e.b.type)
+    elem = elem_of(e.a.type)
+    if k is not k2 or elem is not elem_of(e.b.type) or not elem.is_float:
+        raise TypeError(f"no matrix product of {e.a.type} and {e.b.type}")
+    return (ArrayType(elem, (m, n)),)
+
+
 def _with_acc(e: ir.WithAcc) -> Types:
     k = len(e.arrays)
     return atom_types(e.arrays) + atom_types(e.lam.result[k:])
@@ -84,6 +92,7 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.Concat: _concat,
     ir.Reshape: lambda e: (ArrayType(elem_of(e.array.type), e.shape),),
     ir.Rearrange: _rearrange,
+    ir.MatMul: _matmul,
     ir.Copy: lambda e: (e.array.type,),
     ir.Scratch: lambda e: (ArrayType(e.elem, e.shape),),
     ir.Assert: lambda e: (),
