@@ -42,7 +42,7 @@ def log_wishart_prior [k][d] (factors: [k][d][d]f64) (log_dets: [k]f64) (gamma: 
 -- needs it again: keeping it costs less than computing it twice.
 def whiten [n][d][k] (factors: [k][d][d]f64) (means: [k][d]f64) (x: [n][d]f64): [k][n][d]f64 =
   let origin = map (\column -> f64.sum column / f64.i64 n) (transpose x)
-  let centre p = map2 (-) p origin
+  let centre (p: [d]f64): [d]f64 = map2 (-) p origin
   let xs = map centre x
   in map2 (\q mu -> let shift = map (dot mu) q
                     in map (\p -> map2 (\row s -> dot row p - s) q shift) xs)
