@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from futad.core import ir
-from futad.errors import UsageError
+from futad.errors import Error, UsageError
 from futad.runtime import backends
 from futad.runtime.values import Signature, entry_text, signature_of
 
@@ -26,8 +26,11 @@ from futad.runtime.values import Signature, entry_text, signature_of
 class Unit:
     """A core program with the code made from it on first use; shared by its functions."""
 
-    def __init__(self, core: ir.Program, backend: str, check: bool = False) -> None:
+    def __init__(
+        self, core: ir.Program, backend: str, check: bool = False, texts: Mapping[str, str] | None = None
+    ) -> None:
         self.core = core
+        self.texts = texts or {}
         self.requested = backend
         self.check = check
         self._executor: backends.Executor | None = None
@@ -43,6 +46,14 @@ class Unit:
                 optimised = compile_program(self.core, check=self.check)
                 self._executor, self._backend = backends.executor(optimised, self.requested)
             return self._executor
+
+    def run(self, name: str, flat: Sequence[Any]) -> list[Any]:
+        """Run a core function on its core arguments; errors show the line of the source."""
+        try:
+            return list(self.executor().run(name, flat))
+        except Error as e:
+            e.locate(self.texts)
+            raise
 
     @property
     def backend(self) -> str:
@@ -77,7 +88,7 @@ class Function:
         if kwargs:
             args = self.positional(args, kwargs)
         flat = self.signature.flatten(args)
-        results = self.unit.executor().run(self._core_name, flat)
+        results = self.unit.run(self._core_name, flat)
         return self.signature.unflatten(results, flat)
 
     def call_flat(self, leaves: Sequence[Any]) -> list[Any]:
@@ -87,7 +98,7 @@ class Function:
         overwritten.
         """
         flat = self.signature.bind(list(leaves))
-        return self.signature.visible(self.unit.executor().run(self._core_name, flat))
+        return self.signature.visible(self.unit.run(self._core_name, flat))
 
     def positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Arguments given by name put in their places.  Raises UsageError."""
@@ -109,9 +120,16 @@ class Function:
 class Program:
     """A compiled program; its entries are attributes (and items, where a name is taken by something else)."""
 
-    def __init__(self, core: ir.Program, *, backend: str = "auto", check: bool = False) -> None:
+    def __init__(
+        self,
+        core: ir.Program,
+        *,
+        backend: str = "auto",
+        check: bool = False,
+        texts: Mapping[str, str] | None = None,
+    ) -> None:
         backends.check_name(backend)
-        self._unit = Unit(core, backend, check)
+        self._unit = Unit(core, backend, check, texts)
         self.name = core.name
         self.entries: dict[str, Function] = {
             f.entry.name: Function(self._unit, name) for name, f in core.funs.items() if f.entry is not None
@@ -126,6 +144,10 @@ class Program:
     def backend(self) -> str:
         """The backend: as asked for, and once code has run, the one 'auto' settled on."""
         return self._unit.backend
+
+    def executor(self) -> backends.Executor:
+        """The compiled program; compiles it if no entry has been called yet."""
+        return self._unit.executor()
 
     def __getitem__(self, name: str) -> Function:
         try:
@@ -198,7 +220,7 @@ def compile(source: str, name: str = "main", *, backend: str = "auto", check: bo
     backends.check_name(backend)
     from futad.source import compile_text
 
-    return Program(compile_text(source, name), backend=backend, check=check)
+    return Program(compile_text(source, name), backend=backend, check=check, texts={name: source})
 
 
 __all__ = ["Function", "Program", "Unit", "compile", "load"]

@@ -130,7 +130,7 @@ def _entry(f: Any, what: str) -> Function:
 def _derived(f: Function, kind: str, active: tuple[int, ...], single: bool) -> Function:
     def make() -> Function:
         core, name = derive(f.unit.core, f.core_name, kind, active, single)
-        return Function(Unit(core, f.unit.requested, f.unit.check), name)
+        return Function(Unit(core, f.unit.requested, f.unit.check, f.unit.texts), name)
 
     made = f.derived((kind, active, single), make)
     assert isinstance(made, Function)

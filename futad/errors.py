@@ -7,7 +7,9 @@ exception with the same text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,19 @@ class Error(Exception):
         self.span = span
         self.source_line = source_line
         self.hint = hint
+
+    def locate(self, texts: Mapping[str, str]) -> None:
+        """Take the source line from the text of the file, or from the file itself."""
+        if self.span is None or self.source_line is not None:
+            return
+        text = texts.get(self.span.file)
+        try:
+            text = Path(self.span.file).read_text(encoding="utf-8-sig") if text is None else text
+        except (OSError, ValueError):
+            return
+        lines = text.split("\n")
+        if 1 <= self.span.line <= len(lines):
+            self.source_line = lines[self.span.line - 1].rstrip("\r")
 
     def __str__(self) -> str:
         out = f"{self.span}: error: {self.message}" if self.span else f"error: {self.message}"

@@ -60,7 +60,7 @@ def expected_values(
         from futad.api import Unit
 
         reference = function.derived("reference", lambda: Unit(program.core, "interp"))
-        return function.signature.visible(reference.executor().run(function.core_name, flat))
+        return function.signature.visible(reference.run(function.core_name, flat))
     assert case.output is not None
     if case.output.kind == "file":
         values = Reader(_read(case.output), str(case.output.path)).all()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from futad.errors import UsageError
 
@@ -39,10 +40,23 @@ def load(file: str, backend: str = "auto") -> Program:
     return load_program(file, backend=backend)
 
 
+T = TypeVar("T")
+
+
 def entry_of(program: Program, name: str) -> Function:
     """The entry; raises UsageError naming the near ones."""
-    if name == "main" and name not in program.entries and program.entries:
-        raise UsageError(
-            f"{program.name} has no entry 'main'; choose one with -e: {', '.join(program.entries)}"
-        )
-    return program[name]
+    return choose(program.name, name, program.entries)
+
+
+def choose(program: str, name: str, entries: Mapping[str, T]) -> T:
+    """The item of that name; raises UsageError naming the near ones."""
+    if name in entries:
+        return entries[name]
+    from difflib import get_close_matches
+
+    if not entries:
+        raise UsageError(f"{program} has no entry '{name}': it has no entries at all (declare one with `entry`)")
+    near = [] if name == "main" else get_close_matches(name, entries, n=3)
+    if near:
+        raise UsageError(f"{program} has no entry '{name}'; did you mean {' or '.join(near)}?")
+    raise UsageError(f"{program} has no entry '{name}'; choose one with -e: {', '.join(entries)}")

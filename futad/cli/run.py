@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from futad.cli import options
+
+if TYPE_CHECKING:
+    from futad.runtime.values import Signature
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,12 +28,40 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from futad.runtime.inputs import read_arguments, write_results
 
-    program = options.load(args.file, args.backend)
-    function = options.entry_of(program, args.entry)
-    signature = function.signature
+    signature, call = prepare(args.file, args.entry, args.backend)
     data = sys.stdin.buffer.read() if signature.params else b""
-    flat = read_arguments(signature, data, "<stdin>")
-    results = function.unit.executor().run(function.core_name, flat)
+    results = call(read_arguments(signature, data, "<stdin>"))
     write_results(signature.visible(results), sys.stdout.buffer, args.binary)
     sys.stdout.buffer.flush()
     return 0
+
+
+def prepare(file: str, entry: str, backend: str) -> tuple[Signature, Callable[[list[Any]], list[Any]]]:
+    """How the entry is called, and the function from its core arguments to its core results.
+
+    A program compiled before is called without the compiler being imported.
+    """
+    from futad.errors import Error
+    from futad.runtime import quick
+
+    texts = quick.texts_of(file) if backend != "interp" else None
+    key = quick.key_of(texts, backend) if texts is not None else ""
+    found = quick.find(key) if texts is not None else None
+    if found is None:
+        program = options.load(file, backend)
+        function = options.entry_of(program, entry)
+        program.executor()
+        if texts is not None:
+            quick.store(key, program)
+        return function.signature, lambda flat: function.unit.run(function.core_name, flat)
+    compiled, library = found
+    core_name, signature = options.choose(file, entry, compiled.entries)
+
+    def call(flat: list[Any]) -> list[Any]:
+        try:
+            return library.run(core_name, flat)
+        except Error as e:
+            e.locate(texts or {})
+            raise
+
+    return signature, call

@@ -8,6 +8,7 @@ compiled.  The last line is `N passed, N failed, N skipped`; the exit status is 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -50,7 +51,12 @@ def run(args: argparse.Namespace) -> int:
     with _progress(len(files)) as (report, step):
         tally.report = report
         for file in files:
-            test_program(file, args.backend, args.entry, frozenset(args.exclude), tally)
+            try:
+                test_program(file, args.backend, args.entry, frozenset(args.exclude), tally)
+            except Exception as e:  # a defect of ours in one program must not hide the results of the others
+                if os.environ.get("FUTAD_DEBUG") == "1":
+                    raise
+                tally.fail(f"{file}: internal error: {type(e).__name__}: {e}")
             step(file)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed else 0
@@ -163,7 +169,7 @@ def run_case(program: Program, case: Case) -> str | None:
             raise
         if re.search(case.error, str(e)):
             return None
-        return f"the error does not match the expected one\n  expected: {case.error}\n  actual: {e.message}"
+        return f"the error does not match the expected one\n  expected: {case.error}\n  actual: {e}"
     if case.expected == "error":
         return f"succeeded, but should have failed ({case.error or 'any error'})"
     if case.expected == "success":
@@ -176,7 +182,7 @@ def run_case(program: Program, case: Case) -> str | None:
 
 
 def _visible(function: Function, flat: list[Any]) -> list[Any]:
-    return function.signature.visible(function.unit.executor().run(function.core_name, flat))
+    return function.signature.visible(function.unit.run(function.core_name, flat))
 
 
 def _both(expected: list[Any], results: list[Any]) -> str:

@@ -54,7 +54,12 @@ def read_arguments(signature: Signature, data: bytes, name: str) -> list[Any]:
     """The core arguments from the bytes of an input called `name`."""
     reader = Reader(data, name)
     values = reader.all()
-    return fit_values(signature, values, reader.error("the input ends here"))
+    try:
+        return fit_values(signature, values, reader.error("the input ends here"))
+    except ValueError_ as e:
+        if e.span is not None and e.source_line is None:
+            e.source_line = reader.line(e.span.line)
+        raise
 
 
 def read_data_file(path: Path) -> bytes:

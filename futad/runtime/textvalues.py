@@ -109,14 +109,21 @@ class Reader:
 
     def error(self, message: str, pos: int | None = None) -> ValueError_:
         at = self.pos if pos is None else pos
-        start = self.text.rfind("\n", 0, at) + 1
-        end = self.text.find("\n", at)
+        place = self.place(at)
+        return ValueError_(message, place, source_line=self.line(place.line))
+
+    def line(self, number: int) -> str | None:
+        """A line of the input as messages show it; None if it is too long, binary, or not wholly here."""
+        index = number - self.first[0]
+        if index == 0 and self.first[1] != 1:
+            return None
+        start = 0
+        for _ in range(index):
+            start = self.text.find("\n", start) + 1
+        end = self.text.find("\n", start)
         raw = self.data[start : end if end >= 0 else len(self.data)]
-        line = raw.decode("utf-8", "replace").rstrip("\r")
-        # Columns of a block inside a file do not start at 1: the caller shows that file's own line.
-        whole = self.first == (1, 1) or start > 0
-        shown = line if whole and len(line) <= 200 and line.isprintable() else None
-        return ValueError_(message, self.place(at), source_line=shown)
+        shown = raw[:1000].decode("utf-8", "replace").rstrip("\r")
+        return shown if len(shown) <= 200 and shown.replace("\t", " ").isprintable() else None
 
     def skip(self) -> None:
         m = _BLANK.match(self.text, self.pos)
