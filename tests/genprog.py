@@ -72,6 +72,7 @@ class Gen:
         self.zero = zero  # sizes may be 0, so nothing is indexed
         self.budget = self.rng.randint(6, 22)
         self.roots: dict[Var, frozenset[Var]] = {}
+        self.used: set[Var] = set()
         self.prims: list[Prim] = [F64, F64, F64, I64] if smooth else [F64, F64, F32, I64, I64, I32, BOOL]
         self.helpers: list[ir.Fun] = []
         kinds: list[tuple[int, Callable[[Scope, int], None]]] = [
@@ -90,6 +91,13 @@ class Gen:
 
     def choose(self, xs: Sequence):  # type: ignore[no-untyped-def, type-arg]
         return xs[self.rng.randrange(len(xs))]
+
+    def prefer(self, found: list[Var]) -> Var:
+        """One of the variables, mostly one not used so far, so that little of the program is dead."""
+        fresh = [v for v in found if v not in self.used]
+        v = self.choose(fresh if fresh and self.chance(0.75) else found[-6:] if self.chance(0.5) else found)
+        self.used.add(v)
+        return v
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
@@ -122,7 +130,7 @@ class Gen:
         """A value of the type: one in scope, or made."""
         found = [v for v in sc.vars if self.fits(v.type, t)]
         if found and self.chance(0.92):
-            return self.choose(found[-6:] if self.chance(0.7) else found)
+            return self.prefer(found)
         if isinstance(t, Prim):
             others = [v for v in sc.vars if isinstance(v.type, Prim)]
             if others and self.chance(0.3) and not self.smooth:
@@ -155,7 +163,7 @@ class Gen:
         """An array in scope, or a new one."""
         found = [v for v in sc.vars if isinstance(v.type, ArrayType) and v.type.rank <= max_rank and elem in (None, v.type.elem)]
         if found and self.chance(0.9):
-            return self.choose(found)
+            return self.prefer(found)
         a = self.atom(sc, array_of(elem or self.prim(), self.choose(sc.sizes)))
         assert isinstance(a, Var)
         return a
@@ -699,10 +707,13 @@ class Gen:
             self.fill(sc, 0, 4)
         if self.smooth:
             made = [v for v in sc.vars[len(params) + 2 :] if elem_of(v.type) is F64]
-            result: list[Atom] = list(self.rng.sample(made, min(3, len(made)))) or [self.scalar(sc, F64)]
+            made = [v for v in made if all(s in (n, m) or isinstance(s, Const) for s in shape_of(v.type))]
+            unused = [v for v in made if v not in self.used]
+            result: list[Atom] = unused[-4:] + self.rng.sample(made, min(2, len(made))) or [self.scalar(sc, F64)]
         else:
             made = sc.vars[len(params) + 2 :]
-            result = list(made[-5:]) + self.rng.sample(made, min(4, len(made)))
+            unused = [v for v in made if v not in self.used]
+            result = unused[-12:] + self.rng.sample(made, min(3, len(made)))
         result = [a for a in dict.fromkeys(result) if not (isinstance(a.type, ArrayType) and a.type.rank > 3)]
         sizes = sorted({s for a in result for s in shape_of(a.type) if isinstance(s, Var) and s not in (n, m)}, key=lambda v: v.id)
         result = [*sizes, *result]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from futad.core.ir import Program
-from futad.source.ast import CheckedProgram
+from futad.source.ast import CheckedProgram, FunDef
 from futad.source.lower import control, expr  # noqa: F401  (they register their expressions)
 from futad.source.lower.core import Lowerer
 from futad.source.lower.entries import lower_entry
@@ -25,11 +25,19 @@ def lower(checked: CheckedProgram, name: str = "main") -> Program:
     """
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     lw = Lowerer(checked)
-    for fd in checked.entries:
+    entries = checked.entries or implicit_entry(checked)
+    for fd in entries:
         lw.names[fd.name] = 0
-    for fd in checked.entries:
+    for fd in entries:
         lower_entry(lw, fd)
     return Program(lw.funs, name)
+
+
+def implicit_entry(checked: CheckedProgram) -> list[FunDef]:
+    """In a program without entries a function `main` is one."""
+    own = checked.files[-1].path if checked.files else None
+    mains = [f for f in checked.funs if f.name == "main" and f.span.file == own]
+    return mains[-1:]
 
 
 __all__ = ["lower"]

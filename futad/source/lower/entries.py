@@ -8,7 +8,7 @@ from futad.core import ir
 from futad.core.types import I8, I64, ArrayType, Atom, Var, i64
 from futad.errors import Span
 from futad.source import ast
-from futad.source.lower.calls import bind_params, close_function, function_scope
+from futad.source.lower.calls import bind_params, close_function, function_scope, is_unique
 from futad.source.lower.core import Lowerer
 from futad.source.lower.patterns import bind, pattern_vars
 from futad.source.lower.sizes import fields_of, fit, head, size_atom
@@ -33,11 +33,10 @@ from futad.source.stypes import (
 def lower_entry(lw: Lowerer, fd: ast.FunDef) -> None:
     """Lower an entry as a core function of its own name, over parameters made from its types."""
     frame = Frame(lw.root)
-    made = EntryParams(lw, fd, frame)
     assert fd.ret_type is not None
+    made = EntryParams(lw, fd, frame)
     with function_scope(lw, [*made.sizes, *made.params]) as scope:
         for p, v in zip(fd.params, made.values, strict=True):
-            assert p.type is not None
             bind(lw, p, v, frame)
         made.check_size_expressions()
         bind_params(lw, fd, tuple(made.values), None, frame)
@@ -47,12 +46,11 @@ def lower_entry(lw: Lowerer, fd: ast.FunDef) -> None:
     fun, _ = close_function(lw, fd.name, scope, made.sizes, made.params, result)
     fun.span = fd.span
     fun.attrs = tuple([(a.name, *a.args) for a in fd.attrs])
-    names = list(parameter_names(fd))
     fun.entry = ir.Entry(
         fd.name,
-        tuple([(n, entry_type(lw, p)) for n, p in zip(names, fd.params, strict=True)]),
-        view(fd.ret_type, written(lw, fd.ret), {}),
-        tuple([p.type is not None and unique(p.type) for p in fd.params]),
+        tuple([(n, entry_type(lw, p)) for n, p in zip(parameter_names(fd), fd.params, strict=True)]),
+        view(fd.ret_type, written(lw, fd.ret)),
+        tuple([p.type is not None and is_unique(p.type) for p in fd.params]),
         fd.doc,
     )
 
@@ -161,12 +159,6 @@ def parameter_names(fd: ast.FunDef) -> Iterator[str]:
         yield q.name if type(q) is ast.PVar else f"arg{i}"
 
 
-def unique(t: SType) -> bool:
-    from futad.source.lower.calls import is_unique
-
-    return is_unique(t)
-
-
 # --- the source's view ----------------------------------------------------------------------------------
 
 
@@ -191,10 +183,10 @@ def entry_type(lw: Lowerer, p: ast.Pat) -> ir.EntryType:
     q: ast.Pat = p
     while type(q) is ast.PAttr:
         q = q.pat
-    return view(p.type, written(lw, q.texp) if type(q) is ast.PAscript else None, {})
+    return view(p.type, written(lw, q.texp) if type(q) is ast.PAscript else None)
 
 
-def view(t: SType, text: str | None, names: dict[str, str]) -> ir.EntryType:
+def view(t: SType, text: str | None) -> ir.EntryType:
     """The entry type of a source type."""
     t, _ = head(t, Frame(None))
     shown = text if text is not None else type_text(t)
@@ -205,10 +197,10 @@ def view(t: SType, text: str | None, names: dict[str, str]) -> ir.EntryType:
         while type(t) is TArray:
             dims.append(dim_text(t.size))
             t, _ = head(t.elem, Frame(None))
-        return ir.EntryType("array", shown, view(t, None, names), tuple(dims))
+        return ir.EntryType("array", shown, view(t, None), tuple(dims))
     fields = sum_fields(t) if type(t) is TSum else t.fields if type(t) is TRecord else ()
     kind = "tuple" if type(t) is TRecord and t.is_tuple else "record"
-    return ir.EntryType(kind, shown, None, (), tuple([(n, view(f, None, names)) for n, f in fields]))
+    return ir.EntryType(kind, shown, None, (), tuple([(n, view(f, None)) for n, f in fields]))
 
 
 def sum_fields(t: TSum) -> tuple[tuple[str, SType], ...]:

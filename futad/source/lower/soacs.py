@@ -91,9 +91,12 @@ def map_arrays(lw: Lowerer, f: Callable[..., Value], arrays: list[Arr], rt: Type
         v = regular(lw, f(*rows), scope, elem_type(rt))
     results = leaves(v)
     if not scope.stms:
-        # Nothing is computed: each result is an input or a constant of the enclosing scope.
+        # Nothing is computed: each result is an input, or the same for all elements.
         whole = dict(zip(params, inputs, strict=True))
-        made = [whole[r] if r in whole else lw.b.let(ir.Replicate((width,), r), "rep") for r in results]  # type: ignore[index]
+        made = []
+        for r in results:
+            exp = ir.Copy(whole[r]) if type(r) is Var and r in whole else ir.Replicate((width,), r)
+            made.append(lw.b.let(exp, "rep"))
         return outer((width,), rebuild(v, iter(made)))
     if not inputs:
         params = [Var("i", I64)]
