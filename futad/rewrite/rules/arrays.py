@@ -337,17 +337,14 @@ def literal(stm: Stm, ctx: Context) -> Result:
 
 @rule(ir.Update)
 def update(stm: Stm, ctx: Context) -> Result:
-    """`xs with [i] = xs[i]` -> `xs`; the whole array overwritten -> a copy of the value."""
+    """`xs with [i] = xs[i]` -> `xs` (also of a copy); the whole array overwritten -> a copy of the value."""
     e: Any = stm.exp
     shape = shape_of(e.array.type)
     v = ctx.exp(e.value)
-    if (
-        type(v) is ir.At
-        and v.array is e.array
-        and v.index == e.index
-        and isinstance(e.value.type, Prim)
-    ):
-        return alias(stm, e.array)
+    if type(v) is ir.At and v.index == e.index and isinstance(e.value.type, Prim):
+        source = ctx.exp(e.array)
+        if v.array is e.array or type(source) is ir.Copy and source.array is v.array:
+            return alias(stm, e.array)
     if isinstance(e.value.type, ArrayType) and all(
         type(i) is Range and i.count is n and is_const(i.start, 0) and is_const(i.stride, 1)
         for i, n in zip(e.index, shape, strict=False)
