@@ -32,6 +32,7 @@ from futad.source.stypes import (
     resolve,
 )
 from futad.source.unify import Mismatch, Unifier, strip
+from futad.source.unique import Consumption
 
 _Undo = list[tuple[dict[str, Any], str, Any]]
 
@@ -52,6 +53,7 @@ class Checker(Unifier):
         self.size_metas: list[SizeMeta] = []
         self.loop_sizes: dict[Any, Size] = {}  # unsolved sizes of the loops we are in, with the initial sizes
         self.defining: list[str] = []
+        self.fresh_results: dict[Binding, SType | None] = {}
 
     # -- metas, which a definition's end settles
 
@@ -255,6 +257,7 @@ class Checker(Unifier):
             self.declare(d.decl, entries)
         elif isinstance(d, A.FunDef):
             b = fundef(self, d, top=True)
+            Consumption(self.fresh_results).top(d)
             if d.entry:
                 eta_expand(self, d)
                 check_entry(d)

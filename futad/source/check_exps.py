@@ -357,7 +357,11 @@ def _slice_size(ck: Checker, sl: A.ESlice, dim: Size, new: list[Binding], update
         if x is not None:
             x = ck.exp(x)
             setattr(sl, name, x)
-            ck.fit(x.type, ck.meta(x.span, "int"), x.span, "a slice's bound")
+            # Bounds of any integer type will do; one not yet known is an i64, so that it can be a size.
+            t = ck.meta(x.span, "int")
+            ck.fit(x.type, t, x.span, "a slice's bound")
+            if type(resolve(t)) is TMeta and _const(x) is None:
+                ck.unify(t, T_I64)
     if update:
         return ck.size_meta(sl.span)
     step = _const(sl.stride)

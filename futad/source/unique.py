@@ -1,0 +1,660 @@
+"""Consumption: in-place updates happen to values that nothing else can see.
+
+Every array that a name holds has a token; a value's aliases are the tokens of all arrays that it may share
+memory with.  Consuming a value consumes its tokens; using a name one of whose tokens is consumed is an
+error, and so is consuming what is not ours: a parameter that is not unique, a name that a lambda or loop
+body gets from outside, a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from futad.errors import ConsumptionError, Span
+from futad.source import ast as A
+from futad.source.stypes import Binding, SType, TArray, TFun, TPrim, TRecord, resolve
+
+
+class Token:
+    """One array (or closure) that a name holds; `path` names it, `depth` says in which function or loop."""
+
+    __slots__ = ("path", "depth", "why", "span")
+
+    def __init__(self, path: str, depth: int, why: str, span: Span | None) -> None:
+        self.path = path
+        self.depth = depth
+        self.why = why  # why it may not be consumed, or ''
+        self.span = span
+
+
+Set = frozenset[Token]
+# Aliases of a value: a set, or a tree of them that follows a record's fields.
+Tree = Any
+NONE: Set = frozenset()
+
+
+def flat(t: Tree) -> Set:
+    """All tokens of a tree."""
+    if isinstance(t, dict):
+        out: Set = NONE
+        for x in t.values():
+            out |= flat(x)
+        return out
+    return t
+
+
+def union(a: Tree, b: Tree) -> Tree:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return {n: union(a[n], b[n]) if n in b else a[n] for n in a}
+    if isinstance(a, dict):
+        return {n: union(x, b) for n, x in a.items()}
+    if isinstance(b, dict):
+        return {n: union(a, x) for n, x in b.items()}
+    return a | b
+
+
+def shape(t: SType, leaf: Callable[[SType, str], Set], path: str = "") -> Tree:
+    """A tree in the form of a type; scalars have no aliases."""
+    t = resolve(t)
+    if type(t) is TPrim:
+        return NONE
+    if type(t) is TRecord:
+        return {n: shape(f, leaf, f"{path}.{n}") for n, f in t.fields}
+    return leaf(t, path)
+
+
+def conform(tree: Tree, t: SType) -> Tree:
+    """`tree` in the form of type `t`: scalars drop out, a set spreads over fields."""
+    t = resolve(t)
+    if type(t) is TPrim:
+        return NONE
+    if type(t) is TRecord:
+        if isinstance(tree, dict):
+            return {n: conform(tree.get(n, NONE), f) for n, f in t.fields}
+        return {n: conform(tree, f) for n, f in t.fields}
+    return flat(tree)
+
+
+def is_unique(t: SType) -> bool:
+    """Whether any part of a parameter's or result's type is `*`."""
+    t = resolve(t)
+    if type(t) is TArray:
+        return t.unique
+    if type(t) is TRecord:
+        return any(is_unique(f) for _, f in t.fields)
+    return False
+
+
+def unique_part(tree: Tree, t: SType, unique: bool = True) -> Set:
+    """The tokens in those parts of `tree` that type `t` marks `*` (or, with unique=False, does not)."""
+    t = resolve(t)
+    if type(t) is TRecord:
+        out: Set = NONE
+        for n, f in t.fields:
+            out |= unique_part(tree.get(n, NONE) if isinstance(tree, dict) else tree, f, unique)
+        return out
+    marked = type(t) is TArray and t.unique
+    return flat(tree) if marked == unique else NONE
+
+
+class Consumption:
+    """Checks one top-level definition; `fresh_results` is shared by all of a program's."""
+
+    def __init__(self, fresh_results: dict[Binding, SType | None]) -> None:
+        self.env: dict[Binding, Tree] = {}
+        self.consumed: dict[Token, Span] = {}
+        self.depth = 0
+        self.barriers: list[tuple[int, str]] = []  # (depth, what lies there), for messages
+        self.captured: list[set[Token]] = []
+        self.results = fresh_results
+
+    # -- tokens
+
+    def own(self, name: str, t: SType, span: Span, why: str | Callable[[SType], str] = "") -> Tree:
+        """New tokens for a name of type `t`."""
+
+        def leaf(part: SType, path: str) -> Set:
+            reason = why if isinstance(why, str) else why(part)
+            return frozenset((Token(name + path, self.depth, reason, span),))
+
+        return shape(t, leaf)
+
+    def use(self, tree: Tree, name: str, span: Span) -> None:
+        """A name is read: none of its tokens may be consumed."""
+        for tok in flat(tree):
+            where = self.consumed.get(tok)
+            if where is not None:
+                self._used_after(name, tok, span, where)
+            if self.captured and tok.depth < self.depth:
+                for got in self.captured:
+                    got.add(tok)
+
+    def _used_after(self, name: str, tok: Token, span: Span, where: Span) -> NoReturn:
+        base = tok.path
+        if name == base:
+            said = f"'{name}' is used here, but it was consumed at line {where.line}, column {where.col}"
+        else:
+            said = (
+                f"'{name}' is used here, but it may share memory with '{base}', which was consumed at "
+                f"line {where.line}, column {where.col}"
+            )
+        raise ConsumptionError(said, span, hint=f"use 'copy {name}' where it is consumed, or read it before")
+
+    def consume(self, tree: Tree, span: Span) -> None:
+        """A value is overwritten or handed over for that."""
+        for tok in sorted(flat(tree), key=lambda t: (t.depth, t.path)):
+            if tok.why:
+                raise ConsumptionError(f"this consumes '{tok.path}', but {tok.why}", span, hint=self._hint(tok))
+            for depth, what in reversed(self.barriers):
+                if tok.depth < depth:
+                    raise ConsumptionError(
+                        f"this consumes '{tok.path}', which is bound outside {what} that may run many times",
+                        span,
+                        hint=f"consume 'copy {tok.path}' instead",
+                    )
+            self.consumed.setdefault(tok, span)
+
+    def _hint(self, tok: Token) -> str:
+        if "parameter" in tok.why:
+            return f"declare it unique (*) if callers may give it up, or consume 'copy {tok.path}'"
+        return f"consume 'copy {tok.path}' instead"
+
+    # -- names
+
+    def bind(self, p: A.Pat, tree: Tree, why: str | Callable[[SType], str] | None = None) -> None:
+        """Bind a pattern's names to a value with these aliases."""
+        if isinstance(p, A.PVar):
+            assert p.binding is not None and p.type is not None
+            mine = self.own(p.name, p.type, p.span, "" if why is None else why)
+            self.env[p.binding] = union(mine, conform(tree, p.type))
+        elif isinstance(p, A.PAscript):
+            self.bind(p.pat, tree, why)
+        elif isinstance(p, A.PAttr):
+            self.bind(p.pat, tree, why)
+        elif isinstance(p, A.PTuple):
+            for i, q in enumerate(p.elems):
+                self.bind(q, tree.get(str(i), NONE) if isinstance(tree, dict) else tree, why)
+        elif isinstance(p, A.PRecord):
+            for n, q in p.fields:
+                self.bind(q, tree.get(n, NONE) if isinstance(tree, dict) else tree, why)
+        elif isinstance(p, A.PConstr):
+            for q in p.args:
+                self.bind(q, flat(tree), why)
+
+    # -- functions
+
+    def top(self, fd: A.FunDef) -> None:
+        self.function(fd.params, fd.body, fd.ret_type if fd.ret is not None else None, fd)
+        self.env.clear()
+
+    def function(
+        self, params: list[A.Pat], body: A.Expr, ret: SType | None, fd: A.FunDef | None = None
+    ) -> set[Token]:
+        """Check a function's body; the outer tokens that it captures."""
+        saved = dict(self.consumed)
+        self.depth += 1
+        self.barriers.append((self.depth, f"function '{fd.name}'" if fd else "a lambda"))
+        self.captured.append(set())
+
+        def why(t: SType) -> str:
+            return "" if type(t) is TArray and t.unique else "it is a parameter that is not unique"
+
+        for p in params:
+            self.bind(p, NONE, why)
+        tree = self.exp(body)
+        if ret is not None and is_unique(ret):
+            self.returned(tree, ret, body.span, fd.name if fd else "this lambda")
+        if fd is not None and fd.binding is not None and ret is None and body.type is not None:
+            self.results[fd.binding] = self.fresh_parts(tree, body.type)
+        self.barriers.pop()
+        self.depth -= 1
+        self.consumed = saved
+        got = self.captured.pop()
+        return {t for t in got if t.depth <= self.depth}
+
+    def fresh_parts(self, tree: Tree, t: SType) -> SType:
+        """`t` with `*` on what shares no memory with parameters or names from outside."""
+        t = resolve(t)
+        if type(t) is TRecord:
+            return TRecord(
+                tuple((n, self.fresh_parts(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)) for n, f in t.fields)
+            )
+        if type(t) is TArray:
+            return TArray(t.size, t.elem, all(tok.depth >= self.depth and not tok.why for tok in flat(tree)))
+        return t
+
+    def returned(self, tree: Tree, ret: SType, span: Span, name: str) -> None:
+        """A result declared unique: nothing outside may share it, nor another part of it."""
+        ret = resolve(ret)
+        if type(ret) is TRecord:
+            for n, f in ret.fields:
+                self.returned(tree.get(n, NONE) if isinstance(tree, dict) else tree, f, span, name)
+            seen: Set = NONE
+            for n, f in ret.fields:
+                part = unique_part(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)
+                both = part & seen
+                if both:
+                    tok = min(both, key=lambda t: t.path)
+                    raise ConsumptionError(
+                        f"two unique parts of the result of '{name}' share '{tok.path}'", span, hint="copy one"
+                    )
+                seen |= part
+            return
+        if type(ret) is TArray and ret.unique:
+            for tok in sorted(flat(tree), key=lambda t: t.path):
+                if tok.why or tok.depth < self.depth:
+                    reason = tok.why or "it is bound outside"
+                    raise ConsumptionError(
+                        f"the result of '{name}' is declared unique, but it may share memory with '{tok.path}': {reason}",
+                        span,
+                        hint="return a copy",
+                    )
+
+    # -- expressions
+
+    def exp(self, e: A.Expr) -> Tree:
+        """Check an expression; the aliases of its value."""
+        return _RULES[type(e)](self, e)
+
+    def index(self, index: list[A.Expr | A.ESlice]) -> None:
+        for ix in index:
+            if isinstance(ix, A.ESlice):
+                for x in (ix.start, ix.end, ix.stride):
+                    if x is not None:
+                        self.exp(x)
+            else:
+                self.exp(ix)
+
+    def branches(self, runs: list[Callable[[], Tree]]) -> Tree:
+        """Alternatives: what one consumes is consumed afterwards."""
+        before = dict(self.consumed)
+        after = dict(before)
+        tree: Tree = NONE
+        for i, run in enumerate(runs):
+            self.consumed = dict(before)
+            got = run()
+            tree = got if i == 0 else union(tree, got)
+            for tok, span in self.consumed.items():
+                after.setdefault(tok, span)
+        self.consumed = after
+        return tree
+
+    def loop(self, e: A.ELoop) -> Tree:
+        assert e.init is not None
+        init = self.exp(e.init)
+        form = e.form
+        elems: Tree = NONE
+        if isinstance(form, A.ForI):
+            self.exp(form.bound)
+        elif isinstance(form, A.ForIn):
+            elems = flat(self.exp(form.array))
+        self.depth += 1
+        self.barriers.append((self.depth, "a loop"))
+        saved = dict(self.consumed)
+        self.bind(e.pat, NONE)
+        entering = pattern_tree(self, e.pat)
+        if isinstance(form, A.WhileForm):
+            self.exp(form.cond)
+        elif isinstance(form, A.ForI):
+            self.bind(form.var, NONE)
+        else:
+            self.bind(form.pat, elems)
+        result = self.exp(e.body)
+        consumed = self.consumed
+        self.consumed = saved
+        self.barriers.pop()
+        self.depth -= 1
+        out = self._loop_result(e, init, entering, result, consumed, e.pat.type)
+        return conform(out, e.type) if e.type is not None else out
+
+    def _loop_result(
+        self, e: A.ELoop, init: Tree, entering: Tree, result: Tree, consumed: dict[Token, Span], t: SType | None
+    ) -> Tree:
+        assert e.init is not None
+        if isinstance(entering, dict):
+            fields = dict(t.fields) if t is not None and type(t := resolve(t)) is TRecord else {}
+
+            def part(tree: Tree, n: str) -> Tree:
+                return tree.get(n, NONE) if isinstance(tree, dict) else tree
+
+            return {
+                n: self._loop_result(e, part(init, n), x, part(result, n), consumed, fields.get(n))
+                for n, x in entering.items()
+            }
+        mine = flat(entering)
+        written = next((consumed[tok] for tok in mine if tok in consumed), None)
+        if written is None and not (t is not None and is_unique(t)):
+            return flat(init) | frozenset(tok for tok in flat(result) if tok.depth <= self.depth)
+        # The body overwrites this loop parameter, so its first value must be ours, and the next ones too.
+        for tok in flat(result):
+            if tok.depth <= self.depth:
+                raise ConsumptionError(
+                    f"the loop overwrites a parameter in place, but its next value may share '{tok.path}', "
+                    "which is bound outside the loop",
+                    e.body.span,
+                    hint=f"use 'copy {tok.path}'",
+                )
+        self.consume(init, e.init.span)
+        return NONE
+
+
+def pattern_tree(c: Consumption, p: A.Pat) -> Tree:
+    """The tokens of a pattern's names, in the form of its value."""
+    if isinstance(p, A.PVar):
+        assert p.binding is not None
+        return c.env[p.binding]
+    if isinstance(p, (A.PAscript, A.PAttr)):
+        return pattern_tree(c, p.pat)
+    if isinstance(p, A.PTuple):
+        return {str(i): pattern_tree(c, q) for i, q in enumerate(p.elems)}
+    if isinstance(p, A.PRecord):
+        return {n: pattern_tree(c, q) for n, q in p.fields}
+    return NONE
+
+
+# --- rules -------------------------------------------------------------------------------------------------------
+
+_Rule = Callable[[Consumption, Any], Tree]
+_RULES: dict[type, _Rule] = {}
+
+
+def _rule(*classes: type) -> Callable[[_Rule], _Rule]:
+    def register(f: _Rule) -> _Rule:
+        for c in classes:
+            _RULES[c] = f
+        return f
+
+    return register
+
+
+@_rule(A.ELit, A.EString, A.EProjSection)
+def _atom(c: Consumption, e: A.Expr) -> Tree:
+    return NONE
+
+
+@_rule(A.EVar)
+def _var(c: Consumption, e: A.EVar) -> Tree:
+    tree = _peek(c, e)
+    c.use(tree, e.name, e.span)
+    return tree
+
+
+def _peek(c: Consumption, e: A.EVar) -> Tree:
+    """The aliases of a name, without reading it."""
+    b = e.binding
+    assert b is not None
+    tree = c.env.get(b)
+    if tree is None:
+        if b.kind == "fun" and isinstance(b.decl, A.FunDef) and not b.decl.params and e.type is not None:
+            tree = shape(
+                e.type,
+                lambda t, path: frozenset((Token(e.name + path, 0, "it is a constant", e.span),)),
+            )
+            c.env[b] = tree
+        else:
+            tree = NONE
+    return conform(tree, e.type) if e.type is not None else tree
+
+
+@_rule(A.EProject)
+def _project(c: Consumption, e: A.EProject) -> Tree:
+    path: list[str] = []
+    x: A.Expr = e
+    while isinstance(x, A.EProject):
+        path.append(x.field_name)
+        x = x.record
+    tree = _peek(c, x) if isinstance(x, A.EVar) else c.exp(x)
+    for n in reversed(path):
+        tree = tree.get(n, NONE) if isinstance(tree, dict) else tree
+    if e.type is not None:
+        tree = conform(tree, e.type)
+    if isinstance(x, A.EVar):
+        c.use(tree, ".".join([x.name, *reversed(path)]), e.span)
+    return tree
+
+
+@_rule(A.ETuple)
+def _tuple(c: Consumption, e: A.ETuple) -> Tree:
+    return {str(i): c.exp(x) for i, x in enumerate(e.elems)}
+
+
+@_rule(A.ERecord)
+def _record(c: Consumption, e: A.ERecord) -> Tree:
+    return {n: c.exp(x) for n, x in e.fields}
+
+
+@_rule(A.EArray)
+def _array(c: Consumption, e: A.EArray) -> Tree:
+    for x in e.elems:
+        c.exp(x)
+    return NONE
+
+
+@_rule(A.ERange)
+def _range(c: Consumption, e: A.ERange) -> Tree:
+    for x in (e.start, e.second, e.end):
+        if x is not None:
+            c.exp(x)
+    return NONE
+
+
+@_rule(A.EAnd, A.EOr)
+def _and(c: Consumption, e: A.EAnd | A.EOr) -> Tree:
+    c.exp(e.left)
+    c.exp(e.right)
+    return NONE
+
+
+@_rule(A.ENeg, A.ENot)
+def _unary(c: Consumption, e: A.ENeg | A.ENot) -> Tree:
+    c.exp(e.arg)
+    return NONE
+
+
+_FRESH = {"copy", "manifest", "+", "-", "*", "/", "==", "<", "!=", ">", "<=", ">="}
+
+
+@_rule(A.EApp)
+def _app(c: Consumption, e: A.EApp) -> Tree:
+    spine: list[A.EApp] = []
+    fun: A.Expr = e
+    while isinstance(fun, A.EApp):
+        spine.append(fun)
+        fun = fun.fun
+    spine.reverse()
+    rest: Set = flat(c.exp(fun))
+    given: list[tuple[Set, Span]] = []
+    ft = fun.type
+    for node in spine:
+        tree = c.exp(node.arg)
+        assert ft is not None
+        r = resolve(ft)
+        if type(r) is not TFun:
+            return NONE
+        _check_function(node.arg, r.param)
+        taken = unique_part(tree, r.param)
+        for tokens, _ in given:
+            both = tokens & taken
+            if both:
+                _shared(min(both, key=lambda t: t.path), node.arg.span)
+        if taken:
+            both = taken & rest
+            if both:
+                _shared(min(both, key=lambda t: t.path), node.arg.span)
+            c.consume(taken, node.arg.span)
+        kept = unique_part(tree, r.param, unique=False)
+        given.append((kept, node.arg.span))
+        rest |= kept
+        ft = r.result
+    result = ft
+    if isinstance(fun, A.EVar) and fun.binding is not None:
+        known = c.results.get(fun.binding)
+        decl = fun.binding.decl
+        if known is not None and isinstance(decl, A.FunDef) and len(decl.params) == len(spine):
+            result = known
+        if fun.binding.kind == "intrinsic" and fun.name in _FRESH:
+            return NONE
+    assert result is not None and e.type is not None
+    return _result_tree(rest, result, e.type)
+
+
+def _result_tree(rest: Set, declared: SType, t: SType) -> Tree:
+    """What a call's result may share: all arguments that were not consumed, unless it is unique."""
+    declared, t = resolve(declared), resolve(t)
+    if type(t) is TPrim:
+        return NONE
+    if type(t) is TRecord:
+        parts = dict(declared.fields) if type(declared) is TRecord else {}
+        return {n: _result_tree(rest, parts.get(n, f), f) for n, f in t.fields}
+    return NONE if type(declared) is TArray and declared.unique else rest
+
+
+def _shared(tok: Token, span: Span) -> NoReturn:
+    raise ConsumptionError(
+        f"'{tok.path}' is consumed by one argument of this call and used by another",
+        span,
+        hint=f"pass 'copy {tok.path}' for one of them",
+    )
+
+
+def _check_function(arg: A.Expr, expected: SType) -> None:
+    """A function that consumes its argument does not serve where one that does not is expected."""
+    actual = resolve(arg.type) if arg.type is not None else None
+    wanted = resolve(expected)
+    while type(actual) is TFun and type(wanted) is TFun:
+        if is_unique(actual.param) and not is_unique(wanted.param):
+            raise ConsumptionError(
+                "this function consumes its argument, which it may not do here", arg.span, hint="let it copy first"
+            )
+        actual, wanted = resolve(actual.result), resolve(wanted.result)
+
+
+@_rule(A.ELambda)
+def _lambda(c: Consumption, e: A.ELambda) -> Tree:
+    ret = resolve(e.type) if e.type is not None else None
+    for _ in e.params:
+        ret = resolve(ret.result) if type(ret) is TFun else None
+    return frozenset(c.function(e.params, e.body, ret if e.ret is not None else None))
+
+
+@_rule(A.EIf)
+def _if(c: Consumption, e: A.EIf) -> Tree:
+    c.exp(e.cond)
+    return c.branches([lambda: c.exp(e.then), lambda: c.exp(e.orelse)])
+
+
+@_rule(A.EMatch)
+def _match(c: Consumption, e: A.EMatch) -> Tree:
+    tree = c.exp(e.scrutinee)
+
+    def case(p: A.Pat, body: A.Expr) -> Callable[[], Tree]:
+        def run() -> Tree:
+            c.bind(p, tree)
+            return c.exp(body)
+
+        return run
+
+    return c.branches([case(p, body) for p, body in e.cases])
+
+
+@_rule(A.ELet)
+def _let(c: Consumption, e: A.ELet) -> Tree:
+    c.bind(e.pat, c.exp(e.rhs))
+    return c.exp(e.body)
+
+
+@_rule(A.ELetFun)
+def _letfun(c: Consumption, e: A.ELetFun) -> Tree:
+    fd = e.fun
+    got = c.function(fd.params, fd.body, fd.ret_type if fd.ret is not None else None, fd)
+    assert fd.binding is not None
+    c.env[fd.binding] = frozenset(got)
+    return c.exp(e.body)
+
+
+@_rule(A.EIndex)
+def _index(c: Consumption, e: A.EIndex) -> Tree:
+    tree = flat(c.exp(e.array))
+    c.index(e.index)
+    return conform(tree, e.type) if e.type is not None else tree
+
+
+@_rule(A.EUpdate)
+def _update(c: Consumption, e: A.EUpdate) -> Tree:
+    target = flat(c.exp(e.array))
+    c.index(e.index)
+    value = flat(c.exp(e.value))
+    both = target & value
+    if both:
+        tok = min(both, key=lambda t: t.path)
+        raise ConsumptionError(
+            f"the new value may share memory with '{tok.path}', which the update overwrites",
+            e.value.span,
+            hint="write 'copy (...)' around the value",
+        )
+    c.consume(target, e.array.span)
+    return NONE
+
+
+@_rule(A.ERecordUpdate)
+def _record_update(c: Consumption, e: A.ERecordUpdate) -> Tree:
+    # Only what is not replaced is read.
+    value = c.exp(e.value)
+    x = e.record
+    tree = _peek(c, x) if isinstance(x, A.EVar) else c.exp(x)
+
+    def put(tree: Tree, t: SType, path: list[str]) -> Tree:
+        t = resolve(t)
+        if not path or type(t) is not TRecord:
+            return value
+        return {
+            n: put(tree.get(n, NONE) if isinstance(tree, dict) else tree, f, path[1:])
+            if n == path[0]
+            else (tree.get(n, NONE) if isinstance(tree, dict) else tree)
+            for n, f in t.fields
+        }
+
+    assert x.type is not None
+    new = put(tree, x.type, e.path)
+    if isinstance(x, A.EVar):
+        c.use(_without(tree, e.path), x.name, x.span)
+    return new
+
+
+def _without(tree: Tree, path: list[str]) -> Tree:
+    """The tree but for the part at `path`."""
+    if not path:
+        return NONE
+    if not isinstance(tree, dict):
+        return tree
+    return {n: _without(x, path[1:]) if n == path[0] else x for n, x in tree.items()}
+
+
+@_rule(A.EAscript, A.ECoerce)
+def _ascript(c: Consumption, e: A.EAscript | A.ECoerce) -> Tree:
+    return c.exp(e.expr)
+
+
+@_rule(A.EAttr)
+def _attr(c: Consumption, e: A.EAttr) -> Tree:
+    return c.exp(e.expr)
+
+
+@_rule(A.EAssert)
+def _assert(c: Consumption, e: A.EAssert) -> Tree:
+    c.exp(e.cond)
+    return c.exp(e.expr)
+
+
+@_rule(A.EConstr)
+def _constr(c: Consumption, e: A.EConstr) -> Tree:
+    out: Set = NONE
+    for x in e.args:
+        out |= flat(c.exp(x))
+    return out
+
+
+@_rule(A.ELoop)
+def _loop(c: Consumption, e: A.ELoop) -> Tree:
+    return c.loop(e)
