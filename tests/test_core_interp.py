@@ -7,7 +7,6 @@ import pytest
 
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
-from futad.errors import AssertionError_, BoundsError, RuntimeError_
 
 
 def both(text: str, *args, name: str = "main"):

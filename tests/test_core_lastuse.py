@@ -11,7 +11,12 @@ from futad.core.lastuse import analyse
 from futad.core.parse import parse_program
 
 
-def analysed(body: str, params: str = "[n_1: i64] (xs_2: [n_1]f64, i_3: i64)", ret: str = "(r_9: [n_1]f64)", entry: str = ""):
+def analysed(
+    body: str,
+    params: str = "[n_1: i64] (xs_2: [n_1]f64, i_3: i64)",
+    ret: str = "(r_9: [n_1]f64)",
+    entry: str = "",
+):
     p = parse_program(f"fun main {params} -> {ret} {entry} = {{ {body} }}")
     check_program(p)
     return p, analyse(p)["main"]
@@ -20,8 +25,8 @@ def analysed(body: str, params: str = "[n_1: i64] (xs_2: [n_1]f64, i_3: i64)", r
 def find(p: ir.Program, cls: type) -> list[ir.Stm]:
     out: list[ir.Stm] = []
 
-    def walk(l: ir.Lambda) -> None:
-        for s in l.stms:
+    def walk(lam: ir.Lambda) -> None:
+        for s in lam.stms:
             if isinstance(s.exp, cls):
                 out.append(s)
             for inner in s.exp.lambdas():
@@ -42,9 +47,10 @@ def test_parameter_is_copied_once():
 
 
 def test_unique_parameter_is_not_copied():
-    entry = ('entry Entry("main", [["xs", EntryType("array", "*[n]f64", EntryType("scalar", "f64", f64, [], []), '
-             '["n"], [])], ["i", EntryType("scalar", "i64", i64, [], [])]], '
-             'EntryType("array", "[n]f64", EntryType("scalar", "f64", f64, [], []), ["n"], []), [True, False], "")')  # fmt: skip
+    scalar = 'EntryType("scalar", "f64", f64, [], [])'
+    array = f'EntryType("array", "*[n]f64", {scalar}, ["n"], [])'
+    index = 'EntryType("scalar", "i64", i64, [], [])'
+    entry = f'entry Entry("main", [["xs", {array}], ["i", {index}]], {array}, [True, False], "")'
     p, u = analysed("let a_4: [n_1]f64 = update(xs_2, [i_3], 1.0f64, None) in (a_4)", entry=entry)
     assert flags(p, u) == [True]
     xs = np.zeros(3)
@@ -101,7 +107,8 @@ def test_loop_over_a_fresh_array_copies_nothing():
 def test_loop_inside_map_and_loop():
     p, u = analysed(
         "let rs_30: [3][n_1]f64 = replicate([3i64], xs_2) "
-        "let rs_31: [3][n_1]f64 = map(3i64, [rs_30], \\(row_32: [n_1]f64) -> { " + LOOP.format(bound="n_1", init="row_32") + " }) "
+        "let rs_31: [3][n_1]f64 = map(3i64, [rs_30], \\(row_32: [n_1]f64) -> { "
+        + LOOP.format(bound="n_1", init="row_32") + " }) "
         "in (rs_31)", ret="(r_9: [3][n_1]f64)")  # fmt: skip
     assert flags(p, u) == [True]
     assert u.loop_copies(find(p, ir.For)[0]) == (0,)
@@ -113,7 +120,8 @@ def test_loop_inside_map_and_loop():
 def test_swap_in_a_loop():
     body = """let z_10: [n_1]f64 = copy(xs_2)
       let w_11: [n_1]f64 = copy(xs_2)
-      let (p_12: [n_1]f64, q_13: [n_1]f64) = for(3i64, [z_10, w_11], \\(j_14: i64, a_15: [n_1]f64, b_16: [n_1]f64) -> {
+      let (p_12: [n_1]f64, q_13: [n_1]f64) = for(3i64, [z_10, w_11],
+        \\(j_14: i64, a_15: [n_1]f64, b_16: [n_1]f64) -> {
         let x_17: f64 = b_16[0i64]
         let c_18: [n_1]f64 = update(a_15, [j_14], x_17, None)
         in (b_16, c_18) })
@@ -125,7 +133,8 @@ def test_swap_in_a_loop():
 
 def test_same_init_twice_is_copied():
     body = """let z_10: [n_1]f64 = copy(xs_2)
-      let (p_12: [n_1]f64, q_13: [n_1]f64) = for(3i64, [z_10, z_10], \\(j_14: i64, a_15: [n_1]f64, b_16: [n_1]f64) -> {
+      let (p_12: [n_1]f64, q_13: [n_1]f64) = for(3i64, [z_10, z_10],
+        \\(j_14: i64, a_15: [n_1]f64, b_16: [n_1]f64) -> {
         let c_18: [n_1]f64 = update(a_15, [j_14], 1.0f64, None)
         in (c_18, b_16) })
       in (q_13)"""

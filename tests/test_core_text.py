@@ -13,15 +13,20 @@ from futad.core.text import const_text, program_text
 from futad.core.types import BOOL, F32, F64, I8, Const
 from futad.errors import ParseError
 
-SAMPLE = r'''
+SAMPLE = r"""
 program "a \"name\""
 -- a comment
 fun "op +" [n_1: i64, m_30: i64] (xs_2: [n_1]f64, i_3: i64, g_31: [2][m_30]i32) -> (r_4: f64, ys_5: [n_1]f64)
-  entry Entry("main", [["xs", EntryType("array", "[n]f64", EntryType("scalar", "f64", f64, [], []), ["n", 3, None], [])]], EntryType("record", "{}", None, [], [["a", EntryType("scalar", "f64", f64, [], [])]]), [True, False], "doc\n")
+  entry Entry("main", [["xs", EntryType("array", "[n]f64",
+    EntryType("scalar", "f64", f64, [], []), ["n", 3, None], [])]],
+    
+    EntryType("record", "{}", None, [], [["a", EntryType("scalar", "f64", f64, [], [])]]), [True, False], "doc\n")
   attrs [["inline"], 1, 2.5, None, "s"]
   at @"a b.fut:1:2-3:4" = {
-  let ys_6: [n_1]f64 = map(n_1, [xs_2], \(x_7: f64) -> { let t_8: f64 = mul(x_7, -2e-05f64) in (t_8) }) #[["stripmine", 2]]
-  let s_9: f64 = reduce(n_1, [ys_6], \(a_10: f64, b_11: f64) -> { let c_12: f64 = add(a_10, b_11) in (c_12) }, [0.0f64], True)
+  let ys_6: [n_1]f64 = map(n_1, [xs_2], \(x_7: f64) -> {
+    let t_8: f64 = mul(x_7, -2e-05f64) in (t_8) }) #[["stripmine", 2]]
+  let s_9: f64 = reduce(n_1, [ys_6], \(a_10: f64, b_11: f64) -> {
+    let c_12: f64 = add(a_10, b_11) in (c_12) }, [0.0f64], True)
   let q_13: f64 = ys_6[i_3]@"x.fut:1:1-1:2"
   let w_14: [2]f64 = ys_6[0i64:2i64:-1i64]
   let z_15: [2][n_1]f64 = arraylit([xs_2, xs_2], [n_1]f64)
@@ -31,14 +36,16 @@ fun "op +" [n_1: i64, m_30: i64] (xs_2: [n_1]f64, i_3: i64, g_31: [2][m_30]i32) 
   let z_18: f64 = log2(h_17)
   let b_19: u64 = bits_f64(z_18)
   let k_20: i64 = i_3
-  let f_21: [n_1]f64 = fused(n_1, [xs_2], \(x_22: f64) -> { in (x_22) }, [\(x_23: f64, y_24: f64) -> { in (x_23) }], [[0.0f64]], [], [], [])
-  let w_25: [n_1]f64 = withacc([f_21], "add", \(a_26: acc([n_1]f64)) -> { let a_27: acc([n_1]f64) = updateacc(a_26, [0i64], 1.0f64) in (a_27) })
+  let f_21: [n_1]f64 = fused(n_1, [xs_2], \(x_22: f64) -> { in (x_22) },
+    [\(x_23: f64, y_24: f64) -> { in (x_23) }], [[0.0f64]], [], [], [])
+  let w_25: [n_1]f64 = withacc([f_21], "add", \(a_26: acc([n_1]f64)) -> {
+    let a_27: acc([n_1]f64) = updateacc(a_26, [0i64], 1.0f64) in (a_27) })
   let t_28: [m_30][2]i32 = rearrange(g_31, [1, 0])
   let u_29: [2]f64 = update(w_14, [0i64:1i64:1i64], w_14, None)
   let s_37: [4]f64 = scratch(f64, [4i64])
   in (s_9, w_25)
 }
-'''
+"""
 
 
 def test_round_trip():

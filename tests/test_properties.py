@@ -140,7 +140,7 @@ def build(p: ir.Program, multicore: bool) -> Any:
 @needs_compiler
 @pytest.mark.parametrize("k", range(len(GENERAL)))
 def test_backends_agree(k, quick_builds):
-    """All programs after all passes on `c`; by turns as they are on `c`, and after all passes on `multicore`."""
+    """All programs after all passes on `c`; by turns also as they are, or after all passes on `multicore`."""
     samples = [program(i, f"f{i}") for i in GENERAL[k]]
     p = joined(samples)
     q = compile_program(p)
@@ -164,7 +164,7 @@ def test_backends_agree_at_full_optimisation(monkeypatch, tmp_path):
     each(samples, lambda s: same(b.run(f"f{s.seed}", s.args), reference(s, f"f{s.seed}")))
 
 
-# --- derivatives ----------------------------------------------------------------------------------------------
+# --- derivatives ------------------------------------------------------------
 
 
 def is_float(x: Any) -> bool:
@@ -173,7 +173,9 @@ def is_float(x: Any) -> bool:
 
 def direction(rng: np.random.Generator, x: Any) -> Any:
     """A random value like `x`; zero where `x` is not a float."""
-    return np.asarray(rng.normal(size=np.shape(x)) if is_float(x) else np.zeros(np.shape(x)), np.asarray(x).dtype)[()]
+    return np.asarray(
+        rng.normal(size=np.shape(x)) if is_float(x) else np.zeros(np.shape(x)), np.asarray(x).dtype
+    )[()]
 
 
 def inner(xs: Sequence[Any], ys: Sequence[Any]) -> tuple[float, float]:
@@ -188,7 +190,10 @@ def close_to_differences(f: Callable[[float], list[Any]], dot: Sequence[Any]) ->
     h = 1e-4
 
     def difference(h: float) -> list[Any]:
-        return [(np.asarray(u) - np.asarray(d)) / (2 * h) if is_float(u) else None for u, d in zip(f(h), f(-h), strict=True)]
+        return [
+            (np.asarray(u) - np.asarray(d)) / (2 * h) if is_float(u) else None
+            for u, d in zip(f(h), f(-h), strict=True)
+        ]
 
     for u, v, w in zip(difference(h), difference(h / 2), dot, strict=True):
         if u is not None and np.size(u):
@@ -203,7 +208,11 @@ class Derived:
     def __init__(self, s: Sample, name: str) -> None:
         self.sample, self.name = s, name
         fun = s.program.funs[name]
-        self.funs = {**s.program.funs, f"{name}_vjp": with_vjp(fun, f"{name}_vjp"), f"{name}_jvp": with_jvp(fun, f"{name}_jvp")}
+        self.funs = {
+            **s.program.funs,
+            f"{name}_vjp": with_vjp(fun, f"{name}_vjp"),
+            f"{name}_jvp": with_jvp(fun, f"{name}_jvp"),
+        }
         self.sizes, self.values = s.args[: fun.num_sizes], s.args[fun.num_sizes :]
         self.ys = reference(s, name)
         rng = np.random.default_rng(s.seed)
@@ -212,7 +221,10 @@ class Derived:
 
     def moved(self, h: float) -> list[Any]:
         """The arguments, `h` along the direction."""
-        return [*self.sizes, *[x + h * d if is_float(x) else x for x, d in zip(self.values, self.xdot, strict=True)]]
+        return [
+            *self.sizes,
+            *[x + h * d if is_float(x) else x for x, d in zip(self.values, self.xdot, strict=True)],
+        ]
 
     def jvp(self, m: Any) -> list[Any]:
         out = m.run(f"{self.name}_jvp", [*self.sample.args, *self.xdot])

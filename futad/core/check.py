@@ -53,9 +53,12 @@ def _fail(message: str) -> NoReturn:
 
 
 _DIRECT_VIEWS = (ir.Alias, ir.Rearrange, ir.Reshape)
-_CONSUMERS: dict[type, str] = {ir.Update: "array", ir.Scatter: "dests", ir.Hist: "dests", ir.WithAcc: "arrays"}
-# Scopes that may run more or fewer times than once: they use no accumulator and consume no array from outside.
-_REPEATED = (ir.Map, ir.Reduce, ir.Scan, ir.Fused, ir.Hist, ir.For, ir.While)
+_CONSUMERS: dict[type, str] = {
+    ir.Update: "array",
+    ir.Scatter: "dests",
+    ir.Hist: "dests",
+    ir.WithAcc: "arrays",
+}
 
 
 class _Checker:
@@ -80,7 +83,9 @@ class _Checker:
         self.scope, self.accs, self.dead, self.outer = set(), set(), {}, None
         try:
             self.bind(f.body.params)
-            if len(f.body.params) < f.num_sizes or any(v.type is not I64 for v in f.body.params[: f.num_sizes]):
+            if len(f.body.params) < f.num_sizes or any(
+                v.type is not I64 for v in f.body.params[: f.num_sizes]
+            ):
                 _fail(f"its first {f.num_sizes} parameters are not i64 sizes")
             before = set(self.scope)
             for v in f.ret:
@@ -134,33 +139,33 @@ class _Checker:
                 self.existential("result", s.pat, results)
         self.learn(s)
 
-    def lam(self, l: ir.Lambda, once: bool = False) -> None:
+    def lam(self, lam: ir.Lambda, once: bool = False) -> None:
         """A nested scope; `once` if it runs exactly once, or is a branch."""
         accs, dead, outer = self.accs, dict(self.dead), self.outer
         before = set(self.accs)
         if not once:
             self.accs = set()
             self.outer = set()
-        self.bind(l.params)
-        entered = len(l.params)
+        self.bind(lam.params)
+        entered = len(lam.params)
         if not once:
             assert self.outer is not None
-        self.stms(l.stms)
-        self.results(l)
+        self.stms(lam.stms)
+        self.results(lam)
         own = {v for v in self.accs if v not in before}
         if own:
             _fail(f"accumulator {sorted(map(repr, own))[0]} is not used")
-        for v in l.params[:entered]:
+        for v in lam.params[:entered]:
             self.scope.discard(v)
-        for s in l.stms:
+        for s in lam.stms:
             self.scope.difference_update(s.pat)
         if not once:
             self.accs = accs
         self.dead = {**dead, **self.dead} if once else dead
         self.outer = outer
 
-    def results(self, l: ir.Lambda) -> None:
-        for a in l.result:
+    def results(self, lam: ir.Lambda) -> None:
+        for a in lam.result:
             self.use(a)
 
     def bind(self, vs: Sequence[Var]) -> None:
@@ -264,7 +269,9 @@ class _Checker:
     def is_a(self, what: str, a: Atom, want: Type) -> None:
         self.same(f"{what} {a!r}", a.type, want)
 
-    def existential(self, what: str, pat: Sequence[Var], values: Sequence[Atom], more: dict[Var, Atom] | None = None) -> None:
+    def existential(
+        self, what: str, pat: Sequence[Var], values: Sequence[Atom], more: dict[Var, Atom] | None = None
+    ) -> None:
         """`values` have the types of `pat`, sizes bound by `pat` itself standing for the values."""
         if len(pat) != len(values):
             _fail(f"{len(values)} {what}s for {len(pat)}")
@@ -272,16 +279,16 @@ class _Checker:
         for v, a in zip(pat, values, strict=True):
             self.same(f"{what} {a!r} for {v!r}", a.type, subst_type(v.type, mapping))
 
-    def params(self, l: ir.Lambda, types: Sequence[Type]) -> None:
-        if len(l.params) != len(types):
-            _fail(f"a scope of {len(l.params)} parameters where {len(types)} are passed")
-        for v, t in zip(l.params, types, strict=True):
+    def params(self, lam: ir.Lambda, types: Sequence[Type]) -> None:
+        if len(lam.params) != len(types):
+            _fail(f"a scope of {len(lam.params)} parameters where {len(types)} are passed")
+        for v, t in zip(lam.params, types, strict=True):
             self.same(f"parameter {v!r}", v.type, t)
 
-    def returns(self, l: ir.Lambda, types: Sequence[Type]) -> None:
-        if len(l.result) != len(types):
-            _fail(f"a scope of {len(l.result)} results where {len(types)} are expected")
-        for a, t in zip(l.result, types, strict=True):
+    def returns(self, lam: ir.Lambda, types: Sequence[Type]) -> None:
+        if len(lam.result) != len(types):
+            _fail(f"a scope of {len(lam.result)} results where {len(types)} are expected")
+        for a, t in zip(lam.result, types, strict=True):
             self.is_a("result", a, t)
 
     def rows(self, arrays: Sequence[Atom], width: Atom) -> list[Type]:
@@ -299,15 +306,15 @@ class _Checker:
             out.append(row_type(a.type))
         return out
 
-    def operator(self, l: ir.Lambda, neutral: ir.Atoms, rows: Sequence[Type]) -> None:
+    def operator(self, lam: ir.Lambda, neutral: ir.Atoms, rows: Sequence[Type]) -> None:
         """An operator on values of the row types, with neutral elements."""
         if len(neutral) != len(rows):
             _fail(f"{len(neutral)} neutral elements for {len(rows)} values")
         for a, t in zip(neutral, rows, strict=True):
             self.is_a("neutral element", a, t)
-        self.params(l, [*rows, *rows])
-        self.lam(l)
-        self.returns(l, rows)
+        self.params(lam, [*rows, *rows])
+        self.lam(lam)
+        self.returns(lam, rows)
 
 
 Existential = list[Sequence[Atom]] | None
@@ -347,7 +354,7 @@ def _index(c: _Checker, array: Atom, index: ir.Index) -> Type:
     if len(index) > array.type.rank:
         _fail(f"{len(index)} indices into {array!r} of type {array.type!r}")
     for i in index:
-        for a in (i.start, i.count, i.stride) if type(i) is Range else (i,):
+        for a in (i.start, i.count, i.stride) if isinstance(i, Range) else (i,):
             c.is_a("index", a, I64)
     return index_type(array.type, index)
 
@@ -512,14 +519,14 @@ def _map(c: _Checker, e: ir.Map, s: ir.Stm) -> Existential:
     return None
 
 
-def _accs_first(c: _Checker, arrays: ir.Atoms, l: ir.Lambda) -> None:
+def _accs_first(c: _Checker, arrays: ir.Atoms, lam: ir.Lambda) -> None:
     accs = [a.type for a in arrays if type(a.type) is AccType]
-    for i, r in enumerate(l.result):
+    for i, r in enumerate(lam.result):
         if i < len(accs):
             c.is_a("result", r, accs[i])
         elif type(r.type) is AccType:
             _fail(f"accumulator {r!r} among the results that are not")
-    if len(l.result) < len(accs):
+    if len(lam.result) < len(accs):
         _fail("an accumulator is not returned")
 
 
@@ -539,8 +546,11 @@ def _fused(c: _Checker, e: ir.Fused, s: ir.Stm) -> Existential:
     if len(e.red_comms) != len(e.red_lams):
         _fail(f"{len(e.red_comms)} flags for {len(e.red_lams)} reductions")
     at = 0
-    for l, neutral in [*zip(e.scan_lams, e.scan_neutrals, strict=True), *zip(e.red_lams, e.red_neutrals, strict=True)]:
-        c.operator(l, neutral, types[at : at + len(neutral)])
+    for lam, neutral in [
+        *zip(e.scan_lams, e.scan_neutrals, strict=True),
+        *zip(e.red_lams, e.red_neutrals, strict=True),
+    ]:
+        c.operator(lam, neutral, types[at : at + len(neutral)])
         at += len(neutral)
     return None
 

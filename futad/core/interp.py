@@ -128,7 +128,9 @@ class Interpreter:
     alias analysis.  `batched=False` runs maps one iteration after the other.
     """
 
-    def __init__(self, program: ir.Program, count: bool = False, *, in_place: bool = True, batched: bool = True) -> None:
+    def __init__(
+        self, program: ir.Program, count: bool = False, *, in_place: bool = True, batched: bool = True
+    ) -> None:
         self.program = program
         self.counting = count
         self.batched = batched

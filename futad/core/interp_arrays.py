@@ -38,7 +38,7 @@ def _check(sc: Scope, bad: Any, index: Any, size: int, place: Span | None) -> No
         where = sc.full_mask() if failed is True else failed
         lane = tuple([int(c[0]) for c in np.nonzero(where)])
     at = int(at_lane(lift_value(index, 0, sc.depth) if index.ndim else index, lane))
-    message = f"index {at} out of bounds for array of size {size}"
+    message = f"index {at} is out of bounds for an array of size {size}"
     if place is None:
         raise InternalError(f"an unchecked {message}")
     raise BoundsError(message, place)
@@ -50,12 +50,14 @@ class _Positions:
     `varies`: whether any part differs between iterations.
     """
 
-    def __init__(self, m: Interpreter, index: ir.Index, dims: tuple[int, ...], check: Span | None, sc: Scope) -> None:
+    def __init__(
+        self, m: Interpreter, index: ir.Index, dims: tuple[int, ...], check: Span | None, sc: Scope
+    ) -> None:
         self.parts: list[Any] = []
         self.counts: list[int] = []
         self.varies = False
         for i, n in zip(index, dims, strict=False):
-            if type(i) is Range:
+            if isinstance(i, Range):
                 count = m.size(i.count, sc)
                 start, stride = m.lift(i.start, sc.depth), m.lift(i.stride, sc.depth)
                 if count < 0:
@@ -211,7 +213,9 @@ def _update(m: Interpreter, e: ir.Update, stm: ir.Stm, sc: Scope) -> Values:
             for axis, i in enumerate(j for j in index if not isinstance(j, int)):
                 if isinstance(i, np.ndarray):
                     vals = np.take(vals, [-1], axis=vals.ndim - len(kept) + axis)
-            sl = [slice(s, s + 1) if isinstance(i, np.ndarray) else s for s, i in zip(last, index, strict=True)]
+            sl = [
+                slice(s, s + 1) if isinstance(i, np.ndarray) else s for s, i in zip(last, index, strict=True)
+            ]
             if lead == 0 and vals.ndim > len(kept):
                 vals = vals.reshape(vals.shape[vals.ndim - len(kept) :])
             out[(_ALL,) * lead + tuple(sl)] = vals
@@ -298,7 +302,12 @@ def _matmul(m: Interpreter, e: ir.MatMul, stm: ir.Stm, sc: Scope) -> Values:
     rows, inner = a.shape[-2:]
     columns = b.shape[-1]
     products = rows * inner * columns * sc.lanes
-    m.count("matmul", ops=2 * products, read=(rows + columns) * inner * sc.lanes, written=rows * columns * sc.lanes)
+    m.count(
+        "matmul",
+        ops=2 * products,
+        read=(rows + columns) * inner * sc.lanes,
+        written=rows * columns * sc.lanes,
+    )
     with np.errstate(all="ignore"):
         return (np.matmul(a, b),)
 

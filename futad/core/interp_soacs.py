@@ -21,11 +21,10 @@ from futad.core.interp import (
     handler,
     lift_value,
     rank_of,
-    scalar_op,
 )
 from futad.core.interp_arrays import own_size, target
-from futad.core.types import AccType, Atom, Const, Prim
 from futad.core.scalarops import OPS
+from futad.core.types import AccType, Atom, Const, Prim
 from futad.errors import InternalError, RuntimeError_
 
 _ALL = slice(None)
@@ -42,7 +41,12 @@ def operator_of(lam: ir.Lambda) -> str | None:
         return None
     (stm,) = lam.stms
     e = stm.exp
-    if isinstance(e, ir.Op) and e.op in _INT_UFUNCS and lam.result == stm.pat and set(e.args) == set(lam.params):
+    if (
+        isinstance(e, ir.Op)
+        and e.op in _INT_UFUNCS
+        and lam.result == stm.pat
+        and set(e.args) == set(lam.params)
+    ):
         return e.op
     return None
 
@@ -73,7 +77,7 @@ def _ranks(atoms: Sequence[Atom]) -> list[int]:
     return [rank_of(a.type) for a in atoms]
 
 
-# --- map ------------------------------------------------------------------------------------------------------
+# --- map ------------------------------------------------------------
 
 
 def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Scope) -> list[Value]:
@@ -98,7 +102,9 @@ def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Sc
     return _map_each(m, n, args, values, lam, sc)
 
 
-def _map_at_once(m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope) -> list[Value]:
+def _map_at_once(
+    m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope
+) -> list[Value]:
     inner = sc.enter(n)
     if inner.depth > 1 and math.prod(inner.batch) > MAX_BATCH:
         raise TooBig
@@ -125,7 +131,9 @@ def _map_at_once(m: Interpreter, n: int, args: Sequence[Atom], values: Values, l
     return out
 
 
-def _map_halves(m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope) -> list[Value]:
+def _map_halves(
+    m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope
+) -> list[Value]:
     parts: list[list[Value]] = []
     half = n // 2
     for part in (slice(0, half), slice(half, n)):
@@ -159,7 +167,9 @@ def _join(values: list[Value], rank: int, sc: Scope, how: Any) -> np.ndarray:
         raise InternalError("a map whose results have different shapes") from None
 
 
-def _map_each(m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope) -> list[Value]:
+def _map_each(
+    m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope
+) -> list[Value]:
     rows: list[list[Value]] = []
     arrays: list[Value] = []
     for v in values:
@@ -168,7 +178,16 @@ def _map_each(m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam:
             v.flags.writeable = False
         arrays.append(v)
     for i in range(n):
-        rows.append(m.apply(lam, [v if isinstance(v, Acc) else _row(v, rank_of(a.type), i) for a, v in zip(args, arrays, strict=True)], sc))
+        rows.append(
+            m.apply(
+                lam,
+                [
+                    v if isinstance(v, Acc) else _row(v, rank_of(a.type), i)
+                    for a, v in zip(args, arrays, strict=True)
+                ],
+                sc,
+            )
+        )
     out: list[Value] = []
     for j, r in enumerate(lam.result):
         column = [row[j] for row in rows]
@@ -186,17 +205,21 @@ def _map(m: Interpreter, e: ir.Map, stm: ir.Stm, sc: Scope) -> Values:
     return run_map(m, n, e.arrays, e.lam, sc)
 
 
-def _count_elements(m: Interpreter, kind: str, read: Sequence[Atom], written: Sequence[Atom], n: int, sc: Scope) -> None:
+def _count_elements(
+    m: Interpreter, kind: str, read: Sequence[Atom], written: Sequence[Atom], n: int, sc: Scope
+) -> None:
     """Scalar rows are read and written; array rows are views, counted where they are looked into."""
     if m.counting:
         m.count(kind, read=n * sc.lanes * sum(rank_of(a.type) == 1 for a in read),
                 written=n * sc.lanes * sum(rank_of(a.type) == 1 for a in written))  # fmt: skip
 
 
-# --- reduce and scan ------------------------------------------------------------------------------------------
+# --- reduce and scan ------------------------------------------------------------
 
 
-def run_reduce(m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam: ir.Lambda, neutral: ir.Atoms, sc: Scope) -> list[Value]:
+def run_reduce(
+    m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam: ir.Lambda, neutral: ir.Atoms, sc: Scope
+) -> list[Value]:
     """Left fold from the neutral elements; `ranks` are the arrays' ranks."""
     state = [m.value(a) for a in neutral]
     name = operator_of(lam) if n else None
@@ -206,7 +229,9 @@ def run_reduce(m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam
         if m.counting:
             m.count("op", ops=n * sc.lanes)
         total = ufunc_of(name, a.type).reduce(v, axis=v.ndim - 1, dtype=v.dtype)
-        return [_combine(name, m.lift(a, sc.depth), a, lift_value(total, 0, sc.depth) if total.ndim else total)]
+        return [
+            _combine(name, m.lift(a, sc.depth), a, lift_value(total, 0, sc.depth) if total.ndim else total)
+        ]
     for i in range(n):
         state = m.apply(lam, [*state, *[_row(v, r, i) for v, r in zip(arrays, ranks, strict=True)]], sc)
     # Results are fresh even where the operator returns an operand.
@@ -221,7 +246,9 @@ def _combine(name: str, first: Value, atom: Atom, rest: Value) -> Value:
     return out[()] if out.ndim == 0 else out
 
 
-def run_scan(m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam: ir.Lambda, neutral: ir.Atoms, sc: Scope) -> list[Value]:
+def run_scan(
+    m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam: ir.Lambda, neutral: ir.Atoms, sc: Scope
+) -> list[Value]:
     """Inclusive left scan of n > 0 elements."""
     name = operator_of(lam)
     if name is not None:
@@ -268,13 +295,15 @@ def _fused(m: Interpreter, e: ir.Fused, stm: ir.Stm, sc: Scope) -> Values:
     out: list[Value] = mapped[: len(accs)] or accs
     mapped = mapped[len(accs) :]
     at = 0
-    for lam, neutral, is_scan in [(l, g, True) for l, g in zip(e.scan_lams, e.scan_neutrals, strict=True)] + [
-        (l, g, False) for l, g in zip(e.red_lams, e.red_neutrals, strict=True)
-    ]:
+    scans = [(f, g, True) for f, g in zip(e.scan_lams, e.scan_neutrals, strict=True)]
+    reductions = [(f, g, False) for f, g in zip(e.red_lams, e.red_neutrals, strict=True)]
+    for lam, neutral, is_scan in scans + reductions:
         k = len(neutral)
         ranks = [rank_of(r.type) + 1 for r in results[at : at + k]]
         if n == 0:
-            out += [m.empty(v.type, sc) for v in pat[at : at + k]] if is_scan else [m.value(a) for a in neutral]
+            out += (
+                [m.empty(v.type, sc) for v in pat[at : at + k]] if is_scan else [m.value(a) for a in neutral]
+            )
         elif is_scan:
             out += run_scan(m, n, mapped[at : at + k], ranks, lam, neutral, sc)
         else:
@@ -283,10 +312,12 @@ def _fused(m: Interpreter, e: ir.Fused, stm: ir.Stm, sc: Scope) -> Values:
     return out + (mapped[at:] if n else [m.empty(v.type, sc) for v in pat[at:]])
 
 
-# --- writes by index --------------------------------------------------------------------------------------------
+# --- writes by index ------------------------------------------------------------
 
 
-def _hits(m: Interpreter, e: ir.Scatter | ir.Hist, n: int, dims: tuple[int, ...], sc: Scope) -> tuple[np.ndarray, list[np.ndarray]]:
+def _hits(
+    m: Interpreter, e: ir.Scatter | ir.Hist, n: int, dims: tuple[int, ...], sc: Scope
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """Which (iterations..., element) index inside `dims`, and the index arrays, all broadcast."""
     shape = (*sc.batch, n)
     hit = np.broadcast_to(sc.full_mask()[..., None], shape)
@@ -312,7 +343,9 @@ def _scatter(m: Interpreter, e: ir.Scatter, stm: ir.Stm, sc: Scope) -> Values:
         hit, idxs = _hits(m, e, n, dims, sc)
         lanes = np.nonzero(hit)
         row = values.shape[k + 1 :]
-        out[lanes[:k] + tuple([i[lanes] for i in idxs])] = np.broadcast_to(values, (*sc.batch, n, *row))[lanes]
+        out[lanes[:k] + tuple([i[lanes] for i in idxs])] = np.broadcast_to(values, (*sc.batch, n, *row))[
+            lanes
+        ]
         if m.counting:
             moved = len(lanes[0]) * math.prod(row)
             copied = 0 if m.in_place(stm) else sc.lanes * math.prod(dims)
@@ -339,7 +372,11 @@ def _hist(m: Interpreter, e: ir.Hist, stm: ir.Stm, sc: Scope) -> Values:
         if m.counting:
             m.count("op", ops=len(lanes[0]))
         ufunc = ufunc_of(name, e.neutral[0].type)
-        ufunc.at(outs[0], lanes[:k] + tuple([i[lanes] for i in idxs]), np.broadcast_to(values[0], (*sc.batch, n))[lanes])
+        ufunc.at(
+            outs[0],
+            lanes[:k] + tuple([i[lanes] for i in idxs]),
+            np.broadcast_to(values[0], (*sc.batch, n))[lanes],
+        )
         return outs
     ranks = [v.ndim - k for v in values]
     for i in range(n):
@@ -360,7 +397,7 @@ def _hist(m: Interpreter, e: ir.Hist, stm: ir.Stm, sc: Scope) -> Values:
     return outs
 
 
-# --- accumulators -------------------------------------------------------------------------------------------------
+# --- accumulators ------------------------------------------------------------
 
 
 @handler(ir.WithAcc)

@@ -8,7 +8,7 @@
 
 Note [Blocks].  A *block* is the memory one statement (or parameter) creates, named by its variable.  An array
 variable lies in one or more blocks: `Alias`, `At`, `Rearrange` and `Reshape` lie where their source does; the
-result of a branch may lie in the blocks of either; the result of an in-place update lies where its source did;
+result of a branch may lie in the blocks of either; the result of an in-place update where its source did;
 every other array is fresh, results of second-order constructs included.  A construct may overwrite an array
 if all its blocks are owned here and no variable in them is used afterwards, nor otherwise by the construct
 itself.  Blocks made outside a scope that may run several times are not owned inside it; nor are the caller's
@@ -222,7 +222,9 @@ class _Analysis:
                 then = self.nested(e.then, frame.level)
                 orelse = self.nested(e.orelse, frame.level)
                 inner = then.made | orelse.made
-                results = [self.of(a) | self.of(b) for a, b in zip(e.then.result, e.orelse.result, strict=True)]
+                results = [
+                    self.of(a) | self.of(b) for a, b in zip(e.then.result, e.orelse.result, strict=True)
+                ]
                 self.leave(s.pat, results, inner, frame)
             case ir.For():
                 self.loop(s, e.body, e.body.params[1:], e.inits, frame)
@@ -328,13 +330,13 @@ class _Analysis:
         whole = [_NONE if i in copies else starts[i] for i in range(len(params))]
         results = []
         for i, end in enumerate(ends):
-            blocks = set(end | whole[i])
+            after = set(end | whole[i])
             if i in copies:
-                blocks.add(params[i])
+                after.add(params[i])
             for p, start in zip(params, whole, strict=True):
-                if p in blocks:
-                    blocks |= start
-            results.append(frozenset(blocks))
+                if p in after:
+                    after |= start
+            results.append(frozenset(after))
         self.leave(s.pat, results, inner.made | own, frame)
 
     def call(self, s: ir.Stm, e: ir.Call, frame: _Frame) -> None:

@@ -84,11 +84,11 @@ class Printer:
 
     def exp(self, e: ir.Exp, indent: str = "") -> str:
         t = type(e)
-        if t is ir.Op:
+        if isinstance(e, ir.Op):
             return e.op + "(" + ", ".join([self.data(a) for a in e.args]) + ")"
-        if t is ir.Alias:
+        if isinstance(e, ir.Alias):
             return self.data(e.atom)
-        if t is ir.At:
+        if isinstance(e, ir.At):
             return self.data(e.array) + self.data(e.index) + ("" if e.check is None else self.data(e.check))
         return node_name(t) + "(" + ", ".join([self.data(getattr(e, f), indent) for f in t.kinds]) + ")"
 
@@ -103,14 +103,14 @@ class Printer:
             out = f"let {self.pattern(s.pat)} = {out}"
         return out + (f" #{self.data(s.attrs)}" if s.attrs else "")
 
-    def lam(self, l: ir.Lambda, indent: str = "") -> str:
-        head = f"\\{self.pattern(l.params)} -> " if l.params else ""
-        return head + self.body(l, indent)
+    def lam(self, scope: ir.Lambda, indent: str = "") -> str:
+        head = f"\\{self.pattern(scope.params)} -> " if scope.params else ""
+        return head + self.body(scope, indent)
 
-    def body(self, l: ir.Lambda, indent: str = "", inline: bool = True) -> str:
+    def body(self, scope: ir.Lambda, indent: str = "", inline: bool = True) -> str:
         inner = indent + "  "
-        stms = [self.stm(s, inner) for s in l.stms]
-        result = "in (" + ", ".join([self.data(a) for a in l.result]) + ")"
+        stms = [self.stm(s, inner) for s in scope.stms]
+        result = "in (" + ", ".join([self.data(a) for a in scope.result]) + ")"
         short = " ".join([*stms, result])
         if inline and len(stms) <= 1 and len(short) < _INLINE and "\n" not in short:
             return "{ " + short + " }"
@@ -129,7 +129,9 @@ class Printer:
         return head + " = " + self.body(f.body, inline=False)
 
     def program(self, p: ir.Program) -> str:
-        return f"program {json.dumps(p.name)}\n\n" + "\n\n".join([self.fun(f) for f in p.funs.values()]) + "\n"
+        return (
+            f"program {json.dumps(p.name)}\n\n" + "\n\n".join([self.fun(f) for f in p.funs.values()]) + "\n"
+        )
 
 
 def node_name(cls: type) -> str:
@@ -152,9 +154,9 @@ def exp_text(e: ir.Exp) -> str:
     return Printer().exp(e)
 
 
-def lambda_text(l: ir.Lambda) -> str:
+def lambda_text(scope: ir.Lambda) -> str:
     """One scope."""
-    return Printer().lam(l)
+    return Printer().lam(scope)
 
 
 def stm_text(s: ir.Stm) -> str:

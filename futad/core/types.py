@@ -82,6 +82,7 @@ class Const:
     __slots__ = ("type", "value", "_key", "__weakref__")
     type: Prim
     value: Any
+    _key: tuple[str, bytes]
     _table: dict[tuple[str, bytes], Const] = {}
 
     def __new__(cls, type: Prim, value: Any) -> Const:
