@@ -11,6 +11,7 @@ import pytest
 from futad.datasets import read_gmm
 
 import futad
+from futad.cli import main
 from futad.runtime import cc
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -184,3 +185,9 @@ def test_forward_agrees_with_reverse(
     terms = np.concatenate([(a * tangents[i]).reshape(-1) for a, i in zip(adjoints, active, strict=True)])
     assert y == pytest.approx(y2, rel=1e-14)
     assert abs(1.5 * dy - terms.sum()) <= 1e-12 * np.abs(terms).sum()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_blocks(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", str(PROGRAMS), "-b", backend]) == 0
+    assert capsys.readouterr().out.endswith("13 passed, 0 failed, 0 skipped\n")
