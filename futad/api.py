@@ -127,10 +127,11 @@ class Program:
         backend: str = "auto",
         check: bool = False,
         texts: Mapping[str, str] | None = None,
+        name: str = "",
     ) -> None:
         backends.check_name(backend)
         self._unit = Unit(core, backend, check, texts)
-        self.name = core.name
+        self.name = name or core.name
         self.entries: dict[str, Function] = {
             f.entry.name: Function(self._unit, name) for name, f in core.funs.items() if f.entry is not None
         }
@@ -176,7 +177,7 @@ class Program:
 def unknown_entry(program: str, name: str, entries: Mapping[str, Any]) -> str:
     """The message for an entry that is not there: near names first."""
     if not entries:
-        return f"{program} has no entry '{name}': it has no entries at all (declare one with `entry`)"
+        return f"{program} has no entry '{name}', nor any other (declare one with `entry`)"
     near = difflib.get_close_matches(name, entries, n=3)
     if near:
         return f"{program} has no entry '{name}'; did you mean {' or '.join(repr(n) for n in near)}?"
@@ -210,7 +211,8 @@ def load(path: str | os.PathLike[str], *, backend: str = "auto", check: bool = F
     backends.check_name(backend)
     from futad.source import load_program
 
-    return Program(load_program(os.fspath(path)), backend=backend, check=check)
+    file = os.fspath(path)
+    return Program(load_program(file), backend=backend, check=check, name=file)
 
 
 def compile(source: str, name: str = "main", *, backend: str = "auto", check: bool = False) -> Program:
@@ -220,7 +222,7 @@ def compile(source: str, name: str = "main", *, backend: str = "auto", check: bo
     backends.check_name(backend)
     from futad.source import compile_text
 
-    return Program(compile_text(source, name), backend=backend, check=check, texts={name: source})
+    return Program(compile_text(source, name), backend=backend, check=check, texts={name: source}, name=name)
 
 
 __all__ = ["Function", "Program", "Unit", "compile", "load"]

@@ -176,9 +176,7 @@ def _jacrev(s: _Site) -> _Built:
     return _jacobian(s, results, row, inputs_first=False)
 
 
-def _jacobian(
-    s: _Site, results: list[Var], block: Callable[[int, int], Atom], inputs_first: bool
-) -> _Built:
+def _jacobian(s: _Site, results: list[Var], block: Callable[[int, int], Atom], inputs_first: bool) -> _Built:
     """One array a pair of components, shaped [y...][a...]; `block` gives it with its map dimension first."""
     shown = witnesses_of(s.fun.ret, s.entry.result)
     flat: list[Atom] = [r for i, r in enumerate(results) if i in shown]
@@ -318,7 +316,7 @@ def _scalar_result(s: _Site, kind: str) -> Prim:
     if t.kind == "scalar" and isinstance(t.elem, Prim) and t.elem.is_float:
         return t.elem
     raise UsageError(
-        f"{kind} needs an entry with one floating-point number as its result; {s.entry.name} returns {t.text}",
+        f"{kind} needs an entry with one floating-point number as result; {s.entry.name} returns {t.text}",
         hint="use vjp with a cotangent, or jacfwd or jacrev",
     )
 

@@ -12,17 +12,23 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from futad.core.ir import Program
 from futad.errors import UsageError
 
-Pass = Callable[[Program], Program]
+if TYPE_CHECKING:
+    from futad.rewrite.strategy import Stats
+
+Pass = Callable[..., Program]
 
 
-def _lazy(module: str, function: str) -> Pass:
-    def run(program: Program) -> Program:
-        return getattr(import_module(module), function)(program)
+def _lazy(module: str, function: str, counts: bool = True) -> Pass:
+    """The pass `module.function`, imported when it first runs; with `counts` it takes a `rewrite.Stats`."""
+
+    def run(program: Program, stats: Stats | None = None) -> Program:
+        fn = getattr(import_module(module), function)
+        return fn(program, stats=stats) if counts and stats is not None else fn(program)
 
     run.__name__ = function
     return run
@@ -35,9 +41,9 @@ _simplify = _lazy("futad.rewrite.simplify", "simplify")
 # code away from the scope that re-executes it.  Fusion wants simplified code and leaves copies behind.
 PASSES: list[tuple[str, Pass]] = [
     ("simplify", _simplify),
-    ("inline", _lazy("futad.optimise.inline", "inline")),
+    ("inline", _lazy("futad.optimise.inline", "inline", counts=False)),
     ("simplify-inlined", _simplify),
-    ("ad", _lazy("futad.ad", "expand")),
+    ("ad", _lazy("futad.ad", "expand", counts=False)),
     ("simplify-ad", _simplify),
     ("fuse", _lazy("futad.optimise.fusion", "fuse")),
     ("simplify-fused", _simplify),
@@ -57,10 +63,12 @@ class PassRecord:
 
 @dataclass(slots=True)
 class Trace:
-    """Collects what happened; `after` is called with each pass's name and result."""
+    """Collects what happened: pass records, and rule hits if `rules` is set; `after` is called with each
+    pass's name and result."""
 
     records: list[PassRecord] = field(default_factory=list)
     after: Callable[[str, Program], None] | None = None
+    rules: Stats | None = None
 
 
 def pass_names() -> list[str]:
@@ -96,7 +104,7 @@ def compile_program(
             raise UsageError(f"no pass is called '{name}'; there are: {', '.join(known)}")
     for name in chosen:
         start = time.perf_counter()
-        program = known[name](program)
+        program = known[name](program, stats=trace.rules if trace is not None else None)
         seconds = time.perf_counter() - start
         if check:
             from futad.core.check import check_program

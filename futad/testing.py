@@ -2,8 +2,9 @@
 
 `check_grads` compares along random directions, to any order; `compare_jacobians` every component of the
 Jacobian.  Differences are of fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h with h = eps^(1/5),
-whose truncation and rounding errors are both about eps^(4/5) (Abramowitz and Stegun, 25.3.6).  At a kink (min,
-max, abs, comparisons) differences are wrong when a step crosses it; forward and reverse mode still agree.
+whose truncation and rounding errors are both about eps^(4/5) (Abramowitz and Stegun, 25.3.6).  At a kink
+(min, max, abs, comparisons) differences are wrong when a step crosses it; forward and reverse mode still
+agree.
 """
 
 from __future__ import annotations
@@ -145,9 +146,7 @@ class Probe:
 
         with np.errstate(all="ignore"):
             f1, b1, f2, b2 = at(h), at(-h), at(2 * h), at(-2 * h)
-            return {
-                j: (8 * (f1[j] - b1[j]) - (f2[j] - b2[j])) / (12 * h) for j in self.float_results
-            }
+            return {j: (8 * (f1[j] - b1[j]) - (f2[j] - b2[j])) / (12 * h) for j in self.float_results}
 
     def _same_shapes(self, results: Leaves) -> Leaves:
         if any(np.shape(a) != np.shape(b) for a, b in zip(results, self.value, strict=True)):
@@ -173,9 +172,9 @@ def check_grads(
 ) -> None:
     """Check the derivatives of f at `args` along random directions, up to `order`.
 
-    `modes`: 'fwd' compares jvp with central differences, 'rev' <ybar, J v> with <J^T ybar, v>.  `rtol` replaces
-    the tolerance of the differences (1e-6 for f64, 2e-2 for f32, 0.3 for f16), which is relative to the largest
-    of 1, the value and the derivative.  Raises GradientError (an AssertionError).
+    `modes`: 'fwd' compares jvp with central differences, 'rev' <ybar, J v> with <J^T ybar, v>.  `rtol`
+    replaces the tolerance of the differences (1e-6 for f64, 2e-2 for f32, 0.3 for f16), which is relative to
+    the largest of 1, the value and the derivative.  Raises GradientError (an AssertionError).
     """
     f = _entry(f, "check_grads")
     unknown = set(modes) - {"fwd", "rev"}

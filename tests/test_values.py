@@ -28,9 +28,13 @@ def array(elem: Prim | ir.EntryType, *dims: str | int) -> ir.EntryType:
 
 
 def tuple_of(*ts: ir.EntryType) -> ir.EntryType:
-    return ir.EntryType("tuple", "(" + ", ".join(t.text for t in ts) + ")", None, (), tuple(
-        (str(i), t) for i, t in enumerate(ts)
-    ))
+    return ir.EntryType(
+        "tuple",
+        "(" + ", ".join(t.text for t in ts) + ")",
+        None,
+        (),
+        tuple((str(i), t) for i, t in enumerate(ts)),
+    )
 
 
 def record(**fields: ir.EntryType) -> ir.EntryType:
@@ -51,7 +55,9 @@ def signature(*params: tuple[str, ir.EntryType], unique: tuple[bool, ...] = ()) 
             dims = outer + t.dims
             assert isinstance(t.elem, Prim)
             shape = tuple(
-                i64(d) if isinstance(d, int) else sizes.setdefault(d, Var(d, I64)) for d in dims if d is not None
+                i64(d) if isinstance(d, int) else sizes.setdefault(d, Var(d, I64))
+                for d in dims
+                if d is not None
             )
             values.append(Var("v", ArrayType(t.elem, shape) if shape else t.elem))
             return
@@ -83,12 +89,16 @@ def test_sizes_must_agree_between_arguments():
 
 
 def test_fixed_sizes_are_checked():
-    with pytest.raises(ShapeError, match=r"argument 'b' of main: dimension 1 must be 3, but the array has shape \(2, 4\)"):
+    with pytest.raises(
+        ShapeError, match=r"'b' of main: dimension 1 must be 3, but the array has shape \(2, 4\)"
+    ):
         MATRIX.flatten([np.zeros((5, 2)), np.zeros((2, 4), np.float32)])
 
 
 def test_the_rank_is_checked():
-    with pytest.raises(ShapeError, match=r"argument 'a': expected \[\]\[\]f64, which has rank 2, got an array of shape \(3,\)"):
+    with pytest.raises(
+        ShapeError, match=r"expected \[\]\[\]f64, which has rank 2, got an array of shape \(3,\)"
+    ):
         MATRIX.flatten([np.zeros(3), np.zeros((2, 3), np.float32)])
     with pytest.raises(ShapeError, match="argument 'xs': .*got a scalar"):
         XS_YS.flatten([1.0, 2.0])
@@ -99,7 +109,9 @@ def test_the_number_of_arguments_is_checked():
         XS_YS.flatten([np.zeros(3)])
 
 
-@pytest.mark.parametrize("dtype", ["int64", "int32", "float32", "float16", "bool", "complex128", "U3", "object"])
+@pytest.mark.parametrize(
+    "dtype", ["int64", "int32", "float32", "float16", "bool", "complex128", "U3", "object"]
+)
 def test_another_dtype_is_an_error_that_names_the_argument(dtype):
     with pytest.raises(DtypeError, match="argument 'xs': expected .*f64"):
         XS_YS.flatten([np.zeros(3).astype(dtype), np.zeros(3)])
@@ -163,9 +175,9 @@ def test_other_libraries_arrays_are_viewed():
         ("abc", "got str 'abc'"),
         ({1: 2}, "got a value of type dict"),
         ([[1.0], [1.0, 2.0]], "differ in length"),
-        (["a", "b"], "got a list with 'a'"),
-        ([None], "got a list with None"),
-        ([1j], "got a list with 1j"),
+        (["a", "b"], "got a list of 'a'"),
+        ([None], "got a list of None"),
+        ([1j], "got a list of 1j"),
         (2j, "got a complex number"),
         ([2**53 + 1], "the int 9007199254740993 is not exact in f64"),
         ([10**400], "not exact in f64"),
@@ -236,9 +248,13 @@ def test_empty_lists_take_the_sizes_that_others_give():
 def test_a_size_may_be_another_argument():
     sizes = Var("n", I64)
     body = ir.Lambda((sizes, Var("xs", ArrayType(F64, (sizes,)))), (), ())
-    sig = signature_of(ir.Fun("f", body, 0, (), ir.Entry("f", (("n", scalar(I64)), ("xs", array(F64, "n"))), tuple_of())))
+    sig = signature_of(
+        ir.Fun("f", body, 0, (), ir.Entry("f", (("n", scalar(I64)), ("xs", array(F64, "n"))), tuple_of()))
+    )
     assert sig.flatten([2, [1.0, 2.0]])[0] == 2
-    with pytest.raises(ShapeError, match="argument 'xs' of f: dimension 0 is 2, but must equal argument 'n', which is 3"):
+    with pytest.raises(
+        ShapeError, match="'xs' of f: dimension 0 is 2, but must equal argument 'n', which is 3"
+    ):
         sig.flatten([3, [1.0, 2.0]])
 
 
@@ -304,7 +320,9 @@ def test_arrays_of_records():
 
 
 def test_results_are_rebuilt():
-    t = tuple_of(scalar(F64), record(a=array(F64, "n"), b=scalar(I64)), array(tuple_of(scalar(F64), scalar(F64)), "n"))
+    t = tuple_of(
+        scalar(F64), record(a=array(F64, "n"), b=scalar(I64)), array(tuple_of(scalar(F64), scalar(F64)), "n")
+    )
     got = build_value(t, iter([1.0, np.zeros(2), 3, np.ones(2), np.zeros(2)]))
     assert got[0] == 1.0 and isinstance(got[1], Record) and got[1].b == got[1]["b"] == 3
     assert isinstance(got[2], tuple) and got[2][0].tolist() == [1, 1]
@@ -366,7 +384,9 @@ def read(data: bytes | str):
 def test_text_values(text, prim, expected):
     (value,) = read(text)
     got = value.at_type(prim)
-    assert got.dtype == prim.dtype and np.array_equal(got, np.asarray(expected, prim.dtype), equal_nan=prim.is_float)
+    assert got.dtype == prim.dtype and np.array_equal(
+        got, np.asarray(expected, prim.dtype), equal_nan=prim.is_float
+    )
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             dest=name,
             metavar="MIN:MAX",
             action=_Ordered,
-            help=argparse.SUPPRESS if name != "i32" else "bounds (inclusive) for the types that follow; "
-            "likewise for every other type",
+            help=argparse.SUPPRESS
+            if name != "i32"
+            else "bounds (inclusive) for the types that follow; likewise for every other type",
         )
 
 

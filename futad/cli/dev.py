@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the passes")
     parser.add_argument("--check", action="store_true", help="type-check the IR after every pass")
     parser.add_argument("--time", action="store_true", help="print the time of each pass")
-    parser.add_argument("--stats", action="store_true", help="print rule hits, and with --input the work done")
+    parser.add_argument("--stats", action="store_true", help="print rule hits, with --input the work done")
     parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
     options.add_entry(parser)
 
@@ -46,6 +46,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--input is for --stats")
     program = load_program(args.file)
     trace = Trace()
+    if args.stats:
+        from futad.rewrite.strategy import Stats
+
+        trace.rules = Stats()
     if args.after == "none":
         passes = []
     stop = None if args.after == "none" else args.after
@@ -57,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if args.time:
         _print_times(trace)
     if args.stats:
-        _print_hits()
+        _print_hits(trace)
         if args.input is not None:
             _print_work(result, args.entry, args.input)
     return 0
@@ -70,13 +74,11 @@ def _print_times(trace: Trace) -> None:
     print(f"{'all':<20} {sum(r.seconds for r in trace.records) * 1e3:>9.1f}")
 
 
-def _print_hits() -> None:
-    from futad.rewrite.strategy import hits
-
-    counted = sorted(hits().items(), key=lambda item: (-item[1], item[0]))
-    print(f"{'rule':<40} {'hits':>8}")
-    for name, count in counted:
-        print(f"{name:<40} {count:>8}")
+def _print_hits(trace: Trace) -> None:
+    assert trace.rules is not None
+    print(f"{'rule':<36} {'hits':>8} {'tries':>8} {'ms':>9}")
+    for name, count, tries, seconds in trace.rules.table():
+        print(f"{name:<36} {count:>8} {tries:>8} {seconds * 1e3:>9.1f}")
 
 
 def _print_work(program: Program, entry: str, source: str) -> None:

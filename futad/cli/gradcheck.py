@@ -1,10 +1,11 @@
 """Compare the derivatives of an entry: reverse mode against forward mode against central differences.
 
-Every component of the Jacobian is compared (of large arguments or results a random sample).  The arguments are
-read from --input; otherwise they are random: floats normal, sizes small (--size sets them), integers below
-every size.  Prints the worst disagreement of each comparison; the exit status is 1 if one is beyond tolerance.
+Every component of the Jacobian is compared (of large arguments or results a random sample).  The arguments
+are read from --input, or are those of the entry's first test block; without one, or with --seed or --size,
+they are random: floats normal, sizes small, integers below every size.  Prints the worst disagreement of
+each comparison; the exit status is 1 if one is beyond tolerance.
 
-Example: futad gradcheck gmm.fut -e objective --seed 3
+Example: futad gradcheck gmm.fut -e objective --seed 3 --size d=2 --size l=3
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_file(parser)
     options.add_entry(parser)
     options.add_backend(parser)
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the random input (default: 1)")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of random input (default: 1)")
     parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
     parser.add_argument(
-        "--size", metavar="NAME=N", action="append", default=[], help="a size parameter's value for random input"
+        "--size", metavar="NAME=N", action="append", default=[], help="a size of random input"
     )
     parser.add_argument(
         "--limit", type=int, default=200, metavar="N", help="components sampled at most (default: 200)"
@@ -39,20 +40,30 @@ def run(args: argparse.Namespace) -> int:
     from futad.runtime.inputs import read_arguments, read_data_file
     from futad.testing import GradientError, compare_jacobians
 
-    if args.seed < 0 or args.limit < 1:
+    if (args.seed or 0) < 0 or args.limit < 1:
         raise UsageError("--seed must not be negative, --limit at least 1")
-    function = options.entry_of(options.load(args.file, args.backend), args.entry)
+    if args.input is not None and (args.size or args.seed is not None):
+        raise UsageError("--size and --seed are for random input, not with --input")
+    program = options.load(args.file, args.backend)
+    function = options.entry_of(program, args.entry)
     signature = function.signature
+    seed = 1 if args.seed is None else args.seed
     if args.input is None:
-        leaves = random_leaves(signature, args.seed, _sizes(signature, args.size))
+        from futad.testblocks import read_test_file
+        from futad.testinput import make_input
+
+        cases = [c for c in read_test_file(Path(args.file)).cases if c.entry == args.entry]
+        if cases and args.seed is None and not args.size:
+            print(f"input of the test block at {cases[0].place}")
+            leaves = make_input(program, function, cases[0])[len(signature.size_names) :]
+        else:
+            leaves = random_leaves(signature, seed, _sizes(signature, args.size))
     else:
-        if args.size:
-            raise UsageError("--size is for random input, not with --input")
         data = sys.stdin.buffer.read() if args.input == "-" else read_data_file(Path(args.input))
         name = "<stdin>" if args.input == "-" else args.input
         leaves = read_arguments(signature, data, name)[len(signature.size_names) :]
     try:
-        report = compare_jacobians(function, leaves, seed=args.seed, limit=args.limit)
+        report = compare_jacobians(function, leaves, seed=seed, limit=args.limit)
     except GradientError as e:
         print(f"{args.file}: {args.entry}: {e}")
         return 1
@@ -96,6 +107,7 @@ def random_leaves(signature: Signature, seed: int, sizes: dict[str, int]) -> lis
         shape = [
             d if isinstance(d, int) else values[d[1]] if d[1] in values else known[d[1]] for d in leaf.dims
         ]
+        made: Any
         if t.is_float:
             made = rng.standard_normal(shape)
         elif t.is_bool:

@@ -55,7 +55,7 @@ def choose(program: str, name: str, entries: Mapping[str, T]) -> T:
     from difflib import get_close_matches
 
     if not entries:
-        raise UsageError(f"{program} has no entry '{name}': it has no entries at all (declare one with `entry`)")
+        raise UsageError(f"{program} has no entry '{name}', nor any other (declare one with `entry`)")
     near = [] if name == "main" else get_close_matches(name, entries, n=3)
     if near:
         raise UsageError(f"{program} has no entry '{name}'; did you mean {' or '.join(near)}?")

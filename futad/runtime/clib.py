@@ -122,13 +122,13 @@ class CLibrary:
         slot = int(raw[1])
         if count == 0:
             return np.empty(shape, dtype)
-        # A slot taken by an earlier result of this call is empty; its memory is valid while that result lives.
+        # A slot an earlier result of this call has taken is empty; its memory is valid while that one lives.
         address = int(raw[0])
         buffer = (ctypes.c_char * count).from_address(address)
         if count > COPY_LIMIT and slot >= 0 and self.lib.futad_take(self._context, slot) == address:
             weakref.finalize(buffer, self.lib.futad_release, address)
-            return np.frombuffer(buffer, dtype).reshape(shape)
-        return np.frombuffer(buffer, dtype).reshape(shape).copy()
+            return np.frombuffer(memoryview(buffer), dtype).reshape(shape)
+        return np.frombuffer(memoryview(buffer), dtype).reshape(shape).copy()
 
     def _failure(self) -> Error:
         words = (ctypes.c_int64 * 8).from_address(self._context)

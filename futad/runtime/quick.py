@@ -47,7 +47,7 @@ def _absent(path: Path) -> None:
 
 
 def texts_of(file: str) -> dict[str, str] | None:
-    """The texts of a program and of all it may import, by the path messages show; None if it is unreadable."""
+    """The texts of a program and of all it may import, by the paths messages show; None if unreadable."""
     texts: dict[str, str] = {}
     todo = [file]
     while todo:
@@ -77,9 +77,8 @@ def key_of(texts: dict[str, str], backend: str) -> str:
     ]
     environment = [os.environ.get(name, "") for name in _ENVIRONMENT]
     named = [part for item in sorted(texts.items()) for part in item]
-    return cache.digest(
-        "quick", __version__, *stamp, backend, *environment, cpu(), platform.platform(), str(len(texts)), *named
-    )
+    machine = [cpu(), platform.platform()]
+    return cache.digest("quick", __version__, backend, *machine, *environment, *stamp, "texts", *named)
 
 
 def find(key: str) -> tuple[Compiled, CLibrary] | None:

@@ -472,7 +472,7 @@ def _from_list(value: Sequence[Any], leaf: Leaf) -> np.ndarray[Any, Any] | _Empt
         flat = array.ravel().tolist()
         bad = [x for x in flat if not isinstance(x, bool | int | float)]
         if bad:
-            raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got a list with {bad[0]!r}")
+            raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got a list of {bad[0]!r}")
         numbers = [_exact_number(x, leaf) for x in flat]
         return np.array(numbers, t.dtype).reshape(array.shape)
     exact = array.dtype.kind == "b" and t.is_bool

@@ -99,7 +99,7 @@ def fits(lw: Lowerer, n: Atom, array: Arr, use: Use) -> None:
     if lw.check_span(use.span) is None or n is width:
         return
     ok = lw.b.scalar("and", lw.b.scalar("le", i64(0), n), lw.b.scalar("le", n, width))
-    lw.b.emit(ir.Assert(ok, "index {} out of bounds for an array of size {}", (n, width), use.span))
+    lw.b.emit(ir.Assert(ok, "index {} is out of bounds for an array of size {}", (n, width), use.span))
 
 
 def do_drop(lw: Lowerer, args: Args, use: Use) -> Value:
@@ -228,7 +228,9 @@ def do_unflatten(rank: int) -> Handler:
             total = lw.b.scalar("mul", total, w, hint="size")
         if total is not array.dims[0] and lw.check_span(use.span) is not None:
             ok = lw.b.scalar("eq", total, array.dims[0])
-            message = "unflatten: {} elements do not make up shape " + "[{}]" * rank
+            for w in new:
+                ok = lw.b.scalar("and", ok, lw.b.scalar("le", i64(0), w))
+            message = "Cannot unflatten array of shape [{}] to array of shape " + "[{}]" * rank
             lw.b.emit(ir.Assert(ok, message, (array.dims[0], *new), use.span))
         return reshape(lw, array, 1, tuple(new))
 
