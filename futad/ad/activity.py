@@ -21,11 +21,6 @@ def is_active(a: Atom, active: set[Var]) -> bool:
     return type(a) is Var and a in active
 
 
-def op_differentiable(op: str) -> bool:
-    """Whether the operation has a derivative in some argument."""
-    return OPS[op].partials is not None or op.startswith("to_")
-
-
 def propagate(stms: Iterable[ir.Stm], active: set[Var]) -> None:
     """Add to `active` what the statements bind."""
     for s in stms:
@@ -64,10 +59,15 @@ def operator_flow(lam: ir.Lambda, elems: Sequence[bool], active: set[Var]) -> Fl
         flags = merged
 
 
+def _carries(op: str) -> bool:
+    return op.startswith(("to_", "bits_", "from_bits_")) or op == "trigamma"
+
+
 def _op(e: ir.Op, active: set[Var]) -> Flags:
-    partials = OPS[e.op].partials
-    if partials is None:
-        return (e.op.startswith("to_") and is_active(e.args[0], active),)
+    # Comparisons and bit counts have no derivative.  A float function without one is left active, so that
+    # its rule can complain.
+    if OPS[e.op].partials is None and not _carries(e.op):
+        return (False,)
     return (any(is_active(a, active) for a in e.args),)
 
 

@@ -8,7 +8,8 @@ from futad.ad.rule import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder, Ex
 from futad.core.scalarops import OPS
-from futad.core.types import BOOL, Atom
+from futad.core.types import BOOL, Atom, elem_of
+from futad.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from futad.ad.jvp import Tangents
@@ -19,6 +20,23 @@ def _choice(cond: Ex, seed: Ex, taken: bool) -> Ex:
     """The seed where `cond == taken`, else zero: no 0 * inf for the branch not taken."""
     zero = seed.lift(0)
     return cond.select(seed, zero) if taken else cond.select(zero, seed)
+
+
+def reinterprets(op: str) -> str | None:
+    """The inverse of an operation that only changes the type of a value, None for any other operation.
+
+    Conversions and reinterpretations of bits carry derivatives over as they carry values over, so that a
+    program that takes a float apart as an integer and puts it together again keeps its derivative.
+    """
+    if op.startswith("bits_"):
+        return f"from_{op}"
+    return op.removeprefix("from_") if op.startswith("from_bits_") else None
+
+
+def _check_partials(op: str, arg: Atom) -> None:
+    record = OPS[op]
+    if record.partials is None and elem_of(arg.type).is_float and record.sig.endswith("-> a"):
+        raise UnsupportedError(f"the derivative of {op} is not known (a higher derivative than any in the table)")
 
 
 def scaled(name: str, i: int, args: list[Ex], result: Ex, seed: Ex) -> Ex | None:
@@ -35,6 +53,7 @@ def scaled(name: str, i: int, args: list[Ex], result: Ex, seed: Ex) -> Ex | None
         return seed / args[1] if i == 0 else -(result * (seed / args[1]))
     if name == "log":
         return seed / args[0]
+    _check_partials(name, args[0].atom)
     partials = OPS[name].partials
     assert partials is not None
     p: Any = partials[i](*args, result)
@@ -62,6 +81,9 @@ def _vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         t = e.args[0].type
         s.add(e.args[0], s.b.convert(t, seed))  # type: ignore[arg-type]
         return
+    if (inverse := reinterprets(e.op)) is not None:
+        s.add(e.args[0], s.b.op(inverse, seed))
+        return
     args, result = _handles(s.b, stm)
     for i, a in enumerate(e.args):
         if s.is_active(a):
@@ -74,11 +96,12 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Op)
     t.b.add(stm)
-    if e.op.startswith("to_"):
+    if e.op.startswith("to_") or reinterprets(e.op) is not None:
         d = t.of(e.args[0])
         if d is not None:
             t.set(stm.pat[0], t.b.op(e.op, d))
         return
+    _check_partials(e.op, e.args[0])
     if OPS[e.op].partials is None:
         return
     args, result = _handles(t.b, stm)

@@ -295,6 +295,15 @@ def _sgn(x: Any) -> Any:
     return np.sign(x).astype(np.asarray(x).dtype)
 
 
+def _reciprocal(y: Any) -> Any:
+    """1 / y, truncated for integers."""
+    return 1 / y if y.type.is_float else y.lift(1).op("quot", y)
+
+
+def _if_bool(x: Any) -> Any:
+    return x if x.type.is_bool else 0
+
+
 # --- arithmetic ----------------------------------------------------------------------------------------------
 
 # {u}: the unsigned type of the same width, so overflow wraps; 1u keeps the product of two 16-bit numbers unsigned.
@@ -306,17 +315,17 @@ _op("sub", "a a -> a", NUMS, np.subtract, {"float": "({0} - {1})", "*": _INT_WRA
 _op("mul", "a a -> a", NUMS, np.multiply, {"float": "({0} * {1})", "*": "({t})(1u * ({u})({0}) * ({u})({1}))"},
     lambda x, y, r: y, lambda x, y, r: x, unit=1, absorber=0, commutative=True, associative=True, infix="*")
 _op("div", "a a -> a", NUMS, _int_div, {"float": "({0} / {1})", "*": "futad_div_{T}({0}, {1})"},
-    lambda x, y, r: 1 / y, lambda x, y, r: -r / y, infix="/", can_fail=True, cost=4)
+    lambda x, y, r: _reciprocal(y), lambda x, y, r: -(r / y), infix="/", can_fail=True, cost=4)
 _op("mod", "a a -> a", NUMS, _mod, "futad_mod_{T}({0}, {1})",
     lambda x, y, r: 1, lambda x, y, r: -(x / y).floor(), infix="%", can_fail=True, cost=4)
 _op("quot", "a a -> a", INTS, _int_quot, "futad_quot_{T}({0}, {1})",
-    lambda x, y, r: 1 / y, lambda x, y, r: -r / y, can_fail=True, cost=4)
+    lambda x, y, r: _reciprocal(y), lambda x, y, r: -(r / y), can_fail=True, cost=4)
 _op("rem", "a a -> a", INTS, _int_rem, "futad_rem_{T}({0}, {1})",
     lambda x, y, r: 1, lambda x, y, r: -x.op("quot", y), can_fail=True, cost=4)
-# d/dx x**y: 0 where y = 0 (also at x = 0); d/dy: x**y log x, 0 at x = 0 with y > 0.
+# d/dx x**y: 0 where y = 0 (also at x = 0); d/dy: x**y log x, and 0 for x <= 0 and for integers.
 _op("pow", "a a -> a", NUMS, _pow, "futad_pow_{T}({0}, {1})",
     lambda x, y, r: (y.eq(0)).select(x.lift(0), y * x.op("pow", y - 1)),
-    lambda x, y, r: (x.eq(0) & x.lift(0).lt(y)).select(x.lift(0), r * x.log()), cost=20)
+    lambda x, y, r: x.lift(0).lt(x).select(r * x.log(), 0) if x.type.is_float else 0, cost=20)
 _op("neg", "a -> a", NUMS, np.negative, {"int": "({t})(0 - ({u})({0}))", "uint": "({t})(0 - ({0}))", "*": "(-({0}))"},
     lambda x, r: -1)
 _op("abs", "a -> a", NUMS, np.abs, {"float": "futad_abs_{T}({0})", "uint": "({0})", "*": "futad_abs_{T}({0})"},
@@ -330,11 +339,17 @@ _op("max", "a a -> a", NUMS, _max, "futad_max_{T}({0}, {1})",
 # --- bits and bools --------------------------------------------------------------------------------------------
 
 _BITS = INTS + BOOL_
-_op("and", "a a -> a", _BITS, np.bitwise_and, "(({t})({0} & {1}))", commutative=True, associative=True, infix="&")
-_op("or", "a a -> a", _BITS, np.bitwise_or, "(({t})({0} | {1}))", unit=0, commutative=True, associative=True, infix="|")
-_op("xor", "a a -> a", _BITS, np.bitwise_xor, "(({t})({0} ^ {1}))", unit=0, commutative=True, associative=True, infix="^")
-_op("not", "a -> a", _BITS, np.bitwise_not, {"bool": "(!({0}))", "*": "(({t})(~({0})))"})
-_op("shl", "a a -> a", INTS, _shift(np.left_shift, False), "futad_shl_{T}({0}, {1})")
+# Bools: the other argument decides whether a change shows.  Integers: bits have no derivative.
+_op("and", "a a -> a", _BITS, np.bitwise_and, "(({t})({0} & {1}))",
+    lambda x, y, r: _if_bool(y), lambda x, y, r: _if_bool(x), commutative=True, associative=True, infix="&")
+_op("or", "a a -> a", _BITS, np.bitwise_or, "(({t})({0} | {1}))",
+    lambda x, y, r: _if_bool(~y), lambda x, y, r: _if_bool(~x), unit=0, commutative=True, associative=True, infix="|")
+_op("xor", "a a -> a", _BITS, np.bitwise_xor, "(({t})({0} ^ {1}))",
+    lambda x, y, r: int(x.type.is_bool), lambda x, y, r: int(x.type.is_bool), unit=0, commutative=True, associative=True, infix="^")
+_op("not", "a -> a", _BITS, np.bitwise_not, {"bool": "(!({0}))", "*": "(({t})(~({0})))"},
+    lambda x, r: 1 if x.type.is_bool else -1)
+_op("shl", "a a -> a", INTS, _shift(np.left_shift, False), "futad_shl_{T}({0}, {1})",
+    lambda x, y, r: x.lift(1).op("shl", y), lambda x, y, r: 0)
 _op("shr", "a a -> a", INTS, _shift(np.right_shift, True), "futad_shr_{T}({0}, {1})")  # arithmetic if signed
 _op("ushr", "a a -> a", INTS, _ushr, "futad_ushr_{T}({0}, {1})")
 _op("popc", "a -> i32", INTS, _popc, "futad_popc_{T}({0})")
