@@ -214,15 +214,13 @@ def lower_range(lw: Lowerer, e: ast.ERange, fr: Frame) -> Value:
     count, ok = range_count(lw, start, step, end, e.kind)
     span = lw.check_span(e.span)
     if span is not None and ok is not TRUE:
-        wide = [b.convert(I64, x) for x in (start, step, end)]
-        b.emit(ir.Assert(ok, f"invalid range: from {{}} by {{}} {_TO[e.kind]} {{}}", tuple(wide), span))
+        shown = [b.convert(I64, x) for x in (start, second, end) if x is not None]
+        message = f"Range {{}}{'' if second is None else '..{}'}{e.kind}{{}} is invalid."
+        b.emit(ir.Assert(ok, message, tuple(shown), span))
     v: Value = Arr((count,), Leaf(b.let(ir.Iota(count, start, step), "range")))
     if e.type is not None:
         bind_sizes(e.type, v, fr)
     return v
-
-
-_TO = {"...": "up to and including", "..<": "up to", "..>": "down to"}
 
 
 def range_count(lw: Lowerer, start: Atom, step: Atom, end: Atom, kind: str) -> tuple[Atom, Atom]:
@@ -336,8 +334,9 @@ def slice_range(
 ) -> Range:
     """`start:end:stride` of a dimension.  Its ends are checked by the indexing; here, its direction."""
     b = lw.b
+    message = f"Index [{{}}:{{}}{'' if stride is None else ':{}'}] out of bounds for array of shape [{{}}]."
+    shown = () if stride is None else (stride,)
     stride = i64(1) if stride is None else stride
-    message = "invalid slice {}:{}:{}"
     if type(stride) is Const:
         if stride.value == 0:
             b.emit(ir.Assert(Const(BOOL, False), "slice with stride 0", (), span))  # type: ignore[arg-type]
@@ -352,7 +351,7 @@ def slice_range(
             count = b.scalar("quot", padded, i64(abs(stride.value)))
         if (start is not None or end is not None) and not lw.unchecked:
             ok = b.scalar("le", i64(0), distance)
-            b.emit(ir.Assert(ok, message, (first, last, stride), span))  # type: ignore[arg-type]
+            b.emit(ir.Assert(ok, message, (first, last, *shown, width), span))  # type: ignore[arg-type]
         return Range(first, count, stride)
     down = b.scalar("lt", stride, i64(0))
     first = start if start is not None else b.scalar("select", down, b.scalar("sub", width, i64(1)), i64(0))
@@ -362,7 +361,7 @@ def slice_range(
     size = b.scalar("max", b.scalar("abs", stride), i64(1))
     if not lw.unchecked:
         ok = b.scalar("and", b.scalar("ne", stride, i64(0)), b.scalar("le", i64(0), distance))
-        b.emit(ir.Assert(ok, message, (first, last, stride), span))  # type: ignore[arg-type]
+        b.emit(ir.Assert(ok, message, (first, last, *shown, width), span))  # type: ignore[arg-type]
     count = b.scalar("quot", b.scalar("sub", b.scalar("add", distance, size), i64(1)), size)
     return Range(first, count, stride)
 
@@ -378,10 +377,11 @@ def index_value(lw: Lowerer, array: Arr, index: list[Atom | Range], check: objec
 
 @handles(ast.EUpdate)
 def lower_update(lw: Lowerer, e: ast.EUpdate, fr: Frame) -> Value:
+    # The value may read the array that computing `e.array` consumes: it comes first.
+    value = lw.expr(e.value, fr)
     array = lw.expr(e.array, fr)
     assert type(array) is Arr, array
     index = index_list(lw, array, e.index, fr, e.span)
-    value = lw.expr(e.value, fr)
     kept = [i.count for i in index if type(i) is Range]
     rest = inner(array, len(index))
     want = kept + dims_of(rest)

@@ -148,11 +148,13 @@ def recast(lw: Lowerer, v: Value, want: list[Atom], check: Span | None = None) -
     if all(w is d for w, d in zip(want, have, strict=True)):
         return v
     if check is not None:
-        for w, d in zip(want, have, strict=True):
-            if w is not d:
-                ok = lw.b.scalar("eq", d, w)
-                message = "value has size {}, but the annotation says {}"
-                lw.b.emit(ir.Assert(ok, message, (d, w), check))
+        pairs = zip(want, have, strict=True)
+        equal = [lw.b.scalar("eq", d, w) for w, d in pairs if w is not d]
+        ok = equal[0]
+        for e in equal[1:]:
+            ok = lw.b.scalar("and", ok, e)
+        message = f"Value of shape {'[{}]' * len(have)} cannot match shape of type \"{'[{}]' * len(want)}\"."
+        lw.b.emit(ir.Assert(ok, message, (*have, *want), check))
     shaped = rebuild(v, iter(leaves(v)), iter(want))
     out: list[Atom] = []
     for atom, shape in walk_shapes(shaped):

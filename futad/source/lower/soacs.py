@@ -20,7 +20,6 @@ from futad.source.lower.values import (
     outer,
     rebuild,
     scalar,
-    substitute,
     tuple_value,
     typed_vars,
 )
@@ -329,26 +328,14 @@ def derived(lw: Lowerer, f: Value, x: Value, use: Use) -> tuple[list[Var], Value
 
 
 def jvp_of(lw: Lowerer, f: Value, x: Value, dx: Value, rt: TypeAt | None, use: Use) -> tuple[Value, Value]:
-    """Result and tangent.  Sizes of the result that only the function knows are results too."""
-    dx = like(lw, dx, x)
+    """Result and tangent."""
     params, v, scope = derived(lw, f, x, use)
-    known = outer_sizes(lw, v, scope, rt)
     with lw.within(scope):
-        v = recast(lw, v, [d if k is None else k for k, d in zip(known, dims_of(v), strict=True)])
-    own = list(dict.fromkeys([d for d in dims_of(v) if scope.is_local(d)]))
-    lam = lam_of(scope, params, [*own, *leaves(v)])
-    tangents = tuple(leaves(dx))
-    if not own:
-        made = lw.b.emit(ir.Jvp(lam, tuple(leaves(x)), tangents), "y")
-        k = len(leaves(v))
-        return rebuild(v, iter(made[:k])), rebuild(v, iter(made[k:]))
-    sizes = {d: Var("n", I64) for d in own}
-    dims = dims_of(substitute(v, sizes))  # type: ignore[arg-type]
-    primal, ys = typed_vars(v, "y", dims)
-    tangent, dys = typed_vars(v, "dy", dims)
-    pat = (*sizes.values(), *ys, *[Var("dn", I64) for _ in own], *dys)
-    lw.b.emit_pat(pat, ir.Jvp(lam, tuple(leaves(x)), tangents))
-    return primal, tangent
+        v = regular(lw, v, scope, rt)
+    lam = lam_of(scope, params, leaves(v))
+    made = lw.b.emit(ir.Jvp(lam, tuple(leaves(x)), tuple(leaves(like(lw, dx, x)))), "y")
+    k = len(leaves(v))
+    return rebuild(v, iter(made[:k])), rebuild(v, iter(made[k:]))
 
 
 def vjp_of(lw: Lowerer, f: Value, x: Value, dy: Value, use: Use) -> tuple[Value, Value]:
