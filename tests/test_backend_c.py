@@ -60,7 +60,7 @@ CASES = {
       let m_4: [n_1][n_1]f64 = map(n_1, [xs_2], \(x_5: f64) -> {
         let row_6: [n_1]f64 = map(n_1, [xs_2], \(y_7: f64) -> { let t_8: f64 = sub(x_5, y_7) in (t_8) })
         in (row_6) })
-      let z_20: [n_1]f64 = replicate([n_1], 0.5f64)
+      let z_20: [n_1]f64 = replicate([n_1], 0.0f64)
       let s_21: [n_1]f64 = reduce(n_1, [m_4], \(a_10: [n_1]f64, b_11: [n_1]f64) -> {
         let c_12: [n_1]f64 = map(n_1, [a_10, b_11], \(p_13: f64, q_14: f64) -> {
           let t_15: f64 = add(p_13, q_14) in (t_15) }) in (c_12) }, [z_20], False)
@@ -69,13 +69,15 @@ CASES = {
       let m_4: [n_1][n_1]f64 = map(n_1, [xs_2], \(x_5: f64) -> {
         let row_6: [n_1]f64 = map(n_1, [xs_2], \(y_7: f64) -> { let t_8: f64 = sub(x_5, y_7) in (t_8) })
         in (row_6) })
-      let z_20: [n_1]f64 = replicate([n_1], 0.5f64)
+      let z_20: [n_1]f64 = replicate([n_1], 0.0f64)
       let s_21: [n_1][n_1]f64 = scan(n_1, [m_4], \(a_10: [n_1]f64, b_11: [n_1]f64) -> {
         let c_12: [n_1]f64 = map(n_1, [a_10, b_11], \(p_13: f64, q_14: f64) -> {
           let t_15: f64 = add(p_13, q_14) in (t_15) }) in (c_12) }, [z_20])
       in (s_21) }""",
     "matrix_chain": r"""-> (r_9: [2][2]f64) = {
-      let i_4: [2][2]f64 = map(2i64, [], \() -> { let z_50: [2]f64 = replicate([2i64], 0.5f64) in (z_50) })
+      let z_50: [2]f64 = arraylit([1.0f64, 0.0f64], f64)
+      let z_51: [2]f64 = arraylit([0.0f64, 1.0f64], f64)
+      let i_4: [2][2]f64 = arraylit([z_50, z_51], [2]f64)
       let ms_5: [n_1][2][2]f64 = map(n_1, [xs_2], \(x_6: f64) -> {
         let a_7: [2]f64 = arraylit([x_6, 1.0f64], f64)
         let b_8: [2]f64 = arraylit([0.25f64, x_6], f64)
@@ -348,7 +350,10 @@ def program():
 
 @pytest.fixture(scope="module")
 def compiled(program):
-    return CBackend(program)
+    """Both backends; `multicore` takes threads even for the smallest work."""
+    multicore = CBackend(program, multicore=True, grain=1)
+    multicore.library.omp_set_num_threads(3)
+    return {"c": CBackend(program), "multicore": multicore}
 
 
 def inputs(n):
@@ -356,14 +361,15 @@ def inputs(n):
     return [np.int64(n), rng.standard_normal(n), rng.integers(-1, 4, n)]
 
 
+@pytest.mark.parametrize("backend", ["c", "multicore"])
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 37, 100])
 @pytest.mark.parametrize("name", CASES)
-def test_against_interpreter(program, compiled, name, n):
+def test_against_interpreter(program, compiled, backend, name, n):
     args = inputs(n)
     kept = [np.copy(a) for a in args]
     expected = Interpreter(program).run(name, args)
     for _ in range(2):  # the second time on used memory
-        got = compiled.run(name, args)
+        got = compiled[backend].run(name, args)
         assert len(got) == len(expected)
         for g, e in zip(got, expected, strict=True):
             assert np.asarray(g).dtype == np.asarray(e).dtype

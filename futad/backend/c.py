@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
 from futad.imp import ir
@@ -21,113 +22,12 @@ from futad.imp.ir import Expr
 from futad.imp.lower import Lowerer
 from futad.runtime.clib import MEMORY, CFunction, CLibrary, CPlace, Layout
 
-_RUNTIME = r"""#include "prelude.h"
-#include "gemm.h"
-
-#if defined(__clang__)
-#define FUTAD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define FUTAD_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
-struct futad_slot {
-  void *data;
-  int64_t bytes;
-};
-
-struct futad_result {
-  void *data;
-  int64_t slot;
-  int64_t shape[FUTAD_MAX_RANK];
-};
-
-struct futad_context {
-  struct futad_error error;
-  int64_t values[4];
-  int64_t allocations;
-  struct futad_slot slots[FUTAD_SLOTS];
-};
-
-static __attribute__((noinline, cold, unused)) void futad_fail(struct futad_context *ctx, int64_t code, int64_t place,
-                                                       int64_t a, int64_t b, int64_t c, int64_t d) {
-  ctx->error = (struct futad_error){code, place, a, b};
-  ctx->values[0] = a;
-  ctx->values[1] = b;
-  ctx->values[2] = c;
-  ctx->values[3] = d;
-}
-
-FUTAD_INLINE int64_t futad_real_bits(double x) {
-  int64_t r;
-  memcpy(&r, &x, sizeof r);
-  return r;
-}
-
-/* A product of sizes, INT64_MAX if it is too large. */
-FUTAD_INLINE int64_t futad_size(int64_t a, int64_t b) {
-  int64_t r;
-  return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
-static __attribute__((noinline, cold, unused)) void *futad_grow(struct futad_context *ctx, struct futad_slot *slot,
-                                                        int64_t count, int64_t size) {
-  int64_t bytes, wanted;
-  if (count < 0 || __builtin_mul_overflow(count, size, &bytes) || bytes > INT64_MAX / 4) {
-    futad_fail(ctx, FUTAD_MEMORY, -1, count < 0 ? count : INT64_MAX, size, 0, 0);
-    return NULL;
-  }
-  wanted = slot->bytes ? bytes + bytes / 4 : bytes;
-  wanted = (wanted + 127) / 64 * 64;
-  free(slot->data);
-  slot->data = aligned_alloc(64, (size_t)wanted);
-  slot->bytes = slot->data ? wanted : 0;
-  ctx->allocations++;
-  if (!slot->data) futad_fail(ctx, FUTAD_MEMORY, -1, bytes, 1, 0, 0);
-  return slot->data;
-}
-
-FUTAD_INLINE void *futad_ensure(struct futad_context *ctx, struct futad_slot *slot, int64_t count, int64_t size) {
-  if (FUTAD_LIKELY((uint64_t)count <= (uint64_t)slot->bytes / (uint64_t)size && slot->data)) return slot->data;
-  return futad_grow(ctx, slot, count, size);
-}
-
-FUTAD_INLINE void futad_copy(void *to, const void *from, int64_t bytes) {
-  if (to != from) memcpy(to, from, (size_t)bytes);
-}
-
-struct futad_context *futad_new(void) { return calloc(1, sizeof(struct futad_context)); }
-
-void futad_free(struct futad_context *ctx) {
-  for (int64_t i = 0; i < FUTAD_SLOTS; i++) free(ctx->slots[i].data);
-  free(ctx);
-}
-
-/* The caller takes over a slot's memory, to be given to futad_release. */
-void *futad_take(struct futad_context *ctx, int64_t slot) {
-  void *data = ctx->slots[slot].data;
-  ctx->slots[slot].data = NULL;
-  ctx->slots[slot].bytes = 0;
-  return data;
-}
-
-void futad_release(void *data) { free(data); }
-
-/* Bytes held in slots, and how often one has grown. */
-int64_t futad_memory(struct futad_context *ctx) {
-  int64_t sum = 0;
-  for (int64_t i = 0; i < FUTAD_SLOTS; i++) sum += ctx->slots[i].bytes;
-  return sum;
-}
-
-int64_t futad_allocations(struct futad_context *ctx) { return ctx->allocations; }
-"""
-
-
 class CEmitter(Emitter):
     """C for one or several threads."""
 
-    def __init__(self, module: ir.Module, multicore: bool) -> None:
+    def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
+        self.grain = grain
         self.module = module
         self.multicore = multicore
         self.label = "failed"
@@ -137,7 +37,10 @@ class CEmitter(Emitter):
         rank = max([len(r.shape) for f in self.module.functions for r in f.results] + [1])
         self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots)}")
         self.line(f"#define FUTAD_MAX_RANK {rank}")
-        self.lines += _RUNTIME.splitlines()
+        self.lines += RUNTIME.splitlines()
+        if self.multicore:
+            self.line(f"#define FUTAD_GRAIN {self.grain}")
+            self.lines += THREADS.splitlines()
         for f in self.module.functions:
             self.function(f)
         return "\n".join(self.lines) + "\n"
@@ -225,6 +128,49 @@ class CEmitter(Emitter):
         super().for_(s)
 
 
+    # -- threads
+
+    def threads(self, s: ir.Threads) -> None:
+        args = ", ".join(self.expr(e) for e in (s.steps, s.work, s.extra))
+        self.line(f"const int64_t {s.name} = futad_threads(ctx, {args});")
+
+    def per_thread(self, s: ir.PerThread) -> None:
+        self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_MAX_THREADS];")
+
+    def parallel(self, s: ir.Parallel) -> None:
+        host, label, outer = f"host_{s.thread}", f"failed_{s.thread}", self.label
+        n, t, steps = s.threads, s.thread, self.expr(s.steps)
+        self.line(f"struct futad_context *const {host} = ctx;")
+        if s.dynamic:
+            self.line(f"int64_t next_{t} = 0;")
+            self.line(f"const int64_t chunk_{t} = {steps} / ({n} * 8) + 1;")
+        # Fewer threads may run than were asked for; each then does several parts.
+        self.line(f"#pragma omp parallel num_threads((int){n}) if ({n} > 1)")
+        self.line(f"for (int64_t {t} = omp_get_thread_num(); {t} < {n}; {t} += omp_get_num_threads()) {{")
+        self.depth += 1
+        self.line(f"struct futad_context *const ctx = futad_thread({host}, {t});")
+        if s.dynamic:
+            self.line("for (;;) {")
+            self.depth += 1
+            self.line(f"int64_t {s.start};")
+            self.line("#pragma omp atomic capture")
+            self.line(f"{{ {s.start} = next_{t}; next_{t} += chunk_{t}; }}")
+            self.line(f"if ({s.start} >= {steps}) break;")
+            self.line(f"const int64_t {s.end} = {s.start} + chunk_{t} < {steps} ? {s.start} + chunk_{t} : {steps};")
+        else:
+            self.line(f"const int64_t {s.start} = {steps} * {t} / {n}, {s.end} = {steps} * ({t} + 1) / {n};")
+        self.label = label
+        self.block(s.body)
+        self.label = outer
+        if s.dynamic:
+            self.depth -= 1
+            self.line("}")
+        self.line(f"{label}: __attribute__((unused));")
+        self.depth -= 1
+        self.line("}")
+        self.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, {n}))) goto {outer};")
+
+
 _OMP = {"add": "+", "mul": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^"}
 
 
@@ -236,12 +182,16 @@ def c_name(name: str) -> str:
 class CBackend:
     """A program compiled to C.
 
-    `multicore` distributes work over OpenMP threads; `reassociate` lets sums of floats be taken in vector lanes.
+    `multicore` distributes work over OpenMP threads, each of which gets at least `grain` scalar operations;
+    `reassociate` lets sums of floats be taken in vector lanes.
     """
 
-    def __init__(self, program: core.Program, multicore: bool = False, reassociate: bool = True) -> None:
+    def __init__(
+        self, program: core.Program, multicore: bool = False, reassociate: bool = True, grain: int = 1 << 14
+    ) -> None:
         self.program = program
         self.multicore = multicore
+        self.grain = grain
         lowerer = Lowerer(program, parallel=multicore, reassociate=reassociate)
         self.module = lowerer.module()
         self._source: str | None = None
@@ -251,7 +201,7 @@ class CBackend:
     def source(self) -> str:
         """The C text; it includes `prelude.h`."""
         if self._source is None:
-            self._source = CEmitter(self.module, self.multicore).text()
+            self._source = CEmitter(self.module, self.multicore, self.grain).text()
         return self._source
 
     @property

@@ -85,6 +85,11 @@ class Emitter:
             ir.For: self.for_,
             ir.While: self.while_,
             ir.If: self.if_,
+            ir.Threads: self.threads,
+            ir.Parallel: self.parallel,
+            ir.PerThread: self.per_thread,
+            ir.Publish: lambda s: self.line(f"{s.array}[{s.thread}] = {s.name};"),
+            ir.Subscribe: lambda s: self.line(f"{c_type(s.elem)} *const {s.name} = {s.array}[{s.thread}];"),
         }
 
     # -- text
@@ -169,7 +174,7 @@ class Emitter:
 
     def for_(self, s: ir.For) -> None:
         i = s.var
-        self.line(f"for (int64_t {i} = 0; {i} < {self.expr(s.bound)}; {i}++) {{")
+        self.line(f"for (int64_t {i} = {self.expr(s.start)}; {i} < {self.expr(s.bound)}; {i}++) {{")
         self.nested(s.body)
         self.line("}")
 
@@ -196,6 +201,15 @@ class Emitter:
         raise NotImplementedError
 
     def check(self, s: ir.Check) -> None:
+        raise NotImplementedError
+
+    def threads(self, s: ir.Threads) -> None:
+        raise NotImplementedError
+
+    def parallel(self, s: ir.Parallel) -> None:
+        raise NotImplementedError
+
+    def per_thread(self, s: ir.PerThread) -> None:
         raise NotImplementedError
 
 

@@ -227,18 +227,71 @@ class Partial:
 
 @dataclass(slots=True, eq=False)
 class For(Stmt):
-    """`for var < bound`.
+    """`for var` from `start` to below `bound`.
 
     `independent`: no iteration reads or writes what another writes, apart from `partials`, so the iterations may
-    be vectorised.  `parallel`: worth distributing over threads (see `lower`).
+    be vectorised.
     """
 
     var: str
     bound: Expr
     body: list[Stmt]
+    start: Expr = Num(0, I64)
     independent: bool = False
     partials: list[Partial] = field(default_factory=list)
-    parallel: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class Threads(Stmt):
+    """Declare `name`: how many threads to use for that many steps that cost `work` scalar operations in all, and
+    need `extra` elements of memory each."""
+
+    name: str
+    steps: Expr
+    work: Expr
+    extra: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Parallel(Stmt):
+    """Run `body` on `threads` threads at once, thread number `thread`, each for its part [start, end) of the
+    steps: one contiguous part each, or if `dynamic` smaller parts as they become free."""
+
+    threads: str
+    thread: str
+    start: str
+    end: str
+    steps: Expr
+    body: list[Stmt]
+    dynamic: bool
+
+
+@dataclass(slots=True, eq=False)
+class PerThread(Stmt):
+    """Declare an array with one scalar (or, if `pointer`, one pointer) for every thread."""
+
+    name: str
+    elem: Prim
+    pointer: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Publish(Stmt):
+    """`array[thread]` is this thread's pointer `name`."""
+
+    array: str
+    thread: str
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Subscribe(Stmt):
+    """Declare pointer `name` to be what thread `thread` published in `array`."""
+
+    name: str
+    elem: Prim
+    array: str
+    thread: str
 
 
 @dataclass(slots=True, eq=False)

@@ -134,14 +134,15 @@ class Lowerer:
         return len(self.places) - 1
 
     @contextmanager
-    def loop(self, bound: Expr, hint: str = "i") -> Iterator[tuple[Ref, ir.For]]:
-        """A for loop around what is emitted inside."""
+    def loop(
+        self, size: Expr, hint: str = "i", start: Expr = ir.ZERO, bound: Expr | None = None
+    ) -> Iterator[tuple[Ref, ir.For]]:
+        """A for loop around what is emitted inside, over all of `size` or a part of it."""
         name = self.name(hint)
-        var = Ref(name, I64)
-        self.ranges[name] = bound
+        self.ranges[name] = size
         with self.block() as body:
-            loop = ir.For(name, bound, body)
-            yield var, loop
+            loop = ir.For(name, size if bound is None else bound, body, start)
+            yield Ref(name, I64), loop
         self.emit(loop)
 
     # -- values

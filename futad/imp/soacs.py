@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from futad.core import ir as core
 from futad.core.types import ArrayType, Var
-from futad.imp import ir
+from futad.imp import ir, parallel
 from futad.imp.carried import Carried, elementwise
 from futad.imp.ir import Expr, compare
 from futad.imp.lower import Lowerer, Want, handles
@@ -82,81 +82,119 @@ Fold = tuple[core.Lambda, core.Atoms]
 
 
 def screma(
-    lo: Lowerer, stm: core.Stm, width_atom: core.Atom, arrays: core.Atoms, lam: core.Lambda | None,
+    lo: Lowerer, stm: core.Stm, width: core.Atom, arrays: core.Atoms, lam: core.Lambda | None,
     scans: list[Fold], reds: list[Fold], wants: list[Want],
 ) -> list[Value]:
     """One loop that maps (`lam`, or the identity), scans and reduces; results in the order of `core.Fused`."""
-    width = lo.let(lo.expr(width_atom), "n")
-    inputs = [lo.value(a) for a in arrays]
-    accs = [v for v in inputs if isinstance(v, Acc)]
-    n_accs = len(accs)
-    n_scan = sum(len(n) for _, n in scans)
-    n_red = sum(len(n) for _, n in reds)
-    pat = stm.pat
-    # Where whole-array results go.
-    outs: list[View | None] = []
-    for k, v in enumerate(pat):
-        mapped = n_accs <= k < n_accs + n_scan or k >= n_accs + n_scan + n_red
-        if mapped:
-            assert isinstance(v.type, ArrayType)
-            outs.append(lo.alloc(v.type.elem, (width, *lo.shape(v.type)[1:]), wants[k], v.name))
-        else:
-            outs.append(None)
-    folds: list[Carried] = []
-    at = n_accs
-    for f, neutral in scans + reds:
-        k = len(neutral)
-        fold_wants = wants[at : at + k] if len(folds) >= len(scans) else []
-        folds.append(Carried(lo, f.params[:k], [lo.value(a) for a in neutral], f, fold_wants))
-        at += k
-    with lo.loop(width) as (i, loop):
-        first_map = n_accs + n_scan + n_red
-        if lam is None:
-            values: list[Value] = [element(lo, v, i, "x") for v in inputs if isinstance(v, View)]
-        else:
-            bind_elements(lo, lam, lam.params, inputs, i)
-            inner: list[Want] = []
-            for k in range(len(pat)):
-                out = outs[k]
-                inner.append(out.row((i,)) if out is not None and k >= first_map and out.rank > 1 else None)
-            inner = [
-                View(w.base, lo.let(w.offset, "o"), w.strides, w.shape, w.dense) if isinstance(w, View) else w for w in inner
-            ]
-            values = lo.scope(lam, inner, repeats=True)
-            for k in range(first_map, len(pat)):
-                v, out = values[k], outs[k]
-                if isinstance(v, Expr):
-                    assert out is not None
-                    lo.store(out, (i,), v)
-            values = values[n_accs:]
-        at = 0
-        for carried, (f, neutral) in zip(folds, scans + reds, strict=True):
+    nest = Nest(lo, stm, width, arrays, lam, scans, reds, wants)
+    if lo.parallel and not lo.in_parallel:
+        done = parallel.nest(nest)
+        if done is not None:
+            return done
+    folds = nest.open_folds(wants)
+    nest.loop(nest.inputs, folds)
+    return nest.results(folds)
+
+
+class Nest:
+    """A map with scans and reductions on its first results."""
+
+    def __init__(
+        self, lo: Lowerer, stm: core.Stm, width: core.Atom, arrays: core.Atoms, lam: core.Lambda | None,
+        scans: list[Fold], reds: list[Fold], wants: list[Want],
+    ) -> None:
+        self.lo, self.stm, self.lam, self.scans, self.reds, self.wants = lo, stm, lam, scans, reds, wants
+        self.width = lo.let(lo.expr(width), "n")
+        self.inputs = [lo.value(a) for a in arrays]
+        self.n_accs = sum(isinstance(v, Acc) for v in self.inputs)
+        self.first_red = self.n_accs + sum(len(n) for _, n in scans)
+        self.first_map = self.first_red + sum(len(n) for _, n in reds)
+        self.outs: list[View | None] = []
+        """Where whole-array results go."""
+        for k, v in enumerate(stm.pat):
+            if self.n_accs <= k < self.first_red or k >= self.first_map:
+                assert isinstance(v.type, ArrayType)
+                shape = (self.width, *lo.shape(v.type)[1:])
+                self.outs.append(lo.alloc(v.type.elem, shape, wants[k], v.name))
+            else:
+                self.outs.append(None)
+
+    def open_folds(self, wants: Sequence[Want], guard: bool = False) -> list[Carried]:
+        """Declare the variables of scans and reductions, at their neutral elements; `guard`: these stay as they are."""
+        lo = self.lo
+        folds: list[Carried] = []
+        at = self.n_accs
+        for f, neutral in self.scans + self.reds:
             k = len(neutral)
-            for p, v in zip(f.params[k:], values[at : at + k], strict=True):
-                lo.bind(p, guarded(v))
-            results = lo.scope(f, carried.wants(), repeats=True)
-            if at < n_scan:
-                for j, v in enumerate(results):
-                    out = outs[n_accs + at + j]
-                    assert out is not None
-                    if isinstance(v, View):
-                        lo.copy(out.row((i,)), v)
-                    else:
-                        assert isinstance(v, Expr)
-                        lo.store(out, (i,), v)
-            carried.commit(results)
+            places = wants[at : at + k] if at >= self.first_red else ()
+            inits = [guarded(lo.value(a)) if guard else lo.value(a) for a in neutral]
+            folds.append(Carried(lo, f.params[:k], inits, f, places))
             at += k
-    annotate(loop, bool(reds) and lo.reassociate)
-    final: list[Value] = list(accs)
-    for k, carried in enumerate(folds):
-        values = carried.finish()
-        if k < len(scans):
-            base = n_accs + sum(len(n) for _, n in scans[:k])
-            final += [o for o in outs[base : base + len(values)] if o is not None]
-        else:
+        return folds
+
+    def loop(
+        self, inputs: Sequence[Value], folds: list[Carried], start: Expr = ir.ZERO, bound: Expr | None = None
+    ) -> None:
+        """Emit the loop over [start, bound), the whole width by default."""
+        lo = self.lo
+        with lo.loop(self.width, "i", start, bound) as (i, loop):
+            at = 0
+            values = self.elements(inputs, i)
+            for carried, (f, neutral) in zip(folds, self.scans + self.reds, strict=True):
+                k = len(neutral)
+                results = step(lo, f, carried, values[at : at + k])
+                if self.n_accs + at < self.first_red:
+                    for out, v in zip(self.outs[self.n_accs + at :], results, strict=False):
+                        assert out is not None
+                        put(lo, out, i, v)
+                carried.commit(results)
+                at += k
+        annotate(loop, lo.reassociate)
+
+    def elements(self, inputs: Sequence[Value], i: Expr) -> list[Value]:
+        """Iteration i of the map: stores what is mapped out, and returns what is scanned and reduced."""
+        lo, lam = self.lo, self.lam
+        if lam is None:
+            return [element(lo, v, i, "x") for v in inputs if isinstance(v, View)]
+        bind_elements(lo, lam, lam.params, inputs, i)
+        wants: list[Want] = []
+        for k, out in enumerate(self.outs):
+            if out is not None and k >= self.first_map and out.rank > 1:
+                row = out.row((i,))
+                wants.append(View(row.base, lo.let(row.offset, "o"), row.strides, row.shape, row.dense))
+            else:
+                wants.append(None)
+        values = lo.scope(lam, wants, repeats=True)
+        for out, v in zip(self.outs[self.first_map :], values[self.first_map :], strict=True):
+            if isinstance(v, Expr):
+                assert out is not None
+                lo.store(out, (i,), v)
+        return values[self.n_accs : self.first_map]
+
+    def results(self, folds: list[Carried]) -> list[Value]:
+        """The statement's values after the loop."""
+        final: list[Value] = [v for v in self.inputs if isinstance(v, Acc)]
+        closed = [c.finish() for c in folds]
+        final += [o for o in self.outs[self.n_accs : self.first_red] if o is not None]
+        for values in closed[len(self.scans) :]:
             final += values
-    final += [o for o in outs[n_accs + n_scan + n_red :] if o is not None]
-    return final
+        return final + [o for o in self.outs[self.first_map :] if o is not None]
+
+
+def step(lo: Lowerer, f: core.Lambda, carried: Carried, values: Sequence[Value]) -> list[Value]:
+    """Apply a fold's operator to its variables and one more value each."""
+    for p, v in zip(f.params[len(values) :], values, strict=True):
+        lo.bind(p, guarded(v))
+    return lo.scope(f, carried.wants(), repeats=True)
+
+
+def put(lo: Lowerer, out: View, i: Expr, v: Value) -> None:
+    """out[i] = v, for a scalar or a row."""
+    if isinstance(v, View):
+        lo.copy(out.row((i,)), v)
+    else:
+        assert isinstance(v, Expr)
+        lo.store(out, (i,), v)
 
 
 # --- writes at computed places ------------------------------------------------------------------------------
@@ -210,25 +248,31 @@ def _hist(lo: Lowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequen
     targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], wants)
     idxs = [lo.view(a) for a in e.idxs]
     values = [lo.view(a) for a in e.values]
-    with lo.loop(lo.let(lo.expr(e.width), "n")) as (i, _loop):
-        index = [lo.let(v.load((i,)), "ix") for v in idxs]
-        with lo.block() as body:
-            rows = [t.row(index) for t in targets]
-            inner: list[Want] = []
-            for p, row, r in zip(e.lam.params[:k], rows, e.lam.result, strict=True):
-                lo.bind(p, row if row.rank else lo.let(row.load(()), p.name))
-                inner.append(row if row.rank and elementwise(e.lam, p, r) else None)
-            bind_elements(lo, e.lam, e.lam.params[k:], [guarded(v) for v in values], i)
-            results = lo.scope(e.lam, inner, repeats=True)
-            results = [
-                lo.materialise(v) if isinstance(v, View) and k > 1 and not v.same_place(row) else v
-                for v, row in zip(results, rows, strict=True)
-            ]
-            for t, row, v in zip(targets, rows, results, strict=True):
-                if isinstance(v, View):
-                    lo.copy(row, v)
-                else:
-                    assert isinstance(v, Expr)
-                    lo.store(t, index, v)
-        _guarded(lo, index, targets[0].shape, body)
+    width = lo.let(lo.expr(e.width), "n")
+
+    def loop(into: list[View], start: Expr, end: Expr) -> None:
+        with lo.loop(width, "i", start, end) as (i, _loop):
+            index = [lo.let(v.load((i,)), "ix") for v in idxs]
+            with lo.block() as body:
+                rows = [t.row(index) for t in into]
+                inner: list[Want] = []
+                for p, row, r in zip(e.lam.params[:k], rows, e.lam.result, strict=True):
+                    lo.bind(p, row if row.rank else lo.let(row.load(()), p.name))
+                    inner.append(row if row.rank and elementwise(e.lam, p, r) else None)
+                bind_elements(lo, e.lam, e.lam.params[k:], [guarded(v) for v in values], i)
+                results = lo.scope(e.lam, inner, repeats=True)
+                results = [
+                    lo.materialise(v) if isinstance(v, View) and k > 1 and not v.same_place(row) else v
+                    for v, row in zip(results, rows, strict=True)
+                ]
+                for t, row, v in zip(into, rows, results, strict=True):
+                    if isinstance(v, View):
+                        lo.copy(row, v)
+                    else:
+                        assert isinstance(v, Expr)
+                        lo.store(t, index, v)
+            _guarded(lo, index, into[0].shape, body)
+
+    if not (lo.parallel and not lo.in_parallel and parallel.histogram(lo, e, targets, loop)):
+        loop(targets, ir.ZERO, width)
     return targets

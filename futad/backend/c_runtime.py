@@ -1,0 +1,150 @@
+"""The C that every emitted file starts with: contexts, slots, failures; threads for `multicore`."""
+
+RUNTIME = r"""#include "prelude.h"
+
+#define FUTAD_MAX_THREADS 64
+#include "gemm.h"
+
+#if defined(__clang__)
+#define FUTAD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define FUTAD_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+struct futad_slot {
+  void *data;
+  int64_t bytes;
+};
+
+struct futad_result {
+  void *data;
+  int64_t slot;
+  int64_t shape[FUTAD_MAX_RANK];
+};
+
+struct futad_context {
+  struct futad_error error;
+  int64_t values[4];
+  int64_t allocations;
+  struct futad_context *threads[FUTAD_MAX_THREADS];
+  struct futad_slot slots[FUTAD_SLOTS];
+};
+
+static __attribute__((noinline, cold, unused)) void futad_fail(struct futad_context *ctx, int64_t code, int64_t place,
+                                                       int64_t a, int64_t b, int64_t c, int64_t d) {
+  ctx->error = (struct futad_error){code, place, a, b};
+  ctx->values[0] = a;
+  ctx->values[1] = b;
+  ctx->values[2] = c;
+  ctx->values[3] = d;
+}
+
+FUTAD_INLINE int64_t futad_real_bits(double x) {
+  int64_t r;
+  memcpy(&r, &x, sizeof r);
+  return r;
+}
+
+/* A product of sizes, INT64_MAX if it is too large. */
+FUTAD_INLINE int64_t futad_size(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+static __attribute__((noinline, cold, unused)) void *futad_grow(struct futad_context *ctx, struct futad_slot *slot,
+                                                        int64_t count, int64_t size) {
+  int64_t bytes, wanted;
+  if (count < 0 || __builtin_mul_overflow(count, size, &bytes) || bytes > INT64_MAX / 4) {
+    futad_fail(ctx, FUTAD_MEMORY, -1, count < 0 ? count : INT64_MAX, size, 0, 0);
+    return NULL;
+  }
+  wanted = slot->bytes ? bytes + bytes / 4 : bytes;
+  wanted = (wanted + 127) / 64 * 64;
+  free(slot->data);
+  slot->data = aligned_alloc(64, (size_t)wanted);
+  slot->bytes = slot->data ? wanted : 0;
+  ctx->allocations++;
+  if (!slot->data) futad_fail(ctx, FUTAD_MEMORY, -1, bytes, 1, 0, 0);
+  return slot->data;
+}
+
+FUTAD_INLINE void *futad_ensure(struct futad_context *ctx, struct futad_slot *slot, int64_t count, int64_t size) {
+  if (FUTAD_LIKELY((uint64_t)count <= (uint64_t)slot->bytes / (uint64_t)size && slot->data)) return slot->data;
+  return futad_grow(ctx, slot, count, size);
+}
+
+FUTAD_INLINE void futad_copy(void *to, const void *from, int64_t bytes) {
+  if (to != from) memcpy(to, from, (size_t)bytes);
+}
+
+struct futad_context *futad_new(void) { return calloc(1, sizeof(struct futad_context)); }
+
+void futad_free(struct futad_context *ctx) {
+  for (int i = 1; i < FUTAD_MAX_THREADS; i++)
+    if (ctx->threads[i]) futad_free(ctx->threads[i]);
+  for (int64_t i = 0; i < FUTAD_SLOTS; i++) free(ctx->slots[i].data);
+  free(ctx);
+}
+
+/* The caller takes over a slot's memory, to be given to futad_release. */
+void *futad_take(struct futad_context *ctx, int64_t slot) {
+  void *data = ctx->slots[slot].data;
+  ctx->slots[slot].data = NULL;
+  ctx->slots[slot].bytes = 0;
+  return data;
+}
+
+void futad_release(void *data) { free(data); }
+
+/* Bytes held in slots, and how often one has grown. */
+int64_t futad_memory(struct futad_context *ctx) {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < FUTAD_SLOTS; i++) sum += ctx->slots[i].bytes;
+  for (int i = 1; i < FUTAD_MAX_THREADS; i++)
+    if (ctx->threads[i]) sum += futad_memory(ctx->threads[i]);
+  return sum;
+}
+
+int64_t futad_allocations(struct futad_context *ctx) {
+  int64_t sum = ctx->allocations;
+  for (int i = 1; i < FUTAD_MAX_THREADS; i++)
+    if (ctx->threads[i]) sum += ctx->threads[i]->allocations;
+  return sum;
+}
+"""
+
+THREADS = r"""
+#include <omp.h>
+
+/* How many threads to use: no more than the work pays for, copies of accumulators included. */
+static inline int64_t futad_threads(struct futad_context *ctx, int64_t steps, int64_t work, int64_t extra) {
+  int64_t n = omp_get_max_threads();
+  if (n > FUTAD_MAX_THREADS) n = FUTAD_MAX_THREADS;
+  if (n > steps) n = steps;
+  if (n > work / FUTAD_GRAIN) n = work / FUTAD_GRAIN;
+  if (extra > 0 && FUTAD_GRAIN > 1 && n > work / (8 * extra)) n = work / (8 * extra);
+  if (n < 1) n = 1;
+  for (int64_t i = 1; i < n; i++) {
+    if (!ctx->threads[i]) ctx->threads[i] = futad_new();
+    if (!ctx->threads[i]) return i;
+    ctx->threads[i]->error.code = FUTAD_OK;
+  }
+  return n;
+}
+
+static inline struct futad_context *futad_thread(struct futad_context *ctx, int64_t i) {
+  return i ? ctx->threads[i] : ctx;
+}
+
+/* Takes over the first thread's failure, if any failed. */
+static inline int64_t futad_gather(struct futad_context *ctx, int64_t n) {
+  if (ctx->error.code) return ctx->error.code;
+  for (int64_t i = 1; i < n; i++)
+    if (ctx->threads[i]->error.code) {
+      ctx->error = ctx->threads[i]->error;
+      memcpy(ctx->values, ctx->threads[i]->values, sizeof ctx->values);
+      return ctx->error.code;
+    }
+  return 0;
+}
+"""

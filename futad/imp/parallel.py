@@ -1,0 +1,301 @@
+"""Lowering of outermost nests to several threads.
+
+Note [Parallel nests]
+~~~~~~~~~~~~~~~~~~~~~
+The width is cut into one contiguous part a thread.  Each thread has its own slots, so the sequential lowering of a
+nest serves as the body unchanged.  What iterations share becomes one copy a thread:
+
+- a reduction starts at its neutral element in every thread; the partial results are then combined in order, so
+  for a given number of threads the answer is always the same;
+- a scan is done part by part; then every part is combined with the total of those before it;
+- an accumulator, and the target of a histogram, is the real one for the first thread and a copy filled with units
+  for the others, added up afterwards.
+
+Small work, and accumulators so large that the copies would cost more than the work, take one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from futad.core import ir as core
+from futad.core.scalarops import OPS
+from futad.core.types import I64, Atom, Const, Prim
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num
+from futad.imp.vectorise import unit_of
+from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
+
+if TYPE_CHECKING:
+    from futad.imp.carried import Carried
+    from futad.imp.lower import Lowerer
+    from futad.imp.soacs import Nest
+
+UNKNOWN_WIDTH = 16  # assumed for an inner loop whose width is not known outside
+SMALLEST_WORK = 1 << 15  # scalar operations below which a nest of constant size is not worth a thread
+
+
+def cost(lo: Lowerer, lam: core.Lambda) -> Expr:
+    """About how many scalar operations one run of `lam` takes."""
+    fixed = 1
+    total: Expr = ZERO
+    for stm in lam.stms:
+        e = stm.exp
+        if isinstance(e, core.Op):
+            fixed += OPS[e.op].cost
+        elif isinstance(e, core.If):
+            total = add(total, cost(lo, e.then))
+        elif inner := e.lambdas():
+            width: Expr = ONE
+            if isinstance(e, core.For):
+                width = _known(lo, e.bound)
+            elif isinstance(e, core.While):
+                width = num(UNKNOWN_WIDTH)
+            elif hasattr(e, "width"):
+                width = _known(lo, e.width)
+            body: Expr = ZERO
+            for f in inner:
+                body = add(body, cost(lo, f))
+            total = add(total, mul(width, body))
+        elif isinstance(e, core.Call):
+            total = add(total, cost(lo, lo.program.funs[e.name].body))
+        else:
+            fixed += 1
+    return add(num(fixed), total)
+
+
+def _known(lo: Lowerer, a: Atom) -> Expr:
+    if isinstance(a, Const):
+        return num(int(a.value))
+    v = lo.env.get(a)
+    return v if isinstance(v, Expr) and v.type is I64 else num(UNKNOWN_WIDTH)
+
+
+class _Team:
+    """The threads of one parallel nest: names, and the copies made for each."""
+
+    def __init__(self, lo: Lowerer, steps: Expr, work: Expr, extra: Expr) -> None:
+        self.lo, self.steps = lo, steps
+        self.count = Ref(lo.name("threads"), I64)
+        lo.emit(ir.Threads(self.count.name, steps, lo.let(work, "work"), lo.let(extra, "extra")))
+
+    def run(self, body: list[ir.Stmt], names: Sequence[Ref], dynamic: bool) -> ir.Parallel:
+        thread, start, end = [r.name for r in names]
+        return ir.Parallel(self.count.name, thread, start, end, self.steps, body, dynamic)
+
+    def names(self) -> tuple[Ref, Ref, Ref]:
+        """Fresh names for the thread's number, and the start and end of its part."""
+        lo = self.lo
+        return Ref(lo.name("thread"), I64), Ref(lo.name("start"), I64), Ref(lo.name("end"), I64)
+
+    def array(self, elem: Prim, pointer: bool) -> str:
+        name = self.lo.name("part")
+        self.lo.emit(ir.PerThread(name, elem, pointer))
+        return name
+
+    def publish(self, array: str, thread: Ref, v: Value) -> None:
+        """Let others see this thread's value."""
+        lo = self.lo
+        if isinstance(v, View):
+            if not v.dense or not isinstance(v.base, Mem) or any(r.stack for r in v.roots):
+                v = lo.materialise(v, heap=True)
+            assert isinstance(v.base, Mem)
+            name = lo.name("p")
+            lo.emit(ir.Pointer(name, v.elem, v.base.pointer, v.offset))
+            lo.emit(ir.Publish(array, thread.name, name))
+        else:
+            assert isinstance(v, Expr)
+            lo.emit(ir.Store(array, thread, v))
+
+    def subscribe(self, array: str, thread: Expr, elem: Prim, shape: Sequence[Expr]) -> View:
+        """The array that a thread published."""
+        lo = self.lo
+        name = lo.name("p")
+        assert isinstance(thread, Ref)
+        lo.emit(ir.Subscribe(name, elem, array, thread.name))
+        return dense_view(Mem(name, elem, frozenset((Root(None, False, elem),))), shape)
+
+    def private(self, target: View, thread: Ref, unit: Expr) -> View:
+        """The target itself for the first thread, a copy filled with `unit` for the others."""
+        lo = self.lo
+        assert isinstance(target.base, Mem)
+        name = lo.name("mine")
+        lo.emit(ir.Pointer(name, target.elem, target.base.pointer, target.offset, mutable=True))
+        with lo.block() as body:
+            copy = lo.alloc(target.elem, target.shape, None, "copy", heap=True)
+            assert isinstance(copy.base, Mem)
+            lo.emit(ir.SetPointer(name, copy.base.pointer))
+            with lo.loop(copy.count()) as (i, loop):
+                loop.independent = True
+                lo.emit(ir.Store(name, i, unit))
+        lo.emit(ir.If(compare("!=", thread, ZERO), body, []))
+        base = Mem(name, target.elem, frozenset((Root(None, True, target.elem),)))
+        return View(base, ZERO, target.strides, target.shape, True)
+
+
+def _heavy(lo: Lowerer, width: Expr, work: Expr) -> bool:
+    return not (isinstance(width, Num) and width.value <= 1) and not (
+        isinstance(work, Num) and work.value < SMALLEST_WORK
+    )
+
+
+def nest(n: Nest) -> list[Value] | None:
+    """Lower a nest for several threads; None if that is not possible or certainly not worth it."""
+    lo = n.lo
+    accs = [v for v in n.inputs if isinstance(v, Acc)]
+    if any(not a.view.dense for a in accs) or any(isinstance(x.type, Prim) is False for _, ns in n.scans for x in ns):
+        return None
+    per_step = cost(lo, n.lam) if n.lam is not None else ONE
+    for f, _ in n.scans + n.reds:
+        per_step = add(per_step, cost(lo, f))
+    work = mul(n.width, per_step)
+    if not _heavy(lo, n.width, work):
+        return None
+    extra: Expr = ZERO
+    for a in accs:
+        extra = add(extra, a.view.count())
+    team = _Team(lo, n.width, work, extra)
+    neutrals = [x for _, ns in n.scans + n.reds for x in ns]
+    parts = [team.array(_elem(x), not isinstance(x.type, Prim)) for x in neutrals]
+    shared = [team.array(a.view.elem, True) for a in accs]
+    thread, start, end = names = team.names()
+    lo.in_parallel = True
+    with lo.block() as body:
+        inputs: list[Value] = []
+        own: list[View] = []
+        for v in n.inputs:
+            if isinstance(v, Acc):
+                mine = team.private(v.view, thread, unit_of(_op(v), v.view.elem))
+                own.append(mine)
+                inputs.append(Acc(mine, v.op))
+            else:
+                inputs.append(v)
+        folds = n.open_folds((), guard=True)
+        n.loop(inputs, folds, start, end)
+        values = [v for c in folds for v in c.finish()]
+        for array, v in zip(parts, values, strict=True):
+            team.publish(array, thread, v)
+        for array, mine in zip(shared, own, strict=True):
+            team.publish(array, thread, mine)
+    lo.in_parallel = False
+    lo.emit(team.run(body, names, dynamic=not neutrals and not accs))
+    for array, a in zip(shared, accs, strict=True):
+        _add_up(team, array, a)
+    folds = _combine(team, n, parts)
+    return n.results(folds)
+
+
+def _elem(a: Atom) -> Prim:
+    return a.type if isinstance(a.type, Prim) else a.type.elem
+
+
+def _op(a: Acc) -> str:
+    return "or" if a.view.elem.is_bool and a.op == "add" else a.op
+
+
+def _add_up(team: _Team, array: str, acc: Acc) -> None:
+    """Add the copies of the other threads to the accumulator."""
+    lo, view = team.lo, acc.view
+    assert isinstance(view.base, Mem)
+    with lo.loop(team.count, "t", ONE) as (t, _):
+        copy = team.subscribe(array, t, view.elem, (view.count(),))
+        with lo.loop(view.count()) as (i, loop):
+            loop.independent = True
+            lo.emit(ir.Store(view.base.pointer, add(view.offset, i), copy.load((i,)), _op(acc)))
+
+
+def _combine(team: _Team, n: Nest, parts: list[str]) -> list[Carried]:
+    """Fold the threads' results in order; scans are then completed with what comes before each part."""
+    from futad.imp.soacs import step
+
+    lo = team.lo
+    folds = n.open_folds(n.wants, guard=True)
+    prefixes = [team.array(_elem(x), False) for _, ns in n.scans for x in ns]
+    at = 0
+    for k, (carried, (f, neutral)) in enumerate(zip(folds, n.scans + n.reds, strict=True)):
+        width = len(neutral)
+        with lo.loop(team.count, "t") as (t, _):
+            values: list[Value] = []
+            for array, x in zip(parts[at:], neutral, strict=False):
+                if isinstance(x.type, Prim):
+                    values.append(lo.let(ir.Load(array, t, x.type), "v"))
+                else:
+                    values.append(team.subscribe(array, t, _elem(x), lo.shape(x.type)))
+            if k < len(n.scans):
+                for array, p in zip(prefixes[at:], f.params[:width], strict=False):
+                    lo.emit(ir.Store(array, t, lo.expr(p)))
+            carried.commit(step(lo, f, carried, values))
+        at += width
+    if n.scans:
+        _complete(team, n, prefixes)
+    return folds
+
+
+def _complete(team: _Team, n: Nest, prefixes: list[str]) -> None:
+    """Second pass of scans: combine each element with what comes before its part."""
+    lo = team.lo
+    names = team.names()
+    thread, start, end = names
+    lo.in_parallel = True
+    with lo.block() as body:
+        firsts = [lo.let(ir.Load(array, thread, o.elem), "before") for array, o in zip(prefixes, _scan_outs(n), strict=True)]
+        with lo.loop(n.width, "i", start, end) as (i, loop):
+            at = 0
+            for f, neutral in n.scans:
+                k = len(neutral)
+                outs = _scan_outs(n)[at : at + k]
+                for p, v in zip(f.params, [*firsts[at : at + k], *[lo.let(o.load((i,)), "x") for o in outs]], strict=True):
+                    lo.bind(p, v)
+                for o, v in zip(outs, lo.scope(f, repeats=True), strict=True):
+                    assert isinstance(v, Expr)
+                    lo.store(o, (i,), v)
+                at += k
+        loop.independent = all(isinstance(s, (ir.Decl, ir.Store)) for s in loop.body)
+    lo.in_parallel = False
+    lo.emit(ir.If(compare("<", ONE, team.count), [team.run(body, names, False)], []))
+
+
+def _scan_outs(n: Nest) -> list[View]:
+    return [o for o in n.outs[n.n_accs : n.first_red] if o is not None]
+
+
+def histogram(
+    lo: Lowerer, e: core.Hist, targets: list[View], emit_loop: Callable[[list[View], Expr, Expr], None]
+) -> bool:
+    """Lower a histogram of scalars for several threads; False if it is not possible or not worth it.
+
+    `emit_loop(targets, start, end)` emits the sequential loop over a part.
+    """
+    from futad.imp.soacs import put
+
+    if not all(isinstance(x.type, Prim) for x in e.neutral) or not all(t.dense for t in targets):
+        return False
+    width = lo.let(lo.expr(e.width), "n")
+    work = mul(width, add(num(4), cost(lo, e.lam)))
+    if not _heavy(lo, width, work):
+        return False
+    extra: Expr = ZERO
+    for v in targets:
+        extra = add(extra, v.count())
+    team = _Team(lo, width, work, extra)
+    shared = [team.array(v.elem, True) for v in targets]
+    thread, start, end = names = team.names()
+    lo.in_parallel = True
+    with lo.block() as body:
+        own = [team.private(v, thread, lo.expr(x)) for v, x in zip(targets, e.neutral, strict=True)]
+        emit_loop(own, start, end)
+        for array, mine in zip(shared, own, strict=True):
+            team.publish(array, thread, mine)
+    lo.in_parallel = False
+    lo.emit(team.run(body, names, False))
+    k = len(targets)
+    flat = [dense_view(v.base, (v.count(),), v.offset) for v in targets]
+    with lo.loop(team.count, "t", ONE) as (t, _):
+        copies = [team.subscribe(a, t, v.elem, v.shape) for a, v in zip(shared, flat, strict=True)]
+        with lo.loop(flat[0].shape[0]) as (i, _loop):
+            for p, v in zip(e.lam.params, [*flat, *copies], strict=True):
+                lo.bind(p, lo.let(v.load((i,)), p.name))
+            for v, x in zip(flat, lo.scope(e.lam, [None] * k, repeats=True), strict=True):
+                put(lo, v, i, x)
+    return True
