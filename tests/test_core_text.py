@@ -1,4 +1,5 @@
 """Printing and parsing of the core IR."""
+# ruff: noqa: E501  (programs as text)
 
 from __future__ import annotations
 
@@ -19,7 +20,6 @@ program "a \"name\""
 fun "op +" [n_1: i64, m_30: i64] (xs_2: [n_1]f64, i_3: i64, g_31: [2][m_30]i32) -> (r_4: f64, ys_5: [n_1]f64)
   entry Entry("main", [["xs", EntryType("array", "[n]f64",
     EntryType("scalar", "f64", f64, [], []), ["n", 3, None], [])]],
-    
     EntryType("record", "{}", None, [], [["a", EntryType("scalar", "f64", f64, [], [])]]), [True, False], "doc\n")
   attrs [["inline"], 1, 2.5, None, "s"]
   at @"a b.fut:1:2-3:4" = {
