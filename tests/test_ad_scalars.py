@@ -1,0 +1,154 @@
+"""Every scalar operation x element type x mode, at special values; second order at ordinary ones.
+
+The table is made from `OPS`: a new operation is tested without a line here.  (That first partial derivatives
+agree with differences is tested with the operations themselves.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_ad_support import Derivs, make, run, sizes_of
+
+from futad.ad import expand
+from futad.ad.derive import derived_program
+from futad.core import ir
+from futad.core.scalarops import OPS, ScalarOp
+from futad.core.types import F64, PRIMS, Prim, prim
+
+TYPES = list(PRIMS.values())
+
+
+def arg_types(op: ScalarOp, t: Prim) -> list[Prim]:
+    return [t if n == "a" else prim(n) for n in op.sig.split("->")[0].split()]
+
+
+def points(t: Prim) -> np.ndarray:
+    if t.is_bool:
+        return np.array([False, True])
+    if t.is_float:
+        return np.array([0.0, -0.0, 0.5, 1.0, -1.0, 2.0, -2.5, 3.25, 40.0, np.inf, -np.inf, np.nan], t.dtype)
+    info = np.iinfo(t.dtype)
+    return np.array([1, 2, 3, 7, t.bits - 1, info.max, info.min + 1 if info.min else 5, 0], t.dtype)
+
+
+def grid(op: ScalarOp, ts: list[Prim]) -> list[np.ndarray]:
+    axes = []
+    for i, t in enumerate(ts):
+        p = points(t)
+        if op.can_fail and i == 1 and not t.is_float:
+            p = p[p != 0]
+        axes.append(p)
+    return [g.ravel() for g in np.meshgrid(*axes, indexing="ij")]
+
+
+def elementwise(op: ScalarOp, ts: list[Prim]) -> ir.Program:
+    return make([f"[n]{t.name}" for t in ts], lambda b, s, *xs: b.map_(lambda q, *e: [q.op(op.name, *e)], *xs))
+
+
+def derivable(op: ScalarOp) -> bool:
+    return op.name != "trigamma"
+
+
+@pytest.mark.parametrize("t", TYPES, ids=lambda t: t.name)
+def test_reverse_equals_forward_at_special_values(t: Prim) -> None:
+    """J by unit tangents and by unit adjoints, bit for bit (NaN equal to NaN)."""
+    for op in OPS.values():
+        if t not in op.types or not derivable(op):
+            continue
+        ts = arg_types(op, t)
+        args = grid(op, ts)
+        d = Derivs(elementwise(op, ts))
+        y = d.primal(args)[0]
+        unit = np.ones_like(y)
+        _, xbar = d.vjp(args, [unit])
+        if op.name.startswith(("to_", "bits_", "from_bits_")):
+            continue  # linear between types: the transpose is the conversion back
+        for i in range(len(args)):
+            tangents = [np.ones_like(x) if i == j else np.zeros_like(x) for j, x in enumerate(args)]
+            if np.issubdtype(y.dtype, np.floating):
+                # Zero tangents times infinite partials are NaN: ask for one argument alone.
+                _, ydot = Derivs(d.program, [i]).jvp(args, [tangents[i]])
+            else:
+                _, ydot = d.jvp(args, tangents)
+            if ydot[0].dtype == xbar[i].dtype:
+                np.testing.assert_array_equal(ydot[0], xbar[i], err_msg=f"{op.name} argument {i}")
+            else:
+                assert not np.any(ydot[0]) and not np.any(xbar[i]), op.name
+
+
+VALUES: dict[str, Any] = {
+    # operation: [(arguments, partials)] that are easily got wrong
+    "pow": [((0.0, 0.0), (0.0, 0.0)), ((0.0, 1.0), (1.0, 0.0)), ((0.0, 2.0), (0.0, 0.0)), ((2.0, 0.0), (0.0, np.log(2))),
+            ((3.0, 1.0), (1.0, 3 * np.log(3))), ((-2.0, 3.0), (12.0, 0.0)), ((0.0, 0.5), (np.inf, 0.0))],
+    "abs": [((0.0,), (0.0,)), ((-2.0,), (-1.0,))],
+    "min": [((1.0, 1.0), (1.0, 0.0)), ((2.0, 1.0), (0.0, 1.0)), ((np.nan, 1.0), (0.0, 1.0)), ((1.0, np.nan), (1.0, 0.0))],
+    "max": [((1.0, 1.0), (1.0, 0.0)), ((2.0, 1.0), (1.0, 0.0)), ((np.inf, 1.0), (1.0, 0.0))],
+    "copysign": [((2.0, -1.0), (-1.0, 0.0)), ((-2.0, -1.0), (1.0, 0.0)), ((-2.0, 1.0), (-1.0, 0.0))],
+    "mod": [((7.5, 2.0), (1.0, -3.0)), ((-7.5, 2.0), (1.0, 4.0))],
+    "atan2": [((0.0, -1.0), (-1.0, 0.0)), ((1.0, 0.0), (0.0, -1.0))],
+    "gamma": [((1.0,), (-np.euler_gamma,)), ((2.0,), (1 - np.euler_gamma,)), ((-1.0,), (np.nan,))],
+    "lgamma": [((1.0,), (-np.euler_gamma,)), ((np.inf,), (np.inf,))],
+    "digamma": [((1.0,), (np.pi**2 / 6,))],
+    "sqrt": [((0.0,), (np.inf,)), ((4.0,), (0.25,))],
+    "log": [((0.0,), (np.inf,)), ((np.inf,), (0.0,))],
+    "tanh": [((np.inf,), (0.0,)), ((0.0,), (1.0,))],
+    "div": [((1.0, np.inf), (0.0, -0.0)), ((0.0, 2.0), (0.5, -0.0))],
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_known_partials(name: str) -> None:
+    op = OPS[name]
+    d = Derivs(elementwise(op, [F64] * op.arity))
+    for at, want in VALUES[name]:
+        got = d.vjp([np.array([x]) for x in at], [np.ones(1)])[1]
+        np.testing.assert_allclose([g[0] for g in got], want, rtol=1e-14, err_msg=f"{name}{at}")
+
+
+BOOL_TABLE = {
+    "and": lambda x, y: (y, x),
+    "or": lambda x, y: (~y, ~x),
+    "xor": lambda x, y: (np.ones_like(x), np.ones_like(x)),
+    "not": lambda x: (np.ones_like(x),),
+}
+
+
+@pytest.mark.parametrize("name", BOOL_TABLE)
+def test_bool_adjoints(name: str) -> None:
+    op = OPS[name]
+    ts = [prim("bool")] * op.arity
+    args = grid(op, ts)
+    got = Derivs(elementwise(op, ts)).vjp(args, [np.ones_like(args[0])])[1]
+    for g, w in zip(got, BOOL_TABLE[name](*args), strict=True):
+        np.testing.assert_array_equal(g, w)
+
+
+SMOOTH = [
+    op for op in OPS.values()
+    if op.partials and F64 in op.types and set(op.sig.split("->")[0].split()) == {"a"} and op.name not in ("digamma", "nextafter")
+]
+# Where the default point 0.4 (0.7, 1.3 for further arguments) is outside the domain, or at a kink.
+POINTS = {"acosh": (1.4,)}
+
+
+@pytest.mark.parametrize("op", SMOOTH, ids=lambda op: op.name)
+def test_second_order(op: ScalarOp) -> None:
+    """jvp of vjp and vjp of vjp agree with differences of the first derivative."""
+    k = op.arity
+    x = [np.array([v]) for v in POINTS.get(op.name, (0.4, 0.7, 1.3)[:k])]
+    v = [np.array([w]) for w in (0.9, -0.6, 0.35)[:k]]
+    d = Derivs(elementwise(op, [F64] * k))
+    seed = [np.array([1.25])]
+    h = 1e-5
+    up = d.vjp([a + h * w for a, w in zip(x, v, strict=True)], seed)[1]
+    down = d.vjp([a - h * w for a, w in zip(x, v, strict=True)], seed)[1]
+    p = expand(derived_program(d.base, "f_vjp", "jvp", range(k), "hvp"))
+    hv = run(p, "hvp", [*sizes_of(d.program, x), *x, *seed, *v])[-k:]
+    p = expand(derived_program(d.base, "f_vjp", "vjp", range(k), "vv"))
+    vv = run(p, "vv", [*sizes_of(d.program, x), *x, *seed, np.zeros(1), *v])[-k:]
+    for a, b, u, w in zip(hv, vv, up, down, strict=True):
+        np.testing.assert_allclose(a, (u - w) / (2 * h), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
