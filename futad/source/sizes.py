@@ -18,6 +18,7 @@ from futad.source.stypes import (
     SizeMeta,
     SizeVar,
     TArray,
+    TFun,
     TPrim,
     resolve,
     resolve_size,
@@ -124,6 +125,10 @@ def expressible(e: A.Expr) -> bool:
     if t is A.EAscript:
         return expressible(e.expr)  # type: ignore[attr-defined]
     if t is A.EApp:
+        fun = resolve(e.fun.type) if e.fun.type is not None else None  # type: ignore[attr-defined]
+        param = resolve(fun.param) if type(fun) is TFun else None
+        if type(param) is TArray and param.unique:
+            return False
         return not e.new_sizes and expressible(e.fun) and expressible(e.arg)  # type: ignore[attr-defined]
     if t is A.EProject:
         return expressible(e.record)  # type: ignore[attr-defined]

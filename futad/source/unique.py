@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from futad.errors import ConsumptionError, Span
 from futad.source import ast as A
-from futad.source.stypes import Binding, SType, TArray, TFun, TPrim, TRecord, resolve
+from futad.source.stypes import Binding, SType, TArray, TFun, TPrim, TRecord, TSum, resolve
 
 
 class Token:
@@ -32,6 +32,8 @@ Set = frozenset[Token]
 # Aliases of a value: a set, or a tree of them that follows a record's fields.
 Tree = Any
 NONE: Set = frozenset()
+_CONSTANT = "it is a constant"
+_Why = str | Callable[[SType], str]
 
 
 def flat(t: Tree) -> Set:
@@ -54,6 +56,44 @@ def union(a: Tree, b: Tree) -> Tree:
     return a | b
 
 
+def prune(tree: Tree, gone: Set) -> Tree:
+    """The tree without some tokens."""
+    if isinstance(tree, dict):
+        return {n: prune(x, gone) for n, x in tree.items()}
+    return tree - gone
+
+
+def overlap(tree: Tree, t: SType) -> Token | None:
+    """A token that a unique part of `tree` shares with another part."""
+    leaves: list[tuple[Set, bool]] = []
+
+    def go(tree: Tree, t: SType) -> None:
+        t = resolve(t)
+        if type(t) is TRecord:
+            for n, f in t.fields:
+                go(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)
+        else:
+            leaves.append((flat(tree), type(t) is TArray and t.unique))
+
+    go(tree, t)
+    for i, (a, unique) in enumerate(leaves):
+        if unique:
+            for j, (b, _) in enumerate(leaves):
+                if i != j and a & b:
+                    return min(a & b, key=lambda x: x.path)
+    return None
+
+
+def has_memory(t: SType) -> bool:
+    """Whether values of a type may share memory with others."""
+    t = resolve(t)
+    if type(t) is TSum:
+        return any(has_memory(a) for _, args in t.constrs for a in args)
+    if type(t) is TRecord:
+        return any(has_memory(f) for _, f in t.fields)
+    return type(t) is not TPrim
+
+
 def shape(t: SType, leaf: Callable[[SType, str], Set], path: str = "") -> Tree:
     """A tree in the form of a type; scalars have no aliases."""
     t = resolve(t)
@@ -61,7 +101,7 @@ def shape(t: SType, leaf: Callable[[SType, str], Set], path: str = "") -> Tree:
         return NONE
     if type(t) is TRecord:
         return {n: shape(f, leaf, f"{path}.{n}") for n, f in t.fields}
-    return leaf(t, path)
+    return leaf(t, path) if has_memory(t) else NONE
 
 
 def conform(tree: Tree, t: SType) -> Tree:
@@ -73,7 +113,7 @@ def conform(tree: Tree, t: SType) -> Tree:
         if isinstance(tree, dict):
             return {n: conform(tree.get(n, NONE), f) for n, f in t.fields}
         return {n: conform(tree, f) for n, f in t.fields}
-    return flat(tree)
+    return flat(tree) if has_memory(t) else NONE
 
 
 def is_unique(t: SType) -> bool:
@@ -108,10 +148,12 @@ class Consumption:
         self.barriers: list[tuple[int, str]] = []  # (depth, what lies there), for messages
         self.captured: list[set[Token]] = []
         self.results = fresh_results
+        self.last_result: SType | None = None
+        self.lambdas: dict[int, SType | None] = {}
 
     # -- tokens
 
-    def own(self, name: str, t: SType, span: Span, why: str | Callable[[SType], str] = "") -> Tree:
+    def own(self, name: str, t: SType, span: Span, why: _Why = "") -> Tree:
         """New tokens for a name of type `t`."""
 
         def leaf(part: SType, path: str) -> Set:
@@ -125,12 +167,12 @@ class Consumption:
         for tok in flat(tree):
             where = self.consumed.get(tok)
             if where is not None:
-                self._used_after(name, tok, span, where)
+                self.used_after(name, tok, span, where)
             if self.captured and tok.depth < self.depth:
                 for got in self.captured:
                     got.add(tok)
 
-    def _used_after(self, name: str, tok: Token, span: Span, where: Span) -> NoReturn:
+    def used_after(self, name: str, tok: Token, span: Span, where: Span) -> NoReturn:
         base = tok.path
         if name == base:
             said = f"'{name}' is used here, but it was consumed at line {where.line}, column {where.col}"
@@ -162,25 +204,26 @@ class Consumption:
 
     # -- names
 
-    def bind(self, p: A.Pat, tree: Tree, why: str | Callable[[SType], str] | None = None) -> None:
-        """Bind a pattern's names to a value with these aliases."""
+    def bind(self, p: A.Pat, tree: Tree, why: _Why | None = None, typed: bool = False) -> None:
+        """Bind a pattern's names to a value with these aliases; `typed`: under an ascription."""
         if isinstance(p, A.PVar):
             assert p.binding is not None and p.type is not None
-            mine = self.own(p.name, p.type, p.span, "" if why is None else why)
+            free = why is None or (why is _loop_why and not typed)
+            mine = self.own(p.name, p.type, p.span, "" if free else why or "")
             self.env[p.binding] = union(mine, conform(tree, p.type))
         elif isinstance(p, A.PAscript):
-            self.bind(p.pat, tree, why)
+            self.bind(p.pat, tree, why, True)
         elif isinstance(p, A.PAttr):
-            self.bind(p.pat, tree, why)
+            self.bind(p.pat, tree, why, typed)
         elif isinstance(p, A.PTuple):
             for i, q in enumerate(p.elems):
-                self.bind(q, tree.get(str(i), NONE) if isinstance(tree, dict) else tree, why)
+                self.bind(q, tree.get(str(i), NONE) if isinstance(tree, dict) else tree, why, typed)
         elif isinstance(p, A.PRecord):
             for n, q in p.fields:
-                self.bind(q, tree.get(n, NONE) if isinstance(tree, dict) else tree, why)
+                self.bind(q, tree.get(n, NONE) if isinstance(tree, dict) else tree, why, typed)
         elif isinstance(p, A.PConstr):
             for q in p.args:
-                self.bind(q, flat(tree), why)
+                self.bind(q, flat(tree), why, typed)
 
     # -- functions
 
@@ -203,10 +246,19 @@ class Consumption:
         for p in params:
             self.bind(p, NONE, why)
         tree = self.exp(body)
+        constant = next((t for t in flat(tree) if t.why == _CONSTANT), None)
+        if params and constant is not None:
+            raise ConsumptionError(
+                f"the result may share memory with the constant '{constant.path}'", body.span, hint="return a copy"
+            )
+        if ret is not None and body.type is not None:
+            _check_function(self, body, ret)
         if ret is not None and is_unique(ret):
             self.returned(tree, ret, body.span, fd.name if fd else "this lambda")
-        if fd is not None and fd.binding is not None and ret is None and body.type is not None:
-            self.results[fd.binding] = self.fresh_parts(tree, body.type)
+        if body.type is not None:
+            self.last_result = self.fresh_parts(tree, body.type)
+            if fd is not None and fd.binding is not None and ret is None:
+                self.results[fd.binding] = self.last_result
         self.barriers.pop()
         self.depth -= 1
         self.consumed = saved
@@ -214,15 +266,31 @@ class Consumption:
         return {t for t in got if t.depth <= self.depth}
 
     def fresh_parts(self, tree: Tree, t: SType) -> SType:
-        """`t` with `*` on what shares no memory with parameters or names from outside."""
-        t = resolve(t)
-        if type(t) is TRecord:
-            return TRecord(
-                tuple((n, self.fresh_parts(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)) for n, f in t.fields)
-            )
-        if type(t) is TArray:
-            return TArray(t.size, t.elem, all(tok.depth >= self.depth and not tok.why for tok in flat(tree)))
-        return t
+        """`t` with `*` on what shares no memory with parameters, names from outside, or other parts."""
+        count: dict[Token, int] = {}
+
+        def tally(tree: Tree) -> None:
+            if isinstance(tree, dict):
+                for x in tree.values():
+                    tally(x)
+            else:
+                for tok in tree:
+                    count[tok] = count.get(tok, 0) + 1
+
+        def go(tree: Tree, t: SType) -> SType:
+            t = resolve(t)
+            if type(t) is TRecord:
+                return TRecord(
+                    tuple((n, go(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)) for n, f in t.fields)
+                )
+            if type(t) is TArray:
+                own = all(tok.depth >= self.depth and not tok.why and count[tok] == 1 for tok in flat(tree))
+                return TArray(t.size, t.elem, own)
+            return t
+
+        tree = conform(tree, t)
+        tally(tree)
+        return go(tree, t)
 
     def returned(self, tree: Tree, ret: SType, span: Span, name: str) -> None:
         """A result declared unique: nothing outside may share it, nor another part of it."""
@@ -230,16 +298,13 @@ class Consumption:
         if type(ret) is TRecord:
             for n, f in ret.fields:
                 self.returned(tree.get(n, NONE) if isinstance(tree, dict) else tree, f, span, name)
-            seen: Set = NONE
-            for n, f in ret.fields:
-                part = unique_part(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)
-                both = part & seen
-                if both:
-                    tok = min(both, key=lambda t: t.path)
-                    raise ConsumptionError(
-                        f"two unique parts of the result of '{name}' share '{tok.path}'", span, hint="copy one"
-                    )
-                seen |= part
+            tok = overlap(tree, ret)
+            if tok is not None:
+                raise ConsumptionError(
+                    f"a unique part of the result of '{name}' shares '{tok.path}' with another part",
+                    span,
+                    hint="copy one of them",
+                )
             return
         if type(ret) is TArray and ret.unique:
             for tok in sorted(flat(tree), key=lambda t: t.path):
@@ -278,7 +343,8 @@ class Consumption:
             for tok, span in self.consumed.items():
                 after.setdefault(tok, span)
         self.consumed = after
-        return tree
+        # What one branch consumes, its result no longer names; another branch's result then stands alone.
+        return prune(tree, frozenset(after.keys() - before.keys()))
 
     def loop(self, e: A.ELoop) -> Tree:
         assert e.init is not None
@@ -292,7 +358,8 @@ class Consumption:
         self.depth += 1
         self.barriers.append((self.depth, "a loop"))
         saved = dict(self.consumed)
-        self.bind(e.pat, NONE)
+        self.captured.append(set())
+        self.bind(e.pat, NONE, _loop_why)
         entering = pattern_tree(self, e.pat)
         if isinstance(form, A.WhileForm):
             self.exp(form.cond)
@@ -305,11 +372,27 @@ class Consumption:
         self.consumed = saved
         self.barriers.pop()
         self.depth -= 1
-        out = self._loop_result(e, init, entering, result, consumed, e.pat.type)
+        used = frozenset(t for t in self.captured.pop() if t.depth <= self.depth)
+        if self.captured:
+            self.captured[-1] |= {t for t in used if t.depth < self.depth}
+        if e.pat.type is not None and (tok := overlap(result, _written(entering, e.pat.type, consumed))) is not None:
+            raise ConsumptionError(
+                f"the loop overwrites two of its parameters in place, but their next values share '{tok.path}'",
+                e.body.span,
+                hint="copy one of them",
+            )
+        out = self._loop_result(e, init, entering, result, consumed, e.pat.type, used)
         return conform(out, e.type) if e.type is not None else out
 
     def _loop_result(
-        self, e: A.ELoop, init: Tree, entering: Tree, result: Tree, consumed: dict[Token, Span], t: SType | None
+        self,
+        e: A.ELoop,
+        init: Tree,
+        entering: Tree,
+        result: Tree,
+        consumed: dict[Token, Span],
+        t: SType | None,
+        used: Set,
     ) -> Tree:
         assert e.init is not None
         if isinstance(entering, dict):
@@ -319,13 +402,13 @@ class Consumption:
                 return tree.get(n, NONE) if isinstance(tree, dict) else tree
 
             return {
-                n: self._loop_result(e, part(init, n), x, part(result, n), consumed, fields.get(n))
+                n: self._loop_result(e, part(init, n), x, part(result, n), consumed, fields.get(n), used)
                 for n, x in entering.items()
             }
         mine = flat(entering)
         written = next((consumed[tok] for tok in mine if tok in consumed), None)
         if written is None and not (t is not None and is_unique(t)):
-            return flat(init) | frozenset(tok for tok in flat(result) if tok.depth <= self.depth)
+            return flat(init) | (flat(result) - mine)
         # The body overwrites this loop parameter, so its first value must be ours, and the next ones too.
         for tok in flat(result):
             if tok.depth <= self.depth:
@@ -335,8 +418,33 @@ class Consumption:
                     e.body.span,
                     hint=f"use 'copy {tok.path}'",
                 )
+        both = flat(init) & used
+        if both:
+            tok = min(both, key=lambda t: t.path)
+            raise ConsumptionError(
+                f"the loop overwrites its first value in place, but '{tok.path}', which may share its memory, is "
+                "used inside the loop",
+                e.init.span,
+                hint=f"start the loop from 'copy {tok.path}'",
+            )
         self.consume(init, e.init.span)
-        return NONE
+        return flat(result) - mine
+
+
+def _loop_why(t: SType) -> str:
+    return "" if type(t) is TArray and t.unique else "its declared type is not unique"
+
+
+def _written(entering: Tree, t: SType, consumed: dict[Token, Span]) -> SType:
+    """`t` with `*` on the loop parameters that are overwritten."""
+    t = resolve(t)
+    if type(t) is TRecord:
+        return TRecord(
+            tuple((n, _written(entering.get(n, NONE) if isinstance(entering, dict) else NONE, f, consumed)) for n, f in t.fields)
+        )
+    if type(t) is TArray:
+        return TArray(t.size, t.elem, t.unique or any(tok in consumed for tok in flat(entering)))
+    return t
 
 
 def pattern_tree(c: Consumption, p: A.Pat) -> Tree:
@@ -387,10 +495,11 @@ def _peek(c: Consumption, e: A.EVar) -> Tree:
     tree = c.env.get(b)
     if tree is None:
         if b.kind == "fun" and isinstance(b.decl, A.FunDef) and not b.decl.params and e.type is not None:
-            tree = shape(
-                e.type,
-                lambda t, path: frozenset((Token(e.name + path, 0, "it is a constant", e.span),)),
-            )
+            def leaf(t: SType, path: str) -> Set:
+                made_anew = type(t) is TFun or (type(t) is TArray and t.unique)
+                return NONE if made_anew else frozenset((Token(e.name + path, 0, _CONSTANT, e.span),))
+
+            tree = shape(b.decl.ret_type or e.type, leaf)
             c.env[b] = tree
         else:
             tree = NONE
@@ -462,18 +571,33 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
     while isinstance(fun, A.EApp):
         spine.append(fun)
         fun = fun.fun
-    spine.reverse()
     rest: Set = flat(c.exp(fun))
+    trees: dict[A.EApp, Tree] = {}
+    for node in spine:
+        # The last argument comes first.
+        before = set(c.consumed)
+        trees[node] = c.exp(node.arg)
+        for other, known in trees.items():
+            gone = (flat(known) & c.consumed.keys()) - before
+            if gone and other is not node:
+                tok = min(gone, key=lambda t: t.path)
+                c.used_after(tok.path, tok, other.arg.span, c.consumed[tok])
+    spine.reverse()
     given: list[tuple[Set, Span]] = []
     ft = fun.type
     for node in spine:
-        tree = c.exp(node.arg)
+        tree = trees[node]
         assert ft is not None
         r = resolve(ft)
         if type(r) is not TFun:
             return NONE
-        _check_function(node.arg, r.param)
+        _check_function(c, node.arg, r.param)
         taken = unique_part(tree, r.param)
+        tok = overlap(tree, r.param)
+        if tok is not None:
+            raise ConsumptionError(
+                f"this argument is consumed, but two of its parts share '{tok.path}'", node.arg.span, hint="copy one"
+            )
         for tokens, _ in given:
             both = tokens & taken
             if both:
@@ -483,20 +607,33 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
             if both:
                 _shared(min(both, key=lambda t: t.path), node.arg.span)
             c.consume(taken, node.arg.span)
+            if type(resolve(e.type)) is TFun:  # type: ignore[arg-type]
+                raise ConsumptionError(
+                    "this partial application consumes its argument, but may be applied many times",
+                    node.arg.span,
+                    hint="write a lambda that copies it",
+                )
         kept = unique_part(tree, r.param, unique=False)
         given.append((kept, node.arg.span))
         rest |= kept
         ft = r.result
     result = ft
     if isinstance(fun, A.EVar) and fun.binding is not None:
-        known = c.results.get(fun.binding)
+        inferred = c.results.get(fun.binding)
         decl = fun.binding.decl
-        if known is not None and isinstance(decl, A.FunDef) and len(decl.params) == len(spine):
-            result = known
+        if inferred is not None and isinstance(decl, A.FunDef) and len(decl.params) == len(spine):
+            result = inferred
         if fun.binding.kind == "intrinsic" and fun.name in _FRESH:
             return NONE
     assert result is not None and e.type is not None
+    if type(resolve(e.type)) is TRecord:
+        # Parts that are not unique may share memory with each other.
+        rest |= {Token(_head_name(fun), c.depth, "", e.span)}
     return _result_tree(rest, result, e.type)
+
+
+def _head_name(fun: A.Expr) -> str:
+    return f"the result of {fun.name}" if isinstance(fun, A.EVar) else "a result"
 
 
 def _result_tree(rest: Set, declared: SType, t: SType) -> Tree:
@@ -518,16 +655,35 @@ def _shared(tok: Token, span: Span) -> NoReturn:
     )
 
 
-def _check_function(arg: A.Expr, expected: SType) -> None:
-    """A function that consumes its argument does not serve where one that does not is expected."""
+def _check_function(c: Consumption, arg: A.Expr, expected: SType) -> None:
+    """A function that consumes its argument does not serve where one that does not is expected, nor one
+    whose result may share memory where a unique result is."""
     actual = resolve(arg.type) if arg.type is not None else None
     wanted = resolve(expected)
+    if type(actual) is not TFun:
+        return
+    arity = 0
     while type(actual) is TFun and type(wanted) is TFun:
         if is_unique(actual.param) and not is_unique(wanted.param):
             raise ConsumptionError(
                 "this function consumes its argument, which it may not do here", arg.span, hint="let it copy first"
             )
         actual, wanted = resolve(actual.result), resolve(wanted.result)
+        arity += 1
+    known: SType | None = actual
+    if isinstance(arg, A.ELambda) and len(arg.params) == arity:
+        known = c.lambdas.get(id(arg), actual)
+    elif isinstance(arg, A.EVar) and arg.name in _FRESH:
+        return
+    elif isinstance(arg, A.EVar) and arg.binding is not None and isinstance(arg.binding.decl, A.FunDef):
+        if len(arg.binding.decl.params) == arity:
+            known = c.results.get(arg.binding, actual)
+    if known is not None and type(wanted) is TArray and wanted.unique and not is_unique(known):
+        raise ConsumptionError(
+            "a function with a unique result is expected, and the result of this one may share memory",
+            arg.span,
+            hint="let it return a copy",
+        )
 
 
 @_rule(A.ELambda)
@@ -535,7 +691,9 @@ def _lambda(c: Consumption, e: A.ELambda) -> Tree:
     ret = resolve(e.type) if e.type is not None else None
     for _ in e.params:
         ret = resolve(ret.result) if type(ret) is TFun else None
-    return frozenset(c.function(e.params, e.body, ret if e.ret is not None else None))
+    got = c.function(e.params, e.body, ret if e.ret is not None else None)
+    c.lambdas[id(e)] = ret if e.ret is not None else c.last_result
+    return frozenset(got)
 
 
 @_rule(A.EIf)
@@ -582,9 +740,9 @@ def _index(c: Consumption, e: A.EIndex) -> Tree:
 
 @_rule(A.EUpdate)
 def _update(c: Consumption, e: A.EUpdate) -> Tree:
-    target = flat(c.exp(e.array))
-    c.index(e.index)
     value = flat(c.exp(e.value))
+    c.index(e.index)
+    target = flat(c.exp(e.array))
     both = target & value
     if both:
         tok = min(both, key=lambda t: t.path)
