@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 # Before NumPy is imported: its BLAS reads these once.
-os.environ.update(OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1", OMP_NUM_THREADS="1")
+os.environ.update(OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
 import json

@@ -170,7 +170,7 @@ DOT_PRODUCTS: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", BACKENDS[:2])
 @pytest.mark.parametrize("name, args, active", DOT_PRODUCTS, ids=[d[0] for d in DOT_PRODUCTS])
 def test_forward_agrees_with_reverse(
     backend: str, name: str, args: tuple[Any, ...], active: tuple[int, ...]
