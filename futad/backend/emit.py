@@ -174,7 +174,7 @@ class Emitter:
 
     def for_(self, s: ir.For) -> None:
         i = s.var
-        self.line(f"for (int64_t {i} = {self.expr(s.start)}; {i} < {self.expr(s.bound)}; {i}++) {{")
+        self.line(f"for (int64_t {i} = {self.expr(s.start)}; {i} < {self.expr(s.bound)}; {i}{'++' if s.step == 1 else f' += {s.step}'}) {{")
         self.nested(s.body)
         self.line("}")
 

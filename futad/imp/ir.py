@@ -229,6 +229,7 @@ class Partial:
 class For(Stmt):
     """`for var` from `start` to below `bound`.
 
+    `map`: a map's loop, whose iterations could run in any order apart from additions to memory and folds.
     `independent`: no iteration reads or writes what another writes, apart from `partials`, so the iterations may
     be vectorised.
     """
@@ -239,6 +240,8 @@ class For(Stmt):
     start: Expr = Num(0, I64)
     independent: bool = False
     partials: list[Partial] = field(default_factory=list)
+    map: bool = False
+    step: int = 1
 
 
 @dataclass(slots=True, eq=False)

@@ -9,6 +9,7 @@ from futad.core.types import ArrayType, Var
 from futad.imp import ir, parallel
 from futad.imp.carried import Carried, elementwise
 from futad.imp.ir import Expr, compare
+from futad.imp.jam import jam
 from futad.imp.lower import Lowerer, Want, handles
 from futad.imp.vectorise import annotate
 from futad.imp.views import Acc, Mem, Root, Value, View
@@ -150,6 +151,8 @@ class Nest:
                 carried.commit(results)
                 at += k
         annotate(loop, lo.reassociate)
+        loop.map = True
+        lo.out[-1:] = jam(loop, lo.solid, lo.reassociate)
 
     def elements(self, inputs: Sequence[Value], i: Expr) -> list[Value]:
         """Iteration i of the map: stores what is mapped out, and returns what is scanned and reduced."""

@@ -1,0 +1,253 @@
+"""Unroll-and-jam: several iterations of a loop run together inside its inner loops.
+
+    for i: { s = 0; for j: s += a[i, j] * x[j]; y[i] = s }
+  becomes, for i in steps of four,
+    { s0 = s1 = s2 = s3 = 0; for j: { s0 += a[i, j] * x[j]; ... s3 += a[i+3, j] * x[j] }; y[i] = s0; ... }
+
+so that x[j] is loaded once for four rows and the four sums do not wait for one another; and
+
+    for n: for i: for j: a[i, j] += u[n, i] * v[n, j]
+  becomes, for n in steps,
+    for i: for j: a[i, j] = a[i, j] + u[n, i] * v[n, j] + u[n+1, i] * v[n+1, j] + ...
+
+so that a[i, j] is loaded and stored once for several n.  (Callahan, Carr and Kennedy, "Improving Register
+Allocation for Subscripted Variables", 1990.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from futad.imp import ir
+from futad.imp.ir import Expr, Num, Ref, Stmt, add, mul, num, sub
+from futad.imp.vectorise import count_refs, expressions
+
+ROWS = 4
+STEPS = 8
+LARGEST_BODY = 24  # statements; a larger body is not copied
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What a loop's body does."""
+
+    loads: set[str] = field(default_factory=set)
+    stores: set[str] = field(default_factory=set)
+    sums: set[str] = field(default_factory=set)
+    declared: set[str] = field(default_factory=set)
+    inner: list[ir.For] = field(default_factory=list)
+    statements: int = 0
+    simple: bool = True
+
+
+def _gather(body: list[Stmt], facts: _Facts, depth: int) -> None:
+    for s in body:
+        facts.statements += 1
+        match s:
+            case ir.Decl(name):
+                facts.declared.add(name)
+            case ir.Store(pointer=p, op=op):
+                (facts.stores if op is None else facts.sums).add(p)
+            case ir.Accumulate():
+                pass
+            case ir.Assign(name):
+                # An assignment deeper down to a variable of this loop is a step of something sequential.
+                facts.simple = facts.simple and depth == 0
+            case ir.For():
+                facts.simple = facts.simple and s.map and s.step == 1
+                facts.inner.append(s)
+                _loads(s.bound, facts.loads)
+                _loads(s.start, facts.loads)
+                _gather(s.body, facts, depth + 1)
+            case _:
+                facts.simple = False
+        for e in expressions(s):
+            _loads(e, facts.loads)
+
+
+def _loads(e: Expr, out: set[str]) -> None:
+    match e:
+        case ir.Load(p, i):
+            out.add(p)
+            _loads(i, out)
+        case ir.Bin(_, a, b):
+            _loads(a, out)
+            _loads(b, out)
+        case ir.Scalar(_, args):
+            for a in args:
+                _loads(a, out)
+
+
+def mentions(e: Expr, names: set[str]) -> bool:
+    """Whether the expression uses one of the variables."""
+    uses: dict[str, int] = {}
+    count_refs(e, uses)
+    return not names.isdisjoint(uses)
+
+
+def jam(loop: ir.For, solid: set[str], reassociate: bool) -> list[Stmt]:
+    """The loop, jammed if that is possible and pays.
+
+    `loop` is a map's: its iterations are independent apart from additions to memory and folds of scalars.
+    `solid` are the pointers known to be memory of their own.
+    """
+    facts = _Facts()
+    _gather(loop.body, facts, 0)
+    if not facts.simple or not facts.inner or facts.statements > LARGEST_BODY:
+        return [loop]
+    own = facts.declared | {loop.var}
+    if any(mentions(f.bound, own) or mentions(f.start, own) for f in facts.inner):
+        return [loop]
+    written = facts.stores | facts.sums
+    if written & facts.loads or facts.stores & facts.sums:
+        return [loop]
+    if written and not (written | facts.loads) <= solid:
+        return [loop]
+    copies = _pays(loop, facts, reassociate)
+    if copies == 0 or not _folds_stay(loop):
+        return [loop]
+    main = ir.For(loop.var, sub(loop.bound, num(copies - 1)), [], loop.start, map=True, step=copies)
+    main.body = _jammed(loop.body, loop.var, copies)
+    done = mul(ir.Bin("/", sub(loop.bound, loop.start), num(copies)), num(copies))
+    rest = ir.For(loop.var, loop.bound, loop.body, add(loop.start, done), map=True)
+    return [main, rest]
+
+
+def _pays(loop: ir.For, facts: _Facts, reassociate: bool) -> int:
+    """How many iterations to run together; 0 for none."""
+    direct = [s for s in loop.body if isinstance(s, ir.For)]
+    if len(direct) != 1:
+        return 0
+    inner = direct[0]
+    if inner.independent and inner.partials and not any(isinstance(s, ir.Store) for s in inner.body):
+        return ROWS
+    # A nest that only adds to places that do not move with this loop.
+    if not reassociate or facts.stores or not isinstance(inner.body[-1], (ir.For, ir.Store)):
+        return 0
+    innermost = [f for f in facts.inner if not any(isinstance(s, ir.For) for s in f.body)]
+    if len(innermost) != 1 or not innermost[0].independent or innermost[0].partials:
+        return 0
+    sums = [s for s in innermost[0].body if isinstance(s, ir.Store)]
+    own = facts.declared | {loop.var}
+    if len(sums) == 1 and not mentions(sums[0].index, own):
+        return STEPS
+    return 0
+
+
+def _folds_stay(loop: ir.For) -> bool:
+    """Whether each outer variable that the body assigns is only used in one straight run of it."""
+    assigned: dict[str, set[int]] = {}
+    run = 0
+    for s in loop.body:
+        if isinstance(s, ir.For):
+            run += 1
+        elif isinstance(s, (ir.Assign, ir.Accumulate)):
+            assigned.setdefault(s.name, set()).add(run)
+    declared = {s.name for s in loop.body if isinstance(s, ir.Decl)}
+    run = 0
+    for s in loop.body:
+        names = {n for n in assigned if n not in declared}
+        if isinstance(s, ir.For):
+            run += 1
+            facts = _Facts()
+            _gather(s.body, facts, 1)
+            if _used_in(s.body, names):
+                return False
+            continue
+        uses: dict[str, int] = {}
+        for e in expressions(s):
+            count_refs(e, uses)
+        for n in names & uses.keys():
+            assigned[n].add(run)
+    return all(len(runs) == 1 for n, runs in assigned.items() if n not in declared)
+
+
+def _used_in(body: list[Stmt], names: set[str]) -> bool:
+    for s in body:
+        if isinstance(s, ir.For):
+            if _used_in(s.body, names):
+                return True
+        elif any(mentions(e, names) for e in expressions(s)) or getattr(s, "name", None) in names:
+            return True
+    return False
+
+
+def _jammed(body: list[Stmt], var: str, copies: int) -> list[Stmt]:
+    """The statements for `copies` values of `var` at once."""
+    maps: list[dict[str, Expr]] = [{var: add(Ref(var, ir.ZERO.type), num(u))} for u in range(copies)]
+    return _jam_block(body, maps)
+
+
+def _jam_block(body: list[Stmt], maps: list[dict[str, Expr]]) -> list[Stmt]:
+    out: list[Stmt] = []
+    run: list[Stmt] = []
+
+    def flush() -> None:
+        for m in maps:
+            out.extend(_copy(s, m) for s in run)
+        run.clear()
+
+    for k, s in enumerate(body):
+        if isinstance(s, ir.Decl):
+            for u, m in enumerate(maps):
+                m[s.name] = Ref(f"{s.name}_{u}", s.type)
+        if isinstance(s, ir.For):
+            flush()
+            inner = ir.For(s.var, s.bound, _jam_block(s.body, maps), s.start, s.independent, map=True)
+            inner.partials = [
+                ir.Partial(_name(m, p.name), p.type, p.op, p.unit) for p in s.partials for m in maps
+            ]
+            out.append(inner)
+        elif isinstance(s, ir.Store) and s.op is not None and k == len(body) - 1:
+            flush()
+            out += _merged(s, maps)
+        else:
+            run.append(s)
+    flush()
+    return out
+
+
+def _merged(s: ir.Store, maps: list[dict[str, Expr]]) -> list[Stmt]:
+    """The copies of an addition to memory; one load and one store if all go to the same place."""
+    places = [substitute(s.index, m) for m in maps]
+    if any(p != places[0] for p in places) or s.atomic or s.op is None:
+        return [_copy(s, m) for m in maps]
+    t = s.value.type
+    total: Expr = ir.Load(s.pointer, s.index, t)
+    for m in maps:
+        total = ir.Scalar(s.op, (total, substitute(s.value, m)), t, t)
+    return [ir.Store(s.pointer, s.index, total)]
+
+
+def _name(m: dict[str, Expr], name: str) -> str:
+    e = m.get(name)
+    return e.name if isinstance(e, Ref) else name
+
+
+def _copy(s: Stmt, m: dict[str, Expr]) -> Stmt:
+    match s:
+        case ir.Decl(name, t, init, mutable):
+            return ir.Decl(_name(m, name), t, None if init is None else substitute(init, m), mutable)
+        case ir.Assign(name, e):
+            return ir.Assign(_name(m, name), substitute(e, m))
+        case ir.Accumulate(name, op, e):
+            return ir.Accumulate(_name(m, name), op, substitute(e, m))
+        case ir.Store(p, i, e, op, atomic):
+            return ir.Store(p, substitute(i, m), substitute(e, m), op, atomic)
+    raise TypeError(s)
+
+
+def substitute(e: Expr, m: dict[str, Expr]) -> Expr:
+    """The expression with variables replaced."""
+    match e:
+        case Ref(name):
+            return m.get(name, e)
+        case Num():
+            return e
+        case ir.Bin(op, a, b, t):
+            return ir.Bin(op, substitute(a, m), substitute(b, m), t)
+        case ir.Scalar(op, args, arg, t):
+            return ir.Scalar(op, tuple([substitute(a, m) for a in args]), arg, t)
+        case ir.Load(p, i, t):
+            return ir.Load(p, substitute(i, m), t)
+    raise TypeError(e)
