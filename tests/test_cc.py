@@ -106,11 +106,10 @@ def test_unwritable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def _build(folder: str, queue: multiprocessing.Queue[int]) -> None:
     os.environ["FUTAD_CACHE_DIR"] = folder
-    runs = []
-    compile_ = cc._compile
-    cc._compile = lambda *args: (runs.append(1), compile_(*args))[1]  # type: ignore[assignment]
-    assert cc.build_library(SOURCE % 13).answer(2) == 13
-    queue.put(len(runs))
+    with pytest.MonkeyPatch.context() as patch:
+        runs = counting(patch)
+        assert cc.build_library(SOURCE % 13).answer(2) == 13
+        queue.put(len(runs))
 
 
 @needs_cc

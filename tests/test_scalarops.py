@@ -81,13 +81,13 @@ def specials(t: Prim) -> np.ndarray:
         values = near + ([-1, -2, -3, -7, -t.bits] if t.kind == "int" else [])
         return np.array(sorted(set(values)), dtype=object).astype(t.dtype)
     info = np.finfo(t.dtype)
-    values = [
+    reals = [
         0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.3, 1.5, 2.0, 2.5, 3.0, 3.7, 5.0, 7.25, 10.0, 30.0, 127.5, 200.0,
         1000.5, float(info.max), float(info.tiny), float(info.smallest_subnormal), float(info.eps), np.inf,
     ]  # fmt: skip
     if t.bits >= 32:
-        values += [2.0**31, 2.0**31 - 1, 2.0**32, 2.0**63, 2.0**64, 1e30]
-    return np.array(values + [-v for v in values] + [np.nan], dtype=t.dtype)
+        reals += [2.0**31, 2.0**31 - 1, 2.0**32, 2.0**63, 2.0**64, 1e30]
+    return np.array(reals + [-v for v in reals] + [np.nan], dtype=t.dtype)
 
 
 def inputs(op: ScalarOp, t: Prim) -> list[np.ndarray]:
