@@ -29,7 +29,7 @@ from futad.core.types import (
     zero,
 )
 from futad.rewrite.ranges import is_index
-from futad.rewrite.strategy import Stats
+from futad.rewrite.strategy import Stats, with_lambdas
 
 
 @dataclass(slots=True)
@@ -63,8 +63,7 @@ class _Accs:
             if lams:
                 new = [self.lam(inner) for inner in lams]
                 if any(a is not b for a, b in zip(lams, new, strict=True)):
-                    it = iter(new)
-                    stm = Stm(stm.pat, stm.exp.rebuild(lambda a: a, lambda _: next(it)), stm.attrs)
+                    stm = Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)
             if len(stm.pat) == 1:
                 self.defs[stm.pat[0]] = stm.exp
             if type(stm.exp) is ir.Map:

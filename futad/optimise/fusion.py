@@ -16,18 +16,17 @@ array's consumption.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import Prim, Var, row_type
+from futad.core.types import Var, row_type
 from futad.optimise.nest import Nest, elementwise, from_nest, merge, to_nest
 from futad.optimise.subst import Subst
-from futad.rewrite.aliases import Aliases, aliases
-from futad.rewrite.strategy import Stats
+from futad.rewrite.aliases import Aliases, aliases, consumed_roots
+from futad.rewrite.strategy import Stats, with_lambdas
 
 CHEAP = 5  # total cost of scalar operations below which recomputing beats storing and loading
 
@@ -46,38 +45,6 @@ class _Item:
     whole: set[Var] = field(default_factory=set)
     consumes: set[Var] = field(default_factory=set)
     copied: bool = False  # a cheap producer on its way into all of its consumers
-
-
-def _consumed(e: ir.Exp, out: set[Var], alias: Aliases) -> None:
-    for a in _consumed_directly(e):
-        if type(a) is Var and type(a.type) is not Prim:
-            out.add(alias.root(a))
-    for lam in e.lambdas():
-        for s in lam.stms:
-            _consumed(s.exp, out, alias)
-
-
-def consumed_roots(e: ir.Exp, alias: Aliases) -> set[Var]:
-    """The classes of the arrays that an expression consumes, nested scopes included."""
-    out: set[Var] = set()
-    _consumed(e, out, alias)
-    return out
-
-
-def _consumed_directly(e: ir.Exp) -> Iterable[ir.Atom]:
-    match e:
-        case ir.Update():
-            return (e.array,)
-        case ir.Scatter() | ir.Hist():
-            return e.dests
-        case ir.WithAcc():
-            return e.arrays
-        case ir.Call():
-            return e.args
-        case ir.For() | ir.While():
-            # A loop variable may be overwritten in the body: its initial value counts as consumed.
-            return e.inits
-    return ()
 
 
 def cost(lam: Lambda) -> int | None:
@@ -126,8 +93,7 @@ class _Fuser:
         new = [self.lam(inner) for inner in lams]
         if all(a is b for a, b in zip(lams, new, strict=True)):
             return stm
-        it = iter(new)
-        return Stm(stm.pat, stm.exp.rebuild(lambda a: a, lambda _: next(it)), stm.attrs)
+        return Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)
 
     def item(self, stm: Stm, nest: Nest | None) -> _Item:
         e = stm.exp
@@ -387,4 +353,4 @@ def fuse(program: Program, stats: Stats | None = None) -> Program:
     return Program(funs, program.name)
 
 
-__all__ = ["CHEAP", "consumed_roots", "cost", "fuse", "fuse_fun"]
+__all__ = ["CHEAP", "cost", "fuse", "fuse_fun"]

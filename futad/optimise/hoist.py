@@ -11,10 +11,9 @@ from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ZERO, AccType, Const, Prim, Var, shape_of
-from futad.optimise.fusion import consumed_roots
-from futad.rewrite.aliases import Aliases, aliases
+from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 from futad.rewrite.ranges import Ranges, index_in_range, is_index
-from futad.rewrite.strategy import Stats
+from futad.rewrite.strategy import Stats, with_lambdas
 
 _CONSUMERS = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.UpdateAcc, ir.Call, ir.Assert, ir.Jvp, ir.Vjp)
 _SINK_COST = 4  # scalar operations below this are not worth moving into a branch
@@ -74,9 +73,8 @@ class _Hoister:
             changed = changed or inner is not lam
         if not changed:
             return stm, []
-        it = iter(new)
         self.count("hoist", len(before))
-        return Stm(stm.pat, e.rebuild(lambda a: a, lambda _: next(it)), stm.attrs), before
+        return Stm(stm.pat, with_lambdas(e, new), stm.attrs), before
 
     def facts(self, e: ir.Exp, k: int, lam: Lambda) -> None:
         ranges = self.ranges
@@ -245,7 +243,7 @@ class _Hoister:
         if type(e) is ir.Op:
             if OPS[e.op].cost < _SINK_COST or not self.total(e):
                 return False
-        elif type(e) in (ir.Alias, ir.At, ir.Reshape, ir.Rearrange, ir.For, ir.While) or not e.lambdas():
+        elif type(e) in (ir.For, ir.While) or not (e.lambdas() or type(e) is ir.MatMul):
             return False
         if _impure(e) or _fails(e) or any(isinstance(v.type, AccType) for v in ir.stm_free(stm)):
             return False

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.types import Atom
+from futad.rewrite.strategy import with_lambdas
 
 SMALL = 40  # statements: inlined wherever it is called
 BUDGET = 4000  # statements that copies of larger functions may add to a program
@@ -98,8 +99,7 @@ class _Inliner:
         if all(a is b for a, b in zip(new, lams, strict=True)):
             out.append(stm)
             return False
-        it = iter(new)
-        out.append(Stm(stm.pat, e.rebuild(lambda a: a, lambda _: next(it)), stm.attrs))
+        out.append(Stm(stm.pat, with_lambdas(e, new), stm.attrs))
         return True
 
     def copy(self, f: Fun, args: Iterable[Atom], in_ad: bool) -> tuple[list[Stm], ir.Atoms]:

@@ -165,4 +165,36 @@ def aliases(lam: ir.Lambda, exposed: Iterable[Atom] = ()) -> Aliases:
     return a
 
 
-__all__ = ["Aliases", "aliases"]
+def _consumed(e: ir.Exp, out: set[Var], alias: Aliases) -> None:
+    for a in _consumed_directly(e):
+        if type(a) is Var and type(a.type) is not Prim:
+            out.add(alias.root(a))
+    for lam in e.lambdas():
+        for s in lam.stms:
+            _consumed(s.exp, out, alias)
+
+
+def consumed_roots(e: ir.Exp, alias: Aliases) -> set[Var]:
+    """The classes of the arrays that an expression consumes, nested scopes included."""
+    out: set[Var] = set()
+    _consumed(e, out, alias)
+    return out
+
+
+def _consumed_directly(e: ir.Exp) -> Iterable[ir.Atom]:
+    match e:
+        case ir.Update():
+            return (e.array,)
+        case ir.Scatter() | ir.Hist():
+            return e.dests
+        case ir.WithAcc():
+            return e.arrays
+        case ir.Call():
+            return e.args
+        case ir.For() | ir.While():
+            # A loop variable may be overwritten in the body: its initial value counts as consumed.
+            return e.inits
+    return ()
+
+
+__all__ = ["Aliases", "aliases", "consumed_roots"]

@@ -23,7 +23,7 @@ from futad.rewrite.equal import alike, scoped_key
 from futad.rewrite.ranges import is_index
 from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.rules.soacs import with_inputs
-from futad.rewrite.strategy import Rules, Stats, Strategy
+from futad.rewrite.strategy import Rules, Stats, Strategy, with_lambdas
 
 
 @dataclass(slots=True)
@@ -43,6 +43,7 @@ SCHEDULE = Schedule(Rules(ENTER), Rules(LEAVE))
 _UNSHARED = frozenset(
     [ir.Alias, ir.Update, ir.Copy, ir.Scratch, ir.UpdateAcc, ir.Scatter, ir.Call]
 )
+_VIEWS = frozenset([ir.Reshape, ir.Rearrange, ir.At])
 _COMMUTATIVE = frozenset(n for n, o in OPS.items() if o.commutative)
 
 
@@ -120,8 +121,9 @@ class Simplifier:
             key = share_key(exp)
             if key is not None:
                 old = self.available.get(key)
-                if old is not None and (head not in _SCOPED or alike(old[1], exp)) and self.share(stm.pat, old[0]):
-                    continue
+                if old is not None and (head not in _SCOPED or alike(old[1], exp)):
+                    if self.share(stm.pat, old[0], head in _VIEWS):
+                        continue
             pat = self.bind(stm, exp, out)
             if key is not None and key not in self.available:
                 self.available[key] = (pat, exp)
@@ -138,13 +140,13 @@ class Simplifier:
         self.propagated += 1
         return True
 
-    def share(self, pat: tuple[Var, ...], old: tuple[Var, ...]) -> bool:
-        """Merge a statement with an earlier equal one; False if they must stay apart."""
+    def share(self, pat: tuple[Var, ...], old: tuple[Var, ...], views: bool) -> bool:
+        """Merge a statement with an earlier equal one; False if they must stay apart (equal views need not)."""
         ctx = self.ctx
         for v, w in zip(pat, old, strict=True):
             if isinstance(v.type, Prim):
                 continue
-            if not ctx.shareable(v, w) or subst_type(v.type, ctx.subst) != w.type:
+            if not (views or ctx.shareable(v, w)) or subst_type(v.type, ctx.subst) != w.type:
                 return False
         for v, w in zip(pat, old, strict=True):
             ctx.replace(v, w)
@@ -204,8 +206,7 @@ class Simplifier:
         new = [self.scope(l) for l in lams]
         if all(a is b for a, b in zip(lams, new, strict=True)):
             return e
-        it = iter(new)
-        return e.rebuild(lambda a: a, lambda _: next(it))
+        return with_lambdas(e, new)
 
     def branch(self, e: ir.If) -> ir.Exp:
         ranges = self.ctx.ranges

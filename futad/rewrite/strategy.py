@@ -211,7 +211,8 @@ def repeat(s: Strategy) -> Strategy:
     return Strategy(f"repeat({s.text})", go)
 
 
-def _with_lambdas(exp: Exp, new: list[Lambda]) -> Exp:
+def with_lambdas(exp: Exp, new: Iterable[Lambda]) -> Exp:
+    """The same expression over other scopes, in the order of `lambdas`."""
     it = iter(new)
     return exp.rebuild(lambda a: a, lambda _: next(it))
 
@@ -237,7 +238,7 @@ def _children(s: Strategy, every: bool) -> Apply:
             new.append(Lambda(lam.params, tuple(stms), lam.result))
         if not hit and not every:
             return None
-        return [Stm(stm.pat, _with_lambdas(stm.exp, new), stm.attrs)] if lams else [stm]
+        return [Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)] if lams else [stm]
 
     return go
 
@@ -302,5 +303,5 @@ def apply_to(s: Strategy, lam: Lambda, ctx: Any = None) -> Lambda:
 
 __all__ = [
     "Rule", "Rules", "Stats", "Strategy", "all_", "apply_to", "bottomup", "choice", "fail", "id_", "innermost",
-    "normalize", "one", "op_rule", "repeat", "rule", "seq", "topdown", "try_",
+    "normalize", "one", "op_rule", "repeat", "rule", "seq", "topdown", "try_", "with_lambdas",
 ]  # fmt: skip

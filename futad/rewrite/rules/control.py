@@ -8,7 +8,7 @@ from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import FALSE, TRUE, AccType, Atom, Const, Prim, Var, zero
-from futad.rewrite.context import Context, is_const
+from futad.rewrite.context import Context
 from futad.rewrite.strategy import Result, rule
 
 
@@ -143,36 +143,7 @@ def if_select(stm: Stm, ctx: Context) -> Result:
     return out
 
 
-@rule(ir.UpdateAcc)
-def acc_zero(stm: Stm, ctx: Context) -> Result:
-    """`acc[i] += 0` -> `acc`; `acc[..] += replicate n 0` -> `acc`."""
-    e: Any = stm.exp
-    v: Atom = e.value
-    while type(d := ctx.exp(v)) is ir.Replicate:
-        v = d.value
-    return [Stm(stm.pat, ir.Alias(e.acc))] if is_const(v, 0) or v is FALSE else None
-
-
-@rule(ir.WithAcc)
-def with_acc_unused(stm: Stm, ctx: Context) -> Result:
-    """An accumulator that is opened and closed without an update -> its array."""
-    e: Any = stm.exp
-    k = len(e.arrays)
-    idle = [j for j in range(k) if e.lam.result[j] is e.lam.params[j]]
-    if not idle:
-        return None
-    keep = [j for j in range(k) if j not in idle]
-    out = aliases_of(tuple([stm.pat[j] for j in idle]), tuple([e.arrays[j] for j in idle]))
-    if not keep:
-        return [*out, *e.lam.stms, *aliases_of(stm.pat[k:], e.lam.result[k:])]
-    lam = Lambda(
-        tuple([e.lam.params[j] for j in keep]), e.lam.stms, tuple([e.lam.result[j] for j in keep]) + e.lam.result[k:]
-    )
-    pat = tuple([stm.pat[j] for j in keep]) + stm.pat[k:]
-    return [*out, Stm(pat, ir.WithAcc(tuple([e.arrays[j] for j in keep]), e.op, lam), stm.attrs)]
-
-
-CONTROL_ENTER = (assert_true, if_constant, for_few, while_false, loop_invariant, acc_zero)
-CONTROL_LEAVE = (if_same, if_select, loop_invariant, with_acc_unused)
+CONTROL_ENTER = (assert_true, if_constant, for_few, while_false, loop_invariant)
+CONTROL_LEAVE = (if_same, if_select, loop_invariant)
 
 __all__ = ["CONTROL_ENTER", "CONTROL_LEAVE", "aliases_of"]

@@ -1,0 +1,179 @@
+"""Rules on accumulators, which only differentiation makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from futad.core import ir
+from futad.core.ir import Lambda, Stm
+from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Const, Var, row_type
+from futad.rewrite.aliases import consumed_roots
+from futad.rewrite.context import Context, is_const
+from futad.rewrite.ranges import is_index
+from futad.rewrite.rules.control import aliases_of
+from futad.rewrite.strategy import Result, rule
+
+
+@rule(ir.UpdateAcc)
+def acc_zero(stm: Stm, ctx: Context) -> Result:
+    """`acc[i] += 0` -> `acc`; `acc[..] += replicate n 0` -> `acc`."""
+    e: Any = stm.exp
+    v: Atom = e.value
+    while type(d := ctx.exp(v)) is ir.Replicate:
+        v = d.value
+    return [Stm(stm.pat, ir.Alias(e.acc))] if is_const(v, 0) or v is FALSE else None
+
+
+@rule(ir.WithAcc)
+def with_acc_unused(stm: Stm, ctx: Context) -> Result:
+    """An accumulator that is opened and closed without an update -> its array."""
+    e: Any = stm.exp
+    k = len(e.arrays)
+    idle = [j for j in range(k) if e.lam.result[j] is e.lam.params[j]]
+    if not idle:
+        return None
+    keep = [j for j in range(k) if j not in idle]
+    out = aliases_of(tuple([stm.pat[j] for j in idle]), tuple([e.arrays[j] for j in idle]))
+    if not keep:
+        return [*out, *e.lam.stms, *aliases_of(stm.pat[k:], e.lam.result[k:])]
+    lam = Lambda(
+        tuple([e.lam.params[j] for j in keep]),
+        e.lam.stms,
+        tuple([e.lam.result[j] for j in keep]) + e.lam.result[k:],
+    )
+    pat = tuple([stm.pat[j] for j in keep]) + stm.pat[k:]
+    return [*out, Stm(pat, ir.WithAcc(tuple([e.arrays[j] for j in keep]), e.op, lam), stm.attrs)]
+
+
+@rule(ir.WithAcc)
+def with_acc_outside(stm: Stm, ctx: Context) -> Result:
+    """`withAcc xs (\\acc -> let y = f z in g acc y)` -> `let y = f z in withAcc xs (\\acc -> g acc y)`.
+
+    The scope runs once, so what does not use its accumulators needs not be in it.
+    """
+    e: Any = stm.exp
+    lam = e.lam
+    bound: set[Var] = set(lam.params)
+    consumed: set[Var] = set()
+    out: list[Stm] = []
+    stay: list[Stm] = []
+    root, mutable = ctx.aliases.root, ctx.aliases.mutable
+    for s in lam.stms:
+        free = ir.stm_free(s)
+        if not any(v in bound for v in free) and not any(mutable(v) and root(v) in consumed for v in free):
+            out.append(s)
+        else:
+            bound.update(s.pat)
+            consumed |= consumed_roots(s.exp, ctx.aliases)
+            stay.append(s)
+    if not out:
+        return None
+    return [*out, Stm(stm.pat, ir.WithAcc(e.arrays, e.op, Lambda(lam.params, tuple(stay), lam.result)), stm.attrs)]
+
+
+@rule(ir.Map)
+def one_hot(stm: Stm, ctx: Context) -> Result:
+    """`map (\\i x -> acc += x * (if i == k then v else 0))` over `iota n` and xs -> the turn k alone, if 0 <= k < n.
+
+    The adjoint of min, max and indexing is zero but in one place.  The turns dropped add products with that exact
+    zero; they could differ from zero only by making NaN of an infinite factor, which no derivative means.
+    """
+    e: Any = stm.exp
+    lam = e.lam
+    if not lam.result or any(type(r.type) is not AccType for r in lam.result):
+        return None
+    indices = {p for a, p in zip(e.arrays, lam.params, strict=True) if is_index(ctx.exp(a))}
+    if not indices:
+        return None
+    for s in lam.stms:
+        place = _hot_place(s, lam, indices, ctx)
+        if place is not None and _vanishes(lam.stms, {s.pat[0]}):
+            return _single_turn(stm, e, indices, place, ctx)
+    return None
+
+
+def _hot_place(s: Stm, lam: Lambda, indices: set[Var], ctx: Context) -> Atom | None:
+    """The invariant k if the statement is `select (i == k) v 0` for an index i."""
+    e = s.exp
+    if type(e) is not ir.Op or e.op != "select" or not is_const(e.args[2], 0) and e.args[2] is not FALSE:
+        return None
+    test = ctx.exp(e.args[0])
+    if type(test) is not ir.Op or test.op != "eq":
+        return None
+    for i, k in (test.args, test.args[::-1]):
+        if i in indices and (type(k) is Const or ctx.level.get(k, 0) <= ctx.depth):  # type: ignore[arg-type]
+            return k
+    return None
+
+
+_LINEAR = frozenset(["neg", "to_f16", "to_f32", "to_f64"])
+
+
+def _vanishes(stms: tuple[Stm, ...], zeros: set[Atom]) -> bool:
+    """Whether everything added to an accumulator is zero where the values `zeros` are.  `zeros` grows."""
+    for s in stms:
+        e = s.exp
+        match e:
+            case ir.Op():
+                hit = [a in zeros or is_const(a, 0) for a in e.args]
+                if (
+                    e.op == "mul" and any(hit)
+                    or e.op == "div" and hit[0] and s.pat[0].type.is_float  # type: ignore[union-attr]
+                    or e.op in ("add", "sub") and all(hit)
+                    or e.op == "select" and all(hit[1:])
+                    or e.op in _LINEAR and hit[0]
+                ):
+                    zeros.add(s.pat[0])
+            case ir.Replicate():
+                if e.value in zeros:
+                    zeros.add(s.pat[0])
+            case ir.UpdateAcc():
+                if e.value not in zeros:
+                    return False
+            case ir.Map():
+                inner = {p for a, p in zip(e.arrays, e.lam.params, strict=True) if a in zeros}
+                inside = zeros | inner
+                if not _vanishes(e.lam.stms, inside):
+                    return False
+                zeros.update(v for v, r in zip(s.pat, e.lam.result, strict=True) if r in inside)
+            case _:
+                if any(type(v.type) is AccType for v in s.pat) or any(
+                    type(a.type) is AccType for a in e.operands()
+                ):
+                    return False
+                if _asserts(e):
+                    return False
+    return True
+
+
+def _asserts(e: ir.Exp) -> bool:
+    return type(e) in (ir.Assert, ir.Call) or any(_asserts(s.exp) for lam in e.lambdas() for s in lam.stms)
+
+
+def _single_turn(stm: Stm, e: ir.Map, indices: set[Var], k: Atom, ctx: Context) -> list[Stm]:
+    low, high, inside = Var("low", BOOL), Var("high", BOOL), Var("inside", BOOL)
+    out = [
+        Stm((low,), ir.Op("le", (ZERO, k))),
+        Stm((high,), ir.Op("lt", (k, e.width))),
+        Stm((inside,), ir.Op("and", (low, high))),
+    ]
+    turn: list[Stm] = []
+    before: list[Atom] = []
+    for a, p in zip(e.arrays, e.lam.params, strict=True):
+        if type(a.type) is AccType:
+            before.append(a)
+            turn.append(Stm((p,), ir.Alias(a)))
+        elif p in indices:
+            turn.append(Stm((p,), ir.Alias(k)))
+        else:
+            turn.append(Stm((p,), ir.At(a, (k,), None)))
+            assert p.type == row_type(a.type)
+    then = Lambda((), (*turn, *e.lam.stms), e.lam.result)
+    out.append(Stm(stm.pat, ir.If(inside, then, Lambda((), (), tuple(before))), stm.attrs))
+    return out
+
+
+ACC_ENTER = (acc_zero,)
+ACC_LEAVE = (with_acc_unused, with_acc_outside, one_hot)
+
+__all__ = ["ACC_ENTER", "ACC_LEAVE"]
