@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from futad.core import scalarops
+from futad.core import ir, scalarops
 from futad.core.scalarops import ALL, OPS, ScalarOp
 from futad.core.types import BOOL, F16, Prim, prim
 from futad.runtime import cc
@@ -82,8 +82,8 @@ def specials(t: Prim) -> np.ndarray:
         return np.array(sorted(set(values)), dtype=object).astype(t.dtype)
     info = np.finfo(t.dtype)
     reals = [
-        0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.3, 1.5, 2.0, 2.5, 3.0, 3.7, 5.0, 7.25, 10.0, 30.0, 127.5, 200.0,
-        1000.5, float(info.max), float(info.tiny), float(info.smallest_subnormal), float(info.eps), np.inf,
+        0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.3, 1.5, 2.0, 2.5, 3.0, 3.7, 5.0, 7.25, 10.0, 30.0, 127.5,
+        200.0, 1000.5, float(info.max), float(info.tiny), float(info.smallest_subnormal), float(info.eps), np.inf,
     ]  # fmt: skip
     if t.bits >= 32:
         reals += [2.0**31, 2.0**31 - 1, 2.0**32, 2.0**63, 2.0**64, 1e30]
@@ -289,5 +289,6 @@ def symbolic_partial(op: ScalarOp, partial: scalarops.Partial, args: tuple[float
         return env[atom] if isinstance(atom, Var) else atom.type.dtype.type(atom.value)
 
     for stm in b.stms:
+        assert isinstance(stm.exp, ir.Op)
         env[stm.pat[0]] = scalarops.evaluate(stm.exp.op, *[get(a) for a in stm.exp.args])
     return float(get(value.atom)) if isinstance(value, Ex) else float(value)
