@@ -13,6 +13,7 @@ from futad.source.ast import CheckedProgram, FunDef
 from futad.source.lower import control, expr  # noqa: F401  (they register their expressions)
 from futad.source.lower.core import Lowerer
 from futad.source.lower.entries import lower_entry
+from futad.source.lower.sizes import contains_function
 
 # Nested expressions recurse a few Python frames a level.
 _RECURSION = 20_000
@@ -34,10 +35,10 @@ def lower(checked: CheckedProgram, name: str = "main") -> Program:
 
 
 def implicit_entry(checked: CheckedProgram) -> list[FunDef]:
-    """In a program without entries a function `main` is one."""
+    """In a program without entries a function `main` is one, if it takes and yields data."""
     own = checked.files[-1].path if checked.files else None
     mains = [f for f in checked.funs if f.name == "main" and f.span.file == own]
-    return mains[-1:]
+    return [f for f in mains[-1:] if f.ret_type is not None and not contains_function(f.ret_type)]
 
 
 __all__ = ["lower"]

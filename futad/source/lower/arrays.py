@@ -257,6 +257,7 @@ def do_zip(lw: Lowerer, args: Args, use: Use) -> Value:
     """Free: an array of tuples is a tuple of arrays."""
     arrays = same_width(lw, [as_array(a) for a in args])
     n = arrays[0].dims[0]
+    lw.borrowed.update(x for a in arrays for x in leaves(a))
     elems: list[Value] = [Arr(a.dims[1:], a.elem) if len(a.dims) > 1 else a.elem for a in arrays]
     return Arr((n,), Rec({str(i): e for i, e in enumerate(elems)}))
 

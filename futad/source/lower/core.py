@@ -16,7 +16,7 @@ from futad.errors import InternalError, Span, UnsupportedError
 from futad.source import ast
 from futad.source.lower.free import Facts
 from futad.source.lower.scope import Scope
-from futad.source.lower.values import Frame, Leaf, Value, scalar
+from futad.source.lower.values import Frame, Leaf, Value, leaves, rebuild, scalar
 from futad.source.stypes import SType
 
 TypeAt = tuple[SType, Frame]
@@ -53,6 +53,8 @@ class Lowerer:
         self.instances: dict[Any, Any] = {}
         self.names: dict[str, int] = {}
         self.span: Span | None = None
+        # Arrays that lie in a `zip` as they are, though its result counts as new.
+        self.borrowed: set[Any] = set()
         self.unchecked = 0
 
     # -- expressions
@@ -94,6 +96,13 @@ class Lowerer:
     def check_span(self, span: Span) -> Span | None:
         """The place for a run-time check, or None inside `#[unsafe]`."""
         return None if self.unchecked else span
+
+    def owned(self, v: Value) -> Value:
+        """`v`, about to be consumed, with copies of arrays that others hold though its type calls it new."""
+        if not any(a in self.borrowed for a in leaves(v)):
+            return v
+        own = [self.b.let(ir.Copy(a), "own") if a in self.borrowed else a for a in leaves(v)]
+        return rebuild(v, iter(own))
 
     # -- errors
 

@@ -280,7 +280,8 @@ def _le(lw: Lowerer, x: Atom, y: Atom) -> Atom:
 def lower_index(lw: Lowerer, e: ast.EIndex, fr: Frame) -> Value:
     array = lw.expr(e.array, fr)
     assert type(array) is Arr, array
-    v = index_value(lw, array, index_list(lw, array, e.index, fr, e.span), lw.check_span(e.span))
+    index = resolve_slots(lw, array.dims, slots_of(lw, e.index, fr), e.span)
+    v = index_value(lw, array, index, lw.check_span(e.span))
     if e.new_sizes and e.type is not None:
         bind_sizes(e.type, v, fr)
     return v
@@ -307,22 +308,22 @@ def lower_index_section(lw: Lowerer, e: ast.EIndexSection, fr: Frame) -> Value:
 Slot = tuple[Atom | None, Atom | None, Atom | None]
 
 
-def index_list(
-    lw: Lowerer, array: Arr, index: list[ast.Expr | ast.ESlice], fr: Frame, span: object
-) -> list[Atom | Range]:
-    """The index of `array`, slices made explicit and checked for a sensible number of elements."""
+def slots_of(lw: Lowerer, index: list[ast.Expr | ast.ESlice], fr: Frame) -> list[Atom | Slot]:
+    """The atoms of an index; a slice is (start, end, stride), None where left out."""
     slots: list[Atom | Slot] = []
     for i in index:
         if isinstance(i, ast.ESlice):
-            slots.append(tuple([None if x is None else lw.index(x, fr) for x in (i.start, i.end, i.stride)]))  # type: ignore[arg-type]
+            start, end, stride = [None if x is None else lw.index(x, fr) for x in (i.start, i.end, i.stride)]
+            slots.append((start, end, stride))
         else:
             slots.append(lw.index(i, fr))
-    return resolve_slots(lw, array.dims, slots, span)
+    return slots
 
 
 def resolve_slots(
     lw: Lowerer, dims: tuple[Atom, ...], slots: list[Atom | Slot], span: object
 ) -> list[Atom | Range]:
+    """The index of an array of such sizes, its slices checked for a sensible number of elements."""
     out: list[Atom | Range] = []
     for d, s in zip(dims, slots, strict=False):
         out.append(slice_range(lw, d, *s, span) if type(s) is tuple else s)  # type: ignore[arg-type]
@@ -375,21 +376,73 @@ def index_value(lw: Lowerer, array: Arr, index: list[Atom | Range], check: objec
     return rebuild(tree, iter(made))
 
 
+# --- updates ----------------------------------------------------------------------------------------------
+
+Step = list[ast.Expr | ast.ESlice] | tuple[str, ...]
+
+
+def update_path(e: ast.EUpdate) -> tuple[list[Step], ast.Expr]:
+    """The steps of `a with [i].f[j] = v`, and v.
+
+    The parser nests such an update: `a with [i] = (let r = a[i] in r with f = (r.f with [j] = v))`, where
+    both `[i]` are one list.  Done in that order the row would be overwritten in place before `a` is.
+    """
+    steps: list[Step] = [e.index]
+    v = e.value
+    while not any(isinstance(i, ast.ESlice) for i in steps[-1]):
+        row = v
+        if type(v) is ast.ELet and type(v.pat) is ast.PVar and v.pat.name.startswith("with'"):
+            row = v.body
+        target: ast.Expr | None = None
+        if type(row) is ast.EUpdate:
+            target = row.array
+        elif type(row) is ast.ERecordUpdate:
+            target = row.record
+        while type(target) is ast.EProject:
+            target = target.record
+        by_name = type(target) is ast.EVar and target.name.startswith("with'")
+        if not by_name and not (type(target) is ast.EIndex and target.index is steps[-1]):
+            break
+        if type(row) is ast.EUpdate:
+            steps.append(row.index)
+        else:
+            assert type(row) is ast.ERecordUpdate
+            steps.append(tuple(row.path))
+        v = row.value
+    return steps, v
+
+
 @handles(ast.EUpdate)
 def lower_update(lw: Lowerer, e: ast.EUpdate, fr: Frame) -> Value:
-    # The value may read the array that computing `e.array` consumes: it comes first.
-    value = lw.expr(e.value, fr)
-    array = lw.expr(e.array, fr)
-    assert type(array) is Arr, array
-    index = index_list(lw, array, e.index, fr, e.span)
-    kept = [i.count for i in index if type(i) is Range]
-    rest = inner(array, len(index))
-    want = kept + dims_of(rest)
-    value = recast(lw, value, want, lw.check_span(e.value.span) if kept else None)
-    check = lw.check_span(e.span)
-    made = [
-        lw.b.let(ir.Update(a, tuple(index), x, check), a.name if isinstance(a, Var) else "u")
-        for a, x in zip(leaves(array), leaves(value), strict=True)
-    ]
-    return rebuild(array, iter(made))
+    # Index and value may read what computing `e.array` consumes: they come first.
+    path, new = update_path(e)
+    steps: list[Placed] = [s if isinstance(s, tuple) else slots_of(lw, s, fr) for s in path]
+    value = lw.expr(new, fr)
+    return put(lw, lw.owned(lw.expr(e.array, fr)), steps, [], value, e)
 
+
+Placed = list[Atom | Slot] | tuple[str, ...]
+
+
+def put(
+    lw: Lowerer, v: Value, steps: list[Placed], prefix: list[Atom | Range], value: Value, e: ast.EUpdate
+) -> Value:
+    """`v` with `value` at the end of the steps; its leaves are whole arrays, of which `v` is at `prefix`."""
+    if steps and type(steps[0]) is tuple:
+        assert type(v) is Rec
+        name, *rest = steps[0]
+        deeper: list[Placed] = [tuple(rest), *steps[1:]] if rest else steps[1:]
+        new = put(lw, v.fields[name], deeper, prefix, value, e)
+        return Rec({n: new if n == name else f for n, f in v.fields.items()})
+    if steps:
+        assert type(v) is Arr and type(steps[0]) is list
+        index = resolve_slots(lw, v.dims, steps[0], e.span)
+        new = put(lw, inner(v, len(index)), steps[1:], prefix + index, value, e)
+        return rebuild(v, iter(leaves(new)))
+    kept = [i.count for i in prefix if type(i) is Range]
+    value = recast(lw, value, kept + dims_of(v), lw.check_span(e.value.span) if kept else None)
+    made = [
+        lw.b.let(ir.Update(a, tuple(prefix), x, lw.check_span(e.span)), a.name if isinstance(a, Var) else "u")
+        for a, x in zip(leaves(v), leaves(value), strict=True)
+    ]
+    return rebuild(v, iter(made))

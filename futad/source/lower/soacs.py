@@ -222,7 +222,7 @@ def histogram(lw: Lowerer, dest: Arr, args: Args, rank: int, use: Use) -> Value:
 
 def do_reduce_by_index(rank: int) -> Callable[[Lowerer, Args, Use], Value]:
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
-        return histogram(lw, as_array(args[0]), args[1:], rank, use)
+        return histogram(lw, as_array(lw.owned(args[0])), args[1:], rank, use)
 
     return go
 
@@ -240,7 +240,7 @@ def replicate(lw: Lowerer, n: Atom, v: Value) -> Arr:
 
 def do_scatter(rank: int) -> Callable[[Lowerer, Args, Use], Value]:
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
-        dest = as_array(args[0])
+        dest = as_array(lw.owned(args[0]))
         where, values = same_width(lw, [as_array(args[1]), as_array(args[2])])
         return scattered(lw, dest, where, values, rank)
 
