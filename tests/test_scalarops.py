@@ -83,7 +83,8 @@ def specials(t: Prim) -> np.ndarray:
     info = np.finfo(t.dtype)
     reals = [
         0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.3, 1.5, 2.0, 2.5, 3.0, 3.7, 5.0, 7.25, 10.0, 30.0, 127.5,
-        200.0, 1000.5, float(info.max), float(info.tiny), float(info.smallest_subnormal), float(info.eps), np.inf,
+        200.0, 1000.5, np.inf, float(info.max), float(info.tiny), float(info.eps),
+        float(info.smallest_subnormal),
     ]  # fmt: skip
     if t.bits >= 32:
         reals += [2.0**31, 2.0**31 - 1, 2.0**32, 2.0**63, 2.0**64, 1e30]
