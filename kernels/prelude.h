@@ -205,9 +205,8 @@ FUTAD_INLINE double futad_trigamma_f64(double x) {
     x += 1;
   }
   double r = 1 / (x * x);
-  double tail =
-      1 / x * (1 + r * (1.0 / 6 - r * (1.0 / 30 - r * (1.0 / 42 - r * (1.0 / 30 - r * (5.0 / 66 - r * 691 / 2730))))));
-  return acc + sign * (0.5 * r + tail);
+  double tail = r * (1.0 / 6 - r * (1.0 / 30 - r * (1.0 / 42 - r * (1.0 / 30 - r * (5.0 / 66 - r * 691 / 2730)))));
+  return acc + sign * (0.5 * r + (1 + tail) / x);
 }
 
 FUTAD_INLINE float futad_digamma_f32(float x) { return (float)futad_digamma_f64((double)x); }

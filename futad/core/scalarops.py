@@ -88,11 +88,13 @@ class ScalarOp:
 OPS: dict[str, ScalarOp] = {}
 
 
-def _op(name: str, sig: str, types: tuple[Prim, ...], ev: Callable[..., Any], c: Any, *partials: Partial, **kw: Any) -> None:
+def _op(
+    name: str, sig: str, types: tuple[Prim, ...], ev: Callable[..., Any], c: Any, *partials: Partial, **kw: Any
+) -> None:
     OPS[name] = ScalarOp(name, sig, types, ev, c, partials or None, **kw)
 
 
-# --- evaluation helpers (NumPy) ---------------------------------------------------------------------------
+# --- evaluation helpers (NumPy) --------------------------------------------------------------------
 
 
 def _int_div(x: Any, y: Any) -> Any:
@@ -142,7 +144,8 @@ def _shift(f: Callable[[Any, Any], Any], fill_sign: bool) -> Callable[[Any, Any]
         bits = x.dtype.itemsize * 8
         wide = (y < 0) | (y >= bits) if y.dtype.kind == "i" else y >= bits
         r = f(x, np.where(wide, 0, y).astype(y.dtype))
-        over = np.where(x < 0, -1, 0).astype(x.dtype) if fill_sign and x.dtype.kind == "i" else np.zeros_like(x)
+        signed = fill_sign and x.dtype.kind == "i"
+        over = np.where(x < 0, -1, 0).astype(x.dtype) if signed else np.zeros_like(x)
         return np.where(wide, over, r).astype(x.dtype)
 
     return go
@@ -260,8 +263,8 @@ def trigamma(x: float) -> float:
         acc += 1 / x / x
         x += 1
     r = 1 / (x * x)
-    tail = 1 / x * (1 + r * (1 / 6 - r * (1 / 30 - r * (1 / 42 - r * (1 / 30 - r * (5 / 66 - r * 691 / 2730))))))
-    return acc + 0.5 * r + tail
+    tail = r * (1 / 6 - r * (1 / 30 - r * (1 / 42 - r * (1 / 30 - r * (5 / 66 - r * 691 / 2730)))))
+    return acc + 0.5 * r + (1 + tail) / x
 
 
 def _convert(to: Prim) -> Callable[[Any], Any]:
@@ -304,15 +307,16 @@ def _if_bool(x: Any) -> Any:
     return x if x.type.is_bool else 0
 
 
-# --- arithmetic ----------------------------------------------------------------------------------------------
+# --- arithmetic ------------------------------------------------------------------------------------
 
-# {u}: the unsigned type of the same width, so overflow wraps; 1u keeps the product of two 16-bit numbers unsigned.
+# {u}: the unsigned type of the same width, so overflow wraps; 1u keeps the product of 16-bit numbers unsigned.
 _INT_WRAP = "({t})(({u})({0}) %s ({u})({1}))"
 _op("add", "a a -> a", NUMS, np.add, {"float": "({0} + {1})", "*": _INT_WRAP % "+"},
     lambda x, y, r: 1, lambda x, y, r: 1, unit=0, commutative=True, associative=True, infix="+")
 _op("sub", "a a -> a", NUMS, np.subtract, {"float": "({0} - {1})", "*": _INT_WRAP % "-"},
     lambda x, y, r: 1, lambda x, y, r: -1, infix="-")
-_op("mul", "a a -> a", NUMS, np.multiply, {"float": "({0} * {1})", "*": "({t})(1u * ({u})({0}) * ({u})({1}))"},
+_op("mul", "a a -> a", NUMS, np.multiply,
+    {"float": "({0} * {1})", "*": "({t})(1u * ({u})({0}) * ({u})({1}))"},
     lambda x, y, r: y, lambda x, y, r: x, unit=1, absorber=0, commutative=True, associative=True, infix="*")
 _op("div", "a a -> a", NUMS, _int_div, {"float": "({0} / {1})", "*": "futad_div_{T}({0}, {1})"},
     lambda x, y, r: _reciprocal(y), lambda x, y, r: -(r / y), infix="/", can_fail=True, cost=4)
@@ -326,9 +330,10 @@ _op("rem", "a a -> a", INTS, _int_rem, "futad_rem_{T}({0}, {1})",
 _op("pow", "a a -> a", NUMS, _pow, "futad_pow_{T}({0}, {1})",
     lambda x, y, r: (y.eq(0)).select(x.lift(0), y * x.op("pow", y - 1)),
     lambda x, y, r: x.lift(0).lt(x).select(r * x.log(), 0) if x.type.is_float else 0, cost=20)
-_op("neg", "a -> a", NUMS, np.negative, {"int": "({t})(0 - ({u})({0}))", "uint": "({t})(0 - ({0}))", "*": "(-({0}))"},
+_op("neg", "a -> a", NUMS, np.negative,
+    {"int": "({t})(0 - ({u})({0}))", "uint": "({t})(0 - ({0}))", "*": "(-({0}))"},
     lambda x, r: -1)
-_op("abs", "a -> a", NUMS, np.abs, {"float": "futad_abs_{T}({0})", "uint": "({0})", "*": "futad_abs_{T}({0})"},
+_op("abs", "a -> a", NUMS, np.abs, {"uint": "({0})", "*": "futad_abs_{T}({0})"},
     lambda x, r: x.op("sgn"))
 _op("sgn", "a -> a", NUMS, _sgn, "futad_sgn_{T}({0})", lambda x, r: 0)
 _op("min", "a a -> a", NUMS, _min, "futad_min_{T}({0}, {1})",
@@ -336,16 +341,18 @@ _op("min", "a a -> a", NUMS, _min, "futad_min_{T}({0}, {1})",
 _op("max", "a a -> a", NUMS, _max, "futad_max_{T}({0}, {1})",
     lambda x, y, r: r.eq(x).to(r), lambda x, y, r: (~r.eq(x)).to(r), commutative=True, associative=True)
 
-# --- bits and bools --------------------------------------------------------------------------------------------
+# --- bits and bools --------------------------------------------------------------------------------
 
 _BITS = INTS + BOOL_
 # Bools: the other argument decides whether a change shows.  Integers: bits have no derivative.
 _op("and", "a a -> a", _BITS, np.bitwise_and, "(({t})({0} & {1}))",
     lambda x, y, r: _if_bool(y), lambda x, y, r: _if_bool(x), commutative=True, associative=True, infix="&")
 _op("or", "a a -> a", _BITS, np.bitwise_or, "(({t})({0} | {1}))",
-    lambda x, y, r: _if_bool(~y), lambda x, y, r: _if_bool(~x), unit=0, commutative=True, associative=True, infix="|")
+    lambda x, y, r: _if_bool(~y), lambda x, y, r: _if_bool(~x),
+    unit=0, commutative=True, associative=True, infix="|")
 _op("xor", "a a -> a", _BITS, np.bitwise_xor, "(({t})({0} ^ {1}))",
-    lambda x, y, r: int(x.type.is_bool), lambda x, y, r: int(x.type.is_bool), unit=0, commutative=True, associative=True, infix="^")
+    lambda x, y, r: int(x.type.is_bool), lambda x, y, r: int(x.type.is_bool),
+    unit=0, commutative=True, associative=True, infix="^")
 _op("not", "a -> a", _BITS, np.bitwise_not, {"bool": "(!({0}))", "*": "(({t})(~({0})))"},
     lambda x, r: 1 if x.type.is_bool else -1)
 _op("shl", "a a -> a", INTS, _shift(np.left_shift, False), "futad_shl_{T}({0}, {1})",
@@ -357,7 +364,7 @@ _op("clz", "a -> i32", INTS, _clz, "futad_clz_{T}({0})")
 _op("ctz", "a -> i32", INTS, _ctz, "futad_ctz_{T}({0})")
 _op("mul_hi", "a a -> a", INTS, _mul_hi, "futad_mul_hi_{T}({0}, {1})")
 
-# --- comparison and choice ----------------------------------------------------------------------------------------
+# --- comparison and choice -------------------------------------------------------------------------
 
 _op("eq", "a a -> bool", ALL, np.equal, "({0} == {1})", commutative=True, infix="==")
 _op("ne", "a a -> bool", ALL, np.not_equal, "({0} != {1})", commutative=True, infix="!=")
@@ -366,7 +373,7 @@ _op("le", "a a -> bool", ALL, np.less_equal, "({0} <= {1})", infix="<=")
 _op("select", "bool a a -> a", ALL, np.where, "({0} ? {1} : {2})",
     lambda c, x, y, r: 0, lambda c, x, y, r: c.to(r), lambda c, x, y, r: (~c).to(r))
 
-# --- floating-point functions ---------------------------------------------------------------------------------------
+# --- floating-point functions ----------------------------------------------------------------------
 
 
 def _fun(name: str, ev: Callable[..., Any], *partials: Partial, arity: int = 1, cost: int = 15) -> None:
@@ -376,6 +383,13 @@ def _fun(name: str, ev: Callable[..., Any], *partials: Partial, arity: int = 1, 
 
 
 _PI = math.pi
+
+
+def _pi(x: Any) -> Any:
+    """pi in the dtype of `x`."""
+    return np.asarray(_PI, np.asarray(x).dtype)
+
+
 _fun("sqrt", np.sqrt, lambda x, r: 0.5 / r, cost=5)
 _fun("rsqrt", lambda x: 1 / np.sqrt(x), lambda x, r: -0.5 * r / x, cost=6)
 _fun("cbrt", np.cbrt, lambda x, r: 1 / (3 * r * r))
@@ -399,14 +413,14 @@ _fun("tanh", np.tanh, lambda x, r: 1 - r * r)
 _fun("asinh", np.arcsinh, lambda x, r: 1 / (x * x + 1).sqrt())
 _fun("acosh", np.arccosh, lambda x, r: 1 / ((x - 1).sqrt() * (x + 1).sqrt()))
 _fun("atanh", np.arctanh, lambda x, r: 1 / (1 - x * x))
-_fun("sinpi", lambda x: np.sin(x * np.asarray(_PI, np.asarray(x).dtype)), lambda x, r: _PI * x.op("cospi"))
-_fun("cospi", lambda x: np.cos(x * np.asarray(_PI, np.asarray(x).dtype)), lambda x, r: -_PI * x.op("sinpi"))
-_fun("tanpi", lambda x: np.tan(x * np.asarray(_PI, np.asarray(x).dtype)), lambda x, r: _PI * (1 + r * r))
-_fun("asinpi", lambda x: np.arcsin(x) / np.asarray(_PI, np.asarray(x).dtype), lambda x, r: 1 / (_PI * (1 - x * x).sqrt()))
-_fun("acospi", lambda x: np.arccos(x) / np.asarray(_PI, np.asarray(x).dtype), lambda x, r: -1 / (_PI * (1 - x * x).sqrt()))
-_fun("atanpi", lambda x: np.arctan(x) / np.asarray(_PI, np.asarray(x).dtype), lambda x, r: 1 / (_PI * (1 + x * x)))
+_fun("sinpi", lambda x: np.sin(x * _pi(x)), lambda x, r: _PI * x.op("cospi"))
+_fun("cospi", lambda x: np.cos(x * _pi(x)), lambda x, r: -_PI * x.op("sinpi"))
+_fun("tanpi", lambda x: np.tan(x * _pi(x)), lambda x, r: _PI * (1 + r * r))
+_fun("asinpi", lambda x: np.arcsin(x) / _pi(x), lambda x, r: 1 / (_PI * (1 - x * x).sqrt()))
+_fun("acospi", lambda x: np.arccos(x) / _pi(x), lambda x, r: -1 / (_PI * (1 - x * x).sqrt()))
+_fun("atanpi", lambda x: np.arctan(x) / _pi(x), lambda x, r: 1 / (_PI * (1 + x * x)))
 _fun("atan2", np.arctan2, lambda y, x, r: x / (x * x + y * y), lambda y, x, r: -y / (x * x + y * y), arity=2)
-_fun("atan2pi", lambda y, x: np.arctan2(y, x) / np.asarray(_PI, np.asarray(x).dtype),
+_fun("atan2pi", lambda y, x: np.arctan2(y, x) / _pi(x),
      lambda y, x, r: x / (_PI * (x * x + y * y)), lambda y, x, r: -y / (_PI * (x * x + y * y)), arity=2)
 _fun("hypot", np.hypot, lambda x, y, r: x / r, lambda x, y, r: y / r, arity=2)
 _fun("gamma", _elementwise(_gamma), lambda x, r: r * x.op("digamma"), cost=40)
@@ -426,13 +440,16 @@ _op("isnan", "a -> bool", FLOATS, np.isnan, "futad_isnan_{T}({0})")
 _op("isinf", "a -> bool", FLOATS, np.isinf, "futad_isinf_{T}({0})")
 _op("signbit", "a -> bool", FLOATS, np.signbit, "futad_signbit_{T}({0})")
 for _t, _b in (("f16", "u16"), ("f32", "u32"), ("f64", "u64")):
-    _op(f"bits_{_t}", f"{_t} -> {_b}", (prim(_t),), lambda x, b=_b: np.asarray(x).view(prim(b).dtype), f"futad_bits_{_t}({{0}})")
-    _op(f"from_bits_{_t}", f"{_b} -> {_t}", (prim(_b),), lambda x, t=_t: np.asarray(x).view(prim(t).dtype), f"futad_from_bits_{_t}({{0}})")
+    _op(f"bits_{_t}", f"{_t} -> {_b}", (prim(_t),),
+        lambda x, b=_b: np.asarray(x).view(prim(b).dtype), f"futad_bits_{_t}({{0}})")
+    _op(f"from_bits_{_t}", f"{_b} -> {_t}", (prim(_b),),
+        lambda x, t=_t: np.asarray(x).view(prim(t).dtype), f"futad_from_bits_{_t}({{0}})")
 
-# --- conversions: to_T, from every type.  The derivative converts the adjoint back. ----------------------------------
+# --- conversions: to_T, from every type.  The derivative converts the adjoint back. ----------------
 for _p in PRIMS.values():
+    _cast = "(({r}){0})"
     _op(f"to_{_p.name}", f"a -> {_p.name}", ALL, _convert(_p),
-        {"float": "futad_{T}_to_%s({0})" % _p.name if _p.is_integral else "((%s){0})" % "{r}", "*": "(({r}){0})"})
+        {"float": f"futad_{{T}}_to_{_p.name}({{0}})" if _p.is_integral else _cast, "*": _cast})
 
 
 def op(name: str) -> ScalarOp:
