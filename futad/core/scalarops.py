@@ -89,7 +89,13 @@ OPS: dict[str, ScalarOp] = {}
 
 
 def _op(
-    name: str, sig: str, types: tuple[Prim, ...], ev: Callable[..., Any], c: Any, *partials: Partial, **kw: Any
+    name: str,
+    sig: str,
+    types: tuple[Prim, ...],
+    ev: Callable[..., Any],
+    c: Any,
+    *partials: Partial,
+    **kw: Any,
 ) -> None:
     OPS[name] = ScalarOp(name, sig, types, ev, c, partials or None, **kw)
 
@@ -309,7 +315,7 @@ def _if_bool(x: Any) -> Any:
 
 # --- arithmetic ------------------------------------------------------------------------------------
 
-# {u}: the unsigned type of the same width, so overflow wraps; 1u keeps the product of 16-bit numbers unsigned.
+# {u}: the unsigned type of the same width, so overflow wraps; 1u keeps products of 16-bit numbers unsigned.
 _INT_WRAP = "({t})(({u})({0}) %s ({u})({1}))"
 _op("add", "a a -> a", NUMS, np.add, {"float": "({0} + {1})", "*": _INT_WRAP % "+"},
     lambda x, y, r: 1, lambda x, y, r: 1, unit=0, commutative=True, associative=True, infix="+")
