@@ -6,10 +6,13 @@ The rules for expressions, patterns, functions and type expressions are in the c
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
+
+import numpy as np
 
 from futad.errors import NameError_, Span, TypeError_, UnsupportedError
 from futad.source import ast as A
@@ -28,6 +31,7 @@ from futad.source.stypes import (
     SType,
     TFun,
     TMeta,
+    TPrim,
     TRecord,
     resolve,
 )
@@ -51,8 +55,12 @@ class Checker(Unifier):
         self.from_prelude: dict[str, Binding] = {}
         self.metas: list[TMeta] = []
         self.size_metas: list[SizeMeta] = []
-        self.loop_sizes: dict[Any, Size] = {}  # unsolved sizes of the loops we are in, with the initial sizes
+        # Unsolved sizes that coercions and branches leave alone: those of `[]`, and those of the parameters
+        # of the loops we are in, with their initial sizes.
+        self.soft_sizes: dict[Any, Size] = {}
         self.defining: list[str] = []
+        self.literals: list[A.ELit] = []  # whose types are to be found
+        self.later: list[Callable[[], None]] = []  # checks for the end of the definition
         self.fresh_results: dict[Binding, SType | None] = {}
 
     # -- metas, which a definition's end settles
@@ -68,8 +76,10 @@ class Checker(Unifier):
         return m
 
     def anon_meta(self, span: Span) -> Size:
-        """The size of a `[]`: to be found."""
-        return self.size_meta(span)
+        """The size of a `[]`: to be found, but not by a coercion or by what another branch happens to be."""
+        m = self.size_meta(span)
+        self.soft_sizes[m] = m
+        return m
 
     def finish_metas(self, fd: A.FunDef) -> None:
         """At the end of a top-level definition: default what is numeric, settle what nothing determines."""
@@ -92,8 +102,12 @@ class Checker(Unifier):
         for s in self.size_metas:
             if s.ref is None:
                 s.ref = SizeConst(0)
-        self.metas.clear()
-        self.size_metas.clear()
+        for lit in self.literals:
+            check_literal(lit)
+        for check in self.later:
+            check()
+        for pending in (self.metas, self.size_metas, self.literals, self.later, self.soft_sizes):
+            pending.clear()  # type: ignore[attr-defined]
 
     # -- scopes
 
@@ -129,7 +143,8 @@ class Checker(Unifier):
             return b
         if "." in name:
             module, _, rest = name.partition(".")
-            return numeric.member(module, rest) if module not in self.names else None
+            shadowed = self.names.get(module)
+            return numeric.member(module, rest) if shadowed is None or shadowed.kind == "fun" else None
         b = numeric.operator(name)
         if b is not None:
             return b
@@ -161,6 +176,8 @@ class Checker(Unifier):
     def _prelude_binding(self, d: A.FunDef | A.ValSpec) -> Binding:
         """Check a prelude definition apart from the names and metas in use here."""
         saved = (self.names, self.types, self.undo, self.level, self.metas, self.size_metas, self.postponed)
+        pending = self.literals, self.later
+        self.literals, self.later = [], []
         self.names, self.types, self.undo, self.level = {}, {}, [], 0
         self.metas, self.size_metas, self.postponed = [], [], []
         try:
@@ -171,6 +188,7 @@ class Checker(Unifier):
             return self.intrinsic(d)
         finally:
             (self.names, self.types, self.undo, self.level, self.metas, self.size_metas, self.postponed) = saved
+            self.literals, self.later = pending
 
     def intrinsic(self, d: A.ValSpec) -> Binding:
         """The binding of a `val` in the prelude."""
@@ -218,6 +236,13 @@ class Checker(Unifier):
             hint = "if the sizes are equal at run time, say so with ':>'"
         return TypeError_(f"{what}: expected {wanted}, found {found}{reason}", span, hint=hint)
 
+    def no_functions(self, t: SType, what: str, span: Span) -> None:
+        """Require that a value is no function and holds none."""
+        try:
+            self.no_function(t)
+        except Mismatch:
+            raise TypeError_(f"{what} cannot be a function", span) from None
+
     def require_data(self, t: SType, span: Span) -> None:
         """Require that a type can be an array's element."""
         try:
@@ -228,7 +253,7 @@ class Checker(Unifier):
     # -- names
 
     def near(self, name: str, known: list[str]) -> str | None:
-        found = difflib.get_close_matches(name, known, 1, 0.7)
+        found = difflib.get_close_matches(name, known, 1, 0.6)
         return found[0] if found else None
 
     def unknown(self, what: str, name: str, span: Span) -> NoReturn:
@@ -274,6 +299,23 @@ class Checker(Unifier):
             raise TypeError_("'val' belongs in module types", d.span, hint="write 'def' to define a value")
         else:
             raise UnsupportedError("modules are not supported yet", d.span)
+
+
+def check_literal(e: A.ELit) -> None:
+    """A literal must fit its type, now known."""
+    t = resolve(e.type) if e.type is not None else None
+    if type(t) is not TPrim:
+        return
+    p = t.prim
+    if p.is_integral:
+        low, high = (-(1 << (p.bits - 1)), (1 << (p.bits - 1)) - 1) if p.kind == "int" else (0, (1 << p.bits) - 1)
+        # A pattern of bits that fills the type is written so in hexadecimal; both readings are accepted.
+        if not low <= e.value <= (1 << p.bits) - 1:
+            raise TypeError_(f"{e.value} does not fit in {p}, which holds {low} to {high}", e.span)
+    elif p.is_float and e.value not in (math.inf, -math.inf):
+        with np.errstate(over="ignore"):
+            if not np.isfinite(p.dtype.type(e.value)):
+                raise TypeError_(f"{e.value} does not fit in {p}", e.span)
 
 
 def eta_expand(ck: Checker, fd: A.FunDef) -> None:

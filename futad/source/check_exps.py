@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from futad.core.types import BOOL, I64, PRIMS
 from futad.errors import Span, TypeError_
 from futad.source import ast as A
-from futad.source import numeric
 from futad.source.check_funs import fundef, lambda_exp
 from futad.source.check_pats import bind_pattern, pattern_names, require_constr
+from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_types import texp
 from futad.source.show import show_type
 from futad.source.sizes import arith, key, poly, size_of_expr
@@ -64,6 +64,7 @@ def _lit(ck: Checker, e: A.ELit) -> A.Expr:
         e.type = TPrim(e.suffix)
     else:
         e.type = ck.meta(e.span, "num" if type(e.value) is int else "float")
+        ck.literals.append(e)
     return e
 
 
@@ -95,7 +96,7 @@ def _var(ck: Checker, e: A.EVar) -> A.Expr:
         ck.unknown("value", e.name, e.span)
     assert b is not None and b.scheme is not None
     e.binding = b
-    e.type, e.targs, e.sargs = ck.instantiate(b.scheme, e.span, numeric.KINDS)
+    e.type, e.targs, e.sargs = ck.instantiate(b.scheme, e.span)
     return e
 
 
@@ -445,7 +446,7 @@ def same_shape(ck: Checker, a: SType, b: SType) -> None:
     if type(a) is TArray and type(b) is TArray:
         same_shape(ck, a.elem, b.elem)
         sizes = (resolve_size(a.size), resolve_size(b.size))
-        if any(type(s) is SizeMeta for s in sizes) and not any(s in ck.loop_sizes for s in sizes):
+        if any(type(s) is SizeMeta for s in sizes) and not any(s in ck.soft_sizes for s in sizes):
             ck.unify_size(a.size, b.size)
     elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
         other = dict(b.fields)
@@ -467,7 +468,7 @@ def most_common(ck: Checker, a: SType, b: SType, span: Span, new: dict[tuple[str
         try:
             for x, y in ((sa, sb), (sb, sa)):
                 # What a loop parameter's size is, its initial value and the body's result decide.
-                if x in ck.loop_sizes and x is not y and poly(ck.loop_sizes[x]) != poly(y):
+                if x in ck.soft_sizes and x is not y and poly(ck.soft_sizes[x]) != poly(y):
                     raise Mismatch()
             ck.unify_size(sa, sb)
             return TArray(sa, elem)
@@ -495,6 +496,7 @@ def _if(ck: Checker, e: A.EIf) -> A.Expr:
         e.type = most_common(ck, a, b, e.span, new)
     except Mismatch as err:
         ck.mismatch(b, a, e.orelse.span, "the branches of 'if' have different types", err)
+    ck.no_functions(_t(e), "the result of 'if'", e.span)
     e.new_sizes = tuple(new.values())
     return e
 
@@ -518,6 +520,8 @@ def _match(ck: Checker, e: A.EMatch) -> A.Expr:
             ck.mismatch(t, out, body.span, "the cases of 'match' have different types", err)
     e.cases = cases
     e.type = out
+    ck.no_functions(_t(e), "the result of 'match'", e.span)
+    check_exhaustive(ck, e)
     e.new_sizes = tuple(new.values())
     return e
 
@@ -534,6 +538,7 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
             sizes.append(b)
         e.size_bindings = tuple(sizes)
         bind_pattern(ck, e.pat, strip(_t(e.rhs)))
+        require_irrefutable(ck, e.pat)
         for b in sizes:
             if type(resolve_size(SizeVar(b))) is SizeMeta:
                 raise TypeError_(f"size '{b.name}' does not occur in the pattern", e.span)
@@ -657,6 +662,7 @@ def _loop(ck: Checker, e: A.ELoop) -> A.Expr:
     if e.init is None:
         e.init = pattern_expr(e.pat)
     e.init = ck.exp(e.init)
+    ck.no_functions(_t(e.init), "a loop parameter", e.init.span)
     form = e.form
     if isinstance(form, A.ForI):
         form.bound = ck.exp(form.bound)
@@ -677,7 +683,7 @@ def _loop(ck: Checker, e: A.ELoop) -> A.Expr:
         t = _freshen(ck, strip(_t(e.init)), fresh, e.init.span)
         for m, init in fresh:
             m.level = ck.level - 1
-            ck.loop_sizes[m] = init
+            ck.soft_sizes[m] = init
         bind_pattern(ck, e.pat, t, "loop parameter")
         if isinstance(form, A.ForI):
             bind_pattern(ck, form.var, _t(form.bound))
@@ -693,7 +699,7 @@ def _loop(ck: Checker, e: A.ELoop) -> A.Expr:
         except Mismatch as err:
             ck.mismatch(_t(e.body), t, e.body.span, "the loop's body must yield the loop parameters' type", err)
         for m, _ in fresh:
-            del ck.loop_sizes[m]
+            del ck.soft_sizes[m]
         made = _settle(ck, e, fresh, back, named)
     ck.level -= 1
     e.loop_sizes = tuple(b for b in made if b not in e.size_bindings)
@@ -729,28 +735,44 @@ def _settle(
         except Mismatch as err:
             raise TypeError_(f"{what} does not have the loop parameter's size: {err.reason}", span) from None
 
-    changing: dict[Binding, tuple[Size, Size]] = {}
+    # Suppose that all sizes stay; those for which that fails change, which may make others fail.
+    unsolved: list[tuple[SizeMeta, Size, Size]] = []
     for (m, init), after in zip(fresh, back, strict=True):
-        p = resolve_size(m)
+        p, b = resolve_size(m), resolve_size(after)
+        if type(p) is SizeMeta and p not in [u[0] for u in unsolved]:
+            unsolved.append((p, init, after))
+    own = {p for p, _, _ in unsolved}
+    for p, init, after in unsolved:
         b = resolve_size(after)
-        if type(p) is SizeMeta:
-            if b is not p and type(b) is SizeMeta and b not in {resolve_size(o) for o, _ in fresh}:
-                ck.unify_size(b, p)
-                b = p = resolve_size(p)
-            if b is p or poly(b) == poly(init):
-                ck.unify_size(p, init)
-                continue
-            size = Binding("n", "size", Scheme((), (), T_I64), e.span, level=ck.level - 1)
-            p.ref = SizeVar(size)
-            changing[size] = (init, after)
-        elif type(p) is SizeVar and (p.binding in named or p.binding in changing):
-            seen = changing.get(p.binding)
+        if type(b) is SizeMeta and b not in own:
+            ck.unify_size(b, p)
+    for p, init, _ in unsolved:
+        p.ref = init
+    failing = True
+    changes: list[tuple[SizeMeta, Size, Size]] = []
+    while failing:
+        failing = False
+        for u in unsolved:
+            p, init, after = u
+            if u not in changes and poly(after) != poly(init):
+                p.ref = None
+                changes.append(u)
+                failing = True
+    changing: dict[Binding, tuple[Size, Size]] = {}
+    for p, init, after in changes:
+        size = Binding("n", "size", Scheme((), (), T_I64), e.span, level=ck.level - 1)
+        p.ref = SizeVar(size)
+        changing[size] = (init, after)
+    for (m, init), after in zip(fresh, back, strict=True):
+        s = resolve_size(m)
+        if type(s) is SizeVar and (s.binding in named or s.binding in changing):
+            seen = changing.get(s.binding)
             if seen is None:
-                changing[p.binding] = (init, after)
-            else:
+                changing[s.binding] = (init, after)
+            elif seen[1] is not after:
                 differs(init, seen[0], "the initial value", e.init.span)
                 differs(after, seen[1], "the body's result", e.body.span)
         else:
-            differs(init, p, "the initial value", e.init.span)
-            differs(after, p, "the body's result", e.body.span)
+            differs(init, s, "the initial value", e.init.span)
+            differs(after, s, "the body's result", e.body.span)
     return list(changing)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from futad.errors import Span, TypeError_
 from futad.source import ast as A
+from futad.source.check_match import require_irrefutable
 from futad.source.check_pats import bind_pattern
 from futad.source.check_types import bind_tparam, texp
 from futad.source.show import show_size, show_type
@@ -54,10 +55,14 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
         seen: set[str] = set()
         for p in fd.params:
             bind_pattern(ck, p, ck.meta(p.span), "parameter")
+            require_irrefutable(ck, p)
             _no_repeats(p, seen)
         declared = texp(ck, fd.ret, ck.anon_meta) if fd.ret is not None else None
         ck.defining.append(fd.name)
+        # One level more: sizes made in the body cannot become sizes of the parameters.
+        ck.level += 1
         fd.body = ck.exp(fd.body)
+        ck.level -= 1
         ck.defining.pop()
         if declared is not None:
             ck.fit(fd.body.type, declared, fd.body.span, f"the body of '{fd.name}' does not have the declared type")
@@ -114,6 +119,8 @@ def _generalise(
                 t.level = ck.level
         elif poly_ok:
             b = Binding(_letter(implicit), "tparam", None, t.span, level=ck.level + 1)
+            if t.kind is not None:
+                ck.kinds[b] = t.kind
             t.ref = TParam(b)
             implicit.append(b)
 
@@ -248,9 +255,12 @@ def lambda_exp(ck: Checker, e: A.ELambda) -> None:
         seen: set[str] = set()
         for p in e.params:
             bind_pattern(ck, p, ck.meta(p.span), "parameter")
+            require_irrefutable(ck, p)
             _no_repeats(p, seen)
         declared = texp(ck, e.ret, ck.anon_meta) if e.ret is not None else None
+        ck.level += 1
         e.body = ck.exp(e.body)
+        ck.level -= 1
         if declared is not None:
             ck.fit(e.body.type, declared, e.body.span, "the lambda's body does not have the declared type")
     ck.level -= 1

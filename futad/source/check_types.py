@@ -50,6 +50,8 @@ def set_unique(t: SType) -> SType:
         return TArray(t.size, t.elem, True)
     if type(t) is TRecord:
         return TRecord(tuple((n, set_unique(f)) for n, f in t.fields))
+    if type(t) is TSum:
+        return TSum(tuple((n, tuple(set_unique(a) for a in args)) for n, args in t.constrs))
     return t
 
 
@@ -201,6 +203,8 @@ def bind_tparam(ck: Checker, tp: A.TypeParam) -> Binding:
         ck.bind(tp.name, b)
     else:
         b = Binding(tp.name, "tparam", None, tp.span, level=ck.level)
+        if tp.kind == "type":
+            ck.kinds[b] = "any"
         ck.bind_type(tp.name, Abbreviation(tp.name, [], TParam(b)))
     tp.binding = b
     return b

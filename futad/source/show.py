@@ -88,7 +88,7 @@ def show_type(t: SType, outer: int = 0) -> str:
         param = show_type(t.param, 1)
         if t.name is not None:
             param = f"({t.name.name}: {show_type(t.param)})"
-        ex = "?" + "".join(f"[{b.name}]" for b in t.exists) + "." if t.exists else ""
+        ex = "?" + "".join(f"[{show_binding(b)}]" for b in t.exists) + "." if t.exists else ""
         text = f"{param} -> {ex}{show_type(t.result)}"
         return f"({text})" if outer else text
     if type(t) is TParam:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from futad.core.types import BOOL, F64, I32, Prim
 from futad.errors import Span, TypeError_
 from futad.source import ast as A
+from futad.source import numeric
 from futad.source.show import KIND_WORDS, show_binding, show_size, show_type
 from futad.source.sizes import add, free_names, from_poly, metas_of, poly, size_of_expr
 from futad.source.stypes import (
@@ -84,6 +85,7 @@ class Unifier:
     def __init__(self) -> None:
         self.level = 0
         self.postponed: list[Postponed] = []
+        self.kinds: dict[Binding, str] = numeric.KINDS  # what the type parameters are limited to
         self.origin: dict[Binding, str] = {}  # how a skolem came about, for messages
 
     # -- making
@@ -256,6 +258,12 @@ class Unifier:
         t = resolve(t)
         if type(t) is TFun:
             raise Mismatch("a function cannot be used here")
+        if type(t) is TParam and t.binding not in self.kinds:
+            raise Mismatch(f"'{t.binding.name} may be a function, which cannot be used here")
+        if type(t) is TSum:
+            for _, args in t.constrs:
+                for a in args:
+                    self.no_function(a)
         if type(t) is TMeta:
             t.kind = join_kinds(t.kind, "any")
         elif type(t) is TArray:
@@ -415,12 +423,12 @@ class Unifier:
     # -- schemes
 
     def instantiate(
-        self, scheme: Scheme, span: Span, kinds: dict[Binding, str]
+        self, scheme: Scheme, span: Span
     ) -> tuple[SType, dict[Binding, SType], dict[Binding, Size]]:
         """The type with fresh metas for what is quantified, and what they stand for."""
         if not scheme.tparams and not scheme.sizes:
             return scheme.type, {}, {}
-        types: dict[Binding, SType] = {b: self.meta(span, kinds.get(b)) for b in scheme.tparams}
+        types: dict[Binding, SType] = {b: self.meta(span, self.kinds.get(b)) for b in scheme.tparams}
         sizes: dict[Binding, Size] = {b: self.size_meta(span) for b in scheme.sizes}
         return substitute(scheme.type, types, sizes), types, sizes
 

@@ -73,7 +73,7 @@ def overlap(tree: Tree, t: SType) -> Token | None:
             for n, f in t.fields:
                 go(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)
         else:
-            leaves.append((flat(tree), type(t) is TArray and t.unique))
+            leaves.append((flat(tree), marked(t)))
 
     go(tree, t)
     for i, (a, unique) in enumerate(leaves):
@@ -116,14 +116,19 @@ def conform(tree: Tree, t: SType) -> Tree:
     return flat(tree) if has_memory(t) else NONE
 
 
+def marked(t: SType) -> bool:
+    """Whether a part that is not a record is `*` (a sum type is, if its payloads are)."""
+    if type(t) is TSum:
+        return any(is_unique(a) for _, args in t.constrs for a in args)
+    return type(t) is TArray and t.unique
+
+
 def is_unique(t: SType) -> bool:
     """Whether any part of a parameter's or result's type is `*`."""
     t = resolve(t)
-    if type(t) is TArray:
-        return t.unique
     if type(t) is TRecord:
         return any(is_unique(f) for _, f in t.fields)
-    return False
+    return marked(t)
 
 
 def unique_part(tree: Tree, t: SType, unique: bool = True) -> Set:
@@ -134,8 +139,7 @@ def unique_part(tree: Tree, t: SType, unique: bool = True) -> Set:
         for n, f in t.fields:
             out |= unique_part(tree.get(n, NONE) if isinstance(tree, dict) else tree, f, unique)
         return out
-    marked = type(t) is TArray and t.unique
-    return flat(tree) if marked == unique else NONE
+    return flat(tree) if marked(t) == unique else NONE
 
 
 class Consumption:
@@ -241,7 +245,7 @@ class Consumption:
         self.captured.append(set())
 
         def why(t: SType) -> str:
-            return "" if type(t) is TArray and t.unique else "it is a parameter that is not unique"
+            return "" if marked(t) else "it is a parameter that is not unique"
 
         for p in params:
             self.bind(p, NONE, why)
@@ -306,7 +310,7 @@ class Consumption:
                     hint="copy one of them",
                 )
             return
-        if type(ret) is TArray and ret.unique:
+        if marked(ret):
             for tok in sorted(flat(tree), key=lambda t: t.path):
                 if tok.why or tok.depth < self.depth:
                     reason = tok.why or "it is bound outside"
@@ -432,7 +436,7 @@ class Consumption:
 
 
 def _loop_why(t: SType) -> str:
-    return "" if type(t) is TArray and t.unique else "its declared type is not unique"
+    return "" if marked(t) else "its declared type is not unique"
 
 
 def _written(entering: Tree, t: SType, consumed: dict[Token, Span]) -> SType:
@@ -495,9 +499,11 @@ def _peek(c: Consumption, e: A.EVar) -> Tree:
     tree = c.env.get(b)
     if tree is None:
         if b.kind == "fun" and isinstance(b.decl, A.FunDef) and not b.decl.params and e.type is not None:
+            # A constant with size parameters is computed at each use.
+            made_anew = b.scheme is not None and bool(b.scheme.sizes or b.scheme.tparams)
+
             def leaf(t: SType, path: str) -> Set:
-                made_anew = type(t) is TFun or (type(t) is TArray and t.unique)
-                return NONE if made_anew else frozenset((Token(e.name + path, 0, _CONSTANT, e.span),))
+                return NONE if made_anew or type(t) is TFun else frozenset((Token(e.name + path, 0, _CONSTANT, e.span),))
 
             tree = shape(b.decl.ret_type or e.type, leaf)
             c.env[b] = tree
@@ -573,8 +579,9 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
         fun = fun.fun
     rest: Set = flat(c.exp(fun))
     trees: dict[A.EApp, Tree] = {}
-    for node in spine:
-        # The last argument comes first.
+    operator = isinstance(fun, A.EVar) and not (fun.name[0].isalpha() or fun.name[0] == "_")
+    for node in reversed(spine) if operator else spine:
+        # The operands of an operator are evaluated from the left, arguments from the right.
         before = set(c.consumed)
         trees[node] = c.exp(node.arg)
         for other, known in trees.items():
@@ -584,6 +591,7 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
                 c.used_after(tok.path, tok, other.arg.span, c.consumed[tok])
     spine.reverse()
     given: list[tuple[Set, Span]] = []
+    overwritten: Set = NONE
     ft = fun.type
     for node in spine:
         tree = trees[node]
@@ -614,6 +622,10 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
                     hint="write a lambda that copies it",
                 )
         kept = unique_part(tree, r.param, unique=False)
+        both = kept & overwritten
+        if both:
+            _shared(min(both, key=lambda t: t.path), node.arg.span)
+        overwritten |= taken
         given.append((kept, node.arg.span))
         rest |= kept
         ft = r.result
@@ -644,7 +656,7 @@ def _result_tree(rest: Set, declared: SType, t: SType) -> Tree:
     if type(t) is TRecord:
         parts = dict(declared.fields) if type(declared) is TRecord else {}
         return {n: _result_tree(rest, parts.get(n, f), f) for n, f in t.fields}
-    return NONE if type(declared) is TArray and declared.unique else rest
+    return NONE if marked(declared) else rest
 
 
 def _shared(tok: Token, span: Span) -> NoReturn:

@@ -1,0 +1,118 @@
+"""Patterns that must match, and matches that must cover every value.
+
+Coverage is decided at the end of a definition, when all types are known, by specialising the matrix of
+patterns constructor by constructor (Maranget, "Warnings for pattern matching", 2007).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from futad.core.types import BOOL
+from futad.errors import TypeError_
+from futad.source import ast as A
+from futad.source.stypes import SType, TPrim, TRecord, TSum, resolve
+
+if TYPE_CHECKING:
+    from futad.source.check import Checker
+
+
+def require_irrefutable(ck: Checker, p: A.Pat) -> None:
+    """A pattern of `let` or a parameter must match every value."""
+    if _can_fail(p):
+        ck.later.append(lambda: _irrefutable(p))
+
+
+def _can_fail(p: A.Pat) -> bool:
+    if isinstance(p, (A.PLit, A.PConstr)):
+        return True
+    if isinstance(p, (A.PAscript, A.PAttr)):
+        return _can_fail(p.pat)
+    if isinstance(p, A.PTuple):
+        return any(_can_fail(q) for q in p.elems)
+    if isinstance(p, A.PRecord):
+        return any(_can_fail(q) for _, q in p.fields)
+    return False
+
+
+def _irrefutable(p: A.Pat) -> None:
+    assert p.type is not None
+    missing = uncovered([[p]], [p.type])
+    if missing is not None:
+        raise TypeError_(
+            f"this pattern does not match every value, such as {missing[0]}", p.span, hint="use 'match' here"
+        )
+
+
+def check_exhaustive(ck: Checker, e: A.EMatch) -> None:
+    """The cases of a match must cover every value."""
+
+    def check() -> None:
+        assert e.scrutinee.type is not None
+        missing = uncovered([[p] for p, _ in e.cases], [e.scrutinee.type])
+        if missing is not None:
+            raise TypeError_(f"the cases do not cover every value: {missing[0]} is missing", e.span)
+
+    ck.later.append(check)
+
+
+def _peel(p: A.Pat) -> A.Pat | None:
+    """The pattern below ascriptions; None for one that matches everything."""
+    while isinstance(p, (A.PAscript, A.PAttr)):
+        p = p.pat
+    return None if isinstance(p, (A.PVar, A.PWild)) else p
+
+
+def uncovered(rows: list[list[Any]], types: list[SType]) -> list[str] | None:
+    """Values, one for each column, that no row matches, as text; None if all are covered."""
+    if not types:
+        return None if rows else []
+    t = resolve(types[0])
+    firsts = [_peel(row[0]) if row[0] is not None else None for row in rows]
+    if type(t) is TRecord:
+        names = [n for n, _ in t.fields]
+        wide = [_fields(f, names) + row[1:] for f, row in zip(firsts, rows, strict=True)]
+        missing = uncovered(wide, [ft for _, ft in t.fields] + types[1:])
+        if missing is None:
+            return None
+        parts = missing[: len(names)]
+        if t.is_tuple:
+            text = "(" + ", ".join(parts) + ")"
+        else:
+            text = "{" + ", ".join(f"{n} = {p}" for n, p in zip(names, parts, strict=True)) + "}"
+        return [text, *missing[len(names) :]]
+    if type(t) is TSum:
+        for name, args in t.constrs:
+            special = []
+            for f, row in zip(firsts, rows, strict=True):
+                if f is None:
+                    special.append([None] * len(args) + row[1:])
+                elif isinstance(f, A.PConstr) and f.name == name:
+                    special.append([*f.args, *row[1:]])
+            missing = uncovered(special, [*args, *types[1:]])
+            if missing is not None:
+                inner = " ".join([f"#{name}", *missing[: len(args)]])
+                return [f"({inner})" if args else inner, *missing[len(args) :]]
+        return None
+    values = {f.lit.value for f in firsts if isinstance(f, A.PLit) and isinstance(f.lit, A.ELit)}
+    is_bool = type(t) is TPrim and t.prim is BOOL
+    tests: list[Any] = [True, False] if is_bool else [*sorted(values), None]
+    for v in tests:
+        rest = [
+            row[1:]
+            for f, row in zip(firsts, rows, strict=True)
+            if f is None or (v is not None and isinstance(f, A.PLit) and isinstance(f.lit, A.ELit) and f.lit.value == v)
+        ]
+        missing = uncovered(rest, types[1:])
+        if missing is not None:
+            return [("true" if v else "false") if is_bool else "_" if v is None else str(v), *missing]
+    return None
+
+
+def _fields(p: A.Pat | None, names: list[str]) -> list[Any]:
+    if isinstance(p, A.PTuple):
+        return list(p.elems)
+    if isinstance(p, A.PRecord):
+        given = dict(p.fields)
+        return [given.get(n) for n in names]
+    return [None] * len(names)
