@@ -11,6 +11,7 @@ from futad.rewrite.aliases import consumed_roots
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.ranges import is_index
 from futad.rewrite.rules.control import aliases_of
+from futad.rewrite.rules.soacs import binary_op, inside
 from futad.rewrite.strategy import Result, rule
 
 
@@ -43,6 +44,21 @@ def with_acc_unused(stm: Stm, ctx: Context) -> Result:
     )
     pat = tuple([stm.pat[j] for j in keep]) + stm.pat[k:]
     return [*out, Stm(pat, ir.WithAcc(tuple([e.arrays[j] for j in keep]), e.op, lam), stm.attrs)]
+
+
+@rule(ir.WithAcc)
+def with_acc_extras(stm: Stm, ctx: Context) -> Result:
+    """A result of the scope that is bound outside it leaves it."""
+    e: Any = stm.exp
+    n = len(e.arrays)
+    free = [k for k in range(n, len(stm.pat)) if not inside(ctx, e.lam.result[k])]
+    free = [k for k in free if type(stm.pat[k].type) is not AccType]
+    if not free:
+        return None
+    keep = [k for k in range(len(stm.pat)) if k not in free]
+    out = aliases_of(tuple([stm.pat[k] for k in free]), tuple([e.lam.result[k] for k in free]))
+    lam = Lambda(e.lam.params, e.lam.stms, tuple([e.lam.result[k] for k in keep]))
+    return [*out, Stm(tuple([stm.pat[k] for k in keep]), ir.WithAcc(e.arrays, e.op, lam), stm.attrs)]
 
 
 @rule(ir.WithAcc)
@@ -115,7 +131,7 @@ def _vanishes(stms: tuple[Stm, ...], zeros: set[Atom]) -> bool:
         e = s.exp
         match e:
             case ir.Op():
-                hit = [a in zeros or is_const(a, 0) for a in e.args]
+                hit = [_zero(a, zeros) for a in e.args]
                 if (
                     e.op == "mul" and any(hit)
                     or e.op == "div" and hit[0] and s.pat[0].type.is_float  # type: ignore[union-attr]
@@ -128,14 +144,25 @@ def _vanishes(stms: tuple[Stm, ...], zeros: set[Atom]) -> bool:
                 if e.value in zeros:
                     zeros.add(s.pat[0])
             case ir.UpdateAcc():
-                if e.value not in zeros:
+                if not _zero(e.value, zeros):
                     return False
             case ir.Map():
-                inner = {p for a, p in zip(e.arrays, e.lam.params, strict=True) if a in zeros}
-                inside = zeros | inner
-                if not _vanishes(e.lam.stms, inside):
+                within = zeros | {p for a, p in zip(e.arrays, e.lam.params, strict=True) if a in zeros}
+                if not _vanishes(e.lam.stms, within):
                     return False
-                zeros.update(v for v, r in zip(s.pat, e.lam.result, strict=True) if r in inside)
+                zeros.update(v for v, r in zip(s.pat, e.lam.result, strict=True) if r in within)
+            case ir.Reduce():
+                if binary_op(e.lam) == "add" and e.arrays[0] in zeros and is_const(e.neutral[0], 0):
+                    zeros.add(s.pat[0])
+            case ir.For():
+                if not _vanishing_loop(s, e, zeros):
+                    return False
+            case ir.If():
+                branches = [zeros | set(), zeros | set()]
+                if not (_vanishes(e.then.stms, branches[0]) and _vanishes(e.orelse.stms, branches[1])):
+                    return False
+                both = zip(s.pat, e.then.result, e.orelse.result, strict=True)
+                zeros.update(v for v, a, b in both if _zero(a, branches[0]) and _zero(b, branches[1]))
             case _:
                 if any(type(v.type) is AccType for v in s.pat) or any(
                     type(a.type) is AccType for a in e.operands()
@@ -146,16 +173,35 @@ def _vanishes(stms: tuple[Stm, ...], zeros: set[Atom]) -> bool:
     return True
 
 
+def _zero(a: Atom, zeros: set[Atom]) -> bool:
+    return a in zeros or is_const(a, 0)
+
+
+def _vanishing_loop(s: Stm, e: ir.For, zeros: set[Atom]) -> bool:
+    """`_vanishes` for a loop: its variables are zero that start so and stay so if they are."""
+    params = e.body.params[1:]
+    assumed = [k for k, a in enumerate(e.inits) if _zero(a, zeros)]
+    while True:
+        within = zeros | {params[k] for k in assumed}
+        if not _vanishes(e.body.stms, within):
+            return False
+        still = [k for k in assumed if _zero(e.body.result[k], within)]
+        if still == assumed:
+            zeros.update(s.pat[k] for k in assumed)
+            return True
+        assumed = still
+
+
 def _asserts(e: ir.Exp) -> bool:
     return type(e) in (ir.Assert, ir.Call) or any(_asserts(s.exp) for lam in e.lambdas() for s in lam.stms)
 
 
 def _single_turn(stm: Stm, e: ir.Map, indices: set[Var], k: Atom, ctx: Context) -> list[Stm]:
-    low, high, inside = Var("low", BOOL), Var("high", BOOL), Var("inside", BOOL)
+    low, high, within = Var("low", BOOL), Var("high", BOOL), Var("within", BOOL)
     out = [
         Stm((low,), ir.Op("le", (ZERO, k))),
         Stm((high,), ir.Op("lt", (k, e.width))),
-        Stm((inside,), ir.Op("and", (low, high))),
+        Stm((within,), ir.Op("and", (low, high))),
     ]
     turn: list[Stm] = []
     before: list[Atom] = []
@@ -169,11 +215,11 @@ def _single_turn(stm: Stm, e: ir.Map, indices: set[Var], k: Atom, ctx: Context) 
             turn.append(Stm((p,), ir.At(a, (k,), None)))
             assert p.type == row_type(a.type)
     then = Lambda((), (*turn, *e.lam.stms), e.lam.result)
-    out.append(Stm(stm.pat, ir.If(inside, then, Lambda((), (), tuple(before))), stm.attrs))
+    out.append(Stm(stm.pat, ir.If(within, then, Lambda((), (), tuple(before))), stm.attrs))
     return out
 
 
 ACC_ENTER = (acc_zero,)
-ACC_LEAVE = (with_acc_unused, with_acc_outside, one_hot)
+ACC_LEAVE = (with_acc_unused, with_acc_outside, with_acc_extras, one_hot)
 
 __all__ = ["ACC_ENTER", "ACC_LEAVE"]
