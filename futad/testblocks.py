@@ -200,6 +200,8 @@ class _Block:
         return names
 
     def regex(self) -> str:
+        while self.reader.text.startswith(" ", self.reader.pos):
+            self.reader.pos += 1
         start = self.reader.pos
         text = self.rest_of_line()
         try:
@@ -290,7 +292,7 @@ class _Block:
             depth += {"{": 1, "}": -1}.get(m.group(), 0)
             if depth == 0:
                 self.reader.pos = m.end()
-                return self.utf8(start, m.start()).strip()
+                return self.utf8(start, m.start()).rstrip()
         self.fail("expected '}', found the end of the block")
 
     def structure(self) -> None:
@@ -318,7 +320,7 @@ def _description(data: Data, index: int) -> str:
             for r in data.random
         )
     if data.kind == "script":
-        return data.script
+        return data.script.strip()
     texts = " ".join(_short(v) for v in data.values)
     return f'#{index} ("{texts if len(texts) <= 50 else texts[:50] + "..."}")'
 

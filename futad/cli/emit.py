@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from futad.cli import options
+
+if TYPE_CHECKING:
+    from futad.backend.c import CBackend
+    from futad.core.ir import Program
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +24,109 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument(
         "--library",
         action="store_true",
-        help="write OUT.c, OUT.h and the shared library OUT.so (OUT defaults to the program's name)",
+        help="write OUT.c and its header OUT.h (OUT defaults to the program's name)",
     )
-    kind.add_argument("--executable", action="store_true", help=argparse.SUPPRESS)
+    kind.add_argument("--executable", action="store_true", help="not available yet: use --library")
+
+
+def emit(args: argparse.Namespace, multicore: bool) -> int:
+    """Write the source; with --library the header too."""
+    from futad.backend.c import CBackend
+    from futad.errors import UsageError
+    from futad.pipeline import compile_program
+    from futad.runtime import cc
+    from futad.source import load_program
+
+    if args.executable:
+        raise UsageError(
+            "--executable is not available: the emitted C has no main(); use --library, or `futad run`"
+        )
+    program = compile_program(load_program(args.file))
+    backend = CBackend(program, multicore=multicore)
+    if args.library:
+        base = Path(args.output) if args.output else Path(Path(args.file).stem)
+        base = base.with_suffix("") if base.suffix in (".c", ".h") else base
+        source, header = base.with_name(f"{base.name}.c"), base.with_name(f"{base.name}.h")
+        text = f"{_build_comment(source, multicore)}{cc.standalone(backend.source)}"
+        write_file(source, text.encode())
+        write_file(header, header_text(backend, program, base.name).encode())
+        return 0
+    output = Path(args.output) if args.output else None
+    text = f"{_build_comment(output or Path('program.c'), multicore)}{cc.standalone(backend.source)}"
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_file(output, text.encode())
+    return 0
+
+
+def _build_comment(source: Path, multicore: bool) -> str:
+    """The command that builds a shared library from the source."""
+    from futad.errors import BackendError
+    from futad.runtime import cc
+
+    try:
+        compiler = cc.find_compiler()
+        flags = cc.compile_flags(openmp=multicore, compiler=compiler)
+        command = [*compiler.command, *flags]
+    except BackendError:
+        command = ["cc", "-std=gnu11", "-O3", *(["-fopenmp"] if multicore else [])]
+    out = source.with_suffix(".so").name
+    line = shlex.join([*command, "-fPIC", "-shared", source.name, "-o", out, *cc.link_flags()])
+    return f"/* {line} */\n"
+
+
+def header_text(backend: CBackend, program: Program, name: str) -> str:
+    """The declarations a caller of the library needs."""
+    from futad.runtime.values import entry_text
+
+    layout = backend.layout()
+    guard = "FUTAD_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name).upper() + "_H"
+    lines = [
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stdint.h>",
+        "",
+        "/* Owns all temporary memory; used by one call at a time. */",
+        "struct futad_context;",
+        "",
+        "/* A scalar's bits in `data`; or an array's address, the slot that owns it (-1: none), its shape. */",
+        "struct futad_result {",
+        "  void *data;",
+        "  int64_t slot;",
+        f"  int64_t shape[{layout.max_rank}];",
+        "};",
+        "",
+        "struct futad_context *futad_new(void);",
+        "void futad_free(struct futad_context *ctx);",
+        "",
+        "/* Results are valid until the next call; to keep one longer, take its slot and release it later. */",
+        "void *futad_take(struct futad_context *ctx, int64_t slot);",
+        "void futad_release(void *data);",
+        "",
+        "/* Entries return 0, or 1 (index out of bounds), 2 (assertion), 3 (division by zero), 4 (memory).",
+        "   args[i] points to a scalar or to an array's elements in row-major order. */",
+    ]
+    for core_name, f in layout.functions.items():
+        entry = program.funs[core_name].entry
+        shown = entry_text(entry) if entry is not None else core_name
+        names = [v.name for v in program.funs[core_name].body.params]
+        pairs = zip(names, f.params, strict=True)
+        args = ", ".join(_plain_type(elem.name, rank, name) for name, (_, elem, rank) in pairs)
+        results = ", ".join(_plain_type(elem.name, rank, "") for elem, rank in f.results)
+        lines += [
+            "",
+            f"/* {shown}",
+            f"   args: {args or 'none'}",
+            f"   results: {results or 'none'} */",
+            f"int64_t {f.symbol}(struct futad_context *ctx, void **args, struct futad_result *results);",
+        ]
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+def _plain_type(elem: str, rank: int, label: str) -> str:
+    return ("[]" * rank + elem + (f" {label}" if label else "")).replace("*/", "* /")
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -45,30 +151,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def emit(args: argparse.Namespace, multicore: bool) -> int:
-    from futad.errors import UsageError
-
-    if args.executable:
-        raise UsageError(
-            "--executable is not available: the emitted C has no main(); use --library, or `futad run`"
-        )
-    from futad.backend.c import CBackend
-    from futad.pipeline import compile_program
-    from futad.runtime import cc
-    from futad.source import load_program
-
-    program = compile_program(load_program(args.file))
-    backend = CBackend(program, multicore=multicore)
-    text = cc.standalone(backend.source).encode()
-    if not args.library:
-        if args.output:
-            write_file(Path(args.output), text)
-        else:
-            sys.stdout.buffer.write(text)
-        return 0
-    base = Path(args.output or Path(args.file).stem)
-    base = base.with_suffix("") if base.suffix in (".c", ".h", ".so") else base
-    write_file(base.with_suffix(".c"), text)
-    return 0

@@ -64,4 +64,6 @@ def _make(program: Program, backend: str) -> Executor:
         return Interpreter(program)
     from futad.backend.c import CBackend
 
-    return CBackend(program, multicore=backend == "multicore")
+    made = CBackend(program, multicore=backend == "multicore")
+    _ = made.compiled  # now, so that a missing compiler shows while there is still a choice
+    return made

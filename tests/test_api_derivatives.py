@@ -1,0 +1,232 @@
+"""vjp, jvp, grad and their relatives, by JAX's conventions."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import futad
+from futad.errors import ShapeError, UsageError
+from futad.testing import GradientError, check_grads, compare_jacobians
+
+SOURCE = """
+entry f [n] (w: [n]f64) (x: [n]f64) (k: i64): f64 = f64.sum (map2 (\\a b -> f64.sin (a * b)) w x) * f64.i64 k
+entry g [n][m] (a: [n][m]f64) (x: [m]f64): [n]f64 = map (\\r -> f64.sum (map2 (*) r (map (** 2) x))) a
+entry h (p: {x: f64, y: f64}) (s: f64): (f64, {u: f64}) = (p.x * p.y * s, {u = p.x + s * s})
+entry pos (xs: []f64): []f64 = map (\\x -> x * x) (filter (> 0) xs)
+entry own [n] (xs: *[n]f64): [n]f64 = xs with [0] = xs[0] * xs[1]
+entry ints (n: i64) (m: i64): i64 = n * n * m
+entry f32s [n] (xs: [n]f32): f32 = f32.sum (map (\\x -> x * x * x) xs)
+entry pairs [n] (ps: [n](f64, f64)): f64 = f64.sum (map (\\(a, b) -> a * b) ps)
+entry wrong (x: f64): f64 = with_kink x
+def with_kink (x: f64): f64 = if x > 0.1 then 100 * x else x
+"""
+SOURCE = SOURCE.replace("entry wrong (x: f64): f64 = with_kink x\n", "") + (
+    "entry wrong (x: f64): f64 = with_kink x\n"
+)
+W, X = np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.3, -0.7])
+COS = 3 * np.cos(W * X)
+
+
+@pytest.fixture(scope="module", params=["interp", "c"])
+def prog(request):
+    return futad.compile(SOURCE, "d.fut", backend=request.param)
+
+
+def test_grad(prog):
+    df = futad.grad(prog.f)
+    assert np.allclose(df(W, X, 3), COS * X, rtol=1e-14)
+    dw, dx = futad.grad(prog.f, (0, 1))(W, X, 3)
+    assert np.allclose(dw, COS * X, rtol=1e-14) and np.allclose(dx, COS * W, rtol=1e-14)
+    assert np.allclose(futad.grad(prog.f, -2)(W, X, 3), dx)
+    value, dw2 = futad.value_and_grad(prog.f)(W, X, 3)
+    assert value == prog.f(W, X, 3) and (dw2 == dw).all()
+
+
+def test_a_gradient_is_an_entry(prog):
+    df = futad.grad(prog.f)
+    assert futad.grad(prog.f) is df
+    assert df.__name__ == "grad(f)" and list(inspect.signature(df).parameters) == ["w", "x", "k"]
+    assert "grad(f) (w: [n]f64) (x: [n]f64) (k: i64): [n]f64" in df.__doc__
+    with pytest.raises(ShapeError, match="argument 'x' of grad\\(f\\)"):
+        df(W, X[:2], 3)
+
+
+def test_integers_have_adjoints_only_when_named(prog):
+    _, pull = futad.vjp(prog.f, W, X, 3)
+    assert pull(1.0)[2] is None
+    assert futad.grad(prog.f, 2)(W, X, 3).dtype == np.int64
+    assert futad.vjp(prog.ints, 3, 5, argnums=0)[1](1) == 30
+    assert futad.vjp(prog.ints, 3, 5, argnums=(0, 1))[1](2) == (60, 18)
+    with pytest.raises(UsageError, match="no argument of ints holds floating-point numbers"):
+        futad.vjp(prog.ints, 3, 5)
+
+
+def test_grad_needs_one_float_result(prog):
+    with pytest.raises(
+        UsageError, match=r"grad needs .* one floating-point number as result; g returns \[n\]f64"
+    ) as e:
+        futad.grad(prog.g)
+    assert "jacrev" in e.value.hint
+    with pytest.raises(UsageError, match="ints returns i64"):
+        futad.grad(prog.ints)
+
+
+@pytest.mark.parametrize(
+    "argnums, message",
+    [
+        (3, "argnums 3 is out of range: f has 3 arguments"),
+        ((0, -3), "names an argument twice"),
+        ((), "argnums is empty"),
+        ("w", "must be an int or a sequence of ints"),
+        ((0.5,), "must be an int or a sequence of ints"),
+    ],
+)
+def test_wrong_argnums(prog, argnums, message):
+    with pytest.raises(UsageError, match=message):
+        futad.grad(prog.f, argnums)
+
+
+def test_only_entries_are_differentiated():
+    with pytest.raises(UsageError, match="grad takes an entry of a program, not function"):
+        futad.grad(lambda x: x)
+
+
+def test_vjp_and_jvp(prog):
+    a = np.arange(6.0).reshape(2, 3)
+    y, pull = futad.vjp(prog.g, a, X)
+    assert np.allclose(y, a @ X**2)
+    da, dx = pull([1.0, -1.0])
+    assert np.allclose(da, np.outer([1, -1], X**2)) and np.allclose(dx, 2 * X * (a[0] - a[1]))
+    y2, dy = futad.jvp(prog.g, (a, X), (None, np.ones(3)))
+    assert np.allclose(y2, y) and np.allclose(dy, a @ (2 * X))
+    y2, dy = futad.jvp(prog.g, (a, X), (None, None))
+    assert np.allclose(y2, y) and (dy == 0).all()
+
+
+def test_vjp_remembers_its_arguments(prog):
+    x = X.copy()
+    _, pull = futad.vjp(prog.g, np.eye(3), x)
+    before = pull(np.ones(3))[1]
+    x[:] = 100
+    assert (pull(np.ones(3))[1] == before).all()
+
+
+def test_cotangents_and_tangents_are_checked(prog):
+    _, pull = futad.vjp(prog.g, np.eye(3), X)
+    with pytest.raises(ShapeError, match=r"cotangent: expected shape \(3,\), got \(2,\)"):
+        pull(np.ones(2))
+    with pytest.raises(futad.Error, match="argument 'cotangent'.*int64"):
+        pull(np.ones(3, np.int64))
+    with pytest.raises(ShapeError, match="x_tangent"):
+        futad.jvp(prog.g, (np.eye(3), X), (None, np.ones(4)))
+    with pytest.raises(UsageError, match="g has 2 arguments, but tangents has 1 entries"):
+        futad.jvp(prog.g, (np.eye(3), X), (X,))
+    with pytest.raises(UsageError, match="args must be a tuple"):
+        futad.jvp(prog.g, X, (X,))
+
+
+def test_structures(prog):
+    y, pull = futad.vjp(prog.h, {"x": 2.0, "y": 3.0}, 4.0)
+    assert y[0] == 24 and y[1].u == 18
+    dp, ds = pull((1.0, None))
+    assert (dp.x, dp.y, ds) == (12, 8, 6)
+    dp, ds = pull((None, {"u": 1.0}))
+    assert (dp.x, dp.y, ds) == (1, 0, 8)
+    _, dy = futad.jvp(prog.h, ({"x": 2.0, "y": 3.0}, 4.0), ({"x": 1.0}, None))
+    assert dy[0] == 12 and dy[1].u == 1
+    with pytest.raises(ShapeError, match="cotangent: expected a tuple of 2, got 1"):
+        pull((1.0,))
+
+
+def test_arrays_of_tuples(prog):
+    ps = (np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    da, db = futad.grad(prog.pairs)(ps)
+    assert da.tolist() == [3, 4] and db.tolist() == [1, 2]
+    _, pull = futad.vjp(prog.pairs, [(1.0, 3.0), (2.0, 4.0)])
+    assert pull(1.0)[0][0].tolist() == [3, 4]
+
+
+def test_results_of_unknown_size(prog):
+    xs = np.array([1.0, -2.0, 3.0])
+    y, pull = futad.vjp(prog.pos, xs)
+    assert y.tolist() == [1, 9] and pull([1.0, 1.0])[0].tolist() == [2, 0, 6]
+    with pytest.raises(ShapeError):
+        pull(np.ones(3))
+    assert futad.jvp(prog.pos, (xs,), (np.ones(3),))[1].tolist() == [2, 6]
+    assert futad.jacfwd(prog.pos)(xs).tolist() == [[2, 0, 0], [0, 0, 6]]
+    assert futad.jacrev(prog.pos)(xs).tolist() == [[2, 0, 0], [0, 0, 6]]
+
+
+def test_consuming_entries(prog):
+    xs = np.array([2.0, 3.0])
+    for jacobian in (futad.jacfwd(prog.own), futad.jacrev(prog.own)):
+        assert jacobian(xs).tolist() == [[3, 2], [0, 1]]
+    assert xs.tolist() == [2, 3]
+    _, pull = futad.vjp(prog.own, xs)
+    assert pull([1.0, 1.0])[0].tolist() == [3, 3] and xs.tolist() == [2, 3]
+
+
+def test_jacobians(prog):
+    a = np.arange(6.0).reshape(2, 3)
+    for jac in (futad.jacfwd, futad.jacrev):
+        assert np.allclose(jac(prog.g, 1)(a, X), a * 2 * X)
+        da, dx = jac(prog.g, (0, 1))(a, X)
+        want = np.zeros((2, 2, 3))
+        want[0, 0] = want[1, 1] = X**2
+        assert np.allclose(da, want) and np.allclose(dx, a * 2 * X)
+        first, second = jac(prog.h)({"x": 2.0, "y": 3.0}, 4.0)
+        assert (first.x, first.y, second.u.x, second.u.y) == (12, 8, 1, 0)
+    assert futad.jacfwd(prog.g)(np.zeros((0, 3)), X).shape == (0, 0, 3)
+
+
+def test_second_derivatives(prog):
+    want = np.diag(-3 * np.sin(W * X) * X * X)
+    assert np.allclose(futad.hessian(prog.f)(W, X, 3), want)
+    assert np.allclose(futad.jacrev(futad.grad(prog.f))(W, X, 3), want)
+    v = np.array([1.0, 2.0, -1.0])
+    product = futad.hvp(prog.f, (W, X, 3), (v, None, None))
+    assert np.allclose(product[0], want @ v) and product[1:] == (None, None)
+    (ww, wx), (xw, xx) = futad.hessian(prog.f, (0, 1))(W, X, 3)
+    cross = np.diag(3 * (np.cos(W * X) - W * X * np.sin(W * X)))
+    assert np.allclose(ww, want) and np.allclose(wx, cross) and np.allclose(xw, cross.T)
+    assert np.allclose(xx, np.diag(-3 * np.sin(W * X) * W * W))
+
+
+def test_third_derivatives(prog):
+    third = futad.jacfwd(futad.hessian(prog.f))(W, X, 3)
+    want = np.zeros((3, 3, 3))
+    want[range(3), range(3), range(3)] = -3 * np.cos(W * X) * X**3
+    assert np.allclose(third, want)
+
+
+def test_single_precision_stays_so(prog):
+    xs = np.array([1.0, 2.0], np.float32)
+    d = futad.grad(prog.f32s)(xs)
+    assert d.dtype == np.float32 and d.tolist() == [3, 12]
+    assert futad.hessian(prog.f32s)(xs).dtype == np.float32
+
+
+def test_check_grads_passes_where_derivatives_are_right(prog):
+    check_grads(prog.f, W, X, 3, order=2)
+    check_grads(prog.g, np.arange(6.0).reshape(2, 3), X, order=1)
+    check_grads(prog.h, {"x": 2.0, "y": 3.0}, 4.0, order=2, modes=("rev",))
+    check_grads(prog.f32s, np.array([1.0, 2.0], np.float32), order=1)
+    check_grads(prog.own, np.array([2.0, 3.0]), order=1)
+
+
+def test_check_grads_fails_at_a_kink(prog):
+    with pytest.raises(GradientError, match="wrong: jvp of result is .*, central differences give"):
+        check_grads(prog.wrong, 0.1, order=1)
+    with pytest.raises(UsageError, match="modes are"):
+        check_grads(prog.f, W, X, 3, modes=("backward",))
+
+
+def test_compare_jacobians_names_the_worst(prog):
+    report = compare_jacobians(prog.wrong, [np.float64(0.1)])
+    assert [f.what for f in report.failures] == ["forward against differences", "reverse against differences"]
+    assert "d result / d x: forward against differences: 1 against" in str(report.failures[0])
+    fine = compare_jacobians(prog.f, [W, X, np.int64(3)], limit=4)
+    assert not fine.failures and fine.compared == 12 and fine.skipped == 2

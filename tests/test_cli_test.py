@@ -1,0 +1,323 @@
+"""futad test, dev, gradcheck; test blocks."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_helpers import Runner
+
+from futad.compare import mismatch
+from futad.errors import ParseError
+from futad.runtime.textvalues import binary_bytes
+from futad.testblocks import parse_test_blocks
+
+
+@pytest.fixture
+def futad(tmp_path, monkeypatch, capfdbinary):
+    return Runner(tmp_path, monkeypatch, capfdbinary)
+
+
+def blocks(text):
+    return parse_test_blocks(text, Path("p.fut"))
+
+
+# --- the grammar ---
+
+
+def test_a_block_of_everything():
+    spec = blocks(
+        """-- A description.
+-- ==
+-- tags { slow no_c }
+-- entry: f g
+-- "first" nobench input { 1 [2.0, 3.0] }
+-- output { true }
+-- compiled random input { [10][2]f32 5i64 } auto output
+-- input @data/in.gz
+-- output @data/out
+-- script input { gen 10i64 }
+-- error: out of .*
+-- input { } output { empty([0]i32) }
+-- structure gpu { Screma 2 /SegMap/Iota 1 }
+-- warning: unused .*
+
+entry f = 1
+-- ==
+-- input { 1 }
+"""
+    )
+    assert spec.tags == {"slow", "no_c"} and spec.error is None
+    assert [c.entry for c in spec.cases] == ["f", "g"] * 5 + ["main"]
+    first, _, random, _, file, _, script, _, empty, _, last = spec.cases
+    assert first.name == "first" and first.tags == {"nobench"} and first.expected == "output"
+    assert [v.text() for v in first.input.values] == ["integers", "[2]decimals"]
+    assert random.expected == "auto" and random.tags == {"compiled", "random"}
+    assert random.name == "[10][2]f32 5" and random.input.random[0].dims == (10, 2)
+    assert (
+        file.name == "in" and file.input.path == Path("data/in.gz") and file.output.path == Path("data/out")
+    )
+    assert script.input.script == " gen 10i64" and script.name == "gen 10i64" and script.error == "out of .*"
+    assert empty.input.values == [] and empty.output.values[0].shape == (0,)
+    assert last.expected == "success" and str(last.place) == "p.fut:18:4"
+    assert spec.structures[0].pipeline == "gpu" and spec.structures[0].counts == {
+        "Screma": 2,
+        "/SegMap/Iota": 1,
+    }
+    assert spec.warnings == ["unused .*"]
+
+
+def test_values_may_span_lines():
+    (case,) = blocks("-- ==\n-- input { [1,\n-- 2] }\n-- output {\n--   3 }\n").cases
+    assert case.input.values[0].data == [1, 2] and str(case.output.values[0].place) == "p.fut:5:6"
+
+
+def test_a_program_that_must_be_rejected():
+    assert blocks("-- ==\n-- error: cannot .*\n").error == "cannot .*"
+    assert blocks("-- ==\n-- error:\n").error == ""
+
+
+@pytest.mark.parametrize(
+    "text, place, message",
+    [
+        ("-- ==\n-- input { 1\n", "2:13", "expected '}', found the end of the block"),
+        ("-- ==\n-- input { 1x }\n", "2:12", "expected a value, found '1x'"),
+        ("-- ==\n-- inptu { 1 }\n", "2:10", "expected a test case"),
+        ("-- ==\n-- input { 1 } auto\n", "2:20", "expected 'output' after 'auto'"),
+        ("-- ==\n-- input { 1 } error: (\n", "2:23", "not a regular expression"),
+        ("-- ==\n-- entry:\n-- input { 1 }\n", "2:10", "expected the name of an entry"),
+        ("-- ==\n-- random input @x\n", "2:17", "takes types in braces"),
+        ("-- ==\n-- tags { a\n", "2:12", "expected '}'"),
+        ("-- ==\n-- input { 1 }\n-- structure { A 1 } x\n", "3:22", "expected the end of the test block"),
+    ],
+)
+def test_malformed_blocks(text, place, message):
+    with pytest.raises(ParseError) as e:
+        blocks(text)
+    assert str(e.value).startswith(f"p.fut:{place}: error: test block: ") and message in str(e.value), str(
+        e.value
+    )
+
+
+# --- comparing ---
+
+
+def test_tolerances():
+    def same(a, b):
+        return mismatch([np.asarray(a)], [np.asarray(b)]) is None
+
+    assert same([1.0019, np.nan, np.inf], [1.0, np.nan, np.inf])
+    assert not same([1.0021], [1.0]) and not same([np.inf], [-np.inf]) and not same([np.nan], [1.0])
+    assert same([1000.0, 1.9], [1000.0, 0.0]) and not same([1000.0, 2.1], [1000.0, 0.0])
+    assert not same([np.inf], [1.0]) and not same([1], [2]) and same([True], [True])
+    assert mismatch([np.zeros(2)], [np.zeros(3)]) == "value #0: expected shape [3], got [2]"
+    assert mismatch([np.zeros((2, 2))], [np.eye(2)]) == (
+        "value #0 at index [0, 0]: expected 1.0f64, got 0.0f64 (2 of 4 elements differ)"
+    )
+    assert mismatch([1], []) == "expected 0 value(s), got 1"
+
+
+# --- futad test ---
+
+GOOD = """-- ==
+-- input { [1.0, 2.0] } output { 3.0 }
+-- input { empty([0]f64) } output { 0 }
+-- "wrong on purpose" notest input { [1.0] } output { 7.0 }
+entry main (xs: []f64): f64 = f64.sum xs
+-- ==
+-- entry: at
+-- input { [1, 2] 5i64 } error: index 5 .* size 2
+-- input { [1, 2] 1i64 } output { 2 1i64 }
+entry at (xs: []i32) (i: i64): (i32, i64) = (xs[i], i)
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_passing_failing_and_skipped(futad, backend):
+    futad.file("good.fut", GOOD)
+    done = futad("test", "good.fut", "-b", backend)
+    assert (done.code, done.out, done.err) == (0, "4 passed, 0 failed, 1 skipped\n", "")
+    done = futad("test", "good.fut", "-b", backend, "-e", "at")
+    assert done.out == "2 passed, 0 failed, 0 skipped\n"
+
+
+def test_failures_are_explained(futad):
+    futad.file(
+        "bad.fut",
+        "-- ==\n-- input { [1, 2, 3] } output { [2, 4, 7] }\n-- input { [1] } output { [2.5] }\n"
+        "-- input { [1] } error: never\n-- input { [1.5] }\n-- input { [1] } output { [2] 3 }\n"
+        "entry main (xs: []i32) = map (* 2) xs\n",
+    )
+    done = futad("test", "bad.fut", "-b", "interp")
+    assert done.code == 1 and done.out.splitlines()[-1] == "0 passed, 5 failed, 0 skipped"
+    assert 'bad.fut:2:4: entry main, #0 ("[1, 2, 3]"): failed' in done.out
+    assert "  value #0 at index [2]: expected 7i32, got 6i32\n" in done.out
+    assert "expected: [2i32, 4i32, 7i32]\n  actual:   [2i32, 4i32, 6i32]" in done.out
+    assert "value #0: expected type [1]decimals, got [1]i32" in done.out
+    assert "succeeded, but should have failed (never)" in done.out
+    assert "argument 'xs': expected i32, got [1]decimals" in done.out
+    assert "expected 2 value(s), got 1" in done.out
+
+
+def test_an_error_that_does_not_match(futad):
+    futad.file("e.fut", "-- ==\n-- input { 0 } error: overflow\nentry main (x: i32): i32 = 1 / x\n")
+    done = futad("test", "e.fut", "-b", "interp")
+    assert (
+        done.code == 1
+        and "expected: overflow" in done.out
+        and "actual: error: integer division by zero" in done.out
+    )
+
+
+def test_programs_that_must_be_rejected(futad):
+    futad.file("a.fut", "-- ==\n-- error: unknown.*yy\nentry main (x: i32) = yy\n")
+    futad.file("b.fut", "-- ==\n-- error: something else\nentry main (x: i32) = yy\n")
+    futad.file("c.fut", "-- ==\n-- error:\nentry main (x: i32) = x\n")
+    done = futad("test", ".", "-b", "interp")
+    assert done.out.splitlines()[-1] == "1 passed, 2 failed, 0 skipped"
+    assert (
+        "b.fut: the error does not match" in done.out
+        and "c.fut: compiles, but should be rejected" in done.out
+    )
+
+
+def test_programs_that_do_not_compile_or_parse(futad):
+    futad.file("sub/a.fut", "-- ==\n-- input { 1 }\n-- input { 2 }\nentry main (x: i32) = yy\n")
+    futad.file("sub/b.fut", "-- ==\n-- input { 1\nentry main (x: i32) = x\n")
+    futad.file("sub/c.fut", b"-- \xff\n")
+    done = futad("test", "sub", "-b", "interp")
+    assert done.code == 1 and done.out.splitlines()[-1] == "0 passed, 4 failed, 0 skipped"
+    assert "sub/a.fut: does not compile" in done.out and "sub/b.fut:2:13: error: test block" in done.out
+    assert "sub/c.fut is not UTF-8 text (byte 3)" in done.out
+
+
+def test_data_files(futad):
+    futad.file(
+        "d.fut",
+        "-- ==\n-- input @x.in.gz output @x.out\n-- input @no.in\nentry main (xs: []f64) = map (* 2) xs\n",
+    )
+    futad.file("x.in.gz", gzip.compress(b"[1.0, 2.0]"))
+    futad.file("x.out", binary_bytes(np.array([2.0, 4.0])))
+    done = futad("test", "d.fut", "-b", "interp")
+    assert done.out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
+    assert "d.fut:3:10: error: cannot read no.in: No such file or directory" in done.out
+    futad.file("x.in.gz", gzip.compress(b"[1.0, 2.0]")[:-5])
+    assert "x.in.gz is not a whole gzip file" in futad("test", "d.fut", "-b", "interp").out
+
+
+def test_random_script_and_auto(futad):
+    futad.file(
+        "r.fut",
+        "-- ==\n-- random input { [10]f64 3i64 } auto output\n-- script input { (gen 4i64, 2) } output { 12.0 }\n"
+        "-- script input { let (a, b) = two 3 in (a, b) } output { 6.0 }\n-- script input { nix 4 }\n"
+        "entry main [n] (xs: *[n]f64) (k: i64): f64 =\n  f64.sum (map (* f64.i64 k) (xs with [0] = 0))\n"
+        "entry gen (n: i64): [n]f64 = tabulate n f64.i64\nentry two (n: i64) = (tabulate n f64.i64, 2i64)\n",
+    )
+    done = futad("test", "r.fut", "-b", "c")
+    assert done.out.splitlines()[-1] == "3 passed, 1 failed, 0 skipped", done.out
+    assert "r.fut:5:19: error: script input: no entry is called 'nix'" in done.out
+
+
+def test_tags_choose(futad):
+    futad.file(
+        "t.fut", "-- ==\n-- tags { disable }\n-- input { 1 }\n-- input { 2 }\nentry main (x: i32) = x\n"
+    )
+    futad.file(
+        "u.fut",
+        "-- ==\n-- no_interp input { 1 }\n-- compiled input { 2 }\n-- slow input { 3 }\nentry main (x: i32) = x\n",
+    )
+    assert futad("test", "t.fut", "u.fut", "-b", "interp").out == "1 passed, 0 failed, 4 skipped\n"
+    assert futad("test", "u.fut", "-b", "c", "--exclude", "slow").out == "2 passed, 0 failed, 1 skipped\n"
+
+
+def test_missing_files_and_empty_folders(futad):
+    assert futad("test", "no.fut").err == "error: cannot read no.fut: No such file or directory\n"
+    (futad.folder / "empty").mkdir()
+    assert futad("test", "empty").out == "0 passed, 0 failed, 0 skipped\n"
+
+
+# --- futad dev ---
+
+DOT = "entry main [n] (xs: [n]f64) (ys: [n]f64): f64 =\n  f64.sum (map2 (*) xs ys)\n"
+
+
+def test_dev_prints_the_ir_after_a_pass(futad):
+    futad.file("dot.fut", DOT)
+    before = futad("dev", "dot.fut", "--after", "none").out
+    after = futad("dev", "dot.fut").out
+    assert "reduce(" in before and "map(" in before and "fused(" in after
+    assert futad("dev", "dot.fut", "--passes", "simplify,inline").out != after
+    assert futad("dev", "dot.fut", "--after", "ad", "--check").code == 0
+    assert "fuse" in futad("dev", "dot.fut", "--list").out.split()
+
+
+def test_dev_reports_times_rules_and_work(futad):
+    futad.file("dot.fut", DOT)
+    futad.file("in", "[1.0, 2.0, 3.0] [1.0, 1.0, 1.0]")
+    out = futad("dev", "dot.fut", "--time").out
+    assert out.startswith("pass ") and "\nfuse " in out and "program" not in out
+    out = futad("dev", "dot.fut", "--stats", "--input", "in").out
+    assert out.startswith("rule ") and "fuse_vertical" in out and "construct" in out
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
+    assert rows["all"][1] == "6"  # two arrays of three elements are read
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (["--after", "nix"], "error: no pass is called 'nix'; there are: simplify, inline"),
+        (["--passes", "simplify,nix"], "error: no pass is called 'nix'"),
+        (["--passes", "simplify", "--after", "ad"], "error: --after ad: --passes does not run it"),
+        (["--input", "x"], "error: --input is for --stats"),
+        (["--stats", "--input", "-", "-e", "mian"], "no entry 'mian'; did you mean 'main'"),
+    ],
+)
+def test_dev_with_wrong_arguments(futad, args, message):
+    futad.file("dot.fut", DOT)
+    done = futad("dev", "dot.fut", *args)
+    assert done.code == 2 and message in done.err
+
+
+# --- futad gradcheck ---
+
+
+def test_gradcheck(futad):
+    futad.file("f.fut", "entry main [n] (xs: [n]f64) (i: i64): f64 = xs[i] * f64.sum (map f64.exp xs)\n")
+    done = futad("gradcheck", "f.fut", "-b", "interp", "--seed", "5")
+    assert done.code == 0 and done.out.splitlines()[-1] == "9 comparisons, 0 beyond tolerance"
+    assert "ok   worst d result / d xs[" in done.out
+    assert (
+        futad("gradcheck", "f.fut", "-b", "interp", "--size", "n=2").out.splitlines()[-1].startswith("6 comp")
+    )
+    done = futad("gradcheck", "f.fut", "-b", "interp", "--input", "-", stdin="[1.0] 0")
+    assert done.out.splitlines()[-1] == "3 comparisons, 0 beyond tolerance"
+
+
+def test_gradcheck_finds_a_kink_and_takes_the_test_blocks_input(futad):
+    futad.file("k.fut", "-- ==\n-- input { 1.0 }\nentry main (x: f64): f64 = if x > 1 then 3 * x else x\n")
+    done = futad("gradcheck", "k.fut", "-b", "interp")
+    assert done.code == 1 and done.out.splitlines()[0] == "input of the test block at k.fut:2:4"
+    assert "FAIL worst d result / d x: forward against differences: 1 against" in done.out
+    assert done.out.splitlines()[-1] == "3 comparisons, 2 beyond tolerance"
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (["--size", "m=2"], "write NAME=N with NAME one of the size parameters (n)"),
+        (["--size", "n"], "write NAME=N"),
+        (["--seed", "-1"], "--seed must not be negative"),
+        (["--seed", "1", "--input", "x"], "not with --input"),
+        (["-e", "ints"], "no argument of ints holds floating-point numbers"),
+        (["-e", "count"], "the result of count holds no floating-point numbers"),
+    ],
+)
+def test_gradcheck_with_wrong_arguments(futad, args, message):
+    futad.file(
+        "f.fut",
+        "entry main [n] (xs: [n]f64): f64 = xs[0]\nentry ints (x: i32): i32 = x\nentry count (x: f64): i64 = i64.f64 x\n",
+    )
+    done = futad("gradcheck", "f.fut", "-b", "interp", *args)
+    assert done.code == 2 and message in done.err
