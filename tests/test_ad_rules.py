@@ -76,6 +76,10 @@ def total(q: Builder, x: Atom) -> Atom:
     return q.emit(ir.Reduce(x.type.shape[0], (parts,), operator(q, "add"), (zero(F64),)))[0]
 
 
+def total_of(q: Builder, row: Atom) -> Atom:
+    return total(q, row)
+
+
 def product_rows(n: Atom) -> Callable[..., Sequence[Atom]]:
     """The matrix product of n x n matrices as a function of a builder."""
 
@@ -414,6 +418,69 @@ def for_updates_array(b, s, xs):
 
     body = b.lambda_([("i", I64), ("xs", xs.type)], turn)
     return b.emit(ir.For(b.op("sub", s["n"], ONE), (b.let(ir.Copy(xs)),), body))
+
+
+@case(["[n]f64", "f64"], normal(6), 0.7)
+def for_updates_in_branches(b, s, xs, c):
+    """The place and the branch depend on values that the loop itself changes."""
+
+    def turn(q, i, xs, k):
+        v = q.at(xs, k)
+        pos = q.op("lt", zero(F64), v)
+
+        def then(z):
+            ys = z.let(ir.Update(xs, (i,), z.op("mul", z.op("sin", v), c)))
+            return [z.let(ir.Update(ys, (k,), z.op("mul", z.at(ys, i), z.at(ys, k))))]
+
+        ys = q.emit(ir.If(pos, q.body(then), q.body(lambda z: [xs])))[0]
+        two = q.op("mod", q.op("add", k, i64(2)), s["n"])
+        far = q.op("select", pos, two, q.op("mod", q.op("add", k, ONE), s["n"]))
+        return [ys, far]
+
+    body = b.lambda_([("i", I64), ("xs", xs.type), ("k", I64)], turn)
+    return b.emit(ir.For(s["n"], (b.let(ir.Copy(xs)), ZERO), body))[:1]
+
+
+@case(["[n][m]f64", "f64"], normal(3, 4), 0.7)
+def for_updates_in_inner_loops(b, s, xs, c):
+    """Rows and elements updated by a nest of loops, the array read around the updates."""
+
+    def turn(q, i, xs, total):
+        row = q.zip_with(lambda z, x, y: z.op("mul", x, y), q.at(xs, i), q.at(xs, ZERO))
+        xs = q.let(ir.Update(xs, (i,), row))
+
+        def inner(z, j, xs):
+            prev = z.op("mod", z.op("add", j, ONE), s["m"])
+            v = z.op("mul", z.op("sin", z.at(xs, i, j)), z.op("add", c, z.at(xs, ZERO, prev)))
+            return [z.let(ir.Update(xs, (i, j), v))]
+
+        xs = q.emit(ir.For(s["m"], (xs,), q.lambda_([("j", I64), ("xs", xs.type)], inner)))[0]
+        sums = q.zip_with(total_of, xs)
+        more = q.emit(ir.Reduce(s["n"], (sums,), operator(q, "add"), (zero(F64),)))[0]
+        return [xs, q.op("add", total, more)]
+
+    body = b.lambda_([("i", I64), ("xs", xs.type), ("t", F64)], turn)
+    return b.emit(ir.For(s["n"], (b.let(ir.Copy(xs)), zero(F64)), body))
+
+
+@case(["[n]f64", "[k]f64", "[k]i64"], normal(4), normal(7), BINS)
+def updates_taken_back(b, s, xs, vs, ix):
+    """Code before and after an update and a scatter reads the array."""
+    xs = b.zip_with(square, xs)
+    first = b.zip_with(square, xs)
+    ys = b.let(ir.Update(xs, (ONE,), b.op("sin", b.at(xs, ZERO))))
+    second = b.zip_with(square, ys)
+    zs = b.emit(ir.Scatter(s["k"], (ys,), (ix,), (vs,)))[0]
+    return [total(b, first), total(b, second), total(b, zs)]
+
+
+@case(["[n]f64", "[n]f64"], normal(4), normal(4))
+def for_invariant_array(b, s, xs, ys):
+    def turn(q, i, a, xs):
+        return [q.op("add", q.op("sin", a), q.op("mul", a, q.at(xs, i))), xs]
+
+    body = b.lambda_([("i", I64), ("a", F64), ("xs", xs.type)], turn)
+    return b.emit(ir.For(s["n"], (b.at(ys, ZERO), xs), body))
 
 
 @case(["[n]f64", "[n]f64"], normal(4), normal(4))

@@ -14,6 +14,7 @@ from futad.core.types import (
     ZERO,
     Atom,
     Const,
+    Prim,
     Type,
     Var,
     elem_of,
@@ -100,7 +101,9 @@ def _at(s: Scope, e: ir.At, seed: Atom) -> None:
 def _update(s: Scope, e: ir.Update, seed: Atom) -> None:
     part = index_type(seed.type, e.index)
     if s.is_active(e.value):
-        s.add(e.value, s.b.let(ir.At(seed, e.index), f"{_name(e.value)}_bar"))
+        read = s.b.let(ir.At(seed, e.index), f"{_name(e.value)}_bar")
+        # A part that is an array is copied: the seed is about to be overwritten there.
+        s.add(e.value, read if isinstance(part, Prim) else s.b.let(ir.Copy(read), read.name))
     if s.is_active(e.array):
         s.add(e.array, s.b.let(ir.Update(seed, e.index, s.b.zeros(part)), f"{_name(e.array)}_bar"))
 

@@ -8,9 +8,12 @@ variables that the return sweep reads are saved.  While loops are counted first,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
+from futad.ad.chain import Element, Finder, Slot, Undoer, instrument, slots
+from futad.ad.chain import room as space
 from futad.ad.live import live
 from futad.ad.rule import RULES, Rule
 from futad.ad.vjp import again
@@ -89,7 +92,7 @@ def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         for v, t in zip(changed, types, strict=True):
             now = side.adj.get(v, before[v])
             out.append(side.b.zeros(t, f"{v.name}_bar") if now is None else now)
-        bodies.append(ir.Lambda((), tuple(side.b.stms), tuple(out)))
+        bodies.append(ir.Lambda((), tuple(side.code()), tuple(out)))
     new = s.b.emit(ir.If(e.cond, *bodies), *[f"{v.name}_bar" for v in changed], types=types)
     for v, x in zip(changed, new, strict=True):
         s.adj[v] = x
@@ -114,7 +117,19 @@ def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
 
 # --- loops, reverse mode ----------------------------------------------------------------------------------
 
-Save = Callable[[Sequence[int]], Sequence[Var]]
+@dataclass(slots=True)
+class Restore:
+    """How the return sweep gets a loop variable as it was at the start of a turn.
+
+    `begin(b, i, after)` emits code for turn i and gives its value.  `last`: the variable's final value if the
+    return sweep carries it backwards (`after` is then the value after the turn), else None.
+    """
+
+    begin: Callable[[Builder, Atom, Var], Atom]
+    last: Atom | None = None
+
+
+Save = Callable[[Sequence[int]], "dict[int, Restore]"]
 
 
 def _check_shapes(params: Sequence[Var]) -> None:
@@ -137,7 +152,6 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
     seeds = [s.take(v) for v in pat]
     flags = loop_flow(ir.For(bound, inits, body), s.ctx.active)
     inner = s.child("loop")
-    b = inner.b
     inner.local.update(body.params)
     inner.stripped.update(x for x in xs if isinstance(x.type, AccType))
     tape = inner.forward(body.stms)
@@ -154,17 +168,23 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
         inner.adj[xs[q]] = inner.dense(xs[q])
     captured = list(inner.captured)
     result = [inner.adj[xs[q]] for q in carried] + [inner.adj[v] for v in captured]
-    stms, used = live(b.stms, result)
+    stms, used = live(inner.code(), result)
     which = [q for q, x in enumerate(xs) if x in used]
     turn = Var("turn", i.type)
     head = Builder()
     assert isinstance(i.type, Prim)
     left = head.op("sub", bound, turn, hint="left")
     head.add(ir.Stm((i,), ir.Op("sub", (left, Const(i.type, 1)))))
-    if which:
-        at = head.convert(I64, i)
-        for q, saved in zip(which, save(which), strict=True):
-            head.add(ir.Stm((xs[q],), ir.At(saved, (at,))))
+    restores = save(which) if which else {}
+    at = head.convert(I64, i) if which else i
+    backwards = {q: Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
+    for q, r in restores.items():
+        value = r.begin(head, at, backwards.get(q, xs[q]))
+        final = head.stms[-1]
+        if final.pat == (value,):
+            head.stms[-1] = ir.Stm((xs[q],), final.exp)
+        else:
+            head.add(ir.Stm((xs[q],), ir.Alias(value)))
     start: list[Atom] = []
     for q in carried:
         y = seeds[q]
@@ -172,14 +192,20 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
     for v in captured:
         now = s.grab(v)
         start.append(s.b.zeros(v.type, f"{v.name}_bar") if now is None else now)
-    params = (turn, *[bars[q] for q in carried], *[inner.captured[v] for v in captured])
-    lam = ir.Lambda(params, tuple(head.stms + stms), tuple(result))
-    names = [f"{xs[q].name}_bar" for q in carried] + [f"{v.name}_bar" for v in captured]
-    types = [p.type for p in params[1:]]
-    if not types:
+    if not start:
         return
-    out = s.b.emit(ir.For(bound, tuple(start), lam), *names, types=types)
-    for v, o in zip(captured, out[len(carried) :], strict=True):
+    params = [turn, *[bars[q] for q in carried], *[inner.captured[v] for v in captured]]
+    for q, after in backwards.items():
+        last = restores[q].last
+        assert last is not None
+        params.append(after)
+        start.append(last)
+        result.append(inner.current(xs[q]))
+    lam = ir.Lambda(tuple(params), tuple(head.stms + stms), tuple(result))
+    out = s.b.emit(ir.For(bound, tuple(start), lam), *[p.name for p in params[1:]], types=[p.type for p in params[1:]])
+    for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
+        s.restored(inits[q], x)
+    for v, o in zip(captured, out[len(carried) :], strict=False):
         s.adj[v] = o
     for q, y in enumerate(seeds):
         if isinstance(xs[q].type, AccType) and y is not None:
@@ -210,6 +236,13 @@ class _Saver:
         self.pat = [Var(p.name, p.type) for p in self.params]
 
 
+def _restores(which: Sequence[int], saver: _Saver) -> dict[int, Restore]:
+    return {
+        q: Restore(lambda b, t, after, saved=saved: b.let(ir.At(saved, (t,))))  # type: ignore[misc]
+        for q, saved in zip(which, saver.pat, strict=True)
+    }
+
+
 def _turns(b: Builder, bound: Atom) -> Atom:
     """The number of turns of a for loop as an i64."""
     if isinstance(bound, Const):
@@ -222,21 +255,60 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     assert isinstance(e, ir.For)
     kept = [q for q, x in enumerate(e.body.params[1:]) if not isinstance(x.type, AccType)]
 
-    def save(which: Sequence[int]) -> Sequence[Var]:
+    def save(which: Sequence[int]) -> dict[int, Restore]:
         loop = emitted.exp
         assert isinstance(loop, ir.For)
         before = Builder()
         turns = _turns(before, e.bound)
-        own = [loop.body.params[1 + kept.index(q)] for q in which]
         i = loop.body.params[0]
-        saver = _Saver(loop.body, own, turns, lambda c: c.convert(I64, i), before)
+        finder = Finder(indices={i})
+        finder.enter(loop.body)
+        out: dict[int, Restore] = {}
+        chains: dict[int, list[Element]] = {}
+        for q in which:
+            x, r = loop.body.params[1 + kept.index(q)], loop.body.result[kept.index(q)]
+            if isinstance(x.type, ArrayType) and (found := finder.chain(loop.body, x, r, (turns,))) is not None:
+                chains[q] = found
+        head = Builder()
+        at = head.convert(I64, i)
+        held: dict[Slot, Var] = {}
+        room = [k for c in chains.values() for k in slots(c)]
+        params = [Var("saved", k.array()) for k in room]
+        inits = [space(before, k) for k in room]
+        held.update(zip(room, params, strict=True))
+        stms = loop.body.stms
+        for c in chains.values():
+            stms = tuple(instrument(stms, c, (at,), held))
+        results = (*loop.body.result, *[held[k] for k in room])
+        body = ir.Lambda((*loop.body.params, *params), (*head.stms, *stms), results)
+        own = [q for q in which if q not in chains]
+        saver = _Saver(body, [loop.body.params[1 + kept.index(q)] for q in own], turns, lambda c: at, before)
+        fresh = [Var("saved", k.array()) for k in room]
         new = ir.Stm(
-            (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.body), emitted.attrs
+            (*emitted.pat, *fresh, *saver.pat),
+            ir.For(e.bound, (*loop.inits, *inits, *saver.inits), saver.body),
+            emitted.attrs,
         )
         s.replace(emitted, [*before.stms, new])
-        return saver.pat
+        undoer = Undoer(finder, dict(zip(room, fresh, strict=True)))
+        for q, saved in zip(own, saver.pat, strict=True):
+            out[q] = Restore(lambda b, t, after, saved=saved: b.let(ir.At(saved, (t,))))  # type: ignore[misc]
+        for q, c in chains.items():
+            if c:
+                out[q] = Restore(
+                    lambda b, t, after, c=c: undoer.run(b, after, c, (t,), {i: _as(b, i.type, t)}),  # type: ignore[misc]
+                    emitted.pat[kept.index(q)],
+                )
+            else:
+                out[q] = Restore(lambda b, t, after, q=q: loop.inits[kept.index(q)])  # type: ignore[misc]
+        return out
 
     _reverse_turns(s, e.bound, again(e.body), e.inits, stm.pat, save)
+
+
+def _as(b: Builder, t: Type, a: Atom) -> Atom:
+    assert isinstance(t, Prim)
+    return b.convert(t, a)
 
 
 def _bound_of(stm: ir.Stm) -> int | None:
@@ -262,7 +334,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     counting = ir.Stm((*emitted.pat, count), ir.While((*loop.inits, ZERO), body), emitted.attrs)
     s.replace(emitted, [counting])
 
-    def save(which: Sequence[int]) -> Sequence[Var]:
+    def save(which: Sequence[int]) -> dict[int, Restore]:
         before = Builder()
         if limit is None:
             # Run the counted loop again, now with room for what is saved.
@@ -273,7 +345,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             pat = (*[Var(v.name, v.type) for v in emitted.pat], *saver.pat)
             before.add(ir.Stm(pat, ir.For(count, (*loop.inits, *saver.inits), saver.body)))
             s.b.extend(before.stms)
-            return saver.pat
+            return _restores(which, saver)
         own = [loop.body.params[kept.index(q)] for q in which]
 
         def at(c: Builder) -> Atom:
@@ -286,7 +358,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             (*counting.pat, *saver.pat), ir.While((*loop.inits, ZERO, *saver.inits), saver.body), emitted.attrs
         )
         s.replace(counting, [*before.stms, new])
-        return saver.pat
+        return _restores(which, saver)
 
     copy = again(e.body)
     turn = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)

@@ -86,7 +86,7 @@ class MapSweep:
             accs_in.append(now)
         lam = ir.Lambda(
             tuple([inner.captured[v] for v in order] + self.params),
-            tuple(inner.b.stms),
+            tuple(inner.code()),
             tuple([inner.adj[v] for v in order] + values),
         )
         names = [f"{v.name}_bar" for v in order] + [f"{a.name}_bar" for a, _ in mapped]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from futad.ad.undo import take_back
 from futad.core import ir
 from futad.core.types import ArrayType, Atom, Var
 
@@ -16,8 +17,8 @@ _REPEATED = (ir.Map, ir.Reduce, ir.Scan, ir.Fused, ir.Hist, ir.For, ir.While)
 
 
 def protect(stms: Sequence[ir.Stm], result: Sequence[Atom]) -> list[ir.Stm]:
-    """The statements with copies added; `result` are the atoms used after them."""
-    return _Protector().scope(stms, {a for a in result if isinstance(a, Var)}, None)
+    """The statements with copies added; `result` are the atoms used after them, and stay as they are."""
+    return _Protector().scope(stms, (), {a for a in result if isinstance(a, Var)}, None)[0]
 
 
 class _Protector:
@@ -27,16 +28,18 @@ class _Protector:
     def of(self, v: Var) -> Var:
         return self.root.get(v, v)
 
-    def scope(self, stms: Sequence[ir.Stm], later: set[Var], own: set[Var] | None) -> list[ir.Stm]:
-        """`later`: what is used after the scope on the same path; `own`: inside a scope that repeats, the
-        arrays bound in it (None outside of one)."""
+    def scope(
+        self, stms: Sequence[ir.Stm], result: tuple[Atom, ...], later: set[Var], own: set[Var] | None
+    ) -> tuple[list[ir.Stm], tuple[Atom, ...]]:
+        """`later`: what is used after the scope and its results on the same path; `own`: inside a scope that
+        repeats, the arrays bound in it (None outside of one)."""
+        self._look(stms)
+        stms, result = take_back(stms, result, later, self.root)
+        self._look(stms)
         for s in stms:
             if own is not None:
                 own.update(s.pat)
-            if isinstance(s.exp, _VIEWS) and isinstance(s.pat[0].type, ArrayType):
-                src = s.exp.operands()[0]
-                if isinstance(src, Var):
-                    self.root[s.pat[0]] = self.of(src)
+        later = later | {a for a in result if isinstance(a, Var)}
         live = {self.of(v) for v in later}
         out: list[ir.Stm] = []
         for s in reversed(stms):
@@ -44,7 +47,15 @@ class _Protector:
             out.append(ir.Stm(s.pat, exp, s.attrs))
             out += reversed(copies)
             live.update(self.of(v) for v in ir.stm_free(s))
-        return out[::-1]
+        return out[::-1], result
+
+    def _look(self, stms: Sequence[ir.Stm]) -> None:
+        """Note which variables are views, and of what."""
+        for s in stms:
+            if isinstance(s.exp, _VIEWS) and isinstance(s.pat[0].type, ArrayType):
+                src = s.exp.operands()[0]
+                if isinstance(src, Var):
+                    self.root[s.pat[0]] = self.of(src)
 
     def _exp(self, e: ir.Exp, live: set[Var], own: set[Var] | None) -> tuple[ir.Exp, list[ir.Stm]]:
         copies: list[ir.Stm] = []
@@ -62,13 +73,11 @@ class _Protector:
             return fresh
 
         def inner(lam: ir.Lambda) -> ir.Lambda:
-            if isinstance(e, _REPEATED):
-                later = {r for r in lam.result if isinstance(r, Var)}
-                stms = self.scope(lam.stms, later, set(lam.params))
-            else:
-                later = live | {r for r in lam.result if isinstance(r, Var)}
-                stms = self.scope(lam.stms, later, own)
-            return ir.Lambda(lam.params, tuple(stms), lam.result)
+            repeats = isinstance(e, _REPEATED)
+            stms, result = self.scope(
+                lam.stms, lam.result, set() if repeats else live, set(lam.params) if repeats else own
+            )
+            return ir.Lambda(lam.params, tuple(stms), result)
 
         if e.lambdas():
             e = e.rebuild(lambda a: a, inner)

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from futad.ad.activity import propagate
 from futad.ad.rule import rule_of
 from futad.ad.strip import strip_stm
+from futad.ad.undo import substitute
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -119,7 +120,7 @@ class Scope:
     here; `adj` the adjoints of local and of outside variables as far as this scope changed them.
     """
 
-    __slots__ = ("kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped")
+    __slots__ = ("kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped", "_pending")
 
     def __init__(self, kind: str, parent: Scope | None, ctx: Context, b: Builder | None = None) -> None:
         self.kind = kind
@@ -131,6 +132,7 @@ class Scope:
         self.captured: dict[Var, Var] = {}
         self.views: dict[Var, tuple[Var, ir.Atoms]] = {}
         self.stripped: set[Var] = set(parent.stripped) if parent else set()
+        self._pending: list[tuple[ir.Stm | None, Var, Atom]] = []
 
     def child(self, kind: str) -> Scope:
         return Scope(kind, self, self.ctx)
@@ -279,6 +281,29 @@ class Scope:
         at = next(i for i, s in enumerate(self.b.stms) if s is emitted)
         self.b.stms[at : at + 1] = stms
 
+    # -- primal arrays put back
+
+    def restored(self, old: Atom, new: Atom) -> None:
+        """From here on `new` holds the value of `old`, which the forward sweep may have overwritten."""
+        if isinstance(old, Var):
+            self._pending.append((self.b.stms[-1] if self.b.stms else None, old, new))
+
+    def current(self, v: Var) -> Atom:
+        """What holds the value of `v` at the end of the scope."""
+        return next((new for _, old, new in reversed(self._pending) if old is v), v)
+
+    def code(self) -> list[ir.Stm]:
+        """The scope's statements, reading restored arrays instead of overwritten ones."""
+        out: list[ir.Stm] = []
+        mapping: dict[Var, Atom] = {}
+        marks: dict[int, list[tuple[Var, Atom]]] = {}
+        for stm, old, new in self._pending:
+            marks.setdefault(id(stm), []).append((old, new))
+        for stm in self.b.stms:
+            out.append(substitute(stm, mapping) if mapping else stm)
+            mapping.update(marks.get(id(stm), ()))
+        return out
+
     # -- whole scopes in line
 
     def inline(self, lam: ir.Lambda, args: Sequence[Atom], wrt: Sequence[bool], seeds: Sequence[Atom | None]) -> list[Atom | None]:
@@ -320,5 +345,6 @@ def expand_vjp(b: Builder, e: ir.Vjp) -> tuple[list[Atom], list[Atom]]:
     for r, ybar in zip(results, e.adjoints, strict=True):
         root.add(r, root.coerce(ybar, r.type))
     root.back(tape)
+    b.stms[:] = root.code()
     adjoints = [coerce(b, root.dense(q), a.type) for q, a in zip(params, e.args, strict=True)]
     return results, adjoints

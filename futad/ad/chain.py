@@ -1,0 +1,275 @@
+"""Array loop variables that turns change only by updates: saving what is overwritten instead of the array.
+
+A *chain* leads from a loop variable x to the body's result for it through updates, and through branches and
+inner loops that do the same.  The forward sweep then saves, per update, the elements overwritten (and what
+else is needed to find the place again: an index, which branch); the return sweep carries the array backwards,
+taking the updates of each turn back.  A turn costs what its updates touch, not the size of the array.
+An empty chain is a loop variable that never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.node import Range
+from futad.core.scalarops import OPS
+from futad.core.types import BOOL, I64, ONE, ArrayType, Atom, Const, Type, Var, array_of, elem_of, shape_of
+from futad.core.typing import index_type
+
+
+@dataclass(eq=False)
+class Slot:
+    """Values saved one per turn: `dims` are the turn counts of the enclosing loops, outermost first."""
+
+    type: Type
+    dims: tuple[Atom, ...]
+
+    def array(self) -> ArrayType:
+        t = array_of(self.type, *self.dims)
+        assert isinstance(t, ArrayType)
+        return t
+
+
+@dataclass(eq=False)
+class Write:
+    """An update; `places` has a slot for every index atom that cannot be computed again."""
+
+    stm: ir.Stm
+    old: Slot
+    places: dict[Var, Slot]
+
+
+@dataclass(eq=False)
+class Branch:
+    stm: ir.Stm
+    then: list[Element]
+    orelse: list[Element]
+    cond: Slot | None
+
+
+@dataclass(eq=False)
+class Turns:
+    stm: ir.Stm
+    body: list[Element]
+
+
+Element = Write | Branch | Turns
+
+
+@dataclass
+class Finder:
+    """Finds the chains of one loop body.
+
+    `bound` are the variables bound in it, `defs` the scalar operations that define some of them, `indices`
+    the loop indices on the way.
+    """
+
+    bound: set[Var] = field(default_factory=set)
+    defs: dict[Var, ir.Op] = field(default_factory=dict)
+    indices: set[Var] = field(default_factory=set)
+
+    def enter(self, lam: ir.Lambda) -> None:
+        self.bound.update(lam.params)
+        for s in lam.stms:
+            self.bound.update(s.pat)
+            if isinstance(s.exp, ir.Op) and not OPS[s.exp.op].can_fail:
+                self.defs[s.pat[0]] = s.exp
+            for inner in s.exp.lambdas():
+                self.enter(inner)
+
+    def fixed(self, atoms: Sequence[Atom]) -> bool:
+        """Whether the atoms are known outside the loop."""
+        return all(isinstance(a, Const) or a not in self.bound for a in atoms)
+
+    def computable(self, a: Atom) -> bool:
+        """Whether `a` follows from loop indices and what is known outside."""
+        if isinstance(a, Const) or a not in self.bound or a in self.indices:
+            return True
+        d = self.defs.get(a)
+        return d is not None and all(self.computable(x) for x in d.args)
+
+    def chain(self, lam: ir.Lambda, x: Var, result: Atom, dims: tuple[Atom, ...]) -> list[Element] | None:
+        """The chain from x to the result of `lam`; None if there is none."""
+        out: list[Element] = []
+        now = x
+        for s in lam.stms:
+            step = self._step(s, now, dims)
+            if step is not None:
+                now, element = step
+                if element is not None:
+                    out.append(element)
+        return out if now is result else None
+
+    def _step(self, s: ir.Stm, x: Var, dims: tuple[Atom, ...]) -> tuple[Var, Element | None] | None:
+        """The chain's next array and what leads there, if this statement continues it."""
+        e = s.exp
+        if isinstance(e, ir.Alias) and e.atom is x:
+            return s.pat[0], None
+        if isinstance(e, ir.Update) and e.array is x:
+            t = index_type(x.type, e.index)
+            if not self.fixed(shape_of(t)):
+                return None
+            lost = [a for a in e.operands()[1:-1] if isinstance(a, Var) and not self.computable(a)]
+            return s.pat[0], Write(s, Slot(t, dims), {a: Slot(I64, dims) for a in lost})
+        if isinstance(e, ir.If) and (x in e.then.free() or x in e.orelse.free()):
+            for v, a, c in zip(s.pat, e.then.result, e.orelse.result, strict=True):
+                if v.type != x.type:
+                    continue
+                then, orelse = self.chain(e.then, x, a, dims), self.chain(e.orelse, x, c, dims)
+                if then is not None and orelse is not None and (then or orelse):
+                    cond = None if self.computable(e.cond) else Slot(BOOL, dims)
+                    return v, Branch(s, then, orelse, cond)
+        if isinstance(e, ir.For) and x in e.inits and self.fixed((e.bound,)) and e.bound.type is I64:
+            q = e.inits.index(x)
+            self.indices.add(e.body.params[0])
+            inner = self.chain(e.body, e.body.params[1 + q], e.body.result[q], (*dims, e.bound))
+            if inner is not None:
+                return s.pat[q], Turns(s, inner)
+        return None
+
+
+def slots(elements: Sequence[Element]) -> list[Slot]:
+    out: list[Slot] = []
+    for el in elements:
+        match el:
+            case Write():
+                out += [el.old, *el.places.values()]
+            case Branch():
+                out += ([el.cond] if el.cond else []) + slots(el.then) + slots(el.orelse)
+            case Turns():
+                out += slots(el.body)
+    return out
+
+
+# --- forward: saving ----------------------------------------------------------------------------------------
+
+
+def instrument(stms: Sequence[ir.Stm], elements: Sequence[Element], at: ir.Atoms, held: dict[Slot, Var]) -> list[ir.Stm]:
+    """The statements with saving added; `held` maps each slot to the current array of it."""
+    todo = {el.stm.pat[0]: el for el in elements}
+    b = Builder()
+
+    def put(slot: Slot, value: Atom) -> None:
+        held[slot] = b.let(ir.Update(held[slot], at, value), "saved")
+
+    for s in stms:
+        el = todo.get(s.pat[0]) if s.pat else None
+        e = s.exp
+        match el:
+            case None:
+                b.add(s)
+            case Write():
+                assert isinstance(e, ir.Update)
+                for a, slot in el.places.items():
+                    put(slot, a)
+                put(el.old, b.let(ir.At(e.array, e.index, e.check), "old"))
+                b.add(s)
+            case Branch():
+                assert isinstance(e, ir.If)
+                if el.cond:
+                    put(el.cond, e.cond)
+                inside = slots(el.then) + slots(el.orelse)
+                sides = []
+                for lam, part in ((e.then, el.then), (e.orelse, el.orelse)):
+                    mine = dict(held)
+                    body = instrument(lam.stms, part, at, mine)
+                    sides.append(ir.Lambda((), tuple(body), (*lam.result, *[mine[k] for k in inside])))
+                fresh = [Var("saved", k.array()) for k in inside]
+                b.add(ir.Stm((*s.pat, *fresh), ir.If(e.cond, *sides), s.attrs))
+                held.update(zip(inside, fresh, strict=True))
+            case Turns():
+                assert isinstance(e, ir.For)
+                inside = slots(el.body)
+                params = [Var("saved", k.array()) for k in inside]
+                mine = dict(zip(inside, params, strict=True))
+                body = instrument(e.body.stms, el.body, (*at, e.body.params[0]), mine)
+                lam = ir.Lambda((*e.body.params, *params), tuple(body), (*e.body.result, *[mine[k] for k in inside]))
+                fresh = [Var("saved", k.array()) for k in inside]
+                inits = (*e.inits, *[held[k] for k in inside])
+                b.add(ir.Stm((*s.pat, *fresh), ir.For(e.bound, inits, lam), s.attrs))
+                held.update(zip(inside, fresh, strict=True))
+    return b.stms
+
+
+# --- backwards: taking back -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Undoer:
+    """Emits the code that takes the updates of one turn back.
+
+    `held`: the finished array of each slot.  `env`: loop indices of the forward code to those of the turn.
+    """
+
+    finder: Finder
+    held: dict[Slot, Var]
+
+    def run(self, b: Builder, y: Var, elements: Sequence[Element], at: ir.Atoms, env: dict[Var, Atom]) -> Var:
+        """The array before the elements, given the one after them."""
+        for el in reversed(elements):
+            e = el.stm.exp
+            match el:
+                case Write():
+                    assert isinstance(e, ir.Update)
+                    again = self._recompute(b, at, env, el.places)
+                    index = tuple(
+                        [
+                            Range(again(i.start), again(i.count), again(i.stride)) if isinstance(i, Range) else again(i)
+                            for i in e.index
+                        ]
+                    )
+                    old = b.let(ir.At(self.held[el.old], at), "old")
+                    y = b.let(ir.Update(y, index, old), y.name)
+                case Branch():
+                    assert isinstance(e, ir.If)
+                    y = self._branch(b, y, el, e, at, env)
+                case Turns():
+                    assert isinstance(e, ir.For)
+                    y = self._turns(b, y, el, e, at, env)
+        return y
+
+    def _branch(self, b: Builder, y: Var, el: Branch, e: ir.If, at: ir.Atoms, env: dict[Var, Atom]) -> Var:
+        if el.cond is None:
+            cond = self._recompute(b, at, env, {})(e.cond)
+        else:
+            cond = b.let(ir.At(self.held[el.cond], at), "cond")
+        then = b.body(lambda c: [self.run(c, y, el.then, at, env)])
+        orelse = b.body(lambda c: [self.run(c, y, el.orelse, at, env)])
+        return b.emit(ir.If(cond, then, orelse), y.name, types=[y.type])[0]
+
+    def _turns(self, b: Builder, y: Var, el: Turns, e: ir.For, at: ir.Atoms, env: dict[Var, Atom]) -> Var:
+        def turn(c: Builder, j: Var, z: Var) -> list[Atom]:
+            i = c.op("sub", c.op("sub", e.bound, j), ONE)
+            return [self.run(c, z, el.body, (*at, i), {**env, e.body.params[0]: i})]
+
+        body = b.lambda_([("j", I64), (y.name, y.type)], turn)
+        return b.emit(ir.For(e.bound, (y,), body), y.name, types=[y.type])[0]
+
+    def _recompute(
+        self, b: Builder, at: ir.Atoms, env: dict[Var, Atom], places: dict[Var, Slot]
+    ) -> Callable[[Atom], Atom]:
+        done: dict[Var, Atom] = dict(env)
+
+        def again(a: Atom) -> Atom:
+            if isinstance(a, Const):
+                return a
+            if a not in done:
+                if a in places:
+                    done[a] = b.let(ir.At(self.held[places[a]], at), a.name)
+                elif a not in self.finder.bound:
+                    return a
+                else:
+                    d = self.finder.defs[a]
+                    done[a] = b.op(d.op, *[again(x) for x in d.args], hint=a.name)
+            return done[a]
+
+        return again
+
+
+def room(b: Builder, slot: Slot) -> Var:
+    """Uninitialised space for a slot."""
+    t = slot.array()
+    return b.let(ir.Scratch(elem_of(t), t.shape), "saved")
