@@ -150,7 +150,7 @@ class _Small(_Array):
     def collect(self, v: View) -> None:
         self.changed = not v.same_place(self.cur)
         if self.changed:
-            assert isinstance(self.want, View) and self.want is not self.cur
+            assert isinstance(self.want, View)
             self.lo.copy(self.want, v)
 
     def turn(self) -> None:
@@ -207,6 +207,10 @@ class _Buffer(_Array):
             self.result = None
         elif not self.varying and v.dense and v.roots <= {self.cur_root, self.next_root}:
             self.result = v
+        elif self.want is self.cur:
+            # The map that was to write here wrote to another variable with the same result.
+            self.lo.copy(self.cur, v)
+            self.result = None
         else:
             self.result = self.lo.move(v, self.want)
 
@@ -214,7 +218,7 @@ class _Buffer(_Array):
         lo, v = self.lo, self.result
         if v is None:
             return
-        assert isinstance(v.base, Mem) and self.want is not self.cur
+        assert isinstance(v.base, Mem)
         self.swapped = True
         steps: list[ir.Stmt] = []
         if self.varying:
