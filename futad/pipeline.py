@@ -38,13 +38,16 @@ _simplify = _lazy("futad.rewrite.simplify", "simplify")
 
 # Why this order.  Callees are simplified before they are inlined, so that what is copied is small.  AD
 # runs on unfused code, where each construct has one rule, and before hoisting, which would move primal
-# code away from the scope that re-executes it.  Fusion wants simplified code and leaves copies behind.
+# code away from the scope that re-executes it.  Matrix products are found before fusion hides them.  Fusion wants simplified code and leaves copies behind.
 PASSES: list[tuple[str, Pass]] = [
     ("simplify", _simplify),
     ("inline", _lazy("futad.optimise.inline", "inline", counts=False)),
     ("simplify-inlined", _simplify),
+    ("views", _lazy("futad.optimise.views", "hoist_views")),
     ("ad", _lazy("futad.ad", "expand", counts=False)),
     ("simplify-ad", _simplify),
+    ("matmul", _lazy("futad.optimise.matmul", "matmul")),
+    ("simplify-matmul", _simplify),
     ("fuse", _lazy("futad.optimise.fusion", "fuse")),
     ("simplify-fused", _simplify),
     ("hoist", _lazy("futad.optimise.hoist", "hoist")),

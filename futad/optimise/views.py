@@ -1,0 +1,69 @@
+"""Views of invariant arrays move out of maps.
+
+    map (\\x -> let t = rearrange a (1, 0) in f t x) xs   -->   let t = rearrange a (1, 0) in map (\\x -> f t x) xs
+
+A view costs nothing, wherever it stands.  But inside a map the adjoint of `t` would be an array of its own in every
+turn, added to that of `a` as a whole; outside, the map's contributions go to the elements of one accumulator.
+"""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.ir import Fun, Lambda, Program, Stm
+from futad.core.types import Prim, Var
+
+_VIEWS = (ir.Reshape, ir.Rearrange, ir.Alias)
+
+
+def hoist_views(program: Program) -> Program:
+    """Move views, index arrays and products of sizes out of every map that they do not depend on."""
+    funs: dict[str, Fun] = {}
+    for name, f in program.funs.items():
+        body = _scope(f.body)
+        funs[name] = f if body is f.body else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
+    return Program(funs, program.name)
+
+
+def _scope(lam: Lambda) -> Lambda:
+    out: list[Stm] = []
+    for s in lam.stms:
+        if s.exp.lambdas():
+            exp = s.exp.rebuild(lambda a: a, _scope)
+            if type(exp) is ir.Map:
+                before, exp = invariant_views(exp)
+                out += before
+            changed = any(a is not b for a, b in zip(exp.lambdas(), s.exp.lambdas(), strict=True))
+            s = Stm(s.pat, exp, s.attrs) if changed else s
+        out.append(s)
+    same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
+    return lam if same else Lambda(lam.params, tuple(out), lam.result)
+
+
+def invariant_views(e: ir.Map) -> tuple[list[Stm], ir.Map]:
+    """The statements of a map's body that can go before it, and the map without them."""
+    own: set[Var] = set(e.lam.params)
+    for s in e.lam.stms:
+        own.update(s.pat)
+    out: list[Stm] = []
+    rest: list[Stm] = []
+    for s in e.lam.stms:
+        if _is_free(s) and not any(v in own for v in ir.stm_free(s) if v not in s.pat):
+            out.append(s)
+            own.difference_update(s.pat)
+        else:
+            rest.append(s)
+    if not out:
+        return [], e
+    return out, ir.Map(e.width, e.arrays, Lambda(e.lam.params, tuple(rest), e.lam.result))
+
+
+def _is_free(s: Stm) -> bool:
+    """Whether the statement costs nothing and cannot fail: a view, an index array, a product of sizes."""
+    e = s.exp
+    if type(e) is ir.Op:
+        t = s.pat[0].type
+        return e.op == "mul" and isinstance(t, Prim) and t.is_integral
+    return type(e) in _VIEWS or type(e) is ir.Iota
+
+
+__all__ = ["hoist_views", "invariant_views"]

@@ -1,0 +1,95 @@
+"""Map nests that are matrix products are found, whatever surrounds them, and mean the same afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from futad.backend.c import CBackend
+from futad.core import ir
+from futad.core.check import check_program
+from futad.core.interp import Interpreter
+from futad.optimise.matmul import matmul
+from futad.pipeline import compile_program
+from futad.source import compile_text
+
+PRELUDE = """
+def dot [k] (x: [k]f64) (y: [k]f64): f64 = f64.sum (map2 (*) x y)
+def mm [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 = map (\\r -> map (dot r) (transpose b)) a
+"""
+
+A, B, C = (np.random.default_rng(i).standard_normal(s) for i, s in enumerate([(5, 3), (3, 4), (5, 4)]))
+V = np.random.default_rng(7).standard_normal(3)
+W = np.random.default_rng(8).standard_normal((2, 4, 3))
+
+
+def count(lam: ir.Lambda) -> int:
+    """The matrix products in a scope."""
+    inner = sum(count(x) for s in lam.stms for x in s.exp.lambdas())
+    return inner + sum(type(s.exp) is ir.MatMul for s in lam.stms)
+
+
+AB = "(a: [][]f64) (b: [][]f64) = "
+
+# name, parameters and body, number of products, core arguments, what NumPy says
+CASES = [
+    ("product", AB + "mm a b", 1, (A, B), A @ B),
+    ("around", AB + "map (\\r -> map (\\c -> 2 * dot r c + 1) (transpose b)) (map (map f64.sin) a)",
+     1, (A, B), 2 * np.sin(A) @ B + 1),
+    ("computed", AB + "map (\\r -> let s = map f64.exp r in f64.sum (map (dot s) (transpose b))) a",
+     1, (A, B), (np.exp(A) @ B).sum(1)),
+    ("chain", AB + "map (\\r -> let y = map (dot r) (transpose b) in map (dot (map f64.tanh y)) b) a",
+     2, (A, B), np.tanh(A @ B) @ B.T),
+    ("batched weights", "(w: [][][]f64) (a: [][]f64) = map (\\r -> map (map (dot r)) w) a",
+     1, (W, A), np.einsum("gij,bj->bgi", W, A)),
+    ("adjoints", "(a: [][]f64) (b: [][]f64) (c: [][]f64) = vjp (\\(a, b) -> mm a b) (a, b) c",
+     2, (A, B, C), (C @ B.T, A.T @ C)),
+    ("adjoint of one", AB + "vjp (\\b -> f64.sum (map f64.sum (map (map f64.exp) (mm a b)))) b 1",
+     2, (A, B), A.T @ np.exp(A @ B)),
+    ("adjoint of batched weights", "(w: [][][]f64) (a: [][]f64) = vjp (\\w -> f64.sum (map (\\r -> f64.sum (map "
+     "(\\m -> f64.sum (map (\\q -> f64.exp (dot r q)) m)) w)) a)) w 1",
+     2, (W, A), np.einsum("bgi,bj->gij", np.exp(np.einsum("gij,bj->bgi", W, A)), A)),
+    ("one vector", "(a: [][]f64) (v: []f64) = map (dot v) a", 0, (A, V), A @ V),
+    ("integers", "(a: [][]i64) (b: [][]i64) = map (\\r -> map (\\c -> i64.sum (map2 (*) r c)) b) a",
+     0, (A.astype(int), B.T.astype(int)), A.astype(int) @ B.astype(int)),
+    ("not a product", AB + "map (\\r -> map (\\c -> f64.sum (map2 (+) r c)) b) a",
+     0, (A, B.T), (A[:, None] + B.T[None]).sum(2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c[0] for c in CASES])
+def test_products_are_found_and_right(case: tuple) -> None:
+    _, text, products, args, expected = case
+    head, body = text.split(" = ", 1)
+    program = compile_text(PRELUDE + _entry(head, body, args))
+    before = compile_program(program, stop_after="simplify-ad")
+    after = matmul(before)
+    check_program(after, "matmul")
+    assert count(after.funs["main"].body) == products
+    if products == 0:
+        assert after.funs["main"] is before.funs["main"]
+    core = _core_args(program, args)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    final = compile_program(program, check=True)
+    for got in (Interpreter(after).run("main", core), CBackend(final).run("main", core)):
+        for g, e in zip(got, expected, strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-12, atol=1e-12)
+
+
+def _entry(head: str, body: str, args: tuple) -> str:
+    """The entry, with one size name for all dimensions of equal size."""
+    arrays = [a for a in args if isinstance(a, np.ndarray)]
+    names = dict.fromkeys(n for a in arrays for n in a.shape)
+    for size in [n for a in arrays for n in a.shape]:
+        head = head.replace("[]", f"[n{size}]", 1)
+    return f"entry main {''.join(f'[n{n}]' for n in names)} {head} = {body}"
+
+
+def _core_args(program: ir.Program, args: tuple) -> list:
+    """Sizes in the order the function takes them, then the arrays."""
+    fun = program.funs["main"]
+    arrays = [a for a in args if isinstance(a, np.ndarray)]
+    sizes: dict[ir.Var, int] = {}
+    for p, a in zip(fun.body.params[fun.num_sizes :], arrays, strict=True):
+        sizes.update(zip(p.type.shape, a.shape, strict=True))
+    return [sizes[v] for v in fun.body.params[: fun.num_sizes]] + arrays
