@@ -56,8 +56,60 @@ def take_back(
             found = _window(out, res, later, root, p, e.dests[0], stm.pat[0])
             if found is not None:
                 out, res, p = _undo_scatter(out, res, p, e, stm.pat[0], found)
+        elif isinstance(e, ir.If):
+            for x in _consumed(e, root):
+                if x not in later and root.get(x, x) is x and _used_after(out, res, p, x):
+                    out, res = _hand_back(out, res, p, x)
         p += 1
     return out, res
+
+
+def _consumed(e: ir.If, root: dict[Var, Var]) -> list[Var]:
+    """Arrays from outside that a branch updates without returning what came of it."""
+    found: dict[Var, None] = {}
+    for lam in (e.then, e.orelse):
+        origin: dict[Var, Var] = {}
+        free = lam.free()
+        for s in lam.stms:
+            inner = s.exp
+            old: Atom | None = None
+            if isinstance(inner, ir.Update):
+                old = inner.array
+            elif isinstance(inner, ir.Scatter) and len(inner.dests) == 1:
+                old = inner.dests[0]
+            elif isinstance(inner, ir.If):
+                for v in _consumed(inner, root):
+                    if v in free:
+                        found[v] = None
+                    elif v in origin:
+                        found[origin[v]] = None
+            if isinstance(old, Var):
+                if old in free:
+                    origin[s.pat[0]] = old
+                    found[old] = None
+                elif old in origin:
+                    origin[s.pat[0]] = origin[old]
+        for r in lam.result:
+            if isinstance(r, Var):
+                found.pop(origin.get(root.get(r, r), r), None)
+    return list(found)
+
+
+def _used_after(stms: list[ir.Stm], result: tuple[Atom, ...], p: int, x: Var) -> bool:
+    return x in result or any(x in ir.stm_free(s) for s in stms[p + 1 :])
+
+
+def _hand_back(stms: list[ir.Stm], result: tuple[Atom, ...], p: int, x: Var) -> tuple[list[ir.Stm], tuple[Atom, ...]]:
+    """A branch that updates x for its own use returns x, taken back, for those after it."""
+    stm = stms[p]
+    e = stm.exp
+    assert isinstance(e, ir.If)
+    new = Var(x.name, x.type)
+    sides = [ir.Lambda((), lam.stms, (*lam.result, x)) for lam in (e.then, e.orelse)]
+    mapping: dict[Var, Atom] = {x: new}
+    out = [*stms[:p], ir.Stm((*stm.pat, new), ir.If(e.cond, *sides), stm.attrs)]
+    out += [substitute(s, mapping) for s in stms[p + 1 :]]
+    return out, tuple([new if r is x else r for r in result])
 
 
 def _window(
