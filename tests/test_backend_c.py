@@ -296,6 +296,17 @@ CASES = {
             let t_30: f64 = sub(y_29, z_31) in (t_30) })
           in (s_27, s_27) })
       in (a_10, b_11, e_22, f_23) }""",
+    "virtual_loop": r"""-> (r_9: [n_1]f64, r_8: [n_1]i64, r_7: [n_1][n_1]f64) = {
+      let js_4: [n_1]i64 = iota(n_1, 5i64, 1i64)
+      let m_5: [n_1][n_1]f64 = replicate([n_1, n_1], 1.0f64)
+      let (a_10: [n_1]f64, b_11: [n_1]i64, c_12: [n_1][n_1]f64) = for(3i64, [xs_2, js_4, m_5],
+        \(i_13: i64, p_14: [n_1]f64, q_15: [n_1]i64, s_16: [n_1][n_1]f64) -> {
+          let x_17: f64 = to_f64(i_13)
+          let z_18: [n_1]f64 = replicate([n_1], x_17)
+          let t_19: [n_1]i64 = iota(n_1, i_13, -2i64)
+          let u_20: [n_1][n_1]f64 = replicate([n_1], p_14)
+          in (z_18, t_19, u_20) })
+      in (a_10, b_11, c_12) }""",
     "branches": r"""-> (r_9: [n_1]f64) = {
       let ys_4: [n_1]f64 = map(n_1, [xs_2, ks_3], \(x_5: f64, k_6: i64) -> {
         let c_7: bool = lt(x_5, 0.0f64)

@@ -205,7 +205,7 @@ class _Buffer(_Array):
         """See Note [Loop variables]; a branch's result may be `cur` or `next`, which only running it tells."""
         if v.same_place(self.cur):
             self.result = None
-        elif not self.varying and v.dense and v.roots <= {self.cur_root, self.next_root}:
+        elif not self.varying and v.dense and v.roots and v.roots <= {self.cur_root, self.next_root}:
             self.result = v
         elif self.want is self.cur:
             # The map that was to write here wrote to another variable with the same result.
