@@ -71,6 +71,14 @@ def test_the_adjoint_of_a_minimum_visits_one_place(text, n, k, d):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-13)
 
 
+def test_value_and_derivative_share_what_both_need():
+    """The distances are computed once, for the value and for the return sweep's own forward part."""
+    _, q = gradient(NEAREST)
+    assert heads(q)["sub"] == 2 and heads(q)["Fused"] == 4, q
+    (scope,) = [s.exp for s in q.funs["main_vjp"].body.stms if isinstance(s.exp, ir.WithAcc)]
+    assert len(scope.lam.result) == 3
+
+
 def test_one_hot_work_does_not_grow_with_the_width():
     """The return sweep of the minimum touches d places a point, not k d."""
     from futad.core.interp import Interpreter

@@ -22,7 +22,7 @@ from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import Var, row_type
+from futad.core.types import ArrayType, Var, row_type
 from futad.optimise.nest import Nest, elementwise, from_nest, merge, to_nest
 from futad.optimise.subst import Subst
 from futad.rewrite.aliases import Aliases, aliases, consumed_roots
@@ -129,6 +129,10 @@ class _Fuser:
             elif type(item.stm.exp) is ir.At and self.element(item, item.stm.exp):
                 continue
             elif type(item.stm.exp) is ir.WithAcc:
+                new = self.absorb(item, item.stm.exp)
+                if new is not None:
+                    work.appendleft(new)
+                    continue
                 item = self.sink(item, item.stm.exp)
             self.items.append(item)
             for v in item.stm.pat:
@@ -166,9 +170,12 @@ class _Fuser:
             return None
         for p in reversed(self.items):
             q = p.nest
-            if q is None or p.copied or q.width is not nest.width or bool(q.accs) != bool(nest.accs):
+            if q is None or p.copied or q.width is not nest.width:
                 continue
-            if any(a in mine for a in q.arrays) and not any(v in c.free for v in p.stm.pat):
+            shared = [a for a in q.arrays if a in mine]
+            if bool(q.accs) != bool(nest.accs) and not any(_of_rows(a) for a in shared):
+                continue
+            if shared and not any(v in c.free for v in p.stm.pat):
                 new = self.fuse(p, c, "horizontal")
                 if new is not None:
                     return new
@@ -299,7 +306,41 @@ class _Fuser:
         self.count("fuse_element")
         return True
 
-    # -- producers into accumulator scopes
+    # -- nests into accumulator scopes
+
+    def absorb(self, w: _Item, e: ir.WithAcc) -> _Item | None:
+        """Moves a nest that reads rows which a nest in the accumulator's scope reads as well into that scope, its
+        results becoming extra ones: there the two become one, and what both compute is computed once (a function's
+        value beside its derivative)."""
+        inner = [n for s in e.lam.stms if (n := to_nest(s)) is not None and n.accs]
+        mutable, root = self.alias.mutable, self.alias.root
+        for p in reversed(self.items):
+            q = p.nest
+            if q is None or q.accs or p.copied or any(v in w.free for v in p.stm.pat):
+                continue
+            if not any(n.width is q.width and any(a in q.arrays and _of_rows(a) for a in n.arrays) for n in inner):
+                continue
+            if any(mutable(v) and root(v) in w.consumes for v in p.free) or any(mutable(v) for v in p.stm.pat):
+                continue
+            after = self.displaced(p, w)
+            if after is None:
+                continue
+            self.add_uses(w, -1)
+            self.remove(p)
+            gone = set(map(id, after))
+            self.items = [x for x in self.items if id(x) not in gone]
+            for x in after:
+                for v in x.stm.pat:
+                    self.by.pop(v, None)
+            self.work.extendleft(reversed(after))
+            copy = ir.Renamer()
+            stm = copy.stm(p.stm)
+            lam = Lambda(e.lam.params, (stm, *e.lam.stms), e.lam.result + stm.pat)
+            new = self.item(Stm(w.stm.pat + p.stm.pat, ir.WithAcc(e.arrays, e.op, lam), w.stm.attrs), None)
+            self.add_uses(new, 1)
+            self.count("absorb_into_with_acc")
+            return new
+        return None
 
     def sink(self, item: _Item, e: ir.WithAcc) -> _Item:
         """Moves nests that only this scope reads into it (its body runs once)."""
@@ -334,6 +375,11 @@ class _Fuser:
         if moved:
             self.count("sink_into_with_acc")
         return item
+
+
+def _of_rows(a: ir.Atom) -> bool:
+    """Whether the elements of an array are arrays, so that one more pass over it costs more than a loop."""
+    return isinstance(a.type, ArrayType) and a.type.rank > 1
 
 
 def fuse_fun(fun: Fun, stats: Stats | None = None) -> Fun:
