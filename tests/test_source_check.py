@@ -7,8 +7,8 @@ import re
 import pytest
 
 from futad.errors import Error, FileError, NameError_, TypeError_, UnsupportedError
-from futad.source import check_file, check_text
 from futad.source import ast as A
+from futad.source import check_file, check_text
 from futad.source.show import show_type
 
 
@@ -210,6 +210,6 @@ def f{i} [n][m] (xs: [n][m]f64) (w: [m]f64) : [n]f64 =
     text = "".join(block.replace("{i}", str(i)) for i in range(84))
     assert text.count("\n") > 500
     check_text("def warm = 1", "t.fut")
-    start = time.perf_counter()
+    start = time.process_time()
     check_text(text, "t.fut")
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0

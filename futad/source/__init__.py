@@ -17,7 +17,6 @@ from futad.errors import Error
 from futad.source.ast import CheckedProgram, File
 from futad.source.files import Loader
 
-
 T = TypeVar("T")
 
 

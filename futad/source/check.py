@@ -61,7 +61,7 @@ class Checker(Unifier):
         self.defining: list[str] = []
         self.literals: list[A.ELit] = []  # whose types are to be found
         self.later: list[Callable[[], None]] = []  # checks for the end of the definition
-        self.fresh_results: dict[Binding, SType | None] = {}
+        self.consumption = Consumption()
 
     # -- metas, which a definition's end settles
 
@@ -282,7 +282,7 @@ class Checker(Unifier):
             self.declare(d.decl, entries)
         elif isinstance(d, A.FunDef):
             b = fundef(self, d, top=True)
-            Consumption(self.fresh_results).top(d)
+            self.consumption.top(d)
             if d.entry:
                 eta_expand(self, d)
                 check_entry(d)

@@ -12,8 +12,8 @@ from futad.core.types import BOOL, I64, PRIMS
 from futad.errors import Span, TypeError_
 from futad.source import ast as A
 from futad.source.check_funs import fundef, lambda_exp
-from futad.source.check_pats import bind_pattern, pattern_names, require_constr
 from futad.source.check_match import check_exhaustive, require_irrefutable
+from futad.source.check_pats import bind_pattern, pattern_names, require_constr
 from futad.source.check_types import texp
 from futad.source.show import show_type
 from futad.source.sizes import arith, key, poly, size_of_expr
@@ -738,11 +738,11 @@ def _settle(
     # Suppose that all sizes stay; those for which that fails change, which may make others fail.
     unsolved: list[tuple[SizeMeta, Size, Size]] = []
     for (m, init), after in zip(fresh, back, strict=True):
-        p, b = resolve_size(m), resolve_size(after)
+        p = resolve_size(m)
         if type(p) is SizeMeta and p not in [u[0] for u in unsolved]:
             unsolved.append((p, init, after))
     own = {p for p, _, _ in unsolved}
-    for p, init, after in unsolved:
+    for p, _, after in unsolved:
         b = resolve_size(after)
         if type(b) is SizeMeta and b not in own:
             ck.unify_size(b, p)

@@ -47,34 +47,30 @@ def pattern_names(p: A.Pat) -> list[A.PVar]:
 
 
 def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
-    k = type(p)
     p.type = t
-    if k is A.PVar:
-        assert type(p) is A.PVar
+    if type(p) is A.PVar:
         b = Binding(p.name, "value", Scheme((), (), strip(t)), p.span, level=ck.level)
         p.binding = b
         ck.bind(p.name, b)
-    elif k is A.PWild:
+    elif type(p) is A.PWild:
         pass
-    elif k is A.PAscript:
-        assert type(p) is A.PAscript
+    elif type(p) is A.PAscript:
         declared = texp(ck, p.texp, ck.anon_meta)
         ck.fit(t, declared, p.span, f"this {what} is declared with another type")
         p.type = declared
         _pat(ck, p.pat, declared, what)
-    elif k is A.PTuple:
-        assert type(p) is A.PTuple
+    elif type(p) is A.PTuple:
         r = resolve(t)
         if type(r) is TMeta:
             r = TRecord(tuple((str(i), ck.meta(q.span)) for i, q in enumerate(p.elems)))
             ck.fit(t, r, p.span, "a tuple pattern")
         if type(r) is not TRecord or not r.is_tuple or len(r.fields) != len(p.elems):
-            raise TypeError_(f"this pattern is for a tuple of {len(p.elems)}, but the value is a {show_type(r)}", p.span)
+            found = show_type(r)
+            raise TypeError_(f"this pattern is for a tuple of {len(p.elems)}, but the value is a {found}", p.span)
         for q, (_, ft) in zip(p.elems, r.fields, strict=True):
             _pat(ck, q, ft, what)
         p.type = TRecord(tuple((n, q.type or ft) for q, (n, ft) in zip(p.elems, r.fields, strict=True)))
-    elif k is A.PRecord:
-        assert type(p) is A.PRecord
+    elif type(p) is A.PRecord:
         r = resolve(t)
         if type(r) is TMeta:
             r = TRecord(tuple((n, ck.meta(q.span)) for n, q in p.fields))
@@ -89,16 +85,13 @@ def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
         for n in have:
             if n not in dict(p.fields):
                 raise TypeError_(f"this pattern lacks field '{n}' of {show_type(r)}", p.span, hint=f"add '{n} = _'")
-    elif k is A.PLit:
-        assert type(p) is A.PLit
+    elif type(p) is A.PLit:
         p.lit = ck.exp(p.lit)
         ck.fit(p.lit.type, t, p.span, "a literal pattern")
-    elif k is A.PAttr:
-        assert type(p) is A.PAttr
+    elif type(p) is A.PAttr:
         _pat(ck, p.pat, t, what)
         p.type = p.pat.type
-    else:
-        assert type(p) is A.PConstr
+    elif type(p) is A.PConstr:
         args = tuple(ck.meta(q.span) for q in p.args)
         require_constr(ck, t, p.name, args, p)
         for q, at in zip(p.args, args, strict=True):

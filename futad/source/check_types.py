@@ -57,11 +57,9 @@ def set_unique(t: SType) -> SType:
 
 def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
     """The type that `te` denotes; `anon` makes the size of a `[]`.  Elaborates size expressions in place."""
-    k = type(te)
-    if k is A.TEName:
-        return _named(ck, te, anon)  # type: ignore[arg-type]
-    if k is A.TEArray:
-        assert type(te) is A.TEArray
+    if type(te) is A.TEName:
+        return _named(ck, te, anon)
+    if type(te) is A.TEArray:
         size: Size
         if te.size is None:
             size = anon(te.span)
@@ -70,23 +68,22 @@ def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
         elem = texp(ck, te.elem, anon)
         ck.require_data(elem, te.span)
         return TArray(size, elem)
-    if k is A.TETuple:
-        return TRecord(tuple((str(i), texp(ck, e, anon)) for i, e in enumerate(te.elems)))  # type: ignore[attr-defined]
-    if k is A.TERecord:
-        return TRecord(tuple((n, texp(ck, e, anon)) for n, e in te.fields))  # type: ignore[attr-defined]
-    if k is A.TEUnique:
-        return set_unique(texp(ck, te.elem, anon))  # type: ignore[attr-defined]
-    if k is A.TEArrow:
-        return _arrow(ck, te)  # type: ignore[arg-type]
-    if k is A.TESum:
-        constrs = te.constrs  # type: ignore[attr-defined]
+    if type(te) is A.TETuple:
+        return TRecord(tuple((str(i), texp(ck, e, anon)) for i, e in enumerate(te.elems)))
+    if type(te) is A.TERecord:
+        return TRecord(tuple((n, texp(ck, e, anon)) for n, e in te.fields))
+    if type(te) is A.TEUnique:
+        return set_unique(texp(ck, te.elem, anon))
+    if type(te) is A.TEArrow:
+        return _arrow(ck, te)
+    if type(te) is A.TESum:
+        constrs = te.constrs
         names = [n for n, _ in constrs]
         for i, n in enumerate(names):
             if n in names[:i]:
                 raise TypeError_(f"constructor '#{n}' occurs twice", te.span)
         return TSum(tuple(sorted((n, tuple(texp(ck, a, anon) for a in args)) for n, args in constrs)))
-    if k is A.TEExists:
-        assert type(te) is A.TEExists
+    if type(te) is A.TEExists:
         with ck.scoped():
             for n in te.sizes:
                 b = Binding(n, "size", Scheme((), (), TPrim(I64)), te.span, level=ck.level)

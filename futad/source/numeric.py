@@ -5,7 +5,7 @@ Each member is an intrinsic, made when a program first mentions it; source/lower
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from futad.core.types import PRIMS
 from futad.source.stypes import Binding, Scheme, SizeVar, SType, TArray, TFun, TParam, TPrim
@@ -75,7 +75,7 @@ def is_module(name: str) -> bool:
     return name in PRIMS
 
 
-@lru_cache(maxsize=None)
+@cache
 def member(module: str, name: str) -> Binding | None:
     """The intrinsic `module.name`, or None if there is none."""
     if module not in PRIMS:
@@ -105,7 +105,7 @@ def member(module: str, name: str) -> Binding | None:
     return Binding(f"{module}.{name}", "intrinsic", Scheme((), tuple(sizes), t))
 
 
-@lru_cache(maxsize=None)
+@cache
 def operator(name: str) -> Binding | None:
     """The overloaded operator of that name, or None."""
     found = _OPERATORS.get(name)

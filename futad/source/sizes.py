@@ -69,45 +69,42 @@ def key(p: Poly) -> str:
 def poly(s: Size) -> Poly:
     """The polynomial of a size, with solved metas followed."""
     s = resolve_size(s)
-    t = type(s)
-    if t is SizeConst:
-        return const(s.value)  # type: ignore[union-attr]
-    if t is SizeVar:
-        return {(("v", s.binding.uid),): 1}  # type: ignore[union-attr]
-    if t is SizeMeta:
-        return {(("m", s.uid),): 1}  # type: ignore[union-attr]
+    if type(s) is SizeConst:
+        return const(s.value)
+    if type(s) is SizeVar:
+        return {(("v", s.binding.uid),): 1}
+    if type(s) is SizeMeta:
+        return {(("m", s.uid),): 1}
     assert type(s) is SizeExp
     return expr_poly(s.expr, dict(zip(s.params, s.args, strict=True)))
 
 
 def expr_poly(e: A.Expr, env: dict[Binding, Size]) -> Poly:
     """The polynomial of a size expression whose parameters stand for the sizes in `env`."""
-    t = type(e)
-    if t is A.ELit:
-        return const(e.value)  # type: ignore[attr-defined]
-    if t is A.EVar:
-        b = e.binding  # type: ignore[attr-defined]
+    if type(e) is A.ELit:
+        return const(e.value)
+    if type(e) is A.EVar:
+        b = e.binding
+        assert b is not None
         if b in env:
             return poly(env[b])
         return poly(SizeVar(b))
-    if t is A.EAscript:
-        return expr_poly(e.expr, env)  # type: ignore[attr-defined]
-    if t is A.ENeg:
-        return add({}, expr_poly(e.arg, env), -1)  # type: ignore[attr-defined]
-    if t is A.EApp:
+    if type(e) is A.EAscript:
+        return expr_poly(e.expr, env)
+    if type(e) is A.ENeg:
+        return add({}, expr_poly(e.arg, env), -1)
+    if type(e) is A.EApp:
         op = binary_op(e)
-        if op:
+        if type(e.fun) is A.EApp and (op in _RING or op in _OPAQUE):
+            left, right = expr_poly(e.fun.arg, env), expr_poly(e.arg, env)
             if op in _RING:
-                left, right = expr_poly(e.fun.arg, env), expr_poly(e.arg, env)  # type: ignore[attr-defined]
                 return mul(left, right) if op == "*" else add(left, right, 1 if op == "+" else -1)
-            if op in _OPAQUE:
-                left, right = expr_poly(e.fun.arg, env), expr_poly(e.arg, env)  # type: ignore[attr-defined]
-                if op in ("/", "//") and set(left) <= {()} and set(right) <= {()} and right:
-                    return const(left.get((), 0) // right[()])
-                return {(("op", op, key(left), key(right)),): 1}
-        return {(("call", key(expr_poly(e.fun, env)), key(expr_poly(e.arg, env))),): 1}  # type: ignore[attr-defined]
-    if t is A.EProject:
-        return {(("field", e.field_name, key(expr_poly(e.record, env))),): 1}  # type: ignore[attr-defined]
+            if op in ("/", "//") and set(left) <= {()} and set(right) <= {()} and right:
+                return const(left.get((), 0) // right[()])
+            return {(("op", op, key(left), key(right)),): 1}
+        return {(("call", key(expr_poly(e.fun, env)), key(expr_poly(e.arg, env))),): 1}
+    if type(e) is A.EProject:
+        return {(("field", e.field_name, key(expr_poly(e.record, env))),): 1}
     return {(("expr", id(e)),): 1}
 
 
@@ -117,35 +114,32 @@ def is_intrinsic(v: A.EVar) -> bool:
 
 def expressible(e: A.Expr) -> bool:
     """Whether an (already typed) expression may be a size: names, numbers, arithmetic, calls of functions."""
-    t = type(e)
-    if t is A.ELit:
-        return type(e.value) is int  # type: ignore[attr-defined]
-    if t is A.EVar:
-        return e.binding is not None  # type: ignore[attr-defined]
-    if t is A.EAscript:
-        return expressible(e.expr)  # type: ignore[attr-defined]
-    if t is A.EApp:
-        fun = resolve(e.fun.type) if e.fun.type is not None else None  # type: ignore[attr-defined]
+    if type(e) is A.ELit:
+        return type(e.value) is int
+    if type(e) is A.EVar:
+        return e.binding is not None
+    if type(e) is A.EAscript:
+        return expressible(e.expr)
+    if type(e) is A.EApp:
+        fun = resolve(e.fun.type) if e.fun.type is not None else None
         param = resolve(fun.param) if type(fun) is TFun else None
         if type(param) is TArray and param.unique:
             return False
-        return not e.new_sizes and expressible(e.fun) and expressible(e.arg)  # type: ignore[attr-defined]
-    if t is A.EProject:
-        return expressible(e.record)  # type: ignore[attr-defined]
+        return not e.new_sizes and expressible(e.fun) and expressible(e.arg)
+    if type(e) is A.EProject:
+        return expressible(e.record)
     return False
 
 
 def size_of_expr(e: A.Expr) -> Size | None:
     """The size that an i64 expression denotes; None if it cannot be one."""
-    t = type(e)
-    if t is A.ELit:
-        return SizeConst(e.value) if type(e.value) is int else None  # type: ignore[attr-defined]
-    if t is A.EAscript or t is A.EAttr or t is A.EAssert:
-        return size_of_expr(e.expr)  # type: ignore[attr-defined]
-    if t is A.EVar and e.binding is not None and is_i64(e):  # type: ignore[attr-defined]
-        return SizeVar(e.binding) if e.binding.kind in _LOCAL else _opaque(e)  # type: ignore[attr-defined]
-    if t is A.EApp:
-        assert type(e) is A.EApp
+    if type(e) is A.ELit:
+        return SizeConst(e.value) if type(e.value) is int else None
+    if type(e) is A.EAscript or type(e) is A.EAttr or type(e) is A.EAssert:
+        return size_of_expr(e.expr)
+    if type(e) is A.EVar and e.binding is not None and is_i64(e):
+        return SizeVar(e.binding) if e.binding.kind in _LOCAL else _opaque(e)
+    if type(e) is A.EApp:
         if type(e.fun) is A.EVar and e.fun.name == "length" and is_intrinsic(e.fun):
             array = resolve(e.arg.type) if e.arg.type is not None else None
             return array.size if type(array) is TArray else None
@@ -175,34 +169,32 @@ def _opaque(e: A.Expr) -> Size:
 
 
 def _names(e: A.Expr, out: dict[Binding, None]) -> None:
-    t = type(e)
-    if t is A.EVar:
-        b = e.binding  # type: ignore[attr-defined]
-        if b.kind in _LOCAL and is_i64(e):
+    if type(e) is A.EVar:
+        b = e.binding
+        if b is not None and b.kind in _LOCAL and is_i64(e):
             out[b] = None
-    elif t is A.EApp:
-        _names(e.fun, out)  # type: ignore[attr-defined]
-        _names(e.arg, out)  # type: ignore[attr-defined]
-    elif t is A.EAscript:
-        _names(e.expr, out)  # type: ignore[attr-defined]
-    elif t is A.EProject:
-        _names(e.record, out)  # type: ignore[attr-defined]
+    elif type(e) is A.EApp:
+        _names(e.fun, out)
+        _names(e.arg, out)
+    elif type(e) is A.EAscript:
+        _names(e.expr, out)
+    elif type(e) is A.EProject:
+        _names(e.record, out)
 
 
 def free_names(e: A.Expr, out: dict[Binding, None]) -> None:
     """All local names a size expression mentions, of any type."""
-    t = type(e)
-    if t is A.EVar:
-        b = e.binding  # type: ignore[attr-defined]
-        if b.kind in _LOCAL:
+    if type(e) is A.EVar:
+        b = e.binding
+        if b is not None and b.kind in _LOCAL:
             out[b] = None
-    elif t is A.EApp:
-        free_names(e.fun, out)  # type: ignore[attr-defined]
-        free_names(e.arg, out)  # type: ignore[attr-defined]
-    elif t is A.EAscript:
-        free_names(e.expr, out)  # type: ignore[attr-defined]
-    elif t is A.EProject:
-        free_names(e.record, out)  # type: ignore[attr-defined]
+    elif type(e) is A.EApp:
+        free_names(e.fun, out)
+        free_names(e.arg, out)
+    elif type(e) is A.EAscript:
+        free_names(e.expr, out)
+    elif type(e) is A.EProject:
+        free_names(e.record, out)
 
 
 def is_i64(e: A.Expr) -> bool:

@@ -112,47 +112,37 @@ class Unifier:
         a, b = resolve(a), resolve(b)
         if a is b:
             return
-        ta, tb = type(a), type(b)
-        if ta is TMeta:
-            self.solve(a, b)  # type: ignore[arg-type]
-        elif tb is TMeta:
-            self.solve(b, a)  # type: ignore[arg-type]
-        elif ta is not tb:
-            raise Mismatch()
-        elif ta is TPrim:
-            if a.prim is not b.prim:  # type: ignore[union-attr]
+        if type(a) is TMeta:
+            self.solve(a, b)
+        elif type(b) is TMeta:
+            self.solve(b, a)
+        elif type(a) is TPrim and type(b) is TPrim:
+            if a.prim is not b.prim:
                 raise Mismatch()
-        elif ta is TArray:
-            self.unify(a.elem, b.elem)  # type: ignore[union-attr]
-            self.unify_size(a.size, b.size)  # type: ignore[union-attr]
-        elif ta is TRecord:
-            fa, fb = a.fields, b.fields  # type: ignore[union-attr]
-            if len(fa) == len(fb) and all(x[0] == y[0] for x, y in zip(fa, fb, strict=True)):
-                for (_, x), (_, y) in zip(fa, fb, strict=True):
-                    self.unify(x, y)
-                return
-            da, db = dict(fa), dict(fb)
-            if da.keys() != db.keys():
-                if a.is_tuple and b.is_tuple:  # type: ignore[union-attr]
-                    raise Mismatch(f"a tuple of {len(fa)} is not one of {len(fb)}")
-                missing = sorted(da.keys() ^ db.keys())
-                raise Mismatch(f"only one of them has field '{missing[0]}'")
-            for n in da:
-                self.unify(da[n], db[n])
-        elif ta is TFun:
-            self.unify_fun(a, b)  # type: ignore[arg-type]
-        elif ta is TParam:
-            if a.binding is not b.binding:  # type: ignore[union-attr]
-                raise Mismatch()
-        else:
-            ca, cb = dict(a.constrs), dict(b.constrs)  # type: ignore[union-attr]
+        elif type(a) is TArray and type(b) is TArray:
+            self.unify(a.elem, b.elem)
+            self.unify_size(a.size, b.size)
+        elif type(a) is TFun and type(b) is TFun:
+            self.unify_fun(a, b)
+        elif type(a) is TRecord and type(b) is TRecord:
+            self.unify_records(a, b)
+        elif type(a) is TSum and type(b) is TSum:
+            ca, cb = dict(a.constrs), dict(b.constrs)
             if ca.keys() != cb.keys():
                 raise Mismatch(f"only one of them has constructor '#{sorted(ca.keys() ^ cb.keys())[0]}'")
             for n in ca:
-                if len(ca[n]) != len(cb[n]):
-                    raise Mismatch(f"constructor '#{n}' has another number of values")
-                for x, y in zip(ca[n], cb[n], strict=True):
-                    self.unify(x, y)
+                self._same_args(n, ca[n], cb[n])
+        elif not (type(a) is TParam and type(b) is TParam and a.binding is b.binding):
+            raise Mismatch()
+
+    def unify_records(self, a: TRecord, b: TRecord) -> None:
+        da, db = dict(a.fields), dict(b.fields)
+        if da.keys() != db.keys():
+            if a.is_tuple and b.is_tuple:
+                raise Mismatch(f"a tuple of {len(da)} is not one of {len(db)}")
+            raise Mismatch(f"only one of them has field '{sorted(da.keys() ^ db.keys())[0]}'")
+        for n, x in a.fields:
+            self.unify(x, db[n])
 
     def unify_fun(self, a: TFun, b: TFun) -> None:
         self.unify(b.param, a.param)
@@ -275,24 +265,23 @@ class Unifier:
     def occurs(self, m: TMeta, t: SType) -> None:
         """Refuse infinite types and sizes that would leave their function; adjust levels."""
         t = resolve(t)
-        kind = type(t)
-        if kind is TMeta:
+        if type(t) is TMeta:
             if t is m:
                 raise Mismatch("the type would be infinite")
-            t.level = min(t.level, m.level)  # type: ignore[union-attr]
-            for f in (t.fields or {}).values():  # type: ignore[union-attr]
+            t.level = min(t.level, m.level)
+            for f in (t.fields or {}).values():
                 self.occurs(m, f)
-        elif kind is TArray:
-            self.lower_size(t.size, m.level)  # type: ignore[union-attr]
-            self.occurs(m, t.elem)  # type: ignore[union-attr]
-        elif kind is TRecord:
-            for _, f in t.fields:  # type: ignore[union-attr]
+        elif type(t) is TArray:
+            self.lower_size(t.size, m.level)
+            self.occurs(m, t.elem)
+        elif type(t) is TRecord:
+            for _, f in t.fields:
                 self.occurs(m, f)
-        elif kind is TFun:
-            self.occurs(m, t.param)  # type: ignore[union-attr]
-            self.occurs(m, t.result)  # type: ignore[union-attr]
-        elif kind is TSum:
-            for _, args in t.constrs:  # type: ignore[union-attr]
+        elif type(t) is TFun:
+            self.occurs(m, t.param)
+            self.occurs(m, t.result)
+        elif type(t) is TSum:
+            for _, args in t.constrs:
                 for a in args:
                     self.occurs(m, a)
 
@@ -492,47 +481,41 @@ def substitute_size(s: Size, sizes: dict[Binding, Size]) -> Size:
 def substitute(t: SType, types: dict[Binding, SType], sizes: dict[Binding, Size]) -> SType:
     """`t` with type parameters and sizes replaced."""
     t = resolve(t)
-    k = type(t)
-    if k is TPrim or k is TMeta:
+    if type(t) is TPrim or type(t) is TMeta:
         return t
-    if k is TArray:
-        size = substitute_size(t.size, sizes)  # type: ignore[union-attr]
-        elem = substitute(t.elem, types, sizes)  # type: ignore[union-attr]
-        return t if size is t.size and elem is t.elem else TArray(size, elem, t.unique)  # type: ignore[union-attr]
-    if k is TRecord:
-        return TRecord(tuple((n, substitute(f, types, sizes)) for n, f in t.fields))  # type: ignore[union-attr]
-    if k is TFun:
-        return TFun(
-            substitute(t.param, types, sizes),  # type: ignore[union-attr]
-            substitute(t.result, types, sizes),  # type: ignore[union-attr]
-            t.name,  # type: ignore[union-attr]
-            t.exists,  # type: ignore[union-attr]
-        )
-    if k is TParam:
-        return types.get(t.binding, t)  # type: ignore[union-attr]
-    return TSum(tuple((n, tuple(substitute(a, types, sizes) for a in args)) for n, args in t.constrs))  # type: ignore[union-attr]
+    if type(t) is TArray:
+        size = substitute_size(t.size, sizes)
+        elem = substitute(t.elem, types, sizes)
+        return t if size is t.size and elem is t.elem else TArray(size, elem, t.unique)
+    if type(t) is TRecord:
+        return TRecord(tuple((n, substitute(f, types, sizes)) for n, f in t.fields))
+    if type(t) is TFun:
+        return TFun(substitute(t.param, types, sizes), substitute(t.result, types, sizes), t.name, t.exists)
+    if type(t) is TParam:
+        return types.get(t.binding, t)
+    assert type(t) is TSum
+    return TSum(tuple((n, tuple(substitute(a, types, sizes) for a in args)) for n, args in t.constrs))
 
 
 def walk(t: SType, on_type: Callable[[SType], None], on_size: Callable[[Size], None]) -> None:
     """Visit all (resolved) types and sizes in `t`."""
     t = resolve(t)
     on_type(t)
-    k = type(t)
-    if k is TArray:
-        on_size(resolve_size(t.size))  # type: ignore[union-attr]
-        walk(t.elem, on_type, on_size)  # type: ignore[union-attr]
-    elif k is TRecord:
-        for _, f in t.fields:  # type: ignore[union-attr]
+    if type(t) is TArray:
+        on_size(resolve_size(t.size))
+        walk(t.elem, on_type, on_size)
+    elif type(t) is TRecord:
+        for _, f in t.fields:
             walk(f, on_type, on_size)
-    elif k is TFun:
-        walk(t.param, on_type, on_size)  # type: ignore[union-attr]
-        walk(t.result, on_type, on_size)  # type: ignore[union-attr]
-    elif k is TSum:
-        for _, args in t.constrs:  # type: ignore[union-attr]
+    elif type(t) is TFun:
+        walk(t.param, on_type, on_size)
+        walk(t.result, on_type, on_size)
+    elif type(t) is TSum:
+        for _, args in t.constrs:
             for a in args:
                 walk(a, on_type, on_size)
-    elif k is TMeta and t.fields:  # type: ignore[union-attr]
-        for f in t.fields.values():  # type: ignore[union-attr]
+    elif type(t) is TMeta and t.fields:
+        for f in t.fields.values():
             walk(f, on_type, on_size)
 
 

@@ -143,15 +143,17 @@ def unique_part(tree: Tree, t: SType, unique: bool = True) -> Set:
 
 
 class Consumption:
-    """Checks one top-level definition; `fresh_results` is shared by all of a program's."""
+    """Checks the definitions of one program, in order."""
 
-    def __init__(self, fresh_results: dict[Binding, SType | None]) -> None:
+    def __init__(self) -> None:
         self.env: dict[Binding, Tree] = {}
         self.consumed: dict[Token, Span] = {}
         self.depth = 0
         self.barriers: list[tuple[int, str]] = []  # (depth, what lies there), for messages
         self.captured: list[set[Token]] = []
-        self.results = fresh_results
+        # By function: its inferred result type with uniqueness, and the constants its result may share.
+        self.results: dict[Binding, SType | None] = {}
+        self.shared: dict[Binding, Set] = {}
         self.last_result: SType | None = None
         self.lambdas: dict[int, SType | None] = {}
 
@@ -234,6 +236,8 @@ class Consumption:
     def top(self, fd: A.FunDef) -> None:
         self.function(fd.params, fd.body, fd.ret_type if fd.ret is not None else None, fd)
         self.env.clear()
+        self.consumed.clear()
+        self.lambdas.clear()
 
     def function(
         self, params: list[A.Pat], body: A.Expr, ret: SType | None, fd: A.FunDef | None = None
@@ -250,11 +254,9 @@ class Consumption:
         for p in params:
             self.bind(p, NONE, why)
         tree = self.exp(body)
-        constant = next((t for t in flat(tree) if t.why == _CONSTANT), None)
-        if params and constant is not None:
-            raise ConsumptionError(
-                f"the result may share memory with the constant '{constant.path}'", body.span, hint="return a copy"
-            )
+        constants = frozenset(t for t in flat(tree) if t.why == _CONSTANT)
+        if constants and fd is not None and fd.binding is not None:
+            self.shared[fd.binding] = constants
         if ret is not None and body.type is not None:
             _check_function(self, body, ret)
         if ret is not None and is_unique(ret):
@@ -315,7 +317,7 @@ class Consumption:
                 if tok.why or tok.depth < self.depth:
                     reason = tok.why or "it is bound outside"
                     raise ConsumptionError(
-                        f"the result of '{name}' is declared unique, but it may share memory with '{tok.path}': {reason}",
+                        f"the result of '{name}' is declared unique, but may share memory with '{tok.path}': {reason}",
                         span,
                         hint="return a copy",
                     )
@@ -443,9 +445,8 @@ def _written(entering: Tree, t: SType, consumed: dict[Token, Span]) -> SType:
     """`t` with `*` on the loop parameters that are overwritten."""
     t = resolve(t)
     if type(t) is TRecord:
-        return TRecord(
-            tuple((n, _written(entering.get(n, NONE) if isinstance(entering, dict) else NONE, f, consumed)) for n, f in t.fields)
-        )
+        parts = entering if isinstance(entering, dict) else {}
+        return TRecord(tuple((n, _written(parts.get(n, NONE), f, consumed)) for n, f in t.fields))
     if type(t) is TArray:
         return TArray(t.size, t.elem, t.unique or any(tok in consumed for tok in flat(entering)))
     return t
@@ -601,10 +602,10 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
             return NONE
         _check_function(c, node.arg, r.param)
         taken = unique_part(tree, r.param)
-        tok = overlap(tree, r.param)
-        if tok is not None:
+        shared = overlap(tree, r.param)
+        if shared is not None:
             raise ConsumptionError(
-                f"this argument is consumed, but two of its parts share '{tok.path}'", node.arg.span, hint="copy one"
+                f"this argument is consumed, but two of its parts share '{shared.path}'", node.arg.span, hint="copy one"
             )
         for tokens, _ in given:
             both = tokens & taken
@@ -632,6 +633,7 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
     result = ft
     if isinstance(fun, A.EVar) and fun.binding is not None:
         inferred = c.results.get(fun.binding)
+        rest |= c.shared.get(fun.binding, NONE)
         decl = fun.binding.decl
         if inferred is not None and isinstance(decl, A.FunDef) and len(decl.params) == len(spine):
             result = inferred
