@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from futad.ad.acc import read_or_zero
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -43,6 +44,16 @@ class Write:
 
 
 @dataclass(eq=False)
+class Scattered:
+    """A scatter into the array; `places` has a slot for every index array that is made in the loop."""
+
+    stm: ir.Stm
+    which: int
+    old: Slot
+    places: dict[Var, Slot]
+
+
+@dataclass(eq=False)
 class Branch:
     stm: ir.Stm
     then: list[Element]
@@ -56,7 +67,7 @@ class Turns:
     body: list[Element]
 
 
-Element = Write | Branch | Turns
+Element = Write | Scattered | Branch | Turns
 
 
 @dataclass
@@ -114,6 +125,14 @@ class Finder:
                 return None
             lost = [a for a in e.operands()[1:-1] if isinstance(a, Var) and not self.computable(a)]
             return s.pat[0], Write(s, Slot(t, dims), {a: Slot(I64, dims) for a in lost})
+        if isinstance(e, ir.Scatter) and x in e.dests and self.fixed((e.width,)):
+            j = e.dests.index(x)
+            t = array_of(_cell(x.type, len(e.idxs)), e.width)
+            made = [a for a in e.idxs if isinstance(a, Var) and not self.fixed((a,))]
+            if not self.fixed(shape_of(t)) or any(a.type.elem is not I64 for a in made):  # type: ignore[union-attr]
+                return None
+            places = {a: Slot(array_of(I64, e.width), dims) for a in made}
+            return s.pat[j], Scattered(s, j, Slot(t, dims), places)
         if isinstance(e, ir.If) and (x in e.then.free() or x in e.orelse.free()):
             for v, a, c in zip(s.pat, e.then.result, e.orelse.result, strict=True):
                 if v.type != x.type:
@@ -131,11 +150,17 @@ class Finder:
         return None
 
 
+def _cell(t: Type, rank: int) -> Type:
+    """What one row of a scatter with `rank` index arrays writes."""
+    rest = shape_of(t)[rank:]
+    return ArrayType(elem_of(t), rest) if rest else elem_of(t)
+
+
 def slots(elements: Sequence[Element]) -> list[Slot]:
     out: list[Slot] = []
     for el in elements:
         match el:
-            case Write():
+            case Write() | Scattered():
                 out += [el.old, *el.places.values()]
             case Branch():
                 out += ([el.cond] if el.cond else []) + slots(el.then) + slots(el.orelse)
@@ -166,6 +191,14 @@ def instrument(stms: Sequence[ir.Stm], elements: Sequence[Element], at: ir.Atoms
                 for a, slot in el.places.items():
                     put(slot, a)
                 put(el.old, b.let(ir.At(e.array, e.index, e.check), "old"))
+                b.add(s)
+            case Scattered():
+                assert isinstance(e, ir.Scatter)
+                for a, slot in el.places.items():
+                    put(slot, a)
+                x = e.dests[el.which]
+                t = _cell(x.type, len(e.idxs))
+                put(el.old, b.map_(lambda c, *ix, x=x, t=t: [read_or_zero(c, x, ix, t)], *e.idxs, hint="old")[0])
                 b.add(s)
             case Branch():
                 assert isinstance(e, ir.If)
@@ -223,6 +256,12 @@ class Undoer:
                     )
                     old = b.let(ir.At(self.held[el.old], at), "old")
                     y = b.let(ir.Update(y, index, old), y.name)
+                case Scattered():
+                    assert isinstance(e, ir.Scatter)
+                    again = self._recompute(b, at, env, el.places)
+                    old = b.let(ir.At(self.held[el.old], at), "old")
+                    idxs = tuple([again(a) for a in e.idxs])
+                    (y,) = b.emit(ir.Scatter(e.width, (y,), idxs, (old,)), y.name)
                 case Branch():
                     assert isinstance(e, ir.If)
                     y = self._branch(b, y, el, e, at, env)

@@ -138,22 +138,12 @@ def _arg_extremum(s: Scope, f: Fold, seed: Atom) -> None:
 
 def _product(s: Scope, f: Fold, seed: Atom) -> None:
     """The product of the others: by division if no element is zero, else only for a single zero."""
-    b, n, xs = s.b, f.width, f.arrays[0]
+    b, n, xs, y = s.b, f.width, f.arrays[0], f.results[0]
     t = f.neutral[0].type
     assert isinstance(t, Prim)
-
-    def split(c: Builder, x: Var) -> list[Atom]:
-        none = c.op("eq", x, zero(t))
-        return [c.op("select", none, ONE, ZERO), c.op("select", none, one(t), x)]
-
-    is_zero, others = b.map_(split, xs)
-    add = plus_lambda(b, I64)
-    mul = b.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.op("mul", x, y)])
-    (zeros,) = b.emit(ir.Reduce(n, (is_zero,), add, (ZERO,), True), "zeros")
-    (product,) = b.emit(ir.Reduce(n, (others,), mul, (one(t),), True), "product")
-    scaled = b.op("mul", seed, product)
-    at_zero = b.op("select", b.op("eq", zeros, ONE), scaled, zero(t))
-    at_rest = b.op("select", b.op("eq", zeros, ZERO), scaled, zero(t))
+    # Zeros are looked for only if the product is zero: its parts at an element that is zero, and elsewhere.
+    at_zero, at_rest = zero_counted(b, n, xs, t, y)
+    at_zero, at_rest = b.op("mul", seed, at_zero), b.op("mul", seed, at_rest)
 
     def pull(c: Builder, x: Var) -> list[Atom]:
         none = c.op("eq", x, zero(t))
@@ -162,6 +152,28 @@ def _product(s: Scope, f: Fold, seed: Atom) -> None:
         return [c.op("select", none, at_zero, rest)]
 
     s.add(xs, b.map_(pull, xs)[0])
+
+
+def zero_counted(b: Builder, n: Atom, xs: Atom, t: Prim, y: Var) -> tuple[Atom, Atom]:
+    """(product of the non-zero elements if exactly one is zero, else 0; the same if none is zero, else 0),
+    where `y` is the product of all."""
+
+    def search(c: Builder) -> list[Atom]:
+        def split(d: Builder, x: Var) -> list[Atom]:
+            none = d.op("eq", x, zero(t))
+            return [d.op("select", none, ONE, ZERO), d.op("select", none, one(t), x)]
+
+        is_zero, others = c.map_(split, xs)
+        mul = c.lambda_([("x", t), ("y", t)], lambda d, x, y: [d.op("mul", x, y)])
+        (zeros,) = c.emit(ir.Reduce(n, (is_zero,), plus_lambda(c, I64), (ZERO,), True), "zeros")
+        (product,) = c.emit(ir.Reduce(n, (others,), mul, (one(t),), True), "product")
+        single = c.op("select", c.op("eq", zeros, ONE), product, zero(t))
+        return [single, c.op("select", c.op("eq", zeros, ZERO), product, zero(t))]
+
+    found = b.body(search)
+    plain = b.body(lambda c: [zero(t), y])
+    a, r = b.emit(ir.If(b.op("eq", y, zero(t)), found, plain), "product", types=[t, t])
+    return a, r
 
 
 def _shifted(b: Builder, scanned: Sequence[Atom], at: Atom, inside: Atom, neutral: Sequence[Atom]) -> tuple[Atom, ...]:

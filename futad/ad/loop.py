@@ -173,8 +173,8 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
     turn = Var("turn", i.type)
     head = Builder()
     assert isinstance(i.type, Prim)
-    left = head.op("sub", bound, turn, hint="left")
-    head.add(ir.Stm((i,), ir.Op("sub", (left, Const(i.type, 1)))))
+    last_turn = s.b.op("sub", bound, Const(i.type, 1), hint="last")
+    head.add(ir.Stm((i,), ir.Op("sub", (last_turn, turn))))
     restores = save(which) if which else {}
     at = head.convert(I64, i) if which else i
     backwards = {q: Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}

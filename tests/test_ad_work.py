@@ -1,0 +1,228 @@
+"""Work of derivatives, by the interpreter's counts after the whole pass pipeline: asserted, not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from test_ad_rules import CASES, operator, total
+from test_ad_support import make, sizes_of
+
+from futad.ad.derive import derived_program
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.interp import Interpreter, Work
+from futad.core.types import F64, I64, Const, i64, one, zero
+from futad.pipeline import compile_program
+
+rng = np.random.default_rng(3)
+
+
+def normal(*shape: int) -> Any:
+    return rng.normal(size=shape)
+
+
+def gradient_program(program: ir.Program) -> ir.Program:
+    """f and f_vjp, the latter without primal results, through every pass."""
+    p = derived_program(program, "f", "vjp")
+    f, g = p.funs["f"], p.funs["f_vjp"]
+    n = len(f.ret)
+    body = ir.Lambda(g.body.params, g.body.stms, g.body.result[n:])
+    g = ir.Fun("f_vjp", body, g.num_sizes, g.ret[n:])
+    return compile_program(ir.Program({"f": f, "f_vjp": g}), check=True)
+
+
+def work(program: ir.Program, name: str, args: Sequence[Any]) -> dict[str, Work]:
+    run = Interpreter(program, count=True)
+    run.run(name, list(args))
+    return run.counts
+
+
+def ops(counts: dict[str, Work]) -> int:
+    return sum(w.ops for w in counts.values())
+
+
+def moved(counts: dict[str, Work]) -> int:
+    return sum(w.read + w.written for w in counts.values())
+
+
+class Cost:
+    """Scalar operations and elements moved by a function and by its gradient."""
+
+    def __init__(self, program: ir.Program) -> None:
+        self.source = program
+        self.program = gradient_program(program)
+
+    def of(self, args: Sequence[Any]) -> tuple[int, int, int, int]:
+        """(ops of f, ops of the gradient, elements moved by f, by the gradient)."""
+        given = sizes_of(self.source, args) + list(args)
+        results = Interpreter(self.program).run("f", given)
+        primal = work(self.program, "f", given)
+        reverse = work(self.program, "f_vjp", given + [np.ones_like(r) for r in results])
+        return ops(primal), ops(reverse), moved(primal), moved(reverse)
+
+
+def sum_of(q: Builder, n: Any, xs: Any) -> Any:
+    return q.emit(ir.Reduce(n, (xs,), operator(q, "add"), (zero(F64),)))[0]
+
+
+def test_perfect_nest_reexecutes_nothing() -> None:
+    """sum_ijk exp(x_ijk w_k): per element mul, exp and add forward; the gradient needs mul and exp once,
+    the seed's product, and a product (with an addition for w) for either adjoint."""
+
+    def f(b, s, x, w):
+        def row(q, r):
+            return sum_of(q, s["k"], q.zip_with(lambda z, u, v: z.op("exp", z.op("mul", u, v)), r, w))
+
+        planes = b.zip_with(lambda q, plane: sum_of(q, s["m"], q.zip_with(row, plane)), x)
+        return [sum_of(b, s["n"], planes)]
+
+    n, m, k = 5, 6, 7
+    cost = Cost(make(["[n][m][k]f64", "[k]f64"], f))
+    primal, reverse, _, _ = cost.of([normal(n, m, k) * 0.1, normal(k)])
+    elements = n * m * k
+    assert 3 * elements <= primal <= 3 * elements + n * m + n + 10
+    assert reverse <= 6 * elements + n * m * 2 + 20
+
+
+def dot(q: Builder, n: Any, x: Any, y: Any) -> Any:
+    return sum_of(q, n, q.zip_with(lambda z, u, v: z.op("mul", u, v), x, y))
+
+
+def matmul(b, s, x, y):
+    cols = b.let(ir.Rearrange(y, (1, 0)))
+    return b.map_(lambda q, r: q.map_(lambda z, c: [dot(z, s["m"], r, c)], cols), x)
+
+
+def matvec(b, s, x, y):
+    return b.map_(lambda q, r: [dot(q, s["m"], r, y)], x)
+
+
+def distances(b, s, x, y):
+    """The distance of each row to the nearest of y's rows."""
+
+    def one_row(q, r):
+        def to(z, c):
+            d = z.zip_with(lambda w, u, v: w.op("sub", u, v), r, c)
+            return [dot(z, s["d"], d, d)]
+
+        (all_,) = q.map_(to, y)
+        return q.emit(ir.Reduce(s["k"], (all_,), operator(q, "min"), (Const(F64, np.inf),)))
+
+    return b.map_(one_row, x)
+
+
+def softmax_rows(b, s, x):
+    def row(q, r):
+        top = q.emit(ir.Reduce(s["m"], (r,), operator(q, "max"), (Const(F64, -np.inf),)))[0]
+        e = q.zip_with(lambda z, v: z.op("exp", z.op("sub", v, top)), r)
+        return [q.op("log", sum_of(q, s["m"], e))]
+
+    return b.map_(row, x)
+
+
+def map_of_loop(b, s, x):
+    def f(q, v):
+        body = q.lambda_([("i", I64), ("y", F64)], lambda z, i, y: [z.op("add", z.op("sin", y), v)])
+        return q.emit(ir.For(i64(20), (v,), body))
+
+    return b.map_(f, x)
+
+
+def loop_of_map(b, s, x, w):
+    def turn(q, i, y):
+        return [q.zip_with(lambda z, u, v: z.op("tanh", z.op("mul", u, v)), y, w)]
+
+    return b.emit(ir.For(i64(10), (x,), b.lambda_([("i", I64), ("y", x.type)], turn)))
+
+
+def scan_then_map(b, s, x):
+    (ys,) = b.emit(ir.Scan(s["n"], (x,), operator(b, "add"), (zero(F64),)))
+    return b.map_(lambda q, y: [q.op("exp", y)], ys)
+
+
+def gathered_sums(b, s, x, ix):
+    def one_row(q, r):
+        return [sum_of(q, s["m"], q.zip_with(lambda z, i: z.op("sin", z.at(x, i)), r))]
+
+    return b.map_(one_row, ix)
+
+
+def segment_products(b, s, x):
+    return b.map_(lambda q, r: q.emit(ir.Reduce(s["m"], (r,), operator(q, "mul"), (one(F64),))), x)
+
+
+NESTS: list[tuple[Callable[..., Any], list[str], Callable[[int], list[Any]]]] = [
+    (matmul, ["[n][m]f64", "[m][k]f64"], lambda n: [normal(n, 8), normal(8, 9)]),
+    (matvec, ["[n][m]f64", "[m]f64"], lambda n: [normal(n, 10), normal(10)]),
+    (distances, ["[n][d]f64", "[k][d]f64"], lambda n: [normal(n, 8), normal(6, 8)]),
+    (softmax_rows, ["[n][m]f64"], lambda n: [normal(n, 10)]),
+    (scan_then_map, ["[n]f64"], lambda n: [normal(n) * 0.1]),
+    (gathered_sums, ["[k]f64", "[n][m]i64"], lambda n: [normal(9), rng.integers(0, 9, (n, 7))]),
+    (segment_products, ["[n][m]f64"], lambda n: [normal(n, 10)]),
+]
+
+
+@pytest.mark.parametrize("nest", NESTS, ids=lambda n: n[0].__name__)
+def test_nests_cost_at_most_four_times_the_primal(nest: Any) -> None:
+    f, params, make_args = nest
+    cost = Cost(make(params, f))
+    args = make_args(40)
+    primal, reverse, moved_p, moved_r = cost.of(args)
+    size = sum(np.size(a) for a in args)
+    assert reverse <= 4 * primal + 2 * size
+    assert moved_r <= 4 * moved_p + 8 * size
+
+
+SEQUENTIAL: list[tuple[Callable[..., Any], list[str], Callable[[int], list[Any]]]] = [
+    (map_of_loop, ["[n]f64"], lambda n: [normal(n)]),
+    (loop_of_map, ["[n]f64", "[n]f64"], lambda n: [normal(n), normal(n)]),
+]
+
+
+@pytest.mark.parametrize("nest", SEQUENTIAL, ids=lambda n: n[0].__name__)
+def test_sequential_loops_run_twice(nest: Any) -> None:
+    """Forward with checkpoints, and again turn by turn: the primal twice and the adjoint's at most 3 more."""
+    f, params, make_args = nest
+    args = make_args(40)
+    primal, reverse, _, _ = Cost(make(params, f)).of(args)
+    assert reverse <= 5 * primal + 2 * sum(np.size(a) for a in args)
+
+
+LOOPS: list[tuple[str, Callable[[int], list[Any]]]] = [
+    ("for_updates_array", lambda n: [normal(n)]),
+    ("for_updates_in_branches", lambda n: [normal(n), 0.7]),
+    ("for_reads_array", lambda n: [normal(n), 0.7]),
+    ("for_invariant_array", lambda n: [normal(n), normal(n)]),
+    ("for_swaps", lambda n: [normal(n), 0.7, 2]),
+]
+
+
+@pytest.mark.parametrize("name, make_args", LOOPS, ids=lambda x: x if isinstance(x, str) else "")
+def test_turns_of_loops_cost_a_constant(name: str, make_args: Callable[[int], list[Any]]) -> None:
+    """Ten times the turns over a ten times larger array: about ten times the work, not a hundred."""
+    c = next(c for c in CASES if c.name == name)
+    cost = Cost(make(c.params, c.f))
+    small, large = cost.of(make_args(40)), cost.of(make_args(400))
+    assert large[1] <= 12 * small[1]
+    assert large[3] <= 12 * small[3]
+
+
+def test_a_scatter_costs_what_it_writes() -> None:
+    """A loop of scatters of 3 elements into a large array: no turn touches the whole array."""
+
+    def f(b, s, xs, vs, ix):
+        def turn(q, i, xs):
+            new = q.zip_with(lambda z, v, j: z.op("mul", v, z.at(xs, j)), vs, ix)
+            return q.emit(ir.Scatter(s["k"], (xs,), (ix,), (new,)))
+
+        body = b.lambda_([("i", I64), ("xs", xs.type)], turn)
+        return [total(b, b.emit(ir.For(i64(30), (b.let(ir.Copy(xs)),), body))[0])]
+
+    cost = Cost(make(["[n]f64", "[k]f64", "[k]i64"], f))
+    ix = np.array([5, 2, 7])
+    small = cost.of([normal(100), normal(3), ix])
+    large = cost.of([normal(1000), normal(3), ix])
+    assert large[3] - small[3] <= 30 * 900
