@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from futad.core import ir
-from futad.errors import Error, UsageError
+from futad.errors import Error, MemoryError_, UsageError
 from futad.runtime import backends
 from futad.runtime.values import Signature, entry_text, signature_of
 
@@ -54,6 +54,8 @@ class Unit:
         except Error as e:
             e.locate(self.texts)
             raise
+        except MemoryError as e:
+            raise MemoryError_(f"out of memory: {e}" if str(e) else "out of memory") from None
 
     @property
     def backend(self) -> str:

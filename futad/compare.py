@@ -15,6 +15,7 @@ import numpy as np
 
 from futad.errors import ValueError_
 from futad.runtime.textvalues import Value, write_text
+from futad.runtime.values import count_text
 
 TOLERANCE = 0.002
 
@@ -34,7 +35,7 @@ def text_of(value: Any, limit: int = 200) -> str:
 def expected_arrays(results: Sequence[Any], expected: Sequence[Value]) -> list[np.ndarray[Any, Any]] | str:
     """The expected values at the types of the results, or what does not fit."""
     if len(results) != len(expected):
-        return f"expected {len(expected)} value(s), got {len(results)}"
+        return f"expected {count_text(len(expected), 'value')}, got {len(results)}"
     from futad.core.types import PRIMS
 
     by_dtype = {p.dtype: p for p in PRIMS.values()}
@@ -52,7 +53,7 @@ def expected_arrays(results: Sequence[Any], expected: Sequence[Value]) -> list[n
 def mismatch(results: Sequence[Any], expected: Sequence[Any], tolerance: float = TOLERANCE) -> str | None:
     """The first difference in words, or None if all agree."""
     if len(results) != len(expected):
-        return f"expected {len(expected)} value(s), got {len(results)}"
+        return f"expected {count_text(len(expected), 'value')}, got {len(results)}"
     for i, (result, wanted) in enumerate(zip(results, expected, strict=True)):
         got, want = np.asarray(result), np.asarray(wanted)
         if got.dtype != want.dtype:

@@ -64,7 +64,7 @@ class Error(Exception):
 
     def __str__(self) -> str:
         out = f"{self.span}: error: {self.message}" if self.span else f"error: {self.message}"
-        if self.span and self.source_line is not None:
+        if self.span and self.source_line and not self.source_line.isspace():
             width = 1
             if self.span.end_line == self.span.line:
                 width = max(1, self.span.end_col - self.span.col)

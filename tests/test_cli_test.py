@@ -116,7 +116,7 @@ def test_tolerances():
     assert mismatch([np.zeros((2, 2))], [np.eye(2)]) == (
         "value #0 at index [0, 0]: expected 1.0f64, got 0.0f64 (2 of 4 elements differ)"
     )
-    assert mismatch([1], []) == "expected 0 value(s), got 1"
+    assert mismatch([1], []) == "expected 0 values, got 1"
 
 
 # --- futad test ---
@@ -158,7 +158,7 @@ def test_failures_are_explained(futad):
     assert "value #0: expected type [1]decimals, got [1]i32" in done.out
     assert "succeeded, but should have failed (never)" in done.out
     assert "argument 'xs': expected i32, got [1]decimals" in done.out
-    assert "expected 2 value(s), got 1" in done.out
+    assert "expected 2 values, got 1" in done.out
 
 
 def test_an_error_that_does_not_match(futad):

@@ -28,10 +28,19 @@ def add_backend(parser: argparse.ArgumentParser, default: str = "auto") -> None:
     parser.add_argument(
         "-b",
         "--backend",
-        choices=BACKEND_CHOICES,
+        type=_backend,
         default=default,
-        help="what runs the program (default: %(default)s)",
+        metavar="BACKEND",
+        help=f"what runs the program: {', '.join(BACKEND_CHOICES)} (default: %(default)s)",
     )
+
+
+def _backend(name: str) -> str:
+    if name not in BACKEND_CHOICES:
+        raise argparse.ArgumentTypeError(
+            f"no backend is called '{name}'; there are: {', '.join(BACKEND_CHOICES)}"
+        )
+    return name
 
 
 def load(file: str, backend: str = "auto") -> Program:

@@ -28,7 +28,7 @@ from futad.core.lastuse import analyse, unique_params
 from futad.core.scalarops import OPS
 from futad.core.text import node_name
 from futad.core.types import AccType, ArrayType, Atom, Const, Type, Var
-from futad.errors import AssertionError_, InternalError, RuntimeError_
+from futad.errors import AssertionError_, InternalError, MemoryError_, RuntimeError_
 
 Value = Any  # a NumPy scalar or array with batch dimensions, or an `Acc`
 Values = Sequence[Value]
@@ -237,18 +237,20 @@ class Interpreter:
             raise Irregular
         return int(first)
 
-    def sizes(self, atoms: Sequence[Atom], sc: Scope, what: str) -> tuple[int, ...]:
+    def sizes(self, atoms: Sequence[Atom], sc: Scope) -> tuple[int, ...]:
         """Sizes of a new array, none negative, not too many elements for the batch."""
         out = tuple([self.size(a, sc) for a in atoms])
         for n in out:
             if n < 0:
-                raise RuntimeError_(f"{what} of negative size {n}")
+                raise MemoryError_(f"an array of negative size ({n}) is needed")
+        if math.prod(out) >= 1 << 60:
+            raise MemoryError_("an array is needed whose size exceeds the address space")
         return out
 
     def empty(self, t: Type, sc: Scope) -> Value:
         """An array of the given type with no batch dimensions (used where it has no elements)."""
         if isinstance(t, ArrayType):
-            return np.zeros(self.sizes(t.shape, sc, "array"), t.elem.dtype)
+            return np.zeros(self.sizes(t.shape, sc), t.elem.dtype)
         raise InternalError("a scalar where an empty array is expected")
 
     def count(self, kind: str, ops: int = 0, read: int = 0, written: int = 0) -> None:

@@ -232,7 +232,7 @@ def _update(m: Interpreter, e: ir.Update, stm: ir.Stm, sc: Scope) -> Values:
 
 @handler(ir.Iota)
 def _iota(m: Interpreter, e: ir.Iota, stm: ir.Stm, sc: Scope) -> Values:
-    (n,) = m.sizes((e.count,), sc, "iota")
+    (n,) = m.sizes((e.count,), sc)
     start, step = m.lift(e.start, sc.depth), m.lift(e.step, sc.depth)
     m.count("iota", written=n * sc.lanes)
     base = np.arange(n).astype(start.dtype)
@@ -241,7 +241,7 @@ def _iota(m: Interpreter, e: ir.Iota, stm: ir.Stm, sc: Scope) -> Values:
 
 @handler(ir.Replicate)
 def _replicate(m: Interpreter, e: ir.Replicate, stm: ir.Stm, sc: Scope) -> Values:
-    shape = m.sizes(e.shape, sc, "replicate")
+    shape = m.sizes(e.shape, sc)
     v = np.asarray(m.value(e.value))
     d = v.ndim - rank_of(e.value.type)
     m.count("replicate", written=math.prod(shape) * own_size(v, d) * sc.lanes)
@@ -283,7 +283,7 @@ def _concat(m: Interpreter, e: ir.Concat, stm: ir.Stm, sc: Scope) -> Values:
 def _reshape(m: Interpreter, e: ir.Reshape, stm: ir.Stm, sc: Scope) -> Values:
     v = m.value(e.array)
     d = v.ndim - rank_of(e.array.type)
-    shape = m.sizes(e.shape, sc, "reshape")
+    shape = m.sizes(e.shape, sc)
     if math.prod(shape) != own_size(v, d):
         raise InternalError(f"reshape of {v.shape[d:]} to {shape}")
     return (v.reshape(v.shape[:d] + shape),)
@@ -324,7 +324,7 @@ def _copy(m: Interpreter, e: ir.Copy, stm: ir.Stm, sc: Scope) -> Values:
 def _scratch(m: Interpreter, e: ir.Scratch, stm: ir.Stm, sc: Scope) -> Values:
     # Poison, so that a read of an unwritten element shows.
     poison = math.nan if e.elem.is_float else True if e.elem.is_bool else np.iinfo(e.elem.dtype).max
-    return (np.full(m.sizes(e.shape, sc, "scratch"), poison, e.elem.dtype),)
+    return (np.full(m.sizes(e.shape, sc), poison, e.elem.dtype),)
 
 
 __all__ = ["ArrayType", "Irregular", "gather", "own_size", "target"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from futad.errors import FileError, ValueError_
 from futad.runtime.textvalues import Reader, Value, binary_bytes, write_text
-from futad.runtime.values import Signature, leaf_text
+from futad.runtime.values import Signature, count_text, leaf_text
 
 
 def fit_values(signature: Signature, values: Sequence[Value], end: ValueError_) -> list[Any]:
@@ -26,13 +26,13 @@ def fit_values(signature: Signature, values: Sequence[Value], end: ValueError_) 
     if len(values) > len(leaves):
         extra = values[len(leaves)]
         raise ValueError_(
-            f"{signature.name} takes {len(leaves)} value(s), but there are {len(values)}",
+            f"{signature.name} takes {count_text(len(leaves), 'value')}, but there are {len(values)}",
             extra.place,
             hint=signature.text(),
         )
     if len(values) < len(leaves):
         raise ValueError_(
-            f"{signature.name} takes {len(leaves)} value(s), found {len(values)}; "
+            f"{signature.name} takes {count_text(len(leaves), 'value')}, found {len(values)}; "
             f"the next is '{leaves[len(values)].path}' of type {leaf_text(leaves[len(values)])}",
             end.span,
             hint=signature.text(),

@@ -88,7 +88,7 @@ class Signature:
         entry = self.entry
         if len(args) != len(entry.params):
             raise UsageError(
-                f"{entry.name} takes {_count(len(entry.params), 'argument')}, not {len(args)}",
+                f"{entry.name} takes {count_text(len(entry.params), 'argument')}, not {len(args)}",
                 hint=self.text(),
             )
         raw: list[Any] = []
@@ -522,5 +522,6 @@ def _shape_text(shape: Sequence[int]) -> str:
     return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
-def _count(n: int, what: str) -> str:
+def count_text(n: int, what: str) -> str:
+    """`1 value`, `2 values`."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
