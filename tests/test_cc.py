@@ -179,6 +179,14 @@ def test_math_is_vectorised() -> None:
         assert f"v_{op}".encode() in raw, op
 
 
+@needs_cc
+def test_environment_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    before = dict(os.environ)
+    cc.build_library(SOURCE % 17, openmp=True)
+    assert dict(os.environ) == before
+
+
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FUTAD_CACHE_DIR", str(tmp_path / "own"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
