@@ -57,13 +57,13 @@ def run(p: ir.Program, args: Sequence[Any], name: str = "main") -> list[Any]:
     return Interpreter(p).run(name, [a.copy() if isinstance(a, np.ndarray) else a for a in args])
 
 
-def same_results(p: ir.Program, q: ir.Program, args: Sequence[Any], exact: bool = False, name: str = "main") -> list[Any]:
+def same_results(p: ir.Program, q: ir.Program, args: Sequence[Any], name: str = "main") -> list[Any]:
     """Both programs give the same results (to the last bits, where sums may be regrouped)."""
     a, b = run(p, args, name), run(q, args, name)
     assert len(a) == len(b)
     for x, y in zip(a, b, strict=True):
         assert np.asarray(x).dtype == np.asarray(y).dtype and np.shape(x) == np.shape(y)
-        if exact or np.asarray(x).dtype.kind != "f":
+        if np.asarray(x).dtype.kind != "f":
             np.testing.assert_array_equal(x, y)
         else:
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)

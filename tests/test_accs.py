@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (programs read better unbroken)
 """Accumulators: which become reductions and maps, and the same results."""
 
 from __future__ import annotations
@@ -79,11 +80,11 @@ def test_other_results_of_the_map_stay():
 
 def test_inner_map_reduces_and_the_outer_one_becomes_a_map():
     """acc[i] += a[i, j] for all i, j: row sums."""
-    stms = rf"""let i_19: [n_1]i64 = iota(n_1, 0i64, 1i64)
-      let acc_20: acc([n_1]f64) = map(n_1, [acc_12, a_8, i_19], \(acc_21: acc([n_1]f64), e_22: [m_2]f64, i_25: i64) -> {{
-        let acc_26: acc([n_1]f64) = map(m_2, [acc_21, e_22], \(acc_27: acc([n_1]f64), e_28: f64) -> {{
-          let acc_24: acc([n_1]f64) = updateacc(acc_27, [i_25], e_28) in (acc_24) }})
-        in (acc_26) }})"""
+    stms = r"""let i_19: [n_1]i64 = iota(n_1, 0i64, 1i64)
+      let acc_20: acc([n_1]f64) = map(n_1, [acc_12, a_8, i_19], \(acc_21: acc([n_1]f64), e_22: [m_2]f64, i_25: i64) -> {
+        let acc_26: acc([n_1]f64) = map(m_2, [acc_21, e_22], \(acc_27: acc([n_1]f64), e_28: f64) -> {
+          let acc_24: acc([n_1]f64) = updateacc(acc_27, [i_25], e_28) in (acc_24) })
+        in (acc_26) })"""
     rewritten(with_acc("n_1", stms, "acc_20", ZEROS.format("n_1")), "w_11", "[n_1]f64", UpdateAcc=0, WithAcc=0, Reduce=1, Map=1)
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (programs read better unbroken)
 """Fusion: what becomes one loop and what must not, by structure and by the interpreter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (programs read better unbroken)
 """Inlining, hoisting and sinking."""
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def test_invariant_operations_leave_loops_and_maps():
 
 
 def test_invariant_operations_leave_nests():
-    moved(loop(rf"let g_60: f64 = for(n_1, [a_52], \(i_61: i64, b_62: f64) -> {{"
+    moved(loop(r"let g_60: f64 = for(n_1, [a_52], \(i_61: i64, b_62: f64) -> {"
                " let e_63: f64 = exp(x_3) let e_64: f64 = sin(a_52) let h_65: f64 = mul(b_62, e_63) let h_66: f64 = add(h_65, e_64) in (h_66) })",
                "g_60"), exp=0, sin=1)  # fmt: skip
 
@@ -115,9 +116,9 @@ def test_assertions_stay():
 
 
 def test_arrays_overwritten_in_the_loop_are_not_read_outside():
-    stms = rf"""let y_40: [n_1]f64 = copy(xs_6)
-      let (s_45: f64, z_46: [n_1]f64) = for(k_4, [x_3, y_40], \(i_51: i64, a_52: f64, b_53: [n_1]f64) -> {{
-        let e_54: f64 = b_53[0i64] let f_55: f64 = exp(e_54) let g_56: [n_1]f64 = update(b_53, [0i64], a_52, None) in (f_55, g_56) }})
+    stms = r"""let y_40: [n_1]f64 = copy(xs_6)
+      let (s_45: f64, z_46: [n_1]f64) = for(k_4, [x_3, y_40], \(i_51: i64, a_52: f64, b_53: [n_1]f64) -> {
+        let e_54: f64 = b_53[0i64] let f_55: f64 = exp(e_54) let g_56: [n_1]f64 = update(b_53, [0i64], a_52, None) in (f_55, g_56) })
       let e_57: f64 = z_46[0i64] let r_50: f64 = add(s_45, e_57)"""
     moved(stms, exp=1)
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (programs read better unbroken)
 """Rules on what differentiation leaves: accumulators and one-hot adjoints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (programs read better unbroken)
 """Rules on arrays, branches, loops and second-order constructs: before -> after, and the same results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (programs read better unbroken)
 """Rules on scalar operations: before -> after, and the same values on hard arguments."""
 
 from __future__ import annotations

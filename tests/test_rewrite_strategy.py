@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (programs read better unbroken)
 """Strategies: their laws, their text, and counts."""
 
 from __future__ import annotations

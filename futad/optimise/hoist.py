@@ -10,7 +10,7 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
-from futad.core.types import I64, ZERO, AccType, Const, Prim, Var, shape_of
+from futad.core.types import I64, ZERO, AccType, Const, Var, shape_of
 from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 from futad.rewrite.ranges import Ranges, index_in_range, is_index
 from futad.rewrite.strategy import Stats, with_lambdas
@@ -53,8 +53,7 @@ class _Hoister:
     def declare(self, variables: tuple[Var, ...]) -> None:
         sizes = self.ranges.sizes
         for v in variables:
-            if type(v.type) is not Prim:
-                sizes.update(s for s in v.type.shape if type(s) is Var)
+            sizes.update(s for s in shape_of(v.type) if type(s) is Var)
 
     def nested(self, stm: Stm) -> tuple[Stm, list[Stm]]:
         """The statement with its scopes rewritten, and the statements that leave them."""

@@ -22,15 +22,15 @@ _AD = (ir.Jvp, ir.Vjp)
 
 def size(lam: Lambda) -> int:
     """Statements, nested scopes included."""
-    return sum(1 + sum(size(l) for l in s.exp.lambdas()) for s in lam.stms)
+    return sum(1 + sum(map(size, s.exp.lambdas())) for s in lam.stms)
 
 
 def _calls(lam: Lambda, out: dict[str, int]) -> None:
     for s in lam.stms:
         if type(s.exp) is ir.Call:
             out[s.exp.name] = out.get(s.exp.name, 0) + 1
-        for l in s.exp.lambdas():
-            _calls(l, out)
+        for inner in s.exp.lambdas():
+            _calls(inner, out)
 
 
 def _has_ad(lam: Lambda) -> bool:
@@ -95,7 +95,7 @@ class _Inliner:
             out.append(stm)
             return False
         inner = in_ad or type(e) in _AD
-        new = [self.lam(l, inner) for l in lams]
+        new = [self.lam(lam, inner) for lam in lams]
         if all(a is b for a, b in zip(new, lams, strict=True)):
             out.append(stm)
             return False

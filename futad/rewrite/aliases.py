@@ -10,6 +10,7 @@ conservative (`core/lastuse.py` is precise, and is what backends use).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from futad.core import ir
 from futad.core.types import Atom, Prim, Var
@@ -135,7 +136,7 @@ def _ad(a: Aliases, pat: tuple[Var, ...], e: ir.Jvp | ir.Vjp) -> None:
         a.join(p, r)
 
 
-_HANDLERS = {
+_HANDLERS: dict[type, Any] = {
     ir.Alias: _share,
     ir.At: _share,
     ir.Reshape: _share,

@@ -113,7 +113,7 @@ class _DeadCode:
 
     def branch(self, stm: Stm, e: ir.If) -> Stm:
         keep = self.live_pat(stm.pat)
-        then, orelse = (self.body(self.selected(l, keep)) for l in (e.then, e.orelse))
+        then, orelse = (self.body(self.selected(lam, keep)) for lam in (e.then, e.orelse))
         if then is e.then and orelse is e.orelse:
             return stm
         return Stm(tuple([stm.pat[k] for k in keep]), ir.If(e.cond, then, orelse), stm.attrs)

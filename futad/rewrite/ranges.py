@@ -10,6 +10,8 @@ above 2^31 and products of anything but indices, sizes and constants stay opaque
 
 from __future__ import annotations
 
+from typing import cast
+
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import BOOL, I64, ONE, U8, U16, U32, ZERO, Atom, Const, Var, i64
@@ -292,7 +294,7 @@ def index_in_range(r: Ranges, shape: tuple[Atom, ...], index: ir.Index) -> bool:
         if type(i) is Range:
             if not _slice_in_range(r, i, n):
                 return False
-        elif not r.in_range(i, n):
+        elif not r.in_range(cast(Atom, i), n):
             return False
     return True
 

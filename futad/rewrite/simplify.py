@@ -203,7 +203,7 @@ class Simplifier:
 
     def plain(self, e: ir.Exp) -> ir.Exp:
         lams = e.lambdas()
-        new = [self.scope(l) for l in lams]
+        new = [self.scope(lam) for lam in lams]
         if all(a is b for a, b in zip(lams, new, strict=True)):
             return e
         return with_lambdas(e, new)
@@ -229,8 +229,8 @@ class Simplifier:
     def mapped(self, e: ir.Map | ir.Fused) -> ir.Exp:
         ctx = self.ctx
         if type(e) is ir.Fused:
-            scans = tuple([self.scope(l) for l in e.scan_lams])
-            reds = tuple([self.scope(l) for l in e.red_lams])
+            scans = tuple([self.scope(lam) for lam in e.scan_lams])
+            reds = tuple([self.scope(lam) for lam in e.red_lams])
             if scans + reds != e.scan_lams + e.red_lams:
                 e = ir.Fused(
                     e.width, e.arrays, e.lam, scans, e.scan_neutrals, reds, e.red_neutrals, e.red_comms
@@ -273,7 +273,7 @@ _SCOPED: dict[type, Any] = {
 
 def _differentiates(lam: Lambda) -> bool:
     for stm in lam.stms:
-        if type(stm.exp) in (ir.Jvp, ir.Vjp) or any(_differentiates(l) for l in stm.exp.lambdas()):
+        if type(stm.exp) in (ir.Jvp, ir.Vjp) or any(map(_differentiates, stm.exp.lambdas())):
             return True
     return False
 

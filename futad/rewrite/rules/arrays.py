@@ -43,7 +43,7 @@ class Emit:
             return Const(args[0].type, 0)  # type: ignore[arg-type]
         return self.let(ir.Op(name, args), args[0].type, hint)
 
-    def step(self, r: Range, i: Atom) -> Atom:
+    def step(self, r: Range, i: Any) -> Atom:
         """Position i of a range."""
         return self.op("add", r.start, self.op("mul", i, r.stride))
 
@@ -144,7 +144,8 @@ def _at_rearrange(stm: Stm, e: ir.At, d: ir.Rearrange, ctx: Context) -> Result:
     if kept != sorted(kept):
         return None
     if e.check is None:
-        while index and type(index[-1]) is Range and index[-1] == Range(ZERO, shape_of(d.array.type)[len(index) - 1], ONE):
+        source = shape_of(d.array.type)
+        while index and index[-1] == Range(ZERO, source[len(index) - 1], ONE):
             index.pop()
     return [Stm(stm.pat, ir.At(d.array, tuple(index), e.check))]
 
@@ -183,7 +184,7 @@ def _at_update(stm: Stm, e: ir.At, d: ir.Update, ctx: Context) -> Result:
 
 
 def _at_concat(stm: Stm, e: ir.At, d: ir.Concat, ctx: Context) -> Result:
-    i = e.index[0]
+    i: Any = e.index[0]
     first = d.arrays[0]
     if type(i) is Range or ctx.mutable(first):
         return None

@@ -96,7 +96,7 @@ def if_same(stm: Stm, ctx: Context) -> Result:
     out = aliases_of(tuple([stm.pat[k] for k in same]), tuple([e.then.result[k] for k in same]))
     keep = [k for k in range(len(stm.pat)) if k not in same]
     if keep or e.then.stms or e.orelse.stms:
-        branches = [Lambda((), l.stms, tuple([l.result[k] for k in keep])) for l in (e.then, e.orelse)]
+        branches = [Lambda((), b.stms, tuple([b.result[k] for k in keep])) for b in (e.then, e.orelse)]
         out.append(Stm(tuple([stm.pat[k] for k in keep]), ir.If(e.cond, *branches), stm.attrs))
     return out
 

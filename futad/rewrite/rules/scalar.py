@@ -86,7 +86,8 @@ def absorb(stm: Stm, ctx: Context) -> Result:
 
 @op_rule("sub", "div", "quot", "pow", "mod", "rem", "shl", "shr", "ushr")
 def right_unit(stm: Stm, ctx: Context) -> Result:
-    """`x - 0` -> `x`, `x / 1` -> `x`, `x ** 1` -> `x`, `x ** 2` -> `x * x`, `x << 0` -> `x`, `x % 1` -> `0`; `0 - x` -> `-x`."""
+    """`x - 0` -> `x`, `x / 1` -> `x`, `x ** 1` -> `x`, `x ** 2` -> `x * x`, `x << 0` -> `x`, `x % 1` -> `0`,
+    `0 - x` -> `-x` (floats: `-0.0 - x`)."""
     e: Any = stm.exp
     x, y = e.args
     if e.op == "sub" and type(x) is Const and x.value == 0 and (not x.type.is_float or str(x.value)[0] == "-"):
@@ -141,7 +142,8 @@ def involution(stm: Stm, ctx: Context) -> Result:
 
 @op_rule("add", "sub", "mul", "div")
 def signs(stm: Stm, ctx: Context) -> Result:
-    """`x + (-y)` -> `x - y`, `x - (-y)` -> `x + y`, `x * -1` -> `-x`, `(-x) * (-y)` -> `x * y`, `(-x) / (-y)` -> `x / y`."""
+    """`x + (-y)` -> `x - y`, `x - (-y)` -> `x + y`, `x * -1` -> `-x`, `(-x) * (-y)` -> `x * y`,
+    `(-x) / (-y)` -> `x / y`."""
     e: Any = stm.exp
     x, y = e.args
     if e.op == "mul":
