@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import I64, Atom, i64, shape_of
+from futad.core.types import BOOL, I64, Atom, Var, i64, shape_of
 from futad.source.lower.calls import Use, apply
-from futad.source.lower.core import Lowerer
-from futad.source.lower.sizes import placed_sizes, recast, size_atom
+from futad.source.lower.core import Lowerer, lam_of
+from futad.source.lower.expr import Slot, index_value, resolve_slots
+from futad.source.lower.sizes import like, placed_sizes, recast, size_atom
 from futad.source.lower.soacs import as_array, replicate, same_width
 from futad.source.lower.values import (
     Arr,
@@ -22,6 +23,7 @@ from futad.source.lower.values import (
     rebuild,
     scalar,
     tuple_value,
+    typed_vars,
 )
 
 Args = tuple[Value, ...]
@@ -81,9 +83,9 @@ def do_rep(lw: Lowerer, args: Args, use: Use) -> Value:
     return replicate(lw, n, args[0])
 
 
-def section(lw: Lowerer, array: Arr, start: Atom, count: Atom, stride: Atom, check: object = None) -> Value:
-    """A part of the outer dimension."""
-    made = [lw.b.at(a, Range(start, count, stride), check=check, hint="part") for a in leaves(array)]
+def section(lw: Lowerer, array: Arr, start: Atom, count: Atom, stride: Atom) -> Value:
+    """A part of the outer dimension, known to be inside."""
+    made = [lw.b.at(a, Range(start, count, stride), hint="part") for a in leaves(array)]
     return rebuild(Arr((count, *array.dims[1:]), array.elem), iter(made))
 
 
@@ -135,7 +137,6 @@ def do_last(lw: Lowerer, args: Args, use: Use) -> Value:
 
 
 def element(lw: Lowerer, array: Arr, i: Atom, use: Use) -> Value:
-    from futad.source.lower.expr import index_value
 
     return index_value(lw, array, [i], lw.check_span(use.span))
 
@@ -322,7 +323,6 @@ def do_index_section(form: str) -> Handler:
     """`(.[i, j:k])` applied: its index values, then the array."""
 
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
-        from futad.source.lower.expr import Slot, index_value, resolve_slots
 
         given = iter(scalar(a) for a in args[:-1])
         slots: list[Atom | Slot] = []
@@ -347,11 +347,6 @@ def do_index_section(form: str) -> Handler:
 
 def fold_loop(lw: Lowerer, init: Value, width: Atom, step: Callable[[Atom, Value], Value]) -> Value:
     """A for loop whose state keeps its sizes."""
-    from futad.core.types import Var
-    from futad.source.lower.core import lam_of
-    from futad.source.lower.sizes import like
-    from futad.source.lower.values import typed_vars
-
     state, params = typed_vars(init, "acc", dims_of(init))
     i = Var("i", width.type)
     scope = lw.new_scope([i, *params])
@@ -372,7 +367,6 @@ def do_foldl(lw: Lowerer, args: Args, use: Use) -> Value:
 
 
 def index_row(lw: Lowerer, array: Arr, i: Atom) -> Value:
-    from futad.source.lower.expr import index_value
 
     return index_value(lw, array, [i], None)
 
@@ -395,10 +389,6 @@ def do_iterate(lw: Lowerer, args: Args, use: Use) -> Value:
 
 def do_iterate_while(stop: bool) -> Handler:
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
-        from futad.core.types import BOOL, Var
-        from futad.source.lower.core import lam_of
-        from futad.source.lower.sizes import like
-        from futad.source.lower.values import typed_vars
 
         p, f, x = args
 

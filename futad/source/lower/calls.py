@@ -106,10 +106,9 @@ def lower_var(lw: Lowerer, e: ast.EVar, fr: Frame) -> Value:
 
 def constant(lw: Lowerer, fd: ast.FunDef, inst: Inst | None) -> Value:
     """A top-level definition without parameters: computed once in each core function that uses it."""
-    mentions = lw.facts.of(fd.body)
     if inst is not None or (fd.ret_type is not None and contains_function(fd.ret_type)):
         return evaluate(lw, fd, (), inst, lw.root)
-    if mentions.size <= 2:
+    if lw.facts.size(fd.body, SMALL_UNIQUE) <= 2:
         return lw.expr(fd.body, Frame(lw.root))
     known = lw.constants.get(fd)
     if known is None:
@@ -198,7 +197,7 @@ def in_place(lw: Lowerer, fd: ast.FunDef, args: tuple[Value, ...]) -> bool:
         return True
     if "noinline" in names:
         return False
-    size = lw.facts.of(fd.body).size
+    size = lw.facts.size(fd.body, SMALL_UNIQUE)
     if size <= SMALL or "inline" in names:
         return True
     return size <= SMALL_UNIQUE and any(p.type is not None and is_unique(p.type) for p in fd.params)

@@ -17,6 +17,7 @@ from futad.source.lower.values import (
     Arr,
     Frame,
     Leaf,
+    Rec,
     Value,
     dims_of,
     has_function,
@@ -261,8 +262,6 @@ def loop_params(
 
 def leaf_names(p: ast.Pat, v: Value) -> list[str]:
     """For each leaf of a value the name of the pattern variable it belongs to."""
-    from futad.source.lower.values import Rec
-
     if type(p) is ast.PVar:
         return [p.name] * len(leaves(v))
     if type(p) is ast.PAscript or type(p) is ast.PAttr:

@@ -15,6 +15,7 @@ from futad.core.types import (
     Var,
     i64,
 )
+from futad.errors import Span
 from futad.source import ast
 from futad.source.lower.core import Lowerer, handles
 from futad.source.lower.patterns import bind, constr_tag
@@ -321,26 +322,25 @@ def slots_of(lw: Lowerer, index: list[ast.Expr | ast.ESlice], fr: Frame) -> list
 
 
 def resolve_slots(
-    lw: Lowerer, dims: tuple[Atom, ...], slots: list[Atom | Slot], span: object
+    lw: Lowerer, dims: tuple[Atom, ...], slots: list[Atom | Slot], span: Span
 ) -> list[Atom | Range]:
     """The index of an array of such sizes, its slices checked for a sensible number of elements."""
     out: list[Atom | Range] = []
     for d, s in zip(dims, slots, strict=False):
-        out.append(slice_range(lw, d, *s, span) if type(s) is tuple else s)  # type: ignore[arg-type]
+        out.append(slice_range(lw, d, s, span) if isinstance(s, tuple) else s)
     return out
 
 
-def slice_range(
-    lw: Lowerer, width: Atom, start: Atom | None, end: Atom | None, stride: Atom | None, span: object
-) -> Range:
+def slice_range(lw: Lowerer, width: Atom, slot: Slot, span: Span) -> Range:
     """`start:end:stride` of a dimension.  Its ends are checked by the indexing; here, its direction."""
     b = lw.b
+    start, end, stride = slot
     message = f"Index [{{}}:{{}}{'' if stride is None else ':{}'}] out of bounds for array of shape [{{}}]."
     shown = () if stride is None else (stride,)
     stride = i64(1) if stride is None else stride
     if type(stride) is Const:
         if stride.value == 0:
-            b.emit(ir.Assert(Const(BOOL, False), "slice with stride 0", (), span))  # type: ignore[arg-type]
+            b.emit(ir.Assert(Const(BOOL, False), "slice with stride 0", (), span))
             return Range(i64(0), i64(0), i64(1))
         up = stride.value > 0
         first = start if start is not None else i64(0) if up else b.scalar("sub", width, i64(1))
@@ -352,7 +352,7 @@ def slice_range(
             count = b.scalar("quot", padded, i64(abs(stride.value)))
         if (start is not None or end is not None) and not lw.unchecked:
             ok = b.scalar("le", i64(0), distance)
-            b.emit(ir.Assert(ok, message, (first, last, *shown, width), span))  # type: ignore[arg-type]
+            b.emit(ir.Assert(ok, message, (first, last, *shown, width), span))
         return Range(first, count, stride)
     down = b.scalar("lt", stride, i64(0))
     first = start if start is not None else b.scalar("select", down, b.scalar("sub", width, i64(1)), i64(0))
@@ -362,12 +362,12 @@ def slice_range(
     size = b.scalar("max", b.scalar("abs", stride), i64(1))
     if not lw.unchecked:
         ok = b.scalar("and", b.scalar("ne", stride, i64(0)), b.scalar("le", i64(0), distance))
-        b.emit(ir.Assert(ok, message, (first, last, *shown, width), span))  # type: ignore[arg-type]
+        b.emit(ir.Assert(ok, message, (first, last, *shown, width), span))
     count = b.scalar("quot", b.scalar("sub", b.scalar("add", distance, size), i64(1)), size)
     return Range(first, count, stride)
 
 
-def index_value(lw: Lowerer, array: Arr, index: list[Atom | Range], check: object) -> Value:
+def index_value(lw: Lowerer, array: Arr, index: list[Atom | Range], check: Span | None) -> Value:
     """The part of an array that an index keeps."""
     kept = tuple([i.count for i in index if type(i) is Range])
     rest = inner(array, len(index))

@@ -39,7 +39,6 @@ class Mentions:
 
     def __init__(self) -> None:
         self.found: dict[Binding, None] = {}
-        self.size = 0
         self.seen: set[int] = set()
 
     def walk(self, x: Any) -> None:
@@ -59,8 +58,6 @@ class Mentions:
             return
         if isinstance(x, ast.TypeExp):
             return
-        if isinstance(x, ast.Expr):
-            self.size += 1
         for name in _field_names(t):
             y = getattr(x, name)
             if name == "type" or name == "ret_type":
@@ -103,11 +100,33 @@ class Mentions:
                     self.type(a)
 
 
+def count(x: Any, limit: int) -> int:
+    """The number of expressions in a piece of syntax; counting stops beyond the limit."""
+    t = type(x)
+    if t is list or t is tuple:
+        n = 0
+        for y in x:
+            n += count(y, limit - n)
+            if n > limit:
+                break
+        return n
+    if t in _SKIP or t is dict or t is Binding or isinstance(x, ast.TypeExp):
+        return 0
+    n = int(isinstance(x, ast.Expr))
+    for name in _field_names(t):
+        if n > limit:
+            break
+        if name not in ("type", "ret_type", "binding"):
+            n += count(getattr(x, name), limit - n)
+    return n
+
+
 class Facts:
-    """Mentions of syntax nodes, computed once a node."""
+    """Mentions and sizes of syntax nodes, computed once a node."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Mentions]] = {}
+        self._sizes: dict[int, tuple[Any, int]] = {}
 
     def of(self, node: Any) -> Mentions:
         hit = self._known.get(id(node))
@@ -115,4 +134,11 @@ class Facts:
             m = Mentions()
             m.walk(node)
             hit = self._known[id(node)] = (node, m)
+        return hit[1]
+
+    def size(self, node: Any, limit: int) -> int:
+        """Expressions in a node, up to the limit (the same one for all calls about a node)."""
+        hit = self._sizes.get(id(node))
+        if hit is None:
+            hit = self._sizes[id(node)] = (node, count(node, limit))
         return hit[1]

@@ -215,7 +215,8 @@ def zero_value(lw: Lowerer, t: SType, fr: Frame, dims: tuple[Atom, ...] = ()) ->
     if type(t) is TSum:
         payloads = {n: zero_value(lw, f, fr, dims) for n, f in fields_of(t).items()}
         return Rec({"#": zero_value(lw, TPrim(I8), fr, dims)} | payloads)
-    raise lw.unsupported_error(f"a value of type {type_key(t, fr)} made from nothing")
+    # A function in a sum type: it stands where another constructor is meant, and is never applied.
+    return Rec({})
 
 
 def contains_function(t: SType) -> bool:
@@ -224,7 +225,7 @@ def contains_function(t: SType) -> bool:
         return True
     if type(t) is TRecord:
         return any(contains_function(f) for _, f in t.fields)
-    return False
+    return type(t) is TSum and any(contains_function(a) for _, args in t.constrs for a in args)
 
 
 def type_key(t: SType, fr: Frame) -> str:
