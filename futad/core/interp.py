@@ -317,7 +317,7 @@ def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope) -> Value:
     if m.counting:
         m.count("op", ops=sc.lanes)
     if record.can_fail and args[1].dtype.kind in "iu" and select_lanes(sc, args[1] == 0) is not False:
-        raise RuntimeError_(f"integer division by zero in {name}")
+        raise RuntimeError_("integer division by zero")
     out = record.eval(*args)
     return out[()] if out.ndim == 0 else out
 

@@ -137,7 +137,7 @@ class CLibrary:
         if code == BOUNDS:
             return BoundsError(f"index {a} is out of bounds for an array of size {b}", place.span)
         if code == DIVISION:
-            return RuntimeError_("division by zero", place.span)
+            return RuntimeError_("integer division by zero", place.span)
         if code == MEMORY:
             if a < 0:
                 return MemoryError_(f"an array of negative size ({a}) is needed")
