@@ -67,6 +67,16 @@ def test_own_index_becomes_a_map(start, maps):
     rewritten(with_acc("n_1", OWN_INDEX, "acc_20", start), "w_11", "[n_1]f64", Map=maps, UpdateAcc=0, WithAcc=0)
 
 
+def test_accumulators_among_the_inputs():
+    """Arguments may come in any order; results have the accumulators first."""
+    stms = r"""let i_19: [m_2]i64 = iota(m_2, 0i64, 1i64)
+      let (acc_20: acc([m_2]f64), s_31: [m_2]f64) = map(m_2, [ys_7, acc_12, i_19], \(e_22: f64, acc_21: acc([m_2]f64), i_25: i64) -> {
+      let t_23: f64 = exp(e_22) let acc_24: acc([m_2]f64) = updateacc(acc_21, [INDEX], t_23) in (acc_24, t_23) })"""
+    for index, reduces in (("i_25", 0), ("k_4", 1)):
+        text = with_acc("m_2", stms.replace("INDEX", index), "acc_20", ZEROS.format("m_2"))
+        rewritten(text, "w_11", "[m_2]f64", Reduce=reduces, WithAcc=reduces)
+
+
 def test_other_results_of_the_map_stay():
     stms = rf"""{ZEROS.format("n_1")} let i_19: [n_1]i64 = iota(n_1, 0i64, 1i64)
       let (w_11: [n_1]f64, o_30: [n_1]f64) = withacc([z_10], "add", \(acc_12: acc([n_1]f64)) -> {{

@@ -34,9 +34,11 @@ from futad.rewrite.strategy import Stats, with_lambdas
 
 @dataclass(slots=True)
 class _Update:
-    """The one update of accumulator argument `arg` (a position) in a map's body: statement `at`."""
+    """The one update of accumulator argument `arg` (a position among the arrays), whose result is number `out`,
+    in a map's body: statement `at`."""
 
     arg: int
+    out: int
     at: int
     exp: ir.UpdateAcc
 
@@ -77,24 +79,20 @@ class _Accs:
 
     # -- maps
 
-    def update(self, e: ir.Map, arg: int) -> _Update | None:
+    def update(self, e: ir.Map, arg: int, out: int) -> _Update | None:
         """The update of an accumulator argument, if the body has just one and that unconditionally."""
         acc = e.lam.params[arg]
         for at, s in enumerate(e.lam.stms):
             if type(s.exp) is ir.UpdateAcc and s.exp.acc is acc:
-                # Argument order is result order, so the result beside the argument is its last state.
-                return _Update(arg, at, s.exp) if e.lam.result[arg] is s.pat[0] else None
+                return _Update(arg, out, at, s.exp) if e.lam.result[out] is s.pat[0] else None
         return None
 
     def map(self, stm: Stm, e: ir.Map) -> list[Stm]:
         """A map with each accumulator updated at an invariant scalar place reduced instead."""
-        n = sum(type(a.type) is AccType for a in e.arrays)
-        if any(type(a.type) is not AccType for a in e.arrays[:n]):
-            return [stm]
         bound = {v for s in e.lam.stms for v in s.pat} | set(e.lam.params)
         found = []
-        for k in range(n):
-            u = self.update(e, k)
+        for out, k in enumerate(_acc_arguments(e)):
+            u = self.update(e, k, out)
             if u is None:
                 self.note("acc_kept", e.arrays[k], "kept: not one unconditional update in each turn of the map")
             elif any(i in bound for i in u.exp.index):
@@ -106,25 +104,26 @@ class _Accs:
         if not found:
             return [stm]
         b = Builder()
-        rest, values = self.without(stm, e, found, n)
+        rest, values = self.without(stm, e, found)
         b.add(rest)
         for u, vs in zip(found, values, strict=True):
             elem = elem_of(vs.type)
             op = "or" if elem.is_bool else "add"
             lam = b.lambda_([("x", elem), ("y", elem)], lambda inner, x, y, op=op: [inner.op(op, x, y)])
             (total,) = b.emit(ir.Reduce(e.width, (vs,), lam, (zero(elem),), True), "total")
-            b.add(Stm((stm.pat[u.arg],), ir.UpdateAcc(e.arrays[u.arg], u.exp.index, total)))
+            b.add(Stm((stm.pat[u.out],), ir.UpdateAcc(e.arrays[u.arg], u.exp.index, total)))
             self.note("acc_reduced", e.arrays[u.arg], "reduced: the place does not vary with the map")
         return b.stms
 
-    def without(self, stm: Stm, e: ir.Map, found: list[_Update], n: int) -> tuple[Stm, list[Var]]:
+    def without(self, stm: Stm, e: ir.Map, found: list[_Update]) -> tuple[Stm, list[Var]]:
         """The map without those accumulators, and its new results: the arrays of what was added to them."""
         gone = {u.arg for u in found}
+        lost = {u.out for u in found}
         drop = {u.at for u in found}
         keep = [k for k in range(len(e.arrays)) if k not in gone]
         stms = [s for i, s in enumerate(e.lam.stms) if i not in drop]
-        results = [r for k, r in enumerate(e.lam.result) if k not in gone]
-        pat = [v for k, v in enumerate(stm.pat) if k not in gone]
+        results = [r for k, r in enumerate(e.lam.result) if k not in lost]
+        pat = [v for k, v in enumerate(stm.pat) if k not in lost]
         values = [Var("part", array_of(u.exp.value.type, e.width)) for u in found]
         lam = Lambda(
             tuple([e.lam.params[k] for k in keep]),
@@ -161,10 +160,10 @@ class _Accs:
             if type(x) is not ir.Map or acc not in x.arrays:
                 continue
             arg = x.arrays.index(acc)
-            n = sum(type(a.type) is AccType for a in x.arrays)
-            if e.lam.result[k] is not s.pat[arg] or any(type(a.type) is not AccType for a in x.arrays[:n]):
+            out = _acc_arguments(x).index(arg)
+            if e.lam.result[k] is not s.pat[out]:
                 return None
-            u = self.update(x, arg)
+            u = self.update(x, arg, out)
             if u is None or shape_of(acc.type)[0] is not x.width or len(u.exp.index) != 1:
                 return None
             (i,) = u.exp.index
@@ -175,7 +174,7 @@ class _Accs:
                 return None
             if array_of(u.exp.value.type, x.width) != ArrayType(elem_of(acc.type), shape_of(acc.type)):
                 return None
-            rest, (vs,) = self.without(s, x, [u], n)
+            rest, (vs,) = self.without(s, x, [u])
             return self.added(stm, e, k, (*e.lam.stms[:at], rest, *e.lam.stms[at + 1 :]), vs)
         return None
 
@@ -226,6 +225,11 @@ class _Accs:
                 return d.value is zero(d.value.type)
             d = self.defs.get(d.value) if type(d.value) is Var else None
         return False
+
+
+def _acc_arguments(e: ir.Map) -> list[int]:
+    """The positions of the accumulators among the arrays; the map returns them first, in this order."""
+    return [k for k, a in enumerate(e.arrays) if type(a.type) is AccType]
 
 
 def accs(program: Program, stats: Stats | None = None, report: list[str] | None = None) -> Program:
