@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_ad_support import differences, duality, make, second_order
+from test_ad_support import Derivs, differences, duality, make, second_order
 
+from futad.ad import expand
+from futad.ad.derive import derived_program
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.interp import HANDLERS, Interpreter
 from futad.core.node import Range
 from futad.core.types import BOOL, F64, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Prim, i64, one, zero
+from futad.rewrite.simplify import simplify
 
 rng = np.random.default_rng(1)
 
@@ -648,3 +652,52 @@ def test_every_construct_has_a_row() -> None:
     assert every == seen
 
 
+
+
+def stripmined(k: int) -> Callable[..., Sequence[Atom]]:
+    def f(b, s, x, c, n):
+        body = b.lambda_([("i", I64), ("x", F64)], lambda q, i, x: [q.op("add", q.op("sin", x), c)])
+        return b.emit(ir.For(n, (x,), body), attrs=(("stripmine", k),))
+
+    return f
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("n", [0, 1, 7, 30])
+def test_stripmined_loops(k: int, n: int) -> None:
+    """The same derivative, bit for bit, as of the plain loop."""
+    types, args = ["f64", "f64", "i64"], [0.3, 0.4, n]
+    plain, split = make(types, stripmined(0)), make(types, stripmined(k))
+    duality(split, args)
+    got, want = Derivs(split).vjp(args, [1.0]), Derivs(plain).vjp(args, [1.0])
+    assert got == want
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_stripmined_loops_run_k_plus_two_times(k: int) -> None:
+    p = derived_program(make(["f64", "f64", "i64"], stripmined(k)), "f", "vjp")
+    g = p.funs["f_vjp"]
+    p = simplify(expand(ir.Program({"f_vjp": g})))
+    saved = [0]
+    runs = [0]
+    interp = Interpreter(p)
+    evaluate = HANDLERS[ir.Op]
+
+    def counted(m: Any, e: Any, stm: Any, sc: Any) -> Any:
+        runs[0] += e.op == "sin"
+        return evaluate(m, e, stm, sc)
+
+    def room(m: Any, e: Any, stm: Any, sc: Any) -> Any:
+        out = scratch(m, e, stm, sc)
+        saved[0] = max(saved[0], out[0].size)
+        return out
+
+    scratch = HANDLERS[ir.Scratch]
+    HANDLERS[ir.Op], HANDLERS[ir.Scratch] = counted, room
+    try:
+        interp.run("f_vjp", [0.3, 0.4, 1000, 1.0])
+    finally:
+        HANDLERS[ir.Op], HANDLERS[ir.Scratch] = evaluate, scratch
+    # sin is part of the primal only: in the last execution, dead, as its derivative is a cosine.
+    assert runs[0] == (k + 1) * 1000
+    assert saved[0] <= np.ceil(1000 ** (1 / (k + 1))) + 1

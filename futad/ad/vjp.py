@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from futad.ad.activity import propagate
 from futad.ad.rule import rule_of
 from futad.ad.strip import strip_stm
+from futad.ad.stripmine import stripmine
 from futad.ad.undo import substitute
 from futad.core import ir
 from futad.core.builder import Builder
@@ -142,7 +143,7 @@ class Scope:
     def forward(self, stms: Iterable[ir.Stm]) -> Tape:
         """Emit the statements; returns what `back` walks."""
         tape: Tape = []
-        for stm in stms:
+        for stm in [split for stm in stms for split in stripmine(stm)]:
             self.local.update(stm.pat)
             propagate((stm,), self.ctx.active)
             emitted = strip_stm(stm, self.stripped)
