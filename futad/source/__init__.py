@@ -45,7 +45,7 @@ def compile_text(text: str, name: str = "main") -> Program:
 
 
 def _check(load: Callable[[Loader], File], then: Callable[[CheckedProgram], T]) -> T:
-    from futad.source.check import check_program
+    from futad.source.program import check_program
 
     loader = Loader()
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -17,9 +16,10 @@ import numpy as np
 from futad.errors import NameError_, Span, TypeError_, UnsupportedError
 from futad.source import ast as A
 from futad.source import numeric
-from futad.source.check_exps import INFER, applied
+from futad.source.check_exps import INFER
 from futad.source.check_funs import fundef
-from futad.source.check_types import PRIM_TYPES, Abbreviation, bind_tparam, define_type, texp
+from futad.source.check_types import PRIM_TYPES, Abbreviation, bind_tparam, texp
+from futad.source.modules import Functor, Module, Signature, find, open_into, require
 from futad.source.prelude import Prelude, prelude
 from futad.source.show import show_type
 from futad.source.stypes import (
@@ -29,14 +29,12 @@ from futad.source.stypes import (
     SizeConst,
     SizeMeta,
     SType,
-    TFun,
     TMeta,
     TPrim,
     TRecord,
     resolve,
 )
-from futad.source.unify import Mismatch, Unifier, strip
-from futad.source.unique import Consumption
+from futad.source.unify import Mismatch, Unifier
 
 _Undo = list[tuple[dict[str, Any], str, Any]]
 
@@ -49,6 +47,9 @@ class Checker(Unifier):
         self.path = path
         self.names: dict[str, Binding] = {}
         self.types: dict[str, Abbreviation] = {}
+        self.mods: dict[str, Module | Functor] = {}
+        self.sigs: dict[str, Signature] = {}
+        self.exports = Module()  # of the module or file being checked
         self.undo: list[_Undo] = []
         self.funs: list[A.FunDef] = []
         self.prelude: Prelude = prelude()
@@ -61,7 +62,6 @@ class Checker(Unifier):
         self.defining: list[str] = []
         self.literals: list[A.ELit] = []  # whose types are to be found
         self.later: list[Callable[[], None]] = []  # checks for the end of the definition
-        self.consumption = Consumption()
 
     # -- metas, which a definition's end settles
 
@@ -136,15 +136,30 @@ class Checker(Unifier):
             self.undo[-1].append((self.types, name, self.types.get(name)))
         self.types[name] = t
 
+    def bind_module(self, name: str, m: Module | Functor) -> None:
+        if self.undo:
+            self.undo[-1].append((self.mods, name, self.mods.get(name)))
+        self.mods[name] = m
+
+    def bind_signature(self, name: str, s: Signature) -> None:
+        if self.undo:
+            self.undo[-1].append((self.sigs, name, self.sigs.get(name)))
+        self.sigs[name] = s
+
     def lookup(self, name: str) -> Binding | None:
         """What a name means here; prelude definitions are checked on first use."""
         b = self.names.get(name)
         if b is not None:
             return b
         if "." in name:
-            module, _, rest = name.partition(".")
-            shadowed = self.names.get(module)
-            return numeric.member(module, rest) if shadowed is None or shadowed.kind == "fun" else None
+            module, _, rest = name.rpartition(".")
+            shadowed = self.names.get(module.split(".")[0])
+            if shadowed is not None and shadowed.kind != "fun":
+                return None
+            if module not in self.mods and numeric.is_module(module):
+                return numeric.member(module, rest)
+            m = find(self, module)
+            return m.names.get(rest) if isinstance(m, Module) else None
         b = numeric.operator(name)
         if b is not None:
             return b
@@ -158,27 +173,21 @@ class Checker(Unifier):
     def lookup_type(self, name: str) -> Abbreviation | None:
         found = self.types.get(name)
         if found is None and "." in name:
-            module, _, rest = name.partition(".")
-            if numeric.is_module(module) and rest == "t":
-                return Abbreviation(name, [], PRIM_TYPES[module])
+            module, _, rest = name.rpartition(".")
+            m = find(self, module)
+            return m.types.get(rest) if isinstance(m, Module) else None
         return found
 
     def open_module(self, module: str, span: Span) -> None:
         """Bring the members of a module into scope."""
-        if not numeric.is_module(module):
-            raise UnsupportedError(f"'{module}' is no numeric module, and modules are not supported yet", span)
-        for name in [*numeric.module_members(module), *PRIM_TYPES]:
-            b = numeric.member(module, name)
-            if b is not None:
-                self.bind(name, b)
-        self.bind_type("t", Abbreviation("t", [], PRIM_TYPES[module]))
+        open_into(self, require(self, module, span), span)
 
     def _prelude_binding(self, d: A.FunDef | A.ValSpec) -> Binding:
         """Check a prelude definition apart from the names and metas in use here."""
-        saved = (self.names, self.types, self.undo, self.level, self.metas, self.size_metas, self.postponed)
-        pending = self.literals, self.later
+        scope = self.names, self.types, self.mods, self.undo, self.level
+        pending = self.metas, self.size_metas, self.postponed, self.literals, self.later
         self.literals, self.later = [], []
-        self.names, self.types, self.undo, self.level = {}, {}, [], 0
+        self.names, self.types, self.mods, self.undo, self.level = {}, {}, {}, [], 0
         self.metas, self.size_metas, self.postponed = [], [], []
         try:
             if isinstance(d, A.FunDef):
@@ -187,8 +196,8 @@ class Checker(Unifier):
                 return b
             return self.intrinsic(d)
         finally:
-            (self.names, self.types, self.undo, self.level, self.metas, self.size_metas, self.postponed) = saved
-            self.literals, self.later = pending
+            self.names, self.types, self.mods, self.undo, self.level = scope
+            self.metas, self.size_metas, self.postponed, self.literals, self.later = pending
 
     def intrinsic(self, d: A.ValSpec) -> Binding:
         """The binding of a `val` in the prelude."""
@@ -264,6 +273,11 @@ class Checker(Unifier):
             hint = f"did you mean '{module}.{near}'?" if near else None
             raise NameError_(f"module '{module}' has no member '{rest}'", span, hint=hint)
         if dot:
+            m = find(self, module)
+            if isinstance(m, Module):
+                near = self.near(rest, [*m.names, *m.types])
+                hint = f"did you mean '{module}.{near}'?" if near else None
+                raise NameError_(f"module '{module}' has no {what} '{rest}'", span, hint=hint)
             raise NameError_(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span)
         if name in self.defining:
             raise UnsupportedError(
@@ -274,31 +288,13 @@ class Checker(Unifier):
         hint = f"did you mean '{near}'?" if near else None
         raise NameError_(f"unknown {what if what == 'type' else 'name'} '{name}'", span, hint=hint)
 
-    # -- declarations
+    # -- modules, which ProgramChecker provides
 
-    def declare(self, d: Any, entries: list[A.FunDef]) -> None:
-        """Check one top-level declaration."""
-        if isinstance(d, A.LocalDecl):
-            self.declare(d.decl, entries)
-        elif isinstance(d, A.FunDef):
-            b = fundef(self, d, top=True)
-            self.consumption.top(d)
-            if d.entry:
-                eta_expand(self, d)
-                check_entry(d)
-                if any(e.name == d.name for e in entries):
-                    raise NameError_(f"entry point '{d.name}' is defined twice", d.span)
-                entries.append(d)
-            self.funs.append(d)
-            self.bind(d.name, b)
-        elif isinstance(d, A.TypeDef):
-            self.bind_type(d.name, define_type(self, d))
-        elif isinstance(d, A.ImportDecl):
-            raise UnsupportedError("this import was not loaded", d.span)
-        elif isinstance(d, A.ValSpec):
-            raise TypeError_("'val' belongs in module types", d.span, hint="write 'def' to define a value")
-        else:
-            raise UnsupportedError("modules are not supported yet", d.span)
+    def declare(self, d: Any) -> None:
+        raise NotImplementedError
+
+    def import_file(self, path: str, span: Span) -> Module:
+        raise NotImplementedError
 
 
 def check_literal(e: A.ELit) -> None:
@@ -316,96 +312,3 @@ def check_literal(e: A.ELit) -> None:
         with np.errstate(over="ignore"):
             if not np.isfinite(p.dtype.type(e.value)):
                 raise TypeError_(f"{e.value} does not fit in {p}", e.span)
-
-
-def eta_expand(ck: Checker, fd: A.FunDef) -> None:
-    """Give an entry point that yields a function (`entry g = vjp f`) the parameters it lacks."""
-    while fd.ret_type is not None and type(fun := resolve(fd.ret_type)) is TFun:
-        name = f"x{len(fd.params)}"
-        p = A.PVar(fd.span, name)
-        p.type = fun.param
-        p.binding = Binding(name, "value", Scheme((), (), strip(fun.param)), fd.span, level=1)
-        arg = A.EVar(fd.span, name)
-        arg.binding, arg.type = p.binding, strip(fun.param)
-        app = A.EApp(fd.body.span, fd.body, arg)
-        app.type = applied(ck, app, fun)
-        fd.params.append(p)
-        fd.body = app
-        fd.ret_type = app.type
-        fd.ret = fd.ret.result if isinstance(fd.ret, A.TEArrow) else None
-
-
-def check_entry(fd: A.FunDef) -> None:
-    """Entry points take and return data of known types."""
-    assert fd.binding is not None and fd.binding.scheme is not None
-    if fd.binding.scheme.tparams:
-        names = ", ".join(f"'{b.name}" for b in fd.binding.scheme.tparams)
-        raise TypeError_(
-            f"entry point '{fd.name}' is polymorphic in {names}", fd.span, hint="give its parameters concrete types"
-        )
-
-    def has_function(t: SType) -> bool:
-        t = resolve(t)
-        if type(t) is TFun:
-            return True
-        if isinstance(t, TRecord):
-            return any(has_function(f) for _, f in t.fields)
-        return False
-
-    for p in fd.params:
-        assert p.type is not None
-        if has_function(p.type):
-            raise TypeError_(f"entry point '{fd.name}' takes a function, which no caller can give it", p.span)
-    if fd.ret_type is not None and has_function(fd.ret_type):
-        raise TypeError_(f"entry point '{fd.name}' returns a function", fd.span)
-
-
-def check_program(file: A.File) -> A.CheckedProgram:
-    """Infer types and sizes of a parsed file and its loaded imports."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, 20000))
-    try:
-        ck = Checker(file.path)
-        entries: list[A.FunDef] = []
-        files: list[A.File] = []
-        _check_file(ck, file, entries, files, {})
-        return A.CheckedProgram(ck.funs, entries, files)
-    finally:
-        sys.setrecursionlimit(limit)
-
-
-def _check_file(
-    ck: Checker, file: A.File, entries: list[A.FunDef], files: list[A.File], done: dict[str, Any]
-) -> tuple[dict[str, Binding], dict[str, Abbreviation]]:
-    """Check a file in an empty scope; the names and types it exports."""
-    if file.path in done:
-        return done[file.path]
-    saved = ck.names, ck.types
-    ck.names, ck.types = {}, {}
-    own: tuple[dict[str, Binding], dict[str, Abbreviation]] = ({}, {})
-    try:
-        for d in file.decls:
-            inner = d.decl if isinstance(d, A.LocalDecl) else d
-            before = dict(ck.names), dict(ck.types)
-            if isinstance(inner, A.ImportDecl) and inner.path in file.imports:
-                names, types = _check_file(ck, file.imports[inner.path], [], files, done)
-                if inner.name is not None:
-                    raise UnsupportedError(
-                        "modules are not supported yet", inner.span, hint=f'write import "{inner.path}" without a name'
-                    )
-                ck.names.update(names)
-                ck.types.update(types)
-            else:
-                ck.declare(d, entries)
-                if not isinstance(d, A.LocalDecl):
-                    for mine, now, old in ((own[0], ck.names, before[0]), (own[1], ck.types, before[1])):
-                        for n, b in now.items():
-                            if old.get(n) is not b:
-                                mine[n] = b  # type: ignore[index]
-    finally:
-        ck.names, ck.types = saved
-    files.append(file)
-    done[file.path] = own
-    return own
-
-

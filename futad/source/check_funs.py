@@ -98,7 +98,7 @@ def _generalise(
     ck: Checker, fd: A.FunDef, params: list[SType], result: SType, top: bool
 ) -> tuple[SType, list[Binding]]:
     implicit: list[Binding] = []
-    poly_ok = bool(fd.params) or type(resolve(result)) is TFun
+    poly_ok = bool(fd.params) or holds_function(result)
 
     def on_type(t: SType) -> None:
         if type(t) is not TMeta or t.level <= ck.level or t.ref is not None:
@@ -142,6 +142,11 @@ def _generalise(
     t, exists, result = close(ck, result, params, bound, quantified, fd.span)
     fd.ret_type = result
     return t, implicit
+
+
+def holds_function(t: SType) -> bool:
+    t = resolve(t)
+    return type(t) is TFun or (type(t) is TRecord and any(holds_function(f) for _, f in t.fields))
 
 
 def _letter(taken: list[Binding]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from futad.errors import Error, FileError, NameError_, Span
 from futad.source import ast as A
+from futad.source import modast as M
 from futad.source.parse import parse
 
 
@@ -70,12 +72,30 @@ class Loader:
                     err.source_line = lines[err.span.line - 1].rstrip("\r")
 
 
-def imports_of(decls: list[A.Decl]) -> list[A.ImportDecl]:
-    out = []
+def imports_of(decls: list[Any]) -> list[A.ImportDecl | M.MImport]:
+    """All imports of a file, those inside modules too."""
+    out: list[A.ImportDecl | M.MImport] = []
+
+    def module(m: Any) -> None:
+        if isinstance(m, M.MImport):
+            out.append(m)
+        elif isinstance(m, M.MStruct):
+            out.extend(imports_of(m.decls))
+        elif isinstance(m, M.MApply):
+            module(m.fun)
+            module(m.arg)
+        elif isinstance(m, M.MAscript):
+            module(m.mod)
+        elif isinstance(m, M.MLambda):
+            module(m.body)
+
     for d in decls:
-        inner = d.decl if isinstance(d, A.LocalDecl) else d
-        if isinstance(inner, A.ImportDecl):
-            out.append(inner)
+        if isinstance(d, A.LocalDecl):
+            out.extend(imports_of([d.decl]))
+        elif isinstance(d, A.ImportDecl):
+            out.append(d)
+        elif isinstance(d, A.OpenDecl):
+            module(d.mod)
+        elif isinstance(d, A.ModDecl) and isinstance(d.body, M.ModBody):
+            module(d.body.mod)
     return out
-
-
