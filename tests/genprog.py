@@ -53,7 +53,7 @@ class Sample:
 class Gen(Soacs, Arrays):
     """Control, and whole programs."""
 
-    def __init__(self, seed: int, smooth: bool, zero: bool) -> None:
+    def __init__(self, seed: int, smooth: bool, zero: bool, nested: bool = False) -> None:
         super().__init__(seed, smooth, zero)
         self.helpers: list[ir.Fun] = []
         kinds: list[tuple[int, Callable[[Scope, int], None]]] = [
@@ -61,6 +61,12 @@ class Gen(Soacs, Arrays):
             *[(4, self.loop), (2, self.while_), (4, self.branch), (1, self.unknown_size), (1, self.call)],
             *[(4, self.update), (2, self.layout), (2, self.concat), (2, self.slice), (2, self.build)],
             *[(2, self.scatter), (3, self.hist), (3, self.accumulate), (2, self.index)],
+            *[
+                (1, self.scatter_2d),
+                (1, self.hist_2d),
+                (0 if smooth else 1, self.growing),
+                (8 if nested else 0, self.derive),
+            ],
         ]
         if zero:
             kinds = [(w, k) for w, k in kinds if k not in (self.index, self.update, self.slice)]
@@ -112,9 +118,7 @@ class Gen(Soacs, Arrays):
             bound = self.op(sc, "mod", self.atom(sc, I64), i64(4))
         inits = self.state(sc)
         params: list[tuple[str, Type]] = [("i", I64), *[("l", a.type) for a in inits]]
-        body = self.lam(
-            sc, params, lambda s: self.turn(s, s.vars[-len(inits) :], s.vars[-len(inits) - 1], depth), True
-        )
+        body = self.lam(sc, params, lambda s: self.turn(s, s.vars[-len(inits) :], s.vars[-len(inits) - 1], depth), True)
         self.emit(sc, ir.For(bound, tuple(inits), body), "o")
 
     def while_(self, sc: Scope, depth: int) -> None:
@@ -147,6 +151,48 @@ class Gen(Soacs, Arrays):
 
         then, orelse = self.lam(sc, (), body), self.lam(sc, (), body)
         self.emit(sc, ir.If(cond, then, orelse), "b", types=types, roots=roots)
+
+    def growing(self, sc: Scope, depth: int) -> None:
+        """A loop whose array grows a little each turn, summed."""
+        n = self.choose(sc.sizes)
+        k, xs = Var("k", I64), Var("xs", ArrayType(F64, (n,)))
+        grown = Var("xs", ArrayType(F64, (k,)))
+
+        def turn(b: Builder, i: Var) -> Sequence[Atom]:
+            s = Scope(b, sc)
+            s.vars += [i, k, grown]
+            self.roots[grown] = frozenset((grown,))
+            more = self.let(s, ir.ArrayLit((self.scalar(s, F64),), F64))
+            size = self.op(s, "add", k, i64(1))
+            return [size, self.let(s, ir.Concat((grown, more), size), "cat")]
+
+        body = sc.b.lambda_([("i", I64)], turn)
+        body = ir.Lambda((*body.params, k, grown), body.stms, body.result)
+        m = Var("m", I64)
+        out = Var("ys", ArrayType(F64, (m,)))
+        inits = (n, self.atom(sc, xs.type))
+        sc.b.add(ir.Stm((m, out), ir.For(i64(self.rng.randint(0, 3)), inits, body)))
+        lam = self.lam(sc, [("x", F64), ("y", F64)], lambda s: [self.op(s, "add", *s.vars[-2:])])
+        self.let(sc, ir.Reduce(m, (out,), lam, (Const(F64, 0),)), "total")
+
+    def derive(self, sc: Scope, depth: int) -> None:
+        """A derivative taken inside the program, of a scope with free variables."""
+        args = [self.atom(sc, F64), self.atom(sc, array_of(F64, self.choose(sc.sizes)))]
+        t = self.choose([F64, args[1].type])
+
+        def body(s: Scope) -> Sequence[Atom]:
+            s.own = set()
+            self.fill(s, depth + 1, 2)
+            return [self.scalar(s, F64), self.atom(s, t)]
+
+        lam = self.lam(sc, [("x", a.type) for a in args], body)
+        types = [F64, t]
+        if self.chance(0.5):
+            tangents = tuple([self.atom(sc, a.type) for a in args])
+            self.emit(sc, ir.Jvp(lam, tuple(args), tangents), "j", types=types * 2)
+        else:
+            adjoints = tuple([self.atom(sc, u) for u in types])
+            self.emit(sc, ir.Vjp(lam, tuple(args), adjoints), "v", types=[*types, *[a.type for a in args]])
 
     def unknown_size(self, sc: Scope, depth: int) -> None:
         """A branch whose array sizes differ, summed."""
@@ -207,9 +253,7 @@ class Gen(Soacs, Arrays):
             made = [v for v in sc.vars[len(params) + 2 :] if elem_of(v.type) is F64]
             made = [v for v in made if all(s in (n, m) or isinstance(s, Const) for s in shape_of(v.type))]
             unused = [v for v in made if v not in self.used]
-            result: list[Atom] = unused[-4:] + self.rng.sample(made, min(2, len(made))) or [
-                self.scalar(sc, F64)
-            ]
+            result: list[Atom] = unused[-4:] + self.rng.sample(made, min(2, len(made))) or [self.scalar(sc, F64)]
         else:
             made = sc.vars[len(params) + 2 :]
             unused = [v for v in made if v not in self.used]
@@ -225,9 +269,7 @@ class Gen(Soacs, Arrays):
         for a in result:
             t = a.type
             if isinstance(t, ArrayType):
-                t = ArrayType(
-                    t.elem, tuple([mapping.get(s, s) if isinstance(s, Var) else s for s in t.shape])
-                )
+                t = ArrayType(t.elem, tuple([mapping.get(s, s) if isinstance(s, Var) else s for s in t.shape]))
             r = Var("r", t)
             if isinstance(a, Var) and a in sizes:
                 mapping[a] = r
@@ -236,13 +278,15 @@ class Gen(Soacs, Arrays):
 
 
 def arguments(seed: int, fun: ir.Fun, zero: bool) -> list[object]:
-    """Random arguments: sizes 1 to 4 (or 0), floats in [-1.5, 1.5], integers in [-9, 9]."""
+    """Random arguments: sizes 1 to 4 (or 0; 5 to 19 for one seed in six), floats in [-1.5, 1.5], integers in
+    [-9, 9]."""
     rng = np.random.default_rng(seed)
     sizes: dict[Atom, int] = {}
     out: list[object] = []
     for i, p in enumerate(fun.body.params):
         if i < fun.num_sizes:
-            sizes[p] = int(rng.integers(0 if zero else 1, 5))
+            low, high = (5, 20) if seed % 6 == 1 else (0 if zero else 1, 5)
+            sizes[p] = int(rng.integers(low, high))
             out.append(np.int64(sizes[p]))
             continue
         elem = elem_of(p.type)
@@ -277,9 +321,9 @@ def _rename_calls(lam: ir.Lambda, to: str) -> None:
             _rename_calls(inner, to)
 
 
-def differentiable(seed: int, name: str = "main") -> Sample:
-    """A random smooth program of f64 (with integers on the side)."""
-    gen = Gen(seed, smooth=True, zero=False)
+def differentiable(seed: int, name: str = "main", nested: bool = False) -> Sample:
+    """A random smooth program of f64 (with integers on the side); `nested`: with derivatives inside."""
+    gen = Gen(seed, smooth=True, zero=False, nested=nested)
     fun = gen.main(name)
     for f in gen.helpers:
         f.name = f"{name}_helper" if name != "main" else f.name

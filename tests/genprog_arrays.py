@@ -81,9 +81,7 @@ class Arrays(Base):
                 k = self.op(sc, "max", self.op(sc, "sub", n, i64(1)), i64(1))
                 r = Range(self.op(sc, "sub", n, k), k, i64(1))
         if self.chance(0.3) and isinstance(r.stride, Const) and r.stride.value == 1:
-            value = self.let(
-                sc, ir.Copy(self.atom(sc, array_of(elem_of(a.type), r.count, *shape_of(a.type)[1:]))), "c"
-            )
+            value = self.let(sc, ir.Copy(self.atom(sc, array_of(elem_of(a.type), r.count, *shape_of(a.type)[1:]))), "c")
             a = self.owned(sc, a)
             self.gone(sc, a)
             self.let(sc, ir.Update(a, (r,), value, SPAN), "up")
@@ -151,12 +149,44 @@ class Arrays(Base):
         """Distinct positions: counted up or down from somewhere, some of them out of range."""
         width, t = self.choose(sc.sizes), self.prim()
         rest = [self.choose(sc.sizes)] if self.chance(0.3) else []
-        idx = self.let(
-            sc, ir.Iota(width, i64(self.choose([0, 1, -1, 2])), i64(self.choose([1, -1, 2]))), "ix"
-        )
+        idx = self.let(sc, ir.Iota(width, i64(self.choose([0, 1, -1, 2])), i64(self.choose([1, -1, 2]))), "ix")
         values = self.let(sc, ir.Copy(self.atom(sc, array_of(t, width, *rest))), "c")
         dest = self.target(sc, array_of(t, self.choose(sc.sizes), *rest))
         self.let(sc, ir.Scatter(width, (dest,), (idx,), (values,)), "sc")
+
+    def scatter_2d(self, sc: Scope, depth: int) -> None:
+        """Along a diagonal or a row of a matrix."""
+        width, t = self.choose(sc.sizes), self.prim()
+        steps = self.choose([(1, 1), (0, 1), (1, 0), (-1, 1)])
+        idxs = [self.let(sc, ir.Iota(width, i64(self.choose([0, 1])), i64(d)), "ix") for d in steps]
+        values = self.let(sc, ir.Copy(self.atom(sc, array_of(t, width))), "c")
+        dest = self.target(sc, array_of(t, self.choose(sc.sizes), self.choose(sc.sizes)))
+        self.let(sc, ir.Scatter(width, (dest,), tuple(idxs), (values,)), "sc")
+
+    def hist_2d(self, sc: Scope, depth: int) -> None:
+        """Sums by two indices; otherwise pairs of a sum and a maximum by one."""
+        width, arrays = self.inputs(sc, 2)
+        lam = self.lam(sc, [("x", row_type(a.type)) for a in arrays], lambda s: [self.bins(s), self.bins(s)])
+        idxs = self.emit(sc, ir.Map(width, tuple(arrays), lam), "bin")
+        n, m = self.choose(sc.sizes), self.choose(sc.sizes)
+        if self.smooth or self.chance(0.5):
+            values = self.let(sc, ir.Copy(self.atom(sc, array_of(F64, width))), "c")
+            add = self.lam(sc, [("x", F64), ("y", F64)], lambda s: [self.op(s, "add", *s.vars[-2:])])
+            dest = self.target(sc, array_of(F64, n, m))
+            self.let(sc, ir.Hist(width, (dest,), idxs, (values,), add, (Const(F64, 0),)), "hi")
+            return
+
+        def pair(s: Scope) -> Sequence[Atom]:
+            x, u, y, v = s.vars[-4:]
+            return [self.op(s, "add", x, y), self.op(s, "max", u, v)]
+
+        both = [self.let(sc, ir.Copy(self.atom(sc, array_of(I64, width))), "c") for _ in range(2)]
+        f = self.lam(sc, [(p, I64) for p in "xuyv"], pair)
+        dests = [self.let(sc, ir.Replicate((n,), Const(I64, e)), "new") for e in (0, -(2**63))]
+        for d in dests:
+            self.gone(sc, d)
+        neutral = (Const(I64, 0), Const(I64, -(2**63)))
+        self.emit(sc, ir.Hist(width, tuple(dests), (idxs[0],), tuple(both), f, neutral), "hi")
 
     def bins(self, s: Scope) -> Atom:
         """Small integers around the range of valid positions."""
@@ -209,9 +239,7 @@ class Arrays(Base):
                 return [c.let(ir.UpdateAcc(a, (at,), value), "acc"), self.atom(r, F64)]
 
             lam = b.lambda_([("acc", acc.type), *[("x", row_type(v.type)) for v in arrays]], inner)
-            return b.emit(
-                ir.Map(width, (acc, *arrays), lam), "acc", "m", types=[acc.type, array_of(F64, width)]
-            )
+            return b.emit(ir.Map(width, (acc, *arrays), lam), "acc", "m", types=[acc.type, array_of(F64, width)])
 
         lam = sc.b.lambda_([("acc", AccType(elem_of(dest.type), shape_of(dest.type)))], outer)
         self.emit(sc, ir.WithAcc((dest,), "add", lam), "wa", types=[dest.type, array_of(F64, width)])

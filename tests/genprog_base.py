@@ -222,9 +222,7 @@ class Base:
             case 2:
                 return self.op(sc, self.choose(["min", "max", "and", "or", "xor"]), x, y)
             case 3:
-                return self.op(
-                    sc, self.choose(["div", "mod", "quot", "rem"]), x, Const(t, self.choose([3, 7, -2, 5]))
-                )
+                return self.op(sc, self.choose(["div", "mod", "quot", "rem"]), x, Const(t, self.choose([3, 7, -2, 5])))
             case 4:
                 return self.op(sc, self.choose(["neg", "abs", "sgn", "not"]), x)
             case _:
@@ -235,9 +233,7 @@ class Base:
         if self.chance(0.3) and any(v.type is BOOL for v in sc.vars):
             return self.atom(sc, BOOL)
         if self.chance(0.3):
-            return self.op(
-                sc, "lt", self.atom(sc, F64), Const(F64, self.choose([0.1234567, -0.3456789, 0.7654321]))
-            )
+            return self.op(sc, "lt", self.atom(sc, F64), Const(F64, self.choose([0.1234567, -0.3456789, 0.7654321])))
         return self.op(sc, self.choose(["lt", "le", "eq", "ne"]), self.atom(sc, I64), self.atom(sc, I64))
 
     def scalars(self, sc: Scope, depth: int) -> None:
@@ -277,7 +273,4 @@ class Base:
         return width, arrays
 
     def results(self, sc: Scope, types: Sequence[Type]) -> list[Atom]:
-        return [
-            self.scalar(sc, t) if isinstance(t, Prim) and self.chance(0.6) else self.atom(sc, t)
-            for t in types
-        ]
+        return [self.scalar(sc, t) if isinstance(t, Prim) and self.chance(0.6) else self.atom(sc, t) for t in types]

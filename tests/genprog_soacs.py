@@ -62,9 +62,7 @@ class Soacs(Base):
         if kind == 2:  # a vectorised sum or maximum
             size = self.choose(sc.sizes)
             t = F64 if self.smooth else self.choose([F64, I64])
-            op, unit = (
-                ("add", 0) if self.smooth or self.chance(0.6) else ("max", -np.inf if t is F64 else -(2**63))
-            )
+            op, unit = ("add", 0) if self.smooth or self.chance(0.6) else ("max", -np.inf if t is F64 else -(2**63))
             a = self.atom(sc, array_of(t, width, size))
 
             def vector(s: Scope) -> Sequence[Atom]:
@@ -83,9 +81,7 @@ class Soacs(Base):
         else:
             most = 2 ** (t.bits - 1)
             op, unit = self.choose(
-                [("add", 0), ("mul", 1), ("min", most - 1), ("max", -most), ("xor", 0)][
-                    : 2 if self.smooth else 5
-                ]
+                [("add", 0), ("mul", 1), ("min", most - 1), ("max", -most), ("xor", 0)][: 2 if self.smooth else 5]
             )
         a = self.atom(sc, array_of(t, width))
         assert isinstance(a, Var)
