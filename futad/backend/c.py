@@ -20,7 +20,8 @@ from futad.core import ir as core
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.lower import Lowerer
-from futad.runtime.clib import MEMORY, CFunction, CLibrary, CPlace, Layout
+from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
+
 
 class CEmitter(Emitter):
     """C for one or several threads."""
@@ -47,9 +48,8 @@ class CEmitter(Emitter):
 
     def function(self, f: ir.Function) -> None:
         self.line("")
-        self.line(
-            f"int64_t futad_entry_{c_name(f.name)}(struct futad_context *ctx, void **args, struct futad_result *results) {{"
-        )
+        params = "struct futad_context *ctx, void **args, struct futad_result *results"
+        self.line(f"int64_t futad_entry_{c_name(f.name)}({params}) {{")
         self.depth = 1
         self.line("ctx->error.code = FUTAD_OK;")
         for i, p in enumerate(f.params):
@@ -61,7 +61,8 @@ class CEmitter(Emitter):
         self.block(f.body)
         for i, r in enumerate(f.results):
             if r.value is not None:
-                self.line(f"{{ {c_type(r.type)} value = {self.expr(r.value)}; memcpy(&results[{i}].data, &value, sizeof value); }}")
+                value = f"{c_type(r.type)} value = {self.expr(r.value)};"
+                self.line(f"{{ {value} memcpy(&results[{i}].data, &value, sizeof value); }}")
                 continue
             self.line(f"results[{i}].data = {self.address(r.pointer, r.offset)};")
             self.line(f"results[{i}].slot = {-1 if r.slot is None else r.slot};")

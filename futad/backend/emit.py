@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from futad.core.scalarops import OPS
-from futad.core.types import I64, Prim
+from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar, Stmt
 
@@ -174,7 +174,8 @@ class Emitter:
 
     def for_(self, s: ir.For) -> None:
         i = s.var
-        self.line(f"for (int64_t {i} = {self.expr(s.start)}; {i} < {self.expr(s.bound)}; {i}{'++' if s.step == 1 else f' += {s.step}'}) {{")
+        step = f"{i}++" if s.step == 1 else f"{i} += {s.step}"
+        self.line(f"for (int64_t {i} = {self.expr(s.start)}; {i} < {self.expr(s.bound)}; {step}) {{")
         self.nested(s.body)
         self.line("}")
 
@@ -213,4 +214,3 @@ class Emitter:
         raise NotImplementedError
 
 
-__all__ = ["C_TYPES", "I64", "Emitter", "c_type", "constant", "unsigned"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import I64, Atom, Const, Prim, elem_of, shape_of
+from futad.core.types import Const, Prim, elem_of
 from futad.errors import Span
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
@@ -172,8 +171,8 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Se
     dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
     views = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (a, b)]
     sizes = (a.shape[0], b.shape[1], a.shape[1])
-    a, b, c = [_matrix(v) for v in (*views, dst)]
-    lo.emit(ir.Gemm(elem_of(e.a.type), sizes, a, b, c, lo.place(None), lo.parallel and not lo.in_parallel))
+    ma, mb, mc = [_matrix(v) for v in (*views, dst)]
+    lo.emit(ir.Gemm(elem_of(e.a.type), sizes, ma, mb, mc, lo.place(None), lo.parallel and not lo.in_parallel))
     return [dst]
 
 
@@ -293,4 +292,3 @@ def acc_op(acc: Acc) -> str:
     return "or" if acc.view.elem.is_bool and acc.op == "add" else acc.op
 
 
-__all__ = ["I64", "Any", "Atom", "indexed", "scalar_op", "shape_of"]

@@ -138,7 +138,8 @@ class _Small(_Array):
     """On the stack; the result is copied back."""
 
     def __init__(
-        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, want: Want, params: list[Var], shared: bool
+        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, want: Want,
+        params: list[Var], shared: bool,
     ) -> None:
         t = _array(p)
         self.lo = lo
@@ -166,7 +167,8 @@ class _Buffer(_Array):
     """In slots, or where the initial value lies; see Note [Loop variables]."""
 
     def __init__(
-        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, want: Want, params: list[Var], shared: bool
+        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, want: Want,
+        params: list[Var], shared: bool,
     ) -> None:
         t = _array(p)
         self.lo, self.type = lo, t
@@ -257,7 +259,9 @@ class _Buffer(_Array):
         if not self.swapped:
             return View(self.start.base, self.start.offset, self.start.strides, self.start.shape, True)
         base = Mem(self.pointer, t.elem, frozenset(roots))
-        return dense_view(base, lo.shape(t)) if self.varying else View(base, ZERO, self.cur.strides, self.cur.shape, True)
+        if self.varying:
+            return dense_view(base, lo.shape(t))
+        return View(base, ZERO, self.cur.strides, self.cur.shape, True)
 
 
 def elementwise(lam: core.Lambda, p: Var, result: core.Atom) -> bool:

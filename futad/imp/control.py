@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Prim
@@ -53,15 +54,15 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
     for lam in (e.then, e.orelse):
         with lo.block() as body:
             values = lo.scope(lam, wants)
-            for i, (name, v) in enumerate(zip(names, values, strict=True)):
-                if isinstance(v, View):
+            for i, (name, value) in enumerate(zip(names, values, strict=True)):
+                if isinstance(value, View):
                     if not isinstance(wants[i], View):
-                        if not v.dense or not isinstance(v.base, Mem) or any(r.stack for r in v.roots):
-                            values[i] = v = lo.materialise(v, heap=True)
-                        assert isinstance(v.base, Mem)
-                        lo.emit(ir.SetPointer(name, v.base.pointer, v.offset))
-                elif isinstance(v, Expr):
-                    lo.emit(ir.Assign(name, v))
+                        if not value.dense or not isinstance(value.base, Mem) or any(r.stack for r in value.roots):
+                            values[i] = value = lo.materialise(value, heap=True)
+                        assert isinstance(value.base, Mem)
+                        lo.emit(ir.SetPointer(name, value.base.pointer, value.offset))
+                elif isinstance(value, Expr):
+                    lo.emit(ir.Assign(name, value))
         sides.append((body, values))
     lo.emit(ir.If(cond, sides[0][0], sides[1][0]))
     out: list[Value] = []

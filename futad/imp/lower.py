@@ -329,8 +329,8 @@ class Lowerer:
                 sources: tuple[Atom, ...] = (a,)
             case core.Scatter() | core.Hist():
                 sources = stm.exp.dests
-            case core.WithAcc(arrays):
-                sources = arrays
+            case core.WithAcc():
+                sources = stm.exp.arrays
             case core.Alias(a) | core.Copy(a):
                 sources = (a,)
             case _:

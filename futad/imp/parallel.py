@@ -241,14 +241,16 @@ def _complete(team: _Team, n: Nest, prefixes: list[str]) -> None:
     thread, start, end = names
     lo.in_parallel = True
     with lo.block() as body:
-        firsts = [lo.let(ir.Load(array, thread, o.elem), "before") for array, o in zip(prefixes, _scan_outs(n), strict=True)]
+        pairs = zip(prefixes, _scan_outs(n), strict=True)
+        firsts = [lo.let(ir.Load(array, thread, o.elem), "before") for array, o in pairs]
         with lo.loop(n.width, "i", start, end) as (i, loop):
             at = 0
             for f, neutral in n.scans:
                 k = len(neutral)
                 outs = _scan_outs(n)[at : at + k]
-                for p, v in zip(f.params, [*firsts[at : at + k], *[lo.let(o.load((i,)), "x") for o in outs]], strict=True):
-                    lo.bind(p, v)
+                here = [lo.let(o.load((i,)), "x") for o in outs]
+                for p, x in zip(f.params, [*firsts[at : at + k], *here], strict=True):
+                    lo.bind(p, x)
                 for o, v in zip(outs, lo.scope(f, repeats=True), strict=True):
                     assert isinstance(v, Expr)
                     lo.store(o, (i,), v)

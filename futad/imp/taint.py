@@ -67,7 +67,8 @@ def consumed_vars(program: ir.Program) -> set[Var]:
             case ir.Map() | ir.Fused():
                 edges(e.lam.params, e.arrays)
                 if isinstance(e, ir.Fused):
-                    for lam, neutral in zip((*e.scan_lams, *e.red_lams), (*e.scan_neutrals, *e.red_neutrals), strict=True):
+                    neutrals = (*e.scan_neutrals, *e.red_neutrals)
+                    for lam, neutral in zip((*e.scan_lams, *e.red_lams), neutrals, strict=True):
                         fold(lam, neutral, e.lam.result)
             case ir.Reduce() | ir.Scan():
                 fold(e.lam, e.neutral, e.arrays)
