@@ -60,7 +60,11 @@ def test_allowed(text: str) -> None:
         ("def g (x: *[]i32) (i: i64) = x[i]\ndef f (x: *[]i32) = map (g x) [0, 1]", (2, 28), ["partial"]),
         ("def f (x: *[]i32) b = let y = if b then x with [0] = 1 else [2] in (x, y)", (1, 69), ["'x'"]),
         ("def f (p: *{a: []i32, b: []i32}) = let q = p.a with [0] = 1 in p.a", (1, 64), ["'p.a'"]),
-        ("def f n = loop (a, b) = (iota n, iota n) for i < n do let c = b with [0] = a[0] in (c, c)", (1, 55), ["share 'c'"]),
+        (
+            "def f n = loop (a, b) = (iota n, iota n) for i < n do let c = b with [0] = a[0] in (c, c)",
+            (1, 55),
+            ["share 'c'"],
+        ),
     ],
 )
 def test_refused(text: str, place: tuple[int, int], words: list[str]) -> None:

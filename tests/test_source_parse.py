@@ -142,7 +142,10 @@ def test_strings() -> None:
 
 
 def test_declarations_docs_and_spans() -> None:
-    text = "-- | Doc one.\n-- more\n#[noinline]\nentry f [n] 't (x: [n]t) (k: i64): [n]t =\n  x\nlocal def (+++) a b = a\ntype~ t [n] = [n]f64\n"
+    text = (
+        "-- | Doc one.\n-- more\n#[noinline]\nentry f [n] 't (x: [n]t) (k: i64): [n]t =\n  x\n"
+        "local def (+++) a b = a\ntype~ t [n] = [n]f64\n"
+    )
     f, g, t = parse(text, "t.fut").decls
     assert isinstance(f, A.FunDef) and f.entry and f.doc == "Doc one.\nmore" and f.attrs[0].name == "noinline"
     assert [p.name for p in f.tparams] == ["n", "t"]

@@ -16,12 +16,12 @@ from futad.source.stypes import Binding, Scheme, Size, SType
 # --- type expressions ------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TypeExp:
     span: Span
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TEName(TypeExp):
     """`t`, `M.t`, or an abbreviation applied to sizes and types: `mat [n][m] f64`."""
 
@@ -29,14 +29,14 @@ class TEName(TypeExp):
     args: list[TypeExp | Expr | None] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TEParam(TypeExp):
     """`'t`"""
 
     name: str
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TEArray(TypeExp):
     """`[size]elem`; size None is `[]`."""
 
@@ -44,36 +44,36 @@ class TEArray(TypeExp):
     elem: TypeExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TETuple(TypeExp):
     elems: list[TypeExp]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TERecord(TypeExp):
     fields: list[tuple[str, TypeExp]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TESum(TypeExp):
     constrs: list[tuple[str, list[TypeExp]]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TEArrow(TypeExp):
     name: str | None
     param: TypeExp
     result: TypeExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TEUnique(TypeExp):
     """`*t`"""
 
     elem: TypeExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TEExists(TypeExp):
     """`?[n].t`"""
 
@@ -84,34 +84,34 @@ class TEExists(TypeExp):
 # --- patterns ----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Pat:
     span: Span
     type: SType | None = field(default=None, init=False)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PVar(Pat):
     name: str
     binding: Binding | None = field(default=None, init=False)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PWild(Pat):
     pass
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PTuple(Pat):
     elems: list[Pat]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PRecord(Pat):
     fields: list[tuple[str, Pat]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PAscript(Pat):
     """`pat: type`"""
 
@@ -119,20 +119,20 @@ class PAscript(Pat):
     texp: TypeExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PLit(Pat):
     """A literal, in `match`."""
 
     lit: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PConstr(Pat):
     name: str
     args: list[Pat]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PAttr(Pat):
     """`#[attr] pat` (true_dep on loop parameters)"""
 
@@ -140,7 +140,7 @@ class PAttr(Pat):
     pat: Pat
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Attr:
     """`#[name]`, `#[name(args)]`: name and a tuple of ints, names and nested attributes."""
 
@@ -152,13 +152,13 @@ class Attr:
 # --- expressions --------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Expr:
     span: Span
     type: SType | None = field(default=None, init=False)  # by inference
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ELit(Expr):
     """A number or bool; `suffix` is the literal's own type or None; `value` int, float or bool."""
 
@@ -166,7 +166,7 @@ class ELit(Expr):
     suffix: Prim | None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EString(Expr):
     """A string (array of u8, UTF-8) or, with `char`, one character's code."""
 
@@ -174,7 +174,7 @@ class EString(Expr):
     char: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EVar(Expr):
     """A name, qualified (`f64.exp`) or an operator (`+`), used as a value."""
 
@@ -184,26 +184,26 @@ class EVar(Expr):
     sargs: dict[Binding, Size] = field(default_factory=dict, init=False)  # size parameter -> instance
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ETuple(Expr):
     """Tuples; `()` is the empty one."""
 
     elems: list[Expr]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ERecord(Expr):
     """`{a = e, b}`; in field order as written."""
 
     fields: list[tuple[str, Expr]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EArray(Expr):
     elems: list[Expr]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ERange(Expr):
     """`start..second...end`; kind is '...', '..<' or '..>'."""
 
@@ -214,7 +214,7 @@ class ERange(Expr):
     new_sizes: tuple[Binding, ...] = field(default=(), init=False)  # the size, if it is not evident
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EApp(Expr):
     """`fun arg`: one argument a node (curried).  Operators too: `x + y` is EApp(EApp(EVar('+'), x), y)."""
 
@@ -223,7 +223,7 @@ class EApp(Expr):
     new_sizes: tuple[Binding, ...] = field(default=(), init=False)  # skolems in `type` made by this call
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EAnd(Expr):
     """`x && y`, short-circuiting; `EOr` is `x || y`."""
 
@@ -231,27 +231,27 @@ class EAnd(Expr):
     right: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EOr(Expr):
     left: Expr
     right: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ENeg(Expr):
     """`-x`"""
 
     arg: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ENot(Expr):
     """`!x`: logical or bitwise."""
 
     arg: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ELambda(Expr):
     """`\\p1 p2 -> body` (`ret` the ascribed result type); sections `(+ x)`, `(x +)` too (desugared by the parser)."""
 
@@ -260,14 +260,14 @@ class ELambda(Expr):
     ret: TypeExp | None = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EProjSection(Expr):
     """`(.a.b)`: the function that projects a path of fields."""
 
     path: list[str]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ELocalOpen(Expr):
     """`M.(e)`: the names of module M are in scope in e.  Inference replaces it by e."""
 
@@ -275,19 +275,19 @@ class ELocalOpen(Expr):
     expr: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EHole(Expr):
     """`???`: an expression left out; inference reports it."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EIndexSection(Expr):
     """`(.[i, j])`"""
 
     index: list[Expr | ESlice]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EIf(Expr):
     cond: Expr
     then: Expr
@@ -295,7 +295,7 @@ class EIf(Expr):
     new_sizes: tuple[Binding, ...] = field(default=(), init=False)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ELet(Expr):
     """`let [n] pat = rhs in body`; `sizes` are the bound size names."""
 
@@ -307,7 +307,7 @@ class ELet(Expr):
     new_sizes: tuple[Binding, ...] = field(default=(), init=False)  # sizes that go out of scope in `type`
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ELetFun(Expr):
     """`let f params = ... in body`"""
 
@@ -315,7 +315,7 @@ class ELetFun(Expr):
     body: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ESlice:
     """`i:j:s` inside an index; missing parts None."""
 
@@ -325,7 +325,7 @@ class ESlice:
     stride: Expr | None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EIndex(Expr):
     """`a[i, j:k]`"""
 
@@ -334,7 +334,7 @@ class EIndex(Expr):
     new_sizes: tuple[Binding, ...] = field(default=(), init=False)  # sizes of slices, in order
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EUpdate(Expr):
     """`a with [i, j] = v`; `let a[i] = v in body` is ELet of it."""
 
@@ -343,7 +343,7 @@ class EUpdate(Expr):
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ERecordUpdate(Expr):
     """`r with a.b = v`"""
 
@@ -352,7 +352,7 @@ class ERecordUpdate(Expr):
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EProject(Expr):
     """`e.field` (`e.0` too)"""
 
@@ -360,7 +360,7 @@ class EProject(Expr):
     field_name: str
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EAscript(Expr):
     """`e : t`"""
 
@@ -368,7 +368,7 @@ class EAscript(Expr):
     texp: TypeExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ECoerce(Expr):
     """`e :> t`: sizes checked at run time."""
 
@@ -376,7 +376,7 @@ class ECoerce(Expr):
     texp: TypeExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ForIn:
     """`for pat in array`"""
 
@@ -385,7 +385,7 @@ class ForIn:
     array: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ForI:
     """`for i < bound`"""
 
@@ -394,13 +394,13 @@ class ForI:
     bound: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class WhileForm:
     span: Span
     cond: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ELoop(Expr):
     """`loop [n] pat = init form do body`; `init` None means the pattern's own names."""
 
@@ -415,13 +415,13 @@ class ELoop(Expr):
     new_sizes: tuple[Binding, ...] = field(default=(), init=False)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EAssert(Expr):
     cond: Expr
     expr: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EAttr(Expr):
     """`#[attr] e`"""
 
@@ -429,7 +429,7 @@ class EAttr(Expr):
     expr: Expr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EConstr(Expr):
     """`#name args`"""
 
@@ -437,7 +437,7 @@ class EConstr(Expr):
     args: list[Expr]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EMatch(Expr):
     scrutinee: Expr
     cases: list[tuple[Pat, Expr]]
@@ -447,7 +447,7 @@ class EMatch(Expr):
 # --- declarations -------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TypeParam:
     """`[n]` (kind 'size'), `'t` (kind 'type'), `'~t` and `'^t` (kinds 'lifted', 'fullylifted')."""
 
@@ -457,7 +457,7 @@ class TypeParam:
     binding: Binding | None = field(default=None, init=False)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class FunDef:
     """`def`, `let` or `entry` at top level, and local functions.  No parameters: a constant.
 
@@ -479,7 +479,7 @@ class FunDef:
     implicit: tuple[Binding, ...] = field(default=(), init=False)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ValSpec:
     """`val name tparams: type`: an intrinsic, in the prelude; in module types, a specification."""
 
@@ -490,7 +490,7 @@ class ValSpec:
     binding: Binding | None = field(default=None, init=False)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TypeDef:
     """`type name params = t`; `lifted` is '', '~' or '^'."""
 
@@ -501,14 +501,14 @@ class TypeDef:
     lifted: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ImportDecl:
     span: Span
     path: str
     name: str | None = None  # module m = import "..."
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LocalDecl:
     """`local dec`: not visible to importers."""
 
@@ -516,7 +516,7 @@ class LocalDecl:
     decl: Decl
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class OpenDecl:
     """`open mod-exp`"""
 
@@ -524,7 +524,7 @@ class OpenDecl:
     mod: Any
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModDecl:
     """`module name params : sig = mod-exp`; module expressions come with the module system."""
 
@@ -536,7 +536,7 @@ class ModDecl:
 Decl = FunDef | TypeDef | ValSpec | ImportDecl | LocalDecl | OpenDecl | ModDecl
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class File:
     """One parsed file; `imports` maps each import path to its File once loaded."""
 

@@ -12,6 +12,7 @@ from futad.core.types import BOOL, I64, PRIMS
 from futad.errors import Span, TypeError_
 from futad.source import ast as A
 from futad.source.check_funs import fundef, lambda_exp
+from futad.source.check_loops import loop_exp, type_of
 from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, pattern_names, require_constr
 from futad.source.check_types import texp
@@ -30,7 +31,6 @@ from futad.source.stypes import (
     TMeta,
     TPrim,
     TRecord,
-    TSum,
     resolve,
     resolve_size,
 )
@@ -110,32 +110,27 @@ def _local_open(ck: Checker, e: A.ELocalOpen) -> A.Expr:
 @infers(A.ETuple)
 def _tuple(ck: Checker, e: A.ETuple) -> A.Expr:
     e.elems = [ck.exp(x) for x in e.elems]
-    e.type = TRecord(tuple((str(i), _t(x)) for i, x in enumerate(e.elems)))
+    e.type = TRecord(tuple((str(i), type_of(x)) for i, x in enumerate(e.elems)))
     return e
 
 
 @infers(A.ERecord)
 def _record(ck: Checker, e: A.ERecord) -> A.Expr:
     e.fields = [(n, ck.exp(x)) for n, x in e.fields]
-    e.type = TRecord(tuple((n, _t(x)) for n, x in e.fields))
+    e.type = TRecord(tuple((n, type_of(x)) for n, x in e.fields))
     return e
 
 
 @infers(A.EArray)
 def _array(ck: Checker, e: A.EArray) -> A.Expr:
     e.elems = [ck.exp(x) for x in e.elems]
-    elem: SType = strip(_t(e.elems[0])) if e.elems else ck.meta(e.span, "any")
+    elem: SType = strip(type_of(e.elems[0])) if e.elems else ck.meta(e.span, "any")
     if e.elems:
         ck.require_data(elem, e.elems[0].span)
     for x in e.elems[1:]:
         ck.fit(x.type, elem, x.span, "the elements of an array have one type")
     e.type = TArray(SizeConst(len(e.elems)), elem)
     return e
-
-
-def _t(e: A.Expr) -> SType:
-    assert e.type is not None
-    return e.type
 
 
 def _const(e: A.Expr | None) -> int | None:
@@ -173,7 +168,7 @@ def _range(ck: Checker, e: A.ERange) -> A.Expr:
 
 
 def _is_i64(e: A.Expr) -> bool:
-    t = resolve(_t(e))
+    t = resolve(type_of(e))
     return type(t) is TPrim and t.prim is I64
 
 
@@ -218,14 +213,14 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
         spine.append(fun)
         fun = fun.fun
     head = ck.exp(fun)
-    ft = _t(head)
+    ft = type_of(head)
     prev = head
     for i, node in enumerate(reversed(spine)):
         node.fun = prev
         r = resolve(ft)
         if type(r) is TMeta:
             node.arg = ck.exp(node.arg)
-            made = TFun(strip(_t(node.arg)), ck.meta(node.span))
+            made = TFun(strip(type_of(node.arg)), ck.meta(node.span))
             ck.fit(r, made, head.span, f"{_described(head)} is applied to an argument")
             r = made
         elif type(r) is not TFun:
@@ -321,7 +316,7 @@ def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
 @infers(A.EProject)
 def _project(ck: Checker, e: A.EProject) -> A.Expr:
     e.record = ck.exp(e.record)
-    e.type = project(ck, _t(e.record), e.field_name, e.span)
+    e.type = project(ck, type_of(e.record), e.field_name, e.span)
     return e
 
 
@@ -390,24 +385,24 @@ def _slice_bound(e: A.Expr) -> Size | None:
 @infers(A.EIndex)
 def _index(ck: Checker, e: A.EIndex) -> A.Expr:
     e.array = ck.exp(e.array)
-    e.type, e.new_sizes = index_type(ck, _t(e.array), e.index, e.span, update=False)
+    e.type, e.new_sizes = index_type(ck, type_of(e.array), e.index, e.span, update=False)
     return e
 
 
 @infers(A.EUpdate)
 def _update(ck: Checker, e: A.EUpdate) -> A.Expr:
     e.array = ck.exp(e.array)
-    t, _ = index_type(ck, _t(e.array), e.index, e.array.span, update=True)
+    t, _ = index_type(ck, type_of(e.array), e.index, e.array.span, update=True)
     e.value = ck.exp(e.value)
     ck.fit(e.value.type, t, e.value.span, "the new value does not fit the array's elements")
-    e.type = strip(_t(e.array))
+    e.type = strip(type_of(e.array))
     return e
 
 
 @infers(A.ERecordUpdate)
 def _record_update(ck: Checker, e: A.ERecordUpdate) -> A.Expr:
     e.record = ck.exp(e.record)
-    t = _t(e.record)
+    t = type_of(e.record)
     for f in e.path:
         t = project(ck, t, f, e.span)
     e.value = ck.exp(e.value)
@@ -433,9 +428,9 @@ def _coerce(ck: Checker, e: A.ECoerce) -> A.Expr:
     t = texp(ck, e.texp, ck.anon_meta)
     e.expr = ck.exp(e.expr)
     try:
-        same_shape(ck, _t(e.expr), t)
+        same_shape(ck, type_of(e.expr), t)
     except Mismatch as err:
-        ck.mismatch(_t(e.expr), t, e.expr.span, "':>' changes sizes only", err)
+        ck.mismatch(type_of(e.expr), t, e.expr.span, "':>' changes sizes only", err)
     e.type = strip(t)
     return e
 
@@ -491,12 +486,12 @@ def _if(ck: Checker, e: A.EIf) -> A.Expr:
     e.then = ck.exp(e.then)
     e.orelse = ck.exp(e.orelse)
     new: dict[tuple[str, str], Binding] = {}
-    a, b = strip(_t(e.then)), strip(_t(e.orelse))
+    a, b = strip(type_of(e.then)), strip(type_of(e.orelse))
     try:
         e.type = most_common(ck, a, b, e.span, new)
     except Mismatch as err:
         ck.mismatch(b, a, e.orelse.span, "the branches of 'if' have different types", err)
-    ck.no_functions(_t(e), "the result of 'if'", e.span)
+    ck.no_functions(type_of(e), "the result of 'if'", e.span)
     e.new_sizes = tuple(new.values())
     return e
 
@@ -509,10 +504,10 @@ def _match(ck: Checker, e: A.EMatch) -> A.Expr:
     new: dict[tuple[str, str], Binding] = {}
     for p, body in e.cases:
         with ck.scoped():
-            bind_pattern(ck, p, _t(e.scrutinee))
+            bind_pattern(ck, p, type_of(e.scrutinee))
             body = ck.exp(body)
         cases.append((p, body))
-        t = strip(_t(body))
+        t = strip(type_of(body))
         try:
             out = t if out is None else most_common(ck, out, t, e.span, new)
         except Mismatch as err:
@@ -520,7 +515,7 @@ def _match(ck: Checker, e: A.EMatch) -> A.Expr:
             ck.mismatch(t, out, body.span, "the cases of 'match' have different types", err)
     e.cases = cases
     e.type = out
-    ck.no_functions(_t(e), "the result of 'match'", e.span)
+    ck.no_functions(type_of(e), "the result of 'match'", e.span)
     check_exhaustive(ck, e)
     e.new_sizes = tuple(new.values())
     return e
@@ -537,7 +532,7 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
             ck.bind(n, b)
             sizes.append(b)
         e.size_bindings = tuple(sizes)
-        bind_pattern(ck, e.pat, strip(_t(e.rhs)))
+        bind_pattern(ck, e.pat, strip(type_of(e.rhs)))
         require_irrefutable(ck, e.pat)
         for b in sizes:
             if type(resolve_size(SizeVar(b))) is SizeMeta:
@@ -547,7 +542,7 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
     e.type = e.body.type
     own = {v.binding for v in pattern_names(e.pat)}
     if own:
-        gone = {s.binding: None for s in sizes_in(_t(e)) if type(s) is SizeVar and s.binding in own}
+        gone = {s.binding: None for s in sizes_in(type_of(e)) if type(s) is SizeVar and s.binding in own}
         e.new_sizes = tuple(gone)
     return e
 
@@ -592,187 +587,11 @@ def _attr(ck: Checker, e: A.EAttr) -> A.Expr:
 def _constr(ck: Checker, e: A.EConstr) -> A.Expr:
     e.args = [ck.exp(a) for a in e.args]
     t = ck.meta(e.span)
-    require_constr(ck, t, e.name, tuple(strip(_t(a)) for a in e.args), e)
+    require_constr(ck, t, e.name, tuple(strip(type_of(a)) for a in e.args), e)
     e.type = t
     return e
 
 
-# --- loops -------------------------------------------------------------------------------------------------------
-
-
-def pattern_expr(p: A.Pat) -> A.Expr:
-    """The expression that has a pattern's form (`loop (x, y) for ...` starts from x and y)."""
-    if isinstance(p, A.PVar):
-        return A.EVar(p.span, p.name)
-    if isinstance(p, (A.PAscript, A.PAttr)):
-        return pattern_expr(p.pat)
-    if isinstance(p, A.PTuple):
-        return A.ETuple(p.span, [pattern_expr(q) for q in p.elems])
-    if isinstance(p, A.PRecord):
-        return A.ERecord(p.span, [(n, pattern_expr(q)) for n, q in p.fields])
-    raise TypeError_("a loop without initial value needs a pattern of names", p.span)
-
-
-def _freshen(ck: Checker, t: SType, out: list[tuple[SizeMeta, Size]], span: Span) -> SType:
-    """`t` with unknown sizes in place of its own."""
-    t = resolve(t)
-    if type(t) is TArray:
-        m = ck.size_meta(span)
-        out.append((m, t.size))
-        return TArray(m, _freshen(ck, t.elem, out, span))
-    if type(t) is TRecord:
-        return TRecord(tuple((n, _freshen(ck, f, out, span)) for n, f in t.fields))
-    if type(t) is TSum:
-        return TSum(tuple((n, tuple(_freshen(ck, a, out, span) for a in args)) for n, args in t.constrs))
-    return t
-
-
-def _pair_sizes(ck: Checker, p: SType, b: SType, out: list[Size], fresh: set[SizeMeta]) -> None:
-    """Unify all but the `fresh` sizes; `out` gets those of `b` in the order of `_freshen`."""
-    p, b = resolve(p), resolve(b)
-    if type(p) is TArray and type(b) is TArray:
-        if p.size in fresh:
-            out.append(b.size)
-        else:
-            ck.unify_size(b.size, p.size)
-        _pair_sizes(ck, p.elem, b.elem, out, fresh)
-    elif type(p) is TRecord and type(b) is TRecord and dict(p.fields).keys() == dict(b.fields).keys():
-        other = dict(b.fields)
-        for n, f in p.fields:
-            _pair_sizes(ck, f, other[n], out, fresh)
-    elif type(p) is TArray and type(b) is TMeta:
-        copy = _freshen(ck, p, [], b.span or _nowhere(ck))
-        ck.unify(b, copy)
-        _pair_sizes(ck, p, copy, out, fresh)
-    elif type(p) is TSum and type(b) is TSum and dict(p.constrs).keys() == dict(b.constrs).keys():
-        known = dict(b.constrs)
-        for n, args in p.constrs:
-            for x, y in zip(args, known[n], strict=True):
-                _pair_sizes(ck, x, y, out, fresh)
-    else:
-        ck.unify(b, p)
-
-
-def _nowhere(ck: Checker) -> Span:
-    return Span(ck.path, 1, 1, 1, 1)
-
-
 @infers(A.ELoop)
 def _loop(ck: Checker, e: A.ELoop) -> A.Expr:
-    if e.init is None:
-        e.init = pattern_expr(e.pat)
-    e.init = ck.exp(e.init)
-    ck.no_functions(_t(e.init), "a loop parameter", e.init.span)
-    form = e.form
-    if isinstance(form, A.ForI):
-        form.bound = ck.exp(form.bound)
-        ck.fit(form.bound.type, ck.meta(form.span, "int"), form.bound.span, "the bound of 'for'")
-    elif isinstance(form, A.ForIn):
-        form.array = ck.exp(form.array)
-        array = TArray(ck.size_meta(form.span), ck.meta(form.span))
-        ck.fit(form.array.type, array, form.array.span, "'for ... in' goes through an array")
-    ck.level += 1
-    with ck.scoped():
-        named: dict[Binding, tuple[Size, Size] | None] = {}
-        for n in e.sizes:
-            b = Binding(n, "size", Scheme((), (), T_I64), e.span, level=ck.level - 1)
-            ck.bind(n, b)
-            named[b] = None
-        e.size_bindings = tuple(named)
-        fresh: list[tuple[SizeMeta, Size]] = []
-        t = _freshen(ck, strip(_t(e.init)), fresh, e.init.span)
-        for m, init in fresh:
-            m.level = ck.level - 1
-            ck.soft_sizes[m] = init
-        bind_pattern(ck, e.pat, t, "loop parameter")
-        if isinstance(form, A.ForI):
-            bind_pattern(ck, form.var, _t(form.bound))
-        elif isinstance(form, A.ForIn):
-            bind_pattern(ck, form.pat, array.elem)
-        else:
-            form.cond = ck.exp(form.cond)
-            ck.fit(form.cond.type, T_BOOL, form.cond.span, "the condition of 'while'")
-        e.body = ck.exp(e.body)
-        back: list[Size] = []
-        try:
-            _pair_sizes(ck, t, strip(_t(e.body)), back, {m for m, _ in fresh})
-        except Mismatch as err:
-            ck.mismatch(_t(e.body), t, e.body.span, "the loop's body must yield the loop parameters' type", err)
-        for m, _ in fresh:
-            del ck.soft_sizes[m]
-        made = _settle(ck, e, fresh, back, named)
-    ck.level -= 1
-    e.loop_sizes = tuple(b for b in made if b not in e.size_bindings)
-    results: dict[Binding, Size] = {}
-    new = []
-    for b in made:
-        r = ck.skolem(b.name, e.span, "the size of a loop's result")
-        new.append(r)
-        results[b] = SizeVar(r)
-    e.new_sizes = tuple(new)
-    e.type = substitute(t, {}, results)
-    for s in sizes_in(e.type):
-        if type(s) is SizeVar and s.binding.level > ck.level:
-            raise TypeError_(
-                f"the loop's result would have a size that is only known inside the loop ({s.binding.name})", e.span
-            )
-    return e
-
-
-def _settle(
-    ck: Checker,
-    e: A.ELoop,
-    fresh: list[tuple[SizeMeta, Size]],
-    back: list[Size],
-    named: dict[Binding, tuple[Size, Size] | None],
-) -> list[Binding]:
-    """Decide for each size of the loop parameters whether it stays or changes; the changing ones."""
-    assert e.init is not None
-
-    def differs(have: Size, want: Size, what: str, span: Span) -> None:
-        try:
-            ck.unify_size(have, want)
-        except Mismatch as err:
-            raise TypeError_(f"{what} does not have the loop parameter's size: {err.reason}", span) from None
-
-    # Suppose that all sizes stay; those for which that fails change, which may make others fail.
-    unsolved: list[tuple[SizeMeta, Size, Size]] = []
-    for (m, init), after in zip(fresh, back, strict=True):
-        p = resolve_size(m)
-        if type(p) is SizeMeta and p not in [u[0] for u in unsolved]:
-            unsolved.append((p, init, after))
-    own = {p for p, _, _ in unsolved}
-    for p, _, after in unsolved:
-        b = resolve_size(after)
-        if type(b) is SizeMeta and b not in own:
-            ck.unify_size(b, p)
-    for p, init, _ in unsolved:
-        p.ref = init
-    failing = True
-    changes: list[tuple[SizeMeta, Size, Size]] = []
-    while failing:
-        failing = False
-        for u in unsolved:
-            p, init, after = u
-            if u not in changes and poly(after) != poly(init):
-                p.ref = None
-                changes.append(u)
-                failing = True
-    changing: dict[Binding, tuple[Size, Size]] = {}
-    for p, init, after in changes:
-        size = Binding("n", "size", Scheme((), (), T_I64), e.span, level=ck.level - 1)
-        p.ref = SizeVar(size)
-        changing[size] = (init, after)
-    for (m, init), after in zip(fresh, back, strict=True):
-        s = resolve_size(m)
-        if type(s) is SizeVar and (s.binding in named or s.binding in changing):
-            seen = changing.get(s.binding)
-            if seen is None:
-                changing[s.binding] = (init, after)
-            elif seen[1] is not after:
-                differs(init, seen[0], "the initial value", e.init.span)
-                differs(after, seen[1], "the body's result", e.body.span)
-        else:
-            differs(init, s, "the initial value", e.init.span)
-            differs(after, s, "the body's result", e.body.span)
-    return list(changing)
+    return loop_exp(ck, e)

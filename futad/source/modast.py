@@ -9,7 +9,7 @@ from futad.errors import Span
 from futad.source.ast import TypeExp, TypeParam
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModParam:
     """`(name: sig)`"""
 
@@ -18,68 +18,68 @@ class ModParam:
     sig: ModType
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModExp:
     span: Span
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MName(ModExp):
     name: str
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MStruct(ModExp):
     decls: list[Any]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MApply(ModExp):
     fun: ModExp
     arg: ModExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MAscript(ModExp):
     mod: ModExp
     sig: ModType
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MLambda(ModExp):
     param: ModParam
     ret: ModType | None
     body: ModExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MImport(ModExp):
     path: str
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModType:
     span: Span
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SName(ModType):
     name: str
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SSpecs(ModType):
     specs: list[Any]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SArrow(ModType):
     name: str | None
     param: ModType
     result: ModType
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SWith(ModType):
     """`sig with type = t`"""
 
@@ -89,7 +89,7 @@ class SWith(ModType):
     texp: TypeExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TypeSpec:
     """`type t` without a definition, in a module type."""
 
@@ -99,7 +99,7 @@ class TypeSpec:
     lifted: str
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModSpec:
     """`module m: sig` in a module type."""
 
@@ -108,7 +108,7 @@ class ModSpec:
     sig: ModType
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class IncludeSpec:
     """`include sig`"""
 
@@ -116,7 +116,7 @@ class IncludeSpec:
     sig: ModType
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModBody:
     """What `module name params : sig = mod` binds: the body of an `ast.ModDecl`."""
 
@@ -125,7 +125,7 @@ class ModBody:
     mod: ModExp
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModTypeBody:
     """What `module type name = sig` binds: the body of an `ast.ModDecl`."""
 

@@ -34,7 +34,7 @@ def prelude() -> Prelude:
 def _pickled() -> bytes:
     text = PRELUDE.read_bytes()
     here = Path(__file__).parent
-    code = b"".join((here / n).read_bytes() for n in ("ast.py", "actions.py", "lexer.py"))
+    code = b"".join((here / n).read_bytes() for n in ("ast.py", "actions.py", "actions_decl.py", "lexer.py"))
     key = hashlib.sha256(text + GRAMMAR.read_bytes() + code).hexdigest()
     path = cache_dir() / f"prelude-{key[:24]}.tree"
     try:

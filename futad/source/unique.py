@@ -9,137 +9,28 @@ body gets from outside, a constant.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from futad.errors import ConsumptionError, Span
 from futad.source import ast as A
-from futad.source.stypes import Binding, SType, TArray, TFun, TPrim, TRecord, TSum, resolve
-
-
-class Token:
-    """One array (or closure) that a name holds; `path` names it, `depth` says in which function or loop."""
-
-    __slots__ = ("path", "depth", "why", "span")
-
-    def __init__(self, path: str, depth: int, why: str, span: Span | None) -> None:
-        self.path = path
-        self.depth = depth
-        self.why = why  # why it may not be consumed, or ''
-        self.span = span
-
-
-Set = frozenset[Token]
-# Aliases of a value: a set, or a tree of them that follows a record's fields.
-Tree = Any
-NONE: Set = frozenset()
-_CONSTANT = "it is a constant"
-_Why = str | Callable[[SType], str]
-
-
-def flat(t: Tree) -> Set:
-    """All tokens of a tree."""
-    if isinstance(t, dict):
-        out: Set = NONE
-        for x in t.values():
-            out |= flat(x)
-        return out
-    return t
-
-
-def union(a: Tree, b: Tree) -> Tree:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return {n: union(a[n], b[n]) if n in b else a[n] for n in a}
-    if isinstance(a, dict):
-        return {n: union(x, b) for n, x in a.items()}
-    if isinstance(b, dict):
-        return {n: union(a, x) for n, x in b.items()}
-    return a | b
-
-
-def prune(tree: Tree, gone: Set) -> Tree:
-    """The tree without some tokens."""
-    if isinstance(tree, dict):
-        return {n: prune(x, gone) for n, x in tree.items()}
-    return tree - gone
-
-
-def overlap(tree: Tree, t: SType) -> Token | None:
-    """A token that a unique part of `tree` shares with another part."""
-    leaves: list[tuple[Set, bool]] = []
-
-    def go(tree: Tree, t: SType) -> None:
-        t = resolve(t)
-        if type(t) is TRecord:
-            for n, f in t.fields:
-                go(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)
-        else:
-            leaves.append((flat(tree), marked(t)))
-
-    go(tree, t)
-    for i, (a, unique) in enumerate(leaves):
-        if unique:
-            for j, (b, _) in enumerate(leaves):
-                if i != j and a & b:
-                    return min(a & b, key=lambda x: x.path)
-    return None
-
-
-def has_memory(t: SType) -> bool:
-    """Whether values of a type may share memory with others."""
-    t = resolve(t)
-    if type(t) is TSum:
-        return any(has_memory(a) for _, args in t.constrs for a in args)
-    if type(t) is TRecord:
-        return any(has_memory(f) for _, f in t.fields)
-    return type(t) is not TPrim
-
-
-def shape(t: SType, leaf: Callable[[SType, str], Set], path: str = "") -> Tree:
-    """A tree in the form of a type; scalars have no aliases."""
-    t = resolve(t)
-    if type(t) is TPrim:
-        return NONE
-    if type(t) is TRecord:
-        return {n: shape(f, leaf, f"{path}.{n}") for n, f in t.fields}
-    return leaf(t, path) if has_memory(t) else NONE
-
-
-def conform(tree: Tree, t: SType) -> Tree:
-    """`tree` in the form of type `t`: scalars drop out, a set spreads over fields."""
-    t = resolve(t)
-    if type(t) is TPrim:
-        return NONE
-    if type(t) is TRecord:
-        if isinstance(tree, dict):
-            return {n: conform(tree.get(n, NONE), f) for n, f in t.fields}
-        return {n: conform(tree, f) for n, f in t.fields}
-    return flat(tree) if has_memory(t) else NONE
-
-
-def marked(t: SType) -> bool:
-    """Whether a part that is not a record is `*` (a sum type is, if its payloads are)."""
-    if type(t) is TSum:
-        return any(is_unique(a) for _, args in t.constrs for a in args)
-    return type(t) is TArray and t.unique
-
-
-def is_unique(t: SType) -> bool:
-    """Whether any part of a parameter's or result's type is `*`."""
-    t = resolve(t)
-    if type(t) is TRecord:
-        return any(is_unique(f) for _, f in t.fields)
-    return marked(t)
-
-
-def unique_part(tree: Tree, t: SType, unique: bool = True) -> Set:
-    """The tokens in those parts of `tree` that type `t` marks `*` (or, with unique=False, does not)."""
-    t = resolve(t)
-    if type(t) is TRecord:
-        out: Set = NONE
-        for n, f in t.fields:
-            out |= unique_part(tree.get(n, NONE) if isinstance(tree, dict) else tree, f, unique)
-        return out
-    return flat(tree) if marked(t) == unique else NONE
+from futad.source.aliases import (
+    CONSTANT,
+    NONE,
+    Set,
+    Token,
+    Tree,
+    Why,
+    conform,
+    flat,
+    is_unique,
+    marked,
+    overlap,
+    prune,
+    shape,
+    union,
+)
+from futad.source.stypes import Binding, SType, TArray, TRecord, resolve
+from futad.source.unique_rules import RULES, check_function
 
 
 class Consumption:
@@ -159,7 +50,7 @@ class Consumption:
 
     # -- tokens
 
-    def own(self, name: str, t: SType, span: Span, why: _Why = "") -> Tree:
+    def own(self, name: str, t: SType, span: Span, why: Why = "") -> Tree:
         """New tokens for a name of type `t`."""
 
         def leaf(part: SType, path: str) -> Set:
@@ -210,7 +101,7 @@ class Consumption:
 
     # -- names
 
-    def bind(self, p: A.Pat, tree: Tree, why: _Why | None = None, typed: bool = False) -> None:
+    def bind(self, p: A.Pat, tree: Tree, why: Why | None = None, typed: bool = False) -> None:
         """Bind a pattern's names to a value with these aliases; `typed`: under an ascription."""
         if isinstance(p, A.PVar):
             assert p.binding is not None and p.type is not None
@@ -254,11 +145,11 @@ class Consumption:
         for p in params:
             self.bind(p, NONE, why)
         tree = self.exp(body)
-        constants = frozenset(t for t in flat(tree) if t.why == _CONSTANT)
+        constants = frozenset(t for t in flat(tree) if t.why == CONSTANT)
         if constants and fd is not None and fd.binding is not None:
             self.shared[fd.binding] = constants
         if ret is not None and body.type is not None:
-            _check_function(self, body, ret)
+            check_function(self, body, ret)
         if ret is not None and is_unique(ret):
             self.returned(tree, ret, body.span, fd.name if fd else "this lambda")
         if body.type is not None:
@@ -326,7 +217,7 @@ class Consumption:
 
     def exp(self, e: A.Expr) -> Tree:
         """Check an expression; the aliases of its value."""
-        return _RULES[type(e)](self, e)
+        return RULES[type(e)](self, e)
 
     def index(self, index: list[A.Expr | A.ESlice]) -> None:
         for ix in index:
@@ -464,369 +355,3 @@ def pattern_tree(c: Consumption, p: A.Pat) -> Tree:
     if isinstance(p, A.PRecord):
         return {n: pattern_tree(c, q) for n, q in p.fields}
     return NONE
-
-
-# --- rules -------------------------------------------------------------------------------------------------------
-
-_Rule = Callable[[Consumption, Any], Tree]
-_RULES: dict[type, _Rule] = {}
-
-
-def _rule(*classes: type) -> Callable[[_Rule], _Rule]:
-    def register(f: _Rule) -> _Rule:
-        for c in classes:
-            _RULES[c] = f
-        return f
-
-    return register
-
-
-@_rule(A.ELit, A.EString, A.EProjSection)
-def _atom(c: Consumption, e: A.Expr) -> Tree:
-    return NONE
-
-
-@_rule(A.EVar)
-def _var(c: Consumption, e: A.EVar) -> Tree:
-    tree = _peek(c, e)
-    c.use(tree, e.name, e.span)
-    return tree
-
-
-def _peek(c: Consumption, e: A.EVar) -> Tree:
-    """The aliases of a name, without reading it."""
-    b = e.binding
-    assert b is not None
-    tree = c.env.get(b)
-    if tree is None:
-        if b.kind == "fun" and isinstance(b.decl, A.FunDef) and not b.decl.params and e.type is not None:
-            # A constant with size parameters is computed at each use.
-            made_anew = b.scheme is not None and bool(b.scheme.sizes or b.scheme.tparams)
-
-            def leaf(t: SType, path: str) -> Set:
-                return NONE if made_anew or type(t) is TFun else frozenset((Token(e.name + path, 0, _CONSTANT, e.span),))
-
-            tree = shape(b.decl.ret_type or e.type, leaf)
-            c.env[b] = tree
-        else:
-            tree = NONE
-    return conform(tree, e.type) if e.type is not None else tree
-
-
-@_rule(A.EProject)
-def _project(c: Consumption, e: A.EProject) -> Tree:
-    path: list[str] = []
-    x: A.Expr = e
-    while isinstance(x, A.EProject):
-        path.append(x.field_name)
-        x = x.record
-    tree = _peek(c, x) if isinstance(x, A.EVar) else c.exp(x)
-    for n in reversed(path):
-        tree = tree.get(n, NONE) if isinstance(tree, dict) else tree
-    if e.type is not None:
-        tree = conform(tree, e.type)
-    if isinstance(x, A.EVar):
-        c.use(tree, ".".join([x.name, *reversed(path)]), e.span)
-    return tree
-
-
-@_rule(A.ETuple)
-def _tuple(c: Consumption, e: A.ETuple) -> Tree:
-    return {str(i): c.exp(x) for i, x in enumerate(e.elems)}
-
-
-@_rule(A.ERecord)
-def _record(c: Consumption, e: A.ERecord) -> Tree:
-    return {n: c.exp(x) for n, x in e.fields}
-
-
-@_rule(A.EArray)
-def _array(c: Consumption, e: A.EArray) -> Tree:
-    for x in e.elems:
-        c.exp(x)
-    return NONE
-
-
-@_rule(A.ERange)
-def _range(c: Consumption, e: A.ERange) -> Tree:
-    for x in (e.start, e.second, e.end):
-        if x is not None:
-            c.exp(x)
-    return NONE
-
-
-@_rule(A.EAnd, A.EOr)
-def _and(c: Consumption, e: A.EAnd | A.EOr) -> Tree:
-    c.exp(e.left)
-    c.exp(e.right)
-    return NONE
-
-
-@_rule(A.ENeg, A.ENot)
-def _unary(c: Consumption, e: A.ENeg | A.ENot) -> Tree:
-    c.exp(e.arg)
-    return NONE
-
-
-_FRESH = {"copy", "manifest", "+", "-", "*", "/", "==", "<", "!=", ">", "<=", ">="}
-
-
-@_rule(A.EApp)
-def _app(c: Consumption, e: A.EApp) -> Tree:
-    spine: list[A.EApp] = []
-    fun: A.Expr = e
-    while isinstance(fun, A.EApp):
-        spine.append(fun)
-        fun = fun.fun
-    rest: Set = flat(c.exp(fun))
-    trees: dict[A.EApp, Tree] = {}
-    operator = isinstance(fun, A.EVar) and not (fun.name[0].isalpha() or fun.name[0] == "_")
-    for node in reversed(spine) if operator else spine:
-        # The operands of an operator are evaluated from the left, arguments from the right.
-        before = set(c.consumed)
-        trees[node] = c.exp(node.arg)
-        for other, known in trees.items():
-            gone = (flat(known) & c.consumed.keys()) - before
-            if gone and other is not node:
-                tok = min(gone, key=lambda t: t.path)
-                c.used_after(tok.path, tok, other.arg.span, c.consumed[tok])
-    spine.reverse()
-    given: list[tuple[Set, Span]] = []
-    overwritten: Set = NONE
-    ft = fun.type
-    for node in spine:
-        tree = trees[node]
-        assert ft is not None
-        r = resolve(ft)
-        if type(r) is not TFun:
-            return NONE
-        _check_function(c, node.arg, r.param)
-        taken = unique_part(tree, r.param)
-        shared = overlap(tree, r.param)
-        if shared is not None:
-            raise ConsumptionError(
-                f"this argument is consumed, but two of its parts share '{shared.path}'", node.arg.span, hint="copy one"
-            )
-        for tokens, _ in given:
-            both = tokens & taken
-            if both:
-                _shared(min(both, key=lambda t: t.path), node.arg.span)
-        if taken:
-            both = taken & rest
-            if both:
-                _shared(min(both, key=lambda t: t.path), node.arg.span)
-            c.consume(taken, node.arg.span)
-            if type(resolve(e.type)) is TFun:  # type: ignore[arg-type]
-                raise ConsumptionError(
-                    "this partial application consumes its argument, but may be applied many times",
-                    node.arg.span,
-                    hint="write a lambda that copies it",
-                )
-        kept = unique_part(tree, r.param, unique=False)
-        both = kept & overwritten
-        if both:
-            _shared(min(both, key=lambda t: t.path), node.arg.span)
-        overwritten |= taken
-        given.append((kept, node.arg.span))
-        rest |= kept
-        ft = r.result
-    result = ft
-    if isinstance(fun, A.EVar) and fun.binding is not None:
-        inferred = c.results.get(fun.binding)
-        rest |= c.shared.get(fun.binding, NONE)
-        decl = fun.binding.decl
-        if inferred is not None and isinstance(decl, A.FunDef) and len(decl.params) == len(spine):
-            result = inferred
-        if fun.binding.kind == "intrinsic" and fun.name in _FRESH:
-            return NONE
-    assert result is not None and e.type is not None
-    if type(resolve(e.type)) is TRecord:
-        # Parts that are not unique may share memory with each other.
-        rest |= {Token(_head_name(fun), c.depth, "", e.span)}
-    return _result_tree(rest, result, e.type)
-
-
-def _head_name(fun: A.Expr) -> str:
-    return f"the result of {fun.name}" if isinstance(fun, A.EVar) else "a result"
-
-
-def _result_tree(rest: Set, declared: SType, t: SType) -> Tree:
-    """What a call's result may share: all arguments that were not consumed, unless it is unique."""
-    declared, t = resolve(declared), resolve(t)
-    if type(t) is TPrim:
-        return NONE
-    if type(t) is TRecord:
-        parts = dict(declared.fields) if type(declared) is TRecord else {}
-        return {n: _result_tree(rest, parts.get(n, f), f) for n, f in t.fields}
-    return NONE if marked(declared) else rest
-
-
-def _shared(tok: Token, span: Span) -> NoReturn:
-    raise ConsumptionError(
-        f"'{tok.path}' is consumed by one argument of this call and used by another",
-        span,
-        hint=f"pass 'copy {tok.path}' for one of them",
-    )
-
-
-def _check_function(c: Consumption, arg: A.Expr, expected: SType) -> None:
-    """A function that consumes its argument does not serve where one that does not is expected, nor one
-    whose result may share memory where a unique result is."""
-    actual = resolve(arg.type) if arg.type is not None else None
-    wanted = resolve(expected)
-    if type(actual) is not TFun:
-        return
-    arity = 0
-    while type(actual) is TFun and type(wanted) is TFun:
-        if is_unique(actual.param) and not is_unique(wanted.param):
-            raise ConsumptionError(
-                "this function consumes its argument, which it may not do here", arg.span, hint="let it copy first"
-            )
-        actual, wanted = resolve(actual.result), resolve(wanted.result)
-        arity += 1
-    known: SType | None = actual
-    if isinstance(arg, A.ELambda) and len(arg.params) == arity:
-        known = c.lambdas.get(id(arg), actual)
-    elif isinstance(arg, A.EVar) and arg.name in _FRESH:
-        return
-    elif isinstance(arg, A.EVar) and arg.binding is not None and isinstance(arg.binding.decl, A.FunDef):
-        if len(arg.binding.decl.params) == arity:
-            known = c.results.get(arg.binding, actual)
-    if known is not None and type(wanted) is TArray and wanted.unique and not is_unique(known):
-        raise ConsumptionError(
-            "a function with a unique result is expected, and the result of this one may share memory",
-            arg.span,
-            hint="let it return a copy",
-        )
-
-
-@_rule(A.ELambda)
-def _lambda(c: Consumption, e: A.ELambda) -> Tree:
-    ret = resolve(e.type) if e.type is not None else None
-    for _ in e.params:
-        ret = resolve(ret.result) if type(ret) is TFun else None
-    got = c.function(e.params, e.body, ret if e.ret is not None else None)
-    c.lambdas[id(e)] = ret if e.ret is not None else c.last_result
-    return frozenset(got)
-
-
-@_rule(A.EIf)
-def _if(c: Consumption, e: A.EIf) -> Tree:
-    c.exp(e.cond)
-    return c.branches([lambda: c.exp(e.then), lambda: c.exp(e.orelse)])
-
-
-@_rule(A.EMatch)
-def _match(c: Consumption, e: A.EMatch) -> Tree:
-    tree = c.exp(e.scrutinee)
-
-    def case(p: A.Pat, body: A.Expr) -> Callable[[], Tree]:
-        def run() -> Tree:
-            c.bind(p, tree)
-            return c.exp(body)
-
-        return run
-
-    return c.branches([case(p, body) for p, body in e.cases])
-
-
-@_rule(A.ELet)
-def _let(c: Consumption, e: A.ELet) -> Tree:
-    c.bind(e.pat, c.exp(e.rhs))
-    return c.exp(e.body)
-
-
-@_rule(A.ELetFun)
-def _letfun(c: Consumption, e: A.ELetFun) -> Tree:
-    fd = e.fun
-    got = c.function(fd.params, fd.body, fd.ret_type if fd.ret is not None else None, fd)
-    assert fd.binding is not None
-    c.env[fd.binding] = frozenset(got)
-    return c.exp(e.body)
-
-
-@_rule(A.EIndex)
-def _index(c: Consumption, e: A.EIndex) -> Tree:
-    tree = flat(c.exp(e.array))
-    c.index(e.index)
-    return conform(tree, e.type) if e.type is not None else tree
-
-
-@_rule(A.EUpdate)
-def _update(c: Consumption, e: A.EUpdate) -> Tree:
-    value = flat(c.exp(e.value))
-    c.index(e.index)
-    target = flat(c.exp(e.array))
-    both = target & value
-    if both:
-        tok = min(both, key=lambda t: t.path)
-        raise ConsumptionError(
-            f"the new value may share memory with '{tok.path}', which the update overwrites",
-            e.value.span,
-            hint="write 'copy (...)' around the value",
-        )
-    c.consume(target, e.array.span)
-    return NONE
-
-
-@_rule(A.ERecordUpdate)
-def _record_update(c: Consumption, e: A.ERecordUpdate) -> Tree:
-    # Only what is not replaced is read.
-    value = c.exp(e.value)
-    x = e.record
-    tree = _peek(c, x) if isinstance(x, A.EVar) else c.exp(x)
-
-    def put(tree: Tree, t: SType, path: list[str]) -> Tree:
-        t = resolve(t)
-        if not path or type(t) is not TRecord:
-            return value
-        return {
-            n: put(tree.get(n, NONE) if isinstance(tree, dict) else tree, f, path[1:])
-            if n == path[0]
-            else (tree.get(n, NONE) if isinstance(tree, dict) else tree)
-            for n, f in t.fields
-        }
-
-    assert x.type is not None
-    new = put(tree, x.type, e.path)
-    if isinstance(x, A.EVar):
-        c.use(_without(tree, e.path), x.name, x.span)
-    return new
-
-
-def _without(tree: Tree, path: list[str]) -> Tree:
-    """The tree but for the part at `path`."""
-    if not path:
-        return NONE
-    if not isinstance(tree, dict):
-        return tree
-    return {n: _without(x, path[1:]) if n == path[0] else x for n, x in tree.items()}
-
-
-@_rule(A.EAscript, A.ECoerce)
-def _ascript(c: Consumption, e: A.EAscript | A.ECoerce) -> Tree:
-    return c.exp(e.expr)
-
-
-@_rule(A.EAttr)
-def _attr(c: Consumption, e: A.EAttr) -> Tree:
-    return c.exp(e.expr)
-
-
-@_rule(A.EAssert)
-def _assert(c: Consumption, e: A.EAssert) -> Tree:
-    c.exp(e.cond)
-    return c.exp(e.expr)
-
-
-@_rule(A.EConstr)
-def _constr(c: Consumption, e: A.EConstr) -> Tree:
-    out: Set = NONE
-    for x in e.args:
-        out |= flat(c.exp(x))
-    return out
-
-
-@_rule(A.ELoop)
-def _loop(c: Consumption, e: A.ELoop) -> Tree:
-    return c.loop(e)

@@ -1,0 +1,215 @@
+"""Loops: the types of their parameters, and the sizes that change from turn to turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from futad.core.types import BOOL, I64
+from futad.errors import Span, TypeError_
+from futad.source import ast as A
+from futad.source.check_pats import bind_pattern
+from futad.source.sizes import poly
+from futad.source.stypes import (
+    Binding,
+    Scheme,
+    Size,
+    SizeMeta,
+    SizeVar,
+    SType,
+    TArray,
+    TMeta,
+    TPrim,
+    TRecord,
+    TSum,
+    resolve,
+    resolve_size,
+)
+from futad.source.unify import Mismatch, sizes_in, strip, substitute
+
+if TYPE_CHECKING:
+    from futad.source.check import Checker
+
+
+def type_of(e: A.Expr) -> SType:
+    """The type of an expression that has been typed."""
+    assert e.type is not None
+    return e.type
+
+
+
+def pattern_expr(p: A.Pat) -> A.Expr:
+    """The expression that has a pattern's form (`loop (x, y) for ...` starts from x and y)."""
+    if isinstance(p, A.PVar):
+        return A.EVar(p.span, p.name)
+    if isinstance(p, (A.PAscript, A.PAttr)):
+        return pattern_expr(p.pat)
+    if isinstance(p, A.PTuple):
+        return A.ETuple(p.span, [pattern_expr(q) for q in p.elems])
+    if isinstance(p, A.PRecord):
+        return A.ERecord(p.span, [(n, pattern_expr(q)) for n, q in p.fields])
+    raise TypeError_("a loop without initial value needs a pattern of names", p.span)
+
+
+def _freshen(ck: Checker, t: SType, out: list[tuple[SizeMeta, Size]], span: Span) -> SType:
+    """`t` with unknown sizes in place of its own."""
+    t = resolve(t)
+    if type(t) is TArray:
+        m = ck.size_meta(span)
+        out.append((m, t.size))
+        return TArray(m, _freshen(ck, t.elem, out, span))
+    if type(t) is TRecord:
+        return TRecord(tuple((n, _freshen(ck, f, out, span)) for n, f in t.fields))
+    if type(t) is TSum:
+        return TSum(tuple((n, tuple(_freshen(ck, a, out, span) for a in args)) for n, args in t.constrs))
+    return t
+
+
+def _pair_sizes(ck: Checker, p: SType, b: SType, out: list[Size], fresh: set[SizeMeta]) -> None:
+    """Unify all but the `fresh` sizes; `out` gets those of `b` in the order of `_freshen`."""
+    p, b = resolve(p), resolve(b)
+    if type(p) is TArray and type(b) is TArray:
+        if p.size in fresh:
+            out.append(b.size)
+        else:
+            ck.unify_size(b.size, p.size)
+        _pair_sizes(ck, p.elem, b.elem, out, fresh)
+    elif type(p) is TRecord and type(b) is TRecord and dict(p.fields).keys() == dict(b.fields).keys():
+        other = dict(b.fields)
+        for n, f in p.fields:
+            _pair_sizes(ck, f, other[n], out, fresh)
+    elif type(p) is TArray and type(b) is TMeta:
+        copy = _freshen(ck, p, [], b.span or _nowhere(ck))
+        ck.unify(b, copy)
+        _pair_sizes(ck, p, copy, out, fresh)
+    elif type(p) is TSum and type(b) is TSum and dict(p.constrs).keys() == dict(b.constrs).keys():
+        known = dict(b.constrs)
+        for n, args in p.constrs:
+            for x, y in zip(args, known[n], strict=True):
+                _pair_sizes(ck, x, y, out, fresh)
+    else:
+        ck.unify(b, p)
+
+
+def _nowhere(ck: Checker) -> Span:
+    return Span(ck.path, 1, 1, 1, 1)
+
+
+def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
+    """Type a loop; which sizes of its parameters change from turn to turn is found from its body."""
+    if e.init is None:
+        e.init = pattern_expr(e.pat)
+    e.init = ck.exp(e.init)
+    ck.no_functions(type_of(e.init), "a loop parameter", e.init.span)
+    form = e.form
+    if isinstance(form, A.ForI):
+        form.bound = ck.exp(form.bound)
+        ck.fit(form.bound.type, ck.meta(form.span, "int"), form.bound.span, "the bound of 'for'")
+    elif isinstance(form, A.ForIn):
+        form.array = ck.exp(form.array)
+        array = TArray(ck.size_meta(form.span), ck.meta(form.span))
+        ck.fit(form.array.type, array, form.array.span, "'for ... in' goes through an array")
+    ck.level += 1
+    with ck.scoped():
+        named: dict[Binding, tuple[Size, Size] | None] = {}
+        for n in e.sizes:
+            b = Binding(n, "size", Scheme((), (), TPrim(I64)), e.span, level=ck.level - 1)
+            ck.bind(n, b)
+            named[b] = None
+        e.size_bindings = tuple(named)
+        fresh: list[tuple[SizeMeta, Size]] = []
+        t = _freshen(ck, strip(type_of(e.init)), fresh, e.init.span)
+        for m, init in fresh:
+            m.level = ck.level - 1
+            ck.soft_sizes[m] = init
+        bind_pattern(ck, e.pat, t, "loop parameter")
+        if isinstance(form, A.ForI):
+            bind_pattern(ck, form.var, type_of(form.bound))
+        elif isinstance(form, A.ForIn):
+            bind_pattern(ck, form.pat, array.elem)
+        else:
+            form.cond = ck.exp(form.cond)
+            ck.fit(form.cond.type, TPrim(BOOL), form.cond.span, "the condition of 'while'")
+        e.body = ck.exp(e.body)
+        back: list[Size] = []
+        try:
+            _pair_sizes(ck, t, strip(type_of(e.body)), back, {m for m, _ in fresh})
+        except Mismatch as err:
+            ck.mismatch(type_of(e.body), t, e.body.span, "the loop's body must yield the loop parameters' type", err)
+        for m, _ in fresh:
+            del ck.soft_sizes[m]
+        made = _settle(ck, e, fresh, back, named)
+    ck.level -= 1
+    e.loop_sizes = tuple(b for b in made if b not in e.size_bindings)
+    results: dict[Binding, Size] = {}
+    new = []
+    for b in made:
+        r = ck.skolem(b.name, e.span, "the size of a loop's result")
+        new.append(r)
+        results[b] = SizeVar(r)
+    e.new_sizes = tuple(new)
+    e.type = substitute(t, {}, results)
+    for s in sizes_in(e.type):
+        if type(s) is SizeVar and s.binding.level > ck.level:
+            raise TypeError_(
+                f"the loop's result would have a size that is only known inside the loop ({s.binding.name})", e.span
+            )
+    return e
+
+
+def _settle(
+    ck: Checker,
+    e: A.ELoop,
+    fresh: list[tuple[SizeMeta, Size]],
+    back: list[Size],
+    named: dict[Binding, tuple[Size, Size] | None],
+) -> list[Binding]:
+    """Decide for each size of the loop parameters whether it stays or changes; the changing ones."""
+    assert e.init is not None
+
+    def differs(have: Size, want: Size, what: str, span: Span) -> None:
+        try:
+            ck.unify_size(have, want)
+        except Mismatch as err:
+            raise TypeError_(f"{what} does not have the loop parameter's size: {err.reason}", span) from None
+
+    # Suppose that all sizes stay; those for which that fails change, which may make others fail.
+    unsolved: list[tuple[SizeMeta, Size, Size]] = []
+    for (m, init), after in zip(fresh, back, strict=True):
+        p = resolve_size(m)
+        if type(p) is SizeMeta and p not in [u[0] for u in unsolved]:
+            unsolved.append((p, init, after))
+    own = {p for p, _, _ in unsolved}
+    for p, _, after in unsolved:
+        b = resolve_size(after)
+        if type(b) is SizeMeta and b not in own:
+            ck.unify_size(b, p)
+    for p, init, _ in unsolved:
+        p.ref = init
+    failing = True
+    changes: list[tuple[SizeMeta, Size, Size]] = []
+    while failing:
+        failing = False
+        for u in unsolved:
+            p, init, after = u
+            if u not in changes and poly(after) != poly(init):
+                p.ref = None
+                changes.append(u)
+                failing = True
+    changing: dict[Binding, tuple[Size, Size]] = {}
+    for p, init, after in changes:
+        size = Binding("n", "size", Scheme((), (), TPrim(I64)), e.span, level=ck.level - 1)
+        p.ref = SizeVar(size)
+        changing[size] = (init, after)
+    for (m, init), after in zip(fresh, back, strict=True):
+        s = resolve_size(m)
+        if type(s) is SizeVar and (s.binding in named or s.binding in changing):
+            seen = changing.get(s.binding)
+            if seen is None:
+                changing[s.binding] = (init, after)
+            elif seen[1] is not after:
+                differs(init, seen[0], "the initial value", e.init.span)
+                differs(after, seen[1], "the body's result", e.body.span)
+        else:
+            differs(init, s, "the initial value", e.init.span)
+            differs(after, s, "the body's result", e.body.span)
+    return list(changing)
