@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
+from futad.ad.branch import merge_branches
 from futad.ad.chain import Element, Finder, Slot, Undoer, instrument, slots
 from futad.ad.chain import room as space
 from futad.ad.live import live
@@ -75,27 +76,7 @@ def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 inner.add(r, y if isinstance(r.type, AccType) else inner.coerce(y, r.type))
         inner.back(tape)
         sides.append(inner)
-    changed = list(dict.fromkeys(v for side in sides for v in side.outside()))
-    for v in [v for v in changed if isinstance(v.type, AccType)]:
-        s.adj[v] = next(side.adj[v] for side in sides if v in side.adj)
-    changed = [v for v in changed if not isinstance(v.type, AccType)]
-    if not changed:
-        return
-    before = {v: s.grab(v) for v in changed}
-    types: list[Type] = []
-    for v in changed:
-        now = before[v]
-        types.append(v.type if now is None else now.type)
-    bodies = []
-    for side in sides:
-        out: list[Atom] = []
-        for v, t in zip(changed, types, strict=True):
-            now = side.adj.get(v, before[v])
-            out.append(side.b.zeros(t, f"{v.name}_bar") if now is None else now)
-        bodies.append(ir.Lambda((), tuple(side.code()), tuple(out)))
-    new = s.b.emit(ir.If(e.cond, *bodies), *[f"{v.name}_bar" for v in changed], types=types)
-    for v, x in zip(changed, new, strict=True):
-        s.adj[v] = x
+    merge_branches(s, e.cond, sides)
 
 
 # --- loops, forward mode ----------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from futad.ad.acc import in_range
 from futad.ad.array import plus_lambda
+from futad.ad.branch import merge_branches
 from futad.ad.fold import Fold, reduce_part, scan_part
 from futad.ad.mapsweep import MapSweep
 from futad.ad.operators import classify, split_operator
@@ -46,9 +48,41 @@ def _map_jvp(t: Tangents, stm: ir.Stm) -> None:
     t.b.add(ir.Stm(tuple(pat), ir.Map(e.width, arrays, lam), stm.attrs))
 
 
+def _pull_point(s: Scope, e: ir.Map, pat: tuple[Var, ...], at: Atom, seeds: dict[Var, Atom]) -> None:
+    """The return sweep of a map at one element: its body there, in line."""
+    lam = again(e.lam)
+    first = [ir.Stm((p,), ir.At(a, (at,))) for p, a in zip(lam.params, e.arrays, strict=True)]
+    tape = s.forward([*first, *lam.stms])
+    for r, v in zip(lam.result, pat, strict=True):
+        if v in seeds:
+            s.add(r, s.coerce(seeds[v], r.type))
+    s.back(tape)
+
+
+def _map_points(s: Scope, e: ir.Map, pat: tuple[Var, ...]) -> None:
+    """See Note [Points] in vjp.py."""
+    places: dict[tuple[Atom, bool], dict[Var, Atom]] = {}
+    for v in pat:
+        for p in s.points.pop(v, ()):
+            seeds = places.setdefault((p.index, p.guarded), {})
+            seeds[v] = s.b.plus(seeds[v], p.value) if v in seeds else p.value
+    for (at, guarded), seeds in places.items():
+        if not guarded:
+            _pull_point(s, e, pat, at, seeds)
+            continue
+        inside = in_range(s.b, (at,), (e.width,))
+        assert inside is not None
+        there, elsewhere = s.child("branch"), s.child("branch")
+        _pull_point(there, e, pat, at, seeds)
+        merge_branches(s, inside, (there, elsewhere))
+
+
 def _map_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Map)
+    if not any(v in s.adj for v in stm.pat) and not any(isinstance(v.type, AccType) for v in stm.pat):
+        _map_points(s, e, stm.pat)
+        return
     lam = again(e.lam)
     m = MapSweep(s, e.width)
     for p, a in zip(lam.params, e.arrays, strict=True):

@@ -20,6 +20,11 @@ lives depends on the scope that adds to it:
 
 The adjoint of an accumulator of the program itself (a vjp of a vjp) is the adjoint of the array it ends as,
 which is only read.
+
+Note [Points]
+The adjoint of an array that a map yields stays a few points while only elements of it were contributed to:
+the result of a minimum, or xs[0].  The return sweep of that map is then its body at these elements instead of
+all of them (section 5.1.1 of the paper).
 """
 
 from __future__ import annotations
@@ -62,11 +67,13 @@ class Context:
     """What the scopes of one derivative share.
 
     `active`: variables that depend on the arguments.  `replicas`: arrays that repeat one element along the
-    outer dimension, so that a map over one can use the element itself.
+    outer dimension, so that a map over one can use the element itself.  `mapped`: arrays that a map yields,
+    whose adjoints may be `Point`s.
     """
 
     active: set[Var] = field(default_factory=set)
     replicas: dict[Var, Atom] = field(default_factory=dict)
+    mapped: set[Var] = field(default_factory=set)
 
 
 def coerce(b: Builder, a: Atom, t: Type) -> Atom:
@@ -100,6 +107,18 @@ def _may_repeat(index: ir.Index) -> bool:
     return any(isinstance(i, Range) and not (isinstance(i.stride, Const) and i.stride.value) for i in index)
 
 
+@dataclass(slots=True, frozen=True)
+class Point:
+    """An adjoint that is zero but for one element; `guarded` if the index may be out of range."""
+
+    index: Atom
+    value: Atom
+    guarded: bool
+
+
+MAX_POINTS = 4  # more points than these are kept as an array
+
+
 class _Again(ir.Renamer):
     """Renames for re-execution: assertions are left out, they have held before."""
 
@@ -121,7 +140,7 @@ class Scope:
     here; `adj` the adjoints of local and of outside variables as far as this scope changed them.
     """
 
-    __slots__ = ("kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped", "_pending")
+    __slots__ = ("kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped", "points", "_pending")
 
     def __init__(self, kind: str, parent: Scope | None, ctx: Context, b: Builder | None = None) -> None:
         self.kind = kind
@@ -133,6 +152,7 @@ class Scope:
         self.captured: dict[Var, Var] = {}
         self.views: dict[Var, tuple[Var, ir.Atoms]] = {}
         self.stripped: set[Var] = set(parent.stripped) if parent else set()
+        self.points: dict[Var, list[Point]] = {}
         self._pending: list[tuple[ir.Stm | None, Var, Atom]] = []
 
     def child(self, kind: str) -> Scope:
@@ -146,6 +166,8 @@ class Scope:
         for stm in [split for stm in stms for split in stripmine(stm)]:
             self.local.update(stm.pat)
             propagate((stm,), self.ctx.active)
+            if isinstance(stm.exp, ir.Map):
+                self.ctx.mapped.update(stm.pat)
             emitted = strip_stm(stm, self.stripped)
             if emitted is not None:
                 self.b.add(emitted)
@@ -155,11 +177,12 @@ class Scope:
     def back(self, tape: Tape) -> None:
         """The return sweep over statements emitted by `forward`."""
         for stm, emitted in reversed(tape):
-            if any(v in self.adj for v in stm.pat):
+            if any(v in self.adj or v in self.points for v in stm.pat):
                 rule_of(stm.exp).vjp(self, stm, emitted)
 
     def take(self, v: Var) -> Atom | None:
         """The finished adjoint of a variable bound here (None: zero)."""
+        self.settle(v)
         return self.adj.pop(v, None)
 
     def is_active(self, a: Atom) -> bool:
@@ -190,6 +213,7 @@ class Scope:
 
     def grab(self, v: Var) -> Atom | None:
         """The adjoint of `v` to add to here, captured from outside if need be; None for zero."""
+        self.settle(v)
         if v in self.adj or v in self.local or self.parent is None:
             return self.adj.get(v)
         if self.kind == "branch":
@@ -211,6 +235,8 @@ class Scope:
             return
         if isinstance(a.type, ArrayType) and (view := self.view_of(a)) is not None:
             self.add(view[0], c, view[1] + index)
+            return
+        if len(index) == 1 and not isinstance(index[0], Range) and self._point(a, Point(index[0], c, False)):
             return
         now = self.grab(a)
         if now is not None and isinstance(now.type, AccType):
@@ -235,16 +261,40 @@ class Scope:
         """Contribute `c` to the element `at` of the vector `a`, if that is in range."""
         if type(a) is not Var or a not in self.ctx.active:
             return
-        now = None if self.in_acc(a) else self.grab(a)
         if self.in_acc(a):
             self.add(a, c, (at,))
-        elif now is None:
+            return
+        if self._point(a, Point(at, c, True)):
+            return
+        now = self.grab(a)
+        if now is None:
             n = shape_of(a.type)[0]
             where = self.b.let(ir.Iota(n, ZERO, ONE), "is")
             nothing = zero(elem_of(a.type))
             self.adj[a] = self.b.zip_with(lambda b, i: b.op("select", b.op("eq", i, at), c, nothing), where)
         else:
             self.adj[a] = self.scatter_add([(a, now)], lambda b, accs: [add_to_acc(b, accs[0], (at,), c)])[0]
+
+    def _point(self, a: Var, p: Point) -> bool:
+        """Keep a contribution as a point if the adjoint is none or points."""
+        if a not in self.local or a not in self.ctx.mapped or a in self.adj:
+            return False
+        if len(self.points.setdefault(a, [])) == MAX_POINTS:
+            return False
+        self.points[a].append(p)
+        return True
+
+    def settle(self, v: Var) -> None:
+        """Make an array of an adjoint that is points."""
+        if v not in self.points:
+            return
+        points = self.points.pop(v)
+        self.ctx.mapped.discard(v)
+        for p in points:
+            if p.guarded:
+                self.add_one(v, p.index, p.value)
+            else:
+                self.add(v, p.value, (p.index,))
 
     def scatter_add(self, arrays: Sequence[tuple[Var, Atom]], f: object) -> ir.Atoms:
         """Open accumulators on the given current adjoints, run `f(builder, accs)`; the new adjoints."""
@@ -270,6 +320,7 @@ class Scope:
 
     def dense(self, v: Var) -> Atom:
         """The adjoint of a variable of this scope as a value, zero if there is none."""
+        self.settle(v)
         found = self.adj.get(v)
         return self.b.zeros(v.type, f"{v.name}_bar") if found is None else found
 
