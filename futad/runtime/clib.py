@@ -59,6 +59,36 @@ class Layout:
     max_rank: int
 
 
+class _Frame:
+    """The memory through which an entry's arguments and results pass, set up once: a call only fills it in."""
+
+    def __init__(self, f: CFunction, stride: int) -> None:
+        self.params = f.params
+        self.pointers = np.zeros(max(1, len(f.params)), np.uintp)
+        self.pointers_address = self.pointers.ctypes.data
+        self.raw = np.zeros(max(1, len(f.results)) * stride, np.int64)
+        self.raw_address = self.raw.ctypes.data
+        scalars = np.zeros(max(1, len(f.params)), np.int64)
+        self.scalars: list[np.ndarray[Any, Any]] = []
+        for i, (_, elem, _) in enumerate(f.params):
+            self.scalars.append(scalars[i : i + 1].view(elem.dtype))
+            self.pointers[i] = self.scalars[-1].ctypes.data
+
+    def fill(self, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """Put the arguments in; what is returned must live until the call is over."""
+        keep = []
+        for i, ((label, elem, rank), a) in enumerate(zip(self.params, args, strict=True)):
+            if rank == 0:
+                self.scalars[i][0] = a
+                continue
+            x = np.ascontiguousarray(a, dtype=elem.dtype)
+            if x.ndim != rank:
+                raise InternalError(f"argument '{label}' has rank {x.ndim}, not {rank}")
+            self.pointers[i] = x.__array_interface__["data"][0]
+            keep.append(x)
+        return keep
+
+
 class CLibrary:
     """A loaded library with the memory its calls use; one call at a time."""
 
@@ -80,6 +110,7 @@ class CLibrary:
             call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
             self._calls[name] = call
         self._stride = 2 + layout.max_rank
+        self._frames = {name: _Frame(f, self._stride) for name, f in layout.functions.items()}
         self._lock = threading.Lock()
         self._context = lib.futad_new()
         if not self._context:
@@ -98,19 +129,15 @@ class CLibrary:
         f = self.layout.functions.get(name)
         if f is None:
             raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self.layout.functions)}")
-        keep: list[np.ndarray[Any, Any]] = []
-        for (label, elem, rank), a in zip(f.params, args, strict=True):
-            x = np.ascontiguousarray(a, dtype=elem.dtype) if rank else np.array(a, dtype=elem.dtype)
-            if x.ndim != rank:
-                raise InternalError(f"argument '{label}' has rank {x.ndim}, not {rank}")
-            keep.append(x)
-        pointers = (ctypes.c_void_p * max(1, len(keep)))(*[x.ctypes.data for x in keep])
+        frame = self._frames[name]
         stride = self._stride
-        raw = np.zeros(max(1, len(f.results)) * stride, np.int64)
         with self._lock:
-            code = self._calls[name](self._context, ctypes.addressof(pointers), raw.ctypes.data)
+            keep = frame.fill(args)
+            code = self._calls[name](self._context, frame.pointers_address, frame.raw_address)
+            del keep
             if code:
                 raise self._failure()
+            raw = frame.raw
             return [self._result(r, raw[i * stride : (i + 1) * stride]) for i, r in enumerate(f.results)]
 
     def _result(self, result: tuple[Prim, int], raw: np.ndarray[Any, Any]) -> Any:
