@@ -20,7 +20,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import HANDLERS, Interpreter
 from futad.core.node import Range
-from futad.core.types import BOOL, F64, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Prim, i64, one, zero
+from futad.core.types import BOOL, F64, I32, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Prim, i64, one, zero
 from futad.rewrite.simplify import simplify
 
 rng = np.random.default_rng(1)
@@ -404,6 +404,16 @@ def for_scalar(b, s, x, c):
 def for_no_turns(b, s, x, c):
     body = b.lambda_([("i", I64), ("x", F64)], lambda q, i, x: [q.op("mul", q.op("sin", x), c)])
     return b.emit(ir.For(i64(-3), (x,), body))
+
+
+@case(["f64", "[n]f64", "i32"], 0.3, normal(5), np.int32(5))
+def for_i32_bound(b, s, x, ys, n):
+    def turn(q, i, x, ys):
+        k = q.convert(I64, i)
+        return [q.op("add", q.op("sin", x), q.at(ys, k)), q.let(ir.Update(ys, (k,), q.op("mul", x, q.at(ys, k))))]
+
+    body = b.lambda_([("i", I32), ("x", F64), ("ys", ys.type)], turn)
+    return b.emit(ir.For(n, (x, b.let(ir.Copy(ys))), body))
 
 
 @case(["[n]f64", "f64"], normal(5), 1.2)

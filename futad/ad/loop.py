@@ -261,13 +261,14 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         for c in chains.values():
             stms = tuple(instrument(stms, c, (at,), held))
         results = (*loop.body.result, *[held[k] for k in room])
-        body = ir.Lambda((*loop.body.params, *params), (*head.stms, *stms), results)
+        body = ir.Lambda((*loop.body.params, *params), stms, results)
         own = [q for q in which if q not in chains]
         saver = _Saver(body, [loop.body.params[1 + kept.index(q)] for q in own], turns, lambda c: at, before)
+        body = ir.Lambda(saver.body.params, (*head.stms, *saver.body.stms), saver.body.result)
         fresh = [Var("saved", k.array()) for k in room]
         new = ir.Stm(
             (*emitted.pat, *fresh, *saver.pat),
-            ir.For(e.bound, (*loop.inits, *inits, *saver.inits), saver.body),
+            ir.For(e.bound, (*loop.inits, *inits, *saver.inits), body),
             emitted.attrs,
         )
         s.replace(emitted, [*before.stms, new])
