@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from futad.core.ir import Program
-from futad.errors import Error
+from futad.errors import Error, UnsupportedError
 from futad.source.ast import CheckedProgram, File
 from futad.source.files import Loader
 
@@ -53,6 +53,8 @@ def _check(load: Callable[[Loader], File], then: Callable[[CheckedProgram], T]) 
     except Error as err:
         loader.locate(err)
         raise
+    except RecursionError:
+        raise UnsupportedError("the program is nested too deeply", hint="name parts of it with 'let' or 'def'") from None
 
 
 __all__ = ["check_file", "check_text", "compile_text", "load_program"]

@@ -165,7 +165,7 @@ class Checker(Unifier):
             return b
         b = self.from_prelude.get(name)
         if b is None:
-            d = self.prelude.decls.get(name)
+            d = self.prelude.get(name)
             if d is not None:
                 b = self.from_prelude[name] = self._prelude_binding(d)
         return b
@@ -283,7 +283,7 @@ class Checker(Unifier):
             raise UnsupportedError(
                 f"'{name}' is used in its own definition, and recursion is not supported", span, hint="write a loop"
             )
-        known = [*self.types, *PRIM_TYPES] if what == "type" else [*self.names, *self.prelude.decls]
+        known = [*self.types, *PRIM_TYPES] if what == "type" else [*self.names, *self.prelude]
         near = self.near(name, known)
         hint = f"did you mean '{near}'?" if near else None
         raise NameError_(f"unknown {what if what == 'type' else 'name'} '{name}'", span, hint=hint)

@@ -57,10 +57,10 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
             bind_pattern(ck, p, ck.meta(p.span), "parameter")
             require_irrefutable(ck, p)
             _no_repeats(p, seen)
-        declared = texp(ck, fd.ret, ck.anon_meta) if fd.ret is not None else None
-        ck.defining.append(fd.name)
         # One level more: sizes made in the body cannot become sizes of the parameters.
         ck.level += 1
+        declared = texp(ck, fd.ret, ck.anon_meta) if fd.ret is not None else None
+        ck.defining.append(fd.name)
         fd.body = ck.exp(fd.body)
         ck.level -= 1
         ck.defining.pop()
@@ -262,8 +262,8 @@ def lambda_exp(ck: Checker, e: A.ELambda) -> None:
             bind_pattern(ck, p, ck.meta(p.span), "parameter")
             require_irrefutable(ck, p)
             _no_repeats(p, seen)
-        declared = texp(ck, e.ret, ck.anon_meta) if e.ret is not None else None
         ck.level += 1
+        declared = texp(ck, e.ret, ck.anon_meta) if e.ret is not None else None
         e.body = ck.exp(e.body)
         ck.level -= 1
         if declared is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,34 +15,37 @@ from futad.source.parse import GRAMMAR, parse, write_atomically
 PRELUDE = Path(__file__).with_name("prelude.fut")
 
 
-@dataclass(slots=True)
 class Prelude:
-    """The declarations by name; types are filled in as programs use them."""
+    """The declarations by name; each use of a fresh copy, since checking writes into the nodes."""
 
-    file: A.File
-    decls: dict[str, A.FunDef | A.ValSpec]
+    def __init__(self, pickled: dict[str, bytes]) -> None:
+        self.pickled = pickled
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.pickled)
 
-def prelude() -> Prelude:
-    """A fresh copy of the prelude (checking writes into its nodes)."""
-    raw = _pickled()
-    file: A.File = pickle.loads(raw)
-    return Prelude(file, {d.name: d for d in file.decls if isinstance(d, (A.FunDef, A.ValSpec))})
+    def get(self, name: str) -> A.FunDef | A.ValSpec | None:
+        """The declaration of that name, unchecked."""
+        raw = self.pickled.get(name)
+        return pickle.loads(raw) if raw is not None else None
 
 
 @lru_cache(maxsize=1)
-def _pickled() -> bytes:
+def prelude() -> Prelude:
+    """The prelude, from the disk cache if it is there and sound."""
     text = PRELUDE.read_bytes()
     here = Path(__file__).parent
-    code = b"".join((here / n).read_bytes() for n in ("ast.py", "actions.py", "actions_decl.py", "lexer.py"))
+    code = b"".join((here / n).read_bytes() for n in ("ast.py", "actions.py", "actions_decl.py", "lexer.py", "prelude.py"))
     key = hashlib.sha256(text + GRAMMAR.read_bytes() + code).hexdigest()
     path = cache_dir() / f"prelude-{key[:24]}.tree"
     try:
         raw = path.read_bytes()
         if hashlib.sha256(raw[32:]).digest() == raw[:32]:
-            return raw[32:]
+            return Prelude(pickle.loads(raw[32:]))
     except OSError:
         pass
-    body = pickle.dumps(parse(text.decode(), "prelude.fut"), protocol=4)
+    decls = parse(text.decode(), "prelude.fut").decls
+    made = {d.name: pickle.dumps(d, protocol=4) for d in decls if isinstance(d, (A.FunDef, A.ValSpec))}
+    body = pickle.dumps(made, protocol=4)
     write_atomically(path, hashlib.sha256(body).digest() + body)
-    return body
+    return Prelude(made)
