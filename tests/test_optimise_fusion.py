@@ -130,3 +130,26 @@ def test_element_of_a_map():
       let p_4: [n_1]f64 = {unary(50, "xs_2")}
       let e_5: f64 = at(p_4, [2i64], None)
       let z_7: f64 = mul(e_5, e_5) in (z_7)"""), Map=0, exp=1)
+
+
+def test_element_of_a_map_that_asserts_stays():
+    q = fused(body("""
+      let p_4: [n_1]f64 = map(n_1, [xs_2], \\(a_50: f64) -> {
+        let t_51: bool = lt(a_50, 100.0f64) assert(t_51, "too large", [], @"f:1:1-1:2")
+        let b_52: f64 = exp(a_50) in (b_52) })
+      let e_5: f64 = at(p_4, [2i64], None)
+      let z_7: f64 = mul(e_5, e_5) in (z_7)"""), Map=1, Assert=1)
+    assert q is not None
+
+
+def test_a_map_of_few_elements_is_unrolled():
+    """Gates of a recurrent cell: rows of a small map, read one by one."""
+    fused(body("""
+      let a_4: [3][n_1]f64 = arraylit([xs_2, ys_3, xs_2], [n_1]f64)
+      let g_5: [3][n_1]f64 = map(3i64, [a_4], \\(row_6: [n_1]f64) -> {
+        let h_7: [n_1]f64 = map(n_1, [row_6, ys_3], \\(a_8: f64, b_9: f64) -> { let c_10: f64 = add(a_8, b_9) in (c_10) })
+        in (h_7) })
+      let r_20: [n_1]f64 = g_5[0i64] let s_21: [n_1]f64 = g_5[1i64] let t_22: [n_1]f64 = g_5[2i64]
+      let z_30: [n_1]f64 = map(n_1, [r_20, s_21, t_22], \\(p_31: f64, q_32: f64, o_33: f64) -> {
+        let u_34: f64 = mul(p_31, q_32) let v_35: f64 = sub(u_34, o_33) in (v_35) })
+      in (z_30)""", ret="[n_1]f64"), Map=1, add=2)

@@ -22,13 +22,14 @@ from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import ArrayType, Var, row_type
+from futad.core.types import ArrayType, Const, Var, row_type
 from futad.optimise.nest import Nest, elementwise, from_nest, merge, to_nest
 from futad.optimise.subst import Subst
 from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 from futad.rewrite.strategy import Stats, with_lambdas
 
 CHEAP = 5  # total cost of scalar operations below which recomputing beats storing and loading
+UNROLL = 8  # elements and statements of a map that may be unrolled
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +71,7 @@ class _Fuser:
         self.by: dict[Var, _Item] = {}
         self.uses: dict[Var, int] = {}
         self.elementwise_uses: dict[Var, int] = {}
+        self.constant_reads: dict[Var, int] = {}
         self.work: deque[_Item] = deque()
 
     def count(self, what: str) -> None:
@@ -111,7 +113,7 @@ class _Fuser:
         nests = [to_nest(s) for s in lam.stms]
         if not any(nests):
             return list(lam.stms)
-        self.uses, self.elementwise_uses, self.items, self.by = {}, {}, [], {}
+        self.uses, self.elementwise_uses, self.constant_reads, self.items, self.by = {}, {}, {}, [], {}
         self.work = deque(self.item(s, n) for s, n in zip(lam.stms, nests, strict=True))
         for item in self.work:
             self.add_uses(item, 1)
@@ -141,6 +143,9 @@ class _Fuser:
 
     def add_uses(self, item: _Item, k: int) -> None:
         uses, elements = self.uses, self.elementwise_uses
+        e = item.stm.exp
+        if type(e) is ir.At and type(e.index[0]) is Const and type(e.array) is Var:
+            self.constant_reads[e.array] = self.constant_reads.get(e.array, 0) + k
         for v in item.free:
             uses[v] = uses.get(v, 0) + k
         if item.nest is not None:
@@ -272,13 +277,17 @@ class _Fuser:
     # -- one element of a map
 
     def element(self, item: _Item, e: ir.At) -> bool:
-        """`(map f xs)[i]`, read nowhere else -> `f xs[i]`; whether it was rewritten (the result is queued)."""
+        """`(map f xs)[i]`, read nowhere else -> `f xs[i]`; a map of a few elements, read at constant places only, is
+        unrolled in this way.  Whether it was rewritten (the result is queued)."""
         p = self.by.get(e.array) if type(e.array) is Var else None
         i = e.index[0]
         if p is None or p.nest is None or type(i) is Range:
             return False
         n = p.nest
-        if n.accs or n.scans or n.reds or any(self.uses.get(v, 0) != (v is e.array) for v in p.stm.pat):
+        if n.accs or n.scans or n.reds or any(_asserts(s.exp) for s in n.stms):
+            return False
+        once = all(self.uses.get(v, 0) == (v is e.array) for v in p.stm.pat)
+        if not once and not self.unrolls(p, i):  # type: ignore[arg-type]
             return False
         mutable = self.alias.mutable
         if any(mutable(v) for v in p.free) or (e.check is not None and not n.arrays):
@@ -287,24 +296,42 @@ class _Fuser:
         mapping: dict[Var, ir.Atom] = {}
         check = e.check
         for a, q in zip(n.arrays, n.params, strict=True):
-            v = Var(q.name, row_type(a.type))
-            stms.append(Stm((v,), ir.At(a, (i,), check)))
-            mapping[q] = v
+            elem = Var(q.name, row_type(a.type))
+            stms.append(Stm((elem,), ir.At(a, (i,), check)))
+            mapping[q] = elem
             check = None
-        s = Subst(mapping)
-        stms += s.stms(n.stms)
-        (result,) = [a for v, a in n.maps if v is e.array]
-        result = s.atom(result)
-        last: ir.Exp = ir.At(result, e.index[1:], e.check) if len(e.index) > 1 else ir.Alias(result)
-        stms.append(Stm(item.stm.pat, last, item.stm.attrs))
+        moved = Subst(mapping) if once else Renamer(mapping)
+        stms += moved.stms(n.stms)
+        (result,) = [moved.atom(a) for v, a in n.maps if v is e.array]
+        (v,) = item.stm.pat
+        made = {w for s in stms for w in s.pat}
+        if len(e.index) > 1:
+            stms.append(Stm((v,), ir.At(result, e.index[1:], e.check), item.stm.attrs))
+        elif type(result) is Var and result in made and result.type == v.type:
+            # Bound under the element's own name, so that its consumers see what made it.
+            own = Subst({result: v})
+            stms = [Stm(tuple([v if w is result else w for w in s.pat]), own.exp(s.exp), s.attrs) for s in stms]
+        else:
+            stms.append(Stm((v,), ir.Alias(result), item.stm.attrs))
         self.add_uses(item, -1)
-        self.remove(p)
+        if not any(self.uses.get(v, 0) for v in p.stm.pat):
+            self.remove(p)
         new = [self.item(s, to_nest(s)) for s in stms]
         for x in new:
             self.add_uses(x, 1)
         self.work.extendleft(reversed(new))
         self.count("fuse_element")
         return True
+
+    def unrolls(self, p: _Item, i: ir.Atom) -> bool:
+        """Whether the map has few elements, each of few statements, and is read at constant places only."""
+        n = p.nest
+        assert n is not None
+        if type(n.width) is not Const or n.width.value > UNROLL or len(n.stms) > UNROLL:
+            return False
+        if type(i) is not Const or not 0 <= i.value < n.width.value:
+            return False
+        return all(self.uses.get(v, 0) == self.constant_reads.get(v, 0) for v in p.stm.pat)
 
     # -- nests into accumulator scopes
 
@@ -375,6 +402,10 @@ class _Fuser:
         if moved:
             self.count("sink_into_with_acc")
         return item
+
+
+def _asserts(e: ir.Exp) -> bool:
+    return type(e) in (ir.Assert, ir.Call) or any(_asserts(s.exp) for lam in e.lambdas() for s in lam.stms)
 
 
 def _of_rows(a: ir.Atom) -> bool:
