@@ -48,31 +48,56 @@ class CEmitter(Emitter):
 
     def function(self, f: ir.Function) -> None:
         self.line("")
-        params = "struct futad_context *ctx, void **args, struct futad_result *results"
-        self.line(f"int64_t futad_entry_{c_name(f.name)}({params}) {{")
+        self.line(f"{self.head(f)} {{")
         self.depth = 1
-        self.line("ctx->error.code = FUTAD_OK;")
-        for i, p in enumerate(f.params):
-            t = c_type(p.type)
-            if p.rank:
-                self.line(f"{t} *const {p.name} = args[{i}];")
-            else:
-                self.line(f"const {t} {p.name} = *({t} *)args[{i}];")
+        if not f.local:
+            self.line("ctx->error.code = FUTAD_OK;")
+            for i, p in enumerate(f.params):
+                t = c_type(p.type)
+                if p.rank:
+                    self.line(f"{t} *const {p.name} = args[{i}];")
+                else:
+                    self.line(f"const {t} {p.name} = *({t} *)args[{i}];")
         self.block(f.body)
         for i, r in enumerate(f.results):
-            if r.value is not None:
+            if f.local:
+                value = self.address(r.pointer, r.offset) if r.value is None else self.expr(r.value)
+                self.line(f"*result_{i} = {value};")
+            elif r.value is not None:
                 value = f"{c_type(r.type)} value = {self.expr(r.value)};"
                 self.line(f"{{ {value} memcpy(&results[{i}].data, &value, sizeof value); }}")
-                continue
-            self.line(f"results[{i}].data = {self.address(r.pointer, r.offset)};")
-            self.line(f"results[{i}].slot = {-1 if r.slot is None else r.slot};")
-            for d, n in enumerate(r.shape):
-                self.line(f"results[{i}].shape[{d}] = {self.expr(n)};")
+            else:
+                self.line(f"results[{i}].data = {self.address(r.pointer, r.offset)};")
+                self.line(f"results[{i}].slot = futad_owner(ctx, results[{i}].data);")
+                for d, n in enumerate(r.shape):
+                    self.line(f"results[{i}].shape[{d}] = {self.expr(n)};")
         self.line("return FUTAD_OK;")
         self.depth = 0
         self.line("failed: __attribute__((unused));")
         self.line("  return ctx->error.code;")
         self.line("}")
+
+    def head(self, f: ir.Function) -> str:
+        """The declaration of a function."""
+        if not f.local:
+            params = "struct futad_context *ctx, void **args, struct futad_result *results"
+            return f"int64_t futad_entry_{c_name(f.name)}({params})"
+        parts = ["struct futad_context *ctx"]
+        parts += [f"{c_type(p.type)} {'*const ' if p.rank else 'const '}{p.name}" for p in f.params]
+        for i, r in enumerate(f.results):
+            if r.value is None:
+                parts.append(f"{c_type(r.type)} **result_{i}, struct futad_slot *{r.slot}")
+            else:
+                parts.append(f"{c_type(r.type)} *result_{i}")
+        return f"static __attribute__((noinline)) int64_t futad_fun_{c_name(f.name)}({', '.join(parts)})"
+
+    def invoke(self, s: ir.Invoke) -> None:
+        args = ["ctx", *[a if isinstance(a, str) else self.expr(a) for a in s.args]]
+        for name, slot in s.results:
+            args.append(f"&{name}")
+            if slot is not None:
+                args.append(self.slot(slot))
+        self.line(f"if (FUTAD_UNLIKELY(futad_fun_{c_name(s.name)}({', '.join(args)}))) goto {self.label};")
 
     # -- memory and failure
 
@@ -228,6 +253,7 @@ class CBackend:
                 tuple([(r.type, 0 if r.value is not None else len(r.shape)) for r in f.results]),
             )
             for f in self.module.functions
+            if not f.local
         }
         places = tuple([CPlace(p.span, p.message, p.types) for p in self.module.places])
         rank = max([r for f in functions.values() for _, r in f.results] + [1])

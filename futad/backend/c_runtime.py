@@ -86,6 +86,13 @@ void futad_free(struct futad_context *ctx) {
   free(ctx);
 }
 
+/* The slot whose memory this is, -1 if none. */
+static __attribute__((unused)) int64_t futad_owner(struct futad_context *ctx, void *data) {
+  for (int64_t i = 0; i < FUTAD_SLOTS; i++)
+    if (data && ctx->slots[i].data == data) return i;
+  return -1;
+}
+
 /* The caller takes over a slot's memory, to be given to futad_release. */
 void *futad_take(struct futad_context *ctx, int64_t slot) {
   void *data = ctx->slots[slot].data;
@@ -118,7 +125,7 @@ THREADS = r"""
 
 /* How many threads to use: no more than the work pays for, copies of accumulators included. */
 static inline int64_t futad_threads(struct futad_context *ctx, int64_t steps, int64_t work, int64_t extra) {
-  int64_t n = omp_get_max_threads();
+  int64_t n = omp_in_parallel() ? 1 : omp_get_max_threads();
   if (n > FUTAD_MAX_THREADS) n = FUTAD_MAX_THREADS;
   if (n > steps) n = steps;
   if (n > work / FUTAD_GRAIN) n = work / FUTAD_GRAIN;

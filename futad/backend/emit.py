@@ -85,6 +85,7 @@ class Emitter:
             ir.For: self.for_,
             ir.While: self.while_,
             ir.If: self.if_,
+            ir.Invoke: self.invoke,
             ir.Threads: self.threads,
             ir.Parallel: self.parallel,
             ir.PerThread: self.per_thread,
@@ -196,6 +197,9 @@ class Emitter:
         raise NotImplementedError
 
     def ensure(self, s: ir.Ensure) -> None:
+        raise NotImplementedError
+
+    def invoke(self, s: ir.Invoke) -> None:
         raise NotImplementedError
 
     def gemm(self, s: ir.Gemm) -> None:

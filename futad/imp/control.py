@@ -11,7 +11,7 @@ from futad.imp import ir
 from futad.imp.carried import Carried, named_strides, small_type
 from futad.imp.ir import Expr, Ref
 from futad.imp.lower import Lowerer, Want, handles
-from futad.imp.views import Acc, Mem, Value, View, dense_view
+from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
 
 SELECT_COST = 40  # branches of at most this cost, without effects, are computed both
 
@@ -125,6 +125,48 @@ def _while(lo: Lowerer, stm: core.Stm, e: core.While, wants: list[Want]) -> Sequ
 @handles(core.Call)
 def _call(lo: Lowerer, stm: core.Stm, e: core.Call, wants: list[Want]) -> Sequence[Value]:
     fun = lo.program.funs[e.name]
+    if e.name in lo.separate:
+        return _invoke(lo, stm, e)
     for p, a in zip(fun.body.params, e.args, strict=True):
         lo.bind(p, lo.value(a))
     return lo.scope(fun.body, wants)
+
+
+def _invoke(lo: Lowerer, stm: core.Stm, e: core.Call) -> Sequence[Value]:
+    """Call a C function; its arrays arrive dense, in slots of ours."""
+    args: list[Expr | str] = []
+    for a in e.args:
+        v = lo.value(a)
+        if isinstance(v, View):
+            v = lo.dense(v)
+            assert isinstance(v.base, Mem)
+            name = lo.name("arg")
+            lo.emit(ir.Pointer(name, v.elem, v.base.pointer, v.offset))
+            args.append(name)
+        else:
+            assert isinstance(v, Expr)
+            args.append(v)
+    results: list[tuple[str, int | None]] = []
+    roots: list[Root | None] = []
+    for var in stm.pat:
+        name = lo.name(var.name)
+        if isinstance(var.type, ArrayType):
+            root = lo.new_root(var.type.elem)
+            lo.emit(ir.Pointer(name, var.type.elem, mutable=True))
+            results.append((name, root.slot))
+            roots.append(root)
+        else:
+            assert isinstance(var.type, Prim)
+            lo.emit(ir.Decl(name, var.type, mutable=True))
+            lo.env[var] = Ref(name, var.type)
+            results.append((name, None))
+            roots.append(None)
+    lo.emit(ir.Invoke(e.name, args, results))
+    out: list[Value] = []
+    for var, (name, _), owner in zip(stm.pat, results, roots, strict=True):
+        if owner is None:
+            out.append(lo.env[var])
+        else:
+            base = Mem(name, owner.elem, frozenset((owner,)))
+            out.append(named_strides(lo, dense_view(base, lo.shape(var.type))))
+    return out

@@ -316,10 +316,11 @@ class If(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Invoke(Stmt):
-    """Call another function: its arguments as text in order, after the context."""
+    """Call a function of the module; results go to mutable variables and, with their slots, pointers."""
 
     name: str
-    args: list[Any]
+    args: list[Expr | str]
+    results: list[tuple[str, int | None]]
 
 
 # --- functions -------------------------------------------------------------------------------------------
@@ -327,13 +328,13 @@ class Invoke(Stmt):
 
 @dataclass(slots=True)
 class Result:
-    """A result: a scalar's expression, or an array's pointer, slot (None if not owned) and shape."""
+    """A result: a scalar's expression, or an array's pointer, shape, and the parameter that names its slot."""
 
     type: Prim
     value: Expr | None = None
     pointer: str = ""
     offset: Expr = Num(0, I64)
-    slot: str | int | None = None
+    slot: str = ""
     shape: tuple[Expr, ...] = ()
 
 
@@ -348,12 +349,14 @@ class Param:
 
 @dataclass(slots=True)
 class Function:
-    """A function: parameters, statements, results."""
+    """A function: parameters, statements, results.  A `local` one is called by others only, and puts its arrays
+    into slots of the caller."""
 
     name: str
     params: list[Param]
     body: list[Stmt]
     results: list[Result]
+    local: bool = False
 
 
 @dataclass(slots=True)

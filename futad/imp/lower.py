@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from futad.core import ir as core
-from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, shape_of
+from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, shape_of
 from futad.errors import Span
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
@@ -58,6 +58,35 @@ class Soft:
 Want = View | Soft | SlotWant | None
 
 
+LARGE = 200  # statements; a larger function that is called more than once becomes a C function
+
+
+def separate_functions(program: core.Program) -> tuple[dict[str, int], set[str]]:
+    """How often each function is called, and those that are not lowered at each call.
+
+    Accumulators cannot be passed, so a function that has some is always lowered where it is called.
+    """
+    calls: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+
+    def measure(lam: core.Lambda) -> int:
+        size = 0
+        for s in lam.stms:
+            size += 1 + sum(measure(inner) for inner in s.exp.lambdas())
+            if isinstance(s.exp, core.Call):
+                calls[s.exp.name] = calls.get(s.exp.name, 0) + 1
+                size += 0 if s.exp.name in separate else sizes[s.exp.name]
+        return size
+
+    separate: set[str] = set()
+    for f in program.funs.values():
+        sizes[f.name] = measure(f.body)
+        has_acc = any(isinstance(v.type, AccType) for v in (*f.body.params, *f.ret))
+        if not has_acc and (sizes[f.name] > LARGE or "noinline" in f.attrs or ("noinline",) in f.attrs):
+            separate.add(f.name)
+    return calls, {name for name in separate if calls.get(name, 0) > 1 or "noinline" in program.funs[name].attrs}
+
+
 @dataclass(slots=True, eq=False)
 class Scope:
     """A lambda being lowered: the last use of each variable it uses, and the roots allocated in it."""
@@ -82,6 +111,7 @@ class Lowerer:
         self.parallel = parallel
         self.reassociate = reassociate
         self.consumed = consumed_vars(program)
+        self.calls, self.separate = separate_functions(program)
         self.places: list[ir.Place] = []
         self.slots = 0
         self.names = 0
@@ -417,28 +447,21 @@ class Lowerer:
     # -- functions
 
     def module(self) -> ir.Module:
-        """Entries and what nothing calls; other functions are lowered where they are called."""
-        called: set[str] = set()
-
-        def calls(lam: core.Lambda) -> None:
-            for s in lam.stms:
-                if isinstance(s.exp, core.Call):
-                    called.add(s.exp.name)
-                for inner in s.exp.lambdas():
-                    calls(inner)
-
+        """Entries and what nothing calls, and the functions that are not lowered where they are called."""
+        functions = []
         for f in self.program.funs.values():
-            calls(f.body)
-        outside = [f for f in self.program.funs.values() if f.entry is not None or f.name not in called]
-        functions = [self.function(f) for f in outside]
+            if f.name in self.separate:
+                functions.append(self.function(f, local=True))
+            if f.entry is not None or self.calls.get(f.name, 0) == 0:
+                functions.append(self.function(f))
         return ir.Module(functions, self.slots, self.places)
 
-    def function(self, fun: core.Fun) -> ir.Function:
+    def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
+        """A function for the outside, or one that others call: that puts its arrays into the caller's slots."""
         self.reset()
         params = []
         body = self.out
-        outer = Scope(core.Lambda((), (), ()), {}, {}, False)
-        self.scopes.append(outer)
+        self.scopes.append(Scope(core.Lambda((), (), ()), {}, {}, False))
         for p in fun.body.params:
             name = self.name(p.name)
             if isinstance(p.type, ArrayType):
@@ -454,19 +477,24 @@ class Lowerer:
                 self.bind(p, Ref(name, p.type))
                 if len(params) <= fun.num_sizes:
                     self.sizes.add(Ref(name, p.type))
+        wants: list[Want] = []
+        for a in fun.body.result:
+            is_array = local and isinstance(a.type, ArrayType)
+            wants.append(SlotWant(self.name("slot"), Root(None, True, a.type.elem)) if is_array else None)  # type: ignore[union-attr]
         results = []
-        for v, a in zip(self.scope(fun.body), fun.body.result, strict=True):
+        for v, want in zip(self.scope(fun.body, wants), wants, strict=True):
             if isinstance(v, View):
-                if not v.dense or not isinstance(v.base, Mem) or any(r.stack for r in v.roots):
+                if want is not None:
+                    v = self.move(v, want)
+                elif not v.dense or not isinstance(v.base, Mem) or any(r.stack for r in v.roots):
                     v = self.materialise(v, heap=True)
                 assert isinstance(v.base, Mem)
-                slots = {r.slot for r in v.roots}
-                slot = slots.pop() if len(slots) == 1 and v.offset == ir.ZERO else None
+                slot = want.slot if isinstance(want, SlotWant) else ""
                 results.append(ir.Result(v.elem, None, v.base.pointer, v.offset, slot, v.shape))
             else:
-                assert isinstance(v, Expr), a
+                assert isinstance(v, Expr)
                 results.append(ir.Result(v.type, v))
-        return ir.Function(fun.name, params, body, results)
+        return ir.Function(fun.name, params, body, results, local)
 
 
 HANDLERS: dict[type, Handler] = {}
