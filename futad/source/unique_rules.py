@@ -21,6 +21,7 @@ from futad.source.aliases import (
     shape,
     unique_part,
 )
+from futad.source.paths import update_path
 from futad.source.stypes import SType, TArray, TFun, TPrim, TRecord, resolve
 
 if TYPE_CHECKING:
@@ -312,8 +313,11 @@ def _index(c: Consumption, e: A.EIndex) -> Tree:
 
 @_rule(A.EUpdate)
 def _update(c: Consumption, e: A.EUpdate) -> Tree:
-    value = flat(c.exp(e.value))
-    c.index(e.index)
+    steps, new = update_path(e)
+    value = flat(c.exp(new))
+    for step in steps:
+        if isinstance(step, list):
+            c.index(step)
     target = flat(c.exp(e.array))
     both = target & value
     if both:
