@@ -101,12 +101,16 @@ def _at(lo: Lowerer, stm: core.Stm, e: core.At, wants: list[Want]) -> Sequence[V
 @handles(core.Update)
 def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Sequence[Value]:
     src = lo.view(e.array)
-    if lo.can_overwrite(src):
-        dst = src
+    placed = lo.scopes[-1].placed.get(e.value)  # type: ignore[arg-type]
+    if placed is not None:
+        dst, target = placed
     else:
-        dst = lo.alloc(src.elem, src.shape, wants[0], stm.pat[0].name)
-        lo.copy(dst, src)
-    target = indexed(lo, dst, e.index, e.check)
+        if lo.can_overwrite(src):
+            dst = src
+        else:
+            dst = lo.alloc(src.elem, src.shape, wants[0], stm.pat[0].name)
+            lo.copy(dst, src)
+        target = indexed(lo, dst, e.index, e.check)
     value = lo.value(e.value)
     if isinstance(value, View):
         if value.roots & target.roots and not value.same_place(target):

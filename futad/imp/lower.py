@@ -33,7 +33,7 @@ from futad.errors import Span
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.taint import consumed_vars
-from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
+from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
 
 STACK_LIMIT = 64  # elements; larger arrays go to slots
 
@@ -89,7 +89,11 @@ def separate_functions(program: core.Program) -> tuple[dict[str, int], set[str]]
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """A lambda being lowered: the last use of each variable it uses, and the roots allocated in it."""
+    """A lambda being lowered: the last use of each variable it uses, and the roots allocated in it.
+
+    `placed`: values computed straight into the array that the next statement updates with them; that array, and
+    the place in it.
+    """
 
     lam: core.Lambda
     last: dict[Var, int]
@@ -98,6 +102,7 @@ class Scope:
     index: int = -1
     owned: list[Root] = field(default_factory=list)
     wants: dict[Var, Want] = field(default_factory=dict)
+    placed: dict[Var, tuple[View, View]] = field(default_factory=dict)
 
 
 Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]
@@ -384,11 +389,31 @@ class Lowerer:
 
     def stm(self, stm: core.Stm, sc: Scope) -> None:
         e = stm.exp
+        self.place_update(stm, sc)
         values = HANDLERS[type(e)](self, stm, e, [sc.wants.get(v) for v in stm.pat])
         for var, value in zip(stm.pat, values, strict=True):
             self.bind(var, value)
         if sc.owned:
             self.sweep()
+
+    def place_update(self, stm: core.Stm, sc: Scope) -> None:
+        """If the next statement writes this one's array into another, in place, let it be computed there."""
+        after = sc.lam.stms[sc.index + 1].exp if sc.index + 1 < len(sc.lam.stms) else None
+        if not isinstance(after, core.Update) or not isinstance(stm.exp, PLACED):
+            return
+        v, array = after.value, after.array
+        if v not in stm.pat or sc.uses.get(v) != 1 or v in sc.wants or array not in self.env:  # type: ignore[index]
+            return
+        if any(isinstance(a, Var) and a not in self.env for a in after.operands() if a is not v):
+            return
+        dst = self.view(array)
+        sc.index += 1
+        free = self.can_overwrite(dst, core.stm_free(stm))
+        sc.index -= 1
+        if free:
+            target = arrays.indexed(self, dst, after.index, after.check)
+            sc.wants[v] = target  # type: ignore[index]
+            sc.placed[v] = (dst, target)  # type: ignore[index]
 
     def move(self, v: View, want: Want) -> View:
         """The array in the wanted place."""
@@ -421,6 +446,10 @@ class Lowerer:
             self.emit(
                 ir.Copy(dst.base.pointer, dst.offset, src.base.pointer, src.offset, dst.count(), dst.elem)
             )
+            return
+        if dst.dense and isinstance(src.base, Fill):
+            flat = dense_view(dst.base, (self.let(dst.count(), "n"),), dst.offset)
+            self.copy_loops(flat, dense_view(src.base, flat.shape), [0], [ir.ZERO])
             return
         order = list(range(dst.rank))
         unit = [d for d in order if dst.strides[d] == ir.ONE]
@@ -498,6 +527,7 @@ class Lowerer:
 
 
 HANDLERS: dict[type, Handler] = {}
+PLACED = (core.Map, core.Fused, core.Scan, core.Concat, core.ArrayLit, core.Copy, core.MatMul)
 
 
 def handles(cls: type) -> Callable[[Handler], Handler]:
