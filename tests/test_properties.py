@@ -30,7 +30,7 @@ from futad.runtime.cc import find_compiler
 FIRST = int(os.environ.get("FUTAD_SEED", "1"))
 SCALE = float(os.environ.get("FUTAD_PROGRAMS", "1"))
 BATCH = 30
-GENERAL = [range(FIRST + k * BATCH, FIRST + (k + 1) * BATCH) for k in range(round(12 * SCALE))]
+GENERAL = [range(FIRST + k * BATCH, FIRST + (k + 1) * BATCH) for k in range(round(10 * SCALE))]
 SMOOTH = [range(FIRST + k * BATCH, FIRST + (k + 1) * BATCH) for k in range(round(5 * SCALE))]
 
 # Programs are some hundred contracting operations deep: rounding differs by some hundred units at most.

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from futad.core import ir
-from futad.core.typing import exp_types
 from futad.core.types import (
     BOOL,
     I64,
@@ -29,6 +28,7 @@ from futad.core.types import (
     shape_of,
     zero,
 )
+from futad.core.typing import exp_types
 
 
 class Builder:
@@ -45,7 +45,9 @@ class Builder:
     def extend(self, stms: Iterable[ir.Stm]) -> None:
         self.stms.extend(stms)
 
-    def emit(self, exp: ir.Exp, *names: str, types: Sequence[Type] | None = None, attrs: tuple[Any, ...] = ()) -> tuple[Var, ...]:
+    def emit(
+        self, exp: ir.Exp, *names: str, types: Sequence[Type] | None = None, attrs: tuple[Any, ...] = ()
+    ) -> tuple[Var, ...]:
         """Bind the results of `exp`; `names` are hints (the last one is repeated), `types` override."""
         ts = exp_types(exp) if types is None else types
         pat = tuple([Var(names[min(i, len(names) - 1)] if names else "t", t) for i, t in enumerate(ts)])
@@ -152,20 +154,20 @@ class Ex:
         return Ex(self.b, self.b.op(name, self.atom, *[self.lift(a).atom for a in args]))
 
     def _bin(self, name: str, x: Any, y: Any) -> Ex:
-        l, r = self.lift(x), self.lift(y)
-        a, c = l.atom, r.atom
+        left, right = self.lift(x), self.lift(y)
+        a, c = left.atom, right.atom
         if name == "add" and a is zero(self.type):
-            return r
+            return right
         if name in ("add", "sub") and c is zero(self.type):
-            return l
+            return left
         if name == "mul" and a is one(self.type):
-            return r
+            return right
         if name in ("mul", "div") and c is one(self.type):
-            return l
+            return left
         if name == "mul" and a is Const(self.type, -1):
-            return -r
+            return -right
         if name == "mul" and c is Const(self.type, -1):
-            return -l
+            return -left
         return Ex(self.b, self.b.op(name, a, c))
 
     def __add__(self, o: Any) -> Ex:

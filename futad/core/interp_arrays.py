@@ -50,9 +50,7 @@ class _Positions:
     `varies`: whether any part differs between iterations.
     """
 
-    def __init__(
-        self, m: Interpreter, index: ir.Index, dims: tuple[int, ...], check: Span | None, sc: Scope
-    ) -> None:
+    def __init__(self, m: Interpreter, index: ir.Index, dims: tuple[int, ...], check: Span | None, sc: Scope) -> None:
         self.parts: list[Any] = []
         self.counts: list[int] = []
         self.varies = False
@@ -213,9 +211,7 @@ def _update(m: Interpreter, e: ir.Update, stm: ir.Stm, sc: Scope) -> Values:
             for axis, i in enumerate(j for j in index if not isinstance(j, int)):
                 if isinstance(i, np.ndarray):
                     vals = np.take(vals, [-1], axis=vals.ndim - len(kept) + axis)
-            sl = [
-                slice(s, s + 1) if isinstance(i, np.ndarray) else s for s, i in zip(last, index, strict=True)
-            ]
+            sl = [slice(s, s + 1) if isinstance(i, np.ndarray) else s for s, i in zip(last, index, strict=True)]
             if lead == 0 and vals.ndim > len(kept):
                 vals = vals.reshape(vals.shape[vals.ndim - len(kept) :])
             out[(_ALL,) * lead + tuple(sl)] = vals

@@ -41,12 +41,7 @@ def operator_of(lam: ir.Lambda) -> str | None:
         return None
     (stm,) = lam.stms
     e = stm.exp
-    if (
-        isinstance(e, ir.Op)
-        and e.op in _INT_UFUNCS
-        and lam.result == stm.pat
-        and set(e.args) == set(lam.params)
-    ):
+    if isinstance(e, ir.Op) and e.op in _INT_UFUNCS and lam.result == stm.pat and set(e.args) == set(lam.params):
         return e.op
     return None
 
@@ -131,9 +126,7 @@ def _map_at_once(
     return out
 
 
-def _map_halves(
-    m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope
-) -> list[Value]:
+def _map_halves(m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope) -> list[Value]:
     parts: list[list[Value]] = []
     half = n // 2
     for part in (slice(0, half), slice(half, n)):
@@ -167,9 +160,7 @@ def _join(values: list[Value], rank: int, sc: Scope, how: Any) -> np.ndarray:
         raise InternalError("a map whose results have different shapes") from None
 
 
-def _map_each(
-    m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope
-) -> list[Value]:
+def _map_each(m: Interpreter, n: int, args: Sequence[Atom], values: Values, lam: ir.Lambda, sc: Scope) -> list[Value]:
     rows: list[list[Value]] = []
     arrays: list[Value] = []
     for v in values:
@@ -181,10 +172,7 @@ def _map_each(
         rows.append(
             m.apply(
                 lam,
-                [
-                    v if isinstance(v, Acc) else _row(v, rank_of(a.type), i)
-                    for a, v in zip(args, arrays, strict=True)
-                ],
+                [v if isinstance(v, Acc) else _row(v, rank_of(a.type), i) for a, v in zip(args, arrays, strict=True)],
                 sc,
             )
         )
@@ -229,9 +217,7 @@ def run_reduce(
         if m.counting:
             m.count("op", ops=n * sc.lanes)
         total = ufunc_of(name, a.type).reduce(v, axis=v.ndim - 1, dtype=v.dtype)
-        return [
-            _combine(name, m.lift(a, sc.depth), a, lift_value(total, 0, sc.depth) if total.ndim else total)
-        ]
+        return [_combine(name, m.lift(a, sc.depth), a, lift_value(total, 0, sc.depth) if total.ndim else total)]
     for i in range(n):
         state = m.apply(lam, [*state, *[_row(v, r, i) for v, r in zip(arrays, ranks, strict=True)]], sc)
     # Results are fresh even where the operator returns an operand.
@@ -301,9 +287,7 @@ def _fused(m: Interpreter, e: ir.Fused, stm: ir.Stm, sc: Scope) -> Values:
         k = len(neutral)
         ranks = [rank_of(r.type) + 1 for r in results[at : at + k]]
         if n == 0:
-            out += (
-                [m.empty(v.type, sc) for v in pat[at : at + k]] if is_scan else [m.value(a) for a in neutral]
-            )
+            out += [m.empty(v.type, sc) for v in pat[at : at + k]] if is_scan else [m.value(a) for a in neutral]
         elif is_scan:
             out += run_scan(m, n, mapped[at : at + k], ranks, lam, neutral, sc)
         else:
@@ -343,9 +327,7 @@ def _scatter(m: Interpreter, e: ir.Scatter, stm: ir.Stm, sc: Scope) -> Values:
         hit, idxs = _hits(m, e, n, dims, sc)
         lanes = np.nonzero(hit)
         row = values.shape[k + 1 :]
-        out[lanes[:k] + tuple([i[lanes] for i in idxs])] = np.broadcast_to(values, (*sc.batch, n, *row))[
-            lanes
-        ]
+        out[lanes[:k] + tuple([i[lanes] for i in idxs])] = np.broadcast_to(values, (*sc.batch, n, *row))[lanes]
         if m.counting:
             moved = len(lanes[0]) * math.prod(row)
             copied = 0 if m.in_place(stm) else sc.lanes * math.prod(dims)

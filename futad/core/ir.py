@@ -513,15 +513,15 @@ class Renamer:
     def stms(self, stms: Iterable[Stm]) -> list[Stm]:
         return [self.stm(s) for s in stms]
 
-    def lam(self, l: Lambda) -> Lambda:
-        params = tuple([self.bind(p) for p in l.params])
-        stms = tuple([self.stm(s) for s in l.stms])
-        return Lambda(params, stms, tuple([self.atom(a) for a in l.result]))
+    def lam(self, scope: Lambda) -> Lambda:
+        params = tuple([self.bind(p) for p in scope.params])
+        stms = tuple([self.stm(s) for s in scope.stms])
+        return Lambda(params, stms, tuple([self.atom(a) for a in scope.result]))
 
 
-def rename(l: Lambda, mapping: dict[Var, Atom] | None = None) -> Lambda:
-    """A copy of `l` with fresh bound variables, free ones substituted by `mapping`."""
-    return Renamer(mapping).lam(l)
+def rename(scope: Lambda, mapping: dict[Var, Atom] | None = None) -> Lambda:
+    """A copy of `scope` with fresh bound variables, free ones substituted by `mapping`."""
+    return Renamer(mapping).lam(scope)
 
 
 def const_of(a: Atom) -> Any:

@@ -222,9 +222,7 @@ class _Analysis:
                 then = self.nested(e.then, frame.level)
                 orelse = self.nested(e.orelse, frame.level)
                 inner = then.made | orelse.made
-                results = [
-                    self.of(a) | self.of(b) for a, b in zip(e.then.result, e.orelse.result, strict=True)
-                ]
+                results = [self.of(a) | self.of(b) for a, b in zip(e.then.result, e.orelse.result, strict=True)]
                 self.leave(s.pat, results, inner, frame)
             case ir.For():
                 self.loop(s, e.body, e.body.params[1:], e.inits, frame)

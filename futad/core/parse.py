@@ -38,11 +38,7 @@ _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, "true": TR
 
 
 def _nodes() -> dict[str, type]:
-    return {
-        node_name(c): c
-        for c in vars(ir).values()
-        if isinstance(c, type) and issubclass(c, ir.Exp) and c.kinds
-    }
+    return {node_name(c): c for c in vars(ir).values() if isinstance(c, type) and issubclass(c, ir.Exp) and c.kinds}
 
 
 _NODES = _nodes()
@@ -52,9 +48,7 @@ _DATA = {"Entry": ir.Entry, "EntryType": ir.EntryType}
 class _Parser:
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
-        self.toks = [
-            (m.lastgroup, m.group(), m.start()) for m in _TOKEN.finditer(text) if m.lastgroup != "space"
-        ]
+        self.toks = [(m.lastgroup, m.group(), m.start()) for m in _TOKEN.finditer(text) if m.lastgroup != "space"]
         self.toks.append(("end", "", len(text)))
         self.pos = 0
         self.vars: dict[str, Var] = {}
@@ -165,9 +159,7 @@ class _Parser:
             inner = self.type_()
             self.expect(")")
             return (
-                AccType(inner.elem, inner.shape)
-                if isinstance(inner, ArrayType)
-                else AccType(self.prim_of(inner), ())
+                AccType(inner.elem, inner.shape) if isinstance(inner, ArrayType) else AccType(self.prim_of(inner), ())
             )
         shape: list[Atom] = []
         while self.accept("["):
@@ -275,9 +267,7 @@ class _Parser:
                 self.fail(f"expected entry, attrs, at or =, found '{key}'", self.pos - 1)
             found[key] = self.value()
         body = self.body(sizes + params)
-        return ir.Fun(
-            name, body, len(sizes), ret, found.get("entry"), found.get("attrs", ()), found.get("at")
-        )
+        return ir.Fun(name, body, len(sizes), ret, found.get("entry"), found.get("attrs", ()), found.get("at"))
 
     def program(self) -> ir.Program:
         name = "main"

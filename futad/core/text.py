@@ -129,9 +129,7 @@ class Printer:
         return head + " = " + self.body(f.body, inline=False)
 
     def program(self, p: ir.Program) -> str:
-        return (
-            f"program {json.dumps(p.name)}\n\n" + "\n\n".join([self.fun(f) for f in p.funs.values()]) + "\n"
-        )
+        return f"program {json.dumps(p.name)}\n\n" + "\n\n".join([self.fun(f) for f in p.funs.values()]) + "\n"
 
 
 def node_name(cls: type) -> str:
