@@ -8,6 +8,7 @@ command that needs few passes starts fast.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
 Pass = Callable[..., Program]
 
 
-def _lazy(module: str, function: str, counts: bool = True) -> Pass:
-    """The pass `module.function`, imported when it first runs; with `counts` it takes a `rewrite.Stats`."""
+def _lazy(module: str, function: str) -> Pass:
+    """The pass `module.function`, imported when it first runs; rule hits go to `stats` if it counts them."""
 
     def run(program: Program, stats: Stats | None = None) -> Program:
         fn = getattr(import_module(module), function)
-        return fn(program, stats=stats) if counts and stats is not None else fn(program)
+        if stats is not None and "stats" in inspect.signature(fn).parameters:
+            return fn(program, stats=stats)
+        return fn(program)
 
     run.__name__ = function
     return run
@@ -38,13 +41,14 @@ _simplify = _lazy("futad.rewrite.simplify", "simplify")
 
 # Why this order.  Callees are simplified before they are inlined, so that what is copied is small.  AD
 # runs on unfused code, where each construct has one rule, and before hoisting, which would move primal
-# code away from the scope that re-executes it.  Matrix products are found before fusion hides them.  Fusion wants simplified code and leaves copies behind.
+# code away from the scope that re-executes it.  Matrix products are found before fusion hides them.  Fusion
+# wants simplified code and leaves copies behind.
 PASSES: list[tuple[str, Pass]] = [
     ("simplify", _simplify),
-    ("inline", _lazy("futad.optimise.inline", "inline", counts=False)),
+    ("inline", _lazy("futad.optimise.inline", "inline")),
     ("simplify-inlined", _simplify),
     ("views", _lazy("futad.optimise.views", "hoist_views")),
-    ("ad", _lazy("futad.ad", "expand", counts=False)),
+    ("ad", _lazy("futad.ad", "expand")),
     ("simplify-ad", _simplify),
     ("matmul", _lazy("futad.optimise.matmul", "matmul")),
     ("simplify-matmul", _simplify),
