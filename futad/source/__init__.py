@@ -54,7 +54,8 @@ def _check(load: Callable[[Loader], File], then: Callable[[CheckedProgram], T]) 
         loader.locate(err)
         raise
     except RecursionError:
-        raise UnsupportedError("the program is nested too deeply", hint="name parts of it with 'let' or 'def'") from None
+        hint = "name parts of it with 'let' or 'def'"
+        raise UnsupportedError("the program is nested too deeply", hint=hint) from None
 
 
 __all__ = ["check_file", "check_text", "compile_text", "load_program"]

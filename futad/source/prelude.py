@@ -35,7 +35,7 @@ def prelude() -> Prelude:
     """The prelude, from the disk cache if it is there and sound."""
     text = PRELUDE.read_bytes()
     here = Path(__file__).parent
-    code = b"".join((here / n).read_bytes() for n in ("ast.py", "actions.py", "actions_decl.py", "lexer.py", "prelude.py"))
+    code = b"".join((here / f"{n}.py").read_bytes() for n in ("ast", "actions", "actions_decl", "lexer", "prelude"))
     key = hashlib.sha256(text + GRAMMAR.read_bytes() + code).hexdigest()
     path = cache_dir() / f"prelude-{key[:24]}.tree"
     try:

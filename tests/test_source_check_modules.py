@@ -1,0 +1,86 @@
+"""Modules, parametric modules and module types."""
+
+from __future__ import annotations
+
+import pytest
+
+from futad.errors import NameError_, TypeError_
+from futad.source import check_file, check_text
+from futad.source.show import show_type
+
+VEC = """
+module type vec = { type t type v val add: v -> v -> v val norm: v -> t }
+module mk (F: float): vec with t = F.t = {
+  type t = F.t
+  type v = {x: t, y: t}
+  def add (a: v) (b: v) : v = {x = F.(a.x + b.x), y = a.y F.+ b.y}
+  def norm (a: v) = F.(sqrt (a.x * a.x + a.y * a.y))
+  def hidden = 1
+}
+module v64 = mk f64
+module v32 = mk f32
+"""
+
+
+def last_type(text: str) -> str:
+    checked = check_text(text, "t.fut")
+    binding = checked.funs[-1].binding
+    assert binding is not None and binding.scheme is not None
+    return show_type(binding.scheme.type)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("module m = { def two = 2i64 module n = { def three = 3f32 } }\ndef f = (m.two, m.n.three)", "(i64, f32)"),
+        ("module m = { type t = f32 def id (x: t) = x }\ndef f (x: m.t) = m.id x", "f32 -> f32"),
+        ("module m = { local def h = 1i8 def g = h }\nopen m\ndef f = g", "i8"),
+        ("module m = { open { def a = 1u8 } }\ndef f = m.a", "u8"),
+        ("module m = { def (+) (x: i32) (y: i32) = x - y }\ndef f x y = x m.+ y", "i32 -> i32 -> i32"),
+        ("module m = { def x = 1.5f32 }\ndef f y = m.(x + y)", "f32 -> f32"),
+        (VEC + "def f a b = v64.norm (v64.add a b)", "{x: f64, y: f64} -> {x: f64, y: f64} -> f64"),
+        (VEC + "def f a = v32.norm a", "{x: f32, y: f32} -> f32"),
+        ("module F (P: {val k: i64}) (Q: {val x: f32}) = {def g = replicate P.k Q.x}\n"
+         "module m = F {def k = 3i64} {def x = 2f32}\ndef f = m.g", None),
+        ("module m = \\(P: {type t}) -> {type u = P.t}\nmodule k = m {type t = i8}\ndef f (x: k.u) = x", "i8 -> i8"),
+        ("module i = i32\ndef f = i.max 1 2", "i32"),
+        ("module type s = {val g [n]: [n]i32 -> [n]i32}\nmodule m: s = {def g xs = map (+ 1) xs}\ndef f = m.g [1]", "[1]i32"),
+    ],
+)  # fmt: skip
+def test_modules(text: str, expected: str | None) -> None:
+    shown = last_type(text)
+    assert expected is None or shown == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("module m = {def a = 1}\ndef f = m.b", NameError_, ["'m'", "no value 'b'"]),
+        ("module m = {def alpha = 1}\ndef f = m.alpa", NameError_, ["did you mean 'm.alpha'"]),
+        ("open mm", NameError_, ["unknown module 'mm'"]),
+        ("module m: {val x: i32} = {def y = 1}", TypeError_, ["lacks 'x'"]),
+        ("module m: {val x: i32} = {def x = true}", TypeError_, ["'x' has type bool", "i32"]),
+        ("module m: {type t} = {}", TypeError_, ["lacks type 't'"]),
+        ("module m: nosig = {}", NameError_, ["unknown module type"]),
+        ("module m = {def a = 1} {def b = 2}", TypeError_, ["takes no parameter"]),
+        ("module F (P: {val k: i64}) = {}\nmodule m = F {def j = 1}", TypeError_, ["lacks 'k'"]),
+        ("module m = {local def a = 1}\ndef f = m.a", NameError_, ["no value 'a'"]),
+        (VEC + "def f = v64.hidden", NameError_, ["hidden"]),
+        ("def a = 1\ndef a = 2", NameError_, ["defined twice"]),
+        ("val x: i32", TypeError_, ["module types"]),
+    ],
+)
+def test_module_errors(text: str, kind: type[Exception], words: list[str]) -> None:
+    with pytest.raises(kind) as got:
+        check_text(text, "t.fut")
+    for w in words:
+        assert w in str(got.value), str(got.value)
+
+
+def test_imported_modules(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "a.fut").write_text("module m = {def x = 1i64}\ndef y = 2f32\nentry z = 3i8\n")
+    (tmp_path / "b.fut").write_text('module a = import "a"\ndef f = (a.m.x, a.y)\n')
+    (tmp_path / "c.fut").write_text('open import "a"\nmodule n = {open import "b"}\nentry g = (m.x, n.f)\n')
+    checked = check_file(tmp_path / "c.fut")
+    assert [e.name for e in checked.entries] == ["g"]
+    assert [f.name for f in checked.funs] == ["x", "y", "z", "f", "g"]
