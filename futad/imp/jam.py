@@ -85,11 +85,12 @@ def mentions(e: Expr, names: set[str]) -> bool:
     return not names.isdisjoint(uses)
 
 
-def jam(loop: ir.For, solid: set[str], reassociate: bool) -> list[Stmt]:
+def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
     """The loop, jammed if that is possible and pays.
 
-    `loop` is a map's: its iterations are independent apart from additions to memory and folds of scalars.
-    `solid` are the pointers known to be memory of their own.
+    `loop` is a map's: its iterations are independent apart from additions to memory and folds of scalars.  Memory
+    that lowering lets a map write is read by no live variable, so two pointers of different names, one of them
+    written, do not meet; only a name that is both written and read forbids reordering.
     """
     facts = _Facts()
     _gather(loop.body, facts, 0)
@@ -100,8 +101,6 @@ def jam(loop: ir.For, solid: set[str], reassociate: bool) -> list[Stmt]:
         return [loop]
     written = facts.stores | facts.sums
     if written & facts.loads or facts.stores & facts.sums:
-        return [loop]
-    if written and not (written | facts.loads) <= solid:
         return [loop]
     copies = _pays(loop, facts, reassociate)
     if copies == 0 or not _folds_stay(loop):

@@ -130,7 +130,6 @@ class Lowerer:
         self.out: list[Stmt] = []
         self.ranges: dict[str, Expr] = {}  # loop variables: 0 <= name < bound
         self.sizes: set[Expr] = set()  # known not to be negative
-        self.solid: set[str] = set()  # pointers to memory that no other solid pointer reaches
         self.in_parallel = False
 
     # -- emitting
@@ -280,8 +279,6 @@ class Lowerer:
             root = self.new_root(elem)
             assert root.slot is not None
             self.emit(ir.Ensure(name, elem, root.slot, count))
-        if not isinstance(want, SlotWant):
-            self.solid.add(name)
         view = dense_view(Mem(name, elem, frozenset((root,))), shape)
         strides = tuple([self.let(s, "s") for s in view.strides])
         return View(view.base, view.offset, strides, view.shape, True)
@@ -496,7 +493,6 @@ class Lowerer:
             if isinstance(p.type, ArrayType):
                 params.append(ir.Param(name, p.type.elem, p.type.rank))
                 root = Root(None, False, p.type.elem)
-                self.solid.add(name)
                 view = dense_view(Mem(name, p.type.elem, frozenset((root,))), self.shape(p.type))
                 strides = tuple([self.let(s, "s") for s in view.strides])
                 self.bind(p, View(view.base, view.offset, strides, view.shape, True))

@@ -130,8 +130,6 @@ class _Team:
                 loop.independent = True
                 lo.emit(ir.Store(name, i, unit))
         lo.emit(ir.If(compare("!=", thread, ZERO), body, []))
-        # Nothing reads an accumulator or a histogram's target through another pointer meanwhile.
-        lo.solid.add(name)
         base = Mem(name, target.elem, frozenset((Root(None, True, target.elem),)))
         return View(base, ZERO, target.strides, target.shape, True)
 

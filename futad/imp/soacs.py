@@ -152,7 +152,7 @@ class Nest:
                 at += k
         annotate(loop, lo.reassociate)
         loop.map = True
-        lo.out[-1:] = jam(loop, lo.solid, lo.reassociate)
+        lo.out[-1:] = jam(loop, lo.reassociate)
 
     def elements(self, inputs: Sequence[Value], i: Expr) -> list[Value]:
         """Iteration i of the map: stores what is mapped out, and returns what is scanned and reduced."""
