@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import BOOL, I64, Atom, Var, i64, shape_of
+from futad.core.types import BOOL, I64, TRUE, Atom, Var, i64, shape_of
 from futad.source.lower.calls import Use, apply
 from futad.source.lower.core import Lowerer, lam_of
 from futad.source.lower.expr import Slot, index_value, resolve_slots
@@ -227,12 +227,14 @@ def do_unflatten(rank: int) -> Handler:
         total: Atom = i64(1)
         for w in new:
             total = lw.b.scalar("mul", total, w, hint="size")
-        if total is not array.dims[0] and lw.check_span(use.span) is not None:
-            ok = lw.b.scalar("eq", total, array.dims[0])
+        if lw.check_span(use.span) is not None:
+            ok: Atom = TRUE if total is array.dims[0] else lw.b.scalar("eq", total, array.dims[0])
             for w in new:
-                ok = lw.b.scalar("and", ok, lw.b.scalar("le", i64(0), w))
+                fits_here = lw.b.scalar("le", i64(0), w)
+                ok = fits_here if ok is TRUE else ok if fits_here is TRUE else lw.b.scalar("and", ok, fits_here)
             message = "Cannot unflatten array of shape [{}] to array of shape " + "[{}]" * rank
-            lw.b.emit(ir.Assert(ok, message, (array.dims[0], *new), use.span))
+            if ok is not TRUE:
+                lw.b.emit(ir.Assert(ok, message, (array.dims[0], *new), use.span))
         return reshape(lw, array, 1, tuple(new))
 
     return go

@@ -174,8 +174,8 @@ def lower_constr(lw: Lowerer, e: ast.EConstr, fr: Frame) -> Value:
 
 @handles(ast.EAssert)
 def lower_assert(lw: Lowerer, e: ast.EAssert, fr: Frame) -> Value:
-    cond = lw.scalar(e.cond, fr)
-    lw.b.emit(ir.Assert(cond, "assertion failed", (), e.span))
+    if lw.check_span(e.span) is not None:
+        lw.b.emit(ir.Assert(lw.scalar(e.cond, fr), "Assertion is false.", (), e.span))
     return lw.expr(e.expr, fr)
 
 

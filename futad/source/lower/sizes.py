@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir
 from futad.core.scalarops import OPS
-from futad.core.types import I8, Atom, Const, i64, shape_of, zero
+from futad.core.types import I8, Atom, Const, elem_of, i64, shape_of, zero
 from futad.errors import Span
 from futad.source.lower.scope import Scope
 from futad.source.lower.values import (
@@ -153,7 +153,9 @@ def recast(lw: Lowerer, v: Value, want: list[Atom], check: Span | None = None) -
         ok = equal[0]
         for e in equal[1:]:
             ok = lw.b.scalar("and", ok, e)
-        message = f"Value of shape {'[{}]' * len(have)} cannot match shape of type \"{'[{}]' * len(want)}\"."
+        elem = elem_of(leaves(v)[0].type).name if type(v) is Arr and type(v.elem) is Leaf else ""
+        shape = "[{}]" * len(have)
+        message = f'Value of shape {shape} cannot match shape of type "{shape}{elem}".'
         lw.b.emit(ir.Assert(ok, message, (*have, *want), check))
     shaped = rebuild(v, iter(leaves(v)), iter(want))
     out: list[Atom] = []
