@@ -33,6 +33,7 @@ from futad.source.stypes import (
     TPrim,
     TRecord,
     resolve,
+    resolve_size,
 )
 from futad.source.unify import Mismatch, Unifier
 
@@ -60,6 +61,7 @@ class Checker(Unifier):
         # of the loops we are in, with their initial sizes.
         self.soft_sizes: dict[Any, Size] = {}
         self.defining: list[str] = []
+        self.sized: list[A.EVar] = []  # uses of size-polymorphic values
         self.literals: list[A.ELit] = []  # whose types are to be found
         self.later: list[Callable[[], None]] = []  # checks for the end of the definition
 
@@ -99,6 +101,14 @@ class Checker(Unifier):
                     )
                 # Nothing depends on it: any type will do.
                 m.ref = TRecord(())
+        for e in self.sized:
+            for b, size in e.sargs.items():
+                if type(resolve_size(size)) is SizeMeta:
+                    raise TypeError_(
+                        f"size '{b.name}' of '{e.name}' cannot be inferred: nothing here determines it",
+                        e.span,
+                        hint="annotate the result with its size",
+                    )
         for s in self.size_metas:
             if s.ref is None:
                 s.ref = SizeConst(0)
@@ -106,7 +116,7 @@ class Checker(Unifier):
             check_literal(lit)
         for check in self.later:
             check()
-        for pending in (self.metas, self.size_metas, self.literals, self.later, self.soft_sizes):
+        for pending in (self.sized, self.metas, self.size_metas, self.literals, self.later, self.soft_sizes):
             pending.clear()  # type: ignore[attr-defined]
 
     # -- scopes
@@ -185,8 +195,8 @@ class Checker(Unifier):
     def _prelude_binding(self, d: A.FunDef | A.ValSpec) -> Binding:
         """Check a prelude definition apart from the names and metas in use here."""
         scope = self.names, self.types, self.mods, self.undo, self.level
-        pending = self.metas, self.size_metas, self.postponed, self.literals, self.later
-        self.literals, self.later = [], []
+        pending = self.metas, self.size_metas, self.postponed, self.literals, self.later, self.sized
+        self.literals, self.later, self.sized = [], [], []
         self.names, self.types, self.mods, self.undo, self.level = {}, {}, {}, [], 0
         self.metas, self.size_metas, self.postponed = [], [], []
         try:
@@ -197,7 +207,7 @@ class Checker(Unifier):
             return self.intrinsic(d)
         finally:
             self.names, self.types, self.mods, self.undo, self.level = scope
-            self.metas, self.size_metas, self.postponed, self.literals, self.later = pending
+            self.metas, self.size_metas, self.postponed, self.literals, self.later, self.sized = pending
 
     def intrinsic(self, d: A.ValSpec) -> Binding:
         """The binding of a `val` in the prelude."""

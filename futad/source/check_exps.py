@@ -97,6 +97,8 @@ def _var(ck: Checker, e: A.EVar) -> A.Expr:
     assert b is not None and b.scheme is not None
     e.binding = b
     e.type, e.targs, e.sargs = ck.instantiate(b.scheme, e.span)
+    if e.sargs:
+        ck.sized.append(e)
     return e
 
 
