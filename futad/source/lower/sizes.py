@@ -154,8 +154,8 @@ def recast(lw: Lowerer, v: Value, want: list[Atom], check: Span | None = None) -
         for e in equal[1:]:
             ok = lw.b.scalar("and", ok, e)
         elem = elem_of(leaves(v)[0].type).name if type(v) is Arr and type(v.elem) is Leaf else ""
-        shape = "[{}]" * len(have)
-        message = f'Value of shape {shape} cannot match shape of type "{shape}{elem}".'
+        dims = "[{}]" * len(have)
+        message = f'Value of shape {dims} cannot match shape of type "{dims}{elem}".'
         lw.b.emit(ir.Assert(ok, message, (*have, *want), check))
     shaped = rebuild(v, iter(leaves(v)), iter(want))
     out: list[Atom] = []
