@@ -81,10 +81,12 @@ def test_reverse_equals_forward_at_special_values(t: Prim) -> None:
 
 VALUES: dict[str, Any] = {
     # operation: [(arguments, partials)] that are easily got wrong
-    "pow": [((0.0, 0.0), (0.0, 0.0)), ((0.0, 1.0), (1.0, 0.0)), ((0.0, 2.0), (0.0, 0.0)), ((2.0, 0.0), (0.0, np.log(2))),
-            ((3.0, 1.0), (1.0, 3 * np.log(3))), ((-2.0, 3.0), (12.0, 0.0)), ((0.0, 0.5), (np.inf, 0.0))],
+    "pow": [((0.0, 0.0), (0.0, 0.0)), ((0.0, 1.0), (1.0, 0.0)), ((0.0, 2.0), (0.0, 0.0)),
+            ((2.0, 0.0), (0.0, np.log(2))), ((3.0, 1.0), (1.0, 3 * np.log(3))),
+            ((-2.0, 3.0), (12.0, 0.0)), ((0.0, 0.5), (np.inf, 0.0))],
     "abs": [((0.0,), (0.0,)), ((-2.0,), (-1.0,))],
-    "min": [((1.0, 1.0), (1.0, 0.0)), ((2.0, 1.0), (0.0, 1.0)), ((np.nan, 1.0), (0.0, 1.0)), ((1.0, np.nan), (1.0, 0.0))],
+    "min": [((1.0, 1.0), (1.0, 0.0)), ((2.0, 1.0), (0.0, 1.0)),
+            ((np.nan, 1.0), (0.0, 1.0)), ((1.0, np.nan), (1.0, 0.0))],
     "max": [((1.0, 1.0), (1.0, 0.0)), ((2.0, 1.0), (1.0, 0.0)), ((np.inf, 1.0), (1.0, 0.0))],
     "copysign": [((2.0, -1.0), (-1.0, 0.0)), ((-2.0, -1.0), (1.0, 0.0)), ((-2.0, 1.0), (-1.0, 0.0))],
     "mod": [((7.5, 2.0), (1.0, -3.0)), ((-7.5, 2.0), (1.0, 4.0))],
@@ -128,7 +130,8 @@ def test_bool_adjoints(name: str) -> None:
 
 SMOOTH = [
     op for op in OPS.values()
-    if op.partials and F64 in op.types and set(op.sig.split("->")[0].split()) == {"a"} and op.name not in ("digamma", "nextafter")
+    if op.partials and F64 in op.types and set(op.sig.split("->")[0].split()) == {"a"}
+    and op.name not in ("digamma", "nextafter")
 ]
 # Where the default point 0.4 (0.7, 1.3 for further arguments) is outside the domain, or at a kink.
 POINTS = {"acosh": (1.4,)}

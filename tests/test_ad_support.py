@@ -119,7 +119,9 @@ def dot(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
     return total
 
 
-def duality(program: ir.Program, args: Sequence[Any], seed: int = 0, argnums: Sequence[int] | None = None, tol: float = 1e-12) -> None:
+def duality(
+    program: ir.Program, args: Sequence[Any], seed: int = 0, argnums: Sequence[int] | None = None, tol: float = 1e-12
+) -> None:
     """<ybar, J xdot> = <J^T ybar, xdot> and the primal results of both modes agree with the function."""
     d = Derivs(program, argnums)
     rng = np.random.default_rng(seed)
@@ -134,7 +136,8 @@ def duality(program: ir.Program, args: Sequence[Any], seed: int = 0, argnums: Se
         assert np.shape(x) == np.shape(args[i]) and np.asarray(x).dtype == np.asarray(args[i]).dtype
     left, right = dot(ybar, ydot), dot(xbar, xdot)
     if np.asarray(left).dtype.kind == "f" or np.asarray(right).dtype.kind == "f":
-        scale = float(sum(np.sum(np.abs(np.asarray(a, float) * np.asarray(b, float))) for a, b in zip(xbar, xdot, strict=True)))
+        products = [np.asarray(a, float) * np.asarray(b, float) for a, b in zip(xbar, xdot, strict=True)]
+        scale = float(sum(np.sum(np.abs(p)) for p in products))
         assert abs(left - right) <= tol * max(scale, 1e-300) or left == right, (left, right)
     else:
         assert left == right, (left, right)

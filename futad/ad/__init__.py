@@ -40,15 +40,15 @@ class _Expander(ir.Renamer):
             self.mapping.update(zip(s.pat, values + derivatives, strict=True))
         return out
 
-    def lam(self, l: ir.Lambda) -> ir.Lambda:
-        params = tuple([self.bind(p) for p in l.params])
-        stms = tuple(self.stms(l.stms))
-        return ir.Lambda(params, stms, tuple([self.atom(a) for a in l.result]))
+    def lam(self, lam: ir.Lambda) -> ir.Lambda:
+        params = tuple([self.bind(p) for p in lam.params])
+        stms = tuple(self.stms(lam.stms))
+        return ir.Lambda(params, stms, tuple([self.atom(a) for a in lam.result]))
 
 
 def _differentiates(lam: ir.Lambda) -> bool:
     return any(
-        isinstance(s.exp, ir.Jvp | ir.Vjp) or any(_differentiates(l) for l in s.exp.lambdas()) for s in lam.stms
+        isinstance(s.exp, ir.Jvp | ir.Vjp) or any(map(_differentiates, s.exp.lambdas())) for s in lam.stms
     )
 
 

@@ -172,7 +172,9 @@ def slots(elements: Sequence[Element]) -> list[Slot]:
 # --- forward: saving ----------------------------------------------------------------------------------------
 
 
-def instrument(stms: Sequence[ir.Stm], elements: Sequence[Element], at: ir.Atoms, held: dict[Slot, Var]) -> list[ir.Stm]:
+def instrument(
+    stms: Sequence[ir.Stm], elements: Sequence[Element], at: ir.Atoms, held: dict[Slot, Var]
+) -> list[ir.Stm]:
     """The statements with saving added; `held` maps each slot to the current array of it."""
     todo = {el.stm.pat[0]: el for el in elements}
     b = Builder()
@@ -219,7 +221,8 @@ def instrument(stms: Sequence[ir.Stm], elements: Sequence[Element], at: ir.Atoms
                 params = [Var("saved", k.array()) for k in inside]
                 mine = dict(zip(inside, params, strict=True))
                 body = instrument(e.body.stms, el.body, (*at, e.body.params[0]), mine)
-                lam = ir.Lambda((*e.body.params, *params), tuple(body), (*e.body.result, *[mine[k] for k in inside]))
+                results = (*e.body.result, *[mine[k] for k in inside])
+                lam = ir.Lambda((*e.body.params, *params), tuple(body), results)
                 fresh = [Var("saved", k.array()) for k in inside]
                 inits = (*e.inits, *[held[k] for k in inside])
                 b.add(ir.Stm((*s.pat, *fresh), ir.For(e.bound, inits, lam), s.attrs))

@@ -109,7 +109,7 @@ def _vjp(fun: ir.Fun, wanted: Sequence[int], name: str) -> ir.Fun:
     ret: list[Var] = []
     _ret(fun, mapping, range(len(fun.ret)), ret)
     ret += [Var(f"{a.name}_bar", a.type) for a in args]
-    pat_types = dict(zip(fun.body.params, (*sizes, *values), strict=True))
+    pat_types: dict[Var, Atom] = dict(zip(fun.body.params, (*sizes, *values), strict=True))
     pat: list[Var] = []
     _ret(fun, pat_types, range(len(fun.ret)), pat)
     pat += [Var(f"{a.name}_bar", a.type) for a in args]

@@ -311,7 +311,8 @@ def _recurrence(s: Scope, f: Fold) -> list[Atom]:
     unit: list[Const] = [zero(t) for t in ts]
     unit += [one(ts[q]) if q == j else zero(ts[q]) for q in range(k) for j in range(k)]
     out = b.emit(ir.Scan(n, tuple(c_in + a_in), lam, tuple(unit)), "r")
-    return [reverse(b, n, r) for r in out[:k]]
+    totals: list[Atom] = [reverse(b, n, r) for r in out[:k]]
+    return totals
 
 
 def _recurrence_loop(s: Scope, f: Fold) -> list[Atom]:
@@ -340,4 +341,5 @@ def _recurrence_loop(s: Scope, f: Fold) -> list[Atom]:
         return [*now, *[c.let(ir.Update(o, (i,), v), "r") for o, v in zip(into, now, strict=True)]]
 
     params = [("j", I64), *[("r", x.type) for x in f.neutral], *[("into", o.type) for o in outs]]
-    return list(b.emit(ir.For(n, (*start, *outs), b.lambda_(params, turn)), "r"))[k:]
+    out = b.emit(ir.For(n, (*start, *outs), b.lambda_(params, turn)), "r")
+    return [*out[k:]]

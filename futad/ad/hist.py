@@ -11,7 +11,7 @@ from futad.ad.acc import in_range, read_or_zero
 from futad.ad.array import plus_lambda
 from futad.ad.fold import isolated
 from futad.ad.mapsweep import MapSweep
-from futad.ad.operators import classify, split_operator
+from futad.ad.operators import classify, split_operator, vectorised
 from futad.ad.rule import RULES, Rule
 from futad.ad.vjp import again
 from futad.core import ir
@@ -144,6 +144,8 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         elif op == "mul" and scalar and e.neutral[part[0]].type.is_float:  # type: ignore[union-attr]
             assert first is not None
             _hist_product(s, h, first)
+        elif (row := vectorised(lam)) is not None:
+            _hist_columns(s, h, row, mine)
         else:
             _hist_loop(s, h, mine)
 
@@ -241,6 +243,32 @@ def _hist_product(s: Scope, h: ir.Hist, seed: Atom) -> None:
         s.add(h.values[0], b.map_(pull, h.values[0], *h.idxs)[0])
 
 
+def _hist_columns(s: Scope, h: ir.Hist, row: ir.Lambda, seeds: list[Atom | None]) -> None:
+    """A vectorised operator: the scalar rule for every column."""
+    rank = len(h.idxs)
+
+    def flip(b: Builder, a: Atom, at: int) -> Var:
+        """Dimension `at` first."""
+        dims = range(len(shape_of(a.type)))
+        return b.let(ir.Rearrange(a, (at, *[d for d in dims if d != at])), "cols")
+
+    outer = Builder()
+    dests = [flip(outer, d, rank) for d in h.dests]
+    values = [flip(outer, v, 1) for v in h.values]
+
+    def column(c: Builder, *xs: Var) -> list[Atom]:
+        k = len(dests)
+        own = tuple([c.let(ir.Copy(d), "bins") for d in xs[:k]])
+        return list(c.emit(ir.Hist(h.width, own, h.idxs, xs[k : 2 * k], again(row), xs[2 * k :]), "bins"))
+
+    ys = outer.map_(column, *dests, *values, *h.neutral)
+    tape = s.forward(outer.stms)
+    for y, seed in zip(ys, seeds, strict=True):
+        if seed is not None:
+            s.add(y, flip(s.b, seed, rank))
+    s.back(tape)
+
+
 def _hist_loop(s: Scope, h: ir.Hist, seeds: list[Atom | None]) -> None:
     """A general operator, one element at a time: the forward loop saves what each turn overwrites, the
     backward loop turns the adjoint of a bin into those of what it held and of the value; O(n) in all."""
@@ -290,12 +318,14 @@ def _hist_loop(s: Scope, h: ir.Hist, seeds: list[Atom | None]) -> None:
         bins, outs = state[:k], state[k:]
 
         def inside(d: Builder) -> list[Atom]:
-            args: list[Atom] = [d.at(o, i) for o in olds] + [d.at(v, i) for v in h.values]
-            got = isolated(d).inline(h.lam, args, [True] * (2 * k), [d.at(x, *at) for x in bins])
+            args: list[Atom] = [d.at(x, i) for x in (*olds, *h.values)]
+            seeds: list[Atom] = [d.at(x, *at) for x in bins]
+            # The adjoint that entered is kept for the values and the operator's free variables.
+            kept: list[Atom] = [d.let(ir.Update(o, (i,), x)) for o, x in zip(outs, seeds, strict=True)]
+            got = isolated(d).inline(h.lam, args, [True] * (2 * k), seeds)
             full = [d.zeros(t) if g is None else g for g, t in zip(got, ts + ts, strict=True)]
             out: list[Atom] = [d.let(ir.Update(x, tuple(at), g)) for x, g in zip(bins, full[:k], strict=True)]
-            # The adjoint that entered is kept for the operator's free variables.
-            return out + [d.let(ir.Update(o, (i,), d.at(x, *at))) for o, x in zip(outs, bins, strict=True)]
+            return out + kept
 
         types = [x.type for x in state]
         return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: list(state))), "s", types=types))

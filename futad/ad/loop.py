@@ -159,8 +159,8 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
     restores = save(which) if which else {}
     at = head.convert(I64, i) if which else i
     backwards = {q: Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
-    for q, r in restores.items():
-        value = r.begin(head, at, backwards.get(q, xs[q]))
+    for q, how in restores.items():
+        value = how.begin(head, at, backwards.get(q, xs[q]))
         final = head.stms[-1]
         if final.pat == (value,):
             head.stms[-1] = ir.Stm((xs[q],), final.exp)
@@ -183,7 +183,8 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
         start.append(last)
         result.append(inner.current(xs[q]))
     lam = ir.Lambda(tuple(params), tuple(head.stms + stms), tuple(result))
-    out = s.b.emit(ir.For(bound, tuple(start), lam), *[p.name for p in params[1:]], types=[p.type for p in params[1:]])
+    names, types = [p.name for p in params[1:]], [p.type for p in params[1:]]
+    out = s.b.emit(ir.For(bound, tuple(start), lam), *names, types=types)
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         s.restored(inits[q], x)
     for v, o in zip(captured, out[len(carried) :], strict=False):
@@ -198,7 +199,9 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
 class _Saver:
     """Adds to a loop arrays that hold loop variables as they are at the start of each turn."""
 
-    def __init__(self, body: ir.Lambda, which: Sequence[Var], turns: Atom, at: Callable[[Builder], Atom], b: Builder) -> None:
+    def __init__(
+        self, body: ir.Lambda, which: Sequence[Var], turns: Atom, at: Callable[[Builder], Atom], b: Builder
+    ) -> None:
         inner = Builder()
         where = at(inner)
         self.params: list[Var] = []

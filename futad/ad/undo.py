@@ -138,7 +138,14 @@ def _window(
 
 
 def _replaced(
-    stms: list[ir.Stm], result: tuple[Atom, ...], p: int, at: int, x: Var, before: list[ir.Stm], undo: list[ir.Stm], new: Var
+    stms: list[ir.Stm],
+    result: tuple[Atom, ...],
+    p: int,
+    at: int,
+    x: Var,
+    before: list[ir.Stm],
+    undo: list[ir.Stm],
+    new: Var,
 ) -> tuple[list[ir.Stm], tuple[Atom, ...], int]:
     mapping: dict[Var, Atom] = {x: new}
     after = [substitute(s, mapping) for s in stms[at:]]

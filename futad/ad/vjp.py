@@ -90,11 +90,12 @@ def add_to_acc(b: Builder, acc: Atom, index: ir.Index, value: Atom) -> Var:
             continue
         where = b.let(ir.Iota(ix.count, ix.start, ix.stride), "is")
         rows = coerce(b, value, array_of(row_type(value.type), ix.count))
+        t = elem_of(where.type)
 
         def step(inner: Builder, a: Var, i: Var, row: Var, d: int = d) -> list[Atom]:
             return [add_to_acc(inner, a, (*index[:d], i, *index[d + 1 :]), row)]
 
-        params = [("acc", acc.type), ("i", where.type.elem), ("row", row_type(rows.type))]
+        params = [("acc", acc.type), ("i", t), ("row", row_type(rows.type))]
         return b.let(ir.Map(ix.count, (acc, where, rows), b.lambda_(params, step)), "acc")
     plain: tuple[Atom, ...] = tuple([i for i in index if not isinstance(i, Range)])
     rest = shape_of(acc.type)[len(plain) :]
@@ -122,10 +123,10 @@ MAX_POINTS = 4  # more points than these are kept as an array
 class _Again(ir.Renamer):
     """Renames for re-execution: assertions are left out, they have held before."""
 
-    def lam(self, l: ir.Lambda) -> ir.Lambda:
-        params = tuple([self.bind(p) for p in l.params])
-        stms = tuple([self.stm(s) for s in l.stms if not isinstance(s.exp, ir.Assert)])
-        return ir.Lambda(params, stms, tuple([self.atom(a) for a in l.result]))
+    def lam(self, lam: ir.Lambda) -> ir.Lambda:
+        params = tuple([self.bind(p) for p in lam.params])
+        stms = tuple([self.stm(s) for s in lam.stms if not isinstance(s.exp, ir.Assert)])
+        return ir.Lambda(params, stms, tuple([self.atom(a) for a in lam.result]))
 
 
 def again(lam: ir.Lambda) -> ir.Lambda:
@@ -163,7 +164,7 @@ class Scope:
     def forward(self, stms: Iterable[ir.Stm]) -> Tape:
         """Emit the statements; returns what `back` walks."""
         tape: Tape = []
-        for stm in [split for stm in stms for split in stripmine(stm)]:
+        for stm in [part for whole in stms for part in stripmine(whole)]:
             self.local.update(stm.pat)
             propagate((stm,), self.ctx.active)
             if isinstance(stm.exp, ir.Map):
@@ -358,7 +359,9 @@ class Scope:
 
     # -- whole scopes in line
 
-    def inline(self, lam: ir.Lambda, args: Sequence[Atom], wrt: Sequence[bool], seeds: Sequence[Atom | None]) -> list[Atom | None]:
+    def inline(
+        self, lam: ir.Lambda, args: Sequence[Atom], wrt: Sequence[bool], seeds: Sequence[Atom | None]
+    ) -> list[Atom | None]:
         """The vjp of `lam` at `args` emitted here, in parameters `wrt` and in active free variables.
 
         Returns the adjoints of the parameters (None: zero or not asked for).
