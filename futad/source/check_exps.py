@@ -442,9 +442,9 @@ def same_shape(ck: Checker, a: SType, b: SType) -> None:
     a, b = resolve(a), resolve(b)
     if type(a) is TArray and type(b) is TArray:
         same_shape(ck, a.elem, b.elem)
-        sizes = (resolve_size(a.size), resolve_size(b.size))
-        if any(type(s) is SizeMeta for s in sizes) and not any(s in ck.soft_sizes for s in sizes):
-            ck.unify_size(a.size, b.size)
+        have, wanted = resolve_size(a.size), resolve_size(b.size)
+        if type(wanted) is SizeMeta or (type(have) is SizeMeta and have not in ck.soft_sizes):
+            ck.unify_size(have, wanted)
     elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
         other = dict(b.fields)
         for n, x in a.fields:

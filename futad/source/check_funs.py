@@ -75,6 +75,7 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
     params = [p.type for p in fd.params]
     t, implicit = _generalise(ck, fd, params, result, top)  # type: ignore[arg-type]
     fd.implicit = tuple(implicit)
+    _check_used(fd, params, result)  # type: ignore[arg-type]
     quantified = explicit + implicit
     scheme = Scheme(
         tuple(b for b in quantified if b.kind == "tparam"), tuple(b for b in quantified if b.kind != "tparam"), t
@@ -83,6 +84,17 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
     if top:
         ck.finish_metas(fd)
     return fd.binding
+
+
+def _check_used(fd: A.FunDef, params: list[SType], result: SType) -> None:
+    """A size parameter must occur where calls can find it: in the types of the parameters or the result."""
+    in_params = {b for p in params for s in sizes_in(p) for b in _bindings(s)}
+    in_result = {b for s in sizes_in(result) for b in _bindings(s)}
+    for tp in fd.tparams:
+        if tp.kind == "size" and tp.binding not in in_params and (fd.entry or tp.binding not in in_result):
+            where = "its parameters" if fd.entry else "the parameters or the result"
+            what = f"size parameter '{tp.name}' of '{fd.name}'"
+            raise TypeError_(f"{what} does not occur in the types of {where}", tp.span)
 
 
 def _no_repeats(p: A.Pat, seen: set[str]) -> None:
@@ -201,11 +213,21 @@ def close(
             return SizeVar(b)
         return s
 
+    for i, p in enumerate(params):
+        later = {b for b in bound[i:] if b is not None}
+        for s in sizes_in(p, arrows=False):
+            if type(s) is SizeVar and (s.binding in later or not outside(s.binding)):
+                n = s.binding.name
+                raise TypeError_(
+                    f"parameter {i + 1} has type {show_type(p)}, whose size {n} is not known before it",
+                    s.binding.span or span,
+                    hint=f"make '{n}' an earlier parameter, or declare it a size parameter: [{n}]",
+                )
     result = map_sizes(result, on_size)
     t = result
     own: tuple[Binding, ...] = tuple(exists)
-    for p, b in zip(reversed(params), reversed(bound), strict=True):
-        name = b if b is not None and any(b in _bindings(s) for s in sizes_in(t)) else None
+    for p, own_name in zip(reversed(params), reversed(bound), strict=True):
+        name = own_name if own_name is not None and any(own_name in _bindings(s) for s in sizes_in(t)) else None
         t = TFun(p, t, name, own)
         own = ()
     return t, tuple(exists), result
