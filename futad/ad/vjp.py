@@ -24,7 +24,8 @@ which is only read.
 Note [Points]
 The adjoint of an array that a map yields stays a few points while only elements of it were contributed to:
 the result of a minimum, or xs[0].  The return sweep of that map is then its body at these elements instead of
-all of them (section 5.1.1 of the paper).
+all of them (section 5.1.1 of the paper).  Each point is a copy of the body's return sweep, so an array that is
+known to have few elements gets an array of adjoints at once.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Point:
     guarded: bool
 
 
-MAX_POINTS = 4  # more points than these are kept as an array
+MAX_POINTS = 2  # more points than these are kept as an array
 
 
 class _Again(ir.Renamer):
@@ -279,6 +280,9 @@ class Scope:
     def _point(self, a: Var, p: Point) -> bool:
         """Keep a contribution as a point if the adjoint is none or points."""
         if a not in self.local or a not in self.ctx.mapped or a in self.adj:
+            return False
+        width = shape_of(a.type)[0]
+        if isinstance(width, Const) and width.value <= 4 * MAX_POINTS:
             return False
         if len(self.points.setdefault(a, [])) == MAX_POINTS:
             return False
