@@ -166,6 +166,17 @@ class CEmitter(Emitter):
     def parallel(self, s: ir.Parallel) -> None:
         host, label, outer = f"host_{s.thread}", f"failed_{s.thread}", self.label
         n, t, steps = s.threads, s.thread, self.expr(s.steps)
+        # One thread has no need of a region, which costs as much as some hundred operations; but the body twice
+        # costs compile time.
+        alone = statements(s.body) <= SHORT_BODY
+        if alone:
+            self.line(f"if ({n} == 1) {{")
+            self.depth += 1
+            self.line(f"const int64_t {t} = 0, {s.start} = 0, {s.end} = {steps};")
+            self.block(s.body)
+            self.depth -= 1
+            self.line("} else {")
+            self.depth += 1
         self.line(f"struct futad_context *const {host} = ctx;")
         if s.dynamic:
             self.line(f"int64_t next_{t} = 0;")
@@ -195,6 +206,21 @@ class CEmitter(Emitter):
         self.depth -= 1
         self.line("}")
         self.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, {n}))) goto {outer};")
+        if alone:
+            self.depth -= 1
+            self.line("}")
+
+
+SHORT_BODY = 60  # statements of a parallel body that is emitted for one thread as well
+
+
+def statements(body: Sequence[ir.Stmt]) -> int:
+    """Statements, nested ones included."""
+    count = 0
+    for s in body:
+        inner = [*s.then, *s.orelse] if isinstance(s, ir.If) else getattr(s, "body", ())
+        count += 1 + statements(inner)
+    return count
 
 
 _OMP = {"add": "+", "mul": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^"}

@@ -125,7 +125,8 @@ THREADS = r"""
 
 /* How many threads to use: no more than the work pays for, copies of accumulators included. */
 static inline int64_t futad_threads(struct futad_context *ctx, int64_t steps, int64_t work, int64_t extra) {
-  int64_t n = omp_in_parallel() ? 1 : omp_get_max_threads();
+  if (work < 2 * FUTAD_GRAIN || steps < 2 || omp_in_parallel()) return 1;
+  int64_t n = omp_get_max_threads();
   if (n > FUTAD_MAX_THREADS) n = FUTAD_MAX_THREADS;
   if (n > steps) n = steps;
   if (n > work / FUTAD_GRAIN) n = work / FUTAD_GRAIN;
