@@ -22,10 +22,11 @@ def cell [h] (wh: [4][h][h]f32) (z: [4][h]f32) (hidden: [h]f32) (state: [h]f32):
 def loss [t][b][d][h][o] (wx: [4][h][d]f32) (wh: [4][h][h]f32) (bias: [4][h]f32) (wy: [o][h]f32) (by: [o]f32)
                          (hidden0: [b][h]f32) (state0: [b][h]f32)
                          (inputs: [t][b][d]f32) (targets: [t][b][o]f32): f32 =
+  -- The inputs' share of the gates depends on no state: all steps at once, and not again in the return sweep.
+  let zs = map (map (\x -> map2 (\w c -> affine w c x) wx bias)) inputs
   let (_, _, total) =
     loop (hidden, state, total) = (hidden0, state0, 0) for i < t do
-      let zs = map (\x -> map2 (\w c -> affine w c x) wx bias) inputs[i]
-      let (hidden, state) = unzip (map3 (cell wh) zs hidden state)
+      let (hidden, state) = unzip (map3 (cell wh) zs[i] hidden state)
       let errors = map2 (\hs ys -> f32.sum (map2 (\p y -> (p - y) * (p - y)) (affine wy by hs) ys))
                         hidden targets[i]
       in (hidden, state, total + f32.sum errors)
