@@ -19,6 +19,7 @@ from futad.source.stypes import (
     SizeVar,
     TArray,
     TFun,
+    TMeta,
     TPrim,
     resolve,
     resolve_size,
@@ -117,7 +118,8 @@ def expressible(e: A.Expr) -> bool:
     if type(e) is A.ELit:
         return type(e.value) is int
     if type(e) is A.EVar:
-        return e.binding is not None
+        # An array may be overwritten before the size is computed again, so it has no place in one.
+        return e.binding is not None and (e.binding.kind not in _LOCAL or is_scalar(e))
     if type(e) is A.EAscript:
         return expressible(e.expr)
     if type(e) is A.EApp:
@@ -127,7 +129,7 @@ def expressible(e: A.Expr) -> bool:
             return False
         return not e.new_sizes and expressible(e.fun) and expressible(e.arg)
     if type(e) is A.EProject:
-        return expressible(e.record)
+        return is_scalar(e) and (type(e.record) is A.EVar or expressible(e.record))
     return False
 
 
@@ -195,6 +197,10 @@ def free_names(e: A.Expr, out: dict[Binding, None]) -> None:
         free_names(e.expr, out)
     elif type(e) is A.EProject:
         free_names(e.record, out)
+
+
+def is_scalar(e: A.Expr) -> bool:
+    return e.type is not None and type(resolve(e.type)) in (TPrim, TMeta)
 
 
 def is_i64(e: A.Expr) -> bool:
