@@ -253,25 +253,30 @@ def _update_acc(lo: Lowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]
     acc = lo.env[e.acc]  # type: ignore[index]
     assert isinstance(acc, Acc)
     index = [lo.expr(a) for a in e.index]
+    with lo.block() as body:
+        _add_into(lo, acc, acc.view.row(index), lo.value(e.value))
+    if_inside(lo, index, acc.view.shape, body)
+    return [acc]
+
+
+def if_inside(lo: Lowerer, index: Sequence[Expr], shape: Sequence[Expr], body: list[ir.Stmt]) -> None:
+    """Emit the body under the condition that the index is within the shape."""
     guard: Expr | None = None
-    for i, n in zip(index, acc.view.shape, strict=False):
+    for i, n in zip(index, shape, strict=False):
         if not lo.in_range(i, n):
             inside = ir.Bin("<u", i, n, ir.TRUE.type)
             guard = inside if guard is None else compare("&&", guard, inside)
-    with lo.block() as body:
-        _add_into(lo, acc, acc.view.row(index), lo.value(e.value))
     if guard is None:
         lo.out += body
     else:
         lo.emit(ir.If(guard, body, []))
-    return [acc]
 
 
 def _add_into(lo: Lowerer, acc: Acc, target: View, value: Value) -> None:
     assert isinstance(target.base, Mem)
     if not isinstance(value, View):
         assert isinstance(value, Expr)
-        lo.emit(ir.Store(target.base.pointer, target.place(()), value, acc_op(acc), acc.atomic))
+        lo.emit(ir.Store(target.base.pointer, target.place(()), value, acc_op(acc)))
         return
     order = list(range(target.rank))
     index: list[Expr] = [ZERO] * target.rank
@@ -279,9 +284,7 @@ def _add_into(lo: Lowerer, acc: Acc, target: View, value: Value) -> None:
     def nest(dims: list[int]) -> None:
         assert isinstance(target.base, Mem) and isinstance(value, View)
         if not dims:
-            lo.emit(
-                ir.Store(target.base.pointer, target.place(index), value.load(index), acc_op(acc), acc.atomic)
-            )
+            lo.emit(ir.Store(target.base.pointer, target.place(index), value.load(index), acc_op(acc)))
             return
         with lo.loop(target.shape[dims[0]]) as (i, loop):
             index[dims[0]] = i

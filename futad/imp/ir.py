@@ -103,13 +103,12 @@ class Accumulate(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Store(Stmt):
-    """`pointer[index] = value`, or `pointer[index] op= value`; `atomic` if other threads do the same."""
+    """`pointer[index] = value`, or `pointer[index] op= value`."""
 
     pointer: str
     index: Expr
     value: Expr
     op: str | None = None
-    atomic: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -209,7 +209,7 @@ def _jam_block(body: list[Stmt], maps: list[dict[str, Expr]]) -> list[Stmt]:
 def _merged(s: ir.Store, maps: list[dict[str, Expr]]) -> list[Stmt]:
     """The copies of an addition to memory; one load and one store if all go to the same place."""
     places = [substitute(s.index, m) for m in maps]
-    if any(p != places[0] for p in places) or s.atomic or s.op is None:
+    if any(p != places[0] for p in places) or s.op is None:
         return [_copy(s, m) for m in maps]
     t = s.value.type
     total: Expr = ir.Load(s.pointer, s.index, t)
@@ -231,8 +231,8 @@ def _copy(s: Stmt, m: dict[str, Expr]) -> Stmt:
             return ir.Assign(_name(m, name), substitute(e, m))
         case ir.Accumulate(name, op, e):
             return ir.Accumulate(_name(m, name), op, substitute(e, m))
-        case ir.Store(p, i, e, op, atomic):
-            return ir.Store(p, substitute(i, m), substitute(e, m), op, atomic)
+        case ir.Store(p, i, e, op):
+            return ir.Store(p, substitute(i, m), substitute(e, m), op)
     raise TypeError(s)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from futad.core import ir as core
 from futad.core.types import ArrayType, Var
 from futad.imp import ir, parallel
+from futad.imp.arrays import if_inside
 from futad.imp.carried import Carried, elementwise
-from futad.imp.ir import Expr, compare
+from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Lowerer, Want, handles
 from futad.imp.vectorise import annotate
@@ -215,19 +216,6 @@ def _targets(lo: Lowerer, dests: core.Atoms, others: Sequence[core.Atom], wants:
     return out
 
 
-def _guarded(lo: Lowerer, index: Sequence[Expr], shape: Sequence[Expr], body: list[ir.Stmt]) -> None:
-    """Emit the body if the index is within the shape."""
-    guard: Expr | None = None
-    for i, n in zip(index, shape, strict=False):
-        if not lo.in_range(i, n):
-            inside = ir.Bin("<u", i, n, ir.TRUE.type)
-            guard = inside if guard is None else compare("&&", guard, inside)
-    if guard is None:
-        lo.out += body
-    else:
-        lo.emit(ir.If(guard, body, []))
-
-
 @handles(core.Scatter)
 def _scatter(lo: Lowerer, stm: core.Stm, e: core.Scatter, wants: list[Want]) -> Sequence[Value]:
     targets = _targets(lo, e.dests, [*e.idxs, *e.values], wants)
@@ -241,7 +229,7 @@ def _scatter(lo: Lowerer, stm: core.Stm, e: core.Scatter, wants: list[Want]) -> 
                     lo.store(target, index, v.load((i,)))
                 else:
                     lo.copy(target.row(index), v.row((i,)))
-        _guarded(lo, index, targets[0].shape, body)
+        if_inside(lo, index, targets[0].shape, body)
     return targets
 
 
@@ -274,7 +262,7 @@ def _hist(lo: Lowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequen
                     else:
                         assert isinstance(v, Expr)
                         lo.store(t, index, v)
-            _guarded(lo, index, into[0].shape, body)
+            if_inside(lo, index, into[0].shape, body)
 
     if not (lo.parallel and not lo.in_parallel and parallel.histogram(lo, e, targets, loop)):
         loop(targets, ir.ZERO, width)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from futad.core.types import I64, Prim, Var
 from futad.imp import ir
@@ -157,12 +156,10 @@ def dense_view(base: Base, shape: Sequence[Expr], offset: Expr = ZERO) -> View:
 
 @dataclass(slots=True, eq=False)
 class Acc:
-    """An accumulator: the view its updates go to.  `atomic`: other threads update it too."""
+    """An accumulator: the view its updates go to, and their operation."""
 
     view: View
     op: str
-    atomic: bool = False
-    info: Any = None
 
 
 Value = Expr | View | Acc
