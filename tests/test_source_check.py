@@ -219,3 +219,13 @@ def f{i} [n][m] (xs: [n][m]f64) (w: [m]f64) : [n]f64 =
     start = time.process_time()
     check_text(text, "t.fut")
     assert time.process_time() - start < 2.0
+
+
+@pytest.mark.parametrize("rhs", ["x + x", "x * x + 1", "(x ^ (x >> 16)) * 0x45d9f3b", "i64.max x x + i64.min x 1"])
+def test_long_chains_of_sizes_stay_cheap(rhs: str) -> None:
+    import time
+
+    text = "def f (x: i64) =\n" + f"  let x = {rhs}\n" * 60 + "  in iota x"
+    start = time.process_time()
+    check_text(text, "t.fut")
+    assert time.process_time() - start < 1.0

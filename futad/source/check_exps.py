@@ -17,7 +17,7 @@ from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, pattern_names, require_constr
 from futad.source.check_types import texp
 from futad.source.show import show_type
-from futad.source.sizes import arith, key, poly, size_of_expr
+from futad.source.sizes import MAX_WEIGHT, arith, key, poly, size_of_expr, weight
 from futad.source.stypes import (
     Binding,
     Scheme,
@@ -556,7 +556,9 @@ def _note_alias(e: A.ELet) -> None:
         p = p.pat
     if type(p) is not A.PVar or p.binding is None or not _is_i64(e.rhs):
         return
-    p.binding.alias = size_of_expr(e.rhs)
+    s = size_of_expr(e.rhs)
+    if s is not None and weight(s) <= MAX_WEIGHT:
+        p.binding.alias = s
 
 
 @infers(A.ELetFun)

@@ -49,7 +49,15 @@ def add(a: Poly, b: Poly, sign: int = 1) -> Poly:
     return out
 
 
+# Products of more terms than this are not multiplied out.
+MAX_TERMS = 200
+# A name stands for the size it is bound to only if that is no bigger than this (in nodes).
+MAX_WEIGHT = 24
+
+
 def mul(a: Poly, b: Poly) -> Poly:
+    if len(a) * len(b) > MAX_TERMS:
+        return {(("op", "*", *sorted((key(a), key(b)))),): 1}
     out: Poly = {}
     for m1, c1 in a.items():
         for m2, c2 in b.items():
@@ -297,6 +305,18 @@ def from_poly(p: Poly, sources: tuple[Size, ...], span: Span) -> Size | None:
             term = arith("*", term, part, span)
         total = arith("+" if c > 0 else "-", total, term, span)
     return total
+
+
+def weight(s: Size) -> int:
+    """How big a size is, written out in names and numbers."""
+    s = resolve_size(s)
+    return _nodes(s.expr) + sum(weight(a) for a in s.args) if type(s) is SizeExp else 1
+
+
+def _nodes(e: A.Expr) -> int:
+    if type(e) is A.EApp:
+        return 1 + _nodes(e.fun) + _nodes(e.arg)
+    return 1
 
 
 def metas_of(s: Size, out: dict[SizeMeta, None]) -> None:
