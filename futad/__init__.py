@@ -23,9 +23,7 @@ __version__ = "0.1.0"
 
 _PLACES = {
     **dict.fromkeys(("Function", "Program", "compile", "load"), "futad.api"),
-    **dict.fromkeys(
-        ("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"), "futad.api_ad"
-    ),
+    **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"), "futad.api_ad"),
     "Error": "futad.errors",
     "FutadWarning": "futad.runtime.backends",
     "Record": "futad.runtime.values",

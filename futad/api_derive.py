@@ -152,9 +152,7 @@ def _jacfwd(s: _Site) -> _Built:
         params = s.active_params()
 
         def body(b: Builder, i: Var) -> Sequence[Atom]:
-            tangents = [
-                _one_hot(b, p.type, i) if j == leaf else b.zeros(p.type) for j, p in enumerate(params)
-            ]
+            tangents = [_one_hot(b, p.type, i) if j == leaf else b.zeros(p.type) for j, p in enumerate(params)]
             tangent = _emit_jvp(s, b, list(params), tangents)[1][out]
             return [_reshaped(b, tangent, shape_of(results[out].type))]
 

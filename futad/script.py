@@ -23,9 +23,7 @@ _NAME = re.compile(r"\$?[A-Za-z_][A-Za-z0-9_']*")
 _NUMBER_LIKE = re.compile(r"true\b|false\b|empty\s*\(|f(16|32|64)\.(nan|inf)\b")
 
 
-def run_script(
-    program: Program, function: Function, text: str, place: Span, path: Path | None = None
-) -> list[Any]:
+def run_script(program: Program, function: Function, text: str, place: Span, path: Path | None = None) -> list[Any]:
     """The core arguments of `function` from a script.  Raises ParseError, and what its calls raise."""
     folder = (path or Path(place.file)).parent
     script = _Script(program, text, place, folder)

@@ -27,9 +27,7 @@ class Done:
 class Runner:
     """Runs `futad ARGS` in this process, in a folder of its own, with text or bytes on stdin."""
 
-    def __init__(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture
-    ) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture) -> None:
         self.folder = folder
         self.monkeypatch = monkeypatch
         self.capture = capfdbinary

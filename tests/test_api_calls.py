@@ -73,9 +73,7 @@ def test_wrong_calls(prog):
         prog.dot([1.0], [1.0], zs=[1.0])
     with pytest.raises(DtypeError, match="argument 'ys'.*int64"):
         prog.dot(np.ones(2), np.ones(2, np.int64))
-    with pytest.raises(
-        ShapeError, match="argument 'ys' of dot: dimension 0 is 3, but size n is 2 by argument 'xs'"
-    ):
+    with pytest.raises(ShapeError, match="argument 'ys' of dot: dimension 0 is 3, but size n is 2 by argument 'xs'"):
         prog.dot(np.ones(2), np.ones(3))
 
 
@@ -95,9 +93,7 @@ def test_results_of_unknown_size(prog):
 def test_structures(prog):
     r = prog.split([2.0, 4.0])
     assert r.count == 2 and r["halves"][0].tolist() == [1, 2] and isinstance(r, dict)
-    assert (
-        prog.sum_pairs([(1.0, 2), (3.0, 4)]) == prog.sum_pairs((np.array([1.0, 3.0]), np.array([2, 4]))) == 14
-    )
+    assert prog.sum_pairs([(1.0, 2), (3.0, 4)]) == prog.sum_pairs((np.array([1.0, 3.0]), np.array([2, 4]))) == 14
     p = prog.square({"x": 2.0, "y": 3})
     assert (p.x, p.y) == (4, 9) and p.x.dtype == np.float32
     assert prog.square(p).x == 16

@@ -23,9 +23,7 @@ entry pairs [n] (ps: [n](f64, f64)): f64 = f64.sum (map (\\(a, b) -> a * b) ps)
 entry wrong (x: f64): f64 = with_kink x
 def with_kink (x: f64): f64 = if x > 0.1 then 100 * x else x
 """
-SOURCE = SOURCE.replace("entry wrong (x: f64): f64 = with_kink x\n", "") + (
-    "entry wrong (x: f64): f64 = with_kink x\n"
-)
+SOURCE = SOURCE.replace("entry wrong (x: f64): f64 = with_kink x\n", "") + ("entry wrong (x: f64): f64 = with_kink x\n")
 W, X = np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.3, -0.7])
 COS = 3 * np.cos(W * X)
 
@@ -65,9 +63,7 @@ def test_integers_have_adjoints_only_when_named(prog):
 
 
 def test_grad_needs_one_float_result(prog):
-    with pytest.raises(
-        UsageError, match=r"grad needs .* one floating-point number as result; g returns \[n\]f64"
-    ) as e:
+    with pytest.raises(UsageError, match=r"grad needs .* one floating-point number as result; g returns \[n\]f64") as e:
         futad.grad(prog.g)
     assert "jacrev" in e.value.hint
     with pytest.raises(UsageError, match="ints returns i64"):

@@ -211,9 +211,7 @@ def test_a_cached_run_starts_computing_soon(futad):
         best = float("inf")
         for _ in range(5):
             before = os.times()
-            subprocess.run(
-                [sys.executable, "-c", code], input=b"[1.0] 2", stdout=subprocess.DEVNULL, check=True
-            )
+            subprocess.run([sys.executable, "-c", code], input=b"[1.0] 2", stdout=subprocess.DEVNULL, check=True)
             after = os.times()
             best = min(
                 best,
@@ -260,9 +258,7 @@ def test_an_interrupt_ends_quietly(tmp_path):
 def test_defects_of_ours_say_so(futad):
     futad.monkeypatch.setattr("futad.source.load_program", lambda path: 1 / 0)
     done = futad("check", "p.fut")
-    assert done.code == 1 and done.err.startswith(
-        "futad: internal error: ZeroDivisionError: division by zero\n"
-    )
+    assert done.code == 1 and done.err.startswith("futad: internal error: ZeroDivisionError: division by zero\n")
     assert "report" in done.err and "Traceback" not in done.err
     futad.monkeypatch.setenv("FUTAD_DEBUG", "1")
     assert "Traceback" in futad("check", "p.fut").err

@@ -56,9 +56,7 @@ entry f = 1
     assert [v.text() for v in first.input.values] == ["integers", "[2]decimals"]
     assert random.expected == "auto" and random.tags == {"compiled", "random"}
     assert random.name == "[10][2]f32 5" and random.input.random[0].dims == (10, 2)
-    assert (
-        file.name == "in" and file.input.path == Path("data/in.gz") and file.output.path == Path("data/out")
-    )
+    assert file.name == "in" and file.input.path == Path("data/in.gz") and file.output.path == Path("data/out")
     assert script.input.script == " gen 10i64" and script.name == "gen 10i64" and script.error == "out of .*"
     assert empty.input.values == [] and empty.output.values[0].shape == (0,)
     assert last.expected == "success" and str(last.place) == "p.fut:18:4"
@@ -96,9 +94,7 @@ def test_a_program_that_must_be_rejected():
 def test_malformed_blocks(text, place, message):
     with pytest.raises(ParseError) as e:
         blocks(text)
-    assert str(e.value).startswith(f"p.fut:{place}: error: test block: ") and message in str(e.value), str(
-        e.value
-    )
+    assert str(e.value).startswith(f"p.fut:{place}: error: test block: ") and message in str(e.value), str(e.value)
 
 
 # --- comparing ---
@@ -164,11 +160,7 @@ def test_failures_are_explained(futad):
 def test_an_error_that_does_not_match(futad):
     futad.file("e.fut", "-- ==\n-- input { 0 } error: overflow\nentry main (x: i32): i32 = 1 / x\n")
     done = futad("test", "e.fut", "-b", "interp")
-    assert (
-        done.code == 1
-        and "expected: overflow" in done.out
-        and "actual: error: integer division by zero" in done.out
-    )
+    assert done.code == 1 and "expected: overflow" in done.out and "actual: error: integer division by zero" in done.out
 
 
 def test_programs_that_must_be_rejected(futad):
@@ -177,10 +169,7 @@ def test_programs_that_must_be_rejected(futad):
     futad.file("c.fut", "-- ==\n-- error:\nentry main (x: i32) = x\n")
     done = futad("test", ".", "-b", "interp")
     assert done.out.splitlines()[-1] == "1 passed, 2 failed, 0 skipped"
-    assert (
-        "b.fut: the error does not match" in done.out
-        and "c.fut: compiles, but should be rejected" in done.out
-    )
+    assert "b.fut: the error does not match" in done.out and "c.fut: compiles, but should be rejected" in done.out
 
 
 def test_programs_that_do_not_compile_or_parse(futad):
@@ -221,9 +210,7 @@ def test_random_script_and_auto(futad):
 
 
 def test_tags_choose(futad):
-    futad.file(
-        "t.fut", "-- ==\n-- tags { disable }\n-- input { 1 }\n-- input { 2 }\nentry main (x: i32) = x\n"
-    )
+    futad.file("t.fut", "-- ==\n-- tags { disable }\n-- input { 1 }\n-- input { 2 }\nentry main (x: i32) = x\n")
     futad.file(
         "u.fut",
         "-- ==\n-- no_interp input { 1 }\n-- compiled input { 2 }\n-- slow input { 3 }\nentry main (x: i32) = x\n",
@@ -288,9 +275,7 @@ def test_gradcheck(futad):
     done = futad("gradcheck", "f.fut", "-b", "interp", "--seed", "5")
     assert done.code == 0 and done.out.splitlines()[-1] == "9 comparisons, 0 beyond tolerance"
     assert "ok   worst d result / d xs[" in done.out
-    assert (
-        futad("gradcheck", "f.fut", "-b", "interp", "--size", "n=2").out.splitlines()[-1].startswith("6 comp")
-    )
+    assert futad("gradcheck", "f.fut", "-b", "interp", "--size", "n=2").out.splitlines()[-1].startswith("6 comp")
     done = futad("gradcheck", "f.fut", "-b", "interp", "--input", "-", stdin="[1.0] 0")
     assert done.out.splitlines()[-1] == "3 comparisons, 0 beyond tolerance"
 
@@ -317,7 +302,8 @@ def test_gradcheck_finds_a_kink_and_takes_the_test_blocks_input(futad):
 def test_gradcheck_with_wrong_arguments(futad, args, message):
     futad.file(
         "f.fut",
-        "entry main [n] (xs: [n]f64): f64 = xs[0]\nentry ints (x: i32): i32 = x\nentry count (x: f64): i64 = i64.f64 x\n",
+        "entry main [n] (xs: [n]f64): f64 = xs[0]\nentry ints (x: i32): i32 = x\n"
+        "entry count (x: f64): i64 = i64.f64 x\n",
     )
     done = futad("gradcheck", "f.fut", "-b", "interp", *args)
     assert done.code == 2 and message in done.err

@@ -55,9 +55,7 @@ def signature(*params: tuple[str, ir.EntryType], unique: tuple[bool, ...] = ()) 
             dims = outer + t.dims
             assert isinstance(t.elem, Prim)
             shape = tuple(
-                i64(d) if isinstance(d, int) else sizes.setdefault(d, Var(d, I64))
-                for d in dims
-                if d is not None
+                i64(d) if isinstance(d, int) else sizes.setdefault(d, Var(d, I64)) for d in dims if d is not None
             )
             values.append(Var("v", ArrayType(t.elem, shape) if shape else t.elem))
             return
@@ -89,16 +87,12 @@ def test_sizes_must_agree_between_arguments():
 
 
 def test_fixed_sizes_are_checked():
-    with pytest.raises(
-        ShapeError, match=r"'b' of main: dimension 1 must be 3, but the array has shape \(2, 4\)"
-    ):
+    with pytest.raises(ShapeError, match=r"'b' of main: dimension 1 must be 3, but the array has shape \(2, 4\)"):
         MATRIX.flatten([np.zeros((5, 2)), np.zeros((2, 4), np.float32)])
 
 
 def test_the_rank_is_checked():
-    with pytest.raises(
-        ShapeError, match=r"expected \[\]\[\]f64, which has rank 2, got an array of shape \(3,\)"
-    ):
+    with pytest.raises(ShapeError, match=r"expected \[\]\[\]f64, which has rank 2, got an array of shape \(3,\)"):
         MATRIX.flatten([np.zeros(3), np.zeros((2, 3), np.float32)])
     with pytest.raises(ShapeError, match="argument 'xs': .*got a scalar"):
         XS_YS.flatten([1.0, 2.0])
@@ -109,9 +103,7 @@ def test_the_number_of_arguments_is_checked():
         XS_YS.flatten([np.zeros(3)])
 
 
-@pytest.mark.parametrize(
-    "dtype", ["int64", "int32", "float32", "float16", "bool", "complex128", "U3", "object"]
-)
+@pytest.mark.parametrize("dtype", ["int64", "int32", "float32", "float16", "bool", "complex128", "U3", "object"])
 def test_another_dtype_is_an_error_that_names_the_argument(dtype):
     with pytest.raises(DtypeError, match="argument 'xs': expected .*f64"):
         XS_YS.flatten([np.zeros(3).astype(dtype), np.zeros(3)])
@@ -252,9 +244,7 @@ def test_a_size_may_be_another_argument():
         ir.Fun("f", body, 0, (), ir.Entry("f", (("n", scalar(I64)), ("xs", array(F64, "n"))), tuple_of()))
     )
     assert sig.flatten([2, [1.0, 2.0]])[0] == 2
-    with pytest.raises(
-        ShapeError, match="'xs' of f: dimension 0 is 2, but must equal argument 'n', which is 3"
-    ):
+    with pytest.raises(ShapeError, match="'xs' of f: dimension 0 is 2, but must equal argument 'n', which is 3"):
         sig.flatten([3, [1.0, 2.0]])
 
 
@@ -320,9 +310,7 @@ def test_arrays_of_records():
 
 
 def test_results_are_rebuilt():
-    t = tuple_of(
-        scalar(F64), record(a=array(F64, "n"), b=scalar(I64)), array(tuple_of(scalar(F64), scalar(F64)), "n")
-    )
+    t = tuple_of(scalar(F64), record(a=array(F64, "n"), b=scalar(I64)), array(tuple_of(scalar(F64), scalar(F64)), "n"))
     got = build_value(t, iter([1.0, np.zeros(2), 3, np.ones(2), np.zeros(2)]))
     assert got[0] == 1.0 and isinstance(got[1], Record) and got[1].b == got[1]["b"] == 3
     assert isinstance(got[2], tuple) and got[2][0].tolist() == [1, 1]
@@ -384,9 +372,7 @@ def read(data: bytes | str):
 def test_text_values(text, prim, expected):
     (value,) = read(text)
     got = value.at_type(prim)
-    assert got.dtype == prim.dtype and np.array_equal(
-        got, np.asarray(expected, prim.dtype), equal_nan=prim.is_float
-    )
+    assert got.dtype == prim.dtype and np.array_equal(got, np.asarray(expected, prim.dtype), equal_nan=prim.is_float)
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,7 @@ def run(args: argparse.Namespace) -> int:
         prim, dims = parse_type(text)
         values.append(random_value(rng, prim, dims, bounds.get(prim.name)))
     if not generated:
-        values = [
-            v.settled() if v.shape else v.settled()[()]
-            for v in Reader(sys.stdin.buffer.read(), "<stdin>").all()
-        ]
+        values = [v.settled() if v.shape else v.settled()[()] for v in Reader(sys.stdin.buffer.read(), "<stdin>").all()]
     if args.type:
         for v in values:
             name = next(p.name for p in PRIMS.values() if p.dtype == v.dtype)

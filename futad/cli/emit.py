@@ -38,9 +38,7 @@ def emit(args: argparse.Namespace, multicore: bool) -> int:
     from futad.source import load_program
 
     if args.executable:
-        raise UsageError(
-            "--executable is not available: the emitted C has no main(); use --library, or `futad run`"
-        )
+        raise UsageError("--executable is not available: the emitted C has no main(); use --library, or `futad run`")
     program = compile_program(load_program(args.file))
     backend = CBackend(program, multicore=multicore)
     if args.library:

@@ -27,12 +27,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_backend(parser)
     parser.add_argument("--seed", type=int, metavar="N", help="seed of random input (default: 1)")
     parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
-    parser.add_argument(
-        "--size", metavar="NAME=N", action="append", default=[], help="a size of random input"
-    )
-    parser.add_argument(
-        "--limit", type=int, default=200, metavar="N", help="components sampled at most (default: 200)"
-    )
+    parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a size of random input")
+    parser.add_argument("--limit", type=int, default=200, metavar="N", help="components sampled at most (default: 200)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,9 +100,7 @@ def random_leaves(signature: Signature, seed: int, sizes: dict[str, int]) -> lis
         if first + i in values:
             leaves.append(t.dtype.type(values[first + i]))
             continue
-        shape = [
-            d if isinstance(d, int) else values[d[1]] if d[1] in values else known[d[1]] for d in leaf.dims
-        ]
+        shape = [d if isinstance(d, int) else values[d[1]] if d[1] in values else known[d[1]] for d in leaf.dims]
         made: Any
         if t.is_float:
             made = rng.standard_normal(shape)

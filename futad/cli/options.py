@@ -37,9 +37,7 @@ def add_backend(parser: argparse.ArgumentParser, default: str = "auto") -> None:
 
 def _backend(name: str) -> str:
     if name not in BACKEND_CHOICES:
-        raise argparse.ArgumentTypeError(
-            f"no backend is called '{name}'; there are: {', '.join(BACKEND_CHOICES)}"
-        )
+        raise argparse.ArgumentTypeError(f"no backend is called '{name}'; there are: {', '.join(BACKEND_CHOICES)}")
     return name
 
 

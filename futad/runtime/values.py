@@ -131,9 +131,7 @@ class Signature:
                 leaves = [filled if v is value else v for v in leaves]
         return [sizes[i][0] for i in range(first_value)] + leaves
 
-    def _disagreement(
-        self, leaf: Leaf, axis: int, shape: tuple[int, ...], size: int, known: tuple[int, str]
-    ) -> str:
+    def _disagreement(self, leaf: Leaf, axis: int, shape: tuple[int, ...], size: int, known: tuple[int, str]) -> str:
         where = f"argument '{leaf.path}' of {self.name}: dimension {axis} is {shape[axis]}"
         value, path = known
         if size >= len(self.size_names):
@@ -163,8 +161,7 @@ def signature_of(fun: ir.Fun) -> Signature:
     arg_place = {v: i for i, v in enumerate(params)}
     paths = [p for name, etype in entry.params for p in leaf_paths(etype, name)]
     leaves = [
-        Leaf(path, *_elem_dims(v.type, {}, arg_place))
-        for path, v in zip(paths, params[fun.num_sizes :], strict=True)
+        Leaf(path, *_elem_dims(v.type, {}, arg_place)) for path, v in zip(paths, params[fun.num_sizes :], strict=True)
     ]
     witnesses = witnesses_of(fun.ret, entry.result)
     ret_place = {v: i for i, v in enumerate(fun.ret)}
@@ -309,9 +306,7 @@ def _parts(t: ir.EntryType, value: Any, path: str, entry: str) -> list[Any]:
         )
     if isinstance(value, tuple | list):
         if len(value) != len(t.fields):
-            raise ShapeError(
-                f"argument '{path}' of {entry}: expected a tuple of {len(t.fields)}, got {len(value)}"
-            )
+            raise ShapeError(f"argument '{path}' of {entry}: expected a tuple of {len(t.fields)}, got {len(value)}")
         return list(value)
     raise DtypeError(f"argument '{path}' of {entry}: expected a tuple {t.text}, got {_describe(value)}")
 
@@ -394,9 +389,7 @@ def _foreign(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
         if hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
     except Exception as e:  # the other library's own complaint is what the user needs
-        raise DtypeError(
-            f"argument '{leaf.path}': {type(value).__name__} cannot be viewed as an array: {e}"
-        ) from None
+        raise DtypeError(f"argument '{leaf.path}': {type(value).__name__} cannot be viewed as an array: {e}") from None
     raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got {_describe(value)}")
 
 
@@ -446,9 +439,7 @@ def _float_of(value: int | float, leaf: Leaf) -> Any:
         except OverflowError:
             made = leaf.elem.dtype.type(np.inf)
     if isinstance(value, int) and (np.isinf(made) or int(made) != value):
-        raise DtypeError(
-            f"argument '{leaf.path}': the int {value} is not exact in {leaf.elem}", hint="pass a float"
-        )
+        raise DtypeError(f"argument '{leaf.path}': the int {value} is not exact in {leaf.elem}", hint="pass a float")
     if isinstance(value, float) and np.isinf(made) and not np.isinf(value):
         raise DtypeError(f"argument '{leaf.path}': {value!r} is too large for {leaf.elem}")
     return made
