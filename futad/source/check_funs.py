@@ -89,12 +89,28 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
 def _check_used(fd: A.FunDef, params: list[SType], result: SType) -> None:
     """A size parameter must occur where calls can find it: in the types of the parameters or the result."""
     in_params = {b for p in params for s in sizes_in(p) for b in _bindings(s)}
+    if fd.entry:
+        # A caller gives arrays, so each size must be one of theirs; n + 1 does not tell n.
+        in_params = {s.binding for p in params for s in dimensions(p) if type(s) is SizeVar}
     in_result = {b for s in sizes_in(result) for b in _bindings(s)}
     for tp in fd.tparams:
         if tp.kind == "size" and tp.binding not in in_params and (fd.entry or tp.binding not in in_result):
             where = "its parameters" if fd.entry else "the parameters or the result"
             what = f"size parameter '{tp.name}' of '{fd.name}'"
-            raise TypeError_(f"{what} does not occur in the types of {where}", tp.span)
+            how = " by itself" if fd.entry else ""
+            raise TypeError_(f"{what} does not occur{how} in the types of {where}", tp.span)
+
+
+def dimensions(t: SType) -> list[Size]:
+    """The sizes of the arrays in a type of data, without the names inside size expressions."""
+    out: list[Size] = []
+
+    def note(s: Size) -> Size:
+        out.append(resolve_size(s))
+        return s
+
+    map_sizes(t, note)
+    return out
 
 
 def _no_repeats(p: A.Pat, seen: set[str]) -> None:

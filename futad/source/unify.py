@@ -280,6 +280,9 @@ class Unifier:
         elif type(t) is TFun:
             self.occurs(m, t.param)
             self.occurs(m, t.result)
+        elif type(t) is TParam:
+            if t.binding.level > m.level:
+                raise Mismatch(f"type parameter '{t.binding.name} is not known outside the function that binds it")
         elif type(t) is TSum:
             for _, args in t.constrs:
                 for a in args:
