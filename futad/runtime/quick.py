@@ -71,7 +71,7 @@ def key_of(texts: dict[str, str], backend: str) -> str:
     package = Path(__file__).resolve().parent.parent
     stamp = [
         f"{p.name} {s.st_mtime_ns} {s.st_size}"
-        for p in sorted(package.rglob("*"))
+        for p in sorted([*package.rglob("*"), *(package.parent / "kernels").glob("*")])
         if p.suffix in (".py", ".fut", ".lark", ".h")
         for s in [p.stat()]
     ]
