@@ -80,7 +80,7 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
             if isinstance(want, View):
                 out.append(want)
                 continue
-            if a.same_place(b):
+            if a.same_place(b) and a.shape == b.shape:
                 out.append(a)
                 continue
             base = Mem(names[i], a.elem, roots)
