@@ -4,6 +4,7 @@
 -- input { true 1i64 2i64 [1, 2, 3] } output { [1, 2] }
 -- input { false 1i64 2i64 [1, 2, 3] } output { [1] }
 -- input { false 0i64 3i64 [1, 2, 3] } output { empty([0]i32) }
+
 -- ==
 -- entry: half
 -- input { true [1, 2, 3, 4] } output { [1, 2] }

@@ -178,8 +178,8 @@ def _at_copy(stm: Stm, e: ir.At, d: ir.Copy, ctx: Context) -> Result:
 
 
 def _at_update(stm: Stm, e: ir.At, d: ir.Update, ctx: Context) -> Result:
-    if e.index != d.index or any(type(i) is Range for i in d.index):
-        return None
+    if e.index != d.index or any(type(i) is Range for i in d.index) or d.check is not None:
+        return None  # an update that may fail stays, and so does what needs it
     return alias(stm, d.value) if isinstance(d.value.type, Prim) else None
 
 
