@@ -8,7 +8,7 @@ from futad.core.types import BOOL, I64
 from futad.errors import Span, TypeError_
 from futad.source import ast as A
 from futad.source.check_pats import bind_pattern
-from futad.source.sizes import poly
+from futad.source.sizes import metas_of, poly
 from futad.source.stypes import (
     Binding,
     Scheme,
@@ -184,7 +184,11 @@ def _settle(
         if type(b) is SizeMeta and b not in own:
             ck.unify_size(b, p)
     for p, init, _ in unsolved:
-        p.ref = init
+        # The body may have made them one already.
+        inside: dict[SizeMeta, None] = {}
+        metas_of(init, inside)
+        if p not in inside:
+            p.ref = init
     failing = True
     changes: list[tuple[SizeMeta, Size, Size]] = []
     while failing:
