@@ -7,7 +7,7 @@ setup(
     package_dir={"futad.kernels": "kernels", "futad.datasets": "datasets"},
     package_data={
         "futad": ["py.typed", "**/*.lark", "**/*.fut"],
-        "futad.kernels": ["*.h", "*.c", "*.cu"],
+        "futad.kernels": ["*.h", "*.c", "*.cu", "*.cuh"],
         "futad.datasets": ["*.txt"],
     },
 )

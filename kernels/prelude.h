@@ -1,4 +1,4 @@
-/* The CPU prelude: what the C that futad emits may call.
+/* The scalar prelude: what the C and the CUDA C that futad emits may call.
  *
  * One function `futad_OP_TYPE` for every operation of the scalar-op table that C has no operator for, with
  * exactly the table's semantics (tests/test_scalarops.py compares every one with the table's NumPy evaluation).
@@ -8,6 +8,10 @@
  */
 #ifndef FUTAD_PRELUDE_H
 #define FUTAD_PRELUDE_H
+
+#ifdef FUTAD_DEVICE
+/* CUDA C: `device.cuh` has defined what the other branch defines. */
+#else
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,23 +23,13 @@
 #define FUTAD_LIKELY(c) __builtin_expect(!!(c), 1)
 #define FUTAD_UNLIKELY(c) __builtin_expect(!!(c), 0)
 
-/* The first failure of a call.  The emitted code fills it and returns; the host turns it into an exception. */
-enum futad_code {
-  FUTAD_OK = 0,
-  FUTAD_BOUNDS = 1,   /* a: the index, b: the size */
-  FUTAD_ASSERT = 2,   /* a size check or an assert; a, b: the two sizes, if there are such */
-  FUTAD_DIVISION = 3, /* an integer was divided by zero */
-  FUTAD_MEMORY = 4    /* a: the bytes that could not be allocated */
-};
-
-struct futad_error {
-  int64_t code;  /* a futad_code */
-  int64_t place; /* which source place, numbered by the emitter */
-  int64_t a, b;
-};
-
 #define FUTAD_INF (__builtin_inf())
 #define FUTAD_NAN (__builtin_nan(""))
+#define FUTAD_MATH(f) __builtin_##f
+#define FUTAD_SIGNBIT(x) (__builtin_signbit(x) != 0)
+#define FUTAD_POPC(x) __builtin_popcountll(x)
+#define FUTAD_CLZ(x) __builtin_clzll(x)
+#define FUTAD_CTZ(x) __builtin_ctzll(x)
 
 #ifdef __FLT16_MAX__
 #define FUTAD_HAS_F16 1
@@ -95,6 +89,23 @@ FUTAD_DECL2(FUTAD_CONST, nextafter)
 FUTAD_DECL1(FUTAD_CONST, tgamma)
 FUTAD_DECL1(FUTAD_CONST, lgamma)
 
+#endif
+
+/* The first failure of a call.  The emitted code fills it and returns; the host turns it into an exception. */
+enum futad_code {
+  FUTAD_OK = 0,
+  FUTAD_BOUNDS = 1,   /* a: the index, b: the size */
+  FUTAD_ASSERT = 2,   /* a size check or an assert; a, b: the two sizes, if there are such */
+  FUTAD_DIVISION = 3, /* an integer was divided by zero */
+  FUTAD_MEMORY = 4    /* a: the bytes that could not be allocated */
+};
+
+struct futad_error {
+  int64_t code;  /* a futad_code */
+  int64_t place; /* which source place, numbered by the emitter */
+  int64_t a, b;
+};
+
 /* --- integers ------------------------------------------------------------------------------------------ */
 
 /* Division of signed integers floors (div, mod) or truncates (quot, rem).  The divisor is not zero: the emitted
@@ -141,9 +152,9 @@ FUTAD_DECL1(FUTAD_CONST, lgamma)
     }                                                                                          \
     return (t)r;                                                                               \
   }                                                                                            \
-  FUTAD_INLINE int32_t futad_popc_##T(t x) { return __builtin_popcountll((u)x); }              \
-  FUTAD_INLINE int32_t futad_clz_##T(t x) { return x ? __builtin_clzll((u)x) - (64 - bits) : bits; } \
-  FUTAD_INLINE int32_t futad_ctz_##T(t x) { return x ? __builtin_ctzll((u)x) : bits; }
+  FUTAD_INLINE int32_t futad_popc_##T(t x) { return FUTAD_POPC((u)x); }              \
+  FUTAD_INLINE int32_t futad_clz_##T(t x) { return x ? FUTAD_CLZ((u)x) - (64 - bits) : bits; } \
+  FUTAD_INLINE int32_t futad_ctz_##T(t x) { return x ? FUTAD_CTZ((u)x) : bits; }
 
 FUTAD_SIGNED(i8, int8_t, uint8_t, 8)
 FUTAD_SIGNED(i16, int16_t, uint16_t, 16)
@@ -160,11 +171,16 @@ FUTAD_UNSIGNED(u64, uint64_t, 64)
 FUTAD_MUL_HI(i8, int8_t, int32_t, 8)
 FUTAD_MUL_HI(i16, int16_t, int32_t, 16)
 FUTAD_MUL_HI(i32, int32_t, int64_t, 32)
-FUTAD_MUL_HI(i64, int64_t, __int128, 64)
 FUTAD_MUL_HI(u8, uint8_t, uint32_t, 8)
 FUTAD_MUL_HI(u16, uint16_t, uint32_t, 16)
 FUTAD_MUL_HI(u32, uint32_t, uint64_t, 32)
+#ifdef FUTAD_DEVICE
+FUTAD_INLINE int64_t futad_mul_hi_i64(int64_t x, int64_t y) { return __mul64hi(x, y); }
+FUTAD_INLINE uint64_t futad_mul_hi_u64(uint64_t x, uint64_t y) { return __umul64hi(x, y); }
+#else
+FUTAD_MUL_HI(i64, int64_t, __int128, 64)
 FUTAD_MUL_HI(u64, uint64_t, unsigned __int128, 64)
+#endif
 
 /* --- f64 and f32 ------------------------------------------------------------------------------------------ */
 
@@ -175,7 +191,7 @@ FUTAD_INLINE double futad_digamma_f64(double x) {
   if (x != x || x == -FUTAD_INF) return FUTAD_NAN;
   if (x == FUTAD_INF) return x;
   if (x <= 0) {
-    if (x == __builtin_floor(x)) return FUTAD_NAN;
+    if (x == FUTAD_MATH(floor)(x)) return FUTAD_NAN;
     acc = -pi / tan(pi * x);
     x = 1 - x;
   }
@@ -192,7 +208,7 @@ FUTAD_INLINE double futad_digamma_f64(double x) {
 FUTAD_INLINE double futad_trigamma_f64(double x) {
   const double pi = 3.14159265358979323846;
   double acc = 0.0, sign = 1.0;
-  if (x != x || x == -FUTAD_INF || (x <= 0 && x == __builtin_floor(x))) return FUTAD_NAN;
+  if (x != x || x == -FUTAD_INF || (x <= 0 && x == FUTAD_MATH(floor)(x))) return FUTAD_NAN;
   if (x == FUTAD_INF) return 0.0;
   if (x < 0) {
     double s = pi / sin(pi * x);
@@ -225,16 +241,16 @@ FUTAD_INLINE double futad_gamma_f64(double x) { return tgamma(x); }
 #define FUTAD_FLOAT(T, t, s)                                                                              \
   FUTAD_INLINE t futad_min_##T(t x, t y) { return x < y || y != y ? x : y; }                              \
   FUTAD_INLINE t futad_max_##T(t x, t y) { return x > y || y != y ? x : y; }                              \
-  FUTAD_INLINE t futad_abs_##T(t x) { return __builtin_fabs##s(x); }                                      \
+  FUTAD_INLINE t futad_abs_##T(t x) { return FUTAD_MATH(fabs##s)(x); }                                      \
   FUTAD_INLINE t futad_sgn_##T(t x) { return x != x ? x : (t)((x > 0) - (x < 0)); }                       \
   FUTAD_INLINE t futad_mod_##T(t x, t y) {                                                                \
     t r = fmod##s(x, y);                                                                                  \
-    if (r == 0) return __builtin_copysign##s((t)0, y);                                                    \
+    if (r == 0) return FUTAD_MATH(copysign##s)((t)0, y);                                                    \
     return (r < 0) != (y < 0) ? r + y : r;                                                                \
   }                                                                                                       \
   FUTAD_INLINE t futad_pow_##T(t x, t y) { return pow##s(x, y); }                                         \
-  FUTAD_INLINE t futad_sqrt_##T(t x) { return __builtin_sqrt##s(x); }                                     \
-  FUTAD_INLINE t futad_rsqrt_##T(t x) { return 1 / __builtin_sqrt##s(x); }                                \
+  FUTAD_INLINE t futad_sqrt_##T(t x) { return FUTAD_MATH(sqrt##s)(x); }                                     \
+  FUTAD_INLINE t futad_rsqrt_##T(t x) { return 1 / FUTAD_MATH(sqrt##s)(x); }                                \
   FUTAD_INLINE t futad_exp10_##T(t x) { return pow##s((t)10, x); }                                        \
   FUTAD_INLINE t futad_sinpi_##T(t x) { return sin##s(x * FUTAD_PI(t)); }                                 \
   FUTAD_INLINE t futad_cospi_##T(t x) { return cos##s(x * FUTAD_PI(t)); }                                 \
@@ -245,11 +261,11 @@ FUTAD_INLINE double futad_gamma_f64(double x) { return tgamma(x); }
   FUTAD_INLINE t futad_atan2_##T(t y, t x) { return atan2##s(y, x); }                                     \
   FUTAD_INLINE t futad_atan2pi_##T(t y, t x) { return atan2##s(y, x) / FUTAD_PI(t); }                     \
   FUTAD_INLINE t futad_hypot_##T(t x, t y) { return hypot##s(x, y); }                                     \
-  FUTAD_INLINE t futad_copysign_##T(t x, t y) { return __builtin_copysign##s(x, y); }                     \
+  FUTAD_INLINE t futad_copysign_##T(t x, t y) { return FUTAD_MATH(copysign##s)(x, y); }                     \
   FUTAD_INLINE t futad_nextafter_##T(t x, t y) { return nextafter##s(x, y); }                             \
   FUTAD_INLINE bool futad_isnan_##T(t x) { return x != x; }                                               \
-  FUTAD_INLINE bool futad_isinf_##T(t x) { return __builtin_fabs##s(x) == (t)FUTAD_INF; }                 \
-  FUTAD_INLINE bool futad_signbit_##T(t x) { return __builtin_signbit(x) != 0; }                          \
+  FUTAD_INLINE bool futad_isinf_##T(t x) { return FUTAD_MATH(fabs##s)(x) == (t)FUTAD_INF; }                 \
+  FUTAD_INLINE bool futad_signbit_##T(t x) { return FUTAD_SIGNBIT(x); }                          \
   FUTAD_LIB1(T, t, exp, exp##s)                                                                           \
   FUTAD_LIB1(T, t, exp2, exp2##s)                                                                         \
   FUTAD_LIB1(T, t, expm1, expm1##s)                                                                       \
@@ -272,30 +288,31 @@ FUTAD_INLINE double futad_gamma_f64(double x) { return tgamma(x); }
   FUTAD_LIB1(T, t, atanh, atanh##s)                                                                       \
   FUTAD_LIB1(T, t, erf, erf##s)                                                                           \
   FUTAD_LIB1(T, t, erfc, erfc##s)                                                                         \
-  FUTAD_LIB1(T, t, floor, __builtin_floor##s)                                                             \
-  FUTAD_LIB1(T, t, ceil, __builtin_ceil##s)                                                               \
-  FUTAD_LIB1(T, t, round, __builtin_rint##s)                                                              \
-  FUTAD_LIB1(T, t, trunc, __builtin_trunc##s)
+  FUTAD_LIB1(T, t, floor, FUTAD_MATH(floor##s))                                                             \
+  FUTAD_LIB1(T, t, ceil, FUTAD_MATH(ceil##s))                                                               \
+  FUTAD_LIB1(T, t, round, FUTAD_MATH(rint##s))                                                              \
+  FUTAD_LIB1(T, t, trunc, FUTAD_MATH(trunc##s))
 
 FUTAD_FLOAT(f64, double, )
 FUTAD_FLOAT(f32, float, f)
 
 /* One rounding where the machine has the instruction; the library's emulation costs a hundred times as much. */
 FUTAD_INLINE double futad_fma_f64(double x, double y, double z) {
-#ifdef __FP_FAST_FMA
-  return __builtin_fma(x, y, z);
+#if defined(__FP_FAST_FMA) || defined(FUTAD_DEVICE)
+  return FUTAD_MATH(fma)(x, y, z);
 #else
   return x * y + z;
 #endif
 }
 FUTAD_INLINE float futad_fma_f32(float x, float y, float z) {
-#ifdef __FP_FAST_FMAF
-  return __builtin_fmaf(x, y, z);
+#if defined(__FP_FAST_FMAF) || defined(FUTAD_DEVICE)
+  return FUTAD_MATH(fmaf)(x, y, z);
 #else
   return (float)((double)x * y + z);
 #endif
 }
 
+#ifndef FUTAD_DEVICE
 #define FUTAD_BITS(T, t, u)                                                                    \
   FUTAD_INLINE u futad_bits_##T(t x) {                                                         \
     u r;                                                                                       \
@@ -309,6 +326,7 @@ FUTAD_INLINE float futad_fma_f32(float x, float y, float z) {
   }
 FUTAD_BITS(f64, double, uint64_t)
 FUTAD_BITS(f32, float, uint32_t)
+#endif
 
 /* Float to integer: truncates, saturates, NaN gives 0.  The bounds are compared as double, which holds every f32
  * and f16 exactly; the upper bounds of the 64-bit types round up to a power of two, so `>=` is right. */
@@ -333,7 +351,9 @@ FUTAD_TO_INTS(f32, float)
 
 /* Computed in f32 and rounded, which is what NumPy does. */
 #ifdef FUTAD_HAS_F16
+#ifndef FUTAD_DEVICE
 FUTAD_BITS(f16, futad_f16, uint16_t)
+#endif
 FUTAD_TO_INTS(f16, futad_f16)
 
 #define FUTAD_HALF1(op) \

@@ -30,6 +30,10 @@ INSTALL_HINT = (
     "install one (Debian, Ubuntu: `apt install gcc libc6-dev`; Fedora: `dnf install gcc`; macOS: "
     "`xcode-select --install`), or name it in FUTAD_CC, or use backend='interp'"
 )
+CXX_HINT = (
+    "install one (Debian, Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; macOS: "
+    "`xcode-select --install`), or name it in FUTAD_CXX"
+)
 
 _loaded: dict[str, ctypes.CDLL] = {}
 
@@ -71,6 +75,33 @@ def _find(futad_cc: str, cc: str, path: str) -> Compiler:
         if version is not None:
             return Compiler((name,), version)
     raise BackendError("no C compiler was found (tried cc, gcc and clang)", hint=INSTALL_HINT)
+
+
+def find_cxx_compiler() -> Compiler:
+    """The C++ compiler of FUTAD_CXX, CXX, or the first of c++, g++, clang++ on the PATH.
+
+    Raises BackendError, saying what to install, if there is none that runs.
+    """
+    return _find_cxx(os.environ.get("FUTAD_CXX", ""), os.environ.get("CXX", ""), os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(maxsize=16)
+def _find_cxx(futad_cxx: str, cxx: str, path: str) -> Compiler:
+    for variable, value in (("FUTAD_CXX", futad_cxx), ("CXX", cxx)):
+        if not value.strip():
+            continue
+        command = _split(variable, value)
+        version = _version(command)
+        if version is None:
+            raise BackendError(
+                f"{variable} is {value!r}, which is not a C++ compiler that runs", hint=CXX_HINT
+            )
+        return Compiler(command, version)
+    for name in ("c++", "g++", "clang++"):
+        version = _version((name,))
+        if version is not None:
+            return Compiler((name,), version)
+    raise BackendError("no C++ compiler was found (tried c++, g++ and clang++)", hint=CXX_HINT)
 
 
 def _split(variable: str, value: str) -> tuple[str, ...]:
@@ -196,6 +227,42 @@ def build_library(source: str, *, openmp: bool = False, flags: Sequence[str] = (
         with _short_spins() if openmp else nullcontext():
             lib = _loaded[key] = _load(key, lambda out: _compile(compiler, source, options, openmp, out))
     return lib
+
+
+def build_cxx(source: str, *, flags: Sequence[str] = (), executable: bool = False) -> Path:
+    """`source`, C++ without includes of ours, compiled to a shared library or an executable; cached.
+
+    `flags` are all the flags but those that choose the kind of output.  Raises BackendError if there is no
+    working C++ compiler, InternalError if it rejects the source.
+    """
+    compiler = find_cxx_compiler()
+    kind = [] if executable else ["-fPIC", "-shared"]
+    options = [*flags, *kind]
+    key = cache.digest(
+        source, *options, *compiler.command, compiler.version, cpu(), platform.platform(), "c++"
+    )
+
+    def build(out: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="futad-") as work:
+            main = Path(work) / "program.cpp"
+            main.write_text(source, encoding="utf-8")
+            done = _run(compiler, [*options, str(main), "-o", str(out), "-lm"])
+            if done.returncode == 0:
+                return
+            tiny = Path(work) / "tiny.cpp"
+            tiny.write_text("#include <utility>\nint main() { return 0; }\n")
+            check = _run(compiler, [*options, str(tiny), "-o", str(Path(work) / "tiny")])
+        name = " ".join(compiler.command)
+        if check.returncode != 0:
+            raise BackendError(
+                f"the C++ compiler {name} does not work:\n{_first_lines(check.stderr)}", hint=CXX_HINT
+            )
+        raise InternalError(
+            f"the C++ compiler rejected the generated code:\n{_first_lines(done.stderr)}",
+            hint="this is a defect of futad; please report it with the program",
+        )
+
+    return cache.fetch(key, "" if executable else ".so", build)
 
 
 @contextmanager

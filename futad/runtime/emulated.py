@@ -1,0 +1,263 @@
+"""CUDA kernels run on the CPU: the emulated device.
+
+    m = EmulatedModule('FUTAD_KERNEL twice(long long n, double *x) { ... }'.join(['#include "device.cuh"', ...]))
+    m.launch("twice", grid=4, block=256, shared_bytes=0, args=[np.int64(n), x])
+
+The text is compiled by the host's C++ compiler against `kernels/emulate.h`; threads are fibers.  Without a sanitizer
+a launch is a call in this process.  With `sanitize="address"` or "thread" it is a process of its own, which works on
+copies: every buffer is a heap block, so that an access outside one is found, and a race is one between two accesses
+that no barrier orders.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from futad.errors import InternalError, UsageError
+from futad.runtime import cc
+from futad.runtime.kerneltext import expand, kernel_names
+
+Extent = int | Sequence[int]
+
+_OPTIMISE = {None: "-O2", "address": "-O1", "thread": "-O1"}
+_SANITIZERS = (None, "address", "thread")
+_loaded: dict[Path, ctypes.CDLL] = {}
+
+
+class _Launch(ctypes.Structure):
+    """`futad_emu::Launch`."""
+
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("dynamic_bytes", ctypes.c_ulonglong),
+        ("seed", ctypes.c_ulonglong),
+    ]
+
+
+@dataclass(slots=True)
+class _Argument:
+    """One argument: an array or a null pointer, or the bytes of a value."""
+
+    array: np.ndarray[Any, Any] | None
+    raw: bytes | None
+
+    @property
+    def size(self) -> int:
+        return 8 if self.raw is None else len(self.raw)
+
+
+class EmulatedModule:
+    """The kernels of a CUDA text, to be launched on NumPy arrays.
+
+    `source` may include the files of `kernels/`; its kernels are found by their head, `FUTAD_KERNEL NAME(` or
+    `extern "C" __global__ void NAME(`.  `seed` (not 0) makes blocks interleave at random, the same way every
+    time; None runs them in order.  Raises BackendError if there is no C++ compiler, InternalError if it rejects
+    the text.
+    """
+
+    def __init__(self, source: str, *, sanitize: str | None = None, seed: int | None = None) -> None:
+        if sanitize not in _SANITIZERS:
+            raise UsageError(f"no sanitizer {sanitize!r}: 'address', 'thread' or None")
+        self.kernels = kernel_names(source)
+        if not self.kernels:
+            raise InternalError("the text defines no kernel")
+        self.seed = seed
+        self.sanitize = sanitize
+        text = expand('#include "emulate.h"\n#line 1 "kernels.cu"\n' + source + self._launchers())
+        flags = [
+            "-std=gnu++17", _OPTIMISE[sanitize], "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
+            "-fno-math-errno", "-fno-exceptions",
+        ]  # fmt: skip
+        if sanitize is None:
+            self._program = None
+            path = cc.build_cxx(text, flags=[*flags, "-march=native"])
+            lib = _loaded.get(path)
+            if lib is None:
+                lib = _loaded[path] = ctypes.CDLL(str(path))
+            self._lib = lib
+            self._functions = {k: getattr(lib, f"futad_launch_{k}") for k in self.kernels}
+            self._signatures = {k: self._signature(k) for k in self.kernels}
+        else:
+            flags += [f"-fsanitize={sanitize}", "-g", "-fno-omit-frame-pointer"]
+            self._program = cc.build_cxx(text, flags=flags, executable=True)
+
+    def _launchers(self) -> str:
+        out = ['\n#line 1 "launchers.cpp"']
+        for k in self.kernels:
+            out.append(
+                f'extern "C" int futad_launch_{k}(const futad_emu::Launch *l, void **args, char *message, '
+                f"size_t size) {{ return futad_emu::launch({k}, l, args, message, size); }}\n"
+                f'extern "C" const long long *futad_signature_{k}() {{ return futad_emu::signature({k}); }}'
+            )
+        if self.sanitize:
+            table = ", ".join(f"futad_launch_{k}" for k in self.kernels)
+            kind = "(*futad_kernels[])(const futad_emu::Launch *, void **, char *, size_t)"
+            out.append(f'static int {kind} = {{{table}}};\n#include "emulate_main.h"')
+        return "\n".join(out) + "\n"
+
+    def _signature(self, kernel: str) -> list[int]:
+        """For each parameter twice its size, plus 1 for a pointer."""
+        f = getattr(self._lib, f"futad_signature_{kernel}")
+        f.restype = ctypes.POINTER(ctypes.c_longlong)
+        table = f()
+        return [table[i + 1] for i in range(table[0])]
+
+    def launch(
+        self,
+        kernel: str,
+        grid: Extent,
+        block: Extent,
+        shared_bytes: int = 0,
+        args: Sequence[Any] = (),
+        *,
+        seed: int | None = None,
+    ) -> None:
+        """Run a kernel to its end.
+
+        `grid` and `block` are numbers or up to three of them.  `args`: arrays (of any strides: the pointer is
+        that of the first element) go by pointer, NumPy scalars and 0-d records by value, None is a null pointer.
+        `seed` overrides the module's.  Raises InternalError for a deadlock, a trap, arguments that do not fit,
+        or what the sanitizer found.
+        """
+        if kernel not in self.kernels:
+            raise InternalError(f"no kernel {kernel!r}; there are {', '.join(self.kernels)}")
+        launch = _Launch()
+        launch.grid[:] = _extent(grid)
+        launch.block[:] = _extent(block)
+        launch.dynamic_bytes = shared_bytes
+        launch.seed = (self.seed if seed is None else seed) or 0
+        arguments = [_argument(a, kernel, i) for i, a in enumerate(args)]
+        if self._program is not None:
+            self._run_program(self._program, kernel, launch, arguments)
+        else:
+            self._call(kernel, launch, arguments)
+
+    def _call(self, kernel: str, launch: _Launch, arguments: list[_Argument]) -> None:
+        signature = self._signatures[kernel]
+        if len(signature) != len(arguments):
+            raise InternalError(f"kernel {kernel} takes {len(signature)} arguments, not {len(arguments)}")
+        holders: list[Any] = []
+        for i, (code, a) in enumerate(zip(signature, arguments, strict=True)):
+            if code >> 1 != a.size or (code & 1) != (a.raw is None):
+                wanted = "a pointer" if code & 1 else f"a value of {code >> 1} bytes"
+                given = "a pointer" if a.raw is None else f"a value of {a.size} bytes"
+                raise InternalError(f"kernel {kernel}, argument {i}: {wanted} expected, {given} given")
+            if a.raw is None:
+                holders.append(ctypes.c_void_p(None if a.array is None else a.array.ctypes.data))
+            else:
+                holders.append(ctypes.create_string_buffer(a.raw, len(a.raw)))
+        pointers = (ctypes.c_void_p * max(1, len(holders)))(*[ctypes.addressof(h) for h in holders])
+        message = ctypes.create_string_buffer(512)
+        if self._functions[kernel](ctypes.byref(launch), pointers, message, ctypes.c_size_t(512)):
+            raise InternalError(f"kernel {kernel}: {message.value.decode(errors='replace')}")
+
+    def _run_program(self, program: Path, kernel: str, launch: _Launch, arguments: list[_Argument]) -> None:
+        buffers: list[np.ndarray[Any, Any]] = []
+        places: list[tuple[int, int, int]] = []
+        values = b""
+        for a in arguments:
+            if a.raw is not None:
+                values += bytes(-len(values) % 16)
+                places.append((0, len(a.raw), len(values)))
+                values += a.raw
+            elif a.array is None:
+                places.append((2, 0, 0))
+            else:
+                root = _root(a.array)
+                same = [i for i, b in enumerate(buffers) if b is root]
+                if not same:
+                    buffers.append(root)
+                at = same[0] if same else len(buffers) - 1
+                places.append((1, at, a.array.ctypes.data - root.ctypes.data))
+        words = [
+            self.kernels.index(kernel), *launch.grid, *launch.block, launch.dynamic_bytes, launch.seed,
+            len(buffers), *[b.nbytes for b in buffers], len(places), *[w for p in places for w in p], len(values),
+        ]  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="futad-") as folder:
+            request, reply = Path(folder) / "request", Path(folder) / "reply"
+            with request.open("wb") as out:
+                out.write(struct.pack(f"<{len(words)}q", *words) + values)
+                for b in buffers:
+                    out.write(b.tobytes())
+            environment = {
+                **os.environ,
+                "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0:exitcode=66",
+                "TSAN_OPTIONS": "exitcode=66:halt_on_error=0:report_bugs=1",
+            }
+            command = [*_fixed_addresses(self.sanitize), str(program), str(request), str(reply)]
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
+            if done.returncode != 0:
+                raise InternalError(f"kernel {kernel}: {_report(done.stderr, done.returncode)}")
+            data = reply.read_bytes()
+        offset = 0
+        for b in buffers:
+            if b.flags.writeable:
+                fresh = np.frombuffer(data, b.dtype, b.size, offset).reshape(b.shape)
+                b[...] = fresh
+            offset += b.nbytes
+
+
+def _extent(e: Extent) -> tuple[int, int, int]:
+    values = (e,) if isinstance(e, int | np.integer) else tuple(e)
+    if not 1 <= len(values) <= 3 or any(v < 0 for v in values):
+        raise InternalError(f"no such extent of a grid or block: {e}")
+    x, y, z = (*values, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _argument(a: Any, kernel: str, place: int) -> _Argument:
+    if a is None:
+        return _Argument(None, None)
+    if isinstance(a, np.ndarray):
+        return _Argument(a, None)
+    if isinstance(a, np.generic):
+        return _Argument(None, a.tobytes())
+    raise InternalError(f"kernel {kernel}, argument {place}: a NumPy array or scalar, not {type(a).__name__}")
+
+
+def _root(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The contiguous array whose memory `a` is a part of."""
+    while isinstance(a.base, np.ndarray):
+        a = a.base
+    if not a.flags.c_contiguous:
+        raise InternalError("under a sanitizer, arrays are parts of C-contiguous ones")
+    return a
+
+
+def _fixed_addresses(sanitize: str | None) -> list[str]:
+    """The thread sanitizer of older compilers cannot live with much randomness in addresses."""
+    if sanitize == "thread" and platform.system() == "Linux" and shutil.which("setarch"):
+        return ["setarch", platform.machine(), "-R"]
+    return []
+
+
+def _report(text: str, code: int) -> str:
+    """What a sanitizer says in its first report: the headline and the lines of the kernels it names."""
+    lines = text.splitlines()
+    start = next((i for i, s in enumerate(lines) if "ERROR: " in s or "WARNING: " in s), None)
+    if start is None:
+        return text.strip() or f"the process ended with code {code}"
+    head = re.sub(r"^.*?(ERROR|WARNING): ", "", lines[start]).strip(" (=")
+    head = re.sub(r" \(pid=\d+\)| at pc .*", "", head)
+    out = [head]
+    for line in lines[start + 1 :]:
+        frame = re.search(r"#\d+ .*?(\w+) (?:\S*/)?(\w+\.cuh?:\d+)", line)
+        if frame and f"  in {frame[1]} at {frame[2]}" not in out:
+            out.append(f"  in {frame[1]} at {frame[2]}")
+        elif line.startswith("SUMMARY") or len(out) > 12:
+            break
+    return "\n".join(out)
