@@ -63,6 +63,7 @@ def type_of(text: str) -> str:
         ("def f [n] (x: [n]f64) = loop x for i < 10 do map (+ 1) x", "[n]f64 -> [n]f64"),
         ("def f [n] (x: [n][n]f64) = loop x for i < 10 do transpose x", "[n][n]f64 -> [n][n]f64"),
         ("def f p = p.x + 1.0", None),
+        ("def f (a: []f64) = let x = map f64.abs a in loop a for i < 9 do map (* a[i]) x", "[d0]f64 -> [d0]f64"),
         ("def f (p: {x: f64, y: i32}) = p with x = 2", "{x: f64, y: i32} -> {x: f64, y: i32}"),
         ("def f = \\(x, y) -> (y, x)", "(a, b) -> (b, a)"),
         ("def f xs = map (.0) (zip xs (indices xs))", "[d0]a -> [d0]a"),

@@ -91,7 +91,12 @@ def _check_used(fd: A.FunDef, params: list[SType], result: SType) -> None:
     in_params = {b for p in params for s in sizes_in(p) for b in _bindings(s)}
     if fd.entry:
         # A caller gives arrays, so each size must be one of theirs; n + 1 does not tell n.
-        in_params = {s.binding for p in params for s in dimensions(p) if type(s) is SizeVar}
+        given = list(params)
+        r = resolve(result)
+        while type(r) is TFun:
+            given.append(r.param)
+            r = resolve(r.result)
+        in_params = {s.binding for p in given for s in dimensions(p) if type(s) is SizeVar}
     in_result = {b for s in sizes_in(result) for b in _bindings(s)}
     for tp in fd.tparams:
         if tp.kind == "size" and tp.binding not in in_params and (fd.entry or tp.binding not in in_result):
