@@ -1,7 +1,8 @@
 """Differentiation as a transformation of the core IR.
 
-`expand(program)` removes every `Jvp` and `Vjp` node.  `jvp.py` and `vjp.py` are the drivers; the rules are
-one record per construct, both modes side by side: `scalar.py array.py soac.py hist.py loop.py acc.py`.
+`expand(program)` removes every `Jvp`, `Vjp` and `WithVjp` node.  `jvp.py` and `vjp.py` are the drivers; the rules are
+one record per construct, both modes side by side: `scalar.py array.py soac.py hist.py loop.py acc.py
+custom.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from futad.ad import acc, array, hist, loop, scalar, soac  # noqa: F401  (each fills the table of rules)
+from futad.ad.custom import Plain, has_custom
 from futad.ad.jvp import expand_jvp
 from futad.ad.live import live
 from futad.ad.protect import protect
@@ -53,7 +55,7 @@ def _differentiates(lam: ir.Lambda) -> bool:
 
 
 def expand(program: ir.Program) -> ir.Program:
-    """The program without `Jvp` and `Vjp`; what they compute is spelled out.
+    """The program without `Jvp`, `Vjp` and `WithVjp`; what they compute is spelled out.
 
     Raises InternalError where a differentiated lambda contains a `Call` (inlining comes first), and
     UnsupportedError for reverse mode over a loop whose arrays change shape.
@@ -61,12 +63,16 @@ def expand(program: ir.Program) -> ir.Program:
     funs: dict[str, ir.Fun] = {}
     for name, f in program.funs.items():
         if _differentiates(f.body):
-            r = _Expander()
-            body = r.lam(f.body)
-            ret = tuple([r.bind(v) for v in f.ret])
-            f = ir.Fun(name, body, f.num_sizes, ret, f.entry, f.attrs, f.span)
+            f = _renamed(f, _Expander())
+        if has_custom(f.body):
+            f = _renamed(f, Plain())
         funs[name] = f
     return ir.Program(funs, program.name)
+
+
+def _renamed(f: ir.Fun, r: ir.Renamer) -> ir.Fun:
+    body = r.lam(f.body)
+    return ir.Fun(f.name, body, f.num_sizes, tuple([r.bind(v) for v in f.ret]), f.entry, f.attrs, f.span)
 
 
 __all__ = ["expand"]

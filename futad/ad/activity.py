@@ -97,6 +97,12 @@ def _with_acc(e: ir.WithAcc, active: set[Var]) -> Flags:
     return lambda_flow(e.lam, [is_active(a, active) for a in e.arrays], active)
 
 
+def _custom(e: ir.WithVjp, active: set[Var]) -> Flags:
+    # Forward mode sees free variables of the function, reverse mode any argument that the derivative takes.
+    given = [is_active(a, active) for a in e.args]
+    return tuple([f or any(given) for f in lambda_flow(e.lam, given, active)])
+
+
 def _any(*fields: str) -> Callable[[Any, set[Var]], Flags]:
     def go(e: Any, active: set[Var]) -> Flags:
         atoms: list[Atom] = []
@@ -132,6 +138,7 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.Hist: _hist,
     ir.Scatter: _scatter,
     ir.WithAcc: _with_acc,
+    ir.WithVjp: _custom,
     ir.UpdateAcc: _any("acc", "value"),
 }
 

@@ -345,3 +345,21 @@ def _derivative(c: Checker, e: ir.Jvp | ir.Vjp, s: ir.Stm) -> Existential:
     for v, a in zip(s.pat[k:], rest, strict=True):
         c.same(f"{v!r}", v.type if isinstance(e, ir.Vjp) else subst_type(v.type, mapping), a.type)
     return []
+
+
+@rule(ir.WithVjp)
+def _custom(c: Checker, e: ir.WithVjp, s: ir.Stm) -> Existential:
+    c.existential("argument", e.lam.params, e.args)
+    c.lam(e.lam)
+    c.lam(e.pull)
+    n = len(e.lam.result)
+    if not n <= len(e.pull.params) <= 2 * n:
+        fail(f"a derivative of {len(e.pull.params)} parameters for {n} results")
+    given = (*e.lam.result, *e.lam.result[2 * n - len(e.pull.params) :])
+    for p, a in zip(e.pull.params, given, strict=True):
+        c.same(f"{p!r}", p.type, a.type)
+    if len(e.pull.result) != len(e.args):
+        fail(f"{len(e.pull.result)} adjoints for {len(e.args)} arguments")
+    for r, a in zip(e.pull.result, e.args, strict=True):
+        c.same("adjoint", r.type, a.type)
+    return None

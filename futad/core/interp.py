@@ -417,4 +417,9 @@ def _derivative(m: Interpreter, e: ir.Exp, stm: ir.Stm, sc: Scope) -> Values:
     raise InternalError(f"{type(e).__name__} reached the interpreter: run the ad pass first")
 
 
+@handler(ir.WithVjp)
+def _custom(m: Interpreter, e: ir.WithVjp, stm: ir.Stm, sc: Scope) -> Values:
+    return m.apply(e.lam, [m.value(a) for a in e.args], sc)
+
+
 from futad.core import interp_arrays, interp_soacs  # noqa: E402, F401  (they register their handlers)

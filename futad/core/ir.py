@@ -378,6 +378,19 @@ class Vjp(Exp):
     adjoints: Atoms
 
 
+@node
+class WithVjp(Exp):
+    """`lam` at `args`, whose reverse-mode derivative is `pull`; binds the results of `lam`.
+
+    `pull` takes all results of `lam`, then the adjoints of its last results (the first ones, for which no
+    adjoint is taken, are what it saved for this), and yields the adjoints of `args`.
+    """
+
+    lam: Lambda
+    pull: Lambda
+    args: Atoms
+
+
 Lambdas = tuple[Lambda, ...]
 
 SOACS = (Map, Reduce, Scan, Fused, Scatter, Hist)

@@ -109,6 +109,7 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.UpdateAcc: lambda e: (e.acc.type,),
     ir.Jvp: lambda e: atom_types(e.lam.result) * 2,
     ir.Vjp: lambda e: atom_types(e.lam.result) + atom_types(e.args),
+    ir.WithVjp: lambda e: atom_types(e.lam.result),
 }
 
 

@@ -136,6 +136,12 @@ def _ad(a: Aliases, pat: tuple[Var, ...], e: ir.Jvp | ir.Vjp) -> None:
         a.join(p, r)
 
 
+def _custom(a: Aliases, pat: tuple[Var, ...], e: ir.WithVjp) -> None:
+    a.joins(e.lam.params, e.args)
+    a.joins(pat, e.lam.result)
+    a.joins(e.pull.params, (*e.lam.result, *e.lam.result[2 * len(pat) - len(e.pull.params) :]))
+
+
 _HANDLERS: dict[type, Any] = {
     ir.Alias: _share,
     ir.At: _share,
@@ -155,6 +161,7 @@ _HANDLERS: dict[type, Any] = {
     ir.Call: _call,
     ir.Jvp: _ad,
     ir.Vjp: _ad,
+    ir.WithVjp: _custom,
 }
 
 

@@ -290,6 +290,10 @@ class _DeadCode:
         new = type(e)(lam, e.args, e.tangents if type(e) is ir.Jvp else e.adjoints)
         return Stm(stm.pat, new, stm.attrs)
 
+    def custom(self, stm: Stm, e: ir.WithVjp) -> Stm:
+        lam, pull = self.body(e.lam), self.body(e.pull)
+        return stm if lam is e.lam and pull is e.pull else Stm(stm.pat, ir.WithVjp(lam, pull, e.args), stm.attrs)
+
 
 _SCOPES: dict[type, Any] = {
     ir.If: _DeadCode.branch,
@@ -304,6 +308,7 @@ _SCOPES: dict[type, Any] = {
     ir.WithAcc: _DeadCode.with_acc,
     ir.Jvp: _DeadCode.derivative,
     ir.Vjp: _DeadCode.derivative,
+    ir.WithVjp: _DeadCode.custom,
 }
 
 

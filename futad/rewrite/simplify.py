@@ -268,6 +268,7 @@ _SCOPED: dict[type, Any] = {
     ir.WithAcc: Simplifier.plain,
     ir.Jvp: Simplifier.plain,
     ir.Vjp: Simplifier.plain,
+    ir.WithVjp: Simplifier.plain,
 }
 
 

@@ -45,6 +45,8 @@ TABLE: dict[str, tuple[int, Any]] = {
     "jmp2": (3, s.do_jmp(True)),
     "mjp": (3, s.do_mjp(False)),
     "mjp2": (3, s.do_mjp(True)),
+    "with_vjp": (3, s.do_with_vjp),
+    "with_vjp_tape": (3, s.do_with_vjp_tape),
     "length": (1, a.do_length),
     "null": (1, a.do_null),
     "iota": (1, a.do_iota),

@@ -13,6 +13,7 @@ from futad.source.lower.sizes import head, like, outer_sizes, recast
 from futad.source.lower.values import (
     Arr,
     Leaf,
+    Rec,
     Value,
     dims_of,
     inner,
@@ -390,3 +391,42 @@ def do_mjp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
 
     return go
 
+
+
+def do_with_vjp(lw: Lowerer, args: Args, use: Use) -> Value:
+    """`f x`, whose reverse-mode derivative is `f' (f x)`."""
+    f, pull, x = args
+    return custom(lw, f, x, use, lambda v: v, lambda v, dy: apply(lw, pull, (v, dy), None, use.span))
+
+
+def do_with_vjp_tape(lw: Lowerer, args: Args, use: Use) -> Value:
+    """`(f x).1`, whose reverse-mode derivative is `f'` of `(f x).0` and the adjoint."""
+    f, pull, x = args
+
+    def back(v: Value, dy: Value) -> Value:
+        assert type(v) is Rec
+        return apply(lw, pull, (tuple_value(v.fields["0"], dy),), None, use.span)
+
+    def shown(v: Value) -> Value:
+        assert type(v) is Rec
+        return v.fields["1"]
+
+    return custom(lw, f, x, use, shown, back)
+
+
+def custom(
+    lw: Lowerer, f: Value, x: Value, use: Use, shown: Callable[[Value], Value], pull: Callable[[Value, Value], Value]
+) -> Value:
+    """The part `shown` of `f x`, with the derivative `pull` from all of `f x` and the adjoint of that part."""
+    params, v, scope = derived(lw, f, x, use)
+    with lw.within(scope):
+        v = regular(lw, v, scope, None)
+    lam = lam_of(scope, params, leaves(v))
+    now, given = typed_vars(v, "res", dims_of(v))
+    dy, adjoints = typed_vars(shown(v), "adj", dims_of(shown(v)))
+    inside = lw.new_scope(given + adjoints)
+    with lw.within(inside):
+        dx = like(lw, pull(now, dy), x)
+    back = lam_of(inside, given + adjoints, leaves(dx))
+    made = lw.b.emit(ir.WithVjp(lam, back, tuple(leaves(x))), "y")
+    return shown(rebuild(v, iter(made)))
