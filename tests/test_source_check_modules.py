@@ -44,7 +44,8 @@ def last_type(text: str) -> str:
          "module m = F {def k = 3i64} {def x = 2f32}\ndef f = m.g", None),
         ("module m = \\(P: {type t}) -> {type u = P.t}\nmodule k = m {type t = i8}\ndef f (x: k.u) = x", "i8 -> i8"),
         ("module i = i32\ndef f = i.max 1 2", "i32"),
-        ("module type s = {val g [n]: [n]i32 -> [n]i32}\nmodule m: s = {def g xs = map (+ 1) xs}\ndef f = m.g [1]", "[1]i32"),
+        ("module type s = {val g [n]: [n]i32 -> [n]i32}\nmodule m: s = {def g xs = map (+ 1) xs}\n"
+         "def f = m.g [1]", "[1]i32"),
     ],
 )  # fmt: skip
 def test_modules(text: str, expected: str | None) -> None:
