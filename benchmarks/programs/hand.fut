@@ -1,0 +1,95 @@
+-- Hand tracking (ADBench; Srajer, Kukelova and Fitzgibbon 2018): how far c measured points are from a hand's skin,
+-- posed by 26 parameters theta: the hand's rotation 3 and position 3, and 4 angles for each of 5 fingers.  The simple
+-- variant compares a point with a vertex of the skin, the complicated one with a place within a triangle, where two
+-- more parameters per point, us, say.  The Jacobian has 3 c rows and 26 columns, in front of which the complicated
+-- variant has 2 for us: the place of a point depends on its own us only, so one seed vector serves all.
+
+type model [b][v] = { parents: [b]i32, relatives: [b][4][4]f64, inverses: [b][4][4]f64,
+                      positions: [v][4]f64, weights: [v][b]f64, mirrored: bool }
+
+def dot [n] (x: [n]f64) (y: [n]f64): f64 = f64.sum (map2 (*) x y)
+
+def product [n][k][m] (a: [n][k]f64) (b: [k][m]f64): *[n][m]f64 =
+  map (\row -> map (dot row) (transpose b)) a
+
+-- The rotation about the axis r by |r| (the identity if that is small).
+def rotation (r: [3]f64): [3][3]f64 =
+  let angle = f64.sqrt (dot r r)
+  in if angle < 0.0001 then [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+     else let (x, y, z) = (r[0] / angle, r[1] / angle, r[2] / angle)
+          let (s, c) = (f64.sin angle, f64.cos angle)
+          let d = 1 - c
+          in [[x * x + (1 - x * x) * c, x * y * d - z * s, x * z * d + y * s],
+              [x * y * d + z * s, y * y + (1 - y * y) * c, y * z * d - x * s],
+              [x * z * d - y * s, z * y * d + x * s, z * z + (1 - z * z) * c]]
+
+-- How bone i of the hand is turned in its joint: bones 2 to 21 are the fingers', four each, of which the first has two
+-- angles, the next two have one, and the last is stiff, like the wrist and the forearm.
+def joint (theta: [26]f64) (i: i64): [4][4]f64 =
+  let (finger, k) = ((i - 2) / 4, (i - 2) % 4)
+  let at j = theta[6 + 4 * finger + j]
+  let (bend, spread) = if i < 2 || finger >= 5 || k == 3 then (0, 0)
+                       else if k == 0 then (at 0, at 1)
+                       else (at (k + 1), 0)
+  let (cx, sx, cz, sz) = (f64.cos bend, f64.sin bend, f64.cos spread, f64.sin spread)
+  in [[cz, -sz * cx, sz * sx, 0], [sz, cz * cx, -cz * sx, 0], [0, sx, cx, 0], [0, 0, 0, 1]]
+
+-- Every bone's movement from the rest position, turned with the hand: the upper three rows.
+def movements [b][v] (hand: model [b][v]) (theta: [26]f64): [b][3][4]f64 =
+  let relatives = map2 (\m i -> product m (joint theta i)) hand.relatives (iota b)
+  let absolutes =
+    loop a = replicate b (replicate 4 (replicate 4 0)) for i < b do
+      let parent = hand.parents[i]
+      in a with [i] = if parent < 0 then relatives[i] else product a[parent] relatives[i]
+  let turn = rotation (take 3 theta)
+  let turn = if hand.mirrored then map (\row -> [-row[0], row[1], row[2]]) turn else turn
+  in map2 (\a inverse -> product turn (take 3 (product a inverse))) absolutes hand.inverses
+
+-- Where the vertices are: each moves as the weighted mean of its bones' movements.
+def skin [b][v] (hand: model [b][v]) (theta: [26]f64): [v][3]f64 =
+  let moves = map flatten (movements hand theta)
+  let place w p = let move: [3][4]f64 = unflatten (sized (3 * 4) (map (dot w) (transpose moves)))
+                  in map2 (\row t -> dot row p + t) move theta[3:6]
+  in map2 place hand.weights hand.positions
+
+def simple [v][c] (correspondences: [c]i32) (points: [c][3]f64) (vertices: [v][3]f64): [c][3]f64 =
+  map2 (\p i -> map2 (-) p vertices[i]) points correspondences
+
+def complicated [v][c][t] (triangles: [t][3]i32) (correspondences: [c]i32) (points: [c][3]f64)
+                          (us: [c][2]f64) (vertices: [v][3]f64): [c][3]f64 =
+  map3 (\p i u -> let corners = triangles[i]
+                  let place x y z = u[0] * x + u[1] * y + (1 - u[0] - u[1]) * z
+                  in map2 (-) p (map3 place vertices[corners[0]] vertices[corners[1]] vertices[corners[2]]))
+       points correspondences us
+
+def one_hot (n: i64) (i: i64): [n]f64 = tabulate n (\j -> f64.bool (i == j))
+
+entry simple_objective [b][v][c] (parents: [b]i32) (relatives: [b][4][4]f64) (inverses: [b][4][4]f64)
+                                 (positions: [v][4]f64) (weights: [v][b]f64) (mirrored: bool)
+                                 (correspondences: [c]i32) (points: [c][3]f64) (theta: [26]f64): [c][3]f64 =
+  simple correspondences points (skin {parents, relatives, inverses, positions, weights, mirrored} theta)
+
+-- The derivatives by theta, one row each.
+entry simple_jacobian [b][v][c] (parents: [b]i32) (relatives: [b][4][4]f64) (inverses: [b][4][4]f64)
+                                (positions: [v][4]f64) (weights: [v][b]f64) (mirrored: bool)
+                                (correspondences: [c]i32) (points: [c][3]f64) (theta: [26]f64): [26][c][3]f64 =
+  let hand = {parents, relatives, inverses, positions, weights, mirrored}
+  in jmp (\theta -> simple correspondences points (skin hand theta)) theta (tabulate 26 (one_hot 26))
+
+entry complicated_objective [b][v][t][c] (parents: [b]i32) (relatives: [b][4][4]f64) (inverses: [b][4][4]f64)
+                                         (positions: [v][4]f64) (weights: [v][b]f64) (mirrored: bool)
+                                         (triangles: [t][3]i32) (correspondences: [c]i32) (points: [c][3]f64)
+                                         (theta: [26]f64) (us: [c][2]f64): [c][3]f64 =
+  complicated triangles correspondences points us
+              (skin {parents, relatives, inverses, positions, weights, mirrored} theta)
+
+-- The derivatives by us (two rows) and by theta.
+entry complicated_jacobian [b][v][t][c] (parents: [b]i32) (relatives: [b][4][4]f64) (inverses: [b][4][4]f64)
+                                        (positions: [v][4]f64) (weights: [v][b]f64) (mirrored: bool)
+                                        (triangles: [t][3]i32) (correspondences: [c]i32) (points: [c][3]f64)
+                                        (theta: [26]f64) (us: [c][2]f64): ([2][c][3]f64, [26][c][3]f64) =
+  let hand = {parents, relatives, inverses, positions, weights, mirrored}
+  let error us vertices = complicated triangles correspondences points us vertices
+  let vertices = skin hand theta
+  in (jmp (\us -> error us vertices) us [replicate c [1, 0], replicate c [0, 1]],
+      jmp (\theta -> error us (skin hand theta)) theta (tabulate 26 (one_hot 26)))
