@@ -159,16 +159,17 @@ union futad_words {
   FUTAD_DEV futad_words() {}
 };
 
-/* Not from the level-1 cache, which other multiprocessors' writes do not reach. */
+/* Values that blocks hand each other, as `futad_words<T>::count` words each; not from the level-1 cache, which the
+ * writes of other multiprocessors do not reach. */
 template <class T>
-FUTAD_DEV T futad_load_shared_by_blocks(const uint32_t *p) {
+FUTAD_DEV T futad_load_words(const uint32_t *p) {
   futad_words<T> w;
 #pragma unroll
   for (int i = 0; i < (int)futad_words<T>::count; i++) w.words[i] = *(const volatile uint32_t *)(p + i);
   return w.value;
 }
 template <class T>
-FUTAD_DEV void futad_store_shared_by_blocks(uint32_t *p, T value) {
+FUTAD_DEV void futad_store_words(uint32_t *p, T value) {
   futad_words<T> w;
   w.value = value;
 #pragma unroll

@@ -1,0 +1,86 @@
+/* Reduce and scan over a warp and over a block, in order, for any associative operator.
+ *
+ * An operator is a struct with `T`, `T neutral() const` and `T combine(T left, T right) const` (docs/kernels.md).
+ */
+#ifndef FUTAD_BLOCK_CUH
+#define FUTAD_BLOCK_CUH
+#include "device.cuh"
+
+/* Shuffles of values of any size, word by word. */
+#define FUTAD_SHUFFLE(name, shuffle)                                        \
+  template <class T>                                                        \
+  FUTAD_DEV T name(unsigned mask, T value, int where) {                     \
+    futad_words<T> w;                                                       \
+    w.value = value;                                                        \
+    _Pragma("unroll") for (int i = 0; i < (int)futad_words<T>::count; i++)  \
+        w.words[i] = shuffle(mask, w.words[i], where);                      \
+    return w.value;                                                         \
+  }
+FUTAD_SHUFFLE(futad_shfl, __shfl_sync)
+FUTAD_SHUFFLE(futad_shfl_up, __shfl_up_sync)
+FUTAD_SHUFFLE(futad_shfl_down, __shfl_down_sync)
+FUTAD_SHUFFLE(futad_shfl_xor, __shfl_xor_sync)
+
+FUTAD_INLINE int futad_lane() { return (int)(threadIdx.x & 31); }
+FUTAD_INLINE int futad_warp() { return (int)(threadIdx.x >> 5); }
+
+/* x of lane 0 to lane 31 combined in this order; the result is in lane 0. */
+template <class Op>
+FUTAD_DEV typename Op::T futad_warp_reduce(const Op &op, typename Op::T x) {
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) {
+    typename Op::T right = futad_shfl_down(FUTAD_ALL, x, d);
+    if (futad_lane() + d < 32) x = op.combine(x, right);
+  }
+  return x;
+}
+
+/* Inclusive scan over the lanes. */
+template <class Op>
+FUTAD_DEV typename Op::T futad_warp_scan(const Op &op, typename Op::T x) {
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) {
+    typename Op::T left = futad_shfl_up(FUTAD_ALL, x, d);
+    if (futad_lane() >= d) x = op.combine(left, x);
+  }
+  return x;
+}
+
+/* The whole block's x combined in the order of the threads; every thread gets the result. */
+template <int BLOCK, class Op>
+FUTAD_DEV typename Op::T futad_block_reduce(const Op &op, typename Op::T x) {
+  typedef typename Op::T T;
+  FUTAD_SHARED(T, sums, BLOCK / 32);
+  x = futad_warp_reduce(op, x);
+  if (BLOCK == 32) return futad_shfl(FUTAD_ALL, x, 0);
+  __syncthreads(); /* the last call's readers have finished */
+  if (futad_lane() == 0) sums[futad_warp()] = x;
+  __syncthreads();
+  T total = sums[0];
+  for (int w = 1; w < BLOCK / 32; w++) total = op.combine(total, sums[w]);
+  return total;
+}
+
+/* Inclusive scan over the threads of a block.  `before` is the result of the thread before (neutral for the first),
+ * `total` that of the last. */
+template <int BLOCK, class Op>
+FUTAD_DEV typename Op::T futad_block_scan(const Op &op, typename Op::T x, typename Op::T *before,
+                                          typename Op::T *total) {
+  typedef typename Op::T T;
+  FUTAD_SHARED(T, sums, BLOCK / 32);
+  x = futad_warp_scan(op, x);
+  T left = futad_shfl_up(FUTAD_ALL, x, 1);
+  __syncthreads(); /* the last call's readers have finished */
+  if (futad_lane() == 31) sums[futad_warp()] = x;
+  __syncthreads();
+  T warps = op.neutral(), all = sums[0];
+  for (int w = 1; w < BLOCK / 32; w++) {
+    if (w == futad_warp()) warps = all;
+    all = op.combine(all, sums[w]);
+  }
+  *total = all;
+  *before = futad_lane() ? op.combine(warps, left) : warps;
+  return op.combine(warps, x);
+}
+
+#endif

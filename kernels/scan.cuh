@@ -1,0 +1,218 @@
+/* Inclusive scans of `segments` segments of `n` elements each, for any associative operator.
+ *
+ * `in.load(flat)`, `out.store(flat, value)` with flat = segment * n + i; out may write where in reads.
+ * The grid's scan reads and writes every element once: a block publishes the sum of its tile, then looks back over
+ * the tiles before until it meets one whose prefix is known (Merrill and Garland, "Single-pass parallel prefix scan
+ * with decoupled look-back", 2016).
+ */
+#ifndef FUTAD_SCAN_CUH
+#define FUTAD_SCAN_CUH
+#include "block.cuh"
+
+/* An operator on values that know whether a segment begins among the elements they stand for. */
+template <class Op>
+struct futad_headed {
+  Op op;
+  struct T {
+    typename Op::T value;
+    int head;
+  };
+  enum { commutative = 0 };
+  FUTAD_DEV T neutral() const {
+    T r = {op.neutral(), 0};
+    return r;
+  }
+  FUTAD_DEV T combine(T x, T y) const {
+    T r = {y.head ? y.value : op.combine(x.value, y.value), x.head | y.head};
+    return r;
+  }
+};
+
+template <class Op, class In>
+struct futad_headed_in {
+  In in;
+  int64_t n;
+  FUTAD_DEV typename futad_headed<Op>::T load(int64_t flat) const {
+    bool small = flat <= UINT32_MAX && n <= UINT32_MAX; /* 64-bit division costs several times as much */
+    bool head = small ? (uint32_t)flat % (uint32_t)n == 0 : flat % n == 0;
+    typename futad_headed<Op>::T r = {in.load(flat), head};
+    return r;
+  }
+};
+
+template <class Op, class Out>
+struct futad_headed_out {
+  Out out;
+  FUTAD_DEV void store(int64_t flat, typename futad_headed<Op>::T x) const { out.store(flat, x.value); }
+};
+
+/* A thread a segment. */
+template <class Op, class In, class Out>
+FUTAD_DEV void futad_scan_thread(const Op &op, const In &in, const Out &out, int64_t segments, int64_t n) {
+  int64_t step = (int64_t)gridDim.x * blockDim.x;
+  for (int64_t s = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; s < segments; s += step) {
+    typename Op::T x = op.neutral();
+    for (int64_t i = 0; i < n; i++) {
+      x = op.combine(x, in.load(s * n + i));
+      out.store(s * n + i, x);
+    }
+  }
+}
+
+/* One tile of BLOCK * ITEMS elements, ITEMS consecutive ones a thread; memory is read and written in the order of the
+ * threads, by way of shared memory. */
+template <int BLOCK, int ITEMS, class Op>
+struct futad_tile {
+  typedef typename Op::T T;
+  T items[ITEMS]; /* each thread's, scanned */
+  T before;       /* what the threads before it sum up to */
+  T total;        /* of the tile */
+
+  static FUTAD_DEV T *buffer() {
+    FUTAD_SHARED(T, memory, BLOCK * ITEMS);
+    return memory;
+  }
+
+  template <class In>
+  FUTAD_DEV void load(const Op &op, const In &in, int64_t begin, int64_t end) {
+    T *memory = buffer();
+    __syncthreads(); /* the last tile has been written out */
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) {
+      int at = k * BLOCK + (int)threadIdx.x;
+      if (begin + at < end) {
+        memory[at] = in.load(begin + at);
+      } else {
+        memory[at] = op.neutral();
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) {
+      T x = memory[(int)threadIdx.x * ITEMS + k];
+      items[k] = k ? op.combine(items[k ? k - 1 : 0], x) : x;
+    }
+    futad_block_scan<BLOCK>(op, items[ITEMS - 1], &before, &total);
+  }
+
+  /* Writes the scan, everything before the tile summing up to `prefix`. */
+  template <class Out>
+  FUTAD_DEV void store(const Op &op, const Out &out, int64_t begin, int64_t end, T prefix) {
+    T *memory = buffer();
+    T left = op.combine(prefix, before);
+    /* The barriers of the block's scan are behind us: nobody reads the elements any more. */
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) memory[(int)threadIdx.x * ITEMS + k] = op.combine(left, items[k]);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) {
+      int at = k * BLOCK + (int)threadIdx.x;
+      if (begin + at < end) out.store(begin + at, memory[at]);
+    }
+  }
+};
+
+/* A block a segment. */
+template <int BLOCK, int ITEMS, class Op, class In, class Out>
+FUTAD_DEV void futad_scan_block(const Op &op, const In &in, const Out &out, int64_t segments, int64_t n) {
+  futad_tile<BLOCK, ITEMS, Op> tile;
+  for (int64_t s = blockIdx.x; s < segments; s += gridDim.x) {
+    typename Op::T prefix = op.neutral();
+    int64_t end = (s + 1) * n;
+    for (int64_t begin = s * n; begin < end; begin += BLOCK * ITEMS) {
+      tile.load(op, in, begin, end);
+      tile.store(op, out, begin, end, prefix);
+      prefix = op.combine(prefix, tile.total);
+    }
+  }
+}
+
+/* The state in memory: the next tile, how many blocks have finished, the number of this launch; then a flag, the sum and
+ * the prefix of each tile.  A flag is 4 * launch + 1 when the sum is there, + 2 when the prefix is; flags of earlier
+ * launches count for nothing, so nothing needs clearing. */
+enum { FUTAD_SCAN_HEAD = 3 };
+
+template <class T>
+FUTAD_DEV uint32_t *futad_scan_sum(uint32_t *state, int64_t tiles, int64_t tile) {
+  return state + FUTAD_SCAN_HEAD + tiles + tile * futad_words<T>::count;
+}
+template <class T>
+FUTAD_DEV uint32_t *futad_scan_prefix(uint32_t *state, int64_t tiles, int64_t tile) {
+  return state + FUTAD_SCAN_HEAD + tiles + (tiles + tile) * futad_words<T>::count;
+}
+
+/* What the tiles before `tile` sum up to, found by one warp; in every lane. */
+template <class Op>
+FUTAD_DEV typename Op::T futad_look_back(const Op &op, uint32_t *state, int64_t tiles, int64_t tile, uint32_t launch) {
+  typedef typename Op::T T;
+  T found = op.neutral();
+  for (int64_t base = tile - 32;; base -= 32) {
+    int64_t at = base + futad_lane();
+    uint32_t status, known, need;
+    for (;;) {
+      uint32_t flag = at < 0 ? 4 * launch + 2 : futad_load_acquire(state + FUTAD_SCAN_HEAD + at);
+      status = flag >> 2 == launch ? flag & 3 : 0;
+      known = __ballot_sync(FUTAD_ALL, status == 2);
+      need = known ? FUTAD_ALL << (31 - __clz((int)known)) : FUTAD_ALL;
+      if (!(__ballot_sync(FUTAD_ALL, status == 0) & need)) break;
+      FUTAD_SPIN();
+    }
+    T x = op.neutral();
+    if (at >= 0 && need >> futad_lane() & 1) {
+      x = futad_load_words<T>(status == 2 ? futad_scan_prefix<T>(state, tiles, at) : futad_scan_sum<T>(state, tiles, at));
+    }
+    x = futad_shfl(FUTAD_ALL, futad_warp_reduce(op, x), 0);
+    found = op.combine(x, found);
+    if (known) return found;
+  }
+}
+
+/* The whole grid over `total` elements; the state is zero before its first launch. */
+template <int BLOCK, int ITEMS, class Op, class In, class Out>
+FUTAD_DEV void futad_scan_flat(const Op &op, const In &in, const Out &out, int64_t total, uint32_t *state) {
+  typedef typename Op::T T;
+  FUTAD_SHARED(int64_t, next, 1);
+  FUTAD_SHARED(T, shared_prefix, 1);
+  int64_t tiles = (total + BLOCK * ITEMS - 1) / (BLOCK * ITEMS);
+  uint32_t launch = futad_load_acquire(state + 2);
+  futad_tile<BLOCK, ITEMS, Op> tile;
+  for (;;) {
+    /* Tiles are taken in order, so that whoever is waited for has been taken by a running block. */
+    if (threadIdx.x == 0) next[0] = atomicAdd(state, 1u);
+    __syncthreads();
+    int64_t t = next[0], begin = t * BLOCK * ITEMS;
+    if (t >= tiles) break;
+    tile.load(op, in, begin, total);
+    if (futad_warp() == 0) {
+      uint32_t *flag = state + FUTAD_SCAN_HEAD + t;
+      if (t > 0 && futad_lane() == 0) {
+        futad_store_words(futad_scan_sum<T>(state, tiles, t), tile.total);
+        futad_store_release(flag, 4 * launch + 1);
+      }
+      T prefix = t > 0 ? futad_look_back(op, state, tiles, t, launch) : op.neutral();
+      if (futad_lane() == 0) {
+        futad_store_words(futad_scan_prefix<T>(state, tiles, t), op.combine(prefix, tile.total));
+        futad_store_release(flag, 4 * launch + 2);
+        shared_prefix[0] = prefix;
+      }
+    }
+    __syncthreads();
+    tile.store(op, out, begin, total, shared_prefix[0]);
+  }
+  if (threadIdx.x == 0 && atomicInc(state + 1, gridDim.x - 1) == gridDim.x - 1) {
+    state[0] = 0;
+    futad_store_release(state + 2, (launch + 1) & 0x3fffffffu);
+  }
+}
+
+/* The whole grid over all segments. */
+template <int BLOCK, int ITEMS, class Op, class In, class Out>
+FUTAD_DEV void futad_scan_grid(const Op &op, const In &in, const Out &out, int64_t segments, int64_t n,
+                               uint32_t *state) {
+  futad_headed<Op> headed = {op};
+  futad_headed_in<Op, In> headed_in = {in, n};
+  futad_headed_out<Op, Out> headed_out = {out};
+  futad_scan_flat<BLOCK, ITEMS>(headed, headed_in, headed_out, segments * n, state);
+}
+
+#endif
