@@ -1,13 +1,17 @@
-"""Only what pyproject.toml cannot say: `kernels/` and `datasets/` travel in the wheel under `futad/`."""
+"""Only what pyproject.toml cannot say: `kernels/`, `datasets/` and `benchmarks/programs/` travel in the wheel under
+`futad/`."""
 
 from setuptools import find_namespace_packages, setup
 
+FOLDERS = {"futad.kernels": "kernels", "futad.datasets": "datasets", "futad.programs": "benchmarks/programs"}
+
 setup(
-    packages=[*find_namespace_packages(include=["futad", "futad.*"]), "futad.kernels", "futad.datasets"],
-    package_dir={"futad.kernels": "kernels", "futad.datasets": "datasets"},
+    packages=[*find_namespace_packages(include=["futad", "futad.*"]), *FOLDERS],
+    package_dir=FOLDERS,
     package_data={
         "futad": ["py.typed", "**/*.lark", "**/*.fut"],
         "futad.kernels": ["*.h", "*.c", "*.cu", "*.cuh"],
         "futad.datasets": ["*.txt"],
+        "futad.programs": ["*.fut"],
     },
 )
