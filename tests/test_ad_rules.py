@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from derived_program import derived_program
 from test_ad_support import Derivs, differences, duality, make, second_order
 
 from futad.ad import expand
-from futad.ad.derive import derived_program
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import HANDLERS, Interpreter
 from futad.core.node import Range
-from futad.core.types import BOOL, F64, I32, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Prim, i64, one, zero
+from futad.core.types import BOOL, F64, I32, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, one, zero
 from futad.rewrite.simplify import simplify
 
 rng = np.random.default_rng(1)
@@ -347,7 +347,8 @@ def hist_rows(b, s, xs, vs, ix):
 
 @case(["[n][k]f64", "[k][m]f64"], normal(2, 3), normal(3, 4))
 def matrix_product(b, s, xs, ys):
-    return [total(b, b.let(ir.MatMul(xs, ys))), b.let(ir.MatMul(xs, ys))]
+    product = b.let(ir.MatMul(xs, ys))
+    return [total(b, product), b.let(ir.MatMul(xs, ys, (product,)))]
 
 
 @case(["[n][m]f64", "[m]f64"], normal(3, 4), normal(4))
@@ -568,6 +569,45 @@ def while_in_map(b, s, xs):
     return b.map_(f, xs)
 
 
+def growing(b: Builder, xs: Any, make_loop: Callable[[tuple[Atom, ...], ir.Lambda], ir.Exp], lead: list[Var]) -> list:
+    """A loop in which xs becomes map (\\x -> sin x * t) (xs ++ [t]) and t the product of t and the sum of xs."""
+    n, t = Var("n", I64), Var("t", F64)
+    array = Var("xs", ArrayType(F64, (n,)))
+    q = Builder()
+    more = q.op("add", n, ONE)
+    last = q.let(ir.ArrayLit((t,), F64))
+    longer = q.let(ir.Concat((array, last), more))
+    new = q.zip_with(lambda z, x: z.op("mul", z.op("sin", x), t), longer)
+    (s,) = q.emit(ir.Reduce(n, (array,), operator(q, "add"), (zero(F64),)))
+    state = [more, new, q.op("mul", t, s)]
+    if len(lead) == 2:
+        i = lead[1]
+        q2 = q.op("add", i, ONE)
+        state = [q.op("lt", q2, i64(3)), q2, *state]
+    lam = ir.Lambda((*lead, n, array, t), tuple(q.stms), tuple(state))
+    start: list[Atom] = [xs.type.shape[0], xs, Const(F64, 0.7)]
+    if len(lead) == 2:
+        start = [TRUE, ZERO, *start]
+    e = make_loop(tuple(start), lam)
+    end = Var("end", I64)
+    final = Var("xs", ArrayType(F64, (end,)))
+    pat = [end, final, Var("t", F64)]
+    if len(lead) == 2:
+        pat = [Var("c", BOOL), Var("i", I64), *pat]
+    b.add(ir.Stm(tuple(pat), e))
+    return [total(b, final), pat[-1]]
+
+
+@case(["[n]f64"], normal(3))
+def for_shapes(b, s, xs):
+    return growing(b, xs, lambda start, lam: ir.For(i64(3), start, lam), [Var("i", I64)])
+
+
+@case(["[n]f64"], normal(3))
+def while_shapes(b, s, xs):
+    return growing(b, xs, lambda start, lam: ir.While(start, lam), [Var("c", BOOL), Var("i", I64)])
+
+
 # --- fused, accumulators, nested derivatives ------------------------------------------------------------
 
 
@@ -632,6 +672,32 @@ def nested_vjp_of_reduction(b, s, xs, w):
 
         lam = q.lambda_([("r", r.type), ("w", w.type)], g)
         return list(q.emit(ir.Vjp(lam, (r, w), (one(F64),))))[1:]
+
+    return b.map_(f, xs)
+
+
+@case(["[n]f64", "f64"], normal(4), 0.7)
+def with_own_derivative(b, s, xs, c):
+    """A function with its derivative given (the true one), which reads the result, and one that saves something."""
+
+    def f(q, x):
+        lam = q.lambda_([("y", F64)], lambda z, y: [z.op("exp", z.op("mul", y, y))])
+
+        def pull(z, y, dy):
+            root = z.op("sqrt", z.op("log", y))
+            return [z.op("mul", dy, z.op("mul", Const(F64, 2.0), z.op("mul", y, root)))]
+
+        (u,) = q.emit(ir.WithVjp(lam, q.lambda_([("y", F64), ("dy", F64)], pull), (q.op("abs", x),)))
+        both = q.lambda_([("u", F64), ("c", F64)], lambda z, u, c: [z.op("sin", u), z.op("mul", z.op("sin", u), c)])
+
+        def back(z, saved, y, dy):
+            root = z.op("sqrt", z.op("sub", Const(F64, 1.0), z.op("mul", saved, saved)))
+            sign = z.op("select", z.op("lt", Const(F64, 0.0), z.op("cos", u)), Const(F64, 1.0), Const(F64, -1.0))
+            slope = z.op("mul", z.op("mul", root, sign), c)
+            return [z.op("mul", dy, slope), z.op("mul", dy, saved)]
+
+        lam = q.lambda_([("saved", F64), ("y", F64), ("dy", F64)], back)
+        return [q.emit(ir.WithVjp(both, lam, (u, c)))[1]]
 
     return b.map_(f, xs)
 
@@ -702,7 +768,7 @@ def _nodes_of(lam: ir.Lambda) -> set[type]:
 
 
 def test_every_construct_has_a_row() -> None:
-    every = set(ir.Exp.__subclasses__()) - {ir.Call}
+    every = {c for c in ir.Exp.__subclasses__() if c is getattr(ir, c.__name__)} - {ir.Call}
     seen: set[type] = set()
     for c in CASES:
         seen |= _nodes_of(make(c.params, c.f).funs["f"].body)

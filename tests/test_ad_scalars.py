@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from derived_program import derived_program
 from test_ad_support import Derivs, make, run, sizes_of
 
 from futad.ad import expand
-from futad.ad.derive import derived_program
 from futad.core import ir
 from futad.core.scalarops import OPS, ScalarOp
 from futad.core.types import F64, PRIMS, Prim, prim

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from derived_program import derived_program, result_sizes
 
 from futad.ad import expand
-from futad.ad.derive import derived_program, result_sizes
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.check import check_program

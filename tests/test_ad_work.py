@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from derived_program import derived_program
 from test_ad_rules import CASES, operator, total
 from test_ad_support import make, sizes_of
 
-from futad.ad.derive import derived_program
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import Interpreter, Work

@@ -5,9 +5,9 @@ from __future__ import annotations
 import genprog
 import numpy as np
 import pytest
+from derived_program import derived_program, result_sizes
 
 from futad.ad import expand
-from futad.ad.derive import derived_program, result_sizes
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from derived_program import derived_program
 from optimise_support import heads, passes, same_results
 
 from futad.ad import expand
-from futad.ad.derive import derived_program
 from futad.core import ir
 from futad.core.parse import parse_program
 from futad.optimise.fusion import fuse

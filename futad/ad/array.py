@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,9 @@ def _matmul_jvp(t: Tangents, stm: ir.Stm) -> None:
         parts.append(t.b.let(ir.MatMul(da, e.b), "tan"))
     if (db := t.of(e.b)) is not None:
         parts.append(t.b.let(ir.MatMul(e.a, db), "tan"))
+    parts += [d for p in e.plus if (d := t.of(p)) is not None]
     if parts:
-        t.set(stm.pat[0], parts[0] if len(parts) == 1 else t.b.plus(parts[0], parts[1]))
+        t.set(stm.pat[0], functools.reduce(t.b.plus, parts))
 
 
 # --- reverse mode ---------------------------------------------------------------------------------------
@@ -171,6 +173,8 @@ def _matmul(s: Scope, e: ir.MatMul, seed: Atom) -> None:
         s.add(e.a, s.b.let(ir.MatMul(seed, transposed(e.b)), "a_bar"))
     if e.b in s.ctx.active:
         s.add(e.b, s.b.let(ir.MatMul(transposed(e.a), seed), "b_bar"))
+    for p in e.plus:
+        s.add(p, seed)
 
 
 def _same(field: str) -> Pull:

@@ -20,6 +20,7 @@ from futad.ad.rule import RULES, Rule
 from futad.ad.vjp import again
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.node import Range
 from futad.core.types import (
     I64,
     ONE,
@@ -35,8 +36,8 @@ from futad.core.types import (
     elem_of,
     i64,
     shape_of,
+    subst_type,
 )
-from futad.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from futad.ad.jvp import Tangents
@@ -113,23 +114,12 @@ class Restore:
 Save = Callable[[Sequence[int]], "dict[int, Restore]"]
 
 
-def _check_shapes(params: Sequence[Var]) -> None:
-    own = set(params)
-    for p in params:
-        if any(n in own for n in shape_of(p.type) if isinstance(n, Var)):
-            raise UnsupportedError(
-                "reverse-mode differentiation of a loop over an array whose shape changes from turn to turn "
-                "is not supported; give the array its largest shape"
-            )
-
-
 def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat: tuple[Var, ...], save: Save) -> None:
     """The return sweep of `for i < bound`: `body` is a fresh copy whose first parameter is i.
 
     `save(which)` makes the forward sweep save those loop variables and returns the arrays of them.
     """
     i, xs = body.params[0], body.params[1:]
-    _check_shapes(xs)
     seeds = [s.take(v) for v in pat]
     flags = loop_flow(ir.For(bound, inits, body), s.ctx.active)
     inner = s.child("loop")
@@ -137,20 +127,24 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
     inner.stripped.update(x for x in xs if isinstance(x.type, AccType))
     tape = inner.forward(body.stms)
     carried = [q for q, f in enumerate(flags) if f and not isinstance(xs[q].type, AccType)]
-    bars = {q: Var(f"{xs[q].name}_bar", xs[q].type) for q in carried}
+    # Sizes that change from turn to turn: a turn gets the adjoints with the sizes after it.
+    sizes = varying([xs[q] for q in carried], xs)
+    after_turn: dict[Var, Atom] = {xs[q]: Var(xs[q].name, I64) for q in sizes}
+    bars = {q: Var(f"{xs[q].name}_bar", subst_type(xs[q].type, after_turn)) for q in carried}
     for q, (r, y) in enumerate(zip(body.result, seeds, strict=True)):
         if isinstance(r.type, AccType):
             if y is not None:
                 inner.add(r, y)
         elif q in bars:
-            inner.add(r, bars[q])
+            inner.add(r, inner.coerce(bars[q], r.type))
     inner.back(tape)
     for q in carried:
         inner.adj[xs[q]] = inner.dense(xs[q])
     captured = list(inner.captured)
     result = [inner.adj[xs[q]] for q in carried] + [inner.adj[v] for v in captured]
     stms, used = live(inner.code(), result)
-    which = [q for q, x in enumerate(xs) if x in used]
+    which = [q for q, x in enumerate(xs) if x in used or q in sizes]
+    which = sorted({*which, *varying([xs[q] for q in which], xs)})
     turn = Var("turn", i.type)
     head = Builder()
     assert isinstance(i.type, Prim)
@@ -159,23 +153,29 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
     restores = save(which) if which else {}
     at = head.convert(I64, i) if which else i
     backwards = {q: Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
-    for q, how in restores.items():
+    for q, how in sorted(restores.items()):
         value = how.begin(head, at, backwards.get(q, xs[q]))
-        final = head.stms[-1]
-        if final.pat == (value,):
-            head.stms[-1] = ir.Stm((xs[q],), final.exp)
+        made = head.stms[-1]
+        if made.pat == (value,):
+            head.stms[-1] = ir.Stm((xs[q],), made.exp)
         else:
             head.add(ir.Stm((xs[q],), ir.Alias(value)))
     start: list[Atom] = []
     for q in carried:
         y = seeds[q]
-        start.append(s.b.zeros(xs[q].type) if y is None else s.coerce(y, xs[q].type))
+        start.append(s.b.zeros(pat[q].type) if y is None else s.coerce(y, pat[q].type))
     for v in captured:
         now = s.grab(v)
         start.append(s.b.zeros(v.type, f"{v.name}_bar") if now is None else now)
     if not start:
         return
     params = [turn, *[bars[q] for q in carried], *[inner.captured[v] for v in captured]]
+    for q in sizes:
+        now = after_turn[xs[q]]
+        assert isinstance(now, Var)
+        params.insert(1, now)
+        start.insert(0, pat[q])
+        result.insert(0, xs[q])
     for q, after in backwards.items():
         last = restores[q].last
         assert last is not None
@@ -183,8 +183,10 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
         start.append(last)
         result.append(inner.current(xs[q]))
     lam = ir.Lambda(tuple(params), tuple(head.stms + stms), tuple(result))
-    names, types = [p.name for p in params[1:]], [p.type for p in params[1:]]
-    out = s.b.emit(ir.For(bound, tuple(start), lam), *names, types=types)
+    final = ir.Renamer()
+    done = tuple([final.bind(p) for p in params[1:]])
+    s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam)))
+    out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         s.restored(inits[q], x)
     for v, o in zip(captured, out[len(carried) :], strict=False):
@@ -220,6 +222,81 @@ class _Saver:
         self.pat = [Var(p.name, p.type) for p in self.params]
 
 
+def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
+    """The positions among loop variables of the sizes that `some` of them have."""
+    own = {p: q for q, p in enumerate(params)}
+    return sorted({own[n] for x in some for n in shape_of(x.type) if isinstance(n, Var) and n in own})
+
+
+class _Grower:
+    """Saves loop variables whose sizes change from turn to turn, one turn after the other in a flat array.
+
+    The forward loop counts the elements (`count`), a second run of it then saves them (`again`).
+    """
+
+    def __init__(self, loop: ir.For | ir.While, which: Sequence[int]) -> None:
+        self.lead = 1 if isinstance(loop, ir.For) else 0
+        self.loop = loop
+        self.which = which
+        self.totals = [Var("total", I64) for _ in which]
+
+    def count(self, stm: ir.Stm) -> ir.Stm:
+        """`stm`, the loop or one with more variables, counting too."""
+        e = stm.exp
+        assert isinstance(e, ir.For | ir.While)
+        b = Builder()
+        params = [Var("total", I64) for _ in self.which]
+        own = self.loop.body.params[self.lead :]
+        more = [b.op("add", p, b.size_mul(shape_of(own[q].type))) for p, q in zip(params, self.which, strict=True)]
+        inits = (*e.inits, *[ZERO] * len(more))
+        body = ir.Lambda((*e.body.params, *params), (*b.stms, *e.body.stms), (*e.body.result, *more))
+        new: ir.Exp = ir.For(e.bound, inits, body) if isinstance(e, ir.For) else ir.While(inits, body)
+        return ir.Stm((*stm.pat, *self.totals), new, stm.attrs)
+
+    def again(self, b: Builder, turns: Atom) -> dict[int, Restore]:
+        """Emit the second run."""
+        copy = again(self.loop.body)
+        i = Var("i", I64)
+        stms = Builder()
+        if self.lead:
+            stms.add(ir.Stm((copy.params[0],), ir.Alias(_as(stms, copy.params[0].type, i))))
+        own = copy.params[self.lead :]
+        params: list[Var] = []
+        inits: list[Atom] = []
+        results: list[Atom] = []
+        for q, total in zip(self.which, self.totals, strict=True):
+            x = own[q]
+            t = ArrayType(elem_of(x.type), (total,))
+            flat, begins, begin = Var("saved", t), Var("begins", ArrayType(I64, (turns,))), Var("begin", I64)
+            n = stms.size_mul(shape_of(x.type))
+            row = stms.let(ir.Reshape(x, (n,)), "row")
+            params += [flat, begins, begin]
+            inits += [b.let(ir.Scratch(t.elem, t.shape), "saved"), b.let(ir.Scratch(I64, (turns,)), "begins"), ZERO]
+            results.append(stms.let(ir.Update(flat, (Range(begin, n, ONE),), row), "saved"))
+            results.append(stms.let(ir.Update(begins, (i,), begin), "begins"))
+            results.append(stms.op("add", begin, n))
+        body = ir.Lambda(
+            (i, *own, *params), (*stms.stms, *copy.stms), (*copy.result, *results)
+        )
+        names = ir.Renamer()
+        pat = tuple([names.bind(p) for p in body.params[1:]])
+        b.add(ir.Stm(pat, ir.For(turns, (*self.loop.inits, *inits), body)))
+        out: dict[int, Restore] = {}
+        for k, q in enumerate(self.which):
+            flat, begins = pat[len(own) + 3 * k : len(own) + 3 * k + 2]
+            out[q] = Restore(_row(flat, begins))
+        return out
+
+
+def _row(flat: Var, begins: Var) -> Callable[[Builder, Atom, Var], Atom]:
+    def begin(b: Builder, turn: Atom, x: Var) -> Atom:
+        at = b.let(ir.At(begins, (turn,)), "begin")
+        row = b.let(ir.At(flat, (Range(at, b.size_mul(shape_of(x.type)), ONE),)), "row")
+        return b.let(ir.Reshape(row, shape_of(x.type)), x.name)
+
+    return begin
+
+
 def _restores(which: Sequence[int], saver: _Saver) -> dict[int, Restore]:
     return {
         q: Restore(lambda b, t, after, saved=saved: b.let(ir.At(saved, (t,))))  # type: ignore[misc]
@@ -245,12 +322,16 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         before = Builder()
         turns = _turns(before, e.bound)
         i = loop.body.params[0]
+        own = loop.body.params[1:]
+        grown = {x for x in own if varying([x], own)}
         finder = Finder(indices={i})
         finder.enter(loop.body)
         out: dict[int, Restore] = {}
         chains: dict[int, list[Element]] = {}
         for q in which:
             x, r = loop.body.params[1 + kept.index(q)], loop.body.result[kept.index(q)]
+            if x in grown:
+                continue
             if isinstance(x.type, ArrayType) and (found := finder.chain(loop.body, x, r, (turns,))) is not None:
                 chains[q] = found
         head = Builder()
@@ -265,8 +346,9 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             stms = tuple(instrument(stms, c, (at,), held))
         results = (*loop.body.result, *[held[k] for k in room])
         body = ir.Lambda((*loop.body.params, *params), stms, results)
-        own = [q for q in which if q not in chains]
-        saver = _Saver(body, [loop.body.params[1 + kept.index(q)] for q in own], turns, lambda c: at, before)
+        grower = _Grower(loop, [kept.index(q) for q in which if own[kept.index(q)] in grown])
+        plain = [q for q in which if q not in chains and own[kept.index(q)] not in grown]
+        saver = _Saver(body, [loop.body.params[1 + kept.index(q)] for q in plain], turns, lambda c: at, before)
         body = ir.Lambda(saver.body.params, (*head.stms, *saver.body.stms), saver.body.result)
         fresh = [Var("saved", k.array()) for k in room]
         new = ir.Stm(
@@ -274,9 +356,14 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             ir.For(e.bound, (*loop.inits, *inits, *saver.inits), body),
             emitted.attrs,
         )
-        s.replace(emitted, [*before.stms, new])
+        if grower.which:
+            new = grower.count(new)
+            s.replace(emitted, [*before.stms, new])
+            out.update({kept[k]: r for k, r in grower.again(s.b, turns).items()})
+        else:
+            s.replace(emitted, [*before.stms, new])
         undoer = Undoer(finder, dict(zip(room, fresh, strict=True)))
-        for q, saved in zip(own, saver.pat, strict=True):
+        for q, saved in zip(plain, saver.pat, strict=True):
             out[q] = Restore(lambda b, t, after, saved=saved: b.let(ir.At(saved, (t,))))  # type: ignore[misc]
         for q, c in chains.items():
             if c:
@@ -319,18 +406,30 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     counting = ir.Stm((*emitted.pat, count), ir.While((*loop.inits, ZERO), body), emitted.attrs)
     s.replace(emitted, [counting])
 
+    def rerun(which: Sequence[int]) -> dict[int, Restore]:
+        """Run the counted loop again, now with room for what is saved."""
+        before = Builder()
+        copy = again(loop.body)
+        i = Var("i", I64)
+        turns = ir.Lambda((i, *copy.params), copy.stms, copy.result)
+        saver = _Saver(turns, [copy.params[kept.index(q)] for q in which], count, lambda c: i, before)
+        names = ir.Renamer()
+        pat = (*[names.bind(v) for v in emitted.pat], *saver.pat)
+        before.add(ir.Stm(pat, ir.For(count, (*loop.inits, *saver.inits), saver.body)))
+        s.b.extend(before.stms)
+        return _restores(which, saver)
+
     def save(which: Sequence[int]) -> dict[int, Restore]:
         before = Builder()
+        xs = loop.body.params
+        grower = _Grower(loop, [k for q in which if varying([xs[k := kept.index(q)]], xs)])
+        if grower.which:
+            which = [q for q in which if kept.index(q) not in grower.which]
+            s.replace(counting, [grower.count(counting)])
+            grown = {kept[k]: r for k, r in grower.again(s.b, count).items()}
+            return {**grown, **(rerun(which) if which else {})}
         if limit is None:
-            # Run the counted loop again, now with room for what is saved.
-            copy = again(loop.body)
-            i = Var("i", I64)
-            turns = ir.Lambda((i, *copy.params), copy.stms, copy.result)
-            saver = _Saver(turns, [copy.params[kept.index(q)] for q in which], count, lambda c: i, before)
-            pat = (*[Var(v.name, v.type) for v in emitted.pat], *saver.pat)
-            before.add(ir.Stm(pat, ir.For(count, (*loop.inits, *saver.inits), saver.body)))
-            s.b.extend(before.stms)
-            return _restores(which, saver)
+            return rerun(which)
         own = [loop.body.params[kept.index(q)] for q in which]
 
         def at(c: Builder) -> Atom:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.types import F64, I64, ONE, ZERO, Atom, Const, Prim, Var
+from futad.core.types import F64, I64, ONE, ZERO, Atom, Const, Prim, Var, shape_of
 from futad.errors import UnsupportedError
 
 
@@ -27,10 +27,10 @@ def depth_of(stm: ir.Stm) -> int:
 
 
 def stripmine(stm: ir.Stm) -> list[ir.Stm]:
-    """The loop as a nest (itself if it has no such attribute)."""
+    """The loop as a nest (itself if it has no such attribute, or arrays whose sizes change from turn to turn)."""
     e = stm.exp
     k = depth_of(stm)
-    if k == 0 or not isinstance(e, ir.For):
+    if k == 0 or not isinstance(e, ir.For) or any(n in e.body.params for p in e.body.params for n in shape_of(p.type)):
         return [stm]
     b = Builder()
     turns = b.op("max", b.convert(I64, e.bound), ZERO, hint="turns")
