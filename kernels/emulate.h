@@ -777,6 +777,10 @@ static const long long *signature(void (*)(A...)) {
 template <size_t N>
 struct Word;
 template <>
+struct Word<1> {
+  typedef uint8_t type;
+};
+template <>
 struct Word<2> {
   typedef uint16_t type;
 };

@@ -1,0 +1,128 @@
+/* Matrix products by tiles: BM x BN of the result a block, in shared memory BK wide, TM x TN in each thread's registers.
+ *
+ * c[b, i, j] = sum over l < k of a[b, i, l] * b[b, l, j], for i < m, j < n.  Operands are functors (docs/kernels.md),
+ * so that any layout is read as it lies and what surrounds the product elementwise is fused into it.  While one tile
+ * is multiplied the next is on its way from memory into registers.
+ */
+#ifndef FUTAD_GEMM_CUH
+#define FUTAD_GEMM_CUH
+#include "device.cuh"
+
+/* A strided matrix; INNER says which index is contiguous, 0 the first, 1 the second. */
+template <class S, int INNER>
+struct futad_matrix {
+  typedef S T;
+  enum { inner = INNER };
+  S *pointer;
+  int64_t batch, row, column;
+  FUTAD_DEV S load(int64_t b, int64_t i, int64_t j) const { return pointer[b * batch + i * row + j * column]; }
+  FUTAD_DEV void store(int64_t b, int64_t i, int64_t j, S x) const { pointer[b * batch + i * row + j * column] = x; }
+};
+
+/* The result is added to what is there. */
+template <class S>
+struct futad_matrix_accumulate {
+  S *pointer;
+  int64_t batch, row, column;
+  FUTAD_DEV void store(int64_t b, int64_t i, int64_t j, S x) const { pointer[b * batch + i * row + j * column] += x; }
+};
+
+/* Which of a ROWS x COLS tile's elements thread `t` moves in its `step`-th turn, neighbouring threads taking neighbours
+ * along the contiguous index. */
+template <int INNER, int ROWS, int COLS, int THREADS>
+struct futad_tile_walk {
+  enum { elements = ROWS * COLS, turns = (elements + THREADS - 1) / THREADS };
+  static FUTAD_DEV bool inside(int t, int step) { return elements % THREADS == 0 || t + step * THREADS < elements; }
+  static FUTAD_DEV int row(int t, int step) {
+    int at = t + step * THREADS;
+    return INNER ? at / COLS : at % ROWS;
+  }
+  static FUTAD_DEV int col(int t, int step) {
+    int at = t + step * THREADS;
+    return INNER ? at % COLS : at / ROWS;
+  }
+};
+
+template <class T, int BM, int BN, int BK, int TM, int TN, class A, class B, class C>
+FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, int64_t splits, int64_t m, int64_t n,
+                          int64_t k) {
+  const int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
+  /* A thread's elements come in groups of VEC neighbours, so that a warp reads shared memory in whole lines. */
+  const int VEC = 16 / sizeof(T) < TM ? (16 / sizeof(T) < TN ? 16 / sizeof(T) : TN) : (TM < TN ? TM : TN);
+  const int PAD = 16 / sizeof(T); /* keeps rows aligned and columns out of one bank */
+  typedef futad_tile_walk<A::inner, BM, BK, THREADS> WalkA;
+  typedef futad_tile_walk<B::inner, BK, BN, THREADS> WalkB;
+  FUTAD_SHARED(T, tile_a, 2 * BK * (BM + PAD)); /* by columns of a */
+  FUTAD_SHARED(T, tile_b, 2 * BK * (BN + PAD));
+
+  int t = (int)threadIdx.x, ty = t / ACROSS, tx = t % ACROSS;
+  int64_t columns = (n + BN - 1) / BN;
+  int64_t row0 = blockIdx.x / columns * BM, col0 = blockIdx.x % columns * BN;
+  for (int64_t z = blockIdx.z; z < batches * splits; z += gridDim.z) {
+    int64_t batch = z / splits, split = z % splits;
+    int64_t share = ((k + splits - 1) / splits + BK - 1) / BK * BK;
+    int64_t k0 = split * share, k1 = k0 + share < k ? k0 + share : k;
+
+    T sum[TM][TN], next_a[WalkA::turns], next_b[WalkB::turns];
+#pragma unroll
+    for (int i = 0; i < TM; i++) {
+#pragma unroll
+      for (int j = 0; j < TN; j++) sum[i][j] = T(0);
+    }
+
+    int page = 0;
+    for (int64_t l = k0 - BK; l < k1; l += BK) {
+      /* The next tile starts on its way. */
+#pragma unroll
+      for (int s = 0; s < WalkA::turns; s++) {
+        int64_t i = row0 + WalkA::row(t, s), kk = l + BK + WalkA::col(t, s);
+        next_a[s] = WalkA::inside(t, s) && i < m && kk < k1 ? (T)a.load(batch, i, kk) : T(0);
+      }
+#pragma unroll
+      for (int s = 0; s < WalkB::turns; s++) {
+        int64_t kk = l + BK + WalkB::row(t, s), j = col0 + WalkB::col(t, s);
+        next_b[s] = WalkB::inside(t, s) && kk < k1 && j < n ? (T)b.load(batch, kk, j) : T(0);
+      }
+      if (l >= k0) {
+        const T *pa = tile_a + page * BK * (BM + PAD), *pb = tile_b + page * BK * (BN + PAD);
+#pragma unroll
+        for (int kk = 0; kk < BK; kk++) {
+          T x[TM], y[TN];
+#pragma unroll
+          for (int i = 0; i < TM; i++) x[i] = pa[kk * (BM + PAD) + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC];
+#pragma unroll
+          for (int j = 0; j < TN; j++) y[j] = pb[kk * (BN + PAD) + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC];
+#pragma unroll
+          for (int i = 0; i < TM; i++) {
+#pragma unroll
+            for (int j = 0; j < TN; j++) sum[i][j] += x[i] * y[j];
+          }
+        }
+        page ^= 1;
+      }
+      /* Into the other half of shared memory: the tile just multiplied may still be read. */
+      T *qa = tile_a + page * BK * (BM + PAD), *qb = tile_b + page * BK * (BN + PAD);
+#pragma unroll
+      for (int s = 0; s < WalkA::turns; s++) {
+        if (WalkA::inside(t, s)) qa[WalkA::col(t, s) * (BM + PAD) + WalkA::row(t, s)] = next_a[s];
+      }
+#pragma unroll
+      for (int s = 0; s < WalkB::turns; s++) {
+        if (WalkB::inside(t, s)) qb[WalkB::row(t, s) * (BN + PAD) + WalkB::col(t, s)] = next_b[s];
+      }
+      __syncthreads();
+    }
+
+#pragma unroll
+    for (int i = 0; i < TM; i++) {
+      int64_t row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
+#pragma unroll
+      for (int j = 0; j < TN; j++) {
+        int64_t col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
+        if (row < m && col < n) c.store(z, row, col, sum[i][j]);
+      }
+    }
+  }
+}
+
+#endif

@@ -1,0 +1,230 @@
+"""CUDA sources that instantiate every template of `kernels/`, for the tests."""
+
+from __future__ import annotations
+
+OPERATORS = """
+/* Composition of linear functions: associative, not commutative. */
+struct Linear {
+  struct T { int64_t a, b; };
+  enum { commutative = 0 };
+  FUTAD_DEV T neutral() const { T r = {1, 0}; return r; }
+  FUTAD_DEV T combine(T x, T y) const { T r = {x.a * y.a, x.b * y.a + y.b}; return r; }
+};
+struct LinearIn {
+  const int64_t *a, *b;
+  int64_t n;
+  FUTAD_DEV Linear::T load(int64_t i) const { Linear::T r = {a[i], b[i]}; return r; }
+  FUTAD_DEV Linear::T load(int64_t s, int64_t i) const { return load(s * n + i); }
+};
+struct LinearOut {
+  int64_t *a, *b;
+  FUTAD_DEV void store(int64_t i, Linear::T x) const { a[i] = x.a; b[i] = x.b; }
+};
+struct Add {
+  typedef double T;
+  enum { commutative = 1, atomic = 2 };
+  FUTAD_DEV T neutral() const { return 0; }
+  FUTAD_DEV T combine(T x, T y) const { return x + y; }
+};
+struct AddIn {
+  const double *x;
+  int64_t n;
+  FUTAD_DEV double load(int64_t i) const { return x[i]; }
+  FUTAD_DEV double load(int64_t s, int64_t i) const { return load(s * n + i); }
+};
+struct AddOut {
+  double *x;
+  FUTAD_DEV void store(int64_t i, double v) const { x[i] = v; }
+};
+#define LINEAR const int64_t *a, const int64_t *b, int64_t *ra, int64_t *rb, int64_t segments, int64_t n
+#define LINEAR_USE Linear op; LinearIn in = {a, b, n}; LinearOut out = {ra, rb};
+#define ADD const double *x, double *r, int64_t segments, int64_t n
+#define ADD_USE Add op; AddIn in = {x, n}; AddOut out = {r};
+"""
+
+
+def _both(name: str, call: str, extra: str = "") -> str:
+    """A kernel for the linear functions and one for the sums."""
+    return (
+        f"FUTAD_KERNEL __launch_bounds__(128) linear_{name}(LINEAR{extra}) {{ LINEAR_USE {call}; }}\n"
+        f"FUTAD_KERNEL __launch_bounds__(128) add_{name}(ADD{extra}) {{ ADD_USE {call}; }}\n"
+    )
+
+
+REDUCE = (
+    '#include "futad_scalar.cuh"\n#include "reduce.cuh"\n'
+    + OPERATORS
+    + _both("thread", "futad_reduce_thread(op, in, out, segments, n)")
+    + _both("warp", "futad_reduce_warp<128>(op, in, out, segments, n)")
+    + _both("block", "futad_reduce_block<128>(op, in, out, segments, n)")
+    + _both(
+        "grid",
+        "futad_reduce_grid<128>(op, in, out, segments, n, parts, partials, counters)",
+        ", int64_t parts, uint32_t *partials, uint32_t *counters",
+    )
+)
+
+SCAN = (
+    '#include "futad_scalar.cuh"\n#include "scan.cuh"\n'
+    + OPERATORS
+    + _both("thread", "futad_scan_thread(op, in, out, segments, n)")
+    + _both("block", "futad_scan_block<128, 3>(op, in, out, segments, n)")
+    + _both("grid", "futad_scan_grid<128, 3>(op, in, out, segments, n, state)", ", uint32_t *state")
+    + _both("flat", "futad_scan_flat<128, 5>(op, in, out, segments * n, state)", ", uint32_t *state")
+)
+
+_HIST_TYPES = {
+    "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
+    "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
+    "f16": "futad_f16", "f32": "float", "f64": "double",
+}  # fmt: skip
+#: (operator, its expression in x and y, its neutral element, the types the tests use it at)
+HIST_OPERATORS = {
+    "add": ("ADD", "futad_add(x, y)", "T(0)", tuple(_HIST_TYPES)),
+    "min": ("MIN", "x < y ? x : y", "T(100)", tuple(_HIST_TYPES)),
+    "max": ("MAX", "x > y ? x : y", "T(0)", tuple(_HIST_TYPES)),
+    "and": ("AND", "T(x & y)", "T(-1)", ("i8", "i32", "u64")),
+    "or": ("OR", "T(x | y)", "T(0)", ("u16", "i32", "i64")),
+    "xor": ("XOR", "T(x ^ y)", "T(0)", ("u8", "u32", "i64")),
+    "mul": ("CAS", "T(x * y)", "T(1)", ("i8", "u16", "i32", "f32", "f64", "u64")),
+}
+
+
+def _histogram() -> str:
+    out = [
+        '#include "futad_scalar.cuh"\n#include "histogram.cuh"\n',
+        "template <class T> FUTAD_DEV T futad_add(T x, T y) { return T(x + y); }\n",
+        "template <class S> struct Updates { const int64_t *bins; const S *values;\n"
+        "  FUTAD_DEV int64_t bin(int64_t i) const { return bins[i]; }\n"
+        "  FUTAD_DEV S value(int64_t i) const { return values[i]; } };\n",
+    ]
+    for name, (atomic, expression, neutral, types) in HIST_OPERATORS.items():
+        out.append(
+            f"template <class S> struct Op_{name} {{ typedef S T; enum {{ commutative = 1, atomic = "
+            f"FUTAD_ATOMIC_{atomic} }};\n  FUTAD_DEV T neutral() const {{ return {neutral}; }}\n"
+            f"  FUTAD_DEV T combine(T x, T y) const {{ return {expression}; }} }};\n"
+        )
+        for t in types:
+            c = _HIST_TYPES[t]
+            head = f"int64_t n, int64_t bins, const int64_t *at, const {c} *values, {c} *dest"
+            use = f"Op_{name}<{c}> op; Updates<{c}> in = {{at, values}}; futad_cells<{c}> out = {{dest}};"
+            out.append(
+                f"FUTAD_KERNEL global_{name}_{t}({head}) {{ {use} futad_hist_global(op, in, n, bins, out, 0); }}\n"
+                f"FUTAD_KERNEL shared_{name}_{t}({head}, int32_t per_pass, int32_t copies) {{ {use} "
+                "futad_hist_shared(op, in, n, bins, out, 0, per_pass, copies); }\n"
+            )
+    return "".join(out)
+
+
+HISTOGRAM = _histogram()
+
+# The largest value and where it was first: 16 bytes, in two arrays.
+HISTOGRAM_PAIRS = """
+#include "histogram.cuh"
+struct Best {
+  struct T { double value; int64_t where; };
+  enum { commutative = 1, atomic = FUTAD_ATOMIC_LOCK };
+  FUTAD_DEV T neutral() const { T r = {-1, INT64_MAX}; return r; }
+  FUTAD_DEV T combine(T x, T y) const {
+    return x.value > y.value || (x.value == y.value && x.where < y.where) ? x : y;
+  }
+};
+struct BestIn {
+  const int64_t *bins;
+  const double *values;
+  FUTAD_DEV int64_t bin(int64_t i) const { return bins[i]; }
+  FUTAD_DEV Best::T value(int64_t i) const { Best::T r = {values[i], i}; return r; }
+};
+struct BestCells {
+  double *values;
+  int64_t *where;
+  FUTAD_DEV Best::T load(int64_t b) const {
+    Best::T r = {futad_load_locked(values + b), futad_load_locked(where + b)};
+    return r;
+  }
+  FUTAD_DEV void store(int64_t b, Best::T x) const { values[b] = x.value; where[b] = x.where; }
+};
+#define BEST int64_t n, int64_t bins, const int64_t *at, const double *values, double *best, int64_t *where, \\
+    uint32_t *locks
+#define BEST_USE Best op; BestIn in = {at, values}; BestCells out = {best, where};
+FUTAD_KERNEL global_best(BEST) { BEST_USE futad_hist_global(op, in, n, bins, out, locks); }
+FUTAD_KERNEL shared_best(BEST, int32_t per_pass, int32_t copies) {
+  BEST_USE futad_hist_shared(op, in, n, bins, out, locks, per_pass, copies);
+}
+"""
+
+#: element type, BM, BN, BK, TM, TN
+GEMM_SHAPES = {
+    "f32_large": ("float", 128, 128, 8, 8, 8),
+    "f32": ("float", 64, 64, 16, 4, 4),
+    "f32_small": ("float", 32, 32, 16, 2, 2),
+    "f64": ("double", 64, 64, 16, 4, 4),
+    "f64_small": ("double", 32, 32, 16, 2, 2),
+}
+
+
+def _gemm() -> str:
+    out = ['#include "gemm.cuh"\n']
+    for name, (t, bm, bn, bk, tm, tn) in GEMM_SHAPES.items():
+        layouts = [(0, 1), (1, 0)] if name in ("f32_large", "f64") else [(1, 1)]
+        for left, right in layouts:
+            for kind, c in (("set", f"futad_matrix<{t}, 1>"), ("add", f"futad_matrix_accumulate<{t}>")):
+                if kind == "add" and (left, right) == (1, 0):
+                    continue
+                out.append(
+                    f"FUTAD_KERNEL __launch_bounds__({bm // tm * (bn // tn)}) {kind}_{name}_{left}{right}("
+                    f"{t} *a, int64_t ab, int64_t ar, int64_t ac, {t} *b, int64_t bb, int64_t br, int64_t bc, "
+                    f"{t} *c, int64_t cb, int64_t cr, int64_t cc, int64_t batches, int64_t splits, "
+                    f"int64_t m, int64_t n, int64_t k) {{\n"
+                    f"  futad_matrix<{t}, {left}> x = {{a, ab, ar, ac}};\n"
+                    f"  futad_matrix<{t}, {right}> y = {{b, bb, br, bc}};\n"
+                    f"  {c} z = {{c, cb, cr, cc}};\n"
+                    f"  futad_gemm<{t}, {bm}, {bn}, {bk}, {tm}, {tn}>(x, y, z, batches, splits, m, n, k);\n}}\n"
+                )
+    return "".join(out)
+
+
+GEMM = _gemm()
+
+TRANSPOSE = """
+#include "transpose.cuh"
+FUTAD_KERNEL __launch_bounds__(256) transpose_f32(const float *x, float *y, int64_t b, int64_t r, int64_t c) {
+  futad_transpose(x, y, b, r, c);
+}
+FUTAD_KERNEL __launch_bounds__(256) transpose_f64(const double *x, double *y, int64_t b, int64_t r, int64_t c) {
+  futad_transpose(x, y, b, r, c);
+}
+FUTAD_KERNEL __launch_bounds__(256) transpose_u8(const uint8_t *x, uint8_t *y, int64_t b, int64_t r, int64_t c) {
+  futad_transpose(x, y, b, r, c);
+}
+"""
+
+
+def _radix() -> str:
+    out = ['#include "radix_sort.cuh"\n']
+    for name, k, v in (("i32", "int32_t", "int32_t"), ("i64", "int64_t", "int64_t")):
+        out.append(
+            f"FUTAD_KERNEL __launch_bounds__(128) count_{name}(const {k} *keys, int64_t n, int32_t shift, "
+            "uint32_t *counts) { futad_radix_count<128, 4>(keys, n, shift, counts); }\n"
+            f"FUTAD_KERNEL __launch_bounds__(128) scatter_{name}(const {k} *keys, const {v} *payload, {k} *keys_out, "
+            f"{v} *payload_out, int64_t n, int32_t shift, const uint32_t *sums) {{ futad_radix_scatter<128, 4>("
+            "keys, payload, keys_out, payload_out, n, shift, sums); }\n"
+        )
+    out.append(
+        "FUTAD_KERNEL __launch_bounds__(128) scan_counts(uint32_t *counts, int64_t tiles, uint32_t *state) {"
+        " futad_radix_scan<128, 7>(counts, tiles, state); }\n"
+    )
+    return "".join(out)
+
+
+RADIX = _radix()
+
+SOURCES = {
+    "reduce": REDUCE,
+    "scan": SCAN,
+    "histogram": HISTOGRAM,
+    "histogram_pairs": HISTOGRAM_PAIRS,
+    "gemm": GEMM,
+    "transpose": TRANSPOSE,
+    "radix": RADIX,
+}
