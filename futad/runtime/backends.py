@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from futad.core.ir import Program
 from futad.errors import BackendError, UsageError
 
-BACKENDS = ("auto", "interp", "c", "multicore")
+BACKENDS = ("auto", "interp", "c", "multicore", "cuda", "emulated")
 AUTO = ("multicore", "c", "interp")
 
 
@@ -62,6 +62,10 @@ def _make(program: Program, backend: str) -> Executor:
         from futad.core.interp import Interpreter
 
         return Interpreter(program)
+    if backend in ("cuda", "emulated"):
+        from futad.backend.cuda import device_backend
+
+        return device_backend(program, backend)
     from futad.backend.c import CBackend
 
     made = CBackend(program, multicore=backend == "multicore")

@@ -159,20 +159,26 @@ class CLibrary:
 
     def _failure(self) -> Error:
         words = (ctypes.c_int64 * 8).from_address(self._context)
-        code, index, a, b = words[0], words[1], words[2], words[3]
+        index = words[1]
         place = self.layout.places[index] if index >= 0 else CPlace(None, "", ())
-        if code == BOUNDS:
-            return BoundsError(f"index {a} is out of bounds for an array of size {b}", place.span)
-        if code == DIVISION:
-            return RuntimeError_("integer division by zero", place.span)
-        if code == MEMORY:
-            if a < 0:
-                return MemoryError_(f"an array of negative size ({a}) is needed")
-            if a == (1 << 63) - 1:
-                return MemoryError_("an array is needed whose size exceeds the address space")
-            return MemoryError_(f"out of memory: {a * b} bytes are needed for an array")
-        assert code == ASSERT
-        return AssertionError_(_fill(place, list(words[4:8])), place.span)
+        return failure(place, words[0], list(words[4:8]))
+
+
+def failure(place: CPlace, code: int, words: list[int]) -> Error:
+    """The exception of a failing check; `words` are the four values it reports."""
+    a, b = words[0], words[1]
+    if code == BOUNDS:
+        return BoundsError(f"index {a} is out of bounds for an array of size {b}", place.span)
+    if code == DIVISION:
+        return RuntimeError_("integer division by zero", place.span)
+    if code == MEMORY:
+        if a < 0:
+            return MemoryError_(f"an array of negative size ({a}) is needed")
+        if a == (1 << 63) - 1:
+            return MemoryError_("an array is needed whose size exceeds the address space")
+        return MemoryError_(f"out of memory: {a * b} bytes are needed for an array")
+    assert code == ASSERT
+    return AssertionError_(_fill(place, words), place.span)
 
 
 def _fill(place: CPlace, words: list[int]) -> str:

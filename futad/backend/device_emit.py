@@ -1,0 +1,186 @@
+"""Kernels as CUDA C, for a device and for the emulated one alike."""
+
+from __future__ import annotations
+
+import re
+
+from futad.backend.device_runtime import RUNTIME
+from futad.backend.emit import Emitter, c_type
+from futad.flatten import kernel as kir
+from futad.flatten.kernel import DeviceModule, Kernel
+from futad.imp import ir
+from futad.imp.ir import Expr
+
+_NAME = re.compile(r"\b[A-Za-z][A-Za-z0-9]*_\d+\b")
+_NATIVE = {"add": "Add", "min": "Min", "max": "Max", "and": "And", "or": "Or", "xor": "Xor"}
+
+
+class DeviceEmitter(Emitter):
+    """The text of one kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.labels: list[str] = []
+        self.jumps: set[str] = set()
+        self.handlers |= {
+            kir.Guarded: self.guarded,
+            kir.Stride: self.stride,
+            kir.Single: self.single,
+            kir.Sync: self.sync,
+            kir.Atomic: self.atomic,
+            kir.Locked: self.locked,
+        }
+
+    def kernel(self, k: Kernel) -> str:
+        """The kernel's parameters and body, without its name."""
+        params = ["int64_t *futad_error"]
+        params += [f"{c_type(t)} {'*' if pointer else ''}{n}" for n, t, pointer in k.params]
+        self.line(f"({', '.join(params)}) {{")
+        self.depth = 1
+        if k.kind == "block":
+            self.line("FUTAD_SHARED(int, futad_failed, 1);")
+            self.line("if (threadIdx.x == 0) futad_failed[0] = futad_error[0] != 0;")
+            self.line("__syncthreads();")
+            self.line("if (futad_failed[0]) return;")
+        else:
+            self.line("if (futad_error[0]) return;")
+        self.line("const int64_t futad_tid = threadIdx.x, futad_width = blockDim.x, futad_block = blockIdx.x;")
+        self.line("const int64_t futad_thread = futad_block * futad_width + futad_tid;")
+        for name, t in k.shared.items():
+            self.line(f"FUTAD_SHARED({c_type(t)}, {name}, {kir.BLOCK_LIMIT});")
+        for slot in k.local_slots:
+            self.line(f"struct futad_slot slot_{slot} = {{0, 0}};")
+        self.block(k.body)
+        for slot in k.local_slots:
+            self.line(f"free(slot_{slot}.data);")
+        self.depth = 0
+        self.line("}")
+        return "\n".join(self.lines)
+
+    # -- statements
+
+    def sync(self, s: kir.Sync) -> None:
+        if self.lines[-1].strip() != "__syncthreads();":
+            self.line("__syncthreads();")
+
+    def guarded(self, s: kir.Guarded) -> None:
+        self.line("{")
+        self.labels.append(s.label)
+        self.nested(s.body)
+        self.labels.pop()
+        self.line(f"}} {s.label}:;" if s.label in self.jumps else "}")
+
+    def fail(self) -> str:
+        """The jump that a failing check takes."""
+        self.jumps.add(self.labels[-1])
+        return f"goto {self.labels[-1]};"
+
+    def stride(self, s: kir.Stride) -> None:
+        i = s.var
+        start = s.start if isinstance(s.start, str) else self.expr(s.start)
+        self.line(f"for (int64_t {i} = {start}; {i} < {self.expr(s.bound)}; {i} += {s.step}) {{")
+        self.nested(s.body)
+        self.line("}")
+
+    def single(self, s: kir.Single) -> None:
+        self.line("if (threadIdx.x == 0) {")
+        self.nested(s.body)
+        self.line("}")
+
+    def locked(self, s: kir.Locked) -> None:
+        lock = f"&{s.locks}[{self.index(s.index)}]"
+        self.line("for (bool done = false; !done;) {")
+        self.line(f"  if (atomicCAS({lock}, 0, 1) == 0) {{")
+        self.line("    __threadfence();")
+        self.depth += 2
+        self.block(s.body)
+        self.depth -= 2
+        self.line("    __threadfence();")
+        self.line(f"    atomicExch({lock}, 0);")
+        self.line("    done = true;")
+        self.line("  } else {")
+        self.line("    FUTAD_SPIN();")
+        self.line("  }")
+        self.line("}")
+
+    def atomic(self, s: kir.Atomic) -> None:
+        t = s.value.type
+        place, value = f"&{s.pointer}[{self.index(s.index)}]", self.expr(s.value)
+        native = t.bits in (32, 64) and (t.is_integral or (s.op == "add" and t.is_float))
+        if native and s.op in _NATIVE:
+            self.line(f"futad_atomic{_NATIVE[s.op]}({place}, {value});")
+        else:
+            c = c_type(t)
+            update = self.operation(s.op, ["a", "b"], t, t)
+            self.line(f"futad_update({place}, {value}, []({c} a, {c} b) -> {c} {{ return {update}; }});")
+
+    def copy(self, s: ir.Copy) -> None:
+        to, source = self.address(s.target, s.offset), self.address(s.source, s.source_offset)
+        self.line(f"futad_copy({to}, {source}, {self.expr(s.count)});")
+
+    def check(self, s: ir.Check) -> None:
+        values = [f", {self.bits(v)}" for v in s.values[:4]]
+        values += [", 0"] * (4 - len(values))
+        self.line(f"if (!{self.expr(s.cond)}) {{")
+        self.line(f"  futad_fail(futad_error, {s.code}, {s.place}{''.join(values)});")
+        self.line(f"  {self.fail()}")
+        self.line("}")
+
+    def bits(self, v: Expr) -> str:
+        return f"(int64_t)futad_bits_f64((double){self.expr(v)})" if v.type.is_float else f"(int64_t){self.expr(v)}"
+
+    def slot(self, s: str | int) -> str:
+        return s if isinstance(s, str) else f"&slot_{s}"
+
+    def slot_ref(self, s: ir.SlotRef) -> None:
+        self.line(f"struct futad_slot *{s.name} = {self.slot(s.slot)};")
+
+    def ensure(self, s: ir.Ensure) -> None:
+        t = c_type(s.elem)
+        const = "" if s.mutable else "const "
+        count = self.expr(s.count)
+        self.line(f"{t} *{const}{s.name} = ({t} *)futad_ensure({self.slot(s.slot)}, {count}, sizeof({t}));")
+        self.line(f"if (!{s.name}) {{")
+        self.line(f"  futad_fail(futad_error, 4, -1, {count}, sizeof({t}), 0, 0);")
+        self.line(f"  {self.fail()}")
+        self.line("}")
+
+    def gemm(self, s: ir.Gemm) -> None:
+        m, n, k = [self.expr(x) for x in s.sizes]
+        t = c_type(s.elem)
+
+        def at(x: tuple[str, Expr, Expr, Expr], i: str, j: str) -> str:
+            p, offset, rows, columns = x
+            return f"{p}[{self.expr(offset)} + {i} * {self.expr(rows)} + {j} * {self.expr(columns)}]"
+
+        self.line(f"for (int64_t i = 0; i < {m}; i++)")
+        self.line(f"  for (int64_t j = 0; j < {n}; j++) {{")
+        self.line(f"    {t} sum = 0;")
+        self.line(f"    for (int64_t k = 0; k < {k}; k++) sum += {at(s.a, 'i', 'k')} * {at(s.b, 'k', 'j')};")
+        self.line(f"    {at(s.c, 'i', 'j')} = sum;")
+        self.line("  }")
+
+
+def canonical(text: str) -> str:
+    """The text with its variables numbered in order of appearance, so that equal kernels are equal."""
+    names: dict[str, str] = {}
+    return _NAME.sub(lambda m: names.setdefault(m[0], f"v_{len(names)}"), text)
+
+
+def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
+    """The source of a module's kernels, and under what name each is; equal kernels are emitted once."""
+    named: dict[str, str] = {}
+    names: dict[Kernel, str] = {}
+    parts = [RUNTIME]
+    for k in module.kernels:
+        text = canonical(DeviceEmitter().kernel(k))
+        if text not in named:
+            named[text] = f"futad_{k.name}"
+            bounds = {"thread": 128, "single": 1, "block": kir.BLOCK_LIMIT}[k.kind]
+            parts.append(f"/* {k.what} */".replace("*/ */", "*/"))
+            parts.append(f'extern "C" __global__ void __launch_bounds__({bounds}) {named[text]}{text}')
+        names[k] = named[text]
+    return "\n".join(parts) + "\n", names
+
+
+__all__ = ["DeviceEmitter", "emit_kernels"]

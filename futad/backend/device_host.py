@@ -1,0 +1,168 @@
+"""The host side of a device program as Python.
+
+Pointers are device addresses, i64 scalars are ints, other scalars NumPy's.  `R` is the runtime (`runtime/host.py`),
+`K` the constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from futad.core.types import I64, Prim
+from futad.flatten import kernel as kir
+from futad.imp import ir
+from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar
+
+_BIN = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "<": "<", "<=": "<=", "==": "==", "!=": "!="}
+_WORDS = {"&&": "and", "||": "or"}
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
+
+
+class HostEmitter:
+    """The Python of a module's functions."""
+
+    def __init__(self, numbers: dict[kir.Kernel, int]) -> None:
+        self.numbers = numbers
+        self.lines: list[str] = []
+        self.depth = 0
+        self.constants: list[Any] = []
+        self.handlers: dict[type, Callable[[Any], None]] = {
+            ir.Decl: lambda s: self.line(f"{s.name} = {'None' if s.init is None else self.expr(s.init)}"),
+            ir.Assign: lambda s: self.line(f"{s.name} = {self.expr(s.value)}"),
+            ir.Pointer: lambda s: self.line(
+                f"{s.name} = {'0' if s.base is None else self.address(s.base, s.offset, s.elem)}"
+            ),
+            ir.SetPointer: self.set_pointer,
+            ir.SlotRef: lambda s: self.line(f"{s.name} = {s.slot}"),
+            ir.Ensure: lambda s: self.line(
+                f"{s.name} = R.ensure({s.slot}, {self.expr(s.count)}, {s.elem.bytes}, {s.name!r})"
+            ),
+            ir.Swap: lambda s: self.line(f"{s.left}, {s.right} = {s.right}, {s.left}"),
+            ir.Copy: self.copy,
+            ir.Check: self.check,
+            ir.Seq: lambda s: self.block(s.body),
+            ir.For: self.for_,
+            ir.While: self.while_,
+            ir.If: self.if_,
+            kir.Zero: lambda s: self.line(f"R.zero({s.pointer}, {self.expr(s.count)} * {s.elem.bytes})"),
+            kir.Chunks: lambda s: self.line(f"{s.name} = R.chunks({self.expr(s.count)}, {self.expr(s.segments)})"),
+            kir.Launch: self.launch,
+        }
+        self.elems: dict[str, Prim] = {}
+
+    def function(self, f: ir.Function, name: str) -> None:
+        self.elems = {s.name: s.elem for s in kir.walk(f.body) if isinstance(s, (ir.Pointer, ir.Ensure))}
+        self.line(f"def {name}({', '.join(['R', 'K', *[p.name for p in f.params]])}):")
+        self.depth = 1
+        self.line("BLOCK_INNER, ENOUGH_THREADS, LONG_INNER = R.thresholds")
+        self.block(f.body)
+        results = []
+        for r in f.results:
+            if r.value is not None:
+                results.append(f"R.scalar({self.expr(r.value)}, {self.dtype(r.type)})")
+            else:
+                shape = "".join(f"{self.expr(n)}, " for n in r.shape)
+                results.append(f"R.array({self.address(r.pointer, r.offset, r.type)}, {self.dtype(r.type)}, ({shape}))")
+        self.line(f"return [{', '.join(results)}]")
+        self.depth = 0
+        self.line("")
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def block(self, body: list[ir.Stmt]) -> None:
+        for s in body:
+            self.handlers[type(s)](s)
+
+    def nested(self, body: list[ir.Stmt]) -> None:
+        self.depth += 1
+        before = len(self.lines)
+        self.block(body)
+        if len(self.lines) == before:
+            self.line("pass")
+        self.depth -= 1
+
+    # -- expressions
+
+    def constant(self, value: Any) -> str:
+        self.constants.append(value)
+        return f"K[{len(self.constants) - 1}]"
+
+    def dtype(self, t: Prim) -> str:
+        return self.constant(t.dtype)
+
+    def expr(self, e: Expr) -> str:
+        match e:
+            case Ref(name):
+                return name
+            case Num(value, t):
+                if t.name == "i64":
+                    return f"({int(value)})" if value < 0 else str(int(value))
+                return str(bool(value)) if t.is_bool else self.constant(t.dtype.type(value))
+            case Bin("<u", a, b):
+                return f"(0 <= {self.expr(a)} < {self.expr(b)})"
+            case Bin(op, a, b):
+                return f"({self.expr(a)} {_WORDS.get(op) or _BIN[op]} {self.expr(b)})"
+            case Load(p, i, t):
+                return f"R.read({self.address(p, i, t)}, {self.dtype(t)})"
+            case Scalar(op, args, arg, result):
+                return self.operation(op, [self.expr(a) for a in args], arg, result)
+        raise TypeError(e)
+
+    def operation(self, op: str, args: list[str], arg: Prim, result: Prim) -> str:
+        if arg is I64:
+            if op in _COMPARE:
+                return f"({args[0]} {_COMPARE[op]} {args[1]})"
+            if op in ("min", "max"):
+                return f"{op}({args[0]}, {args[1]})"
+            if op == "to_i64":
+                return args[0]
+        if op == "select":
+            return f"({args[1]} if {args[0]} else {args[2]})"
+        if arg.is_bool and op == "not":
+            return f"(not {args[0]})"
+        return f"R.op({op!r}, {self.dtype(arg)}, {self.dtype(result)}, {', '.join(args)})"
+
+    def address(self, base: str, offset: Expr, elem: Prim) -> str:
+        return base if offset == ir.ZERO else f"({base} + {self.expr(offset)} * {elem.bytes})"
+
+    # -- statements
+
+    def set_pointer(self, s: ir.SetPointer) -> None:
+        self.line(f"{s.name} = {self.address(s.base, s.offset, self.elems[s.name])}")
+
+    def copy(self, s: ir.Copy) -> None:
+        to = self.address(s.target, s.offset, s.elem)
+        source = self.address(s.source, s.source_offset, s.elem)
+        self.line(f"R.copy({to}, {source}, {self.expr(s.count)} * {s.elem.bytes})")
+
+    def check(self, s: ir.Check) -> None:
+        values = "".join(f", {self.expr(v)}" for v in s.values[:4])
+        self.line(f"if not {self.expr(s.cond)}: R.fail({s.code}, {s.place}{values})")
+
+    def for_(self, s: ir.For) -> None:
+        self.line(f"for {s.var} in range({self.expr(s.start)}, {self.expr(s.bound)}, {s.step}):")
+        self.nested(s.body)
+
+    def while_(self, s: ir.While) -> None:
+        self.line(f"while {self.expr(s.cond)}:")
+        self.nested(s.body)
+
+    def if_(self, s: ir.If) -> None:
+        if not s.then and not s.orelse:
+            return
+        self.line(f"if {self.expr(s.cond)}:")
+        self.nested(s.then)
+        if s.orelse:
+            self.line("else:")
+            self.nested(s.orelse)
+
+    def launch(self, s: kir.Launch) -> None:
+        k = s.kernel
+        own = {x.name for x in k.scratch}
+        args = "".join(f"{'None' if n in own else n}, " for n, _, _ in k.params)
+        counts = "".join(f"{self.expr(x.count)}, " for x in k.scratch)
+        self.line(
+            f"R.launch({self.numbers[k]}, {self.expr(s.units)}, {self.expr(s.inner)}, ({args}), ({counts}))"
+        )

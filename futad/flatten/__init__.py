@@ -1,0 +1,28 @@
+"""Core IR to kernels: what runs on the grid, in a block, in one thread, and the host code around it.
+
+`lower.DeviceLowerer` makes a `kernel.DeviceModule`; `report` tells what was not parallelised and why.
+"""
+
+from __future__ import annotations
+
+from futad.core.ir import Program
+from futad.flatten.kernel import DeviceModule
+
+
+def flatten(program: Program) -> DeviceModule:
+    """The kernels and the host code of a program that all passes have seen."""
+    from futad.flatten.lower import DeviceLowerer
+
+    return DeviceLowerer(program).device_module()
+
+
+def report(program: Program) -> str:
+    """One line a kernel: what it computes, over which space, and what it does one after another."""
+    module = flatten(program)
+    lines = [f"{k.name:<16} {k.kind:<7} {k.what}" for k in module.kernels]
+    if module.why:
+        lines += ["", "not parallel:", *[f"  {w}" for w in module.why]]
+    return "\n".join(lines) + "\n"
+
+
+__all__ = ["flatten", "report"]

@@ -1,0 +1,313 @@
+"""Everything but maps and folds at host level and in block mode: scalars, indexing, writes, accumulators, products,
+loops that have nothing parallel in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir as core
+from futad.core.node import Range
+from futad.core.types import I32, I64, AccType, ArrayType, Prim, elem_of
+from futad.flatten import kernel as kir
+from futad.flatten.kernel import has_load
+from futad.flatten.lower import DeviceLowerer, NotInBlock, in_block, on_host
+from futad.imp import arrays, ir
+from futad.imp.ir import ONE, ZERO, Expr, num
+from futad.imp.lower import HANDLERS, Want
+from futad.imp.arrays import if_inside
+from futad.imp.soacs import _targets, bind_elements, guarded
+from futad.imp.views import Acc, Mem, Value, View
+
+ATOMIC = ("add", "min", "max", "and", "or", "xor", "mul")
+LOCKS = 1 << 14
+
+
+# --- scalars and indexing --------------------------------------------------------------------------------------
+
+
+@on_host(core.Op)
+def _op(lo: DeviceLowerer, stm: core.Stm, e: core.Op, wants: list[Want]) -> Sequence[Value]:
+    x = arrays.scalar_op(lo, e)
+    return [x if has_load(x) and lo.small(x) else lo.let(x, stm.pat[0].name)]
+
+
+@on_host(core.At)
+def _at(lo: DeviceLowerer, stm: core.Stm, e: core.At, wants: list[Want]) -> Sequence[Value]:
+    if isinstance(stm.pat[0].type, ArrayType):
+        return HANDLERS[core.At](lo, stm, e, wants)
+    v = lo.view(e.array)
+    if not isinstance(v.base, Mem):
+        return HANDLERS[core.At](lo, stm, e, wants)
+    cell = lo.scalar_slot(v.elem)
+    index = [lo.expr(i) for i in e.index]  # type: ignore[arg-type]
+    if not any(has_load(i) for i in index):
+        # What the host can check it checks, so that the failure is at once.
+        there = arrays.indexed(lo, v, e.index, e.check)
+        offset = lo.let(there.offset, "o")
+        lo.emit(ir.Copy(cell.pointer, ZERO, v.base.pointer, offset, ONE, v.elem))
+        return [cell]
+    with lo.single("element"):
+        there = arrays.indexed(lo, v, e.index, e.check)
+        lo.emit(ir.Store(cell.pointer, ZERO, there.load(())))
+    return [cell]
+
+
+@on_host(core.Update)
+def _update(lo: DeviceLowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Sequence[Value]:
+    fixed = [i for i in e.index if not isinstance(i, Range)]
+    if e.value in lo.scopes[-1].placed or not any(has_load(lo.expr(i)) for i in fixed):
+        return HANDLERS[core.Update](lo, stm, e, wants)
+    src = lo.view(e.array)
+    dst = src
+    if not lo.can_overwrite(src):
+        dst = lo.alloc(src.elem, src.shape, wants[0], stm.pat[0].name)
+        lo.copy(dst, src)
+    value = lo.value(e.value)
+    if not isinstance(value, View):
+        with lo.single("update"):
+            lo.store(arrays.indexed(lo, dst, e.index, e.check), (), value)  # type: ignore[arg-type]
+        return [dst]
+    with lo.kernel() as body, lo.space(value.shape) as (index, total):
+        target = arrays.indexed(lo, dst, e.index, e.check)
+        lo.store(target, index, value.load(index))
+    lo.launch(body, "thread", total, f"update of {stm.pat[0].name}")
+    return [dst]
+
+
+@on_host(core.ArrayLit)
+def _array_lit(lo: DeviceLowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) -> Sequence[Value]:
+    if not isinstance(e.type, Prim):
+        return HANDLERS[core.ArrayLit](lo, stm, e, wants)
+    dst = lo.alloc(elem_of(e.type), (num(len(e.elems)),), wants[0], stm.pat[0].name)
+    with lo.single("literal"):
+        for i, a in enumerate(e.elems):
+            lo.store(dst, (num(i),), lo.expr(a))
+    return [dst]
+
+
+# --- writes at computed places ------------------------------------------------------------------------------------
+
+
+@on_host(core.Scatter)
+def _scatter(lo: DeviceLowerer, stm: core.Stm, e: core.Scatter, wants: list[Want]) -> Sequence[Value]:
+    targets = _targets(lo, e.dests, [*e.idxs, *e.values], wants)
+    idxs = [lo.view(a) for a in e.idxs]
+    for target, a in zip(targets, e.values, strict=True):
+        v = lo.view(a)
+        with lo.kernel() as body, lo.space(v.shape) as (point, total):
+            lo.ranges[getattr(point[0], "name", "")] = v.shape[0]
+            index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
+            with lo.block() as write:
+                lo.store(target, [*index, *point[1:]], v.load(point))
+            if_inside(lo, index, target.shape, write)
+        lo.launch(body, "thread", total, f"scatter into {stm.pat[0].name}")
+    return targets
+
+
+def _one_op(lam: core.Lambda) -> list[str] | None:
+    """The atomic operation of each result on its two parameters, None if one is something else."""
+    k = len(lam.result)
+    made = {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
+    if len(lam.stms) != k:
+        return None
+    out = []
+    for i, r in enumerate(lam.result):
+        e = made.get(r)  # type: ignore[arg-type]
+        if not isinstance(e, core.Op) or e.op not in ATOMIC or set(e.args) != {lam.params[i], lam.params[k + i]}:
+            return None
+        out.append(e.op)
+    return out
+
+
+def _row_op(lam: core.Lambda) -> str | None:
+    """The atomic operation of an operator that maps it over two rows (of any rank)."""
+    if len(lam.stms) != 1 or len(lam.params) != 2:
+        return None
+    e = lam.stms[0].exp
+    if isinstance(e, core.Op):
+        ops = _one_op(lam)
+        return ops[0] if ops else None
+    if not isinstance(e, core.Map) or set(e.arrays) != set(lam.params) or lam.result != lam.stms[0].pat:
+        return None
+    return _row_op(e.lam)
+
+
+@on_host(core.Hist)
+def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequence[Value]:
+    targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], wants)
+    idxs = [lo.view(a) for a in e.idxs]
+    values = [lo.view(a) for a in e.values]
+    width = lo.let(lo.expr(e.width), "n")
+    name = ", ".join(v.name for v in stm.pat)
+    row = _row_op(e.lam)
+    ops = [row] if row is not None else _one_op(e.lam)
+    if ops is not None:
+        for target, v, op in zip(targets, values, ops, strict=True):
+            with lo.kernel() as body, lo.space((width, *v.shape[1:])) as (point, total):
+                index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
+                with lo.block() as write:
+                    _add(lo, target, [*index, *point[1:]], v.load(point), op)
+                if_inside(lo, index, target.shape, write)
+            lo.launch(body, "thread", total, f"histogram {name}, atomic {op}")
+        return targets
+    k = len(targets)
+    locks = lo.new_root(I32)
+    assert locks.slot is not None
+    lock = lo.name("locks")
+    lo.emit(ir.Ensure(lock, I32, locks.slot, num(LOCKS)))
+    lo.emit(kir.Zero(lock, I32, num(LOCKS)))
+    with lo.kernel() as body, lo.space((width,)) as (point, total):
+        index = [lo.let(x.load(point), "ix") for x in idxs]
+        flat: Expr = ZERO
+        for i, n in zip(index, targets[0].shape, strict=False):
+            wide = i if i.type is I64 else ir.Scalar("to_i64", (i,), i.type, I64)
+            flat = ir.add(ir.mul(flat, n), wide)
+        with lo.block() as write:
+            with lo.block() as inside, lo.guarded():
+                rows = [t.row(index) for t in targets]
+                for p, r in zip(e.lam.params[:k], rows, strict=True):
+                    lo.bind(p, guarded(r) if r.rank else lo.let(r.load(()), p.name))
+                bind_elements(lo, e.lam, e.lam.params[k:], [guarded(v) for v in values], point[0])
+                results = lo.scope(e.lam, [None] * k, repeats=True)
+                results = [lo.materialise(x) if isinstance(x, View) and k > 1 else x for x in results]
+                for t, r, x in zip(targets, rows, results, strict=True):
+                    if isinstance(x, View):
+                        lo.copy(r, x)
+                    else:
+                        lo.store(t, index, x)  # type: ignore[arg-type]
+            lo.out.append(kir.Locked(lock, ir.Bin("%", flat, num(LOCKS)), inside))
+        if_inside(lo, index, targets[0].shape, write)
+    lo.launch(body, "thread", total, f"histogram {name}, a lock a bin")
+    return targets
+
+
+def _add(lo: DeviceLowerer, target: View, index: Sequence[Expr], value: Expr, op: str) -> None:
+    assert isinstance(target.base, Mem)
+    op = "or" if target.elem.is_bool and op == "add" else op
+    lo.emit(kir.Atomic(target.base.pointer, target.place(index), value, op))
+
+
+# --- accumulators -------------------------------------------------------------------------------------------------
+
+
+@on_host(core.UpdateAcc)
+def _update_acc(lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]) -> Sequence[Value]:
+    acc = lo.env[e.acc]  # type: ignore[index]
+    assert isinstance(acc, Acc)
+    value = lo.value(e.value)
+    shape: Sequence[Expr] = value.shape if isinstance(value, View) else (ONE,)
+    with lo.kernel() as body, lo.space(shape) as (point, total):
+        _accumulate(lo, acc, [lo.expr(a) for a in e.index], value, point)
+    lo.launch(body, "thread" if isinstance(value, View) else "single", total, f"add to {stm.pat[0].name}")
+    return [acc]
+
+
+def _accumulate(lo: DeviceLowerer, acc: Acc, index: list[Expr], value: Value, point: Sequence[Expr]) -> None:
+    op = arrays.acc_op(acc)
+    with lo.block() as write:
+        if isinstance(value, View):
+            _add(lo, acc.view, [*index, *point], value.load(point), op)
+        else:
+            assert isinstance(value, Expr)
+            _add(lo, acc.view, index, value, op)
+    if_inside(lo, index, acc.view.shape, write)
+
+
+@in_block(core.UpdateAcc)
+def _block_update_acc(lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]) -> Sequence[Value]:
+    acc = lo.env[e.acc]  # type: ignore[index]
+    assert isinstance(acc, Acc)
+    value = lo.value(e.value)
+    index = [lo.expr(a) for a in e.index]
+    if isinstance(value, View):
+        with lo.shared_out(value.shape) as point:
+            _accumulate(lo, acc, index, value, point)
+        return [acc]
+    with lo.block() as body, lo.inside("thread"), lo.guarded():
+        _accumulate(lo, acc, index, value, ())
+    lo.out += [kir.Sync(), kir.Single(body), kir.Sync()]
+    return [acc]
+
+
+@in_block(core.Hist, core.Scatter, core.WithAcc, core.MatMul)
+def _not_in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
+    raise NotInBlock
+
+
+# --- matrix products ------------------------------------------------------------------------------------------------
+
+
+@on_host(core.MatMul)
+def _matmul(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
+    a, b = lo.view(e.a), lo.view(e.b)
+    dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
+    plus = lo.view(e.plus[0]) if e.plus else None
+    with lo.kernel() as body, lo.space(dst.shape) as ((i, j), total):
+        name = lo.name("sum")
+        first = ir.Num(0.0, a.elem) if plus is None else plus.load((i, j))
+        lo.emit(ir.Decl(name, a.elem, first, mutable=True))
+        with lo.loop(a.shape[1], "k") as (k, _):
+            product = ir.Scalar("mul", (a.load((i, k)), b.load((k, j))), a.elem, a.elem)
+            lo.emit(ir.Accumulate(name, "add", product))
+        lo.store(dst, (i, j), ir.Ref(name, a.elem))
+    lo.launch(body, "thread", total, f"matrix product {stm.pat[0].name}")
+    return [dst]
+
+
+# --- loops with nothing parallel inside -------------------------------------------------------------------------------
+
+
+def parallel_inside(lam: core.Lambda, program: core.Program) -> bool:
+    """Whether a scope has work for more than one thread."""
+    for stm in lam.stms:
+        e = stm.exp
+        if isinstance(e, (*core.SOACS, core.MatMul, core.Copy, core.Concat, core.WithAcc)):
+            return True
+        if isinstance(e, core.Update) and isinstance(e.value.type, ArrayType):
+            return True
+        if isinstance(e, core.UpdateAcc) and isinstance(e.value.type, ArrayType):
+            return True
+        if isinstance(e, core.Call) and parallel_inside(program.funs[e.name].body, program):
+            return True
+        if any(parallel_inside(inner, program) for inner in e.lambdas()):
+            return True
+    return False
+
+
+@on_host(core.For, core.While)
+def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.For | core.While, wants: list[Want]) -> Sequence[Value]:
+    """A loop of scalars and single elements runs as one thread on the device, any other on the host."""
+    unknown = set(stm.pat)
+    if (
+        parallel_inside(e.body, lo.program)
+        or not any(isinstance(v.type, ArrayType) or _indexes(e.body) for v in stm.pat)
+        or any(isinstance(v.type, AccType) or unknown & set(getattr(v.type, "shape", ())) for v in stm.pat)
+    ):
+        return HANDLERS[type(e)](lo, stm, e, wants)
+    lo.fallback(f"loop for {', '.join(v.name for v in stm.pat)}: nothing parallel inside, one thread")
+    places: list[Value] = []
+    inner: list[Want] = []
+    for v, w in zip(stm.pat, wants, strict=True):
+        place: Value = lo.scalar_slot(v.type) if isinstance(v.type, Prim) else lo.host_view(v, w)
+        places.append(place)
+        inner.append(place if isinstance(place, View) else None)
+    with lo.single("loop"):
+        # An initial value that the host no longer needs may be overwritten, but not exchanged: copy into place.
+        values = HANDLERS[type(e)](lo, stm, e, inner)
+        for p, x in zip(places, values, strict=True):
+            if isinstance(p, View):
+                assert isinstance(x, View)
+                lo.copy(p, x)
+            else:
+                assert isinstance(p, ir.Load) and isinstance(x, Expr)
+                lo.out.append(ir.Store(p.pointer, ZERO, x))
+    return places
+
+
+def _indexes(lam: core.Lambda) -> bool:
+    return any(
+        isinstance(s.exp, (core.At, core.Update, core.UpdateAcc)) or any(_indexes(f) for f in s.exp.lambdas())
+        for s in lam.stms
+    )
+
+

@@ -1,0 +1,259 @@
+"""Kernels, and the statements that only they and the host code around them have.
+
+The inside of a kernel is imperative IR (`futad/imp/ir.py`) with the statements below; so is the host code, whose
+pointers are device addresses and whose parallel work is `Launch`es.
+
+A kernel's `kind` says what its units of work are: 'thread' (one thread each), 'block' (one block each) or 'single'
+(one thread does everything).  Units beyond the grid are taken by stride, so any grid is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from futad.core.types import I32, Prim
+from futad.imp import ir
+from futad.imp.ir import Expr, Stmt
+
+BLOCK_LIMIT = 256  # threads of a block, at most: the size of shared arrays that hold one value a thread
+
+
+@dataclass(slots=True, eq=False)
+class Guarded(Stmt):
+    """Statements whose failing checks jump to their end."""
+
+    body: list[Stmt]
+    label: str
+
+
+@dataclass(slots=True, eq=False)
+class Stride(Stmt):
+    """`for (var = start; var < bound; var += step)`, start and step being C text (or start an expression)."""
+
+    var: str
+    start: str | Expr
+    bound: Expr
+    step: str
+    body: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class Single(Stmt):
+    """Done by the first thread of the block only."""
+
+    body: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class Sync(Stmt):
+    """All threads of the block meet."""
+
+
+@dataclass(slots=True, eq=False)
+class Atomic(Stmt):
+    """`pointer[index] = op(pointer[index], value)` at once."""
+
+    pointer: str
+    index: Expr
+    value: Expr
+    op: str
+
+
+@dataclass(slots=True, eq=False)
+class Locked(Stmt):
+    """Statements that only one thread at a time does for a lock."""
+
+    locks: str
+    index: Expr
+    body: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class Zero(Stmt):
+    """Host: `count` elements become zero bytes."""
+
+    pointer: str
+    elem: Prim
+    count: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Chunks(Stmt):
+    """Host: declare `name`, into how many parts (one block each) `count` steps are cut."""
+
+    name: str
+    count: Expr
+    segments: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Memory every unit of a kernel has for itself: the parameter, and elements for each."""
+
+    name: str
+    elem: Prim
+    slot: int
+    count: Expr
+    per_block: bool
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """A kernel: `params` are (name, type, whether a pointer) in order, `what` describes it in the report."""
+
+    name: str
+    kind: str
+    body: list[Stmt]
+    what: str
+    params: list[tuple[str, Prim, bool]] = field(default_factory=list)
+    scratch: list[Scratch] = field(default_factory=list)
+    fails: bool = False
+    local_slots: list[int] = field(default_factory=list)
+    shared: dict[str, Prim] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Launch(Stmt):
+    """Run a kernel over that many units."""
+
+    kernel: Kernel
+    units: Expr
+    inner: Expr
+
+
+@dataclass(slots=True)
+class DeviceModule:
+    """A program for a device: host functions, kernels, places of failure, what stayed sequential and why."""
+
+    functions: list[ir.Function]
+    kernels: list[Kernel]
+    places: list[ir.Place]
+    why: list[str]
+
+
+# --- walking -------------------------------------------------------------------------------------------------
+
+
+def bodies(s: Stmt) -> tuple[list[Stmt], ...]:
+    """The nested statement lists."""
+    if isinstance(s, ir.If):
+        return (s.then, s.orelse)
+    body = getattr(s, "body", None)
+    return (body,) if isinstance(body, list) else ()
+
+
+def walk(body: list[Stmt]) -> Iterator[Stmt]:
+    """All statements, outer ones first."""
+    for s in body:
+        yield s
+        for inner in bodies(s):
+            yield from walk(inner)
+
+
+def expressions(s: Stmt) -> list[Expr]:
+    """The expressions a statement evaluates itself."""
+    match s:
+        case ir.Decl(init=e):
+            return [] if e is None else [e]
+        case ir.Assign(_, e) | ir.Accumulate(_, _, e):
+            return [e]
+        case ir.Store(_, i, e) | Atomic(_, i, e):
+            return [i, e]
+        case ir.Pointer(offset=e) | ir.SetPointer(offset=e):
+            return [e]
+        case ir.Ensure(count=e):
+            return [e]
+        case ir.Copy(_, a, _, b, n):
+            return [a, b, n]
+        case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
+            return [*sizes, *a[1:], *b[1:], *c[1:]]
+        case ir.Check(e, values=values):
+            return [e, *values]
+        case ir.For(bound=bound, start=start):
+            return [start, bound]
+        case Stride(start=start, bound=bound):
+            return [bound] if isinstance(start, str) else [start, bound]
+        case ir.While(cond) | ir.If(cond):
+            return [cond]
+        case Locked(index=e):
+            return [e]
+        case Zero(count=e) | Chunks(count=e):
+            return [e]
+        case Launch(units=u, inner=e):
+            return [u, e]
+    return []
+
+
+def parts(e: Expr) -> Iterator[Expr]:
+    """The expression and all inside it."""
+    yield e
+    match e:
+        case ir.Bin(_, a, b):
+            yield from parts(a)
+            yield from parts(b)
+        case ir.Scalar(_, args):
+            for a in args:
+                yield from parts(a)
+        case ir.Load(_, i):
+            yield from parts(i)
+
+
+def has_load(e: Expr) -> bool:
+    """Whether the expression reads memory."""
+    return any(isinstance(x, ir.Load) for x in parts(e))
+
+
+def defined(s: Stmt) -> str | None:
+    """The name a statement declares."""
+    match s:
+        case (
+            ir.Decl(name) | ir.Pointer(name) | ir.Stack(name) | ir.SlotRef(name) | ir.Ensure(name)
+            | ir.For(name) | Stride(name)
+        ):  # fmt: skip
+            return name
+    return None
+
+
+def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
+    """What statements use and do not declare, with types and whether each is a pointer, in order of first use."""
+    found: dict[str, tuple[Prim, bool]] = {}
+    own: set[str] = set()
+
+    def use(name: str, elem: Prim, pointer: bool) -> None:
+        if pointer or name not in found:
+            found[name] = (elem, pointer)
+
+    elems: dict[str, Prim] = {}
+    for s in walk(body):
+        name = defined(s)
+        if name is not None:
+            own.add(name)
+        if isinstance(s, (ir.Pointer, ir.Ensure)):
+            elems[s.name] = s.elem
+    for s in walk(body):
+        for e in expressions(s):
+            for x in parts(e):
+                if isinstance(x, ir.Ref):
+                    use(x.name, x.type, False)
+                elif isinstance(x, ir.Load):
+                    use(x.pointer, x.type, True)
+        match s:
+            case ir.Store(p, _, v) | Atomic(p, _, v):
+                use(p, v.type, True)
+            case ir.Pointer(_, elem, base) if base is not None:
+                use(base, elem, True)
+            case ir.SetPointer(name, base):
+                use(base, elems[name], True)
+            case ir.Copy(a, _, b, _, _, elem):
+                use(a, elem, True)
+                use(b, elem, True)
+            case ir.Gemm(elem=elem, a=a, b=b, c=c):
+                for p in (a[0], b[0], c[0]):
+                    use(p, elem, True)
+            case Locked(locks):
+                use(locks, I32, True)
+    return [(n, t, p) for n, (t, p) in found.items() if n not in own]
+
+
+

@@ -1,0 +1,436 @@
+"""Lowering core functions to kernels and host code.
+
+Note [Modes]
+~~~~~~~~~~~~
+The lowering of `futad/imp` is written once and used at three levels.
+
+- 'host': arrays are memory of the device, scalars are values on the host.  Second-order constructs, copies and
+  stores become kernels; loops, branches and the planning of memory are those of the sequential lowering.
+- 'thread': the inside of one thread, which is the sequential lowering as it is.
+- 'block': all threads of a block run the same code on the same scalars.  Maps, folds and copies are shared out
+  between the threads, with a barrier before and after each; stores are done by the first thread.
+
+Loops and branches in block mode depend on scalars that all threads have computed alike, so barriers are met by all.
+
+Note [Scalars on the device]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The scalar a kernel computes stays in a piece of memory of its own.  On the host its value is the expression that
+loads it, and small scalar operations on it are put around that expression; used in a kernel it is loaded there, and
+only what the host must know (sizes, conditions, results) is ever read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from futad.core import ir as core
+from futad.core.node import Range
+from futad.core.scalarops import OPS
+from futad.core.types import ArrayType, Atom, Prim, Var, shape_of
+from futad.flatten import kernel as kir
+from futad.flatten.kernel import Kernel, Launch, has_load, parts
+from futad.imp import ir
+from futad.imp.ir import Expr, Num, Ref, is_leaf
+from futad.imp.lower import HANDLERS, Lowerer, Scope, Want
+from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View
+
+LAZY_SIZE = 24  # nodes of an expression of device scalars that is computed again wherever it is used
+
+Dispatch = Callable[["DeviceLowerer", core.Stm, Any, list[Want]], Sequence[Value]]
+HOST: dict[type, Dispatch] = {}
+BLOCK: dict[type, Dispatch] = {}
+
+
+class SharedAcc(Acc):
+    """An accumulator that several threads update."""
+
+    __slots__ = ()
+
+
+class NotInBlock(Exception):
+    """A construct has no lowering in block mode."""
+
+
+def on_host(*classes: type) -> Callable[[Dispatch], Dispatch]:
+    """Register the lowering of node classes at host level."""
+
+    def register(f: Dispatch) -> Dispatch:
+        for cls in classes:
+            HOST[cls] = f
+        return f
+
+    return register
+
+
+def in_block(*classes: type) -> Callable[[Dispatch], Dispatch]:
+    """Register the lowering of node classes in block mode."""
+
+    def register(f: Dispatch) -> Dispatch:
+        for cls in classes:
+            BLOCK[cls] = f
+        return f
+
+    return register
+
+
+def known_on_host(program: core.Program) -> set[Var]:
+    """Scalars the host needs: sizes, bounds, ranges, conditions."""
+    out: set[Var] = set()
+
+    def need(atoms: Sequence[Any]) -> None:
+        out.update(a for a in atoms if isinstance(a, Var))
+
+    def walk(lam: core.Lambda) -> None:
+        for p in lam.params:
+            need(shape_of(p.type))
+        for stm in lam.stms:
+            e = stm.exp
+            for v in stm.pat:
+                need(shape_of(v.type))
+            if hasattr(e, "width"):
+                need([e.width])
+            match e:
+                case core.For(bound):
+                    need([bound])
+                case core.Iota(count):
+                    need([count])
+                case core.Replicate(shape) | core.Reshape(_, shape) | core.Scratch(_, shape):
+                    need(shape)
+                case core.At(_, index) | core.Update(_, index):
+                    for i in index:
+                        if isinstance(i, Range):
+                            need([i.start, i.count, i.stride])
+                    if isinstance(e, core.At) and isinstance(stm.pat[0].type, ArrayType):
+                        need(index)
+                case core.If(cond):
+                    need([cond])
+                case core.While(inits):
+                    need([inits[0], e.body.result[0]])
+            for inner in e.lambdas():
+                walk(inner)
+
+    for f in program.funs.values():
+        walk(f.body)
+        for v in f.ret:
+            need(shape_of(v.type))
+    return out
+
+
+class DeviceLowerer(Lowerer):
+    """Lowers a program for a device; see Note [Modes]."""
+
+    def __init__(self, program: core.Program) -> None:
+        self.mode = "host"
+        self.atomic = False  # additions to memory are other threads' too
+        self.shared: dict[str, Prim] = {}  # the current kernel's arrays in shared memory
+        self.kernels: list[Kernel] = []
+        self.why: list[str] = []
+        self.given: dict[core.Stm, Expr] = {}
+        self.scalar_roots: dict[str, Root] = {}
+        self.thread_slots: set[int] = set()
+        self.function_name = ""
+        super().__init__(program, reassociate=True)
+        self.forced = known_on_host(program)
+        self.separate = set()
+
+    def device_module(self) -> kir.DeviceModule:
+        """All functions with their kernels."""
+        functions = []
+        for f in self.program.funs.values():
+            if f.entry is not None or self.calls.get(f.name, 0) == 0:
+                self.function_name = f.name
+                functions.append(self.function(f))
+        return kir.DeviceModule(functions, self.kernels, self.places, list(dict.fromkeys(self.why)))
+
+    # -- dispatch
+
+    def stm(self, stm: core.Stm, sc: Scope) -> None:
+        self.place_update(stm, sc)
+        wants = [sc.wants.get(v) for v in stm.pat]
+        values = self.lower(stm, wants)
+        for var, value in zip(stm.pat, values, strict=True):
+            if self.mode == "host" and isinstance(value, Expr) and var in self.forced and has_load(value):
+                value = self.let(value, var.name)
+            self.bind(var, value)
+        if sc.owned:
+            self.sweep()
+
+    def lower(self, stm: core.Stm, wants: list[Want]) -> Sequence[Value]:
+        e = stm.exp
+        if stm in self.given:
+            from futad.flatten.nests import nest_of
+
+            n = nest_of(self, stm, wants)
+            n.elements(n.inputs, self.given[stm])
+            return n.results([])
+        table = HOST if self.mode == "host" else BLOCK if self.mode == "block" else None
+        if table is not None and type(e) in table:
+            return table[type(e)](self, stm, e, wants)
+        if isinstance(e, core.UpdateAcc):
+            self.atomic = isinstance(self.env[e.acc], SharedAcc)  # type: ignore[index]
+            values = HANDLERS[core.UpdateAcc](self, stm, e, wants)
+            self.atomic = False
+            return values
+        return HANDLERS[type(e)](self, stm, e, wants)
+
+    # -- emitting
+
+    def emit(self, stmt: ir.Stmt) -> None:
+        if self.atomic and isinstance(stmt, ir.Store) and stmt.op is not None:
+            stmt = kir.Atomic(stmt.pointer, stmt.index, stmt.value, stmt.op)
+        if self.mode == "host":
+            if isinstance(stmt, ir.Store) or (isinstance(stmt, ir.Check) and has_load(stmt.cond)):
+                with self.single(""):
+                    self.out.append(stmt)
+                return
+        elif self.mode == "block" and isinstance(stmt, ir.Store):
+            self.out += [kir.Sync(), kir.Single([stmt]), kir.Sync()]
+            return
+        self.out.append(stmt)
+
+    def alloc(
+        self, elem: Prim, shape: Sequence[Expr], want: Want = None, hint: str = "a", heap: bool = False
+    ) -> View:
+        return super().alloc(elem, shape, want, hint, heap or self.mode != "thread")
+
+    def copy(self, dst: View, src: View) -> None:
+        if self.mode == "thread":
+            super().copy(dst, src)
+            return
+        if dst.same_place(src):
+            return
+        assert isinstance(dst.base, Mem)
+        if self.mode == "host" and dst.dense and src.dense and isinstance(src.base, Mem):
+            self.emit(ir.Copy(dst.base.pointer, dst.offset, src.base.pointer, src.offset, dst.count(), dst.elem))
+            return
+
+        def element(index: Sequence[Expr]) -> None:
+            self.store(dst, index, src.load(index))
+
+        if self.mode == "host":
+            with self.kernel() as body, self.space(dst.shape) as (index, total):
+                element(index)
+            self.launch(body, "thread", total, "copy" if isinstance(src.base, Mem) else "fill")
+        else:
+            with self.shared_out(dst.shape) as index:
+                element(index)
+
+    # -- kernels
+
+    @contextmanager
+    def inside(self, mode: str) -> Iterator[None]:
+        """Lower in another mode, with memory of that mode's own."""
+        saved = self.mode, self.free_slots
+        self.mode, self.free_slots = mode, {}
+        self.scopes.append(Scope(core.Lambda((), (), ()), {}, {}, False))
+        first = self.slots
+        try:
+            yield
+        finally:
+            if mode == "thread":
+                self.thread_slots.update(range(first, self.slots))
+            self.scopes.pop()
+            self.mode, self.free_slots = saved
+
+    @contextmanager
+    def kernel(self, mode: str = "thread") -> Iterator[list[ir.Stmt]]:
+        """Lower the inside of a kernel."""
+        self.shared = {}
+        with self.block() as body, self.inside(mode):
+            yield body
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """What fails inside goes on after it."""
+        with self.block() as body:
+            yield
+        self.out.append(kir.Guarded(body, self.name("failed")))
+
+    @contextmanager
+    def space(self, sizes: Sequence[Expr], unit: str = "thread") -> Iterator[tuple[list[Expr], Expr]]:
+        """Inside a kernel: the points of a space, shared out over the grid's threads or blocks; yields the indices
+        and the number of points (an expression of the host's)."""
+        total = ir.product(list(sizes))
+        start, step = {
+            "thread": ("(int64_t)blockIdx.x * blockDim.x + threadIdx.x", "(int64_t)gridDim.x * blockDim.x"),
+            "block": ("(int64_t)blockIdx.x", "(int64_t)gridDim.x"),
+            "in block": ("(int64_t)threadIdx.x", "(int64_t)blockDim.x"),
+        }[unit]
+        var = self.name("p")
+        if len(sizes) == 1:
+            self.ranges[var] = sizes[0]
+        with self.block() as body, self.guarded():
+            yield self.unflatten(Ref(var, ir.ZERO.type), sizes), total
+        self.out.append(kir.Stride(var, start, total, step, body))
+
+    def unflatten(self, flat: Expr, sizes: Sequence[Expr]) -> list[Expr]:
+        """The indices of a point; the last runs fastest."""
+        if len(sizes) == 1:
+            return [flat]
+        out: list[Expr] = []
+        for n in reversed(sizes[1:]):
+            i = self.let(ir.Bin("%", flat, n), "i")
+            assert isinstance(i, Ref)
+            self.ranges[i.name] = n
+            out.append(i)
+            flat = self.let(ir.Bin("/", flat, n), "i")
+        assert isinstance(flat, Ref)
+        self.ranges[flat.name] = sizes[0]
+        return [flat, *reversed(out)]
+
+    @contextmanager
+    def shared_out(self, sizes: Sequence[Expr]) -> Iterator[list[Expr]]:
+        """In block mode: a space shared out over the block's threads."""
+        sizes = [self.let(n, "n") for n in sizes]
+        self.out.append(kir.Sync())
+        with self.inside("thread"), self.space(sizes, "in block") as (index, _):
+            yield index
+        self.out.append(kir.Sync())
+
+    def launch(self, body: list[ir.Stmt], kind: str, units: Expr, what: str, inner: Expr = ir.ONE) -> None:
+        """On the host: run a kernel's inside; `inner` is how much parallel work a unit has."""
+        own = {name for s in kir.walk(body) if (name := kir.defined(s)) is not None}
+        made = Kernel(f"k{len(self.kernels)}_{_word(what or 'step')}", kind, body, what, shared=self.shared)
+        decls = {s.name: s.init for s in kir.walk(body) if isinstance(s, ir.Decl) and not s.mutable}
+        named = {s.slot for s in kir.walk(body) if isinstance(s, ir.SlotRef)}
+        ensures: dict[int, list[tuple[ir.Ensure, Expr | None]]] = {}
+        for s in kir.walk(body):
+            if isinstance(s, ir.Ensure) and isinstance(s.slot, int):
+                ensures.setdefault(s.slot, []).append((s, _on_host(s.count, decls, own)))
+        replaced: dict[ir.Stmt, ir.Stmt] = {}
+        for slot, uses in ensures.items():
+            per_block = kind == "block" and slot not in self.thread_slots
+            if slot in named or any(n is None for _, n in uses):
+                if per_block:
+                    raise NotInBlock
+                made.local_slots.append(slot)
+                continue
+            count: Expr = ir.ZERO
+            for _, n in uses:
+                assert n is not None
+                count = n if count == ir.ZERO or count == n else ir.Scalar("max", (count, n), n.type, n.type)
+            count = self.let(count, "n")
+            name = self.name("scratch")
+            unit = Ref("futad_block" if per_block else "futad_thread", ir.ZERO.type)
+            made.scratch.append(kir.Scratch(name, uses[0][0].elem, self.slots, count, per_block))
+            self.slots += 1
+            for s, _ in uses:
+                replaced[s] = ir.Pointer(s.name, s.elem, name, ir.mul(unit, count), s.mutable)
+        if replaced:
+            _replace(body, replaced)
+        for s in kir.walk(body):
+            if isinstance(s, ir.Ensure) and isinstance(s.slot, str) and per_block_only(kind):
+                raise NotInBlock
+            if isinstance(s, ir.SlotRef) and isinstance(s.slot, int) and s.slot not in made.local_slots:
+                if kind == "block" and s.slot not in self.thread_slots:
+                    raise NotInBlock
+                made.local_slots.append(s.slot)
+        made.fails = any(isinstance(s, (ir.Check, ir.Ensure)) for s in kir.walk(body))
+        provided = {"futad_block", "futad_thread", "futad_tid", "futad_width", *self.shared}
+        made.params = [p for p in kir.free_names(body) if p[0] not in provided]
+        self.kernels.append(made)
+        self.out.append(Launch(made, units, inner))
+
+    @contextmanager
+    def single(self, what: str) -> Iterator[None]:
+        """On the host: what one thread of the device does."""
+        with self.kernel() as body, self.guarded():
+            yield
+        self.launch(body, "single", ir.ONE, what)
+
+    def fallback(self, reason: str) -> None:
+        """Note that something parallel is done by one thread."""
+        self.why.append(f"{self.function_name}: {reason}")
+
+    # -- scalars of the device
+
+    def scalar_slot(self, elem: Prim) -> ir.Load:
+        """Memory for one scalar; the expression that loads it."""
+        name = self.name("cell")
+        root = self.new_root(elem)
+        assert root.slot is not None
+        self.emit(ir.Ensure(name, elem, root.slot, ir.ONE))
+        self.scalar_roots[name] = root
+        return ir.Load(name, ir.ZERO, elem)
+
+    def bind(self, var: Var, value: Value) -> None:
+        super().bind(var, value)
+        for root in self.cells(value):
+            root.vars.append(var)
+
+    def cells(self, value: Value) -> list[Root]:
+        """The device scalars a value depends on."""
+        if isinstance(value, Acc):
+            return []
+        exprs: list[Expr] = []
+        if isinstance(value, View):
+            match value.base:
+                case Fill(_, x):
+                    exprs = [x]
+                case Sequence_(_, a, b):
+                    exprs = [a, b]
+        else:
+            exprs = [value]
+        return [
+            self.scalar_roots[x.pointer]
+            for e in exprs
+            for x in parts(e)
+            if isinstance(x, ir.Load) and x.pointer in self.scalar_roots
+        ]
+
+    def close_scope(self, sc: Scope, values: Sequence[Value]) -> None:
+        cells = {r for v in values for r in self.cells(v)}
+        for r in [r for r in sc.owned if r in cells]:
+            sc.owned.remove(r)
+            self.scopes[-1].owned.append(r)
+        super().close_scope(sc, values)
+
+    def small(self, e: Expr) -> bool:
+        """Whether an expression may be computed again at each use."""
+        return sum(1 for _ in parts(e)) <= LAZY_SIZE
+
+    def host_view(self, var: Var, want: Want) -> View:
+        """Memory for an array result of a kernel."""
+        assert isinstance(var.type, ArrayType)
+        return self.alloc(var.type.elem, self.shape(var.type), want, var.name)
+
+
+def per_block_only(kind: str) -> bool:
+    """Whether memory that grows is not to be had: a block's would have to be shared."""
+    return kind == "block"
+
+
+def _word(what: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in what.split(" ")[0])
+
+
+def _on_host(e: Expr, decls: dict[str, Expr | None], own: set[str]) -> Expr | None:
+    """The expression in terms of the host's names, None if it depends on the kernel's work."""
+    match e:
+        case Num():
+            return e
+        case Ref(name):
+            if name not in own:
+                return e
+            init = decls.get(name)
+            return None if init is None else _on_host(init, decls, own)
+        case ir.Bin(op, a, b):
+            x, y = _on_host(a, decls, own), _on_host(b, decls, own)
+            return None if x is None or y is None else ir.Bin(op, x, y, e.type)
+        case ir.Scalar(op, args, arg, t):
+            xs = [_on_host(a, decls, own) for a in args]
+            return None if any(x is None for x in xs) else ir.Scalar(op, tuple(xs), arg, t)  # type: ignore[arg-type]
+    return None
+
+
+def _replace(body: list[ir.Stmt], replaced: dict[ir.Stmt, ir.Stmt]) -> None:
+    for i, s in enumerate(body):
+        if s in replaced:
+            body[i] = replaced[s]
+        for inner in kir.bodies(s):
+            _replace(inner, replaced)
+
+
+from futad.flatten import hosted, nests  # noqa: E402, F401  (they register their handlers)

@@ -1,0 +1,571 @@
+"""Maps, reductions and scans as kernels.
+
+Note [Nests]
+~~~~~~~~~~~~
+A map whose body ends in another map, after cheap statements only, is a nest: its space is the product of both
+widths, and each thread does the statements of all levels for its point.  What is left inside the innermost level may
+be parallel again (reductions over rows, say).  Then two kernels are made: in one a thread does a point on its own,
+in the other a block does, its threads sharing out the inner work; the host picks by the sizes.
+
+Note [Folds]
+~~~~~~~~~~~~
+A fold over one long dimension is cut into chunks, one a block, and a second kernel of one block combines the chunks'
+results in order; a scan needs a third that brings each chunk up to date with those before it.  Within a block:
+
+- a commutative reduction: each thread combines every blockDim-th element, then a tree in shared memory;
+- another one, or a scan: tile by tile a prefix combination in shared memory (Hillis and Steele, "Data Parallel
+  Algorithms", 1986), with the result of the tiles before carried in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from futad.core import ir as core
+from futad.core.scalarops import OPS
+from futad.core.types import I64, AccType, Atom, Const, Prim, Var
+from futad.flatten import kernel as kir
+from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
+from futad.imp.lower import Want
+from futad.imp.soacs import Nest
+from futad.imp.views import Acc, Mem, Value, View, dense_view
+
+MOST_LEVELS = 4
+CHEAP = 60  # cost of the statements between two maps that every inner point repeats
+UNKNOWN_INNER = 64  # assumed for an inner width that the host does not know
+SMALL_INNER = 8  # inner widths up to here are not worth a block
+
+
+def nest_of(lo: DeviceLowerer, stm: core.Stm, wants: list[Want]) -> Nest:
+    """The statement's maps, scans and reductions."""
+    match stm.exp:
+        case core.Map(width, arrays, lam):
+            return Nest(lo, stm, width, arrays, lam, [], [], wants)
+        case core.Reduce(width, arrays, lam, neutral):
+            return Nest(lo, stm, width, arrays, None, [], [(lam, neutral)], wants)
+        case core.Scan(width, arrays, lam, neutral):
+            return Nest(lo, stm, width, arrays, None, [(lam, neutral)], [], wants)
+        case core.Fused() as e:
+            scans = list(zip(e.scan_lams, e.scan_neutrals, strict=True))
+            reds = list(zip(e.red_lams, e.red_neutrals, strict=True))
+            return Nest(lo, stm, e.width, e.arrays, e.lam, scans, reds, wants)
+    raise TypeError(stm)
+
+
+# --- maps -----------------------------------------------------------------------------------------------------
+
+
+def _cheap(stm: core.Stm) -> int | None:
+    """The cost of a statement that may be repeated, None if it may not."""
+    match stm.exp:
+        case core.Op(op):
+            return OPS[op].cost
+        case core.At() | core.Rearrange() | core.Alias() | core.Iota():
+            return 1
+        case core.Replicate() | core.Assert():
+            return 1
+    return None
+
+
+def inner_map(lam: core.Lambda, bound: set[Var]) -> core.Stm | None:
+    """The map that makes all results of `lam`, if only cheap statements come before it and its width is known
+    outside."""
+    if not lam.stms:
+        return None
+    last = lam.stms[-1]
+    if not isinstance(last.exp, core.Map) or len(set(lam.result)) != len(lam.result):
+        return None
+    if set(lam.result) != set(last.pat) or last.exp.width in bound:
+        return None
+    cost = 0
+    for stm in lam.stms[:-1]:
+        c = _cheap(stm)
+        if c is None:
+            return None
+        cost += c
+    if any(s in bound for v in last.pat for s in getattr(v.type, "shape", ()) if not isinstance(v.type, AccType)):
+        return None
+    return last if cost <= CHEAP else None
+
+
+def _bound(lam: core.Lambda) -> set[Var]:
+    return {*lam.params, *(v for stm in lam.stms for v in stm.pat)}
+
+
+@dataclass(slots=True)
+class Levels:
+    """A nest of maps: the statements inside the first, and the innermost body."""
+
+    inner: list[core.Stm]
+    leaf: core.Lambda
+    bound: set[Var]
+
+
+def levels_of(lam: core.Lambda) -> Levels:
+    """How deep maps are nested perfectly in the lambda of a map."""
+    out = Levels([], lam, _bound(lam))
+    while len(out.inner) < MOST_LEVELS - 1:
+        stm = inner_map(out.leaf, out.bound)
+        if stm is None:
+            break
+        out.inner.append(stm)
+        out.leaf = stm.exp.lam  # type: ignore[attr-defined]
+        out.bound |= _bound(out.leaf)
+    return out
+
+
+def parallel_widths(lam: core.Lambda) -> list[Atom]:
+    """The widths of the parallel constructs inside, nested ones in loops and branches included."""
+    out: list[Atom] = []
+    for stm in lam.stms:
+        e = stm.exp
+        if isinstance(e, core.SOACS):
+            out.append(e.width)
+        elif isinstance(e, (core.If, core.For, core.While, core.WithAcc)):
+            for inner in e.lambdas():
+                out += parallel_widths(inner)
+    return out
+
+
+def inner_width(lo: DeviceLowerer, levels: Levels) -> Expr | None:
+    """How wide the parallel work in the innermost body is, None if there is none worth a block."""
+    known: Expr | None = None
+    widest = 0
+    for w in parallel_widths(levels.leaf):
+        if isinstance(w, Const):
+            widest = max(widest, int(w.value))
+        elif w in levels.bound or not isinstance(lo.env.get(w), Expr):
+            widest = max(widest, UNKNOWN_INNER)
+        else:
+            e = lo.expr(w)
+            known = e if known is None or known == e else ir.Scalar("max", (known, e), I64, I64)
+    if known is None:
+        return num(widest) if widest > SMALL_INNER else None
+    return ir.Scalar("max", (known, num(widest)), I64, I64) if widest > SMALL_INNER else known
+
+
+def _point(lo: DeviceLowerer, n: Nest, levels: Levels, index: Sequence[Expr]) -> None:
+    """Lower one point of the nest's space."""
+    for stm, i in zip(levels.inner, index[1:], strict=True):
+        lo.given[stm] = i
+    n.elements(n.inputs, index[0])
+    for stm in levels.inner:
+        del lo.given[stm]
+
+
+def _sizes(lo: DeviceLowerer, n: Nest, levels: Levels) -> list[Expr]:
+    return [n.width, *[lo.let(lo.expr(s.exp.width), "n") for s in levels.inner]]  # type: ignore[attr-defined]
+
+
+def _what(n: Nest, levels: Levels) -> str:
+    names = ", ".join(v.name for v in n.stm.pat)
+    dims = "".join(f"[{s.exp.width!r}]" for s in [n.stm, *levels.inner])  # type: ignore[attr-defined]
+    return f"map over {dims} for {names}"
+
+
+def _atomic(values: Sequence[Value]) -> list[Value]:
+    return [SharedAcc(v.view, v.op) if isinstance(v, Acc) else v for v in values]
+
+
+def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
+    """A map at host level; see Note [Nests]."""
+    assert n.lam is not None
+    levels = levels_of(n.lam)
+    sizes = _sizes(lo, n, levels)
+    n.inputs = _atomic(n.inputs)
+    total = lo.let(ir.product(sizes), "n")
+    inner = inner_width(lo, levels)
+    versions: list[list[ir.Stmt]] = []
+    depth = len(lo.scopes)
+    for unit in ("thread",) if inner is None else ("thread", "block"):
+        try:
+            with lo.block() as host:
+                with lo.kernel("thread" if unit == "thread" else "block") as body, lo.space(sizes, unit) as (index, _):
+                    _point(lo, n, levels, index)
+                what = _what(n, levels)
+                if inner is not None:
+                    what += f", {'sequential inside' if unit == 'thread' else 'inner parts by the block'}"
+                lo.launch(body, unit, total, what, ONE if inner is None or unit == "thread" else inner)
+            versions.append(host)
+        except NotInBlock:
+            del lo.scopes[depth:]
+            for stm in levels.inner:
+                lo.given.pop(stm, None)
+            lo.kernels = [k for k in lo.kernels if k.body is not body]
+    if len(versions) == 1:
+        if inner is not None:
+            lo.why.append(f"{lo.function_name}: inner parallelism of {_what(n, levels)} is sequential in each thread")
+        lo.out += versions[0]
+    else:
+        assert inner is not None
+        narrow = compare("<", inner, Ref("BLOCK_INNER", I64))
+        wide = compare("&&", compare("<", Ref("ENOUGH_THREADS", I64), total), compare("<", inner, Ref("LONG_INNER", I64)))
+        lo.out.append(ir.If(compare("||", narrow, wide), versions[0], versions[1]))
+    return n.results([])
+
+
+def block_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
+    """A map in block mode: points shared out over the block's threads."""
+    assert n.lam is not None
+    levels = levels_of(n.lam)
+    n.inputs = _atomic(n.inputs)
+    with lo.shared_out(_sizes(lo, n, levels)) as index:
+        _point(lo, n, levels, index)
+    return n.results([])
+
+
+# --- folds ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Fold:
+    """One scan or reduction of scalars."""
+
+    lam: core.Lambda
+    neutral: core.Atoms
+    scan: bool
+    commutes: bool
+
+    @property
+    def types(self) -> list[Prim]:
+        return [a.type for a in self.neutral]  # type: ignore[misc]
+
+
+def folds_of(n: Nest) -> list[Fold] | None:
+    """The nest's folds, None if one is of arrays."""
+    if not all(isinstance(a.type, Prim) for _, ns in n.scans + n.reds for a in ns):
+        return None
+    e = n.stm.exp
+    comms = e.red_comms if isinstance(e, core.Fused) else (isinstance(e, core.Reduce) and e.comm,) * len(n.reds)
+    out = [Fold(f, ns, True, False) for f, ns in n.scans]
+    return out + [Fold(f, ns, False, c or commutes(f)) for (f, ns), c in zip(n.reds, comms, strict=True)]
+
+
+def commutes(f: core.Lambda) -> bool:
+    """Whether each result is one commutative operation on its two parameters."""
+    k = len(f.result)
+    if len(f.stms) != k:
+        return False
+    made = {s.pat[0]: s.exp for s in f.stms if len(s.pat) == 1}
+    for i, r in enumerate(f.result):
+        e = made.get(r)  # type: ignore[arg-type]
+        if not isinstance(e, core.Op) or not OPS[e.op].commutative or set(e.args) != {f.params[i], f.params[k + i]}:
+            return False
+    return True
+
+
+Element = Callable[[Expr], list[Expr]]
+
+
+def combine(lo: DeviceLowerer, f: Fold, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
+    """The fold's operator on two values, in thread mode."""
+    for p, x in zip(f.lam.params, [*left, *right], strict=True):
+        lo.bind(p, lo.let(x, p.name))
+    out: list[Expr] = []
+    for v in lo.scope(f.lam, repeats=True):
+        assert isinstance(v, Expr)
+        if isinstance(v, Ref) and len(f.neutral) > 1:
+            # It may be a variable that is assigned before this result is used.
+            name = lo.name("r")
+            lo.out.append(ir.Decl(name, v.type, v))
+            v = Ref(name, v.type)
+        out.append(lo.let(v, "r"))
+    return out
+
+
+TID = Ref("futad_tid", I64)
+WIDTH = Ref("futad_width", I64)
+
+
+def fold_range(
+    lo: DeviceLowerer, folds: list[Fold], element: Element, start: Expr, bound: Expr, outs: list[View]
+) -> list[list[Expr]]:
+    """In block mode: fold elements [start, bound); the results, the same in all threads.  Scans store to `outs`."""
+    parts_: list[list[Ref]] = []
+    for f in folds:
+        row = []
+        for a, t in zip(f.neutral, f.types, strict=True):
+            name = lo.name("part")
+            lo.out.append(ir.Decl(name, t, lo.expr(a), mutable=True))
+            row.append(Ref(name, t))
+        parts_.append(row)
+    lo.out.append(kir.Sync())
+    ordered = [(f, p) for f, p in zip(folds, parts_, strict=True) if not f.commutes]
+    if not ordered:
+        var = Ref(lo.name("i"), I64)
+        with lo.inside("thread"), lo.block() as body, lo.guarded():
+            values = element(var)
+            for f, p in zip(folds, parts_, strict=True):
+                k = len(p)
+                _assign(lo, p, combine(lo, f, p, values[:k]))
+                values = values[k:]
+        lo.out.append(_stride(var.name, ir.add(start, TID), bound, "futad_width", body))
+    else:
+        _tiles(lo, folds, parts_, element, start, bound, outs)
+    for f, p in zip(folds, parts_, strict=True):
+        if f.commutes:
+            _tree(lo, f, p)
+    return [list(p) for p in parts_]
+
+
+def _stride(var: str, start: Expr, bound: Expr, step: str, body: list[ir.Stmt]) -> ir.Stmt:
+    return kir.Stride(var, start, bound, step, body)
+
+
+def _assign(lo: DeviceLowerer, names: Sequence[Ref], values: Sequence[Expr]) -> None:
+    for r, v in zip(names, values, strict=True):
+        lo.out.append(ir.Assign(r.name, v))
+
+
+def _shared(lo: DeviceLowerer, f: Fold) -> list[str]:
+    """Shared memory for one value a thread.  Each use ends with a barrier, so folds take turns with it."""
+    names = []
+    for i, t in enumerate(f.types):
+        names.append(f"shared_{t.name}_{i}")
+        lo.shared[names[-1]] = t
+    return names
+
+
+def _put(lo: DeviceLowerer, names: Sequence[str], at: Expr, values: Sequence[Expr]) -> None:
+    for s, v in zip(names, values, strict=True):
+        lo.out.append(ir.Store(s, at, v))
+
+
+def _get(names: Sequence[str], at: Expr, f: Fold) -> list[Expr]:
+    return [ir.Load(s, at, t) for s, t in zip(names, f.types, strict=True)]
+
+
+def _tree(lo: DeviceLowerer, f: Fold, part: list[Ref]) -> None:
+    """Combine the threads' parts of a commutative reduction; all get the result."""
+    sh = _shared(lo, f)
+    _put(lo, sh, TID, part)
+    lo.out.append(kir.Sync())
+    step = Ref(lo.name("step"), I64)
+    with lo.block() as body:
+        with lo.inside("thread"), lo.block() as active, lo.guarded():
+            result = combine(lo, f, part, _get(sh, ir.add(TID, step), f))
+            _assign(lo, part, result)
+            _put(lo, sh, TID, result)
+        lo.out += [ir.If(compare("<", TID, step), active, []), kir.Sync(),
+                   ir.Assign(step.name, ir.Bin("/", step, num(2)))]  # fmt: skip
+    half = ir.Decl(step.name, I64, ir.Bin("/", WIDTH, num(2)), mutable=True)
+    lo.out += [half, ir.While(compare("<", ZERO, step), body)]
+    _assign(lo, part, _get(sh, ZERO, f))
+    lo.out.append(kir.Sync())
+
+
+def _tiles(
+    lo: DeviceLowerer, folds: list[Fold], carried: list[list[Ref]], element: Element, start: Expr, bound: Expr,
+    outs: list[View],
+) -> None:
+    """Tile by tile; see Note [Folds]."""
+    tile, i = Ref(lo.name("tile"), I64), Ref(lo.name("i"), I64)
+    with lo.block() as loop:
+        lo.out.append(ir.Decl(i.name, I64, ir.add(tile, TID)))
+        mine: list[list[Ref]] = []
+        for f in folds:
+            row = []
+            for a, t in zip(f.neutral, f.types, strict=True):
+                name = lo.name("x")
+                lo.out.append(ir.Decl(name, t, lo.expr(a), mutable=True))
+                row.append(Ref(name, t))
+            mine.append(row)
+        with lo.inside("thread"), lo.block() as body, lo.guarded():
+            values = element(i)
+            for row in mine:
+                _assign(lo, row, values[: len(row)])
+                values = values[len(row) :]
+        lo.out.append(ir.If(compare("<", i, bound), body, []))
+        last = lo.let(ir.sub(ir.Scalar("min", (WIDTH, ir.sub(bound, tile)), I64, I64), ONE), "last")
+        at = 0
+        for f, x, carry in zip(folds, mine, carried, strict=True):
+            if f.commutes:
+                with lo.inside("thread"), lo.block() as body, lo.guarded():
+                    _assign(lo, carry, combine(lo, f, carry, x))
+                lo.out.append(ir.If(compare("<", i, bound), body, []))
+                continue
+            _prefix(lo, f, x, carry, last)
+            if f.scan:
+                with lo.inside("thread"), lo.block() as body:
+                    for r in x:
+                        lo.store(outs[at], (i,), r)
+                        at += 1
+                lo.out.append(ir.If(compare("<", i, bound), body, []))
+    lo.out.append(_stride(tile.name, start, bound, "futad_width", loop))
+
+
+def _prefix(lo: DeviceLowerer, f: Fold, x: list[Ref], carry: list[Ref], last: Expr) -> None:
+    """`x` becomes the combination of the carry and all x up to this thread's; the carry that of the tile."""
+    sh = _shared(lo, f)
+    _put(lo, sh, TID, x)
+    lo.out.append(kir.Sync())
+    step = Ref(lo.name("step"), I64)
+    with lo.block() as body:
+        with lo.inside("thread"), lo.block() as active, lo.guarded():
+            _assign(lo, x, combine(lo, f, _get(sh, ir.sub(TID, step), f), x))
+        here = compare("<=", step, TID)
+        lo.out += [ir.If(here, active, []), kir.Sync()]
+        _put(lo, sh, TID, x)
+        lo.out += [kir.Sync(), ir.Assign(step.name, mul(step, num(2)))]
+    lo.out += [ir.Decl(step.name, I64, ONE, mutable=True), ir.While(compare("<", step, WIDTH), body)]
+    with lo.inside("thread"), lo.block() as active, lo.guarded():
+        _assign(lo, x, combine(lo, f, carry, x))
+    lo.out += active
+    with lo.inside("thread"), lo.block() as active, lo.guarded():
+        _assign(lo, carry, combine(lo, f, carry, _get(sh, last, f)))
+    lo.out += active
+    lo.out.append(kir.Sync())
+
+
+def _elements(lo: DeviceLowerer, n: Nest) -> Element:
+    def element(i: Expr) -> list[Expr]:
+        assert isinstance(i, Ref)
+        lo.ranges[i.name] = n.width
+        return n.elements(n.inputs, i)  # type: ignore[return-value]
+
+    return element
+
+
+def _scan_outs(n: Nest) -> list[View]:
+    return [o for o in n.outs[n.n_accs : n.first_red] if o is not None]
+
+
+def _results(n: Nest, reds: list[Value]) -> list[Value]:
+    final: list[Value] = [v for v in n.inputs if isinstance(v, Acc)]
+    return [*final, *_scan_outs(n), *reds, *[o for o in n.outs[n.first_map :] if o is not None]]
+
+
+@in_block(core.Map, core.Reduce, core.Scan, core.Fused)
+def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
+    n = nest_of(lo, stm, wants)
+    if not n.scans and not n.reds:
+        return block_map(lo, n)
+    folds = folds_of(n)
+    if folds is None:
+        raise NotInBlock
+    n.inputs = _atomic(n.inputs)
+    results = fold_range(lo, folds, _elements(lo, n), ZERO, n.width, _scan_outs(n))
+    lo.out.append(kir.Sync())
+    reds = [x for f, r in zip(folds, results, strict=True) if not f.scan for x in r]
+    return _results(n, list(reds))
+
+
+@on_host(core.Map, core.Reduce, core.Scan, core.Fused)
+def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
+    n = nest_of(lo, stm, wants)
+    if not n.scans and not n.reds:
+        return host_map(lo, n)
+    folds = folds_of(n)
+    if folds is None:
+        return _one_thread(lo, n)
+    return grid_fold(lo, n, folds)
+
+
+def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
+    """Scans and reductions over one dimension; see Note [Folds]."""
+    n.inputs = _atomic(n.inputs)
+    chunks = Ref(lo.name("chunks"), I64)
+    lo.emit(kir.Chunks(chunks.name, n.width, ONE))
+    cells: list[list[View]] = []
+    for f in folds:
+        row = []
+        for t in f.types:
+            load = lo.scalar_slot(t)
+            ensure = lo.out[-1]
+            assert isinstance(ensure, ir.Ensure)
+            ensure.count = chunks
+            row.append(dense_view(_mem(lo, load), (chunks,)))
+        cells.append(row)
+    names = ", ".join(v.name for v in n.stm.pat)
+    kind = "scan" if n.scans else "reduce"
+    with lo.kernel("block") as body, lo.space((chunks,), "block") as (index, _):
+        start = lo.let(ir.Bin("/", mul(n.width, index[0]), chunks), "start")
+        end = lo.let(ir.Bin("/", mul(n.width, ir.add(index[0], ONE)), chunks), "end")
+        results = fold_range(lo, folds, _elements(lo, n), start, end, _scan_outs(n))
+        _publish(lo, cells, index[0], results)
+    lo.launch(body, "block", chunks, f"{kind} over [{n.stm.exp.width!r}] for {names}", num(kir.BLOCK_LIMIT))
+    with lo.block() as more:
+        _second(lo, n, folds, cells, chunks, f"{kind}_chunks for {names}")
+        if n.scans:
+            _third(lo, n, [f for f in folds if f.scan], cells, chunks, f"scan_finish for {names}")
+    lo.out.append(ir.If(compare("<", ONE, chunks), more, []))
+    reds: list[Value] = []
+    for f, row in zip(folds, cells, strict=True):
+        if not f.scan:
+            reds += [v.load((ZERO,)) for v in row]
+    return _results(n, reds)
+
+
+def _publish(lo: DeviceLowerer, cells: list[list[View]], at: Expr, results: list[list[Expr]]) -> None:
+    with lo.block() as body, lo.inside("thread"):
+        for row, values in zip(cells, results, strict=True):
+            for v, x in zip(row, values, strict=True):
+                lo.store(v, (at,), x)
+    lo.out += [kir.Sync(), kir.Single(body)]
+
+
+def _mem(lo: DeviceLowerer, load: ir.Load) -> Mem:
+    return Mem(load.pointer, load.type, frozenset((lo.scalar_roots[load.pointer],)))
+
+
+def _second(
+    lo: DeviceLowerer, n: Nest, folds: list[Fold], cells: list[list[View]], chunks: Expr, what: str
+) -> None:
+    """Combine the chunks' results: reductions into the first cell, scans into prefixes."""
+    with lo.kernel("block") as body, lo.guarded():
+        flat = [v for row in cells for v in row]
+        scans = [v for f, row in zip(folds, cells, strict=True) if f.scan for v in row]
+        results = fold_range(lo, folds, lambda i: [lo.let(v.load((i,)), "x") for v in flat], ZERO, chunks, scans)
+        reds = [i for i, f in enumerate(folds) if not f.scan]
+        _publish(lo, [cells[i] for i in reds], ZERO, [results[i] for i in reds])
+    lo.launch(body, "block", ONE, what, num(kir.BLOCK_LIMIT))
+
+
+def _third(lo: DeviceLowerer, n: Nest, scans: list[Fold], cells: list[list[View]], chunks: Expr, what: str) -> None:
+    """Combine each element of a chunk with what comes before the chunk."""
+    with lo.kernel("block") as body, lo.space((ir.sub(chunks, ONE),), "block") as (index, _):
+        here = ir.add(index[0], ONE)
+        start = lo.let(ir.Bin("/", mul(n.width, here), chunks), "start")
+        end = lo.let(ir.Bin("/", mul(n.width, ir.add(here, ONE)), chunks), "end")
+        outs = _scan_outs(n)
+        var = Ref(lo.name("i"), I64)
+        with lo.inside("thread"), lo.block() as loop, lo.guarded():
+            at = 0
+            for f, row in zip(scans, cells, strict=False):
+                k = len(row)
+                before = [v.load((index[0],)) for v in row]
+                mine = [lo.let(o.load((var,)), "x") for o in outs[at : at + k]]
+                for o, x in zip(outs[at : at + k], combine(lo, f, before, mine), strict=True):
+                    lo.store(o, (var,), x)
+                at += k
+        lo.out.append(_stride(var.name, ir.add(start, TID), end, "futad_width", loop))
+    lo.launch(body, "block", ir.sub(chunks, ONE), what, num(kir.BLOCK_LIMIT))
+
+
+def _one_thread(lo: DeviceLowerer, n: Nest) -> list[Value]:
+    """A fold of arrays, done by one thread."""
+    names = ", ".join(v.name for v in n.stm.pat)
+    lo.fallback(f"fold of arrays for {names}: one thread")
+    reds = n.stm.pat[n.first_red : n.first_map]
+    places: list[Value] = []
+    for k, v in enumerate(reds):
+        if isinstance(v.type, Prim):
+            places.append(lo.scalar_slot(v.type))
+        else:
+            places.append(lo.host_view(v, n.wants[n.first_red + k]))
+    with lo.single("fold of arrays"):
+        folds = n.open_folds(())
+        n.loop(n.inputs, folds)
+        values = n.results(folds)[n.first_red : n.first_map]
+        for place, x in zip(places, values, strict=True):
+            if isinstance(place, View):
+                assert isinstance(x, View)
+                lo.copy(place, x)
+            else:
+                assert isinstance(place, ir.Load) and isinstance(x, Expr)
+                lo.out.append(ir.Store(place.pointer, ZERO, x))
+    return _results(n, places)
+
