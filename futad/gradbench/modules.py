@@ -112,7 +112,7 @@ def call(program: Program, entry: str, *args: Any) -> Callable[[], list[Any]]:
     """An entry with its arguments checked and converted, ready to run (several times)."""
     f = program[entry]
     flat = f.signature.flatten(args)
-    return lambda: f.unit.run(f.core_name, flat)
+    return lambda: f.signature.visible(f.unit.run(f.core_name, flat))
 
 
 def number(results: list[Any]) -> float:
@@ -268,9 +268,7 @@ def _modes(read: Callable[[Any], tuple[Any, ...]], output: Callable[[list[Any]],
 
 
 MODULES: dict[str, Module] = {
-    "hello": Module(
-        "hello", {"square": simple("square", _hello, number), "double": simple("double", _hello, number)}
-    ),
+    "hello": Module("hello", {"square": simple("square", _hello, number), "double": simple("double", _hello, number)}),
     "gmm": Module("gmm", {"objective": simple("objective", _gmm, number), "jacobian": _gmm_jacobian}),
     "ba": Module(
         "ba",
@@ -284,9 +282,7 @@ MODULES: dict[str, Module] = {
         "dlstm", {"objective": simple("objective", _lstm, number), "jacobian": simple("gradient", _lstm, joined)}
     ),
     "kmeans": Module("kmeans", {"cost": simple("objective", _kmeans, number), "dir": _kmeans_direction}),
-    "llsq": Module(
-        "llsq", {"primal": simple("primal", _llsq, number), "gradient": simple("gradient", _llsq, nested)}
-    ),
+    "llsq": Module("llsq", {"primal": simple("primal", _llsq, number), "gradient": simple("gradient", _llsq, nested)}),
     "lse": Module(
         "lse", {"primal": simple("primal", _vector, number), "gradient": simple("gradient", _vector, nested)}
     ),

@@ -1,9 +1,9 @@
 """GradBench's protocol: a message is a line of JSON, answered by a line of JSON with the same id.
 
-    start     {id, kind, eval?, config?}                          -> {id, tool, config}
-    define    {id, kind, module}                                  -> {id, success, timings?, error?}
-    evaluate  {id, kind, module, function, input, description?}   -> {id, success, output?, timings?, error?}
-    analysis  {id, kind, of, valid, error?}                       -> {id}
+start     {id, kind, eval?, config?}                          -> {id, tool, config}
+define    {id, kind, module}                                  -> {id, success, timings?, error?}
+evaluate  {id, kind, module, function, input, description?}   -> {id, success, output?, timings?, error?}
+analysis  {id, kind, of, valid, error?}                       -> {id}
 """
 
 from __future__ import annotations
