@@ -52,6 +52,7 @@ PASSES: list[tuple[str, Pass]] = [
     ("simplify-ad", _simplify),
     ("matmul", _lazy("futad.optimise.matmul", "matmul")),
     ("simplify-matmul", _simplify),
+    ("add-to-products", _lazy("futad.optimise.addto", "add_to_products")),
     ("fuse", _lazy("futad.optimise.fusion", "fuse")),
     ("simplify-fused", _simplify),
     ("hoist", _lazy("futad.optimise.hoist", "hoist")),

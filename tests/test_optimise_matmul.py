@@ -20,6 +20,7 @@ def mm [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 = map (\\r -> map (dot
 
 A, B, C = (np.random.default_rng(i).standard_normal(s) for i, s in enumerate([(5, 3), (3, 4), (5, 4)]))
 V = np.random.default_rng(7).standard_normal(3)
+S = np.random.default_rng(9).standard_normal((3, 3))
 W = np.random.default_rng(8).standard_normal((2, 4, 3))
 
 
@@ -49,6 +50,9 @@ CASES = [
     ("adjoint of batched weights", "(w: [][][]f64) (a: [][]f64) = vjp (\\w -> f64.sum (map (\\r -> f64.sum (map "
      "(\\m -> f64.sum (map (\\q -> f64.exp (dot r q)) m)) w)) a)) w 1",
      2, (W, A), np.einsum("bgi,bj->gij", np.exp(np.einsum("gij,bj->bgi", W, A)), A)),
+    ("adjoint through a loop",
+     "(a: [][]f64) (w: [][]f64) = vjp (\\w -> f64.sum (flatten (loop h = a for _i < 2 do mm h w))) w 1",
+     3, (A, S), A.T @ np.ones((5, 3)) @ S.T + (A @ S).T @ np.ones((5, 3))),
     ("one vector", "(a: [][]f64) (v: []f64) = map (dot v) a", 0, (A, V), A @ V),
     ("integers", "(a: [][]i64) (b: [][]i64) = map (\\r -> map (\\c -> i64.sum (map2 (*) r c)) b) a",
      0, (A.astype(int), B.T.astype(int)), A.astype(int) @ B.astype(int)),
@@ -93,3 +97,18 @@ def _core_args(program: ir.Program, args: tuple) -> list:
     for p, a in zip(fun.body.params[fun.num_sizes :], arrays, strict=True):
         sizes.update(zip(p.type.shape, a.shape, strict=True))
     return [sizes[v] for v in fun.body.params[: fun.num_sizes]] + arrays
+
+
+def test_adjoints_summed_over_a_loop_are_added_in_place() -> None:
+    head, body = "(a: [][]f64) (w: [][]f64)", "vjp (\\w -> f64.sum (flatten (loop h = a for _i < 9 do mm h w))) w 1"
+    program = compile_program(compile_text(PRELUDE + _entry(head, body, (A, S))), check=True)
+    products = [s.exp for s in _statements(program.funs["main"].body) if type(s.exp) is ir.MatMul]
+    assert any(p.plus for p in products)
+    backend = CBackend(program)
+    got = backend.run("main", _core_args(program, (A, S)))
+    np.testing.assert_allclose(got[0], Interpreter(program).run("main", _core_args(program, (A, S)))[0], rtol=1e-12)
+    assert ", 1))) {" in backend.source  # the kernel adds
+
+
+def _statements(lam: ir.Lambda) -> list[ir.Stm]:
+    return [t for s in lam.stms for t in [s, *[u for x in s.exp.lambdas() for u in _statements(x)]]]

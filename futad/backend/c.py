@@ -131,7 +131,7 @@ class CEmitter(Emitter):
         for pointer, offset, rows, columns in (s.a, s.b, s.c):
             args += [self.address(pointer, offset), self.expr(rows), self.expr(columns)]
         function = f"futad_gemm_{'parallel_' if s.parallel else ''}{s.elem.name}"
-        self.line(f"if (FUTAD_UNLIKELY({function}({', '.join(args)}, 0))) {{")
+        self.line(f"if (FUTAD_UNLIKELY({function}({', '.join(args)}, {int(s.accumulate)}))) {{")
         self.line(f"  futad_fail(ctx, FUTAD_MEMORY, {s.place}, {self.expr(s.sizes[2])}, 256, 0, 0);")
         self.line(f"  goto {self.label};")
         self.line("}")

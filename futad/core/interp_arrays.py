@@ -305,7 +305,8 @@ def _matmul(m: Interpreter, e: ir.MatMul, stm: ir.Stm, sc: Scope) -> Values:
         written=rows * columns * sc.lanes,
     )
     with np.errstate(all="ignore"):
-        return (np.matmul(a, b),)
+        out = np.matmul(a, b)
+        return (out + m.common(e.plus, sc)[1][0] if e.plus else out,)
 
 
 @handler(ir.Copy)

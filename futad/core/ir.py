@@ -178,13 +178,14 @@ class Rearrange(Exp):
 
 @node
 class MatMul(Exp):
-    """The matrix product of `a` [m][k] and `b` [k][n], of floats.
+    """The matrix product of `a` [m][k] and `b` [k][n], of floats; with `plus` (one array or none) added to it.
 
     Made by `optimise/matmul.py` from map nests around a product-sum; the order of the sums is the backend's.
     """
 
     a: Atom
     b: Atom
+    plus: Atoms = ()
 
 
 @node
@@ -362,20 +363,28 @@ class UpdateAcc(Exp):
 
 @node
 class Jvp(Exp):
-    """`lam` at `args` along `tangents` (one per argument): binds primal results, then their tangents."""
+    """`lam` at `args` along `tangents` (one per argument): binds primal results, then their tangents.
+
+    With `many`, a number of directions, tangents given and bound have that outer dimension.
+    """
 
     lam: Lambda
     args: Atoms
     tangents: Atoms
+    many: Atoms = ()
 
 
 @node
 class Vjp(Exp):
-    """`lam` at `args` under `adjoints` (one per result): binds primal results, then adjoints of `args`."""
+    """`lam` at `args` under `adjoints` (one per result): binds primal results, then adjoints of `args`.
+
+    With `many`, a number of directions, adjoints given and bound have that outer dimension.
+    """
 
     lam: Lambda
     args: Atoms
     adjoints: Atoms
+    many: Atoms = ()
 
 
 @node

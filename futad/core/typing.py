@@ -71,6 +71,8 @@ def _concat(e: ir.Concat) -> Types:
 def _matmul(e: ir.MatMul) -> Types:
     (m, k), (k2, n) = shape_of(e.a.type), shape_of(e.b.type)
     elem = elem_of(e.a.type)
+    if any(p.type != ArrayType(elem, (m, n)) for p in e.plus):
+        raise TypeError(f"{e.plus[0].type} is no array to add a product of {e.a.type} and {e.b.type} to")
     if k is not k2 or elem is not elem_of(e.b.type) or not elem.is_float:
         raise TypeError(f"no matrix product of {e.a.type} and {e.b.type}")
     return (ArrayType(elem, (m, n)),)
@@ -79,6 +81,10 @@ def _matmul(e: ir.MatMul) -> Types:
 def _with_acc(e: ir.WithAcc) -> Types:
     k = len(e.arrays)
     return atom_types(e.arrays) + atom_types(e.lam.result[k:])
+
+
+def _many(e: ir.Jvp | ir.Vjp, of: ir.Atoms) -> Types:
+    return tuple([array_of(a.type, *e.many) for a in of])
 
 
 _RULES: dict[type, Callable[[Any], Types]] = {
@@ -107,8 +113,8 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.Hist: lambda e: atom_types(e.dests),
     ir.WithAcc: _with_acc,
     ir.UpdateAcc: lambda e: (e.acc.type,),
-    ir.Jvp: lambda e: atom_types(e.lam.result) * 2,
-    ir.Vjp: lambda e: atom_types(e.lam.result) + atom_types(e.args),
+    ir.Jvp: lambda e: atom_types(e.lam.result) + _many(e, e.lam.result),
+    ir.Vjp: lambda e: atom_types(e.lam.result) + _many(e, e.args),
     ir.WithVjp: lambda e: atom_types(e.lam.result),
 }
 

@@ -172,11 +172,20 @@ def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Se
 @handles(core.MatMul)
 def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
     a, b = lo.view(e.a), lo.view(e.b)
-    dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
+    dst: View | None = None
+    if e.plus:
+        plus = lo.view(e.plus[0])
+        if lo.can_overwrite(plus, (e.a, e.b)):
+            dst = plus
+    if dst is None:
+        dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
+        if e.plus:
+            lo.copy(dst, plus)
     views = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (a, b)]
     sizes = (a.shape[0], b.shape[1], a.shape[1])
     ma, mb, mc = [_matrix(v) for v in (*views, dst)]
-    lo.emit(ir.Gemm(elem_of(e.a.type), sizes, ma, mb, mc, lo.place(None), lo.parallel and not lo.in_parallel))
+    parallel = lo.parallel and not lo.in_parallel
+    lo.emit(ir.Gemm(elem_of(e.a.type), sizes, ma, mb, mc, lo.place(None), parallel, bool(e.plus)))
     return [dst]
 
 

@@ -195,6 +195,7 @@ class Gemm(Stmt):
     c: tuple[str, Expr, Expr, Expr]
     place: int
     parallel: bool = False
+    accumulate: bool = False  # add to the third matrix
 
 
 @dataclass(slots=True, eq=False)

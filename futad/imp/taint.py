@@ -45,6 +45,9 @@ def consumed_vars(program: ir.Program) -> set[Var]:
             case ir.Update(a):
                 edge(pat[0], a)
                 consume((a,))
+            case ir.MatMul(plus=(a,)):  # the sum is taken in the array's place where that is free
+                edge(pat[0], a)
+                consume((a,))
             case ir.Scatter() | ir.Hist():
                 edges(pat, e.dests)
                 consume(e.dests)

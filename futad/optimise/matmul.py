@@ -140,30 +140,12 @@ class Nests:
         assert type(e) is ir.Map or type(e) is ir.WithAcc
         self.note(e.lam.stms)
         lam = _propagate([t for inner in e.lam.stms for t in self.normal(inner)], e.lam)
-        stms = lam.stms
         if type(e) is ir.Map:
             before, e = invariant_views(ir.Map(e.width, e.arrays, lam))
             return [*before, *self.fission(Stm(s.pat, e, s.attrs))]
         assert type(e) is ir.WithAcc
-        # Nothing can depend on an accumulator but its updates: all else goes before.
-        inside: set[Var] = set(lam.params)
-        out: list[Stm] = []
-        rest: list[Stm] = []
-        for t in stms:
-            if any(v in inside for v in ir.stm_free(t)):
-                inside.update(t.pat)
-                rest.append(t)
-            else:
-                out.append(t)
-        n = len(e.arrays)
-        kept: list[tuple[Var, Atom]] = []
-        for v, r in zip(s.pat[n:], lam.result[n:], strict=True):
-            if r in inside:
-                kept.append((v, r))
-            else:
-                out.append(Stm((v,), ir.Alias(r)))
-        inner_lam = Lambda(lam.params, tuple(rest), (*lam.result[:n], *[r for _, r in kept]))
-        return [*out, Stm((*s.pat[:n], *[v for v, _ in kept]), ir.WithAcc(e.arrays, e.op, inner_lam), s.attrs)]
+        before, rest = _emptied(s, e, lam)
+        return [*before, rest]
 
     def fission(self, s: Stm) -> list[Stm]:
         """A map that threads accumulators as one map an accumulator, after one for everything else.
@@ -378,6 +360,14 @@ class Nests:
         lam = e.lam
         bound = _bound(lam)
         rows = dict(zip(lam.params, e.arrays, strict=True))
+        # A reshaped row is a row of the reshaped array: it need not be stored for itself.
+        views: dict[Var, ir.Reshape] = {}
+        for v in need:
+            x = lam.stms[bound[v]].exp if v in bound else None
+            if type(x) is ir.Reshape and type(x.array) is Var and (x.array in bound or x.array in rows):
+                views[v] = x
+        original = need
+        need = [views[v].array if v in views else v for v in need]  # type: ignore[misc]
         wanted = {bound[v] for v in need if v in bound}
         part = wanted | _slice(lam.stms, wanted, stop=lambda t: False)
         if any(_threads(lam.stms[i]) or type(lam.stms[i].exp) is ir.Assert for i in part):
@@ -397,10 +387,14 @@ class Nests:
         arrays += list(zip(outs, live, strict=True))
         whole = dict(zip(live, outs, strict=True))
         vectors: list[Var] = []
-        for v in need:
+        for v, wanted_as in zip(need, original, strict=True):
             a = whole[v] if v in whole else rows.get(v)
             if type(a) is not Var:
                 return None
+            if wanted_as in views:
+                b = Builder()
+                a = b.let(ir.Reshape(a, (e.width, *views[wanted_as].shape)), "flat")
+                out += b.stms
             vectors.append(a)
         self.gone = part
         return out, arrays, vectors
@@ -426,9 +420,13 @@ class Nests:
 
     def with_acc(self, s: Stm, e: ir.WithAcc) -> list[Stm]:
         """The construct; accumulators whose updates are all of the whole array become sums."""
-        lam = self.scope(e.lam)
+        before, s = _emptied(s, e, self.scope(e.lam))
+        assert type(s.exp) is ir.WithAcc
+        e = s.exp
+        lam = e.lam
         n = len(e.arrays)
         b = Builder()
+        b.extend(before)
         keep: list[int] = []
         sums: dict[int, list[Var]] = {}
         stms = list(lam.stms)
@@ -446,34 +444,15 @@ class Nests:
                 sums[k] = values
             else:
                 keep.append(k)
-        if not sums:
-            return [Stm(s.pat, ir.WithAcc(e.arrays, e.op, lam), s.attrs)]
-        extras = list(lam.result[n:])
-        if keep:
-            outs = [Var(v.name, v.type) for values in sums.values() for v in values]
-            escaping = [v for values in sums.values() for v in values]
-            if any(not _escapes(v, {}, lam) for v in escaping):
-                return [Stm(s.pat, ir.WithAcc(e.arrays, e.op, lam), s.attrs)]
-            inner = Lambda(
-                tuple([lam.params[k] for k in keep]),
-                tuple(stms),
-                (*[lam.result[k] for k in keep], *extras, *escaping),
-            )
-            pat = (*[s.pat[k] for k in keep], *s.pat[n:], *outs)
+        if keep or stms:
+            inner = Lambda(tuple([lam.params[k] for k in keep]), tuple(stms), tuple([lam.result[k] for k in keep]))
+            inner.result += lam.result[n:]
+            pat = (*[s.pat[k] for k in keep], *s.pat[n:])
             b.add(Stm(pat, ir.WithAcc(tuple([e.arrays[k] for k in keep]), e.op, inner), s.attrs))
-            whole: dict[Var, Var] = dict(zip(escaping, outs, strict=True))
-        else:
-            b.extend(stms)
-            whole = {}
-            for v, r in zip(s.pat[n:], extras, strict=True):
-                b.add(Stm((v,), ir.Alias(r)))
         for k, values in sums.items():
-            terms: list[Atom] = [whole.get(v, v) for v in values]
-            if e.arrays[k] not in self.zeros or not terms:
-                terms.insert(0, e.arrays[k])
-            total = terms[0]
-            for term in terms[1:]:
-                total = b.plus(total, term)
+            total = e.arrays[k]
+            for value in values:
+                total = value if total in self.zeros else b.plus(total, value)
             b.add(Stm((s.pat[k],), ir.Alias(total)))
         return b.stms
 
@@ -484,6 +463,31 @@ class Nests:
 def _bound(lam: Lambda) -> dict[Var, int]:
     """The statement that binds each variable of the scope."""
     return {v: i for i, s in enumerate(lam.stms) for v in s.pat}
+
+
+def _emptied(s: Stm, e: ir.WithAcc, lam: Lambda) -> tuple[list[Stm], Stm]:
+    """What can go before a WithAcc whose scope is `lam`, and the WithAcc without it.
+
+    Nothing can depend on an accumulator but its updates, so all else goes.
+    """
+    inside: set[Var] = set(lam.params)
+    before: list[Stm] = []
+    rest: list[Stm] = []
+    for t in lam.stms:
+        if any(v in inside for v in ir.stm_free(t)):
+            inside.update(t.pat)
+            rest.append(t)
+        else:
+            before.append(t)
+    n = len(e.arrays)
+    kept: list[tuple[Var, Atom]] = []
+    for v, r in zip(s.pat[n:], lam.result[n:], strict=True):
+        if r in inside:
+            kept.append((v, r))
+        else:
+            before.append(Stm((v,), ir.Alias(r)))
+    inner = Lambda(lam.params, tuple(rest), (*lam.result[:n], *[r for _, r in kept]))
+    return before, Stm((*s.pat[:n], *[v for v, _ in kept]), ir.WithAcc(e.arrays, e.op, inner), s.attrs)
 
 
 def _propagate(stms: list[Stm], lam: Lambda) -> Lambda:

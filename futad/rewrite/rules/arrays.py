@@ -178,6 +178,16 @@ def _at_copy(stm: Stm, e: ir.At, d: ir.Copy, ctx: Context) -> Result:
 
 
 def _at_update(stm: Stm, e: ir.At, d: ir.Update, ctx: Context) -> Result:
+    """`(xs with [i] = v)[i]` -> `v`; `((replicate n x) with [1] = v)[2]` -> `x`."""
+    i, j = e.index[0], d.index[0]
+    if type(i) is Const and type(j) is Const and i is not j and e.check is None:
+        source = ctx.exp(d.array)
+        while type(source) is ir.Update and type(k := source.index[0]) is Const and k is not i:
+            source = ctx.exp(source.array)
+        if type(source) is not ir.Replicate or not isinstance(source.value.type, Prim):
+            return None
+        kept = shape_of(stm.pat[0].type)
+        return [Stm(stm.pat, ir.Replicate(kept, source.value))] if kept else alias(stm, source.value)
     if e.index != d.index or any(type(i) is Range for i in d.index) or d.check is not None:
         return None  # an update that may fail stays, and so does what needs it
     return alias(stm, d.value) if isinstance(d.value.type, Prim) else None

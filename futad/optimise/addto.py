@@ -1,0 +1,101 @@
+"""Sums with a matrix product are taken by the product.
+
+    let p = matmul a b in map2 (map2 (+)) x p                 -->   matmul a b plus x
+    let p = matmul a b in map2 (map2 (+)) x (transpose p)     -->   matmul (transpose b) (transpose a) plus x
+
+The product is used nowhere else.  An adjoint summed over the turns of a loop is then added to where it lies.
+"""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.ir import Fun, Lambda, Program, Stm
+from futad.core.types import Atom, Prim, Var, shape_of
+
+
+def add_to_products(program: Program) -> Program:
+    """Rewrite such sums in every function."""
+    funs: dict[str, Fun] = {}
+    for name, f in program.funs.items():
+        body = _scope(f.body)
+        funs[name] = f if body is f.body else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
+    return Program(funs, program.name)
+
+
+def _scope(lam: Lambda) -> Lambda:
+    """The scope (and those in it) with its sums rewritten; the same object if there are none."""
+    uses: dict[Var, int] = {}
+    for s in lam.stms:
+        for v in ir.stm_free(s):
+            uses[v] = uses.get(v, 0) + 1
+    for a in lam.result:
+        if type(a) is Var:
+            uses[a] = uses.get(a, 0) + 1
+    made = {s.pat[0]: s.exp for s in lam.stms if type(s.exp) in (ir.MatMul, ir.Rearrange, ir.Reshape)}
+    out: list[Stm] = []
+    changed = False
+    for s in lam.stms:
+        terms = _sum_of(s)
+        new = None
+        if terms is not None:
+            x, y = terms
+            for value, total in ((x, y), (y, x)):
+                if type(value) is Var and value is not total and (new := _added(value, total, s, made, uses)):
+                    break
+        if new:
+            changed = True
+            out += new
+            continue
+        inner = [_scope(x) for x in s.exp.lambdas()]
+        if any(a is not b for a, b in zip(inner, s.exp.lambdas(), strict=True)):
+            changed = True
+            it = iter(inner)
+            s = Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _, it=it: next(it)), s.attrs)  # type: ignore[misc]
+        out.append(s)
+    return Lambda(lam.params, tuple(out), lam.result) if changed else lam
+
+
+def _sum_of(s: Stm) -> tuple[Atom, Atom] | None:
+    """The two matrices (or arrays of any rank) that a nest of maps adds elementwise."""
+    e = s.exp
+    if type(e) is not ir.Map or len(e.arrays) != 2:
+        return None
+    lam = e.lam
+    while True:
+        if len(lam.stms) != 1 or len(lam.params) != 2 or lam.result != lam.stms[0].pat:
+            return None
+        inner = lam.stms[0].exp
+        if type(inner) is ir.Op:
+            return (e.arrays[0], e.arrays[1]) if inner.op == "add" and inner.args == lam.params else None
+        if type(inner) is not ir.Map or inner.arrays != lam.params:
+            return None
+        lam = inner.lam
+
+
+def _added(value: Var, total: Atom, s: Stm, made: dict[Var, ir.Exp], uses: dict[Var, int]) -> list[Stm] | None:
+    """Statements that bind the sum of `total` and `value` to `s.pat`, if the value is a product (or a view of one)."""
+    e = made.get(value)
+    if uses.get(value) != 1 or e is None:
+        return None
+    b = Builder()
+    if type(e) is ir.MatMul and not e.plus:
+        b.add(Stm(s.pat, ir.MatMul(e.a, e.b, (total,))))
+        return b.stms
+    source = e.operands()[0]
+    product = made.get(source) if type(source) is Var else None
+    if type(product) is not ir.MatMul or product.plus or uses.get(source) != 1:  # type: ignore[arg-type]
+        return None
+    if type(e) is ir.Rearrange and e.perm == (1, 0):
+        left, right = (b.let(ir.Rearrange(x, (1, 0)), "tr") for x in (product.b, product.a))
+        b.add(Stm(s.pat, ir.MatMul(left, right, (total,))))
+        return b.stms
+    if type(e) is ir.Reshape and not isinstance(total.type, Prim):
+        flat = b.let(ir.Reshape(total, shape_of(source.type)), "flat")
+        added = b.let(ir.MatMul(product.a, product.b, (flat,)), "product")
+        b.add(Stm(s.pat, ir.Reshape(added, e.shape)))
+        return b.stms
+    return None
+
+
+__all__ = ["add_to_products"]
