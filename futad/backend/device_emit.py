@@ -28,6 +28,7 @@ class DeviceEmitter(Emitter):
             kir.Single: self.single,
             kir.Sync: self.sync,
             kir.Atomic: self.atomic,
+            kir.Tile: self.tile,
             kir.Locked: self.locked,
         }
 
@@ -37,7 +38,7 @@ class DeviceEmitter(Emitter):
         params += [f"{c_type(t)} {'*' if pointer else ''}{n}" for n, t, pointer in k.params]
         self.line(f"({', '.join(params)}) {{")
         self.depth = 1
-        if k.kind == "block":
+        if k.kind in ("block", "tile"):
             self.line("FUTAD_SHARED(int, futad_failed, 1);")
             self.line("if (threadIdx.x == 0) futad_failed[0] = futad_error[0] != 0;")
             self.line("__syncthreads();")
@@ -86,6 +87,17 @@ class DeviceEmitter(Emitter):
         self.line("if (threadIdx.x == 0) {")
         self.nested(s.body)
         self.line("}")
+
+    def tile(self, s: kir.Tile) -> None:
+        t = c_type(s.elem)
+        texts = []
+        kinds = (f"futad_matrix<{t}, {s.inner[0]}>", f"futad_matrix<{t}, {s.inner[1]}>",
+                 f"futad_matrix_accumulate<{t}>" if s.accumulate else f"futad_matrix<{t}, 1>")  # fmt: skip
+        for kind, (p, offset, row, column) in zip(kinds, (s.a, s.b, s.c), strict=True):
+            texts.append(f"{kind}{{{self.address(p, offset)}, 0, {self.expr(row)}, {self.expr(column)}}}")
+        sizes = ", ".join(self.expr(x) for x in s.sizes)
+        shape = ", ".join(map(str, s.shape))
+        self.line(f"futad_gemm<{t}, {shape}>({', '.join(texts)}, 1, 1, {sizes});")
 
     def locked(self, s: kir.Locked) -> None:
         lock = f"&{s.locks}[{self.index(s.index)}]"
@@ -155,7 +167,7 @@ class DeviceEmitter(Emitter):
 
         self.line(f"for (int64_t i = 0; i < {m}; i++)")
         self.line(f"  for (int64_t j = 0; j < {n}; j++) {{")
-        self.line(f"    {t} sum = 0;")
+        self.line(f"    {t} sum = {at(s.c, 'i', 'j') if s.accumulate else '0'};")
         self.line(f"    for (int64_t k = 0; k < {k}; k++) sum += {at(s.a, 'i', 'k')} * {at(s.b, 'k', 'j')};")
         self.line(f"    {at(s.c, 'i', 'j')} = sum;")
         self.line("  }")
@@ -172,11 +184,13 @@ def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
     named: dict[str, str] = {}
     names: dict[Kernel, str] = {}
     parts = [RUNTIME]
+    if any(k.kind == "tile" for k in module.kernels):
+        parts.append('#include "gemm.cuh"\n')
     for k in module.kernels:
         text = canonical(DeviceEmitter().kernel(k))
         if text not in named:
             named[text] = f"futad_{k.name}"
-            bounds = {"thread": 128, "single": 1, "block": kir.BLOCK_LIMIT}[k.kind]
+            bounds = {"thread": 128, "single": 1}.get(k.kind, kir.BLOCK_LIMIT)
             parts.append(f"/* {k.what} */".replace("*/ */", "*/"))
             parts.append(f'extern "C" __global__ void __launch_bounds__({bounds}) {named[text]}{text}')
         names[k] = named[text]

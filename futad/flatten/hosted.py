@@ -12,9 +12,9 @@ from futad.flatten import kernel as kir
 from futad.flatten.kernel import has_load
 from futad.flatten.lower import DeviceLowerer, NotInBlock, in_block, on_host
 from futad.imp import arrays, ir
+from futad.imp.arrays import if_inside
 from futad.imp.ir import ONE, ZERO, Expr, num
 from futad.imp.lower import HANDLERS, Want
-from futad.imp.arrays import if_inside
 from futad.imp.soacs import _targets, bind_elements, guarded
 from futad.imp.views import Acc, Mem, Value, View
 
@@ -237,21 +237,72 @@ def _not_in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Wan
 # --- matrix products ------------------------------------------------------------------------------------------------
 
 
+SMALL_TILE = (32, 32, 16, 2, 2)
+LARGE_TILES = {"f32": (128, 128, 8, 8, 8), "f64": (64, 64, 16, 4, 4)}
+
+
 @on_host(core.MatMul)
 def _matmul(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
-    a, b = lo.view(e.a), lo.view(e.b)
-    dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
-    plus = lo.view(e.plus[0]) if e.plus else None
-    with lo.kernel() as body, lo.space(dst.shape) as ((i, j), total):
-        name = lo.name("sum")
-        first = ir.Num(0.0, a.elem) if plus is None else plus.load((i, j))
-        lo.emit(ir.Decl(name, a.elem, first, mutable=True))
+    a, b = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(e.a), lo.view(e.b))]
+    dst: View | None = None
+    if e.plus:
+        plus = lo.view(e.plus[0])
+        if lo.can_overwrite(plus, (e.a, e.b)):
+            dst = plus
+    if dst is None:
+        dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
+        if e.plus:
+            lo.copy(dst, plus)
+    name = stm.pat[0].name
+    large = LARGE_TILES.get(a.elem.name)
+    if large is None:  # f16: products are not worth a tile of their own
+        _plain_product(lo, a, b, dst, bool(e.plus), name)
+        return [dst]
+    m, n = dst.shape
+    versions = []
+    for shape in (SMALL_TILE, large):
+        with lo.block() as version:
+            _tiled_product(lo, a, b, dst, shape, bool(e.plus), name)
+        versions.append(version)
+    few = ir.compare("<", _tiles(m, n, large), ir.Ref("ENOUGH_TILES", I64))
+    lo.out.append(ir.If(few, versions[0], versions[1]))
+    return [dst]
+
+
+def _tiles(m: Expr, n: Expr, shape: tuple[int, int, int, int, int]) -> Expr:
+    def cover(x: Expr, tile: int) -> Expr:
+        return ir.Bin("/", ir.add(x, num(tile - 1)), num(tile))
+
+    return ir.mul(cover(m, shape[0]), cover(n, shape[1]))
+
+
+def _tiled_product(
+    lo: DeviceLowerer, a: View, b: View, c: View, shape: tuple[int, int, int, int, int], accumulate: bool, name: str
+) -> None:
+    sizes = (c.shape[0], c.shape[1], a.shape[1])
+    inner = (0 if a.strides[0] == ONE else 1, 0 if b.strides[0] == ONE else 1)
+    ma, mb, mc = [_matrix(v) for v in (a, b, c)]
+    with lo.kernel("block") as body:
+        lo.out.append(kir.Tile(a.elem, shape, sizes, ma, mb, mc, inner, accumulate))
+    text = "x".join(map(str, shape[:2]))
+    lo.launch(body, "tile", _tiles(c.shape[0], c.shape[1], shape), f"product {name}, tiles of {text}")
+
+
+def _matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
+    assert isinstance(v.base, Mem)
+    return (v.base.pointer, v.offset, *v.strides)  # type: ignore[return-value]
+
+
+def _plain_product(lo: DeviceLowerer, a: View, b: View, c: View, accumulate: bool, name: str) -> None:
+    with lo.kernel() as body, lo.space(c.shape) as ((i, j), total):
+        sum_ = lo.name("sum")
+        first = c.load((i, j)) if accumulate else ir.Num(0.0, a.elem)
+        lo.emit(ir.Decl(sum_, a.elem, first, mutable=True))
         with lo.loop(a.shape[1], "k") as (k, _):
             product = ir.Scalar("mul", (a.load((i, k)), b.load((k, j))), a.elem, a.elem)
-            lo.emit(ir.Accumulate(name, "add", product))
-        lo.store(dst, (i, j), ir.Ref(name, a.elem))
-    lo.launch(body, "thread", total, f"matrix product {stm.pat[0].name}")
-    return [dst]
+            lo.emit(ir.Accumulate(sum_, "add", product))
+        lo.store(c, (i, j), ir.Ref(sum_, a.elem))
+    lo.launch(body, "thread", total, f"product {name}, an element a thread")
 
 
 # --- loops with nothing parallel inside -------------------------------------------------------------------------------

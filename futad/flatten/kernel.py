@@ -3,8 +3,9 @@
 The inside of a kernel is imperative IR (`futad/imp/ir.py`) with the statements below; so is the host code, whose
 pointers are device addresses and whose parallel work is `Launch`es.
 
-A kernel's `kind` says what its units of work are: 'thread' (one thread each), 'block' (one block each) or 'single'
-(one thread does everything).  Units beyond the grid are taken by stride, so any grid is right.
+A kernel's `kind` says what its units of work are: 'thread' (one thread each), 'block' (one block each), 'tile' (one
+block of `TILE_THREADS` each) or 'single' (one thread does everything).  Units beyond the grid are taken by stride, so
+any grid is right, but for 'tile'.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from futad.core.types import I32, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Stmt
 
+TILE_THREADS = 256
 BLOCK_LIMIT = 256  # threads of a block, at most: the size of shared arrays that hold one value a thread
 
 
@@ -58,6 +60,21 @@ class Atomic(Stmt):
     index: Expr
     value: Expr
     op: str
+
+
+@dataclass(slots=True, eq=False)
+class Tile(Stmt):
+    """A tile of a matrix product: `futad_gemm` with that tile shape; matrices as in `ir.Gemm`.  `inner` says of a and
+    of b which index runs through neighbouring elements."""
+
+    elem: Prim
+    shape: tuple[int, int, int, int, int]
+    sizes: tuple[Expr, Expr, Expr]
+    a: tuple[str, Expr, Expr, Expr]
+    b: tuple[str, Expr, Expr, Expr]
+    c: tuple[str, Expr, Expr, Expr]
+    inner: tuple[int, int]
+    accumulate: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -166,7 +183,7 @@ def expressions(s: Stmt) -> list[Expr]:
             return [e]
         case ir.Copy(_, a, _, b, n):
             return [a, b, n]
-        case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
+        case ir.Gemm(sizes=sizes, a=a, b=b, c=c) | Tile(sizes=sizes, a=a, b=b, c=c):
             return [*sizes, *a[1:], *b[1:], *c[1:]]
         case ir.Check(e, values=values):
             return [e, *values]
@@ -248,7 +265,7 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
             case ir.Copy(a, _, b, _, _, elem):
                 use(a, elem, True)
                 use(b, elem, True)
-            case ir.Gemm(elem=elem, a=a, b=b, c=c):
+            case ir.Gemm(elem=elem, a=a, b=b, c=c) | Tile(elem=elem, a=a, b=b, c=c):
                 for p in (a[0], b[0], c[0]):
                     use(p, elem, True)
             case Locked(locks):

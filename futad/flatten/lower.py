@@ -27,12 +27,11 @@ from typing import Any
 
 from futad.core import ir as core
 from futad.core.node import Range
-from futad.core.scalarops import OPS
-from futad.core.types import ArrayType, Atom, Prim, Var, shape_of
+from futad.core.types import ArrayType, Prim, Var, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
 from futad.imp import ir
-from futad.imp.ir import Expr, Num, Ref, is_leaf
+from futad.imp.ir import Expr, Num, Ref
 from futad.imp.lower import HANDLERS, Lowerer, Scope, Want
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View
 

@@ -202,7 +202,8 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     else:
         assert inner is not None
         narrow = compare("<", inner, Ref("BLOCK_INNER", I64))
-        wide = compare("&&", compare("<", Ref("ENOUGH_THREADS", I64), total), compare("<", inner, Ref("LONG_INNER", I64)))
+        many, short = compare("<", Ref("ENOUGH_THREADS", I64), total), compare("<", inner, Ref("LONG_INNER", I64))
+        wide = compare("&&", many, short)
         lo.out.append(ir.If(compare("||", narrow, wide), versions[0], versions[1]))
     return n.results([])
 

@@ -26,7 +26,7 @@ class Limits:
     blocks: int
     chunk: int
     scratch: int
-    thresholds: tuple[int, int, int]  # BLOCK_INNER, ENOUGH_THREADS, LONG_INNER of flatten/nests.py
+    thresholds: tuple[int, int, int, int]  # BLOCK_INNER, ENOUGH_THREADS, LONG_INNER, ENOUGH_TILES of flatten/
 
 
 class Device(Protocol):
@@ -68,7 +68,7 @@ class EmulatedDevice:
     `seed` makes blocks interleave at random; `sanitize` is that of `EmulatedModule`.
     """
 
-    limits = Limits(32, 32, 4, 64, 1 << 26, (8, 512, 256))
+    limits = Limits(32, 32, 4, 64, 1 << 26, (8, 512, 256, 2))
 
     def __init__(self, *, seed: int | None = None, sanitize: str | None = None) -> None:
         self.seed, self.sanitize = seed, sanitize
@@ -147,7 +147,7 @@ class CupyDevice:
         self.runtime = cupy.cuda.runtime
         device = cupy.cuda.Device()
         processors = device.attributes["MultiProcessorCount"]
-        self.limits = Limits(128, 256, 16 * processors, 4096, 1 << 30, (32, 64 * 1024, 1024))
+        self.limits = Limits(128, 256, 16 * processors, 4096, 1 << 30, (32, 64 * 1024, 1024, processors))
         self.memory: dict[int, Any] = {}
         self.frames: dict[str, tuple[Any, Any, Any]] = {}
 
@@ -161,8 +161,8 @@ class CupyDevice:
         if not names:
             return
         capability = self.cupy.cuda.Device().compute_capability
-        path = compile_cubin(source, f"sm_{capability}")
-        self.module = self.cupy.RawModule(path=str(path))
+        made = compile_cubin(source, f"sm_{capability}")
+        self.module = self.cupy.RawModule(path=str(made.path))
         self.functions = {n: self.module.get_function(n).kernel for n in names}
         heap = 256 << 20
         if "malloc(" in source and self.runtime.deviceGetLimit(self.runtime.cudaLimitMallocHeapSize) < heap:
@@ -199,7 +199,7 @@ class CupyDevice:
             words = (ctypes.c_uint64 * max(1, len(args)))()
             base = ctypes.addressof(words)
             places = (ctypes.c_void_p * max(1, len(args)))(*[base + 8 * i for i in range(len(args))])
-            frame = self.frames[name] = (words, places, np.frombuffer(words, np.uint8))
+            frame = self.frames[name] = (words, places, np.frombuffer(memoryview(words).cast("B"), np.uint8))
         words, places, raw = frame
         for i, (a, p) in enumerate(zip(args, pointers, strict=True)):
             if p:

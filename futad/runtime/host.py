@@ -18,6 +18,7 @@ from futad.runtime.clib import CPlace, failure
 from futad.runtime.device import Device
 
 ERROR_WORDS = 6
+TILE_THREADS = 256  # of flatten/kernel.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class Runtime:
         elif k.kind == "thread":
             threads = limits.thread_block
             blocks = min(-(-units // threads), limits.blocks * 8)
+        elif k.kind == "tile":
+            blocks, threads = units, TILE_THREADS
         else:
             threads = 32
             while threads < inner and threads < limits.fold_block:
