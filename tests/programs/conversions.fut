@@ -20,3 +20,10 @@ entry main (x: f64) =
   , i32.to_i64 1
   , t64 x
   )
+
+-- A signed integer becomes a wider unsigned one without its sign.
+-- ==
+-- entry: widened
+-- input { -1i8 -1i32 }
+-- output { 255u16 255u64 4294967295u64 255u8 -1i64 }
+entry widened (x: i8) (y: i32) = (u16.i8 x, u64.i8 x, u64.i32 y, u8.i32 y, i64.i32 y)

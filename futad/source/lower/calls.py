@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir
-from futad.core.types import I64, ArrayType, Atom, Var, elem_of, subst_type
+from futad.core.types import I64, ArrayType, Atom, Const, Var, elem_of, subst_type
 from futad.source import ast
 from futad.source.lower.core import Lowerer, TypeAt, handles
 from futad.source.lower.patterns import bind, hint_of
@@ -268,7 +268,8 @@ class Abstraction:
         self.params: list[Var] = []
         self.args: list[Atom] = []
         self._numbers: dict[Atom, int] = {}
-        self._frames: dict[tuple[int, int], Frame] = {}
+        # Values that closures share are abstracted once: a network of closures is a graph, not a tree.
+        self._seen: dict[int, tuple[Value, int, Value]] = {}
 
     def dim(self, d: Atom) -> int:
         n = self._numbers.get(d)
@@ -283,7 +284,13 @@ class Abstraction:
         if type(v) is Fn:
             return self.function(v)
         if type(v) is Rec:
-            parts = {n: self.value(f, hint) for n, f in v.fields.items()}
+            # Which constructor holds functions is known while lowering, and stays so.
+            tag = v.fields.get("#")
+            static = type(tag) is Leaf and type(tag.atom) is Const and has_function(v)
+            parts = {
+                n: (f, tag.atom.value) if static and n == "#" else self.value(f, hint)  # type: ignore[union-attr]
+                for n, f in v.fields.items()
+            }
             return Rec({n: p[0] for n, p in parts.items()}), tuple([(n, p[1]) for n, p in parts.items()])
         if type(v) is Leaf and v.atom in self._all_dims:
             n = self.dim(v.atom)
@@ -332,7 +339,12 @@ class Abstraction:
         if type(v) is Leaf and (b.kind in ("size", "skolem") or v.atom in self._numbers):
             n = self.dim(v.atom)
             return Leaf(self.sizes[n]), n
-        return self.value(v, b.name)
+        seen = self._seen.get(id(v))
+        if seen is not None:
+            return seen[2], ("seen", seen[1])
+        made, key = self.value(v, b.name)
+        self._seen[id(v)] = (v, len(self._seen), made)
+        return made, key
 
     def inst(self, inst: Inst | None) -> tuple[Inst | None, Any]:
         if inst is None:
@@ -434,16 +446,17 @@ class function_scope:
 
 
 def close_function(
-    lw: Lowerer, name: str, scope: Scope, sizes: list[Var], params: list[Var], v: Value
+    lw: Lowerer, name: str, scope: Scope, sizes: list[Var], params: list[Var], v: Value, entry: bool = False
 ) -> tuple[ir.Fun, Value]:
     """The core function whose body is `scope` and whose result is `v`, added to the program.
 
-    Sizes of the result that are not parameters come first in the results.
+    Sizes of the result that are not parameters come first in the results; those of an entry only if an array
+    has them (one of units does not exist).
     """
     outside = {p for p in (*sizes, *params)}
     mapping: dict[Var, Atom] = {}
     own_sizes: list[Var] = []
-    for d in dims_of(v):
+    for d in dims_of(v) if not entry else [d for _, shape in walk_shapes(v) for d in shape]:
         if type(d) is Var and d not in outside and d not in mapping:
             mapping[d] = Var(d.name, I64)
             own_sizes.append(d)

@@ -12,7 +12,7 @@ from futad.source.lower.calls import bind_params, close_function, function_scope
 from futad.source.lower.core import Lowerer
 from futad.source.lower.patterns import bind, pattern_vars
 from futad.source.lower.sizes import fields_of, fit, head, size_atom
-from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, has_function
+from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, has_function, in_order
 from futad.source.stypes import (
     Binding,
     Size,
@@ -43,7 +43,8 @@ def lower_entry(lw: Lowerer, fd: ast.FunDef) -> None:
         result = fit(lw, fd.ret_type, lw.expr(fd.body, frame), frame)
         if has_function(result):
             raise lw.unsupported_error("an entry that returns a function", fd.span)
-    fun, _ = close_function(lw, fd.name, scope, made.sizes, made.params, result)
+    result = as_declared(fd.ret_type, result, frame)
+    fun, _ = close_function(lw, fd.name, scope, made.sizes, made.params, result, True)
     fun.span = fd.span
     fun.attrs = tuple([(a.name, *a.args) for a in fd.attrs])
     fun.entry = ir.Entry(
@@ -118,7 +119,7 @@ class EntryParams:
                 t, _ = head(t.elem, self.frame)
             return Arr(tuple(dims), self.make(t, name, outer + tuple(dims), span))
         if type(t) is TRecord:
-            return Rec({n: self.make(f, f"{name}_{n}", outer, span) for n, f in t.fields})
+            return Rec(in_order({n: self.make(f, f"{name}_{n}", outer, span) for n, f in t.fields}))
         if type(t) is TSum:
             tag = self.make(TPrim(I8), f"{name}_tag", outer, span)
             parts = fields_of(t).items()
@@ -148,6 +149,22 @@ class EntryParams:
         ok = self.lw.b.scalar("eq", v, atom)
         message = "an argument has size {}, but its type says {}"
         self.lw.b.emit(ir.Assert(ok, message, (v, atom), self.fd.span))
+
+
+def as_declared(t: SType, v: Value, fr: Frame) -> Value:
+    """A result with the fields of its records in the order of its type."""
+    t, fr = head(t, fr)
+    if type(v) is Arr:
+        for _ in v.dims:
+            assert type(t) is TArray
+            t, fr = head(t.elem, fr)
+        return Arr(v.dims, as_declared(t, v.elem, fr))
+    if type(v) is Rec and type(t) is TRecord:
+        return Rec({n: as_declared(f, v.fields[n], fr) for n, f in t.fields})
+    if type(v) is Rec:
+        parts = fields_of(t)
+        return Rec({n: as_declared(parts[n], f, fr) if n in parts else f for n, f in v.fields.items()})
+    return v
 
 
 def parameter_names(fd: ast.FunDef) -> Iterator[str]:

@@ -28,6 +28,7 @@ from futad.source.lower.values import (
     Rec,
     Value,
     dims_of,
+    in_order,
     inner,
     leaves,
     outer,
@@ -65,10 +66,7 @@ def lower_tuple(lw: Lowerer, e: ast.ETuple, fr: Frame) -> Value:
 
 @handles(ast.ERecord)
 def lower_record(lw: Lowerer, e: ast.ERecord, fr: Frame) -> Value:
-    made = {n: lw.expr(x, fr) for n, x in e.fields}
-    assert e.type is not None
-    order = fields_of(head(e.type, fr)[0])
-    return Rec({n: made[n] for n in order} if len(order) == len(made) else made)
+    return Rec(in_order({n: lw.expr(x, fr) for n, x in e.fields}))
 
 
 @handles(ast.EArray)

@@ -138,6 +138,14 @@ def convert_to(t: Prim) -> Entry:
     return 1, lambda lw, args, use: Leaf(lw.b.convert(t, scalar(args[0])))
 
 
+def from_member(t: Prim, source: Prim) -> Entry:
+    """`t.source`: a signed integer becomes a wider unsigned one by zero extension, as in the language's prelude."""
+    if t.kind == "uint" and source.kind == "int" and source.bits < t.bits:
+        same = PRIMS[f"u{source.bits}"]
+        return formula(1, lambda b, x: b.convert(t, b.convert(same, x)))
+    return convert_to(t)
+
+
 def get_bit(t: Prim) -> Entry:
     """get_bit bit x: that bit, as i32."""
 
@@ -186,7 +194,7 @@ def special(t: Prim, name: str) -> Entry | None:
     """Members that are not one operation of the same name."""
     low, high = bounds(t) if not t.is_bool else (FALSE, TRUE)
     if name in PRIMS:
-        return convert_to(t)
+        return from_member(t, PRIMS[name])
     if name.startswith("to_") and name[3:] in PRIMS:
         return convert_to(PRIMS[name[3:]])
     if name == "highest":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from futad.core.types import I8, TRUE, Atom, Const
 from futad.source import ast
-from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, scalar
+from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, in_order, scalar
 from futad.source.stypes import Binding, TSum, resolve
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def pattern_value(p: ast.Pat, fr: Frame) -> Value:
     if type(p) is ast.PTuple:
         return Rec({str(i): pattern_value(q, fr) for i, q in enumerate(p.elems)})
     assert type(p) is ast.PRecord
-    return Rec({n: pattern_value(q, fr) for n, q in p.fields})
+    return Rec(in_order({n: pattern_value(q, fr) for n, q in p.fields}))
 
 
 def _by_name(p: ast.PVar, fr: Frame) -> Value | None:

@@ -10,12 +10,14 @@ from futad.core.types import I8, Atom, Const, elem_of, i64, shape_of, zero
 from futad.errors import Span
 from futad.source.lower.scope import Scope
 from futad.source.lower.values import (
+    MISSING,
     Arr,
     Frame,
     Leaf,
     Rec,
     Value,
     dims_of,
+    in_order,
     leaves,
     rebuild,
     walk_shapes,
@@ -79,7 +81,8 @@ def fields_of(t: SType) -> dict[str, SType]:
     if type(t) is TRecord:
         return dict(t.fields)
     if type(t) is TSum:
-        return {payload_name(c, i): a for c, args in t.constrs for i, a in enumerate(args)}
+        rows = sorted(t.constrs, key=lambda row: row[0])
+        return {payload_name(c, i): a for c, args in rows for i, a in enumerate(args)}
     return {}
 
 
@@ -213,12 +216,12 @@ def zero_value(lw: Lowerer, t: SType, fr: Frame, dims: tuple[Atom, ...] = ()) ->
             t, fr = head(t.elem, fr)
         return Arr(tuple(own), zero_value(lw, t, fr, dims + tuple(own)))
     if type(t) is TRecord:
-        return Rec({n: zero_value(lw, f, fr, dims) for n, f in t.fields})
+        return Rec(in_order({n: zero_value(lw, f, fr, dims) for n, f in t.fields}))
     if type(t) is TSum:
         payloads = {n: zero_value(lw, f, fr, dims) for n, f in fields_of(t).items()}
         return Rec({"#": zero_value(lw, TPrim(I8), fr, dims)} | payloads)
     # A function in a sum type: it stands where another constructor is meant, and is never applied.
-    return Rec({})
+    return MISSING
 
 
 def contains_function(t: SType) -> bool:

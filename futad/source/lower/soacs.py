@@ -328,69 +328,59 @@ def derived(lw: Lowerer, f: Value, x: Value, use: Use) -> tuple[list[Var], Value
     return params, v, scope
 
 
-def jvp_of(lw: Lowerer, f: Value, x: Value, dx: Value, rt: TypeAt | None, use: Use) -> tuple[Value, Value]:
-    """Result and tangent."""
+def jvp_of(
+    lw: Lowerer, f: Value, x: Value, dx: Value, rt: TypeAt | None, use: Use, many: tuple[Atom, ...] = ()
+) -> tuple[Value, Value]:
+    """Result and tangent; with `many`, a number of directions, the tangents are arrays of so many."""
     params, v, scope = derived(lw, f, x, use)
     with lw.within(scope):
         v = regular(lw, v, scope, rt)
     lam = lam_of(scope, params, leaves(v))
-    made = lw.b.emit(ir.Jvp(lam, tuple(leaves(x)), tuple(leaves(like(lw, dx, x)))), "y")
+    given = recast(lw, dx, [*many, *dims_of(x)])
+    made = lw.b.emit(ir.Jvp(lam, tuple(leaves(x)), tuple(leaves(given)), many), "y")
     k = len(leaves(v))
-    return rebuild(v, iter(made[:k])), rebuild(v, iter(made[k:]))
+    return rebuild(v, iter(made[:k])), directed(many, rebuild(v, iter(made[k:])))
 
 
-def vjp_of(lw: Lowerer, f: Value, x: Value, dy: Value, use: Use) -> tuple[Value, Value]:
-    """Result and adjoint of the argument; the result has the sizes of its adjoint."""
+def vjp_of(
+    lw: Lowerer, f: Value, x: Value, dy: Value, use: Use, many: tuple[Atom, ...] = ()
+) -> tuple[Value, Value]:
+    """Result and adjoint of the argument; the result has the sizes of its adjoint.  `many` as in `jvp_of`."""
     params, v, scope = derived(lw, f, x, use)
     with lw.within(scope):
-        v = like(lw, v, dy)
+        v = recast(lw, v, dims_of(dy)[len(many) :])
     lam = lam_of(scope, params, leaves(v))
-    made = lw.b.emit(ir.Vjp(lam, tuple(leaves(x)), tuple(leaves(dy))), "y")
+    made = lw.b.emit(ir.Vjp(lam, tuple(leaves(x)), tuple(leaves(dy)), many), "y")
     k = len(leaves(v))
-    return rebuild(v, iter(made[:k])), rebuild(x, iter(made[k:]))
+    return rebuild(v, iter(made[:k])), directed(many, rebuild(x, iter(made[k:])))
 
 
-def do_jvp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
+def directed(many: tuple[Atom, ...], v: Value) -> Value:
+    """The array of directions whose leaves are those of `v`."""
+    return outer(many, v) if many else v
+
+
+def do_jvp(both: bool, many: bool = False) -> Callable[[Lowerer, Args, Use], Value]:
+    """`jvp`, `jvp2`; with `many` `jmp`, `jmp2`."""
+
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
         rt = field_type(use.rt, "1") if both else use.rt
-        y, dy = jvp_of(lw, args[0], args[1], args[2], rt, use)
+        dirs = as_array(args[2]).dims[:1] if many else ()
+        y, dy = jvp_of(lw, args[0], args[1], args[2], elem_type(rt) if many else rt, use, dirs)
         return tuple_value(y, dy) if both else dy
 
     return go
 
 
-def do_vjp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
+def do_vjp(both: bool, many: bool = False) -> Callable[[Lowerer, Args, Use], Value]:
+    """`vjp`, `vjp2`; with `many` `mjp`, `mjp2`."""
+
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
-        y, dx = vjp_of(lw, args[0], args[1], args[2], use)
+        dirs = as_array(args[2]).dims[:1] if many else ()
+        y, dx = vjp_of(lw, args[0], args[1], args[2], use, dirs)
         return tuple_value(y, dx) if both else dx
 
     return go
-
-
-def do_jmp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
-    """A map of jvp over the tangents."""
-
-    def go(lw: Lowerer, args: Args, use: Use) -> Value:
-        f, x, dxs = args
-        rt = field_type(use.rt, "1") if both else use.rt
-        inside = elem_type(rt)
-        dys = map_arrays(lw, lambda dx: jvp_of(lw, f, x, dx, inside, use)[1], [as_array(dxs)], rt)
-        return tuple_value(apply(lw, f, (x,), field_type(use.rt, "0"), use.span), dys) if both else dys
-
-    return go
-
-
-def do_mjp(both: bool) -> Callable[[Lowerer, Args, Use], Value]:
-    """A map of vjp over the adjoints."""
-
-    def go(lw: Lowerer, args: Args, use: Use) -> Value:
-        f, x, dys = args
-        rt = field_type(use.rt, "1") if both else use.rt
-        dxs = map_arrays(lw, lambda dy: vjp_of(lw, f, x, dy, use)[1], [as_array(dys)], rt)
-        return tuple_value(apply(lw, f, (x,), field_type(use.rt, "0"), use.span), dxs) if both else dxs
-
-    return go
-
 
 
 def do_with_vjp(lw: Lowerer, args: Args, use: Use) -> Value:

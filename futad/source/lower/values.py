@@ -102,6 +102,17 @@ Value = Leaf | Arr | Rec | Fn
 UNIT = Rec({})
 
 
+# Stands for a function in a payload of a constructor that is not the one meant.
+MISSING = Fn("#missing", Frame(None))
+
+
+def in_order(fields: dict[str, Value]) -> dict[str, Value]:
+    """The fields of a record in the one order all values of its type have (`{a, b}` and `{b, a}` are one)."""
+    if list(fields) == [str(i) for i in range(len(fields))]:
+        return fields
+    return {n: fields[n] for n in sorted(fields)}
+
+
 def tuple_value(*vs: Value) -> Rec:
     return Rec({str(i): v for i, v in enumerate(vs)})
 
