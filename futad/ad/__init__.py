@@ -13,11 +13,42 @@ from futad.ad import acc, array, hist, loop, scalar, soac  # noqa: F401  (each f
 from futad.ad.custom import Plain, has_custom
 from futad.ad.jvp import expand_jvp
 from futad.ad.live import live
+from futad.ad.many import CannotWiden, all_directions
 from futad.ad.protect import protect
 from futad.ad.unfuse import unfuse
 from futad.ad.vjp import expand_vjp
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.types import Atom, Var, row_type
+
+
+def _one(b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms) -> tuple[list[Atom], list[Atom]]:
+    if isinstance(e, ir.Jvp):
+        return expand_jvp(b, ir.Jvp(lam, e.args, directions))
+    return expand_vjp(b, ir.Vjp(lam, e.args, directions))
+
+
+def _many(e: ir.Jvp | ir.Vjp, lam: ir.Lambda) -> tuple[Builder, list[Atom], list[Atom]]:
+    """Many directions: widened code if possible, else a map over the code of one."""
+    (d,) = e.many
+    directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
+    inner = Builder()
+    params = [Var("dir", row_type(x.type)) for x in directions]
+    values, derivatives = _one(inner, e, lam, tuple(params))
+    k = len(values)
+    stms, _ = live(inner.stms, values + derivatives)
+    code = ir.Lambda(tuple(params), tuple(stms), (*values, *derivatives))
+    b = Builder()
+    try:
+        out, varied = all_directions(b, d, code, directions)
+    except CannotWiden:
+        b = Builder()
+        first = b.inline(lam, e.args)
+        one = ir.rename(ir.Lambda(code.params, code.stms, tuple(derivatives)))
+        one = ir.Lambda(one.params, tuple(protect(live(one.stms, one.result)[0], one.result)), one.result)
+        return b, list(first), list(b.emit(ir.Map(d, directions, one), "d"))
+    wide = [x if f else b.let(ir.Replicate((d,), x), "rep") for x, f in zip(out[k:], varied[k:], strict=True)]
+    return b, out[:k], wide
 
 
 class _Expander(ir.Renamer):
@@ -33,10 +64,10 @@ class _Expander(ir.Renamer):
             b = Builder()
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
-            if isinstance(e, ir.Jvp):
-                values, derivatives = expand_jvp(b, ir.Jvp(lam, e.args, e.tangents))
+            if e.many:
+                b, values, derivatives = _many(e, lam)
             else:
-                values, derivatives = expand_vjp(b, ir.Vjp(lam, e.args, e.adjoints))
+                values, derivatives = _one(b, e, lam, e.tangents if isinstance(e, ir.Jvp) else e.adjoints)
             results = values + derivatives
             out += protect(live(b.stms, results)[0], results)
             self.mapping.update(zip(s.pat, values + derivatives, strict=True))

@@ -335,15 +335,17 @@ def _derivative(c: Checker, e: ir.Jvp | ir.Vjp, s: ir.Stm) -> Existential:
         fail(f"{len(directions)} directions for {len(of)}")
     for d, a in zip(directions, of, strict=True):
         # Sizes of results known only inside cannot be compared.
-        if elem_of(d.type) is not elem_of(a.type) or len(shape_of(d.type)) != len(shape_of(a.type)):
-            c.is_a("direction", d, a.type)
+        t = array_of(a.type, *e.many)
+        if elem_of(d.type) is not elem_of(t) or len(shape_of(d.type)) != len(shape_of(t)):
+            c.is_a("direction", d, t)
     rest = e.lam.result if isinstance(e, ir.Jvp) else e.args
     if len(s.pat) != k + len(rest):
         fail(f"binds {len(s.pat)} variables for {k + len(rest)} results")
     c.existential("result", s.pat[:k], e.lam.result)
     mapping: dict[Var, Atom] = dict(zip(s.pat[:k], e.lam.result, strict=True))
     for v, a in zip(s.pat[k:], rest, strict=True):
-        c.same(f"{v!r}", v.type if isinstance(e, ir.Vjp) else subst_type(v.type, mapping), a.type)
+        t = array_of(a.type, *e.many)
+        c.same(f"{v!r}", v.type if isinstance(e, ir.Vjp) else subst_type(v.type, mapping), t)
     return []
 
 

@@ -287,7 +287,7 @@ class _DeadCode:
         lam = self.body(e.lam)
         if lam is e.lam:
             return stm
-        new = type(e)(lam, e.args, e.tangents if type(e) is ir.Jvp else e.adjoints)
+        new = type(e)(lam, e.args, e.tangents if type(e) is ir.Jvp else e.adjoints, e.many)
         return Stm(stm.pat, new, stm.attrs)
 
     def custom(self, stm: Stm, e: ir.WithVjp) -> Stm:
