@@ -30,10 +30,13 @@ class Error(Exception):
     """Base of every error that bad input can cause.
 
     `span` is the place in the source (or None), `source_line` the text of its first line,
-    `hint` a suggestion.  `exit_code` is what the command line returns for it.
+    `notes` what else is known (where a size comes from), `hint` a suggestion, `code` names the page in
+    docs/errors.md (errors in a program's text have one), `more` are errors independent of this one,
+    found at once.  `exit_code` is what the command line returns for it.
     """
 
     exit_code = 1
+    code = ""
 
     def __init__(
         self,
@@ -42,8 +45,14 @@ class Error(Exception):
         *,
         source_line: str | None = None,
         hint: str | None = None,
+        code: str = "",
+        notes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
+        if code:
+            self.code = code
+        self.notes = notes
+        self.more: list[Error] = []
         self.message = message
         self.span = span
         self.source_line = source_line
@@ -51,28 +60,55 @@ class Error(Exception):
 
     def locate(self, texts: Mapping[str, str]) -> None:
         """Take the source line from the text of the file, or from the file itself."""
+        for other in self.more:
+            other.locate(texts)
         if self.span is None or self.source_line is not None:
             return
-        text = texts.get(self.span.file)
-        try:
-            text = Path(self.span.file).read_text(encoding="utf-8-sig") if text is None else text
-        except (OSError, ValueError):
-            return
-        lines = text.split("\n")
-        if 1 <= self.span.line <= len(lines):
-            self.source_line = lines[self.span.line - 1].rstrip("\r")
+        self.source_line = line_of(texts, self.span)
 
     def __str__(self) -> str:
-        out = f"{self.span}: error: {self.message}" if self.span else f"error: {self.message}"
-        if self.span and self.source_line and not self.source_line.isspace():
-            width = 1
-            if self.span.end_line == self.span.line:
-                width = max(1, self.span.end_col - self.span.col)
-            pad = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.span.col - 1])
-            out += f"\n{self.source_line}\n{pad}{'^' * width}"
+        text = f"{self.message} [{self.code}]" if self.code and self.span else self.message
+        out = show_at(self.span, "error", text, self.source_line)
+        for note in self.notes:
+            out += f"\nnote: {note}"
         if self.hint:
             out += f"\nhint: {self.hint}"
-        return out
+        return "\n".join([out, *map(str, self.more)])
+
+
+def line_of(texts: Mapping[str, str], span: Span) -> str | None:
+    """The line at a place, from the text of its file or else from the file; None if it cannot be had."""
+    text = texts.get(span.file)
+    try:
+        text = Path(span.file).read_text(encoding="utf-8-sig") if text is None else text
+    except (OSError, ValueError):
+        return None
+    lines = text.split("\n")
+    return lines[span.line - 1].rstrip("\r") if 1 <= span.line <= len(lines) else None
+
+
+def show_at(span: Span | None, what: str, text: str, line: str | None) -> str:
+    """`FILE:LINE:COL: what: text`, with the source line and a caret under the place."""
+    out = f"{span}: {what}: {text}" if span else f"{what}: {text}"
+    if span and line and not line.isspace():
+        width = max(1, span.end_col - span.col) if span.end_line == span.line else 1
+        pad = "".join("\t" if c == "\t" else " " for c in line[: span.col - 1])
+        out += f"\n{line}\n{pad}{'^' * width}"
+    return out
+
+
+@dataclass(slots=True)
+class Warning_:
+    """What is allowed but probably not meant; prints as an error does."""
+
+    message: str
+    span: Span
+    source_line: str | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        out = show_at(self.span, "warning", self.message, self.source_line)
+        return f"{out}\nhint: {self.hint}" if self.hint else out
 
 
 class UsageError(Error):
@@ -88,21 +124,31 @@ class SourceError(Error):
 class ParseError(SourceError):
     """The text is not a program."""
 
+    code = "E0101"
+
 
 class NameError_(SourceError):
     """A name is unknown, or defined twice."""
+
+    code = "E0201"
 
 
 class TypeError_(SourceError):
     """Types, ranks or sizes do not fit."""
 
+    code = "E0301"
+
 
 class ConsumptionError(SourceError):
     """A value is used after it was consumed by an in-place update."""
 
+    code = "E0501"
+
 
 class UnsupportedError(SourceError):
     """A legal program that this version does not compile; the message says what to write instead."""
+
+    code = "E0801"
 
 
 class ValueError_(Error):

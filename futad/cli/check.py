@@ -1,8 +1,9 @@
-"""Parse and type-check a program; silent if all is well."""
+"""Parse and type-check a program; warnings go to stderr, and nothing else is said if all is well."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from futad.cli import options
 
@@ -14,5 +15,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from futad.source import load_program
 
-    load_program(args.file)
+    load_program(args.file, lambda w: print(w, file=sys.stderr))
     return 0

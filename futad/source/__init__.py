@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from futad.core.ir import Program
-from futad.errors import Error, UnsupportedError
+from futad.errors import Error, UnsupportedError, Warning_, line_of
 from futad.source.ast import CheckedProgram, File
 from futad.source.files import Loader
 
@@ -30,11 +30,11 @@ def check_text(text: str, name: str = "main") -> CheckedProgram:
     return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lambda p: p)
 
 
-def load_program(path: str | Path) -> Program:
-    """The core program of a file."""
+def load_program(path: str | Path, warned: Callable[[Warning_], None] | None = None) -> Program:
+    """The core program of a file; `warned` is told of what is probably not meant."""
     from futad.source.lower import lower
 
-    return _check(lambda loader: loader.load(Path(path), str(path)), lower)
+    return _check(lambda loader: loader.load(Path(path), str(path)), lower, warned)
 
 
 def compile_text(text: str, name: str = "main") -> Program:
@@ -44,18 +44,27 @@ def compile_text(text: str, name: str = "main") -> Program:
     return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lower)
 
 
-def _check(load: Callable[[Loader], File], then: Callable[[CheckedProgram], T]) -> T:
+def _check(
+    load: Callable[[Loader], File],
+    then: Callable[[CheckedProgram], T],
+    warned: Callable[[Warning_], None] | None = None,
+) -> T:
     from futad.source.program import check_program
 
     loader = Loader()
     try:
-        return then(check_program(load(loader)))
+        checked = check_program(load(loader))
+        if warned is not None:
+            for w in checked.warnings:
+                w.source_line = line_of(loader.texts, w.span)
+                warned(w)
+        return then(checked)
     except Error as err:
         loader.locate(err)
         raise
     except RecursionError:
         hint = "name parts of it with 'let' or 'def'"
-        raise UnsupportedError("the program is nested too deeply", hint=hint) from None
+        raise UnsupportedError("the program is nested too deeply", hint=hint, code="E0803") from None
 
 
 __all__ = ["check_file", "check_text", "compile_text", "load_program"]

@@ -453,9 +453,9 @@ def e_int(sp: Span, tok: Token) -> A.Expr:
         else:
             value = int(text)
     except ValueError:
-        raise ParseError(f"malformed number '{tok.text}'", sp) from None
+        raise ParseError(f"malformed number '{tok.text}'", sp, code="E0102") from None
     if suffix is not None and value >= 1 << suffix.bits:
-        raise ParseError(f"{value} does not fit in {suffix}", sp)
+        raise ParseError(f"{value} does not fit in {suffix}", sp, code="E0103")
     return A.ELit(sp, value, suffix)
 
 
@@ -467,7 +467,7 @@ def e_float(sp: Span, tok: Token) -> A.Expr:
     try:
         value = float.fromhex(text) if text[:2] in ("0x", "0X") else float(text)
     except (ValueError, OverflowError):
-        raise ParseError(f"malformed number '{tok.text}'", sp) from None
+        raise ParseError(f"malformed number '{tok.text}'", sp, code="E0102") from None
     return A.ELit(sp, value, suffix)
 
 

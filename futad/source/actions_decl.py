@@ -18,7 +18,7 @@ def token_span(tok: Token, sp: Span) -> Span:
 def distinct(names: list[str], what: str, sp: Span) -> None:
     for i, n in enumerate(names):
         if n in names[:i]:
-            raise ParseError(f"{what} '{n}' occurs twice", sp)
+            raise ParseError(f"{what} '{n}' occurs twice", sp, code="E0104")
 
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
@@ -53,7 +53,7 @@ def _unescape(body: str, sp: Span) -> str:
             try:
                 out.append(chr(int(digits, base)))
             except (ValueError, OverflowError):
-                raise ParseError("an escape names no Unicode character", sp) from None
+                raise ParseError("an escape names no Unicode character", sp, code="E0102") from None
         else:
             out.append(_ESCAPES.get(c, c))
             i += 1
@@ -153,9 +153,7 @@ def dec_open(sp: Span, _: Token, mod: Any) -> A.OpenDecl:
     return A.OpenDecl(sp, mod)
 
 
-def dec_module(
-    sp: Span, _: Token, name: Token, params: list[M.ModParam], sig: Any, __: Token, mod: M.ModExp
-) -> A.Decl:
+def dec_module(sp: Span, _: Token, name: Token, params: list[M.ModParam], sig: Any, __: Token, mod: M.ModExp) -> A.Decl:
     if isinstance(mod, M.MImport) and not params and sig is None:
         return A.ImportDecl(sp, mod.path, name.text)
     return A.ModDecl(sp, name.text, M.ModBody(params, sig, mod))
@@ -300,13 +298,13 @@ def te_sum(sp: Span, constrs: list[tuple[str, list[A.TypeExp]]]) -> A.TypeExp:
 
 def te_apply(sp: Span, fun: A.TypeExp, arg: A.TypeExp) -> A.TypeExp:
     if not isinstance(fun, A.TEName):
-        raise ParseError("only a named type can be applied to arguments", sp)
+        raise ParseError("only a named type can be applied to arguments", sp, code="E0105")
     return A.TEName(sp, fun.name, [*fun.args, arg])
 
 
 def te_apply_size(sp: Span, fun: A.TypeExp, size: tuple[A.Expr | None]) -> A.TypeExp:
     if not isinstance(fun, A.TEName):
-        raise ParseError("sizes come before the element type: write [n]t", sp)
+        raise ParseError("sizes come before the element type: write [n]t", sp, code="E0105")
     return A.TEName(sp, fun.name, [*fun.args, size[0]])
 
 

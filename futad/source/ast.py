@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from futad.core.types import Prim
-from futad.errors import Span
+from futad.errors import Span, Warning_
 from futad.source.stypes import Binding, Scheme, Size, SType
 
 # --- type expressions ------------------------------------------------------------------------------------
@@ -554,6 +554,7 @@ class CheckedProgram:
     funs: list[FunDef]
     entries: list[FunDef]
     files: list[File]
+    warnings: list[Warning_] = field(default_factory=list)
 
 
 __all__ = [n for n in dict(globals()) if n[0].isupper()] + ["Scheme"]

@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from futad.errors import NameError_, Span, TypeError_, UnsupportedError
+from futad.errors import NameError_, SourceError, Span, TypeError_, UnsupportedError, Warning_
 from futad.source import ast as A
 from futad.source import numeric
 from futad.source.check_exps import INFER
 from futad.source.check_funs import fundef
-from futad.source.check_types import PRIM_TYPES, Abbreviation, bind_tparam, texp
+from futad.source.check_types import FAILED_TYPE, PRIM_TYPES, Abbreviation, bind_tparam, texp
 from futad.source.modules import Functor, Module, Signature, find, open_into, require
 from futad.source.prelude import Prelude, prelude
 from futad.source.show import show_type
@@ -37,15 +37,21 @@ from futad.source.stypes import (
 )
 from futad.source.unify import Mismatch, Unifier
 
+
+class Abandoned(SourceError):
+    """A definition that depends on one with an error cannot be checked; there is nothing to report."""
+
+
 _Undo = list[tuple[dict[str, Any], str, Any]]
 
 
 class Checker(Unifier):
     """Inference over one program: names in scope, and the functions checked so far."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, root: A.File) -> None:
         super().__init__()
-        self.path = path
+        self.root = root  # the program's own file
+        self.path = root.path
         self.names: dict[str, Binding] = {}
         self.types: dict[str, Abbreviation] = {}
         self.mods: dict[str, Module | Functor] = {}
@@ -64,6 +70,10 @@ class Checker(Unifier):
         self.sized: list[A.EVar] = []  # uses of size-polymorphic values
         self.literals: list[A.ELit] = []  # whose types are to be found
         self.later: list[Callable[[], None]] = []  # checks for the end of the definition
+        self.warnings: dict[tuple[int, int, str], Warning_] = {}
+        self.loop_params: set[Binding] = set()
+        # Whether names may be missing because what brings them into scope has an error.
+        self.incomplete = False
 
     # -- metas, which a definition's end settles
 
@@ -92,12 +102,14 @@ class Checker(Unifier):
                         f"the type of this cannot be inferred: it has at least {show_type(m)}",
                         m.span,
                         hint="annotate it with its type",
+                        code="E0306",
                     )
                 if m.constrs:
                     raise TypeError_(
                         f"the sum type of this cannot be inferred: it has at least {show_type(m)}",
                         m.span,
                         hint="annotate it with its type",
+                        code="E0306",
                     )
                 # Nothing depends on it: any type will do.
                 m.ref = TRecord(())
@@ -108,6 +120,7 @@ class Checker(Unifier):
                         f"size '{b.name}' of '{e.name}' cannot be inferred: nothing here determines it",
                         e.span,
                         hint="annotate the result with its size",
+                        code="E0402",
                     )
         for s in self.size_metas:
             if s.ref is None:
@@ -116,8 +129,13 @@ class Checker(Unifier):
             check_literal(lit)
         for check in self.later:
             check()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what was to be settled at the end of the definition."""
         for pending in (self.sized, self.metas, self.size_metas, self.literals, self.later, self.soft_sizes):
             pending.clear()  # type: ignore[attr-defined]
+        self.loop_params.clear()
 
     # -- scopes
 
@@ -185,7 +203,9 @@ class Checker(Unifier):
         if found is None and "." in name:
             module, _, rest = name.rpartition(".")
             m = find(self, module)
-            return m.types.get(rest) if isinstance(m, Module) else None
+            found = m.types.get(rest) if isinstance(m, Module) else None
+        if found is FAILED_TYPE:
+            self.abandon()
         return found
 
     def open_module(self, module: str, span: Span) -> None:
@@ -253,21 +273,23 @@ class Checker(Unifier):
         hint = None
         if "is not shown to equal" in reason or (err is None and not reason):
             hint = "if the sizes are equal at run time, say so with ':>'"
-        return TypeError_(f"{what}: expected {wanted}, found {found}{reason}", span, hint=hint)
+        code, notes = ("E0401", ()) if err is None else (err.code, err.notes)
+        text = f"{what}: expected {wanted}, found {found}{reason}"
+        return TypeError_(text, span, hint=hint, code=code, notes=notes)
 
     def no_functions(self, t: SType, what: str, span: Span) -> None:
         """Require that a value is no function and holds none."""
         try:
             self.no_function(t)
         except Mismatch:
-            raise TypeError_(f"{what} cannot be a function", span) from None
+            raise TypeError_(f"{what} cannot be a function", span, code="E0305") from None
 
     def require_data(self, t: SType, span: Span) -> None:
         """Require that a type can be an array's element."""
         try:
             self.no_function(t)
         except Mismatch:
-            raise TypeError_("functions cannot be put into arrays", span) from None
+            raise TypeError_("functions cannot be put into arrays", span, code="E0305") from None
 
     # -- names
 
@@ -275,32 +297,41 @@ class Checker(Unifier):
         found = difflib.get_close_matches(name, known, 1, 0.6)
         return found[0] if found else None
 
+    def abandon(self) -> NoReturn:
+        """Give up on a definition without a word: what it needs has an error already."""
+        raise Abandoned("")
+
     def unknown(self, what: str, name: str, span: Span) -> NoReturn:
         """Report an unknown name, with what may have been meant."""
+        if self.incomplete:
+            self.abandon()
         module, dot, rest = name.rpartition(".")
         if dot and numeric.is_module(module):
             near = self.near(rest, [*numeric.module_members(module), *PRIM_TYPES])
             hint = f"did you mean '{module}.{near}'?" if near else None
-            raise NameError_(f"module '{module}' has no member '{rest}'", span, hint=hint)
+            raise NameError_(f"module '{module}' has no member '{rest}'", span, hint=hint, code="E0203")
         if dot:
             m = find(self, module)
             if isinstance(m, Module):
                 near = self.near(rest, [*m.names, *m.types])
                 hint = f"did you mean '{module}.{near}'?" if near else None
-                raise NameError_(f"module '{module}' has no {what} '{rest}'", span, hint=hint)
-            raise NameError_(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span)
+                raise NameError_(f"module '{module}' has no {what} '{rest}'", span, hint=hint, code="E0203")
+            raise NameError_(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span, code="E0201")
         if name in self.defining:
             raise UnsupportedError(
-                f"'{name}' is used in its own definition, and recursion is not supported", span, hint="write a loop"
+                f"'{name}' is used in its own definition, and recursion is not supported",
+                span,
+                hint="write a loop",
+                code="E0802",
             )
         known = [*self.types, *PRIM_TYPES] if what == "type" else [*self.names, *self.prelude]
         near = self.near(name, known)
         hint = f"did you mean '{near}'?" if near else None
-        raise NameError_(f"unknown {what if what == 'type' else 'name'} '{name}'", span, hint=hint)
+        raise NameError_(f"unknown {what if what == 'type' else 'name'} '{name}'", span, hint=hint, code="E0201")
 
     # -- modules, which ProgramChecker provides
 
-    def declare(self, d: Any) -> None:
+    def declare_all(self, decls: list[Any]) -> None:
         raise NotImplementedError
 
     def import_file(self, path: str, span: Span) -> Module:
@@ -317,8 +348,8 @@ def check_literal(e: A.ELit) -> None:
         low, high = (-(1 << (p.bits - 1)), (1 << (p.bits - 1)) - 1) if p.kind == "int" else (0, (1 << p.bits) - 1)
         # A pattern of bits that fills the type is written so in hexadecimal; both readings are accepted.
         if not low <= e.value <= (1 << p.bits) - 1:
-            raise TypeError_(f"{e.value} does not fit in {p}, which holds {low} to {high}", e.span)
+            raise TypeError_(f"{e.value} does not fit in {p}, which holds {low} to {high}", e.span, code="E0103")
     elif p.is_float and e.value not in (math.inf, -math.inf):
         with np.errstate(over="ignore"):
             if not np.isfinite(p.dtype.type(e.value)):
-                raise TypeError_(f"{e.value} does not fit in {p}", e.span)
+                raise TypeError_(f"{e.value} does not fit in {p}", e.span, code="E0103")

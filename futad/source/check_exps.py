@@ -35,6 +35,7 @@ from futad.source.stypes import (
     resolve_size,
 )
 from futad.source.unify import Mismatch, sizes_in, strip, substitute
+from futad.source.warn import attributes, copied_update, shadows, unused
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -79,7 +80,7 @@ def _string(ck: Checker, e: A.EString) -> A.Expr:
 
 @infers(A.EHole)
 def _hole(ck: Checker, e: A.EHole) -> A.Expr:
-    raise TypeError_("this hole (???) must be filled in", e.span)
+    raise TypeError_("this hole (???) must be filled in", e.span, code="E0310")
 
 
 @infers(A.EVar)
@@ -94,7 +95,11 @@ def _var(ck: Checker, e: A.EVar) -> A.Expr:
                     out = A.EProject(e.span, out, f)
                 return ck.exp(out)
         ck.unknown("value", e.name, e.span)
-    assert b is not None and b.scheme is not None
+    assert b is not None
+    b.used = True
+    if b.kind == "failed":
+        ck.abandon()
+    assert b.scheme is not None
     e.binding = b
     e.type, e.targs, e.sargs = ck.instantiate(b.scheme, e.span)
     if e.sargs:
@@ -227,9 +232,13 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
             r = made
         elif type(r) is not TFun:
             if i == 0:
-                raise TypeError_(f"{_described(head)} is not a function: it is a {show_type(r)}", node.span)
+                raise TypeError_(
+                    f"{_described(head)} is not a function: it is a {show_type(r)}", node.span, code="E0302"
+                )
             raise TypeError_(
-                f"{_described(head)} takes {i} argument{'s' * (i != 1)}, but {len(spine)} are given", node.arg.span
+                f"{_described(head)} takes {i} argument{'s' * (i != 1)}, but {len(spine)} are given",
+                node.arg.span,
+                code="E0302",
             )
         else:
             node.arg = ck.exp(node.arg)
@@ -298,7 +307,7 @@ def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
         if r.fields is None:
             r.fields = {}
         if r.kind not in (None, "any"):
-            raise TypeError_(f"{show_type(r)} has no fields", span)
+            raise TypeError_(f"{show_type(r)} has no fields", span, code="E0303")
         if name not in r.fields:
             m = ck.meta(span)
             m.level = r.level
@@ -310,9 +319,12 @@ def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
                 return ft
         near = ck.near(name, [n for n, _ in r.fields])
         raise TypeError_(
-            f"{show_type(r)} has no field '{name}'", span, hint=f"did you mean '{near}'?" if near else None
+            f"{show_type(r)} has no field '{name}'",
+            span,
+            hint=f"did you mean '{near}'?" if near else None,
+            code="E0303",
         )
-    raise TypeError_(f"a {show_type(r)} has no fields, so no '{name}'", span)
+    raise TypeError_(f"a {show_type(r)} has no fields, so no '{name}'", span, code="E0303")
 
 
 @infers(A.EProject)
@@ -335,8 +347,10 @@ def index_type(
             ck.fit(t, r, span, "what is indexed is an array")
         if type(r) is not TArray:
             if i == 0:
-                raise TypeError_(f"only arrays can be indexed, and this is a {show_type(r)}", span)
-            raise TypeError_(f"{len(index)} indices, but the array has only {i} dimension{'s' * (i != 1)}", span)
+                raise TypeError_(f"only arrays can be indexed, and this is a {show_type(r)}", span, code="E0304")
+            raise TypeError_(
+                f"{len(index)} indices, but the array has only {i} dimension{'s' * (i != 1)}", span, code="E0304"
+            )
         if isinstance(ix, A.ESlice):
             kept.append(_slice_size(ck, ix, r.size, new, update))
         else:
@@ -397,6 +411,7 @@ def _update(ck: Checker, e: A.EUpdate) -> A.Expr:
     t, _ = index_type(ck, type_of(e.array), e.index, e.array.span, update=True)
     e.value = ck.exp(e.value)
     ck.fit(e.value.type, t, e.value.span, "the new value does not fit the array's elements")
+    copied_update(ck, e)
     e.type = strip(type_of(e.array))
     return e
 
@@ -538,9 +553,13 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
         require_irrefutable(ck, e.pat)
         for b in sizes:
             if type(resolve_size(SizeVar(b))) is SizeMeta:
-                raise TypeError_(f"size '{b.name}' does not occur in the pattern", e.span)
+                raise TypeError_(f"size '{b.name}' does not occur in the pattern", e.span, code="E0403")
         _note_alias(e)
         e.body = ck.exp(e.body)
+    for v in pattern_names(e.pat):
+        assert v.binding is not None
+        unused(ck, v.binding)
+        shadows(ck, v.name, v.span)
     e.type = e.body.type
     own = {v.binding for v in pattern_names(e.pat)}
     if own:
@@ -567,6 +586,8 @@ def _letfun(ck: Checker, e: A.ELetFun) -> A.Expr:
     with ck.scoped():
         ck.bind(e.fun.name, b)
         e.body = ck.exp(e.body)
+    shadows(ck, e.fun.name, e.fun.span)
+    unused(ck, b)
     e.type = e.body.type
     return e
 
@@ -582,6 +603,7 @@ def _assert(ck: Checker, e: A.EAssert) -> A.Expr:
 
 @infers(A.EAttr)
 def _attr(ck: Checker, e: A.EAttr) -> A.Expr:
+    attributes(ck, [e.attr])
     e.expr = ck.exp(e.expr)
     e.type = e.expr.type
     return e

@@ -28,7 +28,7 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
-from futad.source.unify import sizes_in, strip, walk
+from futad.source.unify import size_names, sizes_in, strip, walk
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -49,7 +49,7 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
         names = set()
         for tp in fd.tparams:
             if tp.name in names:
-                raise TypeError_(f"parameter '{tp.name}' is declared twice", tp.span)
+                raise TypeError_(f"parameter '{tp.name}' is declared twice", tp.span, code="E0202")
             names.add(tp.name)
             explicit.append(bind_tparam(ck, tp))
         seen: set[str] = set()
@@ -88,7 +88,7 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
 
 def _check_used(fd: A.FunDef, params: list[SType], result: SType) -> None:
     """A size parameter must occur where calls can find it: in the types of the parameters or the result."""
-    in_params = {b for p in params for s in sizes_in(p) for b in _bindings(s)}
+    in_params = {b for p in params for s in sizes_in(p) for b in size_names(s)}
     if fd.entry:
         # A caller gives arrays, so each size must be one of theirs; n + 1 does not tell n.
         given = list(params)
@@ -97,13 +97,13 @@ def _check_used(fd: A.FunDef, params: list[SType], result: SType) -> None:
             given.append(r.param)
             r = resolve(r.result)
         in_params = {s.binding for p in given for s in dimensions(p) if type(s) is SizeVar}
-    in_result = {b for s in sizes_in(result) for b in _bindings(s)}
+    in_result = {b for s in sizes_in(result) for b in size_names(s)}
     for tp in fd.tparams:
         if tp.kind == "size" and tp.binding not in in_params and (fd.entry or tp.binding not in in_result):
             where = "its parameters" if fd.entry else "the parameters or the result"
             what = f"size parameter '{tp.name}' of '{fd.name}'"
             how = " by itself" if fd.entry else ""
-            raise TypeError_(f"{what} does not occur{how} in the types of {where}", tp.span)
+            raise TypeError_(f"{what} does not occur{how} in the types of {where}", tp.span, code="E0403")
 
 
 def dimensions(t: SType) -> list[Size]:
@@ -123,7 +123,7 @@ def _no_repeats(p: A.Pat, seen: set[str]) -> None:
 
     for v in pattern_names(p):
         if v.name in seen:
-            raise TypeError_(f"parameter '{v.name}' is declared twice", v.span)
+            raise TypeError_(f"parameter '{v.name}' is declared twice", v.span, code="E0202")
         seen.add(v.name)
 
 
@@ -143,6 +143,7 @@ def _generalise(
                     f"the type of this cannot be inferred: it has at least {shown}",
                     t.span or fd.span,
                     hint="annotate the parameter with its type",
+                    code="E0306",
                 )
             lower_levels(ck, t)
         elif t.kind not in (None, "any"):
@@ -222,7 +223,7 @@ def close(
             free_names(s.expr, inner)
             needs = [b for b in inner if b not in s.params]
             for a in s.args:
-                needs += _bindings(a)
+                needs += size_names(a)
             if all(outside(b) or b in exists for b in needs):
                 return s
             text = key(poly(s))
@@ -243,27 +244,16 @@ def close(
                     f"parameter {i + 1} has type {show_type(p)}, whose size {n} is not known before it",
                     s.binding.span or span,
                     hint=f"make '{n}' an earlier parameter, or declare it a size parameter: [{n}]",
+                    code="E0404",
                 )
     result = map_sizes(result, on_size)
     t = result
     own: tuple[Binding, ...] = tuple(exists)
     for p, own_name in zip(reversed(params), reversed(bound), strict=True):
-        name = own_name if own_name is not None and any(own_name in _bindings(s) for s in sizes_in(t)) else None
+        name = own_name if own_name is not None and any(own_name in size_names(s) for s in sizes_in(t)) else None
         t = TFun(p, t, name, own)
         own = ()
     return t, tuple(exists), result
-
-
-def _bindings(s: Size) -> list[Binding]:
-    """The names in a size."""
-    s = resolve_size(s)
-    if type(s) is SizeVar:
-        return [s.binding]
-    if type(s) is SizeExp:
-        inner: dict[Binding, None] = {}
-        free_names(s.expr, inner)
-        return [b for b in inner if b not in s.params] + [b for a in s.args for b in _bindings(a)]
-    return []
 
 
 def map_sizes(t: SType, f: object) -> SType:
@@ -318,5 +308,3 @@ def lambda_exp(ck: Checker, e: A.ELambda) -> None:
     t, _, _ = close(ck, result, params, [param_binding(p) for p in e.params], set(), e.span)  # type: ignore[arg-type]
     lower_levels(ck, t)
     e.type = t
-
-

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from futad.core.types import BOOL, I64
 from futad.errors import Span, TypeError_
 from futad.source import ast as A
-from futad.source.check_pats import bind_pattern
+from futad.source.check_pats import bind_pattern, pattern_names
 from futad.source.sizes import metas_of, poly
 from futad.source.stypes import (
     Binding,
@@ -36,7 +36,6 @@ def type_of(e: A.Expr) -> SType:
     return e.type
 
 
-
 def pattern_expr(p: A.Pat) -> A.Expr:
     """The expression that has a pattern's form (`loop (x, y) for ...` starts from x and y)."""
     if isinstance(p, A.PVar):
@@ -47,7 +46,7 @@ def pattern_expr(p: A.Pat) -> A.Expr:
         return A.ETuple(p.span, [pattern_expr(q) for q in p.elems])
     if isinstance(p, A.PRecord):
         return A.ERecord(p.span, [(n, pattern_expr(q)) for n, q in p.fields])
-    raise TypeError_("a loop without initial value needs a pattern of names", p.span)
+    raise TypeError_("a loop without initial value needs a pattern of names", p.span, code="E0312")
 
 
 def _freshen(ck: Checker, t: SType, out: list[tuple[SizeMeta, Size]], span: Span) -> SType:
@@ -122,6 +121,7 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
             m.level = ck.level - 1
             ck.soft_sizes[m] = init
         bind_pattern(ck, e.pat, t, "loop parameter")
+        ck.loop_params.update(v.binding for v in pattern_names(e.pat) if v.binding is not None)
         if isinstance(form, A.ForI):
             bind_pattern(ck, form.var, type_of(form.bound))
         elif isinstance(form, A.ForIn):
@@ -151,7 +151,9 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
     for s in sizes_in(e.type):
         if type(s) is SizeVar and s.binding.level > ck.level:
             raise TypeError_(
-                f"the loop's result would have a size that is only known inside the loop ({s.binding.name})", e.span
+                f"the loop's result would have a size that is only known inside the loop ({s.binding.name})",
+                e.span,
+                code="E0404",
             )
     return e
 
@@ -170,7 +172,9 @@ def _settle(
         try:
             ck.unify_size(have, want)
         except Mismatch as err:
-            raise TypeError_(f"{what} does not have the loop parameter's size: {err.reason}", span) from None
+            raise TypeError_(
+                f"{what} does not have the loop parameter's size: {err.reason}", span, code="E0401", notes=err.notes
+            ) from None
 
     # Suppose that all sizes stay; those for which that fails change, which may make others fail.
     unsolved: list[tuple[SizeMeta, Size, Size]] = []

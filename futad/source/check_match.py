@@ -40,7 +40,10 @@ def _irrefutable(p: A.Pat) -> None:
     missing = uncovered([[p]], [p.type])
     if missing is not None:
         raise TypeError_(
-            f"this pattern does not match every value, such as {missing[0]}", p.span, hint="use 'match' here"
+            f"this pattern does not match every value, such as {missing[0]}",
+            p.span,
+            hint="use 'match' here",
+            code="E0309",
         )
 
 
@@ -51,7 +54,7 @@ def check_exhaustive(ck: Checker, e: A.EMatch) -> None:
         assert e.scrutinee.type is not None
         missing = uncovered([[p] for p, _ in e.cases], [e.scrutinee.type])
         if missing is not None:
-            raise TypeError_(f"the cases do not cover every value: {missing[0]} is missing", e.span)
+            raise TypeError_(f"the cases do not cover every value: {missing[0]} is missing", e.span, code="E0309")
 
     ck.later.append(check)
 

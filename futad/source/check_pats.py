@@ -10,6 +10,7 @@ from futad.source.check_types import texp
 from futad.source.show import show_type
 from futad.source.stypes import Binding, Scheme, SType, TMeta, TRecord, TSum, resolve
 from futad.source.unify import Mismatch, strip
+from futad.source.warn import attributes
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -27,7 +28,7 @@ def _distinct(p: A.Pat) -> None:
     seen: set[str] = set()
     for v in pattern_names(p):
         if v.name in seen:
-            raise NameError_(f"'{v.name}' is bound twice in one pattern", v.span)
+            raise NameError_(f"'{v.name}' is bound twice in one pattern", v.span, code="E0202")
         seen.add(v.name)
 
 
@@ -66,7 +67,9 @@ def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
             ck.fit(t, r, p.span, "a tuple pattern")
         if type(r) is not TRecord or not r.is_tuple or len(r.fields) != len(p.elems):
             found = show_type(r)
-            raise TypeError_(f"this pattern is for a tuple of {len(p.elems)}, but the value is a {found}", p.span)
+            raise TypeError_(
+                f"this pattern is for a tuple of {len(p.elems)}, but the value is a {found}", p.span, code="E0307"
+            )
         for q, (_, ft) in zip(p.elems, r.fields, strict=True):
             _pat(ck, q, ft, what)
         p.type = TRecord(tuple((n, q.type or ft) for q, (n, ft) in zip(p.elems, r.fields, strict=True)))
@@ -76,19 +79,22 @@ def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
             r = TRecord(tuple((n, ck.meta(q.span)) for n, q in p.fields))
             ck.fit(t, r, p.span, "a record pattern")
         if type(r) is not TRecord:
-            raise TypeError_(f"this pattern is for a record, but the value is a {show_type(r)}", p.span)
+            raise TypeError_(f"this pattern is for a record, but the value is a {show_type(r)}", p.span, code="E0307")
         have = dict(r.fields)
         for n, q in p.fields:
             if n not in have:
-                raise TypeError_(f"{show_type(r)} has no field '{n}'", q.span)
+                raise TypeError_(f"{show_type(r)} has no field '{n}'", q.span, code="E0303")
             _pat(ck, q, have[n], what)
         for n in have:
             if n not in dict(p.fields):
-                raise TypeError_(f"this pattern lacks field '{n}' of {show_type(r)}", p.span, hint=f"add '{n} = _'")
+                raise TypeError_(
+                    f"this pattern lacks field '{n}' of {show_type(r)}", p.span, hint=f"add '{n} = _'", code="E0307"
+                )
     elif type(p) is A.PLit:
         p.lit = ck.exp(p.lit)
         ck.fit(p.lit.type, t, p.span, "a literal pattern")
     elif type(p) is A.PAttr:
+        attributes(ck, [p.attr])
         _pat(ck, p.pat, t, what)
         p.type = p.pat.type
     elif type(p) is A.PConstr:
@@ -107,14 +113,16 @@ def require_constr(ck: Checker, t: SType, name: str, args: tuple[SType, ...], at
         try:
             ck.unify(m, r)
         except Mismatch as err:
-            raise TypeError_(f"constructor '#{name}' does not fit: {err.reason}", at.span) from None
+            raise TypeError_(f"constructor '#{name}' does not fit: {err.reason}", at.span, code="E0308") from None
         return
     if type(r) is not TSum:
-        raise TypeError_(f"'#{name}' is of a sum type, but a {show_type(r)} is expected here", at.span)
+        raise TypeError_(f"'#{name}' is of a sum type, but a {show_type(r)} is expected here", at.span, code="E0308")
     known = dict(r.constrs)
     if name not in known:
-        raise TypeError_(f"{show_type(r)} has no constructor '#{name}'", at.span)
+        raise TypeError_(f"{show_type(r)} has no constructor '#{name}'", at.span, code="E0308")
     if len(known[name]) != len(args):
-        raise TypeError_(f"constructor '#{name}' takes {len(known[name])} values, not {len(args)}", at.span)
+        raise TypeError_(
+            f"constructor '#{name}' takes {len(known[name])} values, not {len(args)}", at.span, code="E0308"
+        )
     for a, b in zip(args, known[name], strict=True):
         ck.fit(a, b, at.span, f"a value of '#{name}'")

@@ -43,6 +43,10 @@ class Abbreviation:
     anonymous: tuple[Binding, ...] = ()
 
 
+# What a name means whose definition has an error.
+FAILED_TYPE = Abbreviation("", [], TRecord(()))
+
+
 def set_unique(t: SType) -> SType:
     """`*t`"""
     t = resolve(t)
@@ -81,7 +85,7 @@ def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
         names = [n for n, _ in constrs]
         for i, n in enumerate(names):
             if n in names[:i]:
-                raise TypeError_(f"constructor '#{n}' occurs twice", te.span)
+                raise TypeError_(f"constructor '#{n}' occurs twice", te.span, code="E0104")
         return TSum(tuple(sorted((n, tuple(texp(ck, a, anon) for a in args)) for n, args in constrs)))
     if type(te) is A.TEExists:
         with ck.scoped():
@@ -91,7 +95,7 @@ def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
                 b.alias = s
                 ck.bind(n, b)
             return texp(ck, te.elem, anon)
-    raise TypeError_("this type cannot be used here", te.span)
+    raise TypeError_("this type cannot be used here", te.span, code="E0311")
 
 
 def size_exp(ck: Checker, e: A.Expr) -> tuple[A.Expr, Size]:
@@ -101,12 +105,13 @@ def size_exp(ck: Checker, e: A.Expr) -> tuple[A.Expr, Size]:
             f"unknown size '{e.name}'",
             e.span,
             hint=f"declare it as a parameter, [{e.name}], or bind it before" if e.name.isidentifier() else None,
+            code="E0201",
         )
     e = ck.exp(e)
     ck.fit(e.type, TPrim(I64), e.span, "a size must be an i64")
     size = size_of_expr(e)
     if size is None:
-        raise TypeError_("a size must be made of names, numbers, arithmetic and calls", e.span)
+        raise TypeError_("a size must be made of names, numbers, arithmetic and calls", e.span, code="E0405")
     return e, size
 
 
@@ -120,7 +125,7 @@ def _named(ck: Checker, te: A.TEName, anon: Anon) -> SType:
         found = Abbreviation(te.name, [], prim)
     if len(te.args) != len(found.params):
         raise TypeError_(
-            f"type '{te.name}' takes {len(found.params)} arguments, but {len(te.args)} are given", te.span
+            f"type '{te.name}' takes {len(found.params)} arguments, but {len(te.args)} are given", te.span, code="E0311"
         )
     if not found.params and not found.anonymous:
         return found.type
@@ -133,11 +138,13 @@ def _named(ck: Checker, te: A.TEName, anon: Anon) -> SType:
             elif isinstance(arg, A.Expr):
                 te.args[i], sizes[b] = size_exp(ck, arg)
             else:
-                raise TypeError_(f"argument {i + 1} of type '{te.name}' must be a size: [{b.name}]", arg.span)
+                raise TypeError_(
+                    f"argument {i + 1} of type '{te.name}' must be a size: [{b.name}]", arg.span, code="E0311"
+                )
         elif isinstance(arg, A.TypeExp):
             types[b] = texp(ck, arg, anon)
         else:
-            raise TypeError_(f"argument {i + 1} of type '{te.name}' must be a type", te.span)
+            raise TypeError_(f"argument {i + 1} of type '{te.name}' must be a type", te.span, code="E0311")
     return substitute(found.type, types, sizes)
 
 
@@ -189,6 +196,7 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
             f"type '{d.name}' contains arrays of unknown size",
             d.span,
             hint=f"write 'type~ {d.name}', or give it a size parameter: type {d.name} [n] = ...",
+            code="E0201",
         )
     return Abbreviation(d.name, params, t, tuple(anonymous))
 

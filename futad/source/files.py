@@ -16,18 +16,18 @@ def read_source(path: Path, where: Span | None = None) -> str:
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise FileError(f"no such file: {path}", where) from None
+        raise FileError(f"no such file: {path}", where, code="E0901") from None
     except IsADirectoryError:
-        raise FileError(f"{path} is a folder, not a file", where) from None
+        raise FileError(f"{path} is a folder, not a file", where, code="E0901") from None
     except OSError as err:
-        raise FileError(f"cannot read {path}: {err.strerror}", where) from None
+        raise FileError(f"cannot read {path}: {err.strerror}", where, code="E0901") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         good = raw[: err.start].decode("utf-8")
         line = good.count("\n") + 1
         col = len(good) - (good.rfind("\n") + 1) + 1
-        raise FileError("the file is not UTF-8 text", Span(str(path), line, col, line, col + 1)) from None
+        raise FileError("the file is not UTF-8 text", Span(str(path), line, col, line, col + 1), code="E0902") from None
 
 
 class Loader:
@@ -44,7 +44,7 @@ class Loader:
             return self.files[real]
         if real in self.loading:
             cycle = [p.name for p in self.loading[self.loading.index(real) :]] + [real.name]
-            raise NameError_(f"imports form a cycle: {' -> '.join(cycle)}", where)
+            raise NameError_(f"imports form a cycle: {' -> '.join(cycle)}", where, code="E0901")
         return self.add(read_source(path, where), real, shown)
 
     def add(self, text: str, real: Path, shown: str) -> A.File:
@@ -56,7 +56,7 @@ class Loader:
         for d in imports_of(file.decls):
             target = folder / f"{d.path}.fut"
             if d.path.startswith("/"):
-                raise FileError(f'import "{d.path}" must be relative to the file', d.span)
+                raise FileError(f'import "{d.path}" must be relative to the file', d.span, code="E0901")
             file.imports[d.path] = self.load(target, str(target), d.span)
         self.loading.pop()
         self.files[real] = file
@@ -64,12 +64,7 @@ class Loader:
 
     def locate(self, err: Error) -> None:
         """Give an error the text of its line."""
-        if err.span is not None and err.source_line is None:
-            text = self.texts.get(err.span.file)
-            if text is not None:
-                lines = text.split("\n")
-                if err.span.line <= len(lines):
-                    err.source_line = lines[err.span.line - 1].rstrip("\r")
+        err.locate(self.texts)
 
 
 def imports_of(decls: list[Any]) -> list[A.ImportDecl | M.MImport]:

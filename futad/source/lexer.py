@@ -142,14 +142,14 @@ def _bad_character(text: str, pos: int, line: int, col: int, file: str) -> Parse
     line_end = text.find("\n", pos)
     rest = text[pos : len(text) if line_end < 0 else line_end]
     if char == '"':
-        return ParseError("this string is not closed on its line, or has a bad escape", where)
+        return ParseError("this string is not closed on its line, or has a bad escape", where, code="E0102")
     if char == "'":
-        return ParseError("bad character literal or type parameter", where)
+        return ParseError("bad character literal or type parameter", where, code="E0102")
     if char.isdigit():
         word = re.match(r"[\w.]+", rest)
-        return ParseError(f"malformed number {word.group() if word else char!r}", where)
+        return ParseError(f"malformed number {word.group() if word else char!r}", where, code="E0102")
     if char == "`":
-        return ParseError("backticks must enclose one name: x `f` y", where)
+        return ParseError("backticks must enclose one name: x `f` y", where, code="E0102")
     if char == "#":
-        return ParseError("'#' must be followed by a constructor name or '['", where)
-    return ParseError(f"unexpected character {char!r}", where)
+        return ParseError("'#' must be followed by a constructor name or '['", where, code="E0102")
+    return ParseError(f"unexpected character {char!r}", where, code="E0102")

@@ -52,6 +52,10 @@ class Signature:
     scope: Module
 
 
+# What names mean whose definitions have errors.
+FAILED_MODULE = Module()
+FAILED_SIGNATURE = Signature(M.ModType(Span("", 1, 1, 1, 1)), FAILED_MODULE)
+
 # Module types of the prelude restrict nothing: only the numeric modules have them.
 BUILTIN_SIGS = {"from_prim", "numeric", "integral", "size", "real", "float"}
 
@@ -76,21 +80,27 @@ def find(ck: Checker, name: str) -> Module | Functor | None:
         if not isinstance(m, Module):
             return None
         m = m.mods.get(part)
+    if m is FAILED_MODULE:
+        ck.abandon()
     return m
 
 
 def require(ck: Checker, name: str, span: Span) -> Module | Functor:
     m = find(ck, name)
+    if m is None and ck.incomplete:
+        ck.abandon()
     if m is None:
         near = ck.near(name, [*ck.mods, *PRIMS])
-        raise NameError_(f"unknown module '{name}'", span, hint=f"did you mean '{near}'?" if near else None)
+        raise NameError_(
+            f"unknown module '{name}'", span, hint=f"did you mean '{near}'?" if near else None, code="E0201"
+        )
     return m
 
 
 def open_into(ck: Checker, m: Module | Functor, span: Span, export: bool = False) -> None:
     """Bring a module's names into scope."""
     if isinstance(m, Functor):
-        raise TypeError_("a parametric module must be applied before it is opened", span)
+        raise TypeError_("a parametric module must be applied before it is opened", span, code="E0603")
     for table, put in (
         (m.names, ck.bind),
         (m.types, ck.bind_type),
@@ -148,7 +158,7 @@ def evaluate(ck: Checker, m: M.ModExp) -> Module | Functor:
     fun = evaluate(ck, m.fun)
     arg = evaluate(ck, m.arg)
     if isinstance(fun, Module):
-        raise TypeError_("this module takes no parameter", m.fun.span)
+        raise TypeError_("this module takes no parameter", m.fun.span, code="E0603")
     return apply(ck, fun, arg, m.span)
 
 
@@ -157,8 +167,7 @@ def structure(ck: Checker, decls: list[Any]) -> Module:
     outer, ck.exports = ck.exports, Module()
     try:
         with ck.scoped():
-            for d in decls:
-                ck.declare(d)
+            ck.declare_all(decls)
         return ck.exports
     finally:
         ck.exports = outer
@@ -208,13 +217,18 @@ def specs_of(ck: Checker, s: Signature) -> tuple[list[Any], Module] | None:
             for part in path.split(".")[1:]:
                 m = m.mods.get(part) if isinstance(m, Module) else None
             found = m.sigs.get(last) if isinstance(m, Module) else None
+        if found is FAILED_SIGNATURE or (found is None and ck.incomplete):
+            ck.abandon()
         if found is not None:
             return specs_of(ck, found)
         if sig.name in BUILTIN_SIGS:
             return None
         near = ck.near(sig.name, [*s.scope.sigs, *BUILTIN_SIGS])
         raise NameError_(
-            f"unknown module type '{sig.name}'", sig.span, hint=f"did you mean '{near}'?" if near else None
+            f"unknown module type '{sig.name}'",
+            sig.span,
+            hint=f"did you mean '{near}'?" if near else None,
+            code="E0201",
         )
     return None
 
@@ -242,9 +256,11 @@ def _show(ck: Checker, m: Module, spec: Any, out: Module, span: Span, scope: Mod
     if isinstance(spec, M.TypeSpec):
         t = m.types.get(spec.name)
         if t is None:
-            raise TypeError_(f"the module lacks type '{spec.name}' of its module type", span)
+            raise TypeError_(f"the module lacks type '{spec.name}' of its module type", span, code="E0601")
         if len(t.params) != len(spec.params):
-            raise TypeError_(f"type '{spec.name}' takes {len(t.params)} parameters, not {len(spec.params)}", span)
+            raise TypeError_(
+                f"type '{spec.name}' takes {len(t.params)} parameters, not {len(spec.params)}", span, code="E0601"
+            )
         out.types[spec.name] = t
         ck.bind_type(spec.name, t)
     elif isinstance(spec, A.TypeDef):
@@ -254,13 +270,13 @@ def _show(ck: Checker, m: Module, spec: Any, out: Module, span: Span, scope: Mod
     elif isinstance(spec, M.ModSpec):
         inner = m.mods.get(spec.name)
         if inner is None:
-            raise TypeError_(f"the module lacks module '{spec.name}' of its module type", span)
+            raise TypeError_(f"the module lacks module '{spec.name}' of its module type", span, code="E0601")
         out.mods[spec.name] = restrict(ck, inner, Signature(spec.sig, scope_of(ck)), span)
         ck.bind_module(spec.name, out.mods[spec.name])
     elif isinstance(spec, A.ValSpec):
         b = m.names.get(spec.name)
         if b is None:
-            raise TypeError_(f"the module lacks '{spec.name}' of its module type", span)
+            raise TypeError_(f"the module lacks '{spec.name}' of its module type", span, code="E0601")
         _check_value(ck, b, copy.deepcopy(spec), span)
         ck.bind(spec.name, b)
         out.names[spec.name] = b
@@ -283,6 +299,7 @@ def _check_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> None:
                 f"'{spec.name}' has type {show_type(b.scheme.type)}, but its module type says "
                 f"{show_type(wanted)}{reason}",
                 span,
+                code="E0602",
             ) from None
         finally:
             ck.level -= 1

@@ -51,9 +51,7 @@ def build_tables(grammar: str) -> Tables:
         def lex(self, lexer_state: Any, parser_state: Any = None) -> Any:
             return iter(())
 
-    made = lark.Lark(
-        grammar, parser="lalr", lexer=NoLexer, strict=True, keep_all_tokens=True, maybe_placeholders=False
-    )
+    made = lark.Lark(grammar, parser="lalr", lexer=NoLexer, strict=True, keep_all_tokens=True, maybe_placeholders=False)
     table = made.parser.parser._parse_table  # type: ignore[attr-defined]
     number = {state: i for i, state in enumerate(table.states)}
     rules: list[tuple[str, int, str | None]] = []
@@ -182,9 +180,10 @@ _WORDS = {
 }  # fmt: skip
 _EXPRESSION = frozenset(("ID", "INT", "FLOAT", "LPAR", "LB", "TRUE"))
 _OPERATOR = frozenset(("OPER", "STAR", "PIPE", "LT", "BTICK", "QOP"))
-_NOISE = frozenset(
-    ("QNAME", "QOPEN", "BANG", "MINUS", "CHAR", "HOLE", "CONSTR", "STRING", "LBRACE", "FALSE", "BACKSLASH")
-) | _EXPRESSION
+_NOISE = (
+    frozenset(("QNAME", "QOPEN", "BANG", "MINUS", "CHAR", "HOLE", "CONSTR", "STRING", "LBRACE", "FALSE", "BACKSLASH"))
+    | _EXPRESSION
+)
 _DECLARATION = frozenset(("DEF", "ENTRY", "TYPE", "IMPORT", "OPEN", "MODULE", "LOCAL", "VAL"))
 
 

@@ -5,29 +5,79 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from futad.errors import FileError, NameError_, Span, TypeError_
+from futad.errors import FileError, NameError_, SourceError, Span, TypeError_
 from futad.source import ast as A
 from futad.source import modast as M
 from futad.source import modules
-from futad.source.check import Checker
+from futad.source.check import Abandoned, Checker
 from futad.source.check_exps import applied
 from futad.source.check_funs import fundef, holds_function
-from futad.source.check_types import define_type
+from futad.source.check_types import FAILED_TYPE, define_type
 from futad.source.stypes import Binding, Scheme, TFun, resolve
 from futad.source.unify import strip
 from futad.source.unique import Consumption
+from futad.source.warn import attributes, shadows
+
+# More errors than this are not shown: after so many, most follow from others.
+MAX_ERRORS = 20
 
 
 class ProgramChecker(Checker):
     """The checker with what a whole program adds: files, modules, entry points."""
 
     def __init__(self, file: A.File) -> None:
-        super().__init__(file.path)
-        self.root = self.file = file
+        super().__init__(file)
+        self.file = file
         self.files: list[A.File] = []
         self.entries: list[A.FunDef] = []
         self.loaded: dict[str, modules.Module] = {}
         self.consumption = Consumption()
+        self.errors: list[SourceError] = []
+
+    def declare_all(self, decls: list[Any]) -> None:
+        """Check declarations one by one; one with an error is noted, and the next are checked all the same."""
+        level = self.level
+        for d in decls:
+            exports = self.exports
+            try:
+                self.declare(d)
+            except SourceError as err:
+                self.report(err)
+                self.exports = exports
+                self.level, self.on_postpone = level, None
+                self.defining.clear()
+                self.postponed.clear()
+                self.forget()
+                self.fail(d)
+
+    def report(self, err: SourceError) -> None:
+        known = [(e.span, e.message) for e in self.errors]
+        if type(err) is not Abandoned and (err.span, err.message) not in known:
+            self.errors.append(err)
+
+    def fail(self, d: Any) -> None:
+        """Give the names that a declaration with an error would define a meaning that asks for silence."""
+        if isinstance(d, A.LocalDecl):
+            exports, self.exports = self.exports, modules.Module()
+            self.fail(d.decl)
+            self.exports = exports
+        elif isinstance(d, A.FunDef):
+            if d.name not in self.exports.names:
+                self.bind(d.name, Binding(d.name, "failed"))
+                self.exports.names[d.name] = Binding(d.name, "failed")
+        elif isinstance(d, A.TypeDef):
+            if d.name not in self.exports.types:
+                self.bind_type(d.name, FAILED_TYPE)
+                self.exports.types[d.name] = FAILED_TYPE
+        elif isinstance(d, A.ModDecl) and isinstance(d.body, M.ModTypeBody):
+            self.bind_signature(d.name, modules.FAILED_SIGNATURE)
+            self.exports.sigs[d.name] = modules.FAILED_SIGNATURE
+        elif isinstance(d, A.ModDecl):
+            if d.name not in self.exports.mods:
+                self.bind_module(d.name, modules.FAILED_MODULE)
+                self.exports.mods[d.name] = modules.FAILED_MODULE
+        else:
+            self.incomplete = True
 
     def declare(self, d: Any) -> None:
         """Check one declaration and add what it defines to the scope and the exports."""
@@ -60,31 +110,40 @@ class ProgramChecker(Checker):
                 self.refuse_twice(d.name, self.exports.mods, "module", d.span)
                 modules.define(self, d.name, d.body, d.span)
         else:
-            raise TypeError_("'val' belongs in module types", d.span, hint="write 'def' to define a value")
+            raise TypeError_(
+                "'val' belongs in module types", d.span, hint="write 'def' to define a value", code="E0204"
+            )
 
     def refuse_twice(self, name: str, known: dict[str, Any], what: str, span: Span) -> None:
         if name in known:
-            raise NameError_(f"{what} '{name}' is defined twice", span)
+            raise NameError_(f"{what} '{name}' is defined twice", span, code="E0202")
 
     def define_function(self, d: A.FunDef) -> None:
         self.refuse_twice(d.name, self.exports.names, "'entry'" if d.entry else "value", d.span)
+        shadows(self, d.name, d.span)
+        attributes(self, d.attrs)
         b = fundef(self, d, top=True)
-        self.consumption.top(d)
-        if d.entry:
-            eta_expand(self, d)
-            check_entry(d)
-            # Only the program's own file has entry points; those of imports are functions.
-            if self.file is self.root:
-                self.entries.append(d)
-        self.funs.append(d)
         self.bind(d.name, b)
         self.exports.names[d.name] = b
+        try:
+            self.consumption.top(d)
+            if d.entry:
+                eta_expand(self, d)
+                check_entry(d)
+        except SourceError as err:
+            # The definition has a type, so those that use it can be checked.
+            self.report(err)
+            self.consumption.reset()
+        # Only the program's own file has entry points; those of imports are functions.
+        if d.entry and self.file is self.root:
+            self.entries.append(d)
+        self.funs.append(d)
 
     def import_file(self, path: str, span: Span) -> modules.Module:
         """The exports of an imported file, checked on first use."""
         file = self.file.imports.get(path)
         if file is None:
-            raise FileError(f'import "{path}" was not loaded', span)
+            raise FileError(f'import "{path}" was not loaded', span, code="E0901")
         return self.check_file(file)
 
     def check_file(self, file: A.File) -> modules.Module:
@@ -95,8 +154,7 @@ class ProgramChecker(Checker):
         self.names, self.types, self.mods, self.sigs, self.undo = {}, {}, {}, {}, []
         self.exports, self.file = modules.Module(), file
         try:
-            for d in file.decls:
-                self.declare(d)
+            self.declare_all(file.decls)
             self.loaded[file.path] = self.exports
             self.files.append(file)
             return self.exports
@@ -127,24 +185,41 @@ def check_entry(fd: A.FunDef) -> None:
     if fd.binding.scheme.tparams:
         names = ", ".join(f"'{b.name}" for b in fd.binding.scheme.tparams)
         raise TypeError_(
-            f"entry point '{fd.name}' is polymorphic in {names}", fd.span, hint="give its parameters concrete types"
+            f"entry point '{fd.name}' is polymorphic in {names}",
+            fd.span,
+            hint="give its parameters concrete types",
+            code="E0701",
         )
 
     for p in fd.params:
         assert p.type is not None
         if holds_function(p.type):
-            raise TypeError_(f"entry point '{fd.name}' takes a function, which no caller can give it", p.span)
+            raise TypeError_(
+                f"entry point '{fd.name}' takes a function, which no caller can give it", p.span, code="E0702"
+            )
     if fd.ret_type is not None and holds_function(fd.ret_type):
-        raise TypeError_(f"entry point '{fd.name}' returns a function", fd.span)
+        raise TypeError_(f"entry point '{fd.name}' returns a function", fd.span, code="E0702")
+
+
+def _place(err: SourceError) -> tuple[str, int, int]:
+    return (err.span.file, err.span.line, err.span.col) if err.span else ("", 0, 0)
 
 
 def check_program(file: A.File) -> A.CheckedProgram:
-    """Infer types and sizes, and check consumption, of a parsed file and its loaded imports."""
+    """Infer types and sizes, and check consumption, of a parsed file and its loaded imports.
+
+    Raises the first error, in the order of the text; `more` of it holds the others.
+    """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 20000))
     try:
         ck = ProgramChecker(file)
         ck.check_file(file)
-        return A.CheckedProgram(ck.funs, ck.entries, ck.files)
+        if ck.errors:
+            ck.errors.sort(key=lambda e: (e.span is not None and e.span.file == file.path, _place(e)))
+            first, *rest = ck.errors[:MAX_ERRORS]
+            first.more = list(rest)
+            raise first
+        return A.CheckedProgram(ck.funs, ck.entries, ck.files, [w for _, w in sorted(ck.warnings.items())])
     finally:
         sys.setrecursionlimit(limit)

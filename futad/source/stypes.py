@@ -26,7 +26,8 @@ class Binding:
 
     kind: 'value' (bound by a pattern), 'fun' (top-level or local function, or constant), 'intrinsic'
     (lowered by a table in lower/), 'size' (a size parameter; an i64 value too), 'skolem' (the unknown size
-    of a result), 'tparam' (a rigid type parameter).
+    of a result), 'tparam' (a rigid type parameter), 'failed' (its definition has an
+    error, already reported).
     """
 
     name: str
@@ -35,6 +36,7 @@ class Binding:
     span: Span | None = None
     decl: Any = None  # the FunDef of a 'fun'
     level: int = 0  # how many functions deep it is bound; a size may not leave its function
+    used: bool = False  # whether a name in the program refers to it
     alias: Size | None = None  # the size this i64 value is known to equal (`let m = n * 2`, `let [n] ...`)
     uid: int = field(default_factory=lambda: next(_uids))
 

@@ -48,9 +48,11 @@ _BY_SET = {frozenset(v): k for k, v in _KIND_SETS.items()}
 class Mismatch(Exception):
     """Two types differ; `reason` says at what, if that is not the whole."""
 
-    def __init__(self, reason: str = "") -> None:
+    def __init__(self, reason: str = "", code: str = "E0301", notes: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.code = code
+        self.notes = notes
 
 
 def _prim_kind(p: Prim) -> str:
@@ -309,8 +311,10 @@ class Unifier:
         if b.level > level:
             why = self.origin.get(b)
             if why:
-                raise Mismatch(f"the size {show_binding(b)} is {why} and may differ each time")
-            raise Mismatch(f"the size '{b.name}' is not known outside the function that binds it")
+                reason = f"the size {show_binding(b)} is {why} and may differ each time"
+            else:
+                reason = f"the size '{b.name}' is not known outside the function that binds it"
+            raise Mismatch(reason, "E0404")
 
     def unify_size(self, a: Size, b: Size) -> None:
         a, b = resolve_size(a), resolve_size(b)
@@ -322,16 +326,16 @@ class Unifier:
             self.solve_size(b, a)
         elif type(a) is SizeVar and type(b) is SizeVar:
             if a.binding is not b.binding:
-                raise Mismatch(self.why_sizes(a, b))
+                raise self.sizes_differ(a, b)
         elif type(a) is SizeConst and type(b) is SizeConst:
             if a.value != b.value:
-                raise Mismatch(self.why_sizes(a, b))
+                raise self.sizes_differ(a, b)
         elif not self.unify_exprs(a, b):
             metas: dict[SizeMeta, None] = {}
             metas_of(a, metas)
             metas_of(b, metas)
             if not metas or self.on_postpone is None:
-                raise Mismatch(self.why_sizes(a, b))
+                raise self.sizes_differ(a, b)
             self.postponed.append(Postponed(a, b, self.on_postpone[0], self.on_postpone[1]))
 
     # Where the equation now being solved comes from, and what to say should it fail later.
@@ -405,18 +409,27 @@ class Unifier:
             self.postponed = []
             raise p.report()
 
-    def why_sizes(self, a: Size, b: Size) -> str:
-        text = f"size {show_size(a) or '_'} is not shown to equal {show_size(b) or '_'}"
+    def sizes_differ(self, a: Size, b: Size) -> Mismatch:
+        """The mismatch of two sizes, with a note on where each name in them comes from."""
+        notes: dict[str, None] = {}
         for s in (a, b):
-            if type(s) is SizeVar and s.binding in self.origin:
-                text += f" ({show_binding(s.binding)} is {self.origin[s.binding]})"
-        return text
+            for name in size_names(s):
+                note = self.whence(name)
+                if note:
+                    notes[note] = None
+        text = f"size {show_size(a) or '_'} is not shown to equal {show_size(b) or '_'}"
+        return Mismatch(text, "E0401", tuple(notes))
+
+    def whence(self, b: Binding) -> str:
+        """Where a name in a size comes from, or ''."""
+        if b.span is None or not b.span.file:
+            return ""
+        what = self.origin.get(b) or ("a size parameter" if b.kind == "size" else "bound")
+        return f"{show_binding(b)} is {what}, at line {b.span.line}, column {b.span.col}"
 
     # -- schemes
 
-    def instantiate(
-        self, scheme: Scheme, span: Span
-    ) -> tuple[SType, dict[Binding, SType], dict[Binding, Size]]:
+    def instantiate(self, scheme: Scheme, span: Span) -> tuple[SType, dict[Binding, SType], dict[Binding, Size]]:
         """The type with fresh metas for what is quantified, and what they stand for."""
         if not scheme.tparams and not scheme.sizes:
             return scheme.type, {}, {}
@@ -438,6 +451,18 @@ class Unifier:
 
 
 _NOWHERE = Span("", 1, 1, 1, 1)
+
+
+def size_names(s: Size) -> list[Binding]:
+    """The names in a size."""
+    s = resolve_size(s)
+    if type(s) is SizeVar:
+        return [s.binding]
+    if type(s) is SizeExp:
+        inner: dict[Binding, None] = {}
+        free_names(s.expr, inner)
+        return [b for b in inner if b not in s.params] + [b for a in s.args for b in size_names(a)]
+    return []
 
 
 def _operands(s: SizeExp) -> tuple[object, list[Size]] | None:
@@ -552,4 +577,3 @@ def sizes_in(t: SType, arrows: bool = True) -> list[Size]:
     else:
         go(t)
     return out
-

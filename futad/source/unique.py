@@ -84,13 +84,16 @@ class Consumption:
         """A value is overwritten or handed over for that."""
         for tok in sorted(flat(tree), key=lambda t: (t.depth, t.path)):
             if tok.why:
-                raise ConsumptionError(f"this consumes '{tok.path}', but {tok.why}", span, hint=self._hint(tok))
+                raise ConsumptionError(
+                    f"this consumes '{tok.path}', but {tok.why}", span, hint=self._hint(tok), code="E0502"
+                )
             for depth, what in reversed(self.barriers):
                 if tok.depth < depth:
                     raise ConsumptionError(
                         f"this consumes '{tok.path}', which is bound outside {what} that may run many times",
                         span,
                         hint=f"consume 'copy {tok.path}' instead",
+                        code="E0503",
                     )
             self.consumed.setdefault(tok, span)
 
@@ -126,13 +129,18 @@ class Consumption:
 
     def top(self, fd: A.FunDef) -> None:
         self.function(fd.params, fd.body, fd.ret_type if fd.ret is not None else None, fd)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what belongs to the definition just checked."""
         self.env.clear()
         self.consumed.clear()
         self.lambdas.clear()
+        self.barriers.clear()
+        self.captured.clear()
+        self.depth = 0
 
-    def function(
-        self, params: list[A.Pat], body: A.Expr, ret: SType | None, fd: A.FunDef | None = None
-    ) -> set[Token]:
+    def function(self, params: list[A.Pat], body: A.Expr, ret: SType | None, fd: A.FunDef | None = None) -> set[Token]:
         """Check a function's body; the outer tokens that it captures."""
         saved = dict(self.consumed)
         self.depth += 1
@@ -201,6 +209,7 @@ class Consumption:
                     f"a unique part of the result of '{name}' shares '{tok.path}' with another part",
                     span,
                     hint="copy one of them",
+                    code="E0505",
                 )
             return
         if marked(ret):
@@ -211,6 +220,7 @@ class Consumption:
                         f"the result of '{name}' is declared unique, but may share memory with '{tok.path}': {reason}",
                         span,
                         hint="return a copy",
+                        code="E0505",
                     )
 
     # -- expressions
@@ -277,6 +287,7 @@ class Consumption:
                 f"the loop overwrites two of its parameters in place, but their next values share '{tok.path}'",
                 e.body.span,
                 hint="copy one of them",
+                code="E0504",
             )
         out = self._loop_result(e, init, entering, result, consumed, e.pat.type, used)
         return conform(out, e.type) if e.type is not None else out
@@ -314,6 +325,7 @@ class Consumption:
                     "which is bound outside the loop",
                     e.body.span,
                     hint=f"use 'copy {tok.path}'",
+                    code="E0504",
                 )
         both = flat(init) & used
         if both:
@@ -323,6 +335,7 @@ class Consumption:
                 "used inside the loop",
                 e.init.span,
                 hint=f"start the loop from 'copy {tok.path}'",
+                code="E0504",
             )
         self.consume(init, e.init.span)
         return flat(result) - mine

@@ -164,7 +164,10 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
         shared = overlap(tree, r.param)
         if shared is not None:
             raise ConsumptionError(
-                f"this argument is consumed, but two of its parts share '{shared.path}'", node.arg.span, hint="copy one"
+                f"this argument is consumed, but two of its parts share '{shared.path}'",
+                node.arg.span,
+                hint="copy one",
+                code="E0504",
             )
         for tokens, _ in given:
             both = tokens & taken
@@ -180,6 +183,7 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
                     "this partial application consumes its argument, but may be applied many times",
                     node.arg.span,
                     hint="write a lambda that copies it",
+                    code="E0506",
                 )
         kept = unique_part(tree, r.param, unique=False)
         both = kept & overwritten
@@ -225,6 +229,7 @@ def _shared(tok: Token, span: Span) -> NoReturn:
         f"'{tok.path}' is consumed by one argument of this call and used by another",
         span,
         hint=f"pass 'copy {tok.path}' for one of them",
+        code="E0504",
     )
 
 
@@ -239,7 +244,10 @@ def check_function(c: Consumption, arg: A.Expr, expected: SType) -> None:
     while type(actual) is TFun and type(wanted) is TFun:
         if is_unique(actual.param) and not is_unique(wanted.param):
             raise ConsumptionError(
-                "this function consumes its argument, which it may not do here", arg.span, hint="let it copy first"
+                "this function consumes its argument, which it may not do here",
+                arg.span,
+                hint="let it copy first",
+                code="E0506",
             )
         actual, wanted = resolve(actual.result), resolve(wanted.result)
         arity += 1
@@ -256,6 +264,7 @@ def check_function(c: Consumption, arg: A.Expr, expected: SType) -> None:
             "a function with a unique result is expected, and the result of this one may share memory",
             arg.span,
             hint="let it return a copy",
+            code="E0505",
         )
 
 
@@ -326,6 +335,7 @@ def _update(c: Consumption, e: A.EUpdate) -> Tree:
             f"the new value may share memory with '{tok.path}', which the update overwrites",
             e.value.span,
             hint="write 'copy (...)' around the value",
+            code="E0504",
         )
     c.consume(target, e.array.span)
     return NONE

@@ -1,0 +1,63 @@
+"""Warnings: what is allowed and probably not meant.  Collected while a program is checked, shown by `futad check`.
+
+Only the program's own file is looked at; what it imports is not for its author to change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from futad.errors import Span, Warning_
+from futad.source import ast as A
+from futad.source.sizes import is_intrinsic
+from futad.source.stypes import Binding
+
+if TYPE_CHECKING:
+    from futad.source.check import Checker
+
+# Attributes with a meaning here, in Futhark, or both; those of the second kind are legal and change nothing.
+ATTRIBUTES = frozenset(
+    "stripmine bound true_dep noinline inline unroll sequential sequential_inner sequential_outer unsafe scratch "
+    "opaque trace break blank flatten incremental_flattening inconsistent only_intra no_intra only_inner no_outer "
+    "doc warn lambda scalar_only".split()
+)
+
+
+def warn(ck: Checker, message: str, span: Span, hint: str | None = None) -> None:
+    """Note a warning, once for a place (bodies of parametric modules are checked several times)."""
+    if span.file == ck.root.path:
+        ck.warnings.setdefault((span.line, span.col, message), Warning_(message, span, hint=hint))
+
+
+def unused(ck: Checker, b: Binding) -> None:
+    """Warn of a local name that nothing mentions."""
+    if not b.used and b.span is not None and not b.name.startswith("_"):
+        warn(ck, f"'{b.name}' is not used", b.span, f"remove it, or call it '_{b.name}'")
+
+
+def shadows(ck: Checker, name: str, span: Span) -> None:
+    """Warn of a definition that hides one of the prelude."""
+    if name in ck.prelude:
+        warn(ck, f"this hides the prelude's '{name}'", span)
+
+
+def attributes(ck: Checker, attrs: list[A.Attr]) -> None:
+    """Warn of attributes without meaning."""
+    for a in attrs:
+        if a.name not in ATTRIBUTES:
+            near = ck.near(a.name, list(ATTRIBUTES))
+            warn(ck, f"unknown attribute '{a.name}'", a.span, f"did you mean '{near}'?" if near else None)
+
+
+def copied_update(ck: Checker, e: A.EUpdate) -> None:
+    """Warn of an update, inside a loop, of a copy of the loop's own parameter: each turn copies all of it."""
+    x = e.array
+    if type(x) is A.EApp and type(x.fun) is A.EVar and x.fun.name == "copy" and is_intrinsic(x.fun):
+        b = x.arg.binding if type(x.arg) is A.EVar else None
+        if b is not None and b in ck.loop_params:
+            warn(
+                ck,
+                f"each turn of the loop copies all of '{b.name}' to change a part of it",
+                e.span,
+                f"update '{b.name}' itself: a loop may overwrite its own parameters",
+            )
