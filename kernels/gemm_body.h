@@ -36,6 +36,8 @@ static void F(pack_a)(int64_t mc, int64_t kc, const T *A, int64_t rs, int64_t cs
     if (rows == MR && cs == 1) {
       for (int64_t p = 0; p < kc; p++)
         for (int r = 0; r < MR; r++) out[p * MR + r] = A[(i + r) * rs + p];
+    } else if (rows == MR && rs == 1) {
+      for (int64_t p = 0; p < kc; p++) memcpy(out + p * MR, A + i + p * cs, MR * sizeof(T));
     } else {
       for (int64_t p = 0; p < kc; p++)
         for (int r = 0; r < MR; r++) out[p * MR + r] = r < rows ? A[(i + r) * rs + p * cs] : (T)0;
