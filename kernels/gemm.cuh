@@ -63,6 +63,17 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
     int64_t share = ((k + splits - 1) / splits + BK - 1) / BK * BK;
     int64_t k0 = split * share, k1 = k0 + share < k ? k0 + share : k;
 
+    /* Which turns are within the matrices, apart from the sum's index: a bit each, for registers are dear here. */
+    unsigned rows = 0, cols = 0;
+#pragma unroll
+    for (int s = 0; s < WalkA::turns; s++) {
+      rows |= (unsigned)(WalkA::inside(t, s) && row0 + WalkA::row(t, s) < m) << s;
+    }
+#pragma unroll
+    for (int s = 0; s < WalkB::turns; s++) {
+      cols |= (unsigned)(WalkB::inside(t, s) && col0 + WalkB::col(t, s) < n) << s;
+    }
+
     T sum[TM][TN], next_a[WalkA::turns], next_b[WalkB::turns];
 #pragma unroll
     for (int i = 0; i < TM; i++) {
@@ -73,15 +84,16 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
     int page = 0;
     for (int64_t l = k0 - BK; l < k1; l += BK) {
       /* The next tile starts on its way. */
+      int left = k1 - l - BK < BK ? (int)(k1 - l - BK) : BK;
 #pragma unroll
       for (int s = 0; s < WalkA::turns; s++) {
-        int64_t i = row0 + WalkA::row(t, s), kk = l + BK + WalkA::col(t, s);
-        next_a[s] = WalkA::inside(t, s) && i < m && kk < k1 ? (T)a.load(batch, i, kk) : T(0);
+        bool in = (rows >> s & 1) && WalkA::col(t, s) < left;
+        next_a[s] = in ? (T)a.load(batch, row0 + WalkA::row(t, s), l + BK + WalkA::col(t, s)) : T(0);
       }
 #pragma unroll
       for (int s = 0; s < WalkB::turns; s++) {
-        int64_t kk = l + BK + WalkB::row(t, s), j = col0 + WalkB::col(t, s);
-        next_b[s] = WalkB::inside(t, s) && kk < k1 && j < n ? (T)b.load(batch, kk, j) : T(0);
+        bool in = (cols >> s & 1) && WalkB::row(t, s) < left;
+        next_b[s] = in ? (T)b.load(batch, l + BK + WalkB::row(t, s), col0 + WalkB::col(t, s)) : T(0);
       }
       if (l >= k0) {
         const T *pa = tile_a + page * BK * (BM + PAD), *pb = tile_b + page * BK * (BN + PAD);

@@ -81,13 +81,15 @@ _HIST_TYPES = {
 #: (operator, its expression in x and y, its neutral element, the types the tests use it at)
 HIST_OPERATORS = {
     "add": ("ADD", "futad_add(x, y)", "T(0)", tuple(_HIST_TYPES)),
-    "min": ("MIN", "x < y ? x : y", "T(100)", tuple(_HIST_TYPES)),
-    "max": ("MAX", "x > y ? x : y", "T(0)", tuple(_HIST_TYPES)),
+    "min": ("MIN", "x < y ? x : y", "T(100)", ("i8", "i32", "i64", "u32", "u64", "f32")),
+    "max": ("MAX", "x > y ? x : y", "T(0)", ("u16", "i32", "i64", "u32", "u64", "f64")),
     "and": ("AND", "T(x & y)", "T(-1)", ("i8", "i32", "u64")),
     "or": ("OR", "T(x | y)", "T(0)", ("u16", "i32", "i64")),
     "xor": ("XOR", "T(x ^ y)", "T(0)", ("u8", "u32", "i64")),
     "mul": ("CAS", "T(x * y)", "T(1)", ("i8", "u16", "i32", "f32", "f64", "u64")),
 }
+#: the operators that are tried in shared memory too
+HIST_SHARED = ("add", "max", "mul")
 
 
 def _histogram() -> str:
@@ -110,9 +112,12 @@ def _histogram() -> str:
             use = f"Op_{name}<{c}> op; Updates<{c}> in = {{at, values}}; futad_cells<{c}> out = {{dest}};"
             out.append(
                 f"FUTAD_KERNEL global_{name}_{t}({head}) {{ {use} futad_hist_global(op, in, n, bins, out, 0); }}\n"
-                f"FUTAD_KERNEL shared_{name}_{t}({head}, int32_t per_pass, int32_t copies) {{ {use} "
-                "futad_hist_shared(op, in, n, bins, out, 0, per_pass, copies); }\n"
             )
+            if name in HIST_SHARED:
+                out.append(
+                    f"FUTAD_KERNEL shared_{name}_{t}({head}, int32_t per_pass, int32_t copies) {{ {use} "
+                    "futad_hist_shared(op, in, n, bins, out, 0, per_pass, copies); }\n"
+                )
     return "".join(out)
 
 

@@ -32,7 +32,6 @@ from futad.runtime.kerneltext import expand, kernel_names
 
 Extent = int | Sequence[int]
 
-_OPTIMISE = {None: "-O2", "address": "-O1", "thread": "-O1"}
 _SANITIZERS = (None, "address", "thread")
 _loaded: dict[Path, ctypes.CDLL] = {}
 
@@ -79,7 +78,7 @@ class EmulatedModule:
         self.sanitize = sanitize
         text = expand('#include "emulate.h"\n#line 1 "kernels.cu"\n' + source + self._launchers())
         flags = [
-            "-std=gnu++17", _OPTIMISE[sanitize], "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
+            "-std=gnu++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
             "-fno-math-errno", "-fno-exceptions",
         ]  # fmt: skip
         if sanitize is None:

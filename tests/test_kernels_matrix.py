@@ -1,0 +1,131 @@
+"""Matrix product, transposition and sorting templates on the emulated device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_sources import GEMM, GEMM_SHAPES, RADIX, TRANSPOSE
+
+from futad.runtime.emulated import EmulatedModule
+
+
+@pytest.fixture(scope="module")
+def gemm() -> EmulatedModule:
+    return EmulatedModule(GEMM)
+
+
+@pytest.fixture(scope="module")
+def transpose() -> EmulatedModule:
+    return EmulatedModule(TRANSPOSE)
+
+
+@pytest.fixture(scope="module")
+def radix() -> EmulatedModule:
+    return EmulatedModule(RADIX)
+
+
+def strides(x: np.ndarray) -> list[np.int64]:
+    return [np.int64(s // x.itemsize) for s in x.strides]
+
+
+def run_gemm(
+    module: EmulatedModule, name: str, kernel: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, splits: int = 1
+) -> None:
+    """c[z] = a[z] @ b[z], with `splits` parts of the sum in consecutive matrices of c."""
+    _, bm, bn, _, tm, tn = GEMM_SHAPES[name]
+    (batches, m, k), n = a.shape, b.shape[2]
+    grid = (-(-m // bm) * -(-n // bn), 1, batches * splits)
+    args = [a, *strides(a), b, *strides(b), c, *strides(c)]
+    module.launch(
+        kernel, grid, bm // tm * (bn // tn), 0, [*args, *map(np.int64, (batches, splits, m, n, k))]
+    )
+
+
+def matrices(name: str, batches: int, m: int, n: int, k: int, left: int, right: int) -> tuple[np.ndarray, ...]:
+    """Small integers (sums are exact), each contiguous along the index the kernel expects."""
+    rng = np.random.default_rng(m * 1000 + n * 100 + k)
+    dtype = "float64" if name.startswith("f64") else "float32"
+    a, b = rng.integers(-4, 5, (batches, m, k)).astype(dtype), rng.integers(-4, 5, (batches, k, n)).astype(dtype)
+    if not left:
+        a = np.ascontiguousarray(a.transpose(0, 2, 1)).transpose(0, 2, 1)
+    if not right:
+        b = np.ascontiguousarray(b.transpose(0, 2, 1)).transpose(0, 2, 1)
+    return a, b
+
+
+GEMM_KERNELS = [
+    (name, left, right)
+    for name in GEMM_SHAPES
+    for left, right in ([(0, 1), (1, 0)] if name in ("f32_large", "f64") else [(1, 1)])
+]
+
+
+@pytest.mark.parametrize(("name", "left", "right"), GEMM_KERNELS, ids=str)
+def test_gemm(gemm: EmulatedModule, name: str, left: int, right: int) -> None:
+    """Whole tiles, one less and one more, thin ones, no sum at all, batches, splits of the sum."""
+    _, bm, bn, bk, _, _ = GEMM_SHAPES[name]
+    shapes = [
+        (1, bm, bn, bk), (1, bm - 1, bn + 1, 2 * bk + 1), (2, bm + 1, bn - 1, bk - 1), (1, 1, 1, 1),
+        (3, 2, 5, 37), (1, bm + 3, 1, 3), (1, 3, 4, 0),
+    ]  # fmt: skip
+    for batches, m, n, k in shapes:
+        a, b = matrices(name, batches, m, n, k, left, right)
+        c = np.full((batches, m, n), 99, a.dtype)
+        run_gemm(gemm, name, f"set_{name}_{left}{right}", a, b, c)
+        np.testing.assert_array_equal(c, a @ b)
+    a, b = matrices(name, 2, 5, 6, 100, left, right)
+    for splits in (2, 3, 50):
+        parts = np.full((2 * splits, 5, 6), 99, a.dtype)
+        run_gemm(gemm, name, f"set_{name}_{left}{right}", a, b, parts, splits)
+        np.testing.assert_array_equal(parts.reshape(2, splits, 5, 6).sum(axis=1), a @ b)
+
+
+@pytest.mark.parametrize("name", list(GEMM_SHAPES))
+def test_gemm_accumulates_any_layout(gemm: EmulatedModule, name: str) -> None:
+    """Operands and result with strides that suit nobody: steps, reversed and swapped indices."""
+    left, right = (0, 1) if name in ("f32_large", "f64") else (1, 1)
+    a, b = matrices(name, 2, 33, 18, 40, left, right)
+    a, b = a[:, ::2, ::-1], b[:, ::-1, ::3]
+    start = np.arange(2 * 17 * 6, dtype=a.dtype).reshape(2, 6, 17)
+    c = start.copy().transpose(0, 2, 1)
+    run_gemm(gemm, name, f"add_{name}_{left}{right}", a, b, c)
+    np.testing.assert_array_equal(c, start.transpose(0, 2, 1) + a @ b)
+
+
+@pytest.mark.parametrize(("t", "dtype"), [("f32", "float32"), ("f64", "float64"), ("u8", "uint8")])
+def test_transpose(transpose: EmulatedModule, t: str, dtype: str) -> None:
+    shapes = [(1, 0, 3), (1, 1, 1), (2, 31, 33), (1, 32, 32), (3, 1, 100), (2, 65, 40)]
+    for batches, rows, cols in shapes:
+        x = (np.arange(batches * rows * cols) % 251).astype(dtype).reshape(batches, rows, cols)
+        y = np.zeros((batches, cols, rows), dtype)
+        args = [x, y, *map(np.int64, x.shape)]
+        for grid in (1, 7):
+            y[...] = 0
+            transpose.launch(f"transpose_{t}", grid, 256, 0, args)
+            np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("seed", [None, 9])
+@pytest.mark.parametrize("t", ["i32", "i64"])
+def test_radix_sort(radix: EmulatedModule, t: str, seed: int | None) -> None:
+    """Stable, by keys of both signs and all bytes, of few distinct keys and of many."""
+    dtype = np.dtype({"i32": "int32", "i64": "int64"}[t])
+    info = np.iinfo(dtype)
+    for n in (1, 31, 33, 511, 512, 513, 2000):
+        rng = np.random.default_rng(n)
+        for low, high in ((info.min, info.max), (-3, 3)):
+            keys = rng.integers(low, high, n, dtype, endpoint=True)
+            order = np.argsort(keys, kind="stable")
+            a, b = (keys.copy(), np.empty_like(keys)), (np.empty(n, dtype), np.empty(n, dtype))
+            tiles = -(-n // 512)
+            counts, state = np.zeros(256 * tiles, "uint32"), np.zeros(3 + 3 * tiles, "uint32")
+            for step, shift in enumerate(range(0, dtype.itemsize * 8, 8)):
+                grid = max(1, tiles - 1)
+                radix.launch(f"count_{t}", grid, 128, 0, [a[0], np.int64(n), np.int32(shift), counts], seed=seed)
+                radix.launch("scan_counts", tiles, 128, 0, [counts, np.int64(tiles), state], seed=seed)
+                payload = None if step == 0 else b[0]
+                out = [a[1], b[1], np.int64(n), np.int32(shift), counts]
+                radix.launch(f"scatter_{t}", grid, 128, 0, [a[0], payload, *out], seed=seed)
+                a, b = a[::-1], b[::-1]
+            np.testing.assert_array_equal(a[0], keys[order])
+            np.testing.assert_array_equal(b[0], order)
