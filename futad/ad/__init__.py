@@ -16,10 +16,11 @@ from futad.ad.live import live
 from futad.ad.many import CannotWiden, all_directions
 from futad.ad.protect import protect
 from futad.ad.unfuse import unfuse
+from futad.ad.unroll import unrolled
 from futad.ad.vjp import expand_vjp
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.types import Atom, Var, row_type
+from futad.core.types import Atom, Const, Var, row_type
 
 
 def _one(b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms) -> tuple[list[Atom], list[Atom]]:
@@ -28,7 +29,7 @@ def _one(b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms) -
     return expand_vjp(b, ir.Vjp(lam, e.args, directions))
 
 
-def _many(e: ir.Jvp | ir.Vjp, lam: ir.Lambda) -> tuple[Builder, list[Atom], list[Atom]]:
+def _many(e: ir.Jvp | ir.Vjp, lam: ir.Lambda, unroll: bool) -> tuple[Builder, list[Atom], list[Atom]]:
     """Many directions: widened code if possible, else a map over the code of one."""
     (d,) = e.many
     directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
@@ -40,7 +41,10 @@ def _many(e: ir.Jvp | ir.Vjp, lam: ir.Lambda) -> tuple[Builder, list[Atom], list
     code = ir.Lambda(tuple(params), tuple(stms), (*values, *derivatives))
     b = Builder()
     try:
-        out, varied = all_directions(b, d, code, directions)
+        if unroll and isinstance(d, Const) and d.value > 0:
+            out, varied = unrolled(b, d.value, code, directions)
+        else:
+            out, varied = all_directions(b, d, code, directions)
     except CannotWiden:
         b = Builder()
         first = b.inline(lam, e.args)
@@ -65,7 +69,7 @@ class _Expander(ir.Renamer):
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
             if e.many:
-                b, values, derivatives = _many(e, lam)
+                b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs)
             else:
                 values, derivatives = _one(b, e, lam, e.tangents if isinstance(e, ir.Jvp) else e.adjoints)
             results = values + derivatives

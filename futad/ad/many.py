@@ -43,14 +43,15 @@ def vary(stms: Iterable[ir.Stm], varied: set[Var]) -> None:
                 varied.add(v)
 
 
-def _in(atoms: Iterable[Any], varied: set[Var]) -> list[bool]:
+def in_set(atoms: Iterable[Any], varied: set[Var]) -> list[bool]:
+    """Which of the atoms are in the set."""
     return [type(a) is Var and a in varied for a in atoms]
 
 
 def _body(lam: ir.Lambda, params: Sequence[bool], varied: set[Var]) -> list[bool]:
     varied.update(p for p, f in zip(lam.params, params, strict=True) if f)
     vary(lam.stms, varied)
-    return _in(lam.result, varied)
+    return in_set(lam.result, varied)
 
 
 def _fixed_point(step: Callable[[list[bool]], list[bool]], flags: list[bool]) -> list[bool]:
@@ -64,34 +65,34 @@ def _fixed_point(step: Callable[[list[bool]], list[bool]], flags: list[bool]) ->
 def _flow(s: ir.Stm, varied: set[Var]) -> list[bool]:
     e = s.exp
     every = [True] * len(s.pat)
-    if not any(_in(ir.stm_free(s), varied)):
+    if not any(in_set(ir.stm_free(s), varied)):
         return [False] * len(s.pat)
     match e:
         case ir.Map():
-            return _body(e.lam, _in(e.arrays, varied), varied)
-        case ir.If() if not any(_in((e.cond,), varied)):
+            return _body(e.lam, in_set(e.arrays, varied), varied)
+        case ir.If() if not any(in_set((e.cond,), varied)):
             sides = [_body(lam, (), varied) for lam in (e.then, e.orelse)]
             return [a or b for a, b in zip(*sides, strict=True)]
-        case ir.For() if not any(_in((e.bound,), varied)):
-            return _fixed_point(lambda f: _body(e.body, [False, *f], varied), _in(e.inits, varied))
+        case ir.For() if not any(in_set((e.bound,), varied)):
+            return _fixed_point(lambda f: _body(e.body, [False, *f], varied), in_set(e.inits, varied))
         case ir.While():
-            flags = _fixed_point(lambda f: _body(e.body, f, varied), _in(e.inits, varied))
+            flags = _fixed_point(lambda f: _body(e.body, f, varied), in_set(e.inits, varied))
             return every if flags[0] else flags
         case ir.Reduce() | ir.Scan():
             return _operator(e.lam, [e.arrays, e.neutral], varied)
-        case ir.Hist() if not any(_in(e.idxs, varied)):
+        case ir.Hist() if not any(in_set(e.idxs, varied)):
             return _operator(e.lam, [e.dests, e.values, e.neutral], varied)
-        case ir.Scatter() if not any(_in(e.idxs, varied)):
-            return [any(_in(dv, varied)) for dv in zip(e.dests, e.values, strict=True)]
+        case ir.Scatter() if not any(in_set(e.idxs, varied)):
+            return [any(in_set(dv, varied)) for dv in zip(e.dests, e.values, strict=True)]
         case ir.WithAcc():
             k = len(e.arrays)
-            accs = _fixed_point(lambda f: _body(e.lam, f, varied)[:k], _in(e.arrays, varied))
-            return accs + _in(e.lam.result[k:], varied)
+            accs = _fixed_point(lambda f: _body(e.lam, f, varied)[:k], in_set(e.arrays, varied))
+            return accs + in_set(e.lam.result[k:], varied)
     return every
 
 
 def _operator(lam: ir.Lambda, inputs: Sequence[ir.Atoms], varied: set[Var]) -> list[bool]:
-    start = [any(_in(x, varied)) for x in zip(*inputs, strict=True)]
+    start = [any(in_set(x, varied)) for x in zip(*inputs, strict=True)]
     return _fixed_point(lambda f: _body(lam, f + f, varied), start)
 
 
@@ -112,7 +113,7 @@ def all_directions(
     for p, x in zip(lam.params, directions, strict=True):
         w.set(p, w.inside(b, x))
     w.stms(b, lam.stms)
-    flags = _in(lam.result, varied)
+    flags = in_set(lam.result, varied)
     return [w.outside(b, r) if f else r for r, f in zip(lam.result, flags, strict=True)], flags
 
 
