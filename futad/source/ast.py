@@ -277,7 +277,7 @@ class ELocalOpen(Expr):
 
 @dataclass(slots=True, eq=False, repr=False)
 class EHole(Expr):
-    """`???`: an expression left out; inference reports it."""
+    """`???`: an expression left out; evaluating it is an error."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

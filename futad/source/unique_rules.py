@@ -40,7 +40,7 @@ def _rule(*classes: type) -> Callable[[Rule], Rule]:
     return register
 
 
-@_rule(A.ELit, A.EString, A.EProjSection)
+@_rule(A.ELit, A.EString, A.EProjSection, A.EHole)
 def _atom(c: Consumption, e: A.Expr) -> Tree:
     return NONE
 

@@ -6,6 +6,7 @@ from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import (
     BOOL,
+    FALSE,
     I64,
     TRUE,
     U8,
@@ -35,7 +36,7 @@ from futad.source.lower.values import (
     rebuild,
 )
 from futad.source.paths import update_path
-from futad.source.stypes import TPrim, TSum
+from futad.source.stypes import TFun, TPrim, TSum
 
 
 def prim_of(lw: Lowerer, e: ast.Expr, fr: Frame) -> Prim:
@@ -175,6 +176,25 @@ def lower_assert(lw: Lowerer, e: ast.EAssert, fr: Frame) -> Value:
     if lw.check_span(e.span) is not None:
         lw.b.emit(ir.Assert(lw.scalar(e.cond, fr), "Assertion is false.", (), e.span))
     return lw.expr(e.expr, fr)
+
+
+@handles(ast.EHole)
+def lower_hole(lw: Lowerer, e: ast.EHole, fr: Frame) -> Value:
+    """An error at run time, and something of the type for what comes after; a function that is such a hole."""
+    assert e.type is not None
+    params: list[ast.Pat] = []
+    t, where = head(e.type, fr)
+    while type(t) is TFun:
+        p = ast.PWild(e.span)
+        p.type = t.param
+        params.append(p)
+        t, where = head(t.result, where)
+    if params:
+        body = ast.EHole(e.span)
+        body.type = t
+        return Fn(ast.ELambda(e.span, params, body), where, (), None, len(params))
+    lw.b.emit(ir.Assert(FALSE, "Reached a hole (???).", (), e.span))
+    return zero_value(lw, t, where)
 
 
 @handles(ast.EProjSection)
