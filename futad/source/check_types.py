@@ -196,7 +196,7 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
             f"type '{d.name}' contains arrays of unknown size",
             d.span,
             hint=f"write 'type~ {d.name}', or give it a size parameter: type {d.name} [n] = ...",
-            code="E0201",
+            code="E0406",
         )
     return Abbreviation(d.name, params, t, tuple(anonymous))
 

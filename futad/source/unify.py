@@ -131,7 +131,7 @@ class Unifier:
         elif type(a) is TSum and type(b) is TSum:
             ca, cb = dict(a.constrs), dict(b.constrs)
             if ca.keys() != cb.keys():
-                raise Mismatch(f"only one of them has constructor '#{sorted(ca.keys() ^ cb.keys())[0]}'")
+                raise Mismatch(f"only one of them has constructor '#{sorted(ca.keys() ^ cb.keys())[0]}'", "E0308")
             for n in ca:
                 self._same_args(n, ca[n], cb[n])
         elif not (type(a) is TParam and type(b) is TParam and a.binding is b.binding):
@@ -220,7 +220,7 @@ class Unifier:
 
     def _same_args(self, n: str, a: tuple[SType, ...], b: tuple[SType, ...]) -> None:
         if len(a) != len(b):
-            raise Mismatch(f"constructor '#{n}' has another number of values")
+            raise Mismatch(f"constructor '#{n}' has another number of values", "E0308")
         for x, y in zip(a, b, strict=True):
             self.unify(x, y)
 
@@ -228,16 +228,16 @@ class Unifier:
         kind = m.kind
         if m.fields:
             if type(t) is not TRecord:
-                raise Mismatch(f"{show_type(t)} has no field '{next(iter(m.fields))}'")
+                raise Mismatch(f"{show_type(t)} has no field '{next(iter(m.fields))}'", "E0303")
             for n in m.fields:
                 if n not in dict(t.fields):
-                    raise Mismatch(f"{show_type(t)} has no field '{n}'")
+                    raise Mismatch(f"{show_type(t)} has no field '{n}'", "E0303")
         if m.constrs:
             if type(t) is not TSum:
                 raise Mismatch()
             for n in m.constrs:
                 if n not in dict(t.constrs):
-                    raise Mismatch(f"{show_type(t)} has no constructor '#{n}'")
+                    raise Mismatch(f"{show_type(t)} has no constructor '#{n}'", "E0308")
         if kind is None:
             return
         if kind == "any":
@@ -249,9 +249,9 @@ class Unifier:
         """Require that `t` contains no function."""
         t = resolve(t)
         if type(t) is TFun:
-            raise Mismatch("a function cannot be used here")
+            raise Mismatch("a function cannot be used here", "E0305")
         if type(t) is TParam and t.binding not in self.kinds:
-            raise Mismatch(f"'{t.binding.name} may be a function, which cannot be used here")
+            raise Mismatch(f"'{t.binding.name} may be a function, which cannot be used here", "E0305")
         if type(t) is TSum:
             for _, args in t.constrs:
                 for a in args:
@@ -349,7 +349,7 @@ class Unifier:
         metas: dict[SizeMeta, None] = {}
         metas_of(s, metas)
         if m in metas:
-            raise Mismatch(f"{show_size(s) or 'the size'} cannot equal a part of itself")
+            raise Mismatch(f"{show_size(s) or 'the size'} cannot equal a part of itself", "E0401")
         self.lower_size(s, m.level)
         m.ref = s
 
