@@ -32,6 +32,9 @@ val filter [n] 'a: (p: a -> bool) -> (as: [n]a) -> ?[k].*[k]a
 val partition [n] 'a: (p: a -> bool) -> (as: [n]a) -> ?[k].([k]a, [n - k]a)
 val partition2 [n] 'a: (p1: a -> bool) -> (p2: a -> bool) -> (as: [n]a) -> ?[k][l].([k]a, [l]a, [n - k - l]a)
 
+val flatmap [n] 'a 'b 'c:
+  (f: a -> ?[k].([k]b, c)) -> (as: [n]a) -> ?[m].([n]i64, [m]bool, [n]i64, [m]b, [n]c)
+
 val jvp 'a 'b: (f: a -> b) -> (x: a) -> (x': a) -> b
 val jvp2 'a 'b: (f: a -> b) -> (x: a) -> (x': a) -> (b, b)
 val vjp 'a 'b: (f: a -> b) -> (x: a) -> (y': b) -> a
@@ -103,6 +106,10 @@ val foldr [n] 'a 'b: (f: b -> a -> a) -> (acc: a) -> (bs: [n]b) -> a
 val iterate 'a: (n: i32) -> (f: a -> a) -> (x: a) -> a
 val iterate_while 'a: (p: a -> bool) -> (f: a -> a) -> (x: a) -> a
 val iterate_until 'a: (p: a -> bool) -> (f: a -> a) -> (x: a) -> a
+
+def flatmap' [n] 'a 'b (f: a -> ?[k].[k]b) (as: [n]a): ?[m].([n]i64, [m]bool, [n]i64, [m]b) =
+  let (shape, flags, offsets, data, _) = flatmap (\x -> (f x, ())) as
+  in (shape, flags, offsets, data)
 
 def r32 (x: i32): f32 = f32.i32 x
 def t32 (x: f32): i32 = i32.f32 x

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from futad.source.lower import arrays as a
-from futad.source.lower import numeric
+from futad.source.lower import irregular, numeric
 from futad.source.lower import soacs as s
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ TABLE: dict[str, tuple[int, Any]] = {
     "filter": (2, s.do_filter),
     "partition": (2, s.do_partition),
     "partition2": (3, s.do_partition2),
+    "flatmap": (2, irregular.do_flatmap),
     "jvp": (3, s.do_jvp(False)),
     "jvp2": (3, s.do_jvp(True)),
     "vjp": (3, s.do_vjp(False)),
