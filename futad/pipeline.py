@@ -59,6 +59,11 @@ PASSES: list[tuple[str, Pass]] = [
     ("simplify-hoisted", _simplify),
 ]
 
+# Passes that run only when they are asked for, and the pass they follow.
+OPTIONAL: dict[str, tuple[str, Pass]] = {
+    "accs": ("simplify-matmul", _lazy("futad.accs", "accs")),
+}
+
 
 @dataclass(slots=True)
 class PassRecord:
@@ -80,7 +85,16 @@ class Trace:
 
 
 def pass_names() -> list[str]:
+    """The passes that run by themselves, in order."""
     return [name for name, _ in PASSES]
+
+
+def passes_to(stop_after: str | None) -> list[str]:
+    """The passes that run by themselves, with `stop_after` at its place if it is an optional one."""
+    names = pass_names()
+    if stop_after in OPTIONAL:
+        names.insert(names.index(OPTIONAL[stop_after][0]) + 1, stop_after)
+    return names
 
 
 def count_statements(program: Program) -> int:
@@ -105,8 +119,8 @@ def compile_program(
     With `check` the IR is type-checked after each pass and a failure names the pass.  Raises UsageError
     for an unknown pass.
     """
-    known = dict(PASSES)
-    chosen = pass_names() if passes is None else list(passes)
+    known = dict(PASSES) | {name: run for name, (_, run) in OPTIONAL.items()}
+    chosen = passes_to(stop_after) if passes is None else list(passes)
     for name in [*chosen, *([stop_after] if stop_after else [])]:
         if name not in known:
             raise UsageError(f"no pass is called '{name}'; there are: {', '.join(known)}")

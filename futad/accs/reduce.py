@@ -11,6 +11,7 @@ once in a turn, unconditionally; what else it computes stays in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from futad.core import ir
@@ -47,13 +48,56 @@ class _Accs:
     def __init__(self, stats: Stats | None, report: list[str] | None) -> None:
         self.stats = stats
         self.report = report
+        self.roots: dict[Var, Var] = {}
+        self.notes: dict[Var, list[tuple[str, str]]] = {}
         self.defs: dict[Var, ir.Exp] = {}
 
     def note(self, what: str, acc: Atom, why: str) -> None:
         if self.stats is not None:
             self.stats.count(what)
-        if self.report is not None:
-            self.report.append(f"{acc!r}: {why}")
+        if self.report is not None and type(acc) is Var:
+            self.notes.setdefault(self.roots.get(acc, acc), []).append((what, why))
+
+    def trace(self, lam: Lambda) -> None:
+        """Note which accumulator each variable of such a type leads back to, and list them in order."""
+        for stm in lam.stms:
+            e = stm.exp
+            match e:
+                case ir.WithAcc():
+                    for p in e.lam.params:
+                        self.roots[p] = p
+                        self.notes.setdefault(p, [])
+                case ir.Map() | ir.Fused():
+                    self.follow(e.lam.params, e.arrays)
+                case ir.For():
+                    self.follow(e.body.params[1:], e.inits)
+                case ir.While():
+                    self.follow(e.body.params, e.inits)
+            for inner in e.lambdas():
+                self.trace(inner)
+            match e:
+                case ir.UpdateAcc():
+                    self.follow(stm.pat, (e.acc,))
+                case ir.Map() | ir.Fused():
+                    self.follow(stm.pat, e.lam.result)
+                case ir.For() | ir.While():
+                    self.follow(stm.pat, e.body.result)
+                case ir.If():
+                    self.follow(stm.pat, e.then.result)
+
+    def follow(self, to: Sequence[Var], source: Sequence[Atom]) -> None:
+        for v, a in zip(to, source, strict=False):
+            if type(a) is Var and a in self.roots:
+                self.roots[v] = self.roots[a]
+
+    def explain(self) -> None:
+        """Write the report: a line per accumulator."""
+        assert self.report is not None
+        for acc, notes in self.notes.items():
+            kinds = [what for what, _ in notes]
+            last = "acc_removed" if "acc_removed" in kinds else "acc_kept"
+            reasons = list(dict.fromkeys(why for what, why in notes if what in (last, "acc_reduced")))
+            self.report.append(f"{acc!r}: {'; '.join(reasons) or 'kept: updated outside of maps'}")
 
     # -- scopes
 
@@ -181,6 +225,7 @@ class _Accs:
     def added(self, stm: Stm, e: ir.WithAcc, k: int, stms: tuple[Stm, ...], vs: Atom) -> list[Stm]:
         """`stm` with body `stms`, which no longer uses accumulator k: its array is the old one plus `vs`."""
         n = len(e.arrays)
+        acc = e.lam.params[k]
         keep = [j for j in range(n) if j != k]
         b = Builder()
         inside = {v for s in stms for v in s.pat}
@@ -212,7 +257,7 @@ class _Accs:
             assert last.pat == (total,)
             final = last.exp
         tail = Stm((stm.pat[k],), final)
-        self.note("acc_removed", old, "removed: the contributions come in the order of the array")
+        self.note("acc_removed", acc, "removed: the contributions come in the order of the array")
         (first, *more) = b.stms
         if type(first.exp) is ir.WithAcc and keep:
             return [*self.with_acc(first, first.exp), *more, tail]
@@ -236,7 +281,12 @@ def accs(program: Program, stats: Stats | None = None, report: list[str] | None 
     """The program with accumulators removed where their places are known; `report` gets a line for each."""
     funs: dict[str, Fun] = {}
     for name, f in program.funs.items():
-        body = _Accs(stats, report).lam(f.body)
+        a = _Accs(stats, report)
+        if report is not None:
+            a.trace(f.body)
+        body = a.lam(f.body)
+        if report is not None:
+            a.explain()
         same = body is f.body
         funs[name] = f if same else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
     if all(funs[n] is f for n, f in program.funs.items()):

@@ -25,6 +25,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_file(parser)
     parser.add_argument("--passes", metavar="A,B,C", help="run only these passes, in this order")
     parser.add_argument("--after", metavar="PASS", help="stop after this pass ('none': before any)")
+    parser.add_argument(
+        "--why", action="store_true", help="with '--after accs': what became of each accumulator, and why"
+    )
     parser.add_argument("--list", action="store_true", help="list the passes")
     parser.add_argument("--check", action="store_true", help="type-check the IR after every pass")
     parser.add_argument("--time", action="store_true", help="print the time of each pass")
@@ -55,6 +58,10 @@ def run(args: argparse.Namespace) -> int:
     stop = None if args.after == "none" else args.after
     if stop is not None and passes is not None and stop not in passes:
         raise UsageError(f"--after {stop}: --passes does not run it")
+    if args.why:
+        if args.after != "accs" or passes is not None:
+            raise UsageError("--why goes with --after accs, without --passes")
+        return _explain(program)
     result = compile_program(program, passes=passes, stop_after=stop, check=args.check, trace=trace)
     if not (args.time or args.stats) or args.after is not None or args.passes is not None:
         sys.stdout.write(str(result))
@@ -64,6 +71,17 @@ def run(args: argparse.Namespace) -> int:
         _print_hits(trace)
         if args.input is not None:
             _print_work(result, args.entry, args.input)
+    return 0
+
+
+def _explain(program: Program) -> int:
+    """A line per accumulator: what the pass accs made of it, and why."""
+    from futad.accs import accs
+    from futad.pipeline import OPTIONAL, compile_program
+
+    report: list[str] = []
+    accs(compile_program(program, stop_after=OPTIONAL["accs"][0]), report=report)
+    print("\n".join(report) if report else "no accumulators")
     return 0
 
 
