@@ -112,3 +112,24 @@ def test_adjoints_summed_over_a_loop_are_added_in_place() -> None:
 
 def _statements(lam: ir.Lambda) -> list[ir.Stm]:
     return [t for s in lam.stms for t in [s, *[u for x in s.exp.lambdas() for u in _statements(x)]]]
+
+
+def test_products_of_a_loop_are_computed_once_for_both_sweeps() -> None:
+    head = "(a: [][]f64) (w: [][]f64)"
+    body = "vjp (\\w -> f64.sum (flatten (loop h = a for _i < 4 do map (map f64.sin) (mm h w)))) w 1"
+    program = compile_program(compile_text(PRELUDE + _entry(head, body, (A, S))), check=True)
+    kinds = [type(s.exp) for s in _statements(program.funs["main"].body)]
+    # Forward: h w.  Return: h_bar w^T and h^T h_bar, and no h w again.
+    assert kinds.count(ir.MatMul) == 3
+    h, history = A, []
+    for _ in range(4):
+        history.append(h)
+        h = np.sin(h @ S)
+    h_bar, w_bar = np.ones_like(h), np.zeros_like(S)
+    for x in reversed(history):
+        y_bar = h_bar * np.cos(x @ S)
+        w_bar += x.T @ y_bar
+        h_bar = y_bar @ S.T
+    args = _core_args(program, (A, S))
+    for got in (Interpreter(program).run("main", args), CBackend(program).run("main", args)):
+        np.testing.assert_allclose(got[0], w_bar, rtol=1e-11)

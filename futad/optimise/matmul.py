@@ -275,7 +275,8 @@ class Nests:
         e = s.exp
         if type(e) is not ir.Map or as_matvec(s) is not None or as_outer(s, self.iotas) is not None:
             return [s]
-        before, e = invariant_views(e)
+        before, rest = invariant_views(e)
+        e = rest
         own = set(e.lam.params) | set(_bound(e.lam))
         for at, t in enumerate(e.lam.stms):
             m = as_matvec(t)

@@ -1,4 +1,4 @@
-"""Views of invariant arrays move out of maps.
+"""Views of invariant arrays move out of maps and loops.
 
     map (\\x -> let t = rearrange a (1, 0) in f t x) xs   -->   let t = rearrange a (1, 0) in map (\\x -> f t x) xs
 
@@ -8,15 +8,18 @@ turn, added to that of `a` as a whole; outside, the map's contributions go to th
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.types import Prim, Var
 
+Repeated = TypeVar("Repeated", bound=ir.Exp)
 _VIEWS = (ir.Reshape, ir.Rearrange, ir.Alias)
 
 
 def hoist_views(program: Program) -> Program:
-    """Move views, index arrays and products of sizes out of every map that they do not depend on."""
+    """Move views, index arrays and products of sizes out of every map and loop that they do not depend on."""
     funs: dict[str, Fun] = {}
     for name, f in program.funs.items():
         body = _scope(f.body)
@@ -29,7 +32,7 @@ def _scope(lam: Lambda) -> Lambda:
     for s in lam.stms:
         if s.exp.lambdas():
             exp = s.exp.rebuild(lambda a: a, _scope)
-            if type(exp) is ir.Map:
+            if type(exp) is ir.Map or type(exp) is ir.For:
                 before, exp = invariant_views(exp)
                 out += before
             changed = any(a is not b for a, b in zip(exp.lambdas(), s.exp.lambdas(), strict=True))
@@ -39,14 +42,15 @@ def _scope(lam: Lambda) -> Lambda:
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
 
 
-def invariant_views(e: ir.Map) -> tuple[list[Stm], ir.Map]:
-    """The statements of a map's body that can go before it, and the map without them."""
-    own: set[Var] = set(e.lam.params)
-    for s in e.lam.stms:
+def invariant_views(e: Repeated) -> tuple[list[Stm], Repeated]:
+    """The statements of a map's or loop's body that can go before it, and the map or loop without them."""
+    (lam,) = e.lambdas()
+    own: set[Var] = set(lam.params)
+    for s in lam.stms:
         own.update(s.pat)
     out: list[Stm] = []
     rest: list[Stm] = []
-    for s in e.lam.stms:
+    for s in lam.stms:
         if _is_free(s) and not any(v in own for v in ir.stm_free(s) if v not in s.pat):
             out.append(s)
             own.difference_update(s.pat)
@@ -54,7 +58,7 @@ def invariant_views(e: ir.Map) -> tuple[list[Stm], ir.Map]:
             rest.append(s)
     if not out:
         return [], e
-    return out, ir.Map(e.width, e.arrays, Lambda(e.lam.params, tuple(rest), e.lam.result))
+    return out, e.rebuild(lambda a: a, lambda _: Lambda(lam.params, tuple(rest), lam.result))  # type: ignore[return-value]
 
 
 def _is_free(s: Stm) -> bool:
