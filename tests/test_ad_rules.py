@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from derived_program import derived_program
-from test_ad_support import Derivs, differences, duality, make, second_order
+from test_ad_support import Derivs, differences, directions, duality, make, second_order
 
 from futad.ad import expand
 from futad.core import ir
@@ -756,6 +756,11 @@ def test_forward_agrees_with_differences(c: Case) -> None:
 @rows(lambda c: c.smooth)
 def test_second_order(c: Case) -> None:
     second_order(make(c.params, c.f), c.args)
+
+
+@rows(lambda c: True)
+def test_many_directions(c: Case) -> None:
+    directions(make(c.params, c.f), c.args, c.smooth)
 
 
 def _nodes_of(lam: ir.Lambda) -> set[type]:

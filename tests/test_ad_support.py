@@ -14,7 +14,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
-from futad.core.types import I64, Atom, Type, Var, array_of, prim
+from futad.core.types import I64, Atom, Type, Var, array_of, i64, prim, subst_type
 
 
 def parse_type(text: str, sizes: dict[str, Var]) -> Type:
@@ -23,8 +23,6 @@ def parse_type(text: str, sizes: dict[str, Var]) -> Type:
     shape: list[Atom] = []
     for d in dims:
         if d.isdigit():
-            from futad.core.types import i64
-
             shape.append(i64(int(d)))
         else:
             shape.append(sizes.setdefault(d, Var(d, I64)))
@@ -39,8 +37,6 @@ def make(params: Sequence[str], f: Callable[..., Sequence[Atom]], name: str = "f
     result = tuple(f(b, sizes, *vs))
     ret: list[Var] = []
     mapping: dict[Any, Atom] = {}
-    from futad.core.types import subst_type
-
     for i, r in enumerate(result):
         v = Var(f"r{i}", subst_type(r.type, mapping))
         if isinstance(r, Var) and r not in sizes.values():
@@ -215,3 +211,85 @@ def second_order(program: ir.Program, args: Sequence[Any], seed: int = 0, tol: f
         np.testing.assert_allclose(x, w, rtol=tol, atol=tol * size)
         np.testing.assert_allclose(y, x, rtol=1e-9, atol=1e-9 * size)
         np.testing.assert_allclose(z, x, rtol=1e-9, atol=1e-9 * size)
+
+
+def many_program(program: ir.Program, name: str, unroll: int = 0) -> ir.Program:
+    """A derived function for many directions: the number of them, d, comes after its sizes, and directions given
+    and computed have the outer dimension d.  With `unroll` d is that constant, and still a parameter."""
+    fun = program.funs[name]
+    copy = ir.Renamer()
+    params = tuple([copy.bind(p) for p in fun.body.params])
+    (stm,) = copy.stms(fun.body.stms)
+    e = stm.exp
+    assert isinstance(e, ir.Jvp | ir.Vjp)
+    count = Var("d", I64)
+    d: Atom = i64(unroll) if unroll else count
+    b = Builder()
+    wide: dict[Any, Var] = {}
+    given: list[Atom] = []
+    for x in e.tangents if isinstance(e, ir.Jvp) else e.adjoints:
+        if isinstance(x, Var):
+            wide[x] = Var(x.name, array_of(x.type, d))
+            given.append(wide[x])
+        else:
+            given.append(b.let(ir.Replicate((d,), x)))
+    k = len(e.lam.result)
+    pat = list(stm.pat[:k])
+    for v in stm.pat[k:]:
+        wide[v] = Var(v.name, array_of(v.type, d))
+        pat.append(wide[v])
+    b.add(ir.Stm(tuple(pat), type(e)(e.lam, e.args, tuple(given), (d,)), (("unroll",),) if unroll else ()))
+    result = tuple([wide.get(r, r) for r in map(copy.atom, fun.body.result)])
+    n = fun.num_sizes
+    body = ir.Lambda((*params[:n], count, *[wide.get(p, p) for p in params[n:]]), tuple(b.stms), result)
+    ret: list[Var] = []
+    mapping: dict[Any, Atom] = {}
+    for r in result:
+        v = Var("r", subst_type(r.type, mapping))
+        if isinstance(r, Var) and r not in body.params:
+            mapping.setdefault(r, v)
+        ret.append(v)
+    return ir.Program({"many": ir.Fun("many", body, n + 1, tuple(ret))})
+
+
+def many_directions(program: ir.Program, name: str, args: Sequence[Any], dirs: Sequence[Any], skip: int, d: int = 3) -> None:
+    """All directions at once, as wide code and unrolled, give what one after the other does.
+
+    `name` is a derived function, `args` its arguments before the directions (sizes included), `dirs` values of the
+    shape of one direction, `skip` the number of primal results.
+    """
+    rng = np.random.default_rng(5)
+    seeds = [[like(rng, x) for x in dirs] for _ in range(d)]
+    one = expand(ir.Program({name: program.funs[name]}))
+    each = [run(one, name, [*args, *s]) for s in seeds]
+    stacked = [np.stack([np.asarray(s[i]) for s in seeds]) for i in range(len(dirs))]
+    n = program.funs[name].num_sizes
+    for unroll in (0, d):
+        p = expand(many_program(program, name, unroll))
+        check_program(p, "ad")
+        got = run(p, "many", [*args[:n], d, *args[n:], *stacked])
+        same(got[:skip], each[0][:skip])
+        for i, g in enumerate(got[skip:], skip):
+            want = np.stack([np.asarray(r[i]) for r in each])
+            if want.dtype.kind == "f":
+                np.testing.assert_allclose(g, want, rtol=1e-11, atol=1e-11 * float(np.max(np.abs(want), initial=1.0)))
+            else:
+                np.testing.assert_array_equal(g, want)
+
+
+def directions(program: ir.Program, args: Sequence[Any], second: bool) -> None:
+    """jmp and mjp of a function, with `second` of its vjp too, against jvp and vjp."""
+    base = derived_program(derived_program(program, "f", "vjp"), "f", "jvp")
+    sizes = sizes_of(program, args)
+    want = run(expand(program), "f", [*sizes, *args])
+    skip = result_sizes(program.funs["f"])
+    extra = [int(r) for i, r in enumerate(want) if i in skip]
+    outs = [r for i, r in enumerate(want) if i not in skip]
+    many_directions(base, "f_jvp", [*sizes, *args], args, len(want))
+    many_directions(base, "f_vjp", [*sizes, *extra, *args], outs, len(want))
+    if second:
+        floats = [i for i, a in enumerate(args) if np.asarray(a).dtype.kind == "f"]
+        p = derived_program(base, "f_vjp", "jvp", floats, "hvp")
+        rng = np.random.default_rng(7)
+        ybar = [like(rng, r) for r in outs]
+        many_directions(p, "hvp", [*sizes, *extra, *args, *ybar], [args[i] for i in floats], len(want) + len(args))
