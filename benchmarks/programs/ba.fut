@@ -3,28 +3,42 @@
 -- camera with a weight.  There are 2 p errors of reprojection and p of weight; the Jacobian has 3 p rows and
 -- 11 n + 3 m + p columns, but an observation's two rows only 15 entries each, which two seed vectors find.
 
-def dot (a: [3]f64) (b: [3]f64): f64 = a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+type vector = {x: f64, y: f64, z: f64}
 
-def cross (a: [3]f64) (b: [3]f64): [3]f64 =
-  [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+def vector (a: [3]f64): vector = {x = a[0], y = a[1], z = a[2]}
 
--- x turned by |r| about the axis r (Rodrigues' formula; without rotation its limit).
-def rotate (r: [3]f64) (x: [3]f64): [3]f64 =
+-- s a + b
+def plus (s: f64) (a: vector) (b: vector): vector = {x = s * a.x + b.x, y = s * a.y + b.y, z = s * a.z + b.z}
+
+def dot (a: vector) (b: vector): f64 = a.x * b.x + a.y * b.y + a.z * b.z
+
+def cross (a: vector) (b: vector): vector =
+  {x = a.y * b.z - a.z * b.y, y = a.z * b.x - a.x * b.z, z = a.x * b.y - a.y * b.x}
+
+type camera = {rotation: vector, centre: vector, focal: f64, principal: (f64, f64), distortion: (f64, f64)}
+
+def camera (c: [11]f64): camera =
+  {rotation = vector (take 3 c), centre = vector c[3:6], focal = c[6], principal = (c[7], c[8]),
+   distortion = (c[9], c[10])}
+
+-- x turned by |r| about the axis r (Rodrigues' formula; without rotation its limit).  The branches choose between
+-- numbers only, so that nothing costly is within them, where a derivative would compute it again.
+def rotate (r: vector) (x: vector): vector =
   let square = dot r r
-  in if square == 0 then map2 (+) x (cross r x)
-     else let angle = f64.sqrt square
-          let axis = map (/ angle) r
-          let (c, s) = (f64.cos angle, f64.sin angle)
-          let along = (1 - c) * dot axis x
-          in map3 (\x y a -> c * x + s * y + along * a) x (cross axis x) axis
+  let still = square == 0
+  let nonzero = if still then 1 else square
+  let angle = f64.sqrt nonzero
+  let (c, s) = (f64.cos angle, f64.sin angle)
+  let (keep, across, along) = if still then (1, 1, 0) else (c, s / angle, (1 - c) / nonzero)
+  in plus keep x (plus across (cross r x) (plus (along * dot r x) r {x = 0, y = 0, z = 0}))
 
 -- The error of one observation.
-def reprojection (camera: [11]f64) (point: [3]f64) (weight: f64) (feature: [2]f64): [2]f64 =
-  let seen = rotate (take 3 camera) (map2 (-) point camera[3:6])
-  let (x, y) = (seen[0] / seen[2], seen[1] / seen[2])
+def reprojection (feature: [2]f64) (camera: camera, point: vector, weight: f64): (f64, f64) =
+  let seen = rotate camera.rotation (plus (-1) camera.centre point)
+  let (x, y) = (seen.x / seen.z, seen.y / seen.z)
   let square = x * x + y * y
-  let scale = camera[6] * (1 + camera[9] * square + camera[10] * square * square)
-  in [weight * (scale * x + camera[7] - feature[0]), weight * (scale * y + camera[8] - feature[1])]
+  let scale = camera.focal * (1 + camera.distortion.0 * square + camera.distortion.1 * square * square)
+  in (weight * (scale * x + camera.principal.0 - feature[0]), weight * (scale * y + camera.principal.1 - feature[1]))
 
 def weight_error (w: f64): f64 = 1 - w * w
 
@@ -40,7 +54,8 @@ def weight_error (w: f64): f64 = 1 - w * w
 -- }
 entry objective [n][m][p] (cameras: [n][11]f64) (points: [m][3]f64) (weights: [p]f64)
                           (observations: [p][2]i32) (features: [p][2]f64): ([p][2]f64, [p]f64) =
-  (map3 (\o w f -> reprojection cameras[o[0]] points[o[1]] w f) observations weights features,
+  (map3 (\o w f -> let (x, y) = reprojection f (camera cameras[o[0]], vector points[o[1]], w) in [x, y])
+        observations weights features,
    map weight_error weights)
 
 -- The Jacobian in compressed sparse rows: where each row starts, columns, values.
@@ -73,18 +88,19 @@ entry objective [n][m][p] (cameras: [n][11]f64) (points: [m][3]f64) (weights: [p
 entry jacobian [n][m][p] (cameras: [n][11]f64) (points: [m][3]f64) (weights: [p]f64)
                          (observations: [p][2]i32) (features: [p][2]f64)
                          : ([3 * p + 1]i32, [31 * p]i32, [31 * p]f64) =
-  let block (o: [2]i32) w f: [2][15]f64 =
-    let rows = mjp (\(c, x, w) -> reprojection c x w f) (cameras[o[0]], points[o[1]], w) [[1, 0], [0, 1]]
-    in map (\(c, x, w) -> sized 15 (c ++ x ++ [w])) rows
-  let values = flatten (map3 block observations weights features) |> flatten
-  let columns = map2 (\o i -> let row = tabulate 15 (\j ->
-                                if j < 11 then 11 * o[0] + i32.i64 j
-                                else if j < 14 then i32.i64 (11 * n + j - 11) + 3 * o[1]
-                                else i32.i64 (11 * n + 3 * m + i))
-                              in [row, row])
-                     observations (iota p)
-                |> flatten |> flatten
+  let row ({rotation = r, centre = t, focal, principal = u, distortion = k}: camera, x: vector, w: f64) =
+    [r.x, r.y, r.z, t.x, t.y, t.z, focal, u.0, u.1, k.0, k.1, x.x, x.y, x.z, w]
+  let block (o: [2]i32) w f =
+    let along seed = vjp (reprojection f) (camera cameras[o[0]], vector points[o[1]], w) seed
+    in [row (along (1, 0)), row (along (0, 1))]
+  let (first, other) = (i32.i64 (11 * n), i32.i64 (11 * n + 3 * m))
+  let columns (o: [2]i32) i =
+    let (c, x) = (11 * o[0], first + 3 * o[1])
+    let row = [c, c + 1, c + 2, c + 3, c + 4, c + 5, c + 6, c + 7, c + 8, c + 9, c + 10, x, x + 1, x + 2,
+               other + i32.i64 i]
+    in [row, row]
   let starts = tabulate (3 * p + 1) (\i -> i32.i64 (if i < 2 * p then 15 * i else 28 * p + i))
   in (starts,
-      sized (31 * p) (columns ++ tabulate p (\i -> i32.i64 (11 * n + 3 * m + i))),
-      sized (31 * p) (values ++ map (\w -> vjp weight_error w 1) weights))
+      sized (31 * p) (flatten (flatten (map2 columns observations (iota p))) ++ tabulate p (\i -> other + i32.i64 i)),
+      sized (31 * p) (flatten (flatten (map3 block observations weights features))
+                      ++ map (\w -> vjp weight_error w 1) weights))
