@@ -21,3 +21,13 @@ entry main (a: u8) (b: i16) =
   , i16.mad_hi 256 1 0
   , u64.product [2, 3] == u64.sum [1, 2, 3] && i16.clz 1 == 15 && i8.popc (-1) == 8
   )
+
+-- A specification may name an operator without parentheses.
+-- ==
+-- entry: operator_spec
+-- input { 3i32 }
+-- output { 13i32 }
+module type monoid = { type t val + : t -> t -> t val zero: t }
+module sums (M: monoid) = { def double (x: M.t) = x M.+ x M.+ M.zero }
+module times = sums { type t = i32 def (+) (x: i32) (y: i32) = x + y + 7 def zero = 0i32 }
+entry operator_spec (x: i32) = times.double x - 7
