@@ -11,7 +11,7 @@ from futad.errors import UsageError
 if TYPE_CHECKING:
     from futad.api import Function, Program
 
-BACKEND_CHOICES = ("auto", "interp", "c", "multicore")
+BACKEND_CHOICES = ("auto", "interp", "c", "multicore", "cuda", "emulated")
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:

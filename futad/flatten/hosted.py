@@ -3,14 +3,15 @@ loops that have nothing parallel in them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.types import I32, I64, AccType, ArrayType, Prim, elem_of
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import has_load
-from futad.flatten.lower import DeviceLowerer, NotInBlock, in_block, on_host
+from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host
 from futad.imp import arrays, ir
 from futad.imp.arrays import if_inside
 from futad.imp.ir import ONE, ZERO, Expr, num
@@ -88,19 +89,30 @@ def _array_lit(lo: DeviceLowerer, stm: core.Stm, e: core.ArrayLit, wants: list[W
 # --- writes at computed places ------------------------------------------------------------------------------------
 
 
+@contextmanager
+def over(lo: DeviceLowerer, sizes: Sequence[Expr], what: str) -> Iterator[list[Expr]]:
+    """The points of a space: a kernel of its own at host level, shared out between the threads in block mode."""
+    if lo.mode == "block":
+        with lo.shared_out(sizes) as point:
+            yield point
+        return
+    with lo.kernel() as body, lo.space(sizes) as (point, total):
+        yield point
+    lo.launch(body, "thread", total, what)
+
+
 @on_host(core.Scatter)
+@in_block(core.Scatter)
 def _scatter(lo: DeviceLowerer, stm: core.Stm, e: core.Scatter, wants: list[Want]) -> Sequence[Value]:
     targets = _targets(lo, e.dests, [*e.idxs, *e.values], wants)
     idxs = [lo.view(a) for a in e.idxs]
     for target, a in zip(targets, e.values, strict=True):
         v = lo.view(a)
-        with lo.kernel() as body, lo.space(v.shape) as (point, total):
-            lo.ranges[getattr(point[0], "name", "")] = v.shape[0]
+        with over(lo, v.shape, f"scatter into {stm.pat[0].name}") as point:
             index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
             with lo.block() as write:
                 lo.store(target, [*index, *point[1:]], v.load(point))
             if_inside(lo, index, target.shape, write)
-        lo.launch(body, "thread", total, f"scatter into {stm.pat[0].name}")
     return targets
 
 
@@ -133,6 +145,7 @@ def _row_op(lam: core.Lambda) -> str | None:
 
 
 @on_host(core.Hist)
+@in_block(core.Hist)
 def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequence[Value]:
     targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], wants)
     idxs = [lo.view(a) for a in e.idxs]
@@ -143,13 +156,14 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> 
     ops = [row] if row is not None else _one_op(e.lam)
     if ops is not None:
         for target, v, op in zip(targets, values, ops, strict=True):
-            with lo.kernel() as body, lo.space((width, *v.shape[1:])) as (point, total):
+            with over(lo, (width, *v.shape[1:]), f"histogram {name}, atomic {op}") as point:
                 index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
                 with lo.block() as write:
                     _add(lo, target, [*index, *point[1:]], v.load(point), op)
                 if_inside(lo, index, target.shape, write)
-            lo.launch(body, "thread", total, f"histogram {name}, atomic {op}")
         return targets
+    if lo.mode == "block":
+        raise NotInBlock
     k = len(targets)
     locks = lo.new_root(I32)
     assert locks.slot is not None
@@ -229,9 +243,14 @@ def _block_update_acc(lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, wants
     return [acc]
 
 
-@in_block(core.Hist, core.Scatter, core.WithAcc, core.MatMul)
-def _not_in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
-    raise NotInBlock
+@in_block(core.WithAcc)
+def _block_with_acc(lo: DeviceLowerer, stm: core.Stm, e: core.WithAcc, wants: list[Want]) -> Sequence[Value]:
+    k = len(e.arrays)
+    targets = _targets(lo, e.arrays, list(e.lam.free()), wants)
+    for p, v in zip(e.lam.params, targets, strict=True):
+        lo.bind(p, SharedAcc(v, e.op))
+    values = lo.scope(e.lam, [None] * k + wants[k:])
+    return [*targets, *values[k:]]
 
 
 # --- matrix products ------------------------------------------------------------------------------------------------
@@ -279,30 +298,51 @@ def _tiles(m: Expr, n: Expr, shape: tuple[int, int, int, int, int]) -> Expr:
 def _tiled_product(
     lo: DeviceLowerer, a: View, b: View, c: View, shape: tuple[int, int, int, int, int], accumulate: bool, name: str
 ) -> None:
-    sizes = (c.shape[0], c.shape[1], a.shape[1])
     inner = (0 if a.strides[0] == ONE else 1, 0 if b.strides[0] == ONE else 1)
-    ma, mb, mc = [_matrix(v) for v in (a, b, c)]
+
+    def plain(x: Expr) -> Expr:
+        # Everything in variables, also constants: then one kernel serves all products of the same kind.
+        at = lo.name("g")
+        lo.out.append(ir.Decl(at, I64, x))
+        return ir.Ref(at, I64)
+
+    def matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
+        assert isinstance(v.base, Mem)
+        start = lo.name("m")
+        lo.out.append(ir.Pointer(start, v.elem, v.base.pointer, v.offset))
+        return (start, ZERO, plain(v.strides[0]), plain(v.strides[1]))
+
+    sizes = (plain(c.shape[0]), plain(c.shape[1]), plain(a.shape[1]))
+    ma, mb, mc = [matrix(v) for v in (a, b, c)]
     with lo.kernel("block") as body:
         lo.out.append(kir.Tile(a.elem, shape, sizes, ma, mb, mc, inner, accumulate))
     text = "x".join(map(str, shape[:2]))
     lo.launch(body, "tile", _tiles(c.shape[0], c.shape[1], shape), f"product {name}, tiles of {text}")
 
 
-def _matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
-    assert isinstance(v.base, Mem)
-    return (v.base.pointer, v.offset, *v.strides)  # type: ignore[return-value]
-
-
 def _plain_product(lo: DeviceLowerer, a: View, b: View, c: View, accumulate: bool, name: str) -> None:
-    with lo.kernel() as body, lo.space(c.shape) as ((i, j), total):
-        sum_ = lo.name("sum")
-        first = c.load((i, j)) if accumulate else ir.Num(0.0, a.elem)
-        lo.emit(ir.Decl(sum_, a.elem, first, mutable=True))
-        with lo.loop(a.shape[1], "k") as (k, _):
-            product = ir.Scalar("mul", (a.load((i, k)), b.load((k, j))), a.elem, a.elem)
-            lo.emit(ir.Accumulate(sum_, "add", product))
-        lo.store(c, (i, j), ir.Ref(sum_, a.elem))
-    lo.launch(body, "thread", total, f"product {name}, an element a thread")
+    with over(lo, c.shape, f"product {name}, an element a thread") as (i, j):
+        _element_of_product(lo, a, b, c, c if accumulate else None, i, j)
+
+
+def _element_of_product(lo: DeviceLowerer, a: View, b: View, c: View, plus: View | None, i: Expr, j: Expr) -> None:
+    name = lo.name("sum")
+    first = plus.load((i, j)) if plus is not None else ir.Num(0.0, a.elem)
+    lo.emit(ir.Decl(name, a.elem, first, mutable=True))
+    with lo.loop(a.shape[1], "k") as (k, _):
+        product = ir.Scalar("mul", (a.load((i, k)), b.load((k, j))), a.elem, a.elem)
+        lo.emit(ir.Accumulate(name, "add", product))
+    lo.store(c, (i, j), ir.Ref(name, a.elem))
+
+
+@in_block(core.MatMul)
+def _block_matmul(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
+    a, b = lo.view(e.a), lo.view(e.b)
+    dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
+    plus = lo.view(e.plus[0]) if e.plus else None
+    with lo.shared_out(dst.shape) as (i, j):
+        _element_of_product(lo, a, b, dst, plus, i, j)
+    return [dst]
 
 
 # --- loops with nothing parallel inside -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from futad.core import ir as core
 from futad.core.scalarops import OPS
-from futad.core.types import I64, AccType, Atom, Const, Prim, Var
+from futad.core.types import I64, AccType, Atom, Const, Prim, Var, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host
 from futad.imp import ir
@@ -124,6 +124,8 @@ def parallel_widths(lam: core.Lambda) -> list[Atom]:
         e = stm.exp
         if isinstance(e, core.SOACS):
             out.append(e.width)
+        elif isinstance(e, core.MatMul):
+            out += [*shape_of(e.a.type), *shape_of(e.b.type)]
         elif isinstance(e, (core.If, core.For, core.While, core.WithAcc)):
             for inner in e.lambdas():
                 out += parallel_widths(inner)
