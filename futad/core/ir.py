@@ -463,6 +463,26 @@ class Program:
         return program_text(self)
 
 
+def map_bodies(program: Program, f: Callable[[Lambda], Lambda]) -> Program:
+    """The program with every function's body rewritten; functions whose body is returned as it was stay the same."""
+    funs: dict[str, Fun] = {}
+    for name, fun in program.funs.items():
+        body = f(fun.body)
+        same = body is fun.body
+        funs[name] = fun if same else Fun(fun.name, body, fun.num_sizes, fun.ret, fun.entry, fun.attrs, fun.span)
+    return Program(funs, program.name)
+
+
+def map_scopes(s: Stm, f: Callable[[Lambda], Lambda]) -> Stm:
+    """The statement with its nested scopes rewritten; the same object if each is returned as it was."""
+    old = s.exp.lambdas()
+    new = [f(lam) for lam in old]
+    if all(a is b for a, b in zip(old, new, strict=True)):
+        return s
+    it = iter(new)
+    return Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _: next(it)), s.attrs)
+
+
 # --- free variables, renaming -----------------------------------------------------------------------------
 
 

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.ir import Fun, Lambda, Program, Stm
+from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Atom, Prim, Var, shape_of
 
 
 def add_to_products(program: Program) -> Program:
     """Rewrite such sums in every function."""
-    funs: dict[str, Fun] = {}
-    for name, f in program.funs.items():
-        body = _scope(f.body)
-        funs[name] = f if body is f.body else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
-    return Program(funs, program.name)
+    return ir.map_bodies(program, _scope)
 
 
 def _scope(lam: Lambda) -> Lambda:
@@ -47,12 +43,9 @@ def _scope(lam: Lambda) -> Lambda:
             changed = True
             out += new
             continue
-        inner = [_scope(x) for x in s.exp.lambdas()]
-        if any(a is not b for a, b in zip(inner, s.exp.lambdas(), strict=True)):
-            changed = True
-            it = iter(inner)
-            s = Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _, it=it: next(it)), s.attrs)  # type: ignore[misc]
-        out.append(s)
+        kept = ir.map_scopes(s, _scope)
+        changed |= kept is not s
+        out.append(kept)
     return Lambda(lam.params, tuple(out), lam.result) if changed else lam
 
 

@@ -27,7 +27,7 @@ from collections.abc import Callable
 
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
+from futad.core.ir import Lambda, Program, Renamer, Stm
 from futad.core.types import (
     ONE,
     ZERO,
@@ -48,13 +48,7 @@ from futad.rewrite.strategy import Stats
 
 def matmul(program: Program, stats: Stats | None = None) -> Program:
     """Find matrix products in every function."""
-    nests = Nests(stats)
-    funs: dict[str, Fun] = {}
-    for name, f in program.funs.items():
-        body = nests.root(f.body)
-        same = body is f.body
-        funs[name] = f if same else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
-    return Program(funs, program.name)
+    return ir.map_bodies(program, Nests(stats).root)
 
 
 # --- rewriting ---------------------------------------------------------------------------------------------

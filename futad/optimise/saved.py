@@ -14,17 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from futad.core import ir
-from futad.core.ir import Fun, Lambda, Program, Stm
+from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Atom, Var, array_of, elem_of, shape_of
 
 
 def save_products(program: Program) -> Program:
     """Let forward sweeps save the products that return sweeps need."""
-    funs: dict[str, Fun] = {}
-    for name, f in program.funs.items():
-        body = _scope(f.body)
-        funs[name] = f if body is f.body else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
-    return Program(funs, program.name)
+    return ir.map_bodies(program, _scope)
 
 
 @dataclass(slots=True)
@@ -43,13 +39,9 @@ def _scope(lam: Lambda) -> Lambda:
     changed = sharing.run()
     stms: list[Stm] = []
     for s in sharing.result():
-        lams = s.exp.lambdas()
-        inner = [_scope(x) for x in lams]
-        if any(a is not b for a, b in zip(inner, lams, strict=True)):
-            it = iter(inner)
-            s = Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _, it=it: next(it)), s.attrs)  # type: ignore[misc]
-            changed = True
-        stms.append(s)
+        new = ir.map_scopes(s, _scope)
+        changed |= new is not s
+        stms.append(new)
     return Lambda(lam.params, tuple(stms), lam.result) if changed else lam
 
 

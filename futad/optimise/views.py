@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from futad.core import ir
-from futad.core.ir import Fun, Lambda, Program, Stm
+from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Prim, Var
 
 Repeated = TypeVar("Repeated", bound=ir.Exp)
@@ -20,23 +20,18 @@ _VIEWS = (ir.Reshape, ir.Rearrange, ir.Alias)
 
 def hoist_views(program: Program) -> Program:
     """Move views, index arrays and products of sizes out of every map and loop that they do not depend on."""
-    funs: dict[str, Fun] = {}
-    for name, f in program.funs.items():
-        body = _scope(f.body)
-        funs[name] = f if body is f.body else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
-    return Program(funs, program.name)
+    return ir.map_bodies(program, _scope)
 
 
 def _scope(lam: Lambda) -> Lambda:
     out: list[Stm] = []
     for s in lam.stms:
-        if s.exp.lambdas():
-            exp = s.exp.rebuild(lambda a: a, _scope)
-            if type(exp) is ir.Map or type(exp) is ir.For:
-                before, exp = invariant_views(exp)
+        s = ir.map_scopes(s, _scope)
+        if type(s.exp) is ir.Map or type(s.exp) is ir.For:
+            before, exp = invariant_views(s.exp)
+            if before:
                 out += before
-            changed = any(a is not b for a, b in zip(exp.lambdas(), s.exp.lambdas(), strict=True))
-            s = Stm(s.pat, exp, s.attrs) if changed else s
+                s = Stm(s.pat, exp, s.attrs)
         out.append(s)
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
