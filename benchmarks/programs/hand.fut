@@ -48,9 +48,9 @@ def movements [b][v] (hand: model [b][v]) (theta: [26]f64): [b][3][4]f64 =
 -- Where the vertices are: each moves as the weighted mean of its bones' movements.
 def skin [b][v] (hand: model [b][v]) (theta: [26]f64): [v][3]f64 =
   let moves = map flatten (movements hand theta)
-  let place w p = let move: [3][4]f64 = unflatten (sized (3 * 4) (map (dot w) (transpose moves)))
-                  in map2 (\row t -> dot row p + t) move theta[3:6]
-  in map2 place hand.weights hand.positions
+  let blended = product hand.weights moves
+  let place move p = map2 (\row t -> dot row p + t) (unflatten (sized (3 * 4) move)) theta[3:6]
+  in map2 place blended hand.positions
 
 def simple [v][c] (correspondences: [c]i32) (points: [c][3]f64) (vertices: [v][3]f64): [c][3]f64 =
   map2 (\p i -> map2 (-) p vertices[i]) points correspondences
