@@ -456,7 +456,7 @@ def e_int(sp: Span, tok: Token) -> A.Expr:
         raise ParseError(f"malformed number '{tok.text}'", sp, code="E0102") from None
     if suffix is not None and value >= 1 << suffix.bits:
         raise ParseError(f"{value} does not fit in {suffix}", sp, code="E0103")
-    return A.ELit(sp, value, suffix)
+    return A.ELit(sp, value, suffix, text[:2].lower() in ("0x", "0b"))
 
 
 def e_float(sp: Span, tok: Token) -> A.Expr:

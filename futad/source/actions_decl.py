@@ -366,7 +366,7 @@ def p_constr0(sp: Span, constr: Token) -> A.Pat:
 
 
 def p_neg(sp: Span, _: Token, lit: A.ELit) -> A.Pat:
-    return A.PLit(sp, A.ELit(sp, -lit.value, lit.suffix))
+    return A.PLit(sp, A.ELit(sp, -lit.value, lit.suffix, lit.bits))
 
 
 def p_lit(sp: Span, lit: A.Expr) -> A.Pat:

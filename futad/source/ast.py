@@ -164,6 +164,7 @@ class ELit(Expr):
 
     value: Any
     suffix: Prim | None
+    bits: bool = False  # written in hexadecimal or binary: a pattern of bits, which may fill the type
 
 
 @dataclass(slots=True, eq=False, repr=False)

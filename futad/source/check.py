@@ -74,6 +74,7 @@ class Checker(Unifier):
         self.loop_params: set[Binding] = set()
         # Whether names may be missing because what brings them into scope has an error.
         self.incomplete = False
+        self.nesting = 0  # how many modules deep we are
 
     # -- metas, which a definition's end settles
 
@@ -346,10 +347,12 @@ def check_literal(e: A.ELit) -> None:
     p = t.prim
     if p.is_integral:
         low, high = (-(1 << (p.bits - 1)), (1 << (p.bits - 1)) - 1) if p.kind == "int" else (0, (1 << p.bits) - 1)
-        # A pattern of bits that fills the type is written so in hexadecimal; both readings are accepted.
-        if not low <= e.value <= (1 << p.bits) - 1:
+        # Negative numbers of unsigned types wrap around; bits may fill the type.
+        if e.value < 0:
+            low = -(1 << (p.bits - 1)) if p.kind == "int" or e.suffix is None else -high
+        if not low <= e.value <= ((1 << p.bits) - 1 if e.bits else high):
             raise TypeError_(f"{e.value} does not fit in {p}, which holds {low} to {high}", e.span, code="E0103")
-    elif p.is_float and e.value not in (math.inf, -math.inf):
+    elif p.is_float:
         with np.errstate(over="ignore"):
             if not np.isfinite(p.dtype.type(e.value)):
                 raise TypeError_(f"{e.value} does not fit in {p}", e.span, code="E0103")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from futad.core.types import BOOL, I64, PRIMS
-from futad.errors import Span, TypeError_
+from futad.errors import NameError_, Span, TypeError_
 from futad.source import ast as A
 from futad.source.check_funs import fundef, lambda_exp
 from futad.source.check_loops import loop_exp, type_of
@@ -65,7 +65,7 @@ def _lit(ck: Checker, e: A.ELit) -> A.Expr:
         e.type = TPrim(e.suffix)
     else:
         e.type = ck.meta(e.span, "num" if type(e.value) is int else "float")
-        ck.literals.append(e)
+    ck.literals.append(e)
     return e
 
 
@@ -99,6 +99,13 @@ def _var(ck: Checker, e: A.EVar) -> A.Expr:
         ck.unknown("value", e.name, e.span)
     assert b is not None
     b.used = True
+    if e.name[0] == "_" and b.kind == "value":
+        raise NameError_(
+            f"'{e.name}' is used, but its underscore says that it is not",
+            e.span,
+            hint=f"call it '{e.name.lstrip('_') or 'x'}'",
+            code="E0205",
+        )
     if b.kind == "failed":
         ck.abandon()
     assert b.scheme is not None
@@ -199,7 +206,7 @@ def _and(ck: Checker, e: A.EAnd | A.EOr) -> A.Expr:
 @infers(A.ENeg)
 def _neg(ck: Checker, e: A.ENeg) -> A.Expr:
     if type(e.arg) is A.ELit and type(e.arg.value) in (int, float):
-        return _lit(ck, A.ELit(e.span, -e.arg.value, e.arg.suffix))
+        return _lit(ck, A.ELit(e.span, -e.arg.value, e.arg.suffix, e.arg.bits))
     e.arg = ck.exp(e.arg)
     ck.fit(e.arg.type, ck.meta(e.span, "num"), e.arg.span, "the operand of '-'")
     e.type = e.arg.type
@@ -425,9 +432,22 @@ def _record_update(ck: Checker, e: A.ERecordUpdate) -> A.Expr:
     for f in e.path:
         t = project(ck, t, f, e.span)
     e.value = ck.exp(e.value)
-    ck.fit(e.value.type, t, e.value.span, f"the new value of field '{'.'.join(e.path)}'")
-    e.type = e.record.type
+    try:
+        same_shape(ck, type_of(e.value), t)
+    except Mismatch as err:
+        ck.mismatch(type_of(e.value), t, e.value.span, f"the new value of field '{'.'.join(e.path)}'", err)
+    e.type = replaced(type_of(e.record), e.path, strip(type_of(e.value)))
     return e
+
+
+def replaced(t: SType, path: list[str], new: SType) -> SType:
+    """The record type `t` with the type of the field at `path` replaced (its sizes may be others)."""
+    t = resolve(t)
+    if not path:
+        return new
+    if type(t) is not TRecord:
+        return t
+    return TRecord(tuple((n, replaced(f, path[1:], new) if n == path[0] else f) for n, f in t.fields))
 
 
 # --- ascription ------------------------------------------------------------------------------------------------

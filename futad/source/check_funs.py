@@ -8,7 +8,7 @@ from futad.errors import Span, TypeError_
 from futad.source import ast as A
 from futad.source.check_match import require_irrefutable
 from futad.source.check_pats import bind_pattern
-from futad.source.check_types import bind_tparam, texp
+from futad.source.check_types import bind_tparam, distinct_params, texp
 from futad.source.show import show_size, show_type
 from futad.source.sizes import free_names, key, poly
 from futad.source.stypes import (
@@ -46,13 +46,9 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
     ck.level += 1
     explicit: list[Binding] = []
     with ck.scoped():
-        names = set()
-        for tp in fd.tparams:
-            if tp.name in names:
-                raise TypeError_(f"parameter '{tp.name}' is declared twice", tp.span, code="E0202")
-            names.add(tp.name)
-            explicit.append(bind_tparam(ck, tp))
-        seen: set[str] = set()
+        distinct_params(fd.tparams)
+        explicit += [bind_tparam(ck, tp) for tp in fd.tparams]
+        seen = {tp.name for tp in fd.tparams if tp.kind == "size"}
         for p in fd.params:
             bind_pattern(ck, p, ck.meta(p.span), "parameter")
             require_irrefutable(ck, p)
@@ -247,6 +243,10 @@ def close(
                     code="E0404",
                 )
     result = map_sizes(result, on_size)
+    if not params:
+        # A constant's sizes are computed once, and known wherever it is.
+        for b in exists:
+            b.level = ck.level
     t = result
     own: tuple[Binding, ...] = tuple(exists)
     for p, own_name in zip(reversed(params), reversed(bound), strict=True):

@@ -85,6 +85,8 @@ def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
             if n not in have:
                 raise TypeError_(f"{show_type(r)} has no field '{n}'", q.span, code="E0303")
             _pat(ck, q, have[n], what)
+        ascribed = {n: q.type for n, q in p.fields}
+        p.type = TRecord(tuple((n, ascribed.get(n) or ft) for n, ft in r.fields))
         for n in have:
             if n not in dict(p.fields):
                 raise TypeError_(

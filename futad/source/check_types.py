@@ -177,6 +177,14 @@ def _arrow(ck: Checker, te: A.TEArrow) -> SType:
     return TFun(param, result, name, tuple(exists))
 
 
+def distinct_params(tparams: list[A.TypeParam]) -> None:
+    seen: set[tuple[bool, str]] = set()
+    for tp in tparams:
+        if (tp.kind == "size", tp.name) in seen:
+            raise TypeError_(f"parameter '{tp.name}' is declared twice", tp.span, code="E0202")
+        seen.add((tp.kind == "size", tp.name))
+
+
 def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
     """The abbreviation that a type definition makes."""
     anonymous: list[Binding] = []
@@ -187,6 +195,7 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
         return SizeVar(b)
 
     params: list[tuple[Binding, str]] = []
+    distinct_params(d.params)
     with ck.scoped():
         for tp in d.params:
             params.append((bind_tparam(ck, tp), "size" if tp.kind == "size" else "type"))
@@ -208,7 +217,7 @@ def bind_tparam(ck: Checker, tp: A.TypeParam) -> Binding:
         ck.bind(tp.name, b)
     else:
         b = Binding(tp.name, "tparam", None, tp.span, level=ck.level)
-        if tp.kind == "type":
+        if tp.kind != "fullylifted":
             ck.kinds[b] = "any"
         ck.bind_type(tp.name, Abbreviation(tp.name, [], TParam(b)))
     tp.binding = b

@@ -165,12 +165,14 @@ def evaluate(ck: Checker, m: M.ModExp) -> Module | Functor:
 def structure(ck: Checker, decls: list[Any]) -> Module:
     """The module that a list of declarations makes."""
     outer, ck.exports = ck.exports, Module()
+    ck.nesting += 1
     try:
         with ck.scoped():
             ck.declare_all(decls)
         return ck.exports
     finally:
         ck.exports = outer
+        ck.nesting -= 1
 
 
 def apply(ck: Checker, fun: Functor, arg: Module | Functor, span: Span) -> Module | Functor:

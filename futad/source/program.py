@@ -119,7 +119,17 @@ class ProgramChecker(Checker):
             raise NameError_(f"{what} '{name}' is defined twice", span, code="E0202")
 
     def define_function(self, d: A.FunDef) -> None:
+        if d.name == "main" and self.file is self.root and not self.nesting:
+            d.entry = True  # whether it says so or not
         self.refuse_twice(d.name, self.exports.names, "'entry'" if d.entry else "value", d.span)
+        if d.entry and self.nesting:
+            raise TypeError_(
+                f"entry point '{d.name}' is inside a module", d.span, hint="define it outside of modules", code="E0703"
+            )
+        if d.name in ("&&", "||"):
+            raise NameError_(
+                f"'{d.name}' evaluates its right operand last, and cannot be redefined", d.span, code="E0202"
+            )
         shadows(self, d.name, d.span)
         attributes(self, d.attrs)
         b = fundef(self, d, top=True)
@@ -150,7 +160,8 @@ class ProgramChecker(Checker):
         """Check a file in an empty scope."""
         if file.path in self.loaded:
             return self.loaded[file.path]
-        saved = self.names, self.types, self.mods, self.sigs, self.undo, self.exports, self.file
+        saved = self.names, self.types, self.mods, self.sigs, self.undo, self.exports, self.file, self.nesting
+        self.nesting = 0
         self.names, self.types, self.mods, self.sigs, self.undo = {}, {}, {}, {}, []
         self.exports, self.file = modules.Module(), file
         try:
@@ -159,7 +170,7 @@ class ProgramChecker(Checker):
             self.files.append(file)
             return self.exports
         finally:
-            self.names, self.types, self.mods, self.sigs, self.undo, self.exports, self.file = saved
+            self.names, self.types, self.mods, self.sigs, self.undo, self.exports, self.file, self.nesting = saved
 
 
 def eta_expand(ck: Checker, fd: A.FunDef) -> None:
@@ -180,7 +191,7 @@ def eta_expand(ck: Checker, fd: A.FunDef) -> None:
 
 
 def check_entry(fd: A.FunDef) -> None:
-    """Entry points take and return data of known types."""
+    """Entry points take and return data of known types; a result that is a function takes more parameters."""
     assert fd.binding is not None and fd.binding.scheme is not None
     if fd.binding.scheme.tparams:
         names = ", ".join(f"'{b.name}" for b in fd.binding.scheme.tparams)
@@ -197,7 +208,10 @@ def check_entry(fd: A.FunDef) -> None:
             raise TypeError_(
                 f"entry point '{fd.name}' takes a function, which no caller can give it", p.span, code="E0702"
             )
-    if fd.ret_type is not None and holds_function(fd.ret_type):
+    result = resolve(fd.ret_type) if fd.ret_type is not None else None
+    while type(result) is TFun:
+        result = resolve(result.result)
+    if result is not None and holds_function(result):
         raise TypeError_(f"entry point '{fd.name}' returns a function", fd.span, code="E0702")
 
 

@@ -184,6 +184,9 @@ class Unifier:
         """Let the unsolved meta `m` stand for `t` (resolved)."""
         if type(t) is TMeta:
             t.kind = join_kinds(m.kind, t.kind)
+            if t.kind in _KIND_SETS and (m.fields or m.constrs or t.fields or t.constrs):
+                word = "a sum type" if m.constrs or t.constrs else "a record"
+                raise Mismatch(f"{word} is not {KIND_WORDS[t.kind]}")
             t.level = min(m.level, t.level)
             fields, constrs = m.fields, m.constrs
             m.ref = t

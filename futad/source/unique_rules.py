@@ -323,10 +323,10 @@ def _index(c: Consumption, e: A.EIndex) -> Tree:
 @_rule(A.EUpdate)
 def _update(c: Consumption, e: A.EUpdate) -> Tree:
     steps, new = update_path(e)
-    value = flat(c.exp(new))
     for step in steps:
         if isinstance(step, list):
             c.index(step)
+    value = flat(c.exp(new))
     target = flat(c.exp(e.array))
     both = target & value
     if both:
