@@ -17,11 +17,13 @@ from futad.ad.chain import Element, Finder, Slot, Undoer, instrument, slots
 from futad.ad.chain import room as space
 from futad.ad.live import live
 from futad.ad.rule import RULES, Rule
+from futad.ad.truedep import checked, promised
 from futad.ad.vjp import again
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import (
+    BOOL,
     I64,
     ONE,
     ZERO,
@@ -328,10 +330,17 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         finder.enter(loop.body)
         out: dict[int, Restore] = {}
         chains: dict[int, list[Element]] = {}
+        names = promised(emitted)
+        kept_promises: list[int] = []
         for q in which:
             x, r = loop.body.params[1 + kept.index(q)], loop.body.result[kept.index(q)]
             if x in grown:
                 continue
+            if x.name in names and isinstance(x.type, ArrayType):
+                flags = ArrayType(BOOL, x.type.shape)
+                if checked(loop.body.stms, x, r, Var("read", flags)) is not None:
+                    kept_promises.append(q)
+                    continue
             if isinstance(x.type, ArrayType) and (found := finder.chain(loop.body, x, r, (turns,))) is not None:
                 chains[q] = found
         head = Builder()
@@ -345,12 +354,24 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         for c in chains.values():
             stms = tuple(instrument(stms, c, (at,), held))
         results = (*loop.body.result, *[held[k] for k in room])
+        fresh = [Var("saved", k.array()) for k in room]
+        for q in kept_promises:
+            x, r = loop.body.params[1 + kept.index(q)], loop.body.result[kept.index(q)]
+            assert isinstance(x.type, ArrayType)
+            read = Var("read", ArrayType(BOOL, x.type.shape))
+            with_checks = checked(stms, x, r, read)
+            assert with_checks is not None
+            stms = tuple(with_checks[0])
+            params.append(read)
+            inits.append(before.zeros(read.type, "read"))
+            results = (*results, with_checks[1])
+            fresh.append(Var("read", read.type))
+            out[q] = Restore(lambda b, t, after: after, emitted.pat[kept.index(q)])
         body = ir.Lambda((*loop.body.params, *params), stms, results)
         grower = _Grower(loop, [kept.index(q) for q in which if own[kept.index(q)] in grown])
-        plain = [q for q in which if q not in chains and own[kept.index(q)] not in grown]
+        plain = [q for q in which if q not in chains and q not in kept_promises and own[kept.index(q)] not in grown]
         saver = _Saver(body, [loop.body.params[1 + kept.index(q)] for q in plain], turns, lambda c: at, before)
         body = ir.Lambda(saver.body.params, (*head.stms, *saver.body.stms), saver.body.result)
-        fresh = [Var("saved", k.array()) for k in room]
         new = ir.Stm(
             (*emitted.pat, *fresh, *saver.pat),
             ir.For(e.bound, (*loop.inits, *inits, *saver.inits), body),
@@ -362,7 +383,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             out.update({kept[k]: r for k, r in grower.again(s.b, turns).items()})
         else:
             s.replace(emitted, [*before.stms, new])
-        undoer = Undoer(finder, dict(zip(room, fresh, strict=True)))
+        undoer = Undoer(finder, dict(zip(room, fresh, strict=False)))
         for q, saved in zip(plain, saver.pat, strict=True):
             out[q] = Restore(lambda b, t, after, saved=saved: b.let(ir.At(saved, (t,))))  # type: ignore[misc]
         for q, c in chains.items():
