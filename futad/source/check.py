@@ -6,7 +6,6 @@ The rules for expressions, patterns, functions and type expressions are in the c
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
