@@ -57,6 +57,9 @@ class Unit:
         except MemoryError as e:
             raise MemoryError_(f"out of memory: {e}" if str(e) else "out of memory") from None
 
+    def __reduce__(self) -> str:
+        raise TypeError("a program does not pickle: load it in each process (its compiled code is cached on disk)")
+
     @property
     def backend(self) -> str:
         """The backend that runs it: 'auto' is settled on first use."""

@@ -14,7 +14,7 @@ Components of that kind inside a tuple or record that is differentiated get thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from futad.api import Function, Unit
 from futad.api_derive import derive
 from futad.core import ir
-from futad.errors import ShapeError, UsageError
+from futad.errors import ShapeError, UsageError, ValueError_
 from futad.runtime.values import Record, entry_text
 
 Argnums = int | Sequence[int]
@@ -138,19 +138,20 @@ def _derived(f: Function, kind: str, active: tuple[int, ...], single: bool) -> F
 
 
 def _is_single(argnums: Argnums) -> bool:
-    return isinstance(argnums, int)
+    return not isinstance(argnums, Iterable)
 
 
 def _numbers(f: Function, argnums: Argnums) -> tuple[int, ...]:
     """The arguments named, counted from 0; negative numbers count from the end."""
     count = len(f.entry.params)
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = (argnums,) if _is_single(argnums) else tuple(argnums)  # type: ignore[arg-type]
     if not numbers:
         raise UsageError("argnums is empty: there is nothing to differentiate with respect to")
     out = []
     for n in numbers:
-        if not isinstance(n, int) or isinstance(n, bool):
+        if not isinstance(n, int | np.integer) or isinstance(n, bool):
             raise UsageError(f"argnums must be an int or a sequence of ints, not {argnums!r}")
+        n = int(n)
         if not -count <= n < count:
             raise UsageError(
                 f"argnums {n} is out of range: {f.__name__} has {count} arguments", hint=entry_text(f.entry)
@@ -199,7 +200,7 @@ def _directions(
 def _placed(adjoints: Any, active: tuple[int, ...], argnums: Argnums | None, count: int) -> Any:
     """The adjoints of the active arguments in the form asked for."""
     if argnums is not None:
-        return adjoints[0] if isinstance(argnums, int) else adjoints
+        return adjoints[0] if _is_single(argnums) else adjoints
     out: list[Any] = [None] * count
     for i, adjoint in zip(active, adjoints, strict=True):
         out[i] = adjoint
@@ -223,6 +224,9 @@ def _filled(t: ir.EntryType, value: Any, like: Any, path: str) -> Any:
         parts = zip(t.fields, value, like, strict=True)
         return tuple([_filled(ft, v, w, f"{path}.{n}") for (n, ft), v, w in parts])
     if t.kind == "record" and isinstance(value, dict) and isinstance(like, dict):
+        names = [n for n, _ in t.fields]
+        if unknown := [n for n in value if n not in names]:
+            raise ValueError_(f"{path}: there is no field '{unknown[0]}'; the fields are {', '.join(names)}")
         return {n: _filled(ft, value.get(n), like[n], f"{path}.{n}") for n, ft in t.fields}
     if isinstance(value, np.ndarray | np.generic | list | int | float) and not isinstance(like, tuple | dict):
         _check_shape(value, like, path)

@@ -179,6 +179,14 @@ class AssertionError_(RuntimeError_):
     """A size check or an `assert` in the program failed."""
 
 
+def failed_check(template: str, message: str, place: Span | None) -> RuntimeError_:
+    """The error of a failed `Assert`: of a slice or a part out of bounds, a BoundsError.
+
+    `template` is the compiler's own text; `message` has the values in its places.
+    """
+    return (BoundsError if "out of bounds" in template else AssertionError_)(message, place)
+
+
 class MemoryError_(RuntimeError_):
     """A value does not fit in memory."""
 

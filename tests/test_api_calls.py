@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import warnings
 
 import numpy as np
@@ -32,6 +34,7 @@ entry sum_pairs [n] (ps: [n](f64, i64)): f64 = f64.sum (map (\\(x, k) -> x * f64
 entry square (p: {x: f32, y: f32}): {x: f32, y: f32} = {x = p.x * p.x, y = p.y * p.y}
 entry set [n] (xs: *[n]f64) (i: i64): [n]f64 = xs with [i] = 0
 entry same [n] (xs: [n]f64): ([n]f64, [n]f64) = (xs, xs)
+entry firsts (k: i64) (xs: []f64): []f64 = xs[:k]
 entry small (x: i8) (y: f16): (i8, f16) = (x + 100, y * 2)
 """
 
@@ -97,6 +100,24 @@ def test_structures(prog):
     p = prog.square({"x": 2.0, "y": 3})
     assert (p.x, p.y) == (4, 9) and p.x.dtype == np.float32
     assert prog.square(p).x == 16
+
+
+def test_records_behave_like_dicts(prog):
+    r = prog.square({"x": 2.0, "y": 3})
+    r.x = np.float32(5)
+    assert r["x"] == 5
+    assert pickle.loads(pickle.dumps(r)) == copy.deepcopy(r) == {"x": 5, "y": 9}
+
+
+def test_programs_do_not_pickle(prog):
+    with pytest.raises(TypeError, match="load it in each process"):
+        pickle.dumps(prog)
+
+
+def test_a_slice_out_of_bounds_is_a_bounds_error(prog):
+    for k in (5, -1):
+        with pytest.raises(BoundsError, match=r"things.fut:13:\d+: error: .*out of bounds"):
+            prog.firsts(k, [1.0, 2.0])
 
 
 def test_arguments_are_never_changed_and_results_are_the_callers_own(prog):

@@ -20,10 +20,9 @@ entry own [n] (xs: *[n]f64): [n]f64 = xs with [0] = xs[0] * xs[1]
 entry ints (n: i64) (m: i64): i64 = n * n * m
 entry f32s [n] (xs: [n]f32): f32 = f32.sum (map (\\x -> x * x * x) xs)
 entry pairs [n] (ps: [n](f64, f64)): f64 = f64.sum (map (\\(a, b) -> a * b) ps)
-entry wrong (x: f64): f64 = with_kink x
 def with_kink (x: f64): f64 = if x > 0.1 then 100 * x else x
+entry wrong (x: f64): f64 = with_kink x
 """
-SOURCE = SOURCE.replace("entry wrong (x: f64): f64 = with_kink x\n", "") + ("entry wrong (x: f64): f64 = with_kink x\n")
 W, X = np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.3, -0.7])
 COS = 3 * np.cos(W * X)
 
@@ -85,6 +84,10 @@ def test_wrong_argnums(prog, argnums, message):
         futad.grad(prog.f, argnums)
 
 
+def test_argnums_may_be_numpys(prog):
+    assert futad.grad(prog.f, np.int64(0)) is futad.grad(prog.f, 0)
+
+
 def test_only_entries_are_differentiated():
     with pytest.raises(UsageError, match="grad takes an entry of a program, not function"):
         futad.grad(lambda x: x)
@@ -135,6 +138,8 @@ def test_structures(prog):
     assert dy[0] == 12 and dy[1].u == 1
     with pytest.raises(ShapeError, match="cotangent: expected a tuple of 2, got 1"):
         pull((1.0,))
+    with pytest.raises(futad.Error, match=r"cotangent.1: there is no field 'v'; the fields are u"):
+        pull((1.0, {"v": 1.0}))
 
 
 def test_arrays_of_tuples(prog):

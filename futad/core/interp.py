@@ -28,7 +28,7 @@ from futad.core.lastuse import analyse, unique_params
 from futad.core.scalarops import OPS
 from futad.core.text import node_name
 from futad.core.types import AccType, ArrayType, Atom, Const, Type, Var
-from futad.errors import AssertionError_, InternalError, MemoryError_, RuntimeError_
+from futad.errors import InternalError, MemoryError_, RuntimeError_, failed_check
 
 Value = Any  # a NumPy scalar or array with batch dimensions, or an `Acc`
 Values = Sequence[Value]
@@ -334,7 +334,7 @@ def _assert(m: Interpreter, e: ir.Assert, stm: ir.Stm, sc: Scope) -> Values:
     text, *rest = e.message.split("{}")
     for a, part in zip(e.values, rest, strict=True):
         text += str(at_lane(m.lift(a, sc.depth), lane)) + part
-    raise AssertionError_(text, e.place)
+    raise failed_check(e.message, text, e.place)
 
 
 def at_lane(v: Value, lane: tuple[int, ...]) -> Value:

@@ -17,7 +17,6 @@ import numpy as np
 
 from futad.core.types import Prim
 from futad.errors import (
-    AssertionError_,
     BoundsError,
     Error,
     InternalError,
@@ -25,6 +24,7 @@ from futad.errors import (
     RuntimeError_,
     Span,
     UsageError,
+    failed_check,
 )
 
 # The codes of failures in `ctx->error.code`.
@@ -178,7 +178,7 @@ def failure(place: CPlace, code: int, words: list[int]) -> Error:
             return MemoryError_("an array is needed whose size exceeds the address space")
         return MemoryError_(f"out of memory: {a * b} bytes are needed for an array")
     assert code == ASSERT
-    return AssertionError_(_fill(place, words), place.span)
+    return failed_check(place.message, _fill(place, words), place.span)
 
 
 def _fill(place: CPlace, words: list[int]) -> str:

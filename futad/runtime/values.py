@@ -43,6 +43,9 @@ class Record(dict[str, Any]):
         except KeyError:
             raise AttributeError(f"the record has no field {name!r}; it has {', '.join(self)}") from None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
     def __repr__(self) -> str:
         return "Record(" + ", ".join(f"{k}={v!r}" for k, v in self.items()) + ")"
 
