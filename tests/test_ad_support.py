@@ -252,7 +252,9 @@ def many_program(program: ir.Program, name: str, unroll: int = 0) -> ir.Program:
     return ir.Program({"many": ir.Fun("many", body, n + 1, tuple(ret))})
 
 
-def many_directions(program: ir.Program, name: str, args: Sequence[Any], dirs: Sequence[Any], skip: int, d: int = 3) -> None:
+def many_directions(
+    program: ir.Program, name: str, args: Sequence[Any], dirs: Sequence[Any], skip: int, d: int = 3
+) -> None:
     """All directions at once, as wide code and unrolled, give what one after the other does.
 
     `name` is a derived function, `args` its arguments before the directions (sizes included), `dirs` values of the

@@ -93,11 +93,13 @@ class _Unroller:
                 return ir.For(e.bound, self.starts(e.inits, flags), self.lam(e.body, flags))
             case ir.While() if not flags[0]:
                 return ir.While(self.starts(e.inits, flags), self.lam(e.body, flags))
+            case ir.WithAcc():
+                return ir.WithAcc(self.starts(e.arrays, flags), e.op, self.lam(e.lam, flags))
         return None
 
     def starts(self, inits: ir.Atoms, flags: list[bool]) -> ir.Atoms:
         out: list[Atom] = []
-        for a, f in zip(inits, flags, strict=True):
+        for a, f in zip(inits, flags, strict=False):
             out += [c.atom(a) for c in self.copies] if f else [a]
         return tuple(out)
 
