@@ -1,0 +1,195 @@
+"""Objectives and derivatives on the CPU, side by side in one run: futad's `c` and `multicore`, NumPy's closed forms,
+JAX where it is installed, and what the machine can do at best (copying, matrix products).
+
+    python benchmarks/cpu.py [--small] [--only NAME...] [--threads N...] [--runs N] [--json OUT]
+
+Answers are compared before anything is timed.  Each number is a median of at least five runs, taken in turn with the
+others of its row.  Exit status 1 if an answer is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+TOLERANCE = 1e-9
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--small", action="store_true", help="small inputs: seconds altogether")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="cases whose name begins so")
+    parser.add_argument("--threads", nargs="+", type=int, metavar="N", help="numbers of threads (default: all)")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each (at least 5)")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the measurements here")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    cpus = sorted(os.sched_getaffinity(0))
+    counts = options.threads or [len(cpus)]
+    if not all(1 <= n <= len(cpus) for n in counts):
+        parser.error(f"--threads: this machine has {len(cpus)}")
+    if options.child:
+        options.child.write_text(json.dumps(measure(options, counts[0])))
+        return 0
+    parts = [in_child(n) for n in counts]
+    rows = [row for part in parts for row in part["rows"]]
+    if not rows:
+        parser.error(f"--only: no case begins with {' or '.join(options.only)}")
+    record = {
+        "machine": platform.processor() or platform.machine(),
+        "ceilings": [part["ceilings"] for part in parts],
+        "rows": rows,
+    }
+    show(record)
+    if options.json:
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    return 0 if all(t["error"] <= TOLERANCE for row in rows for t in row["times"]) else 1
+
+
+def in_child(threads: int) -> dict[str, Any]:
+    """The measurements with so many threads, in a process of its own: libraries count processors only once."""
+    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    environment = os.environ | dict.fromkeys(variables, str(threads))
+    cpus = sorted(os.sched_getaffinity(0))[:threads]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.json"
+        command = [sys.executable, __file__, *sys.argv[1:], "--threads", str(threads), "--child", str(out)]
+        subprocess.run(command, check=True, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+        return json.loads(out.read_text())
+
+
+def measure(options: argparse.Namespace, threads: int) -> dict[str, Any]:
+    """Ceilings and rows."""
+    from cases import cases
+    from rich.console import Console
+    from rich.progress import track
+
+    chosen = [c for c in cases(options.small) if not options.only or c.name.startswith(tuple(options.only))]
+    runs = max(5, options.runs)
+    rows = []
+    console = Console(stderr=True)
+    for case in track(chosen, f"{threads} thread{'s' * (threads > 1)}", console=console, transient=True):
+        for part in (0, 1):
+            rows.append(one_row(case, part, runs, threads))
+    return {"ceilings": {"threads": threads, **ceilings(runs)}, "rows": rows}
+
+
+def one_row(case: Any, part: int, runs: int, threads: int) -> dict[str, Any]:
+    """The objective (part 0) or derivative (1) of a case: errors first, then times."""
+    from peers import jax_calls
+
+    import futad
+
+    reference = (case.numpy, case.numpy_derivative)[part]
+    expected = reference()
+    candidates: dict[str, Callable[[], Any]] = {}
+    for backend in ("c", "multicore"):
+        program = futad.load(ROOT / "benchmarks" / "programs" / f"{case.program}.fut", backend=backend)
+        entry = program[(case.objective, case.derivative)[part]]
+        candidates[backend] = lambda entry=entry: entry(*case.args)
+    errors = {
+        name: relative_error(case.seen(call()) if part else call(), expected) for name, call in candidates.items()
+    }
+    if case.timed[part]:
+        candidates["numpy"], errors["numpy"] = reference, 0.0
+    peer = jax_calls(case.program, case.args)
+    if peer is not None:
+        candidates["jax"], errors["jax"] = peer[part], relative_error(peer[part](), expected)
+    seconds = interleaved(runs, candidates)
+    return {
+        "case": case.name,
+        "size": case.size,
+        "what": ("objective", "derivative")[part],
+        "threads": threads,
+        "times": [
+            {"who": who, "median": statistics.median(s), "best": min(s), "seconds": s, "error": errors[who]}
+            for who, s in seconds.items()
+        ],
+    }
+
+
+def interleaved(runs: int, candidates: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
+    """Seconds of each run of each candidate, taken in turn; one round before is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    for i in range(runs + 1):
+        for name, call in candidates.items():
+            start = time.perf_counter()
+            call()
+            if i:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def relative_error(actual: Any, expected: Any) -> float:
+    """The largest difference, relative to the largest magnitude of each result."""
+    import numpy as np
+
+    if not isinstance(expected, tuple):
+        actual, expected = (actual,), (expected,)
+    if not isinstance(actual, tuple):
+        actual = (actual,)
+    worst = 0.0
+    for a, e in zip(actual, expected, strict=True):
+        a, e = np.asarray(a, dtype=float), np.asarray(e, dtype=float)
+        if a.shape != e.shape or not np.isfinite(a).all():
+            return float("inf")
+        worst = max(worst, float(np.abs(a - e).max() / max(np.abs(e).max(), 1e-300)))
+    return worst
+
+
+def ceilings(runs: int) -> dict[str, float]:
+    """What the machine does at best: bytes a second read and written by copying, and operations a second in
+    matrix products."""
+    import numpy as np
+
+    source = np.ones(4_000_000)
+    target = np.empty_like(source)
+    out = {"copy_bytes": 2 * source.nbytes / best(lambda: np.copyto(target, source), runs)}
+    for name, dtype in (("dgemm", np.float64), ("sgemm", np.float32)):
+        a = np.random.default_rng(1).random((768, 768)).astype(dtype)
+        product = np.empty_like(a)
+        out[f"{name}_flops"] = 2 * 768**3 / best(lambda a=a, p=product: np.matmul(a, a, out=p), runs)
+    return out
+
+
+def best(call: Callable[[], Any], runs: int) -> float:
+    return min(interleaved(runs, {"": call})[""])
+
+
+def show(record: dict[str, Any]) -> None:
+    """The measurements as a table on stdout."""
+    for c in record["ceilings"]:
+        print(
+            f"{c['threads']} threads: copy {c['copy_bytes'] / 1e9:.1f} GB/s, "
+            f"dgemm {c['dgemm_flops'] / 1e9:.0f} and sgemm {c['sgemm_flops'] / 1e9:.0f} GFLOP/s"
+        )
+    print(f"{'case':40} {'thr':>3} {'what':10} milliseconds (median)")
+    for row in record["rows"]:
+        times = "  ".join(
+            f"{t['who']} {1e3 * t['median']:.2f}{'' if t['error'] <= TOLERANCE else ' WRONG'}" for t in row["times"]
+        )
+        print(f"{row['case'] + ' ' + row['size']:40} {row['threads']:3} {row['what']:10} {times}")
+    print("derivative / objective:")
+    for first, second in zip(record["rows"][::2], record["rows"][1::2], strict=True):
+        ratios = [
+            f"{b['who']} {b['median'] / a['median']:.2f}"
+            for b in second["times"]
+            for a in first["times"]
+            if a["who"] == b["who"]
+        ]
+        print(f"{first['case'] + ' ' + first['size']:40} {first['threads']:3} {'  '.join(ratios)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
