@@ -93,11 +93,12 @@ class DeviceEmitter(Emitter):
         texts = []
         kinds = (f"futad_matrix<{t}, {s.inner[0]}>", f"futad_matrix<{t}, {s.inner[1]}>",
                  f"futad_matrix_accumulate<{t}>" if s.accumulate else f"futad_matrix<{t}, 1>")  # fmt: skip
-        for kind, (p, offset, row, column) in zip(kinds, (s.a, s.b, s.c), strict=True):
-            texts.append(f"{kind}{{{self.address(p, offset)}, 0, {self.expr(row)}, {self.expr(column)}}}")
+        for kind, (p, offset, row, column), step in zip(kinds, (s.a, s.b, s.c), s.steps, strict=True):
+            strides = ", ".join(self.expr(x) for x in (step, row, column))
+            texts.append(f"{kind}{{{self.address(p, offset)}, {strides}}}")
         sizes = ", ".join(self.expr(x) for x in s.sizes)
         shape = ", ".join(map(str, s.shape))
-        self.line(f"futad_gemm<{t}, {shape}>({', '.join(texts)}, 1, 1, {sizes});")
+        self.line(f"futad_gemm<{t}, {shape}>({', '.join(texts)}, {self.expr(s.batches)}, 1, {sizes});")
 
     def locked(self, s: kir.Locked) -> None:
         lock = f"&{s.locks}[{self.index(s.index)}]"

@@ -1,5 +1,7 @@
 """Show the core IR of a program as text: before any pass, or after one of them.
 
+--after flatten shows the kernels of the device backends instead: what each computes, over which space.
+
 --time prints what each pass took, --stats how often each rewrite rule fired and, if input is given, the work
 the entry does: scalar operations and array elements read and written, by construct.  With either of them the
 IR is printed only if --after or --passes asks for it.
@@ -26,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--passes", metavar="A,B,C", help="run only these passes, in this order")
     parser.add_argument("--after", metavar="PASS", help="stop after this pass ('none': before any)")
     parser.add_argument(
-        "--why", action="store_true", help="with '--after accs': what became of each accumulator, and why"
+        "--why", action="store_true", help="with '--after accs': what became of each accumulator; '--after flatten': what is not parallel"
     )
     parser.add_argument("--list", action="store_true", help="list the passes")
     parser.add_argument("--check", action="store_true", help="type-check the IR after every pass")
@@ -55,12 +57,18 @@ def run(args: argparse.Namespace) -> int:
         trace.rules = Stats()
     if args.after == "none":
         passes = []
+    if args.after == "flatten":
+        # No pass: what it makes is not core IR.
+        from futad.flatten import report
+
+        sys.stdout.write(report(compile_program(program, passes=passes, check=args.check), args.why))
+        return 0
     stop = None if args.after == "none" else args.after
     if stop is not None and passes is not None and stop not in passes:
         raise UsageError(f"--after {stop}: --passes does not run it")
     if args.why:
         if args.after != "accs" or passes is not None:
-            raise UsageError("--why goes with --after accs, without --passes")
+            raise UsageError("--why goes with --after accs or flatten, without --passes")
         return _explain(program)
     result = compile_program(program, passes=passes, stop_after=stop, check=args.check, trace=trace)
     if not (args.time or args.stats) or args.after is not None or args.passes is not None:

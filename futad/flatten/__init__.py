@@ -16,12 +16,12 @@ def flatten(program: Program) -> DeviceModule:
     return DeviceLowerer(program).device_module()
 
 
-def report(program: Program) -> str:
-    """One line a kernel: what it computes, over which space, and what it does one after another."""
+def report(program: Program, why: bool = True) -> str:
+    """One line a kernel: what it computes, over which space; with `why` what is done one after another."""
     module = flatten(program)
-    lines = [f"{k.name:<16} {k.kind:<7} {k.what}" for k in module.kernels]
-    if module.why:
-        lines += ["", "not parallel:", *[f"  {w}" for w in module.why]]
+    lines = [f"{k.name:<20} {k.kind:<7} {k.what}" for k in module.kernels]
+    if why:
+        lines += ["", "not parallel:", *[f"  {w}" for w in module.why or ["nothing"]]]
     return "\n".join(lines) + "\n"
 
 

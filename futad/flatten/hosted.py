@@ -3,15 +3,14 @@ loops that have nothing parallel in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.types import I32, I64, AccType, ArrayType, Prim, elem_of
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import has_load
-from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host
+from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host, over
 from futad.imp import arrays, ir
 from futad.imp.arrays import if_inside
 from futad.imp.ir import ONE, ZERO, Expr, num
@@ -87,18 +86,6 @@ def _array_lit(lo: DeviceLowerer, stm: core.Stm, e: core.ArrayLit, wants: list[W
 
 
 # --- writes at computed places ------------------------------------------------------------------------------------
-
-
-@contextmanager
-def over(lo: DeviceLowerer, sizes: Sequence[Expr], what: str) -> Iterator[list[Expr]]:
-    """The points of a space: a kernel of its own at host level, shared out between the threads in block mode."""
-    if lo.mode == "block":
-        with lo.shared_out(sizes) as point:
-            yield point
-        return
-    with lo.kernel() as body, lo.space(sizes) as (point, total):
-        yield point
-    lo.launch(body, "thread", total, what)
 
 
 @on_host(core.Scatter)
@@ -251,98 +238,6 @@ def _block_with_acc(lo: DeviceLowerer, stm: core.Stm, e: core.WithAcc, wants: li
         lo.bind(p, SharedAcc(v, e.op))
     values = lo.scope(e.lam, [None] * k + wants[k:])
     return [*targets, *values[k:]]
-
-
-# --- matrix products ------------------------------------------------------------------------------------------------
-
-
-SMALL_TILE = (32, 32, 16, 2, 2)
-LARGE_TILES = {"f32": (128, 128, 8, 8, 8), "f64": (64, 64, 16, 4, 4)}
-
-
-@on_host(core.MatMul)
-def _matmul(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
-    a, b = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(e.a), lo.view(e.b))]
-    dst: View | None = None
-    if e.plus:
-        plus = lo.view(e.plus[0])
-        if lo.can_overwrite(plus, (e.a, e.b)):
-            dst = plus
-    if dst is None:
-        dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
-        if e.plus:
-            lo.copy(dst, plus)
-    name = stm.pat[0].name
-    large = LARGE_TILES.get(a.elem.name)
-    if large is None:  # f16: products are not worth a tile of their own
-        _plain_product(lo, a, b, dst, bool(e.plus), name)
-        return [dst]
-    m, n = dst.shape
-    versions = []
-    for shape in (SMALL_TILE, large):
-        with lo.block() as version:
-            _tiled_product(lo, a, b, dst, shape, bool(e.plus), name)
-        versions.append(version)
-    few = ir.compare("<", _tiles(m, n, large), ir.Ref("ENOUGH_TILES", I64))
-    lo.out.append(ir.If(few, versions[0], versions[1]))
-    return [dst]
-
-
-def _tiles(m: Expr, n: Expr, shape: tuple[int, int, int, int, int]) -> Expr:
-    def cover(x: Expr, tile: int) -> Expr:
-        return ir.Bin("/", ir.add(x, num(tile - 1)), num(tile))
-
-    return ir.mul(cover(m, shape[0]), cover(n, shape[1]))
-
-
-def _tiled_product(
-    lo: DeviceLowerer, a: View, b: View, c: View, shape: tuple[int, int, int, int, int], accumulate: bool, name: str
-) -> None:
-    inner = (0 if a.strides[0] == ONE else 1, 0 if b.strides[0] == ONE else 1)
-
-    def plain(x: Expr) -> Expr:
-        # Everything in variables, also constants: then one kernel serves all products of the same kind.
-        at = lo.name("g")
-        lo.out.append(ir.Decl(at, I64, x))
-        return ir.Ref(at, I64)
-
-    def matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
-        assert isinstance(v.base, Mem)
-        start = lo.name("m")
-        lo.out.append(ir.Pointer(start, v.elem, v.base.pointer, v.offset))
-        return (start, ZERO, plain(v.strides[0]), plain(v.strides[1]))
-
-    sizes = (plain(c.shape[0]), plain(c.shape[1]), plain(a.shape[1]))
-    ma, mb, mc = [matrix(v) for v in (a, b, c)]
-    with lo.kernel("block") as body:
-        lo.out.append(kir.Tile(a.elem, shape, sizes, ma, mb, mc, inner, accumulate))
-    text = "x".join(map(str, shape[:2]))
-    lo.launch(body, "tile", _tiles(c.shape[0], c.shape[1], shape), f"product {name}, tiles of {text}")
-
-
-def _plain_product(lo: DeviceLowerer, a: View, b: View, c: View, accumulate: bool, name: str) -> None:
-    with over(lo, c.shape, f"product {name}, an element a thread") as (i, j):
-        _element_of_product(lo, a, b, c, c if accumulate else None, i, j)
-
-
-def _element_of_product(lo: DeviceLowerer, a: View, b: View, c: View, plus: View | None, i: Expr, j: Expr) -> None:
-    name = lo.name("sum")
-    first = plus.load((i, j)) if plus is not None else ir.Num(0.0, a.elem)
-    lo.emit(ir.Decl(name, a.elem, first, mutable=True))
-    with lo.loop(a.shape[1], "k") as (k, _):
-        product = ir.Scalar("mul", (a.load((i, k)), b.load((k, j))), a.elem, a.elem)
-        lo.emit(ir.Accumulate(name, "add", product))
-    lo.store(c, (i, j), ir.Ref(name, a.elem))
-
-
-@in_block(core.MatMul)
-def _block_matmul(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
-    a, b = lo.view(e.a), lo.view(e.b)
-    dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
-    plus = lo.view(e.plus[0]) if e.plus else None
-    with lo.shared_out(dst.shape) as (i, j):
-        _element_of_product(lo, a, b, dst, plus, i, j)
-    return [dst]
 
 
 # --- loops with nothing parallel inside -------------------------------------------------------------------------------

@@ -75,6 +75,8 @@ class Tile(Stmt):
     c: tuple[str, Expr, Expr, Expr]
     inner: tuple[int, int]
     accumulate: bool
+    batches: Expr
+    steps: tuple[Expr, Expr, Expr]
 
 
 @dataclass(slots=True, eq=False)
@@ -183,7 +185,9 @@ def expressions(s: Stmt) -> list[Expr]:
             return [e]
         case ir.Copy(_, a, _, b, n):
             return [a, b, n]
-        case ir.Gemm(sizes=sizes, a=a, b=b, c=c) | Tile(sizes=sizes, a=a, b=b, c=c):
+        case Tile(sizes=sizes, a=a, b=b, c=c, batches=batches, steps=steps):
+            return [*sizes, *a[1:], *b[1:], *c[1:], batches, *steps]
+        case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
             return [*sizes, *a[1:], *b[1:], *c[1:]]
         case ir.Check(e, values=values):
             return [e, *values]

@@ -396,6 +396,18 @@ class DeviceLowerer(Lowerer):
         return self.alloc(var.type.elem, self.shape(var.type), want, var.name)
 
 
+@contextmanager
+def over(lo: DeviceLowerer, sizes: Sequence[Expr], what: str) -> Iterator[list[Expr]]:
+    """The points of a space: a kernel of its own at host level, shared out between the threads in block mode."""
+    if lo.mode == "block":
+        with lo.shared_out(sizes) as point:
+            yield point
+        return
+    with lo.kernel() as body, lo.space(sizes) as (point, total):
+        yield point
+    lo.launch(body, "thread", total, what)
+
+
 def per_block_only(kind: str) -> bool:
     """Whether memory that grows is not to be had: a block's would have to be shared."""
     return kind == "block"
@@ -432,4 +444,4 @@ def _replace(body: list[ir.Stmt], replaced: dict[ir.Stmt, ir.Stmt]) -> None:
             _replace(inner, replaced)
 
 
-from futad.flatten import hosted, nests  # noqa: E402, F401  (they register their handlers)
+from futad.flatten import hosted, nests, products  # noqa: E402, F401  (they register their handlers)

@@ -24,13 +24,15 @@ from dataclasses import dataclass
 
 from futad.core import ir as core
 from futad.core.scalarops import OPS
-from futad.core.types import I64, AccType, Atom, Const, Prim, Var, shape_of
+from futad.core.types import I64, AccType, Const, Prim, Var
+from futad.flatten import fission, products
 from futad.flatten import kernel as kir
-from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host
+from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, known_on_host, on_host
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
 from futad.imp.lower import Want
 from futad.imp.soacs import Nest
+from futad.imp.taint import consumed_vars
 from futad.imp.views import Acc, Mem, Value, View, dense_view
 
 MOST_LEVELS = 4
@@ -117,26 +119,11 @@ def levels_of(lam: core.Lambda) -> Levels:
     return out
 
 
-def parallel_widths(lam: core.Lambda) -> list[Atom]:
-    """The widths of the parallel constructs inside, nested ones in loops and branches included."""
-    out: list[Atom] = []
-    for stm in lam.stms:
-        e = stm.exp
-        if isinstance(e, core.SOACS):
-            out.append(e.width)
-        elif isinstance(e, core.MatMul):
-            out += [*shape_of(e.a.type), *shape_of(e.b.type)]
-        elif isinstance(e, (core.If, core.For, core.While, core.WithAcc)):
-            for inner in e.lambdas():
-                out += parallel_widths(inner)
-    return out
-
-
 def inner_width(lo: DeviceLowerer, levels: Levels) -> Expr | None:
     """How wide the parallel work in the innermost body is, None if there is none worth a block."""
     known: Expr | None = None
     widest = 0
-    for w in parallel_widths(levels.leaf):
+    for w in fission.widths(levels.leaf):
         if isinstance(w, Const):
             widest = max(widest, int(w.value))
         elif w in levels.bound or not isinstance(lo.env.get(w), Expr):
@@ -179,10 +166,13 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     sizes = _sizes(lo, n, levels)
     n.inputs = _atomic(n.inputs)
     total = lo.let(ir.product(sizes), "n")
+    if products.batched(lo, n, levels.inner):
+        return n.results([])
     inner = inner_width(lo, levels)
+    apart = _apart(lo, n, levels)
     versions: list[list[ir.Stmt]] = []
     depth = len(lo.scopes)
-    for unit in ("thread",) if inner is None else ("thread", "block"):
+    for unit in ("thread",) if inner is None or apart is not None else ("thread", "block"):
         try:
             with lo.block() as host:
                 with lo.kernel("thread" if unit == "thread" else "block") as body, lo.space(sizes, unit) as (index, _):
@@ -197,7 +187,10 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
             for stm in levels.inner:
                 lo.given.pop(stm, None)
             lo.kernels = [k for k in lo.kernels if k.body is not body]
-    if len(versions) == 1:
+    if apart is not None:
+        many = compare("<", Ref("ENOUGH_THREADS", I64), total)
+        lo.out.append(ir.If(many, versions[0], apart))
+    elif len(versions) == 1:
         if inner is not None:
             lo.why.append(f"{lo.function_name}: inner parallelism of {_what(n, levels)} is sequential in each thread")
         lo.out += versions[0]
@@ -208,6 +201,24 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
         wide = compare("&&", many, short)
         lo.out.append(ir.If(compare("||", narrow, wide), versions[0], versions[1]))
     return n.results([])
+
+
+def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> list[ir.Stmt] | None:
+    """The map distributed over its body's statements, None if that is not possible or there is no need."""
+    if not fission.deep(levels.leaf):
+        return None
+    stms = fission.distribute(n.stm)
+    if stms is None:
+        return None
+    lam = core.Lambda((), tuple(stms), n.stm.pat)
+    alone = core.Program({**lo.program.funs, "": core.Fun("", lam, 0, ())})
+    lo.forced |= known_on_host(core.Program({"": alone.funs[""]}))
+    lo.consumed |= consumed_vars(alone)
+    with lo.block() as body:
+        values = lo.scope(lam, list(n.outs))
+    for v, out in zip(values, n.outs, strict=True):
+        assert isinstance(v, View) and out is not None and v.same_place(out)
+    return body
 
 
 def block_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
@@ -458,6 +469,11 @@ def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) 
 
 @on_host(core.Map, core.Reduce, core.Scan, core.Fused)
 def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
+    parts = fission.split(stm)
+    if len(parts) > 1:
+        lam = core.Lambda((), tuple(parts), stm.pat)
+        lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
+        return lo.scope(lam, wants)
     n = nest_of(lo, stm, wants)
     if not n.scans and not n.reds:
         return host_map(lo, n)

@@ -55,8 +55,10 @@ class Device(Protocol):
     def zero(self, address: int, nbytes: int) -> None:
         """Set bytes to zero."""
 
-    def launch(self, name: str, blocks: int, threads: int, args: Sequence[Any], pointers: Sequence[bool]) -> None:
-        """Start a kernel."""
+    def launch(
+        self, name: str, blocks: tuple[int, int], threads: int, args: Sequence[Any], pointers: Sequence[bool]
+    ) -> None:
+        """Start a kernel on a grid of that width and depth (its x and z)."""
 
     def synchronise(self) -> None:
         """Wait for all work."""
@@ -116,10 +118,12 @@ class EmulatedDevice:
     def zero(self, address: int, nbytes: int) -> None:
         ctypes.memset(address, 0, nbytes)
 
-    def launch(self, name: str, blocks: int, threads: int, args: Sequence[Any], pointers: Sequence[bool]) -> None:
+    def launch(
+        self, name: str, blocks: tuple[int, int], threads: int, args: Sequence[Any], pointers: Sequence[bool]
+    ) -> None:
         values = [self.view(a) if p else a for a, p in zip(args, pointers, strict=True)]
         assert self.module is not None
-        self.module.launch(name, blocks, threads, 0, values)
+        self.module.launch(name, (blocks[0], 1, blocks[1]), threads, 0, values)
 
     def synchronise(self) -> None:
         pass
@@ -193,7 +197,9 @@ class CupyDevice:
     def zero(self, address: int, nbytes: int) -> None:
         self.runtime.memsetAsync(address, 0, nbytes, self.stream)
 
-    def launch(self, name: str, blocks: int, threads: int, args: Sequence[Any], pointers: Sequence[bool]) -> None:
+    def launch(
+        self, name: str, blocks: tuple[int, int], threads: int, args: Sequence[Any], pointers: Sequence[bool]
+    ) -> None:
         frame = self.frames.get(name)
         if frame is None:
             words = (ctypes.c_uint64 * max(1, len(args)))()
@@ -209,7 +215,7 @@ class CupyDevice:
                 raw[8 * i : 8 * i + len(b)] = np.frombuffer(b, np.uint8)
         f = self.functions[name]
         address = ctypes.addressof(places)
-        self.driver.launchKernel(f.ptr, blocks, 1, 1, threads, 1, 1, 0, self.stream, address, 0)
+        self.driver.launchKernel(f.ptr, blocks[0], 1, blocks[1], threads, 1, 1, 0, self.stream, address, 0)
 
     def synchronise(self) -> None:
         self.runtime.streamSynchronize(self.stream)

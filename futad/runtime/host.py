@@ -126,7 +126,8 @@ class Runtime:
                 values[i + 1] = t.type(values[i + 1])
         self.launches += 1
         self.dirty = self.dirty or k.fails
-        self.device.launch(k.symbol, blocks, threads, values, self.pointers[number])
+        depth = inner if k.kind == "tile" else 1
+        self.device.launch(k.symbol, (blocks, depth), threads, values, self.pointers[number])
 
     # -- values
 

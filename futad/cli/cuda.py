@@ -1,0 +1,41 @@
+"""Write the CUDA C that a program's kernels become, and on the side of the host the Python that launches them.
+
+The text needs no header: `nvcc -arch=sm_90 -cubin OUT` compiles it.  With --host the host code is written instead.
+
+Example: futad cuda gmm.fut -o gmm.cu
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from futad.cli import options
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_file(parser)
+    parser.add_argument("-o", "--output", metavar="OUT", help="where to write (default: stdout)")
+    parser.add_argument("--host", action="store_true", help="write the host code")
+
+
+def run(args: argparse.Namespace) -> int:
+    from futad.backend.cuda import DeviceBackend
+    from futad.cli.emit import write_file
+    from futad.pipeline import compile_program
+    from futad.runtime.kerneltext import expand
+    from futad.source import load_program
+
+    made = DeviceBackend(compile_program(load_program(args.file)))
+    output = Path(args.output) if args.output else None
+    if args.host:
+        text = made.host
+    else:
+        name = output.name if output else "program.cu"
+        text = f"/* nvcc -arch=sm_90 -cubin {name} */\n{expand(made.source, name=name)}"
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_file(output, text.encode())
+    return 0

@@ -1,0 +1,248 @@
+"""Distribution of a map over the statements of its body, so that what is parallel inside joins the map's own width.
+
+    map (\\x -> let a = f x let b = g a in b) xs   becomes   let as = map f xs in map g as
+
+where f and g are parallel themselves.  Scalar statements and views between them are repeated wherever their results
+are used; every other intermediate becomes an array with the map's width as its outer dimension.  An accumulator opened
+in the body is opened around the map instead, over all iterations' arrays at once, with the iteration's number as first
+index.  (Henriksen et al., "Futhark: Purely Functional GPU-Programming with Nested Parallelism and In-Place Array
+Updates", 2017, section 5.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Type, Var, array_of, shape_of
+
+SMALL = 8  # parallel constructs of at most this width are not worth being distributed
+
+CHEAP = (ir.Op, ir.At, ir.Rearrange, ir.Alias, ir.Iota, ir.Replicate, ir.Assert, ir.Reshape)
+
+
+def widths(lam: ir.Lambda) -> list[Atom]:
+    """The widths of the parallel constructs inside, those in loops and branches included."""
+    out: list[Atom] = []
+    for stm in lam.stms:
+        e = stm.exp
+        if isinstance(e, ir.SOACS):
+            out.append(e.width)
+        elif isinstance(e, ir.MatMul):
+            out += [*shape_of(e.a.type), *shape_of(e.b.type)]
+        elif isinstance(e, (ir.Concat, ir.Copy)) or (isinstance(e, ir.Update) and isinstance(e.value.type, ArrayType)):
+            out.append(shape_of(stm.pat[0].type)[0])
+        elif isinstance(e, (ir.If, ir.For, ir.While, ir.WithAcc)):
+            for inner in e.lambdas():
+                out += widths(inner)
+    return out
+
+
+def wide(lam: ir.Lambda) -> bool:
+    """Whether something inside is parallel and not known to be small."""
+    return any(not (isinstance(w, Const) and w.value <= SMALL) for w in widths(lam))
+
+
+def deep(lam: ir.Lambda) -> bool:
+    """Whether a body has more parallelism than one dimension that a block could share out."""
+    for stm in lam.stms:
+        e = stm.exp
+        if isinstance(e, ir.MatMul):
+            return True
+        if isinstance(e, (ir.Map, ir.Fused)) and wide(e.lam):
+            return True
+        if isinstance(e, ir.WithAcc) and deep(e.lam):
+            return True
+    return False
+
+
+def split(stm: ir.Stm) -> list[ir.Stm]:
+    """A map with folds whose elements are parallel inside: as a map, and folds of its results."""
+    e = stm.exp
+    if not isinstance(e, ir.Fused) or not wide(e.lam):
+        return [stm]
+    accs = sum(isinstance(a.type, AccType) for a in e.arrays)
+    folded = sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
+    made = tuple([Var("x", array_of(a.type, e.width)) for a in e.lam.result[accs : accs + folded]])
+    out = [ir.Stm((*stm.pat[:accs], *made, *stm.pat[accs + folded :]), ir.Map(e.width, e.arrays, e.lam), stm.attrs)]
+    params = tuple([Var("x", a.type) for a in e.lam.result[accs : accs + folded]])
+    identity = ir.Lambda(params, (), params)
+    folds = ir.Fused(
+        e.width, made, identity, e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms
+    )
+    out.append(ir.Stm(stm.pat[accs : accs + folded], folds))
+    return out
+
+
+class _InAccs(ir.Renamer):
+    """Renames a body whose accumulators get an outer dimension, indexed by `index`."""
+
+    def __init__(self, mapping: dict[Var, Atom], width: Atom, index: Var) -> None:
+        super().__init__(mapping)
+        self.width, self.index = width, index
+
+    def bind(self, v: Var) -> Var:
+        fresh = super().bind(v)
+        if isinstance(fresh.type, AccType):
+            fresh.type = AccType(fresh.type.elem, (self.width, *fresh.type.shape))
+        return fresh
+
+    def exp(self, e: ir.Exp) -> ir.Exp:
+        out = super().exp(e)
+        if isinstance(out, ir.UpdateAcc):
+            out.index = (self.index, *out.index)
+        return out
+
+
+class Fission:
+    """One map distributed."""
+
+    def __init__(self, stm: ir.Stm) -> None:
+        e = stm.exp
+        assert isinstance(e, ir.Map)
+        self.stm, self.e = stm, e
+        self.out: list[ir.Stm] = []
+        self.expanded: dict[Var, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))
+        """Variables of the body with an array that has their values for all iterations."""
+        self.cheap: dict[Var, ir.Stm] = {}
+        self.bound: set[Var] = set(e.lam.params)
+        self.heavy = 0
+
+    def run(self) -> list[ir.Stm] | None:
+        """The statements instead of the map's; None if it cannot be distributed, or it would change nothing."""
+        e = self.e
+        if any(isinstance(a.type, AccType) for a in e.arrays):
+            return None
+        stms: list[ir.Stm] = []
+        for stm in e.lam.stms:
+            for s in split(stm):
+                inner = distribute(s) if isinstance(s.exp, ir.Map) and deep(s.exp.lam) else None
+                stms += [s] if inner is None else inner
+        for stm in stms:
+            self.bound.update(stm.pat)
+        asserts: list[ir.Stm] = []
+        for stm in stms:
+            if isinstance(stm.exp, CHEAP):
+                for v in stm.pat:
+                    self.cheap[v] = stm
+                if isinstance(stm.exp, ir.Assert):
+                    asserts.append(stm)
+                continue
+            if any(s in self.bound for v in stm.pat for s in shape_of(v.type)):
+                return None
+            self.group([*asserts, stm], stm.pat)
+            asserts = []
+            self.heavy += 1
+        if self.heavy < 2 and not any(isinstance(s.exp, ir.WithAcc) for s in self.out):
+            return None
+        rest = [a for a in e.lam.result if isinstance(a, Const) or a not in self.expanded]
+        if rest or asserts:
+            vars_ = [a for a in dict.fromkeys(rest) if isinstance(a, Var) and a in self.bound]
+            self.group(asserts, vars_)
+        for v, a in zip(self.stm.pat, e.lam.result, strict=True):
+            known = self.expanded.get(a) if isinstance(a, Var) else None
+            if known is not None:
+                self.out.append(ir.Stm((v,), ir.Alias(known)))
+            else:
+                self.out.append(ir.Stm((v,), ir.Replicate((e.width,), a)))
+        return self.out
+
+    def needed(self, stms: Sequence[ir.Stm], results: Sequence[Var]) -> tuple[list[ir.Stm], list[Var]]:
+        """The cheap statements that others need, in order, and the variables of the body that must come in."""
+        chosen: dict[ir.Stm, None] = {}
+        inputs: dict[Var, None] = {}
+        done: set[Var] = set()
+
+        def need(v: Var) -> None:
+            if v in done or v not in self.bound:
+                return
+            done.add(v)
+            if v in self.cheap:
+                for x in ir.stm_free(self.cheap[v]):
+                    need(x)
+                chosen[self.cheap[v]] = None
+            else:
+                inputs[v] = None
+
+        for stm in stms:
+            for v in ir.stm_free(stm):
+                need(v)
+        made = {v for s in stms for v in s.pat}
+        for v in results:
+            if v not in made:
+                need(v)
+        return list(chosen), list(inputs)
+
+    def wide_type(self, t: Type) -> Type:
+        return array_of(t, self.e.width)
+
+    def group(self, stms: list[ir.Stm], results: Sequence[Var]) -> None:
+        """A map that does these statements; its results are expanded."""
+        last = stms[-1].exp if stms else None
+        if isinstance(last, ir.WithAcc) and self.with_acc(stms, last):
+            return
+        cheap, inputs = self.needed(stms, results)
+        body = ir.rename(ir.Lambda(tuple(inputs), (*cheap, *stms), tuple(results)))
+        pat = tuple([Var(v.name, self.wide_type(v.type)) for v in results])
+        arrays = tuple([self.expanded[v] for v in inputs])
+        self.out.append(ir.Stm(pat, ir.Map(self.e.width, arrays, body)))
+        self.expanded.update(zip(results, pat, strict=True))
+
+    def with_acc(self, stms: list[ir.Stm], e: ir.WithAcc) -> bool:
+        """A map of a WithAcc as a WithAcc of a map."""
+        if any(isinstance(s.exp, ir.WithAcc) for s in _all(e.lam)) or not all(isinstance(a, Var) for a in e.arrays):
+            return False
+        width, k = self.e.width, len(e.arrays)
+        pat = stms[-1].pat
+        arrays: list[Atom] = []
+        for a in e.arrays:
+            assert isinstance(a, Var)
+            if a not in self.expanded and a in self.bound:
+                made = self.cheap[a].exp
+                if isinstance(made, ir.Replicate) and not any(x in self.bound for x in made.operands()):
+                    whole = Var(a.name, self.wide_type(a.type))
+                    self.out.append(ir.Stm((whole,), ir.Replicate((width, *made.shape), made.value)))
+                    arrays.append(whole)
+                    continue
+                self.group([], [a])
+            if a in self.expanded:
+                arrays.append(self.expanded[a])
+            else:
+                whole = Var(a.name, self.wide_type(a.type))
+                self.out.append(ir.Stm((whole,), ir.Replicate((width,), a)))
+                arrays.append(whole)
+        inner = ir.Lambda((), e.lam.stms, e.lam.result)
+        before = stms[:-1]
+        probe = [v for v in inner.free() if v not in e.lam.params]
+        cheap, inputs = self.needed(before, probe)
+        index, outer_index = Var("i", I64), Var("is", ArrayType(I64, (width,)))
+        accs = tuple([Var(p.name, AccType(_acc(p).elem, (width, *_acc(p).shape))) for p in e.lam.params])
+        inside = tuple([Var(p.name, a.type) for p, a in zip(e.lam.params, accs, strict=True)])
+        renamer = _InAccs(dict(zip(e.lam.params, inside, strict=True)), width, index)
+        params = tuple([renamer.bind(v) for v in inputs])
+        body = renamer.stms([*cheap, *before, *e.lam.stms])
+        results = tuple([renamer.atom(a) for a in e.lam.result])
+        lam = ir.Lambda((*inside, index, *params), tuple(body), results)
+        mapped = ir.Map(width, (*accs, outer_index, *[self.expanded[v] for v in inputs]), lam)
+        closed = tuple([Var(a.name, a.type) for a in accs])
+        extras = tuple([Var(v.name, self.wide_type(v.type)) for v in pat[k:]])
+        whole_lam = ir.Lambda(accs, (ir.Stm((*closed, *extras), mapped),), (*closed, *extras))
+        self.out.append(ir.Stm((outer_index,), ir.Iota(width, ZERO, ONE)))
+        finals = tuple([Var(v.name, self.wide_type(v.type)) for v in pat])
+        self.out.append(ir.Stm(finals, ir.WithAcc(tuple(arrays), e.op, whole_lam)))
+        self.expanded.update(zip(pat, finals, strict=True))
+        return True
+
+
+def _acc(p: Var) -> AccType:
+    assert isinstance(p.type, AccType)
+    return p.type
+
+
+def _all(lam: ir.Lambda) -> list[ir.Stm]:
+    return [s for stm in lam.stms for s in (stm, *[x for inner in stm.exp.lambdas() for x in _all(inner)])]
+
+
+def distribute(stm: ir.Stm) -> list[ir.Stm] | None:
+    """The statements that a deep map becomes, None if it stays as it is."""
+    return Fission(stm).run()
