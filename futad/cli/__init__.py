@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "gradbench": "answer messages of the benchmark suite GradBench",
     "c": "write the C that a program becomes",
     "multicore": "write the C with OpenMP that a program becomes",
+    "cuda": "write the CUDA C that a program becomes",
 }
 
 _EPILOG = """\
@@ -103,6 +104,9 @@ def guarded(action: object) -> int:
         return e.exit_code
     except MemoryError:
         print("error: out of memory", file=sys.stderr)
+        return 1
+    except OSError as e:
+        print(f"error: {e.filename or 'output'}: {e.strerror or e}", file=sys.stderr)
         return 1
     except RecursionError:
         print("error: the program or its input is nested too deeply", file=sys.stderr)
