@@ -181,6 +181,29 @@ def transcendental(unit: ir.Program, entry: str, args: list[Any]) -> dict[str, i
     return counts
 
 
+# --- products -----------------------------------------------------------------------------------------------
+
+PRODUCT = """
+def f [n] (xs: [n]f64) = f64.product xs
+entry hessian [n] (xs: [n]f64) = jmp (\\xs -> vjp f xs 1) xs (tabulate n (\\i -> replicate n 0 with [i] = 1))
+entry twice [n] (xs: [n]f64) = mjp (\\xs -> vjp f xs 1) xs (tabulate n (\\i -> replicate n 0 with [i] = 1))
+"""
+
+
+@pytest.fixture(scope="module")
+def product() -> Any:
+    return program(PRODUCT)
+
+
+@pytest.mark.parametrize("xs", [[2, 3, 5, 7], [0, 3, 5, 7], [2, 0, 0, 7], [0, 0, 0, 7], [0, 0, 0, 0], [0, 0, 1, 1]])
+def test_second_derivatives_of_products(product: Any, xs: list[float]) -> None:
+    """Of any two elements the product of the others, zeros or not; 0 on the diagonal."""
+    n = len(xs)
+    want = [[0 if i == j else np.prod([xs[k] for k in range(n) if k not in (i, j)]) for j in range(n)] for i in range(n)]
+    for entry in (product.hessian, product.twice):
+        np.testing.assert_allclose(entry(np.array(xs, float)), want, rtol=1e-15)
+
+
 # --- given derivatives --------------------------------------------------------------------------------------
 
 GIVEN = """

@@ -154,6 +154,26 @@ def segment_products(b, s, x):
     return b.map_(lambda q, r: q.emit(ir.Reduce(s["m"], (r,), operator(q, "mul"), (one(F64),))), x)
 
 
+def interactions(b, s, x, w):
+    """sum_j w_j / (1 + (x_i - x_j)^2), for every i."""
+
+    def one_row(q, u):
+        def pair(z, v, w):
+            d = z.op("sub", u, v)
+            return z.op("div", w, z.op("add", Const(F64, 1.0), z.op("mul", d, d)))
+
+        return [sum_of(q, s["n"], q.zip_with(pair, x, w))]
+
+    return b.map_(one_row, x)
+
+
+def histogram_of_rows(b, s, x, ix):
+    """Sums of squares of rows, by group."""
+    norms = b.map_(lambda q, r: [dot(q, s["m"], r, r)], x)
+    start = b.let(ir.Replicate((i64(5),), zero(F64)))
+    return b.emit(ir.Hist(s["n"], (start,), (ix,), tuple(norms), operator(b, "add"), (zero(F64),)))
+
+
 NESTS: list[tuple[Callable[..., Any], list[str], Callable[[int], list[Any]]]] = [
     (matmul, ["[n][m]f64", "[m][k]f64"], lambda n: [normal(n, 8), normal(8, 9)]),
     (matvec, ["[n][m]f64", "[m]f64"], lambda n: [normal(n, 10), normal(10)]),
@@ -161,6 +181,8 @@ NESTS: list[tuple[Callable[..., Any], list[str], Callable[[int], list[Any]]]] = 
     (softmax_rows, ["[n][m]f64"], lambda n: [normal(n, 10)]),
     (scan_then_map, ["[n]f64"], lambda n: [normal(n) * 0.1]),
     (gathered_sums, ["[k]f64", "[n][m]i64"], lambda n: [normal(9), rng.integers(0, 9, (n, 7))]),
+    (interactions, ["[n]f64", "[n]f64"], lambda n: [normal(n), normal(n)]),
+    (histogram_of_rows, ["[n][m]f64", "[n]i64"], lambda n: [normal(n, 10), rng.integers(0, 5, n)]),
     (segment_products, ["[n][m]f64"], lambda n: [normal(n, 10)]),
 ]
 

@@ -137,43 +137,57 @@ def _arg_extremum(s: Scope, f: Fold, seed: Atom) -> None:
 
 
 def _product(s: Scope, f: Fold, seed: Atom) -> None:
-    """The product of the others: by division if no element is zero, else only for a single zero."""
+    """The product of the others: by division if no element is zero, else by counting the zeros."""
     b, n, xs, y = s.b, f.width, f.arrays[0], f.results[0]
     t = f.neutral[0].type
     assert isinstance(t, Prim)
-    # Zeros are looked for only if the product is zero: its parts at an element that is zero, and elsewhere.
-    at_zero, at_rest = zero_counted(b, n, xs, t, y)
-    at_zero, at_rest = b.op("mul", seed, at_zero), b.op("mul", seed, at_rest)
+    # Zeros are looked for only if the product is zero.
+    one_zero, two_zeros, zeros, at_rest = zero_counted(b, n, xs, t, y)
+    one_zero, two_zeros, at_rest = [b.op("mul", seed, a) for a in (one_zero, two_zeros, at_rest)]
+
+    single = b.op("add", one_zero, b.op("mul", two_zeros, zeros))
 
     def pull(c: Builder, x: Var) -> list[Atom]:
-        none = c.op("eq", x, zero(t))
-        # The divisor is never zero, so that derivatives of this code are finite where it is not taken.
-        rest = c.op("div", at_rest, c.op("select", none, one(t), x))
-        return [c.op("select", none, at_zero, rest)]
+        at_zero = c.body(lambda d: [d.op("sub", single, d.op("mul", two_zeros, x))])
+        other = c.body(lambda d: [d.op("div", at_rest, x)])
+        return list(c.emit(ir.If(c.op("eq", x, zero(t)), at_zero, other), "x_bar", types=[t]))
 
     s.add(xs, b.map_(pull, xs)[0])
 
 
-def zero_counted(b: Builder, n: Atom, xs: Atom, t: Prim, y: Var) -> tuple[Atom, Atom]:
-    """(product of the non-zero elements if exactly one is zero, else 0; the same if none is zero, else 0),
-    where `y` is the product of all."""
+def zero_counted(b: Builder, n: Atom, xs: Atom, t: Prim, y: Var) -> tuple[Atom, ...]:
+    """What the derivative of a product is made of, `y` being the product:
+
+    the product of the non-zero elements if exactly one is zero, else 0; the same for exactly two; the sum of the
+    elements that are zero; and the derivative's numerator at elements that are not.  With z that sum, an element x
+    that is one of two zeros has the derivative p (z - x), and one beside a single zero p z / x.  Both are 0, but
+    their derivatives are not.
+    """
+    nil = zero(t)
 
     def search(c: Builder) -> list[Atom]:
         def split(d: Builder, x: Var) -> list[Atom]:
-            none = d.op("eq", x, zero(t))
-            return [d.op("select", none, ONE, ZERO), d.op("select", none, one(t), x)]
+            none = d.op("eq", x, nil)
+            return [d.op("select", none, ONE, ZERO), d.op("select", none, one(t), x), d.op("select", none, x, nil)]
 
-        is_zero, others = c.map_(split, xs)
+        is_zero, others, nils = c.map_(split, xs)
         mul = c.lambda_([("x", t), ("y", t)], lambda d, x, y: [d.op("mul", x, y)])
-        (zeros,) = c.emit(ir.Reduce(n, (is_zero,), plus_lambda(c, I64), (ZERO,), True), "zeros")
+        (count,) = c.emit(ir.Reduce(n, (is_zero,), plus_lambda(c, I64), (ZERO,), True), "zeros")
         (product,) = c.emit(ir.Reduce(n, (others,), mul, (one(t),), True), "product")
-        single = c.op("select", c.op("eq", zeros, ONE), product, zero(t))
-        return [single, c.op("select", c.op("eq", zeros, ZERO), product, zero(t))]
+        (z,) = c.emit(ir.Reduce(n, (nils,), plus_lambda(c, t), (nil,), True), "z")
+
+        def where(k: int, value: Atom) -> Atom:
+            return c.op("select", c.op("eq", count, i64(k)), value, nil)
+
+        # A product that overflows has no derivative to speak of, and would make NaN of the zero.
+        small = c.op("lt", c.op("abs", product), Const(t, float("inf")))
+        beside = c.op("mul", c.op("select", small, product, nil), z)
+        rest = c.op("select", c.op("eq", count, ZERO), product, where(1, beside))
+        return [where(1, product), where(2, c.op("select", small, product, nil)), z, rest]
 
     found = b.body(search)
-    plain = b.body(lambda c: [zero(t), y])
-    a, r = b.emit(ir.If(b.op("eq", y, zero(t)), found, plain), "product", types=[t, t])
-    return a, r
+    plain = b.body(lambda c: [nil, nil, nil, y])
+    return b.emit(ir.If(b.op("eq", y, nil), found, plain), "product", types=[t] * 4)
 
 
 def _shifted(b: Builder, scanned: Sequence[Atom], at: Atom, inside: Atom, neutral: Sequence[Atom]) -> tuple[Atom, ...]:
