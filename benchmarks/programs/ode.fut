@@ -2,7 +2,7 @@
 -- y(0) = 0 to time 2, in s steps of the classical Runge-Kutta method.  The gradient is that of the last component.
 
 def slope [n] (x: [n]f64) (y: [n]f64): [n]f64 =
-  tabulate n (\i -> if i == 0 then x[0] else x[i] * y[i - 1])
+  map2 (*) x (sized n ([1] ++ take (n - 1) y))
 
 def runge_kutta [n] (f: [n]f64 -> [n]f64) (y0: [n]f64) (time: f64) (s: i64): [n]f64 =
   let h = time / f64.i64 s
