@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from derived_program import derived_program
-from test_ad_support import Derivs, differences, directions, duality, make, second_order
+from test_ad_support import Derivs, differences, directions, duality, make, retyped, second_order
 
 from futad.ad import expand
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import HANDLERS, Interpreter
 from futad.core.node import Range
-from futad.core.types import BOOL, F64, I32, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, one, zero
+from futad.core.types import BOOL, F32, F64, I32, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, one, zero
 from futad.rewrite.simplify import simplify
 
 rng = np.random.default_rng(1)
@@ -756,6 +756,19 @@ def test_forward_agrees_with_differences(c: Case) -> None:
 @rows(lambda c: c.smooth)
 def test_second_order(c: Case) -> None:
     second_order(make(c.params, c.f), c.args)
+
+
+def _reads_bits(lam: ir.Lambda) -> bool:
+    return any(
+        isinstance(s.exp, ir.Op) and "bits" in s.exp.op or any(map(_reads_bits, s.exp.lambdas())) for s in lam.stms
+    )
+
+
+@rows(lambda c: c.smooth and not _reads_bits(make(c.params, c.f).funs["f"].body))
+def test_single_precision(c: Case) -> None:
+    """Duality at f32, to the same number of units in the last place."""
+    args = [np.asarray(a, np.float32)[()] if np.asarray(a).dtype == np.float64 else a for a in c.args]
+    duality(retyped(make(c.params, c.f), F64, F32), args, tol=1e-12 * 2**29)
 
 
 @rows(lambda c: True)

@@ -14,7 +14,20 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
-from futad.core.types import I64, Atom, Type, Var, array_of, i64, prim, subst_type
+from futad.core.types import (
+    I64,
+    AccType,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Type,
+    Var,
+    array_of,
+    i64,
+    prim,
+    subst_type,
+)
 
 
 def parse_type(text: str, sizes: dict[str, Var]) -> Type:
@@ -295,3 +308,46 @@ def directions(program: ir.Program, args: Sequence[Any], second: bool) -> None:
         rng = np.random.default_rng(7)
         ybar = [like(rng, r) for r in outs]
         many_directions(p, "hvp", [*sizes, *extra, *args, *ybar], [args[i] for i in floats], len(want) + len(args))
+
+
+class _Retype(ir.Renamer):
+    """Renames with one element type in place of another."""
+
+    def __init__(self, old: Prim, new: Prim) -> None:
+        super().__init__()
+        self.old, self.new = old, new
+
+    def type(self, t: Type) -> Type:
+        t = subst_type(t, self.mapping)
+        if isinstance(t, ArrayType | AccType):
+            return type(t)(self.new if t.elem is self.old else t.elem, t.shape)
+        return self.new if t is self.old else t
+
+    def atom(self, a: Atom) -> Atom:
+        if isinstance(a, Const):
+            return Const(self.new, a.value) if a.type is self.old else a
+        return super().atom(a)
+
+    def bind(self, v: Var) -> Var:
+        self.mapping[v] = Var(v.name, self.type(v.type))
+        return self.mapping[v]  # type: ignore[return-value]
+
+    def exp(self, e: ir.Exp) -> ir.Exp:
+        out = e.rebuild(self.atom, self.lam)
+        if isinstance(out, ir.ArrayLit):
+            out.type = self.type(e.type)  # type: ignore[attr-defined]
+        elif isinstance(out, ir.Scratch) and out.elem is self.old:
+            out.elem = self.new
+        elif isinstance(out, ir.Op):
+            out.op = out.op.replace(f"to_{self.old.name}", f"to_{self.new.name}")
+        return out
+
+
+def retyped(program: ir.Program, old: Prim, new: Prim) -> ir.Program:
+    """The program at another element type."""
+    r = _Retype(old, new)
+    f = program.funs["f"]
+    body = r.lam(f.body)
+    out = ir.Program({"f": ir.Fun("f", body, f.num_sizes, tuple([r.bind(v) for v in f.ret]))})
+    check_program(out, "retyped")
+    return out
