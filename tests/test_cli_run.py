@@ -232,6 +232,12 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+def test_a_full_disk_is_an_error_of_one_line(tmp_path):
+    done = shell("futad dataset -g [3]f64 > /dev/full", tmp_path)
+    assert (done.returncode, done.stderr) == (1, "error: output: No space left on device\n")
+
+
 def test_an_interrupt_ends_quietly(tmp_path):
     process = subprocess.Popen(
         [

@@ -367,8 +367,11 @@ def read(data: bytes | str):
         ("empty([0][2]f64)", F64, np.zeros((0, 2))),
         ("[0x10, 2]", I32, [16, 2]),
         ("[18446744073709551615]", PRIMS["u64"], [2**64 - 1]),
+        ("1e9f16", PRIMS["f16"], np.inf),
+        ("[1e9f16]", PRIMS["f16"], [np.inf]),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_text_values(text, prim, expected):
     (value,) = read(text)
     got = value.at_type(prim)

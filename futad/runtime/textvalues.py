@@ -164,7 +164,8 @@ class Reader:
         kind, prim = tag[0]
         if prim is not None:
             try:
-                data = np.array(data, prim.dtype) if shape else prim.dtype.type(data)
+                with np.errstate(over="ignore"):  # a number too large for the type is infinite there
+                    data = np.array(data, prim.dtype) if shape else prim.dtype.type(data)
             except OverflowError:
                 raise self.error(f"a number does not fit {prim}", start) from None
         return Value(prim, kind, data, shape, place)
@@ -219,7 +220,8 @@ class Reader:
             if prim.is_integral and kind != "int":
                 return None
             try:
-                array = np.array(data, prim.dtype)
+                with np.errstate(over="ignore"):
+                    array = np.array(data, prim.dtype)
             except OverflowError:
                 return None
             data = array
