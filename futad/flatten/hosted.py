@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from futad.core import ir as core
 from futad.core.node import Range
-from futad.core.types import I32, I64, AccType, ArrayType, Prim, elem_of
+from futad.core.types import I32, I64, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import has_load
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host, over
@@ -20,6 +20,7 @@ from futad.imp.views import Acc, Mem, Value, View
 
 ATOMIC = ("add", "min", "max", "and", "or", "xor", "mul")
 LOCKS = 1 << 14
+TINY = 16  # elements
 
 
 # --- scalars and indexing --------------------------------------------------------------------------------------
@@ -243,15 +244,29 @@ def _block_with_acc(lo: DeviceLowerer, stm: core.Stm, e: core.WithAcc, wants: li
 # --- loops with nothing parallel inside -------------------------------------------------------------------------------
 
 
+def _tiny(atoms: Sequence[Atom]) -> bool:
+    """Whether these are constant sizes of so few elements that a kernel is not worth it."""
+    count = 1
+    for a in atoms:
+        if not isinstance(a, Const):
+            return False
+        count *= int(a.value)
+    return count <= TINY
+
+
 def parallel_inside(lam: core.Lambda, program: core.Program) -> bool:
     """Whether a scope has work for more than one thread."""
     for stm in lam.stms:
         e = stm.exp
-        if isinstance(e, (*core.SOACS, core.MatMul, core.Copy, core.Concat, core.WithAcc)):
+        if isinstance(e, core.SOACS) and not _tiny([e.width]):
             return True
-        if isinstance(e, core.Update) and isinstance(e.value.type, ArrayType):
+        if isinstance(e, core.MatMul) and not _tiny([*shape_of(e.a.type), *shape_of(e.b.type)]):
             return True
-        if isinstance(e, core.UpdateAcc) and isinstance(e.value.type, ArrayType):
+        if isinstance(e, (core.Copy, core.Concat)) and not _tiny(shape_of(stm.pat[0].type)):
+            return True
+        if isinstance(e, (core.Update, core.UpdateAcc)) and not _tiny(shape_of(e.value.type)):
+            return True
+        if isinstance(e, core.WithAcc) and not all(_tiny(shape_of(a.type)) for a in e.arrays):
             return True
         if isinstance(e, core.Call) and parallel_inside(program.funs[e.name].body, program):
             return True
@@ -266,7 +281,7 @@ def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.For | core.While, wants: lis
     unknown = set(stm.pat)
     if (
         parallel_inside(e.body, lo.program)
-        or not any(isinstance(v.type, ArrayType) or _indexes(e.body) for v in stm.pat)
+        or not any(isinstance(v.type, ArrayType) or _works(e.body) for v in stm.pat)
         or any(isinstance(v.type, AccType) or unknown & set(getattr(v.type, "shape", ())) for v in stm.pat)
     ):
         return HANDLERS[type(e)](lo, stm, e, wants)
@@ -290,10 +305,10 @@ def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.For | core.While, wants: lis
     return places
 
 
-def _indexes(lam: core.Lambda) -> bool:
+def _works(lam: core.Lambda) -> bool:
+    """Whether a loop's body has arrays, or loops: then the host would take long over it."""
     return any(
-        isinstance(s.exp, (core.At, core.Update, core.UpdateAcc)) or any(_indexes(f) for f in s.exp.lambdas())
+        isinstance(s.exp, (core.At, core.Update, core.UpdateAcc, core.For, core.While, *core.SOACS))
+        or any(_works(f) for f in s.exp.lambdas())
         for s in lam.stms
     )
-
-

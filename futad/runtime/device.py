@@ -33,6 +33,7 @@ class Device(Protocol):
     """What the host side of a program needs of a device.  Work is in order, on one stream."""
 
     limits: Limits
+    cuda: bool
 
     def compile(self, source: str, names: Sequence[str]) -> None:
         """Make the kernels of a text ready.  Raises BackendError."""
@@ -63,6 +64,9 @@ class Device(Protocol):
     def synchronise(self) -> None:
         """Wait for all work."""
 
+    def describe(self) -> str:
+        """What the device is, with the versions of what drives it."""
+
 
 class EmulatedDevice:
     """The CPU as a device: every allocation is a NumPy array, kernels are compiled by the host's compiler.
@@ -70,6 +74,7 @@ class EmulatedDevice:
     `seed` makes blocks interleave at random; `sanitize` is that of `EmulatedModule`.
     """
 
+    cuda = False
     limits = Limits(32, 32, 4, 64, 1 << 26, (8, 512, 256, 2))
 
     def __init__(self, *, seed: int | None = None, sanitize: str | None = None) -> None:
@@ -126,11 +131,16 @@ class EmulatedDevice:
         self.module.launch(name, (blocks[0], 1, blocks[1]), threads, 0, values)
 
     def synchronise(self) -> None:
-        pass
+        """Launches have ended when they return."""
+
+    def describe(self) -> str:
+        return "emulated"
 
 
 class CupyDevice:
     """An NVIDIA GPU through CuPy: kernels compiled to a cubin, launched by the driver's own call."""
+
+    cuda = True
 
     def __init__(self) -> None:
         try:
@@ -219,3 +229,8 @@ class CupyDevice:
 
     def synchronise(self) -> None:
         self.runtime.streamSynchronize(self.stream)
+
+    def describe(self) -> str:
+        name = self.runtime.getDeviceProperties(self.cupy.cuda.Device().id)["name"].decode()
+        versions = f"driver {self.runtime.driverGetVersion()}, runtime {self.runtime.runtimeGetVersion()}"
+        return f"{name}, {versions}, CuPy {self.cupy.__version__}"
