@@ -32,7 +32,7 @@ def type_of(text: str) -> str:
         ("def f x = x + 1", "i32 -> i32"),
         ("def f x = x + 1.5", "f64 -> f64"),
         ("def f (x: f32) = x + 1", "f32 -> f32"),
-        ("def f x y = x == y", "a -> a -> bool"),
+        ("def f (x: bool) y = x == y", "bool -> bool -> bool"),
         ("def f g x = g (g x)", "(a -> a) -> a -> a"),
         ("def f xs = map (\\x -> x * 2.0) xs", "[d0]f64 -> [d0]f64"),
         ("def f [n] (xs: [n]f64) (ys: [n]f64) = map2 (+) xs ys", "[n]f64 -> [n]f64 -> [n]f64"),

@@ -493,7 +493,7 @@ class ValSpec:
 
 @dataclass(slots=True, eq=False, repr=False)
 class TypeDef:
-    """`type name params = t`; `lifted` is '', '~' or '^'."""
+    """`type name params = t`; `lifted` is '', '~', '^', or '?' if the definition tells."""
 
     span: Span
     name: str

@@ -73,6 +73,7 @@ class Checker(Unifier):
         self.loop_params: set[Binding] = set()
         # Whether names may be missing because what brings them into scope has an error.
         self.incomplete = False
+        self.applying = 0  # how many applications of parametric modules we are in
         self.nesting = 0  # how many modules deep we are
 
     # -- metas, which a definition's end settles

@@ -315,7 +315,7 @@ def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
     if type(r) is TMeta:
         if r.fields is None:
             r.fields = {}
-        if r.kind not in (None, "any"):
+        if r.kind not in (None, "any", "eq"):
             raise TypeError_(f"{show_type(r)} has no fields", span, code="E0303")
         if name not in r.fields:
             m = ck.meta(span)

@@ -142,6 +142,13 @@ def _generalise(
                     code="E0306",
                 )
             lower_levels(ck, t)
+        elif t.kind == "eq" and top:
+            raise TypeError_(
+                "the type of this cannot be inferred, and '==' does not compare values of every type",
+                t.span or fd.span,
+                hint="annotate the parameter with its type",
+                code="E0306",
+            )
         elif t.kind not in (None, "any"):
             if top:
                 ck.default(t)
@@ -153,6 +160,13 @@ def _generalise(
                 ck.kinds[b] = t.kind
             t.ref = TParam(b)
             implicit.append(b)
+        elif fd.entry:
+            raise TypeError_(
+                f"the type of the result of entry point '{fd.name}' cannot be inferred",
+                t.span or fd.span,
+                hint="annotate it with its type",
+                code="E0306",
+            )
 
     def on_size(s: Size) -> None:
         s = resolve_size(s)

@@ -41,6 +41,7 @@ class Abbreviation:
     params: list[tuple[Binding, str]]
     type: SType
     anonymous: tuple[Binding, ...] = ()
+    lifted: str = ""  # '~' if it may hold arrays of unknown size, '^' if functions
 
 
 # What a name means whose definition has an error.
@@ -177,6 +178,32 @@ def _arrow(ck: Checker, te: A.TEArrow) -> SType:
     return TFun(param, result, name, tuple(exists))
 
 
+LIFTED = ["", "~", "^"]
+
+
+def liftedness(ck: Checker, te: A.TypeExp) -> str:
+    """How a type must be declared ('', '~' or '^') that is defined as `te`."""
+    parts: list[A.TypeExp] = []
+    own = ""
+    if isinstance(te, A.TEName):
+        found = ck.lookup_type(te.name)
+        own = found.lifted if found is not None else ""
+        parts = [a for a in te.args if isinstance(a, A.TypeExp)]
+    elif isinstance(te, A.TEArrow):
+        return "^"
+    elif isinstance(te, A.TEExists):
+        own, parts = "~", [te.elem]
+    elif isinstance(te, (A.TEArray, A.TEUnique)):
+        parts = [te.elem]
+    elif isinstance(te, A.TETuple):
+        parts = te.elems
+    elif isinstance(te, A.TERecord):
+        parts = [t for _, t in te.fields]
+    elif isinstance(te, A.TESum):
+        parts = [t for _, args in te.constrs for t in args]
+    return max([own, *(liftedness(ck, t) for t in parts)], key=LIFTED.index)
+
+
 def distinct_params(tparams: list[A.TypeParam]) -> None:
     seen: set[tuple[bool, str]] = set()
     for tp in tparams:
@@ -200,6 +227,7 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
         for tp in d.params:
             params.append((bind_tparam(ck, tp), "size" if tp.kind == "size" else "type"))
         t = texp(ck, d.texp, fresh)
+        needed = liftedness(ck, d.texp)
     if anonymous and not d.lifted:
         raise TypeError_(
             f"type '{d.name}' contains arrays of unknown size",
@@ -207,7 +235,13 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
             hint=f"write 'type~ {d.name}', or give it a size parameter: type {d.name} [n] = ...",
             code="E0406",
         )
-    return Abbreviation(d.name, params, t, tuple(anonymous))
+    lifted = needed if d.lifted == "?" else d.lifted
+    if LIFTED.index(needed) > LIFTED.index(lifted):
+        what = "functions" if needed == "^" else "arrays of unknown size"
+        raise TypeError_(
+            f"type '{d.name}' may contain {what}", d.span, hint=f"write 'type{needed} {d.name}'", code="E0313"
+        )
+    return Abbreviation(d.name, params, t, tuple(anonymous), lifted)
 
 
 def bind_tparam(ck: Checker, tp: A.TypeParam) -> Binding:
@@ -219,6 +253,7 @@ def bind_tparam(ck: Checker, tp: A.TypeParam) -> Binding:
         b = Binding(tp.name, "tparam", None, tp.span, level=ck.level)
         if tp.kind != "fullylifted":
             ck.kinds[b] = "any"
-        ck.bind_type(tp.name, Abbreviation(tp.name, [], TParam(b)))
+        lifted = {"lifted": "~", "fullylifted": "^"}.get(tp.kind, "")
+        ck.bind_type(tp.name, Abbreviation(tp.name, [], TParam(b), lifted=lifted))
     tp.binding = b
     return b

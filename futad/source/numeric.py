@@ -57,7 +57,7 @@ _OPERATORS = {
     **{op: ("int", False) for op in ("//", "%%", "<<", ">>", ">>>")},
     **{op: ("bits", False) for op in ("&", "|", "^")},
     **{op: ("ord", True) for op in ("<", "<=", ">", ">=")},
-    **{op: ("any", True) for op in ("==", "!=")},
+    **{op: ("eq", True) for op in ("==", "!=")},
 }
 
 # The kinds of the type parameters of operators.

@@ -104,6 +104,7 @@ class ProgramChecker(Checker):
         elif isinstance(d, A.ModDecl):
             if isinstance(d.body, M.ModTypeBody):
                 s = modules.Signature(d.body.sig, modules.scope_of(self))
+                modules.abstract(self, s)
                 self.bind_signature(d.name, s)
                 self.exports.sigs[d.name] = s
             else:

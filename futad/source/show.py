@@ -29,6 +29,7 @@ KIND_WORDS = {
     "bits": "an integer or bool",
     "ord": "a number or bool",
     "any": "a value that is not a function",
+    "eq": "a value that can be compared",
 }
 
 
@@ -101,4 +102,4 @@ def show_type(t: SType, outer: int = 0) -> str:
         return "{" + ", ".join(f"{n}: {show_type(f)}" for n, f in t.fields.items()) + ", ...}"
     if t.constrs:
         return " | ".join(f"#{n}" for n in t.constrs) + " | ..."
-    return KIND_WORDS[t.kind] if t.kind and t.kind != "any" else "_"
+    return KIND_WORDS[t.kind] if t.kind not in (None, "any", "eq") else "_"

@@ -143,7 +143,7 @@ class TSum:
 @dataclass(slots=True, eq=False)
 class TMeta:
     """A type to be found.  `kind` limits it: None, 'num', 'int', 'float', 'bits' (int or bool),
-    'ord' (num or bool) or 'any' (no function)."""
+    'ord' (num or bool), 'eq' (what '==' compares) or 'any' (no function)."""
 
     ref: SType | None = None
     kind: str | None = None

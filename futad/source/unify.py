@@ -61,10 +61,9 @@ def _prim_kind(p: Prim) -> str:
 
 def join_kinds(a: str | None, b: str | None) -> str | None:
     """The kind of types of both kinds; raises Mismatch if there are none."""
-    if a is None or a == "any":
-        return b if b is not None else a
-    if b is None or b == "any":
-        return a
+    loose = (None, "any", "eq")
+    if a in loose or b in loose:
+        return max(a, b, key=lambda k: loose.index(k) if k in loose else len(loose))
     both = frozenset(_KIND_SETS[a] & _KIND_SETS[b])
     if not both:
         raise Mismatch(f"{KIND_WORDS[a]} is not {KIND_WORDS[b]}")
@@ -245,6 +244,8 @@ class Unifier:
             return
         if kind == "any":
             self.no_function(t)
+        elif kind == "eq":
+            self.comparable(t)
         elif type(t) is not TPrim or _prim_kind(t.prim) not in _KIND_SETS[kind]:
             raise Mismatch(f"{show_type(t)} is not {KIND_WORDS[kind]}")
 
@@ -266,6 +267,25 @@ class Unifier:
         elif type(t) is TRecord:
             for _, f in t.fields:
                 self.no_function(f)
+
+    def comparable(self, t: SType) -> None:
+        """Require that values of a type can be compared with '=='."""
+        t = resolve(t)
+        if type(t) is TFun:
+            raise Mismatch("functions cannot be compared", "E0305")
+        if type(t) is TParam:
+            raise Mismatch(f"values of the unknown type {t.binding.name} cannot be compared")
+        if type(t) is TMeta:
+            t.kind = join_kinds(t.kind, "eq")
+        elif type(t) is TArray:
+            self.comparable(t.elem)
+        elif type(t) is TRecord:
+            for _, f in t.fields:
+                self.comparable(f)
+        elif type(t) is TSum:
+            for _, args in t.constrs:
+                for a in args:
+                    self.comparable(a)
 
     def occurs(self, m: TMeta, t: SType) -> None:
         """Refuse infinite types and sizes that would leave their function; adjust levels."""

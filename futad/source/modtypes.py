@@ -1,0 +1,251 @@
+"""Module types: what they specify, and comparing modules with it.
+
+A module type restricts what a module shows, and what it shows is compared with the specification.
+Abstract types stay what they are: an ascription hides names, not representations.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from futad.errors import NameError_, Span, TypeError_
+from futad.source import ast as A
+from futad.source import modast as M
+from futad.source.aliases import is_unique
+from futad.source.check_types import FAILED_TYPE, LIFTED, Abbreviation, bind_tparam, define_type, distinct_params, texp
+from futad.source.namespace import BUILTIN_SIGS, FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
+from futad.source.show import show_type
+from futad.source.stypes import Binding, Scheme, SizeMeta, SizeVar, SType, TArray, TFun, TParam, TRecord, resolve
+from futad.source.unify import Mismatch, walk
+
+if TYPE_CHECKING:
+    from futad.source.check import Checker
+
+Specs = list[tuple[Any, Module]]
+
+
+def specs_of(ck: Checker, s: Signature) -> Specs | None:
+    """The specifications of a module type, each with the scope it is in; None if it restricts nothing."""
+    sig = s.sig
+    if isinstance(sig, M.SSpecs):
+        out: Specs = []
+        for spec in sig.specs:
+            if isinstance(spec, M.IncludeSpec):
+                inner = specs_of(ck, Signature(spec.sig, s.scope))
+                if inner is None:
+                    return None
+                out += inner
+            else:
+                out.append((spec, s.scope))
+        return out
+    if isinstance(sig, M.SWith):
+        specs = specs_of(ck, Signature(sig.sig, s.scope))
+        return None if specs is None else _refine(specs, sig, s.scope)
+    if isinstance(sig, M.SName):
+        found = s.scope.sigs.get(sig.name)
+        if found is None and "." in sig.name:
+            path, _, last = sig.name.rpartition(".")
+            m: Any = s.scope.mods.get(path.split(".")[0])
+            for part in path.split(".")[1:]:
+                m = m.mods.get(part) if isinstance(m, Module) else None
+            found = m.sigs.get(last) if isinstance(m, Module) else None
+        if found is FAILED_SIGNATURE or (found is None and ck.incomplete):
+            ck.abandon()
+        if found is not None:
+            return specs_of(ck, found)
+        if sig.name in BUILTIN_SIGS:
+            return None
+        near = ck.near(sig.name, [*s.scope.sigs, *BUILTIN_SIGS])
+        raise NameError_(
+            f"unknown module type '{sig.name}'",
+            sig.span,
+            hint=f"did you mean '{near}'?" if near else None,
+            code="E0201",
+        )
+    return None
+
+
+def _refine(specs: Specs, sig: M.SWith, scope: Module) -> Specs:
+    """`sig with name = type`: the specification of a type is replaced by its definition."""
+    if "." in sig.name:
+        return specs
+    named = [spec for spec, _ in specs if isinstance(spec, (M.TypeSpec, A.TypeDef)) and spec.name == sig.name]
+    if not named:
+        raise NameError_(f"this module type has no type '{sig.name}'", sig.span, code="E0604")
+    open_ = [spec for spec in named if isinstance(spec, M.TypeSpec)]
+    if not open_:
+        raise TypeError_(f"type '{sig.name}' of this module type is not abstract", sig.span, code="E0604")
+    for spec in open_:
+        if len(spec.params) != len(sig.tparams):
+            n = len(spec.params)
+            raise TypeError_(f"type '{sig.name}' takes {n} parameters, not {len(sig.tparams)}", sig.span, code="E0604")
+    made = A.TypeDef(sig.span, sig.name, sig.tparams, sig.texp, "?")
+    return [(made, scope) if spec in open_ else (spec, where) for spec, where in specs]
+
+
+@contextmanager
+def _inside(ck: Checker, scope: Module, out: Module) -> Iterator[None]:
+    """A specification sees its scope, and what stands before it."""
+    saved = ck.names, ck.types, ck.mods, ck.sigs
+    ck.names, ck.types = scope.names | out.names, scope.types | out.types
+    ck.mods, ck.sigs = scope.mods | out.mods, scope.sigs | out.sigs
+    try:
+        yield
+    finally:
+        ck.names, ck.types, ck.mods, ck.sigs = saved
+
+
+def abstract(ck: Checker, s: Signature) -> Module | None:
+    """A module of which only this is known; None where a module type of the prelude is involved."""
+    specs = specs_of(ck, s)
+    if specs is None:
+        return None
+    out = Module()
+    for spec, scope in specs:
+        with _inside(ck, scope, out):
+            if isinstance(spec, M.TypeSpec):
+                distinct_params(spec.params)
+                b = Binding(spec.name, "tparam", None, spec.span)
+                if spec.lifted != "^":
+                    ck.kinds[b] = "any"
+                with ck.scoped():
+                    params = [(bind_tparam(ck, tp), "size" if tp.kind == "size" else "type") for tp in spec.params]
+                out.types[spec.name] = Abbreviation(spec.name, params, _unknown_type(b, params), lifted=spec.lifted)
+            elif isinstance(spec, A.TypeDef):
+                out.types[spec.name] = define_type(ck, copy.deepcopy(spec))
+            elif isinstance(spec, M.ModSpec):
+                inner = abstract(ck, Signature(spec.sig, scope_of(ck)))
+                if inner is None:
+                    return None
+                out.mods[spec.name] = inner
+            elif isinstance(spec, A.ValSpec):
+                out.names[spec.name] = _unknown_value(ck, copy.deepcopy(spec))
+    return out
+
+
+def _unknown_type(b: Binding, params: list[tuple[Binding, str]]) -> SType:
+    """An abstract type; applied to arguments, a record that no program can take apart but that tells them."""
+    if not params:
+        return TParam(b)
+    fields: list[tuple[str, SType]] = [(f"{b.name}:", TParam(b))]
+    for p, kind in params:
+        fields.append((f"{p.name}:", TArray(SizeVar(p), TRecord(())) if kind == "size" else TParam(p)))
+    return TRecord(tuple(fields))
+
+
+def _unknown_value(ck: Checker, spec: A.ValSpec) -> Binding:
+    b = ck.intrinsic(spec)
+    assert b.scheme is not None
+    sizes: list[Binding] = []
+
+    def on_size(s: object) -> None:
+        if type(s) is SizeMeta:
+            sizes.append(Binding("n", "size", None, spec.span))
+            s.ref = SizeVar(sizes[-1])
+
+    walk(b.scheme.type, lambda _: None, on_size)
+    return Binding(
+        spec.name, "intrinsic", Scheme(b.scheme.tparams, (*b.scheme.sizes, *sizes), b.scheme.type), spec.span
+    )
+
+
+def restrict(ck: Checker, m: Module | Functor, s: Signature, span: Span) -> Module | Functor:
+    """The part of a module that a module type shows.  Raises TypeError_ if the module lacks something."""
+    specs = specs_of(ck, s)
+    if isinstance(m, Functor) or specs is None:
+        return m
+    out = Module()
+    for spec, scope in specs:
+        with _inside(ck, scope, out):
+            _show(ck, m, spec, out, span)
+    return out
+
+
+def _show(ck: Checker, m: Module, spec: Any, out: Module, span: Span) -> None:
+    if isinstance(spec, M.TypeSpec):
+        out.types[spec.name] = _shown_type(ck, m, spec.name, len(spec.params), span)
+        t = out.types[spec.name]
+        if LIFTED.index(t.lifted) > LIFTED.index(spec.lifted):
+            raise TypeError_(
+                f"type '{spec.name}' is declared 'type{t.lifted}', but its module type says 'type{spec.lifted}'",
+                span,
+                code="E0602",
+            )
+    elif isinstance(spec, A.TypeDef):
+        t = define_type(ck, copy.deepcopy(spec))
+        mine = _shown_type(ck, m, spec.name, len(spec.params), span)
+        if not t.params and not t.anonymous and not mine.anonymous:
+            try:
+                ck.unify(mine.type, t.type)
+            except Mismatch:
+                raise TypeError_(
+                    f"type '{spec.name}' is {show_type(mine.type)}, but its module type says {show_type(t.type)}",
+                    span,
+                    code="E0602",
+                ) from None
+        out.types[spec.name] = t
+    elif isinstance(spec, M.ModSpec):
+        inner = m.mods.get(spec.name)
+        if inner is None:
+            raise TypeError_(f"the module lacks module '{spec.name}' of its module type", span, code="E0601")
+        if inner is FAILED_MODULE:
+            ck.abandon()
+        out.mods[spec.name] = restrict(ck, inner, Signature(spec.sig, scope_of(ck)), span)
+    elif isinstance(spec, A.ValSpec):
+        b = m.names.get(spec.name)
+        if b is None:
+            raise TypeError_(f"the module lacks '{spec.name}' of its module type", span, code="E0601")
+        if b.kind == "failed":
+            ck.abandon()
+        _check_value(ck, b, copy.deepcopy(spec), span)
+        out.names[spec.name] = b
+
+
+def _shown_type(ck: Checker, m: Module, name: str, params: int, span: Span) -> Abbreviation:
+    t = m.types.get(name)
+    if t is None:
+        raise TypeError_(f"the module lacks type '{name}' of its module type", span, code="E0601")
+    if t is FAILED_TYPE:
+        ck.abandon()
+    if len(t.params) != params:
+        raise TypeError_(f"type '{name}' takes {len(t.params)} parameters, not {params}", span, code="E0601")
+    return t
+
+
+def _check_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> None:
+    """A module's value must be as general as its specification."""
+    assert b.scheme is not None
+    with ck.scoped():
+        ck.level += 1
+        for tp in spec.tparams:
+            bind_tparam(ck, tp)
+        wanted = texp(ck, spec.texp, ck.anon_meta)
+        actual, _, _ = ck.instantiate(b.scheme, span)
+        try:
+            ck.unify(actual, wanted)
+            _same_consumption(ck, b, actual, wanted)
+        except Mismatch as err:
+            reason = f": {err.reason}" if err.reason else ""
+            raise TypeError_(
+                f"'{spec.name}' has type {show_type(b.scheme.type)}, but its module type says "
+                f"{show_type(wanted)}{reason}",
+                span,
+                code="E0602",
+            ) from None
+        finally:
+            ck.level -= 1
+
+
+def _same_consumption(ck: Checker, b: Binding, actual: SType, wanted: SType) -> None:
+    """A value may not consume what its specification does not say, and its result must be as unique."""
+    actual, wanted = resolve(actual), resolve(wanted)
+    while type(actual) is TFun and type(wanted) is TFun:
+        if is_unique(actual.param) and not is_unique(wanted.param):
+            raise Mismatch("it consumes its argument")
+        actual, wanted = resolve(actual.result), resolve(wanted.result)
+    declared = isinstance(b.decl, A.FunDef) and b.decl.ret is not None
+    if declared and type(actual) is TArray and type(wanted) is TArray and wanted.unique and not actual.unique:
+        raise Mismatch("its result is not unique")
