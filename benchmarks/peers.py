@@ -52,5 +52,6 @@ def jax_calls(program: str, args: tuple[Any, ...]) -> tuple[Call, Call] | None:
         objective, wanted = logsumexp, args
 
     inputs = [jnp.asarray(a) for a in wanted]
-    value, gradient = jax.jit(objective), jax.jit(jax.grad(objective, argnums=tuple(range(len(inputs)))))
+    which = 0 if len(inputs) == 1 else tuple(range(len(inputs)))
+    value, gradient = jax.jit(objective), jax.jit(jax.grad(objective, argnums=which))
     return lambda: jax.block_until_ready(value(*inputs)), lambda: jax.block_until_ready(gradient(*inputs))
