@@ -142,6 +142,21 @@ def test_structures(prog):
         pull((1.0, {"v": 1.0}))
 
 
+def test_arrays_of_records_with_arrays():
+    p = futad.compile(
+        "type r = {a: f64, b: [2](f64, [3]i64)}\n"
+        "entry mk (n: i64): [n]r = tabulate n (\\i -> {a = f64.i64 i, b = replicate 2 (1.5, replicate 3 i)})\n"
+        "entry total [n] (rs: [n]r): f64 = f64.sum (map (\\r -> r.a * f64.sum (map (.0) r.b)) rs)\n",
+        backend="interp",
+    )
+    rs = p.mk(3)
+    assert rs.b[1].shape == (3, 2, 3)
+    assert p.total(rs) == 9 == p.total([{"a": 3.0, "b": [(1.0, [1, 2, 3]), (2.0, [4, 5, 6])]}])
+    assert futad.grad(p.total)(rs).b[0].tolist() == [[0, 0], [1, 1], [2, 2]]
+    _, dy = futad.jvp(p.total, (rs,), ({"a": np.ones(3), "b": None},))
+    assert dy == 9
+
+
 def test_arrays_of_tuples(prog):
     ps = (np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     da, db = futad.grad(prog.pairs)(ps)

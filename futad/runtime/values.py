@@ -243,10 +243,12 @@ def flatten_value(t: ir.EntryType, value: Any, path: str, entry: str) -> list[An
     if t.kind == "scalar":
         return [value]
     if t.kind == "array":
-        elem = t.elem
+        elem, rank = t.elem, len(t.dims)
+        while isinstance(elem, ir.EntryType) and elem.kind == "array":  # a field of array type, lifted
+            elem, rank = elem.elem, rank + len(elem.dims)
         if not isinstance(elem, ir.EntryType) or elem.kind == "scalar":
             return [value]
-        return _flatten_array(elem, len(t.dims), value, path, entry)
+        return _flatten_array(elem, rank, value, path, entry)
     return [
         leaf
         for (name, ft), part in zip(t.fields, _parts(t, value, path, entry), strict=True)
