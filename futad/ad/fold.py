@@ -277,10 +277,16 @@ def _seeds_dense(b: Builder, f: Fold) -> list[Atom]:
 
 def _recurrence(s: Scope, f: Fold) -> list[Atom]:
     """Total adjoints r_i = ybar_i + A_i r_{i+1}, A_i the transposed Jacobian of f(., x_{i+1}) at y_i, by a
-    scan that composes linear functions from the right."""
+    scan that composes linear functions from the right.
+
+    Only the cells of the matrices that are not always zero are computed and composed: for a linear recurrence
+    (a, b) (c, d) = (a c, b c + d), say, the two on the diagonal.
+    """
     b, n = s.b, f.width
     k = len(f.neutral)
     ts: list[Prim] = [x.type for x in f.neutral if isinstance(x.type, Prim)]
+
+    cells = _cells(f)
 
     def jacobian(c: Builder, i: Var) -> list[Atom]:
         following = c.op("add", i, ONE)
@@ -293,9 +299,9 @@ def _recurrence(s: Scope, f: Fold) -> list[Atom]:
                 seeds: list[Atom | None] = [one(ts[j]) if q == j else None for q in range(k)]
                 got = isolated(d).inline(f.lam, [*ys, *xs], [True] * k + [False] * k, seeds)[:k]
                 out.append([zero(ts[q]) if g is None else g for q, g in enumerate(got)])
-            return [out[j][q] for q in range(k) for j in range(k)]
+            return [out[j][q] for q, j in cells]
 
-        types = [ts[q] for q in range(k) for _ in range(k)]
+        types = [ts[q] for q, _ in cells]
         ends = c.body(lambda d: [zero(t) for t in types])
         return list(c.emit(ir.If(c.op("lt", following, n), c.body(rows), ends), "a", types=types))
 
@@ -305,28 +311,45 @@ def _recurrence(s: Scope, f: Fold) -> list[Atom]:
     a_in = [reverse(b, n, a) for a in matrix]
 
     def compose(d: Builder, *v: Var) -> list[Atom]:
-        w = k + k * k
-        c1, a1, c2, a2 = v[:k], v[k:w], v[w : w + k], v[w + k :]
+        w = k + len(cells)
+        c1, c2 = v[:k], v[w : w + k]
+        a1, a2 = dict(zip(cells, v[k:w], strict=True)), dict(zip(cells, v[w + k :], strict=True))
 
-        def dot(row: int, col: Sequence[Atom]) -> Atom:
+        def dot(row: int, column: dict[int, Var]) -> Atom:
             total: Atom | None = None
-            for q in range(k):
-                term = d.op("mul", d.convert(ts[row], a2[row * k + q]), d.convert(ts[row], col[q]))
-                total = term if total is None else d.op("add", total, term)
+            for q, x in column.items():
+                if (row, q) in a2:
+                    term = d.op("mul", d.convert(ts[row], a2[row, q]), d.convert(ts[row], x))
+                    total = term if total is None else d.op("add", total, term)
             assert total is not None
             return total
 
-        cs: list[Atom] = [d.op("add", c2[q], dot(q, c1)) for q in range(k)]
-        ms = [dot(q, [a1[w_ * k + j] for w_ in range(k)]) for q in range(k) for j in range(k)]
-        return cs + ms
+        cs: list[Atom] = [d.op("add", c2[q], dot(q, dict(enumerate(c1)))) for q in range(k)]
+        return cs + [dot(q, {p: a1[p, j] for p in range(k) if (p, j) in a1}) for q, j in cells]
 
-    types = ts + [ts[q] for q in range(k) for _ in range(k)]
+    types = ts + [ts[q] for q, _ in cells]
     lam = b.lambda_([("c", t) for t in types + types], compose)
     unit: list[Const] = [zero(t) for t in ts]
-    unit += [one(ts[q]) if q == j else zero(ts[q]) for q in range(k) for j in range(k)]
+    unit += [one(ts[q]) if q == j else zero(ts[q]) for q, j in cells]
     out = b.emit(ir.Scan(n, tuple(c_in + a_in), lam, tuple(unit)), "r")
     totals: list[Atom] = [reverse(b, n, r) for r in out[:k]]
     return totals
+
+
+def _cells(f: Fold) -> list[tuple[int, int]]:
+    """The cells (q, j) that products of the transposed Jacobians can have: where result j depends on the first
+    argument's component q, directly or through others; and the diagonal."""
+    k = len(f.neutral)
+    found = {(q, q) for q in range(k)}
+    for j in range(k):
+        t = f.neutral[j].type
+        assert isinstance(t, Prim)
+        seeds: list[Atom | None] = [one(t) if q == j else None for q in range(k)]
+        got = isolated(Builder()).inline(f.lam, f.lam.params, [True] * k + [False] * k, seeds)[:k]
+        found |= {(q, j) for q, g in enumerate(got) if g is not None}
+    for p in range(k):
+        found |= {(q, j) for q in range(k) for j in range(k) if (q, p) in found and (p, j) in found}
+    return sorted(found)
 
 
 def _recurrence_loop(s: Scope, f: Fold) -> list[Atom]:
