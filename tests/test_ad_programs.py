@@ -199,9 +199,45 @@ def product() -> Any:
 def test_second_derivatives_of_products(product: Any, xs: list[float]) -> None:
     """Of any two elements the product of the others, zeros or not; 0 on the diagonal."""
     n = len(xs)
-    want = [[0 if i == j else np.prod([xs[k] for k in range(n) if k not in (i, j)]) for j in range(n)] for i in range(n)]
+
+    def others(i: int, j: int) -> float:
+        return 0 if i == j else float(np.prod([xs[k] for k in range(n) if k not in (i, j)]))
+
+    want = [[others(i, j) for j in range(n)] for i in range(n)]
     for entry in (product.hessian, product.twice):
         np.testing.assert_allclose(entry(np.array(xs, float)), want, rtol=1e-15)
+
+
+# --- scans --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "op, unit, cells",
+    [
+        ("\\(a, b) (c, d) -> (a * c, b * c + d)", "(1, 0)", 2),
+        ("\\(a, b) (c, d) -> (a * c, b + a * d)", "(1, 0)", 3),
+        ("\\(a, b) (c, d) -> (a * c + b * d, a * d + b * c)", "(1, 0)", 4),
+    ],
+)
+def test_scans_compose_what_is_not_always_zero(op: str, unit: str, cells: int) -> None:
+    """Diagonal, triangular and full Jacobians of two components: the adjoint's scan is over 2 + cells numbers."""
+    text = f"""
+    def f [n] (ab: [n](f64, f64)) = f64.sum (map (\\(a, b) -> a * b) (scan ({op}) {unit} ab))
+    entry fwd [n] (a: [n]f64) (b: [n]f64) =
+      let unit i = tabulate n (\\j -> f64.bool (i == j))
+      in ( tabulate n (\\i -> jvp f (zip a b) (zip (unit i) (replicate n 0)))
+         , tabulate n (\\i -> jvp f (zip a b) (zip (replicate n 0) (unit i))))
+    entry rev2 [n] (a: [n]f64) (b: [n]f64) = unzip (vjp f (zip a b) 1)
+    """
+    p = program(text)
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=6), rng.normal(size=6)
+    for got, want in zip(p.rev2(a, b), p.fwd(a, b), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    unit_ = compile_program(compile_text(text), stop_after="simplify-ad")
+    (fun,) = [f for f in unit_.funs.values() if f.entry is not None and f.entry.name == "rev2"]
+    scans = [s.exp for _, s in scopes(fun.body) if isinstance(s.exp, ir.Scan)]
+    assert [len(e.neutral) for e in scans] == [2, 2 + cells]
 
 
 # --- given derivatives --------------------------------------------------------------------------------------

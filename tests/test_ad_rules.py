@@ -20,7 +20,24 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import HANDLERS, Interpreter
 from futad.core.node import Range
-from futad.core.types import BOOL, F32, F64, I32, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, one, zero
+from futad.core.types import (
+    BOOL,
+    F32,
+    F64,
+    I32,
+    I64,
+    ONE,
+    TRUE,
+    ZERO,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Var,
+    i64,
+    one,
+    zero,
+)
 from futad.rewrite.simplify import simplify
 
 rng = np.random.default_rng(1)

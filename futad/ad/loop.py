@@ -24,6 +24,7 @@ from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import (
     BOOL,
+    FALSE,
     I64,
     ONE,
     ZERO,
@@ -363,7 +364,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             assert with_checks is not None
             stms = tuple(with_checks[0])
             params.append(read)
-            inits.append(before.zeros(read.type, "read"))
+            inits.append(before.let(ir.Replicate(x.type.shape, FALSE), "read"))
             results = (*results, with_checks[1])
             fresh.append(Var("read", read.type))
             out[q] = Restore(lambda b, t, after: after, emitted.pat[kept.index(q)])

@@ -18,6 +18,7 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.node import Range
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Type, Var, array_of, elem_of, shape_of
 
 _SCALAR = (ir.Op, ir.At, ir.If)
@@ -225,7 +226,7 @@ class _Widener:
                 if any(self.varies(i) for i in e.index):
                     if own is None:
                         own = take(Var("j", I64), b.let(ir.Iota(self.d, ZERO, ONE), "js"), I64)
-                    index = tuple([mapping.atom(i) for i in e.index])
+                    index = tuple([mapping.atom(i) for i in e.index if not isinstance(i, Range)])
                     out = body.let(ir.At(array, (*index, own), e.check), s.pat[0].name)
                     mapping.mapping[s.pat[0]] = out
                 else:

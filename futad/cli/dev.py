@@ -28,7 +28,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--passes", metavar="A,B,C", help="run only these passes, in this order")
     parser.add_argument("--after", metavar="PASS", help="stop after this pass ('none': before any)")
     parser.add_argument(
-        "--why", action="store_true", help="with '--after accs': what became of each accumulator; '--after flatten': what is not parallel"
+        "--why",
+        action="store_true",
+        help="with '--after accs': what became of each accumulator; '--after flatten': what is not parallel",
     )
     parser.add_argument("--list", action="store_true", help="list the passes")
     parser.add_argument("--check", action="store_true", help="type-check the IR after every pass")
