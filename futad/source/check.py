@@ -276,6 +276,8 @@ class Checker(Unifier):
             hint = "if the sizes are equal at run time, say so with ':>'"
         code, notes = ("E0401", ()) if err is None else (err.code, err.notes)
         text = f"{what}: expected {wanted}, found {found}{reason}"
+        if wanted == "_" and reason:
+            text = f"{what} is a {found}{reason}"
         return TypeError_(text, span, hint=hint, code=code, notes=notes)
 
     def no_functions(self, t: SType, what: str, span: Span) -> None:
@@ -347,9 +349,9 @@ def check_literal(e: A.ELit) -> None:
     p = t.prim
     if p.is_integral:
         low, high = (-(1 << (p.bits - 1)), (1 << (p.bits - 1)) - 1) if p.kind == "int" else (0, (1 << p.bits) - 1)
-        # Negative numbers of unsigned types wrap around; bits may fill the type.
-        if e.value < 0:
-            low = -(1 << (p.bits - 1)) if p.kind == "int" or e.suffix is None else -high
+        # What is said to be unsigned wraps around; bits may fill the type.
+        if e.value < 0 and e.suffix is not None and p.kind != "int":
+            low = -high
         if not low <= e.value <= ((1 << p.bits) - 1 if e.bits else high):
             raise TypeError_(f"{e.value} does not fit in {p}, which holds {low} to {high}", e.span, code="E0103")
     elif p.is_float:

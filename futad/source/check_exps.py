@@ -5,19 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from futad.core.types import BOOL, I64, PRIMS
 from futad.errors import NameError_, Span, TypeError_
 from futad.source import ast as A
+from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
 from futad.source.check_loops import loop_exp, type_of
 from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, pattern_names, require_constr
-from futad.source.check_types import texp
+from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
 from futad.source.show import show_type
-from futad.source.sizes import MAX_WEIGHT, arith, key, poly, size_of_expr, weight
+from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, weight
 from futad.source.stypes import (
     Binding,
     Scheme,
@@ -35,26 +34,10 @@ from futad.source.stypes import (
     resolve_size,
 )
 from futad.source.unify import Mismatch, sizes_in, strip, substitute
-from futad.source.warn import attributes, copied_update, shadows, unused, warn
+from futad.source.warn import attributes, shadows, unused, warn
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
-
-Infer = Callable[["Checker", Any], A.Expr]
-INFER: dict[type, Infer] = {}
-
-T_BOOL = TPrim(BOOL)
-T_I64 = TPrim(I64)
-T_U8 = TPrim(PRIMS["u8"])
-
-
-def infers(cls: type) -> Callable[[Infer], Infer]:
-    def register(f: Infer) -> Infer:
-        INFER[cls] = f
-        return f
-
-    return register
-
 
 # --- atoms --------------------------------------------------------------------------------------------------
 
@@ -147,45 +130,6 @@ def _array(ck: Checker, e: A.EArray) -> A.Expr:
         ck.fit(x.type, elem, x.span, "the elements of an array have one type")
     e.type = TArray(SizeConst(len(e.elems)), elem)
     return e
-
-
-def _const(e: A.Expr | None) -> int | None:
-    return e.value if type(e) is A.ELit and type(e.value) is int else None
-
-
-@infers(A.ERange)
-def _range(ck: Checker, e: A.ERange) -> A.Expr:
-    t = ck.meta(e.span, "int")
-    e.start = ck.exp(e.start)
-    ck.fit(e.start.type, t, e.start.span, "a range is of integers")
-    if e.second is not None:
-        e.second = ck.exp(e.second)
-        ck.fit(e.second.type, t, e.second.span, "a range is of integers of one type")
-    e.end = ck.exp(e.end)
-    ck.fit(e.end.type, t, e.end.span, "a range is of integers of one type")
-    size: Size | None = None
-    start, second = _const(e.start), _const(e.second)
-    if start is not None and (e.second is None or second == start + 1) and e.kind != "..>":
-        # Only a literal makes sense as a size of another type than i64.
-        end = size_of_expr(e.end) if _const(e.end) is not None or _is_i64(e.end) else None
-        inclusive = e.kind == "..."
-        if isinstance(end, SizeConst):
-            size = SizeConst(max(0, end.value - start + inclusive))
-        elif end is not None and start == int(inclusive):
-            size = end
-        elif end is not None:
-            size = arith("+", arith("-", end, SizeConst(start), e.span), SizeConst(int(inclusive)), e.span)
-    if size is None:
-        b = ck.skolem("n", e.span, "the length of a range")
-        e.new_sizes = (b,)
-        size = SizeVar(b)
-    e.type = TArray(size, t)
-    return e
-
-
-def _is_i64(e: A.Expr) -> bool:
-    t = resolve(type_of(e))
-    return type(t) is TPrim and t.prim is I64
 
 
 # --- operators and application --------------------------------------------------------------------------------
@@ -306,190 +250,6 @@ def _index_section(ck: Checker, e: A.EIndexSection) -> A.Expr:
     return ck.exp(A.ELambda(e.span, [x], A.EIndex(e.span, A.EVar(e.span, x.name), e.index)))
 
 
-# --- records, arrays -------------------------------------------------------------------------------------------
-
-
-def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
-    """The type of field `name` of a value of type `t`."""
-    r = resolve(t)
-    if type(r) is TMeta:
-        if r.fields is None:
-            r.fields = {}
-        if r.kind not in (None, "any", "eq"):
-            raise TypeError_(f"{show_type(r)} has no fields", span, code="E0303")
-        if name not in r.fields:
-            m = ck.meta(span)
-            m.level = r.level
-            r.fields[name] = m
-        return r.fields[name]
-    if type(r) is TRecord:
-        for n, ft in r.fields:
-            if n == name:
-                return ft
-        near = ck.near(name, [n for n, _ in r.fields])
-        raise TypeError_(
-            f"{show_type(r)} has no field '{name}'",
-            span,
-            hint=f"did you mean '{near}'?" if near else None,
-            code="E0303",
-        )
-    raise TypeError_(f"a {show_type(r)} has no fields, so no '{name}'", span, code="E0303")
-
-
-@infers(A.EProject)
-def _project(ck: Checker, e: A.EProject) -> A.Expr:
-    e.record = ck.exp(e.record)
-    e.type = project(ck, type_of(e.record), e.field_name, e.span)
-    return e
-
-
-def index_type(
-    ck: Checker, t: SType, index: list[A.Expr | A.ESlice], span: Span, update: bool
-) -> tuple[SType, tuple[Binding, ...]]:
-    """Check an index into an array of type `t`; the type of what it selects, and new sizes of slices."""
-    new: list[Binding] = []
-    kept: list[Size] = []
-    for i, ix in enumerate(index):
-        r = resolve(t)
-        if type(r) is TMeta:
-            r = TArray(ck.size_meta(span), ck.meta(span, "any"))
-            ck.fit(t, r, span, "what is indexed is an array")
-        if type(r) is not TArray:
-            if i == 0:
-                raise TypeError_(f"only arrays can be indexed, and this is a {show_type(r)}", span, code="E0304")
-            raise TypeError_(
-                f"{len(index)} indices, but the array has only {i} dimension{'s' * (i != 1)}", span, code="E0304"
-            )
-        if isinstance(ix, A.ESlice):
-            kept.append(_slice_size(ck, ix, r.size, new, update))
-        else:
-            index[i] = x = ck.exp(ix)
-            ck.fit(x.type, ck.meta(x.span, "int"), x.span, "an index")
-        t = r.elem
-    t = resolve(t)
-    for s in reversed(kept):
-        t = TArray(s, t)
-    return t, tuple(new)
-
-
-def _slice_size(ck: Checker, sl: A.ESlice, dim: Size, new: list[Binding], update: bool) -> Size:
-    for name in ("start", "end", "stride"):
-        x = getattr(sl, name)
-        if x is not None:
-            x = ck.exp(x)
-            setattr(sl, name, x)
-            # Bounds of any integer type will do; one not yet known is an i64, so that it can be a size.
-            t = ck.meta(x.span, "int")
-            ck.fit(x.type, t, x.span, "a slice's bound")
-            if type(resolve(t)) is TMeta and _const(x) is None:
-                ck.unify(t, T_I64)
-    if update:
-        return ck.size_meta(sl.span)
-    step = _const(sl.stride)
-    if sl.start is None and sl.end is None and (sl.stride is None or step in (1, -1)):
-        return dim
-    if sl.stride is None or step == 1:
-        start = SizeConst(0) if sl.start is None else _slice_bound(sl.start)
-        end = dim if sl.end is None else _slice_bound(sl.end)
-        if start is not None and end is not None:
-            out = arith("-", end, start, sl.span)
-            if not (isinstance(out, SizeConst) and out.value < 0):
-                return out
-    b = ck.skolem("n", sl.span, "the length of a slice")
-    new.append(b)
-    return SizeVar(b)
-
-
-def _slice_bound(e: A.Expr) -> Size | None:
-    c = _const(e)
-    if c is not None:
-        return SizeConst(c) if c >= 0 else None
-    return size_of_expr(e) if _is_i64(e) else None
-
-
-@infers(A.EIndex)
-def _index(ck: Checker, e: A.EIndex) -> A.Expr:
-    e.array = ck.exp(e.array)
-    e.type, e.new_sizes = index_type(ck, type_of(e.array), e.index, e.span, update=False)
-    return e
-
-
-@infers(A.EUpdate)
-def _update(ck: Checker, e: A.EUpdate) -> A.Expr:
-    e.array = ck.exp(e.array)
-    t, _ = index_type(ck, type_of(e.array), e.index, e.array.span, update=True)
-    e.value = ck.exp(e.value)
-    ck.fit(e.value.type, t, e.value.span, "the new value does not fit the array's elements")
-    copied_update(ck, e)
-    e.type = strip(type_of(e.array))
-    return e
-
-
-@infers(A.ERecordUpdate)
-def _record_update(ck: Checker, e: A.ERecordUpdate) -> A.Expr:
-    e.record = ck.exp(e.record)
-    t = type_of(e.record)
-    for f in e.path:
-        t = project(ck, t, f, e.span)
-    e.value = ck.exp(e.value)
-    try:
-        same_shape(ck, type_of(e.value), t)
-    except Mismatch as err:
-        ck.mismatch(type_of(e.value), t, e.value.span, f"the new value of field '{'.'.join(e.path)}'", err)
-    e.type = replaced(type_of(e.record), e.path, strip(type_of(e.value)))
-    return e
-
-
-def replaced(t: SType, path: list[str], new: SType) -> SType:
-    """The record type `t` with the type of the field at `path` replaced (its sizes may be others)."""
-    t = resolve(t)
-    if not path:
-        return new
-    if type(t) is not TRecord:
-        return t
-    return TRecord(tuple((n, replaced(f, path[1:], new) if n == path[0] else f) for n, f in t.fields))
-
-
-# --- ascription ------------------------------------------------------------------------------------------------
-
-
-@infers(A.EAscript)
-def _ascript(ck: Checker, e: A.EAscript) -> A.Expr:
-    t = texp(ck, e.texp, ck.anon_meta)
-    e.expr = ck.exp(e.expr)
-    ck.fit(e.expr.type, t, e.expr.span, "this is ascribed another type")
-    e.type = strip(t)
-    return e
-
-
-@infers(A.ECoerce)
-def _coerce(ck: Checker, e: A.ECoerce) -> A.Expr:
-    t = texp(ck, e.texp, ck.anon_meta)
-    e.expr = ck.exp(e.expr)
-    try:
-        same_shape(ck, type_of(e.expr), t)
-    except Mismatch as err:
-        ck.mismatch(type_of(e.expr), t, e.expr.span, "':>' changes sizes only", err)
-    e.type = strip(t)
-    return e
-
-
-def same_shape(ck: Checker, a: SType, b: SType) -> None:
-    """Unify all but sizes; sizes only where one is unknown."""
-    a, b = resolve(a), resolve(b)
-    if type(a) is TArray and type(b) is TArray:
-        same_shape(ck, a.elem, b.elem)
-        have, wanted = resolve_size(a.size), resolve_size(b.size)
-        if type(wanted) is SizeMeta or (type(have) is SizeMeta and have not in ck.soft_sizes):
-            ck.unify_size(have, wanted)
-    elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
-        other = dict(b.fields)
-        for n, x in a.fields:
-            same_shape(ck, x, other[n])
-    else:
-        ck.unify(a, b)
-
-
 # --- control -----------------------------------------------------------------------------------------------------
 
 
@@ -595,7 +355,7 @@ def _note_alias(e: A.ELet) -> None:
     p = e.pat
     while isinstance(p, A.PAscript):
         p = p.pat
-    if type(p) is not A.PVar or p.binding is None or not _is_i64(e.rhs):
+    if type(p) is not A.PVar or p.binding is None or not is_i64(e.rhs):
         return
     s = size_of_expr(e.rhs)
     if s is not None and weight(s) <= MAX_WEIGHT:
@@ -643,3 +403,6 @@ def _constr(ck: Checker, e: A.EConstr) -> A.Expr:
 @infers(A.ELoop)
 def _loop(ck: Checker, e: A.ELoop) -> A.Expr:
     return loop_exp(ck, e)
+
+
+__all__ = ["INFER", "applied"]

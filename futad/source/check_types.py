@@ -228,6 +228,10 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
             params.append((bind_tparam(ck, tp), "size" if tp.kind == "size" else "type"))
         t = texp(ck, d.texp, fresh)
         needed = liftedness(ck, d.texp)
+        for tp in d.params:
+            if tp.kind == "size" and tp.binding is not None and not tp.binding.used:
+                what = f"size parameter '{tp.name}' of type '{d.name}'"
+                raise TypeError_(f"{what} does not occur in it", tp.span, code="E0403")
     if anonymous and not d.lifted:
         raise TypeError_(
             f"type '{d.name}' contains arrays of unknown size",

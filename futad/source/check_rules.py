@@ -1,0 +1,28 @@
+"""The table of inference rules, and the types they mention most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from futad.core.types import BOOL, I64, PRIMS
+from futad.source import ast as A
+from futad.source.stypes import TPrim
+
+if TYPE_CHECKING:
+    from futad.source.check import Checker
+
+Infer = Callable[["Checker", Any], A.Expr]
+INFER: dict[type, Infer] = {}
+
+T_BOOL = TPrim(BOOL)
+T_I64 = TPrim(I64)
+T_U8 = TPrim(PRIMS["u8"])
+
+
+def infers(cls: type) -> Callable[[Infer], Infer]:
+    def register(f: Infer) -> Infer:
+        INFER[cls] = f
+        return f
+
+    return register

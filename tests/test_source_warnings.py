@@ -1,0 +1,72 @@
+"""Warnings: on stderr with their place, without effect on the exit status."""
+
+from __future__ import annotations
+
+import pytest
+
+from futad.cli import main
+
+CASES = [
+    ("def f (x: f64) = let y = x in x", (1, 22), "'y' is not used"),
+    ("def f (x: f64) = let (a, b) = (x, x) in a", (1, 26), "'b' is not used"),
+    ("def f (x: f64) = let g y = y in x", (1, 18), "'g' is not used"),
+    ("def filter (x: f64) = x", (1, 1), "this hides the prelude's 'filter'"),
+    ("def f (x: f64) = let last = x in last", (1, 22), "this hides the prelude's 'last'"),
+    ("def f (x: f64) = #[unrol] x", (1, 20), "unknown attribute 'unrol'"),
+    ("#[fast]\ndef f (x: f64) = x", (1, 3), "unknown attribute 'fast'"),
+    ("def f (x: f64) = if x > 0 then x else ???", (1, 39), "a hole (???): evaluating it is an error"),
+    (
+        "def f (xs: *[9]i64) = loop ys = xs for i < 9 do copy ys with [i] = i",
+        (1, 49),
+        "each turn of the loop copies all of 'ys' to change a part of it",
+    ),
+]
+
+
+def check(text: str, tmp_path, capsys) -> tuple[int, str]:
+    path = tmp_path / "a.fut"
+    path.write_text(text)
+    status = main(["check", str(path)])
+    out, err = capsys.readouterr()
+    assert out == ""
+    return status, err
+
+
+@pytest.mark.parametrize("text, place, message", CASES, ids=[c[2][:30] for c in CASES])
+def test_warning(text, place, message, tmp_path, capsys):
+    status, err = check(text, tmp_path, capsys)
+    first, line, caret = err.splitlines()[:3]
+    assert status == 0
+    assert first == f"{tmp_path / 'a.fut'}:{place[0]}:{place[1]}: warning: {message}"
+    assert line == text.split("\n")[place[0] - 1]
+    assert caret.index("^") == place[1] - 1
+    assert err.count("warning:") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f (x: f64) = let _y = x in x",
+        "def f (x: f64) (y: f64) = x",
+        "def f (x: f64) = let n = 3i64 in (replicate n x : [n]f64)",
+        "def f (xs: *[9]i64) = loop ys = xs for i < 9 do ys with [i] = i",
+        "def f (xs: [9]i64) = loop s = 0 for i < 9 do s + (copy xs with [i] = i)[0]",
+        "#[noinline]\ndef f (x: f64) = #[unsafe] x",
+        "module m (p: { val k: i64 }) = { def g (x: i64) = x + p.k }\nmodule a = m { def k = 1i64 }",
+    ],
+)
+def test_no_warning(text, tmp_path, capsys):
+    assert check(text, tmp_path, capsys) == (0, "")
+
+
+def test_imports_do_not_warn_and_parametric_modules_warn_once(tmp_path, capsys):
+    (tmp_path / "lib.fut").write_text("def g (x: f64) = let y = x in x")
+    text = """import "lib"
+module m (p: { val k: i64 }) = { def g (x: i64) = let y = x in x + p.k }
+module a = m { def k = 1i64 }
+module b = m { def k = 2i64 }
+"""
+    status, err = check(text, tmp_path, capsys)
+    assert status == 0
+    assert err.count("warning:") == 1
+    assert ":2:55: warning: 'y' is not used" in err
