@@ -115,9 +115,10 @@ def hand_args(seed: int, mirrored: bool, v: int = 9, c: int = 6, t: int = 5) -> 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_hand(backend: str, mirrored: bool) -> None:
-    model, triangles, which, points, theta, us = hand_args(2, mirrored)
+@pytest.mark.parametrize("mirrored, v", [(False, 5), (False, 9), (True, 30)])
+def test_hand(backend: str, mirrored: bool, v: int) -> None:
+    """Few vertices and many, compared with six points and their 18 corners, take different ways."""
+    model, triangles, which, points, theta, us = hand_args(2, mirrored, v)
     p = program("hand", backend)
     c = len(which)
 

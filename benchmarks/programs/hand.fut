@@ -52,15 +52,30 @@ def skin [b][v] (hand: model [b][v]) (theta: [26]f64): [v][3]f64 =
   let place move p = map2 (\row t -> dot row p + t) (unflatten (sized (3 * 4) move)) theta[3:6]
   in map2 place blended hand.positions
 
-def simple [v][c] (correspondences: [c]i32) (points: [c][3]f64) (vertices: [v][3]f64): [c][3]f64 =
-  map2 (\p i -> map2 (-) p vertices[i]) points correspondences
+-- Where some of the vertices are: only these are moved if they are few, else all of them once.
+def places [b][v][c] (hand: model [b][v]) (which: [c]i32) (theta: [26]f64): [c][3]f64 =
+  if c < v
+  then let few = {parents = hand.parents, relatives = hand.relatives, inverses = hand.inverses,
+                  positions = map (\i -> hand.positions[i]) which, weights = map (\i -> hand.weights[i]) which,
+                  mirrored = hand.mirrored}
+       in skin few theta
+  else let vertices = skin hand theta
+       in map (\i -> vertices[i]) which
 
-def complicated [v][c][t] (triangles: [t][3]i32) (correspondences: [c]i32) (points: [c][3]f64)
-                          (us: [c][2]f64) (vertices: [v][3]f64): [c][3]f64 =
-  map3 (\p i u -> let corners = triangles[i]
-                  let place x y z = u[0] * x + u[1] * y + (1 - u[0] - u[1]) * z
-                  in map2 (-) p (map3 place vertices[corners[0]] vertices[corners[1]] vertices[corners[2]]))
-       points correspondences us
+def simple [b][v][c] (hand: model [b][v]) (correspondences: [c]i32) (points: [c][3]f64)
+                     (theta: [26]f64): [c][3]f64 =
+  map2 (map2 (-)) points (places hand correspondences theta)
+
+-- The corners of the triangles that correspond to points.
+def corners [b][v][t][c] (hand: model [b][v]) (triangles: [t][3]i32) (correspondences: [c]i32)
+                         (theta: [26]f64): [c][3][3]f64 =
+  unflatten (places hand (flatten (map (\i -> triangles[i]) correspondences)) theta)
+
+def complicated [c] (points: [c][3]f64) (us: [c][2]f64) (corners: [c][3][3]f64): [c][3]f64 =
+  map3 (\p u triangle ->
+          let place x y z = u[0] * x + u[1] * y + (1 - u[0] - u[1]) * z
+          in map2 (-) p (map3 place triangle[0] triangle[1] triangle[2]))
+       points us corners
 
 def one_hot (n: i64) (i: i64): [n]f64 = tabulate n (\j -> f64.bool (i == j))
 
@@ -83,14 +98,14 @@ def one_hot (n: i64) (i: i64): [n]f64 = tabulate n (\j -> f64.bool (i == j))
 entry simple_objective [b][v][c] (parents: [b]i32) (relatives: [b][4][4]f64) (inverses: [b][4][4]f64)
                                  (positions: [v][4]f64) (weights: [v][b]f64) (mirrored: bool)
                                  (correspondences: [c]i32) (points: [c][3]f64) (theta: [26]f64): [c][3]f64 =
-  simple correspondences points (skin {parents, relatives, inverses, positions, weights, mirrored} theta)
+  simple {parents, relatives, inverses, positions, weights, mirrored} correspondences points theta
 
 -- The derivatives by theta, one row each.
 entry simple_jacobian [b][v][c] (parents: [b]i32) (relatives: [b][4][4]f64) (inverses: [b][4][4]f64)
                                 (positions: [v][4]f64) (weights: [v][b]f64) (mirrored: bool)
                                 (correspondences: [c]i32) (points: [c][3]f64) (theta: [26]f64): [26][c][3]f64 =
   let hand = {parents, relatives, inverses, positions, weights, mirrored}
-  in jmp (\theta -> simple correspondences points (skin hand theta)) theta (tabulate 26 (one_hot 26))
+  in jmp (simple hand correspondences points) theta (tabulate 26 (one_hot 26))
 
 -- ==
 -- entry: complicated_objective
@@ -112,8 +127,8 @@ entry complicated_objective [b][v][t][c] (parents: [b]i32) (relatives: [b][4][4]
                                          (positions: [v][4]f64) (weights: [v][b]f64) (mirrored: bool)
                                          (triangles: [t][3]i32) (correspondences: [c]i32) (points: [c][3]f64)
                                          (theta: [26]f64) (us: [c][2]f64): [c][3]f64 =
-  complicated triangles correspondences points us
-              (skin {parents, relatives, inverses, positions, weights, mirrored} theta)
+  let hand = {parents, relatives, inverses, positions, weights, mirrored}
+  in complicated points us (corners hand triangles correspondences theta)
 
 -- The derivatives by us (two rows) and by theta.
 entry complicated_jacobian [b][v][t][c] (parents: [b]i32) (relatives: [b][4][4]f64) (inverses: [b][4][4]f64)
@@ -121,7 +136,6 @@ entry complicated_jacobian [b][v][t][c] (parents: [b]i32) (relatives: [b][4][4]f
                                         (triangles: [t][3]i32) (correspondences: [c]i32) (points: [c][3]f64)
                                         (theta: [26]f64) (us: [c][2]f64): ([2][c][3]f64, [26][c][3]f64) =
   let hand = {parents, relatives, inverses, positions, weights, mirrored}
-  let error us vertices = complicated triangles correspondences points us vertices
-  let vertices = skin hand theta
-  in (jmp (\us -> error us vertices) us [replicate c [1, 0], replicate c [0, 1]],
-      jmp (\theta -> error us (skin hand theta)) theta (tabulate 26 (one_hot 26)))
+  let posed = corners hand triangles correspondences
+  in (jmp (\us -> complicated points us (posed theta)) us [replicate c [1, 0], replicate c [0, 1]],
+      jmp (\theta -> complicated points us (posed theta)) theta (tabulate 26 (one_hot 26)))
