@@ -121,11 +121,11 @@ class DeviceEmitter(Emitter):
         place, value = f"&{s.pointer}[{self.index(s.index)}]", self.expr(s.value)
         native = t.bits in (32, 64) and (t.is_integral or (s.op == "add" and t.is_float))
         if native and s.op in _NATIVE:
-            self.line(f"futad_atomic{_NATIVE[s.op]}({place}, {value});")
+            self.line(f"futad_atomic{_NATIVE[s.op]}({place}, ({c_type(t)}){value});")
         else:
             c = c_type(t)
             update = self.operation(s.op, ["a", "b"], t, t)
-            self.line(f"futad_update({place}, {value}, []({c} a, {c} b) -> {c} {{ return {update}; }});")
+            self.line(f"futad_update({place}, ({c}){value}, []({c} a, {c} b) -> {c} {{ return {update}; }});")
 
     def copy(self, s: ir.Copy) -> None:
         to, source = self.address(s.target, s.offset), self.address(s.source, s.source_offset)

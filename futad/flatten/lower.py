@@ -120,6 +120,8 @@ def known_on_host(program: core.Program) -> set[Var]:
 class DeviceLowerer(Lowerer):
     """Lowers a program for a device; see Note [Modes]."""
 
+    jams = False  # a thread has few registers
+
     def __init__(self, program: core.Program) -> None:
         self.mode = "host"
         self.atomic = False  # additions to memory are other threads' too

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from futad.core import ir as core
 from futad.core.scalarops import OPS
-from futad.core.types import I64, AccType, Const, Prim, Var
+from futad.core.types import I64, AccType, Atom, Const, Prim, Var
 from futad.flatten import fission, products
 from futad.flatten import kernel as kir
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, known_on_host, on_host
@@ -499,13 +499,14 @@ def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
             row.append(dense_view(_mem(lo, load), (chunks,)))
         cells.append(row)
     names = ", ".join(v.name for v in n.stm.pat)
+    width: Atom = n.stm.exp.width  # type: ignore[attr-defined]
     kind = "scan" if n.scans else "reduce"
     with lo.kernel("block") as body, lo.space((chunks,), "block") as (index, _):
         start = lo.let(ir.Bin("/", mul(n.width, index[0]), chunks), "start")
         end = lo.let(ir.Bin("/", mul(n.width, ir.add(index[0], ONE)), chunks), "end")
         results = fold_range(lo, folds, _elements(lo, n), start, end, _scan_outs(n))
         _publish(lo, cells, index[0], results)
-    lo.launch(body, "block", chunks, f"{kind} over [{n.stm.exp.width!r}] for {names}", num(kir.BLOCK_LIMIT))
+    lo.launch(body, "block", chunks, f"{kind} over [{width!r}] for {names}", num(kir.BLOCK_LIMIT))
     with lo.block() as more:
         _second(lo, n, folds, cells, chunks, f"{kind}_chunks for {names}")
         if n.scans:

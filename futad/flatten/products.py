@@ -158,11 +158,11 @@ def batched(lo: DeviceLowerer, n: Nest, inner: Sequence[core.Stm]) -> bool:
             # The grid's third dimension is limited: parts of the batch at a time.
             loop.step = MOST_BATCHES
             rest = ir.Scalar("min", (ir.sub(n.width, start), num(MOST_BATCHES)), I64, I64)
-            shifted = [
+            va, vb, vc = [
                 View(v.base, ir.add(v.offset, ir.mul(start, s)), v.strides, v.shape)
                 for v, s in zip((a, b, out.row((ZERO,))), steps, strict=True)
             ]
-            _tiled_product(lo, *shifted, shape, bool(last.exp.plus), name, rest, steps)
+            _tiled_product(lo, va, vb, vc, shape, bool(last.exp.plus), name, rest, steps)
         versions.append(version)
     tiles = ir.mul(n.width, _tiles(m, k, LARGE_TILES[a.elem.name]))
     lo.out.append(ir.If(ir.compare("<", tiles, ir.Ref("ENOUGH_TILES", I64)), versions[0], versions[1]))

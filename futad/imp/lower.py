@@ -111,6 +111,8 @@ Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]
 class Lowerer:
     """Lowers a program.  `parallel`: mark loops worth running on several threads."""
 
+    jams = True  # whether several iterations of a loop may run together inside its inner loops
+
     def __init__(self, program: core.Program, *, parallel: bool = False, reassociate: bool = True) -> None:
         self.program = program
         self.parallel = parallel

@@ -153,7 +153,8 @@ class Nest:
                 at += k
         annotate(loop, lo.reassociate)
         loop.map = True
-        lo.out[-1:] = jam(loop, lo.reassociate)
+        if lo.jams:
+            lo.out[-1:] = jam(loop, lo.reassociate)
 
     def elements(self, inputs: Sequence[Value], i: Expr) -> list[Value]:
         """Iteration i of the map: stores what is mapped out, and returns what is scanned and reduced."""

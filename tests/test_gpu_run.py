@@ -1,0 +1,146 @@
+"""Running on the emulated device: failures, memory, chunks and blocks, interleaved blocks, the sanitizer."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.backend.cuda import DeviceBackend
+from futad.errors import AssertionError_, BackendError, BoundsError, RuntimeError_
+from futad.pipeline import compile_program
+from futad.runtime import cc
+from futad.runtime.device import EmulatedDevice
+from futad.runtime.host import DeviceProgram
+from futad.source import compile_text
+
+
+def has_cxx() -> bool:
+    try:
+        cc.find_cxx_compiler()
+    except BackendError:
+        return False
+    return True
+
+
+pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+
+SOURCE = """
+entry gather [n][m] (xs: [n]f64) (is: [m]i64) : [m]f64 = map (\\i -> xs[i]) is
+entry rows [n][m][k] (xss: [n][m]f64) (is: [k]i64) : [n]f64 = map (\\xs -> f64.sum (map (\\i -> xs[i]) is)) xss
+entry divide [n] (xs: [n]i32) (ys: [n]i32) : [n]i32 = map2 (\\x y -> x / y) xs ys
+entry checked [n] (xs: [n]i64) : i64 = let s = i64.sum xs in assert (s > 0) s
+entry total [n] (xs: [n]f64) : f64 = f64.sum xs
+entry prefix [n] (xs: [n]i64) : [n]i64 = scan (\\a b -> a * 3 + b) 0 (map (% 2) xs) |> map (% 1000)
+entry sums [n] (xs: [n]i64) : [n]i64 = scan (+) 0 xs
+entry affine [n] (xs: [n]i32) (ys: [n]i32) : (i32, i32) =
+  reduce (\\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (zip xs ys)
+entry count [n] (k: i64) (is: [n]i64) : [k]i8 = reduce_by_index (replicate k 0i8) (+) 0i8 is (map (const 1i8) is)
+entry best [n] (k: i64) (is: [n]i64) (vs: [n]f64) : ([k]f64, [k]i64) =
+  unzip (reduce_by_index (replicate k (-1f64, -1i64))
+    (\\(a, i) (b, j) -> if a > b || (a == b && i < j) then (a, i) else (b, j))
+    (-1f64, -1i64) is (zip vs (indices vs)))
+entry softmax [n][m] (xss: [n][m]f64) : [n][m]f64 =
+  map (\\xs -> let top = f64.maximum xs
+              let es = map (\\x -> f64.exp (x - top)) xs
+              let s = f64.sum es
+              in map (/ s) es) xss
+"""
+
+
+@cache
+def backend() -> DeviceBackend:
+    return DeviceBackend(compile_program(compile_text(SOURCE, "main")))
+
+
+@cache
+def running(seed: int | None = None) -> DeviceProgram:
+    device = EmulatedDevice(seed=seed)
+    made = backend()
+    return DeviceProgram(device, made.layout, made.source, made.host, made.constants)
+
+
+R = np.random.default_rng(7)
+
+
+def test_index_out_of_bounds_in_a_thread() -> None:
+    xs, is_ = R.normal(size=10), np.array([1, 2, 10, 3])
+    with pytest.raises(BoundsError, match="index 10 is out of bounds for an array of size 10") as e:
+        running().run("gather", [10, 4, xs, is_])
+    assert e.value.span is not None and e.value.span.line == 2
+    assert running().run("gather", [10, 2, xs, is_[:2]])[0].tolist() == xs[[1, 2]].tolist()
+
+
+@pytest.mark.parametrize("k", [2, 64])
+def test_index_out_of_bounds_before_a_barrier(k: int) -> None:
+    """Threads whose check failed still meet the others."""
+    is_ = np.zeros(k, np.int64)
+    is_[1] = -1
+    with pytest.raises(BoundsError, match="index -1 is out of bounds"):
+        running().run("rows", [3, 5, k, R.normal(size=(3, 5)), is_])
+
+
+def test_division_by_zero() -> None:
+    with pytest.raises(RuntimeError_, match="division by zero"):
+        running().run("divide", [3, np.array([1, 2, 3], "i4"), np.array([1, 0, 1], "i4")])
+
+
+def test_assertion_on_a_value_of_the_device() -> None:
+    assert running().run("checked", [2, np.array([1, 2])]) == [3]
+    with pytest.raises(AssertionError_) as e:
+        running().run("checked", [2, np.array([1, -2])])
+    assert e.value.span is not None and e.value.span.line == 5
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 64, 65, 1000, 3001])
+def test_folds_of_any_length(n: int) -> None:
+    xs = R.integers(-5, 6, n)
+    p = running()
+    assert p.run("total", [n, xs.astype(float)])[0] == xs.sum()
+    assert p.run("sums", [n, xs])[0].tolist() == np.cumsum(xs).tolist()
+    a, b = R.choice([-1, 1], n).astype("i4"), R.integers(0, 9, n).astype("i4")
+    want = (1, 0)
+    for c, d in zip(a.tolist(), b.tolist(), strict=True):
+        want = want[0] * c, want[1] * c + d
+    assert [int(x) for x in p.run("affine", [n, a, b])] == list(want)
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_histograms_of_small_types_and_of_tuples(seed: int | None) -> None:
+    n, k = 700, 5
+    is_, vs = R.integers(-1, k + 1, n), R.integers(0, 50, n).astype(float)
+    p = running(seed)
+    inside = [is_ == b for b in range(k)]
+    assert p.run("count", [n, k, is_])[0].tolist() == [int(np.int64(m.sum()).astype("i1")) for m in inside]
+    best, where = p.run("best", [n, k, is_, vs])
+    assert best.tolist() == [vs[m].max() for m in inside]
+    assert where.tolist() == [int(np.flatnonzero(m & (vs == vs[m].max()))[0]) for m in inside]
+
+
+@pytest.mark.parametrize("shape", [(3, 40), (600, 20), (5, 3), (1, 1), (0, 4)])
+def test_rows_by_threads_and_by_blocks(shape: tuple[int, int]) -> None:
+    xss = R.normal(size=shape)
+    e = np.exp(xss - xss.max(axis=1, keepdims=True))
+    out = running().run("softmax", [*shape, xss])[0]
+    np.testing.assert_allclose(out, e / e.sum(axis=1, keepdims=True), rtol=1e-13)
+
+
+def test_a_call_like_one_before_allocates_nothing() -> None:
+    p = running()
+    args: list[Any] = [40, 30, R.normal(size=(40, 30))]
+    p.run("softmax", args)
+    before = p.runtime.memory()
+    p.run("softmax", args)
+    assert p.runtime.memory() == before
+
+
+def test_blocks_in_any_order() -> None:
+    n = 900
+    xs = R.integers(0, 100, n)
+    for seed in (3, 4):
+        p = running(seed)
+        assert p.run("sums", [n, xs])[0].tolist() == np.cumsum(xs).tolist()
+        xss = R.normal(size=(20, 33))
+        np.testing.assert_array_equal(p.run("softmax", [20, 33, xss])[0], running().run("softmax", [20, 33, xss])[0])
