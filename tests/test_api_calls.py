@@ -169,7 +169,8 @@ def test_sources_that_do_not_compile(tmp_path):
         futad.load(tmp_path / "missing.fut")
     with pytest.raises(UsageError, match="source must be a str"):
         futad.compile(b"entry f = 1")
-    with pytest.raises(UsageError, match="no backend is called 'gpu'; there are: auto, interp, c, multicore, cuda, emulated"):
+    backend_names = "auto, interp, c, multicore, cuda, emulated"
+    with pytest.raises(UsageError, match=f"no backend is called 'gpu'; there are: {backend_names}"):
         futad.compile("entry f: i32 = 1", backend="gpu")
 
 

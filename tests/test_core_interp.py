@@ -185,7 +185,7 @@ def test_failures(body, error, message, batched):
 
 def test_derivatives_must_be_expanded():
     p = parse_program("fun main (x_1: f64) -> () = { let (y_2: f64, d_3: f64) = jvp(\\(a_4: f64) -> { in (a_4) },"
-                      " [x_1], [1.0f64]) in () }")  # fmt: skip
+                      " [x_1], [1.0f64], []) in () }")  # fmt: skip
     with pytest.raises(InternalError, match="run the ad pass first"):
         Interpreter(p).run("main", [1.0])
 
