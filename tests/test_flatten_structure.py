@@ -125,6 +125,15 @@ def test_deep_maps_are_distributed() -> None:
         np.testing.assert_allclose(x, y, rtol=1e-13)
 
 
+def test_folds_of_rows_are_folds_of_columns() -> None:
+    source = """
+entry main [n][m] (xss: [n][m]f64) : ([m]f64, [n][m]f64) =
+  (reduce (map2 (+)) (replicate m 0) xss, scan (map2 (*)) (replicate m 1) xss)"""
+    module = flatten(compile_program(compile_text(source, "main")))
+    assert module.why == []
+    assert any(k.kind == "thread" and "map over [m" in k.what for k in module.kernels)
+
+
 @pytest.mark.parametrize("name", ["gmm", "kmeans", "kmeans_sparse", "lstm"])
 def test_benchmark_programs_have_nothing_sequential(name: str) -> None:
     from pathlib import Path

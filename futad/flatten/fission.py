@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.core import ir
-from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Type, Var, array_of, shape_of
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Type, Var, array_of, row_type, shape_of
 
 SMALL = 8  # parallel constructs of at most this width are not worth being distributed
 
@@ -246,3 +246,76 @@ def _all(lam: ir.Lambda) -> list[ir.Stm]:
 def distribute(stm: ir.Stm) -> list[ir.Stm] | None:
     """The statements that a deep map becomes, None if it stays as it is."""
     return Fission(stm).run()
+
+
+# --- folds of arrays ------------------------------------------------------------------------------------------------
+
+
+def apart(stm: ir.Stm) -> list[ir.Stm]:
+    """A map with several folds as a map and one statement for each fold."""
+    e = stm.exp
+    if not isinstance(e, ir.Fused):
+        return [stm]
+    accs = sum(isinstance(a.type, AccType) for a in e.arrays)
+    scans = list(zip(e.scan_lams, e.scan_neutrals, (None,) * len(e.scan_lams), strict=True))
+    folds = [*scans, *zip(e.red_lams, e.red_neutrals, e.red_comms, strict=True)]
+    count = sum(len(neutral) for _, neutral, _ in folds)
+    made = tuple([Var("x", array_of(a.type, e.width)) for a in e.lam.result[accs : accs + count]])
+    out = [ir.Stm((*stm.pat[:accs], *made, *stm.pat[accs + count :]), ir.Map(e.width, e.arrays, e.lam), stm.attrs)]
+    pat = list(stm.pat[accs:])
+    values = list(made)
+    for f, neutral, comm in folds:
+        k = len(neutral)
+        inputs = tuple(values[:k])
+        scan = comm is None
+        exp = ir.Scan(e.width, inputs, f, neutral) if scan else ir.Reduce(e.width, inputs, f, neutral, bool(comm))
+        out.append(ir.Stm(tuple(pat[:k]), exp))
+        del pat[:k], values[:k]
+    return out
+
+
+def interchange(stm: ir.Stm) -> list[ir.Stm] | None:
+    """A fold of rows whose operator maps over the rows, as a map of folds of the columns; None if it is not that."""
+    e = stm.exp
+    if not isinstance(e, (ir.Reduce, ir.Scan)) or len(e.lam.stms) != 1:
+        return None
+    inner = e.lam.stms[0]
+    m = inner.exp
+    if not isinstance(m, ir.Map) or e.lam.result != inner.pat:
+        return None
+    if len(m.arrays) != len(e.lam.params) or set(m.arrays) != set(e.lam.params):
+        return None
+    if m.width in e.lam.params or not all(isinstance(a.type, ArrayType) for a in e.arrays):
+        return None
+    out: list[ir.Stm] = []
+    columns: list[Var] = []
+    for a in e.arrays:
+        t = a.type
+        assert isinstance(t, ArrayType)
+        columns.append(Var("columns", ArrayType(t.elem, (t.shape[1], t.shape[0], *t.shape[2:]))))
+        out.append(ir.Stm((columns[-1],), ir.Rearrange(a, (1, 0, *range(2, t.rank)))))
+    op = ir.rename(m.lam)
+    op.params = tuple([op.params[m.arrays.index(p)] for p in e.lam.params])
+    cols = tuple([Var("column", row_type(c.type)) for c in columns])
+    nes = tuple([Var("neutral", row_type(a.type)) for a in e.neutral])
+    results = tuple([Var(v.name, row_type(v.type) if isinstance(e, ir.Reduce) else _column(v.type)) for v in stm.pat])
+    fold = e.rebuild(lambda a: a, lambda f: f)
+    assert isinstance(fold, (ir.Reduce, ir.Scan))
+    fold.arrays, fold.lam, fold.neutral = cols, op, nes
+    fold_stm = ir.Stm(results, fold)
+    body = interchange(fold_stm) or [fold_stm]
+    lam = ir.Lambda((*cols, *nes), tuple(body), results)
+    arrays = (*columns, *e.neutral)
+    if isinstance(e, ir.Reduce):
+        return [*out, ir.Stm(stm.pat, ir.Map(m.width, arrays, lam))]
+    turned = tuple([Var(v.name, array_of(r.type, m.width)) for v, r in zip(stm.pat, results, strict=True)])
+    out.append(ir.Stm(turned, ir.Map(m.width, arrays, lam)))
+    for v, t in zip(stm.pat, turned, strict=True):
+        out.append(ir.Stm((v,), ir.Rearrange(t, (1, 0, *range(2, len(shape_of(t.type)))))))
+    return out
+
+
+def _column(t: Type) -> Type:
+    """The type of a column of a matrix (of rows) of that type."""
+    assert isinstance(t, ArrayType)
+    return ArrayType(t.elem, (t.shape[0], *t.shape[2:]))

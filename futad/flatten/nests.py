@@ -467,9 +467,17 @@ def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) 
     return _results(n, list(reds))
 
 
+def _of_arrays(e: core.Exp) -> bool:
+    """Whether a fold is of arrays."""
+    groups = (*e.scan_neutrals, *e.red_neutrals) if isinstance(e, core.Fused) else (getattr(e, "neutral", ()),)
+    return any(not isinstance(a.type, Prim) for group in groups for a in group)
+
+
 @on_host(core.Map, core.Reduce, core.Scan, core.Fused)
 def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
     parts = fission.split(stm)
+    if len(parts) == 1 and _of_arrays(stm.exp):
+        parts = [x for s in fission.apart(stm) for x in fission.interchange(s) or [s]]
     if len(parts) > 1:
         lam = core.Lambda((), tuple(parts), stm.pat)
         lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
