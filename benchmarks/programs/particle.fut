@@ -10,7 +10,7 @@ def distance (p: [2]f64) (q: [2]f64): f64 = norm (minus p q)
 -- a + s b
 def plus (a: [2]f64) (s: f64) (b: [2]f64): [2]f64 = map2 (\a b -> a + s * b) a b
 
-type gradient [n] = ([n]f64 -> f64) -> [n]f64 -> [n]f64
+type^ gradient [n] = ([n]f64 -> f64) -> [n]f64 -> [n]f64
 
 -- The square of where the particle meets the ground: Euler's method until a step goes below, then a straight line.
 def miss (force: gradient [2]) (w: f64): f64 =

@@ -7,7 +7,7 @@ import "descent"
 def f (p: [2]f64) (q: [2]f64): f64 =
   (p[0] * p[0] + p[1] * p[1]) - (q[0] * q[0] + q[1] * q[1])
 
-type gradient = ([2]f64 -> f64) -> [2]f64 -> [2]f64
+type^ gradient = ([2]f64 -> f64) -> [2]f64 -> [2]f64
 
 def saddle (outer: gradient) (inner: gradient) (start: [2]f64): [4]f64 =
   let worst p = f p (argmax inner (f p) start)
