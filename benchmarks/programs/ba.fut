@@ -23,7 +23,7 @@ def camera (c: [11]f64): camera =
 
 -- x turned by |r| about the axis r (Rodrigues' formula; without rotation its limit).  The branches choose between
 -- numbers only, so that nothing costly is within them, where a derivative would compute it again.
-def rotate (r: vector) (x: vector): vector =
+def turned (r: vector) (x: vector): vector =
   let square = dot r r
   let still = square == 0
   let nonzero = if still then 1 else square
@@ -34,7 +34,7 @@ def rotate (r: vector) (x: vector): vector =
 
 -- The error of one observation.
 def reprojection (feature: [2]f64) (camera: camera, point: vector, weight: f64): (f64, f64) =
-  let seen = rotate camera.rotation (plus (-1) camera.centre point)
+  let seen = turned camera.rotation (plus (-1) camera.centre point)
   let (x, y) = (seen.x / seen.z, seen.y / seen.z)
   let square = x * x + y * y
   let scale = camera.focal * (1 + camera.distortion.0 * square + camera.distortion.1 * square * square)

@@ -28,10 +28,10 @@ def rotation (r: [3]f64): [3][3]f64 =
 def joint (theta: [26]f64) (i: i64): [4][4]f64 =
   let (finger, k) = ((i - 2) / 4, (i - 2) % 4)
   let at j = theta[6 + 4 * finger + j]
-  let (bend, spread) = if i < 2 || finger >= 5 || k == 3 then (0, 0)
+  let (bend, splay) = if i < 2 || finger >= 5 || k == 3 then (0, 0)
                        else if k == 0 then (at 0, at 1)
                        else (at (k + 1), 0)
-  let (cx, sx, cz, sz) = (f64.cos bend, f64.sin bend, f64.cos spread, f64.sin spread)
+  let (cx, sx, cz, sz) = (f64.cos bend, f64.sin bend, f64.cos splay, f64.sin splay)
   in [[cz, -sz * cx, sz * sx, 0], [sz, cz * cx, -cz * sx, 0], [0, sx, cx, 0], [0, 0, 0, 1]]
 
 -- Every bone's movement from the rest position, turned with the hand: the upper three rows.
