@@ -13,3 +13,10 @@ entry inc (xs: []i32) = map (+ 1) xs
 entry both [n] (xs: [n]i32): ([n]i32, [n]i32, i64) =
   let ys = inc xs
   in (ys, inc ys, n)
+
+-- `main` is an entry whether it says so or not.
+-- ==
+-- entry: main
+-- input { 2i32 }
+-- output { 6i32 }
+def main (x: i32) = x * 3
