@@ -144,3 +144,18 @@ def test_blocks_in_any_order() -> None:
         assert p.run("sums", [n, xs])[0].tolist() == np.cumsum(xs).tolist()
         xss = R.normal(size=(20, 33))
         np.testing.assert_array_equal(p.run("softmax", [20, 33, xss])[0], running().run("softmax", [20, 33, xss])[0])
+
+
+@pytest.mark.parametrize("kind", ["address", "thread"])
+def test_under_a_sanitizer(kind: str) -> None:
+    """No access outside an array, no race, also where checks fail."""
+    made = backend()
+    p = DeviceProgram(EmulatedDevice(sanitize=kind), made.layout, made.source, made.host, made.constants)
+    xs, xss = R.integers(-5, 6, 150), R.normal(size=(3, 40))
+    assert p.run("sums", [150, xs])[0].tolist() == np.cumsum(xs).tolist()
+    np.testing.assert_array_equal(p.run("softmax", [3, 40, xss])[0], running().run("softmax", [3, 40, xss])[0])
+    is_ = R.integers(-1, 6, 50)
+    assert p.run("count", [50, 5, is_])[0].tolist() == [int((is_ == b).sum()) for b in range(5)]
+    assert p.run("best", [50, 5, is_, is_.astype(float)])[0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    with pytest.raises(BoundsError, match="index 9 is out of bounds"):
+        p.run("rows", [3, 5, 64, R.normal(size=(3, 5)), np.full(64, 9)])

@@ -40,11 +40,11 @@ class DeviceEmitter(Emitter):
         self.depth = 1
         if k.kind in ("block", "tile"):
             self.line("FUTAD_SHARED(int, futad_failed, 1);")
-            self.line("if (threadIdx.x == 0) futad_failed[0] = futad_error[0] != 0;")
+            self.line("if (threadIdx.x == 0) futad_failed[0] = futad_peek(futad_error) != 0;")
             self.line("__syncthreads();")
             self.line("if (futad_failed[0]) return;")
         else:
-            self.line("if (futad_error[0]) return;")
+            self.line("if (futad_peek(futad_error)) return;")
         self.line("const int64_t futad_tid = threadIdx.x, futad_width = blockDim.x, futad_block = blockIdx.x;")
         self.line("const int64_t futad_thread = futad_block * futad_width + futad_tid;")
         for name, t in k.shared.items():

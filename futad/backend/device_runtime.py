@@ -49,13 +49,14 @@ struct futad_atom<8> {
   typedef unsigned long long type;
 };
 
-template <class T, class W>
-FUTAD_DEV T futad_of_word(W w) {
-  union {
-    W w;
-    T t;
-  } u = {w};
-  return u.t;
+/* A first guess at a word that others change; what follows notices if it was wrong. */
+template <class W>
+FUTAD_DEV W futad_peek(const W *p) {
+#ifdef FUTAD_EMULATED
+  return futad_load_acquire(p);
+#else
+  return *(const volatile W *)p;
+#endif
 }
 
 /* *p = f(*p, value) at once; a value of less than four bytes is changed within its word. */
@@ -63,7 +64,7 @@ template <class T, class F>
 FUTAD_DEV void futad_update(T *p, T value, F f) {
   if constexpr (sizeof(T) >= 4) {
     typedef typename futad_atom<sizeof(T)>::type W;
-    W *word = (W *)p, seen = *(volatile W *)word, before;
+    W *word = (W *)p, seen = futad_peek(word), before;
     do {
       before = seen;
       union {
@@ -76,7 +77,7 @@ FUTAD_DEV void futad_update(T *p, T value, F f) {
     } while (seen != before);
   } else {
     unsigned at = (unsigned)((size_t)p & 3);
-    unsigned *word = (unsigned *)((char *)p - at), seen = *(volatile unsigned *)word, before;
+    unsigned *word = (unsigned *)((char *)p - at), seen = futad_peek(word), before;
     do {
       before = seen;
       union made_t {
