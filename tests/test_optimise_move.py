@@ -188,7 +188,7 @@ def test_once_called_big_functions_are_inlined(monkeypatch):
 
 def test_everything_under_a_derivative_is_inlined(monkeypatch):
     monkeypatch.setattr("futad.optimise.inline.BUDGET", 0)
-    ad = rf"let (p_31: f64, r_50: f64) = vjp(\(z_30: f64) -> {{ {call(60, 'big', 'z_30')} {call(61, 'big', 'c_60')} in (c_61) }}, [x_3], [1.0f64])"
+    ad = rf"let (p_31: f64, r_50: f64) = vjp(\(z_30: f64) -> {{ {call(60, 'big', 'z_30')} {call(61, 'big', 'c_60')} in (c_61) }}, [x_3], [1.0f64], [])"
     outside = " ".join(call(70 + k, "big", "x_3") for k in range(2))
     p = parse_program(BIG + fun(f"{ad} {outside} let s_90: f64 = add(c_70, c_71) let t_91: f64 = add(s_90, r_50)", "t_91", "f64"))
     q = passes(p, inline)
@@ -196,7 +196,7 @@ def test_everything_under_a_derivative_is_inlined(monkeypatch):
 
 
 def test_noinline_holds_except_under_derivatives():
-    ad = rf"let (p_31: f64, r_50: f64) = vjp(\(z_30: f64) -> {{ {call(60, 'square', 'z_30')} in (c_60) }}, [x_3], [1.0f64])"
+    ad = rf"let (p_31: f64, r_50: f64) = vjp(\(z_30: f64) -> {{ {call(60, 'square', 'z_30')} in (c_60) }}, [x_3], [1.0f64], [])"
     p = parse_program(SQUARE.format(attrs="") + fun(f"{ad} {call(61, 'square', 'x_3')} let t_91: f64 = add(c_61, r_50)", "t_91", "f64"))
     p.funs["square"].attrs = (("noinline",),)
     q = passes(p, inline)

@@ -252,7 +252,7 @@ def test_branches_become_selects_only_where_derivatives_allow():
     plain = passes(parse_program(fun(body, "r_10", "f64")), simplify)
     assert heads(plain)["If"] == 0
     inner = r"let r_10: f64 = if(c_5, { let e_11: f64 = mul(z_30, z_30) in (e_11) }, { in (z_30) })"
-    ad = rf"let (p_31: f64, q_32: f64) = vjp(\(z_30: f64) -> {{ {inner} in (r_10) }}, [x_3], [1.0f64])"
+    ad = rf"let (p_31: f64, q_32: f64) = vjp(\(z_30: f64) -> {{ {inner} in (r_10) }}, [x_3], [1.0f64], [])"
     before = passes(parse_program(fun(ad, "q_32", "f64")), simplify)
     assert heads(before)["If"] == 1
 
