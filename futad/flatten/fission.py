@@ -310,8 +310,8 @@ def interchange(stm: ir.Stm) -> list[ir.Stm] | None:
         return [*out, ir.Stm(stm.pat, ir.Map(m.width, arrays, lam))]
     turned = tuple([Var(v.name, array_of(r.type, m.width)) for v, r in zip(stm.pat, results, strict=True)])
     out.append(ir.Stm(turned, ir.Map(m.width, arrays, lam)))
-    for v, t in zip(stm.pat, turned, strict=True):
-        out.append(ir.Stm((v,), ir.Rearrange(t, (1, 0, *range(2, len(shape_of(t.type)))))))
+    for v, x in zip(stm.pat, turned, strict=True):
+        out.append(ir.Stm((v,), ir.Rearrange(x, (1, 0, *range(2, len(shape_of(x.type)))))))
     return out
 
 
