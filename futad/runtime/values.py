@@ -245,7 +245,8 @@ def flatten_value(t: ir.EntryType, value: Any, path: str, entry: str) -> list[An
     if t.kind == "array":
         elem, rank = t.elem, len(t.dims)
         while isinstance(elem, ir.EntryType) and elem.kind == "array":  # a field of array type, lifted
-            elem, rank = elem.elem, rank + len(elem.dims)
+            rank += len(elem.dims)
+            elem = elem.elem
         if not isinstance(elem, ir.EntryType) or elem.kind == "scalar":
             return [value]
         return _flatten_array(elem, rank, value, path, entry)

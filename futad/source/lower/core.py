@@ -6,7 +6,7 @@ their bodies, either in place or once per instance in a core function of their o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -113,7 +113,7 @@ class Lowerer:
         return InternalError(f"lowering: {what}", span or self.span)
 
 
-def lam_of(scope: Scope, params: list[Var] | tuple[Var, ...], result: list[Atom]) -> ir.Lambda:
+def lam_of(scope: Scope, params: list[Var] | tuple[Var, ...], result: Sequence[Atom]) -> ir.Lambda:
     """The lambda of a finished scope."""
     return ir.Lambda(tuple(params), tuple(scope.stms), tuple(result))
 
