@@ -262,7 +262,7 @@ def test_an_interrupt_ends_quietly(tmp_path):
 
 
 def test_defects_of_ours_say_so(futad):
-    futad.monkeypatch.setattr("futad.source.load_program", lambda path: 1 / 0)
+    futad.monkeypatch.setattr("futad.source.load_program", lambda *_args, **_options: 1 / 0)
     done = futad("check", "p.fut")
     assert done.code == 1 and done.err.startswith("futad: internal error: ZeroDivisionError: division by zero\n")
     assert "report" in done.err and "Traceback" not in done.err
