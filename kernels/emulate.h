@@ -161,6 +161,11 @@ struct Launch {
   unsigned long long seed; /* 0: blocks in order */
 };
 
+struct List {
+  void **items;
+  size_t length, capacity;
+};
+
 /* State of the one launch in progress. */
 struct Device {
   Launch launch;
@@ -173,8 +178,7 @@ struct Device {
   char begin, end; /* sanitizer's slots: start and end of the launch */
   void **stacks;
   unsigned free_stacks, made_stacks;
-  void **garbage; /* what may only be freed when the launch has ended */
-  size_t garbage_length, garbage_capacity;
+  List garbage, fibers; /* memory and the sanitizer's fibers, to be freed when the launch has ended */
 #ifdef FUTAD_EMU_ASM
   void *sp;
 #else
@@ -322,19 +326,19 @@ FUTAD_EMU_FN static void progress() { device.spins = 0; }
 
 /* --- memory --------------------------------------------------------------------------------------------------- */
 
-FUTAD_EMU_FN static void keep(void *p) {
-  if (device.garbage_length == device.garbage_capacity) {
-    device.garbage_capacity = device.garbage_capacity * 2 + 64;
-    device.garbage = (void **)realloc(device.garbage, device.garbage_capacity * sizeof(void *));
+FUTAD_EMU_FN static void keep_in(List *list, void *p) {
+  if (list->length == list->capacity) {
+    list->capacity = list->capacity * 2 + 64;
+    list->items = (void **)realloc(list->items, list->capacity * sizeof(void *));
   }
-  device.garbage[device.garbage_length++] = p;
+  list->items[list->length++] = p;
 }
 
 FUTAD_EMU_FN static char *new_stack() {
 #ifdef FUTAD_EMU_TSAN
   /* A fresh one for each thread: the sanitizer would take reuse for a race. */
   char *made = (char *)malloc(FUTAD_EMU_STACK);
-  keep(made);
+  keep_in(&device.garbage, made);
   return made;
 #else
   if (device.free_stacks) return (char *)device.stacks[--device.free_stacks];
@@ -361,7 +365,7 @@ FUTAD_EMU_FN static void give_stack(char *stack) {
 FUTAD_EMU_FN static void *new_shared(size_t bytes) {
   void *p = malloc(bytes ? bytes : 1);
 #ifdef FUTAD_EMU_TSAN
-  keep(p);
+  keep_in(&device.garbage, p);
 #endif
   return p;
 }
@@ -607,7 +611,9 @@ FUTAD_EMU_FN static void open_block(Block *b, unsigned long long number) {
 
 FUTAD_EMU_FN static void close_fiber(Fiber *f) {
 #ifdef FUTAD_EMU_TSAN
-  __tsan_destroy_fiber(f->tsan);
+  /* Not before the launch ends: the sanitizer gives a new fiber the number of a dead one, and one number does not race
+   * with itself.  It has some 8000 of them, which bounds the threads of a launch. */
+  keep_in(&device.fibers, f->tsan);
 #endif
   give_stack(f->stack);
 }
@@ -731,8 +737,12 @@ FUTAD_EMU_FN static int run(const Launch *launch, void (*body)(void *), void *ar
     free(b->queue);
   }
   free(blocks);
-  for (size_t i = 0; i < device.garbage_length; i++) free(device.garbage[i]);
-  device.garbage_length = 0;
+  for (size_t i = 0; i < device.garbage.length; i++) free(device.garbage.items[i]);
+  device.garbage.length = 0;
+#ifdef FUTAD_EMU_TSAN
+  for (size_t i = 0; i < device.fibers.length; i++) __tsan_destroy_fiber(device.fibers.items[i]);
+  device.fibers.length = 0;
+#endif
   device.current = nullptr;
   snprintf(message, size, "%s", device.message);
   return device.failed;

@@ -23,6 +23,7 @@ FUTAD_DEV void futad_radix_count(const K *keys, int64_t n, int shift, uint32_t *
   FUTAD_SHARED(uint32_t, digits, FUTAD_RADIX_DIGITS);
   int64_t tiles = (n + BLOCK * ITEMS - 1) / (BLOCK * ITEMS);
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    /* Each thread has read what it now clears. */
     for (int d = threadIdx.x; d < FUTAD_RADIX_DIGITS; d += BLOCK) digits[d] = 0;
     __syncthreads();
 #pragma unroll
@@ -32,7 +33,6 @@ FUTAD_DEV void futad_radix_count(const K *keys, int64_t n, int shift, uint32_t *
     }
     __syncthreads();
     for (int d = threadIdx.x; d < FUTAD_RADIX_DIGITS; d += BLOCK) counts[d * tiles + tile] = digits[d];
-    __syncthreads();
   }
 }
 

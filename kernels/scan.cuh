@@ -75,8 +75,7 @@ struct futad_tile {
 
   template <class In>
   FUTAD_DEV void load(const Op &op, const In &in, int64_t begin, int64_t end) {
-    T *memory = buffer();
-    __syncthreads(); /* the last tile has been written out */
+    T *memory = buffer(); /* each thread has written out what it now overwrites */
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
       int at = k * BLOCK + (int)threadIdx.x;

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
+_KERNEL = re.compile(
+    r"^FUTAD_KERNEL (?:__launch_bounds__\(\d+\) )?(\w+)\((?:[^\n]*\}\n|.*?\n\}\n)", re.MULTILINE | re.DOTALL
+)
+
+
+def pick(source: str, pattern: str) -> str:
+    """The source with only those kernels whose whole name matches."""
+    return _KERNEL.sub(lambda m: m[0] if re.fullmatch(pattern, m[1]) else "", source)
+
+
 OPERATORS = """
 /* Composition of linear functions: associative, not commutative. */
 struct Linear {
@@ -71,6 +83,28 @@ SCAN = (
     + _both("block", "futad_scan_block<128, 3>(op, in, out, segments, n)")
     + _both("grid", "futad_scan_grid<128, 3>(op, in, out, segments, n, state)", ", uint32_t *state")
     + _both("flat", "futad_scan_flat<128, 5>(op, in, out, segments * n, state)", ", uint32_t *state")
+)
+
+# A block's own functions, called again and again.
+BLOCK = (
+    '#include "block.cuh"\n'
+    + OPERATORS
+    + """
+FUTAD_KERNEL __launch_bounds__(128) linear_blocks(LINEAR, int64_t *rest) {
+  LINEAR_USE
+  for (int64_t s = 0; s < segments; s++) {
+    Linear::T before, total, x = in.load(s, threadIdx.x);
+    x = futad_block_scan<128>(op, x, &before, &total);
+    out.store(s * n + threadIdx.x, x);
+    rest[(s * n + threadIdx.x) * 3] = before.b;
+    rest[(s * n + threadIdx.x) * 3 + 1] = total.b;
+  }
+  for (int64_t s = 0; s < segments; s++) {
+    Linear::T all = futad_block_reduce<128>(op, in.load(s, threadIdx.x));
+    rest[(s * n + threadIdx.x) * 3 + 2] = all.b;
+  }
+}
+"""
 )
 
 _HIST_TYPES = {
@@ -225,6 +259,7 @@ def _radix() -> str:
 RADIX = _radix()
 
 SOURCES = {
+    "block": BLOCK,
     "reduce": REDUCE,
     "scan": SCAN,
     "histogram": HISTOGRAM,

@@ -76,7 +76,8 @@ class EmulatedModule:
             raise InternalError("the text defines no kernel")
         self.seed = seed
         self.sanitize = sanitize
-        text = expand('#include "emulate.h"\n#line 1 "kernels.cu"\n' + source + self._launchers())
+        parts = [('#include "emulate.h"\n', "device.cpp"), (source, "kernels.cu"), (self._launchers(), "launchers.cpp")]
+        text = "\n".join(expand(part, name=name) for part, name in parts)
         flags = [
             "-std=gnu++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
             "-fno-math-errno", "-fno-exceptions",
@@ -95,7 +96,7 @@ class EmulatedModule:
             self._program = cc.build_cxx(text, flags=flags, executable=True)
 
     def _launchers(self) -> str:
-        out = ['\n#line 1 "launchers.cpp"']
+        out = []
         for k in self.kernels:
             out.append(
                 f'extern "C" int futad_launch_{k}(const futad_emu::Launch *l, void **args, char *message, '

@@ -1,0 +1,177 @@
+"""Kernel templates under the sanitizers, and mutants of them that the sanitizers must catch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_sources import BLOCK, GEMM, HISTOGRAM, HISTOGRAM_PAIRS, RADIX, REDUCE, SCAN, TRANSPOSE, pick
+
+from futad.errors import InternalError
+from futad.runtime.emulated import EmulatedModule
+from futad.runtime.kerneltext import expand
+
+I64 = np.int64
+Launch = tuple[str, Any, int, int, list[Any]]
+
+
+def block_launches() -> list[Launch]:
+    a, b, ra, rb = np.ones((4, 256), "int64")
+    return [("linear_blocks", 1, 128, 0, [a, b, ra, rb, I64(2), I64(128), np.zeros(768, "int64")])]
+
+
+def reduce_launches() -> list[Launch]:
+    out: list[Launch] = []
+    for how in ("warp", "block"):
+        a, b = np.ones((2, 3 * 300), "int64")
+        out.append((f"linear_{how}", 2, 128, 0, [a, b, *np.zeros((2, 3), "int64"), I64(3), I64(300)]))
+    a, b = np.ones((2, 300), "int64")
+    scratch = [np.zeros(2 * 4, "uint32"), np.zeros(1, "uint32")]
+    out.append(("linear_grid", 2, 128, 0, [a, b, *np.zeros((2, 1), "int64"), I64(1), I64(300), I64(2), *scratch]))
+    x = np.ones(299)
+    out.append(("add_block", 1, 128, 0, [x, np.zeros(1), I64(1), I64(299)]))
+    out.append(("add_thread", 1, 128, 0, [x, np.zeros(13), I64(13), I64(23)]))
+    return out
+
+
+def scan_launches() -> list[Launch]:
+    a, b, ra, rb = np.ones((4, 999), "int64")
+    state = np.zeros(3 + 3 * (1 + 2 * 6), "uint32")
+    return [
+        ("linear_block", 1, 128, 0, [a, b, ra, rb, I64(1), I64(999)]),
+        ("linear_grid", 2, 128, 0, [a, b, ra, rb, I64(3), I64(333), state]),
+        ("add_thread", 1, 32, 0, [np.ones(37), np.ones(37), I64(37), I64(1)]),
+    ]
+
+
+def histogram_launches() -> list[Launch]:
+    out: list[Launch] = []
+    at = np.arange(200) % 9 - 1
+    for t, dtype in (("f64", "float64"), ("u8", "uint8"), ("f16", "float16")):
+        values, dest = np.ones(200, dtype), np.ones(7, dtype)
+        out.append((f"global_add_{t}", 2, 64, 0, [I64(200), I64(7), at, values, dest]))
+        more = [I64(200), I64(7), at, values, dest, np.int32(4), np.int32(2)]
+        out.append((f"shared_add_{t}", (2, 2), 64, 8 * dest.itemsize, more))
+    return out
+
+
+def pairs_launches() -> list[Launch]:
+    at = np.arange(100) % 5
+    best, where, locks = np.ones(5), np.zeros(5, "int64"), np.zeros(1024, "uint32")
+    args = [I64(100), I64(5), at, np.ones(100), best, where, locks]
+    return [
+        ("global_best", 2, 32, 0, args),
+        ("shared_best", (2, 2), 64, 6 * 20, [*args, np.int32(3), np.int32(2)]),
+    ]
+
+
+def transpose_launches() -> list[Launch]:
+    x = np.ones((1, 33, 65))
+    return [("transpose_f64", 2, 256, 0, [x, np.zeros(x.size), I64(1), I64(33), I64(65)])]
+
+
+def gemm_launches() -> list[Launch]:
+    a, b, c = np.ones((33, 50)), np.ones((50, 33)), np.ones((33, 33))
+    args = [a, I64(0), I64(50), I64(1), b, I64(0), I64(33), I64(1), c, I64(0), I64(33), I64(1)]
+    return [("set_f64_small_11", (4, 1, 1), 256, 0, [*args, I64(1), I64(1), I64(33), I64(33), I64(50)])]
+
+
+def radix_launches() -> list[Launch]:
+    keys = np.arange(900, dtype="int32")[::-1] // 5 * 77
+    counts, state = np.zeros(512, "uint32"), np.zeros(3 + 3, "uint32")
+    out = [np.empty(900, "int32"), np.empty(900, "int32"), I64(900), np.int32(0), np.cumsum(counts_of(keys, 2))]
+    out[-1] = out[-1].astype("uint32")
+    return [
+        ("count_i32", 1, 128, 0, [keys.copy(), I64(900), np.int32(0), counts]),
+        ("scan_counts", 1, 128, 0, [counts, I64(2), state]),
+        ("scatter_i32", 1, 128, 0, [keys.copy(), None, *out]),
+    ]
+
+
+def counts_of(keys: np.ndarray, tiles: int) -> np.ndarray:
+    """How often each lowest byte occurs in each tile of 512 keys, bytes first."""
+    parts = [np.bincount(keys[512 * t : 512 * t + 512] & 255, minlength=256) for t in range(tiles)]
+    return np.stack(parts, axis=1).reshape(-1)
+
+
+#: name: the source with the kernels that are launched, the functions whose barriers are tried, the launches
+CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
+    "block": (BLOCK, "futad_block_reduce|futad_block_scan", block_launches),
+    "reduce": (
+        pick(REDUCE, "linear_(warp|block|grid)|add_(block|thread)"),
+        "futad_reduce_grid",
+        reduce_launches,
+    ),
+    "scan": (
+        pick(SCAN, "linear_(block|grid)|add_thread"),
+        "load|store|futad_scan_flat",
+        scan_launches,
+    ),
+    "histogram": (
+        pick(HISTOGRAM, "(global|shared)_add_(f64|u8|f16)"), "futad_hist_shared", histogram_launches
+    ),
+    "pairs": (HISTOGRAM_PAIRS, "futad_hist_shared", pairs_launches),
+    "transpose": (pick(TRANSPOSE, "transpose_f64"), "futad_transpose", transpose_launches),
+    "gemm": (pick(GEMM, "set_f64_small_11"), "futad_gemm", gemm_launches),
+    "radix": (
+        pick(RADIX, "(count|scatter)_i32|scan_counts"), "futad_radix_count|futad_radix_scatter", radix_launches
+    ),
+}  # fmt: skip
+
+# The k-th barrier of the functions under test is left out where this variable of the environment says so.
+SWITCH = "FUTAD_TEST_MUTANT"
+PROLOGUE = f'static const int futad_mutant = getenv("{SWITCH}") ? atoi(getenv("{SWITCH}")) : -1;\n'
+BARRIER = re.compile(r"__sync(?:threads|warp)\(\);")
+FUNCTION = re.compile(r"FUTAD_DEV [^;{}=]*?(\w+)\(")
+
+
+def with_mutants(source: str, functions: str) -> tuple[str, list[str]]:
+    """The whole text, each barrier of the functions made optional, and in which function each of them is."""
+    text, found = expand(source), list[str]()
+
+    def optional(m: re.Match[str]) -> str:
+        name = [f[1] for f in FUNCTION.finditer(text, 0, m.start())][-1]
+        if not re.fullmatch(functions, name):
+            return m[0]
+        found.append(name)
+        return f"if (futad_mutant != {len(found) - 1}) {m[0]}"
+
+    return PROLOGUE + BARRIER.sub(optional, text), found
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_address_sanitizer_finds_nothing(name: str) -> None:
+    source, _, launches = CASES[name]
+    module = EmulatedModule(source, sanitize="address")
+    for launch in launches():
+        module.launch(*launch)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_thread_sanitizer_finds_dropped_barriers(name: str) -> None:
+    """Nothing in the templates as they are; a race in each template that lacks one of its barriers."""
+    source, functions, launches = CASES[name]
+    text, barriers = with_mutants(source, functions)
+    assert set(barriers) == set(functions.split("|"))
+    module = EmulatedModule(text, sanitize="thread")
+    for launch in launches():
+        module.launch(*launch)
+    missed = []
+    for mutant, function in enumerate(barriers):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(SWITCH, str(mutant))
+            if not any(is_caught(module, launch) for launch in launches()):
+                missed.append((mutant, function))
+    assert not missed
+
+
+def is_caught(module: EmulatedModule, launch: Launch) -> bool:
+    try:
+        module.launch(*launch)
+    except InternalError as e:
+        assert "data race" in str(e) or "deadlock" in str(e)
+        return True
+    return False
