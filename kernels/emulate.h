@@ -24,7 +24,7 @@
 
 #include <utility>
 
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__x86_64__) && defined(__linux__) && !defined(FUTAD_EMU_PORTABLE)
 #define FUTAD_EMU_ASM 1
 #else
 #include <ucontext.h>

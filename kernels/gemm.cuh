@@ -1,4 +1,4 @@
-/* Matrix products by tiles: BM x BN of the result a block, in shared memory BK wide, TM x TN in each thread's registers.
+/* Matrix products by tiles: BM x BN of the result a block, BK of the sum at a time, TM x TN in a thread's registers.
  *
  * c[b, i, j] = sum over l < k of a[b, i, l] * b[b, l, j], for i < m, j < n.  Operands are functors (docs/kernels.md),
  * so that any layout is read as it lies and what surrounds the product elementwise is fused into it.  While one tile

@@ -134,8 +134,8 @@ FUTAD_DEV void futad_atomic_update(const Op &op, typename Op::T *p, typename Op:
   }
 }
 
-/* Runs `body()` while holding a lock, which is 0 when free.  Threads of one warp may want the same lock, so the one that
- * has it does its work inside the loop. */
+/* Runs `body()` while holding a lock, which is 0 when free.  Threads of one warp may want the same lock, so the one
+ * that has it does its work inside the loop. */
 template <class Body>
 FUTAD_DEV void futad_locked(uint32_t *lock, const Body &body) {
   for (bool done = false; !done;) {

@@ -1,7 +1,7 @@
 /* Stable sort of integer keys with their payload (indices, as a rule), 8 bits a pass from the lowest.
  *
- * A pass is three kernels: `count` the digits of each tile, `scan` the counts (the grid's scan over digits, then tiles),
- * `scatter` the elements.  Keys are int32_t, int64_t, uint32_t or uint64_t.
+ * A pass is three kernels: `count` the digits of each tile, `scan` the counts (by digits, then by tiles), `scatter`
+ * the elements.  Keys are int32_t, int64_t, uint32_t or uint64_t.
  */
 #ifndef FUTAD_RADIX_SORT_CUH
 #define FUTAD_RADIX_SORT_CUH

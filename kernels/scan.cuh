@@ -126,8 +126,8 @@ FUTAD_DEV void futad_scan_block(const Op &op, const In &in, const Out &out, int6
   }
 }
 
-/* The state in memory: the next tile, how many blocks have finished, the number of this launch; then a flag, the sum and
- * the prefix of each tile.  A flag is 4 * launch + 1 when the sum is there, + 2 when the prefix is; flags of earlier
+/* The state in memory: the next tile, how many blocks have finished, the number of this launch; then a flag, the sum
+ * and the prefix of each tile.  A flag is 4 * launch + 1 when the sum is there, + 2 when the prefix is; flags of earlier
  * launches count for nothing, so nothing needs clearing. */
 enum { FUTAD_SCAN_HEAD = 3 };
 
@@ -158,7 +158,8 @@ FUTAD_DEV typename Op::T futad_look_back(const Op &op, uint32_t *state, int64_t 
     }
     T x = op.neutral();
     if (at >= 0 && need >> futad_lane() & 1) {
-      x = futad_load_words<T>(status == 2 ? futad_scan_prefix<T>(state, tiles, at) : futad_scan_sum<T>(state, tiles, at));
+      const uint32_t *words = status == 2 ? futad_scan_prefix<T>(state, tiles, at) : futad_scan_sum<T>(state, tiles, at);
+      x = futad_load_words<T>(words);
     }
     x = futad_shfl(FUTAD_ALL, futad_warp_reduce(op, x), 0);
     found = op.combine(x, found);

@@ -200,6 +200,8 @@ GEMM_SHAPES = {
     "f64": ("double", 64, 64, 16, 4, 4),
     "f64_small": ("double", 32, 32, 16, 2, 2),
 }
+#: the shapes that are also compiled to add to what is there
+GEMM_ACCUMULATED = ("f32", "f64")
 
 
 def _gemm() -> str:
@@ -208,7 +210,7 @@ def _gemm() -> str:
         layouts = [(0, 1), (1, 0)] if name in ("f32_large", "f64") else [(1, 1)]
         for left, right in layouts:
             for kind, c in (("set", f"futad_matrix<{t}, 1>"), ("add", f"futad_matrix_accumulate<{t}>")):
-                if kind == "add" and (left, right) == (1, 0):
+                if kind == "add" and ((left, right) == (1, 0) or name not in GEMM_ACCUMULATED):
                     continue
                 out.append(
                     f"FUTAD_KERNEL __launch_bounds__({bm // tm * (bn // tn)}) {kind}_{name}_{left}{right}("

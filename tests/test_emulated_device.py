@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from futad.errors import InternalError
+from futad.runtime import emulated
 from futad.runtime.emulated import EmulatedModule
 
 BASIC = """
@@ -133,6 +134,14 @@ def test_warp_operations(words: EmulatedModule, seed: int | None) -> None:
     np.testing.assert_array_equal(votes[1], np.repeat([1, 2], 32))
     np.testing.assert_array_equal(votes[2], 0x11111111 << (t % 4))
     np.testing.assert_array_equal(votes[3], t.reshape(4, 16).sum(axis=1).repeat(16))
+
+
+def test_without_assembly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The switch of other processors."""
+    monkeypatch.setattr(emulated, "_FLAGS", [*emulated._FLAGS, "-DFUTAD_EMU_PORTABLE"])
+    x, out, args = total_inputs(5000)
+    EmulatedModule(BASIC, seed=4).launch("total", 20, 256, 0, args)
+    assert out[0] == pytest.approx(np.exp(x).sum(), rel=1e-12)
 
 
 def test_barriers_that_count(words: EmulatedModule) -> None:

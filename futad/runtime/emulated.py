@@ -1,7 +1,11 @@
 """CUDA kernels run on the CPU: the emulated device.
 
-    m = EmulatedModule('FUTAD_KERNEL twice(long long n, double *x) { ... }'.join(['#include "device.cuh"', ...]))
-    m.launch("twice", grid=4, block=256, shared_bytes=0, args=[np.int64(n), x])
+    m = EmulatedModule(
+        '#include "device.cuh"\\n'
+        'FUTAD_KERNEL twice(int64_t n, double *x) {'
+        ' int64_t i = blockIdx.x * 256 + threadIdx.x; if (i < n) x[i] *= 2; }'
+    )
+    m.launch("twice", grid=4, block=256, args=[np.int64(1000), np.ones(1000)])
 
 The text is compiled by the host's C++ compiler against `kernels/emulate.h`; threads are fibers.  Without a sanitizer
 a launch is a call in this process.  With `sanitize="address"` or "thread" it is a process of its own, which works on
@@ -32,6 +36,10 @@ from futad.runtime.kerneltext import expand, kernel_names
 
 Extent = int | Sequence[int]
 
+_FLAGS = [
+    "-std=gnu++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
+    "-fno-exceptions",
+]  # fmt: skip
 _SANITIZERS = (None, "address", "thread")
 _loaded: dict[Path, ctypes.CDLL] = {}
 
@@ -78,13 +86,9 @@ class EmulatedModule:
         self.sanitize = sanitize
         parts = [('#include "emulate.h"\n', "device.cpp"), (source, "kernels.cu"), (self._launchers(), "launchers.cpp")]
         text = "\n".join(expand(part, name=name) for part, name in parts)
-        flags = [
-            "-std=gnu++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
-            "-fno-math-errno", "-fno-exceptions",
-        ]  # fmt: skip
         if sanitize is None:
             self._program = None
-            path = cc.build_cxx(text, flags=[*flags, "-march=native"])
+            path = cc.build_cxx(text, flags=[*_FLAGS, "-march=native"])
             lib = _loaded.get(path)
             if lib is None:
                 lib = _loaded[path] = ctypes.CDLL(str(path))
@@ -92,7 +96,7 @@ class EmulatedModule:
             self._functions = {k: getattr(lib, f"futad_launch_{k}") for k in self.kernels}
             self._signatures = {k: self._signature(k) for k in self.kernels}
         else:
-            flags += [f"-fsanitize={sanitize}", "-g", "-fno-omit-frame-pointer"]
+            flags = [*_FLAGS, f"-fsanitize={sanitize}", "-g", "-fno-omit-frame-pointer"]
             self._program = cc.build_cxx(text, flags=flags, executable=True)
 
     def _launchers(self) -> str:
@@ -130,7 +134,7 @@ class EmulatedModule:
 
         `grid` and `block` are numbers or up to three of them.  `args`: arrays (of any strides: the pointer is
         that of the first element) go by pointer, NumPy scalars and 0-d records by value, None is a null pointer.
-        `seed` overrides the module's.  Raises InternalError for a deadlock, a trap, arguments that do not fit,
+        `seed` overrides the module's.  Under the thread sanitizer a launch has at most some 8000 threads.  Raises InternalError for a deadlock, a trap, arguments that do not fit,
         or what the sanitizer found.
         """
         if kernel not in self.kernels:
@@ -196,7 +200,7 @@ class EmulatedModule:
             environment = {
                 **os.environ,
                 "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0:exitcode=66",
-                "TSAN_OPTIONS": "exitcode=66:halt_on_error=0:report_bugs=1",
+                "TSAN_OPTIONS": "exitcode=66:halt_on_error=1",
             }
             command = [*_fixed_addresses(self.sanitize), str(program), str(request), str(reply)]
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
