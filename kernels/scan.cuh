@@ -126,30 +126,30 @@ FUTAD_DEV void futad_scan_block(const Op &op, const In &in, const Out &out, int6
   }
 }
 
-/* The state in memory: the next tile, how many blocks have finished, the number of this launch; then a flag, the sum
- * and the prefix of each tile.  A flag is 4 * launch + 1 when the sum is there, + 2 when the prefix is; flags of earlier
- * launches count for nothing, so nothing needs clearing. */
-enum { FUTAD_SCAN_HEAD = 3 };
-
+/* The state in memory: the next tile, how many blocks have finished, the number of this launch; then for each tile a
+ * flag, its sum and its prefix.  A flag is 4 * launch + 1 when the sum is there, + 2 when the prefix is; flags of
+ * earlier launches count for nothing, so nothing needs clearing.  A tile's flag has the same place whatever the number
+ * of tiles, so nothing else is ever taken for one. */
 template <class T>
-FUTAD_DEV uint32_t *futad_scan_sum(uint32_t *state, int64_t tiles, int64_t tile) {
-  return state + FUTAD_SCAN_HEAD + tiles + tile * futad_words<T>::count;
-}
-template <class T>
-FUTAD_DEV uint32_t *futad_scan_prefix(uint32_t *state, int64_t tiles, int64_t tile) {
-  return state + FUTAD_SCAN_HEAD + tiles + (tiles + tile) * futad_words<T>::count;
-}
+struct futad_scan_tile {
+  uint32_t *flag;
+  enum { words = futad_words<T>::count };
+  FUTAD_DEV futad_scan_tile(uint32_t *state, int64_t tile) : flag(state + 3 + tile * (1 + 2 * words)) {}
+  FUTAD_DEV uint32_t *sum() const { return flag + 1; }
+  FUTAD_DEV uint32_t *prefix() const { return flag + 1 + words; }
+};
 
 /* What the tiles before `tile` sum up to, found by one warp; in every lane. */
 template <class Op>
-FUTAD_DEV typename Op::T futad_look_back(const Op &op, uint32_t *state, int64_t tiles, int64_t tile, uint32_t launch) {
+FUTAD_DEV typename Op::T futad_look_back(const Op &op, uint32_t *state, int64_t tile, uint32_t launch) {
   typedef typename Op::T T;
   T found = op.neutral();
   for (int64_t base = tile - 32;; base -= 32) {
     int64_t at = base + futad_lane();
+    futad_scan_tile<T> other(state, at < 0 ? 0 : at);
     uint32_t status, known, need;
     for (;;) {
-      uint32_t flag = at < 0 ? 4 * launch + 2 : futad_load_acquire(state + FUTAD_SCAN_HEAD + at);
+      uint32_t flag = at < 0 ? 4 * launch + 2 : futad_load_acquire(other.flag);
       status = flag >> 2 == launch ? flag & 3 : 0;
       known = __ballot_sync(FUTAD_ALL, status == 2);
       need = known ? FUTAD_ALL << (31 - __clz((int)known)) : FUTAD_ALL;
@@ -158,8 +158,7 @@ FUTAD_DEV typename Op::T futad_look_back(const Op &op, uint32_t *state, int64_t 
     }
     T x = op.neutral();
     if (at >= 0 && need >> futad_lane() & 1) {
-      const uint32_t *words = status == 2 ? futad_scan_prefix<T>(state, tiles, at) : futad_scan_sum<T>(state, tiles, at);
-      x = futad_load_words<T>(words);
+      x = futad_load_words<T>(status == 2 ? other.prefix() : other.sum());
     }
     x = futad_shfl(FUTAD_ALL, futad_warp_reduce(op, x), 0);
     found = op.combine(x, found);
@@ -184,15 +183,15 @@ FUTAD_DEV void futad_scan_flat(const Op &op, const In &in, const Out &out, int64
     if (t >= tiles) break;
     tile.load(op, in, begin, total);
     if (futad_warp() == 0) {
-      uint32_t *flag = state + FUTAD_SCAN_HEAD + t;
+      futad_scan_tile<T> own(state, t);
       if (t > 0 && futad_lane() == 0) {
-        futad_store_words(futad_scan_sum<T>(state, tiles, t), tile.total);
-        futad_store_release(flag, 4 * launch + 1);
+        futad_store_words(own.sum(), tile.total);
+        futad_store_release(own.flag, 4 * launch + 1);
       }
-      T prefix = t > 0 ? futad_look_back(op, state, tiles, t, launch) : op.neutral();
+      T prefix = t > 0 ? futad_look_back(op, state, t, launch) : op.neutral();
       if (futad_lane() == 0) {
-        futad_store_words(futad_scan_prefix<T>(state, tiles, t), op.combine(prefix, tile.total));
-        futad_store_release(flag, 4 * launch + 2);
+        futad_store_words(own.prefix(), op.combine(prefix, tile.total));
+        futad_store_release(own.flag, 4 * launch + 2);
         shared_prefix[0] = prefix;
       }
     }
