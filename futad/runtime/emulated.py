@@ -134,9 +134,8 @@ class EmulatedModule:
 
         `grid` and `block` are numbers or up to three of them.  `args`: arrays (of any strides: the pointer is
         that of the first element) go by pointer, NumPy scalars and 0-d records by value, None is a null pointer.
-        `seed` overrides the module's.  Under the thread sanitizer a launch has at most some 8000 threads.
-        Raises InternalError for a deadlock, a trap, arguments that do not fit,
-        or what the sanitizer found.
+        `seed` overrides the module's.  Under the thread sanitizer a launch has at most some 8000 threads.  Raises
+        InternalError for a deadlock, a trap, arguments that do not fit, or what the sanitizer found.
         """
         if kernel not in self.kernels:
             raise InternalError(f"no kernel {kernel!r}; there are {', '.join(self.kernels)}")
