@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ad_cases import operator, total
+from ad_cases_all import CASES
 from derived_program import derived_program
-from test_ad_rules import CASES, operator, total
 from test_ad_support import make, sizes_of
 
 from futad.core import ir
@@ -248,3 +249,35 @@ def test_a_scatter_costs_what_it_writes() -> None:
     small = cost.of([normal(100), normal(3), ix])
     large = cost.of([normal(1000), normal(3), ix])
     assert large[3] - small[3] <= 30 * 900
+
+
+def test_a_general_histogram_sorts_by_the_digits_of_its_bins() -> None:
+    """Work O(n log bins), in parallel: the only loop turns once a binary digit of the number of bins."""
+
+    def f(b, s, d, vs, ix):
+        def op(q, x, y):
+            return [q.op("add", q.op("add", x, y), q.op("mul", x, y))]
+
+        lam = b.lambda_([("x", F64), ("y", F64)], op)
+        return b.emit(ir.Hist(s["k"], (b.let(ir.Copy(d)),), (ix,), (vs,), lam, (zero(F64),)))
+
+    cost = Cost(make(["[n]f64", "[k]f64", "[k]i64"], f))
+    n = 1000
+
+    def ops_of(bins: int, n: int = n) -> int:
+        return cost.of([normal(bins), normal(n) * 0.1, rng.integers(0, bins, n)])[1]
+
+    one_bin, seven, many = ops_of(1), ops_of(7), ops_of(63)
+    assert one_bin <= 60 * n
+    digit = 11 * n  # one more bit of the bins, one more turn of the sort
+    assert seven - one_bin <= 2 * digit and many - seven <= 3 * digit + 20 * 63
+    assert ops_of(7, 10 * n) <= 10.1 * seven
+
+    def loops(lam: ir.Lambda) -> list[ir.For]:
+        own = [s.exp for s in lam.stms if isinstance(s.exp, ir.For)]
+        return own + [x for s in lam.stms for inner in s.exp.lambdas() for x in loops(inner)]
+
+    body = cost.program.funs["f_vjp"].body
+    (loop,) = loops(body)
+    (turns,) = [s.exp for s in body.stms if loop.bound in s.pat]
+    assert isinstance(turns, ir.Op) and turns.op == "sub" and turns.args[0] is i64(64)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from futad.ad.acc import in_range, read_or_zero
 from futad.ad.array import plus_lambda
-from futad.ad.fold import isolated
-from futad.ad.mapsweep import MapSweep
+from futad.ad.bins import general_hist
 from futad.ad.operators import classify, split_operator, vectorised
 from futad.ad.rule import RULES, Rule
 from futad.ad.vjp import again
@@ -24,7 +23,6 @@ from futad.core.types import (
     Atom,
     Prim,
     Var,
-    array_of,
     one,
     row_type,
     shape_of,
@@ -147,7 +145,7 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         elif (row := vectorised(lam)) is not None:
             _hist_columns(s, h, row, mine)
         else:
-            _hist_loop(s, h, mine)
+            general_hist(s, h, mine)
 
 
 def _gather_into(s: Scope, h: ir.Hist, seed: Atom) -> None:
@@ -267,94 +265,6 @@ def _hist_columns(s: Scope, h: ir.Hist, row: ir.Lambda, seeds: list[Atom | None]
         if seed is not None:
             s.add(y, flip(s.b, seed, rank))
     s.back(tape)
-
-
-def _hist_loop(s: Scope, h: ir.Hist, seeds: list[Atom | None]) -> None:
-    """A general operator, one element at a time: the forward loop saves what each turn overwrites, the
-    backward loop turns the adjoint of a bin into those of what it held and of the value; O(n) in all."""
-    b, n = s.b, h.width
-    k = len(h.dests)
-    rank = len(h.idxs)
-    cells = shape_of(h.dests[0].type)[:rank]
-    ts = [x.type for x in h.neutral]
-
-    def inputs(c: Builder, i: Atom) -> tuple[list[Atom], Atom]:
-        at: list[Atom] = [c.at(ix, i) for ix in h.idxs]
-        ok = in_range(c, tuple(at), cells)
-        assert ok is not None
-        return at, ok
-
-    def forward(c: Builder, i: Var, *state: Var) -> list[Atom]:
-        bins, olds = state[:k], state[k:]
-        at, ok = inputs(c, i)
-
-        def inside(d: Builder) -> list[Atom]:
-            now = [d.at(x, *at) for x in bins]
-            new = d.inline(h.lam, [*now, *[d.at(v, i) for v in h.values]])
-            saved: list[Atom] = [d.let(ir.Update(o, (i,), x)) for o, x in zip(olds, now, strict=True)]
-            return [d.let(ir.Update(x, tuple(at), y)) for x, y in zip(bins, new, strict=True)] + saved
-
-        types = [x.type for x in state]
-        return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: list(state))), "s", types=types))
-
-    # A turn whose bin is out of range keeps the neutral element, so that nothing below is undefined.
-    room: list[Atom] = [b.let(ir.Replicate((n,), x), "old") for x in h.neutral]
-    state = [*h.dests, *room]
-    loop = b.lambda_([("i", I64), *[("s", x.type) for x in state]], forward)
-    olds = b.emit(ir.For(n, tuple(state), loop), "s", types=[x.type for x in state])[k:]
-
-    # Backwards: what the bins hold is the adjoint of what they will become.
-    parts: list[Atom] = []
-    for t in ts:
-        full = array_of(t, n)
-        parts.append(b.zeros(full, "parts"))
-    bars: list[Atom] = [
-        b.zeros(d.type) if y is None else s.coerce(y, d.type) for y, d in zip(seeds, h.dests, strict=True)
-    ]
-
-    def turn(c: Builder, j: Var, *state: Var) -> list[Atom]:
-        i = c.op("sub", c.op("sub", n, j), ONE)
-        at, ok = inputs(c, i)
-        bins, outs = state[:k], state[k:]
-
-        def inside(d: Builder) -> list[Atom]:
-            args: list[Atom] = [d.at(x, i) for x in (*olds, *h.values)]
-            seeds: list[Atom] = [d.at(x, *at) for x in bins]
-            # The adjoint that entered is kept for the values and the operator's free variables.
-            kept: list[Atom] = [d.let(ir.Update(o, (i,), x)) for o, x in zip(outs, seeds, strict=True)]
-            got = isolated(d).inline(h.lam, args, [True] * (2 * k), seeds)
-            full = [d.zeros(t) if g is None else g for g, t in zip(got, ts + ts, strict=True)]
-            out: list[Atom] = [d.let(ir.Update(x, tuple(at), g)) for x, g in zip(bins, full[:k], strict=True)]
-            return out + kept
-
-        types = [x.type for x in state]
-        return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: list(state))), "s", types=types))
-
-    state = [*bars, *parts]
-    back = b.lambda_([("j", I64), *[("s", x.type) for x in state]], turn)
-    out = b.emit(ir.For(n, tuple(state), back), "s", types=[x.type for x in state])
-    for d, x in zip(h.dests, out[:k], strict=True):
-        s.add(d, x)
-    entered = out[k:]
-    # Values and free variables: the operator once more, in parallel, at (what the bin held, value); where
-    # the bin is out of range at neutral elements.
-    m = MapSweep(s, n)
-    c = m.inner.b
-    lam = again(h.lam)
-    for p, o in zip(lam.params[:k], olds, strict=True):
-        m.bind(o, p)
-        m.inner.local.add(p)
-    given = [Var("v", t) for t in ts]
-    for p, v in zip(given, h.values, strict=True):
-        m.primal(p, v)
-    ok = in_range(c, tuple([m.bind(ix) for ix in h.idxs]), cells)
-    assert ok is not None
-    choice = ir.If(ok, ir.Lambda((), (), tuple(given)), ir.Lambda((), (), h.neutral))
-    tape = m.inner.forward((ir.Stm(lam.params[k:], choice), *lam.stms))
-    for r, y in zip(lam.result, entered, strict=True):
-        m.inner.add(r, m.bind(y))
-    m.inner.back(tape)
-    m.finish()
 
 
 RULES[ir.Scatter] = Rule(_scatter_jvp, _scatter_vjp)

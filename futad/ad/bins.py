@@ -1,0 +1,254 @@
+"""reduce_by_index with any operator: the reverse rule by sorting the elements by bin.
+
+Source: Schenck et al., SC 2022, section 5.1.2: a stable sort by bin makes each bin a segment, and segmented scans
+give what comes before and after each element in its bin; the rest is the general reduction's rule (see `fold.py`).
+The sort looks only at the binary digits that a bin can have, so the work is O(n log bins), all of it parallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from futad.ad.acc import in_range
+from futad.ad.array import plus_lambda
+from futad.ad.fold import isolated, reverse
+from futad.ad.mapsweep import MapSweep
+from futad.ad.vjp import again
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.types import BOOL, FALSE, I64, ONE, TRUE, ZERO, Atom, Var, i64, shape_of
+
+if TYPE_CHECKING:
+    from futad.ad.vjp import Scope
+
+Body = Callable[[Builder], Sequence[Atom]]
+
+
+def _choice(b: Builder, cond: Atom, then: Body, orelse: Body, like: ir.Atoms) -> tuple[Var, ...]:
+    """The atoms of one of two bodies, of the types of `like`."""
+    return b.emit(ir.If(cond, b.body(then), b.body(orelse)), "c", types=[a.type for a in like])
+
+
+# --- the sort -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """The n elements in the order of their bins: `order[j]` is the element that stands at j, `bins[j]` its bin
+    (row-major), `count` for one out of range; those stand last."""
+
+    order: Var
+    bins: Var
+    count: Atom
+
+
+def _digits(b: Builder, n: Atom) -> Atom:
+    """How many binary digits `n` has."""
+    return b.op("sub", i64(64), b.convert(I64, b.op("clz", n)), hint="digits")
+
+
+def _sort(b: Builder, n: Atom, cells: ir.Atoms, idxs: ir.Atoms) -> _Sorted:
+    """A radix sort, stable, one binary digit of the bin a turn.
+
+    Bin and position share one number, so that a turn moves one an element; together they have fewer than 64
+    digits in any program whose bins and elements fit into memory.
+    """
+    count = b.size_mul(cells)
+    low = _digits(b, n)
+
+    def key(c: Builder, i: Var, *at: Var) -> list[Atom]:
+        ok = in_range(c, at, cells)
+        assert ok is not None
+        flat: Atom = c.convert(I64, at[0])
+        for m, a in zip(cells[1:], at[1:], strict=True):
+            flat = c.op("add", c.op("mul", flat, m), c.convert(I64, a))
+        return [c.op("or", c.op("shl", c.op("select", ok, flat, count), low), i)]
+
+    (keys,) = b.map_(key, b.let(ir.Iota(n, ZERO, ONE), "is"), *idxs, hint="keys")
+
+    def turn(c: Builder, d: Var, keys: Var) -> list[Atom]:
+        digit = c.op("add", low, d)
+        one = c.op("shl", ONE, digit)
+
+        def low_half(q: Builder, x: Var) -> Atom:
+            return q.op("eq", q.op("and", x, one), ZERO)
+
+        (zeros,) = c.map_(lambda q, x: [q.convert(I64, low_half(q, x))], keys)
+        (upto,) = c.emit(ir.Scan(n, (zeros,), plus_lambda(c, I64), (ZERO,)), "upto")
+        some = c.op("lt", ZERO, n)
+        (half,) = _choice(c, some, lambda q: [q.at(upto, q.op("sub", n, ONE))], lambda q: [ZERO], (ZERO,))
+
+        def place(q: Builder, i: Var, x: Var, u: Var) -> list[Atom]:
+            high = q.op("add", half, q.op("sub", i, u))
+            return [q.op("select", low_half(q, x), q.op("sub", u, ONE), high)]
+
+        (places,) = c.map_(place, c.let(ir.Iota(n, ZERO, ONE), "is"), keys, upto)
+        room = c.let(ir.Scratch(I64, (n,)), "room")
+        return list(c.emit(ir.Scatter(n, (room,), (places,), (keys,)), "keys"))
+
+    lam = b.lambda_([("d", I64), ("keys", keys.type)], turn)
+    (keys,) = b.emit(ir.For(_digits(b, count), (keys,), lam), "keys")
+    mask = b.op("sub", b.op("shl", ONE, low), ONE, hint="mask")
+    order, bins = b.map_(lambda c, x: [c.op("and", x, mask), c.op("shr", x, low)], keys, hint="sorted")
+    return _Sorted(order, bins, count)
+
+
+# --- the rule -----------------------------------------------------------------------------------------------
+
+
+def segmented(b: Builder, lam: ir.Lambda) -> ir.Lambda:
+    """The operator on pairs of a flag (a segment starts here) and an element."""
+    k = len(lam.result)
+    op = again(lam)
+    left, right = Var("start", BOOL), Var("start", BOOL)
+    c = Builder()
+    start = c.op("or", left, right)
+    fresh, joined = ir.Lambda((), (), op.params[k:]), ir.Lambda((), op.stms, op.result)
+    out = c.emit(ir.If(right, fresh, joined), "x", types=[p.type for p in op.params[k:]])
+    return ir.Lambda((left, *op.params[:k], right, *op.params[k:]), tuple(c.stms), (start, *out))
+
+
+@dataclass(slots=True)
+class _Segments:
+    """The elements by bin (neutral ones for those out of range), where segments start and end, what is combined
+    up to each element (what the bin held included), and from each element on (in reverse order)."""
+
+    at: _Sorted
+    held: list[Atom]
+    starts: Var
+    ends: Var
+    elements: list[Var]
+    upto: tuple[Var, ...]
+    onwards: tuple[Var, ...]
+
+
+def _segments(b: Builder, h: ir.Hist) -> _Segments:
+    n, k, rank = h.width, len(h.dests), len(h.idxs)
+    at = _sort(b, n, shape_of(h.dests[0].type)[:rank], h.idxs)
+    held = [_flat(b, d, at.count, rank) for d in h.dests]
+
+    def fetch(c: Builder, j: Var, i: Var, bin: Var) -> list[Atom]:
+        def differs(inside: Atom, other: Atom) -> Atom:
+            return _choice(c, inside, lambda d: [d.op("ne", d.at(at.bins, other), bin)], lambda d: [TRUE], (TRUE,))[0]
+
+        starts = differs(c.op("lt", ZERO, j), c.op("sub", j, ONE))
+        ends = differs(c.op("lt", j, c.op("sub", n, ONE)), c.op("add", j, ONE))
+        ok = c.op("lt", bin, at.count)
+        return [starts, ends, *_choice(c, ok, lambda d: [d.at(v, i) for v in h.values], lambda d: h.neutral, h.neutral)]
+
+    where = b.let(ir.Iota(n, ZERO, ONE), "is")
+    starts, ends, *elements = b.map_(fetch, where, at.order, at.bins, hint="w")
+
+    def with_held(c: Builder, start: Var, bin: Var, *w: Var) -> Sequence[Atom]:
+        first = c.op("and", start, c.op("lt", bin, at.count))
+        return _choice(c, first, lambda d: d.inline(h.lam, [*[d.at(x, bin) for x in held], *w]), lambda d: w, h.neutral)
+
+    joined = b.map_(with_held, starts, at.bins, *elements, hint="w")
+    nothing = (FALSE, *h.neutral)
+    upto = b.emit(ir.Scan(n, (starts, *joined), segmented(b, h.lam), nothing), "upto")[1:]
+    flip = ir.Lambda(h.lam.params[k:] + h.lam.params[:k], h.lam.stms, h.lam.result)
+    backwards = tuple([reverse(b, n, a) for a in (ends, *elements)])
+    onwards = b.emit(ir.Scan(n, backwards, segmented(b, flip), nothing), "onwards")[1:]
+    return _Segments(at, held, starts, ends, elements, upto, onwards)
+
+
+def general_hist(s: Scope, h: ir.Hist, seeds: Sequence[Atom | None]) -> None:
+    """Adjoints of values, destinations and the operator's free variables.
+
+    In a bin that holds d and gets w_1 ... w_m, with p_0 = d, p_j = f(p_{j-1}, w_j), and r_j the reduction of what
+    follows w_j: p_j's adjoint is that of the first argument of f(p_j, r_j), and w_j and free variables get theirs
+    from f(p_{j-1}, w_j); d's is that of the first argument of f(d, r_0).  An empty bin keeps its adjoint.
+    """
+    b = s.b
+    g = _segments(b, h)
+    rank = len(h.idxs)
+    bars = [None if y is None else _flat(b, y, g.at.count, rank) for y in seeds]
+    _pull_elements(s, h, g, bars)
+    if any(map(s.is_active, h.dests)):
+        _pull_held(s, h, g, bars)
+
+
+def _flat(b: Builder, a: Atom, count: Atom, rank: int) -> Atom:
+    """The bins along one dimension."""
+    return a if rank == 1 else b.let(ir.Reshape(a, (count, *shape_of(a.type)[rank:])), "flat")
+
+
+def _first_adjoints(
+    b: Builder, h: ir.Hist, left: Sequence[Atom], right: Sequence[Atom], bars: Sequence[Atom | None]
+) -> list[Atom]:
+    """The adjoints of the first arguments of f(left, right)."""
+    k = len(h.dests)
+    got = isolated(b).inline(h.lam, [*left, *right], [True] * k + [False] * k, bars)[:k]
+    return [b.zeros(x.type) if d is None else d for d, x in zip(got, h.neutral, strict=True)]
+
+
+def _pull_elements(s: Scope, h: ir.Hist, g: _Segments, bars: Sequence[Atom | None]) -> None:
+    n = h.width
+    for w, v in zip(g.elements, h.values, strict=True):
+        s.local.add(w)
+        if s.is_active(v):
+            s.ctx.active.add(w)
+    m = MapSweep(s, n)
+    c = m.inner.b
+    j, bin = m.index(), m.bind(g.at.bins)
+    start, end = m.bind(g.starts), m.bind(g.ends)
+    lam = again(h.lam)
+    given = [Var("w", x.type) for x in h.neutral]
+    for p, w in zip(given, g.elements, strict=True):
+        m.primal(p, w)
+    ok = c.op("lt", bin, g.at.count)
+
+    def before(d: Builder) -> Sequence[Atom]:
+        previous = d.op("sub", j, ONE)
+        return _choice(
+            d, start, lambda q: [q.at(x, bin) for x in g.held], lambda q: [q.at(x, previous) for x in g.upto], h.neutral
+        )
+
+    # What is out of range takes part in nothing: not even 0 times a derivative there, which may be NaN.
+    left = _choice(c, ok, before, lambda d: h.neutral, h.neutral)
+    stms = [ir.Stm((p,), ir.Alias(v)) for p, v in zip(lam.params, (*left, *given), strict=True)]
+    joined = ir.If(ok, ir.Lambda((), lam.stms, lam.result), ir.Lambda((), (), h.neutral))
+    results = tuple([Var("p", x.type) for x in h.neutral])
+    tape = m.inner.forward([*stms, ir.Stm(results, joined)])
+
+    def onto(d: Builder) -> Sequence[Atom]:
+        back = d.op("sub", d.op("sub", n, j), i64(2))
+        right = _choice(d, end, lambda q: h.neutral, lambda q: [q.at(x, back) for x in g.onwards], h.neutral)
+        here = [None if y is None else d.at(y, bin) for y in bars]
+        return _first_adjoints(d, h, results, right, here)
+
+    totals = _choice(c, ok, onto, lambda d: [d.zeros(x.type) for x in h.neutral], h.neutral)
+    for r, y in zip(results, totals, strict=True):
+        m.inner.add(r, y)
+    m.inner.back(tape)
+    m.finish()
+    for w, v in zip(g.elements, h.values, strict=True):
+        if (bar := s.take(w)) is not None:
+            room = s.b.let(ir.Scratch(bar.type.elem, shape_of(bar.type)), "room")  # type: ignore[union-attr]
+            s.add(v, s.b.emit(ir.Scatter(n, (room,), (g.at.order,), (bar,)), "v_bar")[0])
+
+
+def _pull_held(s: Scope, h: ir.Hist, g: _Segments, bars: Sequence[Atom | None]) -> None:
+    b, n, k = s.b, h.width, len(h.dests)
+    where = b.let(ir.Iota(n, ZERO, ONE), "is")
+    outside = b.op("sub", ZERO, ONE)
+    (bins,) = b.map_(lambda c, start, bin: [c.op("select", start, bin, outside)], g.starts, g.at.bins)
+    none = b.let(ir.Replicate((g.at.count,), n), "none")
+    (first,) = b.emit(ir.Scatter(n, (none,), (bins,), (where,)), "first")
+    dense = [b.zeros(x.type) if y is None else y for x, y in zip(g.held, bars, strict=True)]
+
+    def pull(c: Builder, at: Var, *rest: Var) -> Sequence[Atom]:
+        d, y = rest[:k], rest[k:]
+
+        def onto(q: Builder) -> Sequence[Atom]:
+            back = q.op("sub", q.op("sub", n, at), ONE)
+            return _first_adjoints(q, h, d, [q.at(x, back) for x in g.onwards], y)
+
+        return _choice(c, c.op("lt", at, n), onto, lambda q: y, h.neutral)
+
+    out = b.map_(pull, first, *g.held, *dense, hint="d_bar")
+    for d, x in zip(h.dests, out, strict=True):
+        s.add(d, x if d.type == x.type else b.let(ir.Reshape(x, shape_of(d.type)), "d_bar"))
+

@@ -1,0 +1,186 @@
+"""Rows of the AD table: array constructs, accumulators, nested derivatives, integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ad_cases import BINS, case, normal, operator, rng, square, total
+
+from futad.core import ir
+from futad.core.node import Range
+from futad.core.types import (
+    F64,
+    I64,
+    ONE,
+    TRUE,
+    ZERO,
+    AccType,
+    Const,
+    i64,
+    one,
+    zero,
+)
+
+# --- array constructs -----------------------------------------------------------------------------------
+
+
+@case(["[n][k]f64", "[k][m]f64"], normal(2, 3), normal(3, 4))
+def matrix_product(b, s, xs, ys):
+    product = b.let(ir.MatMul(xs, ys))
+    return [total(b, product), b.let(ir.MatMul(xs, ys, (product,)))]
+
+
+@case(["[n][m]f64", "[m]f64"], normal(3, 4), normal(4))
+def arrays(b, s, xs, ys):
+    n, m = s["n"], s["m"]
+    m3 = b.op("add", b.op("add", m, m), m)
+    parts = [
+        b.let(ir.Reshape(xs, (b.size_mul([n, m]),))),
+        b.let(ir.Rearrange(xs, (1, 0))),
+        b.let(ir.Replicate((n, i64(2)), ys)),
+        b.let(ir.ArrayLit((ys, ys), ys.type)),
+        b.at(xs, Range(b.op("sub", n, ONE), n, i64(-1)), Range(ONE, i64(2), i64(2))),
+        b.at(xs, ONE, Range(ZERO, i64(3), ZERO)),
+        b.let(ir.Concat((ys, b.at(xs, ZERO), ys), m3)),
+        b.let(ir.Update(b.let(ir.Copy(xs)), (ONE, Range(ZERO, m, ONE)), ys)),
+        b.let(ir.Alias(xs)),
+    ]
+    return [total(b, p) for p in parts] + [b.let(ir.Copy(ys))]
+
+
+@case(["f64", "f64"], 0.5, 1.5)
+def iota(b, s, x, d):
+    return [total(b, b.let(ir.Iota(i64(5), x, d)))]
+
+
+@case(["[n]f64"], normal(4))
+def scratch_and_assert(b, s, xs):
+    b.add(ir.Stm((), ir.Assert(TRUE, "fine", (), None)))
+    room = b.let(ir.Scratch(F64, (s["n"],)))
+    return [square(b, b.let(ir.Update(room, (Range(ZERO, s["n"], ONE),), xs)))]
+
+
+# --- fused, accumulators, nested derivatives ------------------------------------------------------------
+
+
+@case(["[n]f64", "f64"], normal(5), 0.3)
+def fused(b, s, xs, c):
+    def f(q, x):
+        y = q.op("mul", q.op("sin", x), c)
+        return [y, q.op("mul", y, x), q.op("exp", y)]
+
+    lam = b.lambda_([("x", F64)], f)
+    e = ir.Fused(
+        s["n"], (xs,), lam, (operator(b, "add"),), ((zero(F64),),), (operator(b, "mul"),), ((one(F64),),), (False,)
+    )
+    return b.emit(e)
+
+
+@case(["[n]f64", "[k]f64", "[k]i64"], normal(4), normal(7), BINS)
+def accumulators(b, s, xs, vs, ix):
+    def inside(q, acc):
+        def f(z, a, v, i):
+            a = z.let(ir.UpdateAcc(a, (i,), z.op("sin", v)))
+            return [z.let(ir.UpdateAcc(a, (ZERO,), v)), z.op("mul", v, v)]
+
+        lam = q.lambda_([("a", acc.type), ("v", F64), ("i", I64)], f)
+        acc, squares = q.emit(ir.Map(s["k"], (acc, vs, ix), lam))
+        acc = q.let(ir.UpdateAcc(acc, (), q.zip_with(lambda z, x: z.op("exp", x), xs)))
+        return [acc, squares]
+
+    lam = b.lambda_([("acc", AccType(F64, (s["n"],)))], inside)
+    out, squares = b.emit(ir.WithAcc((b.let(ir.Copy(xs)),), "add", lam))
+    return [square(b, out), squares]
+
+
+@case(["[n]f64", "f64"], normal(4), 0.7)
+def nested_vjp(b, s, xs, c):
+    """map (x -> vjp (y -> sin (c y) * y) x 1) xs"""
+
+    def f(q, x):
+        lam = q.lambda_([("y", F64)], lambda z, y: [z.op("mul", z.op("sin", z.op("mul", c, y)), y)])
+        return list(q.emit(ir.Vjp(lam, (x,), (one(F64),))))
+
+    return b.map_(f, xs)
+
+
+@case(["[n]f64", "f64"], normal(4), 0.7)
+def nested_jvp(b, s, xs, c):
+    def f(q, x):
+        lam = q.lambda_([("y", F64)], lambda z, y: [z.op("mul", z.op("sin", z.op("mul", c, y)), y)])
+        return list(q.emit(ir.Jvp(lam, (x,), (one(F64),))))
+
+    return b.map_(f, xs)
+
+
+@case(["[n][m]f64", "[m]f64"], normal(3, 4), normal(4))
+def nested_vjp_of_reduction(b, s, xs, w):
+    def f(q, r):
+        def g(z, r, w):
+            p = z.zip_with(lambda y, u, v: y.op("mul", y.op("sin", u), v), r, w)
+            return z.emit(ir.Reduce(s["m"], (p,), operator(z, "mul"), (one(F64),)))
+
+        lam = q.lambda_([("r", r.type), ("w", w.type)], g)
+        return list(q.emit(ir.Vjp(lam, (r, w), (one(F64),))))[1:]
+
+    return b.map_(f, xs)
+
+
+@case(["[n]f64", "f64"], normal(4), 0.7)
+def with_own_derivative(b, s, xs, c):
+    """A function with its derivative given (the true one), which reads the result, and one that saves something."""
+
+    def f(q, x):
+        lam = q.lambda_([("y", F64)], lambda z, y: [z.op("exp", z.op("mul", y, y))])
+
+        def pull(z, y, dy):
+            root = z.op("sqrt", z.op("log", y))
+            return [z.op("mul", dy, z.op("mul", Const(F64, 2.0), z.op("mul", y, root)))]
+
+        (u,) = q.emit(ir.WithVjp(lam, q.lambda_([("y", F64), ("dy", F64)], pull), (q.op("abs", x),)))
+        both = q.lambda_([("u", F64), ("c", F64)], lambda z, u, c: [z.op("sin", u), z.op("mul", z.op("sin", u), c)])
+
+        def back(z, saved, y, dy):
+            root = z.op("sqrt", z.op("sub", Const(F64, 1.0), z.op("mul", saved, saved)))
+            sign = z.op("select", z.op("lt", Const(F64, 0.0), z.op("cos", u)), Const(F64, 1.0), Const(F64, -1.0))
+            slope = z.op("mul", z.op("mul", root, sign), c)
+            return [z.op("mul", dy, slope), z.op("mul", dy, saved)]
+
+        lam = q.lambda_([("saved", F64), ("y", F64), ("dy", F64)], back)
+        return [q.emit(ir.WithVjp(both, lam, (u, c)))[1]]
+
+    return b.map_(f, xs)
+
+
+# --- integers: exact, wrapping ------------------------------------------------------------------------------
+
+
+def ints(*shape: int) -> Any:
+    return rng.integers(-(2**62), 2**62, size=shape)
+
+
+@case(["[n]i64", "[n]i64", "i64"], ints(6), ints(6), int(ints()), smooth=False, once=False)
+def integers(b, s, xs, ys, c):
+    n = s["n"]
+    zs = b.zip_with(lambda q, x, y: q.op("mul", q.op("add", x, c), q.op("sub", y, x)), xs, ys)
+    out = []
+    for op, unit in (("add", 0), ("mul", 1), ("max", -(2**63))):
+        for cls in (ir.Reduce, ir.Scan):
+            out += b.emit(cls(n, (zs,), operator(b, op, I64), (Const(I64, unit),)))
+
+    def turn(q, i, a, xs):
+        a = q.op("mul", a, q.at(xs, i))
+        return [a, q.let(ir.Update(xs, (i,), q.op("mul", a, c)))]
+
+    body = b.lambda_([("i", I64), ("a", I64), ("xs", xs.type)], turn)
+    return [*out, *b.emit(ir.For(n, (c, b.let(ir.Copy(zs))), body))]
+
+
+@case(["[n]i64", "[k]i64", "[k]i64"], ints(4), ints(7), BINS, smooth=False, once=False)
+def integers_by_index(b, s, xs, vs, ix):
+    out = []
+    for op, unit in (("add", 0), ("mul", 1), ("min", 2**63 - 1)):
+        d = b.let(ir.Copy(xs))
+        out += b.emit(ir.Hist(s["k"], (d,), (ix,), (vs,), operator(b, op, I64), (Const(I64, unit),)))
+    d = b.let(ir.Copy(xs))
+    return out + list(b.emit(ir.Scatter(s["k"], (d,), (ix,), (vs,))))

@@ -1,0 +1,188 @@
+"""Rows of the AD table: maps, reductions and scans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from ad_cases import bilinear, case, normal, operator, product_rows, square
+
+from futad.core import ir
+from futad.core.types import (
+    F64,
+    I64,
+    ArrayType,
+    Const,
+    i64,
+    one,
+    zero,
+)
+
+# --- map ----------------------------------------------------------------------------------------------------
+
+
+@case(["[n][m]f64", "[m][k]f64"], normal(3, 4), normal(4, 2))
+def map_matmul(b, s, x, y):
+    return product_rows(s["m"])(b, x, y)
+
+
+@case(["[n]f64", "[k]i64"], normal(5), np.array([3, 0, 3, 4, 1]))
+def map_gather(b, s, xs, ix):
+    return b.map_(lambda q, i: [q.op("mul", q.at(xs, i), q.at(xs, i))], ix)
+
+
+@case(["[n]f64", "f64"], normal(0), 1.5, name="map_empty")
+@case(["[n]f64", "f64"], normal(1), 1.5, name="map_one")
+@case(["[n]f64", "f64"], normal(6), 1.5)
+def map_free_scalar(b, s, xs, c):
+    return b.map_(lambda q, x: [q.op("mul", q.op("sin", x), c), x], xs)
+
+
+@case(["[n][m]f64", "[m]f64"], normal(3, 4), normal(4))
+def map_nested_free(b, s, xs, ys):
+    def row(q, r):
+        def turn(z, i, a):
+            return [z.op("add", a, z.op("mul", z.at(r, i), z.op("mul", a, z.at(ys, i))))]
+
+        a = q.emit(ir.For(s["m"], (one(F64),), q.lambda_([("i", I64), ("a", F64)], turn)))[0]
+        return [a, q.zip_with(lambda z, u, v: z.op("mul", z.op("mul", u, v), a), r, ys)]
+
+    return b.map_(row, xs)
+
+
+@case(["[n]f64", "[n]f64"], normal(5), normal(5))
+def map_same_array_twice(b, s, xs, ys):
+    zs = b.zip_with(lambda q, x, y: q.op("mul", x, y), xs, xs)
+    return [b.zip_with(lambda q, x, y: q.op("mul", x, y), zs, xs), xs, xs]
+
+
+@case(["[n]f64"], normal(4))
+def map_constant_result(b, s, xs):
+    return b.map_(lambda q, x: [one(F64), x], xs)
+
+
+# --- reduce -----------------------------------------------------------------------------------------------
+
+
+def reduce_with(op: str, unit: float, xs: Any, smooth: bool = True, once: bool = True, tag: str = "") -> None:
+    def f(b, s, v):
+        return b.emit(ir.Reduce(s["n"], (v,), operator(b, op), (Const(F64, unit),)))
+
+    case(["[n]f64"], np.array(xs, float), smooth=smooth, once=once, name=f"reduce_{op}{tag}")(f)
+
+
+reduce_with("add", 0, normal(5))
+reduce_with("add", 0, [], tag="_empty")
+reduce_with("mul", 1, normal(5))
+reduce_with("mul", 1, [], tag="_empty")
+reduce_with("mul", 1, [2.5], tag="_one")
+reduce_with("mul", 1, [2, 0, 3, 4], smooth=False, tag="_zero")
+reduce_with("mul", 1, [2, 0, 3, 0], smooth=False, tag="_zeros")
+for _op, _unit in (("min", np.inf), ("max", -np.inf)):
+    reduce_with(_op, _unit, normal(6))
+    reduce_with(_op, _unit, [], tag="_empty", smooth=False, once=False)
+    reduce_with(_op, _unit, [3, 1, 2, 1, 3], tag="_ties", smooth=False, once=False)
+    reduce_with(_op, _unit, [np.nan, 1, 2], tag="_nan", smooth=False, once=False)
+
+
+@case(["[n]f64", "f64"], normal(0), 0.7, name="reduce_general_empty")
+@case(["[n]f64", "f64"], normal(1), 0.7, name="reduce_general_one")
+@case(["[n]f64", "f64"], normal(6) * 0.5, 0.7)
+def reduce_general_free(b, s, xs, c):
+    return b.emit(ir.Reduce(s["n"], (xs,), bilinear(b, c), (zero(F64),)))
+
+
+@case(["[n][m]f64"], normal(4, 3))
+def reduce_scan_vectorised_mul(b, s, xs):
+    t = ArrayType(F64, (s["m"],))
+
+    def f(q, x, y):
+        return [q.zip_with(lambda z, u, v: z.op("mul", u, v), x, y)]
+
+    unit = b.let(ir.Replicate((s["m"],), one(F64)))
+    out = []
+    for cls in (ir.Reduce, ir.Scan):
+        out += b.emit(cls(s["n"], (xs,), b.lambda_([("a", t), ("b", t)], f), (unit,)))
+    return out
+
+
+@case(["[n][m]f64"], normal(4, 3))
+def reduce_scan_vectorised_add(b, s, xs):
+    t = ArrayType(F64, (s["m"],))
+    xs = b.zip_with(square, xs)
+    out = []
+    for cls in (ir.Reduce, ir.Scan):
+        lam = b.lambda_([("a", t), ("b", t)], lambda q, x, y: [q.plus(x, y)])
+        out += b.emit(cls(s["n"], (xs,), lam, (b.zeros(t),)))
+    return out
+
+
+@case(["[n][m]f64"], normal(4, 3))
+def reduce_vectorised_max(b, s, xs):
+    t = ArrayType(F64, (s["m"],))
+
+    def f(q, x, y):
+        return [q.zip_with(lambda z, u, v: z.op("max", u, v), x, y)]
+
+    unit = b.let(ir.Replicate((s["m"],), Const(F64, -np.inf)))
+    out = b.emit(ir.Reduce(s["n"], (xs,), b.lambda_([("a", t), ("b", t)], f), (unit,)))
+    return [square(b, out[0])]
+
+
+@case(["[n][2][2]f64"], normal(1, 2, 2), name="reduce_scan_matrix_one")
+@case(["[n][2][2]f64"], normal(4, 2, 2))
+def reduce_scan_matrix(b, s, xs):
+    two = i64(2)
+    t = ArrayType(F64, (two, two))
+    r0 = b.let(ir.ArrayLit((one(F64), zero(F64)), F64))
+    r1 = b.let(ir.ArrayLit((zero(F64), one(F64)), F64))
+    unit = b.let(ir.ArrayLit((r0, r1), ArrayType(F64, (two,))))
+    out = []
+    for cls in (ir.Reduce, ir.Scan):
+        out += b.emit(cls(s["n"], (xs,), b.lambda_([("a", t), ("b", t)], product_rows(two)), (unit,)))
+    return out
+
+
+@case(["[n]f64", "[n]f64"], normal(5), normal(5))
+def reduce_scan_tuple(b, s, a, c):
+    """Composition of linear functions: the components depend on each other one way."""
+
+    def f(q, a1, c1, a2, c2):
+        return [q.op("mul", a1, a2), q.op("add", q.op("mul", a2, c1), c2)]
+
+    out = []
+    for cls in (ir.Reduce, ir.Scan):
+        lam = b.lambda_([(x, F64) for x in "abcd"], f)
+        out += b.emit(cls(s["n"], (a, c), lam, (one(F64), zero(F64))))
+    return out
+
+
+@case(["[n]f64", "[n]f64"], normal(5), normal(5))
+def reduce_independent_parts(b, s, a, c):
+    def f(q, a1, c1, a2, c2):
+        return [q.op("mul", a1, a2), q.op("max", c1, c2)]
+
+    lam = b.lambda_([(x, F64) for x in "abcd"], f)
+    return b.emit(ir.Reduce(s["n"], (a, c), lam, (one(F64), Const(F64, -np.inf))))
+
+
+# --- scan -------------------------------------------------------------------------------------------------
+
+
+@case(["[n]f64"], normal(0), name="scan_add_empty")
+@case(["[n]f64"], normal(6))
+def scan_add(b, s, xs):
+    ys = b.emit(ir.Scan(s["n"], (xs,), operator(b, "add"), (zero(F64),)))
+    return b.map_(lambda q, x: [q.op("exp", x)], *ys)
+
+
+@case(["[n]f64", "f64"], normal(0), 0.7, name="scan_general_empty")
+@case(["[n]f64", "f64"], normal(1), 0.7, name="scan_general_one")
+@case(["[n]f64", "f64"], normal(6) * 0.5, 0.7)
+def scan_general_free(b, s, xs, c):
+    return b.emit(ir.Scan(s["n"], (xs,), bilinear(b, c), (zero(F64),)))
+
+
+@case(["[n]f64"], normal(6))
+def scan_max(b, s, xs):
+    return b.emit(ir.Scan(s["n"], (xs,), operator(b, "max"), (Const(F64, -np.inf),)))
