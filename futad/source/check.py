@@ -17,7 +17,7 @@ from futad.source import ast as A
 from futad.source import numeric
 from futad.source.check_exps import INFER
 from futad.source.check_funs import fundef
-from futad.source.check_types import FAILED_TYPE, PRIM_TYPES, Abbreviation, bind_tparam, texp
+from futad.source.check_types import ACCUMULATOR, FAILED_TYPE, PRIM_TYPES, Abbreviation, bind_tparam, texp
 from futad.source.modules import Functor, Module, Signature, find, open_into, require
 from futad.source.prelude import Prelude, prelude
 from futad.source.show import show_type
@@ -180,7 +180,7 @@ class Checker(Unifier):
         b = self.names.get(name)
         if b is not None:
             return b
-        if "." in name:
+        if "." in name and not self.is_intrinsic_name(name):
             module, _, rest = name.rpartition(".")
             shadowed = self.names.get(module.split(".")[0])
             if shadowed is not None and shadowed.kind != "fun":
@@ -199,8 +199,14 @@ class Checker(Unifier):
                 b = self.from_prelude[name] = self._prelude_binding(d)
         return b
 
+    def is_intrinsic_name(self, name: str) -> bool:
+        """Whether a qualified name is of the module `intrinsics`, and not of one that the program so calls."""
+        return name.startswith("intrinsics.") and "intrinsics" not in self.mods and "intrinsics" not in self.names
+
     def lookup_type(self, name: str) -> Abbreviation | None:
         found = self.types.get(name)
+        if found is None and name == "intrinsics.acc" and self.is_intrinsic_name(name):
+            return ACCUMULATOR
         if found is None and "." in name:
             module, _, rest = name.rpartition(".")
             m = find(self, module)

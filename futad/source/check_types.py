@@ -44,6 +44,10 @@ class Abbreviation:
     lifted: str = ""  # '~' if it may hold arrays of unknown size, '^' if functions
 
 
+# `intrinsics.acc t`: a record that no program can take apart, so that its array is consumed as arrays are.
+_ELEM = Binding("t", "tparam")
+ACCUMULATOR = Abbreviation("intrinsics.acc", [(_ELEM, "type")], TRecord((("acc:", TParam(_ELEM)),)), lifted="~")
+
 # What a name means whose definition has an error.
 FAILED_TYPE = Abbreviation("", [], TRecord(()))
 

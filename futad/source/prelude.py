@@ -1,4 +1,4 @@
-"""The prelude's declarations, parsed once and kept on disk."""
+"""The prelude's declarations and those of the module `intrinsics`, parsed once and kept on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from futad.runtime.cache import cache_dir
 from futad.source import ast as A
 from futad.source.parse import GRAMMAR, parse, write_atomically
 
-PRELUDE = Path(__file__).with_name("prelude.fut")
+HERE = Path(__file__).parent
+# The texts, and what their names begin with in a program.
+TEXTS = {"prelude.fut": "", "intrinsics.fut": "intrinsics."}
 
 
 class Prelude:
@@ -33,10 +35,9 @@ class Prelude:
 @lru_cache(maxsize=1)
 def prelude() -> Prelude:
     """The prelude, from the disk cache if it is there and sound."""
-    text = PRELUDE.read_bytes()
-    here = Path(__file__).parent
-    code = b"".join((here / f"{n}.py").read_bytes() for n in ("ast", "actions", "actions_decl", "lexer", "prelude"))
-    key = hashlib.sha256(text + GRAMMAR.read_bytes() + code).hexdigest()
+    texts = {name: (HERE / name).read_bytes() for name in TEXTS}
+    code = b"".join((HERE / f"{n}.py").read_bytes() for n in ("ast", "actions", "actions_decl", "lexer", "prelude"))
+    key = hashlib.sha256(b"".join(texts.values()) + GRAMMAR.read_bytes() + code).hexdigest()
     path = cache_dir() / f"prelude-{key[:24]}.tree"
     try:
         raw = path.read_bytes()
@@ -44,8 +45,12 @@ def prelude() -> Prelude:
             return Prelude(pickle.loads(raw[32:]))
     except OSError:
         pass
-    decls = parse(text.decode(), "prelude.fut").decls
-    made = {d.name: pickle.dumps(d, protocol=4) for d in decls if isinstance(d, (A.FunDef, A.ValSpec))}
+    made: dict[str, bytes] = {}
+    for name, text in texts.items():
+        for d in parse(text.decode(), name).decls:
+            if isinstance(d, (A.FunDef, A.ValSpec)):
+                d.name = TEXTS[name] + d.name
+                made[d.name] = pickle.dumps(d, protocol=4)
     body = pickle.dumps(made, protocol=4)
     write_atomically(path, hashlib.sha256(body).digest() + body)
     return Prelude(made)

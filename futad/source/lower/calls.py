@@ -36,6 +36,7 @@ from futad.source.lower.values import (
     Value,
     dims_of,
     has_function,
+    is_accumulator,
     leaves,
     rebuild,
     substitute,
@@ -194,6 +195,8 @@ def in_place(lw: Lowerer, fd: ast.FunDef, args: tuple[Value, ...]) -> bool:
     """Whether to evaluate the body at this application rather than call a function."""
     names = [a.name for a in fd.attrs]
     if fd.ret_type is not None and contains_function(fd.ret_type):
+        return True
+    if any(is_accumulator(a) for a in args):
         return True
     if "noinline" in names:
         return False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from futad.source.lower import accs, irregular, numeric
 from futad.source.lower import arrays as a
-from futad.source.lower import irregular, numeric
 from futad.source.lower import soacs as s
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ TABLE: dict[str, tuple[int, Any]] = {
     "partition": (2, s.do_partition),
     "partition2": (3, s.do_partition2),
     "flatmap": (2, irregular.do_flatmap),
+    "intrinsics.scatter_stream": (3, accs.do_scatter_stream),
+    "intrinsics.hist_stream": (5, accs.do_hist_stream),
+    "intrinsics.acc_write": (3, accs.do_write),
     "jvp": (3, s.do_jvp(False)),
     "jvp2": (3, s.do_jvp(True)),
     "vjp": (3, s.do_vjp(False)),

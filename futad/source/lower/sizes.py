@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir
 from futad.core.scalarops import OPS
-from futad.core.types import I8, Atom, Const, elem_of, i64, shape_of, zero
+from futad.core.types import I8, AccType, Atom, Const, elem_of, i64, shape_of, zero
 from futad.errors import Span
 from futad.source.lower.scope import Scope
 from futad.source.lower.values import (
@@ -163,7 +163,7 @@ def recast(lw: Lowerer, v: Value, want: list[Atom], check: Span | None = None) -
     shaped = rebuild(v, iter(leaves(v)), iter(want))
     out: list[Atom] = []
     for atom, shape in walk_shapes(shaped):
-        same = all(a is b for a, b in zip(shape_of(atom.type), shape, strict=True))
+        same = type(atom.type) is AccType or all(a is b for a, b in zip(shape_of(atom.type), shape, strict=True))
         out.append(atom if same else lw.b.let(ir.Reshape(atom, shape), "sized"))
     return rebuild(shaped, iter(out))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from futad.core.types import ArrayType, Atom, Var, elem_of
+from futad.core.types import AccType, ArrayType, Atom, Var, elem_of
 from futad.source.stypes import Binding, Size, SType
 
 if TYPE_CHECKING:
@@ -192,7 +192,8 @@ def typed_vars(v: Value, name: str, dims: list[Atom]) -> tuple[Value, list[Var]]
     fresh: list[Var] = []
     for atom, shape in walk_shapes(shaped):
         elem = elem_of(atom.type)
-        fresh.append(Var(name, ArrayType(elem, shape) if shape else elem))
+        accumulates = type(atom.type) is AccType
+        fresh.append(Var(name, atom.type if accumulates else ArrayType(elem, shape) if shape else elem))
     return rebuild(shaped, iter(fresh)), fresh
 
 
@@ -205,8 +206,13 @@ def has_function(v: Value) -> bool:
     if type(v) is Fn:
         return True
     if type(v) is Rec:
-        return any(has_function(f) for f in v.fields.values())
+        return not is_accumulator(v) and any(has_function(f) for f in v.fields.values())
     return False
+
+
+def is_accumulator(v: Value) -> bool:
+    """Note [Accumulators in the source] in `accs.py`."""
+    return type(v) is Rec and "acc:" in v.fields
 
 
 Apply = Callable[..., Any]
