@@ -6,6 +6,10 @@
 the entry does: scalar operations and array elements read and written, by construct.  With either of them the
 IR is printed only if --after or --passes asks for it.
 
+--cost prints what a call of the entry costs on a device, counted from sizes alone: the launches of each kernel, the
+bytes it reads and writes, its floating-point operations, and the totals beside the least possible.  The sizes are
+given by --size, or are those of --input's values, or of the entry's first test case.
+
 Example: futad dev gmm.fut --after ad
 """
 
@@ -14,12 +18,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from futad.cli import options
 
 if TYPE_CHECKING:
-    from futad.core.ir import Program
+    from futad.core.ir import Fun, Program
     from futad.pipeline import Trace
 
 
@@ -37,6 +41,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", action="store_true", help="print the time of each pass")
     parser.add_argument("--stats", action="store_true", help="print rule hits, with --input the work done")
     parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
+    parser.add_argument("--cost", action="store_true", help="print what a call costs on a device, by kernel")
+    parser.add_argument("--size", metavar="N=1000,...", help="sizes and integer parameters, for --cost")
     options.add_entry(parser)
 
 
@@ -49,8 +55,12 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(pass_names()))
         return 0
     passes = [p for p in args.passes.split(",") if p] if args.passes is not None else None
-    if args.input is not None and not args.stats:
-        raise UsageError("--input is for --stats")
+    if args.input is not None and not (args.stats or args.cost):
+        raise UsageError("--input is for --stats and --cost")
+    if args.size is not None and not args.cost:
+        raise UsageError("--size is for --cost")
+    if args.cost:
+        return _print_cost(args)
     program = load_program(args.file)
     trace = Trace()
     if args.stats:
@@ -109,21 +119,80 @@ def _print_hits(trace: Trace) -> None:
         print(f"{name:<36} {count:>8} {tries:>8} {seconds * 1e3:>9.1f}")
 
 
-def _print_work(program: Program, entry: str, source: str) -> None:
+def _entry(program: Program, name: str) -> Fun:
     from futad.api import unknown_entry
-    from futad.core.interp import Interpreter
     from futad.errors import UsageError
+
+    entries = {f.entry.name: f for f in program.funs.values() if f.entry is not None}
+    if name not in entries:
+        raise UsageError(unknown_entry(program.name, name, entries))
+    return entries[name]
+
+
+def _arguments(fun: Fun, source: str) -> list[Any]:
     from futad.runtime.inputs import read_arguments, read_data_file
     from futad.runtime.values import signature_of
 
-    fun = next((f for f in program.funs.values() if f.entry is not None and f.entry.name == entry), None)
-    if fun is None:
-        entries = {f.entry.name: f for f in program.funs.values() if f.entry is not None}
-        raise UsageError(unknown_entry(program.name, entry, entries))
     data = sys.stdin.buffer.read() if source == "-" else read_data_file(Path(source))
-    name = "<stdin>" if source == "-" else source
+    return read_arguments(signature_of(fun), data, "<stdin>" if source == "-" else source)
+
+
+def _print_cost(args: argparse.Namespace) -> int:
+    """What a call costs on a device."""
+    from futad.backend.device_cost import count
+    from futad.flatten import flatten
+    from futad.pipeline import compile_program
+    from futad.source import load_program
+
+    program = compile_program(load_program(args.file))
+    fun = _entry(program, args.entry)
+    sys.stdout.write(count(flatten(program), program, fun.name, _sizes(args, fun)).table())
+    return 0
+
+
+def _sizes(args: argparse.Namespace, fun: Fun) -> dict[str, int]:
+    """Sizes and integer parameters by name."""
+    from futad.errors import UsageError
+
+    sizes: dict[str, int] = {}
+    if args.size is not None:
+        for part in args.size.split(","):
+            name, _, text = part.partition("=")
+            try:
+                sizes[name.strip()] = int(text)
+            except ValueError:
+                raise UsageError(f"--size {part!r}: NAME=NUMBER is meant") from None
+        if min(sizes.values()) < 0:
+            raise UsageError(f"--size {args.size}: a size is negative")
+        return sizes
+    values = _arguments(fun, args.input) if args.input is not None else _first_case(args, fun)
+    for p, x in zip(fun.body.params, values, strict=True):
+        if getattr(p.type, "is_integral", False):
+            sizes[p.name] = int(x)
+    return sizes
+
+
+def _first_case(args: argparse.Namespace, fun: Fun) -> list[Any]:
+    """The arguments of the entry's first test case."""
+    from futad.api import load
+    from futad.errors import UsageError
+    from futad.testblocks import read_test_file
+    from futad.testinput import make_input
+
+    cases = [c for c in read_test_file(Path(args.file)).cases if c.entry == args.entry]
+    if not cases:
+        names = ",".join(f"{p.name}=..." for p in fun.body.params[: fun.num_sizes])
+        raise UsageError(f"there is no test case for {args.entry}: sizes are needed", hint=f"--size {names}")
+    program = load(args.file, backend="interp")
+    return list(make_input(program, program[args.entry], cases[0]))
+
+
+def _print_work(program: Program, entry: str, source: str) -> None:
+    from futad.core.interp import Interpreter
+
+    fun = _entry(program, entry)
     interpreter = Interpreter(program, count=True)
-    interpreter.run(fun.name, read_arguments(signature_of(fun), data, name))
+    interpreter.run(fun.name, _arguments(fun, source))
     print(f"{'construct':<20} {'operations':>14} {'read':>14} {'written':>14}")
     rows = sorted(interpreter.counts.items())
     for kind, w in rows:

@@ -119,7 +119,8 @@ class Scratch:
 
 @dataclass(slots=True, eq=False)
 class Kernel:
-    """A kernel: `params` are (name, type, whether a pointer) in order, `what` describes it in the report."""
+    """A kernel: `params` are (name, type, whether a pointer) in order, `what` describes it in the report, `line` is the
+    source line it is from as far as that is known (0: not at all)."""
 
     name: str
     kind: str
@@ -130,6 +131,7 @@ class Kernel:
     fails: bool = False
     local_slots: list[int] = field(default_factory=list)
     shared: dict[str, Prim] = field(default_factory=dict)
+    line: int = 0
 
 
 @dataclass(slots=True, eq=False)

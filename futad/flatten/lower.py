@@ -121,6 +121,7 @@ class DeviceLowerer(Lowerer):
     """Lowers a program for a device; see Note [Modes]."""
 
     jams = False  # a thread has few registers
+    assembles = False
 
     def __init__(self, program: core.Program) -> None:
         self.mode = "host"
@@ -132,6 +133,7 @@ class DeviceLowerer(Lowerer):
         self.scalar_roots: dict[str, Root] = {}
         self.thread_slots: set[int] = set()
         self.function_name = ""
+        self.line = 0  # of the source: the nearest place that is known
         super().__init__(program, reassociate=True)
         self.forced = known_on_host(program)
         self.separate = set()
@@ -142,6 +144,7 @@ class DeviceLowerer(Lowerer):
         for f in self.program.funs.values():
             if f.entry is not None or self.calls.get(f.name, 0) == 0:
                 self.function_name = f.name
+                self.line = f.span.line if f.span is not None else 0
                 functions.append(self.function(f))
         return kir.DeviceModule(functions, self.kernels, self.places, list(dict.fromkeys(self.why)))
 
@@ -149,6 +152,8 @@ class DeviceLowerer(Lowerer):
 
     def stm(self, stm: core.Stm, sc: Scope) -> None:
         self.place_update(stm, sc)
+        if self.mode == "host":
+            self.line = line_of(stm) or self.line
         wants = [sc.wants.get(v) for v in stm.pat]
         values = self.lower(stm, wants)
         for var, value in zip(stm.pat, values, strict=True):
@@ -293,7 +298,8 @@ class DeviceLowerer(Lowerer):
     def launch(self, body: list[ir.Stmt], kind: str, units: Expr, what: str, inner: Expr = ir.ONE) -> None:
         """On the host: run a kernel's inside; `inner` is how much parallel work a unit has."""
         own = {name for s in kir.walk(body) if (name := kir.defined(s)) is not None}
-        made = Kernel(f"k{len(self.kernels)}_{_word(what or 'step')}", kind, body, what, shared=self.shared)
+        name = f"k{len(self.kernels)}_{_word(what or 'step')}"
+        made = Kernel(name, kind, body, what, shared=self.shared, line=self.line)
         decls = {s.name: s.init for s in kir.walk(body) if isinstance(s, ir.Decl) and not s.mutable}
         named = {s.slot for s in kir.walk(body) if isinstance(s, ir.SlotRef)}
         ensures: dict[int, list[tuple[ir.Ensure, Expr | None]]] = {}
@@ -408,6 +414,20 @@ def over(lo: DeviceLowerer, sizes: Sequence[Expr], what: str) -> Iterator[list[E
     with lo.kernel() as body, lo.space(sizes) as (point, total):
         yield point
     lo.launch(body, "thread", total, what)
+
+
+def line_of(stm: core.Stm) -> int:
+    """The first source line that a statement names, 0 if none."""
+    e = stm.exp
+    span = getattr(e, "check", None) or getattr(e, "place", None)
+    if span is not None:
+        return int(span.line)
+    for inner in e.lambdas():
+        for s in inner.stms:
+            line = line_of(s)
+            if line:
+                return line
+    return 0
 
 
 def per_block_only(kind: str) -> bool:

@@ -1,0 +1,322 @@
+"""What one launch of a kernel costs, estimated from its statements and the sizes it is given.
+
+Bytes are footprints: of each array the elements that a launch reads or writes count once, however many threads read
+them, for caches serve the rest.  An access touches the product of the numbers of turns of the loops (and dimensions
+of the space) that its index depends on, and no more than the array has.  Accesses of one array with the same index
+are one; those with different indices are taken to be apart.  Of a branch in a kernel both sides' accesses count, and
+the dearer side's operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from futad.core.scalarops import OPS
+from futad.core.types import I64, Prim
+from futad.flatten import kernel as kir
+from futad.flatten.kernel import Kernel
+from futad.imp import ir
+from futad.imp.ir import Expr
+
+
+class _Unknown:
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN = _Unknown()
+NOT_FLOPS = ("select", "copysign", "neg", "abs", "eq", "ne", "lt", "le")
+
+
+@dataclass(slots=True)
+class Place:
+    """An array's memory: a name, and how many bytes it has."""
+
+    name: str
+    bytes: float
+
+
+Known = Any  # what a kernel is given: a number, UNKNOWN, or a Place
+
+
+@dataclass(slots=True)
+class Cost:
+    """Bytes read and written, floating-point operations."""
+
+    read: float = 0
+    written: float = 0
+    flops: float = 0
+
+    def add(self, other: Cost) -> None:
+        self.read += other.read
+        self.written += other.written
+        self.flops += other.flops
+
+    def copy(self) -> Cost:
+        return Cost(self.read, self.written, self.flops)
+
+
+def is_flop(op: str, arg: Prim) -> bool:
+    """Whether a scalar operation counts: one of floating-point arguments with such a result, but for signs and
+    selections.  An exponential counts as one."""
+    return arg.is_float and op not in NOT_FLOPS and not op.startswith(("to_", "from_bits"))
+
+
+_INDEX: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a // b if b else 0,
+    "%": lambda a, b: a % b if b else 0,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<u": lambda a, b: 0 <= a < b,
+    "&&": lambda a, b: a and b,
+    "||": lambda a, b: a or b,
+}
+
+
+def index(op: str, a: Any, b: Any) -> Any:
+    """Index arithmetic on numbers."""
+    return _INDEX[op](a, b)
+
+
+def evaluate(op: str, arg: Prim, args: Sequence[Any]) -> Any:
+    """A scalar operation of the table on numbers."""
+    with np.errstate(all="ignore"):
+        x = OPS[op].eval(*[np.bool_(a) if isinstance(a, (bool, np.bool_)) else arg.dtype.type(a) for a in args])
+    return x.item() if hasattr(x, "item") else x
+
+
+@dataclass(slots=True)
+class Value:
+    """A scalar in a kernel: its mean over the launch if that is known, whether it is the same everywhere, what loops it
+    depends on with their turns, and a text that is the same for equal accesses."""
+
+    mean: float | None
+    deps: dict[str, float]
+    key: str
+    fixed: bool = False
+
+
+def _constant(x: Any) -> Value:
+    if x is UNKNOWN:
+        return Value(None, {}, "?")
+    return Value(float(x), {}, f"{float(x):g}", True)
+
+
+def estimate(k: Kernel, units: float, known: Mapping[str, Known]) -> Cost:
+    """The cost of a launch over that many units."""
+    e = _Estimate(units, known)
+    e.block(k.body, 1)
+    return e.cost()
+
+
+class _Estimate:
+    def __init__(self, units: float, known: Mapping[str, Known]) -> None:
+        self.units = units
+        self.env: dict[str, Value] = {}
+        self.places: dict[str, tuple[Place | None, Value]] = {}
+        for name, x in known.items():
+            if isinstance(x, Place):
+                self.places[name] = x, _constant(0)
+            else:
+                self.env[name] = _constant(x)
+        unit = Value((units - 1) / 2, {"unit": units}, f"[{units:g}]")
+        self.env |= {"futad_thread": unit, "futad_block": unit, "futad_tid": _constant(0), "futad_width": _constant(1)}
+        self.loops: dict[str, float] = {}
+        self.touched: dict[tuple[str, bool], dict[str, float]] = {}
+        self.limits: dict[str, float] = {}
+        self.flops = 0.0
+
+    def cost(self) -> Cost:
+        out = Cost(flops=self.flops)
+        for (name, written), accesses in self.touched.items():
+            moved = min(sum(accesses.values()), self.limits[name])
+            out.add(Cost(0, moved, 0) if written else Cost(moved, 0, 0))
+        return out
+
+    # -- expressions
+
+    def value(self, e: Expr, times: float) -> Value:
+        """The value of an expression that is evaluated that often."""
+        match e:
+            case ir.Num(x):
+                return _constant(x)
+            case ir.Ref(name):
+                return self.env.get(name, Value(None, dict(self.loops), name))
+            case ir.Bin(op, a, b):
+                return self.binary(op, self.value(a, times), self.value(b, times))
+            case ir.Load(p, i, t):
+                at = self.value(i, times)
+                self.access(p, at, t, False)
+                return Value(None, dict(at.deps), f"{p}[{at.key}]")
+            case ir.Scalar(op, args, arg):
+                if is_flop(op, arg):
+                    self.flops += times
+                xs = [self.value(a, times) for a in args]
+                deps = {k: n for x in xs for k, n in x.deps.items()}
+                key = f"{op}({', '.join(x.key for x in xs)})"
+                if all(x.mean is not None for x in xs) and (all(x.fixed for x in xs) or op in ("min", "max")):
+                    kind = I64 if arg is I64 and not all(x.mean == int(x.mean or 0) for x in xs) else arg
+                    means = [x.mean for x in xs if x.mean is not None]
+                    if kind is I64 and op in ("min", "max"):
+                        mean = min(means) if op == "min" else max(means)
+                    else:
+                        mean = float(evaluate(op, arg, means))
+                    return Value(mean, deps, key, all(x.fixed for x in xs))
+                if op == "to_i64":
+                    return Value(xs[0].mean, deps, xs[0].key, xs[0].fixed)
+                return Value(None, deps, key)
+        return Value(None, dict(self.loops), "?")
+
+    def binary(self, op: str, x: Value, y: Value) -> Value:
+        deps = x.deps | y.deps
+        a, b = sorted((x.key, y.key)) if op in "+*" else (x.key, y.key)
+        key = f"({a}{op}{b})"
+        if x.mean is None or y.mean is None:
+            return Value(None, deps, key)
+        if x.fixed and y.fixed:
+            return Value(float(index(op, x.mean, y.mean)), deps, f"{float(index(op, x.mean, y.mean)):g}", True)
+        split = next(iter(x.deps.items())) if len(x.deps) == 1 and y.fixed and y.mean else None
+        if op in "/%" and split is not None and x.key == f"[{split[1]:g}]":
+            # One loop as two: the index of a point.
+            (name, turns), n = split, y.mean
+            if op == "%":
+                n = min(n, turns)
+                return Value((n - 1) / 2, {f"{name}%{n:g}": n}, f"[{n:g}]")
+            n = -(-turns // n)
+            return Value((n - 1) / 2, {f"{name}/{n:g}": n}, f"[{n:g}]")
+        if op == "/":
+            return Value(x.mean / y.mean if y.mean else 0, deps, key)
+        if op in "+-*":
+            return Value(float(index(op, x.mean, y.mean)), deps, key)
+        return Value(None, deps, key)
+
+    # -- memory
+
+    def access(self, pointer: str, at: Value, t: Prim, written: bool) -> None:
+        place, offset = self.places.get(pointer, (None, _constant(0)))
+        if place is None:
+            return
+        self.touch(place, self.binary("+", offset, at), t.bytes, written)
+
+    def touch(self, place: Place, at: Value, size: float, written: bool) -> None:
+        count = size
+        for n in at.deps.values():
+            count *= n
+        self.limits[place.name] = place.bytes if place.bytes else float("inf")
+        accesses = self.touched.setdefault((place.name, written), {})
+        accesses[at.key] = max(accesses.get(at.key, 0), count)
+
+    # -- statements
+
+    def block(self, body: Sequence[ir.Stmt], times: float) -> None:
+        for s in body:
+            self.stmt(s, times)
+
+    def stmt(self, s: ir.Stmt, times: float) -> None:
+        env = self.env
+        match s:
+            case ir.Decl(name, init=init, mutable=mutable):
+                v = Value(None, {}, name) if init is None else self.value(init, times)
+                env[name] = Value(None, dict(self.loops), name) if mutable else v
+            case ir.Assign(name, value):
+                self.value(value, times)
+            case ir.Accumulate(name, op, value):
+                v = self.value(value, times)
+                self.flops += times if s.value.type.is_float else 0
+            case ir.Store(p, i, value, op):
+                self.value(value, times)
+                at = self.value(i, times)
+                self.access(p, at, s.value.type, True)
+                if op is not None:
+                    self.access(p, at, s.value.type, False)
+                    self.flops += times if s.value.type.is_float else 0
+            case kir.Atomic(p, i, value):
+                self.value(value, times)
+                at = self.value(i, times)
+                self.access(p, at, s.value.type, True)
+                self.access(p, at, s.value.type, False)
+                self.flops += times if s.value.type.is_float else 0
+            case ir.Pointer(name, base=base, offset=offset):
+                if base is None:
+                    self.places[name] = None, _constant(0)
+                    return
+                place, before = self.places.get(base, (None, _constant(0)))
+                self.places[name] = place, self.binary("+", before, self.value(offset, times))
+            case ir.SetPointer(name, base):
+                self.places[name] = self.places.get(base, (None, _constant(0)))
+            case ir.Copy(a, i, b, j, n, elem):
+                count = self.value(n, times)
+                turns = count.mean or 1
+                for p, offset, written in ((b, j, False), (a, i, True)):
+                    at = self.value(offset, times)
+                    at = Value(at.mean, at.deps | {f"copy {id(s)}": turns}, f"{at.key}+[{turns:g}]")
+                    self.access(p, at, elem, written)
+            case ir.Check(cond):
+                self.value(cond, times)
+            case ir.For(var, bound, body, start):
+                self.loop(var, self.value(start, times), self.value(bound, times), body, times)
+            case kir.Stride(var, start, bound, _, body):
+                first = _constant(0) if isinstance(start, str) else self.value(start, times)
+                self.loop(var, first, self.value(bound, times), body, times)
+            case ir.If(cond, then, orelse):
+                c = self.value(cond, times)
+                if c.fixed:
+                    self.block(then if c.mean else orelse, times)
+                    return
+                start_flops = self.flops
+                self.block(then, times)
+                one, self.flops = self.flops, start_flops
+                self.block(orelse, times)
+                self.flops = max(one, self.flops)
+            case ir.While(cond, body):
+                self.value(cond, times)
+                self.block(body, times)
+            case kir.Tile():
+                self.tile(s, times)
+            case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
+                rows, columns, depth = [self.value(x, times).mean or 1 for x in sizes]
+                self.flops += 2 * rows * columns * depth * times
+                shapes = ((a, rows * depth, False), (b, depth * columns, False), (c, rows * columns, True))
+                for (p, *_), size, written in shapes:
+                    at = Value(None, self.loops | {f"gemm {id(s)}": size}, f"{p}[{size:g}]")
+                    self.access(p, at, s.elem, written)
+            case _:
+                for inner in kir.bodies(s):
+                    self.block(inner, times)
+
+    def loop(self, var: str, start: Value, bound: Value, body: Sequence[ir.Stmt], times: float) -> None:
+        turns = 1.0
+        mean = None
+        if start.mean is not None and bound.mean is not None:
+            turns = max(0.0, bound.mean - start.mean)
+            mean = (start.mean + bound.mean - 1) / 2
+        if turns == 0:
+            return
+        deps = start.deps | {var: turns}
+        self.env[var] = Value(mean, deps, f"({start.key}+[{turns:g}])" if start.key != "0" else f"[{turns:g}]")
+        self.loops[var] = turns
+        self.block(body, times * turns)
+        del self.loops[var]
+
+    def tile(self, s: kir.Tile, times: float) -> None:
+        m, n, k = [self.value(x, times).mean or 0 for x in s.sizes]
+        batches = self.value(s.batches, times).mean or 0
+        self.flops += 2 * m * n * k * batches * times
+        for (p, *_), step, rows, columns, written in zip(
+            (s.a, s.b, s.c), s.steps, (m, k, m), (k, n, n), (False, False, True), strict=True
+        ):
+            count = rows * columns * (1 if self.value(step, times).mean == 0 else batches)
+            at = Value(None, {f"tile {p}": count}, f"{p}[{count:g}]")
+            self.access(p, at, s.elem, written)
+            if written and s.accumulate:
+                self.flops += m * n * batches
+                self.access(p, at, s.elem, False)

@@ -1,0 +1,102 @@
+"""What a call costs on a device, counted from sizes: the counts themselves, and those of the benchmark programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_helpers import Runner
+
+from futad.backend.device_cost import Account, count
+from futad.errors import UsageError
+from futad.flatten import flatten
+from futad.pipeline import compile_program
+from futad.source import compile_text, load_program
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "benchmarks" / "programs"
+
+
+def cost(source: str, entry: str = "main", **sizes: int) -> Account:
+    text = "entry" in source
+    program = compile_program(compile_text(source, "main") if text else load_program(str(PROGRAMS / f"{source}.fut")))
+    name = next(f.name for f in program.funs.values() if f.entry is not None and f.entry.name == entry)
+    return count(flatten(program), program, name, sizes)
+
+
+def test_a_map_reads_and_writes_everything_once() -> None:
+    a = cost("entry main [n] (xs: [n]f64) (ys: [n]f32) = map2 (\\x y -> x * f64.f32 y + 1) xs ys", n=1000)
+    assert (a.launches, a.transposes) == (1, 0)
+    assert (a.total.read, a.total.written, a.total.flops) == (12000, 8000, 2000)
+    assert a.least == (20000, 2000)
+
+
+def test_what_many_threads_read_counts_once() -> None:
+    source = "entry main [n][m] (xss: [n][m]f64) (ys: [m]f64) = map (map2 (*) ys) xss"
+    a = cost(source, n=100, m=7)
+    assert (a.total.read, a.total.written, a.total.flops) == (8 * 707, 8 * 700, 700)
+
+
+@pytest.mark.parametrize("n", [100, 100_000, 10_000_000])
+def test_a_reduction_reads_everything_once(n: int) -> None:
+    a = cost("entry main [n] (xs: [n]f64) = f64.sum (map f64.exp xs)", n=n)
+    assert 8 * n <= a.total.read <= 8 * n * 1.01 + 100
+    assert 2 * n <= a.total.flops <= 2 * n * 1.01 + 100
+    assert a.least == (8 * n + 8, 2 * n)
+
+
+def test_a_product_counts_its_matrices_once() -> None:
+    source = """
+entry main [n][m][k] (a: [n][k]f32) (b: [k][m]f32) =
+  map (\\x -> map (\\y -> f32.sum (map2 (*) x y)) (transpose b)) a"""
+    for n, m, k in ((1000, 500, 300), (20, 30, 40)):
+        a = cost(source, n=n, m=m, k=k)
+        assert (a.launches, a.total.flops) == (1, 2 * n * m * k)
+        assert (a.total.read, a.total.written) == (4 * (n * k + k * m), 4 * n * m)
+
+
+def test_loops_of_known_turns_count_each() -> None:
+    source = "entry main [n] (k: i64) (xs: *[n]f64) = loop xs for i < k do map (* 2) xs"
+    a, b = cost(source, n=64, k=3), cost(source, n=64, k=30)
+    assert b.launches - a.launches == 27 and b.total.flops == 10 * a.total.flops == 1920
+
+
+def test_what_depends_on_values_is_said() -> None:
+    source = "entry main [n] (xs: *[n]f64) = loop xs while f64.sum xs < 100 do map (* 2) xs"
+    assert "one turn" in " ".join(cost(source, n=64).notes)
+    branch = "entry main [n] (xs: [n]f64) = if f64.sum xs < 1 then map (* 2) xs else map (\\x -> f64.exp (x + 1)) xs"
+    a = cost(branch, n=64)
+    assert any("branch" in s for s in a.notes) and a.total.written >= 512
+
+
+def test_sizes_are_checked() -> None:
+    source = "entry main [n][m] (xss: [n][m]f64) = map f64.sum xss"
+    with pytest.raises(UsageError, match="missing: m"):
+        cost(source, n=3)
+    with pytest.raises(UsageError, match="nothing has the size z"):
+        cost(source, n=3, m=4, z=5)
+
+
+MAIN = """-- ==
+-- input { [1.0, 2.0, 3.0] [4.0, 5.0, 6.0] }
+-- output { 32.0 }
+entry main [n] (xs: [n]f64) (ys: [n]f64): f64 = f64.sum (map2 (*) xs ys)
+"""
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture) -> None:
+    futad = Runner(tmp_path, monkeypatch, capfdbinary)
+    futad.file("dot.fut", MAIN)
+    futad.file("plain.fut", MAIN.split("\n", 3)[3])
+    futad.file("in", "[1.0, 2.0] [4.0, 5.0]")
+    assert "parameters and results once         56" in futad("dev", "dot.fut", "--cost").out
+    assert "parameters and results once         40" in futad("dev", "dot.fut", "--cost", "--input", "in").out
+    assert "parameters and results once    16.01 k" in futad("dev", "dot.fut", "--cost", "--size", "n=1000").out
+    for arguments, message in (
+        (("plain.fut", "--cost"), "--size n=..."),
+        (("dot.fut", "--cost", "--size", "n"), "NAME=NUMBER"),
+        (("dot.fut", "--cost", "--size", "n=-1"), "negative"),
+        (("dot.fut", "--cost", "-e", "mian"), "main"),
+        (("dot.fut", "--size", "n=1"), "--size is for --cost"),
+    ):
+        done = futad("dev", *arguments)
+        assert done.code == 2 and message in done.err, done
