@@ -18,6 +18,8 @@ from futad.testblocks import Case, Data, RandomType
 if TYPE_CHECKING:
     from futad.api import Function, Program
 
+LARGE = 1 << 16  # elements of arguments
+
 
 def make_input(program: Program, function: Function, case: Case) -> list[Any]:
     """The core arguments of a case.  Raises FileError, ValueError_, ShapeError."""
@@ -54,12 +56,15 @@ def expected_values(
 ) -> list[Any] | str:
     """What a case expects, at the types of the results; in words what does not fit.
 
-    `auto output` is what the interpreter computes.
+    `auto output` is what the interpreter computes; where that would take long (a case tagged `compiled`, or large
+    arguments) and there is a C compiler, what sequential C does, or C with OpenMP if the program runs on that.
     """
     if case.expected == "auto":
         from futad.api import Unit
 
-        reference = function.derived("reference", lambda: Unit(program.core, "interp"))
+        large = "compiled" in case.tags or sum(np.size(a) for a in flat) > LARGE
+        backend = _other_backend(program.backend) if large else "interp"
+        reference = function.derived(f"reference on {backend}", lambda: Unit(program.core, backend))
         return function.signature.visible(reference.run(function.core_name, flat))
     assert case.output is not None
     if case.output.kind == "file":
@@ -67,6 +72,15 @@ def expected_values(
     else:
         values = case.output.values
     return expected_arrays(results, values)
+
+
+def _other_backend(backend: str) -> str:
+    """A fast backend that is not this one."""
+    from futad.runtime.cc import compiler_available
+
+    if not compiler_available():
+        return "interp"
+    return "multicore" if backend == "c" else "c"
 
 
 def _read(data: Data) -> bytes:

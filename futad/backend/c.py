@@ -296,5 +296,9 @@ class CBackend:
         """
         return self.compiled.run(name, args)
 
+    def timed(self, name: str, args: Sequence[Any]) -> tuple[float, list[Any]]:
+        """As `run`, with the seconds the compiled code took."""
+        return self.compiled.timed(name, args)
+
 
 __all__ = ["CBackend", "CEmitter"]

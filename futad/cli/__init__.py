@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "check": "parse and type-check a program",
     "run": "run an entry on values from stdin",
     "test": "run the test blocks of programs",
+    "bench": "time the data sets of the test blocks",
     "gradcheck": "compare reverse mode, forward mode and central differences",
     "dev": "show the IR after any pass, pass times and rule hits",
     "dataset": "generate random values in Futhark's formats",

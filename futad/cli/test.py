@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from futad.cli import options
+from futad.cli.progress import progress
 
 if TYPE_CHECKING:
     from futad.api import Function, Program
@@ -48,7 +47,7 @@ class Tally:
 def run(args: argparse.Namespace) -> int:
     files = find_programs(args.paths)
     tally = Tally()
-    with _progress(len(files)) as (report, step):
+    with progress("testing", len(files)) as (report, step):
         tally.report = report
         for file in files:
             try:
@@ -57,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
                 if os.environ.get("FUTAD_DEBUG") == "1":
                     raise
                 tally.fail(f"{file}: internal error: {type(e).__name__}: {e}")
-            step(file)
+            step(file.name)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed else 0
 
@@ -195,24 +194,3 @@ def _both(expected: list[Any], results: list[Any]) -> str:
 
 def _indent(text: str, by: int = 2) -> str:
     return "\n".join(" " * by + line for line in text.splitlines())
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[Path], None]]]:
-    """(report, step): a progress bar on stderr if it is a terminal, and nothing there otherwise."""
-    if not sys.stderr.isatty() or total < 2:
-        yield print, lambda file: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("testing", total=total)
-
-        def report(message: str) -> None:
-            print(message, flush=True)
-
-        def step(file: Path) -> None:
-            bar.update(task, advance=1, description=file.name)
-
-        yield report, step

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,10 @@ class CLibrary:
 
         Raises BoundsError, AssertionError_, MemoryError_ or RuntimeError_ with the source place.
         """
+        return self.timed(name, args)[1]
+
+    def timed(self, name: str, args: Sequence[Any]) -> tuple[float, list[Any]]:
+        """As `run`, with the seconds the compiled code took."""
         f = self.layout.functions.get(name)
         if f is None:
             raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self.layout.functions)}")
@@ -133,12 +138,15 @@ class CLibrary:
         stride = self._stride
         with self._lock:
             keep = frame.fill(args)
+            start = perf_counter()
             code = self._calls[name](self._context, frame.pointers_address, frame.raw_address)
+            seconds = perf_counter() - start
             del keep
             if code:
                 raise self._failure()
             raw = frame.raw
-            return [self._result(r, raw[i * stride : (i + 1) * stride]) for i, r in enumerate(f.results)]
+            results = [self._result(r, raw[i * stride : (i + 1) * stride]) for i, r in enumerate(f.results)]
+            return seconds, results
 
     def _result(self, result: tuple[Prim, int], raw: np.ndarray[Any, Any]) -> Any:
         dtype, rank = result[0].dtype, result[1]
