@@ -289,8 +289,7 @@ class _Fuser:
         once = all(self.uses.get(v, 0) == (v is e.array) for v in p.stm.pat)
         if not once and not self.unrolls(p, i):  # type: ignore[arg-type]
             return False
-        mutable = self.alias.mutable
-        if any(mutable(v) for v in p.free) or (e.check is not None and not n.arrays):
+        if not self.readable(p, e.array) or (e.check is not None and not n.arrays):  # type: ignore[arg-type]
             return False
         stms: list[Stm] = []
         mapping: dict[Var, ir.Atom] = {}
@@ -322,6 +321,21 @@ class _Fuser:
         self.work.extendleft(reversed(new))
         self.count("fuse_element")
         return True
+
+    def readable(self, p: _Item, v: Var) -> bool:
+        """Whether what makes elements of `v` can be done here instead: nothing since `p` consumes what it reads, and
+        the elements are new arrays, which nothing later consumes."""
+        assert p.nest is not None
+        mutable, root = self.alias.mutable, self.alias.root
+        reads = {root(w) for w in p.free if mutable(w)}
+        if not reads:
+            return True
+        between = self.items[self.items.index(p) + 1 :]
+        if any(not reads.isdisjoint(x.consumes) for x in between):
+            return False
+        made = {w: s.exp for s in p.nest.stms for w in s.pat}
+        (result,) = [a for w, a in p.nest.maps if w is v]
+        return type(result) is Var and type(made.get(result)) in (ir.Op, ir.Map, ir.Fused)
 
     def unrolls(self, p: _Item, i: ir.Atom) -> bool:
         """Whether the map has few elements, each of few statements, and is read at constant places only."""
