@@ -61,6 +61,14 @@ hist_with("max", -np.inf, [1, 2, -9, 4], [0, 7, 1, 0, 9, 4, 0], smooth=False, on
 hist_with("mul", 1, [1, 2, 3, 0], [2, np.nan, 0, 0, np.inf, 4, 5], smooth=False, tag="_zeros")
 
 
+@case(["[n]f64", "[k]f64", "[k]i64"], np.array([1.0, 2, 0, 3]), np.array([2.0, 5, 0, 0, 7, 0, 4]), BINS)
+@case(["[n]f64", "[k]f64", "[k]i64"], np.array([0.0, 2, 1, 0]), np.array([0.0, 5, 0, 0, 7, 9, 0]), BINS)
+def hist_mul_zeros(b, s, xs, vs, ix):
+    """Two zeros and more in a bin: the product has no derivative there, but a second one."""
+    d = b.let(ir.Copy(xs))
+    return b.emit(ir.Hist(s["k"], (d,), (ix,), (vs,), operator(b, "mul"), (one(F64),)))
+
+
 IGNORED = np.array([1, np.nan, 2, 3, np.inf, 4, 5])  # not numbers where the bin is out of range
 
 

@@ -60,12 +60,11 @@ def operator_flow(lam: ir.Lambda, elems: Sequence[bool], active: set[Var]) -> Fl
 
 
 def _carries(op: str) -> bool:
-    return op.startswith(("to_", "bits_", "from_bits_")) or op == "trigamma"
+    return op.startswith(("to_", "bits_", "from_bits_"))
 
 
 def _op(e: ir.Op, active: set[Var]) -> Flags:
-    # Comparisons and bit counts have no derivative.  A float function without one is left active, so that
-    # its rule can complain.
+    # Comparisons and bit counts have no derivative.
     if OPS[e.op].partials is None and not _carries(e.op):
         return (False,)
     return (any(is_active(a, active) for a in e.args),)

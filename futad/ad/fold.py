@@ -145,24 +145,11 @@ def _product(s: Scope, f: Fold, seed: Atom) -> None:
     one_zero, two_zeros, zeros, at_rest = zero_counted(b, n, xs, t, y)
     one_zero, two_zeros, at_rest = [b.op("mul", seed, a) for a in (one_zero, two_zeros, at_rest)]
 
-    single = b.op("add", one_zero, b.op("mul", two_zeros, zeros))
-
-    def pull(c: Builder, x: Var) -> list[Atom]:
-        at_zero = c.body(lambda d: [d.op("sub", single, d.op("mul", two_zeros, x))])
-        other = c.body(lambda d: [d.op("div", at_rest, x)])
-        return list(c.emit(ir.If(c.op("eq", x, zero(t)), at_zero, other), "x_bar", types=[t]))
-
-    s.add(xs, b.map_(pull, xs)[0])
+    s.add(xs, b.map_(lambda c, x: [of_the_others(c, x, one_zero, two_zeros, zeros, at_rest)], xs)[0])
 
 
 def zero_counted(b: Builder, n: Atom, xs: Atom, t: Prim, y: Var) -> tuple[Atom, ...]:
-    """What the derivative of a product is made of, `y` being the product:
-
-    the product of the non-zero elements if exactly one is zero, else 0; the same for exactly two; the sum of the
-    elements that are zero; and the derivative's numerator at elements that are not.  With z that sum, an element x
-    that is one of two zeros has the derivative p (z - x), and one beside a single zero p z / x.  Both are 0, but
-    their derivatives are not.
-    """
+    """What `of_the_others` takes, `y` being the product of `xs`: zeros are looked for only if that is zero."""
     nil = zero(t)
 
     def search(c: Builder) -> list[Atom]:
@@ -175,19 +162,41 @@ def zero_counted(b: Builder, n: Atom, xs: Atom, t: Prim, y: Var) -> tuple[Atom, 
         (count,) = c.emit(ir.Reduce(n, (is_zero,), plus_lambda(c, I64), (ZERO,), True), "zeros")
         (product,) = c.emit(ir.Reduce(n, (others,), mul, (one(t),), True), "product")
         (z,) = c.emit(ir.Reduce(n, (nils,), plus_lambda(c, t), (nil,), True), "z")
-
-        def where(k: int, value: Atom) -> Atom:
-            return c.op("select", c.op("eq", count, i64(k)), value, nil)
-
-        # A product that overflows has no derivative to speak of, and would make NaN of the zero.
-        small = c.op("lt", c.op("abs", product), Const(t, float("inf")))
-        beside = c.op("mul", c.op("select", small, product, nil), z)
-        rest = c.op("select", c.op("eq", count, ZERO), product, where(1, beside))
-        return [where(1, product), where(2, c.op("select", small, product, nil)), z, rest]
+        one_zero, two_zeros, rest = numerators(c, t, count, product, z)
+        return [one_zero, two_zeros, z, rest]
 
     found = b.body(search)
     plain = b.body(lambda c: [nil, nil, nil, y])
     return b.emit(ir.If(b.op("eq", y, nil), found, plain), "product", types=[t] * 4)
+
+
+def numerators(b: Builder, t: Prim, count: Atom, product: Atom, z: Atom) -> tuple[Atom, Atom, Atom]:
+    """What the derivative of a product is made of, `count` of whose factors are zero, `product` being the product of
+    the others, `z` the sum of those that are zero:
+
+    the product if exactly one factor is zero, else 0; the same for exactly two; and the derivative's numerator at
+    factors that are not zero.  A factor x that is one of two zeros has the derivative p (z - x), and one beside a
+    single zero p z / x.  Both are 0, but their derivatives are not.
+    """
+    nil = zero(t)
+
+    def where(k: int, value: Atom) -> Atom:
+        return b.op("select", b.op("eq", count, i64(k)), value, nil)
+
+    # A product that overflows has no derivative to speak of, and would make NaN of the zero.
+    small = b.op("lt", b.op("abs", product), Const(t, float("inf")))
+    beside = b.op("mul", b.op("select", small, product, nil), z)
+    rest = b.op("select", b.op("eq", count, ZERO), product, where(1, beside))
+    return where(1, product), where(2, b.op("select", small, product, nil)), rest
+
+
+def of_the_others(b: Builder, x: Atom, one_zero: Atom, two_zeros: Atom, z: Atom, rest: Atom) -> Atom:
+    """The derivative of a product in its factor `x`, from `numerators`."""
+    t = x.type
+    assert isinstance(t, Prim)
+    at_zero = b.body(lambda c: [c.op("add", one_zero, c.op("mul", two_zeros, c.op("sub", z, x)))])
+    other = b.body(lambda c: [c.op("div", rest, x)])
+    return b.emit(ir.If(b.op("eq", x, zero(t)), at_zero, other), "x_bar", types=[t])[0]
 
 
 def _shifted(b: Builder, scanned: Sequence[Atom], at: Atom, inside: Atom, neutral: Sequence[Atom]) -> tuple[Atom, ...]:

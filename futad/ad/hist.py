@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from futad.ad.acc import in_range, read_or_zero
 from futad.ad.array import plus_lambda
 from futad.ad.bins import general_hist
+from futad.ad.fold import numerators, of_the_others
 from futad.ad.operators import classify, split_operator, vectorised
 from futad.ad.rule import RULES, Rule
 from futad.ad.vjp import again
@@ -200,7 +201,7 @@ def _hist_extremum(s: Scope, h: ir.Hist, y: Var, seed: Atom) -> None:
 
 
 def _hist_product(s: Scope, h: ir.Hist, seed: Atom) -> None:
-    """The product of the others in the bin: by division, or only for a single zero."""
+    """The product of the others in the bin, by counting the zeros in it as `fold.py` does."""
     b, n = s.b, h.width
     t = h.neutral[0].type
     assert isinstance(t, Prim)
@@ -213,29 +214,40 @@ def _hist_product(s: Scope, h: ir.Hist, seed: Atom) -> None:
     def or_one(c: Builder, x: Atom) -> Atom:
         return c.op("select", c.op("eq", x, nil), unit, x)
 
-    add = plus_lambda(b, I64)
+    def if_zero(c: Builder, x: Atom) -> Atom:
+        return c.op("select", c.op("eq", x, nil), x, nil)
+
     mul = b.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.op("mul", x, y)])
     dest0 = _flat_map(b, cells, is_zero, h.dests[0])
     dest1 = _flat_map(b, cells, or_one, h.dests[0])
     zs, ps = b.map_(lambda c, x: [is_zero(c, x), or_one(c, x)], h.values[0])
-    (zeros,) = b.emit(ir.Hist(n, (dest0,), h.idxs, (zs,), add, (ZERO,)), "zeros")
+    (counts,) = b.emit(ir.Hist(n, (dest0,), h.idxs, (zs,), plus_lambda(b, I64), (ZERO,)), "counts")
     (products,) = b.emit(ir.Hist(n, (dest1,), h.idxs, (ps,), mul, (unit,)), "products")
 
-    def others(c: Builder, x: Atom, z: Atom, p: Atom, y: Atom) -> Atom:
-        scaled = c.op("mul", y, p)
-        none = c.op("eq", x, nil)
-        single = c.op("select", c.op("eq", z, ONE), scaled, nil)
-        full = c.op("select", c.op("eq", z, ZERO), scaled, nil)
-        return c.op("select", none, single, c.op("div", full, or_one(c, x)))
+    # The sum of the zeros in a bin is 0; only its derivative is not.  No zero, no sum.
+    def sums(c: Builder) -> list[Atom]:
+        dest2 = _flat_map(c, cells, if_zero, h.dests[0])
+        (nils,) = c.map_(lambda d, x: [if_zero(d, x)], h.values[0])
+        return list(c.emit(ir.Hist(n, (dest2,), h.idxs, (nils,), plus_lambda(c, t), (nil,)), "z"))
+
+    flat = counts if len(cells) == 1 else b.let(ir.Reshape(counts, (b.size_mul(cells),)), "flat")
+    top = b.lambda_([("i", I64), ("j", I64)], lambda c, i, j: [c.op("max", i, j)])
+    (most,) = b.emit(ir.Reduce(shape_of(flat.type)[0], (flat,), top, (ZERO,), True), "most")
+    none = b.body(lambda c: [c.zeros(seed.type)])
+    (zeros,) = b.emit(ir.If(b.op("lt", ZERO, most), b.body(sums), none), "z", types=[seed.type])
+
+    def others(c: Builder, x: Atom, count: Atom, p: Atom, z: Atom, y: Atom) -> Atom:
+        one_zero, two_zeros, rest = numerators(c, t, count, p, z)
+        return of_the_others(c, x, c.op("mul", y, one_zero), c.op("mul", y, two_zeros), z, c.op("mul", y, rest))
 
     if s.is_active(h.dests[0]):
-        s.add(h.dests[0], _flat_map(b, cells, others, h.dests[0], zeros, products, seed))
+        s.add(h.dests[0], _flat_map(b, cells, others, h.dests[0], counts, products, zeros, seed))
     if s.is_active(h.values[0]):
 
         def pull(c: Builder, x: Var, *at: Var) -> list[Atom]:
             ok = in_range(c, at, cells)
             assert ok is not None
-            then = c.body(lambda d: [others(d, x, d.at(zeros, *at), d.at(products, *at), d.at(seed, *at))])
+            then = c.body(lambda d: [others(d, x, *[d.at(a, *at) for a in (counts, products, zeros, seed)])])
             return list(c.emit(ir.If(ok, then, c.body(lambda d: [nil])), "y", types=[t]))
 
         s.add(h.values[0], b.map_(pull, h.values[0], *h.idxs)[0])

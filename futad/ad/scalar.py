@@ -8,8 +8,7 @@ from futad.ad.rule import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder, Ex
 from futad.core.scalarops import OPS
-from futad.core.types import BOOL, Atom, elem_of
-from futad.errors import UnsupportedError
+from futad.core.types import BOOL, Atom
 
 if TYPE_CHECKING:
     from futad.ad.jvp import Tangents
@@ -33,12 +32,6 @@ def reinterprets(op: str) -> str | None:
     return op.removeprefix("from_") if op.startswith("from_bits_") else None
 
 
-def _check_partials(op: str, arg: Atom) -> None:
-    record = OPS[op]
-    if record.partials is None and elem_of(arg.type).is_float and record.sig.endswith("-> a"):
-        raise UnsupportedError(f"the derivative of {op} is not known (a higher derivative than any in the table)")
-
-
 def scaled(name: str, i: int, args: list[Ex], result: Ex, seed: Ex) -> Ex | None:
     """seed * (partial of operation `name` in argument i), None if that is identically zero.
 
@@ -53,7 +46,6 @@ def scaled(name: str, i: int, args: list[Ex], result: Ex, seed: Ex) -> Ex | None
         return seed / args[1] if i == 0 else -(result * (seed / args[1]))
     if name == "log":
         return seed / args[0]
-    _check_partials(name, args[0].atom)
     partials = OPS[name].partials
     assert partials is not None
     p: Any = partials[i](*args, result)
@@ -101,7 +93,6 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
         if d is not None:
             t.set(stm.pat[0], t.b.op(e.op, d))
         return
-    _check_partials(e.op, e.args[0])
     if OPS[e.op].partials is None:
         return
     args, result = _handles(t.b, stm)

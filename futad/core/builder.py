@@ -14,6 +14,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.types import (
     BOOL,
+    I32,
     I64,
     ArrayType,
     Atom,
@@ -148,6 +149,10 @@ class Ex:
     def lift(self, x: Any) -> Ex:
         """`x` as a handle of this one's type."""
         return x if isinstance(x, Ex) else Ex(self.b, Const(self.type, x))
+
+    def i32(self, k: int) -> Ex:
+        """An i32 constant."""
+        return Ex(self.b, Const(I32, k))
 
     def op(self, name: str, *args: Any) -> Ex:
         """The named operation with this handle as first argument."""

@@ -273,6 +273,49 @@ def trigamma(x: float) -> float:
     return acc + 0.5 * r + (1 + tail) / x
 
 
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B_2, B_4, ...
+MAX_POLYGAMMA = 170  # from 171 on the factorial is more than a double
+
+
+def polygamma(x: float, n: float) -> float:
+    """The n-th derivative of psi (A&S 6.4.9, 6.4.6, 6.4.11), 1 <= n <= 170; NaN for other n and at the poles.
+
+    (-1)^(n+1) n! zeta(n+1, x).  Left of 0 by reflection: the n-th derivative of the cotangent is a sum over all
+    integers, and so two such functions more.
+    """
+    if math.isnan(x) or x == -math.inf or not 1 <= n <= MAX_POLYGAMMA or (x <= 0 and x == math.floor(x)):
+        return math.nan
+    n = int(n)
+    sign = 1.0 if n % 2 else -1.0
+    if x > 0:
+        return sign * _zeta(x, n)
+    f = x - math.floor(x + 0.5)
+    return sign * (_over_power(f, n) + _zeta(1 + f, n) + sign * _zeta(1 - f, n)) - _zeta(1 - x, n)
+
+
+def _over_power(y: float, n: int) -> float:
+    """n! / y^(n+1)"""
+    out = 1 / y
+    for i in range(1, n + 1):
+        out *= i / y
+    return out
+
+
+def _zeta(y: float, n: int) -> float:
+    """n! zeta(n+1, y) for y > 0: by recurrence to y >= n + 12 and the asymptotic series."""
+    acc = 0.0
+    while y < n + 12:
+        acc += _over_power(y, n)
+        y += 1
+    r = 1 / (y * y)
+    tail = 1 + 0.5 * n / y
+    term = 1.0
+    for k, bernoulli in enumerate(BERNOULLI, 1):
+        term *= (2 * k + n - 2) * (2 * k + n - 1) * r / ((2 * k - 1) * (2 * k))
+        tail += bernoulli * term
+    return acc + _over_power(y, n - 1) * tail
+
+
 def _convert(to: Prim) -> Callable[[Any], Any]:
     def go(x: Any) -> Any:
         x = np.asarray(x)
@@ -432,7 +475,9 @@ _fun("hypot", np.hypot, lambda x, y, r: x / r, lambda x, y, r: y / r, arity=2)
 _fun("gamma", _elementwise(_gamma), lambda x, r: r * x.op("digamma"), cost=40)
 _fun("lgamma", _elementwise(_lgamma), lambda x, r: x.op("digamma"), cost=40)
 _fun("digamma", _elementwise(digamma), lambda x, r: x.op("trigamma"), cost=60)
-_fun("trigamma", _elementwise(trigamma), cost=60)
+_fun("trigamma", _elementwise(trigamma), lambda x, r: x.op("polygamma", x.i32(2)), cost=60)
+_op("polygamma", "a i32 -> a", FLOATS, _elementwise(polygamma), "futad_polygamma_{T}({0}, {1})",
+    lambda x, n, r: x.op("polygamma", n + 1), lambda x, n, r: 0, cost=200)
 _fun("erf", _elementwise(math.erf), lambda x, r: (2 / math.sqrt(_PI)) * (-(x * x)).exp(), cost=20)
 _fun("erfc", _elementwise(math.erfc), lambda x, r: (-2 / math.sqrt(_PI)) * (-(x * x)).exp(), cost=20)
 _fun("floor", np.floor, lambda x, r: 0, cost=1)
