@@ -24,7 +24,8 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
-from futad.source.unify import Mismatch, strip
+from futad.source.unify import Mismatch
+from futad.source.walk import strip
 from futad.source.warn import copied_update
 
 if TYPE_CHECKING:

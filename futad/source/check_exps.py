@@ -33,7 +33,8 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
-from futad.source.unify import Mismatch, sizes_in, strip, substitute
+from futad.source.unify import Mismatch
+from futad.source.walk import sizes_in, strip, substitute
 from futad.source.warn import attributes, shadows, unused, warn
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
-from futad.source.unify import size_names, sizes_in, strip, walk
+from futad.source.walk import size_names, sizes_in, strip, walk
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

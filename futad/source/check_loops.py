@@ -24,7 +24,8 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
-from futad.source.unify import Mismatch, sizes_in, strip, substitute
+from futad.source.unify import Mismatch
+from futad.source.walk import sizes_in, strip, substitute
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

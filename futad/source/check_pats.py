@@ -9,7 +9,8 @@ from futad.source import ast as A
 from futad.source.check_types import texp
 from futad.source.show import show_type
 from futad.source.stypes import Binding, Scheme, SType, TMeta, TRecord, TSum, resolve
-from futad.source.unify import Mismatch, strip
+from futad.source.unify import Mismatch
+from futad.source.walk import strip
 from futad.source.warn import attributes
 
 if TYPE_CHECKING:

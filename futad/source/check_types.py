@@ -24,7 +24,7 @@ from futad.source.stypes import (
     TSum,
     resolve,
 )
-from futad.source.unify import sizes_in, substitute
+from futad.source.walk import sizes_in, substitute
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

@@ -19,7 +19,8 @@ from futad.source.check_types import FAILED_TYPE, LIFTED, Abbreviation, bind_tpa
 from futad.source.namespace import BUILTIN_SIGS, FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
 from futad.source.show import show_type
 from futad.source.stypes import Binding, Scheme, SizeMeta, SizeVar, SType, TArray, TFun, TParam, TRecord, resolve
-from futad.source.unify import Mismatch, walk
+from futad.source.unify import Mismatch
+from futad.source.walk import walk
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

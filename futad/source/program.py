@@ -14,8 +14,8 @@ from futad.source.check_exps import applied
 from futad.source.check_funs import fundef, holds_function
 from futad.source.check_types import FAILED_TYPE, define_type
 from futad.source.stypes import Binding, Scheme, TFun, resolve
-from futad.source.unify import strip
 from futad.source.unique import Consumption
+from futad.source.walk import strip
 from futad.source.warn import attributes, shadows
 
 # More errors than this are not shown: after so many, most follow from others.

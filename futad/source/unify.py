@@ -34,6 +34,7 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
+from futad.source.walk import size_names, strip, substitute, substitute_size
 
 _KIND_SETS = {
     "num": {"int", "float"},
@@ -476,18 +477,6 @@ class Unifier:
 _NOWHERE = Span("", 1, 1, 1, 1)
 
 
-def size_names(s: Size) -> list[Binding]:
-    """The names in a size."""
-    s = resolve_size(s)
-    if type(s) is SizeVar:
-        return [s.binding]
-    if type(s) is SizeExp:
-        inner: dict[Binding, None] = {}
-        free_names(s.expr, inner)
-        return [b for b in inner if b not in s.params] + [b for a in s.args for b in size_names(a)]
-    return []
-
-
 def _operands(s: SizeExp) -> tuple[object, list[Size]] | None:
     """A size expression `f x y` as the function and the sizes of its operands."""
     e: A.Expr = s.expr
@@ -502,101 +491,3 @@ def _operands(s: SizeExp) -> tuple[object, list[Size]] | None:
     if type(e) is not A.EVar or not out:
         return None
     return (e.name if e.name[0] in "+-*/%" else e.binding), out
-
-
-def strip(t: SType) -> SType:
-    """`t` without uniqueness (a value's own; parameters and results of functions keep theirs)."""
-    t = resolve(t)
-    if type(t) is TArray:
-        elem = strip(t.elem)
-        return TArray(t.size, elem) if t.unique or elem is not t.elem else t
-    if type(t) is TRecord:
-        fields = tuple((n, strip(f)) for n, f in t.fields)
-        if any(f is not g for (_, f), (_, g) in zip(fields, t.fields, strict=True)):
-            return TRecord(fields)
-    return t
-
-
-def substitute_size(s: Size, sizes: dict[Binding, Size]) -> Size:
-    s = resolve_size(s)
-    if type(s) is SizeVar:
-        return sizes.get(s.binding, s)
-    if type(s) is SizeExp:
-        args = tuple(substitute_size(a, sizes) for a in s.args)
-        if all(x is y for x, y in zip(args, s.args, strict=True)):
-            return s
-        return SizeExp(s.key, s.expr, s.params, args)
-    return s
-
-
-def substitute(t: SType, types: dict[Binding, SType], sizes: dict[Binding, Size]) -> SType:
-    """`t` with type parameters and sizes replaced."""
-    t = resolve(t)
-    if type(t) is TPrim or type(t) is TMeta:
-        return t
-    if type(t) is TArray:
-        size = substitute_size(t.size, sizes)
-        elem = substitute(t.elem, types, sizes)
-        return t if size is t.size and elem is t.elem else TArray(size, elem, t.unique)
-    if type(t) is TRecord:
-        return TRecord(tuple((n, substitute(f, types, sizes)) for n, f in t.fields))
-    if type(t) is TFun:
-        return TFun(substitute(t.param, types, sizes), substitute(t.result, types, sizes), t.name, t.exists)
-    if type(t) is TParam:
-        return types.get(t.binding, t)
-    assert type(t) is TSum
-    return TSum(tuple((n, tuple(substitute(a, types, sizes) for a in args)) for n, args in t.constrs))
-
-
-def walk(t: SType, on_type: Callable[[SType], None], on_size: Callable[[Size], None]) -> None:
-    """Visit all (resolved) types and sizes in `t`."""
-    t = resolve(t)
-    on_type(t)
-    if type(t) is TArray:
-        on_size(resolve_size(t.size))
-        walk(t.elem, on_type, on_size)
-    elif type(t) is TRecord:
-        for _, f in t.fields:
-            walk(f, on_type, on_size)
-    elif type(t) is TFun:
-        walk(t.param, on_type, on_size)
-        walk(t.result, on_type, on_size)
-    elif type(t) is TSum:
-        for _, args in t.constrs:
-            for a in args:
-                walk(a, on_type, on_size)
-    elif type(t) is TMeta and t.fields:
-        for f in t.fields.values():
-            walk(f, on_type, on_size)
-
-
-def sizes_in(t: SType, arrows: bool = True) -> list[Size]:
-    """The resolved sizes of a type, outermost first, those inside size expressions too; optionally only
-    those outside function types."""
-    out: list[Size] = []
-
-    def on_size(s: Size) -> None:
-        s = resolve_size(s)
-        out.append(s)
-        if type(s) is SizeExp:
-            for a in s.args:
-                on_size(a)
-
-    def go(t: SType) -> None:
-        t = resolve(t)
-        if type(t) is TArray:
-            on_size(t.size)
-            go(t.elem)
-        elif type(t) is TRecord:
-            for _, f in t.fields:
-                go(f)
-        elif type(t) is TSum:
-            for _, args in t.constrs:
-                for a in args:
-                    go(a)
-
-    if arrows:
-        walk(t, lambda _: None, on_size)
-    else:
-        go(t)
-    return out

@@ -302,8 +302,8 @@ def loop_results(
 
 
 def loop_attrs(e: ast.ELoop) -> tuple[Any, ...]:
-    """Attributes on loop parameters, as (name, parameter, ...)."""
-    return tuple([(a.name, v.name, *a.args) for v, attrs in pattern_vars(e.pat) for a in attrs])
+    """Attributes on loop parameters, as (name, parameter, ..., place)."""
+    return tuple([(a.name, v.name, *a.args, a.span) for v, attrs in pattern_vars(e.pat) for a in attrs])
 
 
 @handles(ast.EAttr)
