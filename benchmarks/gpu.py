@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 import futad
-from futad.backend.cuda import DeviceBackend
+from futad.backend.cuda import DeviceBackend, open_device
 from futad.cli.test import run_case
 from futad.pipeline import compile_program
-from futad.runtime.device import CupyDevice, Device, EmulatedDevice
+from futad.runtime.device import Device
 from futad.runtime.values import signature_of
 from futad.source import compile_text, load_program
 from futad.testblocks import read_test_file
@@ -207,7 +207,7 @@ def main() -> int:
     parser.add_argument("--only", help="workloads whose label contains this")
     parser.add_argument("--json", help="where to write the results")
     args = parser.parse_args()
-    device: Device = CupyDevice() if args.device == "cuda" else EmulatedDevice()
+    device: Device = open_device(args.device)
     report: dict[str, Any] = {"device": args.device, "machine": platform.platform(), "futad": futad.__version__}
     report["correctness"] = correctness(args.device, args.programs)
     if args.device == "cuda":

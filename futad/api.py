@@ -20,6 +20,7 @@ from typing import Any
 from futad.core import ir
 from futad.errors import Error, MemoryError_, UsageError
 from futad.runtime import backends
+from futad.runtime.exchange import DeviceArray
 from futad.runtime.values import Signature, entry_text, signature_of
 
 
@@ -50,7 +51,14 @@ class Unit:
     def run(self, name: str, flat: Sequence[Any]) -> list[Any]:
         """Run a core function on its core arguments; errors show the line of the source."""
         try:
-            return list(self.executor().run(name, flat))
+            executor = self.executor()
+            there = next((a for a in flat if isinstance(a, DeviceArray)), None)
+            if there is not None and self._backend not in backends.DEVICES:
+                raise UsageError(
+                    f"argument '{there.path}' is in GPU memory, but the program runs on '{self._backend}'",
+                    hint="load the program with backend='cuda', or copy the array to the host",
+                )
+            return list(executor.run(name, flat))
         except Error as e:
             e.locate(self.texts)
             raise
@@ -67,7 +75,8 @@ class Unit:
 
 
 class Function:
-    """An entry of a program: call it with NumPy arrays, numbers, lists, tuples and dicts.
+    """An entry of a program: call it with NumPy arrays, numbers, lists, tuples and dicts; on `cuda` also with arrays
+    in GPU memory (CuPy, torch, JAX), which are not copied; the results are CuPy arrays then.
 
     `entry` describes its types, `signature` how it is called; `__doc__` holds the comment that stands before
     it in the source.  Raises DtypeError and ShapeError (naming the argument), BoundsError, ...
@@ -207,8 +216,9 @@ def _python_signature(entry: ir.Entry) -> inspect.Signature:
 def load(path: str | os.PathLike[str], *, backend: str = "auto", check: bool = False) -> Program:
     """The program in a `.fut` file.
 
-    `backend`: 'auto' (the fastest that works here), 'interp', 'c' (sequential, deterministic) or 'multicore'
-    (OpenMP; OMP_NUM_THREADS sets the threads).  `check` type-checks the IR after every pass, for finding
+    `backend`: 'auto' (the fastest that works here), 'interp', 'c' (sequential, deterministic), 'multicore'
+    (OpenMP; OMP_NUM_THREADS sets the threads), 'cuda' (an NVIDIA GPU, through CuPy) or 'emulated' (the kernels of
+    'cuda' on the CPU, to check them).  `check` type-checks the IR after every pass, for finding
     defects of the compiler.  Raises FileError, SourceError (with the place in the file), UsageError.
 
     Compiled code is kept in a cache folder on disk (FUTAD_CACHE_DIR, else ~/.cache/futad).

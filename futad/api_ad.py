@@ -23,6 +23,7 @@ from futad.api import Function, Unit
 from futad.api_derive import derive
 from futad.core import ir
 from futad.errors import ShapeError, UsageError, ValueError_
+from futad.runtime.exchange import device_array, device_array_like
 from futad.runtime.values import Record, entry_text
 
 Argnums = int | Sequence[int]
@@ -249,6 +250,8 @@ def _zeros_like(value: Any) -> Any:
         return tuple([_zeros_like(v) for v in value])
     if isinstance(value, bool | int | float):
         return type(value)(0)
+    if (there := device_array(value, "cotangent")) is not None:
+        value = np.empty(there.shape, there.dtype)
     zeros = np.zeros_like(np.asarray(value))
     return zeros if zeros.ndim else zeros[()]
 
@@ -257,6 +260,8 @@ def _snapshot(value: Any) -> Any:
     """A copy that later changes to the user's arrays do not reach."""
     if isinstance(value, np.ndarray):
         return value.copy()
+    if device_array_like(value):
+        return value.clone() if hasattr(value, "clone") else value.copy()  # torch's word, everybody else's
     if isinstance(value, dict):
         return {k: _snapshot(v) for k, v in value.items()}
     if type(value) in (list, tuple):

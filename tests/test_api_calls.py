@@ -203,7 +203,7 @@ def test_auto_takes_a_compiled_backend():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert prog.f(1) == 2
-    assert prog.backend in backends.AUTO[:2]
+    assert prog.backend in backends.AUTO[:3]
 
 
 def test_the_package_is_imported_lazily():

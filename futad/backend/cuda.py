@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from futad.backend.device_emit import emit_kernels
 from futad.backend.device_host import HostEmitter
 from futad.core import ir as core
 from futad.flatten import flatten
+from futad.flatten import kernel as kir
+from futad.imp.ir import ZERO, Expr, Num, Ref
 from futad.runtime.clib import CPlace
-from futad.runtime.device import CupyDevice, Device, EmulatedDevice
-from futad.runtime.host import DeviceProgram, KernelInfo, Layout
+from futad.runtime.device import Device, EmulatedDevice
+from futad.runtime.host import DeviceProgram, KernelInfo, Layout, ProductInfo
 
 
 class DeviceBackend:
@@ -25,7 +28,8 @@ class DeviceBackend:
         functions = {}
         for i, f in enumerate(self.module.functions):
             emitter.function(f, f"entry_{i}")
-            functions[f.name] = (f"entry_{i}", tuple([(p.type.dtype, p.rank) for p in f.params]))
+            kinds = tuple([(p.type.dtype, p.rank) for p in f.params])
+            functions[f.name] = (f"entry_{i}", kinds, tuple([p.name for p in f.params]))
         self.host = "\n".join(emitter.lines) + "\n"
         self.constants = emitter.constants
         self.layout = Layout(functions, tuple([self._info(k) for k in self.module.kernels]), self._places())
@@ -35,7 +39,7 @@ class DeviceBackend:
         order = [name for name, _, _ in k.params]
         scratch = tuple([(order.index(s.name), s.elem.bytes, s.slot, s.per_block) for s in k.scratch])
         params = tuple([None if pointer else t.dtype for _, t, pointer in k.params])
-        return KernelInfo(self.names[k], k.kind, params, scratch, k.fails)
+        return KernelInfo(self.names[k], k.kind, params, scratch, k.fails, _product(k))
 
     def _places(self) -> tuple[CPlace, ...]:
         return tuple([CPlace(p.span, p.message, p.types) for p in self.module.places])
@@ -45,15 +49,60 @@ class DeviceBackend:
         self._running = DeviceProgram(device, self.layout, self.source, self.host, self.constants)
         return self._running
 
+    @property
+    def running(self) -> DeviceProgram:
+        """The program on its device."""
+        assert self._running is not None, "no device was chosen"
+        return self._running
+
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry; see `DeviceProgram.run`."""
-        assert self._running is not None, "no device was chosen"
-        return self._running.run(name, args)
+        return self.running.run(name, args)
 
 
 def device_backend(program: core.Program, name: str) -> DeviceBackend:
     """The program on the device of backend `name`, 'cuda' or 'emulated'.  Raises BackendError."""
-    device: Device = CupyDevice() if name == "cuda" else EmulatedDevice()
+    device = open_device(name)
     made = DeviceBackend(program)
     made.on(device)
     return made
+
+
+def open_device(name: str) -> Device:
+    """The device of backend `name`, 'cuda' or 'emulated'.  Raises BackendError."""
+    if name == "emulated":
+        return EmulatedDevice()
+    from futad.runtime.cupydevice import CupyDevice
+
+    return CupyDevice()
+
+
+_PLAIN_TILE = {"elem", "shape", "sizes", "a", "b", "c", "inner", "accumulate", "batches", "steps"}
+
+
+def _product(k: kir.Kernel) -> ProductInfo | None:
+    """The matrix product that a kernel is; None if it is or does anything else."""
+    if k.kind != "tile" or len(k.body) != 1 or not isinstance(k.body[0], kir.Tile):
+        return None
+    s = k.body[0]
+    if any(getattr(s, f.name) for f in fields(s) if f.name not in _PLAIN_TILE) or s.elem.name not in ("f32", "f64"):
+        return None
+    places = {name: i for i, (name, _, _) in enumerate(k.params)}
+
+    def source(e: Expr) -> tuple[int, int]:
+        if isinstance(e, Num):
+            return -1, int(e.value)
+        assert isinstance(e, Ref)
+        return places[e.name], 0
+
+    try:
+        matrices = [
+            (places[p], source(row), source(column), source(step))
+            for (p, offset, row, column), step in zip((s.a, s.b, s.c), s.steps, strict=True)
+            if offset == ZERO
+        ]
+        m, n, depth = [source(x) for x in s.sizes]
+        a, b, c = matrices
+        return ProductInfo(s.elem.dtype, (m, n, depth), a, b, c, source(s.batches), s.accumulate)
+    except (AssertionError, KeyError, ValueError):
+        return None

@@ -16,6 +16,7 @@ from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar
 
 _BIN = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "<": "<", "<=": "<=", "==": "==", "!=": "!="}
 _WORDS = {"&&": "and", "||": "or"}
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 
 
@@ -59,7 +60,10 @@ class HostEmitter:
         self.block(f.body)
         results = []
         for r in f.results:
-            if r.value is not None:
+            if isinstance(r.value, Load):
+                place = self.address(r.value.pointer, r.value.index, r.type)
+                results.append(f"R.cell({place}, {self.dtype(r.type)})")
+            elif r.value is not None:
                 results.append(f"R.scalar({self.expr(r.value)}, {self.dtype(r.type)})")
             else:
                 shape = "".join(f"{self.expr(n)}, " for n in r.shape)
@@ -116,6 +120,8 @@ class HostEmitter:
                 return f"({args[0]} {_COMPARE[op]} {args[1]})"
             if op in ("min", "max"):
                 return f"{op}({args[0]}, {args[1]})"
+            if op in _ARITHMETIC:
+                return f"R.wrap({args[0]} {_ARITHMETIC[op]} {args[1]})"
             if op == "to_i64":
                 return args[0]
         if op == "select":

@@ -6,6 +6,8 @@ A backend turns a core `Program` into an object with `run(name, args) -> results
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,7 +16,8 @@ from futad.core.ir import Program
 from futad.errors import BackendError, UsageError
 
 BACKENDS = ("auto", "interp", "c", "multicore", "cuda", "emulated")
-AUTO = ("multicore", "c", "interp")
+AUTO = ("cuda", "multicore", "c", "interp")
+DEVICES = ("cuda", "emulated")
 
 
 class Executor(Protocol):
@@ -45,16 +48,34 @@ def executor(program: Program, backend: str) -> tuple[Executor, str]:
         return _make(program, backend), backend
     reason: BackendError | None = None
     for name in AUTO:
+        if name == "cuda" and not gpu_answers():
+            continue
         try:
             made = _make(program, name)
         except BackendError as e:
             reason = e
+            if name == "cuda":
+                warnings.warn(f"not using the GPU: {_why(e)}", FutadWarning, stacklevel=4)
             continue
         if name == "interp" and reason is not None:
-            why = reason.message + (f"; {reason.hint}" if reason.hint else "")
-            warnings.warn(f"running on the slow interpreter: {why}", FutadWarning, stacklevel=4)
+            warnings.warn(f"running on the slow interpreter: {_why(reason)}", FutadWarning, stacklevel=4)
         return made, name
     raise AssertionError("the interpreter runs everywhere")
+
+
+def _why(e: BackendError) -> str:
+    return e.message + (f"; {e.hint}" if e.hint else "")
+
+
+@functools.cache
+def gpu_answers() -> bool:
+    """Whether NVIDIA's driver is installed and finds a GPU; asked without CuPy, which takes long to import."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        count = ctypes.c_int(0)
+        return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    except (OSError, AttributeError):
+        return False
 
 
 def _make(program: Program, backend: str) -> Executor:
@@ -62,7 +83,7 @@ def _make(program: Program, backend: str) -> Executor:
         from futad.core.interp import Interpreter
 
         return Interpreter(program)
-    if backend in ("cuda", "emulated"):
+    if backend in DEVICES:
         from futad.backend.cuda import device_backend
 
         return device_backend(program, backend)

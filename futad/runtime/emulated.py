@@ -84,6 +84,7 @@ class EmulatedModule:
             raise InternalError("the text defines no kernel")
         self.seed = seed
         self.sanitize = sanitize
+        self._message = ctypes.create_string_buffer(512)
         parts = [('#include "emulate.h"\n', "device.cpp"), (source, "kernels.cu"), (self._launchers(), "launchers.cpp")]
         text = "\n".join(expand(part, name=name) for part, name in parts)
         if sanitize is None:
@@ -168,6 +169,21 @@ class EmulatedModule:
         message = ctypes.create_string_buffer(512)
         if self._functions[kernel](ctypes.byref(launch), pointers, message, ctypes.c_size_t(512)):
             raise InternalError(f"kernel {kernel}: {message.value.decode(errors='replace')}")
+
+    def launch_packed(self, kernel: str, grid: Extent, block: Extent, table: int) -> None:
+        """Run a kernel on arguments in memory: `table` is the address of the addresses of each, packed as the kernel
+        takes them (as for CUDA's own launch).  Nothing is checked; not under a sanitizer."""
+        launch = _Launch()
+        launch.grid[:] = _extent(grid)
+        launch.block[:] = _extent(block)
+        launch.seed = self.seed or 0
+        message, run = self._message, self._functions[kernel]
+        if run(ctypes.byref(launch), ctypes.c_void_p(table), message, ctypes.c_size_t(len(message))):
+            raise InternalError(f"kernel {kernel}: {message.value.decode(errors='replace')}")
+
+    def sizes(self, kernel: str) -> list[tuple[int, bool]]:
+        """For each parameter its size in bytes, and whether it is a pointer; not under a sanitizer."""
+        return [(code >> 1, bool(code & 1)) for code in self._signatures[kernel]]
 
     def _run_program(self, program: Path, kernel: str, launch: _Launch, arguments: list[_Argument]) -> None:
         buffers: list[np.ndarray[Any, Any]] = []

@@ -9,19 +9,22 @@ What the user passes, per parameter type:
   holds them (`2` for f64; `0.1` is rounded for f32); a NumPy number must have exactly the parameter's dtype.
 - an array: anything NumPy can view as an array of exactly that dtype (either byte order, any strides,
   read-only is fine), or nested lists of Python numbers.
+  Arrays of other libraries are viewed without a copy where they lie densely: in CPU memory by `__array__` or DLPack,
+  in GPU memory by `__cuda_array_interface__` or DLPack (see `exchange.py`).
 - a tuple: a tuple or list of its components.
 - a record: a dict, or any object with its fields as attributes.
 - an array of tuples (records): a tuple (dict) of one array per component, or a list of tuples (dicts), or a
   NumPy structured array.
 
 Results come back as NumPy scalars and arrays, tuples, and `Record`s (a dict whose items are attributes too);
-an array of tuples as a tuple of arrays.  Results never share memory with arguments or with each other.
+an array of tuples as a tuple of arrays.  Results never share memory with arguments or with each other.  If an array
+in GPU memory was passed, all results are arrays in GPU memory, scalars ones of rank 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,7 @@ import numpy as np
 from futad.core import ir
 from futad.core.types import I64, ArrayType, Const, Prim, Type, Var
 from futad.errors import DtypeError, ShapeError, UsageError, ValueError_
+from futad.runtime.exchange import DeviceArray, device_array
 
 # A dimension of a leaf: the size itself, or the place of the argument or result that names it.
 Dim = int | tuple[str, int]
@@ -373,6 +377,8 @@ def _to_leaf(value: Any, leaf: Leaf, own: bool) -> Any:
         array = made
     elif isinstance(value, complex):
         raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got a complex number")
+    elif (there := device_array(value, leaf.path)) is not None:
+        return _device_leaf(value, there, leaf, own)
     else:
         array = _exact_array(_foreign(value, leaf), leaf)
     if array.ndim != len(leaf.dims):
@@ -385,6 +391,23 @@ def _to_leaf(value: Any, leaf: Leaf, own: bool) -> Any:
     if array.dtype != want or not array.flags.c_contiguous or own or not array.flags.aligned:
         array = np.array(array, dtype=want, order="C", copy=True)
     return array
+
+
+def _device_leaf(value: Any, array: DeviceArray, leaf: Leaf, own: bool) -> Any:
+    """An array in device memory as an argument: as it is, for a scalar parameter read by its own library."""
+    if array.dtype != leaf.elem.dtype:
+        raise DtypeError(
+            f"argument '{leaf.path}': expected {leaf_text(leaf)} ({leaf.elem.dtype.name}), got an array in GPU memory "
+            f"of {array.dtype}"
+        )
+    if array.ndim != len(leaf.dims):
+        raise ShapeError(
+            f"argument '{leaf.path}': expected {leaf_text(leaf)}, which has rank {len(leaf.dims)}, got an array of "
+            f"shape {_shape_text(array.shape)}"
+        )
+    if not leaf.dims:
+        return leaf.elem.dtype.type(value.item())
+    return replace(array, path=leaf.path, own=own)
 
 
 def _foreign(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:

@@ -1,0 +1,113 @@
+"""The memory a program's calls use: one block of the device, planned by what earlier calls needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from futad.errors import MemoryError_
+from futad.runtime.device import Device
+
+_ALIGN = 256
+_ADDRESS_SPACE = 1 << 46
+
+
+class Arena:
+    """Slots of memory that grow and persist, so that a call like one before allocates nothing.
+
+    What a call needs shows only as it runs, so a slot that grows gets memory of its own at first; `settle`, between
+    calls, moves all slots into one block.  Contents do not survive a call.  `version` changes whenever a slot does.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.slots: dict[Any, tuple[int, int]] = {}
+        self.block: int | None = None
+        self.own: dict[Any, int] = {}  # slots that have memory of their own
+        self.version = 0
+        self.allocations = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in slots."""
+        return sum(n for _, n in self.slots.values())
+
+    def ensure(self, slot: Any, nbytes: int, label: str, before: Callable[[], None]) -> int:
+        """The slot's address, its memory at least `nbytes`; `before` is called if that must be allocated.
+
+        Raises MemoryError_ that names the array `label`.
+        """
+        found = self.slots.get(slot)
+        if found is not None and nbytes <= found[1]:
+            return found[0]
+        if nbytes > _ADDRESS_SPACE:
+            raise MemoryError_("an array is needed whose size exceeds the address space")
+        before()
+        want = nbytes
+        if found is not None:
+            want += nbytes // 4  # sizes that grow step by step are not to mean an allocation each
+            if slot in self.own:
+                self.device.free(self.own.pop(slot))
+            del self.slots[slot]
+        want = _rounded(want)
+        self.version += 1
+        try:
+            address = self._alloc(want)
+        except MemoryError_:
+            try:
+                address = self._alloc(want := _rounded(nbytes))
+            except MemoryError_:
+                raise self._short(nbytes, label) from None
+        self.own[slot] = address
+        self.slots[slot] = address, want
+        return address
+
+    def settle(self) -> None:
+        """Move all slots into one block, if some have memory of their own."""
+        if not self.own or (len(self.own) == 1 and self.block is None):
+            return
+        sizes = {slot: n for slot, (_, n) in self.slots.items()}
+        self.release()
+        try:
+            self.block = at = self._alloc(sum(sizes.values()))
+        except MemoryError_:
+            return  # in pieces it may fit
+        for slot, n in sizes.items():
+            self.slots[slot] = at, n
+            at += n
+
+    def release(self) -> None:
+        """Give all memory back."""
+        for address in self.own.values():
+            self.device.free(address)
+        if self.block is not None:
+            self.device.free(self.block)
+        self.own.clear()
+        self.slots.clear()
+        self.block = None
+        self.version += 1
+
+    def _alloc(self, nbytes: int) -> int:
+        self.allocations += 1
+        return self.device.alloc(nbytes)
+
+    def _short(self, nbytes: int, label: str) -> MemoryError_:
+        free = self.device.free_bytes()
+        rest = "" if free is None else f"; {bytes_text(free)} are free"
+        what = f"the array '{label}'" if label else "an array"
+        return MemoryError_(
+            f"out of device memory: {bytes_text(nbytes)} are needed for {what}, beside {bytes_text(self.nbytes)} that "
+            f"the program holds{rest}"
+        )
+
+
+def _rounded(nbytes: int) -> int:
+    return max(_ALIGN, -(-nbytes // _ALIGN) * _ALIGN)
+
+
+def bytes_text(n: int) -> str:
+    """A number of bytes as messages show it."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n} bytes"
