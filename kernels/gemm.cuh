@@ -27,6 +27,47 @@ struct futad_matrix_accumulate {
   FUTAD_DEV void store(int64_t b, int64_t i, int64_t j, S x) const { pointer[b * batch + i * row + j * column] += x; }
 };
 
+/* An operand whose elements `f(batch, i, j)` computes. */
+template <class S, int INNER, class F>
+struct futad_computed {
+  typedef S T;
+  enum { inner = INNER };
+  F f;
+  FUTAD_DEV S load(int64_t b, int64_t i, int64_t j) const { return f(b, i, j); }
+};
+template <class S, int INNER, class F>
+FUTAD_DEV futad_computed<S, INNER, F> futad_compute(const F &f) {
+  return futad_computed<S, INNER, F>{f};
+}
+
+/* A result of which `f(batch, i, j, x)` makes what it likes. */
+template <class F>
+struct futad_consumed {
+  F f;
+  template <class S>
+  FUTAD_DEV auto store(int64_t b, int64_t i, int64_t j, S x) const {
+    return f(b, i, j, x);
+  }
+};
+template <class F>
+FUTAD_DEV futad_consumed<F> futad_consume(const F &f) {
+  return futad_consumed<F>{f};
+}
+
+/* Sums that a product takes along: nothing, or `f(batch, i, tile, sum)` and `f(batch, i, sum)`. */
+struct futad_no_sums {
+  enum { wanted = 0 };
+};
+template <class F>
+struct futad_sums {
+  enum { wanted = 1 };
+  F f;
+};
+template <class F>
+FUTAD_DEV futad_sums<F> futad_sum_to(const F &f) {
+  return futad_sums<F>{f};
+}
+
 /* Which of a ROWS x COLS tile's elements thread `t` moves in its `step`-th turn, neighbouring threads taking neighbours
  * along the contiguous index. */
 template <int INNER, int ROWS, int COLS, int THREADS>
@@ -43,9 +84,29 @@ struct futad_tile_walk {
   }
 };
 
-template <class T, int BM, int BN, int BK, int TM, int TN, class A, class B, class C>
+/* The threads' parts of the sums of rows put together: by way of a tile in shared memory, which nobody reads then. */
+template <class Walk, int BM, int BK, int THREADS, class T, class Sums>
+FUTAD_DEV void futad_row_sums(const T *part, T *tile, int64_t z, int64_t row0, int64_t m, const Sums &to) {
+  int t = (int)threadIdx.x;
+#pragma unroll
+  for (int s = 0; s < Walk::turns; s++) {
+    if (Walk::inside(t, s)) tile[Walk::row(t, s) * BK + Walk::col(t, s)] = part[s];
+  }
+  __syncthreads();
+  for (int r = t; r < BM; r += THREADS) {
+    T total = T(0);
+    for (int l = 0; l < BK; l++) total += tile[r * BK + l];
+    if (row0 + r < m) to.f(z, row0 + r, total);
+  }
+  __syncthreads();
+}
+
+/* `rows`: what `c.store` returns is summed over the columns of each tile and given to `rows.f(z, i, tile, sum)`.
+ * `sums`: the rows of `a` are summed and given to `sums.f(z, i, sum)`. */
+template <class T, int BM, int BN, int BK, int TM, int TN, class A, class B, class C, class Rows = futad_no_sums,
+          class Sums = futad_no_sums>
 FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, int64_t splits, int64_t m, int64_t n,
-                          int64_t k) {
+                          int64_t k, const Rows &rows_to = Rows(), const Sums &sums_to = Sums()) {
   const int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
   /* A thread's elements come in groups of VEC neighbours, so that a warp reads shared memory in whole lines. */
   const int VEC = 16 / sizeof(T) < TM ? (16 / sizeof(T) < TN ? 16 / sizeof(T) : TN) : (TM < TN ? TM : TN);
@@ -56,11 +117,12 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
   FUTAD_SHARED(T, tile_b, 2 * BK * (BN + PAD));
 
   int t = (int)threadIdx.x, ty = t / ACROSS, tx = t % ACROSS;
-  int64_t columns = (n + BN - 1) / BN;
-  int64_t row0 = blockIdx.x / columns * BM, col0 = blockIdx.x % columns * BN;
-  for (int64_t z = blockIdx.z; z < batches * splits; z += gridDim.z) {
-    int64_t batch = z / splits, split = z % splits;
-    int64_t share = ((k + splits - 1) / splits + BK - 1) / BK * BK;
+  /* Numbers of blocks, parts and steps fit into 32 bits, in which divisions are cheap. */
+  uint32_t columns = (uint32_t)((n + BN - 1) / BN), parts = (uint32_t)splits;
+  int64_t row0 = (int64_t)(blockIdx.x / columns) * BM, col0 = (int64_t)(blockIdx.x % columns) * BN;
+  for (uint32_t z = blockIdx.z; z < (uint32_t)batches * parts; z += gridDim.z) {
+    int64_t batch = z / parts, split = z % parts;
+    int64_t share = (int64_t)(((uint32_t)((k + BK - 1) / BK) + parts - 1) / parts) * BK;
     int64_t k0 = split * share, k1 = k0 + share < k ? k0 + share : k;
 
     /* Which turns are within the matrices, apart from the sum's index: a bit each, for registers are dear here. */
@@ -75,6 +137,9 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
     }
 
     T sum[TM][TN], next_a[WalkA::turns], next_b[WalkB::turns];
+    T part[Sums::wanted ? WalkA::turns : 1]; /* of the sums of rows: each turn's elements are always of one row */
+#pragma unroll
+    for (int s = 0; s < (Sums::wanted ? WalkA::turns : 0); s++) part[s] = T(0);
 #pragma unroll
     for (int i = 0; i < TM; i++) {
 #pragma unroll
@@ -89,6 +154,7 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
       for (int s = 0; s < WalkA::turns; s++) {
         bool in = (rows >> s & 1) && WalkA::col(t, s) < left;
         next_a[s] = in ? (T)a.load(batch, row0 + WalkA::row(t, s), l + BK + WalkA::col(t, s)) : T(0);
+        if (Sums::wanted) part[Sums::wanted ? s : 0] += next_a[s];
       }
 #pragma unroll
       for (int s = 0; s < WalkB::turns; s++) {
@@ -128,11 +194,25 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
 #pragma unroll
     for (int i = 0; i < TM; i++) {
       int64_t row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
+      T total = T(0);
 #pragma unroll
       for (int j = 0; j < TN; j++) {
         int64_t col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
-        if (row < m && col < n) c.store(z, row, col, sum[i][j]);
+        if constexpr (Rows::wanted) {
+          if (row < m && col < n) total += c.store(z, row, col, sum[i][j]);
+        } else {
+          if (row < m && col < n) c.store(z, row, col, sum[i][j]);
+        }
       }
+      if constexpr (Rows::wanted) {
+        /* The threads of a row are neighbours in a warp. */
+#pragma unroll
+        for (int d = ACROSS / 2; d; d /= 2) total += __shfl_xor_sync(FUTAD_ALL, total, d);
+        if (tx == 0 && row < m) rows_to.f(z, row, blockIdx.x % columns, total);
+      }
+    }
+    if constexpr (Sums::wanted) {
+      if (col0 == 0) futad_row_sums<WalkA, BM, BK, THREADS>(part, tile_a, z, row0, m, sums_to);
     }
   }
 }

@@ -227,6 +227,32 @@ def _gemm() -> str:
 
 GEMM = _gemm()
 
+# Operands that are computed, a result that is consumed elementwise, and the sums that a product takes along: a is
+# 2 x weight, c = a b + bias, of whose squares the rows are summed tile by tile, and the rows of a.
+GEMM_FUSED = '#include "gemm.cuh"\n' + "".join(
+    f"""FUTAD_KERNEL __launch_bounds__({bm // tm * (bn // tn)}) fused_{name}_{inner}(
+    const {t} *x, const {t} *weight, const {t} *b, const {t} *bias, {t} *c, {t} *rows, {t} *sums, int64_t batches,
+    int64_t m, int64_t n, int64_t k) {{
+  int64_t tiles = (n + {bn - 1}) / {bn};
+  auto left = [=](int64_t z, int64_t i, int64_t l) -> {t} {{
+    return 2 * x[{"(z * m + i) * k + l" if inner else "(z * k + l) * m + i"}] * weight[z * k + l];
+  }};
+  futad_matrix<const {t}, 1> right = {{b, k * n, n, 1}};
+  auto result = [=](int64_t z, int64_t i, int64_t j, {t} v) -> {t} {{
+    {t} y = v + bias[j];
+    c[(z * m + i) * n + j] = y;
+    return y * y;
+  }};
+  auto to_rows = [=](int64_t z, int64_t i, int64_t tile, {t} v) {{ rows[(z * m + i) * tiles + tile] = v; }};
+  auto to_sums = [=](int64_t z, int64_t i, {t} v) {{ sums[z * m + i] = v; }};
+  futad_gemm<{t}, {bm}, {bn}, {bk}, {tm}, {tn}>(futad_compute<{t}, {inner}>(left), right, futad_consume(result),
+      batches, 1, m, n, k, futad_sum_to(to_rows), futad_sum_to(to_sums));
+}}
+"""
+    for name, (t, bm, bn, bk, tm, tn) in GEMM_SHAPES.items()
+    for inner in (0, 1)
+)
+
 TRANSPOSE = """
 #include "transpose.cuh"
 FUTAD_KERNEL __launch_bounds__(256) transpose_f32(const float *x, float *y, int64_t b, int64_t r, int64_t c) {
@@ -267,6 +293,7 @@ SOURCES = {
     "histogram": HISTOGRAM,
     "histogram_pairs": HISTOGRAM_PAIRS,
     "gemm": GEMM,
+    "gemm_fused": GEMM_FUSED,
     "transpose": TRANSPOSE,
     "radix": RADIX,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_sources import GEMM, GEMM_ACCUMULATED, GEMM_SHAPES, RADIX, TRANSPOSE
+from kernel_sources import GEMM, GEMM_ACCUMULATED, GEMM_FUSED, GEMM_SHAPES, RADIX, TRANSPOSE
 
 from futad.runtime.emulated import EmulatedModule
 
@@ -90,6 +90,31 @@ def test_gemm_accumulates_any_layout(gemm: EmulatedModule, name: str) -> None:
     c = start.copy().transpose(0, 2, 1)
     run_gemm(gemm, name, f"add_{name}_{left}{right}", a, b, c)
     np.testing.assert_array_equal(c, start.transpose(0, 2, 1) + a @ b)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_what_a_product_takes_along(seed: int | None) -> None:
+    """Computed operands, consumed results, sums of rows: for every shape, at the edges of tiles, fewer blocks than
+    batches."""
+    module = EmulatedModule(GEMM_FUSED, seed=seed)
+    for name, (_, bm, bn, bk, tm, tn) in GEMM_SHAPES.items():
+        for batches, m, n, k in ((2, bm + 1, bn + 3, bk + 1), (3, 5, 2, 1), (1, bm, bn, 2 * bk), (2, 3, 4, 0)):
+            inner = (m + k) % 2
+            x, b, dtype = *matrices(name, batches, m, n, k, 1, 1), "float64" if "64" in name else "float32"
+            weight, bias = np.arange(batches * k, dtype=dtype).reshape(batches, k) % 3, np.arange(n, dtype=dtype) % 5
+            tiles = -(-n // bn)
+            c, sums = np.full((batches, m, n), 99, dtype), np.full((batches, m), 99, dtype)
+            rows = np.full((batches, m, tiles), 99, dtype)
+            grid = (-(-m // bm) * tiles, 1, max(1, batches - 1))
+            stored = x if inner else x.transpose(0, 2, 1).copy()
+            args = [stored, weight, b, bias, c, rows, sums, *map(np.int64, (batches, m, n, k))]
+            module.launch(f"fused_{name}_{inner}", grid, bm // tm * (bn // tn), 0, args)
+            a = 2 * x * weight[:, None, :]
+            want = a @ b + bias
+            np.testing.assert_array_equal(c, want)
+            np.testing.assert_array_equal(sums, a.sum(axis=2))
+            squares = np.concatenate([want**2, np.zeros((batches, m, tiles * bn - n), dtype)], axis=2)
+            np.testing.assert_array_equal(rows, squares.reshape(batches, m, tiles, bn).sum(axis=3))
 
 
 @pytest.mark.parametrize(("t", "dtype"), [("f32", "float32"), ("f64", "float64"), ("u8", "uint8")])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_sources import BLOCK, GEMM, HISTOGRAM, HISTOGRAM_PAIRS, RADIX, REDUCE, SCAN, TRANSPOSE, pick
+from kernel_sources import BLOCK, GEMM, GEMM_FUSED, HISTOGRAM, HISTOGRAM_PAIRS, RADIX, REDUCE, SCAN, TRANSPOSE, pick
 
 from futad.errors import InternalError
 from futad.runtime.emulated import EmulatedModule
@@ -79,6 +79,13 @@ def gemm_launches() -> list[Launch]:
     return [("set_f64_small_11", (4, 1, 1), 256, 0, [*args, I64(1), I64(1), I64(33), I64(33), I64(50)])]
 
 
+def fused_launches() -> list[Launch]:
+    x, b, weight, bias, c = np.ones((66, 50)), np.ones((100, 33)), np.ones(100), np.ones(33), np.ones((66, 33))
+    rows, sums = np.zeros((66, 2)), np.zeros(66)
+    args = [x, weight, b, bias, c, rows, sums, I64(2), I64(33), I64(33), I64(50)]
+    return [("fused_f64_small_1", (4, 1, 1), 256, 0, args)]
+
+
 def radix_launches() -> list[Launch]:
     keys = np.arange(900, dtype="int32")[::-1] // 5 * 77
     counts, state = np.zeros(512, "uint32"), np.zeros(3 + 3, "uint32")
@@ -116,6 +123,7 @@ CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
     "pairs": (HISTOGRAM_PAIRS, "futad_hist_shared", pairs_launches),
     "transpose": (pick(TRANSPOSE, "transpose_f64"), "futad_transpose", transpose_launches),
     "gemm": (pick(GEMM, "set_f64_small_11"), "futad_gemm", gemm_launches),
+    "gemm_fused": (pick(GEMM_FUSED, "fused_f64_small_1"), "futad_gemm|futad_row_sums", fused_launches),
     "radix": (
         pick(RADIX, "(count|scatter)_i32|scan_counts"), "futad_radix_count|futad_radix_scatter", radix_launches
     ),
