@@ -89,6 +89,37 @@ FUTAD_DECL2(FUTAD_CONST, nextafter)
 FUTAD_DECL1(FUTAD_CONST, tgamma)
 FUTAD_DECL1(FUTAD_CONST, lgamma)
 
+/* For vector loops: GCC makes one complex exponential of sin(x) and cos(x), which has no vector variant, but not of
+ * functions whose names it does not know. */
+#if defined(__x86_64__) && defined(__ELF__) && defined(__GNUC__) && !defined(__clang__)
+FUTAD_VEC double futad_lanes_sin(double) __asm__("sin");
+FUTAD_VEC double futad_lanes_cos(double) __asm__("cos");
+FUTAD_VEC float futad_lanes_sinf(float) __asm__("sinf");
+FUTAD_VEC float futad_lanes_cosf(float) __asm__("cosf");
+FUTAD_INLINE double futad_lanes_sin_f64(double x) { return futad_lanes_sin(x); }
+FUTAD_INLINE double futad_lanes_cos_f64(double x) { return futad_lanes_cos(x); }
+FUTAD_INLINE float futad_lanes_sin_f32(float x) { return futad_lanes_sinf(x); }
+FUTAD_INLINE float futad_lanes_cos_f32(float x) { return futad_lanes_cosf(x); }
+#else
+#define futad_lanes_sin_f64 futad_sin_f64
+#define futad_lanes_cos_f64 futad_cos_f64
+#define futad_lanes_sin_f32 futad_sin_f32
+#define futad_lanes_cos_f32 futad_cos_f32
+#endif
+
+/* c ? a : b without a branch, which the compiler would move calls into and then not vectorise. */
+#define FUTAD_LANES_SELECT(T, t, u)                                 \
+  FUTAD_INLINE t futad_lanes_select_##T(bool c, t a, t b) {         \
+    u x, y, mask = (u)0 - (u)c;                                     \
+    memcpy(&x, &a, sizeof x);                                       \
+    memcpy(&y, &b, sizeof y);                                       \
+    x = (x & mask) | (y & ~mask);                                   \
+    memcpy(&a, &x, sizeof a);                                       \
+    return a;                                                       \
+  }
+FUTAD_LANES_SELECT(f32, float, uint32_t)
+FUTAD_LANES_SELECT(f64, double, uint64_t)
+
 #endif
 
 /* The first failure of a call.  The emitted code fills it and returns; the host turns it into an exception. */

@@ -17,6 +17,7 @@ from typing import Any
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
+from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.lower import Lowerer
@@ -32,6 +33,8 @@ class CEmitter(Emitter):
         self.module = module
         self.multicore = multicore
         self.label = "failed"
+        self.in_lanes = False  # in a loop that the C compiler should vectorise
+        self.selects = False  # and in which a choice must not become a branch
 
     def text(self) -> str:
         """The whole source file."""
@@ -146,13 +149,24 @@ class CEmitter(Emitter):
             groups: dict[str, list[str]] = {}
             for p in s.partials:
                 groups.setdefault(_OMP[p.op], []).append(p.name)
-            if groups:
-                clauses = " ".join(f"reduction({op}:{','.join(names)})" for op, names in groups.items())
-                self.line(f"#pragma omp simd {clauses}")
+            clauses = [f"simdlen(FUTAD_VECTOR / {max(4, s.lanes)})"] if s.lanes else []
+            clauses += [f"reduction({op}:{','.join(names)})" for op, names in groups.items()]
+            if clauses:
+                self.line(f"#pragma omp simd {' '.join(clauses)}")
             else:
                 self.line("FUTAD_INDEPENDENT")
+        outer = self.in_lanes, self.selects
+        self.in_lanes, self.selects = s.independent, s.lanes > 0
         super().for_(s)
+        self.in_lanes, self.selects = outer
 
+    def operation(self, op: str, args: list[str], arg: Prim, result: Prim) -> str:
+        if self.selects and op == "select" and result.name in ("f32", "f64"):
+            return f"futad_lanes_select_{result.name}({', '.join(args)})"
+        text = super().operation(op, args, arg, result)
+        if self.in_lanes and op in ("sin", "cos") and arg.name != "f16":
+            text = text.replace(f"futad_{op}_{arg.name}(", f"futad_lanes_{op}_{arg.name}(", 1)
+        return text
 
     # -- threads
 

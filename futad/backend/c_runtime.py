@@ -4,11 +4,23 @@ RUNTIME = r"""#include "prelude.h"
 
 #define FUTAD_MAX_THREADS 64
 #include "gemm.h"
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #if defined(__clang__)
 #define FUTAD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define FUTAD_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* Bytes of a vector register. */
+#if defined(__AVX512F__)
+#define FUTAD_VECTOR 64
+#elif defined(__AVX__)
+#define FUTAD_VECTOR 32
+#else
+#define FUTAD_VECTOR 16
 #endif
 
 struct futad_slot {
@@ -51,6 +63,19 @@ FUTAD_INLINE int64_t futad_size(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+/* Memory for arrays.  Large blocks are made of large pages where there are such: a fresh page costs as much as some
+ * hundred operations. */
+#define FUTAD_LARGE_PAGE ((int64_t)1 << 21)
+static __attribute__((noinline, cold, unused)) void *futad_alloc(int64_t *bytes) {
+  if (*bytes < 2 * FUTAD_LARGE_PAGE) return aligned_alloc(64, (size_t)*bytes);
+  *bytes = (*bytes + FUTAD_LARGE_PAGE - 1) / FUTAD_LARGE_PAGE * FUTAD_LARGE_PAGE;
+  void *data = aligned_alloc((size_t)FUTAD_LARGE_PAGE, (size_t)*bytes);
+#ifdef MADV_HUGEPAGE
+  if (data) madvise(data, (size_t)*bytes, MADV_HUGEPAGE);
+#endif
+  return data;
+}
+
 static __attribute__((noinline, cold, unused)) void *futad_grow(struct futad_context *ctx, struct futad_slot *slot,
                                                         int64_t count, int64_t size) {
   int64_t bytes, wanted;
@@ -61,7 +86,7 @@ static __attribute__((noinline, cold, unused)) void *futad_grow(struct futad_con
   wanted = slot->bytes ? bytes + bytes / 4 : bytes;
   wanted = (wanted + 127) / 64 * 64;
   free(slot->data);
-  slot->data = aligned_alloc(64, (size_t)wanted);
+  slot->data = futad_alloc(&wanted);
   slot->bytes = slot->data ? wanted : 0;
   ctx->allocations++;
   if (!slot->data) futad_fail(ctx, FUTAD_MEMORY, -1, bytes, 1, 0, 0);
@@ -102,6 +127,18 @@ void *futad_take(struct futad_context *ctx, int64_t slot) {
 }
 
 void futad_release(void *data) { free(data); }
+
+int64_t futad_slot_bytes(struct futad_context *ctx, int64_t slot) { return ctx->slots[slot].bytes; }
+
+/* Memory taken from a slot comes back, to be used again; of that and what the slot has now the larger stays. */
+void futad_return(struct futad_context *ctx, int64_t slot, void *data, int64_t bytes) {
+  if (bytes > ctx->slots[slot].bytes) {
+    void *smaller = ctx->slots[slot].data;
+    ctx->slots[slot] = (struct futad_slot){data, bytes};
+    data = smaller;
+  }
+  free(data);
+}
 
 /* Bytes held in slots, and how often one has grown. */
 int64_t futad_memory(struct futad_context *ctx) {

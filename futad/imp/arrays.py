@@ -10,6 +10,7 @@ from futad.core.scalarops import OPS
 from futad.core.types import Const, Prim, elem_of
 from futad.errors import Span
 from futad.imp import ir
+from futad.imp.assemble import assembled
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
 from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, Want, handles
 from futad.imp.views import Acc, Fill, Mem, Sequence_, Value, View, dense_view
@@ -69,6 +70,8 @@ def indexed(lo: Lowerer, v: View, index: core.Index, check: Span | None) -> View
             if check is not None and not lo.in_range(at, size):
                 ok = ir.Bin("<u", at, size, ir.TRUE.type)
                 lo.emit(ir.Check(ok, BOUNDS, lo.place(check), (at, size)))
+                if lo.assembles and isinstance(at, ir.Ref):
+                    lo.checked[at, size] = None
             offset = add(offset, mul(at, stride))
     k = len(index)
     strides += v.strides[k:]
@@ -145,11 +148,20 @@ def _replicate(lo: Lowerer, stm: core.Stm, e: core.Replicate, wants: list[Want])
 @handles(core.ArrayLit)
 def _array_lit(lo: Lowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) -> Sequence[Value]:
     shape = (ir.num(len(e.elems)), *lo.shape(e.type))
-    dst = lo.alloc(elem_of(e.type), shape, wants[0], stm.pat[0].name)
+    dst = assembled(lo, stm.pat[0]) or lo.alloc(elem_of(e.type), shape, wants[0], stm.pat[0].name)
+    literals, pieces = lo.scopes[-1].literals, lo.scopes[-1].pieces
     for i, a in enumerate(e.elems):
         v = lo.value(a)
         if isinstance(v, View):
-            lo.copy(dst.row((ir.num(i),)), v)
+            row = dst.row((ir.num(i),))
+            if i == e.elems.index(a) and a in pieces and v.same_place(pieces[a]):  # type: ignore[index]
+                continue
+            if a in literals:
+                # The same row again: from its scalars, not from memory just written.
+                for j, x in enumerate(literals[a].elems):  # type: ignore[index]
+                    lo.store(row, (ir.num(j),), lo.expr(x))
+            else:
+                lo.copy(row, v)
         else:
             assert isinstance(v, Expr)
             lo.store(dst, (ir.num(i),), v)
@@ -160,11 +172,13 @@ def _array_lit(lo: Lowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) 
 def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Sequence[Value]:
     views = [lo.view(a) for a in e.arrays]
     shape = (lo.expr(e.size), *views[0].shape[1:])
-    dst = lo.alloc(views[0].elem, shape, wants[0], stm.pat[0].name)
+    dst = assembled(lo, stm.pat[0]) or lo.alloc(views[0].elem, shape, wants[0], stm.pat[0].name)
     at: Expr = ZERO
-    for v in views:
-        part = dst.row((at,))
-        lo.copy(View(dst.base, part.offset, dst.strides, v.shape, dst.dense), v)
+    for a, v in zip(e.arrays, views, strict=True):
+        piece = lo.scopes[-1].pieces.get(a)  # type: ignore[arg-type]
+        if piece is None or not v.same_place(piece):
+            part = dst.row((at,))
+            lo.copy(View(dst.base, part.offset, dst.strides, v.shape, dst.dense), v)
         at = lo.let(add(at, v.shape[0]), "at")
     return [dst]
 

@@ -14,25 +14,35 @@ from futad.imp.lower import Lowerer, Want, handles
 from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
 
 SELECT_COST = 40  # branches of at most this cost, without effects, are computed both
+LANES_COST = 200  # the same, where a branch would keep a map of scalars from being vectorised
+_SCALARS = (core.Op, core.At, core.ArrayLit, core.Alias, core.If)
 
 
 # --- branches -----------------------------------------------------------------------------------------------
 
 
-def _cheap(lam: core.Lambda) -> bool:
+def _limit(lo: Lowerer) -> int:
+    """The largest cost of a branch that is computed whether it is taken or not."""
+    sc = lo.scopes[-1]
+    straight = sc.repeats and all(isinstance(s.exp, _SCALARS) for s in sc.lam.stms)
+    return LANES_COST if lo.jams and straight else SELECT_COST
+
+
+def _cheap(lam: core.Lambda, limit: int) -> bool:
     cost = 0
     for stm in lam.stms:
         e = stm.exp
         if type(e) is not core.Op or (OPS[e.op].can_fail and e.args[0].type.is_integral):  # type: ignore[union-attr]
             return False
         cost += OPS[e.op].cost
-    return cost <= SELECT_COST and all(isinstance(a.type, Prim) for a in lam.result)
+    return cost <= limit and all(isinstance(a.type, Prim) for a in lam.result)
 
 
 @handles(core.If)
 def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[Value]:
     cond = lo.expr(e.cond)
-    if _cheap(e.then) and _cheap(e.orelse):
+    limit = _limit(lo)
+    if _cheap(e.then, limit) and _cheap(e.orelse, limit):
         yes, no = lo.scope(e.then), lo.scope(e.orelse)
         return [
             lo.let(_select(cond, a, b), v.name)  # type: ignore[arg-type]

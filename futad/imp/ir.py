@@ -231,7 +231,8 @@ class For(Stmt):
 
     `map`: a map's loop, whose iterations could run in any order apart from additions to memory and folds.
     `independent`: no iteration reads or writes what another writes, apart from `partials`, so the iterations may
-    be vectorised.
+    be vectorised.  `lanes`: the bytes of the smallest element if that is to be done whatever the C compiler thinks
+    of it, and 0 if it may choose.
     """
 
     var: str
@@ -242,6 +243,7 @@ class For(Stmt):
     partials: list[Partial] = field(default_factory=list)
     map: bool = False
     step: int = 1
+    lanes: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, Stmt, add, mul, num, sub
-from futad.imp.vectorise import count_refs, expressions
+from futad.imp.vectorise import count_refs, expressions, loads
 
 ROWS = 4
 STEPS = 8
@@ -56,26 +56,13 @@ def _gather(body: list[Stmt], facts: _Facts, depth: int) -> None:
             case ir.For():
                 facts.simple = facts.simple and s.map and s.step == 1
                 facts.inner.append(s)
-                _loads(s.bound, facts.loads)
-                _loads(s.start, facts.loads)
+                loads(s.bound, facts.loads)
+                loads(s.start, facts.loads)
                 _gather(s.body, facts, depth + 1)
             case _:
                 facts.simple = False
         for e in expressions(s):
-            _loads(e, facts.loads)
-
-
-def _loads(e: Expr, out: set[str]) -> None:
-    match e:
-        case ir.Load(p, i):
-            out.add(p)
-            _loads(i, out)
-        case ir.Bin(_, a, b):
-            _loads(a, out)
-            _loads(b, out)
-        case ir.Scalar(_, args):
-            for a in args:
-                _loads(a, out)
+            loads(e, facts.loads)
 
 
 def mentions(e: Expr, names: set[str]) -> bool:

@@ -31,6 +31,7 @@ from futad.core import ir as core
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, shape_of
 from futad.errors import Span
 from futad.imp import ir
+from futad.imp.assemble import find_parts, place_of, sizes_first
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.taint import consumed_vars
 from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
@@ -92,7 +93,9 @@ class Scope:
     """A lambda being lowered: the last use of each variable it uses, and the roots allocated in it.
 
     `placed`: values computed straight into the array that the next statement updates with them; that array, and
-    the place in it.
+    the place in it.  `parts`: what arrays made here are put together into, or viewed as, and used for nothing else;
+    `whole`: arrays that are being put together, and `pieces`: theirs, where they lie already.  `literals`: arrays
+    of scalars written out.
     """
 
     lam: core.Lambda
@@ -103,6 +106,10 @@ class Scope:
     owned: list[Root] = field(default_factory=list)
     wants: dict[Var, Want] = field(default_factory=dict)
     placed: dict[Var, tuple[View, View]] = field(default_factory=dict)
+    parts: dict[Var, core.Stm] = field(default_factory=dict)
+    whole: dict[Var, View] = field(default_factory=dict)
+    pieces: dict[Var, View] = field(default_factory=dict)
+    literals: dict[Var, core.ArrayLit] = field(default_factory=dict)
 
 
 Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]
@@ -112,6 +119,7 @@ class Lowerer:
     """Lowers a program.  `parallel`: mark loops worth running on several threads."""
 
     jams = True  # whether several iterations of a loop may run together inside its inner loops
+    assembles = True  # whether the pieces of an array may be computed where it will lie
 
     def __init__(self, program: core.Program, *, parallel: bool = False, reassociate: bool = True) -> None:
         self.program = program
@@ -132,6 +140,7 @@ class Lowerer:
         self.out: list[Stmt] = []
         self.ranges: dict[str, Expr] = {}  # loop variables: 0 <= name < bound
         self.sizes: set[Expr] = set()  # known not to be negative
+        self.checked: dict[tuple[Expr, Expr], None] = {}  # index and size: checks that have been passed here
         self.in_parallel = False
 
     # -- emitting
@@ -143,10 +152,13 @@ class Lowerer:
     def block(self) -> Iterator[list[Stmt]]:
         """Emit into a new list for a while."""
         saved, self.out = self.out, []
+        passed = len(self.checked)
         try:
             yield self.out
         finally:
             self.out = saved
+            while len(self.checked) > passed:
+                self.checked.popitem()
 
     def seq(self) -> list[Stmt]:
         """A place here that later statements can be put into."""
@@ -213,7 +225,7 @@ class Lowerer:
     def in_range(self, index: Expr, size: Expr) -> bool:
         """Whether 0 <= index < size is evident."""
         if isinstance(index, Ref):
-            return self.ranges.get(index.name) == size
+            return self.ranges.get(index.name) == size or (index, size) in self.checked
         return isinstance(index, Num) and isinstance(size, Num) and 0 <= index.value < size.value
 
     def size(self, a: Atom) -> Expr:
@@ -311,6 +323,7 @@ class Lowerer:
         only if that was convenient.  In a scope that repeats, the caller must copy an array result that has no place
         of its own before it emits anything else.
         """
+        lam = sizes_first(lam) if self.assembles else lam
         sc = self.open_scope(lam, wants, repeats)
         self.scopes.append(sc)
         for i, stm in enumerate(lam.stms):
@@ -353,10 +366,11 @@ class Lowerer:
                 sc.wants[a] = want  # type: ignore[index]
         for stm in reversed(lam.stms):
             self.spread_wants(stm, sc, born)
+        if self.assembles:
+            find_parts(sc, born)
         return sc
 
-    @staticmethod
-    def spread_wants(stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
+    def spread_wants(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
         """What consumes an array made here, for a wanted result, wants that array in the same place."""
         match stm.exp:
             case core.Update(a):
@@ -367,6 +381,13 @@ class Lowerer:
                 sources = stm.exp.arrays
             case core.Alias(a) | core.Copy(a):
                 sources = (a,)
+            case core.Reshape(a):
+                want = sc.wants.get(stm.pat[0])
+                known = all(n in self.env for n in shape_of(a.type) if isinstance(n, Var))
+                if isinstance(want, View) and want.dense and known and a in born and sc.uses[a] == 1:  # type: ignore[index]
+                    place = dense_view(want.base, self.shape(a.type), want.offset)
+                    sc.wants.setdefault(a, place)  # type: ignore[arg-type]
+                return
             case _:
                 return
         for v, a in zip(stm.pat, sources, strict=False):
@@ -388,6 +409,10 @@ class Lowerer:
 
     def stm(self, stm: core.Stm, sc: Scope) -> None:
         e = stm.exp
+        if sc.parts and isinstance(e, PLACED):
+            for v in stm.pat:
+                if v in sc.parts and v not in sc.wants and (place := place_of(self, v, sc)) is not None:
+                    sc.wants[v] = place
         self.place_update(stm, sc)
         values = HANDLERS[type(e)](self, stm, e, [sc.wants.get(v) for v in stm.pat])
         for var, value in zip(stm.pat, values, strict=True):
@@ -401,7 +426,7 @@ class Lowerer:
         if not isinstance(after, core.Update) or not isinstance(stm.exp, PLACED):
             return
         v, array = after.value, after.array
-        if v not in stm.pat or sc.uses.get(v) != 1 or v in sc.wants or array not in self.env:  # type: ignore[index]
+        if v in sc.whole or v not in stm.pat or sc.uses.get(v) != 1 or v in sc.wants or array not in self.env:  # type: ignore[index]
             return
         if any(isinstance(a, Var) and a not in self.env for a in after.operands() if a is not v):
             return

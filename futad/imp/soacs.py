@@ -12,7 +12,7 @@ from futad.imp.carried import Carried, elementwise
 from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Lowerer, Want, handles
-from futad.imp.vectorise import annotate
+from futad.imp.vectorise import annotate, split_checks
 from futad.imp.views import Acc, Mem, Root, Value, View
 
 
@@ -151,10 +151,14 @@ class Nest:
                         put(lo, out, i, v)
                 carried.commit(results)
                 at += k
-        annotate(loop, lo.reassociate)
         loop.map = True
-        if lo.jams:
-            lo.out[-1:] = jam(loop, lo.reassociate)
+        loops = split_checks(loop) if lo.jams else [loop]
+        annotate(loops[-1], lo.reassociate)
+        if not lo.jams:
+            return
+        if len(loops) > 1 and not loops[-1].independent:
+            loops = [loop]
+        lo.out[-1:] = [*loops[:-1], *jam(loops[-1], lo.reassociate)]
 
     def elements(self, inputs: Sequence[Value], i: Expr) -> list[Value]:
         """Iteration i of the map: stores what is mapped out, and returns what is scanned and reduced."""

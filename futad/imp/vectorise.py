@@ -1,13 +1,22 @@
-"""Recognising loops whose iterations are independent, so that the C compiler vectorises them."""
+"""Recognising loops whose iterations are independent, so that the C compiler vectorises them.
+
+Note [Checks]
+~~~~~~~~~~~~~
+A check leaves the loop when it fails, which no vector loop can do.  So a loop whose checks need little of its body is
+done in two: one that makes the checks alone, in order, and one that does everything else.  A failing call gives no
+results, so that it has stored less by then makes no difference.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
 
+HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
@@ -18,6 +27,8 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
     stores of these loops go to places of their own by construction; additions to memory are looked at.
     """
     body = loop.body
+    if any(isinstance(s, ir.Check) for s in body):
+        return
     if reassociate:
         body = _accumulations(body)
     declared = {s.name for s in body if isinstance(s, ir.Decl)}
@@ -41,6 +52,64 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
     loop.body = body
     loop.independent = True
     loop.partials = partials
+    if _cost(body) >= HEAVY:
+        loop.lanes = min(e.type.bits for s in body for e in expressions(s) if not e.type.is_bool) // 8
+
+
+def split_checks(loop: ir.For) -> list[ir.For]:
+    """A map's loop, after another one that makes its checks if these need little of it; see Note [Checks]."""
+    body = loop.body
+    if not any(isinstance(s, ir.Check) for s in body):
+        return [loop]
+    if not all(isinstance(s, (ir.Decl, ir.Store, ir.Check, ir.Assign)) for s in body):
+        return [loop]
+    needed: dict[str, int] = {}
+    first: list[ir.Stmt] = []
+    loaded: set[str] = set()
+    stored = {s.pointer for s in body if isinstance(s, ir.Store)}
+    assigned = {s.name for s in body if isinstance(s, ir.Assign)}
+    for s in reversed(body):
+        if isinstance(s, ir.Check) or (isinstance(s, ir.Decl) and s.name in needed):
+            first.append(s)
+            for e in expressions(s):
+                count_refs(e, needed)
+                loads(e, loaded)
+    if loaded & stored or needed.keys() & assigned or any(isinstance(s, ir.Decl) and s.mutable for s in first):
+        return [loop]
+    first.reverse()
+    rest = [s for s in body if not isinstance(s, ir.Check)]
+    if 4 * _cost(first) > _cost(rest):
+        return [loop]
+    checks = ir.For(loop.var, loop.bound, first, loop.start, map=True)
+    return [checks, ir.For(loop.var, loop.bound, rest, loop.start, map=True)]
+
+
+def loads(e: Expr, out: set[str]) -> None:
+    """Add the pointers that the expression reads through."""
+    match e:
+        case ir.Load(p, i):
+            out.add(p)
+            loads(i, out)
+        case ir.Bin(_, a, b):
+            loads(a, out)
+            loads(b, out)
+        case ir.Scalar(_, args):
+            for a in args:
+                loads(a, out)
+
+
+def _cost(body: list[ir.Stmt]) -> int:
+    """The scalar operations of straight-line statements."""
+
+    def cost(e: Expr) -> int:
+        match e:
+            case ir.Scalar(op, args):
+                return OPS[op].cost + sum(cost(a) for a in args)
+            case ir.Load(_, i):
+                return 1 + cost(i)
+        return 0
+
+    return sum(cost(e) for s in body for e in expressions(s))
 
 
 def _accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:

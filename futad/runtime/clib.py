@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -31,6 +32,7 @@ from futad.errors import (
 # The codes of failures in `ctx->error.code`.
 BOUNDS, ASSERT, DIVISION, MEMORY = 1, 2, 3, 4
 COPY_LIMIT = 1 << 16  # bytes; smaller results are copied into NumPy's memory, larger ones change owner
+WASTE_LIMIT = 1 << 22  # bytes a result may hold beyond twice its own size
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,44 @@ class _Frame:
         return keep
 
 
+class _Returns:
+    """The memory of results whose arrays have died, on its way back to the slots it was taken from.
+
+    Arrays die in any thread, and whenever Python collects garbage, which may be in the middle of a call: so what
+    comes back waits here for the next call.  After `close` it is freed at once.
+    """
+
+    def __init__(self, lib: ctypes.CDLL, context: int) -> None:
+        self.lib, self.context = lib, context
+        self.waiting: deque[tuple[int, int, int]] = deque()  # slot, address, bytes
+        self.closed = False
+
+    def add(self, slot: int, address: int, size: int) -> None:
+        self.waiting.append((slot, address, size))
+        if self.closed:
+            self.free()
+
+    def to_slots(self) -> None:
+        """What has come back is put into its slots; while no call runs."""
+        while self.waiting:
+            slot, address, size = self.waiting.popleft()
+            self.lib.futad_return(self.context, slot, address, size)
+
+    def close(self) -> None:
+        """The context goes; results of its calls may live on."""
+        self.closed = True
+        self.free()
+        self.lib.futad_free(self.context)
+
+    def free(self) -> None:
+        while True:
+            try:
+                _, address, _ = self.waiting.popleft()
+            except IndexError:  # perhaps another thread took the last one
+                return
+            self.lib.futad_release(address)
+
+
 class CLibrary:
     """A loaded library with the memory its calls use; one call at a time."""
 
@@ -101,6 +141,9 @@ class CLibrary:
         lib.futad_take.argtypes = [ctypes.c_void_p, ctypes.c_int64]
         lib.futad_free.argtypes = [ctypes.c_void_p]
         lib.futad_release.argtypes = [ctypes.c_void_p]
+        lib.futad_slot_bytes.restype = ctypes.c_int64
+        lib.futad_slot_bytes.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+        lib.futad_return.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]
         for name in ("futad_memory", "futad_allocations"):
             getattr(lib, name).argtypes = [ctypes.c_void_p]
             getattr(lib, name).restype = ctypes.c_int64
@@ -116,7 +159,8 @@ class CLibrary:
         self._context = lib.futad_new()
         if not self._context:
             raise MemoryError_("out of memory")
-        self._finalizer = weakref.finalize(self, lib.futad_free, self._context)
+        self._returns = _Returns(lib, self._context)
+        self._finalizer = weakref.finalize(self, self._returns.close)
 
     def memory(self) -> tuple[int, int]:
         """Bytes of temporary memory held, and how many times it has grown."""
@@ -137,6 +181,7 @@ class CLibrary:
         frame = self._frames[name]
         stride = self._stride
         with self._lock:
+            self._returns.to_slots()
             keep = frame.fill(args)
             start = perf_counter()
             code = self._calls[name](self._context, frame.pointers_address, frame.raw_address)
@@ -160,9 +205,12 @@ class CLibrary:
         # A slot an earlier result of this call has taken is empty; its memory is valid while that one lives.
         address = int(raw[0])
         buffer = (ctypes.c_char * count).from_address(address)
-        if count > COPY_LIMIT and slot >= 0 and self.lib.futad_take(self._context, slot) == address:
-            weakref.finalize(buffer, self.lib.futad_release, address)
-            return np.frombuffer(memoryview(buffer), dtype).reshape(shape)
+        if count > COPY_LIMIT and slot >= 0:
+            size = self.lib.futad_slot_bytes(self._context, slot)
+            if count <= size <= 2 * count + WASTE_LIMIT and self.lib.futad_take(self._context, slot) == address:
+                # At the end of the process nobody needs the memory, but somebody may still read the array.
+                weakref.finalize(buffer, self._returns.add, slot, address, size).atexit = False
+                return np.frombuffer(memoryview(buffer), dtype).reshape(shape)
         return np.frombuffer(memoryview(buffer), dtype).reshape(shape).copy()
 
     def _failure(self) -> Error:
