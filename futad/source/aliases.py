@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from futad.errors import Span
-from futad.source.stypes import SType, TArray, TPrim, TRecord, TSum, resolve
+from futad.source.stypes import SType, TArray, TParam, TPrim, TRecord, TSum, resolve
 
 
 class Token:
@@ -84,6 +84,9 @@ def has_memory(t: SType) -> bool:
         return any(has_memory(a) for _, args in t.constrs for a in args)
     if type(t) is TRecord:
         return any(has_memory(f) for _, f in t.fields)
+    if type(t) is TParam and t.binding.kind == "abstract":
+        # The body of a parametric module is checked again when it is applied, with the types themselves.
+        return False
     return type(t) is not TPrim
 
 

@@ -16,7 +16,7 @@ from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, pattern_names, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
 from futad.source.show import show_type
-from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, weight
+from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, value_of_expr, weight
 from futad.source.stypes import (
     Binding,
     Scheme,
@@ -30,11 +30,12 @@ from futad.source.stypes import (
     TMeta,
     TPrim,
     TRecord,
+    TSum,
     resolve,
     resolve_size,
 )
 from futad.source.unify import Mismatch
-from futad.source.walk import sizes_in, strip, substitute
+from futad.source.walk import forgotten, size_names, sizes_in, strip, substitute
 from futad.source.warn import attributes, shadows, unused, warn
 
 if TYPE_CHECKING:
@@ -200,7 +201,43 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
         ft = applied(ck, node, r)
         node.type = ft
         prev = node
+    if type(resolve(ft)) is TFun:
+        e.type = reopened(ck, e, ft)
     return e
+
+
+def reopened(ck: Checker, e: A.EApp, t: SType) -> SType:
+    """The type of a call with sizes of its own for each value whose type is that of a lifted type parameter."""
+    if not ck.loose:
+        return t
+    new: list[Binding] = []
+
+    def renamed(t: SType, fresh: list[Binding]) -> SType:
+        mapping: dict[Binding, Size] = {}
+        for s in sizes_in(t):
+            for b in size_names(s):
+                if b.loose and b not in mapping:
+                    fresh.append(ck.skolem("n", e.span, _OF_CALL))
+                    mapping[b] = SizeVar(fresh[-1])
+        return substitute(t, {}, mapping) if mapping else t
+
+    def go(t: SType) -> SType:
+        if type(t) is TMeta and t.ref is not None:
+            r = resolve(t)
+            return go(r) if type(r) is TFun else renamed(r, new)
+        if type(t) is TRecord:
+            return TRecord(tuple((n, go(f)) for n, f in t.fields))
+        if type(t) is TSum:
+            return TSum(tuple((n, tuple(go(a) for a in args)) for n, args in t.constrs))
+        if type(t) is TFun:
+            own: list[Binding] = []
+            result = go(t.result) if type(resolve(t.result)) is TFun else renamed(t.result, own)
+            return TFun(t.param, result, t.name, (*t.exists, *own))
+        return renamed(t, new)
+
+    t = go(t)
+    e.new_sizes = (*e.new_sizes, *new)
+    return t
 
 
 def _described(head: A.Expr) -> str:
@@ -210,23 +247,36 @@ def _described(head: A.Expr) -> str:
 def applied(ck: Checker, node: A.EApp, fun: TFun) -> SType:
     """The type of an application, with a fresh size for each that the call makes."""
     if fun.name is None and not fun.exists:
-        return fun.result if type(resolve(fun.result)) is TFun else strip(fun.result)
+        return _complete(ck, node, fun.result)
     sizes: dict[Binding, Size] = {}
     new: list[Binding] = []
+    result = fun.result
     if fun.name is not None:
-        s = size_of_expr(node.arg)
-        if s is None:
+        s = value_of_expr(node.arg)
+        if s is None and is_i64(node.arg):
             b = ck.skolem(fun.name.name, node.arg.span, "computed by the argument")
             new.append(b)
             s = SizeVar(b)
-        sizes[fun.name] = s
+        if s is None:
+            # The sizes that mention the argument are unknown.
+            made: dict[str, Binding] = {}
+            result = forgotten(result, {fun.name}.__contains__, lambda: ck.skolem("n", node.span, _OF_CALL), made)
+            new += made.values()
+        else:
+            sizes[fun.name] = s
     for ex in fun.exists:
-        b = ck.skolem(ex.name, node.span, "the size of this call's result")
+        b = ck.skolem(ex.name, node.span, _OF_CALL)
         new.append(b)
         sizes[ex] = SizeVar(b)
     node.new_sizes = tuple(new)
-    t = substitute(fun.result, {}, sizes)
-    return t if type(t) is TFun else strip(t)
+    return _complete(ck, node, substitute(result, {}, sizes))
+
+
+def _complete(ck: Checker, node: A.EApp, t: SType) -> SType:
+    return t if type(resolve(t)) is TFun else strip(reopened(ck, node, t))
+
+
+_OF_CALL = "the size of this call's result"
 
 
 @infers(A.ELambda)
@@ -358,7 +408,7 @@ def _note_alias(e: A.ELet) -> None:
         p = p.pat
     if type(p) is not A.PVar or p.binding is None or not is_i64(e.rhs):
         return
-    s = size_of_expr(e.rhs)
+    s = size_of_expr(e.rhs, data=False)
     if s is not None and weight(s) <= MAX_WEIGHT:
         p.binding.alias = s
 

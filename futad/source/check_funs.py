@@ -10,7 +10,7 @@ from futad.source.check_match import require_irrefutable
 from futad.source.check_pats import bind_pattern
 from futad.source.check_types import bind_tparam, distinct_params, texp
 from futad.source.show import show_size, show_type
-from futad.source.sizes import free_names, key, poly
+from futad.source.sizes import binary_op, key, poly
 from futad.source.stypes import (
     Binding,
     Scheme,
@@ -222,29 +222,35 @@ def close(
     def outside(b: Binding) -> bool:
         return b.level <= ck.level or b in names or b in quantified
 
+    def known(s: Size) -> bool:
+        return all(outside(b) or b in exists for b in size_names(s))
+
+    def unknown(s: Size) -> SizeVar:
+        """An existential size in place of one that is computed inside."""
+        text = key(poly(s))
+        b = replaced.get(text)
+        if b is None:
+            b = replaced[text] = ck.skolem(show_size(s), span, "computed inside the function")
+            b.level = ck.level + 1
+            exists[b] = None
+        return SizeVar(b)
+
     def on_size(s: Size) -> Size:
         s = resolve_size(s)
         if type(s) is SizeVar:
             if not outside(s.binding):
                 exists[s.binding] = None
             return s
-        if type(s) is SizeExp:
-            inner: dict[Binding, None] = {}
-            free_names(s.expr, inner)
-            needs = [b for b in inner if b not in s.params]
-            for a in s.args:
-                needs += size_names(a)
-            if all(outside(b) or b in exists for b in needs):
-                return s
-            text = key(poly(s))
-            b = replaced.get(text)
-            if b is None:
-                b = replaced[text] = ck.skolem(show_size(s), span, "computed inside the function")
-                b.level = ck.level + 1
-                exists[b] = None
-            return SizeVar(b)
-        return s
+        if type(s) is not SizeExp or known(s):
+            return s
+        if binary_op(s.expr):
+            # `n - k` where some array's size is k: it stays that.
+            args = [a if known(a) or key(poly(a)) not in alone else on_size(a) for a in s.args]
+            if all(known(a) for a in args):
+                return SizeExp(s.key, s.expr, s.params, tuple(args))
+        return unknown(s)
 
+    alone = {key(poly(s)) for s in dimensions(result)}
     for i, p in enumerate(params):
         later = {b for b in bound[i:] if b is not None}
         for s in sizes_in(p, arrows=False):

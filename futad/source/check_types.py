@@ -258,7 +258,7 @@ def bind_tparam(ck: Checker, tp: A.TypeParam) -> Binding:
         b = Binding(tp.name, "size", Scheme((), (), TPrim(I64)), tp.span, level=ck.level)
         ck.bind(tp.name, b)
     else:
-        b = Binding(tp.name, "tparam", None, tp.span, level=ck.level)
+        b = Binding(tp.name, "tparam", None, tp.span, level=ck.level, lifted=tp.kind in ("lifted", "fullylifted"))
         if tp.kind != "fullylifted":
             ck.kinds[b] = "any"
         lifted = {"lifted": "~", "fullylifted": "^"}.get(tp.kind, "")

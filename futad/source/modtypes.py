@@ -109,7 +109,7 @@ def abstract(ck: Checker, s: Signature) -> Module | None:
         with _inside(ck, scope, out):
             if isinstance(spec, M.TypeSpec):
                 distinct_params(spec.params)
-                b = Binding(spec.name, "tparam", None, spec.span)
+                b = Binding(spec.name, "abstract", None, spec.span)
                 if spec.lifted != "^":
                     ck.kinds[b] = "any"
                 with ck.scoped():

@@ -114,6 +114,9 @@ def expr_poly(e: A.Expr, env: dict[Binding, Size]) -> Poly:
         return {(("call", key(expr_poly(e.fun, env)), key(expr_poly(e.arg, env))),): 1}
     if type(e) is A.EProject:
         return {(("field", e.field_name, key(expr_poly(e.record, env))),): 1}
+    if type(e) is A.EIndex:
+        parts = [e.array, *[x for x in e.index if isinstance(x, A.Expr)]]
+        return {(("index", *[key(expr_poly(x, env)) for x in parts]),): 1}
     return {(("expr", id(e)),): 1}
 
 
@@ -121,32 +124,37 @@ def is_intrinsic(v: A.EVar) -> bool:
     return v.binding is not None and v.binding.kind == "intrinsic"
 
 
-def expressible(e: A.Expr) -> bool:
-    """Whether an (already typed) expression may be a size: names, numbers, arithmetic, calls of functions."""
+def expressible(e: A.Expr, data: bool = True) -> bool:
+    """Whether an (already typed) expression may be a size: names, numbers, arithmetic, indexing, calls of functions.
+
+    Without `data` no array, record or function that a name holds may occur in it.
+    """
     if type(e) is A.ELit:
         return type(e.value) is int
     if type(e) is A.EVar:
-        # An array may be overwritten before the size is computed again, so it has no place in one.
-        return e.binding is not None and (e.binding.kind not in _LOCAL or is_scalar(e))
+        return e.binding is not None and (e.binding.kind not in _LOCAL or data or is_scalar(e))
     if type(e) is A.EAscript:
-        return expressible(e.expr)
+        return expressible(e.expr, data)
     if type(e) is A.EApp:
         fun = resolve(e.fun.type) if e.fun.type is not None else None
         param = resolve(fun.param) if type(fun) is TFun else None
         if type(param) is TArray and param.unique:
             return False
-        return not e.new_sizes and expressible(e.fun) and expressible(e.arg)
+        return not e.new_sizes and expressible(e.fun, data) and expressible(e.arg, data)
     if type(e) is A.EProject:
-        return is_scalar(e) and (type(e.record) is A.EVar or expressible(e.record))
+        return is_scalar(e) and (type(e.record) is A.EVar or expressible(e.record, data))
+    if type(e) is A.EIndex:
+        parts = [isinstance(x, A.Expr) and expressible(x, data) for x in e.index]
+        return data and expressible(e.array) and all(parts)
     return False
 
 
-def size_of_expr(e: A.Expr) -> Size | None:
-    """The size that an i64 expression denotes; None if it cannot be one."""
+def size_of_expr(e: A.Expr, data: bool = True) -> Size | None:
+    """The size that an i64 expression denotes; None if it cannot be one.  `data` as in `expressible`."""
     if type(e) is A.ELit:
         return SizeConst(e.value) if type(e.value) is int else None
     if type(e) is A.EAscript or type(e) is A.EAttr or type(e) is A.EAssert:
-        return size_of_expr(e.expr)
+        return size_of_expr(e.expr, data)
     if type(e) is A.EVar and e.binding is not None and is_i64(e):
         return SizeVar(e.binding) if e.binding.kind in _LOCAL else _opaque(e)
     if type(e) is A.EApp:
@@ -156,8 +164,17 @@ def size_of_expr(e: A.Expr) -> Size | None:
         op = binary_op(e)
         if op in _RING or op in _OPAQUE:
             assert type(e.fun) is A.EApp
-            left, right = size_of_expr(e.fun.arg), size_of_expr(e.arg)
+            left, right = size_of_expr(e.fun.arg, data), size_of_expr(e.arg, data)
             return compose(op, left, right, e.span) if left is not None and right is not None else None
+    return _opaque(e) if expressible(e, data) else None
+
+
+def value_of_expr(e: A.Expr) -> Size | None:
+    """What stands for an argument of any type in the sizes that mention it; None if they cannot."""
+    if is_i64(e):
+        return size_of_expr(e)
+    if type(e) is A.EVar and e.binding is not None and e.binding.kind in _LOCAL:
+        return SizeVar(e.binding)
     return _opaque(e) if expressible(e) else None
 
 
@@ -173,23 +190,9 @@ _LOCAL = ("value", "size", "skolem")
 
 def _opaque(e: A.Expr) -> Size:
     names: dict[Binding, None] = {}
-    _names(e, names)
+    free_names(e, names)
     params = tuple(names)
     return SizeExp(key(expr_poly(e, {})), e, params, tuple(SizeVar(b) for b in params))
-
-
-def _names(e: A.Expr, out: dict[Binding, None]) -> None:
-    if type(e) is A.EVar:
-        b = e.binding
-        if b is not None and b.kind in _LOCAL and is_i64(e):
-            out[b] = None
-    elif type(e) is A.EApp:
-        _names(e.fun, out)
-        _names(e.arg, out)
-    elif type(e) is A.EAscript:
-        _names(e.expr, out)
-    elif type(e) is A.EProject:
-        _names(e.record, out)
 
 
 def free_names(e: A.Expr, out: dict[Binding, None]) -> None:
@@ -205,6 +208,11 @@ def free_names(e: A.Expr, out: dict[Binding, None]) -> None:
         free_names(e.expr, out)
     elif type(e) is A.EProject:
         free_names(e.record, out)
+    elif type(e) is A.EIndex:
+        free_names(e.array, out)
+        for x in e.index:
+            if isinstance(x, A.Expr):
+                free_names(x, out)
 
 
 def is_scalar(e: A.Expr) -> bool:

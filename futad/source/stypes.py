@@ -26,8 +26,8 @@ class Binding:
 
     kind: 'value' (bound by a pattern), 'fun' (top-level or local function, or constant), 'intrinsic'
     (lowered by a table in lower/), 'size' (a size parameter; an i64 value too), 'skolem' (the unknown size
-    of a result), 'tparam' (a rigid type parameter), 'failed' (its definition has an
-    error, already reported).
+    of a result), 'tparam' (a rigid type parameter), 'abstract' (a type of a module parameter), 'failed' (its
+    definition has an error, already reported).
     """
 
     name: str
@@ -37,6 +37,8 @@ class Binding:
     decl: Any = None  # the FunDef of a 'fun'
     level: int = 0  # how many functions deep it is bound; a size may not leave its function
     used: bool = False  # whether a name in the program refers to it
+    lifted: bool = False  # a type parameter that may stand for arrays of unknown size (`'~t`, `'^t`)
+    loose: bool = False  # a skolem that each value of a lifted type has for itself: two of them may differ
     alias: Size | None = None  # the size this i64 value is known to equal (`let m = n * 2`, `let [n] ...`)
     uid: int = field(default_factory=lambda: next(_uids))
 
@@ -151,6 +153,7 @@ class TMeta:
     fields: dict[str, SType] | None = None  # fields a projection asked for, while still unknown
     constrs: dict[str, tuple[SType, ...]] | None = None  # constructors used, while still unknown
     level: int = 0
+    lifted: bool = False  # it stands for a lifted type parameter
     uid: int = field(default_factory=lambda: next(_uids))
 
 

@@ -34,7 +34,7 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
-from futad.source.walk import size_names, strip, substitute, substitute_size
+from futad.source.walk import forgotten, size_names, strip, substitute, substitute_size
 
 _KIND_SETS = {
     "num": {"int", "float"},
@@ -88,6 +88,8 @@ class Unifier:
         self.level = 0
         self.postponed: list[Postponed] = []
         self.kinds: dict[Binding, str] = numeric.KINDS  # what the type parameters are limited to
+        self.loose = False  # whether there are loose skolems
+        self.bound_by_arrows: set[Binding] = set()  # unknowns that stand for what calls of a function make
         self.origin: dict[Binding, str] = {}  # how a skolem came about, for messages
 
     # -- making
@@ -163,6 +165,7 @@ class Unifier:
                 assert named is not None
                 common = Binding(named.name, "size", None, named.span)
                 common.level = self.level
+                self.bound_by_arrows.add(common)
                 for fun, mapping in ((a, mapping_a), (b, mapping_b)):
                     if fun.name is not None:
                         mapping[fun.name] = SizeVar(common)
@@ -177,6 +180,7 @@ class Unifier:
     def _local(self, ex: Binding) -> Binding:
         b = Binding(ex.name, "skolem", None, ex.span)
         b.level = self.level
+        self.bound_by_arrows.add(b)
         self.origin[b] = self.origin.get(ex, "the size of a function's result")
         return b
 
@@ -188,6 +192,7 @@ class Unifier:
                 word = "a sum type" if m.constrs or t.constrs else "a record"
                 raise Mismatch(f"{word} is not {KIND_WORDS[t.kind]}")
             t.level = min(m.level, t.level)
+            t.lifted = t.lifted and m.lifted
             fields, constrs = m.fields, m.constrs
             m.ref = t
             if fields:
@@ -208,6 +213,8 @@ class Unifier:
                         t.constrs[n] = args
             return
         self.check_kind(m, t)
+        if m.lifted:
+            t = self.loosened(m, t)
         self.occurs(m, t)
         m.ref = strip(t)
         if m.fields:
@@ -220,6 +227,21 @@ class Unifier:
             known = dict(t.constrs)
             for n, args in m.constrs.items():
                 self._same_args(n, args, known[n])
+
+    def loosened(self, m: TMeta, t: SType) -> SType:
+        """`t` as an instance of a lifted type parameter: what calls of a function make is unknown outside of it.
+
+        `apply iota n` instantiates `(f: a -> b) (x: a): b` so; each value of such a type has sizes of its own
+        (see `reopened`).
+        """
+
+        def make() -> Binding:
+            b = self.skolem("n", m.span or _NOWHERE, "the size of a function's result")
+            b.level, b.loose = m.level, True
+            self.loose = True
+            return b
+
+        return forgotten(t, lambda b: b in self.bound_by_arrows and b.level > m.level, make, {})
 
     def _same_args(self, n: str, a: tuple[SType, ...], b: tuple[SType, ...]) -> None:
         if len(a) != len(b):
@@ -457,7 +479,10 @@ class Unifier:
         """The type with fresh metas for what is quantified, and what they stand for."""
         if not scheme.tparams and not scheme.sizes:
             return scheme.type, {}, {}
-        types: dict[Binding, SType] = {b: self.meta(span, self.kinds.get(b)) for b in scheme.tparams}
+        types: dict[Binding, SType] = {}
+        for b in scheme.tparams:
+            types[b] = m = self.meta(span, self.kinds.get(b))
+            m.lifted = b.lifted
         sizes: dict[Binding, Size] = {b: self.size_meta(span) for b in scheme.sizes}
         return substitute(scheme.type, types, sizes), types, sizes
 

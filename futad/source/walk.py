@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from futad.source.sizes import free_names
+from futad.source.sizes import free_names, key, poly
 from futad.source.stypes import (
     Binding,
     Size,
@@ -77,6 +77,37 @@ def substitute(t: SType, types: dict[Binding, SType], sizes: dict[Binding, Size]
         return types.get(t.binding, t)
     assert type(t) is TSum
     return TSum(tuple((n, tuple(substitute(a, types, sizes) for a in args)) for n, args in t.constrs))
+
+
+def forgotten(
+    t: SType, gone: Callable[[Binding], bool], make: Callable[[], Binding], made: dict[str, Binding]
+) -> SType:
+    """`t` with each size that mentions a name that is `gone` replaced by one that is not known.
+
+    `made` maps the normal form of a size to the binding that stands for it now.
+    """
+
+    def size(s: Size) -> Size:
+        if not any(gone(b) for b in size_names(s)):
+            return s
+        text = key(poly(s))
+        if text not in made:
+            made[text] = make()
+        return SizeVar(made[text])
+
+    def go(t: SType) -> SType:
+        t = resolve(t)
+        if type(t) is TArray:
+            return TArray(size(t.size), go(t.elem), t.unique)
+        if type(t) is TRecord:
+            return TRecord(tuple((n, go(f)) for n, f in t.fields))
+        if type(t) is TFun:
+            return TFun(go(t.param), go(t.result), t.name, t.exists)
+        if type(t) is TSum:
+            return TSum(tuple((n, tuple(go(a) for a in args)) for n, args in t.constrs))
+        return t
+
+    return go(t)
 
 
 def walk(t: SType, on_type: Callable[[SType], None], on_size: Callable[[Size], None]) -> None:

@@ -23,6 +23,7 @@ from futad.source.lower.sizes import (
     head,
     placed_sizes,
     recast,
+    remember_size,
     size_atom,
     type_key,
 )
@@ -134,7 +135,9 @@ def lower_app(lw: Lowerer, e: ast.EApp, fr: Frame) -> Value:
     args = tuple([lw.expr(node.arg, fr) for node in reversed(spine)])
     assert e.type is not None
     v = apply(lw, fun, args, (e.type, fr), e.span)
-    if type(v) is not Leaf:
+    if type(v) is Leaf:
+        remember_size(lw, e, v, fr)
+    else:
         bind_sizes(e.type, v, fr)
     return v
 

@@ -24,7 +24,7 @@ class Scope(Builder):
         super().__init__()
         self.parent = parent
         self.defs: dict[Var, ir.Exp | None] = dict.fromkeys(params)
-        self.shared: dict[tuple[Any, ...], Var] = {}
+        self.shared: dict[tuple[Any, ...], Atom] = {}
 
     def emit(
         self, exp: ir.Exp, *names: str, types: Sequence[Type] | None = None, attrs: tuple[Any, ...] = ()
@@ -56,15 +56,22 @@ class Scope(Builder):
         if record.commutative and type(args[0]) is Const:
             args = (args[1], args[0])
         key = (name, *args)
+        found = self.find_shared(key)
+        if found is not None:
+            return found
+        v = self.op(name, *args, hint=hint)
+        self.shared[key] = v
+        return v
+
+    def find_shared(self, key: tuple[Any, ...]) -> Atom | None:
+        """What was computed for `key` in this scope or one around it."""
         scope: Scope | None = self
         while scope is not None:
             found = scope.shared.get(key)
             if found is not None:
                 return found
             scope = scope.parent
-        v = self.op(name, *args, hint=hint)
-        self.shared[key] = v
-        return v
+        return None
 
     def convert(self, to: Any, a: Atom) -> Atom:
         return a if a.type is to else self.scalar(f"to_{to.name}", a)

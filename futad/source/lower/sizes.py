@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from futad.core import ir
 from futad.core.scalarops import OPS
-from futad.core.types import I8, AccType, Atom, Const, elem_of, i64, shape_of, zero
+from futad.core.types import I8, I64, AccType, Atom, Const, elem_of, i64, shape_of, zero
 from futad.errors import Span
+from futad.source import ast
 from futad.source.lower.scope import Scope
 from futad.source.lower.values import (
     MISSING,
     Arr,
+    Fn,
     Frame,
     Leaf,
     Rec,
@@ -22,6 +24,7 @@ from futad.source.lower.values import (
     rebuild,
     walk_shapes,
 )
+from futad.source.sizes import binary_op, key, poly, size_of_expr
 from futad.source.stypes import (
     Size,
     SizeConst,
@@ -37,6 +40,7 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
+from futad.source.walk import size_names
 
 if TYPE_CHECKING:
     from futad.source.lower.core import Lowerer
@@ -64,7 +68,8 @@ def placed_sizes(t: SType, v: Value, fr: Frame, out: list[Placed] | None = None)
     if type(v) is Arr:
         for _ in v.dims:
             if type(t) is TArray:
-                out.append((resolve_size(t.size), fr))
+                s = resolve_size(t.size)
+                out.append(None if type(s) is SizeVar and s.binding.loose else (s, fr))
                 t, fr = head(t.elem, fr)
             else:
                 out.append(None)
@@ -93,27 +98,63 @@ def payload_name(constr: str, i: int) -> str:
 
 def size_atom(lw: Lowerer, s: Size, fr: Frame) -> Atom | None:
     """The i64 atom a size stands for; None if it is not known here."""
+    v = size_value(lw, s, fr)
+    return lw.b.convert(I64, v.atom) if type(v) is Leaf else None
+
+
+def size_value(lw: Lowerer, s: Size, fr: Frame) -> Value | None:
+    """The value of a size, or of what a size expression mentions (an array, a function)."""
     s = resolve_size(s)
     if type(s) is SizeConst:
-        return i64(s.value)
+        return Leaf(i64(s.value))
     if type(s) is SizeVar:
-        v = fr.lookup(s.binding)
-        return lw.b.convert(i64(0).type, v.atom) if type(v) is Leaf else None
+        return None if s.binding.loose else fr.lookup(s.binding)
     if type(s) is SizeExp:
         if not s.params:
             inside = fr
         else:
             inside = Frame(fr)
             for p, a in zip(s.params, s.args, strict=True):
-                atom = size_atom(lw, a, fr)
-                if atom is None:
+                v = size_value(lw, a, fr)
+                if v is None:
                     return None
-                inside.vals[p] = Leaf(atom)
+                inside.vals[p] = v
         if not lw.bound_in(s.expr, inside):
             return None
+        where = memo_key(lw, s, fr)
+        known = lw.b.find_shared(where) if where is not None else None
+        if known is not None:
+            return Leaf(known)
         v = lw.expr(s.expr, inside)
-        return lw.b.convert(i64(0).type, v.atom) if type(v) is Leaf else None
+        if where is not None and type(v) is Leaf:
+            lw.b.shared[where] = v.atom
+        return v
     return None
+
+
+def memo_key(lw: Lowerer, s: SizeExp, fr: Frame) -> tuple[Any, ...] | None:
+    """A key equal for sizes that are calls of the same function with the same arguments; None for arithmetic."""
+    if type(s.expr) is not ast.EApp or binary_op(s.expr):
+        return None
+    values = [fr.lookup(b) for b in dict.fromkeys(size_names(s))]
+    return ("size", key(poly(s)), *[_identity(v) if v is not None else None for v in values])
+
+
+def _identity(v: Value) -> tuple[Any, ...]:
+    """Equal for values that are the same."""
+    if type(v) is Rec:
+        return tuple([_identity(f) for f in v.fields.values()])
+    return (v,) if type(v) is Fn else tuple(leaves(v))
+
+
+def remember_size(lw: Lowerer, e: ast.EApp, v: Value, fr: Frame) -> None:
+    """Note the value of a call that may occur in sizes, so that it is not computed again for them."""
+    if type(v) is not Leaf or v.atom.type is not I64 or binary_op(e):
+        return
+    s = size_of_expr(e)
+    where = memo_key(lw, s, fr) if type(s) is SizeExp else None
+    if where is not None:
+        lw.b.shared.setdefault(where, v.atom)
 
 
 def bind_sizes(t: SType, v: Value, fr: Frame) -> None:
