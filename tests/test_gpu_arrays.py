@@ -226,7 +226,7 @@ def test_what_does_not_fit(prog: futad.Program, there: DeviceProgram) -> None:
 
 def test_gpu_arrays_on_cpu_backends() -> None:
     host = futad.compile(SOURCE, "arrays.fut", backend="interp")
-    with pytest.raises(UsageError, match=r"'xs' is in GPU memory, but the program runs on 'interp'[\s\S]*backend='cuda'"):
+    with pytest.raises(UsageError, match=r"'xs' is in GPU memory, but the program runs on 'interp'[\s\S]*cuda"):
         host.scale(1.0, Foreign(EmulatedDevice(), XS))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,61 @@ def test_rejected() -> None:
         cubin.compile_cubin(SMALL, "sm_10")
     with pytest.raises(UsageError, match="no architecture"):
         cubin.compile_cubin(SMALL, "hopper")
+
+
+class Nvrtc(types.SimpleNamespace):
+    """NVRTC as CuPy has it: an attribute of `cupy.cuda`, programs by handle, what ptxas says in the log."""
+
+    class NVRTCError(RuntimeError):
+        pass
+
+    def __init__(self, log: str, fails: bool = False) -> None:
+        self.seen: list[list[str]] = []
+        self.alive = 0
+        super().__init__(getVersion=lambda: (13, 5), getCUBIN=lambda p: b"\x7fELF", getProgramLog=lambda p: log)
+        self.fails = fails
+
+    def createProgram(self, text: str, name: str, headers: list[str], includes: list[str]) -> int:
+        assert "FUTAD_KERNEL" in text and '#include "' not in text
+        self.alive += 1
+        return 3
+
+    def destroyProgram(self, program: int) -> None:
+        self.alive -= 1
+
+    def compileProgram(self, program: int, options: list[str]) -> None:
+        self.seen.append(options)
+        if self.fails:
+            raise self.NVRTCError("NVRTC_ERROR_COMPILATION")
+
+
+def with_nvrtc(monkeypatch: pytest.MonkeyPatch, cache: Path, nvrtc: Nvrtc) -> None:
+    monkeypatch.setenv("FUTAD_CACHE_DIR", str(cache))
+    monkeypatch.delenv("FUTAD_NVCC", raising=False)
+    monkeypatch.setenv("PATH", f"{cache}:/usr/bin:/bin")  # another key of the cached search
+    monkeypatch.setitem(sys.modules, "cupy", types.ModuleType("cupy"))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", types.SimpleNamespace(nvrtc=nvrtc))
+
+
+def test_nvrtc_comes_before_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = "ptxas info : Compiling entry function 'f' for 'sm_90'\nptxas info : Used 9 registers, used 0 barriers"
+    nvrtc = Nvrtc(log)
+    with_nvrtc(monkeypatch, tmp_path, nvrtc)
+    made = cubin.compile_cubin(SMALL, "sm_90", ftz=True)
+    assert cubin.find_toolkit() == "13.5" and made.code == b"\x7fELF"
+    assert made.kernels == {"f": cubin.Resources(9, 0, 0, 0, 0)}
+    assert {"-arch=sm_90", "-ftz=true", "-fmad=true", "-prec-div=true", "-prec-sqrt=true"} <= set(nvrtc.seen[0])
+    assert cubin.compile_cubin(SMALL, "sm_90", ftz=True) == made and len(nvrtc.seen) == 1 and nvrtc.alive == 0
+
+
+def test_nvrtc_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = "nvrtc: error: invalid value for --gpu-architecture"
+    for i, (log, error) in enumerate([("kernels.cu(2): error: undefined", InternalError), (unknown, BackendError)]):
+        nvrtc = Nvrtc(log, fails=True)
+        with_nvrtc(monkeypatch, tmp_path / str(i), nvrtc)
+        with pytest.raises(error, match=log.partition(":")[2].strip()):
+            cubin.compile_cubin(SMALL, "sm_90")
+        assert nvrtc.alive == 0
 
 
 def test_nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ def _toolkit() -> _Toolkit:
 def _find_toolkit(nvcc: str, path: str) -> _Toolkit:
     if not nvcc:
         try:
-            nvrtc = importlib.import_module("cupy.cuda.nvrtc")
+            nvrtc = importlib.import_module("cupy.cuda").nvrtc  # an attribute: no module has that name
             return _Toolkit(".".join(map(str, nvrtc.getVersion())), nvrtc=nvrtc)
         except Exception:  # CuPy without NVRTC raises what its loader raises
             pass
