@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from ad_cases import BINS, case, normal, operator, rng, square, total
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import (
-    F64,
-    I64,
-    ONE,
-    TRUE,
-    ZERO,
-    AccType,
-    Const,
-    i64,
-    one,
-    zero,
-)
+from futad.core.types import BOOL, F64, I64, ONE, TRUE, ZERO, AccType, Const, i64, one, zero
 
 # --- array constructs -----------------------------------------------------------------------------------
 
@@ -184,3 +174,50 @@ def integers_by_index(b, s, xs, vs, ix):
         out += b.emit(ir.Hist(s["k"], (d,), (ix,), (vs,), operator(b, op, I64), (Const(I64, unit),)))
     d = b.let(ir.Copy(xs))
     return out + list(b.emit(ir.Scatter(s["k"], (d,), (ix,), (vs,))))
+
+
+@case(["[n]i64", "[n]i64", "i64"], ints(6), ints(6), int(ints()), smooth=False, once=False)
+@case(["[n]i64", "[n]i64", "i64"], ints(1), ints(1), int(ints()), smooth=False, once=False, name="integers_undone_one")
+@case(["[n]i64", "[n]i64", "i64"], ints(0), ints(0), int(ints()), smooth=False, once=False, name="integers_undone_none")
+def integers_undone(b, s, xs, ys, c):
+    """Sums beside sums of products (and a - b + 2 b): an operator that can be undone."""
+
+    def f(q, y1, x1, y2, x2):
+        twice = q.op("add", x2, x2)
+        cross = q.op("mul", c, q.op("mul", x1, x2))
+        return [q.op("sub", q.op("add", y1, cross), q.op("neg", y2)), q.op("add", q.op("sub", x1, x2), twice)]
+
+    def g(q, y1, x1, y2, x2):
+        cross = q.op("mul", c, q.op("mul", x1, x2))
+        return [q.op("add", q.op("add", y1, cross), y2), q.op("add", x1, x2)]
+
+    out = []
+    for op in (f, g):
+        lam = b.lambda_([(x, I64) for x in "abcd"], op)
+        out += b.emit(ir.Reduce(s["n"], (ys, xs), lam, (ZERO, ZERO)))
+    return out
+
+
+@case(["[n]bool", "[n]bool"], np.array([True, False, True, True, False]), np.array([True, True, False, True, False]),
+      smooth=False, once=False)  # fmt: skip
+def bools(b, s, xs, ys):
+    """Logical reductions and scans; parity alone and beside the parity of pairs."""
+    out = []
+    for op, unit in (("and", True), ("or", False), ("xor", False)):
+        for cls in (ir.Reduce, ir.Scan):
+            out += b.emit(cls(s["n"], (xs,), operator(b, op, BOOL), (Const(BOOL, unit),)))
+
+    def f(q, y1, x1, y2, x2):
+        return [q.op("xor", q.op("xor", y1, y2), q.op("and", x1, x2)), q.op("xor", x1, x2)]
+
+    lam = b.lambda_([(x, BOOL) for x in "abcd"], f)
+    return out + list(b.emit(ir.Reduce(s["n"], (ys, xs), lam, (Const(BOOL, False), Const(BOOL, False)))))
+
+
+@case(["[n]bool", "[k]bool", "[k]i64"], np.array([True, False, True, False]), BINS > 1, BINS, smooth=False, once=False)
+def bools_by_index(b, s, xs, vs, ix):
+    out = []
+    for op, unit in (("and", True), ("or", False), ("xor", False)):
+        d = b.let(ir.Copy(xs))
+        out += b.emit(ir.Hist(s["k"], (d,), (ix,), (vs,), operator(b, op, BOOL), (Const(BOOL, unit),)))
+    return out

@@ -8,15 +8,8 @@ import numpy as np
 from ad_cases import bilinear, case, normal, operator, product_rows, square
 
 from futad.core import ir
-from futad.core.types import (
-    F64,
-    I64,
-    ArrayType,
-    Const,
-    i64,
-    one,
-    zero,
-)
+from futad.core.builder import Builder
+from futad.core.types import BOOL, F64, FALSE, I64, ONE, ZERO, ArrayType, Atom, Const, i64, one, zero
 
 # --- map ----------------------------------------------------------------------------------------------------
 
@@ -129,6 +122,23 @@ def reduce_vectorised_max(b, s, xs):
     return [square(b, out[0])]
 
 
+@case(["[n][m]f64"], normal(4, 3))
+def reduce_scan_vectorised_swapped(b, s, xs):
+    """The map takes the operator's arguments the other way round."""
+    t = ArrayType(F64, (s["m"],))
+    out = []
+    for op, unit in (("max", -np.inf), ("mul", 1.0), ("add", 0.0)):
+        for cls in (ir.Reduce, ir.Scan):
+
+            def f(q, x, y, op=op):
+                return q.emit(ir.Map(s["m"], (y, x), operator(q, op)))
+
+            lam = b.lambda_([("a", t), ("b", t)], f)
+            ne = b.let(ir.Replicate((s["m"],), Const(F64, unit)))
+            out += b.emit(cls(s["n"], (xs,), lam, (ne,)))
+    return out
+
+
 @case(["[n][2][2]f64"], normal(1, 2, 2), name="reduce_scan_matrix_one")
 @case(["[n][2][2]f64"], normal(4, 2, 2))
 def reduce_scan_matrix(b, s, xs):
@@ -186,3 +196,55 @@ def scan_general_free(b, s, xs, c):
 @case(["[n]f64"], normal(6))
 def scan_max(b, s, xs):
     return b.emit(ir.Scan(s["n"], (xs,), operator(b, "max"), (Const(F64, -np.inf),)))
+
+
+def moments(q: Builder, *v: Atom) -> list[Atom]:
+    """Five numbers, each with products of earlier ones: (a, b + c a a', ...) as a group of triangular matrices."""
+    a, b = v[:5], v[5:]
+    out = [q.op("add", x, y) for x, y in zip(a, b, strict=True)]
+    out[1] = q.op("add", out[1], q.op("mul", a[0], b[0]))
+    out[3] = q.op("add", out[3], q.op("mul", a[2], b[0]))
+    out[4] = q.op("add", out[4], q.op("mul", a[0], b[2]))
+    return out
+
+
+@case(["[n]f64"] * 5, *[normal(0) for _ in range(5)], name="scan_five_empty")
+@case(["[n]f64"] * 5, *[normal(1) for _ in range(5)], name="scan_five_one")
+@case(["[n]f64"] * 5, *[normal(2) for _ in range(5)], name="scan_five_two")
+@case(["[n]f64"] * 5, *[normal(7) for _ in range(5)], name="scan_five_seven")
+@case(["[n]f64"] * 5, *[normal(8) for _ in range(5)])
+def reduce_scan_five(b, s, *xs):
+    out = []
+    for cls in (ir.Reduce, ir.Scan):
+        lam = b.lambda_([("x", F64)] * 10, moments)
+        out += b.emit(cls(s["n"], xs, lam, (zero(F64),) * 5))
+    return out
+
+
+@case(["[n][2]f64", "f64"], normal(3, 2), 0.7, name="scan_rows_three")
+@case(["[n][2]f64", "f64"], normal(6, 2), 0.7)
+def reduce_scan_rows_free(b, s, xs, c):
+    """Rows of two, the second with c times the product of the first ones: an array-valued operator."""
+    t = ArrayType(F64, (i64(2),))
+
+    def f(q, x, y):
+        x0, y0 = q.at(x, ZERO), q.at(y, ZERO)
+        second = q.op("add", q.op("add", q.at(x, ONE), q.at(y, ONE)), q.op("mul", c, q.op("mul", x0, y0)))
+        return [q.let(ir.ArrayLit((q.op("add", x0, y0), second), F64))]
+
+    out = []
+    for cls in (ir.Reduce, ir.Scan):
+        lam = b.lambda_([("a", t), ("b", t)], f)
+        out += b.emit(cls(s["n"], (xs,), lam, (b.zeros(t),)))
+    return [square(b, out[0]), square(b, out[1])]
+
+
+@case(["[n]f64", "[n]bool"], normal(6), np.array([False, True, False, False, True, False]))
+def scan_segmented(b, s, xs, flags):
+    """A part of the operator that does not depend on anything active."""
+
+    def f(q, f1, x, f2, y):
+        return [q.op("or", f1, f2), q.op("select", f2, y, q.op("mul", x, y))]
+
+    lam = b.lambda_([("f", BOOL), ("x", F64), ("g", BOOL), ("y", F64)], f)
+    return b.emit(ir.Scan(s["n"], (flags, xs), lam, (FALSE, one(F64))))[1:]

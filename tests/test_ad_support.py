@@ -120,12 +120,18 @@ def like(rng: np.random.Generator, x: Any) -> Any:
 
 
 def dot(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
-    """The inner product of two lists of values; exact (wrapping) over integers."""
+    """The inner product of the numbers in two lists of values; exact (wrapping) over integers."""
     total: Any = 0
     with np.errstate(all="ignore"):
         for x, y in zip(xs, ys, strict=True):
-            total = total + np.sum(np.asarray(x) * np.asarray(y))
+            if np.asarray(x).dtype.kind != "b":
+                total = total + np.sum(np.asarray(x) * np.asarray(y))
     return total
+
+
+def dot_bools(xs: Sequence[Any], ys: Sequence[Any]) -> bool:
+    """The inner product of the bools in two lists of values, with or for +."""
+    return any(np.any(x & y) for x, y in zip(xs, ys, strict=True) if np.asarray(x).dtype.kind == "b")
 
 
 def duality(
@@ -143,6 +149,7 @@ def duality(
     same(got, want)
     for i, x in zip(d.argnums, xbar, strict=True):
         assert np.shape(x) == np.shape(args[i]) and np.asarray(x).dtype == np.asarray(args[i]).dtype
+    assert dot_bools(ybar, ydot) == dot_bools(xbar, xdot)
     left, right = dot(ybar, ydot), dot(xbar, xdot)
     if np.asarray(left).dtype.kind == "f" or np.asarray(right).dtype.kind == "f":
         products = [np.asarray(a, float) * np.asarray(b, float) for a, b in zip(xbar, xdot, strict=True)]

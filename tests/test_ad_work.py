@@ -273,11 +273,74 @@ def test_a_general_histogram_sorts_by_the_digits_of_its_bins() -> None:
     assert seven - one_bin <= 2 * digit and many - seven <= 3 * digit + 20 * 63
     assert ops_of(7, 10 * n) <= 10.1 * seven
 
-    def loops(lam: ir.Lambda) -> list[ir.For]:
-        own = [s.exp for s in lam.stms if isinstance(s.exp, ir.For)]
-        return own + [x for s in lam.stms for inner in s.exp.lambdas() for x in loops(inner)]
+    assert turns_by_digits(cost.program.funs["f_vjp"].body) == 1
 
-    body = cost.program.funs["f_vjp"].body
-    (loop,) = loops(body)
-    (turns,) = [s.exp for s in body.stms if loop.bound in s.pat]
-    assert isinstance(turns, ir.Op) and turns.op == "sub" and turns.args[0] is i64(64)
+
+def every(lam: ir.Lambda, kind: type) -> list[ir.Stm]:
+    """The statements of a kind in a scope, inner ones too."""
+    own = [s for s in lam.stms if isinstance(s.exp, kind)]
+    return own + [x for s in lam.stms for inner in s.exp.lambdas() for x in every(inner, kind)]
+
+
+def turns_by_digits(body: ir.Lambda) -> int:
+    """How many loops there are, each of which turns as often as a size has binary digits."""
+    loops = every(body, ir.For)
+    for s in loops:
+        (turns,) = [x.exp for x in body.stms if s.exp.bound in x.pat]  # type: ignore[attr-defined]
+        assert isinstance(turns, ir.Op) and turns.op == "sub" and turns.args[0] is i64(64)
+    return len(loops)
+
+
+def scan_of(params: Sequence[str], k: int, op: Any, cls: type = ir.Scan) -> ir.Program:
+    """A scan or reduction of k numbers with an operator of 2k, whose neutral elements do not matter."""
+
+    def f(b, s, *xs):
+        lam = b.lambda_([("x", xs[0].type.elem)] * (2 * k), op)
+        return b.emit(cls(s["n"], xs, lam, (zero(xs[0].type.elem),) * k))
+
+    return make(params, f)
+
+
+def test_a_scan_over_arrays_is_parallel() -> None:
+    """Work O(n) in 2 log n steps: five numbers an element, or rows, by a tree of segments."""
+    c = next(c for c in CASES if c.name == "reduce_scan_rows_free")
+    cost = Cost(make(c.params, c.f))
+    assert turns_by_digits(cost.program.funs["f_vjp"].body) == 2
+    small, large = cost.of([normal(50, 2), 0.7]), cost.of([normal(500, 2), 0.7])
+    assert large[1] <= 10.5 * small[1] and large[3] <= 10.5 * small[3]
+
+
+CELLS = {
+    # operator on (a, c) and (b, d) -> cells of the 2 x 2 matrices that are computed
+    "diagonal": (lambda q, a, c, b, d: [q.op("mul", a, b), q.op("add", q.op("mul", b, c), d)], 2),
+    "triangular": (lambda q, a, c, b, d: [q.op("mul", a, b), q.op("add", c, q.op("mul", a, d))], 3),
+    "full": (
+        lambda q, a, c, b, d: [
+            q.op("sub", q.op("mul", a, b), q.op("mul", c, d)),
+            q.op("add", q.op("mul", a, d), q.op("mul", c, b)),
+        ],
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_matrices_of_scans_have_the_cells_they_need(kind: str) -> None:
+    """k x k Jacobians: those that are diagonal or triangular are seen, and no more of them computed or composed."""
+    op, cells = CELLS[kind]
+    body = gradient_program(scan_of(["[n]f64", "[n]f64"], 2, op)).funs["f_vjp"].body
+    widths = [len(n) for s in every(body, ir.Fused) for n in s.exp.scan_neutrals]  # type: ignore[attr-defined]
+    widths += [len(s.exp.neutral) for s in every(body, ir.Scan)]  # type: ignore[attr-defined]
+    assert len(widths) == 2 and max(widths) == 2 + cells
+
+
+def test_a_reduction_that_can_be_undone_takes_one_scan() -> None:
+    def pairs(q, x1, y1, x2, y2):
+        return [q.op("add", x1, x2), q.op("add", q.op("add", y1, y2), q.op("mul", x1, x2))]
+
+    def scans(t: str) -> int:
+        body = gradient_program(scan_of([f"[n]{t}"] * 2, 2, pairs, ir.Reduce)).funs["f_vjp"].body
+        return len(every(body, ir.Scan)) + sum(len(s.exp.scan_lams) for s in every(body, ir.Fused))  # type: ignore[attr-defined]
+
+    assert scans("i32") == 1
+    assert scans("f64") == 2

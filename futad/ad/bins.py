@@ -130,12 +130,16 @@ def _segments(b: Builder, h: ir.Hist) -> _Segments:
     held = [_flat(b, d, at.count, rank) for d in h.dests]
 
     def fetch(c: Builder, j: Var, i: Var, bin: Var) -> list[Atom]:
+        # Each of those out of range is a segment by itself: neutral elements are not combined with each other, as
+        # that may have no derivative.
+        ok = c.op("lt", bin, at.count)
+
         def differs(inside: Atom, other: Atom) -> Atom:
-            return _choice(c, inside, lambda d: [d.op("ne", d.at(at.bins, other), bin)], lambda d: [TRUE], (TRUE,))[0]
+            near = c.op("and", ok, inside)
+            return _choice(c, near, lambda d: [d.op("ne", d.at(at.bins, other), bin)], lambda d: [TRUE], (TRUE,))[0]
 
         starts = differs(c.op("lt", ZERO, j), c.op("sub", j, ONE))
         ends = differs(c.op("lt", j, c.op("sub", n, ONE)), c.op("add", j, ONE))
-        ok = c.op("lt", bin, at.count)
         return [starts, ends, *_choice(c, ok, lambda d: [d.at(v, i) for v in h.values], lambda d: h.neutral, h.neutral)]
 
     where = b.let(ir.Iota(n, ZERO, ONE), "is")

@@ -1,10 +1,10 @@
-"""Reverse rules of reductions and scans.
+"""Reverse rules of reductions, and what those of scans share with them.
 
-Source: Schenck et al., SC 2022, sections 5.1 (reduce) and 5.2 (scan).  The general reduction here differs in
+Source: Schenck et al., SC 2022, section 5.1.  The general reduction here differs in
 one point: with prefixes p_k = f(p_{k-1}, x_k) and r_k the reduction of what follows k, the adjoint of p_k is
 that of the first argument of f(p_k, r_k), and x_k and the operator's free variables get theirs from
 f(p_{k-1}, x_k).  So free variables of the operator are differentiated too.  Neutral elements are constants:
-no adjoint flows to them.
+no adjoint flows to them.  Where the operator can be undone (`invert.py`), r_k comes from p_k and the result.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from futad.ad.array import plus_lambda
+from futad.ad.array import plus_lambda, sum_outer
+from futad.ad.invert import invertible, solve
 from futad.ad.mapsweep import MapSweep
 from futad.ad.operators import classify, vectorised
 from futad.ad.vjp import Context, Scope, again
@@ -29,7 +30,6 @@ from futad.core.types import (
     Const,
     Prim,
     Var,
-    array_of,
     i64,
     one,
     row_type,
@@ -109,21 +109,39 @@ def reduce_part(s: Scope, f: Fold) -> None:
     """Adjoints of one independent part of a reduction."""
     op = classify(f.lam)
     seed = f.seeds[0]
-    if op == "add":
-        assert seed is not None
-        s.add(f.arrays[0], s.replicate(f.width, seed))
-        return
-    if (row := vectorised(f.lam)) is not None:
+    t = f.neutral[0].type
+    if (row := vectorised(f.lam)) is not None and op != "add":
         along_rows(s, f, row, scan=False)
         return
-    if op in ("min", "max"):
-        assert seed is not None
-        _arg_extremum(s, f, seed)
-    elif op == "mul" and f.neutral[0].type.is_float:  # type: ignore[union-attr]
-        assert seed is not None
-        _product(s, f, seed)
-    else:
+    if op is None or op == "mul" and not t.is_float:  # type: ignore[union-attr]
         _general_reduce(s, f)
+        return
+    assert seed is not None
+    if op == "add" or op == "xor" and t is BOOL:
+        s.add(f.arrays[0], s.replicate(f.width, seed))
+    elif op in ("min", "max"):
+        _arg_extremum(s, f, seed)
+    elif op == "mul":
+        _product(s, f, seed)
+    elif t is BOOL:
+        _logical(s, f, op, seed)
+    # Bits of integers have no derivative.
+
+
+def _logical(s: Scope, f: Fold, op: str, seed: Atom) -> None:
+    """and, or: an element shows if no other one decides the result, which is found by counting those that do."""
+    b = s.b
+    deciding = Const(BOOL, op == "or")
+
+    def decides(c: Builder, x: Atom) -> Atom:
+        return c.op("select", c.op("eq", x, deciding), ONE, ZERO)
+
+    count = sum_outer(b, f.width, b.zip_with(decides, f.arrays[0]), "deciding")
+
+    def pull(c: Builder, x: Var) -> Atom:
+        return c.op("and", seed, c.op("eq", count, decides(c, x)))
+
+    s.add(f.arrays[0], b.zip_with(pull, f.arrays[0]))
 
 
 def _arg_extremum(s: Scope, f: Fold, seed: Atom) -> None:
@@ -199,7 +217,7 @@ def of_the_others(b: Builder, x: Atom, one_zero: Atom, two_zeros: Atom, z: Atom,
     return b.emit(ir.If(b.op("eq", x, zero(t)), at_zero, other), "x_bar", types=[t])[0]
 
 
-def _shifted(b: Builder, scanned: Sequence[Atom], at: Atom, inside: Atom, neutral: Sequence[Atom]) -> tuple[Atom, ...]:
+def shifted(b: Builder, scanned: Sequence[Atom], at: Atom, inside: Atom, neutral: Sequence[Atom]) -> tuple[Atom, ...]:
     """scanned[at], or the neutral elements where `inside` is false."""
     then = b.body(lambda c: [c.at(y, at) for y in scanned])
     orelse = b.body(lambda c: list(neutral))
@@ -210,22 +228,28 @@ def _general_reduce(s: Scope, f: Fold) -> None:
     b, n = s.b, f.width
     k = len(f.neutral)
     before = b.emit(ir.Scan(n, f.arrays, again(f.lam), f.neutral), "before")
-    flip = again(f.lam)
-    flip = ir.Lambda(flip.params[k:] + flip.params[:k], flip.stms, flip.result)
-    after = b.emit(ir.Scan(n, tuple([reverse(b, n, a) for a in f.arrays]), flip, f.neutral), "after")
+    undone = invertible(f.lam)
+    if not undone:
+        flip = again(f.lam)
+        flip = ir.Lambda(flip.params[k:] + flip.params[:k], flip.stms, flip.result)
+        after = b.emit(ir.Scan(n, tuple([reverse(b, n, a) for a in f.arrays]), flip, f.neutral), "after")
     m = MapSweep(s, n)
     c = m.inner.b
     lam = again(f.lam)
     for p, a in zip(lam.params[k:], f.arrays, strict=True):
         m.primal(p, a)
     i = m.index()
-    left = _shifted(c, before, c.op("sub", i, ONE), c.op("lt", ZERO, i), f.neutral)
-    back = c.op("sub", c.op("sub", n, i), i64(2))
-    right = _shifted(c, after, back, c.op("le", ZERO, back), f.neutral)
+    left = shifted(c, before, c.op("sub", i, ONE), c.op("lt", ZERO, i), f.neutral)
     for p, v in zip(lam.params[:k], left, strict=True):
         m.inner.local.add(p)
         c.add(ir.Stm((p,), ir.Alias(v)))
     tape = m.inner.forward(lam.stms)
+    right: Sequence[Atom]
+    if undone:
+        right = solve(c, f.lam, lam.result, f.results)
+    else:
+        back = c.op("sub", c.op("sub", n, i), i64(2))
+        right = shifted(c, after, back, c.op("le", ZERO, back), f.neutral)
     probe = isolated(c)
     wrt = [True] * k + [False] * k
     prefix = probe.inline(f.lam, [*lam.result, *right], wrt, f.seeds)[:k]
@@ -234,158 +258,3 @@ def _general_reduce(s: Scope, f: Fold) -> None:
             m.inner.add(r, seed)
     m.inner.back(tape)
     m.finish()
-
-
-# --- scan ---------------------------------------------------------------------------------------------------
-
-
-def scan_part(s: Scope, f: Fold) -> None:
-    """Adjoints of one independent part of a scan."""
-    if classify(f.lam) == "add":
-        seed = f.seeds[0]
-        assert seed is not None
-        b, t = s.b, f.neutral[0].type
-        (sums,) = b.emit(
-            ir.Scan(f.width, (reverse(b, f.width, seed),), plus_lambda(b, t), (b.zeros(t),)), "sums"
-        )
-        s.add(f.arrays[0], reverse(b, f.width, sums))
-        return
-    if (row := vectorised(f.lam)) is not None:
-        along_rows(s, f, row, scan=True)
-        return
-    fits = f.scalar and len(f.neutral) <= 4 and all(n.type is not BOOL for n in f.neutral)
-    totals = _recurrence(s, f) if fits else _recurrence_loop(s, f)
-    _pull_elements(s, f, totals)
-
-
-def _pull_elements(s: Scope, f: Fold, totals: Sequence[Atom]) -> None:
-    """With the total adjoint of every y_i: those of x_i and of free variables through f(y_{i-1}, x_i)."""
-    k = len(f.neutral)
-    m = MapSweep(s, f.width)
-    c = m.inner.b
-    lam = again(f.lam)
-    for p, a in zip(lam.params[k:], f.arrays, strict=True):
-        m.primal(p, a)
-    i = m.index()
-    left = _shifted(c, f.results, c.op("sub", i, ONE), c.op("lt", ZERO, i), f.neutral)
-    for p, v in zip(lam.params[:k], left, strict=True):
-        m.inner.local.add(p)
-        c.add(ir.Stm((p,), ir.Alias(v)))
-    tape = m.inner.forward(lam.stms)
-    for r, total in zip(lam.result, totals, strict=True):
-        m.inner.add(r, m.bind(total))
-    m.inner.back(tape)
-    m.finish()
-
-
-def _seeds_dense(b: Builder, f: Fold) -> list[Atom]:
-    return [
-        b.zeros(array_of(n.type, f.width)) if y is None else y for y, n in zip(f.seeds, f.neutral, strict=True)
-    ]
-
-
-def _recurrence(s: Scope, f: Fold) -> list[Atom]:
-    """Total adjoints r_i = ybar_i + A_i r_{i+1}, A_i the transposed Jacobian of f(., x_{i+1}) at y_i, by a
-    scan that composes linear functions from the right.
-
-    Only the cells of the matrices that are not always zero are computed and composed: for a linear recurrence
-    (a, b) (c, d) = (a c, b c + d), say, the two on the diagonal.
-    """
-    b, n = s.b, f.width
-    k = len(f.neutral)
-    ts: list[Prim] = [x.type for x in f.neutral if isinstance(x.type, Prim)]
-
-    cells = _cells(f)
-
-    def jacobian(c: Builder, i: Var) -> list[Atom]:
-        following = c.op("add", i, ONE)
-
-        def rows(d: Builder) -> list[Atom]:
-            xs = [d.at(a, following) for a in f.arrays]
-            ys = [d.at(y, i) for y in f.results]
-            out: list[list[Atom]] = []
-            for j in range(k):
-                seeds: list[Atom | None] = [one(ts[j]) if q == j else None for q in range(k)]
-                got = isolated(d).inline(f.lam, [*ys, *xs], [True] * k + [False] * k, seeds)[:k]
-                out.append([zero(ts[q]) if g is None else g for q, g in enumerate(got)])
-            return [out[j][q] for q, j in cells]
-
-        types = [ts[q] for q, _ in cells]
-        ends = c.body(lambda d: [zero(t) for t in types])
-        return list(c.emit(ir.If(c.op("lt", following, n), c.body(rows), ends), "a", types=types))
-
-    where = b.let(ir.Iota(n, ZERO, ONE), "is")
-    matrix = b.map_(jacobian, where, hint="jac")
-    c_in = [reverse(b, n, y) for y in _seeds_dense(b, f)]
-    a_in = [reverse(b, n, a) for a in matrix]
-
-    def compose(d: Builder, *v: Var) -> list[Atom]:
-        w = k + len(cells)
-        c1, c2 = v[:k], v[w : w + k]
-        a1, a2 = dict(zip(cells, v[k:w], strict=True)), dict(zip(cells, v[w + k :], strict=True))
-
-        def dot(row: int, column: dict[int, Var]) -> Atom:
-            total: Atom | None = None
-            for q, x in column.items():
-                if (row, q) in a2:
-                    term = d.op("mul", d.convert(ts[row], a2[row, q]), d.convert(ts[row], x))
-                    total = term if total is None else d.op("add", total, term)
-            assert total is not None
-            return total
-
-        cs: list[Atom] = [d.op("add", c2[q], dot(q, dict(enumerate(c1)))) for q in range(k)]
-        return cs + [dot(q, {p: a1[p, j] for p in range(k) if (p, j) in a1}) for q, j in cells]
-
-    types = ts + [ts[q] for q, _ in cells]
-    lam = b.lambda_([("c", t) for t in types + types], compose)
-    unit: list[Const] = [zero(t) for t in ts]
-    unit += [one(ts[q]) if q == j else zero(ts[q]) for q, j in cells]
-    out = b.emit(ir.Scan(n, tuple(c_in + a_in), lam, tuple(unit)), "r")
-    totals: list[Atom] = [reverse(b, n, r) for r in out[:k]]
-    return totals
-
-
-def _cells(f: Fold) -> list[tuple[int, int]]:
-    """The cells (q, j) that products of the transposed Jacobians can have: where result j depends on the first
-    argument's component q, directly or through others; and the diagonal."""
-    k = len(f.neutral)
-    found = {(q, q) for q in range(k)}
-    for j in range(k):
-        t = f.neutral[j].type
-        assert isinstance(t, Prim)
-        seeds: list[Atom | None] = [one(t) if q == j else None for q in range(k)]
-        got = isolated(Builder()).inline(f.lam, f.lam.params, [True] * k + [False] * k, seeds)[:k]
-        found |= {(q, j) for q, g in enumerate(got) if g is not None}
-    for p in range(k):
-        found |= {(q, j) for q in range(k) for j in range(k) if (q, p) in found and (p, j) in found}
-    return sorted(found)
-
-
-def _recurrence_loop(s: Scope, f: Fold) -> list[Atom]:
-    """The same totals by a sequential loop from the last element, for elements that are arrays."""
-    b, n = s.b, f.width
-    k = len(f.neutral)
-    seeds = _seeds_dense(b, f)
-    outs = [b.let(ir.Scratch(y.type.elem, shape_of(y.type)), "r") for y in seeds]  # type: ignore[union-attr]
-    start = [b.zeros(x.type) for x in f.neutral]
-    last = b.op("sub", n, ONE, hint="last")
-
-    def turn(c: Builder, j: Var, *state: Var) -> list[Atom]:
-        i = c.op("sub", last, j)
-        r, into = state[:k], state[k:]
-
-        def step(d: Builder) -> list[Atom]:
-            following = d.op("add", i, ONE)
-            xs = [d.at(a, following) for a in f.arrays]
-            ys = [d.at(y, i) for y in f.results]
-            got = isolated(d).inline(f.lam, [*ys, *xs], [True] * k + [False] * k, list(r))[:k]
-            return [d.zeros(x.type) if g is None else g for g, x in zip(got, f.neutral, strict=True)]
-
-        ends = c.body(lambda d: list(r))
-        carried = c.emit(ir.If(c.op("lt", ZERO, j), c.body(step), ends), "c", types=[x.type for x in f.neutral])
-        now = [c.plus(c.at(y, i), v) for y, v in zip(seeds, carried, strict=True)]
-        return [*now, *[c.let(ir.Update(o, (i,), v), "r") for o, v in zip(into, now, strict=True)]]
-
-    params = [("j", I64), *[("r", x.type) for x in f.neutral], *[("into", o.type) for o in outs]]
-    out = b.emit(ir.For(n, (*start, *outs), b.lambda_(params, turn)), "r")
-    return [*out[k:]]

@@ -17,6 +17,7 @@ from futad.ad.vjp import again
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import (
+    BOOL,
     I64,
     ONE,
     ZERO,
@@ -133,7 +134,7 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         op = classify(lam)
         first = mine[0]
         scalar = isinstance(e.neutral[part[0]].type, Prim)
-        if op == "add":
+        if op == "add" or op == "xor" and e.neutral[part[0]].type is BOOL:
             assert first is not None
             s.add(h.dests[0], first)
             _gather_into(s, h, first)

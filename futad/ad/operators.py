@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from futad.core import ir
-from futad.core.types import AccType, Atom, Var
+from futad.core.types import Atom, Var
 
-SPECIAL = ("add", "mul", "min", "max", "and", "or")
+SPECIAL = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
 def classify(lam: ir.Lambda) -> str | None:
@@ -24,16 +24,17 @@ def classify(lam: ir.Lambda) -> str | None:
 
 
 def vectorised(lam: ir.Lambda) -> ir.Lambda | None:
-    """The operator on rows if `lam` is a map of it over all its parameters (in order), else None."""
+    """The operator on rows if `lam` is a map of it over all its parameters, in any order, else None."""
     if len(lam.stms) != 1:
         return None
     stm = lam.stms[0]
     e = stm.exp
-    if not isinstance(e, ir.Map) or tuple(e.arrays) != lam.params or tuple(lam.result) != stm.pat:
+    if not isinstance(e, ir.Map) or set(e.arrays) != set(lam.params) or tuple(lam.result) != stm.pat:
         return None
-    if any(isinstance(p.type, AccType) for p in lam.params) or any(v in lam.params for v in e.lam.free()):
+    if len(e.arrays) != len(lam.params) or any(v in lam.params for v in e.lam.free()):
         return None
-    return e.lam
+    own = dict(zip(e.arrays, e.lam.params, strict=True))
+    return ir.Lambda(tuple([own[p] for p in lam.params]), e.lam.stms, e.lam.result)
 
 
 def needed(stms: tuple[ir.Stm, ...], results: tuple[Atom, ...]) -> tuple[tuple[ir.Stm, ...], set[Var]]:

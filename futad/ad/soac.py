@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from futad.ad.acc import in_range
 from futad.ad.array import plus_lambda
 from futad.ad.branch import merge_branches
-from futad.ad.fold import Fold, reduce_part, scan_part
+from futad.ad.fold import Fold, reduce_part
 from futad.ad.mapsweep import MapSweep
 from futad.ad.operators import classify, split_operator
 from futad.ad.rule import RULES, Rule
+from futad.ad.scan import scan_part
 from futad.ad.vjp import again
 from futad.core import ir
 from futad.core.types import AccType, Atom, Var
