@@ -304,8 +304,6 @@ def test_a_library_builds_and_runs(futad):
 def test_output_that_cannot_be_written(futad):
     done = futad("c", "p.fut", "-o", "no/such/x.c")
     assert (done.code, done.err) == (1, "error: cannot write no/such/x.c: No such file or directory\n")
-    done = futad("c", "p.fut", "--executable")
-    assert done.code == 2 and "--executable is not available" in done.err
 
 
 # --- dataset ---

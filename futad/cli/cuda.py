@@ -18,15 +18,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_file(parser)
     parser.add_argument("-o", "--output", metavar="OUT", help="where to write (default: stdout)")
     parser.add_argument("--host", action="store_true", help="write the host code")
+    for option in ("--library", "--executable", "--server"):
+        parser.add_argument(option, action="store_true", help="not for this backend: the host side is Python")
 
 
 def run(args: argparse.Namespace) -> int:
     from futad.backend.cuda import DeviceBackend
     from futad.cli.emit import write_file
+    from futad.errors import UsageError
     from futad.pipeline import compile_program
     from futad.runtime.kerneltext import expand
     from futad.source import load_program
 
+    if args.library or args.executable or args.server:
+        raise UsageError(
+            "the host side of CUDA programs is Python, so there is no library or executable to build",
+            hint="`futad run -b cuda` runs a program, `import futad` calls it from Python; "
+            "`futad c` and `futad multicore` build libraries, executables and servers",
+        )
     made = DeviceBackend(compile_program(load_program(args.file)))
     output = Path(args.output) if args.output else None
     if args.host:

@@ -1,4 +1,4 @@
-"""What `futad c` and `futad multicore` share: writing the C that a program becomes."""
+"""What `futad c` and `futad multicore` share: writing the C that a program becomes, and building it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write OUT.c and its header OUT.h (OUT defaults to the program's name)",
     )
-    kind.add_argument("--executable", action="store_true", help="not available yet: use --library")
+    kind.add_argument(
+        "--executable",
+        action="store_true",
+        help="build OUT, which reads values on stdin and writes results (its own --help tells more), and write OUT.c",
+    )
+    kind.add_argument(
+        "--server", action="store_true", help="build OUT, which speaks Futhark's server protocol, and write OUT.c"
+    )
 
 
 def emit(args: argparse.Namespace, multicore: bool) -> int:
-    """Write the source; with --library the header too."""
+    """Write the source; with --library the header too, with --executable and --server what it builds."""
     from futad.backend.c import CBackend
-    from futad.errors import UsageError
     from futad.pipeline import compile_program
     from futad.runtime import cc
     from futad.source import load_program
 
-    if args.executable:
-        raise UsageError("--executable is not available: the emitted C has no main(); use --library, or `futad run`")
+    if args.executable or args.server:
+        return _build(args, multicore)
     program = compile_program(load_program(args.file))
     backend = CBackend(program, multicore=multicore)
     if args.library:
@@ -58,8 +64,32 @@ def emit(args: argparse.Namespace, multicore: bool) -> int:
     return 0
 
 
-def _build_comment(source: Path, multicore: bool) -> str:
-    """The command that builds a shared library from the source."""
+def _build(args: argparse.Namespace, multicore: bool) -> int:
+    """Build an executable and write its source beside it."""
+    from futad.backend.c import CBackend
+    from futad.backend.c_program import program_text
+    from futad.errors import UsageError
+    from futad.pipeline import compile_program
+    from futad.runtime import cc
+    from futad.source import load_program
+
+    output = Path(args.output) if args.output else Path(Path(args.file).stem)
+    if output.suffix in (".c", ".h", ".fut") or output.is_dir():
+        raise UsageError(f"-o {output} would be the executable: name one that is no source file or folder")
+    program = compile_program(load_program(args.file))
+    if not any(f.entry for f in program.funs.values()):
+        raise UsageError(f"{args.file} has no entry (declare one with `entry`)")
+    text = program_text(CBackend(program, multicore=multicore), server=args.server)
+    source = output.with_name(f"{output.name}.c")
+    made = cc.build_program(text, openmp=multicore)
+    comment = _build_comment(source, multicore, executable=True)
+    write_file(source, f"{comment}{cc.standalone(text)}".encode())
+    write_file(output, made, executable=True)
+    return 0
+
+
+def _build_comment(source: Path, multicore: bool, executable: bool = False) -> str:
+    """The command that builds a shared library, or an executable, from the source."""
     from futad.errors import BackendError
     from futad.runtime import cc
 
@@ -69,8 +99,9 @@ def _build_comment(source: Path, multicore: bool) -> str:
         command = [*compiler.command, *flags]
     except BackendError:
         command = ["cc", "-std=gnu11", "-O3", *(["-fopenmp"] if multicore else [])]
-    out = source.with_suffix(".so").name
-    line = shlex.join([*command, "-fPIC", "-shared", source.name, "-o", out, *cc.link_flags()])
+    out = source.with_suffix("" if executable else ".so").name
+    kind = [] if executable else ["-fPIC", "-shared"]
+    line = shlex.join([*command, *kind, source.name, "-o", out, *cc.link_flags()])
     return f"/* {line} */\n"
 
 
@@ -127,7 +158,7 @@ def _plain_type(elem: str, rank: int, label: str) -> str:
     return ("[]" * rank + elem + (f" {label}" if label else "")).replace("*/", "* /")
 
 
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes, executable: bool = False) -> None:
     """Write atomically: whoever reads `path` sees the old file or the whole new one.  Raises FileError."""
     from futad.errors import FileError
 
@@ -136,7 +167,7 @@ def write_file(path: Path, data: bytes) -> None:
         try:
             with os.fdopen(handle, "wb") as f:
                 f.write(data)
-            os.chmod(name, 0o666 & ~_umask())
+            os.chmod(name, (0o777 if executable else 0o666) & ~_umask())
             os.replace(name, path)
         except BaseException:
             os.unlink(name)

@@ -229,6 +229,17 @@ def build_library(source: str, *, openmp: bool = False, flags: Sequence[str] = (
     return lib
 
 
+def build_program(source: str, *, openmp: bool = False) -> bytes:
+    """`source`, which has a `main`, compiled to an executable: the bytes of the file.  Raises as `build_library`."""
+    compiler = find_compiler()
+    extra = _split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", ""))
+    options = [*compile_flags(openmp=openmp, compiler=compiler), *extra]
+    with tempfile.TemporaryDirectory(prefix="futad-") as work:
+        out = Path(work) / "program"
+        _compile(compiler, source, options, openmp, out, shared=False)
+        return out.read_bytes()
+
+
 def build_cxx(source: str, *, flags: Sequence[str] = (), executable: bool = False) -> Path:
     """`source`, C++ without includes of ours, compiled to a shared library or an executable; cached.
 
@@ -294,13 +305,16 @@ def _load(key: str, build: Callable[[Path], None]) -> ctypes.CDLL:
         return ctypes.CDLL(str(private))
 
 
-def _compile(compiler: Compiler, source: str, options: Sequence[str], openmp: bool, out: Path) -> None:
+def _compile(
+    compiler: Compiler, source: str, options: Sequence[str], openmp: bool, out: Path, shared: bool = True
+) -> None:
     with tempfile.TemporaryDirectory(prefix="futad-") as work:
         main = Path(work) / "program.c"
         main.write_text(source, encoding="utf-8")
         for name, text in headers().items():
             (Path(work) / name).write_text(text, encoding="utf-8")
-        done = _run(compiler, [*options, "-fPIC", "-shared", str(main), "-o", str(out), *link_flags()])
+        kind = ["-fPIC", "-shared"] if shared else []
+        done = _run(compiler, [*options, *kind, str(main), "-o", str(out), *link_flags()])
         if done.returncode == 0:
             return
         _check_works(compiler, Path(work), openmp)

@@ -1,0 +1,670 @@
+/* `main` of a server: Futhark's server protocol, one command a line on stdin, answers on stdout.
+ *
+ * Every answer ends with a line `%%% OK`; before it stands `%%% FAILURE` and what went wrong if the command failed.
+ * A value is owned by one variable: commands copy what they take from another.
+ */
+#include <getopt.h>
+
+struct futad_variable {
+  char *name;
+  int type;
+  bool consumed;
+  struct futad_array *leaves;
+  struct futad_variable *next;
+};
+
+struct futad_event {
+  const char *name;
+  int64_t start, end;
+};
+
+static struct futad_variable *futad_variables;
+static struct futad_context *futad_server_context;
+static struct futad_growing futad_events = {.size = sizeof(struct futad_event)};
+static bool futad_profiling, futad_logging;
+
+#define FUTAD_MOST_EVENTS 100000
+
+/* --- variables and types --------------------------------------------------------------------------------- */
+
+static struct futad_variable *futad_lookup(const char *name) {
+  for (struct futad_variable *v = futad_variables; v; v = v->next)
+    if (!strcmp(v->name, name)) return v;
+  futad_error("Unknown variable: %s", name);
+  return NULL;
+}
+
+/* A variable whose value may be used. */
+static struct futad_variable *futad_usable(const char *name) {
+  struct futad_variable *v = futad_lookup(name);
+  if (v && v->consumed) {
+    futad_error("Variable %s has been consumed", name);
+    return NULL;
+  }
+  return v;
+}
+
+static bool futad_unused(const char *name) {
+  for (struct futad_variable *v = futad_variables; v; v = v->next)
+    if (!strcmp(v->name, name)) return futad_error("Variable already exists: %s", name);
+  return true;
+}
+
+static int futad_find_type(const char *name) {
+  for (int i = 0; i < futad_type_count; i++)
+    if (!strcmp(futad_types[i].name, name)) return i;
+  for (int i = 0; i < futad_alias_count; i++)
+    if (!strcmp(futad_aliases[i].name, name)) return futad_aliases[i].type;
+  futad_error("Unknown type: %s", name);
+  return -1;
+}
+
+static struct futad_array futad_copy_array(const struct futad_array *a) {
+  struct futad_array out = *a;
+  size_t bytes = (size_t)futad_elements(a) * (size_t)futad_prim_bytes[a->prim];
+  out.data = futad_must_alloc(bytes);
+  if (bytes) memcpy(out.data, a->data, bytes);
+  return out;
+}
+
+/* A new variable that owns the arrays of `leaves` and the memory of `leaves` itself. */
+static void futad_define(const char *name, int type, struct futad_array *leaves) {
+  struct futad_variable *v = futad_must_alloc(sizeof *v);
+  *v = (struct futad_variable){futad_copy_text(name, strlen(name)), type, false, leaves, futad_variables};
+  futad_variables = v;
+}
+
+static struct futad_array *futad_new_leaves(int count) {
+  struct futad_array *out = futad_must_alloc(sizeof *out * (size_t)(count + 1));
+  memset(out, 0, sizeof *out * (size_t)(count + 1));
+  return out;
+}
+
+static void futad_drop_leaves(struct futad_array *leaves, int count) {
+  for (int i = 0; i < count; i++) free(leaves[i].data);
+  free(leaves);
+}
+
+static void futad_delete(struct futad_variable *v) {
+  for (struct futad_variable **at = &futad_variables; *at; at = &(*at)->next)
+    if (*at == v) {
+      *at = v->next;
+      break;
+    }
+  futad_drop_leaves(v->leaves, futad_types[v->type].leaves);
+  free(v->name);
+  free(v);
+}
+
+/* The first leaf of a record's field. */
+static int futad_first_leaf(const struct futad_type *t, int field) {
+  int at = 0;
+  for (int i = 0; i < field; i++) at += futad_types[t->field[i].type].leaves;
+  return at;
+}
+
+static bool futad_has_type(const struct futad_variable *v, int type) {
+  if (v->type == type) return true;
+  return futad_error("Variable %s has type %s, expected %s", v->name, futad_types[v->type].name,
+                     futad_types[type].name);
+}
+
+static int futad_array_type(const char *name) {
+  int t = futad_find_type(name);
+  if (t >= 0 && futad_types[t].kind != FUTAD_ARRAY) {
+    futad_error("Not an array type: %s", name);
+    return -1;
+  }
+  return t;
+}
+
+static int futad_record_type(const char *name) {
+  int t = futad_find_type(name);
+  if (t >= 0 && futad_types[t].kind != FUTAD_RECORD) {
+    futad_error("Not a record type: %s", name);
+    return -1;
+  }
+  return t;
+}
+
+static bool futad_number(const char *word, int64_t *out) {
+  char *rest;
+  errno = 0;
+  *out = strtoll(word, &rest, 10);
+  return (*word && !*rest && !errno) || futad_error("Not an integer: %s", word);
+}
+
+/* --- commands: each gets its words after the first ---------------------------------------------------------- */
+
+static bool command_types(int n, char **w) {
+  for (int i = 0; i < futad_type_count; i++) puts(futad_types[i].name);
+  return true;
+}
+
+static bool command_entry_points(int n, char **w) {
+  for (int i = 0; i < futad_number_of_entries; i++) puts(futad_entries[i].name);
+  return true;
+}
+
+static const struct futad_entry *futad_named_entry(const char *name) {
+  const struct futad_entry *e = futad_find_entry(name);
+  if (!e) futad_error("Unknown entry point: %s", name);
+  return e;
+}
+
+static bool command_inputs(int n, char **w) {
+  const struct futad_entry *e = futad_named_entry(w[0]);
+  if (!e) return false;
+  for (int i = 0; i < e->params; i++)
+    printf("%s%s\n", e->consumed[i] ? "*" : "", futad_types[e->param_types[i]].name);
+  return true;
+}
+
+static bool command_output(int n, char **w) {
+  const struct futad_entry *e = futad_named_entry(w[0]);
+  if (!e) return false;
+  printf("%s%s\n", e->result_unique ? "*" : "", futad_types[e->result_type].name);
+  return true;
+}
+
+static bool command_attributes(int n, char **w) {
+  const struct futad_entry *e = futad_named_entry(w[0]);
+  if (!e) return false;
+  fputs(e->attributes, stdout);
+  return true;
+}
+
+/* The outputs are one variable, or one for each component of a tuple. */
+static bool command_call(int n, char **w) {
+  const struct futad_entry *e = futad_named_entry(w[0]);
+  if (!e) return false;
+  const struct futad_type *result = &futad_types[e->result_type];
+  int outputs = n - 1 - e->params;
+  bool parts = result->tuple && outputs == result->fields && outputs != 1;
+  if (outputs != 1 && !parts)
+    return futad_error("Entry point %s takes %d inputs and has 1 output, but %d variables are given", e->name,
+                       e->params, n - 1);
+  for (int i = 0; i < outputs; i++) {
+    if (!futad_unused(w[1 + i])) return false;
+    for (int j = 0; j < i; j++)
+      if (!strcmp(w[1 + i], w[1 + j])) return futad_error("Variable already exists: %s", w[1 + i]);
+  }
+  struct futad_array *leaves = futad_new_leaves(e->leaves), *results = futad_new_leaves(result->leaves);
+  bool good = true;
+  for (int i = 0, at = 0; i < e->params && good; i++) {
+    struct futad_variable *v = futad_usable(w[1 + outputs + i]);
+    good = v && futad_has_type(v, e->param_types[i]);
+    for (int j = 0; good && j < i; j++)
+      if ((e->consumed[i] || e->consumed[j]) && !strcmp(w[1 + outputs + i], w[1 + outputs + j]))
+        good = futad_error("Variable %s is consumed and used by the same call", v->name);
+    for (int j = 0; good && j < futad_types[v->type].leaves; j++) leaves[at++] = v->leaves[j];
+  }
+  int64_t elapsed = 0, start = futad_microseconds();
+  good = good && futad_run(futad_server_context, e, leaves, results, &elapsed);
+  free(leaves); /* the arrays are the variables' */
+  if (!good) {
+    futad_drop_leaves(results, result->leaves);
+    return false;
+  }
+  printf("runtime: %lld\n", (long long)elapsed);
+  if (futad_profiling && futad_events.count < FUTAD_MOST_EVENTS)
+    *(struct futad_event *)futad_push(&futad_events) = (struct futad_event){e->name, start, start + elapsed};
+  if (futad_logging) fprintf(stderr, "%s: %lld microseconds\n", e->name, (long long)elapsed);
+  for (int i = 0; i < e->params; i++)
+    if (e->consumed[i]) futad_lookup(w[1 + outputs + i])->consumed = true;
+  if (!parts) {
+    futad_define(w[1], e->result_type, results);
+    return true;
+  }
+  for (int i = 0, at = 0; i < outputs; i++) {
+    int type = result->field[i].type, count = futad_types[type].leaves;
+    struct futad_array *own = futad_new_leaves(count);
+    memcpy(own, results + at, sizeof *own * (size_t)count);
+    at += count;
+    futad_define(w[1 + i], type, own);
+  }
+  free(results);
+  return true;
+}
+
+static bool command_restore(int n, char **w) {
+  if (n % 2 == 0) return futad_error("Invalid argument count");
+  FILE *f = fopen(w[0], "rb");
+  if (!f) return futad_error("Failed to open %s: %s", w[0], strerror(errno));
+  struct futad_reader r = {.name = w[0]};
+  char *data = futad_read_all(f, &r.length);
+  fclose(f);
+  if (!data) return futad_error("Failed to read %s: %s", w[0], strerror(errno));
+  r.data = data;
+  bool good = true;
+  for (int i = 1; i < n && good; i += 2) {
+    int type = futad_find_type(w[i + 1]);
+    good = type >= 0 && futad_unused(w[i]);
+    if (!good) break;
+    const struct futad_type *t = &futad_types[type];
+    struct futad_array *leaves = futad_new_leaves(t->leaves);
+    for (int j = 0; j < t->leaves && good; j++) {
+      leaves[j].prim = t->leaf[j].prim;
+      leaves[j].rank = t->leaf[j].rank;
+      good = futad_read_value(&r, &leaves[j]);
+    }
+    if (good) futad_define(w[i], type, leaves);
+    else futad_drop_leaves(leaves, t->leaves);
+  }
+  if (good && !futad_at_end(&r)) good = futad_error("%s: there are more values than variables", w[0]);
+  free(data);
+  return good;
+}
+
+static bool command_store(int n, char **w) {
+  for (int i = 1; i < n; i++)
+    if (!futad_usable(w[i])) return false;
+  FILE *f = fopen(w[0], "wb");
+  if (!f) return futad_error("Failed to open %s: %s", w[0], strerror(errno));
+  for (int i = 1; i < n; i++) {
+    struct futad_variable *v = futad_lookup(w[i]);
+    for (int j = 0; j < futad_types[v->type].leaves; j++) futad_write_binary(f, &v->leaves[j]);
+  }
+  bool bad = ferror(f);
+  return (!fclose(f) && !bad) || futad_error("Failed to write %s: %s", w[0], strerror(errno));
+}
+
+static bool command_free(int n, char **w) {
+  for (int i = 0; i < n; i++) {
+    struct futad_variable *v = futad_lookup(w[i]);
+    if (!v) return false;
+    futad_delete(v);
+  }
+  return true;
+}
+
+static bool command_rename(int n, char **w) {
+  struct futad_variable *v = futad_lookup(w[0]);
+  if (!v || !futad_unused(w[1])) return false;
+  free(v->name);
+  v->name = futad_copy_text(w[1], strlen(w[1]));
+  return true;
+}
+
+static bool command_clear(int n, char **w) {
+  futad_events.count = 0;
+  return true;
+}
+
+static bool command_kind(int n, char **w) {
+  static const char *const names[] = {"primitive", "array", "record"};
+  int t = futad_find_type(w[0]);
+  return t >= 0 && puts(names[futad_types[t].kind]) >= 0;
+}
+
+static bool command_type(int n, char **w) {
+  struct futad_variable *v = futad_lookup(w[0]);
+  return v && puts(futad_types[v->type].name) >= 0;
+}
+
+static bool command_pause(int n, char **w) {
+  futad_profiling = false;
+  return true;
+}
+
+static bool command_unpause(int n, char **w) {
+  futad_profiling = true;
+  return true;
+}
+
+static bool command_report(int n, char **w) {
+  printf("{\"memory\": {\"default space\": %lld}, \"events\": [", (long long)futad_memory(futad_server_context));
+  const struct futad_event *events = (const struct futad_event *)futad_events.data;
+  for (size_t i = 0; i < futad_events.count; i++)
+    printf("%s{\"name\": \"%s\", \"start\": %lld, \"end\": %lld}", i ? ", " : "", events[i].name,
+           (long long)events[i].start, (long long)events[i].end);
+  puts("]}");
+  return true;
+}
+
+static bool command_no_param(int n, char **w) { return futad_error("Unknown tuning parameter: %s", w[0]); }
+
+static bool command_no_params(int n, char **w) { return futad_named_entry(w[0]) != NULL; }
+
+static bool command_rank(int n, char **w) {
+  int t = futad_array_type(w[0]);
+  return t >= 0 && printf("%d\n", futad_types[t].rank) > 0;
+}
+
+static bool command_elemtype(int n, char **w) {
+  int t = futad_array_type(w[0]);
+  return t >= 0 && puts(futad_types[futad_types[t].elem].name) >= 0;
+}
+
+static struct futad_variable *futad_array_variable(const char *name) {
+  struct futad_variable *v = futad_usable(name);
+  if (v && futad_types[v->type].kind != FUTAD_ARRAY) {
+    futad_error("Variable %s is not an array", name);
+    return NULL;
+  }
+  return v;
+}
+
+static bool command_shape(int n, char **w) {
+  struct futad_variable *v = futad_array_variable(w[0]);
+  if (!v) return false;
+  for (int i = 0; i < futad_types[v->type].rank; i++) printf("%lld\n", (long long)v->leaves[0].shape[i]);
+  return true;
+}
+
+/* Bytes of one element of an array of type `t` in a leaf. */
+static size_t futad_stride(const struct futad_type *t, const struct futad_array *leaf) {
+  size_t bytes = (size_t)futad_prim_bytes[leaf->prim];
+  for (int i = t->rank; i < leaf->rank; i++) bytes *= (size_t)leaf->shape[i];
+  return bytes;
+}
+
+/* The number, in row-major order, of the element the words name. */
+static bool futad_position(const struct futad_variable *v, int n, char **w, int64_t *out) {
+  int rank = futad_types[v->type].rank;
+  if (n != rank) return futad_error("%d indices for an array of rank %d", n, rank);
+  *out = 0;
+  for (int i = 0; i < n; i++) {
+    int64_t at, size = v->leaves[0].shape[i];
+    if (!futad_number(w[i], &at)) return false;
+    if (at < 0 || at >= size)
+      return futad_error("Index %lld is out of bounds for a dimension of size %lld", (long long)at, (long long)size);
+    *out = *out * size + at;
+  }
+  return true;
+}
+
+static bool command_index(int n, char **w) {
+  struct futad_variable *v = futad_array_variable(w[1]);
+  int64_t at;
+  if (!v || !futad_unused(w[0]) || !futad_position(v, n - 2, w + 2, &at)) return false;
+  const struct futad_type *t = &futad_types[v->type];
+  struct futad_array *leaves = futad_new_leaves(t->leaves);
+  for (int i = 0; i < t->leaves; i++) {
+    const struct futad_array *from = &v->leaves[i];
+    struct futad_array part = {.prim = from->prim, .rank = from->rank - t->rank};
+    for (int d = 0; d < part.rank; d++) part.shape[d] = from->shape[t->rank + d];
+    part.data = (char *)from->data + futad_stride(t, from) * (size_t)at;
+    leaves[i] = futad_copy_array(&part);
+  }
+  futad_define(w[0], t->elem, leaves);
+  return true;
+}
+
+static bool command_set(int n, char **w) {
+  struct futad_variable *to = futad_array_variable(w[0]), *v = to ? futad_usable(w[1]) : NULL;
+  int64_t at;
+  if (!v || !futad_position(to, n - 2, w + 2, &at)) return false;
+  const struct futad_type *t = &futad_types[to->type];
+  if (!futad_has_type(v, t->elem)) return false;
+  for (int i = 0; i < t->leaves; i++)
+    for (int d = 0; d < v->leaves[i].rank; d++)
+      if (v->leaves[i].shape[d] != to->leaves[i].shape[t->rank + d]) return futad_error("The shapes do not match");
+  for (int i = 0; i < t->leaves; i++) {
+    size_t bytes = futad_stride(t, &to->leaves[i]);
+    memcpy((char *)to->leaves[i].data + bytes * (size_t)at, v->leaves[i].data, bytes);
+  }
+  return true;
+}
+
+static bool command_new_array(int n, char **w) {
+  int type = futad_array_type(w[1]);
+  if (type < 0 || !futad_unused(w[0])) return false;
+  const struct futad_type *t = &futad_types[type];
+  int64_t count = 1, shape[FUTAD_VALUE_RANK];
+  if (n < 2 + t->rank) return futad_error("Invalid argument count");
+  for (int i = 0; i < t->rank; i++) {
+    if (!futad_number(w[2 + i], &shape[i])) return false;
+    if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count)) return futad_error("Bad size: %s", w[2 + i]);
+  }
+  if (n - 2 - t->rank != count)
+    return futad_error("An array of %lld elements needs as many values, but there are %d", (long long)count,
+                       n - 2 - t->rank);
+  char **values = w + 2 + t->rank;
+  for (int64_t i = 0; i < count; i++) {
+    struct futad_variable *v = futad_usable(values[i]);
+    if (!v || !futad_has_type(v, t->elem)) return false;
+    const struct futad_array *first = futad_lookup(values[0])->leaves;
+    for (int j = 0; j < t->leaves; j++)
+      if (memcmp(v->leaves[j].shape, first[j].shape, sizeof(int64_t) * (size_t)first[j].rank))
+        return futad_error("The values differ in shape");
+  }
+  struct futad_array *leaves = futad_new_leaves(t->leaves);
+  for (int j = 0; j < t->leaves; j++) {
+    struct futad_array *a = &leaves[j];
+    a->prim = t->leaf[j].prim;
+    a->rank = t->leaf[j].rank;
+    memcpy(a->shape, shape, sizeof(int64_t) * (size_t)t->rank);
+    for (int d = t->rank; d < a->rank; d++) a->shape[d] = count ? futad_lookup(values[0])->leaves[j].shape[d - t->rank] : 0;
+    size_t bytes = futad_stride(t, a);
+    a->data = futad_must_alloc(bytes * (size_t)count);
+    for (int64_t i = 0; i < count; i++)
+      memcpy((char *)a->data + bytes * (size_t)i, futad_lookup(values[i])->leaves[j].data, bytes);
+  }
+  futad_define(w[0], type, leaves);
+  return true;
+}
+
+/* Arrays of the fields of an array of records: for `zip` and `unzip`, the array type of each field. */
+static const struct futad_type *futad_zipped(int type) {
+  const struct futad_type *t = &futad_types[type];
+  if (t->kind == FUTAD_ARRAY && t->fields) return t;
+  futad_error("Not an array of records: %s", t->name);
+  return NULL;
+}
+
+/* A new value of type `type`, whose fields (of an array of records: arrays of them) are copies of variables. */
+static bool futad_assemble(const char *name, int type, int n, char **w) {
+  const struct futad_type *t = &futad_types[type];
+  if (n != t->fields) return futad_error("Type %s has %d fields, but %d values are given", t->name, t->fields, n);
+  if (!futad_unused(name)) return false;
+  for (int i = 0; i < n; i++) {
+    struct futad_variable *v = futad_usable(w[i]);
+    if (!v || !futad_has_type(v, t->field[i].type)) return false;
+    const struct futad_variable *first = futad_lookup(w[0]);
+    for (int d = 0; t->kind == FUTAD_ARRAY && d < t->rank; d++)
+      if (v->leaves[0].shape[d] != first->leaves[0].shape[d]) return futad_error("The arrays differ in shape");
+  }
+  struct futad_array *leaves = futad_new_leaves(t->leaves);
+  for (int i = 0, at = 0; i < n; i++) {
+    struct futad_variable *v = futad_lookup(w[i]);
+    for (int j = 0; j < futad_types[v->type].leaves; j++) leaves[at++] = futad_copy_array(&v->leaves[j]);
+  }
+  futad_define(name, type, leaves);
+  return true;
+}
+
+static void futad_extract(const char *name, const struct futad_variable *v, int field) {
+  const struct futad_type *t = &futad_types[v->type];
+  int type = t->field[field].type, count = futad_types[type].leaves, first = futad_first_leaf(t, field);
+  struct futad_array *leaves = futad_new_leaves(count);
+  for (int i = 0; i < count; i++) leaves[i] = futad_copy_array(&v->leaves[first + i]);
+  futad_define(name, type, leaves);
+}
+
+static bool command_zip(int n, char **w) {
+  int type = futad_array_type(w[1]);
+  return type >= 0 && futad_zipped(type) && futad_assemble(w[0], type, n - 2, w + 2);
+}
+
+static bool command_unzip(int n, char **w) {
+  struct futad_variable *v = futad_array_variable(w[0]);
+  const struct futad_type *t = v ? futad_zipped(v->type) : NULL;
+  if (!t) return false;
+  if (n - 1 != t->fields) return futad_error("Type %s has %d fields, but %d names are given", t->name, t->fields, n - 1);
+  for (int i = 1; i < n; i++) {
+    if (!futad_unused(w[i])) return false;
+    for (int j = 1; j < i; j++)
+      if (!strcmp(w[i], w[j])) return futad_error("Variable already exists: %s", w[i]);
+  }
+  for (int i = 1; i < n; i++) futad_extract(w[i], v, i - 1);
+  return true;
+}
+
+static bool command_fields(int n, char **w) {
+  int t = futad_record_type(w[0]);
+  if (t < 0) return false;
+  for (int i = 0; i < futad_types[t].fields; i++)
+    printf("%s %s\n", futad_types[t].field[i].name, futad_types[futad_types[t].field[i].type].name);
+  return true;
+}
+
+static bool command_new_record(int n, char **w) {
+  int type = futad_record_type(w[1]);
+  return type >= 0 && futad_assemble(w[0], type, n - 2, w + 2);
+}
+
+static bool command_project(int n, char **w) {
+  struct futad_variable *v = futad_usable(w[1]);
+  if (!v || !futad_unused(w[0])) return false;
+  const struct futad_type *t = &futad_types[v->type];
+  if (t->kind != FUTAD_RECORD) return futad_error("Variable %s is not a record", w[1]);
+  for (int i = 0; i < t->fields; i++)
+    if (!strcmp(t->field[i].name, w[2])) {
+      futad_extract(w[0], v, i);
+      return true;
+    }
+  return futad_error("Type %s has no field %s", t->name, w[2]);
+}
+
+static bool command_no_sum(int n, char **w) {
+  return futad_error("Not a sum type: a sum type is passed as the record of its parts");
+}
+
+static const struct {
+  const char *name;
+  int least, most; /* words after the first */
+  bool (*run)(int, char **);
+} futad_commands[] = {
+    {"types", 0, 0, command_types},
+    {"entry_points", 0, 0, command_entry_points},
+    {"inputs", 1, 1, command_inputs},
+    {"output", 1, 1, command_output},
+    {"outputs", 1, 1, command_output}, /* its name in older versions of the protocol */
+    {"attributes", 1, 1, command_attributes},
+    {"call", 1, INT32_MAX, command_call},
+    {"restore", 1, INT32_MAX, command_restore},
+    {"store", 1, INT32_MAX, command_store},
+    {"free", 0, INT32_MAX, command_free},
+    {"rename", 2, 2, command_rename},
+    {"clear", 0, 0, command_clear},
+    {"kind", 1, 1, command_kind},
+    {"type", 1, 1, command_type},
+    {"pause_profiling", 0, 0, command_pause},
+    {"unpause_profiling", 0, 0, command_unpause},
+    {"report", 0, 0, command_report},
+    {"set_tuning_param", 2, 2, command_no_param},
+    {"tuning_params", 1, 1, command_no_params},
+    {"tuning_param_class", 1, 1, command_no_param},
+    {"rank", 1, 1, command_rank},
+    {"elemtype", 1, 1, command_elemtype},
+    {"new_array", 2, INT32_MAX, command_new_array},
+    {"set", 2, INT32_MAX, command_set},
+    {"shape", 1, 1, command_shape},
+    {"index", 2, INT32_MAX, command_index},
+    {"zip", 2, INT32_MAX, command_zip},
+    {"unzip", 1, INT32_MAX, command_unzip},
+    {"fields", 1, 1, command_fields},
+    {"new", 2, INT32_MAX, command_new_record},
+    {"new_record", 2, INT32_MAX, command_new_record},
+    {"project", 3, 3, command_project},
+    {"variants", 1, 1, command_no_sum},
+    {"construct", 2, INT32_MAX, command_no_sum},
+    {"destruct", 1, INT32_MAX, command_no_sum},
+    {"variant", 1, 1, command_no_sum},
+};
+
+/* --- lines --------------------------------------------------------------------------------------------------- */
+
+/* Cuts a line into words, in place; a word may stand in double quotes.  -1 if a quote is not closed. */
+static int futad_words(char *line, char **words, int most) {
+  int n = 0;
+  for (char *c = line;;) {
+    while (*c && isspace((unsigned char)*c)) c++;
+    if (!*c || n == most) return n;
+    if (*c == '"') {
+      words[n++] = ++c;
+      while (*c && *c != '"') c++;
+      if (!*c) return -1;
+    } else {
+      words[n++] = c;
+      while (*c && !isspace((unsigned char)*c)) c++;
+    }
+    if (*c) *c++ = 0;
+  }
+}
+
+static bool futad_command(char *line) {
+  int most = (int)strlen(line) / 2 + 2;
+  char **words = futad_must_alloc(sizeof *words * (size_t)most);
+  int n = futad_words(line, words, most);
+  bool good = n >= 0 || futad_error("Unmatched quote");
+  bool found = n == 0;
+  for (size_t i = 0; good && n > 0 && i < sizeof futad_commands / sizeof *futad_commands; i++) {
+    if (strcmp(futad_commands[i].name, words[0])) continue;
+    found = true;
+    bool fits = n - 1 >= futad_commands[i].least && n - 1 <= futad_commands[i].most;
+    good = fits ? futad_commands[i].run(n - 1, words + 1)
+                : futad_error("Invalid argument count, expected %d%s", futad_commands[i].least,
+                              futad_commands[i].most > futad_commands[i].least ? " or more" : "");
+    break;
+  }
+  if (good && !found) good = futad_error("Unknown command: %s", words[0]);
+  free(words);
+  return good;
+}
+
+static const char futad_server_help[] =
+    "Usage: %s [OPTION]...\n"
+    "Answers commands of Futhark's server protocol on stdin, one a line.\n\n"
+    "  -L, --log, -D, --debugging   report the time of each call on stderr\n"
+    "  -P, --profile                gather profiling data (command 'report')\n"
+    "      --cache-file=FILE, --tuning=FILE   accepted, without effect\n"
+    "      --print-params           list the tuning parameters: there are none\n"
+    "  -h, --help                   this text\n";
+
+static const struct option futad_server_options[] = {
+    {"help", no_argument, NULL, 'h'},           {"log", no_argument, NULL, 'L'},
+    {"debugging", no_argument, NULL, 'D'},      {"profile", no_argument, NULL, 'P'},
+    {"cache-file", required_argument, NULL, 'I'}, {"tuning", required_argument, NULL, 'I'},
+    {"param", required_argument, NULL, 'p'},    {"print-params", no_argument, NULL, 'q'},
+    {NULL, 0, NULL, 0}};
+
+int main(int argc, char **argv) {
+  int c;
+  while ((c = getopt_long(argc, argv, "hLDP", futad_server_options, NULL)) != -1) {
+    switch (c) {
+      case 'h': printf(futad_server_help, argv[0]); return 0;
+      case 'L':
+      case 'D': futad_logging = true; break;
+      case 'P': futad_profiling = true; break;
+      case 'I': break;
+      case 'p': fprintf(stderr, "error: --param: the program has no tuning parameters\n"); return 2;
+      case 'q': return 0;
+      default: fprintf(stderr, "Try '%s --help'.\n", argv[0]); return 2;
+    }
+  }
+  if (optind < argc) {
+    fprintf(stderr, "error: '%s': commands are read from stdin; see '%s --help'\n", argv[optind], argv[0]);
+    return 2;
+  }
+  futad_server_context = futad_new();
+  if (!futad_server_context) {
+    fprintf(stderr, "error: out of memory\n");
+    return 1;
+  }
+  char *line = NULL;
+  size_t capacity = 0;
+  for (;;) {
+    puts("%%% OK");
+    if (fflush(stdout)) return 1;
+    if (getline(&line, &capacity, stdin) < 0) break;
+    if (!futad_command(line)) printf("%%%%%% FAILURE\n%s\n", futad_error_text());
+  }
+  while (futad_variables) futad_delete(futad_variables);
+  free(line);
+  free(futad_events.data);
+  free(futad_message);
+  futad_free(futad_server_context);
+  return 0;
+}
