@@ -12,6 +12,8 @@ from futad.datasets import read_gmm
 
 import futad
 from futad.cli import main
+from futad.core.interp import Interpreter
+from futad.pipeline import compile_program
 from futad.runtime import cc
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -159,6 +161,38 @@ def test_kmeans_sparse(backend: str, shape: tuple[int, int, int]) -> None:
     assert_close(p.gradient(*args), gradient)
     assert_close(p.hessian_diagonal(*args), diagonal)
     assert_close(p.newton_step(*args), cf.kmeans_newton_step(dense, args[3]))
+
+
+def sparse_work(n: int, held: int, d: int, k: int) -> dict[str, int]:
+    """Operations and elements moved by each entry of the sparse k-means, on n points of d that hold so many numbers:
+    the interpreter's counts, after all passes."""
+    r = np.random.default_rng(12)
+    columns = np.concatenate([r.choice(d, held, replace=False) for _ in range(n)]).astype(np.int64)
+    args = (r.random(n * held), columns, np.arange(n + 1, dtype=np.int64) * held, r.random((k, d)))
+    p = program("kmeans_sparse", "interp")
+    compiled = compile_program(p.newton_step.unit.core, check=True)
+    out = {}
+    for name in ("objective", "gradient", "newton_step"):
+        run = Interpreter(compiled, count=True)
+        run.run(p[name].core_name, p[name].signature.flatten(args))
+        out[name] = sum(w.ops + w.read + w.written for w in run.counts.values())
+    return out
+
+
+def test_sparse_work_grows_with_what_points_hold() -> None:
+    """Linear in the numbers that are not 0, and not at all in the width of points but for the centroids."""
+    few, more, most = (sparse_work(40, held, 60, 3) for held in (4, 8, 16))
+    for name, base in few.items():
+        # Equal steps, but for which centroid is nearest (the derivative is that of its distance alone).
+        assert most[name] - more[name] == pytest.approx(2 * (more[name] - base), rel=0.02)
+    for points in (20, 40):
+        narrow, wide = (sparse_work(points, 4, d, 3) for d in (60, 660))
+        for name, base in narrow.items():
+            # A pass or two over the centroids and over the adjoint of each, however many points there are.
+            assert 0 < wide[name] - base <= 600 * 3 * 12
+            if points == 20:
+                twice = sparse_work(40, 4, 660, 3)[name]
+                assert twice - wide[name] == pytest.approx(few[name] - base, rel=0.05)
 
 
 # program, arguments, those to differentiate by

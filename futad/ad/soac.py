@@ -17,7 +17,7 @@ from futad.ad.rule import RULES, Rule
 from futad.ad.scan import scan_part
 from futad.ad.vjp import again
 from futad.core import ir
-from futad.core.types import AccType, Atom, Var
+from futad.core.types import AccType, ArrayType, Atom, Var
 
 if TYPE_CHECKING:
     from futad.ad.jvp import Tangents
@@ -49,10 +49,25 @@ def _map_jvp(t: Tangents, stm: ir.Stm) -> None:
     t.b.add(ir.Stm(tuple(pat), ir.Map(e.width, arrays, lam), stm.attrs))
 
 
+def _read_by_element(lam: ir.Lambda, row: Var) -> bool:
+    """Whether nothing is done with the array but to read elements of it."""
+    for stm in lam.stms:
+        e = stm.exp
+        if row in e.operands() and not (isinstance(e, ir.At) and e.array is row):
+            return False
+        if not all(_read_by_element(inner, row) for inner in e.lambdas()):
+            return False
+    return row not in lam.result
+
+
 def _pull_point(s: Scope, e: ir.Map, pat: tuple[Var, ...], at: Atom, seeds: dict[Var, Atom]) -> None:
     """The return sweep of a map at one element: its body there, in line."""
     lam = again(e.lam)
     first = [ir.Stm((p,), ir.At(a, (at,))) for p, a in zip(lam.params, e.arrays, strict=True)]
+    for p, a in zip(lam.params, e.arrays, strict=True):
+        # What is added to single elements of a row goes to the accumulator, not to a row of zeros first.
+        if isinstance(p.type, ArrayType) and s.is_active(a) and s.in_acc(a) and _read_by_element(lam, p):
+            s.views[p] = (a, (at,))  # type: ignore[assignment]
     tape = s.forward([*first, *lam.stms])
     for r, v in zip(lam.result, pat, strict=True):
         if v in seeds:
