@@ -2,7 +2,11 @@
 
 A tuple or record argument is given as one value per component, an array of tuples as one array per component.
 
+With -x an expression is evaluated instead, in the scope of FILE if one is given: on the interpreter, unless -b
+names another backend.
+
 Example: echo '[1.0, 2.0, 3.0]' | futad run sum.fut
+Example: futad run -x 'f64.sum (map f64.i64 (iota 10))'
 """
 
 from __future__ import annotations
@@ -19,19 +23,48 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_file(parser)
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a program (.fut)")
+    parser.add_argument("-x", "--expression", metavar="EXPR", help="evaluate this expression")
     options.add_entry(parser)
     options.add_backend(parser)
     parser.add_argument("-B", "--binary", action="store_true", help="write results in binary format")
 
 
 def run(args: argparse.Namespace) -> int:
+    from futad.errors import UsageError
     from futad.runtime.inputs import read_arguments, write_results
 
+    if args.expression is not None:
+        return evaluate(args.expression, args.file, args.backend, args.binary)
+    if args.file is None:
+        raise UsageError("name a program, or give an expression with -x")
     signature, call = prepare(args.file, args.entry, args.backend)
     data = sys.stdin.buffer.read() if signature.params else b""
     results = call(read_arguments(signature, data, "<stdin>"))
     write_results(signature.visible(results), sys.stdout.buffer, args.binary)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def evaluate(expression: str, file: str | None, backend: str, binary: bool) -> int:
+    """Print the value of an expression in the scope of a file."""
+    from futad.api import Program
+    from futad.runtime.inputs import write_results
+    from futad.source import EXPRESSION, compile_expression
+
+    core = compile_expression(expression, file)
+    texts = {EXPRESSION: expression}
+    program = Program(core, backend="interp" if backend == "auto" else backend, texts=texts, name=EXPRESSION)
+    function = program[EXPRESSION]
+    if function.signature.params or function.signature.size_names:
+        from futad.errors import Span, TypeError_
+
+        place = Span(EXPRESSION, 1, 1, 1, 2)
+        error = TypeError_("the expression is a function", place, hint="apply it to arguments", code="E0702")
+        error.locate(texts)
+        raise error
+    results = function.unit.run(function.core_name, [])
+    write_results(function.signature.visible(results), sys.stdout.buffer, binary)
     sys.stdout.buffer.flush()
     return 0
 

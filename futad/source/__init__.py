@@ -2,6 +2,7 @@
 
     check_file(path), check_text(text)      syntax, types, sizes and consumption
     load_program(path), compile_text(text)  the same, then lowered to a core Program
+    compile_expression(text, path)          the same for an expression, in the scope of a file
 
 All raise `futad.errors.Error` subclasses that carry the place and the line's text.
 """
@@ -44,6 +45,31 @@ def compile_text(text: str, name: str = "main") -> Program:
     return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lower)
 
 
+EXPRESSION = "<expression>"  # the file, and the entry, of an expression
+
+
+def compile_expression(text: str, path: str | Path | None = None) -> Program:
+    """The core program whose entry `EXPRESSION` is the value of an expression, in the scope of a file if there is one.
+
+    Raises Error, with places in the expression under the file name `EXPRESSION`.
+    """
+    from futad.source.lower import lower
+
+    def load(loader: Loader) -> File:
+        from futad.source.ast import FunDef
+        from futad.source.parse import parse_expression
+
+        file = loader.add("", Path(EXPRESSION), EXPRESSION) if path is None else loader.load(Path(path), str(path))
+        loader.texts[EXPRESSION] = text
+        for d in file.decls:
+            if isinstance(d, FunDef):
+                d.entry = False  # or it would be compiled too
+        file.decls.append(parse_expression(text, EXPRESSION, EXPRESSION))
+        return file
+
+    return _check(load, lower)
+
+
 def _check(
     load: Callable[[Loader], File],
     then: Callable[[CheckedProgram], T],
@@ -67,4 +93,4 @@ def _check(
         raise UnsupportedError("the program is nested too deeply", hint=hint, code="E0803") from None
 
 
-__all__ = ["check_file", "check_text", "compile_text", "load_program"]
+__all__ = ["EXPRESSION", "check_file", "check_text", "compile_expression", "compile_text", "load_program"]

@@ -9,7 +9,7 @@ import hashlib
 import os
 import pickle
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,25 @@ def parse(text: str, file: str) -> A.File:
     if docs:
         _attach_docs(decls, docs)
     return A.File(file, text, decls)
+
+
+def parse_expression(text: str, file: str, name: str) -> A.FunDef:
+    """The entry point `name` whose body is the expression `text`.  Raises `ParseError`."""
+    try:
+        tokens = tokenize(text, file, {})
+        head = [replace(t, line=1, col=1, end_line=1, end_col=1) for t in tokenize("entry it =", file, {})[:-1]]
+        head[1].text = name
+        decls = _run(tables(), [*head, *tokens], file)
+        if len(decls) > 1:
+            raise ParseError("syntax error: a declaration after an expression", decls[1].span)
+    except ParseError as err:
+        lines = text.split("\n")
+        if err.span is not None and err.span.line <= len(lines):
+            err.source_line = lines[err.span.line - 1]
+        err.message = err.message.replace("the end of the file", "the end of the expression")
+        raise
+    assert isinstance(decls[0], A.FunDef)
+    return decls[0]
 
 
 def _run(t: Tables, tokens: list[Token], file: str) -> list[Any]:
