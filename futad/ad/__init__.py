@@ -14,6 +14,7 @@ from futad.ad.custom import Plain, has_custom
 from futad.ad.jvp import expand_jvp
 from futad.ad.live import live
 from futad.ad.many import CannotWiden, all_directions
+from futad.ad.prepare import prepared, without_notes
 from futad.ad.protect import protect
 from futad.ad.unfuse import unfuse
 from futad.ad.unroll import unrolled
@@ -26,7 +27,9 @@ from futad.core.types import Atom, Const, Var, row_type
 def _one(b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms) -> tuple[list[Atom], list[Atom]]:
     if isinstance(e, ir.Jvp):
         return expand_jvp(b, ir.Jvp(lam, e.args, directions))
-    return expand_vjp(b, ir.Vjp(lam, e.args, directions))
+    out = expand_vjp(b, ir.Vjp(prepared(lam), e.args, directions))
+    b.stms[:] = without_notes(b.stms)
+    return out
 
 
 def _many(e: ir.Jvp | ir.Vjp, lam: ir.Lambda, unroll: bool) -> tuple[Builder, list[Atom], list[Atom]]:

@@ -17,7 +17,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import BOOL, I64, ONE, ArrayType, Atom, Const, Type, Var, array_of, elem_of, shape_of
+from futad.core.types import BOOL, I64, ONE, ZERO, ArrayType, Atom, Const, Type, Var, array_of, elem_of, i64, shape_of
 from futad.core.typing import index_type
 
 
@@ -75,12 +75,23 @@ class Finder:
     """Finds the chains of one loop body.
 
     `bound` are the variables bound in it, `defs` the scalar operations that define some of them, `indices`
-    the loop indices on the way.
+    the loop indices on the way.  Code goes to `before` the loop.
     """
+
+    before: Builder
 
     bound: set[Var] = field(default_factory=set)
     defs: dict[Var, ir.Op] = field(default_factory=dict)
     indices: set[Var] = field(default_factory=set)
+    counts: dict[Atom, Atom] = field(default_factory=dict)
+
+    def turns(self, bound: Atom) -> Atom:
+        """The number of turns of an inner for loop (a bound may be negative)."""
+        if isinstance(bound, Const):
+            return i64(max(0, bound.value))
+        if bound not in self.counts:
+            self.counts[bound] = self.before.op("max", bound, ZERO, hint="turns")
+        return self.counts[bound]
 
     def enter(self, lam: ir.Lambda) -> None:
         self.bound.update(lam.params)
@@ -144,7 +155,7 @@ class Finder:
         if isinstance(e, ir.For) and x in e.inits and self.fixed((e.bound,)) and e.bound.type is I64:
             q = e.inits.index(x)
             self.indices.add(e.body.params[0])
-            inner = self.chain(e.body, e.body.params[1 + q], e.body.result[q], (*dims, e.bound))
+            inner = self.chain(e.body, e.body.params[1 + q], e.body.result[q], (*dims, self.turns(e.bound)))
             if inner is not None:
                 return s.pat[q], Turns(s, inner)
         return None

@@ -16,15 +16,13 @@ from futad.ad.branch import merge_branches
 from futad.ad.chain import Element, Finder, Slot, Undoer, instrument, slots
 from futad.ad.chain import room as space
 from futad.ad.live import live
+from futad.ad.prepare import noted
 from futad.ad.rule import RULES, Rule
-from futad.ad.truedep import checked, promised
 from futad.ad.vjp import again
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import (
-    BOOL,
-    FALSE,
     I64,
     ONE,
     ZERO,
@@ -117,12 +115,17 @@ class Restore:
 Save = Callable[[Sequence[int]], "dict[int, Restore]"]
 
 
-def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat: tuple[Var, ...], save: Save) -> None:
-    """The return sweep of `for i < bound`: `body` is a fresh copy whose first parameter is i.
+def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Save) -> None:
+    """The return sweep of the loop `stm` as `for i < bound`: `body` is a fresh copy whose first parameter is i.
 
     `save(which)` makes the forward sweep save those loop variables and returns the arrays of them.
     """
+    assert isinstance(stm.exp, ir.For | ir.While)
+    inits, pat = stm.exp.inits, stm.pat
     i, xs = body.params[0], body.params[1:]
+    final = s.ctx.final
+    final.update({xs[q]: pat[q] for q in noted(stm)})
+    final.update({x: final[a] for x, a in zip(xs, inits, strict=True) if a in final})  # type: ignore[index]
     seeds = [s.take(v) for v in pat]
     flags = loop_flow(ir.For(bound, inits, body), s.ctx.active)
     inner = s.child("loop")
@@ -186,8 +189,8 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, inits: ir.Atoms, pat:
         start.append(last)
         result.append(inner.current(xs[q]))
     lam = ir.Lambda(tuple(params), tuple(head.stms + stms), tuple(result))
-    final = ir.Renamer()
-    done = tuple([final.bind(p) for p in params[1:]])
+    names = ir.Renamer()
+    done = tuple([names.bind(p) for p in params[1:]])
     s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam)))
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
@@ -314,10 +317,15 @@ def _turns(b: Builder, bound: Atom) -> Atom:
     return b.op("max", b.convert(I64, bound), ZERO, hint="turns")
 
 
+def _kept(s: Scope, stm: ir.Stm) -> list[int]:
+    """The positions of the loop variables that the forward sweep of this scope has."""
+    return [q for q, v in enumerate(stm.pat) if not isinstance(v.type, AccType) and v not in s.ctx.final]
+
+
 def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.For)
-    kept = [q for q, x in enumerate(e.body.params[1:]) if not isinstance(x.type, AccType)]
+    kept = _kept(s, stm)
 
     def save(which: Sequence[int]) -> dict[int, Restore]:
         loop = emitted.exp
@@ -327,21 +335,14 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         i = loop.body.params[0]
         own = loop.body.params[1:]
         grown = {x for x in own if varying([x], own)}
-        finder = Finder(indices={i})
+        finder = Finder(before, indices={i})
         finder.enter(loop.body)
         out: dict[int, Restore] = {}
         chains: dict[int, list[Element]] = {}
-        names = promised(emitted)
-        kept_promises: list[int] = []
         for q in which:
             x, r = loop.body.params[1 + kept.index(q)], loop.body.result[kept.index(q)]
             if x in grown:
                 continue
-            if x.name in names and isinstance(x.type, ArrayType):
-                flags = ArrayType(BOOL, x.type.shape)
-                if checked(loop.body.stms, x, r, Var("read", flags)) is not None:
-                    kept_promises.append(q)
-                    continue
             if isinstance(x.type, ArrayType) and (found := finder.chain(loop.body, x, r, (turns,))) is not None:
                 chains[q] = found
         head = Builder()
@@ -356,21 +357,9 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             stms = tuple(instrument(stms, c, (at,), held))
         results = (*loop.body.result, *[held[k] for k in room])
         fresh = [Var("saved", k.array()) for k in room]
-        for q in kept_promises:
-            x, r = loop.body.params[1 + kept.index(q)], loop.body.result[kept.index(q)]
-            assert isinstance(x.type, ArrayType)
-            read = Var("read", ArrayType(BOOL, x.type.shape))
-            with_checks = checked(stms, x, r, read)
-            assert with_checks is not None
-            stms = tuple(with_checks[0])
-            params.append(read)
-            inits.append(before.let(ir.Replicate(x.type.shape, FALSE), "read"))
-            results = (*results, with_checks[1])
-            fresh.append(Var("read", read.type))
-            out[q] = Restore(lambda b, t, after: after, emitted.pat[kept.index(q)])
         body = ir.Lambda((*loop.body.params, *params), stms, results)
         grower = _Grower(loop, [kept.index(q) for q in which if own[kept.index(q)] in grown])
-        plain = [q for q in which if q not in chains and q not in kept_promises and own[kept.index(q)] not in grown]
+        plain = [q for q in which if q not in chains and own[kept.index(q)] not in grown]
         saver = _Saver(body, [loop.body.params[1 + kept.index(q)] for q in plain], turns, lambda c: at, before)
         body = ir.Lambda(saver.body.params, (*head.stms, *saver.body.stms), saver.body.result)
         new = ir.Stm(
@@ -397,7 +386,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 out[q] = Restore(lambda b, t, after, q=q: loop.inits[kept.index(q)])  # type: ignore[misc]
         return out
 
-    _reverse_turns(s, e.bound, again(e.body), e.inits, stm.pat, save)
+    _reverse_turns(s, e.bound, again(e.body), stm, save)
 
 
 def _as(b: Builder, t: Type, a: Atom) -> Atom:
@@ -417,7 +406,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     assert isinstance(e, ir.While)
     loop = emitted.exp
     assert isinstance(loop, ir.While)
-    kept = [q for q, x in enumerate(e.body.params) if not isinstance(x.type, AccType)]
+    kept = _kept(s, stm)
     limit = _bound_of(stm)
     # The forward loop counts its turns in one more loop variable.
     count, counted = Var("turns", I64), Var("turn", I64)
@@ -468,7 +457,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
 
     copy = again(e.body)
     turn = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)
-    _reverse_turns(s, count, turn, e.inits, stm.pat, save)
+    _reverse_turns(s, count, turn, stm, save)
 
 
 RULES[ir.If] = Rule(_if_jvp, _if_vjp)

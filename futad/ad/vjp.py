@@ -35,6 +35,7 @@ from dataclasses import dataclass, field
 
 from futad.ad.activity import propagate
 from futad.ad.rule import rule_of
+from futad.ad.settle import settle
 from futad.ad.strip import strip_stm
 from futad.ad.stripmine import stripmine
 from futad.ad.undo import substitute
@@ -69,12 +70,14 @@ class Context:
 
     `active`: variables that depend on the arguments.  `replicas`: arrays that repeat one element along the
     outer dimension, so that a map over one can use the element itself.  `mapped`: arrays that a map yields,
-    whose adjoints may be `Point`s.
+    whose adjoints may be `Point`s.  `final`: arrays of loop variables that the return sweep reads from the loop's
+    result (see `dependence.py`), and that result.
     """
 
     active: set[Var] = field(default_factory=set)
     replicas: dict[Var, Atom] = field(default_factory=dict)
     mapped: set[Var] = field(default_factory=set)
+    final: dict[Var, Atom] = field(default_factory=dict)
 
 
 def coerce(b: Builder, a: Atom, t: Type) -> Atom:
@@ -171,6 +174,8 @@ class Scope:
             if isinstance(stm.exp, ir.Map):
                 self.ctx.mapped.update(stm.pat)
             emitted = strip_stm(stm, self.stripped)
+            if emitted is not None:
+                emitted = settle(emitted, self.ctx.final)
             if emitted is not None:
                 self.b.add(emitted)
             tape.append((stm, emitted or stm))
@@ -350,9 +355,9 @@ class Scope:
         return next((new for _, old, new in reversed(self._pending) if old is v), v)
 
     def code(self) -> list[ir.Stm]:
-        """The scope's statements, reading restored arrays instead of overwritten ones."""
+        """The scope's statements, reading restored and final arrays instead of overwritten ones."""
         out: list[ir.Stm] = []
-        mapping: dict[Var, Atom] = {}
+        mapping: dict[Var, Atom] = dict(self.ctx.final)
         marks: dict[int, list[tuple[Var, Atom]]] = {}
         for stm, old, new in self._pending:
             marks.setdefault(id(stm), []).append((old, new))

@@ -109,15 +109,15 @@ class Ranges:
         elif name in ("lt", "le", "eq", "ne") and args[0].type is I64:
             a, b = args
             if name == ("eq" if holds else "ne"):
-                self._order(a, b, 0)
-                self._order(b, a, 0)
+                self.order(a, b, 0)
+                self.order(b, a, 0)
             elif name in ("lt", "le"):
                 if holds:
-                    self._order(a, b, 1 if name == "lt" else 0)
+                    self.order(a, b, 1 if name == "lt" else 0)
                 else:
-                    self._order(b, a, 0 if name == "lt" else 1)
+                    self.order(b, a, 0 if name == "lt" else 1)
 
-    def _order(self, a: Atom, b: Atom, gap: int) -> None:
+    def order(self, a: Atom, b: Atom, gap: int) -> None:
         """a + gap <= b."""
         p, q = self.poly(a), self.poly(b)
         for v, c in _linear(p):

@@ -1,0 +1,534 @@
+"""Dependence analysis of loops: which array loop variables the return sweep finds in the loop's final array.
+
+A loop variable x *stays* if no element of it is overwritten after it was read: whatever a turn reads is then still
+in the array the loop ends with, and nothing need be saved or put back.  Dynamic programming is of this kind.
+
+The body's reads and writes of x are collected with the region each touches, an index (or a range of them) for each
+dimension.  x stays if for every write and every read of an earlier version of the array there is a dimension in
+which the two never meet: by sign (one is always smaller, see `rewrite/ranges.py`) or by divisibility.  Turns of
+loops are compared lexicographically: the write comes in a later turn of a loop around both, in the same turn of
+the loops outside of it, or later in the same turn.
+
+Note [Versions]
+Every update of x, and every turn of a loop that updates it, makes a new version of the array.  A read is as old as
+the version it reads, which is what counts: views and variables from outside an inner loop may be read late.
+
+Source: the dependence test of Banerjee, "Dependence Analysis for Supercomputing", 1988, on the symbolic bounds of
+`Ranges`; its use for reverse mode is Schenck et al., SC 2022, section 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from futad.core import ir
+from futad.core.node import Range
+from futad.core.types import BOOL, I32, I64, ONE, ZERO, ArrayType, Atom, Const, Var, i64, shape_of
+from futad.rewrite.ranges import Poly, Ranges
+
+Dim = Atom | Range | None  # a position, a range of them, or all
+MAX_PAIRS = 300  # more pairs of a read and a write than these are not looked at
+
+
+# --- what encloses a read or write ------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class Turns:
+    """A loop: its index (made up for a while loop), its bound if it has one, and the loop variables that go up by
+    a constant every turn, each with its start and step."""
+
+    index: Var
+    bound: Atom | None
+    counters: list[tuple[Var, Atom, int]]
+
+
+@dataclass(eq=False, slots=True)
+class Given:
+    """A branch: the condition and what it is."""
+
+    cond: Atom
+    holds: bool
+
+
+@dataclass(eq=False, slots=True)
+class Each:
+    """A map over start, start + 1, ... (`count` of them), bound to `elem`."""
+
+    elem: Var
+    start: Atom
+    count: Atom
+
+
+Step = Turns | Given | Each
+Path = tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the array: when it was made, and inside of which loops."""
+
+    time: int
+    loops: tuple[Turns, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A region read (in a version) or written (`version` is the one made by it), and where."""
+
+    region: tuple[Dim, ...]
+    path: Path
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A variable that is the array or a part of it; `dims` are the array's dimensions it still has (None: unclear)."""
+
+    version: Version
+    region: tuple[Dim, ...]
+    dims: tuple[int, ...] | None
+
+    def at(self, index: ir.Index) -> View:
+        """The view of a part.  Positions within a range are not worked out: the range stands for them."""
+        if self.dims is None:
+            return self
+        region = list(self.region)
+        left: list[int] = []
+        for k, d in enumerate(self.dims):
+            here = index[k] if k < len(index) else None
+            if here is not None and region[d] is None:
+                region[d] = here
+            if here is None or isinstance(here, Range):
+                left.append(d)
+        return View(self.version, tuple(region), tuple(left))
+
+    def whole(self) -> bool:
+        return self.dims == tuple(range(len(self.region))) and all(r is None for r in self.region)
+
+
+class Unclear(Exception):
+    """The array is used in a way that the analysis does not follow."""
+
+
+class Uses:
+    """The reads and writes of one array in the body of a loop."""
+
+    def __init__(self, rank: int, defs: dict[Var, ir.Exp]) -> None:
+        self.rank = rank
+        self.defs = defs
+        self.reads: dict[Touch, None] = {}
+        self.writes: list[Touch] = []
+        self.time = 0
+
+    def fresh(self, path: Path) -> View:
+        self.time += 1
+        version = Version(self.time, tuple([p for p in path if isinstance(p, Turns)]))
+        return View(version, (None,) * self.rank, tuple(range(self.rank)))
+
+    def read(self, a: Atom, views: dict[Var, View], path: Path) -> None:
+        if isinstance(a, Var) and a in views:
+            v = views[a]
+            self.reads[Touch(v.region, path, v.version)] = None
+
+    def scope(self, stms: Iterable[ir.Stm], views: dict[Var, View], now: View, path: Path) -> View:
+        """Collect what statements do; `now` is the newest version.  Returns the newest after them."""
+        for s in stms:
+            if any(v in views for v in ir.stm_free(s)):
+                now = self.statement(s, views, now, path)
+        return now
+
+    def statement(self, s: ir.Stm, views: dict[Var, View], now: View, path: Path) -> View:
+        e = s.exp
+        match e:
+            case ir.Alias():
+                views[s.pat[0]] = views[e.atom]  # type: ignore[index]
+            case ir.At() if e.array in views:
+                part = views[e.array].at(e.index)  # type: ignore[index]
+                if part.whole():
+                    raise Unclear
+                if isinstance(s.pat[0].type, ArrayType):
+                    views[s.pat[0]] = part
+                else:
+                    self.reads[Touch(part.region, path, part.version)] = None
+            case ir.Reshape() if e.array in views:
+                old = views[e.array]  # type: ignore[index]
+                views[s.pat[0]] = View(old.version, old.region, None)
+            case ir.Rearrange() if e.array in views:
+                old = views[e.array]  # type: ignore[index]
+                dims = None if old.dims is None else tuple([old.dims[i] for i in e.perm])
+                views[s.pat[0]] = View(old.version, old.region, dims)
+            case ir.Update() if e.array in views:
+                self.read(e.value, views, path)
+                self.newest(e.array, views, now)
+                now = self.fresh(path)
+                region = (*e.index, *[None] * (self.rank - len(e.index)))
+                self.writes.append(Touch(region, path, now.version))
+                views[s.pat[0]] = now
+            case ir.If():
+                now = self.branches(s, e, views, now, path)
+            case ir.For() | ir.While():
+                now = self.turns(s, e, views, now, path)
+            case ir.Map():
+                self.mapped(e, views, now, path)
+            case _:
+                self.other(e, views, now, path)
+        return now
+
+    def newest(self, a: Atom, views: dict[Var, View], now: View) -> None:
+        """`a` is to be the newest version, or the array forks."""
+        v = views.get(a) if isinstance(a, Var) else None
+        if v is None or v.version != now.version or not v.whole():
+            raise Unclear
+
+    def branches(self, s: ir.Stm, e: ir.If, views: dict[Var, View], now: View, path: Path) -> View:
+        sides = []
+        for lam, holds in ((e.then, True), (e.orelse, False)):
+            inner, here = dict(views), (*path, Given(e.cond, holds))
+            sides.append((lam, inner, here, self.scope(lam.stms, inner, now, here)))
+        changed = any(end.version != now.version for *_, end in sides)
+        after = self.fresh(path) if changed else now
+        found = False
+        for k, v in enumerate(s.pat):
+            ends = [inner.get(lam.result[k]) for lam, inner, _, _ in sides]  # type: ignore[arg-type]
+            newest = [
+                x is not None and x.whole() and x.version == end.version
+                for x, (*_, end) in zip(ends, sides, strict=True)
+            ]
+            if all(newest):
+                views[v] = after
+                found = True
+                continue
+            if all(x is not None and x.whole() for x in ends):
+                raise Unclear
+            for lam, inner, here, _ in sides:
+                self.read(lam.result[k], inner, here)
+        if changed and not found:
+            raise Unclear
+        return after
+
+    def turns(self, s: ir.Stm, e: ir.For | ir.While, views: dict[Var, View], now: View, path: Path) -> View:
+        loop = turns_of(e)
+        here = (*path, loop)
+        own = e.body.params[len(e.body.params) - len(e.inits) :]
+        inner = dict(views)
+        carried = [q for q, a in enumerate(e.inits) if isinstance(a, Var) and a in views and views[a].whole()]
+        if len(carried) > 1:
+            raise Unclear
+        start = self.fresh(here) if carried else now
+        for q, a in enumerate(e.inits):
+            if q in carried:
+                self.newest(a, views, now)
+                inner[own[q]] = start
+            else:
+                self.read(a, views, path)
+        end = self.scope(e.body.stms, inner, start, here)
+        for q, a in enumerate(e.body.result):
+            if q in carried:
+                self.newest(a, inner, end)
+            else:
+                self.read(a, inner, here)
+        if not carried:
+            if end.version != now.version:
+                raise Unclear
+            return now
+        after = self.fresh(path)
+        views[s.pat[carried[0]]] = after
+        return after
+
+    def mapped(self, e: ir.Map, views: dict[Var, View], now: View, path: Path) -> None:
+        inner = dict(views)
+        for a, p in zip(e.arrays, e.lam.params, strict=True):
+            if isinstance(a, Var) and a in views:
+                v = views[a]
+                row = View(v.version, v.region, None if v.dims is None else v.dims[1:])
+                inner[p] = row
+                if not isinstance(p.type, ArrayType):
+                    self.read(p, inner, path)
+        self.unchanged(e.lam, inner, now, (*path, *elements_of(e, self.defs)))
+
+    def other(self, e: ir.Exp, views: dict[Var, View], now: View, path: Path) -> None:
+        """Any other construct reads the arrays given to it whole."""
+        consumed: Sequence[Atom] = ()
+        if isinstance(e, ir.Scatter | ir.Hist):
+            consumed = e.dests
+        elif isinstance(e, ir.WithAcc):
+            consumed = e.arrays
+        if any(a in views for a in consumed):
+            raise Unclear
+        for a in e.operands():
+            self.read(a, views, path)
+        for lam in e.lambdas():
+            self.unchanged(lam, dict(views), now, path)
+
+    def unchanged(self, lam: ir.Lambda, inner: dict[Var, View], now: View, path: Path) -> None:
+        """The reads of a scope that must not change the array."""
+        if self.scope(lam.stms, inner, now, path).version != now.version:
+            raise Unclear
+        for a in lam.result:
+            self.read(a, inner, path)
+
+
+def elements_of(e: ir.Map, defs: dict[Var, ir.Exp]) -> list[Each]:
+    """The inputs of a map that count up."""
+    iotas = [(p, defs.get(a)) for a, p in zip(e.arrays, e.lam.params, strict=True) if isinstance(a, Var)]
+    return [Each(p, d.start, d.count) for p, d in iotas if isinstance(d, ir.Iota) and d.step is ONE]
+
+
+def turns_of(e: ir.For | ir.While) -> Turns:
+    """A loop as an enclosing step."""
+    own = e.body.params[len(e.body.params) - len(e.inits) :]
+    defs = {s.pat[0]: s.exp for s in e.body.stms if isinstance(s.exp, ir.Op)}
+    counters: list[tuple[Var, Atom, int]] = []
+    for p, start, r in zip(own, e.inits, e.body.result, strict=True):
+        d = defs.get(r) if isinstance(r, Var) else None
+        if p.type is not I64 or d is None or d.op not in ("add", "sub"):
+            continue
+        x, y = d.args
+        if d.op == "add" and y is p:
+            x, y = y, x
+        if x is p and isinstance(y, Const):
+            counters.append((p, start, y.value if d.op == "add" else -y.value))
+    if isinstance(e, ir.For):
+        return Turns(e.body.params[0], e.bound, counters)
+    return Turns(Var("turn", I64), None, counters)
+
+
+# --- whether two regions meet ------------------------------------------------------------------------------------
+
+
+class Instance:
+    """The variables of a loop's body in one turn, told apart from those in another.
+
+    Arithmetic on i64 is copied for the instance, anything else is an unknown of its own.
+    """
+
+    def __init__(self, ranges: Ranges, inside: set[Var]) -> None:
+        self.ranges = ranges
+        self.inside = inside
+        self.env: dict[Var, Atom] = {}
+        self.turns: set[Atom] = set()
+
+    def atom(self, a: Atom) -> Atom:
+        if isinstance(a, Const) or a not in self.inside:
+            return a
+        if a not in self.env:
+            e = self.ranges.defs.get(a)
+            if type(e) is ir.Op and a.type in (I64, BOOL) and all(x.type in (I64, BOOL) for x in e.args):
+                args = tuple([self.atom(x) for x in e.args])
+                self.let(a, ir.Op(e.op, args))
+            else:
+                wide = self.widened(e.args[0]) if type(e) is ir.Op and e.op == "to_i64" else None
+                self.env[a] = Var(a.name, a.type) if wide is None else wide
+        return self.env[a]
+
+    def widened(self, a: Atom) -> Atom | None:
+        """A loop's i32 index, plus constants, as an i64: where the sum wraps it is negative, and no index."""
+        if a in self.turns:
+            return self.env[a]  # type: ignore[index]
+        e = self.ranges.defs.get(a) if isinstance(a, Var) and a.type is I32 else None
+        if not isinstance(e, ir.Op) or e.op not in ("add", "sub") or not isinstance(e.args[1], Const):
+            return None
+        x = self.widened(e.args[0])
+        if x is None:
+            return None
+        out = Var("wide", I64)
+        self.ranges.defs[out] = ir.Op(e.op, (x, i64(e.args[1].value)))
+        return out
+
+    def let(self, v: Var, e: ir.Exp) -> None:
+        self.env[v] = fresh = Var(v.name, I64 if v.type is not BOOL else BOOL)
+        self.ranges.defs[fresh] = e
+
+    def enter(self, path: Path, known: dict[Turns, Var]) -> None:
+        """Take note of what encloses a place; `known` are the turns of loops shared with another instance."""
+        for p in path:
+            match p:
+                case Turns():
+                    turn = known.setdefault(p, Var("turn", I64))
+                    self.env[p.index] = turn
+                    self.turns.add(p.index)
+                    self.ranges.index(turn, self.bound(p.bound))
+                    for v, start, step in p.counters:
+                        self.count(v, self.atom(start), step, turn)
+                case Given():
+                    self.ranges.assume(self.atom(p.cond), p.holds)
+                case Each():
+                    k = Var("k", I64)
+                    self.ranges.index(k, self.atom(p.count))
+                    self.count(p.elem, self.atom(p.start), 1, k)
+
+    def bound(self, a: Atom | None) -> Atom:
+        # An unknown bound: of a while loop, or of another type than i64.
+        if isinstance(a, Const):
+            return i64(a.value)
+        return self.atom(a) if a is not None and a.type is I64 else Var("bound", I64)
+
+    def count(self, v: Var, start: Atom, step: int, turn: Var) -> None:
+        """v = start + step * turn."""
+        by: Atom = turn
+        if step != 1:
+            by = Var("by", I64)
+            self.ranges.defs[by] = ir.Op("mul", (i64(step), turn))
+        if start is ZERO:
+            self.env[v] = by
+        else:
+            self.let(v, ir.Op("add", (start, by)))
+
+    def ends(self, d: Atom | Range) -> tuple[Poly, Poly] | None:
+        """The least and the greatest position."""
+        poly = self.ranges.poly
+        if not isinstance(d, Range):
+            if d.type is not I64:
+                return None
+            p = poly(self.atom(d))
+            return p, p
+        if not isinstance(d.stride, Const):
+            return None
+        first = poly(self.atom(d.start))
+        count = poly(self.atom(d.count))
+        last = dict(first)
+        for m, c in [*count.items(), ((), -1)]:
+            last[m] = last.get(m, 0) + d.stride.value * c
+        return (first, last) if d.stride.value >= 0 else (last, first)
+
+
+def apart(u: Instance, x: Sequence[Dim], v: Instance, y: Sequence[Dim]) -> bool:
+    """Whether two regions provably have no element in common."""
+    for c, d in zip(x, y, strict=True):
+        if c is None or d is None:
+            continue
+        first, second = u.ends(c), v.ends(d)
+        if first is None or second is None:
+            continue
+        if below(u.ranges, first[1], second[0]) or below(u.ranges, second[1], first[0]):
+            return True
+        if not isinstance(c, Range) and not isinstance(d, Range) and never_equal(first[0], second[0]):
+            return True
+    return False
+
+
+def difference(p: Poly, q: Poly) -> Poly:
+    out = dict(p)
+    for m, c in q.items():
+        out[m] = out.get(m, 0) - c
+    return {m: c for m, c in out.items() if c}
+
+
+def below(ranges: Ranges, p: Poly, q: Poly) -> bool:
+    """p < q, provably."""
+    return ranges.prove(difference(difference(q, p), {(): 1}))
+
+
+def never_equal(p: Poly, q: Poly) -> bool:
+    """Whether the difference is not 0 whatever the variables, by divisibility."""
+    d = difference(p, q)
+    constant = d.pop((), 0)
+    g = math.gcd(*d.values())
+    return constant % g != 0 if g else constant != 0
+
+
+# --- loops ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Facts:
+    """What is known where a loop stands: definitions, sizes (not negative), and what encloses it."""
+
+    defs: dict[Var, ir.Exp] = field(default_factory=dict)
+    sizes: set[Var] = field(default_factory=set)
+    path: Path = ()
+
+    def note(self, stms: Iterable[ir.Stm]) -> None:
+        """Take in the definitions among the statements, scopes inside included."""
+        for s in stms:
+            if len(s.pat) == 1 and isinstance(s.exp, ir.Op | ir.Iota):
+                self.defs[s.pat[0]] = s.exp
+            for lam in s.exp.lambdas():
+                self.note(lam.stms)
+
+    def inside(self, *steps: Step) -> Facts:
+        """What is known in a scope within."""
+        return Facts(self.defs, set(self.sizes), (*self.path, *steps))
+
+    def bound(self, vs: Iterable[Var]) -> None:
+        """These variables are in scope, and so their sizes are not negative."""
+        for v in vs:
+            self.sizes.update([n for n in shape_of(v.type) if isinstance(n, Var)])
+
+
+def _bound_in(lam: ir.Lambda, out: set[Var]) -> set[Var]:
+    out.update(lam.params)
+    for s in lam.stms:
+        out.update(s.pat)
+        for inner in s.exp.lambdas():
+            _bound_in(inner, out)
+    return out
+
+
+def stays(e: ir.For | ir.While, q: int, facts: Facts) -> bool:
+    """Whether loop variable q is an array that the loop changes and the return sweep can read from its result.
+
+    `facts` knows the definitions inside the loop too.
+    """
+    x = e.body.params[len(e.body.params) - len(e.inits) + q]
+    uses = Uses(len(shape_of(x.type)), facts.defs)
+    loop = turns_of(e)
+    start = uses.fresh((loop,))
+    views = {x: start}
+    try:
+        end = uses.scope(e.body.stms, views, start, (loop,))
+        uses.newest(e.body.result[q], views, end)
+    except Unclear:
+        return False
+    for k, a in enumerate(e.body.result):
+        if k != q:
+            uses.read(a, views, (loop,))
+    if not uses.writes or len(uses.reads) * len(uses.writes) > MAX_PAIRS:
+        return False
+    inside = _bound_in(e.body, {loop.index})
+    defs = dict(facts.defs)
+    return all(
+        _kept(w, r, Facts(defs, facts.sizes, facts.path), inside) for r in uses.reads for w in uses.writes
+    )
+
+
+def _kept(w: Touch, r: Touch, facts: Facts, inside: set[Var]) -> bool:
+    """Whether the write spares what was read before it."""
+    loops = [p for p in w.path if isinstance(p, Turns)]
+    shared = 0
+    while shared < min(len(loops), len(r.version.loops)) and loops[shared] is r.version.loops[shared]:
+        shared += 1
+    if w.version.time > r.version.time and not _apart(w, r, loops[:shared], None, facts, inside):
+        return False
+    return all(_apart(w, r, loops[:k], loops[k], facts, inside) for k in range(shared))
+
+
+def _around(ranges: Ranges, path: Path) -> None:
+    """What encloses the loop that is looked at."""
+    for p in path:
+        match p:
+            case Turns() if p.bound is not None and p.bound.type is I64:
+                ranges.index(p.index, p.bound)
+            case Given():
+                ranges.assume(p.cond, p.holds)
+            case Each() if p.start is ZERO:
+                ranges.index(p.elem, p.count)
+
+
+def _apart(w: Touch, r: Touch, same: Sequence[Turns], later: Turns | None, facts: Facts, inside: set[Var]) -> bool:
+    """Whether the regions are apart in the same turns of loops `same`, and the write in a later one of `later`."""
+    ranges = Ranges(facts.defs)
+    ranges.sizes = facts.sizes
+    _around(ranges, facts.path)
+    equal = {p: Var("turn", I64) for p in same}
+    mine, theirs = dict(equal), dict(equal)
+    if later is not None:
+        mine[later], theirs[later] = Var("turn", I64), Var("turn", I64)
+        ranges.order(theirs[later], mine[later], 1)
+    writing, reading = Instance(ranges, inside), Instance(ranges, inside)
+    writing.enter(w.path, mine)
+    reading.enter(r.path, theirs)
+    return apart(writing, w.region, reading, r.region)

@@ -1,0 +1,121 @@
+"""Before reverse mode: which loops' arrays the return sweep reads from the loop's result, noted at the loop.
+
+The note is an attribute `("final", q, ...)` of the loop's statement with the positions of these loop variables.  It
+is made where the dependence analysis proves it, and where `#[true_dep]` promises it and a check can be made (see
+`truedep.py`).
+
+Note [Fresh arrays]
+A loop consumes the array it starts from, so that a return sweep which needs that array too has to copy it, or take
+the loop's updates back.  The note is made for arrays that the loop's own scope has made: what precedes the loop then
+costs as much as the copy.  Others, like the variable of a loop around this one, are taken back (`chain.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from futad.ad.dependence import Facts, Given, Step, elements_of, stays, turns_of
+from futad.ad.truedep import promised, with_checks
+from futad.core import ir
+from futad.core.types import ArrayType, Var, shape_of
+
+NOTE = "final"
+_MADE = (ir.Copy, ir.Replicate, ir.Iota, ir.Map, ir.Scan, ir.Concat, ir.ArrayLit, ir.MatMul)
+
+
+def prepared(lam: ir.Lambda) -> ir.Lambda:
+    """The function to be differentiated with the notes."""
+    facts = Facts()
+    facts.note(lam.stms)
+    return _scope(lam, facts, {p for p in lam.params if isinstance(p.type, ArrayType)})
+
+
+def noted(stm: ir.Stm) -> tuple[int, ...]:
+    """The positions in the statement's note."""
+    return next((a[1:] for a in stm.attrs if a[0] == NOTE), ())
+
+
+def without_notes(stms: Iterable[ir.Stm]) -> list[ir.Stm]:
+    """The statements without the notes (and no others)."""
+    out: list[ir.Stm] = []
+    for s in stms:
+        exp = s.exp
+        if exp.lambdas():
+            exp = exp.rebuild(lambda a: a, _clean)
+        out.append(ir.Stm(s.pat, exp, tuple([a for a in s.attrs if a[0] != NOTE])))
+    return out
+
+
+def _clean(lam: ir.Lambda) -> ir.Lambda:
+    return ir.Lambda(lam.params, tuple(without_notes(lam.stms)), lam.result)
+
+
+def _scope(lam: ir.Lambda, facts: Facts, fresh: set[Var]) -> ir.Lambda:
+    """`fresh`: arrays made in this scope."""
+    facts.bound(lam.params)
+    out: list[ir.Stm] = []
+    for s in lam.stms:
+        s = ir.Stm(s.pat, _inside(s.exp, facts), s.attrs)
+        before: list[ir.Stm] = []
+        if isinstance(s.exp, ir.For | ir.While):
+            *before, s = _loop(s, s.exp, facts, fresh)
+        _follow(s, fresh)
+        facts.bound(s.pat)
+        out += [*before, s]
+    return ir.Lambda(lam.params, tuple(out), lam.result)
+
+
+def _inside(e: ir.Exp, facts: Facts) -> ir.Exp:
+    """The expression with its scopes prepared."""
+    if not e.lambdas():
+        return e
+    if isinstance(e, ir.If):
+        then = _scope(e.then, facts.inside(Given(e.cond, True)), set())
+        return ir.If(e.cond, then, _scope(e.orelse, facts.inside(Given(e.cond, False)), set()))
+    steps: list[Step] = []
+    if isinstance(e, ir.For | ir.While):
+        steps = [turns_of(e)]
+    elif isinstance(e, ir.Map):
+        steps = [*elements_of(e, facts.defs)]
+    return e.rebuild(lambda a: a, lambda lam: _scope(lam, facts.inside(*steps), set()))
+
+
+def _follow(s: ir.Stm, fresh: set[Var]) -> None:
+    """Add what the statement makes, or makes of an array made here."""
+    e = s.exp
+    if isinstance(e, _MADE):
+        fresh.update(s.pat)
+    elif isinstance(e, ir.Alias | ir.Reshape | ir.Update | ir.Scatter | ir.Hist | ir.For | ir.While | ir.WithAcc):
+        sources = {
+            ir.Update: lambda: e.operands()[:1],
+            ir.Scatter: lambda: e.dests,  # type: ignore[union-attr]
+            ir.Hist: lambda: e.dests,  # type: ignore[union-attr]
+            ir.For: lambda: e.inits,  # type: ignore[union-attr]
+            ir.While: lambda: e.inits,  # type: ignore[union-attr]
+            ir.WithAcc: lambda: e.arrays,  # type: ignore[union-attr]
+        }.get(type(e), lambda: e.operands()[:1])()
+        fresh.update(v for v, a in zip(s.pat, sources, strict=False) if a in fresh)
+
+
+def _loop(s: ir.Stm, e: ir.For | ir.While, facts: Facts, fresh: set[Var]) -> list[ir.Stm]:
+    """The loop with its note, after what its checks start from."""
+    own = e.body.params[len(e.body.params) - len(e.inits) :]
+    names = promised(s)
+    notes: list[int] = []
+    unproved: list[int] = []
+    for q, (x, a) in enumerate(zip(own, e.inits, strict=True)):
+        if not isinstance(x.type, ArrayType) or any(n in own for n in shape_of(x.type)):
+            continue
+        if (x.name in names or a in fresh) and stays(e, q, facts):
+            notes.append(q)
+        elif x.name in names:
+            unproved.append(q)
+    before: list[ir.Stm] = []
+    s = ir.Stm(s.pat, e, tuple([a for a in s.attrs if a[0] != NOTE]))
+    for q in unproved:
+        changed = with_checks(s, q, names[own[q].name])
+        if changed is not None:
+            *more, s = changed
+            before += more
+            notes.append(q)
+    return [*before, ir.Stm(s.pat, s.exp, (*s.attrs, (NOTE, *notes)) if notes else s.attrs)]
