@@ -34,6 +34,22 @@ entry kept [n] (xs: [n]f64): ([]f64, [n]f64) = let ys = map (* 2) xs in (ys ++ x
 entry changed [n] (xs: [n]f64): []f64 = let ys = map (* 2) xs ++ xs in ys with [0] = 5
 entry turns [n] (k: i64) (xs: [n]f64): [n]f64 =
   loop xs for i < k do let (a, b) = (map (+ f64.i64 i) (take 1 xs), map (* 2) (drop 1 xs)) in sized n (a ++ b)
+entry shifted [n] (xs: [n]f64): [n]f64 =
+  let before = sized n ([1] ++ take (n - 1) xs)
+  let after = sized n (drop 1 xs ++ [2])
+  in map4 (\\x a b c -> x * a + b * c) xs before after before
+entry walked [n] (k: i64) (xs: [n]f64): [n]f64 =
+  loop ys = copy xs for i < k do map3 (\\a b x -> a * b + x * f64.i64 i) ys (sized n ([1] ++ take (n - 1) ys)) xs
+entry walked_back [n] (k: i64) (xs: [n]f64): [n]f64 = vjp (walked k) xs (map (+ 1) xs)
+entry overwritten [n] (xs: [n]f64): ([n]f64, [n]f64) =
+  let ys = copy xs
+  let zs = ys with [0] = 7
+  in (map2 (*) (scan (+) 0 zs) xs, xs)
+entry chained [n] (xs: [n]f64): ([n]f64, [n]f64) =
+  let ys = scan (+) 0 xs
+  let zs = map2 (*) ys (sized n (drop 1 ys ++ [1]))
+  let ws = scan f64.max 0 zs
+  in (map2 (-) ws xs, map (* 2) zs)
 entry picked [n][m] (xs: [n]f64) (ks: [m]i64): [m]f64 =
   map (\\k -> let x = xs[k] in f64.sin x * f64.cos x + f64.exp (x * x) / (1 + f64.sqrt (x * x + 1)) + f64.log (2 + x))
       ks
@@ -131,13 +147,15 @@ def test_results_die_in_other_threads(backend: CBackend) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("name", ["joined", "flat", "same", "kept", "changed", "turns", "picked", "chosen"])
+@pytest.mark.parametrize("name", [
+    "joined", "flat", "same", "kept", "changed", "turns", "shifted",
+    "walked", "walked_back", "overwritten", "chained", "picked", "chosen"])
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str, n: int) -> None:
     xs = np.random.default_rng(n).standard_normal(n)
     xs[n // 2] = 0
     args: list[Any] = [n, xs]
-    if name == "turns":
+    if name in ("turns", "walked", "walked_back"):
         args.insert(1, 3)
     if name == "picked":
         args = [n, 3 * n, xs, np.arange(3 * n) % n]
@@ -163,6 +181,17 @@ def shape(backend: CBackend, name: str) -> Counter[type]:
 def test_pieces_are_computed_in_place(backend: CBackend, name: str) -> None:
     counts = shape(backend, name)
     assert counts[ir.Ensure] == 1 and counts[ir.Copy] == 0 and counts[ir.Stack] == 0
+
+
+@pytest.mark.parametrize("name", ["shifted", "walked", "walked_back"])
+def test_shifted_arrays_are_not_copied(backend: CBackend, name: str) -> None:
+    """But for what a loop starts with, and the turns that are saved."""
+    counts = shape(backend, name)
+    assert counts[ir.Copy] == {"shifted": 0, "walked": 0, "walked_back": 1}[name]
+
+
+def test_maps_write_over_what_nobody_reads_later(backend: CBackend) -> None:
+    assert shape(backend, "chained")[ir.Ensure] == 4
 
 
 def test_checks_do_not_keep_a_loop_from_vector_lanes(backend: CBackend) -> None:

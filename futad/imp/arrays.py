@@ -10,10 +10,10 @@ from futad.core.scalarops import OPS
 from futad.core.types import Const, Prim, elem_of
 from futad.errors import Span
 from futad.imp import ir
-from futad.imp.assemble import assembled
+from futad.imp.assemble import assembled, joined, padded
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
-from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, Want, handles
-from futad.imp.views import Acc, Fill, Mem, Sequence_, Value, View, dense_view
+from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, Soft, Want, handles
+from futad.imp.views import Acc, Fill, Joined, Mem, Sequence_, Value, View, dense_view
 
 
 @handles(core.Alias)
@@ -107,11 +107,17 @@ def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Se
     placed = lo.scopes[-1].placed.get(e.value)  # type: ignore[arg-type]
     if placed is not None:
         dst, target = placed
+    elif (whole := padded(lo, e, stm.pat[0], src)) is not None:
+        return [whole]
     else:
         if lo.can_overwrite(src):
             dst = src
         else:
-            dst = lo.alloc(src.elem, src.shape, wants[0], stm.pat[0].name)
+            # The array itself may lie where the result is wanted.
+            want = wants[0].view if isinstance(wants[0], Soft) else wants[0]
+            there = want.roots if isinstance(want, View) else {want.root} if want else set()
+            taken = bool(there & src.roots)
+            dst = lo.alloc(src.elem, src.shape, None if taken else want, stm.pat[0].name)
             lo.copy(dst, src)
         target = indexed(lo, dst, e.index, e.check)
     value = lo.value(e.value)
@@ -172,6 +178,12 @@ def _array_lit(lo: Lowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) 
 def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Sequence[Value]:
     views = [lo.view(a) for a in e.arrays]
     shape = (lo.expr(e.size), *views[0].shape[1:])
+    starts: list[Expr] = [ZERO]
+    for v in views[:-1]:
+        starts.append(add(starts[-1], v.shape[0]))
+    whole = joined(lo, stm.pat[0], list(zip(starts, views, strict=True)), shape[0])
+    if whole is not None:
+        return [whole]
     dst = assembled(lo, stm.pat[0]) or lo.alloc(views[0].elem, shape, wants[0], stm.pat[0].name)
     at: Expr = ZERO
     for a, v in zip(e.arrays, views, strict=True):
@@ -213,6 +225,8 @@ def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, wants: list[Want]) -> Sequen
     src = lo.view(e.array)
     if lo.can_overwrite(src):
         return [src]
+    if lo.assembles and (src.dense or isinstance(src.base, Joined)) and stm.pat[0] not in lo.consumed:
+        return [src]  # whoever writes to either copies then
     return [lo.materialise(src, wants[0])]
 
 

@@ -4,6 +4,9 @@
 
 Memory for the whole is had before the first piece, whose place is then what that piece is wanted in.  The same goes for
 the rows of array literals, and through reshapes.
+
+Pieces that lie elsewhere already, and zeros around an array, are not copied together if only maps read the result: the
+maps then run over each piece by itself (`Joined`).
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Atom, Var, shape_of
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.views import View, dense_view
+from futad.imp.views import Fill, Joined, View, dense_view
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer, Scope
@@ -53,8 +57,9 @@ def sizes_first(lam: core.Lambda) -> core.Lambda:
     return core.Lambda(lam.params, tuple(out), lam.result)
 
 
-def find_parts(sc: Scope, born: dict[Var, int]) -> None:
-    """Which arrays are made here only to be put together."""
+def find_parts(sc: Scope, born: dict[Var, int], makers: tuple[type, ...]) -> None:
+    """Which arrays are made here only to be put together; `makers` are constructs that can put their results anywhere.
+    Where some pieces lie elsewhere and only maps read the whole, it is better not put together."""
     for stm in sc.lam.stms:
         e = stm.exp
         if isinstance(e, core.ArrayLit) and len(shape_of(stm.pat[0].type)) == 1:
@@ -65,6 +70,9 @@ def find_parts(sc: Scope, born: dict[Var, int]) -> None:
                 pieces = elems
             case core.Concat():
                 pieces = e.arrays
+                made = all(a in born and isinstance(sc.lam.stms[born[a]].exp, makers) for a in pieces)  # type: ignore[index]
+                if not made and only_maps_read(sc, stm.pat[0]):
+                    continue
             case core.Reshape(a):
                 pieces = (a,)
             case _:
@@ -123,3 +131,54 @@ def assembled(lo: Lowerer, v: Var) -> View | None:
         for r in view.roots:
             r.pinned -= 1
     return view
+
+
+JOINED_USES = 4  # maps that read an array which is not put together
+JOINED_SIZE = 40  # statements of such a map
+
+
+def only_maps_read(sc: Scope, v: Var) -> bool:
+    """Whether small maps in this scope use the array (or a copy), element by element, and nothing else does."""
+    uses = 0
+    for stm in sc.lam.stms[sc.index + 1 :]:
+        if v not in core.stm_free(stm):
+            continue
+        e = stm.exp
+        if isinstance(e, core.Copy) and only_maps_read(sc, stm.pat[0]):
+            uses += 1
+            continue
+        if not isinstance(e, core.Map) or v in e.lam.free() or e.width is v or len(e.lam.stms) > JOINED_SIZE:
+            return False
+        if any(s.exp.lambdas() for s in e.lam.stms):
+            return False
+        uses += 1
+    return 0 < uses <= JOINED_USES and v not in sc.lam.result
+
+
+def joined(lo: Lowerer, v: Var, pieces: list[tuple[Expr, View]], size: Expr) -> View | None:
+    """The pieces, with their starts, as one array that is never put together; None if it had better be."""
+    sc = lo.scopes[-1]
+    if not lo.assembles or len(pieces) > 3 or v in sc.wants or v in sc.whole or v in lo.consumed:
+        return None
+    if any(x.rank != 1 for _, x in pieces) or not only_maps_read(sc, v):
+        return None
+    starts = tuple([lo.let(at, "at") for at, _ in pieces])
+    base = Joined(pieces[0][1].elem, starts, tuple([x for _, x in pieces]))
+    return View(base, ir.ZERO, (ir.ONE,), (size,), injective=False)
+
+
+def padded(lo: Lowerer, e: core.Update, v: Var, src: View) -> View | None:
+    """`src with [start:start+count] = value` for a `src` of one value everywhere, not put together."""
+    index = e.index[0]
+    if not isinstance(src.base, Fill) or src.rank != 1 or not isinstance(index, Range) or e.check is not None:
+        return None
+    start, count, step = lo.expr(index.start), lo.expr(index.count), lo.expr(index.stride)
+    value = lo.value(e.value)
+    if step != ir.ONE or not isinstance(value, View):
+        return None
+    end = ir.add(start, count)
+    size = src.shape[0]
+    pieces = [(start, value), (end, dense_view(src.base, (ir.sub(size, end),)))]
+    if start != ir.ZERO:
+        pieces.insert(0, (ir.ZERO, dense_view(src.base, (start,))))
+    return joined(lo, v, pieces, size)

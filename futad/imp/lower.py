@@ -34,7 +34,7 @@ from futad.imp import ir
 from futad.imp.assemble import find_parts, place_of, sizes_first
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.taint import consumed_vars
-from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
+from futad.imp.views import Acc, Fill, Joined, Mem, Root, Value, View, dense_view
 
 STACK_LIMIT = 64  # elements; larger arrays go to slots
 
@@ -367,16 +367,21 @@ class Lowerer:
         for stm in reversed(lam.stms):
             self.spread_wants(stm, sc, born)
         if self.assembles:
-            find_parts(sc, born)
+            find_parts(sc, born, PLACED)
         return sc
 
     def spread_wants(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
         """What consumes an array made here, for a wanted result, wants that array in the same place."""
         match stm.exp:
             case core.Update(a):
-                sources: tuple[Atom, ...] = (a,)
+                # Nothing else uses the array afterwards; whether it is overwritten is seen then.
+                want = sc.wants.get(stm.pat[0])
+                last = a in born and sc.lam.stms[sc.last[a]] is stm and (self.assembles or sc.uses[a] == 1)  # type: ignore[index]
+                if want is not None and last:
+                    sc.wants.setdefault(a, want)  # type: ignore[arg-type]
+                return
             case core.Scatter() | core.Hist():
-                sources = stm.exp.dests
+                sources: tuple[Atom, ...] = stm.exp.dests
             case core.WithAcc():
                 sources = stm.exp.arrays
             case core.Alias(a) | core.Copy(a):
@@ -432,12 +437,28 @@ class Lowerer:
             return
         dst = self.view(array)
         sc.index += 1
-        free = self.can_overwrite(dst, core.stm_free(stm))
+        used = core.stm_free(stm)
+        target: View | None = None
+        if self.assembles and type(stm.exp) is core.Map and after.check is None and (read := self.read_alike(stm, dst)):
+            # It may read the very place it writes, element by element.
+            target = arrays.indexed(self, dst, after.index, None)
+            used = {a: None for a in used if not (a in read and self.view(a).same_place(target))}
+        free = self.can_overwrite(dst, used)
         sc.index -= 1
         if free:
-            target = arrays.indexed(self, dst, after.index, after.check)
+            target = target or arrays.indexed(self, dst, after.index, after.check)
             sc.wants[v] = target  # type: ignore[index]
             sc.placed[v] = (dst, target)  # type: ignore[index]
+
+    def read_alike(self, stm: core.Stm, dst: View) -> set[Var]:
+        """The arrays in the memory of `dst` whose elements a map of scalars reads in turn, as it writes its own."""
+        e = stm.exp
+        assert isinstance(e, core.Map)
+        if any(s.exp.lambdas() for s in e.lam.stms):
+            return set()
+        free = e.lam.free()
+        views = {a: self.env.get(a) for a in e.arrays if isinstance(a, Var) and a not in free}
+        return {a for a, v in views.items() if isinstance(v, View) and v.rank == 1 and v.roots & dst.roots}
 
     def move(self, v: View, want: Want) -> View:
         """The array in the wanted place."""
@@ -466,6 +487,10 @@ class Lowerer:
         if dst.same_place(src):
             return
         assert isinstance(dst.base, Mem)
+        if isinstance(src.base, Joined) and src.offset == ir.ZERO and src.strides == (ir.ONE,):
+            for at, part in zip(src.base.starts, src.base.views, strict=True):
+                self.copy(View(dst.base, dst.place((at,)), dst.strides, part.shape, dst.dense), part)
+            return
         if dst.dense and src.dense and isinstance(src.base, Mem):
             self.emit(
                 ir.Copy(dst.base.pointer, dst.offset, src.base.pointer, src.offset, dst.count(), dst.elem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.core import ir as core
-from futad.core.types import ArrayType, Var
+from futad.core.types import I64, ArrayType, Prim, Var
 from futad.imp import ir, parallel
 from futad.imp.arrays import if_inside
 from futad.imp.carried import Carried, elementwise
@@ -13,7 +13,7 @@ from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Lowerer, Want, handles
 from futad.imp.vectorise import annotate, split_checks
-from futad.imp.views import Acc, Mem, Root, Value, View
+from futad.imp.views import Acc, Joined, Mem, Root, Value, View
 
 
 def bind_elements(lo: Lowerer, lam: core.Lambda, params: Sequence[Var], values: Sequence[Value], i: Expr) -> None:
@@ -108,6 +108,10 @@ class Nest:
         self.lo, self.stm, self.lam, self.scans, self.reds, self.wants = lo, stm, lam, scans, reds, wants
         self.width = lo.let(lo.expr(width), "n")
         self.inputs = [lo.value(a) for a in arrays]
+        if lam is None or scans or reds or not lo.assembles:
+            self.inputs = [
+                lo.materialise(v) if isinstance(v, View) and isinstance(v.base, Joined) else v for v in self.inputs
+            ]
         self.n_accs = sum(isinstance(v, Acc) for v in self.inputs)
         self.first_red = self.n_accs + sum(len(n) for _, n in scans)
         self.first_map = self.first_red + sum(len(n) for _, n in reds)
@@ -117,9 +121,27 @@ class Nest:
             if self.n_accs <= k < self.first_red or k >= self.first_map:
                 assert isinstance(v.type, ArrayType)
                 shape = (self.width, *lo.shape(v.type)[1:])
-                self.outs.append(lo.alloc(v.type.elem, shape, wants[k], v.name))
+                dead = self.dead_input(v.type.elem, arrays) if wants[k] is None and len(shape) == 1 else None
+                self.outs.append(dead or lo.alloc(v.type.elem, shape, wants[k], v.name))
             else:
                 self.outs.append(None)
+
+    def dead_input(self, elem: Prim, arrays: core.Atoms) -> View | None:
+        """An input that nobody reads after this map of scalars, where a result can go: what was just read is in the
+        cache."""
+        lo, lam = self.lo, self.lam
+        if not lo.assembles or lam is None or self.scans or self.reds or any(s.exp.lambdas() for s in lam.stms):
+            return None
+        free = list(lam.free())
+        for k, v in enumerate(self.inputs):
+            if not isinstance(v, View) or v.rank != 1 or v.elem is not elem or not v.dense or v.offset != ir.ZERO:
+                continue
+            if any(r.slot is None for r in v.roots) or any(o is not None and o.roots & v.roots for o in self.outs):
+                continue
+            others = [x for j, x in enumerate(arrays) if j != k]
+            if lo.can_overwrite(v, [*others, *free]):
+                return View(v.base, v.offset, v.strides, (self.width,), True)
+        return None
 
     def open_folds(self, wants: Sequence[Want], guard: bool = False) -> list[Carried]:
         """Declare the variables of scans and reductions, at their neutral elements; `guard`: these stay as they are."""
@@ -137,6 +159,36 @@ class Nest:
     def loop(
         self, inputs: Sequence[Value], folds: list[Carried], start: Expr = ir.ZERO, bound: Expr | None = None
     ) -> None:
+        """Emit the loop over [start, bound), the whole width by default; loops, if an input lies in pieces."""
+        for views, first, end in self.pieces(inputs, start, bound):
+            self.one_loop(views, folds, first, end)
+
+    def pieces(
+        self, inputs: Sequence[Value], start: Expr, bound: Expr | None
+    ) -> list[tuple[Sequence[Value], Expr, Expr | None]]:
+        """The inputs, with the parts of the width on which they are one array each."""
+        lo = self.lo
+        parts: list[tuple[Sequence[Value], Expr, Expr | None]] = [(inputs, start, bound)]
+        bases = {v.base: None for v in inputs if isinstance(v, View) and isinstance(v.base, Joined)}
+        while bases:
+            starts = next(iter(bases)).starts  # type: ignore[union-attr]
+            alike = [b for b in bases if b.starts == starts]  # type: ignore[union-attr]
+            for b in alike:
+                del bases[b]
+            split: list[tuple[Sequence[Value], Expr, Expr | None]] = []
+            for views, first, end in parts:
+                for k, at in enumerate(starts):
+                    here = [_piece(v, k) if isinstance(v, View) and v.base in alike else v for v in views]
+                    low = first if k == 0 else at if first == ir.ZERO else lo.let(_bound("max", first, at), "start")
+                    high = end
+                    if k + 1 < len(starts):
+                        after = starts[k + 1]
+                        high = after if end is None else lo.let(_bound("min", end, after), "end")
+                    split.append((here, low, high))
+            parts = split
+        return parts
+
+    def one_loop(self, inputs: Sequence[Value], folds: list[Carried], start: Expr, bound: Expr | None) -> None:
         """Emit the loop over [start, bound), the whole width by default."""
         lo = self.lo
         with lo.loop(self.width, "i", start, bound) as (i, loop):
@@ -188,6 +240,18 @@ class Nest:
         for values in closed[len(self.scans) :]:
             final += values
         return final + [o for o in self.outs[self.first_map :] if o is not None]
+
+
+def _piece(v: View, k: int) -> View:
+    """The k-th array of those joined, by positions in the whole."""
+    assert isinstance(v.base, Joined)
+    at, part = v.base.starts[k], v.base.views[k]
+    offset = ir.sub(part.offset, ir.mul(at, part.strides[0]))
+    return View(part.base, offset, part.strides, v.shape, injective=False)
+
+
+def _bound(op: str, a: Expr, b: Expr) -> Expr:
+    return ir.Scalar(op, (a, b), I64, I64)
 
 
 def step(lo: Lowerer, f: core.Lambda, carried: Carried, values: Sequence[Value]) -> list[Value]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from futad.core.types import I64, Prim, Var
 from futad.imp import ir
-from futad.imp.ir import ONE, ZERO, Expr, add, mul, product
+from futad.imp.ir import ONE, ZERO, Expr, add, compare, mul, product, sub
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,24 @@ class Fill:
     value: Expr
 
 
-Base = Mem | Sequence_ | Fill
+@dataclass(slots=True, eq=False)
+class Joined:
+    """Arrays of scalars one after another, where they lie: `views`, the k-th from position `starts[k]` on."""
+
+    elem: Prim
+    starts: tuple[Expr, ...]
+    views: tuple[View, ...]
+
+    def load(self, at: Expr) -> Expr:
+        """The element at a position; what the others have at that place is not read."""
+        out = self.views[0].load((at,))
+        for start, v in zip(self.starts[1:], self.views[1:], strict=True):
+            here = v.load((sub(at, start),))
+            out = ir.Scalar("select", (compare("<", at, start), out, here), self.elem, self.elem)
+        return out
+
+
+Base = Mem | Sequence_ | Fill | Joined
 NO_ROOTS: frozenset[Root] = frozenset()
 
 
@@ -84,7 +101,10 @@ class View:
 
     @property
     def roots(self) -> frozenset[Root]:
-        return self.base.roots if isinstance(self.base, Mem) else NO_ROOTS
+        base = self.base
+        if isinstance(base, Joined):
+            return NO_ROOTS.union(*[v.roots for v in base.views])
+        return base.roots if isinstance(base, Mem) else NO_ROOTS
 
     def count(self) -> Expr:
         """The number of elements."""
@@ -105,6 +125,8 @@ class View:
             return ir.Load(base.pointer, at, base.elem)
         if isinstance(base, Fill):
             return base.value
+        if isinstance(base, Joined):
+            return base.load(at)
         return sequence_at(base, at)
 
     def row(self, index: Sequence[Expr]) -> View:
