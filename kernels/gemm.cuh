@@ -118,7 +118,7 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
 
   int t = (int)threadIdx.x, ty = t / ACROSS, tx = t % ACROSS;
   /* Numbers of blocks, parts and steps fit into 32 bits, in which divisions are cheap. */
-  uint32_t columns = (uint32_t)((n + BN - 1) / BN), parts = (uint32_t)splits;
+  uint32_t columns = n > 0 ? (uint32_t)((n + BN - 1) / BN) : 1, parts = (uint32_t)splits; /* sums need no column */
   int64_t row0 = (int64_t)(blockIdx.x / columns) * BM, col0 = (int64_t)(blockIdx.x % columns) * BN;
   for (uint32_t z = blockIdx.z; z < (uint32_t)batches * parts; z += gridDim.z) {
     int64_t batch = z / parts, split = z % parts;

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 from cli_helpers import Runner
 
 from futad.backend.device_cost import Account, count
+from futad.core.ir import Program
 from futad.errors import UsageError
 from futad.flatten import flatten
+from futad.flatten.kernel import DeviceModule
 from futad.pipeline import compile_program
 from futad.source import compile_text, load_program
 
@@ -100,3 +103,53 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinar
     ):
         done = futad("dev", *arguments)
         assert done.code == 2 and message in done.err, done
+
+
+# --- the benchmark programs ---
+
+
+def gmm_least(n: int, d: int, k: int) -> tuple[float, float]:
+    """Bytes and operations of GMM's gradient.
+
+    Bytes: parameters and results once, and the whitened points, which decide the weights that their adjoints need,
+    written once and read once (to compute them again would take half as many operations again).  Operations: the
+    products that make the whitened points and the factors' adjoints.
+    """
+    inputs = n * d + k * (1 + d + d * (d + 1) // 2)
+    results = k * (1 + d + d * (d + 1) // 2)
+    return 8 * (inputs + results + 2 * n * d * k), 4 * n * k * d * d
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k"), [(1000, 64, 200), (10_000, 32, 200), (10_000, 64, 25), (10_000, 128, 25), (10_000, 128, 200)]
+)
+def test_the_gradient_of_gmm(n: int, d: int, k: int) -> None:
+    a = gmm_gradient(n, d, k)
+    nbytes, flops = gmm_least(n, d, k)
+    assert a.total.read + a.total.written <= 1.5 * nbytes
+    assert a.total.flops <= 1.1 * a.least[1]
+    # The products alone are less than everything; the rest is of lower order in d.
+    assert flops <= a.total.flops <= (1.1 + 4 / d) * flops
+    assert (a.launches, a.transposes) == (18, 0) and not a.notes
+
+
+@cache
+def compiled(name: str) -> tuple[DeviceModule, Program]:
+    program = compile_program(load_program(str(PROGRAMS / f"{name}.fut")))
+    return flatten(program), program
+
+
+def gmm_gradient(n: int, d: int, k: int) -> Account:
+    module, program = compiled("gmm")
+    return count(module, program, "gradient", {"n": n, "d": d, "k": k, "l": d * (d + 1) // 2})
+
+
+def test_a_time_step_of_lstm_takes_few_launches() -> None:
+    """Those of one more step, forward and in the gradient."""
+    module, program = compiled("lstm")
+
+    def launches(entry: str, t: int) -> int:
+        return count(module, program, entry, {"t": t, "b": 1024, "d": 300, "h": 192, "o": 300}).launches
+
+    assert launches("objective", 21) - launches("objective", 20) <= 12
+    assert launches("gradient", 21) - launches("gradient", 20) <= 12 + 12

@@ -98,14 +98,14 @@ def test_what_a_product_takes_along(seed: int | None) -> None:
     batches."""
     module = EmulatedModule(GEMM_FUSED, seed=seed)
     for name, (_, bm, bn, bk, tm, tn) in GEMM_SHAPES.items():
-        for batches, m, n, k in ((2, bm + 1, bn + 3, bk + 1), (3, 5, 2, 1), (1, bm, bn, 2 * bk), (2, 3, 4, 0)):
+        for batches, m, n, k in ((2, bm + 1, bn + 3, bk + 1), (3, 5, 2, 1), (1, bm, bn, 2 * bk), (2, 3, 4, 0), (1, 4, 0, 5)):
             inner = (m + k) % 2
             x, b, dtype = *matrices(name, batches, m, n, k, 1, 1), "float64" if "64" in name else "float32"
             weight, bias = np.arange(batches * k, dtype=dtype).reshape(batches, k) % 3, np.arange(n, dtype=dtype) % 5
             tiles = -(-n // bn)
             c, sums = np.full((batches, m, n), 99, dtype), np.full((batches, m), 99, dtype)
             rows = np.full((batches, m, tiles), 99, dtype)
-            grid = (-(-m // bm) * tiles, 1, max(1, batches - 1))
+            grid = (-(-m // bm) * max(1, tiles), 1, max(1, batches - 1))
             stored = x if inner else x.transpose(0, 2, 1).copy()
             args = [stored, weight, b, bias, c, rows, sums, *map(np.int64, (batches, m, n, k))]
             module.launch(f"fused_{name}_{inner}", grid, bm // tm * (bn // tn), 0, args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from futad.backend.device_emit import emit_kernels
@@ -11,7 +10,7 @@ from futad.backend.device_host import HostEmitter
 from futad.core import ir as core
 from futad.flatten import flatten
 from futad.flatten import kernel as kir
-from futad.imp.ir import ZERO, Expr, Num, Ref
+from futad.imp.ir import Expr, Num, Ref
 from futad.runtime.clib import CPlace
 from futad.runtime.device import Device, EmulatedDevice
 from futad.runtime.host import DeviceProgram, KernelInfo, Layout, ProductInfo
@@ -77,15 +76,12 @@ def open_device(name: str) -> Device:
     return CupyDevice()
 
 
-_PLAIN_TILE = {"elem", "shape", "sizes", "a", "b", "c", "inner", "accumulate", "batches", "steps"}
-
-
 def _product(k: kir.Kernel) -> ProductInfo | None:
     """The matrix product that a kernel is; None if it is or does anything else."""
     if k.kind != "tile" or len(k.body) != 1 or not isinstance(k.body[0], kir.Tile):
         return None
     s = k.body[0]
-    if any(getattr(s, f.name) for f in fields(s) if f.name not in _PLAIN_TILE) or s.elem.name not in ("f32", "f64"):
+    if s.functors:
         return None
     places = {name: i for i, (name, _, _) in enumerate(k.params)}
 
@@ -95,14 +91,10 @@ def _product(k: kir.Kernel) -> ProductInfo | None:
         assert isinstance(e, Ref)
         return places[e.name], 0
 
-    try:
-        matrices = [
-            (places[p], source(row), source(column), source(step))
-            for (p, offset, row, column), step in zip((s.a, s.b, s.c), s.steps, strict=True)
-            if offset == ZERO
-        ]
-        m, n, depth = [source(x) for x in s.sizes]
-        a, b, c = matrices
-        return ProductInfo(s.elem.dtype, (m, n, depth), a, b, c, source(s.batches), s.accumulate)
-    except (AssertionError, KeyError, ValueError):
-        return None
+    def matrix(x: kir.Matrix) -> tuple[int, Any, Any, Any]:
+        step, row, column = x.steps
+        return places[x.pointer], source(row), source(column), source(step)
+
+    m, n, depth = [source(x) for x in s.sizes]
+    a, b, c = [matrix(x) for x in s.matrices]
+    return ProductInfo(s.elem.dtype, (m, n, depth), a, b, c, source(s.batches), s.accumulate)

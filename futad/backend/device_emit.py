@@ -6,6 +6,7 @@ import re
 
 from futad.backend.device_runtime import RUNTIME
 from futad.backend.emit import Emitter, c_type
+from futad.core.types import Prim
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule, Kernel
 from futad.imp import ir
@@ -22,6 +23,7 @@ class DeviceEmitter(Emitter):
         super().__init__()
         self.labels: list[str] = []
         self.jumps: set[str] = set()
+        self.functors = 0
         self.handlers |= {
             kir.Guarded: self.guarded,
             kir.Stride: self.stride,
@@ -90,15 +92,38 @@ class DeviceEmitter(Emitter):
 
     def tile(self, s: kir.Tile) -> None:
         t = c_type(s.elem)
-        texts = []
-        kinds = (f"futad_matrix<{t}, {s.inner[0]}>", f"futad_matrix<{t}, {s.inner[1]}>",
-                 f"futad_matrix_accumulate<{t}>" if s.accumulate else f"futad_matrix<{t}, 1>")  # fmt: skip
-        for kind, (p, offset, row, column), step in zip(kinds, (s.a, s.b, s.c), s.steps, strict=True):
-            strides = ", ".join(self.expr(x) for x in (step, row, column))
-            texts.append(f"{kind}{{{self.address(p, offset)}, {strides}}}")
-        sizes = ", ".join(self.expr(x) for x in s.sizes)
+        args = []
+        for role, x in zip("abc", (s.a, s.b, s.c), strict=True):
+            if isinstance(x, kir.Matrix):
+                kind = f"futad_matrix<{t}, {x.inner}>"
+                if role == "c":
+                    kind = f"futad_matrix_accumulate<{t}>" if s.accumulate else f"futad_matrix<{t}, 1>"
+                args.append(f"{kind}{{{', '.join([x.pointer, *map(self.expr, x.steps)])}}}")
+            elif role == "c":
+                args.append(f"futad_consume({self.functor(x, s.elem)})")
+            else:
+                args.append(f"futad_compute<{t}, {x.inner}>({self.functor(x, s.elem)})")
+        args += [self.expr(s.batches), "1", *[self.expr(x) for x in s.sizes]]
+        if s.rows is not None or s.sums is not None:
+            for f in (s.rows, s.sums):
+                args.append("futad_no_sums()" if f is None else f"futad_sum_to({self.functor(f, s.elem)})")
         shape = ", ".join(map(str, s.shape))
-        self.line(f"futad_gemm<{t}, {shape}>({', '.join(texts)}, {self.expr(s.batches)}, 1, {sizes});")
+        self.line(f"futad_gemm<{t}, {shape}>({', '.join(args)});")
+
+    def functor(self, f: kir.Functor, elem: Prim) -> str:
+        """Emits a function, and returns its name."""
+        self.functors += 1
+        name = f"futad_functor{self.functors}"
+        words = ["int64_t"] * len(f.args)
+        if f.elem is not None:
+            words[-1] = c_type(f.elem)
+        params = ", ".join(f"{w} {a}" for w, a in zip(words, f.args, strict=True))
+        self.line(f"auto {name} = [=]({params}) -> {c_type(elem) if f.value is not None else 'void'} {{")
+        self.nested([*f.body])
+        if f.value is not None:
+            self.line(f"  return {self.expr(f.value)};")
+        self.line("};")
+        return name
 
     def locked(self, s: kir.Locked) -> None:
         lock = f"&{s.locks}[{self.index(s.index)}]"

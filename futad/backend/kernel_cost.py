@@ -311,12 +311,34 @@ class _Estimate:
         m, n, k = [self.value(x, times).mean or 0 for x in s.sizes]
         batches = self.value(s.batches, times).mean or 0
         self.flops += 2 * m * n * k * batches * times
-        for (p, *_), step, rows, columns, written in zip(
-            (s.a, s.b, s.c), s.steps, (m, k, m), (k, n, n), (False, False, True), strict=True
-        ):
-            count = rows * columns * (1 if self.value(step, times).mean == 0 else batches)
-            at = Value(None, {f"tile {p}": count}, f"{p}[{count:g}]")
-            self.access(p, at, s.elem, written)
-            if written and s.accumulate:
+        across, down = -(-n // s.shape[1]), -(-m // s.shape[0])
+        a, b, c = s.a, s.b, s.c
+        for x, rows, columns, again in ((a, m, k, across), (b, k, n, down), (c, m, n, 1.0)):
+            if isinstance(x, kir.Functor):
+                # Once for each tile that loads it.
+                self.functor(x, {x.args[0]: batches, x.args[1]: rows, x.args[2]: columns}, again)
+                continue
+            count = rows * columns * (1 if self.value(x.steps[0], times).mean == 0 else batches)
+            at = Value(None, {f"tile {x.pointer}": count}, f"{x.pointer}[{count:g}]")
+            self.access(x.pointer, at, s.elem, x is c)
+            if x is c and s.accumulate:
                 self.flops += m * n * batches
-                self.access(p, at, s.elem, False)
+                self.access(x.pointer, at, s.elem, False)
+        if s.rows is not None:
+            self.flops += m * n * batches
+            self.functor(s.rows, {s.rows.args[0]: batches, s.rows.args[1]: m, s.rows.args[2]: across}, 1)
+        if s.sums is not None:
+            self.flops += m * k * batches
+            self.functor(s.sums, {s.sums.args[0]: batches, s.sums.args[1]: m}, 1)
+
+    def functor(self, f: kir.Functor, turns: dict[str, float], again: float) -> None:
+        times = again
+        for name, n in turns.items():
+            self.env[name] = Value((n - 1) / 2, {name: n}, f"[{n:g}]")
+            self.loops[name] = n
+            times *= n
+        self.block(f.body, times)
+        if f.value is not None:
+            self.value(f.value, times)
+        for name in turns:
+            del self.loops[name]

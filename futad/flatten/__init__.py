@@ -12,8 +12,9 @@ from futad.flatten.kernel import DeviceModule
 def flatten(program: Program) -> DeviceModule:
     """The kernels and the host code of a program that all passes have seen."""
     from futad.flatten.lower import DeviceLowerer
+    from futad.flatten.prepare import prepare
 
-    return DeviceLowerer(program).device_module()
+    return DeviceLowerer(prepare(program)).device_module()
 
 
 def report(program: Program, why: bool = True) -> str:

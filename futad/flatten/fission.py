@@ -63,12 +63,23 @@ def split(stm: ir.Stm) -> list[ir.Stm]:
         return [stm]
     accs = sum(isinstance(a.type, AccType) for a in e.arrays)
     folded = sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
-    made = tuple([Var("x", array_of(a.type, e.width)) for a in e.lam.result[accs : accs + folded]])
-    out = [ir.Stm((*stm.pat[:accs], *made, *stm.pat[accs + folded :]), ir.Map(e.width, e.arrays, e.lam), stm.attrs)]
+    inputs = dict(zip(e.lam.params, e.arrays, strict=True))
+    made: list[Atom] = []
+    pat, results = list(stm.pat[:accs]), list(e.lam.result[:accs])
+    for a in e.lam.result[accs : accs + folded]:
+        if isinstance(a, Var) and a in inputs:
+            made.append(inputs[a])  # what is folded is there already
+            continue
+        made.append(Var("x", array_of(a.type, e.width)))
+        pat.append(made[-1])  # type: ignore[arg-type]
+        results.append(a)
+    pat += stm.pat[accs + folded :]
+    lam = ir.Lambda(e.lam.params, e.lam.stms, (*results, *e.lam.result[accs + folded :]))
+    out = [ir.Stm(tuple(pat), ir.Map(e.width, e.arrays, lam), stm.attrs)]
     params = tuple([Var("x", a.type) for a in e.lam.result[accs : accs + folded]])
     identity = ir.Lambda(params, (), params)
     folds = ir.Fused(
-        e.width, made, identity, e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms
+        e.width, tuple(made), identity, e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms
     )
     out.append(ir.Stm(stm.pat[accs : accs + folded], folds))
     return out

@@ -62,21 +62,50 @@ class Atomic(Stmt):
     op: str
 
 
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix in memory for each batch: its start, which index runs through neighbouring elements (0 the row's, 1 the
+    column's), and the steps from one batch, row and column to the next."""
+
+    pointer: str
+    inner: int
+    steps: tuple[Expr, Expr, Expr]
+
+
+@dataclass(slots=True, eq=False)
+class Functor(Stmt):
+    """A function that a product calls: of indices, the last of them a value of type `elem` if there is one; `value` is
+    what it returns, `inner` as in `Matrix`."""
+
+    args: list[str]
+    elem: Prim | None
+    body: list[Stmt]
+    value: Expr | None
+    inner: int = 1
+
+
 @dataclass(slots=True, eq=False)
 class Tile(Stmt):
-    """A tile of a matrix product: `futad_gemm` with that tile shape; matrices as in `ir.Gemm`.  `inner` says of a and
-    of b which index runs through neighbouring elements."""
+    """A tile of a matrix product: `futad_gemm` with that tile shape.  `rows` and `sums` get the sums it takes along."""
 
     elem: Prim
     shape: tuple[int, int, int, int, int]
     sizes: tuple[Expr, Expr, Expr]
-    a: tuple[str, Expr, Expr, Expr]
-    b: tuple[str, Expr, Expr, Expr]
-    c: tuple[str, Expr, Expr, Expr]
-    inner: tuple[int, int]
-    accumulate: bool
     batches: Expr
-    steps: tuple[Expr, Expr, Expr]
+    a: Matrix | Functor
+    b: Matrix | Functor
+    c: Matrix | Functor
+    accumulate: bool = False
+    rows: Functor | None = None
+    sums: Functor | None = None
+
+    @property
+    def matrices(self) -> list[Matrix]:
+        return [x for x in (self.a, self.b, self.c) if isinstance(x, Matrix)]
+
+    @property
+    def functors(self) -> list[Stmt]:
+        return [x for x in (self.a, self.b, self.c, self.rows, self.sums) if isinstance(x, Functor)]
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +189,8 @@ def bodies(s: Stmt) -> tuple[list[Stmt], ...]:
     """The nested statement lists."""
     if isinstance(s, ir.If):
         return (s.then, s.orelse)
+    if isinstance(s, Tile):
+        return (s.functors,)
     body = getattr(s, "body", None)
     return (body,) if isinstance(body, list) else ()
 
@@ -187,8 +218,10 @@ def expressions(s: Stmt) -> list[Expr]:
             return [e]
         case ir.Copy(_, a, _, b, n):
             return [a, b, n]
-        case Tile(sizes=sizes, a=a, b=b, c=c, batches=batches, steps=steps):
-            return [*sizes, *a[1:], *b[1:], *c[1:], batches, *steps]
+        case Tile(sizes=sizes, batches=batches):
+            return [*sizes, batches, *(x for m in s.matrices for x in m.steps)]
+        case Functor(value=value):
+            return [] if value is None else [value]
         case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
             return [*sizes, *a[1:], *b[1:], *c[1:]]
         case ir.Check(e, values=values):
@@ -254,6 +287,8 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
             own.add(name)
         if isinstance(s, (ir.Pointer, ir.Ensure)):
             elems[s.name] = s.elem
+        if isinstance(s, Functor):
+            own.update(s.args)
     for s in walk(body):
         for e in expressions(s):
             for x in parts(e):
@@ -271,9 +306,12 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
             case ir.Copy(a, _, b, _, _, elem):
                 use(a, elem, True)
                 use(b, elem, True)
-            case ir.Gemm(elem=elem, a=a, b=b, c=c) | Tile(elem=elem, a=a, b=b, c=c):
+            case ir.Gemm(elem=elem, a=a, b=b, c=c):
                 for p in (a[0], b[0], c[0]):
                     use(p, elem, True)
+            case Tile(elem=elem):
+                for m in s.matrices:
+                    use(m.pointer, elem, True)
             case Locked(locks):
                 use(locks, I32, True)
     return [(n, t, p) for n, (t, p) in found.items() if n not in own]

@@ -21,7 +21,7 @@ only what the host must know (sizes, conditions, results) is ever read back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,6 +30,7 @@ from futad.core.node import Range
 from futad.core.types import ArrayType, Prim, Var, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
+from futad.flatten.late import Late, Product, arrange
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
 from futad.imp.lower import HANDLERS, Lowerer, Scope, Want
@@ -134,6 +135,8 @@ class DeviceLowerer(Lowerer):
         self.thread_slots: set[int] = set()
         self.function_name = ""
         self.line = 0  # of the source: the nearest place that is known
+        self.late: dict[core.Stm, None] = {}
+        self.products: dict[core.Stm, Product] = {}
         super().__init__(program, reassociate=True)
         self.forced = known_on_host(program)
         self.separate = set()
@@ -165,6 +168,10 @@ class DeviceLowerer(Lowerer):
 
     def lower(self, stm: core.Stm, wants: list[Want]) -> Sequence[Value]:
         e = stm.exp
+        if self.mode == "host":
+            early = self.lower_late(stm, wants)
+            if early is not None:
+                return early
         if stm in self.given:
             from futad.flatten.nests import nest_of
 
@@ -180,6 +187,104 @@ class DeviceLowerer(Lowerer):
             self.atomic = False
             return values
         return HANDLERS[type(e)](self, stm, e, wants)
+
+    # -- late arrays
+
+    def scope(self, lam: core.Lambda, wants: Sequence[Want] = (), *, repeats: bool = False) -> list[Value]:
+        if self.mode == "host":
+            found = arrange(lam)
+            self.late |= found.late
+            self.products |= found.products
+            if found.products:
+                lam = core.Lambda(lam.params, tuple(found.stms), lam.result)
+        return super().scope(lam, wants, repeats=repeats)
+
+    def open_scope(self, lam: core.Lambda, wants: Sequence[Want], repeats: bool) -> Scope:
+        sc = super().open_scope(lam, wants, repeats)
+        if self.mode == "host":
+            # What a late array is made from is used where it is made in the end.
+            for stm in reversed(lam.stms):
+                if stm in self.late or isinstance(stm.exp, core.Rearrange):
+                    at = max(sc.last.get(v, -1) for v in stm.pat)
+                    for v in core.stm_free(stm):
+                        sc.last[v] = max(sc.last[v], at)
+        return sc
+
+    def spread_wants(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
+        if isinstance(stm.exp, core.Alias) and isinstance(stm.exp.atom, Var):
+            # One array under two names: it can be in the wanted place from the start, whoever else reads it.
+            v, a = stm.pat[0], stm.exp.atom
+            if v in sc.wants and a in born and a not in sc.wants:
+                sc.wants[a] = sc.wants[v]
+            return
+        super().spread_wants(stm, sc, born)
+
+    def lower_late(self, stm: core.Stm, wants: list[Want]) -> Sequence[Value] | None:
+        """The values of a statement that is late, or that a product takes along; None for any other."""
+        from futad.flatten.products import consumed
+
+        if stm in self.late:
+            return [self.late_array(stm, k) for k in range(len(stm.pat))]
+        taken = self.products.get(stm)
+        if taken is not None and taken.consumer is not None and taken.consumer.stm is stm:
+            with self.block() as body:
+                values = consumed(self, taken, wants)
+            if values is not None:
+                self.out += body
+                return values
+        sums = next((p for p in self.products.values() if p.sums is stm), None)
+        if sums is not None:
+            # The product that follows at once puts them there.
+            return [self.host_view(stm.pat[0], wants[0])]
+        if taken is None and not isinstance(stm.exp, core.Rearrange):
+            self.settle_all(core.stm_free(stm))
+        return None
+
+    def late_array(self, stm: core.Stm, k: int) -> Value:
+        t = stm.pat[k].type
+        assert isinstance(t, ArrayType)
+        strides = tuple([Ref(self.name("late"), ir.ZERO.type) for _ in t.shape])
+        return View(Late(t.elem, stm, k, strides), ir.ZERO, strides, self.shape(t))  # type: ignore[arg-type]
+
+    def late_view(self, a: core.Atom) -> View:
+        """An array's view, late or not."""
+        v = self.env[a]  # type: ignore[index]
+        assert isinstance(v, View)
+        return v
+
+    def view(self, a: core.Atom) -> View:
+        self.settle_all([a])  # type: ignore[list-item]
+        return super().view(a)
+
+    def value(self, a: core.Atom) -> Value:
+        if isinstance(a, Var):
+            self.settle_all([a])
+        return super().value(a)
+
+    def settle_all(self, vars_: Iterable[Var]) -> None:
+        """Make late arrays after all, for they are needed in memory."""
+        for v in list(vars_):
+            x = self.env.get(v)
+            if isinstance(x, View) and isinstance(x.base, Late):
+                self.settle(x.base)
+
+    def settle(self, late: Late) -> None:
+        assert self.mode == "host", late.stm
+        del self.late[late.stm]
+        values = self.lower(late.stm, [None] * len(late.stm.pat))
+        whole = values[late.result]
+        assert isinstance(whole, View)
+        steps = dict(zip(late.strides, whole.strides, strict=True))
+        for v in late.vars:
+            old = self.env[v]
+            assert isinstance(old, View) and old.offset == ir.ZERO
+            strides = tuple([steps[s] for s in old.strides])  # type: ignore[index]
+            self.bind(v, View(whole.base, whole.offset, strides, old.shape, whole.dense and strides == whole.strides))
+        self.late[late.stm] = None  # for the statement may be lowered again
+
+    def taking(self, stm: core.Stm) -> Product | None:
+        """What a product takes along besides the nest over it."""
+        return self.products.get(stm)
 
     # -- emitting
 
@@ -364,6 +469,8 @@ class DeviceLowerer(Lowerer):
 
     def bind(self, var: Var, value: Value) -> None:
         super().bind(var, value)
+        if isinstance(value, View) and isinstance(value.base, Late):
+            value.base.vars.append(var)
         for root in self.cells(value):
             root.vars.append(var)
 

@@ -166,8 +166,6 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     sizes = _sizes(lo, n, levels)
     n.inputs = _atomic(n.inputs)
     total = lo.let(ir.product(sizes), "n")
-    if products.batched(lo, n, levels.inner):
-        return n.results([])
     inner = inner_width(lo, levels)
     apart = _apart(lo, n, levels)
     versions: list[list[ir.Stmt]] = []
@@ -475,6 +473,11 @@ def _of_arrays(e: core.Exp) -> bool:
 
 @on_host(core.Map, core.Reduce, core.Scan, core.Fused)
 def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
+    if products.is_batch(stm):
+        values = products.product(lo, stm, lo.taking(stm), wants)
+        if values is not None:
+            return values
+        lo.settle_all(core.stm_free(stm))
     parts = fission.split(stm)
     if len(parts) == 1 and _of_arrays(stm.exp):
         parts = [x for s in fission.apart(stm) for x in fission.interchange(s) or [s]]

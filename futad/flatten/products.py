@@ -1,109 +1,450 @@
-"""Matrix products: tiled kernels, one product or a batch of them."""
+"""Matrix products: tiled kernels, one product or a batch of them, with what they take along (Note [Late arrays])."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from futad.core import ir as core
-from futad.core.types import I64, Var
+from futad.core.types import I64, ArrayType, Const, Prim, Var
 from futad.flatten import kernel as kir
+from futad.flatten.late import Consumer, Late, Product, parts_type, rest_of
 from futad.flatten.lower import DeviceLowerer, in_block, on_host, over
 from futad.imp import ir
-from futad.imp.ir import ONE, ZERO, Expr, num
+from futad.imp.ir import ONE, ZERO, Expr, Ref, num
 from futad.imp.lower import Want
-from futad.imp.soacs import element
-from futad.imp.views import Acc, Mem, Value, View
-
-if TYPE_CHECKING:
-    from futad.imp.soacs import Nest
+from futad.imp.soacs import bind_elements, element
+from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
 
 MOST_BATCHES = 65535  # of a grid's third dimension
 
-SMALL_TILE = (32, 32, 16, 2, 2)
-LARGE_TILES = {"f32": (128, 128, 8, 8, 8), "f64": (64, 64, 16, 4, 4)}
+Shape = tuple[int, int, int, int, int]
+SMALL_TILE: Shape = (32, 32, 16, 2, 2)
+LARGE_TILES: dict[str, Shape] = {"f32": (128, 128, 8, 8, 8), "f64": (64, 64, 8, 4, 4)}
 
 
-@on_host(core.MatMul)
-def _matmul(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
-    a, b = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(e.a), lo.view(e.b))]
-    dst: View | None = None
-    if e.plus:
-        plus = lo.view(e.plus[0])
-        if lo.can_overwrite(plus, (e.a, e.b)):
-            dst = plus
-    if dst is None:
-        dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
-        if e.plus:
-            lo.copy(dst, plus)
-    name = stm.pat[0].name
-    large = LARGE_TILES.get(a.elem.name)
-    if large is None:  # f16: products are not worth a tile of their own
-        _plain_product(lo, a, b, dst, bool(e.plus), name)
-        return [dst]
-    m, n = dst.shape
-    versions = []
+@dataclass(slots=True)
+class Strided:
+    """A matrix in memory, and how far that of one batch is from that of the one before."""
+
+    view: View
+    step: Expr = ZERO
+
+
+@dataclass(slots=True)
+class Computed:
+    """A matrix whose element `at(batch, i, j)` computes; `inner` says which index runs through neighbours in memory."""
+
+    at: Callable[[Sequence[Expr]], Expr]
+    inner: int
+    reads: frozenset[Root]
+
+
+@dataclass(slots=True)
+class Taken:
+    """What is done with a product: `consume(point, x)` stores what it makes of an element, and returns what
+    `rows(point, sum)` gets the sums of, by tiles; `sums(point, sum)` gets the sums of the left operand's rows."""
+
+    consume: Callable[[Sequence[Expr], Expr], Expr | None] | None = None
+    rows: Callable[[Sequence[Expr], Expr], None] | None = None
+    sums: Callable[[Sequence[Expr], Expr], None] | None = None
+
+
+@dataclass(slots=True)
+class Operation:
+    """A product at host level: sizes m, n, k, the number of batches, the operands, and the matrix to add to."""
+
+    sizes: tuple[Expr, Expr, Expr]
+    batches: Expr
+    a: Strided | Computed
+    b: Strided | Computed
+    elem: Prim
+    name: str
+    rank: int
+    plus: View | None
+
+    def index(self, point: Sequence[Expr]) -> Sequence[Expr]:
+        """A place in the result's array, from batch, row and column."""
+        return point if self.rank == 3 else point[1:]
+
+    def reads(self) -> frozenset[Root]:
+        """The memory of which blocks read what other blocks' results are made of."""
+        out: frozenset[Root] = frozenset()
+        for x in (self.a, self.b):
+            out |= x.reads if isinstance(x, Computed) else x.view.roots
+        return out
+
+
+# --- emitting ---------------------------------------------------------------------------------------------------------
+
+
+def _cover(x: Expr, tile: int) -> Expr:
+    return ir.Bin("/", ir.add(x, num(tile - 1)), num(tile))
+
+
+def _tiles(op: Operation, shape: Shape, least: Expr = ZERO) -> Expr:
+    """The number of tiles; `least`: of those side by side."""
+    across = _cover(op.sizes[1], shape[1])
+    if least != ZERO:
+        across = ir.Scalar("max", (across, least), I64, I64)
+    return ir.mul(_cover(op.sizes[0], shape[0]), across)
+
+
+def _versions(lo: DeviceLowerer, op: Operation, version: Callable[[Shape], None]) -> None:
+    """Both tile shapes; the host picks the large one if there are tiles enough for the device."""
+    bodies = []
+    large = LARGE_TILES[op.elem.name]
     for shape in (SMALL_TILE, large):
-        with lo.block() as version:
-            _tiled_product(lo, a, b, dst, shape, bool(e.plus), name)
-        versions.append(version)
-    few = ir.compare("<", _tiles(m, n, large), ir.Ref("ENOUGH_TILES", I64))
-    lo.out.append(ir.If(few, versions[0], versions[1]))
-    return [dst]
+        with lo.block() as body:
+            version(shape)
+        bodies.append(body)
+    few = ir.compare("<", ir.mul(op.batches, _tiles(op, large)), Ref("ENOUGH_TILES", I64))
+    lo.out.append(ir.If(few, bodies[0], bodies[1]))
 
 
-def _tiles(m: Expr, n: Expr, shape: tuple[int, int, int, int, int]) -> Expr:
-    def cover(x: Expr, tile: int) -> Expr:
-        return ir.Bin("/", ir.add(x, num(tile - 1)), num(tile))
-
-    return ir.mul(cover(m, shape[0]), cover(n, shape[1]))
-
-
-def _tiled_product(
-    lo: DeviceLowerer, a: View, b: View, c: View, shape: tuple[int, int, int, int, int], accumulate: bool, name: str,
-    batches: Expr = ONE, steps: Sequence[Expr] = (ZERO, ZERO, ZERO),
+def _launch(
+    lo: DeviceLowerer, op: Operation, shape: Shape, dst: Strided | None, accumulate: bool, taken: Taken
 ) -> None:
-    """`steps`: how far the matrices of one batch are from those of the one before."""
-    inner = (0 if a.strides[0] == ONE else 1, 0 if b.strides[0] == ONE else 1)
+    """One tiled kernel: into `dst`, or consumed."""
 
     def plain(x: Expr) -> Expr:
         # Everything in variables, also constants: then one kernel serves all products of the same kind.
         at = lo.name("g")
         lo.out.append(ir.Decl(at, I64, x))
-        return ir.Ref(at, I64)
+        return Ref(at, I64)
 
-    def matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
+    def matrix(x: Strided | Computed | None) -> kir.Matrix | None:
+        if not isinstance(x, Strided):
+            return None
+        v = x.view
         assert isinstance(v.base, Mem)
         start = lo.name("m")
         lo.out.append(ir.Pointer(start, v.elem, v.base.pointer, v.offset))
-        return (start, ZERO, plain(v.strides[0]), plain(v.strides[1]))
+        inner = 0 if v.strides[0] == ONE else 1
+        return kir.Matrix(start, inner, (plain(x.step), plain(v.strides[0]), plain(v.strides[1])))
 
-    sizes = (plain(c.shape[0]), plain(c.shape[1]), plain(a.shape[1]))
-    ma, mb, mc = [matrix(v) for v in (a, b, c)]
-    count, (sa, sb, sc) = plain(batches), [plain(x) for x in steps]
+    m, n, k = [plain(x) for x in op.sizes]
+    given = [matrix(x) for x in (op.a, op.b, dst)]
+    batches = plain(op.batches)
     with lo.kernel("block") as body:
-        lo.out.append(kir.Tile(a.elem, shape, sizes, ma, mb, mc, inner, accumulate, count, (sa, sb, sc)))
-    text = "x".join(map(str, shape[:2]))
-    lo.launch(body, "tile", _tiles(c.shape[0], c.shape[1], shape), f"product {name}, tiles of {text}", count)
+
+        def functor(words: Sequence[str], elem: Prim | None, f: Callable[[list[Expr]], Expr | None]) -> kir.Functor:
+            names = [lo.name(w) for w in words]
+            args = [Ref(x, I64) for x in names]
+            if elem is not None:
+                args[-1] = Ref(names[-1], elem)
+            with lo.block() as inside, lo.inside("thread"):
+                value = f(list(args))
+            return kir.Functor(names, elem, inside, value)
+
+        parts: list[kir.Matrix | kir.Functor] = []
+        for x, made in zip((op.a, op.b), given, strict=False):
+            if made is not None:
+                parts.append(made)
+            else:
+                assert isinstance(x, Computed)
+                f = functor(("b", "i", "l"), None, x.at)
+                f.inner = x.inner
+                parts.append(f)
+        consume, rows, sums = taken.consume, taken.rows, taken.sums
+        if given[2] is not None:
+            parts.append(given[2])
+        else:
+            assert consume is not None
+            parts.append(functor(("b", "i", "j", "x"), op.elem, lambda a: consume(a[:3], a[3])))
+        to_rows = functor(("b", "i", "tile", "x"), op.elem, lambda a: rows(a[:3], a[3])) if rows else None
+        to_sums = functor(("b", "i", "x"), op.elem, lambda a: sums(a[:2], a[2])) if sums else None
+        a, b, c = parts
+        tile = kir.Tile(op.elem, shape, (m, n, k), batches, a, b, c, accumulate, to_rows, to_sums)
+        lo.out.append(tile)
+    text = f"product {op.name}, tiles of {shape[0]}x{shape[1]}"
+    some = ir.Scalar("min", (op.batches, num(MOST_BATCHES)), I64, I64) if op.batches != ONE else ONE
+    # Sums of the left operand's rows need a tile even if the right one has no columns.
+    lo.launch(body, "tile", _tiles(op, shape, ONE if sums else ZERO), text, some)
 
 
-def _plain_product(lo: DeviceLowerer, a: View, b: View, c: View, accumulate: bool, name: str) -> None:
-    with over(lo, c.shape, f"product {name}, an element a thread") as (i, j):
-        _element_of_product(lo, a, b, c, c if accumulate else None, i, j)
+# --- operands ---------------------------------------------------------------------------------------------------------
 
 
-def _element_of_product(lo: DeviceLowerer, a: View, b: View, c: View, plus: View | None, i: Expr, j: Expr) -> None:
-    name = lo.name("sum")
-    first = plus.load((i, j)) if plus is not None else ir.Num(0.0, a.elem)
-    lo.emit(ir.Decl(name, a.elem, first, mutable=True))
-    with lo.loop(a.shape[1], "k") as (k, _):
-        product = ir.Scalar("mul", (a.load((i, k)), b.load((k, j))), a.elem, a.elem)
-        lo.emit(ir.Accumulate(name, "add", product))
-    lo.store(c, (i, j), ir.Ref(name, a.elem))
+def _operand(lo: DeviceLowerer, first: View, second: View | None) -> Strided | Computed | None:
+    """The operand whose matrices of the first batches (or the only one) these views are; None if it is neither in
+    memory nor late."""
+    step = ZERO if second is None else ir.sub(second.offset, first.offset)
+    if isinstance(first.base, Late):
+        late = first.base
+        steps = (*([step] if second is not None and step != ZERO else []), *first.strides)
+        dims = late.dims(steps)
+        if dims is None or first.offset != ZERO or (second is not None and step == ZERO and len(late.strides) != 2):
+            return None
+        order = dims if len(dims) == 3 else [None, *dims]
+        where = [order.index(d) for d in range(len(late.strides))]
+        roots = frozenset[Root]()
+        for v in core.stm_free(late.stm):
+            x = lo.env.get(v)
+            roots |= x.roots if isinstance(x, View) else frozenset()
+
+        def at(point: Sequence[Expr]) -> Expr:
+            return _element(lo, late.stm, late.result, [point[w] for w in where])
+
+        return Computed(at, 0 if dims[-2] == len(late.strides) - 1 else 1, roots)
+    return Strided(first, step) if isinstance(first.base, Mem) else None
+
+
+def _descend(lo: DeviceLowerer, e: core.Map, at: Sequence[Expr], leaf: Callable[[core.Map, Expr], None]) -> None:
+    """In a thread: the statements of a nest of maps at a point, then those of its innermost level by `leaf`."""
+    inputs = [lo.value(a) for a in e.arrays]
+    bind_elements(lo, e.lam, e.lam.params, inputs, at[0])
+    if len(at) == 1:
+        leaf(e, at[0])
+        return
+    _statements(lo, e.lam.stms[:-1])
+    inner = e.lam.stms[-1]
+    assert isinstance(inner.exp, core.Map)
+    _descend(lo, inner.exp, at[1:], leaf)
+    for v, a in zip(inner.pat, inner.exp.lam.result, strict=True):
+        if isinstance(a, Const):
+            lo.env[v] = lo.expr(a)
+        elif a in lo.env:
+            lo.env[v] = lo.env[a]
+
+
+def _statements(lo: DeviceLowerer, stms: Sequence[core.Stm]) -> None:
+    for s in stms:
+        for v, x in zip(s.pat, lo.lower(s, [None] * len(s.pat)), strict=True):
+            lo.bind(v, x)
+
+
+def _element(lo: DeviceLowerer, stm: core.Stm, result: int, at: Sequence[Expr]) -> Expr:
+    """In a thread: an element of what a nest of maps makes."""
+    e = stm.exp
+    assert isinstance(e, core.Map)
+    _descend(lo, e, at, lambda inner, _: _statements(lo, inner.lam.stms))
+    return lo.expr(e.lam.result[result])
+
+
+# --- lowering ---------------------------------------------------------------------------------------------------------
+
+
+def operation(lo: DeviceLowerer, stm: core.Stm) -> Operation | None:
+    """The product a statement is, None if its operands are not fit for the tiled kernel."""
+    e, name = stm.exp, stm.pat[0].name
+    if isinstance(e, core.MatMul):
+        a = _operand(lo, lo.late_view(e.a), None) or Strided(lo.materialise(lo.view(e.a)))
+        b = _operand(lo, lo.late_view(e.b), None) or Strided(lo.materialise(lo.view(e.b)))
+        m, n = lo.shape(stm.pat[0].type)
+        (k,) = lo.shape(e.a.type)[1:]
+        plus = lo.view(e.plus[0]) if e.plus else None
+        return Operation((m, n, k), ONE, a, b, plus.elem if plus else lo.late_view(e.a).elem, name, 2, plus)
+    assert isinstance(e, core.Map)
+    lam = e.lam
+    last = lam.stms[-1].exp
+    assert isinstance(last, core.MatMul)
+    inputs = [lo.late_view(a) for a in e.arrays]
+    pairs: list[tuple[View, View]] = []
+    for i in (ZERO, ONE):
+        for p, v in zip(lam.params, inputs, strict=True):
+            x: Value = element(lo, v, i, p.name) if v.rank > 1 else ZERO
+            lo.env[p] = x
+        for s in lam.stms[:-1]:
+            for var, value in zip(s.pat, lo.lower(s, [None] * len(s.pat)), strict=True):
+                lo.env[var] = value
+        pairs.append((lo.late_view(last.a), lo.late_view(last.b)))
+    made = [_operand(lo, first, second) for first, second in zip(*pairs, strict=True)]
+    if made[0] is None or made[1] is None:
+        return None
+    t = stm.pat[0].type
+    assert isinstance(t, ArrayType)
+    batches, m, n = lo.shape(t)
+    (k,) = lo.shape(last.a.type)[1:]
+    plus = None
+    if last.plus:
+        plus = inputs[lam.params.index(last.plus[0])]  # type: ignore[arg-type]
+        if not isinstance(plus.base, Mem):
+            return None
+    return Operation((m, n, k), batches, made[0], made[1], t.elem, name, 3, plus)
+
+
+def is_batch(stm: core.Stm) -> bool:
+    """Whether a statement maps a matrix product of views over a batch."""
+    e = stm.exp
+    if not isinstance(e, core.Map) or not e.lam.stms or any(isinstance(p.type, Prim) for p in e.lam.params):
+        return False
+    lam, last = e.lam, e.lam.stms[-1]
+    bound = {*lam.params, *(v for s in lam.stms for v in s.pat)}
+    if not isinstance(last.exp, core.MatMul) or lam.result != last.pat or not set(last.exp.plus) <= set(lam.params):
+        return False
+    if not all(isinstance(p.type, ArrayType) for p in lam.params):
+        return False
+    t = last.pat[0].type
+    assert isinstance(t, ArrayType)
+    if t.elem.name not in LARGE_TILES or any(x in bound for x in t.shape if isinstance(x, Var)):
+        return False
+    return all(
+        isinstance(s.exp, core.Rearrange)
+        or (isinstance(s.exp, core.At) and s.exp.check is None and not set(s.exp.operands()[1:]) & bound
+            and isinstance(s.pat[0].type, ArrayType))
+        for s in lam.stms[:-1]
+    )  # fmt: skip
+
+
+def product(lo: DeviceLowerer, stm: core.Stm, taken: Product | None, wants: Sequence[Want]) -> list[Value] | None:
+    """A product into an array of its own, with the sums of the left operand's rows; None if it is no such product."""
+    op = operation(lo, stm)
+    if op is None:
+        return None
+    dst: View | None = None
+    e = stm.exp
+    if op.plus is not None and isinstance(e, core.MatMul) and lo.can_overwrite(op.plus, (e.a, e.b)):
+        dst = op.plus
+    sums = taken.sums if taken is not None else None
+    extra = Taken(sums=_sums_to(lo, taken, op) if taken is not None and sums is not None else None)
+    if dst is None:
+        dst = lo.host_view(stm.pat[0], wants[0])
+    whole = dst
+    if op.plus is not None and op.plus is not dst:
+        plus = op.plus
+
+        def consume(point: Sequence[Expr], x: Expr) -> None:
+            at = op.index(point)
+            lo.store(whole, at, ir.Scalar("add", (plus.load(at), x), op.elem, op.elem))
+
+        extra.consume = consume
+        _versions(lo, op, lambda shape: _launch(lo, op, shape, None, False, extra))
+        return [dst]
+    matrix = Strided(dst) if op.rank == 2 else Strided(dst.row((ZERO,)), dst.strides[0])
+    _versions(lo, op, lambda shape: _launch(lo, op, shape, matrix, op.plus is not None, extra))
+    return [dst]
+
+
+def _sums_to(lo: DeviceLowerer, taken: Product, op: Operation) -> Callable[[Sequence[Expr], Expr], None]:
+    assert taken.sums is not None
+    out = lo.view(taken.sums.pat[0])
+
+    def sums(point: Sequence[Expr], x: Expr) -> None:
+        lo.store(out, op.index((*point, ZERO))[:-1], ir.Scalar("neg", (x,), op.elem, op.elem) if taken.negated else x)
+
+    return sums
+
+
+def consumed(lo: DeviceLowerer, taken: Product, wants: Sequence[Want]) -> list[Value] | None:
+    """A nest over a product, done by the product; None if that is not possible."""
+    c, stm = taken.consumer, taken.stm
+    assert c is not None
+    lo.settle_all(v for v in core.stm_free(c.stm) if v is not stm.pat[0])
+    op = operation(lo, stm)
+    if op is None:
+        return None
+    made = set(c.rows.pat[1:]) if c.rows is not None else set()
+    outs: list[View | None] = []
+    for v, a, want in zip(c.stm.pat, c.leaf.result, wants, strict=True):
+        outs.append(lo.host_view(v, want) if c.rows is None or a in made else None)
+    if any(o is not None and o.roots & op.reads() for o in outs):
+        return None
+    var = stm.pat[0]
+    before = lo.env[var]
+
+    def consume(point: Sequence[Expr], x: Expr) -> Expr | None:
+        at = op.index(point)
+        if op.plus is not None:
+            x = lo.let(ir.Scalar("add", (op.plus.load(at), x), op.elem, op.elem), "x")
+        shape = lo.shape(var.type)
+        lo.env[var] = View(Fill(op.elem, x), ZERO, (ZERO,) * len(shape), shape)
+        try:
+            return _consume(lo, c, at, outs)
+        finally:
+            lo.env[var] = before
+
+    if c.rows is None:
+        _versions(lo, op, lambda shape: _launch(lo, op, shape, None, False, Taken(consume)))
+        return list(outs)  # type: ignore[arg-type]
+    return _with_rows(lo, taken, op, outs, consume, wants)
+
+
+def _consume(lo: DeviceLowerer, c: Consumer, at: Sequence[Expr], outs: Sequence[View | None]) -> Expr | None:
+    """In a thread: a nest's statements at an element of the product; returns the term of the row's sum."""
+    e = c.stm.exp
+    assert isinstance(e, core.Map)
+    term: list[Expr] = []
+
+    def leaf(inner: core.Map, _: Expr) -> None:
+        if c.rows is None:
+            _statements(lo, inner.lam.stms)
+            return
+        _statements(lo, inner.lam.stms[: inner.lam.stms.index(c.rows)])
+        f = c.rows.exp
+        if isinstance(f, core.Reduce):
+            x = element(lo, lo.view(f.arrays[0]), at[-1], "x")
+            assert isinstance(x, Expr)
+            term.append(x)
+            return
+        assert isinstance(f, core.Fused)
+        bind_elements(lo, f.lam, f.lam.params, [lo.value(a) for a in f.arrays], at[-1])
+        _statements(lo, f.lam.stms)
+        term.append(lo.expr(f.lam.result[0]))
+        for v, a in zip(c.rows.pat[1:], f.lam.result[1:], strict=True):
+            lo.env[v] = lo.expr(a)
+
+    _descend(lo, e, at[: c.depth], leaf)
+    for out, a in zip(outs, c.leaf.result, strict=True):
+        if out is not None:
+            lo.store(out, at, lo.expr(a))
+    return term[0] if term else None
+
+
+def _with_rows(
+    lo: DeviceLowerer, taken: Product, op: Operation, outs: list[View | None],
+    consume: Callable[[Sequence[Expr], Expr], Expr | None], wants: Sequence[Want],
+) -> list[Value]:  # fmt: skip
+    """A nest that sums rows: the product sums each tile's, another kernel the tiles and does the rest."""
+    c, var = taken.consumer, taken.stm.pat[0]
+    assert c is not None
+    tiles = Ref(lo.name("tiles"), I64)
+    lo.out.append(ir.Decl(tiles.name, I64, _cover(op.sizes[1], SMALL_TILE[1]), mutable=True))
+    size = Var("tiles", I64)
+    lo.env[size] = tiles
+    part = Var("part", parts_type(var, size))
+    shape = (op.batches, op.sizes[0]) if op.rank == 3 else (op.sizes[0],)
+    memory = lo.alloc(op.elem, (*shape, tiles), None, "part")
+    parts = dense_view(memory.base, (*shape, tiles))
+
+    def rows(point: Sequence[Expr], x: Expr) -> None:
+        lo.store(parts, op.index(point), x)
+
+    def version(tile: Shape) -> None:
+        lo.out.append(ir.Assign(tiles.name, _cover(op.sizes[1], tile[1])))
+        _launch(lo, op, tile, None, False, Taken(consume, rows))
+
+    _versions(lo, op, version)
+    lo.bind(part, parts)
+    rest, kept = rest_of(c, var, part, size)
+    out: list[Value] = list(outs)  # type: ignore[arg-type]
+    if kept:
+        lo.forced.add(size)
+        values = lo.lower(rest, [wants[i] for i in kept])
+        for i, x in zip(kept, values, strict=True):
+            out[i] = x
+    return out
+
+
+@on_host(core.MatMul)
+def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
+    t = stm.pat[0].type
+    assert isinstance(t, ArrayType)
+    if t.elem.name in LARGE_TILES:
+        values = product(lo, stm, lo.taking(stm), wants)
+        assert values is not None
+        return values
+    # f16: products are not worth a tile of their own
+    a, b = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(e.a), lo.view(e.b))]
+    plus = lo.view(e.plus[0]) if e.plus else None
+    dst = lo.host_view(stm.pat[0], wants[0])
+    with over(lo, dst.shape, f"product {stm.pat[0].name}, an element a thread") as (i, j):
+        _element_of_product(lo, a, b, dst, plus, i, j)
+    return [dst]
 
 
 @in_block(core.MatMul)
-def _block_matmul(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
+def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
     a, b = lo.view(e.a), lo.view(e.b)
     dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
     plus = lo.view(e.plus[0]) if e.plus else None
@@ -112,62 +453,14 @@ def _block_matmul(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[
     return [dst]
 
 
-
-def batched(lo: DeviceLowerer, n: Nest, inner: Sequence[core.Stm]) -> bool:
-    """Lower a map whose body is a matrix product of views as one batched product; False if it is not that."""
-    lam = n.lam
-    assert lam is not None
-    if inner or not lam.stms or any(isinstance(v, Acc) for v in n.inputs):
-        return False
-    last = lam.stms[-1]
-    bound = {*lam.params, *(v for s in lam.stms for v in s.pat)}
-    if not isinstance(last.exp, core.MatMul) or lam.result != last.pat or not set(last.exp.plus) <= set(lam.params):
-        return False
-    if any(isinstance(x, Var) and x in bound for x in getattr(last.pat[0].type, "shape", ())):
-        return False
-    for s in lam.stms[:-1]:
-        e = s.exp
-        if not isinstance(e, core.Rearrange) and not (
-            isinstance(e, core.At) and e.check is None and not set(e.operands()[1:]) & bound and not _scalar(s)
-        ):
-            return False
-    pairs: list[tuple[View, View]] = []
-    for i in (ZERO, ONE):
-        for p, v in zip(lam.params, n.inputs, strict=True):
-            x: Value = element(lo, v, i, p.name) if isinstance(v, View) and v.rank > 1 else ZERO
-            lo.env[p] = x
-        for s in lam.stms[:-1]:
-            for var, value in zip(s.pat, lo.lower(s, [None] * len(s.pat)), strict=True):
-                lo.env[var] = value
-        pairs.append((lo.view(last.exp.a), lo.view(last.exp.b)))
-    (a, b), (a1, b1) = pairs
-    out = n.outs[0]
-    assert out is not None
-    if not isinstance(a.base, Mem) or not isinstance(b.base, Mem) or a.elem.name not in LARGE_TILES:
-        return False
-    if last.exp.plus:
-        plus = n.inputs[lam.params.index(last.exp.plus[0])]  # type: ignore[arg-type]
-        assert isinstance(plus, View)
-        lo.copy(out, plus)
-    steps = (ir.sub(a1.offset, a.offset), ir.sub(b1.offset, b.offset), out.strides[0])
-    m, k = out.shape[1:]
-    name = n.stm.pat[0].name
-    versions = []
-    for shape in (SMALL_TILE, LARGE_TILES[a.elem.name]):
-        with lo.block() as version, lo.loop(n.width, "b") as (start, loop):
-            # The grid's third dimension is limited: parts of the batch at a time.
-            loop.step = MOST_BATCHES
-            rest = ir.Scalar("min", (ir.sub(n.width, start), num(MOST_BATCHES)), I64, I64)
-            va, vb, vc = [
-                View(v.base, ir.add(v.offset, ir.mul(start, s)), v.strides, v.shape)
-                for v, s in zip((a, b, out.row((ZERO,))), steps, strict=True)
-            ]
-            _tiled_product(lo, va, vb, vc, shape, bool(last.exp.plus), name, rest, steps)
-        versions.append(version)
-    tiles = ir.mul(n.width, _tiles(m, k, LARGE_TILES[a.elem.name]))
-    lo.out.append(ir.If(ir.compare("<", tiles, ir.Ref("ENOUGH_TILES", I64)), versions[0], versions[1]))
-    return True
+def _element_of_product(lo: DeviceLowerer, a: View, b: View, c: View, plus: View | None, i: Expr, j: Expr) -> None:
+    name = lo.name("sum")
+    first = plus.load((i, j)) if plus is not None else ir.Num(0.0, a.elem)
+    lo.emit(ir.Decl(name, a.elem, first, mutable=True))
+    with lo.loop(a.shape[1], "k") as (k, _):
+        term = ir.Scalar("mul", (a.load((i, k)), b.load((k, j))), a.elem, a.elem)
+        lo.emit(ir.Accumulate(name, "add", term))
+    lo.store(c, (i, j), Ref(name, a.elem))
 
 
-def _scalar(s: core.Stm) -> bool:
-    return not hasattr(s.pat[0].type, "shape")
+__all__ = ["Acc", "consumed", "is_batch", "product"]

@@ -32,7 +32,7 @@ def _scope(lam: Lambda) -> Lambda:
     out: list[Stm] = []
     changed = False
     for s in lam.stms:
-        terms = _sum_of(s)
+        terms = sum_of(s)
         new = None
         if terms is not None:
             x, y = terms
@@ -49,7 +49,7 @@ def _scope(lam: Lambda) -> Lambda:
     return Lambda(lam.params, tuple(out), lam.result) if changed else lam
 
 
-def _sum_of(s: Stm) -> tuple[Atom, Atom] | None:
+def sum_of(s: Stm) -> tuple[Atom, Atom] | None:
     """The two matrices (or arrays of any rank) that a nest of maps adds elementwise."""
     e = s.exp
     if type(e) is not ir.Map or len(e.arrays) != 2:

@@ -1,0 +1,455 @@
+"""Arrays that are never stored, because a matrix product takes them as it goes.
+
+Note [Late arrays]
+~~~~~~~~~~~~~~~~~~
+In a scope at host level a matrix product (or a map of products: a batch) takes along what lies around it:
+
+- an operand that a cheap nest of maps makes, and nothing else uses, is computed element by element where the product
+  loads it;
+- a nest of maps over the product, the only one to use it, is done to each element where the product would store it;
+  if it sums the rows of what it makes of them, the product sums the columns of each of its tiles, and a second kernel
+  adds up the tiles and does the rest;
+- the sums of the rows of the left operand (a bias's adjoint beside a weight's) are taken while it is loaded.
+
+`arrange` finds these by the statements' shape.  What is late has a view whose base is `Late`, with a symbolic stride
+for each dimension, so that transposes of it are views as of any array.  Whoever else needs it makes it after all
+(`DeviceLowerer.settle`): lateness never decides whether a program can be lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from futad.core import ir as core
+from futad.core.scalarops import OPS
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, row_type, shape_of
+from futad.imp.ir import Expr, Ref
+
+LIGHT = 12  # cost of computing an operand's element: that is done once for each tile that loads it
+ELEMENTS = ("f32", "f64")
+
+
+@dataclass(slots=True, eq=False)
+class Late:
+    """The base of the view of a late array: the statement that makes it, which of its results it is, the names of its
+    strides, and the variables bound to views of it."""
+
+    elem: Prim
+    stm: core.Stm
+    result: int
+    strides: tuple[Ref, ...]
+    vars: list[Var] = field(default_factory=list)
+
+    def dims(self, steps: Sequence[Expr]) -> list[int] | None:
+        """Which dimension each of these strides is that of; None unless they are all of them, once each."""
+        found = [self.strides.index(s) for s in steps if s in self.strides]  # type: ignore[arg-type]
+        return found if sorted(found) == list(range(len(self.strides))) and len(found) == len(steps) else None
+
+
+@dataclass(slots=True, eq=False)
+class Product:
+    """A product and what it takes along: the statement (a MatMul or a map of them), the sums of the left operand's
+    rows with whether they are negated, and the nest over the product."""
+
+    stm: core.Stm
+    sums: core.Stm | None = None
+    negated: bool = False
+    consumer: Consumer | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Consumer:
+    """A nest over a product: of as many levels as that has dimensions, or one less and then `rows` is the statement
+    that sums what it makes of a row."""
+
+    stm: core.Stm
+    depth: int
+    leaf: core.Lambda
+    rows: core.Stm | None = None
+
+
+@dataclass(slots=True)
+class Arrangement:
+    """The statements of a scope in a fit order, and which of them are late or take others along."""
+
+    stms: list[core.Stm]
+    late: dict[core.Stm, None] = field(default_factory=dict)
+    products: dict[core.Stm, Product] = field(default_factory=dict)
+
+
+# --- shapes of statements ---------------------------------------------------------------------------------------------
+
+
+def _safe(stm: core.Stm) -> int | None:
+    """The cost of a scalar statement that cannot fail, or of a view; None for anything else."""
+    match stm.exp:
+        case core.Op(op):
+            arg = stm.exp.args[-1]
+            fails = OPS[op].can_fail and not (isinstance(arg, Const) and arg.value != 0)
+            return None if fails and arg.type.is_integral else OPS[op].cost  # type: ignore[union-attr]
+        case core.At(check=None):
+            return 1
+        case core.Rearrange() | core.Alias():
+            return 0
+    return None
+
+
+def _price(stms: Sequence[core.Stm]) -> int | None:
+    total = 0
+    for s in stms:
+        c = _safe(s)
+        if c is None:
+            return None
+        total += c
+    return total
+
+
+def _bound(lam: core.Lambda) -> set[Var]:
+    return {*lam.params, *(v for s in lam.stms for v in s.pat)}
+
+
+def _inner(lam: core.Lambda, bound: set[Var]) -> core.Stm | None:
+    """The map that makes all results of a level."""
+    if not lam.stms or not isinstance(lam.stms[-1].exp, core.Map):
+        return None
+    last = lam.stms[-1]
+    if lam.result != last.pat or last.exp.width in bound or _price(lam.stms[:-1]) is None:  # type: ignore[attr-defined]
+        return None
+    if any(isinstance(v.type, AccType) or set(shape_of(v.type)) & bound for v in last.pat):
+        return None
+    return last
+
+
+def descend(e: core.Map, most: int) -> tuple[int, core.Lambda] | None:
+    """How many levels of maps are nested perfectly, at most `most`, and the innermost body."""
+    if any(isinstance(a.type, AccType) for a in e.arrays):
+        return None
+    depth, lam, bound = 1, e.lam, _bound(e.lam)
+    while depth < most:
+        inner = _inner(lam, bound)
+        if inner is None:
+            break
+        lam = inner.exp.lam  # type: ignore[attr-defined]
+        bound |= _bound(lam)
+        depth += 1
+    return depth, lam
+
+
+def _rank(t: Type) -> int:
+    return t.rank if isinstance(t, ArrayType) else 0
+
+
+def is_light(stm: core.Stm) -> bool:
+    """Whether a nest of maps makes each element of its first results from others by few operations that cannot fail."""
+    e = stm.exp
+    if not isinstance(e, core.Map):
+        return False
+    rank = _rank(stm.pat[0].type)
+    found = descend(e, rank)
+    if found is None or found[0] != rank or any(_rank(v.type) != rank for v in stm.pat):
+        return False
+    price = _price(found[1].stms)
+    return price is not None and price <= LIGHT
+
+
+def _threads(e: core.Map, product: Var, depth: int) -> Var | None:
+    """The parameter of the innermost of `depth` levels that runs over the product's elements (or rows); None if the
+    product is used in any other way."""
+    v, lam = product, e.lam
+    arrays: Sequence[Atom] = e.arrays
+    for level in range(depth):
+        if list(arrays).count(v) != 1:
+            return None
+        v = lam.params[list(arrays).index(v)]
+        if level == depth - 1:
+            return v
+        if any(v in core.stm_free(s) for s in lam.stms[:-1]):
+            return None
+        inner = lam.stms[-1].exp
+        assert isinstance(inner, core.Map)
+        if v in inner.lam.free():
+            return None
+        arrays, lam = inner.arrays, inner.lam
+    return None
+
+
+def is_sum(lam: core.Lambda) -> bool:
+    """Whether an operator adds its two parameters."""
+    if len(lam.stms) != 1 or len(lam.params) != 2 or lam.result != lam.stms[0].pat:
+        return False
+    e = lam.stms[0].exp
+    return isinstance(e, core.Op) and e.op == "add" and set(e.args) == set(lam.params)
+
+
+def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
+    """The statement as a nest over the elements of a product, None if it is not that."""
+    e, rank = stm.exp, _rank(product.type)
+    if not isinstance(e, core.Map) or product in e.lam.free():
+        return None
+    found = descend(e, rank)
+    if found is None:
+        return None
+    depth, leaf = found
+    if depth == rank:
+        fits = _price(leaf.stms) is not None and all(_rank(v.type) == rank for v in stm.pat)
+        return Consumer(stm, depth, leaf) if fits and _threads(e, product, depth) is not None else None
+    row = _threads(e, product, depth) if depth == rank - 1 else None
+    if row is None:
+        return None
+    folds = [s for s in leaf.stms if isinstance(s.exp, (core.Fused, core.Reduce))]
+    if len(folds) != 1 or _price([s for s in leaf.stms if s is not folds[0]]) is None:
+        return None
+    f = folds[0].exp
+    if list(f.operands()).count(row) != 1 or any(row in core.stm_free(s) for s in leaf.stms if s is not folds[0]):
+        return None
+    elem = product.type.elem  # type: ignore[union-attr]
+    if isinstance(f, core.Reduce):
+        good = is_sum(f.lam) and f.arrays == (row,)
+        neutral = f.neutral
+    else:
+        assert isinstance(f, core.Fused)
+        good = not f.scan_lams and len(f.red_lams) == 1 and is_sum(f.red_lams[0]) and _price(f.lam.stms) is not None
+        good = good and not any(isinstance(a.type, AccType) for a in f.arrays) and row not in f.lam.free()
+        good = good and all(isinstance(a.type, Prim) for a in f.lam.result)
+        neutral = f.red_neutrals[0] if good else ()
+    if not good or len(neutral) != 1 or not isinstance(neutral[0], Const) or neutral[0].value != 0:
+        return None
+    if neutral[0].type is not elem:
+        return None
+    made = set(folds[0].pat[1:])
+    if any(set(core.stm_free(s)) & made for s in leaf.stms):
+        return None  # the maps' results are read again
+    shapes = [_rank(v.type) == (rank if a in made else rank - 1) for v, a in zip(stm.pat, leaf.result, strict=True)]
+    return Consumer(stm, depth, leaf, folds[0]) if all(shapes) else None
+
+
+def rest_of(c: Consumer, product: Var, part: Var, tiles: Var) -> tuple[core.Stm, list[int]]:
+    """What is left of a nest that sums rows once the sums of tiles are in `part` (as many as `tiles` for each row): a
+    nest of sums over them; and which of the nest's results these are."""
+    assert c.rows is not None
+    keep = [i for i, a in enumerate(c.leaf.result) if a not in c.rows.pat[1:]]
+    f = c.rows.exp
+    lam = f.lam if isinstance(f, core.Reduce) else f.red_lams[0]  # type: ignore[attr-defined]
+    neutral = f.neutral if isinstance(f, core.Reduce) else f.red_neutrals[0]  # type: ignore[attr-defined]
+
+    def level(e: core.Map, product: Var, array: Var, depth: int) -> core.Map:
+        param = Var("part", row_type(array.type))
+        stms = list(e.lam.stms)
+        gone = e.arrays.index(product)
+        arrays, params = [*e.arrays, array], [*e.lam.params, param]
+        row = params[gone]
+        del arrays[gone], params[gone]
+        if depth == 1:
+            assert c.rows is not None
+            at = stms.index(c.rows)
+            stms[at] = core.Stm(c.rows.pat[:1], core.Reduce(tiles, (param,), lam, neutral, True))
+            result = tuple([e.lam.result[i] for i in keep])
+        else:
+            inner = stms[-1]
+            assert isinstance(inner.exp, core.Map)
+            pat = tuple([inner.pat[i] for i in keep])
+            stms[-1] = core.Stm(pat, level(inner.exp, row, param, depth - 1))
+            result = pat
+        return core.Map(e.width, tuple(arrays), core.Lambda(tuple(params), tuple(stms), result))
+
+    e = c.stm.exp
+    assert isinstance(e, core.Map)
+    made = level(e, product, part, c.depth)
+    made.lam = core.rename(made.lam)
+    return core.Stm(tuple([c.stm.pat[i] for i in keep]), made), keep
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+
+def _matmul(stm: core.Stm) -> core.MatMul | None:
+    """The product of a statement that is one, or maps one over a batch of matrices."""
+    e = stm.exp
+    if isinstance(e, core.MatMul):
+        return e if e.a.type.elem.name in ELEMENTS else None  # type: ignore[union-attr]
+    if not isinstance(e, core.Map) or not e.lam.stms or e.lam.result != e.lam.stms[-1].pat:
+        return None
+    last = e.lam.stms[-1].exp
+    if not isinstance(last, core.MatMul) or last.a.type.elem.name not in ELEMENTS:  # type: ignore[union-attr]
+        return None
+    views = all(isinstance(s.exp, core.Rearrange) for s in e.lam.stms[:-1])
+    return last if views and not any(isinstance(a.type, AccType) for a in e.arrays) else None
+
+
+def _source(v: Atom, made: dict[Var, core.Stm]) -> tuple[Var, tuple[int, ...]] | None:
+    """The array that this one is a transposition of, and how its dimensions are permuted."""
+    if not isinstance(v, Var):
+        return None
+    perm = tuple(range(_rank(v.type)))
+    while v in made and isinstance(made[v].exp, core.Rearrange):
+        e = made[v].exp
+        assert isinstance(e, core.Rearrange) and isinstance(e.array, Var)
+        perm = tuple([e.perm[p] for p in perm])
+        v = e.array
+    return v, perm
+
+
+def _operands(stm: core.Stm, made: dict[Var, core.Stm]) -> list[tuple[Var, tuple[int, ...]] | None]:
+    """Where both operands of a product come from in its scope: the array and the order of its dimensions, batch, then
+    the matrix's."""
+    e = stm.exp
+    if isinstance(e, core.MatMul):
+        return [_source(e.a, made), _source(e.b, made)]
+    assert isinstance(e, core.Map)
+    inside = {v: s for s in e.lam.stms for v in s.pat}
+    out: list[tuple[Var, tuple[int, ...]] | None] = []
+    product = e.lam.stms[-1].exp
+    assert isinstance(product, core.MatMul)
+    for x in (product.a, product.b):
+        found = _source(x, inside)
+        if found is None or found[0] not in e.lam.params:
+            out.append(None)
+            continue
+        a = e.arrays[e.lam.params.index(found[0])]
+        whole = _source(a, made)
+        perm = (0, *[1 + p for p in found[1]])
+        out.append(None if whole is None else (whole[0], tuple([whole[1][p] for p in perm])))
+    return out
+
+
+def row_sums(stm: core.Stm, made: dict[Var, core.Stm]) -> tuple[Var, tuple[int, ...], bool] | None:
+    """The array whose last dimension (in that order of its dimensions) a statement sums, and whether it negates."""
+    e = stm.exp
+    if not isinstance(e, core.Map) or len(stm.pat) != 1 or len(e.arrays) != 1 or len(e.lam.params) != 1:
+        return None
+    start = _source(e.arrays[0], made)
+    if start is None:
+        return None
+    array, perm = start
+    param, stms, depth = e.lam.params[0], e.lam.stms, 1
+    result = e.lam.result
+    while stms:
+        local: dict[Var, core.Stm] = {}
+        *views, last = stms
+        if any(not isinstance(s.exp, core.Rearrange) for s in views) or result != last.pat:
+            return None
+        local = {v: s for s in views for v in s.pat}
+        x = last.exp
+        folds = isinstance(x, (core.Map, core.Reduce, core.Fused)) and len(x.arrays) == 1
+        source = _source(x.operands()[1], local) if folds else None
+        if source is None or source[0] is not param:
+            return None
+        perm = (*perm[:depth], *[perm[depth + p] for p in source[1]])
+        if isinstance(x, core.Map) and len(last.pat) == 1:
+            param, stms, result = x.lam.params[0], x.lam.stms, x.lam.result
+            depth += 1
+            continue
+        if depth != len(perm) - 1 or len(last.pat) != 1:
+            return None
+        if isinstance(x, core.Reduce):
+            good, negated, neutral = is_sum(x.lam), False, x.neutral[0]
+        elif isinstance(x, core.Fused) and len(x.red_lams) == 1 and not x.scan_lams and len(x.lam.stms) == 1:
+            op = x.lam.stms[0].exp
+            negated = isinstance(op, core.Op) and op.op == "neg" and op.args == x.lam.params
+            good = negated and x.lam.result == x.lam.stms[0].pat and is_sum(x.red_lams[0])
+            neutral = x.red_neutrals[0][0]
+        else:
+            return None
+        good = good and isinstance(neutral, Const) and neutral.value == 0
+        return (array, perm, negated) if good else None
+    return None
+
+
+# --- the arrangement of a scope ---------------------------------------------------------------------------------------
+
+
+def arrange(lam: core.Lambda) -> Arrangement:
+    """What is late in a scope, and which products take what along."""
+    out = Arrangement(list(lam.stms))
+    if not any(_matmul(s) is not None for s in lam.stms):
+        return out
+    made = {v: s for s in lam.stms for v in s.pat}
+    users: dict[Var, list[core.Stm]] = {}
+    for s in lam.stms:
+        for v in core.stm_free(s):
+            users.setdefault(v, []).append(s)
+    final = {a for a in lam.result if isinstance(a, Var)}
+    for p in [s for s in lam.stms if _matmul(s) is not None]:
+        product = Product(p)
+        operands = _operands(p, made)
+        if operands[0] is not None:
+            _take_sums(out, product, operands[0], made)
+        v = p.pat[0]
+        if product.sums is None and v not in final and len(users.get(v, ())) == 1:
+            product.consumer = consumer_of(users[v][0], v)
+        taken = [x.stm for x in (product.consumer,) if x is not None]
+        if taken and (taken[0] in out.products or any(q.consumer and q.consumer.stm is taken[0] for q in _all(out))):
+            product.consumer = None
+        light = [x for x in operands if x is not None and _is_late(x[0], p, product, made, users, final)]
+        out.late |= {made[x[0]]: None for x in light}
+        if product.consumer is not None:
+            out.late[p] = None
+            out.products[product.consumer.stm] = product
+        if light or product.sums is not None or product.consumer is not None:
+            out.products[p] = product
+    consumers = {q.consumer.stm for q in _all(out) if q.consumer is not None}
+    for s in [s for s in out.late if s in consumers]:
+        del out.late[s]
+    return out
+
+
+def _all(out: Arrangement) -> Iterator[Product]:
+    yield from out.products.values()
+
+
+def _is_late(
+    x: Var, p: core.Stm, product: Product, made: dict[Var, core.Stm], users: dict[Var, list[core.Stm]], final: set[Var]
+) -> bool:
+    """Whether an operand is cheap to compute and used by the product (and what it takes along) alone."""
+    if x not in made or not is_light(made[x]):
+        return False
+    fine = {id(p), *([id(product.sums)] if product.sums is not None else [])}
+    loose = [x]
+    while loose:
+        v = loose.pop()
+        if v in final:
+            return False
+        for s in users.get(v, ()):
+            if isinstance(s.exp, core.Rearrange):
+                loose += s.pat
+            elif id(s) not in fine:
+                return False
+    return all(v is x or (v not in final and not users.get(v)) for v in made[x].pat)
+
+
+def _take_sums(
+    out: Arrangement, product: Product, left: tuple[Var, tuple[int, ...]], made: dict[Var, core.Stm]
+) -> None:
+    """Find the sums of the left operand's rows, and bring them and the product together, the sums first."""
+    p = product.stm
+    for s in out.stms:
+        found = row_sums(s, made) if s not in out.products else None
+        if found is None or found[:2] != left or any(q.sums is s for q in _all(out)):
+            continue
+        at_s, at_p = out.stms.index(s), out.stms.index(p)
+        first, second = (s, p) if at_s < at_p else (p, s)
+        low, high = min(at_s, at_p), max(at_s, at_p)
+        # The later of the two goes up to the earlier one, with the views that it needs.
+        moving = [second]
+        needed = set(core.stm_free(second))
+        for x in reversed(out.stms[low + 1 : high]):
+            if needed & set(x.pat):
+                if not isinstance(x.exp, (core.Rearrange, core.Reshape)):
+                    return
+                moving.insert(0, x)
+                needed |= set(core.stm_free(x))
+        if needed & set(first.pat):
+            return
+        rest = [x for x in out.stms[low + 1 : high] if not any(x is m for m in moving)]
+        pair = [*moving[:-1], s, p]
+        out.stms[low : high + 1] = [*pair, *rest]
+        product.sums, product.negated = s, found[2]
+        return
+
+
+def parts_type(product: Var, tiles: Var) -> Type:
+    """The type of the sums of tiles of each row of a product."""
+    t = product.type
+    assert isinstance(t, ArrayType)
+    return ArrayType(t.elem, (*t.shape[:-1], tiles))

@@ -1,0 +1,353 @@
+"""Core IR made fit for devices, after all other passes.
+
+On one thread an accumulator updated in place is as good as a sum or better; on a device its updates contend, and what
+is added to it is out of reach of fusion.  So where all of an accumulator's updates are known:
+
+    map (\\x -> map (\\v i -> acc[i] += v) x (iota d)) xs       -->   acc += map sum (transpose xs)
+    map (\\a b -> acc += matmul (transpose a) b) as bs           -->   acc += matmul (transpose (flat as)) (flat bs)
+
+and a product to which a cheap nest of maps is added gives that back, for its consumers to compute:
+
+    matmul a b plus (map (map f) x)                             -->   map2 (map2 (+)) (map (map f) x) (matmul a b)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.ir import Lambda, Program, Stm
+from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of, row_type, shape_of, zero
+from futad.flatten.late import is_light
+from futad.optimise.addto import sum_of
+from futad.rewrite.ranges import is_index
+from futad.rewrite.strategy import with_lambdas
+
+
+def prepare(program: Program) -> Program:
+    """The program with these rewrites; the same object if none applied."""
+    from futad.optimise.fusion import fuse
+    from futad.rewrite.simplify import simplify
+
+    loose = ir.map_bodies(program, _loosened)
+    if _changed(program, loose):
+        # Sums are found after fusion, which would join them to the nests that use them.
+        program = simplify(fuse(simplify(loose)))
+    summed = ir.map_bodies(program, lambda lam: _Sums().scope(lam))
+    return simplify(summed) if _changed(program, summed) else program
+
+
+def _changed(before: Program, after: Program) -> bool:
+    return any(f is not before.funs[name] for name, f in after.funs.items())
+
+
+def _loosened(lam: Lambda) -> Lambda:
+    """The scope and those in it: products give back what is added to them, accumulators start from what is."""
+    stms = [ir.map_scopes(s, _loosened) for s in lam.stms]
+    out = _started(_given_back(stms, lam.result), lam.result)
+    same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
+    return lam if same else Lambda(lam.params, tuple(out), lam.result)
+
+
+@dataclass(slots=True)
+class _Nest:
+    """A nest of maps with an accumulator's one update inside: the maps, which of their arrays it is at each level, and
+    the update."""
+
+    maps: list[ir.Map]
+    args: list[int]
+    update: Stm
+
+
+class _Sums:
+    def __init__(self) -> None:
+        self.defs: dict[Var, ir.Exp] = {}
+
+    def scope(self, lam: Lambda) -> Lambda:
+        out: list[Stm] = []
+        for stm in lam.stms:
+            lams = stm.exp.lambdas()
+            if lams:
+                new = [self.scope(inner) for inner in lams]
+                if any(a is not b for a, b in zip(lams, new, strict=True)):
+                    stm = Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)
+            if len(stm.pat) == 1:
+                self.defs[stm.pat[0]] = stm.exp
+            if isinstance(stm.exp, ir.WithAcc):
+                out += self.with_acc(stm, stm.exp)
+            else:
+                out.append(stm)
+        same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
+        return lam if same else Lambda(lam.params, tuple(out), lam.result)
+
+    # -- accumulators
+
+    def with_acc(self, stm: Stm, e: ir.WithAcc) -> list[Stm]:
+        """An accumulator whose contributions are sums or products is opened no more."""
+        if e.op != "add":
+            return [stm]
+        for k, acc in enumerate(e.lam.params):
+            if elem_of(acc.type).is_bool:
+                continue
+            for at, s in enumerate(e.lam.stms):
+                if acc not in ir.stm_free(s):
+                    continue
+                nest = _nest_of(s, acc, e.lam.result[k])
+                if nest is not None and not any(acc in ir.stm_free(x) for x in e.lam.stms[at + 1 :]):
+                    b = Builder()
+                    b.extend(e.lam.stms[:at])
+                    total = self.sums(b, nest, acc) or self.product(b, nest, acc)
+                    if total is not None:
+                        return self.without(stm, e, k, at, nest, b.stms[at:], total)
+                break
+        return [stm]
+
+    def without(
+        self, stm: Stm, e: ir.WithAcc, k: int, at: int, nest: _Nest, made: Sequence[Stm], total: Var
+    ) -> list[Stm]:
+        """The statement without accumulator k, whose contributions `made` adds up to `total`."""
+        s = e.lam.stms[at]
+        rest = _remove(s, nest.maps[0], nest.args)
+        bound = {v for x in e.lam.stms for v in x.pat} | set(e.lam.params)
+        if any(v in bound for x in made for v in ir.stm_free(x) if v not in {w for y in made for w in y.pat}):
+            return [stm]
+        b = Builder()
+        b.extend(made)
+        old = e.arrays[k]
+        if self.zeros(old):
+            b.add(Stm((stm.pat[k],), ir.Copy(total)))
+        else:
+            result = b.plus(old, total)
+            last = b.stms.pop()
+            assert last.pat == (result,)
+            b.add(Stm((stm.pat[k],), last.exp))
+        keep = [j for j in range(len(e.arrays)) if j != k]
+        n = len(e.arrays)
+        stms = (*e.lam.stms[:at], *([rest] if rest is not None else []), *e.lam.stms[at + 1 :])
+        results = (*[e.lam.result[j] for j in keep], *e.lam.result[n:])
+        pat = (*[stm.pat[j] for j in keep], *stm.pat[n:])
+        if not keep:
+            # What else the scope computes.
+            tail = [Stm((v,), ir.Alias(a)) for v, a in zip(pat, results, strict=True)]
+            return [*stms, *b.stms, *tail]
+        lam = Lambda(tuple([e.lam.params[j] for j in keep]), stms, results)
+        smaller = ir.WithAcc(tuple([e.arrays[j] for j in keep]), e.op, lam)
+        return [*b.stms, *self.with_acc(Stm(pat, smaller, stm.attrs), smaller)]
+
+    def zeros(self, a: Atom) -> bool:
+        d = self.defs.get(a) if isinstance(a, Var) else None
+        while isinstance(d, ir.Replicate):
+            if isinstance(d.value, Const):
+                return d.value is zero(d.value.type)
+            d = self.defs.get(d.value) if isinstance(d.value, Var) else None
+        return False
+
+    def sums(self, b: Builder, nest: _Nest, acc: Var) -> Var | None:
+        """Sums over the outer maps of an array that the nest runs through: [s1]..[i1].. to acc[i1].. ."""
+        u = nest.update.exp
+        assert isinstance(u, ir.UpdateAcc)
+        levels = {p: q for q, m in enumerate(nest.maps) for p, a in zip(m.lam.params, m.arrays, strict=True)
+                  if isinstance(a, Var) and is_index(self.defs.get(a))}  # fmt: skip
+        places = [levels.get(i, -1) if isinstance(i, Var) else -1 for i in u.index]
+        summed = len(nest.maps) - len(places)
+        if not u.index or places != list(range(summed, len(nest.maps))) or summed < 1 or not isinstance(u.value, Var):
+            return None
+        sizes = tuple([m.width for m in nest.maps])
+        if shape_of(acc.type) != sizes[summed:]:
+            return None
+        local = {v: s.exp for m in nest.maps for s in m.lam.stms for v in s.pat}
+        v, negate = u.value, False
+        op = local.get(v)
+        if isinstance(op, ir.Op) and op.op == "neg" and isinstance(op.args[0], Var):
+            v, negate = op.args[0], True
+        for m in reversed(nest.maps):
+            if v not in m.lam.params:
+                return None
+            a = m.arrays[m.lam.params.index(v)]
+            if not isinstance(a, Var):
+                return None
+            v = a
+        if shape_of(v.type) != sizes:
+            return None
+        flat: Var = v
+        if len(sizes) != 2:
+            rows, columns = b.size_mul(sizes[:summed]), b.size_mul(sizes[summed:])
+            flat = b.let(ir.Reshape(v, (rows, columns)), "flat")
+        columns_ = b.let(ir.Rearrange(flat, (1, 0)), "columns")
+
+        def total(inner: Builder, column: Atom) -> Sequence[Atom]:
+            t = elem_of(column.type)
+            width = shape_of(column.type)[0]
+            plus = inner.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.op("add", x, y)])
+            if not negate:
+                return inner.emit(ir.Reduce(width, (column,), plus, (zero(t),), True), "total")
+            minus = inner.lambda_([("x", t)], lambda c, x: [c.op("neg", x)])
+            return inner.emit(ir.Fused(width, (column,), minus, (), (), (plus,), ((zero(t),),), (True,)), "total")
+
+        (out,) = b.map_(total, columns_, hint="totals")
+        return out if len(sizes) - summed == 1 else b.let(ir.Reshape(out, sizes[summed:]), "totals")
+
+    def product(self, b: Builder, nest: _Nest, acc: Var) -> Var | None:
+        """A sum of products over a map: one product with a longer sum."""
+        u = nest.update.exp
+        assert isinstance(u, ir.UpdateAcc)
+        if len(nest.maps) != 1 or u.index:
+            return None
+        (m,) = nest.maps
+        local = {v: s.exp for s in m.lam.stms for v in s.pat}
+        value: Atom = u.value
+        while isinstance(value, Var) and isinstance(local.get(value), ir.Reshape):
+            value = local[value].array  # type: ignore[attr-defined]
+        p = local.get(value) if isinstance(value, Var) else None
+        if not isinstance(p, ir.MatMul) or p.plus:
+            return None
+        left = local.get(p.a) if isinstance(p.a, Var) else None
+        if not isinstance(left, ir.Rearrange) or left.perm != (1, 0):
+            return None
+        rows = b.size_mul([m.width, shape_of(p.b.type)[0]])
+        flat = [self.flat(b, m, local, x, rows) for x in (left.array, p.b)]
+        if flat[0] is None or flat[1] is None:
+            return None
+        whole = b.let(ir.MatMul(b.let(ir.Rearrange(flat[0], (1, 0)), "columns"), flat[1], ()), "product")
+        return whole if shape_of(acc.type) == shape_of(whole.type) else b.let(
+            ir.Reshape(whole, shape_of(acc.type)), "product"
+        )  # fmt: skip
+
+    def flat(self, b: Builder, m: ir.Map, local: dict[Var, ir.Exp], x: Atom, total: Atom) -> Var | None:
+        """The matrices that `x` is in all turns, one below the other; None if they do not lie so."""
+        assert isinstance(x, Var)
+        rows, columns = shape_of(x.type)
+        bound = {*m.lam.params, *local}
+        while isinstance(local.get(x), ir.Reshape):  # type: ignore[arg-type]
+            x = local[x].array  # type: ignore[index, attr-defined]
+        if x not in m.lam.params or rows in bound or columns in bound:
+            return None
+        a = m.arrays[m.lam.params.index(x)]
+        return b.let(ir.Reshape(a, (total, columns)), "flat") if isinstance(a, Var) else None
+
+
+def _nest_of(stm: Stm, acc: Var, result: Atom) -> _Nest | None:
+    """The nest of maps that a statement is if it updates an accumulator once, unconditionally."""
+    maps: list[ir.Map] = []
+    args: list[int] = []
+    while True:
+        e = stm.exp
+        if isinstance(e, ir.UpdateAcc):
+            return _Nest(maps, args, stm) if maps and stm.pat[0] is result else None
+        if not isinstance(e, ir.Map) or list(e.arrays).count(acc) != 1:
+            return None
+        arg = e.arrays.index(acc)
+        out = [i for i, a in enumerate(e.arrays) if isinstance(a.type, AccType)].index(arg)
+        if stm.pat[out] is not result:
+            return None
+        maps.append(e)
+        args.append(arg)
+        acc, result = e.lam.params[arg], e.lam.result[out]
+        users = [s for s in e.lam.stms if acc in ir.stm_free(s)]
+        if len(users) != 1:
+            return None
+        stm = users[0]
+
+
+def _remove(stm: Stm, e: ir.Map, args: Sequence[int]) -> Stm | None:
+    """A nest without the accumulator that is its argument `args[0]`; None if nothing is left."""
+    arg = args[0]
+    out = [i for i, a in enumerate(e.arrays) if isinstance(a.type, AccType)].index(arg)
+    pat = (*stm.pat[:out], *stm.pat[out + 1 :])
+    if not pat:
+        return None
+    acc = e.lam.params[arg]
+    stms: list[Stm] = []
+    for s in e.lam.stms:
+        if acc not in ir.stm_free(s):
+            stms.append(s)
+        elif len(args) > 1:
+            assert isinstance(s.exp, ir.Map)
+            rest = _remove(s, s.exp, args[1:])
+            stms += [rest] if rest is not None else []
+    lam = Lambda(
+        (*e.lam.params[:arg], *e.lam.params[arg + 1 :]), tuple(stms), (*e.lam.result[:out], *e.lam.result[out + 1 :])
+    )
+    return Stm(pat, ir.Map(e.width, (*e.arrays[:arg], *e.arrays[arg + 1 :]), lam), stm.attrs)
+
+
+# --- products that give back what is added to them --------------------------------------------------------------------
+
+
+def _given_back(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
+    """Products to which a cheap nest is added that nothing else uses."""
+    uses: dict[Var, int] = {}
+    for s in stms:
+        for v in ir.stm_free(s):
+            uses[v] = uses.get(v, 0) + 1
+    final = set(result)
+    made = {s.pat[0]: s for s in stms if len(s.pat) == 1}
+    out: list[Stm] = []
+    for s in stms:
+        e = s.exp
+        nest = made.get(e.plus[0]) if isinstance(e, ir.MatMul) and e.plus else None  # type: ignore[arg-type]
+        if nest is None or uses.get(nest.pat[0], 0) != 1 or nest.pat[0] in final or not is_light(nest):
+            out.append(s)
+            continue
+        if isinstance(s.pat[0].type, Prim) or s.pat[0] in final:
+            out.append(s)
+            continue
+        assert isinstance(e, ir.MatMul) and isinstance(nest.exp, ir.Map)
+        b = Builder()
+        product = b.let(ir.MatMul(e.a, e.b, ()), "product")
+        out += [*b.stms, Stm(s.pat, _plus(nest.exp, product), s.attrs)]
+    return out
+
+
+def _plus(e: ir.Map, term: Atom) -> ir.Map:
+    """A nest of maps with an array added to its result."""
+    p = Var("x", row_type(term.type))
+    stms = list(e.lam.stms)
+    if isinstance(p.type, Prim):
+        total = Var("sum", p.type)
+        stms.append(Stm((total,), ir.Op("add", (e.lam.result[0], p))))
+    else:
+        inner = stms[-1]
+        assert isinstance(inner.exp, ir.Map)
+        total = Var("sum", inner.pat[0].type)
+        stms[-1] = Stm((total,), _plus(inner.exp, p), inner.attrs)
+    return ir.Map(e.width, (*e.arrays, term), ir.rename(Lambda((*e.lam.params, p), tuple(stms), (total,))))
+
+
+def _started(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
+    """Accumulators that start from zeros and are added to an array afterwards start from that array."""
+    uses: dict[Var, int] = {}
+    for s in stms:
+        for v in ir.stm_free(s):
+            uses[v] = uses.get(v, 0) + 1
+    final = set(result)
+    made = {v: i for i, s in enumerate(stms) for v in s.pat}
+    out, gone = list(stms), set[int]()
+    for i, s in enumerate(stms):
+        terms = sum_of(s)
+        if terms is None:
+            continue
+        for w, a in (terms, terms[::-1]):
+            at = made.get(w, -1) if isinstance(w, Var) else -1
+            e = out[at].exp if at >= 0 else None
+            if not isinstance(e, ir.WithAcc) or e.op != "add" or w in final or uses.get(w, 0) != 1:  # type: ignore[arg-type]
+                continue
+            k = out[at].pat.index(w)  # type: ignore[arg-type]
+            zeros = stms[made[e.arrays[k]]].exp if k < len(e.arrays) and e.arrays[k] in made else None  # type: ignore[index]
+            if not isinstance(zeros, ir.Replicate) or not isinstance(zeros.value, Const) or zeros.value.value != 0:
+                continue
+            if not isinstance(a, Var) or made.get(a, at) >= at or a in final or uses.get(a, 0) != 1:
+                continue
+            if not isinstance(stms[made[a]].exp, (ir.Map, ir.Fused, ir.Update, ir.Replicate)):
+                continue
+            arrays = (*e.arrays[:k], a, *e.arrays[k + 1 :])
+            pat = (*out[at].pat[:k], s.pat[0], *out[at].pat[k + 1 :])
+            out[at] = Stm(pat, ir.WithAcc(arrays, e.op, e.lam), out[at].attrs)
+            gone.add(i)
+            break
+    return [s for i, s in enumerate(out) if i not in gone]
+
+
+__all__ = ["prepare"]
