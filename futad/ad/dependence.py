@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import BOOL, I32, I64, ONE, ZERO, ArrayType, Atom, Const, Var, i64, shape_of
+from futad.core.types import BOOL, I32, I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, shape_of
 from futad.rewrite.ranges import Poly, Ranges
 
 Dim = Atom | Range | None  # a position, a range of them, or all
@@ -284,7 +284,7 @@ def turns_of(e: ir.For | ir.While) -> Turns:
     counters: list[tuple[Var, Atom, int]] = []
     for p, start, r in zip(own, e.inits, e.body.result, strict=True):
         d = defs.get(r) if isinstance(r, Var) else None
-        if p.type is not I64 or d is None or d.op not in ("add", "sub"):
+        if not isinstance(p.type, Prim) or not p.type.is_integral or d is None or d.op not in ("add", "sub"):
             continue
         x, y = d.args
         if d.op == "add" and y is p:
@@ -352,7 +352,8 @@ class Instance:
                     self.turns.add(p.index)
                     self.ranges.index(turn, self.bound(p.bound))
                     for v, start, step in p.counters:
-                        self.count(v, self.atom(start), step, turn)
+                        if v.type is I64:
+                            self.count(v, self.atom(start), step, turn)
                 case Given():
                     self.ranges.assume(self.atom(p.cond), p.holds)
                 case Each():

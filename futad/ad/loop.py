@@ -8,37 +8,19 @@ variables that the return sweep reads are saved.  While loops are counted first,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
 from futad.ad.branch import merge_branches
-from futad.ad.chain import Element, Finder, Slot, Undoer, instrument, slots
-from futad.ad.chain import room as space
 from futad.ad.live import live
 from futad.ad.prepare import noted
 from futad.ad.rule import RULES, Rule
+from futad.ad.save import Grower, Restore, Saver, convert, counting, own_params, varying
+from futad.ad.stripmine import NEST, bound_of, within
 from futad.ad.vjp import again
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.node import Range
-from futad.core.types import (
-    I64,
-    ONE,
-    ZERO,
-    AccType,
-    ArrayType,
-    Atom,
-    Const,
-    Prim,
-    Type,
-    Var,
-    array_of,
-    elem_of,
-    i64,
-    shape_of,
-    subst_type,
-)
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, i64, subst_type
 
 if TYPE_CHECKING:
     from futad.ad.jvp import Tangents
@@ -100,18 +82,6 @@ def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
 
 # --- loops, reverse mode ----------------------------------------------------------------------------------
 
-@dataclass(slots=True)
-class Restore:
-    """How the return sweep gets a loop variable as it was at the start of a turn.
-
-    `begin(b, i, after)` emits code for turn i and gives its value.  `last`: the variable's final value if the
-    return sweep carries it backwards (`after` is then the value after the turn), else None.
-    """
-
-    begin: Callable[[Builder, Atom, Var], Atom]
-    last: Atom | None = None
-
-
 Save = Callable[[Sequence[int]], "dict[int, Restore]"]
 
 
@@ -160,10 +130,10 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Sa
     at = head.convert(I64, i) if which else i
     backwards = {q: Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
     for q, how in sorted(restores.items()):
+        before = len(head.stms)
         value = how.begin(head, at, backwards.get(q, xs[q]))
-        made = head.stms[-1]
-        if made.pat == (value,):
-            head.stms[-1] = ir.Stm((xs[q],), made.exp)
+        if len(head.stms) > before and head.stms[-1].pat == (value,):
+            head.stms[-1] = ir.Stm((xs[q],), head.stms[-1].exp)
         else:
             head.add(ir.Stm((xs[q],), ir.Alias(value)))
     start: list[Atom] = []
@@ -204,110 +174,9 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Sa
         s.add(inits[q], o)
 
 
-class _Saver:
-    """Adds to a loop arrays that hold loop variables as they are at the start of each turn."""
-
-    def __init__(
-        self, body: ir.Lambda, which: Sequence[Var], turns: Atom, at: Callable[[Builder], Atom], b: Builder
-    ) -> None:
-        inner = Builder()
-        where = at(inner)
-        self.params: list[Var] = []
-        self.inits: list[Var] = []
-        self.outs: list[Var] = []
-        for x in which:
-            t = array_of(x.type, turns)
-            assert isinstance(t, ArrayType)
-            p = Var(f"{x.name}_saved", t)
-            self.params.append(p)
-            self.inits.append(b.let(ir.Scratch(elem_of(t), t.shape), p.name))
-            self.outs.append(inner.let(ir.Update(p, (where,), x), p.name))
-        self.body = ir.Lambda(
-            (*body.params, *self.params), (*inner.stms, *body.stms), (*body.result, *self.outs)
-        )
-        self.pat = [Var(p.name, p.type) for p in self.params]
-
-
-def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
-    """The positions among loop variables of the sizes that `some` of them have."""
-    own = {p: q for q, p in enumerate(params)}
-    return sorted({own[n] for x in some for n in shape_of(x.type) if isinstance(n, Var) and n in own})
-
-
-class _Grower:
-    """Saves loop variables whose sizes change from turn to turn, one turn after the other in a flat array.
-
-    The forward loop counts the elements (`count`), a second run of it then saves them (`again`).
-    """
-
-    def __init__(self, loop: ir.For | ir.While, which: Sequence[int]) -> None:
-        self.lead = 1 if isinstance(loop, ir.For) else 0
-        self.loop = loop
-        self.which = which
-        self.totals = [Var("total", I64) for _ in which]
-
-    def count(self, stm: ir.Stm) -> ir.Stm:
-        """`stm`, the loop or one with more variables, counting too."""
-        e = stm.exp
-        assert isinstance(e, ir.For | ir.While)
-        b = Builder()
-        params = [Var("total", I64) for _ in self.which]
-        own = self.loop.body.params[self.lead :]
-        more = [b.op("add", p, b.size_mul(shape_of(own[q].type))) for p, q in zip(params, self.which, strict=True)]
-        inits = (*e.inits, *[ZERO] * len(more))
-        body = ir.Lambda((*e.body.params, *params), (*b.stms, *e.body.stms), (*e.body.result, *more))
-        new: ir.Exp = ir.For(e.bound, inits, body) if isinstance(e, ir.For) else ir.While(inits, body)
-        return ir.Stm((*stm.pat, *self.totals), new, stm.attrs)
-
-    def again(self, b: Builder, turns: Atom) -> dict[int, Restore]:
-        """Emit the second run."""
-        copy = again(self.loop.body)
-        i = Var("i", I64)
-        stms = Builder()
-        if self.lead:
-            stms.add(ir.Stm((copy.params[0],), ir.Alias(_as(stms, copy.params[0].type, i))))
-        own = copy.params[self.lead :]
-        params: list[Var] = []
-        inits: list[Atom] = []
-        results: list[Atom] = []
-        for q, total in zip(self.which, self.totals, strict=True):
-            x = own[q]
-            t = ArrayType(elem_of(x.type), (total,))
-            flat, begins, begin = Var("saved", t), Var("begins", ArrayType(I64, (turns,))), Var("begin", I64)
-            n = stms.size_mul(shape_of(x.type))
-            row = stms.let(ir.Reshape(x, (n,)), "row")
-            params += [flat, begins, begin]
-            inits += [b.let(ir.Scratch(t.elem, t.shape), "saved"), b.let(ir.Scratch(I64, (turns,)), "begins"), ZERO]
-            results.append(stms.let(ir.Update(flat, (Range(begin, n, ONE),), row), "saved"))
-            results.append(stms.let(ir.Update(begins, (i,), begin), "begins"))
-            results.append(stms.op("add", begin, n))
-        body = ir.Lambda(
-            (i, *own, *params), (*stms.stms, *copy.stms), (*copy.result, *results)
-        )
-        names = ir.Renamer()
-        pat = tuple([names.bind(p) for p in body.params[1:]])
-        b.add(ir.Stm(pat, ir.For(turns, (*self.loop.inits, *inits), body)))
-        out: dict[int, Restore] = {}
-        for k, q in enumerate(self.which):
-            flat, begins = pat[len(own) + 3 * k : len(own) + 3 * k + 2]
-            out[q] = Restore(_row(flat, begins))
-        return out
-
-
-def _row(flat: Var, begins: Var) -> Callable[[Builder, Atom, Var], Atom]:
-    def begin(b: Builder, turn: Atom, x: Var) -> Atom:
-        at = b.let(ir.At(begins, (turn,)), "begin")
-        row = b.let(ir.At(flat, (Range(at, b.size_mul(shape_of(x.type)), ONE),)), "row")
-        return b.let(ir.Reshape(row, shape_of(x.type)), x.name)
-
-    return begin
-
-
-def _restores(which: Sequence[int], saver: _Saver) -> dict[int, Restore]:
-    return {
-        q: Restore(lambda b, t, after, saved=saved: b.let(ir.At(saved, (t,))))  # type: ignore[misc]
-        for q, saved in zip(which, saver.pat, strict=True)
-    }
+def _kept(s: Scope, stm: ir.Stm) -> list[int]:
+    """The positions of the loop variables that the forward sweep of this scope has."""
+    return [q for q, v in enumerate(stm.pat) if not isinstance(v.type, AccType) and v not in s.ctx.final]
 
 
 def _turns(b: Builder, bound: Atom) -> Atom:
@@ -317,88 +186,108 @@ def _turns(b: Builder, bound: Atom) -> Atom:
     return b.op("max", b.convert(I64, bound), ZERO, hint="turns")
 
 
-def _kept(s: Scope, stm: ir.Stm) -> list[int]:
-    """The positions of the loop variables that the forward sweep of this scope has."""
-    return [q for q, v in enumerate(stm.pat) if not isinstance(v.type, AccType) and v not in s.ctx.final]
+def _as_for(loop: ir.For | ir.While, turns: Atom) -> ir.For:
+    """A copy of the loop as one of that many turns, its index an i64."""
+    body = again(loop.body)
+    i = Var("i", I64)
+    own = body.params[len(body.params) - len(loop.inits) :]
+    b = Builder()
+    for p in body.params[: len(body.params) - len(own)]:
+        b.add(ir.Stm((p,), ir.Alias(convert(b, p.type, i))))
+    return ir.For(turns, loop.inits, ir.Lambda((i, *own), (*b.stms, *body.stms), body.result))
+
+
+def _run_again(
+    s: Scope,
+    loop: ir.For | ir.While,
+    final: Sequence[Var],
+    turns: Atom,
+    plain: Sequence[int],
+    grown: Sequence[int],
+    totals: Sequence[Atom],
+    rooms: dict[int, Var],
+) -> dict[int, Restore]:
+    """Run the loop a second time to save variables, those of changing size with the room that the first run found.
+
+    `rooms`: arrays to fill, each turn, with what a loop inside (see `_inner_rooms`) counts.
+    """
+    again_ = _as_for(loop, turns)
+    before, head = Builder(), Builder()
+    saver = Saver(again_, final, head, again_.body.params[0], turns, before)
+    saver.save(plain)
+    Grower(saver, totals, grown)
+    if rooms:
+        at = next(k for k, x in enumerate(saver.stms) if (NEST,) in x.attrs)
+        counted, found = counting(saver.stms[at], list(rooms))
+        stms = [*saver.stms[:at], counted]
+        for room, total in zip(rooms.values(), found, strict=True):
+            p, _ = saver.more(before.let(ir.Scratch(I64, (turns,)), room.name), room.name)
+            saver.pat[-1] = room
+            filled = Var(room.name, room.type)
+            stms.append(ir.Stm((filled,), ir.Update(p, (saver.index,), total)))
+            saver.results.append(filled)
+        saver.stms = (*stms, *saver.stms[at + 1 :])
+    if saver.params:
+        names = ir.Renamer()
+        pat = (*[names.bind(v) for v in final], *saver.pat)
+        before.add(ir.Stm(pat, ir.For(turns, (*loop.inits, *saver.inits), saver.lambda_())))
+        s.b.extend(before.stms)
+    return saver.restores
+
+
+def _inner_rooms(s: Scope, stm: ir.Stm, body: ir.Lambda) -> dict[int, Var]:
+    """For a loop that stripmining split: arrays for how many elements the loop inside it will save each turn.
+
+    A second run of this loop fills them, so that the loop inside need not be run once more to count.
+    """
+    inner = next((x for x in body.stms if (NEST,) in x.attrs), None)
+    if inner is None:
+        return {}
+    assert isinstance(stm.exp, ir.For) and isinstance(inner.exp, ir.For)
+    own = own_params(inner.exp)
+    rooms = {q: Var("rooms", ArrayType(I64, (stm.exp.bound,))) for q in range(len(own)) if varying([own[q]], own)}
+    s.ctx.rooms[inner.pat[0]] = rooms, body.params[0]
+    return rooms
 
 
 def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.For)
     kept = _kept(s, stm)
+    body = again(e.body)
+    rooms = _inner_rooms(s, stm, body)
 
     def save(which: Sequence[int]) -> dict[int, Restore]:
         loop = emitted.exp
         assert isinstance(loop, ir.For)
-        before = Builder()
+        plain, grown = _by_size(loop, [kept.index(q) for q in which])
+        before, head = Builder(), Builder()
         turns = _turns(before, e.bound)
-        i = loop.body.params[0]
-        own = loop.body.params[1:]
-        grown = {x for x in own if varying([x], own)}
-        finder = Finder(before, indices={i})
-        finder.enter(loop.body)
-        out: dict[int, Restore] = {}
-        chains: dict[int, list[Element]] = {}
-        for q in which:
-            x, r = loop.body.params[1 + kept.index(q)], loop.body.result[kept.index(q)]
-            if x in grown:
-                continue
-            if isinstance(x.type, ArrayType) and (found := finder.chain(loop.body, x, r, (turns,))) is not None:
-                chains[q] = found
-        head = Builder()
-        at = head.convert(I64, i)
-        held: dict[Slot, Var] = {}
-        room = [k for c in chains.values() for k in slots(c)]
-        params = [Var("saved", k.array()) for k in room]
-        inits = [space(before, k) for k in room]
-        held.update(zip(room, params, strict=True))
-        stms = loop.body.stms
-        for c in chains.values():
-            stms = tuple(instrument(stms, c, (at,), held))
-        results = (*loop.body.result, *[held[k] for k in room])
-        fresh = [Var("saved", k.array()) for k in room]
-        body = ir.Lambda((*loop.body.params, *params), stms, results)
-        grower = _Grower(loop, [kept.index(q) for q in which if own[kept.index(q)] in grown])
-        plain = [q for q in which if q not in chains and own[kept.index(q)] not in grown]
-        saver = _Saver(body, [loop.body.params[1 + kept.index(q)] for q in plain], turns, lambda c: at, before)
-        body = ir.Lambda(saver.body.params, (*head.stms, *saver.body.stms), saver.body.result)
+        saver = Saver(loop, emitted.pat, head, head.convert(I64, loop.body.params[0]), turns, before)
+        saver.save(plain)
         new = ir.Stm(
-            (*emitted.pat, *fresh, *saver.pat),
-            ir.For(e.bound, (*loop.inits, *inits, *saver.inits), body),
-            emitted.attrs,
+            (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_()), emitted.attrs
         )
-        if grower.which:
-            new = grower.count(new)
-            s.replace(emitted, [*before.stms, new])
-            out.update({kept[k]: r for k, r in grower.again(s.b, turns).items()})
-        else:
-            s.replace(emitted, [*before.stms, new])
-        undoer = Undoer(finder, dict(zip(room, fresh, strict=False)))
-        for q, saved in zip(plain, saver.pat, strict=True):
-            out[q] = Restore(lambda b, t, after, saved=saved: b.let(ir.At(saved, (t,))))  # type: ignore[misc]
-        for q, c in chains.items():
-            if c:
-                out[q] = Restore(
-                    lambda b, t, after, c=c: undoer.run(b, after, c, (t,), {i: _as(b, i.type, t)}),  # type: ignore[misc]
-                    emitted.pat[kept.index(q)],
-                )
-            else:
-                out[q] = Restore(lambda b, t, after, q=q: loop.inits[kept.index(q)])  # type: ignore[misc]
-        return out
+        restores = saver.restores
+        if grown:
+            known, turn = s.ctx.rooms.get(stm.pat[0], ({}, ZERO))
+            totals: list[Atom] = [s.b.let(ir.At(known[kept[k]], (turn,)), "total") for k in grown if known]
+            if not known:
+                new, found = counting(new, grown)
+                totals = [*found]
+            own_rooms = {kept.index(q): room for q, room in rooms.items()}
+            restores |= _run_again(s, loop, emitted.pat, turns, [], grown, totals, own_rooms)
+        s.replace(emitted, [*before.stms, new])
+        return {kept[k]: r for k, r in restores.items()}
 
-    _reverse_turns(s, e.bound, again(e.body), stm, save)
+    _reverse_turns(s, e.bound, body, stm, save)
 
 
-def _as(b: Builder, t: Type, a: Atom) -> Atom:
-    assert isinstance(t, Prim)
-    return b.convert(t, a)
-
-
-def _bound_of(stm: ir.Stm) -> int | None:
-    for a in stm.attrs:
-        if isinstance(a, tuple) and a[0] == "bound":
-            return int(a[1])
-    return None
+def _by_size(loop: ir.For | ir.While, which: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Loop variables whose size stays, and those whose size changes from turn to turn."""
+    own = own_params(loop)
+    grown = [k for k in which if varying([own[k]], own)]
+    return [k for k in which if k not in grown], grown
 
 
 def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
@@ -407,53 +296,38 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     loop = emitted.exp
     assert isinstance(loop, ir.While)
     kept = _kept(s, stm)
-    limit = _bound_of(stm)
+    limit = bound_of(stm)
     # The forward loop counts its turns in one more loop variable.
     count, counted = Var("turns", I64), Var("turn", I64)
     inner = Builder()
+    if limit is not None:
+        inner.add(within(inner.op("lt", counted, i64(limit)), limit))
     inner.extend(loop.body.stms)
     step = inner.op("add", counted, ONE)
     body = ir.Lambda((*loop.body.params, counted), tuple(inner.stms), (*loop.body.result, step))
-    counting = ir.Stm((*emitted.pat, count), ir.While((*loop.inits, ZERO), body), emitted.attrs)
-    s.replace(emitted, [counting])
-
-    def rerun(which: Sequence[int]) -> dict[int, Restore]:
-        """Run the counted loop again, now with room for what is saved."""
-        before = Builder()
-        copy = again(loop.body)
-        i = Var("i", I64)
-        turns = ir.Lambda((i, *copy.params), copy.stms, copy.result)
-        saver = _Saver(turns, [copy.params[kept.index(q)] for q in which], count, lambda c: i, before)
-        names = ir.Renamer()
-        pat = (*[names.bind(v) for v in emitted.pat], *saver.pat)
-        before.add(ir.Stm(pat, ir.For(count, (*loop.inits, *saver.inits), saver.body)))
-        s.b.extend(before.stms)
-        return _restores(which, saver)
+    counted_loop = ir.While((*loop.inits, ZERO), body)
+    first = ir.Stm((*emitted.pat, count), counted_loop, emitted.attrs)
+    s.replace(emitted, [first])
 
     def save(which: Sequence[int]) -> dict[int, Restore]:
-        before = Builder()
-        xs = loop.body.params
-        grower = _Grower(loop, [k for q in which if varying([xs[k := kept.index(q)]], xs)])
-        if grower.which:
-            which = [q for q in which if kept.index(q) not in grower.which]
-            s.replace(counting, [grower.count(counting)])
-            grown = {kept[k]: r for k, r in grower.again(s.b, count).items()}
-            return {**grown, **(rerun(which) if which else {})}
-        if limit is None:
-            return rerun(which)
-        own = [loop.body.params[kept.index(q)] for q in which]
-
-        def at(c: Builder) -> Atom:
-            inside = c.op("lt", counted, i64(limit))
-            c.add(ir.Stm((), ir.Assert(inside, "the loop runs more turns than its bound of {}", (i64(limit),), None)))
-            return counted
-
-        saver = _Saver(body, own, i64(limit), at, before)
-        new = ir.Stm(
-            (*counting.pat, *saver.pat), ir.While((*loop.inits, ZERO, *saver.inits), saver.body), emitted.attrs
-        )
-        s.replace(counting, [*before.stms, new])
-        return _restores(which, saver)
+        plain, grown = _by_size(loop, [kept.index(q) for q in which])
+        before, head = Builder(), Builder()
+        restores: dict[int, Restore] = {}
+        new = first
+        if limit is not None:
+            saver = Saver(counted_loop, first.pat, head, counted, i64(limit), before)
+            saver.save(plain)
+            plain = []
+            restores = saver.restores
+            exp = ir.While((*counted_loop.inits, *saver.inits), saver.lambda_())
+            new = ir.Stm((*first.pat, *saver.pat), exp, emitted.attrs)
+        totals: list[Var] = []
+        if grown:
+            new, totals = counting(new, grown)
+        s.replace(first, [*before.stms, new])
+        if plain or grown:
+            restores |= _run_again(s, loop, emitted.pat, count, plain, grown, totals, {})
+        return {kept[k]: r for k, r in restores.items()}
 
     copy = again(e.body)
     turn = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)

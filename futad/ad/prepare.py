@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from futad.ad.dependence import Facts, Given, Step, elements_of, stays, turns_of
+from futad.ad.stripmine import NEST
 from futad.ad.truedep import promised, with_checks
 from futad.core import ir
 from futad.core.types import ArrayType, Var, shape_of
@@ -36,13 +37,13 @@ def noted(stm: ir.Stm) -> tuple[int, ...]:
 
 
 def without_notes(stms: Iterable[ir.Stm]) -> list[ir.Stm]:
-    """The statements without the notes (and no others)."""
+    """The statements without what reverse mode has noted."""
     out: list[ir.Stm] = []
     for s in stms:
         exp = s.exp
         if exp.lambdas():
             exp = exp.rebuild(lambda a: a, _clean)
-        out.append(ir.Stm(s.pat, exp, tuple([a for a in s.attrs if a[0] != NOTE])))
+        out.append(ir.Stm(s.pat, exp, tuple([a for a in s.attrs if a[0] not in (NOTE, NEST)])))
     return out
 
 

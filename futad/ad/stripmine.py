@@ -4,66 +4,150 @@ A loop of n turns becomes an outer one of m turns around inner ones of about n /
 of n, and so on k times.  Every level saves its own loop variables when the level around it re-executes it: the
 body runs k + 2 times, and about (k + 1) m values of a loop variable are alive at once instead of n.
 Source: Schenck et al., SC 2022, section 4.3.
+
+Note [While loops in nests]
+A while loop with a bound is a for loop of that many turns which does nothing once the condition is false; a block
+of turns is left out as a whole.  One without a bound is run once to count its turns.
+
+Note [Arrays of changing size]
+The first run of the nest counts the elements that its outermost loop is to save.  The second saves them, and counts
+for each of its turns what the loop inside is to save, and so on (`loop.py`): the body runs k + 3 times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.types import F64, I64, ONE, ZERO, Atom, Const, Prim, Var, shape_of
+from futad.core.types import F64, I64, ONE, ZERO, Atom, Const, Prim, Var, i64, shape_of
 from futad.errors import UnsupportedError
 
+NEST = "nest"  # the attribute of the loops made inside of one
 
-def depth_of(stm: ir.Stm) -> int:
-    """The k of the statement's stripmine attribute, 0 if it has none."""
-    for a in stm.attrs:
-        if isinstance(a, tuple) and a[0] == "stripmine":
+
+def _number(attrs: Sequence[Any], name: str, what: str) -> int | None:
+    """The argument of the attribute, None without it."""
+    for a in attrs:
+        if isinstance(a, tuple) and a[0] == name:
             if len(a) != 2 or not str(a[1]).isdigit():
-                raise UnsupportedError("the attribute stripmine takes one number: how many times to split the loop")
+                raise UnsupportedError(f"the attribute {name} takes one number: {what}")
             return int(a[1])
-    return 0
+    return None
+
+
+def bound_of(stm: ir.Stm) -> int | None:
+    """The number of the statement's bound attribute."""
+    return _number(stm.attrs, "bound", "how many turns the loop takes at most")
+
+
+def within(cond: Atom, limit: int) -> ir.Stm:
+    """The check that a loop keeps its bound."""
+    return ir.Stm((), ir.Assert(cond, "the loop runs more turns than its bound of {}", (i64(limit),), None))
 
 
 def stripmine(stm: ir.Stm) -> list[ir.Stm]:
-    """The loop as a nest (itself if it has no such attribute, or arrays whose sizes change from turn to turn)."""
+    """The loop as a nest, the last but for checks of the statements returned (itself without such an attribute)."""
+    k = _number(stm.attrs, "stripmine", "how many times to split the loop") or 0
     e = stm.exp
-    k = depth_of(stm)
-    if k == 0 or not isinstance(e, ir.For) or any(n in e.body.params for p in e.body.params for n in shape_of(p.type)):
+    if k == 0 or not isinstance(e, ir.For | ir.While):
         return [stm]
+    attrs = tuple([a for a in stm.attrs if a[0] not in ("stripmine", "bound")])
     b = Builder()
-    turns = b.op("max", b.convert(I64, e.bound), ZERO, hint="turns")
-    results = _nest(b, k, turns, ZERO, e, e.inits)
+    limit = bound_of(stm)
+    if isinstance(e, ir.For):
+        turns: Atom = b.op("max", b.convert(I64, e.bound), ZERO, hint="turns")
+    else:
+        turns = _counted(b, e) if limit is None else i64(limit)
+        e = _bounded(e, turns, limit is not None)
+    nest = _Nest(e, isinstance(stm.exp, ir.While) and limit is not None)
+    nest.loops(b, k, turns, ZERO, e.inits, ())
     *before, last = b.stms
-    assert tuple(last.pat) == tuple(results)
-    return [*before, ir.Stm(stm.pat, last.exp, tuple([a for a in stm.attrs if a[0] != "stripmine"]))]
+    out = [*before, ir.Stm(stm.pat, last.exp, attrs)]
+    if isinstance(stm.exp, ir.While) and limit is not None:
+        check = Builder()
+        check.add(within(check.op("not", stm.pat[0]), limit))
+        out += check.stms
+    return out
+
+
+def _counted(b: Builder, e: ir.While) -> Var:
+    """Emit the loop to count its turns."""
+    turn = Var("turn", I64)
+    inner = Builder()
+    body = ir.rename(e.body)
+    inner.extend(body.stms)
+    step = inner.op("add", turn, ONE)
+    pat = _names(e.body.params)
+    count = Var("turns", I64)
+    exp = ir.While((*e.inits, ZERO), ir.Lambda((*body.params, turn), tuple(inner.stms), (*body.result, step)))
+    b.add(ir.Stm((*pat, count), exp))
+    return count
+
+
+def _names(vs: Sequence[Var]) -> tuple[Var, ...]:
+    """Fresh variables like these; types that mention sizes among them follow."""
+    copy = ir.Renamer()
+    return tuple([copy.bind(v) for v in vs])
+
+
+def _bounded(e: ir.While, turns: Atom, idle: bool) -> ir.For:
+    """The while loop as a for loop; with `idle` its condition may become false before the end."""
+    index = Var("i", I64)
+    if not idle:
+        return ir.For(turns, e.inits, ir.Lambda((index, *e.body.params), e.body.stms, e.body.result))
+    return ir.For(turns, e.inits, _while_going((index, *e.body.params), e.body.params, e.body))
+
+
+def _while_going(params: Sequence[Var], state: Sequence[Var], then: ir.Lambda) -> ir.Lambda:
+    """A loop's body that runs `then` while the first variable of the state is true."""
+    then = ir.Lambda((), then.stms, then.result)
+    pat = _names(state)
+    stay = ir.Lambda((), (), tuple(state))
+    return ir.Lambda(tuple(params), (ir.Stm(pat, ir.If(state[0], then, stay)),), pat)
+
+
+class _Nest:
+    """Splits one loop; with `skips`, blocks of turns are left out when its first variable is false."""
+
+    def __init__(self, e: ir.For, skips: bool) -> None:
+        self.e = e
+        own = e.body.params[1:]
+        # In a branch, a loop inside is not seen by the one around it that counts for it.
+        self.skips = skips and not any(n in own for p in own for n in shape_of(p.type))
+
+    def loops(
+        self, b: Builder, k: int, turns: Atom, start: Atom, state: Sequence[Atom], attrs: tuple[Any, ...]
+    ) -> tuple[Var, ...]:
+        """Emit turns start .. start + turns of the loop, split k times."""
+        own = self.e.body.params[1:]
+        m = turns if k == 0 else _root(b, turns, k)
+        share = b.op("div", turns, m) if k else ONE
+        extra = b.op("mod", turns, m) if k else ZERO
+        j, now = Var("j", I64), _names(own)
+        c = Builder()
+        result: Sequence[Atom]
+        if k == 0:
+            i = c.op("add", start, j)
+            index = self.e.body.params[0].type
+            assert isinstance(index, Prim)
+            result = c.inline(self.e.body, [c.convert(index, i), *now])
+            body = ir.Lambda((j, *now), tuple(c.stms), tuple(result))
+        else:
+            # The first `extra` inner loops take one turn more.
+            more = c.convert(I64, c.op("lt", j, extra))
+            first = c.op("add", c.op("mul", j, share), c.op("min", j, extra))
+            result = self.loops(c, k - 1, c.op("add", share, more), c.op("add", start, first), now, ((NEST,),))
+            body = ir.Lambda((j, *now), tuple(c.stms), tuple(result))
+            if self.skips:
+                body = _while_going(body.params, now, body)
+        pat = _names(own)
+        b.add(ir.Stm(pat, ir.For(m, tuple(state), body), attrs))
+        return pat
 
 
 def _root(b: Builder, n: Atom, k: int) -> Atom:
     """About the (k+1)-th root of n, at least 1."""
     power = b.op("pow", b.convert(F64, n), Const(F64, 1 / (k + 1)))
     return b.op("max", b.convert(I64, b.op("ceil", power)), ONE, hint="m")
-
-
-def _nest(b: Builder, k: int, turns: Atom, start: Atom, e: ir.For, state: Sequence[Atom]) -> tuple[Var, ...]:
-    """Emit turns start .. start + turns of the loop `e`, split k times."""
-    types = [x.type for x in e.body.params[1:]]
-    names = [x.name for x in e.body.params[1:]]
-    m = turns if k == 0 else _root(b, turns, k)
-    share = b.op("div", turns, m) if k else ONE
-    extra = b.op("mod", turns, m) if k else ZERO
-
-    def turn(c: Builder, j: Var, *now: Var) -> Sequence[Atom]:
-        if k == 0:
-            i = c.op("add", start, j)
-            index = e.body.params[0].type
-            assert isinstance(index, Prim)
-            return c.inline(e.body, [c.convert(index, i), *now])
-        # The first `extra` inner loops take one turn more.
-        more = c.convert(I64, c.op("lt", j, extra))
-        first = c.op("add", c.op("mul", j, share), c.op("min", j, extra))
-        return _nest(c, k - 1, c.op("add", share, more), c.op("add", start, first), e, now)
-
-    body = b.lambda_([("j", I64), *zip(names, types, strict=True)], turn)
-    return b.emit(ir.For(m, tuple(state), body), *names, types=types)

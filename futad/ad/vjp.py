@@ -71,13 +71,15 @@ class Context:
     `active`: variables that depend on the arguments.  `replicas`: arrays that repeat one element along the
     outer dimension, so that a map over one can use the element itself.  `mapped`: arrays that a map yields,
     whose adjoints may be `Point`s.  `final`: arrays of loop variables that the return sweep reads from the loop's
-    result (see `dependence.py`), and that result.
+    result (see `dependence.py`), and that result.  `rooms`: for a loop that stripmining made (by its first result)
+    how many elements it saves of each variable of changing size, one number a turn of the loop around it.
     """
 
     active: set[Var] = field(default_factory=set)
     replicas: dict[Var, Atom] = field(default_factory=dict)
     mapped: set[Var] = field(default_factory=set)
     final: dict[Var, Atom] = field(default_factory=dict)
+    rooms: dict[Var, tuple[dict[int, Var], Var]] = field(default_factory=dict)
 
 
 def coerce(b: Builder, a: Atom, t: Type) -> Atom:
