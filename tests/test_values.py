@@ -407,6 +407,12 @@ def test_malformed_values(text, place, message):
     assert str(e.value).startswith(f"in:{place}: error: ") and message in str(e.value)
 
 
+def test_a_number_with_a_suffix_wraps_around_if_it_fits_in_as_many_bits():
+    assert read("[255i8, 128i8, -128i8]")[0].data.tolist() == [-1, -128, -128]
+    assert read("-1u16")[0].data == 65535 and read("0xffffi16")[0].data == -1
+    assert read("9223372036854775808i64")[0].data == -(2**63)
+
+
 def test_literals_convert_only_exactly():
     with pytest.raises(ValueError_, match="does not fit i8"):
         read("[1, 300]")[0].at_type(I8)

@@ -322,9 +322,12 @@ class Reader:
                 return float(digits)
             number = int(digits, 0) if group == "based" else int(digits)
             if prim is not None:
-                info = np.iinfo(prim.dtype)
-                if not info.min <= number <= info.max:
+                if not -(1 << (prim.bits - 1)) <= number < 1 << prim.bits:
                     raise self.error(f"{number} does not fit {prim}", start)
+                # What fits in the bits of the type wraps around: 255i8 is -1i8, and -1u8 is 255u8.
+                number &= (1 << prim.bits) - 1
+                if prim.kind == "int" and number >> (prim.bits - 1):
+                    number -= 1 << prim.bits
             return number
         raise self._not_a_value(start)
 

@@ -493,13 +493,17 @@ class ValSpec:
 
 @dataclass(slots=True, eq=False, repr=False)
 class TypeDef:
-    """`type name params = t`; `lifted` is '', '~', '^', or '?' if the definition tells."""
+    """`type name params = t`; `lifted` is '', '~', '^', or '?' if the definition tells.
+
+    In a module type `sig with name params = t`, `refines` is how the type is declared in `sig`.
+    """
 
     span: Span
     name: str
     params: list[TypeParam]
     texp: TypeExp
     lifted: str = ""
+    refines: str | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)

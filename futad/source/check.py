@@ -355,10 +355,10 @@ def check_literal(e: A.ELit) -> None:
     p = t.prim
     if p.is_integral:
         low, high = (-(1 << (p.bits - 1)), (1 << (p.bits - 1)) - 1) if p.kind == "int" else (0, (1 << p.bits) - 1)
-        # What is said to be unsigned wraps around; bits may fill the type.
+        # A number with a suffix wraps around if it fits in as many bits; so does one written as bits.
         if e.value < 0 and e.suffix is not None and p.kind != "int":
             low = -high
-        if not low <= e.value <= ((1 << p.bits) - 1 if e.bits else high):
+        if not low <= e.value <= ((1 << p.bits) - 1 if e.bits or e.suffix is not None else high):
             raise TypeError_(f"{e.value} does not fit in {p}, which holds {low} to {high}", e.span, code="E0103")
     elif p.is_float:
         with np.errstate(over="ignore"):

@@ -193,7 +193,7 @@ def _record_update(ck: Checker, e: A.ERecordUpdate) -> A.Expr:
         t = project(ck, t, f, e.span)
     e.value = ck.exp(e.value)
     try:
-        same_shape(ck, type_of(e.value), t)
+        same_shape(ck, type_of(e.value), t, anew=True)
     except Mismatch as err:
         ck.mismatch(type_of(e.value), t, e.value.span, f"the new value of field '{'.'.join(e.path)}'", err)
     e.type = replaced(type_of(e.record), e.path, strip(type_of(e.value)))
@@ -234,17 +234,17 @@ def _coerce(ck: Checker, e: A.ECoerce) -> A.Expr:
     return e
 
 
-def same_shape(ck: Checker, a: SType, b: SType) -> None:
-    """Unify all but sizes; sizes only where one is unknown."""
+def same_shape(ck: Checker, a: SType, b: SType, anew: bool = False) -> None:
+    """Unify all but sizes; sizes only where one is unknown, of `b` only unless it is replaced (`anew`)."""
     a, b = resolve(a), resolve(b)
     if type(a) is TArray and type(b) is TArray:
-        same_shape(ck, a.elem, b.elem)
+        same_shape(ck, a.elem, b.elem, anew)
         have, wanted = resolve_size(a.size), resolve_size(b.size)
-        if type(wanted) is SizeMeta or (type(have) is SizeMeta and have not in ck.soft_sizes):
+        if (type(wanted) is SizeMeta and not anew) or (type(have) is SizeMeta and have not in ck.soft_sizes):
             ck.unify_size(have, wanted)
     elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
         other = dict(b.fields)
         for n, x in a.fields:
-            same_shape(ck, x, other[n])
+            same_shape(ck, x, other[n], anew)
     else:
         ck.unify(a, b)

@@ -35,7 +35,7 @@ from futad.source.stypes import (
     resolve_size,
 )
 from futad.source.unify import Mismatch
-from futad.source.walk import forgotten, size_names, sizes_in, strip, substitute
+from futad.source.walk import forgotten, size_names, sizes_in, strip, substitute, substitute_size
 from futad.source.warn import attributes, shadows, unused, warn
 
 if TYPE_CHECKING:
@@ -94,8 +94,13 @@ def _var(ck: Checker, e: A.EVar) -> A.Expr:
     if b.kind == "failed":
         ck.abandon()
     assert b.scheme is not None
-    e.binding = b
     e.type, e.targs, e.sargs = ck.instantiate(b.scheme, e.span)
+    while b.via is not None:
+        types, sizes = e.targs, e.sargs
+        e.targs = {p: substitute(t, types, sizes) for p, t in b.via.types.items()}
+        e.sargs = {p: substitute_size(s, sizes) for p, s in b.via.sizes.items()}
+        b = b.via.binding
+    e.binding = b
     if e.sargs:
         ck.sized.append(e)
     return e
@@ -384,8 +389,10 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
         e.size_bindings = tuple(sizes)
         bind_pattern(ck, e.pat, strip(type_of(e.rhs)))
         require_irrefutable(ck, e.pat)
+        in_pattern = [resolve_size(s) for s in sizes_in(type_of(e.rhs))]
         for b in sizes:
-            if type(resolve_size(SizeVar(b))) is SizeMeta:
+            size = resolve_size(SizeVar(b))
+            if type(size) is SizeMeta and size not in in_pattern:  # a size of the pattern may be inferred later
                 raise TypeError_(f"size '{b.name}' does not occur in the pattern", e.span, code="E0403")
         _note_alias(e)
         e.body = ck.exp(e.body)

@@ -155,7 +155,7 @@ def _generalise(
             else:
                 t.level = ck.level
         elif poly_ok:
-            b = Binding(_letter(implicit), "tparam", None, t.span, level=ck.level + 1)
+            b = Binding(_letter(implicit), "tparam", None, t.span, level=ck.level + 1, lifted=t.kind is None)
             if t.kind is not None:
                 ck.kinds[b] = t.kind
             t.ref = TParam(b)

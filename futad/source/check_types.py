@@ -29,6 +29,9 @@ from futad.source.walk import sizes_in, substitute
 if TYPE_CHECKING:
     from futad.source.check import Checker
 
+# Constructors are told apart by a byte.
+MAX_CONSTRUCTORS = 256
+
 Anon = Callable[[Span], Size]
 PRIM_TYPES: dict[str, SType] = {n: TPrim(p) for n, p in PRIMS.items()}
 
@@ -88,6 +91,8 @@ def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
     if type(te) is A.TESum:
         constrs = te.constrs
         names = [n for n, _ in constrs]
+        if len(names) > MAX_CONSTRUCTORS:
+            raise TypeError_(f"a sum type has at most {MAX_CONSTRUCTORS} constructors", te.span, code="E0105")
         for i, n in enumerate(names):
             if n in names[:i]:
                 raise TypeError_(f"constructor '#{n}' occurs twice", te.span, code="E0104")
@@ -249,6 +254,8 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
         raise TypeError_(
             f"type '{d.name}' may contain {what}", d.span, hint=f"write 'type{needed} {d.name}'", code="E0313"
         )
+    if d.refines is not None:
+        lifted = d.refines
     return Abbreviation(d.name, params, t, tuple(anonymous), lifted)
 
 

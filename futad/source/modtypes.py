@@ -18,7 +18,22 @@ from futad.source.aliases import is_unique
 from futad.source.check_types import FAILED_TYPE, LIFTED, Abbreviation, bind_tparam, define_type, distinct_params, texp
 from futad.source.namespace import BUILTIN_SIGS, FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
 from futad.source.show import show_type
-from futad.source.stypes import Binding, Scheme, SizeMeta, SizeVar, SType, TArray, TFun, TParam, TRecord, resolve
+from futad.source.stypes import (
+    Binding,
+    Scheme,
+    SizeConst,
+    SizeMeta,
+    SizeVar,
+    SType,
+    TArray,
+    TFun,
+    TMeta,
+    TParam,
+    TRecord,
+    Via,
+    resolve,
+    resolve_size,
+)
 from futad.source.unify import Mismatch
 from futad.source.walk import walk
 
@@ -83,7 +98,7 @@ def _refine(specs: Specs, sig: M.SWith, scope: Module) -> Specs:
         if len(spec.params) != len(sig.tparams):
             n = len(spec.params)
             raise TypeError_(f"type '{sig.name}' takes {n} parameters, not {len(sig.tparams)}", sig.span, code="E0604")
-    made = A.TypeDef(sig.span, sig.name, sig.tparams, sig.texp, "?")
+    made = A.TypeDef(sig.span, sig.name, sig.tparams, sig.texp, "?", open_[0].lifted)
     return [(made, scope) if spec in open_ else (spec, where) for spec, where in specs]
 
 
@@ -140,17 +155,21 @@ def _unknown_type(b: Binding, params: list[tuple[Binding, str]]) -> SType:
 def _unknown_value(ck: Checker, spec: A.ValSpec) -> Binding:
     b = ck.intrinsic(spec)
     assert b.scheme is not None
+    sizes = (*b.scheme.sizes, *_quantified(b.scheme.type, spec.span))
+    return Binding(spec.name, "intrinsic", Scheme(b.scheme.tparams, sizes, b.scheme.type), spec.span)
+
+
+def _quantified(t: SType, span: Span) -> list[Binding]:
+    """Size parameters in place of the sizes of `t` that are not known (those of `[]`)."""
     sizes: list[Binding] = []
 
     def on_size(s: object) -> None:
-        if type(s) is SizeMeta:
-            sizes.append(Binding("n", "size", None, spec.span))
+        if type(s) is SizeMeta and s.ref is None:
+            sizes.append(Binding("n", "size", None, span))
             s.ref = SizeVar(sizes[-1])
 
-    walk(b.scheme.type, lambda _: None, on_size)
-    return Binding(
-        spec.name, "intrinsic", Scheme(b.scheme.tparams, (*b.scheme.sizes, *sizes), b.scheme.type), spec.span
-    )
+    walk(t, lambda _: None, on_size)
+    return sizes
 
 
 def restrict(ck: Checker, m: Module | Functor, s: Signature, span: Span) -> Module | Functor:
@@ -201,8 +220,7 @@ def _show(ck: Checker, m: Module, spec: Any, out: Module, span: Span) -> None:
             raise TypeError_(f"the module lacks '{spec.name}' of its module type", span, code="E0601")
         if b.kind == "failed":
             ck.abandon()
-        _check_value(ck, b, copy.deepcopy(spec), span)
-        out.names[spec.name] = b
+        out.names[spec.name] = _shown_value(ck, b, copy.deepcopy(spec), span)
 
 
 def _shown_type(ck: Checker, m: Module, name: str, params: int, span: Span) -> Abbreviation:
@@ -216,15 +234,14 @@ def _shown_type(ck: Checker, m: Module, name: str, params: int, span: Span) -> A
     return t
 
 
-def _check_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> None:
-    """A module's value must be as general as its specification."""
+def _shown_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> Binding:
+    """A module's value with the type of its specification.  The value must be as general as that."""
     assert b.scheme is not None
     with ck.scoped():
         ck.level += 1
-        for tp in spec.tparams:
-            bind_tparam(ck, tp)
+        params = [bind_tparam(ck, tp) for tp in spec.tparams]
         wanted = texp(ck, spec.texp, ck.anon_meta)
-        actual, _, _ = ck.instantiate(b.scheme, span)
+        actual, targs, sargs = ck.instantiate(b.scheme, span)
         try:
             ck.unify(actual, wanted)
             _same_consumption(ck, b, actual, wanted)
@@ -238,6 +255,16 @@ def _check_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> None:
             ) from None
         finally:
             ck.level -= 1
+    params += _quantified(wanted, spec.span)
+    for m in targs.values():
+        if type(r := resolve(m)) is TMeta and not ck.default(r):
+            r.ref = TRecord(())
+    for s in sargs.values():
+        if type(z := resolve_size(s)) is SizeMeta:
+            z.ref = SizeConst(0)
+    types = tuple(p for p in params if p.kind == "tparam")
+    scheme = Scheme(types, tuple(p for p in params if p.kind != "tparam"), wanted)
+    return Binding(spec.name, b.kind, scheme, b.span, b.decl, via=Via(b, targs, sargs))
 
 
 def _same_consumption(ck: Checker, b: Binding, actual: SType, wanted: SType) -> None:

@@ -71,6 +71,9 @@ def open_into(ck: Checker, m: Module | Functor, span: Span, export: bool = False
             put(n, x)  # type: ignore[arg-type]
     if export:
         out = ck.exports
+        out.opened |= {("value", n) for n in m.names if n not in out.names}
+        out.opened |= {("type", n) for n in m.types if n not in out.types}
+        out.opened |= {("module", n) for n in m.mods if n not in out.mods}
         out.names.update(m.names)
         out.types.update(m.types)
         out.mods.update(m.mods)

@@ -22,6 +22,7 @@ class Module:
     types: dict[str, Abbreviation] = field(default_factory=dict)
     mods: dict[str, Module | Functor] = field(default_factory=dict)
     sigs: dict[str, Signature] = field(default_factory=dict)
+    opened: set[tuple[str, str]] = field(default_factory=set)  # kinds and names that `open` brought, not a definition
 
 
 @dataclass(slots=True, eq=False)

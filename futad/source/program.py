@@ -116,7 +116,10 @@ class ProgramChecker(Checker):
             )
 
     def refuse_twice(self, name: str, known: dict[str, Any], what: str, span: Span) -> None:
-        if name in known:
+        kind = "value" if what == "'entry'" else what
+        if (kind, name) in self.exports.opened:
+            self.exports.opened.remove((kind, name))
+        elif name in known:
             raise NameError_(f"{what} '{name}' is defined twice", span, code="E0202")
 
     def define_function(self, d: A.FunDef) -> None:

@@ -39,11 +39,21 @@ class Binding:
     used: bool = False  # whether a name in the program refers to it
     lifted: bool = False  # a type parameter that may stand for arrays of unknown size (`'~t`, `'^t`)
     loose: bool = False  # a skolem that each value of a lifted type has for itself: two of them may differ
+    via: Via | None = None  # if a module type shows it: what it is the view of
     alias: Size | None = None  # the size this i64 value is known to equal (`let m = n * 2`, `let [n] ...`)
     uid: int = field(default_factory=lambda: next(_uids))
 
     def __repr__(self) -> str:
         return f"{self.name}#{self.uid}"
+
+
+@dataclass(slots=True, eq=False)
+class Via:
+    """A value that a module type shows with a type of its own: how that instantiates the value's type."""
+
+    binding: Binding
+    types: dict[Binding, SType]
+    sizes: dict[Binding, Size]
 
 
 # --- sizes --------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
-from futad.source.walk import forgotten, size_names, strip, substitute, substitute_size
+from futad.source.walk import forgotten, inputs, size_names, strip, substitute, substitute_size
 
 _KIND_SETS = {
     "num": {"int", "float"},
@@ -480,9 +480,10 @@ class Unifier:
         if not scheme.tparams and not scheme.sizes:
             return scheme.type, {}, {}
         types: dict[Binding, SType] = {}
+        taken = inputs(scheme.type) if any(b.lifted for b in scheme.tparams) else set()
         for b in scheme.tparams:
             types[b] = m = self.meta(span, self.kinds.get(b))
-            m.lifted = b.lifted
+            m.lifted = b.lifted and b not in taken
         sizes: dict[Binding, Size] = {b: self.size_meta(span) for b in scheme.sizes}
         return substitute(scheme.type, types, sizes), types, sizes
 

@@ -315,7 +315,8 @@ class Consumption:
             }
         mine = flat(entering)
         written = next((consumed[tok] for tok in mine if tok in consumed), None)
-        if written is None and not (t is not None and is_unique(t)):
+        if written is None and not (t is not None and is_unique(t) and flat(result) & mine):
+            # Its type may say `*`, but what is neither overwritten nor kept need not be ours.
             return flat(init) | (flat(result) - mine)
         # The body overwrites this loop parameter, so its first value must be ours, and the next ones too.
         for tok in flat(result):

@@ -110,6 +110,38 @@ def forgotten(
     return go(t)
 
 
+def inputs(t: SType) -> set[Binding]:
+    """The type parameters of a function's type that are not only what its functional arguments and itself yield."""
+    out: set[Binding] = set()
+
+    def taken(t: SType) -> None:
+        def on_type(x: SType) -> None:
+            if type(x) is TParam:
+                out.add(x.binding)
+
+        walk(t, on_type, lambda _: None)
+
+    def yielded(t: SType) -> None:
+        t = resolve(t)
+        if type(t) is TFun:
+            taken(t.param)
+            yielded(t.result)
+        elif type(t) is TRecord:
+            for _, f in t.fields:
+                yielded(f)
+
+    t = resolve(t)
+    while type(t) is TFun:
+        param = resolve(t.param)
+        if type(param) is TFun:
+            yielded(param)
+        else:
+            taken(param)
+        t = resolve(t.result)
+    yielded(t)
+    return out
+
+
 def walk(t: SType, on_type: Callable[[SType], None], on_size: Callable[[Size], None]) -> None:
     """Visit all (resolved) types and sizes in `t`."""
     t = resolve(t)
