@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "gradcheck": "compare reverse mode, forward mode and central differences",
     "dev": "show the IR after any pass, pass times and rule hits",
     "dataset": "generate random values in Futhark's formats",
+    "tune": "measure thresholds for this machine's GPU",
     "gradbench": "answer messages of the benchmark suite GradBench",
     "c": "write the C that a program becomes",
     "multicore": "write the C with OpenMP that a program becomes",

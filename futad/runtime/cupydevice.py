@@ -39,6 +39,7 @@ class CupyDevice:
 
         self.driver = driver
         self.device = cupy.cuda.Device()
+        self.model = str(runtime.getDeviceProperties(self.number)["name"].decode())
         processors = self.device.attributes["MultiProcessorCount"]
         thresholds = Thresholds(32, 64 * 1024, 1024, processors, 1 << 24)
         self.limits = Limits(128, 256, 16 * processors, 4096, 1 << 30, thresholds)
@@ -183,9 +184,8 @@ class CupyDevice:
         self.runtime.streamSynchronize(self.stream)
 
     def describe(self) -> str:
-        name = self.runtime.getDeviceProperties(self.number)["name"].decode()
         versions = f"driver {self.runtime.driverGetVersion()}, runtime {self.runtime.runtimeGetVersion()}"
-        return f"{name}, {versions}, CuPy {self.cupy.__version__}"
+        return f"{self.model}, {versions}, CuPy {self.cupy.__version__}"
 
 
 class _Graph:

@@ -105,6 +105,7 @@ class Device(Protocol):
 
     limits: Limits
     cuda: bool
+    model: str  # of which there may be several, all alike
 
     def compile(self, source: str, names: Sequence[str]) -> None:
         """Make the kernels of a text ready.  Raises BackendError."""
@@ -231,6 +232,7 @@ class EmulatedDevice:
 
     cuda = False
     number = 0
+    model = "emulated"
     limits = Limits(32, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 2, 1 << 62))
 
     def __init__(

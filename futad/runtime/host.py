@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 
 from futad.core.scalarops import OPS
 from futad.errors import InternalError, UsageError
+from futad.runtime import cache, tuning
 from futad.runtime.arena import Arena
 from futad.runtime.clib import CPlace, failure
 from futad.runtime.device import Device, Frame, Product, Thresholds
@@ -168,6 +170,8 @@ class Runtime:
             return
         if k.product is not None and self._by_blas(k.product, args):
             self.counts.products += 1
+            if self.trace:
+                self.counts.path.append(-1 - number)
             self._recorded()
             return
         self.counts.launches += 1
@@ -360,6 +364,12 @@ class DeviceProgram:
         }
         self._lock = threading.Lock()
         self.tapes = Tapes()
+        # Variables are numbered as they come in a process, so their numbers are no part of what a program is.
+        self.host, self.key = host, cache.digest(*[re.sub(r"_\d+\b", "_", text) for text in (source, host)])
+        self.has_products = any(k.product is not None for k in layout.kernels)
+        tuned = tuning.stored(device.model, self.key)
+        if tuned is not None:
+            self.runtime.choose(tuned)
         self.graphs = os.environ.get("FUTAD_GRAPHS", "1") != "0"
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
