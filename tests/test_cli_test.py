@@ -307,3 +307,10 @@ def test_gradcheck_with_wrong_arguments(futad, args, message):
     )
     done = futad("gradcheck", "f.fut", "-b", "interp", *args)
     assert done.code == 2 and message in done.err
+
+
+def test_arguments_whose_sizes_do_not_fit_are_a_failure_of_the_call(futad):
+    text = "-- ==\n-- input { [1] [1, 2] } error: dimension 0 is 2\n-- input { [1] [1] } error: .\ndef main [n] "
+    done = futad("test", futad.file("p.fut", text + "(a: [n]i32) (b: [n]i32) = map2 (+) a b\n"), "-b", "interp")
+    assert done.code == 1 and "succeeded, but should have failed" in done.out
+    assert done.out.endswith("1 passed, 1 failed, 0 skipped\n")

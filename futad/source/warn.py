@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ATTRIBUTES = frozenset(
     "stripmine bound true_dep noinline inline unroll sequential sequential_inner sequential_outer unsafe scratch "
     "opaque trace break blank flatten incremental_flattening inconsistent only_intra no_intra only_inner no_outer "
-    "doc warn lambda scalar_only".split()
+    "doc warn lambda scalar_only flattening param prop".split()
 )
 
 

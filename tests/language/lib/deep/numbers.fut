@@ -1,0 +1,2 @@
+import "../shapes"
+def answer = double 21

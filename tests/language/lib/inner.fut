@@ -1,0 +1,1 @@
+def reexported = 7i32
