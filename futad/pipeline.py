@@ -63,7 +63,7 @@ PASSES: list[tuple[str, Pass]] = [
 
 # Passes that run only when they are asked for, and the pass they follow.
 OPTIONAL: dict[str, tuple[str, Pass]] = {
-    "accs": ("simplify-matmul", _lazy("futad.accs", "accs")),
+    "accs": ("simplify-hoisted", _lazy("futad.accs", "without_accs")),  # the C backends run it
 }
 
 

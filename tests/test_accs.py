@@ -53,7 +53,7 @@ INVARIANT = r"""let acc_20: acc([m_2]f64) = map(n_1, [acc_12, xs_6], \(acc_21: a
 
 @pytest.mark.parametrize("start", [ZEROS.format("m_2"), COPY.format("m_2", "ys_7")])
 def test_invariant_place_becomes_a_reduction(start):
-    report = rewritten(with_acc("m_2", INVARIANT, "acc_20", start), "w_11", "[m_2]f64", Reduce=1, UpdateAcc=1, WithAcc=1)
+    report = rewritten(with_acc("m_2", INVARIANT, "acc_20", start), "w_11", "[m_2]f64", Reduce=1, Update=1, UpdateAcc=0, WithAcc=0)
     assert any("reduced" in line for line in report)
 
 
@@ -74,7 +74,7 @@ def test_accumulators_among_the_inputs():
       let t_23: f64 = exp(e_22) let acc_24: acc([m_2]f64) = updateacc(acc_21, [INDEX], t_23) in (acc_24, t_23) })"""
     for index, reduces in (("i_25", 0), ("k_4", 1)):
         text = with_acc("m_2", stms.replace("INDEX", index), "acc_20", ZEROS.format("m_2"))
-        rewritten(text, "w_11", "[m_2]f64", Reduce=reduces, WithAcc=reduces)
+        rewritten(text, "w_11", "[m_2]f64", Reduce=reduces, Update=reduces, WithAcc=0)
 
 
 def test_other_results_of_the_map_stay():
@@ -115,3 +115,63 @@ def test_another_size_stays():
     """acc[i] += e for i < n into an array of another size: out-of-range updates are ignored."""
     stms = OWN_INDEX.replace("acc([n_1]f64)", "acc([m_2]f64)")
     rewritten(with_acc("m_2", stms, "acc_20", ZEROS.format("m_2")), "w_11", "[m_2]f64", UpdateAcc=1, WithAcc=1)
+
+
+ROWS = r"""let i_19: [m_2]i64 = iota(m_2, 0i64, 1i64)
+  let acc_20: acc([m_2]f64) = map(n_1, [acc_12, a_8], \(acc_21: acc([m_2]f64), e_22: [m_2]f64) -> {
+    let acc_26: acc([m_2]f64) = map(m_2, [acc_21, e_22, i_19], \(acc_27: acc([m_2]f64), e_28: f64, i_29: i64) -> {
+      let t_30: f64 = exp(e_28) let acc_24: acc([m_2]f64) = updateacc(acc_27, [i_29], t_30) in (acc_24) })
+    in (acc_26) })"""
+
+
+@pytest.mark.parametrize("start,maps", [(ZEROS.format("m_2"), 0), (COPY.format("m_2", "ys_7"), 1)])
+def test_rows_at_one_place_become_a_sum_of_rows(start, maps):
+    """Column sums: the inner map writes the row in order, the outer one adds rows at an invariant place."""
+    report = rewritten(with_acc("m_2", ROWS, "acc_20", start), "w_11", "[m_2]f64", Reduce=1, UpdateAcc=0, WithAcc=0)
+    (line,) = report
+    assert line.split(": ", 1)[1] == "reduced: the place does not vary with the map; removed: the contributions come in the order of the array"
+
+
+def test_rows_larger_than_what_is_read_stay():
+    """Outer products: an array of all of them would be larger than the map's inputs."""
+    stms = r"""let i_19: [n_1]i64 = iota(n_1, 0i64, 1i64) let j_18: [m_2]i64 = iota(m_2, 0i64, 1i64)
+      let acc_20: acc([n_1][m_2]f64) = map(m_2, [acc_12, ys_7], \(acc_21: acc([n_1][m_2]f64), e_22: f64) -> {
+        let acc_26: acc([n_1][m_2]f64) = map(n_1, [acc_21, xs_6, i_19], \(acc_27: acc([n_1][m_2]f64), e_28: f64, i_29: i64) -> {
+          let acc_36: acc([n_1][m_2]f64) = map(m_2, [acc_27, ys_7, j_18], \(acc_37: acc([n_1][m_2]f64), e_38: f64, i_39: i64) -> {
+            let t_40: f64 = mul(e_28, e_38) let t_41: f64 = mul(t_40, e_22)
+            let acc_44: acc([n_1][m_2]f64) = updateacc(acc_37, [i_29, i_39], t_41) in (acc_44) })
+          in (acc_36) })
+        in (acc_26) })"""
+    start = "let z_10: [n_1][m_2]f64 = copy(a_8) "
+    text = with_acc("n_1][m_2", stms, "acc_20", start)
+    report = rewritten(text, "w_11", "[n_1][m_2]f64", UpdateAcc=1, WithAcc=1)
+    assert "a row is added, in place" in report[0]
+
+
+def test_a_sum_of_products_is_one_product():
+    """acc += transpose(p) q for every p, q of batches: one product over the batches laid end to end."""
+    text = r"""fun main [t_1: i64, b_2: i64, m_3: i64, n_4: i64] (ps_5: [t_1][b_2][m_3]f64, qs_6: [t_1][b_2][n_4]f64) -> (r_7: [m_3][n_4]f64) = {
+      let z_8: [m_3][n_4]f64 = replicate([m_3, n_4], 0.0f64)
+      let w_9: [m_3][n_4]f64 = withacc([z_8], "add", \(acc_10: acc([m_3][n_4]f64)) -> {
+        let acc_11: acc([m_3][n_4]f64) = map(t_1, [acc_10, ps_5, qs_6], \(acc_12: acc([m_3][n_4]f64), p_13: [b_2][m_3]f64, q_14: [b_2][n_4]f64) -> {
+          let tr_15: [m_3][b_2]f64 = rearrange(p_13, [1, 0]) let x_16: [m_3][n_4]f64 = matmul(tr_15, q_14, [])
+          let acc_17: acc([m_3][n_4]f64) = updateacc(acc_12, [], x_16) in (acc_17) })
+        in (acc_11) })
+      in (w_9) }"""
+    p = parse_program(text)
+    q = passes(p, simplify, accs, simplify)
+    assert heads(q)["MatMul"] == 1 and heads(q)["Map"] == heads(q)["WithAcc"] == 0
+    rng = np.random.default_rng(2)
+    for t, b, m, n in ((3, 4, 5, 2), (0, 4, 5, 2), (3, 0, 5, 2)):
+        args = [t, b, m, n, rng.integers(-9, 9, (t, b, m)).astype(float), rng.integers(-9, 9, (t, b, n)).astype(float)]
+        same_results(p, q, args)
+
+
+def test_a_chain_of_updates_is_taken_apart():
+    """One in a map at a varying place, one of a whole array, one at a single place: only the first stays."""
+    stms = r"""let acc_20: acc([m_2]f64) = updateacc(acc_12, [], ys_7)
+      let acc_30: acc([m_2]f64) = map(n_1, [acc_20, xs_6], \(acc_21: acc([m_2]f64), e_22: f64) -> {
+        let t_23: i64 = to_i64(e_22) let acc_24: acc([m_2]f64) = updateacc(acc_21, [t_23], e_22) in (acc_24) })
+      let acc_40: acc([m_2]f64) = updateacc(acc_30, [k_4], x_3)"""
+    report = rewritten(with_acc("m_2", stms, "acc_40", ZEROS.format("m_2")), "w_11", "[m_2]f64", UpdateAcc=1, WithAcc=1, Update=1)
+    assert len(report) == 1

@@ -2,11 +2,14 @@
 
     map (\\x -> acc[k] += f x) xs                -->   acc[k] += sum (map f xs)              k invariant
     map (\\x i -> acc[k, i] += f x) xs (iota n)  -->   acc[k] += map f xs                    n is the row's size
+    map (\\p q -> acc[k] += matmul (tr p) q) ps qs -->  acc[k] += matmul (tr (flatten ps)) (flatten qs)
     withAcc ys (\\acc -> acc += vs)              -->   map2 (+) ys vs      (vs where ys are zeros)
+    withAcc ys (\\acc -> acc[k] += v)            -->   ys with [k] = ys[k] + v
 
-The second form needs the contributions as an array, so it is used only where the accumulator then goes
-altogether (the third form applies); otherwise updating in place is better.  A map may update an accumulator
-once in a turn, unconditionally; what else it computes stays in it.
+The first form applies to rows too, unless an array of the contributions would hold more than what the map reads.
+The second form needs the contributions as an array, so it is used only where the first or third then applies;
+otherwise updating in place is better.  A map may update an accumulator once in a turn, unconditionally; what else it
+computes stays in it.
 """
 
 from __future__ import annotations
@@ -14,90 +17,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from futad.accs.report import Report
+from futad.ad.acc import in_range
+from futad.ad.undo import substitute
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Fun, Lambda, Program, Stm
-from futad.core.types import (
-    AccType,
-    ArrayType,
-    Atom,
-    Const,
-    Prim,
-    Var,
-    array_of,
-    elem_of,
-    shape_of,
-    zero,
-)
+from futad.core.types import ZERO, AccType, Atom, Const, Prim, Type, Var, array_of, shape_of, zero
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import Stats, with_lambdas
 
+ONCE = "kept: not one unconditional update in each turn of the map"
+VARIES = "kept: the place varies with the map"
+ROW = "kept: a row is added, in place: an array of all rows would be larger than what the map reads"
+REDUCED = "reduced: the place does not vary with the map"
+ORDERED = "removed: the contributions come in the order of the array"
+SINGLE = "removed: updated once"
+
 
 @dataclass(slots=True)
-class _Update:
-    """The one update of accumulator argument `arg` (a position among the arrays), whose result is number `out`,
-    in a map's body: statement `at`."""
+class _Lifted:
+    """A map without an accumulator: what computes its contribution, that, and the place it is to be added to.
+    `reduced`: the map itself became a reduction (and not only maps inside it)."""
 
-    arg: int
-    out: int
-    at: int
-    exp: ir.UpdateAcc
+    stms: list[Stm]
+    index: ir.Atoms
+    value: Atom
+    reduced: bool
 
 
 class _Accs:
-    def __init__(self, stats: Stats | None, report: list[str] | None) -> None:
-        self.stats = stats
+    def __init__(self, report: Report) -> None:
         self.report = report
-        self.roots: dict[Var, Var] = {}
-        self.notes: dict[Var, list[tuple[str, str]]] = {}
         self.defs: dict[Var, ir.Exp] = {}
-
-    def note(self, what: str, acc: Atom, why: str) -> None:
-        if self.stats is not None:
-            self.stats.count(what)
-        if self.report is not None and type(acc) is Var:
-            self.notes.setdefault(self.roots.get(acc, acc), []).append((what, why))
-
-    def trace(self, lam: Lambda) -> None:
-        """Note which accumulator each variable of such a type leads back to, and list them in order."""
-        for stm in lam.stms:
-            e = stm.exp
-            match e:
-                case ir.WithAcc():
-                    for p in e.lam.params:
-                        self.roots[p] = p
-                        self.notes.setdefault(p, [])
-                case ir.Map() | ir.Fused():
-                    self.follow(e.lam.params, e.arrays)
-                case ir.For():
-                    self.follow(e.body.params[1:], e.inits)
-                case ir.While():
-                    self.follow(e.body.params, e.inits)
-            for inner in e.lambdas():
-                self.trace(inner)
-            match e:
-                case ir.UpdateAcc():
-                    self.follow(stm.pat, (e.acc,))
-                case ir.Map() | ir.Fused():
-                    self.follow(stm.pat, e.lam.result)
-                case ir.For() | ir.While():
-                    self.follow(stm.pat, e.body.result)
-                case ir.If():
-                    self.follow(stm.pat, e.then.result)
-
-    def follow(self, to: Sequence[Var], source: Sequence[Atom]) -> None:
-        for v, a in zip(to, source, strict=False):
-            if type(a) is Var and a in self.roots:
-                self.roots[v] = self.roots[a]
-
-    def explain(self) -> None:
-        """Write the report: a line per accumulator."""
-        assert self.report is not None
-        for acc, notes in self.notes.items():
-            kinds = [what for what, _ in notes]
-            last = "acc_removed" if "acc_removed" in kinds else "acc_kept"
-            reasons = list(dict.fromkeys(why for what, why in notes if what in (last, "acc_reduced")))
-            self.report.append(f"{acc!r}: {'; '.join(reasons) or 'kept: updated outside of maps'}")
 
     # -- scopes
 
@@ -123,145 +75,232 @@ class _Accs:
 
     # -- maps
 
-    def update(self, e: ir.Map, arg: int, out: int) -> _Update | None:
-        """The update of an accumulator argument, if the body has just one and that unconditionally."""
-        acc = e.lam.params[arg]
-        for at, s in enumerate(e.lam.stms):
-            if type(s.exp) is ir.UpdateAcc and s.exp.acc is acc:
-                return _Update(arg, out, at, s.exp) if e.lam.result[out] is s.pat[0] else None
-        return None
-
     def map(self, stm: Stm, e: ir.Map) -> list[Stm]:
-        """A map with each accumulator updated at an invariant scalar place reduced instead."""
-        bound = {v for s in e.lam.stms for v in s.pat} | set(e.lam.params)
-        found = []
-        for out, k in enumerate(_acc_arguments(e)):
-            u = self.update(e, k, out)
-            if u is None:
-                self.note("acc_kept", e.arrays[k], "kept: not one unconditional update in each turn of the map")
-            elif any(i in bound for i in u.exp.index):
-                self.note("acc_kept", e.arrays[k], "kept: the place varies with the map")
-            elif not isinstance(u.exp.value.type, Prim):
-                self.note("acc_kept", e.arrays[k], "kept: a row is added, in place")
-            else:
-                found.append(u)
-        if not found:
-            return [stm]
-        b = Builder()
-        rest, values = self.without(stm, e, found)
-        b.add(rest)
-        for u, vs in zip(found, values, strict=True):
-            elem = elem_of(vs.type)
-            op = "or" if elem.is_bool else "add"
-            lam = b.lambda_([("x", elem), ("y", elem)], lambda inner, x, y, op=op: [inner.op(op, x, y)])
-            (total,) = b.emit(ir.Reduce(e.width, (vs,), lam, (zero(elem),), True), "total")
-            b.add(Stm((stm.pat[u.out],), ir.UpdateAcc(e.arrays[u.arg], u.exp.index, total)))
-            self.note("acc_reduced", e.arrays[u.arg], "reduced: the place does not vary with the map")
-        return b.stms
+        """A map with each accumulator updated at an invariant place reduced instead."""
+        for out, arg in enumerate(_acc_arguments(e)):
+            found = self.lift(stm, e, arg, out)
+            if isinstance(found, str):
+                self.report.note("acc_kept", e.arrays[arg], found)
+            elif found.reduced:
+                self.report.note("acc_reduced", e.arrays[arg], REDUCED)
+                update = Stm((stm.pat[out],), ir.UpdateAcc(e.arrays[arg], found.index, found.value))
+                return [*[s for x in found.stms for s in self.again(x)], update]
+        return [stm]
 
-    def without(self, stm: Stm, e: ir.Map, found: list[_Update]) -> tuple[Stm, list[Var]]:
-        """The map without those accumulators, and its new results: the arrays of what was added to them."""
-        gone = {u.arg for u in found}
-        lost = {u.out for u in found}
-        drop = {u.at for u in found}
-        keep = [k for k in range(len(e.arrays)) if k not in gone]
-        stms = [s for i, s in enumerate(e.lam.stms) if i not in drop]
-        results = [r for k, r in enumerate(e.lam.result) if k not in lost]
-        pat = [v for k, v in enumerate(stm.pat) if k not in lost]
-        values = [Var("part", array_of(u.exp.value.type, e.width)) for u in found]
-        lam = Lambda(
-            tuple([e.lam.params[k] for k in keep]),
-            tuple(stms),
-            tuple(results + [u.exp.value for u in found]),
-        )
-        arrays = tuple([e.arrays[k] for k in keep])
-        return Stm(tuple(pat + values), ir.Map(e.width, arrays, lam), stm.attrs), values
+    def again(self, stm: Stm) -> list[Stm]:
+        """What is left of a map, with its other accumulators."""
+        return self.map(stm, stm.exp) if type(stm.exp) is ir.Map else [stm]
+
+    def lift(self, stm: Stm, e: ir.Map, arg: int, out: int) -> _Lifted | str:
+        """The map without its accumulator argument `arg`, which is result number `out`; or why not."""
+        acc, end = e.lam.params[arg], e.lam.result[out]
+        users = [(at, s) for at, s in enumerate(e.lam.stms) if acc in ir.stm_free(s)]
+        if len(users) != 1:
+            return ONCE
+        ((at, s),) = users
+        inside: list[Stm] = []
+        x = s.exp
+        if type(x) is ir.UpdateAcc and end is s.pat[0]:
+            index, value = x.index, x.value
+        elif type(x) is ir.Map and acc in x.arrays:
+            inner_arg = x.arrays.index(acc)
+            inner_out = _acc_arguments(x).index(inner_arg)
+            if end is not s.pat[inner_out]:
+                return ONCE
+            found = self.lift(s, x, inner_arg, inner_out)
+            if isinstance(found, str):
+                return found
+            inside, index, value = found.stms, found.index, found.value
+        else:
+            return ONCE
+        body = [*e.lam.stms[:at], *inside, *e.lam.stms[at + 1 :]]
+        bound = {v for t in body for v in t.pat} | set(e.lam.params)
+        if not any(i in bound for i in index):
+            if not isinstance(value.type, Prim) and not _is_read(e, value.type):
+                return self.product(stm, e, arg, out, body, index, value) or ROW
+            stms, values = self.mapped(stm, e, arg, out, body, value)
+            b = Builder()
+            b.extend(stms)
+            t = value.type
+            lam = b.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.plus(x, y)])
+            (total,) = b.emit(ir.Reduce(e.width, (values,), lam, (b.zeros(t),), True), "total")
+            return _Lifted(b.stms, index, total, True)
+        *first, last = index
+        if any(i in bound for i in first) or not self.is_own(e, last):
+            return VARIES
+        if not _same_size(shape_of(acc.type)[len(first)], e.width):
+            return "kept: the map's width is not the array's size"
+        stms, values = self.mapped(stm, e, arg, out, body, value)
+        return _Lifted(stms, tuple(first), values, False)
+
+    def product(
+        self, stm: Stm, e: ir.Map, arg: int, out: int, body: list[Stm], index: ir.Atoms, value: Atom
+    ) -> _Lifted | None:
+        """A sum of products over the map as one product, if the dimension summed over comes first in both factors."""
+        defs = {s.pat[0]: s.exp for s in body if len(s.pat) == 1}
+        bound = {v for s in body for v in s.pat} | set(e.lam.params)
+
+        def define(a: Atom) -> ir.Exp | None:
+            return defs.get(a) if type(a) is Var else None
+
+        def stacked(b: Builder, a: Atom, rows: Atom) -> Var | None:
+            """The matrix [K][M] of every turn, one below the other: a view of what the map reads."""
+            d = define(a)
+            source = d.array if type(d) is ir.Reshape else a
+            shape = shape_of(a.type)
+            if source not in e.lam.params or not _same_size(shape_of(source.type)[0], shape[0]):
+                return None
+            whole = e.arrays[e.lam.params.index(source)]  # type: ignore[arg-type]
+            return b.let(ir.Reshape(whole, (rows, shape[1])), "stacked")
+
+        outer = define(value)
+        product = define(outer.array) if type(outer) is ir.Reshape else outer
+        if type(product) is not ir.MatMul or product.plus:
+            return None
+        turned = define(product.a)
+        if type(turned) is not ir.Rearrange or turned.perm != (1, 0):
+            return None
+        if any(n in bound for x in (turned.array, product.b, value) for n in shape_of(x.type)):
+            return None
+        b = Builder()
+        rows = b.op("mul", e.width, shape_of(product.b.type)[0], hint="rows")
+        left, right = stacked(b, turned.array, rows), stacked(b, product.b, rows)
+        if left is None or right is None:
+            return None
+        total = b.let(ir.MatMul(b.let(ir.Rearrange(left, (1, 0)), "tr"), right), "product")
+        if total.type != value.type:
+            total = b.let(ir.Reshape(total, shape_of(value.type)), "total")
+        rest, _ = self.mapped(stm, e, arg, out, body, None)
+        return _Lifted([*rest, *b.stms], index, total, True)
+
+    def is_own(self, e: ir.Map, i: Atom) -> bool:
+        """Whether `i` is the position of the map's element."""
+        if i not in e.lam.params:
+            return False
+        source = e.arrays[e.lam.params.index(i)]  # type: ignore[arg-type]
+        return type(source) is Var and is_index(self.defs.get(source))
+
+    def mapped(
+        self, stm: Stm, e: ir.Map, arg: int, out: int, body: Sequence[Stm], value: Atom | None
+    ) -> tuple[list[Stm], Atom]:
+        """The map with that body, without the accumulator, and the array of `value` (of nothing: not to be used)."""
+        keep = [k for k in range(len(e.arrays)) if k != arg]
+        pat = [v for k, v in enumerate(stm.pat) if k != out]
+        results = [r for k, r in enumerate(e.lam.result) if k != out]
+        values: Atom = ZERO
+        if value is None:
+            pass
+        elif value in e.lam.params:
+            values = e.arrays[e.lam.params.index(value)]  # type: ignore[arg-type]
+        else:
+            values = Var("part", array_of(value.type, e.width))
+            pat.append(values)
+            results.append(value)
+        if not pat:
+            return [], values
+        lam = Lambda(tuple([e.lam.params[k] for k in keep]), tuple(body), tuple(results))
+        return [Stm(tuple(pat), ir.Map(e.width, tuple([e.arrays[k] for k in keep]), lam), stm.attrs)], values
 
     # -- accumulators that go altogether
 
     def with_acc(self, stm: Stm, e: ir.WithAcc) -> list[Stm]:
-        """An accumulator that gets one whole array of contributions, or one from a map in the order of its index,
-        becomes that array plus the old one."""
-        for k in range(len(e.arrays)):
-            new = self.whole(stm, e, k) or self.consecutive(stm, e, k)
-            if new is not None:
-                return new
-        return [stm]
-
-    def whole(self, stm: Stm, e: ir.WithAcc, k: int) -> list[Stm] | None:
-        acc = e.lam.params[k]
-        for at, s in enumerate(e.lam.stms):
-            x = s.exp
-            if type(x) is ir.UpdateAcc and x.acc is acc and not x.index and e.lam.result[k] is s.pat[0]:
-                stms = e.lam.stms[:at] + e.lam.stms[at + 1 :]
-                return self.added(stm, e, k, stms, x.value)
-        return None
-
-    def consecutive(self, stm: Stm, e: ir.WithAcc, k: int) -> list[Stm] | None:
-        acc = e.lam.params[k]
-        for at, s in enumerate(e.lam.stms):
-            x = s.exp
-            if type(x) is not ir.Map or acc not in x.arrays:
-                continue
-            arg = x.arrays.index(acc)
-            out = _acc_arguments(x).index(arg)
-            if e.lam.result[k] is not s.pat[out]:
-                return None
-            u = self.update(x, arg, out)
-            if u is None or shape_of(acc.type)[0] is not x.width or len(u.exp.index) != 1:
-                return None
-            (i,) = u.exp.index
-            if i not in x.lam.params:
-                return None
-            source = x.arrays[x.lam.params.index(i)]  # type: ignore[arg-type]
-            if type(source) is not Var or not is_index(self.defs.get(source)):
-                return None
-            if array_of(u.exp.value.type, x.width) != ArrayType(elem_of(acc.type), shape_of(acc.type)):
-                return None
-            rest, (vs,) = self.without(s, x, [u])
-            return self.added(stm, e, k, (*e.lam.stms[:at], rest, *e.lam.stms[at + 1 :]), vs)
-        return None
-
-    def added(self, stm: Stm, e: ir.WithAcc, k: int, stms: tuple[Stm, ...], vs: Atom) -> list[Stm]:
-        """`stm` with body `stms`, which no longer uses accumulator k: its array is the old one plus `vs`."""
+        """Each link in the chain of updates that comes to one contribution is taken out, and added afterwards."""
         n = len(e.arrays)
-        acc = e.lam.params[k]
-        keep = [j for j in range(n) if j != k]
+        body = list(e.lam.stms)
+        result = list(e.lam.result)
+        parts: list[list[tuple[ir.Atoms, Atom]]] = [[] for _ in range(n)]
+        for k in range(n):
+            now: Atom = e.lam.params[k]
+            while now is not result[k]:
+                at = next((i for i, s in enumerate(body) if now in ir.stm_free(s)), None)
+                if at is None:
+                    break
+                after = self.after(body[at], now)
+                if after is None:
+                    break
+                link = self.link(body[at], now)
+                if link is None:
+                    now = after
+                    continue
+                self.report.note("acc_removed", e.lam.params[k], SINGLE if link.index else ORDERED)
+                rest = [substitute(s, {after: now}) for s in body[at + 1 :]]
+                body = [*body[:at], *link.stms, *rest]
+                result = [now if r is after else r for r in result]
+                parts[k].append((link.index, link.value))
+        return self.rebuilt(stm, e, body, result, parts) if any(parts) else [stm]
+
+    def after(self, s: Stm, acc: Atom) -> Var | None:
+        """What the accumulator is after a statement that updates it."""
+        e = s.exp
+        if type(e) is ir.UpdateAcc:
+            return s.pat[0]
+        if type(e) is ir.Map and acc in e.arrays:
+            return s.pat[_acc_arguments(e).index(e.arrays.index(acc))]
+        return None
+
+    def link(self, s: Stm, acc: Atom) -> _Lifted | None:
+        e = s.exp
+        if type(e) is ir.UpdateAcc:
+            return _Lifted([], e.index, e.value, False)
+        assert type(e) is ir.Map
+        arg = e.arrays.index(acc)
+        found = self.lift(s, e, arg, _acc_arguments(e).index(arg))
+        return None if isinstance(found, str) else found
+
+    def rebuilt(
+        self,
+        stm: Stm,
+        e: ir.WithAcc,
+        body: list[Stm],
+        result: list[Atom],
+        parts: list[list[tuple[ir.Atoms, Atom]]],
+    ) -> list[Stm]:
+        """`stm` with that body, and the contributions added to its arrays after it."""
+        n = len(e.arrays)
+        keep = [k for k in range(n) if result[k] is not e.lam.params[k]]
+        inside = {v for s in body for v in s.pat}
         b = Builder()
-        inside = {v for s in stms for v in s.pat}
-        extra = list(e.lam.result[n:])
-        pat = [stm.pat[j] for j in keep] + list(stm.pat[n:])
-        contribution: Atom = vs
-        if vs in inside and keep:
-            contribution = Var("part", vs.type)
-            extra.append(vs)
-            pat.append(contribution)
+        extra = list(result[n:])
+        extra_pat = list(stm.pat[n:])
+        arrays: list[Atom] = list(e.arrays)
         if keep:
-            lam = Lambda(
-                tuple([e.lam.params[j] for j in keep]),
-                stms,
-                tuple([e.lam.result[j] for j in keep] + extra),
-            )
-            b.add(Stm(tuple(pat), ir.WithAcc(tuple([e.arrays[j] for j in keep]), e.op, lam), stm.attrs))
+            names: dict[Atom, Var] = {}
+            for a in [a for part in parts for index, value in part for a in (*index, value)]:
+                if a in inside and a not in names:
+                    names[a] = Var("part", a.type)
+                    extra.append(a)
+                    extra_pat.append(names[a])
+            parts = [[(tuple([names.get(i, i) for i in ix]), names.get(v, v)) for ix, v in part] for part in parts]
+            lam = Lambda(tuple([e.lam.params[k] for k in keep]), tuple(body), tuple([result[k] for k in keep] + extra))
+            pat = [Var(stm.pat[k].name, stm.pat[k].type) if parts[k] else stm.pat[k] for k in keep]
+            b.add(Stm((*pat, *extra_pat), ir.WithAcc(tuple([arrays[k] for k in keep]), e.op, lam), stm.attrs))
+            for k, v in zip(keep, pat, strict=True):
+                arrays[k] = v
         else:
-            b.extend(stms)
-            b.extend(Stm((v,), ir.Alias(a)) for v, a in zip(pat, extra, strict=True))
-        old = e.arrays[k]
-        if self.zeros(old):
-            final: ir.Exp = ir.Copy(contribution)
-        else:
-            inner = Builder()
-            total = inner.plus(old, contribution)
-            last = inner.stms.pop()
-            b.extend(inner.stms)
-            assert last.pat == (total,)
-            final = last.exp
-        tail = Stm((stm.pat[k],), final)
-        self.note("acc_removed", acc, "removed: the contributions come in the order of the array")
-        (first, *more) = b.stms
-        if type(first.exp) is ir.WithAcc and keep:
-            return [*self.with_acc(first, first.exp), *more, tail]
-        return [*b.stms, tail]
+            b.extend(body)
+            b.extend(Stm((v,), ir.Alias(a)) for v, a in zip(extra_pat, extra, strict=True))
+        for k, part in enumerate(parts):
+            if not part:
+                if k not in keep:
+                    b.add(Stm((stm.pat[k],), ir.Alias(arrays[k])))
+                continue
+            now = arrays[k]
+            for index, value in part:
+                now = self.added(b, now, index, value)
+            b.add(Stm((stm.pat[k],), ir.Alias(now)))
+        return b.stms
+
+    def added(self, b: Builder, array: Atom, index: ir.Atoms, value: Atom) -> Atom:
+        """The array with `value` added at a place, if that is inside it."""
+        if not index:
+            return b.let(ir.Copy(value), "sum") if self.zeros(array) else b.plus(array, value)
+
+        def there(c: Builder) -> list[Atom]:
+            return [c.let(ir.Update(array, index, c.plus(c.at(array, *index), value)), "sum")]
+
+        ok = in_range(b, index, shape_of(array.type))
+        assert ok is not None
+        return b.emit(ir.If(ok, b.body(there), Lambda((), (), (array,))), "sum", types=[array.type])[0]
 
     def zeros(self, a: Atom) -> bool:
         d = self.defs.get(a) if type(a) is Var else None
@@ -277,16 +316,31 @@ def _acc_arguments(e: ir.Map) -> list[int]:
     return [k for k, a in enumerate(e.arrays) if type(a.type) is AccType]
 
 
+def _same_size(a: Atom, b: Atom) -> bool:
+    return a is b or type(a) is Const and type(b) is Const and a.value == b.value
+
+
+def _is_read(e: ir.Map, row: Type) -> bool:
+    """Whether an element of an array that the map reads is at least as large as `row`, as far as can be seen."""
+    want = shape_of(row)
+    for p in e.lam.params:
+        have = shape_of(p.type)
+        tail = have[len(have) - len(want) :] if len(have) >= len(want) else ()
+        if type(p.type) is not AccType and tail and all(map(_same_size, tail, want)):
+            return True
+    return False
+
+
 def accs(program: Program, stats: Stats | None = None, report: list[str] | None = None) -> Program:
     """The program with accumulators removed where their places are known; `report` gets a line for each."""
     funs: dict[str, Fun] = {}
     for name, f in program.funs.items():
-        a = _Accs(stats, report)
+        notes = Report(stats, report)
         if report is not None:
-            a.trace(f.body)
-        body = a.lam(f.body)
+            notes.trace(f.body)
+        body = _Accs(notes).lam(f.body)
         if report is not None:
-            a.explain()
+            notes.explain()
         same = body is f.body
         funs[name] = f if same else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
     if all(funs[n] is f for n, f in program.funs.items()):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from futad.accs import without_accs
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
@@ -255,7 +256,7 @@ class CBackend:
     def __init__(
         self, program: core.Program, multicore: bool = False, reassociate: bool = True, grain: int = 1 << 14
     ) -> None:
-        self.program = program
+        program = self.program = without_accs(program)
         self.multicore = multicore
         self.grain = grain
         lowerer = Lowerer(program, parallel=multicore, reassociate=reassociate)
