@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from futad.backend.c import CBackend
-from futad.backend.c_runtime import RUNTIME
 from futad.core.ir import EntryType, Fun
 from futad.core.types import Prim
 from futad.errors import line_of, show_at
@@ -25,8 +24,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.']*")
 def program_text(backend: CBackend, *, server: bool) -> str:
     """The C of an executable; it includes headers of `kernels/`."""
     tables = _Tables(backend)
-    main = "program_server.h" if server else "program_main.h"
-    assert backend.source.endswith("\n") and RUNTIME.startswith('#include "prelude.h"')
+    main = ["program_variables.h", "program_server.h"] if server else ["program_main.h"]
     return "\n".join(
         [
             "#define _GNU_SOURCE",
@@ -36,7 +34,7 @@ def program_text(backend: CBackend, *, server: bool) -> str:
             '#include "program_tables.h"',
             *tables.lines(),
             '#include "program_entries.h"',
-            f'#include "{main}"',
+            *[f'#include "{name}"' for name in main],
             "",
         ]
     )
