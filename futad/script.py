@@ -1,16 +1,20 @@
 """The small expression language of `script input`: entries applied to values.
 
     EXP  = let NAME = EXP in EXP | let (NAME, ...) = EXP in EXP | NAME ATOM... | ATOM
-    ATOM = value | NAME | (EXP, ...) | $loaddata "FILE"
+    ATOM = (value | NAME | NAME[EXP, ...] | (EXP, ...) | [EXP, ...] | {NAME = EXP, ...}
+           | $loaddata "FILE" | $loadbytes "FILE") {.FIELD}
 
-A tuple as result is the list of arguments.
+A tuple as result is the list of arguments.  Files are sought beside the program.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from futad.errors import Error, ParseError, Span, ValueError_
 from futad.runtime.inputs import read_data_file
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from futad.api import Function, Program
 
 _NAME = re.compile(r"\$?[A-Za-z_][A-Za-z0-9_']*")
+_FIELD = re.compile(r"\.([A-Za-z0-9_']+)")
 _NUMBER_LIKE = re.compile(r"true\b|false\b|empty\s*\(|f(16|32|64)\.(nan|inf)\b")
 
 
@@ -85,25 +90,27 @@ class _Script:
             value = self.expression()
             self.expect("in")
             if len(names) == 1:
-                self.names[names[0]] = value
+                bound = {names[0]: value}
             elif isinstance(value, tuple) and len(value) == len(names):
-                self.names.update(zip(names, value, strict=True))
+                bound = dict(zip(names, value, strict=True))
             else:
                 raise self.fail(f"expected a tuple of {len(names)}")
-            return self.expression()
+            outer, self.names = self.names, {**self.names, **bound}
+            result = self.expression()
+            self.names = outer
+            return result
         start = self.reader.pos
         name = self.name()
-        if name is None:
+        if name is None or name in self.names or name.startswith("$"):
+            self.reader.pos = start
             return self.atom()
-        if name in self.names:
-            return self.names[name]
-        if name == "$loaddata":
-            return self.load_data()
         function = self.program.entries.get(name)
         if function is None:
             self.reader.pos = start
             self.reader.skip()
             raise self.fail(f"no entry is called '{name}'; there are: {', '.join(self.program.entries)}")
+        if not function.entry.params:
+            return self.projected(function())
         return function(*[self.atom() for _ in function.entry.params])
 
     def binders(self) -> list[str]:
@@ -121,33 +128,100 @@ class _Script:
         return names
 
     def atom(self) -> Any:
+        return self.projected(self.simple())
+
+    def projected(self, value: Any) -> Any:
+        """`value`, or the field of it that follows: no blank stands before the dot."""
+        while m := _FIELD.match(self.reader.text, self.reader.pos):
+            fields = value if isinstance(value, Mapping) else dict(enumerate(value)) if type(value) is tuple else {}
+            key = int(m.group(1)) if type(value) is tuple and m.group(1).isdigit() else m.group(1)
+            if key not in fields:
+                raise self.fail(f"there is no field '{m.group(1)}' here")
+            self.reader.pos = m.end()
+            value = fields[key]
+        return value
+
+    def simple(self) -> Any:
         if self.accept("("):
-            parts = []
-            while not self.accept(")"):
-                parts.append(self.expression())
-                if not self.accept(","):
-                    self.expect(")")
-                    break
+            parts = self.items(")")
             return parts[0] if len(parts) == 1 else tuple(parts)
+        if self.accept("{"):
+            return self.record()
         start = self.reader.pos
         name = self.name()
-        if name is not None:
-            if name in self.names:
-                return self.names[name]
-            if name == "$loaddata":
-                return self.load_data()
-            function = self.program.entries.get(name)
-            if function is None or function.entry.params:
-                self.reader.pos = start
-                self.reader.skip()
-                raise self.fail(f"'{name}' is not a value")
-            return function()
-        return user_value(self.reader.value())
+        if name is None:
+            return self.literal()
+        if name in ("$loaddata", "$loadbytes"):
+            return self.load(name)
+        if name in self.names:
+            value = self.names[name]
+            if self.reader.text.startswith("[", self.reader.pos):
+                self.reader.pos += 1
+                return self.element(value, self.items("]"))
+            return value
+        function = self.program.entries.get(name)
+        if function is None or function.entry.params:
+            self.reader.pos = start
+            self.reader.skip()
+            raise self.fail(f"'{name}' is not a value")
+        return function()
 
-    def load_data(self) -> Any:
+    def items(self, end: str) -> list[Any]:
+        """Expressions between commas, up to and with the bracket that ends them."""
+        parts: list[Any] = []
+        while not self.accept(end):
+            parts.append(self.expression())
+            if not self.accept(","):
+                self.expect(end)
+                break
+        return parts
+
+    def record(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        while not self.accept("}"):
+            name = self.name()
+            if name is None:
+                raise self.fail("expected the name of a field")
+            self.expect("=")
+            fields[name] = self.expression()
+            if not self.accept(","):
+                self.expect("}")
+                break
+        return fields
+
+    def literal(self) -> Any:
+        """A value in text format, or an array of expressions."""
+        start = self.reader.pos
+        try:
+            return user_value(self.reader.value())
+        except ValueError_:
+            self.reader.pos = start
+            if not self.accept("["):
+                raise
+        return self.items("]")
+
+    def element(self, value: Any, indices: list[Any]) -> Any:
+        """An element of an array; of an array of tuples or records, one of each of the arrays it consists of."""
+        if isinstance(value, Mapping):
+            return {n: self.element(v, indices) for n, v in value.items()}
+        if isinstance(value, tuple):
+            return tuple([self.element(v, indices) for v in value])
+        shape = np.shape(value)
+        if len(indices) > len(shape) or not all(isinstance(i, int | np.integer) for i in indices):
+            raise self.fail(f"an array of rank {len(shape)} cannot be indexed so")
+        for i, n in zip(indices, shape, strict=False):
+            if not 0 <= i < n:
+                raise self.fail(f"index {i} is out of bounds for an array of size {n}")
+        return np.asarray(value)[tuple(indices)]
+
+    def load(self, name: str) -> Any:
+        """The values of a file, or its bytes."""
         word = self.reader.value()
         path = self.folder / bytes(word.data).decode("utf-8", "replace")
-        values = [user_value(v) for v in Reader(read_data_file(path), str(path)).all()]
+        data = read_data_file(path)
+        if name == "$loadbytes":
+            return np.frombuffer(data, np.uint8)
+        values = [user_value(v) for v in Reader(data, str(path)).all()]
         return values[0] if len(values) == 1 else tuple(values)
 
 
