@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from futad.accs import without_accs
+from futad.backend import c_lanes
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
@@ -22,6 +23,7 @@ from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.lower import Lowerer
+from futad.optimise.layout import by_columns
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
 
 
@@ -30,6 +32,7 @@ class CEmitter(Emitter):
 
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
+        self.handlers[ir.Across] = lambda s: c_lanes.emit(self, s)
         self.grain = grain
         self.module = module
         self.multicore = multicore
@@ -157,7 +160,8 @@ class CEmitter(Emitter):
             else:
                 self.line("FUTAD_INDEPENDENT")
         outer = self.in_lanes, self.selects
-        self.in_lanes, self.selects = s.independent, s.lanes > 0
+        if s.independent:
+            self.in_lanes, self.selects = True, s.lanes > 0
         super().for_(s)
         self.in_lanes, self.selects = outer
 
@@ -246,6 +250,14 @@ def c_name(name: str) -> str:
     return "".join(c if c.isalnum() and c.isascii() else f"_{ord(c):x}_" if c != "_" else "_" for c in name)
 
 
+class CLowerer(Lowerer):
+    """Lowers a program for C."""
+
+    @staticmethod
+    def in_lanes(fold: ir.For) -> bool:
+        return c_lanes.possible(fold)
+
+
 class CBackend:
     """A program compiled to C.
 
@@ -259,7 +271,7 @@ class CBackend:
         program = self.program = without_accs(program)
         self.multicore = multicore
         self.grain = grain
-        lowerer = Lowerer(program, parallel=multicore, reassociate=reassociate)
+        lowerer = CLowerer(by_columns(program), parallel=multicore, reassociate=reassociate)
         self.module = lowerer.module()
         self._source: str | None = None
         self._compiled: CLibrary | None = None

@@ -23,6 +23,9 @@ RUNTIME = r"""#include "prelude.h"
 #define FUTAD_VECTOR 16
 #endif
 
+/* A vector of f64, wherever it lies. */
+typedef double futad_lanes_t __attribute__((vector_size(FUTAD_VECTOR), aligned(8), may_alias));
+
 struct futad_slot {
   void *data;
   int64_t bytes;

@@ -247,6 +247,21 @@ class For(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Across(Stmt):
+    """A map's `loop` around one `fold`, with its iterations in vector lanes: each lane has its own `sums`.  `partials`
+    are what the map itself reduces."""
+
+    loop: For
+    fold: For
+    sums: list[Partial]
+    partials: list[Partial]
+
+    @property
+    def body(self) -> list[Stmt]:
+        return [self.loop]
+
+
+@dataclass(slots=True, eq=False)
 class Threads(Stmt):
     """Declare `name`: how many threads to use for that many steps that cost `work` scalar operations in all, and
     need `extra` elements of memory each."""

@@ -121,6 +121,11 @@ class Lowerer:
     jams = True  # whether several iterations of a loop may run together inside its inner loops
     assembles = True  # whether the pieces of an array may be computed where it will lie
 
+    @staticmethod
+    def in_lanes(fold: ir.For) -> bool:
+        """Whether reductions like this can be done in vector lanes, several at a time."""
+        return False
+
     def __init__(self, program: core.Program, *, parallel: bool = False, reassociate: bool = True) -> None:
         self.program = program
         self.parallel = parallel

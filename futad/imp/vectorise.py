@@ -56,6 +56,81 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
         loop.lanes = min(e.type.bits for s in body for e in expressions(s) if not e.type.is_bool) // 8
 
 
+def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
+    """A map's loop around one loop that reduces, with its iterations in vector lanes, each lane reducing its own: if
+    what it reads and writes lies side by side for neighbouring iterations, or is the same for all.  Else None.  (Rows
+    whose elements lie side by side are for the inner loop's lanes.)"""
+    body = _accumulations(loop.body) if reassociate else loop.body
+    inner = [s for s in body if isinstance(s, ir.For)]
+    if len(inner) != 1 or not inner[0].partials or inner[0].step != 1:
+        return None
+    fold = inner[0]
+    declared = {s.name for s in body if isinstance(s, ir.Decl)}
+    sums = {p.name for p in fold.partials}
+    if not sums <= declared or not all(isinstance(s, (ir.Decl, ir.Accumulate)) for s in fold.body):
+        return None
+    own = declared | {loop.var}
+    uses: dict[str, int] = {}
+    for e in (fold.bound, fold.start):
+        count_refs(e, uses)
+    if own & uses.keys():
+        return None
+    for s in body[: body.index(fold)]:
+        # What comes before is the same for all lanes.
+        uses = {}
+        for e in expressions(s):
+            count_refs(e, uses)
+        if not isinstance(s, ir.Decl) or loop.var in uses:
+            return None
+    partials: list[ir.Partial] = []
+    places: list[Expr] = []
+    for s in body:
+        match s:
+            case ir.Decl(name, mutable=mutable):
+                if mutable and name not in sums:
+                    return None
+            case ir.Accumulate(name, op, value):
+                partials.append(ir.Partial(name, value.type, op, unit_of(op, value.type)))
+            case ir.Store(_, index, _, None):
+                places.append(index)
+            case ir.For():
+                pass
+            case _:
+                return None
+    inside = own | {s.name for s in fold.body if isinstance(s, ir.Decl)}
+    reads: list[Expr] = []
+    for s in (*body, *fold.body):
+        for e in expressions(s):
+            _indices(e, reads)
+    beside = 0
+    for index in (*places, *reads):
+        if _moves_with(index, loop.var, inside - {fold.var}):
+            beside += 1
+        else:
+            uses = {}
+            count_refs(index, uses)
+            if (own & uses.keys()) or index in places:
+                return None
+    if not any(_moves_with(index, loop.var, inside - {fold.var}) for index in reads):
+        return None
+    plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
+    return ir.Across(plain, fold, fold.partials, partials)
+
+
+def _indices(e: Expr, out: list[Expr]) -> None:
+    """Add the indices of the expression's loads."""
+    match e:
+        case ir.Load(_, i):
+            out.append(i)
+            _indices(i, out)
+        case ir.Bin(_, a, b):
+            _indices(a, out)
+            _indices(b, out)
+        case ir.Scalar(_, args):
+            for a in args:
+                _indices(a, out)
+
+
 def split_checks(loop: ir.For) -> list[ir.For]:
     """A map's loop, after another one that makes its checks if these need little of it; see Note [Checks]."""
     body = loop.body

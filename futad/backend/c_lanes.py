@@ -1,0 +1,125 @@
+"""C for loops around reductions whose iterations run in vector lanes (`vectorise.across`).
+
+GCC does not vectorise a loop around another one whose length it does not know, so such a loop is written in its vector
+types: some vectors of iterations at a time, which stay in registers while the reduction runs; then what follows the
+reduction, lane by lane; and the iterations that are left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from futad.core.types import F64, I64
+from futad.imp import ir
+from futad.imp.ir import Expr, Ref
+from futad.imp.jam import substitute
+from futad.imp.vectorise import count_refs
+
+if TYPE_CHECKING:
+    from futad.backend.c import CEmitter
+
+VECTORS = 4  # registers that sum at the same time, so that none waits for its last addition
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+LANES = "FUTAD_VECTOR / 8"
+
+
+def possible(fold: ir.For) -> bool:
+    """Whether the reduction's body can be written in vector types: sums of f64, arithmetic alone."""
+
+    def simple(e: Expr) -> bool:
+        match e:
+            case ir.Scalar(op, args):
+                return (op in _OPERATORS or op == "neg") and e.type is F64 and all(simple(a) for a in args)
+        return isinstance(e, (ir.Num, Ref, ir.Load)) and e.type in (F64, I64)
+
+    if not all(p.op == "add" and p.type is F64 for p in fold.partials):
+        return False
+    for s in fold.body:
+        match s:
+            case ir.Decl(_, t, e) if e is not None and t is F64 and simple(e):
+                pass
+            case ir.Accumulate(_, "add", e) if simple(e):
+                pass
+            case _:
+                return False
+    return True
+
+
+def emit(em: CEmitter, s: ir.Across) -> None:
+    """The three loops described above."""
+    loop, fold = s.loop, s.fold
+    i = loop.var
+    width = f"({VECTORS} * ({LANES}))"
+    sums = {a.name: a for a in loop.body if isinstance(a, ir.Decl) and a.name in {p.name for p in s.sums}}
+    em.line(f"int64_t {i} = {em.expr(loop.start)};")
+    em.line(f"for (; {i} + {width} <= {em.expr(loop.bound)}; {i} += {width}) {{")
+    em.depth += 1
+    for a in loop.body[: loop.body.index(fold)]:
+        if isinstance(a, ir.Decl) and a.name not in sums:
+            em.decl(a)
+    for name, a in sums.items():
+        assert a.init is not None
+        em.line(f"futad_lanes_t {name}_v[{VECTORS}];")
+        em.line(f"for (int u = 0; u < {VECTORS}; u++) {name}_v[u] = (futad_lanes_t){{0}} + {em.expr(a.init)};")
+    em.line(f"for (int64_t {fold.var} = {em.expr(fold.start)}; {fold.var} < {em.expr(fold.bound)}; {fold.var}++) {{")
+    em.depth += 1
+    em.line(f"#pragma GCC unroll {VECTORS}")
+    em.line(f"for (int u = 0; u < {VECTORS}; u++) {{")
+    em.depth += 1
+    varying = {i}
+    for a in fold.body:
+        if isinstance(a, ir.Decl):
+            assert a.init is not None
+            wide = _mentions(a.init, varying)
+            if wide:
+                varying.add(a.name)
+            em.line(f"const {'futad_lanes_t' if wide else 'double'} {a.name} = {_text(em, a.init, i, varying)};")
+        else:
+            assert isinstance(a, ir.Accumulate)
+            em.line(f"{a.name}_v[u] += {_text(em, a.value, i, varying)};")
+    for _ in range(2):
+        em.depth -= 1
+        em.line("}")
+    em.line("{")
+    em.depth += 1
+    for name in sums:
+        em.line(f"double {name}_l[{width}];")
+        em.line(f"memcpy({name}_l, {name}_v, sizeof {name}_l);")
+    lane = ir.Ref("lane", I64)
+    moved: dict[str, Expr] = {i: ir.add(Ref(i, I64), lane)}
+    rest: list[ir.Stmt] = [ir.Decl(name, F64, ir.Load(f"{name}_l", lane, F64)) for name in sums]
+    for a in loop.body[loop.body.index(fold) + 1 :]:
+        match a:
+            case ir.Decl(name, t, e):
+                rest.append(ir.Decl(name, t, None if e is None else substitute(e, moved)))
+            case ir.Store(p, index, e, op):
+                rest.append(ir.Store(p, substitute(index, moved), substitute(e, moved), op))
+            case ir.Accumulate(name, op, e):
+                rest.append(ir.Accumulate(name, op, substitute(e, moved)))
+    after = ir.For("lane", Ref(width, I64), rest, independent=True, partials=s.partials)
+    em.for_(after)
+    for _ in range(2):
+        em.depth -= 1
+        em.line("}")
+    em.line(f"for (; {i} < {em.expr(loop.bound)}; {i}++) {{")
+    em.nested(loop.body)
+    em.line("}")
+
+
+def _mentions(e: Expr | None, names: set[str]) -> bool:
+    uses: dict[str, int] = {}
+    if e is not None:
+        count_refs(e, uses)
+    return bool(names & uses.keys())
+
+
+def _text(em: CEmitter, e: Expr, i: str, varying: set[str]) -> str:
+    """The expression of vectors (and scalars, which stand for vectors of them)."""
+    match e:
+        case ir.Load(p, index) if _mentions(index, {i}):
+            return f"*(const futad_lanes_t *)({p} + ({em.expr(index)}) + u * ({LANES}))"
+        case ir.Scalar("neg", (a,)):
+            return f"(-{_text(em, a, i, varying)})"
+        case ir.Scalar(op, (a, b)):
+            return f"({_text(em, a, i, varying)} {_OPERATORS[op]} {_text(em, b, i, varying)})"
+    return em.expr(e)

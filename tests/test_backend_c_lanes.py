@@ -1,0 +1,91 @@
+"""The C backends: reductions over rows of a matrix, with many rows at a time in vector lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.backend.c import CBackend
+from futad.core.interp import Interpreter
+from futad.imp import ir
+from futad.optimise.layout import by_columns
+from futad.pipeline import compile_program
+from futad.source import load_program
+
+TEXT = """
+def distance [d] (p: [d]f64) (c: [d]f64): f64 = f64.sum (map2 (\\a b -> (a - b) * (a - b) / 2) p c)
+entry nearest [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): [n]f64 =
+  map (\\p -> f64.minimum (map (distance p) cs)) ps
+entry distances [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): [n][k]f64 =
+  map (\\p -> map (\\c -> 1 + distance p c) cs) ps
+entry total [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): f64 =
+  f64.sum (map (\\p -> f64.sum (map (\\c -> f64.exp (-distance p c)) cs)) ps)
+entry first [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): [n]i64 =
+  map (\\p -> let ds = map (distance p) cs
+             let least = f64.minimum ds
+             in i64.minimum (map2 (\\i x -> if x == least then i else k) (iota k) ds)) ps
+entry gradient [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): [k][d]f64 =
+  vjp (\\cs -> f64.sum (map (\\p -> f64.minimum (map (distance p) cs)) ps)) cs 1
+entry largest [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): f64 =
+  f64.maximum (map (\\p -> f64.maximum (map (\\c -> f64.maximum (map2 (-) p c)) cs)) ps)
+entry few [n][d] (ps: [n][d]f64) (cs: [8][d]f64): [n]f64 = map (\\p -> f64.minimum (map (distance p) cs)) ps
+entry rows [n][d] (ps: [n][d]f64) (cs: [n][d]f64): [n]f64 = map2 distance ps cs
+"""
+NAMES = ("nearest", "distances", "total", "first", "gradient", "largest")
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    file = tmp_path_factory.mktemp("lanes") / "lanes.fut"
+    file.write_text(TEXT)
+    return compile_program(load_program(str(file)))
+
+
+@pytest.fixture(scope="module", params=["c", "multicore"])
+def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
+    return CBackend(core, multicore=request.param == "multicore", grain=1)
+
+
+@pytest.mark.parametrize("k", [0, 1, 31, 32, 33, 64, 97])
+@pytest.mark.parametrize("n,d", [(0, 3), (3, 0), (1, 1), (5, 7), (4, 16)])
+def test_as_the_interpreter(core: Any, backend: CBackend, n: int, d: int, k: int) -> None:
+    rng = np.random.default_rng(100 * k + d)
+    ps, cs = rng.standard_normal((n, d)), rng.standard_normal((k, d))
+    for name in NAMES:
+        sizes = dict(zip(("n", "d", "k"), (n, d, k), strict=True))
+        params = [p.name for p in core.funs[name].body.params]
+        args = [sizes.get(p, ps if p == "ps" else cs) for p in params]
+        for a, e in zip(backend.run(name, args), Interpreter(core).run(name, args), strict=True):
+            np.testing.assert_allclose(a, e, rtol=1e-12, atol=1e-12)
+
+
+def test_nan_and_infinity(core: Any, backend: CBackend) -> None:
+    ps, cs = np.ones((2, 3)), np.arange(120.0).reshape(40, 3)
+    cs[5, 1], cs[9, 0], cs[39, 2] = np.nan, np.inf, -np.inf
+    params = [p.name for p in core.funs["nearest"].body.params]
+    args = [{"n": 2, "d": 3, "k": 40, "ps": ps, "cs": cs}[p] for p in params]
+    for name in ("nearest", "distances"):
+        np.testing.assert_array_equal(backend.run(name, args)[0], Interpreter(core).run(name, args)[0])
+
+
+def across(backend: CBackend, name: str) -> int:
+    def count(body: list[ir.Stmt]) -> int:
+        total = 0
+        for s in body:
+            total += isinstance(s, ir.Across)
+            total += sum(count(getattr(s, part, [])) for part in ("body", "then", "orelse"))
+        return total
+
+    return sum(count(f.body) for f in backend.module.functions if f.name == name)
+
+
+def test_structure(core: Any) -> None:
+    """In lanes where there may be rows enough, and the reduction is a sum; the matrix is copied once a call."""
+    backend = CBackend(core)
+    assert {name: across(backend, name) for name in (*NAMES, "few", "rows")} == {
+        "nearest": 1, "distances": 1, "total": 1, "first": 1, "gradient": 1, "largest": 0, "few": 0, "rows": 0,
+    }  # fmt: skip
+    again = by_columns(core)
+    assert again.funs["few"] is core.funs["few"] and again.funs["rows"] is core.funs["rows"]
