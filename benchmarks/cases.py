@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "datasets")]
 import adbench_forms as af  # noqa: E402
 import closed_forms as cf  # noqa: E402
+import physics_forms as pf  # noqa: E402
+from make_neutrons import cavity  # noqa: E402
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -22,8 +25,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class Case:
     """A program's objective and derivative on one input.
 
-    `numpy` and `numpy_derivative` compute the same in NumPy; they are timed where they are closed forms written
-    with arrays.  `seen` takes from the derivative what is compared with `numpy_derivative`.
+    `more` are the derivative's arguments after the objective's.  `numpy` and `numpy_derivative` compute the same in
+    NumPy; they are timed where they are closed forms written with arrays.  `seen` takes from futad's derivative what is
+    compared with `numpy_derivative`, `peer_seen` from other libraries'; `tolerance` is relative to the largest element.
+    `work` grows with the size as the number of operations does.  `flops` are those of the products of matrices (or of
+    matrices and vectors) that both parts need, `bytes` what they read and write at least; 0 where neither bounds the
+    time.
     """
 
     name: str
@@ -36,6 +43,12 @@ class Case:
     numpy_derivative: Callable[[], Any]
     timed: tuple[bool, bool]
     seen: Callable[[Any], Any] = lambda result: result
+    peer_seen: Callable[[Any], Any] = lambda result: result
+    work: float = 0
+    flops: tuple[float, float] = (0, 0)
+    bytes: tuple[float, float] = (0, 0)
+    tolerance: float = 1e-9
+    more: tuple[Any, ...] = ()
 
 
 def gmm(n: int, d: int, k: int) -> Case:
@@ -45,15 +58,32 @@ def gmm(n: int, d: int, k: int) -> Case:
     return Case(
         "gmm", f"n={n} d={d} K={k}", "gmm", "objective", "gradient", args,
         lambda: cf.gmm_objective(*args), lambda: cf.gmm_gradient(*args), (True, True),
+        work=n * k * d * d, flops=(2 * n * k * d * d, 6 * n * k * d * d),
     )  # fmt: skip
 
 
 def kmeans(k: int, n: int, d: int) -> Case:
     points = np.random.default_rng(2).random((n, d))
     args = (points, points[-k:].copy())
+
+    def distances(points: Array, centroids: Array) -> Array:
+        norms = (points**2).sum(axis=1)[:, None] + (centroids**2).sum(axis=1)
+        return norms - 2 * points @ centroids.T
+
+    def objective() -> Any:
+        return distances(*args).min(axis=1).sum()
+
+    def centroids_moved(args: tuple[Array, Array]) -> Array:
+        """To the mean of the points nearest to each; none is without."""
+        nearest = distances(*args).argmin(axis=1)
+        sums = np.zeros((k, d))
+        np.add.at(sums, nearest, points)
+        return sums / np.bincount(nearest, minlength=k)[:, None]
+
     return Case(
         "kmeans", f"k={k} n={n} d={d}", "kmeans", "objective", "newton_step", args,
-        lambda: cf.kmeans_objective(*args), lambda: cf.kmeans_newton_step(*args), (True, True),
+        objective, lambda: centroids_moved(args), (True, True),
+        work=k * n * d, flops=(2 * k * n * d, 2 * k * n * d),
     )  # fmt: skip
 
 
@@ -94,7 +124,8 @@ def ba(n: int, m: int, p: int) -> Case:
     return Case(
         "ba", f"n={n} m={m} p={p}", "ba", "objective", "jacobian", args,
         lambda: (ba_rows(rows(), features), 1 - weights * weights), jacobian, (True, False),
-        lambda result: result[2][: 30 * p],
+        lambda result: result[2][: 30 * p], lambda result: np.asarray(result[0]).ravel(),
+        work=p, bytes=(p * (4 * 8 + 2 * 4 + 3 * 8), p * (4 * 8 + 2 * 4 + 31 * 12 + 3 * 4)),
     )  # fmt: skip
 
 
@@ -120,6 +151,7 @@ def hand(v: int, c: int, complicated: bool) -> Case:
         f"hand {variant}", f"v={v} c={c}", "hand", f"{variant}_objective", f"{variant}_jacobian", args,
         lambda: af.hand_errors(model, triangles, which, points, theta, us), by_theta, (True, False),
         lambda result: (result[1] if complicated else result).reshape(26, -1).T,
+        lambda result: result[0] if complicated else result, work=c,
     )  # fmt: skip
 
 
@@ -133,10 +165,12 @@ def dlstm(layers: int, chars: int, bits: int) -> Case:
         moved = [a + 1e-30j * v for a, v in zip(args[:2], directions, strict=True)]
         return af.dlstm_loss(*moved, *args[2:]).imag / 1e-30
 
+    def seen(result: Any) -> Any:
+        return sum((np.asarray(g) * v).sum() for g, v in zip(result, directions, strict=True))
+
     return Case(
         "dlstm", f"l={layers} c={chars} b={bits}", "dlstm", "objective", "gradient", args,
-        lambda: af.dlstm_loss(*args), along, (False, False),
-        lambda result: sum((g * v).sum() for g, v in zip(result, directions, strict=True)),
+        lambda: af.dlstm_loss(*args), along, (False, False), seen, seen, work=layers * chars * bits,
     )  # fmt: skip
 
 
@@ -155,6 +189,7 @@ def llsq(n: int, m: int) -> Case:
     return Case(
         "llsq", f"n={n} m={m}", "llsq", "primal", "gradient", (x, n),
         lambda: 0.5 * (residual()[1] ** 2).sum(), gradient, (True, True),
+        work=n * m, flops=(2 * n * m, 4 * n * m),
     )  # fmt: skip
 
 
@@ -169,7 +204,9 @@ def lse(n: int) -> Case:
         top = x.max()
         return top + np.log(np.exp(x - top).sum())
 
-    return Case("lse", f"n={n}", "lse", "primal", "gradient", (x,), value, softmax, (True, True))
+    return Case(
+        "lse", f"n={n}", "lse", "primal", "gradient", (x,), value, softmax, (True, True), work=n, bytes=(8 * n, 16 * n)
+    )
 
 
 def det(n: int) -> Case:
@@ -178,6 +215,7 @@ def det(n: int) -> Case:
     return Case(
         "det", f"n={n}", "det", "primal", "gradient", (n, a.ravel()),
         lambda: np.linalg.det(a), lambda: (np.linalg.det(a) * np.linalg.inv(a).T).ravel(), (False, False),
+        work=math.factorial(n),
     )  # fmt: skip
 
 
@@ -200,19 +238,79 @@ def ode(n: int, steps: int) -> Case:
     # The last component is linear in every x; with many x it is too small for a float, and so is its gradient.
     return Case(
         "ode", f"n={n} s={steps}", "ode", "primal", "gradient", (x, steps), solve, lambda: solve()[-1] / x,
-        (True, False),
+        (True, False), work=n * steps,
     )  # fmt: skip
 
 
-def cases(small: bool) -> list[Case]:
-    """The rows of the report; `small` ones take seconds altogether."""
-    if small:
-        return [
-            gmm(100, 10, 5), kmeans(10, 500, 8), ba(5, 50, 500), hand(300, 50, False), hand(300, 50, True),
-            dlstm(2, 50, 14), llsq(256, 32), lse(10000), det(6), ode(100, 10),
-        ]  # fmt: skip
+def lstm(batch: int, steps: int, d: int, h: int) -> Case:
+    """The paper's, in f32; predictions have the size of the hidden state."""
+    r = np.random.default_rng(10)
+    shapes = [(4, h, d), (4, h, h), (4, h), (h, h), (h,), (batch, h), (batch, h), (steps, batch, d), (steps, batch, h)]
+    args = tuple((0.1 * r.normal(size=s)).astype(np.float32) for s in shapes)
+    products = 2 * steps * batch * (4 * h * (d + h) + h * h)
+    return Case(
+        "lstm", f"bs={batch} n={steps} d={d} h={h}", "lstm", "objective", "gradient", args,
+        lambda: cf.lstm_objective(*args), lambda: cf.lstm_gradient(*args), (True, True),
+        work=products, flops=(products, 3 * products), tolerance=1e-4,
+    )  # fmt: skip
+
+
+def lbm(x: int, y: int, z: int, steps: int) -> Case:
+    """In f32; what is compared is the derivative along one direction."""
+    kinds, grid = cavity(x, y, z)
+    r = np.random.default_rng(11)
+    grid *= 1 + 0.1 * r.random(grid.shape, np.float32)
+    seed, direction = r.normal(size=(2, *grid.shape)).astype(np.float32)
+    wide = grid.astype(float)
+
+    def along() -> Array:
+        return (pf.lbm(steps, kinds, wide + 1e-30j * direction).imag / 1e-30 * seed).sum()
+
+    def seen(result: Any) -> Any:
+        return (np.asarray(result, float) * direction).sum()
+
+    cells = 19 * 4 * x * y * z * steps
+    return Case(
+        "lbm", f"{x}x{y}x{z} s={steps}", "lbm", "primal", "gradient", (steps, kinds, grid),
+        lambda: pf.lbm(steps, kinds, wide), along, (False, False), seen, seen,
+        work=cells, bytes=(2 * cells, 5 * cells), tolerance=1e-4, more=(seed,),
+    )  # fmt: skip
+
+
+SMALL: list[tuple[Callable[..., Case], str, list[tuple[Any, ...]]]] = [
+    (gmm, "gmm", [(100, 10, 5)]),
+    (kmeans, "kmeans", [(10, 500, 8)]),
+    (ba, "ba", [(5, 50, 500)]),
+    (hand, "hand", [(300, 50, False), (300, 50, True)]),
+    (dlstm, "dlstm", [(2, 50, 14)]),
+    (lstm, "lstm", [(8, 4, 5, 6)]),
+    (llsq, "llsq", [(256, 32)]),
+    (lse, "lse", [(10000,)]),
+    (det, "det", [(6,)]),
+    (ode, "ode", [(100, 10)]),
+    (lbm, "lbm", [(6, 5, 7, 3)]),
+]
+FULL: list[tuple[Callable[..., Case], str, list[tuple[Any, ...]]]] = [
+    (gmm, "gmm", [(1000, 10, 25), (1000, 10, 200), (1000, 64, 25), (1000, 64, 200)]),
+    (kmeans, "kmeans", [(10, 10000, 16), (100, 10000, 16), (1000, 10000, 16)]),
+    (ba, "ba", [(49, 7776, 31843), (257, 65132, 225911), (356, 226730, 1255268)]),
+    (hand, "hand", [(10000, c, complicated) for complicated in (False, True) for c in (100, 800, 6400)]),
+    (dlstm, "dlstm", [(2, 1024, 14), (4, 4096, 14)]),
+    (lstm, "lstm", [(64, 20, 300, 192), (256, 20, 300, 192), (1024, 20, 300, 192)]),
+    (llsq, "llsq", [(1024, 128), (4096, 128), (16392, 128)]),
+    (lse, "lse", [(20000,), (160000,), (1280000,)]),
+    (det, "det", [(8,), (9,), (10,)]),
+    (ode, "ode", [(1000, 100), (10000, 100), (100000, 100)]),
+    (lbm, "lbm", [(16, 16, 16, 10), (32, 32, 32, 10), (64, 64, 64, 10)]),
+]
+
+
+def cases(small: bool, only: list[str] | None) -> list[Callable[[], Case]]:
+    """What makes the rows of the report, by growing size: those of the programs whose name begins like one of `only`.
+    `small` ones take seconds altogether."""
     return [
-        gmm(1000, 10, 200), gmm(1000, 64, 200), kmeans(1000, 10000, 16), ba(257, 65132, 225911),
-        hand(10000, 800, False), hand(10000, 800, True), dlstm(4, 4096, 14), llsq(16392, 128), lse(1280000),
-        det(10), ode(100000, 100),
-    ]  # fmt: skip
+        lambda make=make, size=size: make(*size)
+        for make, name, sizes in (SMALL if small else FULL)
+        if not only or name.startswith(tuple(only))
+        for size in sizes
+    ]

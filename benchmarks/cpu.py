@@ -1,10 +1,12 @@
 """Objectives and derivatives on the CPU, side by side in one run: futad's `c` and `multicore`, NumPy's closed forms,
-JAX where it is installed, and what the machine can do at best (copying, matrix products).
+JAX and PyTorch where they are installed, what the machine can do at best (copying, matrix products), and published
+figures of others scaled by that.
 
     python benchmarks/cpu.py [--small] [--only NAME...] [--threads N...] [--runs N] [--json OUT]
 
 Answers are compared before anything is timed.  Each number is a median of at least five runs, taken in turn with the
-others of its row.  Exit status 1 if an answer is wrong.
+others of its row; with one thread of the process's CPU time, which a busy machine disturbs less, else of the wall's.
+Exit status 1 if an answer is wrong.
 """
 
 from __future__ import annotations
@@ -23,13 +25,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TOLERANCE = 1e-9
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="small inputs: seconds altogether")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="cases whose name begins so")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="programs whose name begins so")
     parser.add_argument("--threads", nargs="+", type=int, metavar="N", help="numbers of threads (default: all)")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each (at least 5)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the measurements here")
@@ -45,7 +46,7 @@ def main() -> int:
     parts = [in_child(n) for n in counts]
     rows = [row for part in parts for row in part["rows"]]
     if not rows:
-        parser.error(f"--only: no case begins with {' or '.join(options.only)}")
+        parser.error(f"--only: no program begins with {' or '.join(options.only)}")
     record = {
         "machine": platform.processor() or platform.machine(),
         "ceilings": [part["ceilings"] for part in parts],
@@ -54,7 +55,7 @@ def main() -> int:
     show(record)
     if options.json:
         options.json.write_text(json.dumps(record, indent=1) + "\n")
-    return 0 if all(t["error"] <= TOLERANCE for row in rows for t in row["times"]) else 1
+    return 0 if all(t["error"] <= row["tolerance"] for row in rows for t in row["times"]) else 1
 
 
 def in_child(threads: int) -> dict[str, Any]:
@@ -75,43 +76,58 @@ def measure(options: argparse.Namespace, threads: int) -> dict[str, Any]:
     from rich.console import Console
     from rich.progress import track
 
-    chosen = [c for c in cases(options.small) if not options.only or c.name.startswith(tuple(options.only))]
+    chosen = cases(options.small, options.only)
     runs = max(5, options.runs)
     rows = []
     console = Console(stderr=True)
-    for case in track(chosen, f"{threads} thread{'s' * (threads > 1)}", console=console, transient=True):
+    limits = ceilings(runs, threads)
+    for make in track(chosen, f"{threads} thread{'s' * (threads > 1)}", console=console, transient=True):
+        case = make()
         for part in (0, 1):
-            rows.append(one_row(case, part, runs, threads))
-    return {"ceilings": {"threads": threads, **ceilings(runs)}, "rows": rows}
+            rows.append(one_row(case, part, runs, threads, limits))
+    return {"ceilings": {"threads": threads, **limits}, "rows": rows}
 
 
-def one_row(case: Any, part: int, runs: int, threads: int) -> dict[str, Any]:
+def one_row(case: Any, part: int, runs: int, threads: int, limits: dict[str, float]) -> dict[str, Any]:
     """The objective (part 0) or derivative (1) of a case: errors first, then times."""
-    from peers import jax_calls
+    from peers_jax import jax_calls
+    from peers_torch import torch_calls
+    from published import scaled
 
     import futad
 
     reference = (case.numpy, case.numpy_derivative)[part]
     expected = reference()
+    args = (*case.args, *case.more) if part else case.args
     candidates: dict[str, Callable[[], Any]] = {}
+    errors = {}
     for backend in ("c", "multicore"):
         program = futad.load(ROOT / "benchmarks" / "programs" / f"{case.program}.fut", backend=backend)
         entry = program[(case.objective, case.derivative)[part]]
-        candidates[backend] = lambda entry=entry: entry(*case.args)
-    errors = {
-        name: relative_error(case.seen(call()) if part else call(), expected) for name, call in candidates.items()
-    }
+        candidates[backend] = lambda entry=entry: entry(*args)
+        result = candidates[backend]()
+        errors[backend] = relative_error(case.seen(result) if part else result, expected)
     if case.timed[part]:
         candidates["numpy"], errors["numpy"] = reference, 0.0
-    peer = jax_calls(case.program, case.args)
-    if peer is not None:
-        candidates["jax"], errors["jax"] = peer[part], relative_error(peer[part](), expected)
-    seconds = interleaved(runs, candidates)
+    for peer, calls in (("jax", jax_calls), ("torch", torch_calls)):
+        made = calls(case.program, (*case.args, *case.more))
+        if made is not None:
+            candidates[peer] = made[part]
+            result = made[part]()
+            errors[peer] = relative_error(case.peer_seen(result) if part else result, expected)
+    seconds = interleaved(runs, candidates, threads)
+    rate = limits["sgemm_flops" if np_single(case.args) else "dgemm_flops"]
+    what = ("objective", "derivative")[part]
     return {
         "case": case.name,
         "size": case.size,
-        "what": ("objective", "derivative")[part],
+        "what": what,
         "threads": threads,
+        "clock": "CPU" if threads == 1 else "wall",
+        "work": case.work,
+        "tolerance": case.tolerance,
+        "bound": max(case.flops[part] / rate, case.bytes[part] / limits["copy_bytes"]),
+        "published": scaled(case.name, case.size, what, threads, limits),
         "times": [
             {"who": who, "median": statistics.median(s), "best": min(s), "seconds": s, "error": errors[who]}
             for who, s in seconds.items()
@@ -119,15 +135,23 @@ def one_row(case: Any, part: int, runs: int, threads: int) -> dict[str, Any]:
     }
 
 
-def interleaved(runs: int, candidates: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
-    """Seconds of each run of each candidate, taken in turn; one round before is not counted."""
+def np_single(args: tuple[Any, ...]) -> bool:
+    """Whether the case computes in f32."""
+    return any(str(getattr(a, "dtype", "")) == "float32" for a in args)
+
+
+def interleaved(runs: int, candidates: dict[str, Callable[[], Any]], threads: int) -> dict[str, list[float]]:
+    """Seconds of each run of each candidate, taken in turn, each round from another one on (what one leaves in the
+    caches hits the next); one round before is not counted."""
+    clock = time.process_time if threads == 1 else time.perf_counter
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    names = list(candidates)
     for i in range(runs + 1):
-        for name, call in candidates.items():
-            start = time.perf_counter()
-            call()
+        for name in names[i % len(names) :] + names[: i % len(names)]:
+            start = clock()
+            candidates[name]()
             if i:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     return seconds
 
 
@@ -148,38 +172,48 @@ def relative_error(actual: Any, expected: Any) -> float:
     return worst
 
 
-def ceilings(runs: int) -> dict[str, float]:
+def ceilings(runs: int, threads: int) -> dict[str, float]:
     """What the machine does at best: bytes a second read and written by copying, and operations a second in
     matrix products."""
     import numpy as np
 
+    def best(call: Callable[[], Any]) -> float:
+        return min(interleaved(runs, {"": call}, threads)[""])
+
     source = np.ones(4_000_000)
     target = np.empty_like(source)
-    out = {"copy_bytes": 2 * source.nbytes / best(lambda: np.copyto(target, source), runs)}
+    out = {"copy_bytes": 2 * source.nbytes / best(lambda: np.copyto(target, source))}
     for name, dtype in (("dgemm", np.float64), ("sgemm", np.float32)):
         a = np.random.default_rng(1).random((768, 768)).astype(dtype)
         product = np.empty_like(a)
-        out[f"{name}_flops"] = 2 * 768**3 / best(lambda a=a, p=product: np.matmul(a, a, out=p), runs)
+        out[f"{name}_flops"] = 2 * 768**3 / best(lambda a=a, p=product: np.matmul(a, a, out=p))
     return out
 
 
-def best(call: Callable[[], Any], runs: int) -> float:
-    return min(interleaved(runs, {"": call})[""])
-
-
 def show(record: dict[str, Any]) -> None:
-    """The measurements as a table on stdout."""
+    """The measurements as tables on stdout."""
     for c in record["ceilings"]:
         print(
-            f"{c['threads']} threads: copy {c['copy_bytes'] / 1e9:.1f} GB/s, "
+            f"{c['threads']} threads: copy {c['copy_bytes'] / 1e9:.1f} GB/s (NumPy: one thread), "
             f"dgemm {c['dgemm_flops'] / 1e9:.0f} and sgemm {c['sgemm_flops'] / 1e9:.0f} GFLOP/s"
         )
     print(f"{'case':40} {'thr':>3} {'what':10} milliseconds (median)")
     for row in record["rows"]:
         times = "  ".join(
-            f"{t['who']} {1e3 * t['median']:.2f}{'' if t['error'] <= TOLERANCE else ' WRONG'}" for t in row["times"]
+            f"{t['who']} {1e3 * t['median']:.2f}{'' if t['error'] <= row['tolerance'] else ' WRONG'}"
+            for t in row["times"]
         )
         print(f"{row['case'] + ' ' + row['size']:40} {row['threads']:3} {row['what']:10} {times}")
+    print(
+        "times slower than the faster of c and multicore (published figures scaled to this machine); share of ceiling:"
+    )
+    for row in record["rows"]:
+        median = {t["who"]: t["median"] for t in row["times"]}
+        ours = min(median.pop("c"), median.pop("multicore"))
+        others = median | {f"{p['who']} (published)": p["seconds"] for p in row["published"]}
+        text = "  ".join(f"{who} {t / ours:.2f}" for who, t in others.items())
+        share = f"  {row['bound'] / ours:.0%} of the ceiling" if row["bound"] else ""
+        print(f"{row['case'] + ' ' + row['size']:40} {row['threads']:3} {row['what']:10} {text}{share}")
     print("derivative / objective:")
     for first, second in zip(record["rows"][::2], record["rows"][1::2], strict=True):
         ratios = [
@@ -189,6 +223,15 @@ def show(record: dict[str, Any]) -> None:
             if a["who"] == b["who"]
         ]
         print(f"{first['case'] + ' ' + first['size']:40} {first['threads']:3} {'  '.join(ratios)}")
+    if any(row["threads"] > 1 for row in record["rows"]):
+        print("c / multicore in the same run, by medians and by the best runs:")
+    for row in record["rows"]:
+        if row["threads"] > 1:
+            c, multicore = (next(t for t in row["times"] if t["who"] == who) for who in ("c", "multicore"))
+            print(
+                f"{row['case'] + ' ' + row['size']:40} {row['threads']:3} {row['what']:10} "
+                f"{c['median'] / multicore['median']:.2f}  {c['best'] / multicore['best']:.2f}"
+            )
 
 
 if __name__ == "__main__":

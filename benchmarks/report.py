@@ -1,8 +1,9 @@
-"""A page with plots from the measurements of `cpu.py`: times, derivative over objective, ratio to peers.
+"""A page with plots from the measurements of `cpu.py`: time against size, ratio to peers, derivative over objective,
+share of the machine's ceiling, speed-up by threads.
 
     python benchmarks/cpu.py --threads 1 2 --json cpu.json && python benchmarks/report.py cpu.json report.html
 
-The output is one HTML file with everything in it.
+The output is one HTML file with everything in it; --plots FOLDER writes the plots as files too.
 """
 
 from __future__ import annotations
@@ -13,17 +14,26 @@ import html
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-COLOURS = {"c": "tab:blue", "multicore": "tab:green", "numpy": "tab:gray", "jax": "tab:orange"}
+Row = dict[str, Any]
+
+NAMES = {"c": "futad c", "multicore": "futad multicore", "numpy": "NumPy", "jax": "JAX", "torch": "PyTorch",
+         "C++": "C++ (published)", "Futhark's C": "Futhark's C (published)"}  # fmt: skip
+COLOURS = {"c": "#1f4e9c", "multicore": "#3f9b5f", "numpy": "#8a8a8a", "jax": "#e08214", "torch": "#c0392b",
+           "C++": "#7b4fa3", "Futhark's C": "#a0703c"}  # fmt: skip
+MARKERS = {"c": "o", "multicore": "s", "numpy": "v", "jax": "D", "torch": "^", "C++": "P", "Futhark's C": "X"}
+OURS = ("c", "multicore")
+PARTS = ("objective", "derivative")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measurements", type=Path, help="JSON that cpu.py wrote")
     parser.add_argument("page", type=Path, help="the HTML file to write")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write the plots here as well")
     options = parser.parse_args()
     try:
         import matplotlib
@@ -32,117 +42,288 @@ def main() -> int:
         return 1
     matplotlib.use("agg")
     record = json.loads(options.measurements.read_text())
-    options.page.write_text(page(record))
+    plots = {name: png(figure) for name, figure in figures(record)}
+    options.page.write_text(page(record, plots))
+    if options.plots:
+        options.plots.mkdir(parents=True, exist_ok=True)
+        for name, data in plots.items():
+            (options.plots / f"{name.replace(' ', '_')}.png").write_bytes(data)
     return 0
 
 
-def page(record: dict[str, Any]) -> str:
-    """The whole document."""
-    parts = [
-        "<!doctype html><meta charset='utf-8'><title>futad on the CPU</title>",
-        "<style>body{font:15px sans-serif;max-width:70em;margin:2em auto}td,th{padding:.2em .7em;text-align:right}"
-        "td:first-child,th:first-child{text-align:left}tr:nth-child(even){background:#f3f3f3}img{max-width:100%}"
-        "</style>",
-        f"<h1>futad on the CPU</h1><p>{html.escape(record['machine'])}; medians of "
-        f"{len(record['rows'][0]['times'][0]['seconds'])} runs.</p>",
-    ]
+# --- Measurements ------------------------------------------------------------------------------------
+
+
+def median(row: Row, who: str) -> float | None:
+    return next((t["median"] for t in row["times"] if t["who"] == who), None)
+
+
+def best_of_ours(row: Row) -> float:
+    return min(m for who in OURS if (m := median(row, who)) is not None)
+
+
+def others(row: Row) -> dict[str, float]:
+    """Seconds of everyone else: measured here, and published figures as scaled."""
+    found = {t["who"]: t["median"] for t in row["times"] if t["who"] not in OURS}
+    return found | {p["who"]: p["seconds"] for p in row["published"]}
+
+
+def label(row: Row) -> str:
+    return f"{row['case']}  {row['size']}"
+
+
+def pairs(rows: list[Row]) -> list[tuple[Row, Row]]:
+    """Objective and derivative of each case."""
+    return list(zip(rows[::2], rows[1::2], strict=True))
+
+
+def threads_of(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[Row]]]:
     for ceiling in record["ceilings"]:
-        rows = [r for r in record["rows"] if r["threads"] == ceiling["threads"]]
+        yield ceiling, [r for r in record["rows"] if r["threads"] == ceiling["threads"]]
+
+
+# --- Page --------------------------------------------------------------------------------------------
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 72em; margin: 2em auto; padding: 0 1em; color: #222 }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1em 0 }
+td, th { padding: .15em .7em; text-align: right; white-space: nowrap }
+td:first-child, th:first-child, td:nth-child(2) { text-align: left }
+thead th { border-bottom: 2px solid #888 } tbody tr:nth-child(4n+3), tbody tr:nth-child(4n+4) { background: #f4f4f2 }
+td.best { font-weight: 600 } td.wrong { color: #c00 } img { max-width: 100% } .note { color: #666 }
+"""
+
+
+def page(record: dict[str, Any], plots: dict[str, bytes]) -> str:
+    """The whole document."""
+    machine, runs = html.escape(record["machine"]), len(record["rows"][0]["times"][0]["seconds"])
+    parts = [
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>futad on the CPU</title><style>{STYLE}</style>",
+        f"<h1>futad on the CPU</h1><p>{machine}. Medians of {runs} runs in turn; with one thread of CPU time, else of "
+        "wall time. All answers were compared with NumPy's before anything was timed. Published figures are scaled by "
+        "this machine's speed in copying and matrix products over that of the machine they were measured on.</p>",
+    ]
+    for ceiling, rows in threads_of(record):
+        threads = ceiling["threads"]
         parts += [
-            f"<h2>{ceiling['threads']} thread{'s' * (ceiling['threads'] > 1)}</h2>",
-            f"<p>The machine copies {ceiling['copy_bytes'] / 1e9:.1f} GB/s and multiplies matrices at "
+            f"<h2>{threads} thread{'s' * (threads > 1)}</h2>",
+            f"<p>The machine copies {ceiling['copy_bytes'] / 1e9:.1f} GB/s (one thread) and multiplies matrices at "
             f"{ceiling['dgemm_flops'] / 1e9:.0f} (f64) and {ceiling['sgemm_flops'] / 1e9:.0f} (f32) GFLOP/s.</p>",
+            *[image(name, data) for name, data in plots.items() if name.endswith(f" {threads}")],
             table(rows),
-            image("Time", lambda axes, rows=rows: times(axes, rows), len(rows)),
-            image("Derivative over objective", lambda axes, rows=rows: overheads(axes, rows), len(rows) // 2),
-            image("Times faster than a peer", lambda axes, rows=rows: speedups(axes, rows), len(rows)),
         ]
     return "\n".join(parts) + "\n"
 
 
-def median(row: dict[str, Any], who: str) -> float | None:
-    return next((t["median"] for t in row["times"] if t["who"] == who), None)
+def image(name: str, data: bytes) -> str:
+    return f"<p><img alt='{html.escape(name)}' src='data:image/png;base64,{base64.b64encode(data).decode()}'></p>"
 
 
-def label(row: dict[str, Any]) -> str:
-    return f"{row['case']} {row['size']}"
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    """Milliseconds of everyone, and the largest relative error of an answer."""
-    names = [who for who in COLOURS if any(median(r, who) for r in rows)]
-    lines = ["<table><tr><th>case</th><th></th>" + "".join(f"<th>{n} ms</th>" for n in names) + "<th>error</th></tr>"]
+def table(rows: list[Row]) -> str:
+    """Milliseconds of everyone, the fastest in bold, and the largest relative error of an answer."""
+    names = [who for who in NAMES if any(median(r, who) for r in rows)]
+    lines = ["<table><thead><tr><th>case</th><th></th>" + "".join(f"<th>{NAMES[n]}</th>" for n in names)]
+    lines.append("<th>error</th></tr></thead><tbody>")
     for r in rows:
-        cells = [f"{1e3 * m:.2f}" if (m := median(r, n)) is not None else "" for n in names]
+        fastest = min(t["median"] for t in r["times"])
+        cells = []
+        for n in names:
+            m = median(r, n)
+            best = " class='best'" if m == fastest else ""
+            cells.append(f"<td{best}>{1e3 * m:.3g}</td>" if m is not None else "<td></td>")
         error = max(t["error"] for t in r["times"])
+        wrong = " class='wrong'" if error > r["tolerance"] else ""
         lines.append(
-            f"<tr><td>{html.escape(label(r))}</td><td>{r['what']}</td>"
-            + "".join(f"<td>{c}</td>" for c in cells)
-            + f"<td>{error:.0e}</td></tr>"
+            f"<tr><td>{html.escape(label(r))}</td><td>{r['what']}</td>{''.join(cells)}<td{wrong}>{error:.0e}</td></tr>"
         )
-    return "\n".join([*lines, "</table>"])
+    return "\n".join([*lines, "</tbody></table><p class='note'>Milliseconds; the fastest in bold.</p>"])
 
 
-def image(title: str, draw: Callable[[Any], None], bars: int) -> str:
-    """A plot as an element with its data inside."""
+# --- Plots -------------------------------------------------------------------------------------------
+
+
+def figures(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each plot with its name, which ends in the number of threads."""
+    for ceiling, rows in threads_of(record):
+        n = ceiling["threads"]
+        title = f"{n} thread{'s' * (n > 1)}"
+        yield f"time against size {n}", sizes_plot(rows, title)
+        yield f"ratio to others {n}", ratios_plot(rows, title)
+        yield f"derivative over objective {n}", overheads_plot(rows, title)
+        if any(r["bound"] for r in rows):
+            yield f"share of the ceiling {n}", shares_plot(rows, title)
+        if n > 1:
+            yield f"speed-up {n}", threads_plot(rows, title)
+
+
+def png(figure: Any) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=120)
+    return out.getvalue()
+
+
+def canvas(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 1.5 + 0.32 * bars), layout="constrained")
-    axes = figure.subplots()
-    axes.set_title(title)
-    draw(axes)
-    axes.invert_yaxis()
-    axes.grid(axis="x", alpha=0.4)
-    axes.legend(loc="best")
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=110)
-    data = base64.b64encode(out.getvalue()).decode()
-    return f"<p><img alt='{title}' src='data:image/png;base64,{data}'></p>"
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for a in axes.flat:
+        a.spines[["top", "right"]].set_visible(False)
+        a.tick_params(labelsize=8)
+    return figure, axes
 
 
-def bars(axes: Any, labels: list[str], series: dict[str, list[float | None]], colours: dict[str, str]) -> None:
-    """Horizontal bars, a group for each label."""
-    height = 0.8 / max(1, len(series))
-    for i, (name, values) in enumerate(series.items()):
-        places = [j + (i - (len(series) - 1) / 2) * height for j, v in enumerate(values) if v is not None]
-        axes.barh(places, [v for v in values if v is not None], height, label=name, color=colours.get(name))
-    axes.set_yticks(range(len(labels)), labels)
+def legend(figure: Any, who: list[str], extra: list[Any] = []) -> None:  # noqa: B006
+    """One legend below all plots of the figure."""
+    from matplotlib.lines import Line2D
+
+    marks = [Line2D([], [], color=COLOURS[w], marker=MARKERS[w], linestyle="", label=NAMES[w]) for w in who]
+    figure.legend(handles=[*marks, *extra], loc="outside lower center", ncols=7, fontsize=8, frameon=False)
 
 
-def times(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """Milliseconds on a logarithmic scale."""
-    present = [who for who in COLOURS if any(median(r, who) for r in rows)]
-    series = {who: [1e3 * m if (m := median(r, who)) else None for r in rows] for who in present}
-    bars(axes, [f"{label(r)}: {r['what']}" for r in rows], series, COLOURS)
-    axes.set_xscale("log")
-    axes.set_xlabel("milliseconds")
+def plain(axis: Any) -> None:
+    """Numbers on a logarithmic axis as people write them, and enough of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,), numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
-def overheads(axes: Any, rows: list[dict[str, Any]]) -> None:
+def sizes_plot(rows: list[Row], title: str) -> Any:
+    """A small plot for each program: milliseconds of everyone against the work, both logarithmic."""
+    from matplotlib.lines import Line2D
+
+    names = list(dict.fromkeys(r["case"] for r in rows))
+    columns = 4
+    lines = -(-len(names) // columns)
+    figure, axes = canvas(lines, columns, 12, 0.9 + 2.6 * lines)
+    present = [w for w in NAMES if any(median(r, w) for r in rows)]
+    for a, name in zip(axes.flat, names, strict=False):
+        mine = [r for r in rows if r["case"] == name]
+        for part, style in zip(PARTS, ("--", "-"), strict=True):
+            own = sorted((r for r in mine if r["what"] == part), key=lambda r: r["work"])
+            for who in present:
+                points = [(r["work"], 1e3 * m) for r in own if (m := median(r, who)) is not None]
+                if points:
+                    face = COLOURS[who] if part == "derivative" else "white"
+                    a.plot(*zip(*points, strict=True), style, color=COLOURS[who], marker=MARKERS[who], markersize=4,
+                           linewidth=1, markerfacecolor=face)  # fmt: skip
+        a.set_xscale("log")
+        a.set_yscale("log")
+        plain(a.yaxis)
+        ticks = {r["work"]: r["size"] for r in mine}
+        a.set_xticks(list(ticks), [short_size(s) for s in ticks.values()], fontsize=6.5)
+        a.minorticks_off()
+        a.margins(x=0.12)
+        a.set_title(name, fontsize=10)
+        a.grid(alpha=0.25)
+    for a in list(axes.flat)[len(names) :]:
+        a.set_visible(False)
+    for line in axes:
+        line[0].set_ylabel("ms", fontsize=8)
+    kinds = [Line2D([], [], color="black", linestyle=s, label=p) for p, s in zip(PARTS, ("--", "-"), strict=True)]
+    legend(figure, present, kinds)
+    figure.suptitle(f"Time against size, {title}", fontsize=12, x=0.01, ha="left")
+    return figure
+
+
+def short_size(size: str) -> str:
+    """One equation a line, and long numbers in thousands."""
+    out = []
+    for part in size.split():
+        name, equals, number = part.partition("=")
+        if number.isdigit() and int(number) >= 10000:
+            number = f"{int(number) / 1000:.4g}k"
+        out.append(name + equals + number)
+    return "\n".join(out)
+
+
+def dots(
+    axes: Any, labels: list[str], series: dict[str, list[float | None]], reference: float | None, log: bool = True
+) -> None:
+    """A line for each label, with a mark for each series."""
+    axes.set_axisbelow(True)
+    axes.set_yticks(range(len(labels)), labels, fontsize=7.5)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    for i in range(0, len(labels), 2):
+        axes.axhspan(i - 0.5, i + 0.5, color="#f4f4f2", zorder=0)
+    if log:
+        axes.set_xscale("log")
+    for who, values in series.items():
+        points = [(v, i) for i, v in enumerate(values) if v is not None]
+        if points:
+            axes.plot(*zip(*points, strict=True), color=COLOURS[who], marker=MARKERS[who], markersize=5, linestyle="")
+    if log:
+        plain(axes.xaxis)
+    if reference is not None:
+        axes.axvline(reference, color="black", linewidth=1)
+    axes.grid(axis="x", alpha=0.3)
+
+
+def ratios_plot(rows: list[Row], title: str) -> Any:
+    """Everyone else's time over that of the faster of our backends; right of the line we are faster."""
+    both = pairs(rows)
+    figure, axes = canvas(1, 2, 12, 1.6 + 0.24 * len(both))
+    present = [w for w in NAMES if any(w in others(r) for r in rows)]
+    for a, part, of in zip(axes[0], PARTS, zip(*both, strict=True), strict=True):
+        series = {w: [others(r)[w] / best_of_ours(r) if w in others(r) else None for r in of] for w in present}
+        dots(a, [label(r) for r in of], series, 1)
+        a.set_title(part, fontsize=10)
+        a.set_xlabel("time / futad's (right of the line futad is faster)", fontsize=8)
+    axes[0][1].set_yticklabels([])
+    legend(figure, present)
+    figure.suptitle(f"Times of others over futad's, {title}", fontsize=12, x=0.01, ha="left")
+    return figure
+
+
+def overheads_plot(rows: list[Row], title: str) -> Any:
     """The derivative's time over the objective's."""
-    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    both = pairs(rows)
+    figure, axes = canvas(1, 1, 9, 1.6 + 0.24 * len(both))
     series: dict[str, list[float | None]] = {}
-    for who in COLOURS:
-        both = [(median(a, who), median(b, who)) for a, b in pairs]
-        ratios = [b / a if a and b else None for a, b in both]
-        if any(ratios):
-            series[who] = ratios
-    bars(axes, [label(a) for a, _ in pairs], series, COLOURS)
-    axes.set_xlabel("derivative / objective")
+    for who in NAMES:
+        values = []
+        for objective, derivative in both:
+            times = [others(r).get(who) if who not in OURS else median(r, who) for r in (objective, derivative)]
+            values.append(times[1] / times[0] if times[0] and times[1] else None)
+        if any(values):
+            series[who] = values
+    dots(axes[0][0], [label(a) for a, _ in both], series, 1)
+    axes[0][0].set_xlabel("derivative / objective", fontsize=8)
+    legend(figure, list(series))
+    figure.suptitle(f"What a derivative costs, {title}", fontsize=12, x=0.01, ha="left")
+    return figure
 
 
-def speedups(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """A peer's time over that of our fastest backend."""
-    ours = [min(m for who in ("c", "multicore") if (m := median(r, who))) for r in rows]
-    series: dict[str, list[float | None]] = {}
-    for who in ("numpy", "jax"):
-        ratios = [m / mine if (m := median(r, who)) else None for r, mine in zip(rows, ours, strict=True)]
-        if any(ratios):
-            series[who] = ratios
-    bars(axes, [f"{label(r)}: {r['what']}" for r in rows], series, COLOURS)
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_xlabel("peer's time / futad's")
+def shares_plot(rows: list[Row], title: str) -> Any:
+    """The least time that products of matrices or moving data take on this machine over the time taken."""
+    bound = [r for r in rows if r["bound"]]
+    figure, axes = canvas(1, 1, 9, 1.6 + 0.22 * len(bound))
+    present = [w for w in NAMES if any(median(r, w) for r in bound)]
+    series = {w: [100 * r["bound"] / m if (m := median(r, w)) is not None else None for r in bound] for w in present}
+    dots(axes[0][0], [f"{label(r)}  {r['what']}" for r in bound], series, 100, log=False)
+    axes[0][0].set_xlim(left=0)
+    axes[0][0].set_xlabel("% of the ceiling: dense products of matrices, or copying", fontsize=8)
+    legend(figure, present)
+    figure.suptitle(f"Share of what the machine can do, {title}", fontsize=12, x=0.01, ha="left")
+    return figure
+
+
+def threads_plot(rows: list[Row], title: str) -> Any:
+    """How many times faster `multicore` is than `c`, which has one thread, in the same run."""
+    both = pairs(rows)
+    figure, axes = canvas(1, 2, 12, 1.3 + 0.2 * len(both))
+    for a, part, of in zip(axes[0], PARTS, zip(*both, strict=True), strict=True):
+        ratios = [one / more if (one := median(r, "c")) and (more := median(r, "multicore")) else None for r in of]
+        dots(a, [label(r) for r in of], {"multicore": ratios}, 1, log=False)
+        a.set_xlim(left=0)
+        a.set_title(part, fontsize=10)
+        a.set_xlabel("c / multicore", fontsize=8)
+    axes[0][1].set_yticklabels([])
+    figure.suptitle(f"Speed-up by {title}", fontsize=12, x=0.01, ha="left")
+    return figure
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How the time of sparse k-means grows: a Newton step of `kmeans_sparse.fut` with more and more numbers that are not 0,
 and with wider and wider points that hold as many of them as before.
 
-    python benchmarks/sparse.py [--runs N] [--backend B] [--json OUT]
+    python benchmarks/sparse.py [--points N] [--runs N] [--backend B] [--json OUT]
 
 By medians of CPU time on `c`.  The first column of ratios is the time a number that is not 0, relative to the first
 row: it stays near 1 where time grows with them.
@@ -22,26 +22,22 @@ import numpy as np
 import futad
 
 ROOT = Path(__file__).resolve().parents[1]
-# Points, numbers that are not 0 in each, dimensions, centroids.
-MORE = [
-    (20000, 5, 1000, 10),
-    (20000, 10, 1000, 10),
-    (20000, 20, 1000, 10),
-    (20000, 40, 1000, 10),
-    (20000, 80, 1000, 10),
-]
-WIDER = [(20000, 40, 500, 10), (20000, 40, 1000, 10), (20000, 40, 2000, 10), (20000, 40, 4000, 10)]
+# Numbers that are not 0 in a point, dimensions, centroids.
+MORE = [(5, 1000, 10), (10, 1000, 10), (20, 1000, 10), (40, 1000, 10), (80, 1000, 10)]
+WIDER = [(40, 500, 10), (40, 1000, 10), (40, 2000, 10), (40, 4000, 10)]
 
 
 def sparse_points(n: int, held: int, d: int, k: int) -> tuple[Any, ...]:
-    """Values, columns and row starts of n points that hold so many numbers each, and k dense centroids."""
+    """Values, columns and row starts of n points that hold so many numbers each (one in each of as many equal parts
+    of their columns), and k dense centroids."""
     r = np.random.default_rng(1)
-    columns = np.concatenate([np.sort(r.choice(d, held, replace=False)) for _ in range(n)])
-    return r.random(n * held), columns.astype(np.int64), np.arange(n + 1, dtype=np.int64) * held, r.random((k, d))
+    columns = ((np.arange(held) + r.random((n, held))) * (d / held)).astype(np.int64).ravel()
+    return r.random(n * held), columns, np.arange(n + 1, dtype=np.int64) * held, r.random((k, d))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--points", type=int, default=20000, metavar="N", help="how many (default 20000)")
     parser.add_argument("--runs", type=int, default=9, help="timed rounds (default 9)")
     parser.add_argument("--backend", default="c")
     parser.add_argument("--json", type=Path, help="write the measurements here")
@@ -52,7 +48,8 @@ def main() -> int:
     for title, sweep in (("more numbers that are not 0:", MORE), ("wider points:", WIDER)):
         print(title)
         first: list[float] = []
-        for n, held, d, k in sweep:
+        for held, d, k in sweep:
+            n = options.points
             args = sparse_points(n, held, d, k)
             median = []
             for entry in (program.objective, program.newton_step):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -287,47 +284,3 @@ NAMES = ["hello", "lse", "llsq", "ode", "det", "saddle", "particle", "dlstm", "b
 def test_blocks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "-b", "c", *[str(PROGRAMS / f"{name}.fut") for name in NAMES]]) == 0
     assert "0 failed" in capsys.readouterr().out
-
-
-# --- The benchmark -----------------------------------------------------------------------------------
-
-
-def report(*args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *args]
-    return subprocess.run(command, cwd=ROOT / "benchmarks", capture_output=True, text=True, timeout=120, check=False)
-
-
-@needs_cc
-def test_cpu_benchmark(tmp_path: Path) -> None:
-    """Answers are compared and everyone is timed; the page shows it."""
-    out = tmp_path / "cpu.json"
-    done = report("cpu.py", "--small", "--only", "ls", "lls", "--threads", "1", "--json", str(out))
-    assert done.returncode == 0, done.stderr
-    record = json.loads(out.read_text())
-    rows = [(r["case"], r["what"], r["threads"]) for r in record["rows"]]
-    assert rows == [(case, what, 1) for case in ("llsq", "lse") for what in ("objective", "derivative")]
-    for row in record["rows"]:
-        who = {t["who"] for t in row["times"]}
-        assert {"c", "multicore", "numpy"} <= who
-        assert all(t["error"] < 1e-9 and len(t["seconds"]) == 5 and t["median"] > 0 for t in row["times"])
-    assert record["ceilings"][0]["dgemm_flops"] > 1e8
-    assert "llsq n=256 m=32" in done.stdout and "derivative / objective" in done.stdout
-
-
-def test_report(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    ceilings = {"threads": 1, "copy_bytes": 1e10, "dgemm_flops": 4e10, "sgemm_flops": 8e10}
-    times = [{"who": who, "median": 0.01, "best": 0.01, "seconds": [0.01] * 5, "error": 0.0} for who in ("c", "numpy")]
-    row = {"case": "<case>", "size": "n=1", "threads": 1, "times": times}
-    rows = [row | {"what": what} for what in ("objective", "derivative")]
-    measurements, page = tmp_path / "cpu.json", tmp_path / "page.html"
-    measurements.write_text(json.dumps({"machine": "m", "ceilings": [ceilings], "rows": rows}))
-    done = report("report.py", str(measurements), str(page))
-    assert done.returncode == 0, done.stderr
-    text = page.read_text()
-    assert text.count("data:image/png") == 3
-    assert "&lt;case&gt; n=1" in text and "10.00" in text
-
-
-def test_cpu_benchmark_usage() -> None:
-    assert report("cpu.py", "--threads", "0").returncode == 2

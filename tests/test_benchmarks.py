@@ -1,0 +1,213 @@
+"""The commands in `benchmarks/`: what they compare, print and write, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.runtime import cc
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import cases  # noqa: E402
+import cpu  # noqa: E402
+import published  # noqa: E402
+
+needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *args]
+    return subprocess.run(command, cwd=ROOT / "benchmarks", capture_output=True, text=True, timeout=120, check=False)
+
+
+# --- cpu.py ------------------------------------------------------------------------------------------
+
+
+@needs_cc
+def test_cpu(tmp_path: Path) -> None:
+    """Answers are compared and everyone is timed."""
+    out = tmp_path / "cpu.json"
+    done = run("cpu.py", "--small", "--only", "ls", "lls", "--threads", "1", "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    record = json.loads(out.read_text())
+    rows = [(r["case"], r["what"], r["threads"]) for r in record["rows"]]
+    assert rows == [
+        (case, what, 1) for case in ("lstm", "llsq", "lse") for what in ("objective", "derivative")
+    ]  # fmt: skip
+    for row in record["rows"]:
+        who = {t["who"] for t in row["times"]}
+        assert {"c", "multicore", "numpy"} <= who
+        assert all(t["error"] <= row["tolerance"] and len(t["seconds"]) == 5 and t["median"] > 0 for t in row["times"])
+        assert 0 < row["bound"] < 1 and row["clock"] == "CPU"
+    assert record["ceilings"][0]["dgemm_flops"] > 1e8
+    assert "llsq n=256 m=32" in done.stdout and "derivative / objective" in done.stdout and "ceiling" in done.stdout
+    assert "WRONG" not in done.stdout
+
+
+def test_cpu_usage() -> None:
+    assert run("cpu.py", "--threads", "0").returncode == 2
+
+
+@pytest.mark.parametrize("expected, actual, error", [
+    (2.0, 2.0, 0), (2.0, 3.0, 0.5), ((1.0, np.array([2.0, 4.0])), (1.0, np.array([2.0, 5.0])), 0.25),
+    (np.zeros(2), np.zeros(3), np.inf), (1.0, np.nan, np.inf), (np.array([1.0, 100.0]), np.array([2.0, 100.0]), 0.01),
+])  # fmt: skip
+def test_relative_error(expected: Any, actual: Any, error: float) -> None:
+    assert cpu.relative_error(actual, expected) == pytest.approx(error)
+
+
+def test_turns() -> None:
+    """Every candidate is called in each round, the first round is not counted, and each is first in some."""
+    order: list[str] = []
+    calls = {name: lambda name=name: order.append(name) for name in "abc"}
+    seconds = cpu.interleaved(5, calls, 2)
+    assert {name: len(s) for name, s in seconds.items()} == dict.fromkeys("abc", 5)
+    rounds = [order[i : i + 3] for i in range(0, 18, 3)]
+    assert all(sorted(r) == ["a", "b", "c"] for r in rounds) and {r[0] for r in rounds} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("library", ["jax", "torch"])
+def test_peers(library: str) -> None:
+    """Other libraries' versions of all programs compute what NumPy does."""
+    if find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    module = __import__(f"peers_{library}")
+    seen = set()
+    for make in cases.cases(True, None):
+        case = make()
+        calls = getattr(module, f"{library}_calls")(case.program, (*case.args, *case.more))
+        assert cpu.relative_error(calls[0](), case.numpy()) <= case.tolerance, case.name
+        assert cpu.relative_error(case.peer_seen(calls[1]()), case.numpy_derivative()) <= case.tolerance, case.name
+        seen.add(case.program)
+    assert seen == set(module.MAKERS)
+
+
+def test_published_figures() -> None:
+    """Each is of a row that `cpu.py` measures, and shrinks as the machine gets faster."""
+    named = {(f.case, f.size) for f in published.FIGURES}
+    makers = {name for _, name, _ in cases.FULL}
+    rows = set()
+    for make in cases.cases(False, sorted({case.split()[0] for case, _ in named} & makers)):
+        case = make()
+        rows.add((case.name, case.size))
+    assert named <= rows
+    machine = {"copy_bytes": 30e9, "dgemm_flops": 54e9, "sgemm_flops": 103e9}
+    for speed in (1, 2):
+        here = {name: speed * value for name, value in machine.items()}
+        found = {f["who"]: f["seconds"] for f in published.scaled("lse", "n=1280000", "derivative", 1, here)}
+        assert found == pytest.approx({"C++": 7.4e-3 / speed, "Futhark's C": 16.8e-3 / speed})
+    assert published.scaled("lse", "n=1280000", "derivative", 2, machine) == []
+    assert published.scaled("lse", "n=7", "derivative", 1, machine) == []
+
+
+# --- report.py ---------------------------------------------------------------------------------------
+
+
+def test_report(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = []
+    for threads in (1, 2):
+        for size, work in (("n=1", 1), ("n=10000", 10000)):
+            for what in ("objective", "derivative"):
+                times = [
+                    {"who": who, "median": m, "best": m, "seconds": [m] * 5, "error": 0.0}
+                    for who, m in (("c", 0.01), ("multicore", 0.005), ("numpy", 0.02))
+                ]
+                rows.append({
+                    "case": "<case>", "size": size, "what": what, "threads": threads, "work": work, "times": times,
+                    "bound": 0.001, "tolerance": 1e-9, "published": [{"who": "C++", "seconds": 0.03}],
+                })  # fmt: skip
+    ceilings = [{"threads": n, "copy_bytes": 1e10, "dgemm_flops": 4e10, "sgemm_flops": 8e10} for n in (1, 2)]
+    measurements, page, plots = tmp_path / "cpu.json", tmp_path / "page.html", tmp_path / "plots"
+    measurements.write_text(json.dumps({"machine": "<m>", "ceilings": ceilings, "rows": rows}))
+    done = run("report.py", str(measurements), str(page), "--plots", str(plots))
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    names = sorted(p.name for p in plots.iterdir())
+    kinds = ("derivative_over_objective", "ratio_to_others", "share_of_the_ceiling", "time_against_size")
+    assert names == sorted([*[f"{kind}_{n}.png" for kind in kinds for n in (1, 2)], "speed-up_2.png"])
+    assert text.count("data:image/png") == len(names)
+    assert all((plots / name).read_bytes().startswith(b"\x89PNG") for name in names)
+    assert "&lt;case&gt;  n=10000" in text and "&lt;m&gt;" in text and "<td class='best'>5</td>" in text
+
+
+# --- The others --------------------------------------------------------------------------------------
+
+
+@needs_cc
+def test_matmul(tmp_path: Path) -> None:
+    out = tmp_path / "matmul.json"
+    done = run("matmul.py", "--shapes", "9x7x5", "64x32x48", "--runs", "1", "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(out.read_text())["rows"]
+    assert [(r["type"], *r["shape"]) for r in rows] == [
+        (t, *s) for t in ("f64", "f32") for s in ((9, 7, 5), (64, 32, 48))
+    ]
+    assert all(r["share"] > 0 and r["error"] < 1e-5 for r in rows) and done.stdout.count("share") == 4
+    assert run("matmul.py", "--shapes", "1x2").returncode == 2
+
+
+@needs_cc
+def test_sparse() -> None:
+    done = run("sparse.py", "--points", "50", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Newton step") == 9 and "50 points of  80 of  1000" in done.stdout
+
+
+@needs_cc
+def test_overhead(tmp_path: Path) -> None:
+    out = tmp_path / "overhead.json"
+    done = run("overhead.py", "hand-simple", "--runs", "1", "--json", str(out))
+    (record,) = json.loads(out.read_text())["results"]
+    good = record["ratio"] <= record["limit"]
+    assert done.returncode == (0 if good else 1) and ("good" if good else "EXCEEDED") in done.stdout
+    assert run("overhead.py", "nothing").returncode == 2
+
+
+EVAL = """
+import json, sys
+def ask(id, **message):
+    print(json.dumps({"id": id, **message}), flush=True)
+    answer = json.loads(sys.stdin.readline())
+    assert answer["id"] == id
+    return answer
+ask(0, kind="start", eval="hello")
+assert ask(1, kind="define", module="hello")["success"]
+for i, x in enumerate((1.5, WRONG)):
+    answer = ask(2 + 2 * i, kind="evaluate", module="hello", function="square", input=x, description=f"x={x}")
+    right = answer["success"] and answer["output"] == 2.25
+    ask(3 + 2 * i, kind="analysis", of=2 + 2 * i, valid=right, **({} if right else {"error": "not 2.25"}))
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize("wrong", [False, True])
+def test_gradbench(tmp_path: Path, wrong: bool) -> None:
+    """A stand-in for GradBench, whose eval finds one of two answers wrong, or none."""
+    folder = tmp_path / "python" / "gradbench" / "gradbench" / "evals" / "hello"
+    folder.mkdir(parents=True)
+    (folder / "run.py").write_text(EVAL.replace("WRONG", "2.0" if wrong else "-1.5"))
+    other = tmp_path / "tools" / "manual" / "bin" / "hello"
+    assert run("gradbench.py", str(tmp_path), "--only", "hello").returncode == 2  # nothing is built
+    other.parent.mkdir(parents=True)
+    other.write_text('#!/bin/sh\necho 1\necho \'{"name": "evaluate", "nanoseconds": 5000000}\'\n')
+    other.chmod(0o755)
+    out = tmp_path / "out.json"
+    done = run("gradbench.py", str(tmp_path), "--only", "hello", "--against", "manual", "--json", str(out))
+    rows = json.loads(out.read_text())
+    assert [r["valid"] for r in rows] == [True, not wrong] and all(r["other"] == 5e-3 for r in rows)
+    assert done.returncode == int(wrong), done.stderr
+    assert f"{2 - wrong} of 2 evaluations valid" in done.stdout and ("not 2.25" in done.stdout) == wrong
+
+
+def test_gradbench_usage(tmp_path: Path) -> None:
+    done = run("gradbench.py", str(tmp_path))
+    assert done.returncode == 2 and "no clone of GradBench" in done.stderr
