@@ -60,9 +60,9 @@ class Builder:
         (v,) = self.emit(exp, name)
         return v
 
-    def op(self, name: str, *args: Atom, hint: str = "t") -> Var:
-        """A scalar operation."""
-        return self.let(ir.Op(name, args), hint)
+    def op(self, name: str, *args: Atom, hint: str = "t", place: Any = None) -> Var:
+        """A scalar operation; `place` is where the source has one that can fail."""
+        return self.let(ir.Op(name, args, place), hint)
 
     def convert(self, to: Prim, a: Atom) -> Atom:
         return a if a.type is to else self.op(f"to_{to.name}", a)

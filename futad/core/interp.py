@@ -308,16 +308,16 @@ def _alias(m: Interpreter, e: ir.Alias, stm: ir.Stm, sc: Scope) -> Values:
 
 @handler(ir.Op)
 def _op(m: Interpreter, e: ir.Op, stm: ir.Stm, sc: Scope) -> Values:
-    return (scalar_op(m, e.op, [m.lift(a, sc.depth) for a in e.args], sc),)
+    return (scalar_op(m, e.op, [m.lift(a, sc.depth) for a in e.args], sc, e.place),)
 
 
-def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope) -> Value:
+def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope, place: Any = None) -> Value:
     """One scalar operation over a batch."""
     record = OPS[name]
     if m.counting:
         m.count("op", ops=sc.lanes)
     if record.can_fail and args[1].dtype.kind in "iu" and select_lanes(sc, args[1] == 0) is not False:
-        raise RuntimeError_("integer division by zero")
+        raise RuntimeError_("integer division by zero", place)
     out = record.eval(*args)
     return out[()] if out.ndim == 0 else out
 

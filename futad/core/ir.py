@@ -98,10 +98,14 @@ class Alias(Exp):
 
 @node
 class Op(Exp):
-    """A scalar operation of the table in `scalarops.py`, by name; conversions are `to_f32`, ..."""
+    """A scalar operation of the table in `scalarops.py`, by name; conversions are `to_f32`, ...
+
+    `place` is where in the source an operation that can fail stands, if that is known.
+    """
 
     op: str
     args: Atoms
+    place: Span | None = None
 
 
 @node

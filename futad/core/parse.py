@@ -232,7 +232,7 @@ class _Parser:
             at = self.pos - 1
             self.pos += 1
             if tok in OPS:
-                return ir.Op(tok, tuple(self.until(")", self.atom)))
+                return ir.Op(tok, tuple(self.until(")", self.atom)), self.place())
             if tok not in _NODES:
                 self.fail(f"unknown construct '{tok}'", at)
             values = self.until(")", self.value)
@@ -246,9 +246,11 @@ class _Parser:
         a = self.atom_of(kind, tok)
         if self.accept("["):
             index = tuple(self.until("]", self.value))
-            check = self.span_of(self.next()[1]) if self.toks[self.pos][0] == "span" else None
-            return ir.At(a, index, check)
+            return ir.At(a, index, self.place())
         return ir.Alias(a)
+
+    def place(self) -> Any:
+        return self.span_of(self.next()[1]) if self.toks[self.pos][0] == "span" else None
 
     def fun(self) -> ir.Fun:
         self.expect("fun")

@@ -85,7 +85,8 @@ class Printer:
     def exp(self, e: ir.Exp, indent: str = "") -> str:
         t = type(e)
         if isinstance(e, ir.Op):
-            return e.op + "(" + ", ".join([self.data(a) for a in e.args]) + ")"
+            place = "" if e.place is None else self.data(e.place)
+            return e.op + "(" + ", ".join([self.data(a) for a in e.args]) + ")" + place
         if isinstance(e, ir.Alias):
             return self.data(e.atom)
         if isinstance(e, ir.At):

@@ -35,7 +35,7 @@ def scalar_op(lo: Lowerer, e: core.Op) -> Expr:
     assert isinstance(arg, Prim)
     if record.can_fail and arg.is_integral and not (isinstance(last, Const) and last.value != 0):
         check = ir.Scalar("ne", (args[-1], Num(0, arg)), arg, ir.TRUE.type)
-        lo.emit(ir.Check(check, DIVISION, lo.place(None)))
+        lo.emit(ir.Check(check, DIVISION, lo.place(e.place)))
     result = record.result_type(tuple([a.type for a in e.args]))  # type: ignore[misc]
     return ir.Scalar(e.op, args, arg, result)
 

@@ -63,7 +63,7 @@ def op(name: str, arity: int, swap: bool = False) -> Entry:
         atoms = [scalar(a) for a in args]
         if swap:
             atoms.reverse()
-        return Leaf(lw.b.scalar(name, *atoms))
+        return Leaf(lw.b.scalar(name, *atoms, place=use.span))
 
     return arity, go
 

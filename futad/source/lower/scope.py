@@ -40,16 +40,18 @@ class Scope(Builder):
         for v in pat:
             self.defs[v] = exp
 
-    def scalar(self, name: str, *args: Atom, hint: str = "t") -> Atom:
-        """A scalar operation, folded or shared if it can be."""
+    def scalar(self, name: str, *args: Atom, hint: str = "t", place: Any = None) -> Atom:
+        """A scalar operation, folded or shared if it can be; `place` is where it stands in the source."""
         record = OPS[name]
+        if not record.can_fail or not args[-1].type.is_integral or type(args[-1]) is Const:  # type: ignore[union-attr]
+            place = None
         if all(type(a) is Const for a in args):
             folded = _fold(name, args)  # type: ignore[arg-type]
             if folded is not None:
                 return folded
         first = args[0].type
         if first is not I64 and first is not BOOL:
-            return self.op(name, *args, hint=hint)
+            return self.op(name, *args, hint=hint, place=place)
         small = _identity(name, args)
         if small is not None:
             return small
@@ -59,7 +61,7 @@ class Scope(Builder):
         found = self.find_shared(key)
         if found is not None:
             return found
-        v = self.op(name, *args, hint=hint)
+        v = self.op(name, *args, hint=hint, place=place)
         self.shared[key] = v
         return v
 
