@@ -1,13 +1,16 @@
 """Mutations of valid programs: each is a program or an error with a place; none crashes the compiler or hangs it.
 
-`python tests/test_source_fuzz.py FIRST LAST` tries the seeds of a range; a failing test names its seed.
+`FUTAD_FUZZ=N pytest tests/test_source_fuzz.py` tries N mutants; `python tests/test_source_fuzz.py FIRST LAST` the
+seeds of a range, and says how they ended.  A failing test names its seed.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -21,31 +24,38 @@ from futad.source import compile_text
 from futad.source.lexer import tokenize
 
 PROGRAMS = sorted((Path(__file__).resolve().parent / "programs").rglob("*.fut"))
-CHUNKS, PER_CHUNK = 12, 60
+CHUNKS = 12
+PER_CHUNK = -(-int(os.environ.get("FUTAD_FUZZ", "720")) // CHUNKS)
 LIMIT = 20  # seconds a mutant may take; valid programs of this size take a fraction of one
 
 
 @cache
-def pieces(path: Path) -> tuple[str, list[tuple[int, int]]]:
-    """A program's text, and where its tokens are."""
+def pieces(path: Path) -> tuple[str, list[tuple[int, int]], list[str]]:
+    """A program's text, where its tokens are, and their kinds."""
     text = path.read_text()
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
     tokens = tokenize(text, str(path), {})[:-1]
     at = [(starts[t.line - 1] + t.col - 1, starts[t.end_line - 1] + t.end_col - 1) for t in tokens]
-    return text, at
+    return text, at, [t.kind for t in tokens]
 
 
 def mutant(seed: int) -> str:
-    """A program with one to three tokens deleted, doubled, swapped, or replaced by others of it."""
+    """A program with one to three tokens deleted, doubled, swapped, or replaced by others of it.
+
+    Every other change is between tokens of one kind: most of the rest are errors of syntax.
+    """
     rng = random.Random(seed)
-    text, at = pieces(rng.choice(PROGRAMS))
+    text, at, kinds = pieces(rng.choice(PROGRAMS))
     words = [text[a:b] for a, b in at]
     gaps = [text[b:a] for (_, b), (a, _) in zip([(0, 0), *at], [*at, (len(text), 0)], strict=True)]
     for _ in range(rng.randint(1, 3)):
         i, j = rng.randrange(len(words)), rng.randrange(len(words))
-        match rng.randrange(5):
+        same = rng.random() < 0.6
+        if same:
+            j = rng.choice([k for k, kind in enumerate(kinds) if kind == kinds[i]])
+        match rng.choice((2, 4)) if same else rng.randrange(5):
             case 0:
                 words[i] = ""
             case 1:
@@ -101,8 +111,11 @@ def test_no_mutant_crashes_the_compiler(chunk: int) -> None:
 
 
 if __name__ == "__main__":
+    ends: Counter[str] = Counter()
     for number in range(int(sys.argv[1]), int(sys.argv[2])):
         try:
-            attempt(number)
+            ends[attempt(number)] += 1
         except Exception as problem:
+            ends["crash"] += 1
             print(f"seed {number}: {type(problem).__name__}: {str(problem)[:300]}")
+    print(", ".join(f"{count} {code or 'valid'}" for code, count in ends.most_common()))
