@@ -62,6 +62,27 @@ FUTAD_INLINE double futad_from_bits_f64(uint64_t x) { return __longlong_as_doubl
 FUTAD_INLINE uint32_t futad_bits_f32(float x) { return __float_as_uint(x); }
 FUTAD_INLINE float futad_from_bits_f32(uint32_t x) { return __uint_as_float(x); }
 
+/* --- indices ------------------------------------------------------------------------------------------------------ */
+
+/* Division of indices, which are not negative.  In 32 bits where that is enough: a division in 64 bits takes several
+ * times as long, and is a call for which registers are spilled.  The other way is for arrays of more than 2^32 elements:
+ * digit by digit. */
+FUTAD_INLINE int64_t futad_quotient(int64_t a, int64_t b) {
+  if (((uint64_t)(a | b) >> 32) == 0) return (int64_t)((uint32_t)a / (uint32_t)b);
+  uint64_t rest = 0, quotient = 0;
+#pragma unroll 1
+  for (int digit = 63; digit >= 0; digit--) {
+    rest = rest << 1 | ((uint64_t)a >> digit & 1);
+    quotient <<= 1;
+    if (rest >= (uint64_t)b) {
+      rest -= (uint64_t)b;
+      quotient |= 1;
+    }
+  }
+  return (int64_t)quotient;
+}
+FUTAD_INLINE int64_t futad_remainder(int64_t a, int64_t b) { return a - futad_quotient(a, b) * b; }
+
 /* --- f16 ---------------------------------------------------------------------------------------------------------- */
 
 #define FUTAD_HAS_F16 1

@@ -197,7 +197,7 @@ GEMM_SHAPES = {
     "f32_large": ("float", 128, 128, 8, 8, 8),
     "f32": ("float", 64, 64, 16, 4, 4),
     "f32_small": ("float", 32, 32, 16, 2, 2),
-    "f64": ("double", 64, 64, 16, 4, 4),
+    "f64": ("double", 64, 64, 8, 4, 4),
     "f64_small": ("double", 32, 32, 16, 2, 2),
 }
 #: the shapes that are also compiled to add to what is there

@@ -98,7 +98,8 @@ def test_what_a_product_takes_along(seed: int | None) -> None:
     batches."""
     module = EmulatedModule(GEMM_FUSED, seed=seed)
     for name, (_, bm, bn, bk, tm, tn) in GEMM_SHAPES.items():
-        for batches, m, n, k in ((2, bm + 1, bn + 3, bk + 1), (3, 5, 2, 1), (1, bm, bn, 2 * bk), (2, 3, 4, 0), (1, 4, 0, 5)):
+        sizes = ((2, bm + 1, bn + 3, bk + 1), (3, 5, 2, 1), (1, bm, bn, 2 * bk), (2, 3, 4, 0), (1, 4, 0, 5))
+        for batches, m, n, k in sizes:
             inner = (m + k) % 2
             x, b, dtype = *matrices(name, batches, m, n, k, 1, 1), "float64" if "64" in name else "float32"
             weight, bias = np.arange(batches * k, dtype=dtype).reshape(batches, k) % 3, np.arange(n, dtype=dtype) % 5
@@ -115,6 +116,23 @@ def test_what_a_product_takes_along(seed: int | None) -> None:
             np.testing.assert_array_equal(sums, a.sum(axis=2))
             squares = np.concatenate([want**2, np.zeros((batches, m, tiles * bn - n), dtype)], axis=2)
             np.testing.assert_array_equal(rows, squares.reshape(batches, m, tiles, bn).sum(axis=3))
+
+
+def test_division_of_indices() -> None:
+    """In 32 bits and in more."""
+    source = """#include "futad_scalar.cuh"
+FUTAD_KERNEL divide(int64_t n, const int64_t *a, const int64_t *b, int64_t *q, int64_t *r) {
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    q[i] = futad_quotient(a[i], b[i]);
+    r[i] = futad_remainder(a[i], b[i]);
+  }
+}"""
+    some = [0, 1, 2, 3, 7, 1000, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 3 * 2**40 + 5, 2**62, 2**63 - 1]
+    a, b = [np.array(x) for x in zip(*[(x, y) for x in some for y in some if y], strict=True)]
+    q, r = np.zeros_like(a), np.zeros_like(a)
+    EmulatedModule(source).launch("divide", 1, 32, 0, [np.int64(len(a)), a, b, q, r])
+    np.testing.assert_array_equal(q, a // b)
+    np.testing.assert_array_equal(r, a % b)
 
 
 @pytest.mark.parametrize(("t", "dtype"), [("f32", "float32"), ("f64", "float64"), ("u8", "uint8")])

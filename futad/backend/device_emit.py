@@ -16,6 +16,10 @@ _NAME = re.compile(r"\b[A-Za-z][A-Za-z0-9]*_\d+\b")
 _NATIVE = {"add": "Add", "min": "Min", "max": "Max", "and": "And", "or": "Or", "xor": "Xor"}
 
 
+UNROLLED = 8  # turns of a loop that the compiler may unroll whole
+LARGE = 120  # statements of a kernel that may need all registers a thread can have
+
+
 class DeviceEmitter(Emitter):
     """The text of one kernel."""
 
@@ -24,6 +28,7 @@ class DeviceEmitter(Emitter):
         self.labels: list[str] = []
         self.jumps: set[str] = set()
         self.functors = 0
+        self.quotients: dict[tuple[str, str], str] = {}  # variables that hold them, for remainders
         self.handlers |= {
             kir.Guarded: self.guarded,
             kir.Stride: self.stride,
@@ -60,7 +65,37 @@ class DeviceEmitter(Emitter):
         self.line("}")
         return "\n".join(self.lines)
 
+    def expr(self, e: Expr) -> str:
+        if isinstance(e, ir.Bin) and e.op in ("/", "%") and not isinstance(e.right, ir.Num):
+            left, right = self.expr(e.left), self.expr(e.right)
+            if e.op == "/":
+                return f"futad_quotient({left}, {right})"
+            known = self.quotients.get((left, right))
+            return f"({left} - {known} * {right})" if known is not None else f"futad_remainder({left}, {right})"
+        return super().expr(e)
+
+    def index(self, e: Expr) -> str:
+        text = self.expr(e)
+        return text[1:-1] if isinstance(e, ir.Bin) and text.startswith("(") and e.op != "<u" else text
+
     # -- statements
+
+    def nested(self, body: list[ir.Stmt]) -> None:
+        saved = dict(self.quotients)
+        super().nested(body)
+        self.quotients = saved
+
+    def decl(self, s: ir.Decl) -> None:
+        super().decl(s)
+        e = s.init
+        if isinstance(e, ir.Bin) and e.op == "/" and not s.mutable:
+            self.quotients[self.expr(e.left), self.expr(e.right)] = s.name
+
+    def for_(self, s: ir.For) -> None:
+        if isinstance(s.bound, ir.Num) and s.bound.value > UNROLLED:
+            # Unrolled whole, all arrays that it runs over would be in registers, and spilled.
+            self.line("#pragma unroll 1")
+        super().for_(s)
 
     def sync(self, s: kir.Sync) -> None:
         if self.lines[-1].strip() != "__syncthreads();":
@@ -205,6 +240,17 @@ def canonical(text: str) -> str:
     return _NAME.sub(lambda m: names.setdefault(m[0], f"v_{len(names)}"), text)
 
 
+def _bounds(k: Kernel) -> str:
+    """Threads of a block, and how many blocks a multiprocessor should hold: the second limits registers.  Where it is
+    left out the compiler may prefer more threads to keeping all values in registers."""
+    tile = k.body[0] if k.kind == "tile" else None
+    if isinstance(tile, kir.Tile):
+        return f"{kir.TILE_THREADS}" if tile.shape[0] > 64 else f"{kir.TILE_THREADS}, 2"
+    if k.kind == "thread" and sum(1 for _ in kir.walk(k.body)) > LARGE:
+        return "128, 1"
+    return {"thread": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
+
+
 def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
     """The source of a module's kernels, and under what name each is; equal kernels are emitted once."""
     named: dict[str, str] = {}
@@ -216,7 +262,7 @@ def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
         text = canonical(DeviceEmitter().kernel(k))
         if text not in named:
             named[text] = f"futad_{k.name}"
-            bounds = {"thread": 128, "single": 1}.get(k.kind, kir.BLOCK_LIMIT)
+            bounds = _bounds(k)
             parts.append(f"/* {k.what} */".replace("*/ */", "*/"))
             parts.append(f'extern "C" __global__ void __launch_bounds__({bounds}) {named[text]}{text}')
         names[k] = named[text]

@@ -382,11 +382,12 @@ class DeviceLowerer(Lowerer):
             return [flat]
         out: list[Expr] = []
         for n in reversed(sizes[1:]):
+            rest = self.let(ir.Bin("/", flat, n), "i")
             i = self.let(ir.Bin("%", flat, n), "i")
             assert isinstance(i, Ref)
             self.ranges[i.name] = n
             out.append(i)
-            flat = self.let(ir.Bin("/", flat, n), "i")
+            flat = rest
         assert isinstance(flat, Ref)
         self.ranges[flat.name] = sizes[0]
         return [flat, *reversed(out)]
