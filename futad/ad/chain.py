@@ -97,7 +97,7 @@ class Finder:
         self.bound.update(lam.params)
         for s in lam.stms:
             self.bound.update(s.pat)
-            if isinstance(s.exp, ir.Op) and not OPS[s.exp.op].can_fail:
+            if isinstance(s.exp, ir.Op) and not _fails(s.exp):
                 self.defs[s.pat[0]] = s.exp
             for inner in s.exp.lambdas():
                 self.enter(inner)
@@ -159,6 +159,12 @@ class Finder:
             if inner is not None:
                 return s.pat[q], Turns(s, inner)
         return None
+
+
+def _fails(e: ir.Op) -> bool:
+    """Whether it may fail, as a division by what may be zero."""
+    d = e.args[-1]
+    return OPS[e.op].can_fail and not (isinstance(d, Const) and d.value != 0)
 
 
 def _cell(t: Type, rank: int) -> Type:

@@ -262,7 +262,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         assert isinstance(loop, ir.For)
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
         before, head = Builder(), Builder()
-        turns = _turns(before, e.bound)
+        turns = e.bound if rooms else _turns(before, e.bound)
         saver = Saver(loop, emitted.pat, head, head.convert(I64, loop.body.params[0]), turns, before)
         saver.save(plain)
         new = ir.Stm(
@@ -300,13 +300,19 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     # The forward loop counts its turns in one more loop variable.
     count, counted = Var("turns", I64), Var("turn", I64)
     inner = Builder()
-    if limit is not None:
-        inner.add(within(inner.op("lt", counted, i64(limit)), limit))
     inner.extend(loop.body.stms)
     step = inner.op("add", counted, ONE)
     body = ir.Lambda((*loop.body.params, counted), tuple(inner.stms), (*loop.body.result, step))
     counted_loop = ir.While((*loop.inits, ZERO), body)
-    first = ir.Stm((*emitted.pat, count), counted_loop, emitted.attrs)
+
+    def checks(b: Builder) -> None:
+        if limit is not None:
+            b.add(within(b.op("lt", counted, i64(limit)), limit))
+
+    start = Builder()
+    checks(start)
+    body = ir.Lambda(body.params, (*start.stms, *body.stms), body.result)
+    first = ir.Stm((*emitted.pat, count), ir.While(counted_loop.inits, body), emitted.attrs)
     s.replace(emitted, [first])
 
     def save(which: Sequence[int]) -> dict[int, Restore]:
@@ -315,6 +321,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         restores: dict[int, Restore] = {}
         new = first
         if limit is not None:
+            checks(head)
             saver = Saver(counted_loop, first.pat, head, counted, i64(limit), before)
             saver.save(plain)
             plain = []

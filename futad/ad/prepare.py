@@ -19,13 +19,15 @@ from futad.ad.stripmine import NEST
 from futad.ad.truedep import promised, with_checks
 from futad.core import ir
 from futad.core.types import ArrayType, Var, shape_of
+from futad.optimise.hoist import hoist_from_loops
 
 NOTE = "final"
 _MADE = (ir.Copy, ir.Replicate, ir.Iota, ir.Map, ir.Scan, ir.Concat, ir.ArrayLit, ir.MatMul)
 
 
 def prepared(lam: ir.Lambda) -> ir.Lambda:
-    """The function to be differentiated with the notes."""
+    """The function to be differentiated with the notes, and loop-invariant parts moved out of loops."""
+    lam = hoist_from_loops(lam)
     facts = Facts()
     facts.note(lam.stms)
     return _scope(lam, facts, {p for p in lam.params if isinstance(p.type, ArrayType)})

@@ -156,7 +156,8 @@ def _counted(start: Atom, step: int) -> Callable[[Builder, Atom, Var], Atom]:
         assert isinstance(start.type, Prim)
         by = b.convert(start.type, turn)
         if step != 1:
-            by = b.op("mul", by, Const(start.type, step))
+            unsigned = start.type.kind == "uint"
+            by = b.op("mul", by, Const(start.type, step % (1 << start.type.bits) if unsigned else step))
         return by if isinstance(start, Const) and start.value == 0 else b.op("add", start, by)
 
     return begin

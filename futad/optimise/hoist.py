@@ -253,6 +253,45 @@ class _Hoister:
         return not reads or all(reads.isdisjoint(consumed_roots(s.exp, alias)) for s in between if s is not None)
 
 
+class _LoopHoister(_Hoister):
+    """Moves only out of loops, and only what costs something, with what that needs."""
+
+    def sink(self, lam: Lambda) -> tuple[Stm, ...]:
+        return lam.stms
+
+    def extract(self, e: ir.Exp, lam: Lambda) -> tuple[Lambda, list[Stm]]:
+        if not isinstance(e, ir.For | ir.While):
+            return lam, []
+        rest, taken = super().extract(e, lam)
+        needed: set[Var] = set()
+        out: list[Stm] = []
+        back: list[Stm] = []
+        for stm in reversed(taken):
+            if _costs(stm.exp) or any(v in needed for v in stm.pat):
+                out.append(stm)
+                needed.update(ir.stm_free(stm))
+            else:
+                back.append(stm)
+        if not out:
+            return lam, []
+        return Lambda(rest.params, (*back[::-1], *rest.stms), rest.result), out[::-1]
+
+
+def _costs(e: ir.Exp) -> bool:
+    """Whether computing it again is dearer than keeping it."""
+    if type(e) is ir.Op:
+        return OPS[e.op].cost >= _SINK_COST
+    if isinstance(e, ir.Reduce | ir.Scan | ir.Hist | ir.MatMul | ir.For | ir.While):
+        return True
+    return any(_costs(s.exp) for lam in e.lambdas() for s in lam.stms)
+
+
+def hoist_from_loops(lam: Lambda) -> Lambda:
+    """The function with the dearer loop-invariant statements out of its loops: then neither sweep of its derivative
+    repeats them, nor what their own derivatives need."""
+    return _LoopHoister(aliases(lam, lam.result + lam.params), None).lam(lam)
+
+
 def cheap(e: ir.Op) -> bool:
     return OPS[e.op].cost <= 1
 
@@ -289,4 +328,4 @@ def hoist(program: Program, stats: Stats | None = None) -> Program:
     return Program(funs, program.name)
 
 
-__all__ = ["hoist", "hoist_fun"]
+__all__ = ["hoist", "hoist_from_loops", "hoist_fun"]
