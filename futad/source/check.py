@@ -363,4 +363,4 @@ def check_literal(e: A.ELit) -> None:
     elif p.is_float:
         with np.errstate(over="ignore"):
             if not np.isfinite(p.dtype.type(e.value)):
-                raise TypeError_(f"{e.value} does not fit in {p}", e.span, code="E0103")
+                raise TypeError_(f"{e.value} is out of bounds: it does not fit in {p}", e.span, code="E0103")

@@ -54,7 +54,7 @@ def check_exhaustive(ck: Checker, e: A.EMatch) -> None:
         assert e.scrutinee.type is not None
         missing = uncovered([[p] for p, _ in e.cases], [e.scrutinee.type])
         if missing is not None:
-            raise TypeError_(f"the cases do not cover every value: {missing[0]} is missing", e.span, code="E0309")
+            raise TypeError_(f"Unmatched cases: there is none for {missing[0]}", e.span, code="E0309")
 
     ck.later.append(check)
 

@@ -51,6 +51,8 @@ class ProgramChecker(Checker):
                 self.fail(d)
 
     def report(self, err: SourceError) -> None:
+        if err.code == "E0305" and err.hint is None:
+            err.hint = "functional values exist only while the program is compiled"
         known = [(e.span, e.message) for e in self.errors]
         if type(err) is not Abandoned and (err.span, err.message) not in known:
             self.errors.append(err)
