@@ -57,6 +57,8 @@ PASSES: list[tuple[str, Pass]] = [
     ("save-products", _lazy("futad.optimise.saved", "save_products")),
     ("fuse", _lazy("futad.optimise.fusion", "fuse")),
     ("simplify-fused", _simplify),
+    ("save-scalars", _lazy("futad.optimise.saved_scalars", "save_scalars")),
+    ("simplify-saved", _simplify),
     ("hoist", _lazy("futad.optimise.hoist", "hoist")),
     ("simplify-hoisted", _simplify),
 ]

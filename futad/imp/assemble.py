@@ -182,3 +182,61 @@ def padded(lo: Lowerer, e: core.Update, v: Var, src: View) -> View | None:
     if start != ir.ZERO:
         pieces.insert(0, (ir.ZERO, dense_view(src.base, (start,))))
     return joined(lo, v, pieces, size)
+
+
+def place_update(lo: Lowerer, stm: core.Stm, sc: Scope, makers: tuple[type, ...]) -> None:
+    """If the next statements write this one's arrays into others, in place, let them be computed there."""
+    if not isinstance(stm.exp, makers):
+        return
+    at = sc.index
+    for k in range(at + 1, len(sc.lam.stms)):
+        after = sc.lam.stms[k].exp
+        if not isinstance(after, core.Update) or k > at + 1 and not lo.assembles:
+            return
+        v, array = after.value, after.array
+        if v in sc.whole or v not in stm.pat or sc.uses.get(v) != 1 or v in sc.wants or array not in lo.env:  # type: ignore[index]
+            continue
+        if any(isinstance(a, Var) and a not in lo.env for a in after.operands() if a is not v):
+            continue
+        # The updates in between must not see the array overwritten early.
+        between = [a for x in sc.lam.stms[at + 1 : k] for a in core.stm_free(x)]
+        if any(shares(lo, a, array) for a in between):
+            continue
+        sc.index = k
+        place_one(lo, stm, sc, after)
+        sc.index = at
+
+
+def shares(lo: Lowerer, a: Atom, b: Atom) -> bool:
+    """Whether two arrays may lie in one piece of memory; of one that is not known yet it does not matter."""
+    v, w = lo.env.get(a), lo.env.get(b)  # type: ignore[arg-type]
+    return isinstance(v, View) and isinstance(w, View) and bool(v.roots & w.roots)
+
+
+def place_one(lo: Lowerer, stm: core.Stm, sc: Scope, after: core.Update) -> None:
+    dst, v = lo.view(after.array), after.value
+    if any(dst.roots & sc.placed[x][0].roots for x in stm.pat if x in sc.placed):
+        return
+    from futad.imp.arrays import indexed
+
+    used = core.stm_free(stm)
+    target: View | None = None
+    if lo.assembles and type(stm.exp) is core.Map and after.check is None and (read := read_alike(lo, stm, dst)):
+        # It may read the very place it writes, element by element.
+        target = indexed(lo, dst, after.index, None)
+        used = {a: None for a in used if not (a in read and lo.view(a).same_place(target))}
+    if lo.can_overwrite(dst, used):
+        target = target or indexed(lo, dst, after.index, after.check)
+        sc.wants[v] = target  # type: ignore[index]
+        sc.placed[v] = (dst, target)  # type: ignore[index]
+
+
+def read_alike(lo: Lowerer, stm: core.Stm, dst: View) -> set[Var]:
+    """The arrays in the memory of `dst` whose elements a map of scalars reads in turn, as it writes its own."""
+    e = stm.exp
+    assert isinstance(e, core.Map)
+    if any(s.exp.lambdas() for s in e.lam.stms):
+        return set()
+    free = e.lam.free()
+    views = {a: lo.env.get(a) for a in e.arrays if isinstance(a, Var) and a not in free}
+    return {a for a, v in views.items() if isinstance(v, View) and v.rank == 1 and v.roots & dst.roots}

@@ -25,16 +25,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, shape_of
 from futad.errors import Span
 from futad.imp import ir
-from futad.imp.assemble import find_parts, place_of, sizes_first
+from futad.imp.assemble import find_parts, place_of, place_update, sizes_first
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.taint import consumed_vars
 from futad.imp.views import Acc, Fill, Joined, Mem, Root, Value, View, dense_view
+
+if TYPE_CHECKING:
+    from futad.imp.carried import Cell
 
 STACK_LIMIT = 64  # elements; larger arrays go to slots
 
@@ -302,6 +305,10 @@ class Lowerer:
         strides = tuple([self.let(s, "s") for s in view.strides])
         return View(view.base, view.offset, strides, view.shape, True)
 
+    def loop_cell(self, p: Var, init: Expr, body: core.Lambda, result: Atom) -> Cell | None:
+        """Memory for a scalar that a loop carries as `p`, from `init` to the body's `result`; None: a variable."""
+        return None
+
     def free_root(self, root: Root) -> None:
         """Give the root's slot back."""
         if root.slot is not None:
@@ -431,39 +438,8 @@ class Lowerer:
             self.sweep()
 
     def place_update(self, stm: core.Stm, sc: Scope) -> None:
-        """If the next statement writes this one's array into another, in place, let it be computed there."""
-        after = sc.lam.stms[sc.index + 1].exp if sc.index + 1 < len(sc.lam.stms) else None
-        if not isinstance(after, core.Update) or not isinstance(stm.exp, PLACED):
-            return
-        v, array = after.value, after.array
-        if v in sc.whole or v not in stm.pat or sc.uses.get(v) != 1 or v in sc.wants or array not in self.env:  # type: ignore[index]
-            return
-        if any(isinstance(a, Var) and a not in self.env for a in after.operands() if a is not v):
-            return
-        dst = self.view(array)
-        sc.index += 1
-        used = core.stm_free(stm)
-        target: View | None = None
-        if self.assembles and type(stm.exp) is core.Map and after.check is None and (read := self.read_alike(stm, dst)):
-            # It may read the very place it writes, element by element.
-            target = arrays.indexed(self, dst, after.index, None)
-            used = {a: None for a in used if not (a in read and self.view(a).same_place(target))}
-        free = self.can_overwrite(dst, used)
-        sc.index -= 1
-        if free:
-            target = target or arrays.indexed(self, dst, after.index, after.check)
-            sc.wants[v] = target  # type: ignore[index]
-            sc.placed[v] = (dst, target)  # type: ignore[index]
-
-    def read_alike(self, stm: core.Stm, dst: View) -> set[Var]:
-        """The arrays in the memory of `dst` whose elements a map of scalars reads in turn, as it writes its own."""
-        e = stm.exp
-        assert isinstance(e, core.Map)
-        if any(s.exp.lambdas() for s in e.lam.stms):
-            return set()
-        free = e.lam.free()
-        views = {a: self.env.get(a) for a in e.arrays if isinstance(a, Var) and a not in free}
-        return {a for a, v in views.items() if isinstance(v, View) and v.rank == 1 and v.roots & dst.roots}
+        """Let the arrays of the statement be computed where the next ones write them, if they may."""
+        place_update(self, stm, sc, PLACED)
 
     def move(self, v: View, want: Want) -> View:
         """The array in the wanted place."""

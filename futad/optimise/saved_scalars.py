@@ -1,0 +1,261 @@
+"""Costly scalars that both sweeps of an inner loop compute are saved by the forward sweep.
+
+The return sweep of a loop executes each turn's statements again, on the loop variables that the forward sweep saved.
+Maps of scalars in the two bodies are compared by value numbers:
+
+    loop x for i < n do hs[i] = x; ys = map (\\x w -> ... exp (x * w) ...) x ws[i]; ...       saves es[i] = exp (x * w)
+    loop ... for j < n do let i = n-1-j; x = hs[i]; map (\\x w e -> ... e ...) x ws[i] es[i]
+
+An element saved costs a store and a load, an operation of cost `COSTLY` or more some times that.  Memory: as much as a
+mapped array for each turn and each scalar saved, at most `MOST` of them.  It is done for loops inside loops only, where
+the memory is used again in every turn of the outer loop, and the loop variables that are saved are as large.  For an
+outermost loop it would add to the largest arrays there are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from futad.core import ir
+from futad.core.ir import Lambda, Program, Stm
+from futad.core.node import Range
+from futad.core.scalarops import OPS
+from futad.core.types import Atom, Const, Var, array_of, elem_of, shape_of
+from futad.optimise.subst import Subst
+
+COSTLY = 10
+MOST = 8
+
+Key = Any  # a value number: nested tuples
+TURN = ("turn",)
+
+
+def save_scalars(program: Program) -> Program:
+    """Let forward sweeps of inner loops save the costly scalars that return sweeps need."""
+    return ir.map_bodies(program, lambda lam: _scope(lam, {}, False))
+
+
+def _scope(lam: Lambda, defs: dict[Var, ir.Exp], inside: bool) -> Lambda:
+    """The scope with the loops in it rewritten; `defs`: single definitions around it; `inside` a loop."""
+    defs = defs | {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
+    stms = list(lam.stms)
+    changed = False
+    if inside:
+        for j in range(len(stms)):
+            for i in range(j - 1, -1, -1):
+                new = _pair(stms[i], stms[j], defs)
+                if new is not None:
+                    before, first, second = new
+                    stms[i], stms[j] = first, second
+                    stms[i:i] = before
+                    return _scope(Lambda(lam.params, tuple(stms), lam.result), defs, inside)
+    for k, s in enumerate(stms):
+        loop = inside or type(s.exp) is ir.For
+        kept = ir.map_scopes(s, partial(_scope, defs=defs, inside=loop))
+        changed |= kept is not s
+        stms[k] = kept
+    return Lambda(lam.params, tuple(stms), lam.result) if changed else lam
+
+
+class _Values:
+    """Value numbers of one loop's body."""
+
+    def __init__(self, loop: ir.For, turn: set[Atom]) -> None:
+        self.turn = turn
+        self.keys: dict[Var, Key] = {}
+        self.own = set(loop.body.params)
+        for s in loop.body.stms:
+            self.own.update(s.pat)
+
+    def key(self, a: Atom) -> Key:
+        if a in self.turn:
+            return TURN
+        if isinstance(a, Const):
+            return ("constant", a.type.name, repr(a.value))
+        return self.keys.get(a, ("variable", a))
+
+    def at(self, base: Key, index: tuple[Key, ...]) -> Key:
+        """The element or row of the array at an index; an update that it does not see, or sees only, is left out."""
+        while base[0] == "updated":
+            _, array, place, value = base
+            if index[: len(place)] == place:
+                index = index[len(place) :]
+                if not index:
+                    return value
+                base = value
+            else:
+                return ("at", base, index)
+        if base[0] == "at":
+            return ("at", base[1], (*base[2], *index))
+        return ("at", base, index)
+
+    def note(self, s: Stm, saved: dict[Var, Key]) -> None:
+        """Number what the statement binds; `saved`: histories, and what is in them at this turn."""
+        e = s.exp
+        v = s.pat[0] if s.pat else None
+        if v is None:
+            return
+        match e:
+            case ir.Op(op, args):
+                self.keys[v] = ("op", op, *[self.key(a) for a in args])
+            case ir.Alias(a) | ir.Copy(a):
+                self.keys[v] = self.key(a)
+            case ir.At(a, index) if not any(type(i) is Range for i in index):
+                keys = tuple([self.key(i) for i in index])  # type: ignore[arg-type]
+                if a in saved and keys[0] == TURN:
+                    self.keys[v] = self.at(saved[a], keys[1:]) if keys[1:] else saved[a]  # type: ignore[index]
+                else:
+                    self.keys[v] = self.at(self.key(a), keys)
+            case ir.Update(a, index, value) if not any(type(i) is Range for i in index):
+                place = tuple([self.key(i) for i in index])  # type: ignore[arg-type]
+                self.keys[v] = ("updated", self.key(a), place, self.key(value))
+
+    def scalars(self, s: Stm) -> dict[Key, Var]:
+        """The costly scalars of a map, by value numbers."""
+        e = s.exp
+        assert type(e) is ir.Map or type(e) is ir.Fused
+        for a, p in zip(e.arrays, e.lam.params, strict=True):
+            self.keys[p] = ("element", self.key(e.width), self.key(a))
+        out: dict[Key, Var] = {}
+        for t in e.lam.stms:
+            if type(t.exp) is ir.Op:
+                self.note(t, {})
+                if OPS[t.exp.op].cost >= COSTLY and not OPS[t.exp.op].can_fail and _depends(self.keys[t.pat[0]]):
+                    out.setdefault(self.keys[t.pat[0]], t.pat[0])
+        return out
+
+
+def _depends(key: Key) -> bool:
+    """Whether the value is one of an element."""
+    return type(key) is tuple and (key[:1] == ("element",) or any(_depends(k) for k in key))
+
+
+def _maps(loop: ir.For) -> list[int]:
+    return [
+        k
+        for k, s in enumerate(loop.body.stms)
+        if (type(s.exp) is ir.Map or type(s.exp) is ir.Fused)
+        and not any(t.exp.lambdas() for t in s.exp.lam.stms)  # type: ignore[union-attr]
+    ]
+
+
+def _pair(first: Stm, second: Stm, defs: dict[Var, ir.Exp]) -> tuple[list[Stm], Stm, Stm] | None:
+    """What goes before the loops, and the loops, if the second computes again what the first did; else None."""
+    f, r = first.exp, second.exp
+    if type(f) is not ir.For or type(r) is not ir.For or f.bound is not r.bound:
+        return None
+    if not any(v in ir.stm_free(second) for v in first.pat):
+        return None
+    forward = _Values(f, {f.body.params[0]})
+    made: dict[Key, tuple[int, Var]] = {}
+    maps = _maps(f)
+    for k, s in enumerate(f.body.stms):
+        if k in maps:
+            if s.exp.width not in forward.own:  # type: ignore[attr-defined]
+                for key, v in forward.scalars(s).items():
+                    made.setdefault(key, (k, v))
+        else:
+            forward.note(s, {})
+    if not made:
+        return None
+    saved: dict[Var, Key] = {}
+    for v, p, result in zip(first.pat, f.body.params[1:], f.body.result, strict=True):
+        for s in f.body.stms:
+            e = s.exp
+            if type(e) is ir.Update and s.pat[0] is result and e.array is p and e.index == (f.body.params[0],):
+                saved[v] = forward.key(e.value)
+    turn = _turns(r, defs)
+    back = _Values(r, turn)
+    again: dict[int, list[tuple[Key, Var]]] = {}
+    wanted: dict[Key, None] = {}
+    maps = _maps(r)
+    for k, s in enumerate(r.body.stms):
+        if k in maps:
+            for key, v in back.scalars(s).items():
+                if key in made and len(wanted) < MOST:
+                    wanted[key] = None
+                    again.setdefault(k, []).append((key, v))
+        else:
+            back.note(s, saved)
+    if not wanted:
+        return None
+    return _rewritten(first, second, made, list(wanted), again, turn)
+
+
+def _turns(r: ir.For, defs: dict[Var, ir.Exp]) -> set[Atom]:
+    """The index of the forward sweep's turn in the return sweep's body: bound - 1 - its own turn."""
+    counter = r.body.params[0]
+    out: set[Atom] = set()
+    for s in r.body.stms:
+        e = s.exp
+        if type(e) is ir.Op and e.op == "sub" and e.args[1] is counter and type(e.args[0]) is Var:
+            last = defs.get(e.args[0])
+            if type(last) is ir.Op and last.op == "sub" and last.args[0] is r.bound and ir.const_of(last.args[1]) == 1:
+                out.add(s.pat[0])
+    return out
+
+
+def _rewritten(
+    first: Stm, second: Stm, made: dict[Key, tuple[int, Var]], wanted: list[Key],
+    again: dict[int, list[tuple[Key, Var]]], turn: set[Atom],
+) -> tuple[list[Stm], Stm, Stm]:  # fmt: skip
+    f, r = first.exp, second.exp
+    assert type(f) is ir.For and type(r) is ir.For
+    before: list[Stm] = []
+    stms = [[s] for s in f.body.stms]
+    params, inits, results, finals = [], [], [], []
+    history: dict[Key, Var] = {}
+    for key in wanted:
+        k, scalar = made[key]
+        s = stms[k][0]
+        e = s.exp
+        assert type(e) is ir.Map or type(e) is ir.Fused
+        row = Var(scalar.name, array_of(scalar.type, e.width))
+        t = array_of(row.type, f.bound)
+        start, now, then, final = (Var("saved", t) for _ in range(4))
+        lam = Lambda(e.lam.params, e.lam.stms, (*e.lam.result, scalar))
+        stms[k][0] = Stm((*s.pat, row), _with(e, e.arrays, lam), s.attrs)
+        stms[k].append(Stm((then,), ir.Update(now, (f.body.params[0],), row)))
+        before.append(Stm((start,), ir.Scratch(elem_of(t), shape_of(t))))
+        params.append(now)
+        inits.append(start)
+        results.append(then)
+        finals.append(final)
+        history[key] = final
+    body = Lambda((*f.body.params, *params), tuple([s for part in stms for s in part]), (*f.body.result, *results))
+    new_first = Stm((*first.pat, *finals), ir.For(f.bound, (*f.inits, *inits), body), first.attrs)
+    (index,) = [a for a in turn][:1]
+    out: list[Stm] = []
+    for k, s in enumerate(r.body.stms):
+        if k not in again:
+            out.append(s)
+            continue
+        e = s.exp
+        assert type(e) is ir.Map or type(e) is ir.Fused
+        arrays, elements = list(e.arrays), list(e.lam.params)
+        known: dict[Var, Atom] = {}
+        for key, scalar in again[k]:
+            row = Var("saved", array_of(scalar.type, e.width))
+            out.append(Stm((row,), ir.At(history[key], (index,), None)))
+            element = Var(scalar.name, scalar.type)
+            arrays.append(row)
+            elements.append(element)
+            known[scalar] = element
+        inner = Subst(known)
+        kept = [t for t in e.lam.stms if t.pat[0] not in known]
+        lam = Lambda(tuple(elements), tuple(inner.stms(kept)), tuple([inner.atom(a) for a in e.lam.result]))
+        out.append(Stm(s.pat, _with(e, tuple(arrays), lam), s.attrs))
+    lam = Lambda(r.body.params, tuple(out), r.body.result)
+    return before, new_first, Stm(second.pat, ir.For(r.bound, r.inits, lam), second.attrs)
+
+
+def _with(e: ir.Map | ir.Fused, arrays: tuple[Atom, ...], lam: Lambda) -> ir.Exp:
+    """The map over other arrays by another lambda."""
+    if isinstance(e, ir.Map):
+        return ir.Map(e.width, arrays, lam)
+    folds = (e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms)
+    return ir.Fused(e.width, arrays, lam, *folds)
+
+
+__all__ = ["save_scalars"]
