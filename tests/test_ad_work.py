@@ -17,6 +17,7 @@ from futad.core.builder import Builder
 from futad.core.interp import Interpreter, Work
 from futad.core.types import F64, I64, Const, i64, one, zero
 from futad.pipeline import compile_program
+from futad.source import compile_text
 
 rng = np.random.default_rng(3)
 
@@ -344,3 +345,52 @@ def test_a_reduction_that_can_be_undone_takes_one_scan() -> None:
 
     assert scans("i32") == 1
     assert scans("f64") == 2
+
+
+# Of vectors x and y of n elements, a scalar: nests of every two constructs of the paper's section 4.
+NESTED = {
+    "maps in maps in maps": """
+        f64.sum (flatten (flatten (map (\\u -> map (\\v -> map (\\w ->
+          f64.exp (u * v) * f64.sin (v * w) / (1 + w * w)) x) y) x)))""",
+    "reductions in maps": "f64.sum (map (\\u -> f64.tanh (f64.sum (map2 (\\v w -> f64.exp (u * v) * w) x y))) x)",
+    "scans in maps": """
+        f64.sum (map (\\u -> f64.sum (map2 (\\a b -> f64.exp (-a * b)) (scan (+) 0 (map (* u) x)) y)) x)""",
+    "gathers in maps": """
+        f64.sum (map (\\i -> f64.sum (map (\\j -> f64.sin (x[(i * j) % n] * y[j])) (iota n))) (iota n))""",
+    "branches in maps": """
+        f64.sum (flatten (map (\\u ->
+          map2 (\\v w -> if u > v then f64.sin (u * v) * w else f64.exp (u - v) + w * w) x y) x))""",
+    "loops in maps": """
+        f64.sum (map (\\u -> loop z = u for i < 20 do
+          let k = f64.sin z - u * z
+          let l = f64.sin (z + 0.05 * k) - u * (z + 0.05 * k)
+          in z + 0.1 * l) x)""",
+    "loops in branches in maps": """
+        f64.sum (map (\\u ->
+          if u > 0.5 then loop z = u for i < 10 do f64.sin (z * u) + z / (1 + u * u)
+          else (loop (z, i) = (u, 0) while i < 8 do (f64.exp (-z * u) * z + u, i + 1)).0) x)""",
+    "maps in loops": """
+        f64.sum (loop z = x for i < 5 do
+          map (\\u -> u + 0.01 * f64.sum (map2 (\\v q -> let d = v - u in q * d / (1 + d * d)) z y)) z)""",
+    "loops in loops": """
+        let t = replicate (n + 1) (replicate (n + 1) 1)
+        let t = loop t for i < n do loop t for j < n do
+          let c = (x[i] - y[j]) * (x[i] - y[j])
+          in t with [i + 1, j + 1] = c + f64.exp (-t[i, j]) * t[i + 1, j] + 0.5 * t[i, j + 1]
+        in t[n, n]""",
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_constructs_cost_at_most_four_times_the_primal(name: str) -> None:
+    text = f"""
+    def f [n] (x: [n]f64) (y: [n]f64): f64 = {NESTED[name]}
+    entry value [n] (x: [n]f64) (y: [n]f64) = f x y
+    entry gradient [n] (x: [n]f64) (y: [n]f64) = vjp (\\(x, y) -> f x y) (x, y) 1
+    """
+    program = compile_program(compile_text(text), check=True)
+    names = {f.entry.name: n for n, f in program.funs.items() if f.entry is not None}
+    for n in (20, 60):
+        args = [n, np.linspace(0.2, 0.9, n), np.linspace(0.4, 0.7, n)]
+        primal, reverse = (ops(work(program, names[e], args)) for e in ("value", "gradient"))
+        assert reverse <= 4 * primal + 2 * 2 * n
