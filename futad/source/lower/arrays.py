@@ -62,6 +62,7 @@ def do_null(lw: Lowerer, args: Args, use: Use) -> Value:
 
 def do_iota(lw: Lowerer, args: Args, use: Use) -> Value:
     n = size_arg(lw, args[0])
+    lw.require_size(n, use.span)
     return Arr((n,), Leaf(lw.b.let(ir.Iota(n, i64(0), i64(1)), "iota")))
 
 
@@ -71,7 +72,9 @@ def do_indices(lw: Lowerer, args: Args, use: Use) -> Value:
 
 
 def do_replicate(lw: Lowerer, args: Args, use: Use) -> Value:
-    return replicate(lw, size_arg(lw, args[0]), args[1])
+    n = size_arg(lw, args[0])
+    lw.require_size(n, use.span)
+    return replicate(lw, n, args[1])
 
 
 def do_rep(lw: Lowerer, args: Args, use: Use) -> Value:

@@ -285,6 +285,10 @@ class Abstraction:
             self.size_args.append(d)
         return n
 
+    def array_sizes(self) -> set[Var]:
+        """The new parameters that are sizes of arrays among the arguments."""
+        return {p for p, a in zip(self.sizes, self.size_args, strict=True) if a in self._all_dims}
+
     def value(self, v: Value, hint: str = "arg") -> tuple[Value, Any]:
         """The value over new parameters, and its key."""
         if type(v) is Fn:
@@ -425,6 +429,7 @@ def define(
 ) -> Instance:
     """Lower a function over the parameters of an abstraction."""
     with function_scope(lw, [*ab.sizes, *ab.params]) as scope:
+        lw.known_sizes |= ab.array_sizes()
         v = evaluate(lw, fd, args, inst, frame)
     fun, result = close_function(lw, unique_name(lw, fd.name), scope, ab.sizes, ab.params, v)
     fun.attrs = tuple([(a.name, *a.args) for a in fd.attrs])

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from futad.core import ir
-from futad.core.types import I64, Atom, Var
+from futad.core.types import I64, ZERO, Atom, Const, Var
 from futad.errors import InternalError, Span, UnsupportedError
 from futad.source import ast
 from futad.source.lower.free import Facts
@@ -56,6 +56,7 @@ class Lowerer:
         # Arrays that lie in a `zip` as they are, though its result counts as new.
         self.borrowed: set[Any] = set()
         self.unchecked = 0
+        self.known_sizes: set[Var] = set()  # those that are not negative
 
     # -- expressions
 
@@ -96,6 +97,18 @@ class Lowerer:
     def check_span(self, span: Span) -> Span | None:
         """The place for a run-time check, or None inside `#[unsafe]`."""
         return None if self.unchecked else span
+
+    def require_size(self, n: Atom, span: Span) -> None:
+        """Check at run time, with the place, that a number of elements is not negative.
+
+        Only outside of loops and parallel constructs, where it costs nothing; elsewhere what is made finds out.
+        """
+        known = type(n) is Var and n in self.known_sizes or type(n) is Const and n.value >= 0
+        if self.b is self.fun_scope and not known and not self.unchecked:
+            ok = self.b.scalar("le", ZERO, n)
+            self.b.emit(ir.Assert(ok, "an array of negative size ({}) is needed", (n,), span))
+            if type(n) is Var:
+                self.known_sizes.add(n)
 
     def owned(self, v: Value) -> Value:
         """`v`, about to be consumed, with copies of arrays that others hold though its type calls it new."""

@@ -36,6 +36,7 @@ def lower_entry(lw: Lowerer, fd: ast.FunDef) -> None:
     assert fd.ret_type is not None
     made = EntryParams(lw, fd, frame)
     with function_scope(lw, [*made.sizes, *made.params]) as scope:
+        lw.known_sizes |= set(made.sizes)
         for p, v in zip(fd.params, made.values, strict=True):
             bind(lw, p, v, frame)
         made.check_size_expressions()

@@ -125,6 +125,7 @@ def do_tabulate(lw: Lowerer, args: Args, use: Use) -> Value:
     def level(k: int, done: tuple[Value, ...], rt: TypeAt | None) -> Value:
         if k == len(sizes):
             return apply(lw, f, done, rt, use.span)
+        lw.require_size(sizes[k], use.span)
         inside = elem_type(rt)
         return map_arrays(lw, lambda i: level(k + 1, (*done, i), inside), [counted(lw, sizes[k])], rt)
 
