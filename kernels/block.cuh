@@ -61,6 +61,54 @@ FUTAD_DEV typename Op::T futad_block_reduce(const Op &op, typename Op::T x) {
   return total;
 }
 
+/* An operator that `f(left, right)` computes. */
+template <class V, class F>
+struct futad_operation {
+  typedef V T;
+  enum { commutative = 0 };
+  F f;
+  T start;
+  FUTAD_DEV T neutral() const { return start; }
+  FUTAD_DEV T combine(T x, T y) const { return f(x, y); }
+};
+template <class V, class F>
+FUTAD_DEV futad_operation<V, F> futad_operator(const F &f, V start) {
+  return futad_operation<V, F>{f, start};
+}
+
+/* As `futad_block_reduce`, in a block of any number of whole warps up to MOST threads. */
+template <int MOST, class Op>
+FUTAD_DEV typename Op::T futad_block_reduce_upto(const Op &op, typename Op::T x) {
+  typedef typename Op::T T;
+  FUTAD_SHARED(T, sums, MOST / 32);
+  x = futad_warp_reduce(op, x);
+  __syncthreads(); /* the last call's readers have finished */
+  if (futad_lane() == 0) sums[futad_warp()] = x;
+  __syncthreads();
+  T total = sums[0];
+  for (int w = 1; w < (int)blockDim.x / 32; w++) total = op.combine(total, sums[w]);
+  return total;
+}
+
+/* Inclusive scan over the threads of a block of any number of whole warps up to MOST threads; `total` is the result of
+ * the last. */
+template <int MOST, class Op>
+FUTAD_DEV typename Op::T futad_block_scan_upto(const Op &op, typename Op::T x, typename Op::T *total) {
+  typedef typename Op::T T;
+  FUTAD_SHARED(T, sums, MOST / 32);
+  x = futad_warp_scan(op, x);
+  __syncthreads(); /* the last call's readers have finished */
+  if (futad_lane() == 31) sums[futad_warp()] = x;
+  __syncthreads();
+  T before = sums[0], all = sums[0];
+  for (int w = 1; w < (int)blockDim.x / 32; w++) {
+    if (w == futad_warp()) before = all;
+    all = op.combine(all, sums[w]);
+  }
+  *total = all;
+  return futad_warp() ? op.combine(before, x) : x;
+}
+
 /* Inclusive scan over the threads of a block.  `before` is the result of the thread before (neutral for the first),
  * `total` that of the last. */
 template <int BLOCK, class Op>

@@ -173,8 +173,16 @@ FUTAD_DEV void futad_scan_flat(const Op &op, const In &in, const Out &out, int64
   FUTAD_SHARED(int64_t, next, 1);
   FUTAD_SHARED(T, shared_prefix, 1);
   int64_t tiles = (total + BLOCK * ITEMS - 1) / (BLOCK * ITEMS);
-  uint32_t launch = futad_load_acquire(state + 2);
   futad_tile<BLOCK, ITEMS, Op> tile;
+  if (tiles <= 1) {
+    /* No state is needed. */
+    if (blockIdx.x == 0 && tiles == 1) {
+      tile.load(op, in, 0, total);
+      tile.store(op, out, 0, total, op.neutral());
+    }
+    return;
+  }
+  uint32_t launch = futad_load_acquire(state + 2);
   for (;;) {
     /* Tiles are taken in order, so that whoever is waited for has been taken by a running block. */
     if (threadIdx.x == 0) next[0] = atomicAdd(state, 1u);
@@ -202,6 +210,25 @@ FUTAD_DEV void futad_scan_flat(const Op &op, const In &in, const Out &out, int64
     state[0] = 0;
     futad_store_release(state + 2, (launch + 1) & 0x3fffffffu);
   }
+}
+
+/* What is scanned and where it goes, computed: `f(i)`, `f(i, value)`. */
+template <class F>
+struct futad_from {
+  F f;
+  FUTAD_DEV auto load(int64_t i) const { return f(i); }
+};
+template <class F>
+struct futad_into {
+  F f;
+  template <class T>
+  FUTAD_DEV void store(int64_t i, T x) const {
+    f(i, x);
+  }
+};
+template <int ITEMS, class Op, class F, class G>
+FUTAD_DEV void futad_scan_by(const Op &op, const F &element, const G &put, int64_t total, uint32_t *state) {
+  futad_scan_flat<256, ITEMS>(op, futad_from<F>{element}, futad_into<G>{put}, total, state);
 }
 
 /* The whole grid over all segments. */

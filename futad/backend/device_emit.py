@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from futad.backend.device_runtime import RUNTIME
 from futad.backend.emit import Emitter, c_type
@@ -37,6 +38,8 @@ class DeviceEmitter(Emitter):
             kir.Atomic: self.atomic,
             kir.Tile: self.tile,
             kir.Locked: self.locked,
+            kir.Together: self.together,
+            kir.ScanAll: self.scan_all,
         }
 
     def kernel(self, k: Kernel) -> str:
@@ -110,8 +113,11 @@ class DeviceEmitter(Emitter):
 
     def fail(self) -> str:
         """The jump that a failing check takes."""
-        self.jumps.add(self.labels[-1])
-        return f"goto {self.labels[-1]};"
+        label = self.labels[-1]
+        if not label or label.endswith("{}"):  # in a function
+            return f"return {label};" if label else "return;"
+        self.jumps.add(label)
+        return f"goto {label};"
 
     def stride(self, s: kir.Stride) -> None:
         i = s.var
@@ -159,6 +165,89 @@ class DeviceEmitter(Emitter):
             self.line(f"  return {self.expr(f.value)};")
         self.line("};")
         return name
+
+    def tuple(self, types: list[Prim]) -> str:
+        """The C type of so many values together; a struct if they are several."""
+        if len(types) == 1:
+            return c_type(types[0])
+        self.functors += 1
+        name = f"futad_tuple{self.functors}"
+        self.line(f"struct {name} {{ {' '.join(f'{c_type(t)} x{i};' for i, t in enumerate(types))} }};")
+        return name
+
+    def function(self, f: kir.Function, params: list[str], unpack: list[str], result: str, values: list[Prim]) -> str:
+        """Emits a function, and returns its name; `unpack` are the declarations of its parameters' parts."""
+        self.functors += 1
+        name = f"futad_function{self.functors}"
+        self.line(f"auto {name} = [&]({', '.join(params)}) -> {result} {{")
+        self.depth += 1
+        for text in unpack:
+            self.line(text)
+        # A failing check ends the function, with any value.
+        self.labels.append("" if result == "void" else f"{result}{{}}")
+        self.block(f.body)
+        self.labels.pop()
+        if result != "void":
+            made = ", ".join(f"({c_type(t)}){self.expr(x)}" for t, x in zip(values, f.results, strict=True))
+            self.line(f"return {result}{{{made}}};" if len(values) > 1 else f"return {made};")
+        self.depth -= 1
+        self.line("};")
+        return name
+
+    def unpacked(self, refs: list[ir.Ref], source: str) -> list[str]:
+        """Declarations of the parts of a tuple."""
+        if len(refs) == 1:
+            return [f"const {c_type(refs[0].type)} {refs[0].name} = {source};"]
+        return [f"const {c_type(r.type)} {r.name} = {source}.x{i};" for i, r in enumerate(refs)]
+
+    def operator(self, f: kir.Function, neutral: list[Expr], t: str) -> str:
+        k = len(neutral)
+        types = [x.type for x in neutral]
+        left, right = f.params[:k], f.params[k:]
+        unpack = [*self.unpacked(left, "futad_left"), *self.unpacked(right, "futad_right")]
+        name = self.function(f, [f"{t} futad_left", f"{t} futad_right"], unpack, t, types)
+        return f"futad_operator<{t}>({name}, {self.packed(neutral, t)})"
+
+    def packed(self, values: Sequence[Expr], t: str) -> str:
+        if len(values) == 1:
+            return f"({t}){self.expr(values[0])}"
+        return f"{t}{{{', '.join(f'({c_type(x.type)}){self.expr(x)}' for x in values)}}}"
+
+    def together(self, s: kir.Together) -> None:
+        self.line("{")
+        self.depth += 1
+        t = self.tuple([x.type for x in s.neutral])
+        op = self.operator(s.operator, s.neutral, t)
+        if s.carry is None:
+            call = f"futad_block_reduce_upto<{kir.BLOCK_LIMIT}>({op}, {self.packed(s.parts, t)})"
+            self.line(f"const {t} futad_made = {call};")
+            self.unpack_to(s.parts, "futad_made")
+        else:
+            self.line(f"auto futad_op = {op};")
+            self.line(f"{t} futad_total, futad_carry = {self.packed(s.carry, t)};")
+            call = f"futad_block_scan_upto<{kir.BLOCK_LIMIT}>(futad_op, {self.packed(s.parts, t)}, &futad_total)"
+            self.line(f"const {t} futad_made = futad_op.combine(futad_carry, {call});")
+            self.unpack_to(s.parts, "futad_made")
+            self.line("futad_carry = futad_op.combine(futad_carry, futad_total);")
+            self.unpack_to(s.carry, "futad_carry")
+        self.depth -= 1
+        self.line("}")
+
+    def unpack_to(self, refs: list[ir.Ref], source: str) -> None:
+        for i, r in enumerate(refs):
+            self.line(f"{r.name} = {source}{f'.x{i}' if len(refs) > 1 else ''};")
+
+    def scan_all(self, s: kir.ScanAll) -> None:
+        types = [x.type for x in s.neutral]
+        t = self.tuple(types)
+        (i,) = s.element.params
+        element = self.function(s.element, [f"int64_t {i.name}"], [], t, types)
+        j, *values = s.put.params
+        put = self.function(
+            s.put, [f"int64_t {j.name}", f"{t} futad_value"], self.unpacked(values, "futad_value"), "void", []
+        )
+        op = self.operator(s.operator, s.neutral, t)
+        self.line(f"futad_scan_by<{s.items}>({op}, {element}, {put}, {self.expr(s.total)}, {s.state});")
 
     def locked(self, s: kir.Locked) -> None:
         lock = f"&{s.locks}[{self.index(s.index)}]"
@@ -256,8 +345,10 @@ def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
     named: dict[str, str] = {}
     names: dict[Kernel, str] = {}
     parts = [RUNTIME]
-    if any(k.kind == "tile" for k in module.kernels):
+    if any(isinstance(s, kir.Tile) for k in module.kernels for s in k.body):
         parts.append('#include "gemm.cuh"\n')
+    if any(isinstance(s, (kir.Together, kir.ScanAll)) for k in module.kernels for s in kir.walk(k.body)):
+        parts.append('#include "scan.cuh"\n')
     for k in module.kernels:
         text = canonical(DeviceEmitter().kernel(k))
         if text not in named:

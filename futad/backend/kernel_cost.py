@@ -282,6 +282,13 @@ class _Estimate:
                 self.block(body, times)
             case kir.Tile():
                 self.tile(s, times)
+            case kir.Together():
+                pass  # little beside what is combined
+            case kir.ScanAll():
+                total = self.value(s.total, times).mean or 0
+                for f in (s.element, s.put):
+                    self.function(f, total)
+                self.block(s.operator.body, 2 * total)
             case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
                 rows, columns, depth = [self.value(x, times).mean or 1 for x in sizes]
                 self.flops += 2 * rows * columns * depth * times
@@ -330,6 +337,16 @@ class _Estimate:
         if s.sums is not None:
             self.flops += m * k * batches
             self.functor(s.sums, {s.sums.args[0]: batches, s.sums.args[1]: m}, 1)
+
+    def function(self, f: kir.Function, turns: float) -> None:
+        """A function that is called with each index once."""
+        at = f.params[0].name
+        self.env[at] = Value((turns - 1) / 2, {at: turns}, f"[{turns:g}]")
+        self.loops[at] = turns
+        self.block(f.body, turns)
+        for x in f.results:
+            self.value(x, turns)
+        del self.loops[at]
 
     def functor(self, f: kir.Functor, turns: dict[str, float], again: float) -> None:
         times = again

@@ -29,7 +29,9 @@ TINY = 16  # elements
 @on_host(core.Op)
 def _op(lo: DeviceLowerer, stm: core.Stm, e: core.Op, wants: list[Want]) -> Sequence[Value]:
     x = arrays.scalar_op(lo, e)
-    return [x if has_load(x) and lo.small(x) else lo.let(x, stm.pat[0].name)]
+    if not has_load(x):
+        return [lo.let(x, stm.pat[0].name)]
+    return [x] if lo.small(x) else lo.in_a_cell([x], stm.pat[0].name)
 
 
 @on_host(core.At)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from futad.core.types import I32, Prim
+from futad.core.types import I32, U32, Prim
 from futad.imp import ir
-from futad.imp.ir import Expr, Stmt
+from futad.imp.ir import Expr, Ref, Stmt
 
 TILE_THREADS = 256
 BLOCK_LIMIT = 256  # threads of a block, at most: the size of shared arrays that hold one value a thread
@@ -109,6 +109,41 @@ class Tile(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Function(Stmt):
+    """A function of a kernel: parameters, statements, results."""
+
+    params: list[Ref]
+    body: list[Stmt]
+    results: list[Expr]
+
+
+@dataclass(slots=True, eq=False)
+class Together(Stmt):
+    """All threads of a block combine their values `parts` by an operator (of left values, then right ones).  Of a
+    reduction all get the result in `parts`.  Of a scan each gets the combination of `carry` and the values up to its
+    own, and `carry` becomes that of all."""
+
+    operator: Function
+    neutral: list[Expr]
+    parts: list[Ref]
+    carry: list[Ref] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ScanAll(Stmt):
+    """The whole grid scans what `element(i)` gives for i below `total`, and passes each result to `put(i, ...)`; each
+    thread has `items` of a tile of `TILE_THREADS * items`."""
+
+    operator: Function
+    neutral: list[Expr]
+    element: Function
+    put: Function
+    total: Expr
+    state: str
+    items: int
+
+
+@dataclass(slots=True, eq=False)
 class Locked(Stmt):
     """Statements that only one thread at a time does for a lock."""
 
@@ -191,6 +226,10 @@ def bodies(s: Stmt) -> tuple[list[Stmt], ...]:
         return (s.then, s.orelse)
     if isinstance(s, Tile):
         return (s.functors,)
+    if isinstance(s, Together):
+        return ([s.operator],)
+    if isinstance(s, ScanAll):
+        return ([s.operator, s.element, s.put],)
     body = getattr(s, "body", None)
     return (body,) if isinstance(body, list) else ()
 
@@ -222,6 +261,12 @@ def expressions(s: Stmt) -> list[Expr]:
             return [*sizes, batches, *(x for m in s.matrices for x in m.steps)]
         case Functor(value=value):
             return [] if value is None else [value]
+        case Function(results=results):
+            return list(results)
+        case Together(neutral=neutral, parts=x, carry=carry):
+            return [*neutral, *x, *(carry or [])]
+        case ScanAll(neutral=neutral, total=total):
+            return [*neutral, total]
         case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
             return [*sizes, *a[1:], *b[1:], *c[1:]]
         case ir.Check(e, values=values):
@@ -289,6 +334,8 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
             elems[s.name] = s.elem
         if isinstance(s, Functor):
             own.update(s.args)
+        if isinstance(s, Function):
+            own.update(p.name for p in s.params)
     for s in walk(body):
         for e in expressions(s):
             for x in parts(e):
@@ -314,6 +361,8 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
                     use(m.pointer, elem, True)
             case Locked(locks):
                 use(locks, I32, True)
+            case ScanAll(state=state):
+                use(state, U32, True)
     return [(n, t, p) for n, (t, p) in found.items() if n not in own]
 
 

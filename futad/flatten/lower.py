@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
 from futad.core.node import Range
-from futad.core.types import ArrayType, Prim, Var, shape_of
+from futad.core.types import ArrayType, Atom, Prim, Var, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
 from futad.flatten.late import Late, Product, arrange
@@ -35,6 +35,9 @@ from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
 from futad.imp.lower import HANDLERS, Lowerer, Scope, Want
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View
+
+if TYPE_CHECKING:
+    from futad.imp.carried import Cell
 
 LAZY_SIZE = 24  # nodes of an expression of device scalars that is computed again wherever it is used
 
@@ -149,6 +152,12 @@ class DeviceLowerer(Lowerer):
                 self.function_name = f.name
                 self.line = f.span.line if f.span is not None else 0
                 functions.append(self.function(f))
+                # Results that are operations on scalars of the device are computed there, not read one by one.
+                late = [(r, e) for r in functions[-1].results if (e := r.value) is not None and has_load(e)]
+                late = [(r, e) for r, e in late if not isinstance(e, ir.Load)]
+                if late:
+                    for (r, _), cell in zip(late, self.in_a_cell([e for _, e in late], "results"), strict=True):
+                        r.value = cell
         return kir.DeviceModule(functions, self.kernels, self.places, list(dict.fromkeys(self.why)))
 
     # -- dispatch
@@ -501,6 +510,19 @@ class DeviceLowerer(Lowerer):
             sc.owned.remove(r)
             self.scopes[-1].owned.append(r)
         super().close_scope(sc, values)
+
+    def loop_cell(self, p: Var, init: Expr, body: core.Lambda, result: Atom) -> Cell | None:
+        from futad.flatten.cells import loop_cell
+
+        return loop_cell(self, p, init, body, result)
+
+    def in_a_cell(self, values: Sequence[Expr], what: str) -> list[ir.Load]:
+        """Expressions computed on the device, together."""
+        cells = [self.scalar_slot(v.type) for v in values]
+        with self.single(what):
+            for cell, v in zip(cells, values, strict=True):
+                self.emit(ir.Store(cell.pointer, ir.ZERO, v))
+        return cells
 
     def small(self, e: Expr) -> bool:
         """Whether an expression may be computed again at each use."""

@@ -9,12 +9,15 @@ in the other a block does, its threads sharing out the inner work; the host pick
 
 Note [Folds]
 ~~~~~~~~~~~~
-A fold over one long dimension is cut into chunks, one a block, and a second kernel of one block combines the chunks'
-results in order; a scan needs a third that brings each chunk up to date with those before it.  Within a block:
+A scan over one long dimension is one pass (`scan.cuh`), with the reductions beside it as components of what is
+scanned.  A reduction is cut into chunks, one a block, and a second kernel of one block combines the chunks' results in
+order; so is a scan of very large elements, which needs a third that brings each chunk up to date with those before.
+Within a block:
 
-- a commutative reduction: each thread combines every blockDim-th element, then a tree in shared memory;
-- another one, or a scan: tile by tile a prefix combination in shared memory (Hillis and Steele, "Data Parallel
-  Algorithms", 1986), with the result of the tiles before carried in registers.
+- a commutative reduction: each thread combines every blockDim-th element, then all threads their results, by shuffles
+  in each warp and by way of shared memory between warps;
+- another one, or a scan: tile by tile a prefix combination of the same kind, with the result of the tiles before
+  carried in registers.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from dataclasses import dataclass
 
 from futad.core import ir as core
 from futad.core.scalarops import OPS
-from futad.core.types import I64, AccType, Atom, Const, Prim, Var
+from futad.core.types import I64, U32, AccType, Atom, Const, Prim, Var
 from futad.flatten import fission, products
 from futad.flatten import kernel as kir
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, known_on_host, on_host
@@ -37,6 +40,8 @@ from futad.imp.views import Acc, Mem, Value, View, dense_view
 
 MOST_LEVELS = 4
 CHEAP = 60  # cost of the statements between two maps that every inner point repeats
+TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
+SCANNED = 96  # bytes of what one scan can carry along
 UNKNOWN_INNER = 64  # assumed for an inner width that the host does not know
 SMALL_INNER = 8  # inner widths up to here are not worth a block
 
@@ -289,7 +294,6 @@ def combine(lo: DeviceLowerer, f: Fold, left: Sequence[Expr], right: Sequence[Ex
 
 
 TID = Ref("futad_tid", I64)
-WIDTH = Ref("futad_width", I64)
 
 
 def fold_range(
@@ -319,7 +323,7 @@ def fold_range(
         _tiles(lo, folds, parts_, element, start, bound, outs)
     for f, p in zip(folds, parts_, strict=True):
         if f.commutes:
-            _tree(lo, f, p)
+            lo.out.append(kir.Together(operator(lo, f), _neutral(lo, f), p))
     return [list(p) for p in parts_]
 
 
@@ -332,41 +336,17 @@ def _assign(lo: DeviceLowerer, names: Sequence[Ref], values: Sequence[Expr]) -> 
         lo.out.append(ir.Assign(r.name, v))
 
 
-def _shared(lo: DeviceLowerer, f: Fold) -> list[str]:
-    """Shared memory for one value a thread.  Each use ends with a barrier, so folds take turns with it."""
-    names = []
-    for i, t in enumerate(f.types):
-        names.append(f"shared_{t.name}_{i}")
-        lo.shared[names[-1]] = t
-    return names
+def operator(lo: DeviceLowerer, f: Fold) -> kir.Function:
+    """A fold's operator as a function."""
+    params = [Ref(lo.name(w), t) for w in ("left", "right") for t in f.types]
+    k = len(f.types)
+    with lo.inside("thread"), lo.block() as body:
+        results = combine(lo, f, params[:k], params[k:])
+    return kir.Function(params, body, results)
 
 
-def _put(lo: DeviceLowerer, names: Sequence[str], at: Expr, values: Sequence[Expr]) -> None:
-    for s, v in zip(names, values, strict=True):
-        lo.out.append(ir.Store(s, at, v))
-
-
-def _get(names: Sequence[str], at: Expr, f: Fold) -> list[Expr]:
-    return [ir.Load(s, at, t) for s, t in zip(names, f.types, strict=True)]
-
-
-def _tree(lo: DeviceLowerer, f: Fold, part: list[Ref]) -> None:
-    """Combine the threads' parts of a commutative reduction; all get the result."""
-    sh = _shared(lo, f)
-    _put(lo, sh, TID, part)
-    lo.out.append(kir.Sync())
-    step = Ref(lo.name("step"), I64)
-    with lo.block() as body:
-        with lo.inside("thread"), lo.block() as active, lo.guarded():
-            result = combine(lo, f, part, _get(sh, ir.add(TID, step), f))
-            _assign(lo, part, result)
-            _put(lo, sh, TID, result)
-        lo.out += [ir.If(compare("<", TID, step), active, []), kir.Sync(),
-                   ir.Assign(step.name, ir.Bin("/", step, num(2)))]  # fmt: skip
-    half = ir.Decl(step.name, I64, ir.Bin("/", WIDTH, num(2)), mutable=True)
-    lo.out += [half, ir.While(compare("<", ZERO, step), body)]
-    _assign(lo, part, _get(sh, ZERO, f))
-    lo.out.append(kir.Sync())
+def _neutral(lo: DeviceLowerer, f: Fold) -> list[Expr]:
+    return [lo.expr(a) for a in f.neutral]
 
 
 def _tiles(
@@ -391,7 +371,6 @@ def _tiles(
                 _assign(lo, row, values[: len(row)])
                 values = values[len(row) :]
         lo.out.append(ir.If(compare("<", i, bound), body, []))
-        last = lo.let(ir.sub(ir.Scalar("min", (WIDTH, ir.sub(bound, tile)), I64, I64), ONE), "last")
         at = 0
         for f, x, carry in zip(folds, mine, carried, strict=True):
             if f.commutes:
@@ -399,7 +378,7 @@ def _tiles(
                     _assign(lo, carry, combine(lo, f, carry, x))
                 lo.out.append(ir.If(compare("<", i, bound), body, []))
                 continue
-            _prefix(lo, f, x, carry, last)
+            lo.out.append(kir.Together(operator(lo, f), _neutral(lo, f), x, carry))
             if f.scan:
                 with lo.inside("thread"), lo.block() as body:
                     for r in x:
@@ -407,29 +386,6 @@ def _tiles(
                         at += 1
                 lo.out.append(ir.If(compare("<", i, bound), body, []))
     lo.out.append(_stride(tile.name, start, bound, "futad_width", loop))
-
-
-def _prefix(lo: DeviceLowerer, f: Fold, x: list[Ref], carry: list[Ref], last: Expr) -> None:
-    """`x` becomes the combination of the carry and all x up to this thread's; the carry that of the tile."""
-    sh = _shared(lo, f)
-    _put(lo, sh, TID, x)
-    lo.out.append(kir.Sync())
-    step = Ref(lo.name("step"), I64)
-    with lo.block() as body:
-        with lo.inside("thread"), lo.block() as active, lo.guarded():
-            _assign(lo, x, combine(lo, f, _get(sh, ir.sub(TID, step), f), x))
-        here = compare("<=", step, TID)
-        lo.out += [ir.If(here, active, []), kir.Sync()]
-        _put(lo, sh, TID, x)
-        lo.out += [kir.Sync(), ir.Assign(step.name, mul(step, num(2)))]
-    lo.out += [ir.Decl(step.name, I64, ONE, mutable=True), ir.While(compare("<", step, WIDTH), body)]
-    with lo.inside("thread"), lo.block() as active, lo.guarded():
-        _assign(lo, x, combine(lo, f, carry, x))
-    lo.out += active
-    with lo.inside("thread"), lo.block() as active, lo.guarded():
-        _assign(lo, carry, combine(lo, f, carry, _get(sh, last, f)))
-    lo.out += active
-    lo.out.append(kir.Sync())
 
 
 def _elements(lo: DeviceLowerer, n: Nest) -> Element:
@@ -497,6 +453,8 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -
 def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
     """Scans and reductions over one dimension; see Note [Folds]."""
     n.inputs = _atomic(n.inputs)
+    if n.scans and tuple_bytes([t for f in folds for t in f.types]) <= SCANNED:
+        return grid_scan(lo, n, folds)
     chunks = Ref(lo.name("chunks"), I64)
     lo.emit(kir.Chunks(chunks.name, n.width, ONE))
     cells: list[list[View]] = []
@@ -528,6 +486,77 @@ def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
         if not f.scan:
             reds += [v.load((ZERO,)) for v in row]
     return _results(n, reds)
+
+
+def tuple_bytes(types: Sequence[Prim]) -> int:
+    """The size of a struct."""
+    at = most = 0
+    for t in types:
+        at = -(-at // t.bytes) * t.bytes + t.bytes
+        most = max(most, t.bytes)
+    return -(-at // most) * most
+
+
+def grid_scan(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
+    """Scans, and reductions beside them, in one pass: all are components of one scan."""
+    types = [t for f in folds for t in f.types]
+    size = tuple_bytes(types)
+    items = max(1, TILE_BYTES // (kir.TILE_THREADS * size))
+    items -= items > 1 and items % 2 == 0  # odd numbers keep threads out of each other's banks
+    tiles = lo.let(ir.Bin("/", ir.add(n.width, num(kir.TILE_THREADS * items - 1)), num(kir.TILE_THREADS * items)), "n")
+    cells = [None if f.scan else [lo.scalar_slot(t) for t in f.types] for f in folds]
+    if any(cells):
+        with lo.single("neutral elements"):
+            for f, row in zip(folds, cells, strict=True):
+                for cell, a in zip(row or [], f.neutral, strict=False):
+                    lo.out.append(ir.Store(cell.pointer, ZERO, lo.expr(a)))
+    root = lo.new_root(U32)
+    assert root.slot is not None
+    state = lo.name("state")
+    words = ir.add(num(3), mul(tiles, num(1 + 2 * -(-size // 4))))
+    lo.emit(ir.Ensure(state, U32, root.slot, words))
+    lo.out.append(ir.If(compare("<", ONE, tiles), [kir.Zero(state, U32, words)], []))
+    names = ", ".join(v.name for v in n.stm.pat)
+    width: Atom = n.stm.exp.width  # type: ignore[attr-defined]
+    with lo.kernel("block") as body:
+        i, j = Ref(lo.name("i"), I64), Ref(lo.name("i"), I64)
+        with lo.inside("thread"), lo.block() as text:
+            values = _elements(lo, n)(i)
+        element = kir.Function([i], text, values)
+        made = [Ref(lo.name("x"), t) for t in types]
+        with lo.inside("thread"), lo.block() as text:
+            _put_scanned(lo, n, folds, cells, made, j)
+        put = kir.Function([j, *made], text, [])
+        both = [[Ref(lo.name(w), t) for t in types] for w in ("left", "right")]
+        results: list[Expr] = []
+        with lo.inside("thread"), lo.block() as text:
+            for f in folds:
+                at = len(results)
+                k = len(f.types)
+                results += combine(lo, f, both[0][at : at + k], both[1][at : at + k])
+        op = kir.Function([*both[0], *both[1]], text, results)
+        neutral = [lo.expr(a) for f in folds for a in f.neutral]
+        lo.out.append(kir.ScanAll(op, neutral, element, put, n.width, state, items))
+    lo.launch(body, "tile", tiles, f"scan over [{width!r}] for {names}")
+    return _results(n, [x for row in cells if row is not None for x in row])
+
+
+def _put_scanned(
+    lo: DeviceLowerer, n: Nest, folds: list[Fold], cells: Sequence[list[ir.Load] | None], made: Sequence[Ref], i: Ref
+) -> None:
+    """Where element i of a scan goes; of reductions the last."""
+    outs = iter(_scan_outs(n))
+    last: list[ir.Stmt] = []
+    at = 0
+    for f, row in zip(folds, cells, strict=True):
+        for k in range(len(f.types)):
+            if row is None:
+                lo.store(next(outs), (i,), made[at])
+            else:
+                last.append(ir.Store(row[k].pointer, ZERO, made[at]))
+            at += 1
+    if last:
+        lo.out.append(ir.If(compare("==", i, ir.sub(n.width, ONE)), last, []))
 
 
 def _publish(lo: DeviceLowerer, cells: list[list[View]], at: Expr, results: list[list[Expr]]) -> None:

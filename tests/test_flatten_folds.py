@@ -1,0 +1,116 @@
+"""Scans and reductions on the emulated device: one pass over several tiles, blocks interleaved at random, memory used
+again by calls of other sizes, tuples and small types, operators that fail."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.backend.cuda import DeviceBackend
+from futad.core.interp import Interpreter
+from futad.core.ir import Program
+from futad.errors import BackendError, RuntimeError_
+from futad.pipeline import compile_program
+from futad.runtime import cc
+from futad.runtime.device import EmulatedDevice
+from futad.source import compile_text
+
+SOURCE = """
+entry sums [n] (xs: [n]i64) = scan (+) 0 xs
+
+-- Affine maps composed: associative, not commutative.
+entry affine [n] (xs: [n]i64) =
+  let (as, bs) = unzip (map (\\x -> (2 * x + 1, x - 3)) xs)
+  in unzip (scan (\\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (zip as bs))
+
+entry composed [n] (xs: [n]i64) =
+  reduce (\\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (map (\\x -> (2 * x + 1, x - 3)) xs)
+
+-- A scan, a reduction and a map of the same elements.
+entry several [n] (xs: [n]i64) =
+  let ys = map (\\x -> x * x - 1) xs
+  in (scan i64.max i64.lowest ys, i64.sum ys, ys, reduce_comm i64.min i64.highest xs)
+
+entry small [n] (xs: [n]i64) =
+  let ys = map (\\x -> (u8.i64 x, f32.i64 x, x % 3 == 0)) xs
+  let (a, b, c) = unzip3 (scan (\\(a, b, c) (d, e, f) -> (a ^ d, f32.max b e, c && f)) (0u8, -f32.inf, true) ys)
+  in (a, b, c, reduce (&&) true (map (.2) ys))
+
+-- Fails with a place where a sum is 0.
+entry fails [n] (xs: [n]i64) = scan (\\a b -> if b == 7 then a / (b - 7) else a + b) 0 xs
+entry fails_in [n] (xs: [n]i64) = scan (+) 0 (map (\\x -> 1000 / (x - 7)) xs)
+entry fails_reduced [n] (xs: [n]i64) = i64.sum (map (\\x -> 1000 / (x - 7)) xs)
+
+entry rows [n] (xs: [n]i64) =
+  map (\\i -> scan (+) 0 (map (+ i) xs)) (iota 3)
+"""
+ENTRIES = ("sums", "affine", "composed", "several", "small", "rows")
+
+
+def has_cxx() -> bool:
+    try:
+        cc.find_cxx_compiler()
+    except BackendError:
+        return False
+    return True
+
+
+pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+
+
+@cache
+def program() -> Program:
+    return compile_program(compile_text(SOURCE, "main"))
+
+
+@cache
+def backend() -> DeviceBackend:
+    return DeviceBackend(program())
+
+
+def core_name(entry: str) -> str:
+    return next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+
+
+def values(n: int) -> np.ndarray:
+    return np.random.default_rng(n).integers(-100, 100, n)
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_results(seed: int | None) -> None:
+    """The same memory serves calls of more and of fewer tiles."""
+    running = backend().on(EmulatedDevice(seed=seed))
+    for entry in ENTRIES:
+        name = core_name(entry)
+        for n in (5000, 0, 1, 9001, 33, 1792, 1793, 3585) if seed is None else (4000, 9001, 1793):
+            want: list[Any] = Interpreter(program()).run(name, [n, values(n)])
+            got = running.run(name, [n, values(n)])
+            for x, y in zip(got, want, strict=True):
+                assert np.shape(x) == np.shape(y) and np.asarray(x).dtype == np.asarray(y).dtype, (entry, n)
+                np.testing.assert_array_equal(x, y, err_msg=f"{entry} {n}")
+
+
+@pytest.mark.parametrize("entry", ["fails", "fails_in", "fails_reduced"])
+def test_failures(entry: str) -> None:
+    running = backend().on(EmulatedDevice(seed=4))
+    for n in (40, 5000):
+        xs = np.full(n, 9)
+        first = running.run(core_name(entry), [n, xs])[0]
+        xs[n // 2] = 7
+        with pytest.raises(RuntimeError_, match="division by zero"):
+            running.run(core_name(entry), [n, xs])
+        # And the next call is as good as the first.
+        np.testing.assert_array_equal(running.run(core_name(entry), [n, np.full(n, 9)])[0], first)
+
+
+def test_a_scan_is_one_pass() -> None:
+    from futad.backend.device_cost import count
+
+    for entry, written in (("sums", 1), ("affine", 2)):
+        a = count(backend().module, program(), core_name(entry), {"n": 1_000_000})
+        assert a.launches == 2  # memory that is cleared, and the scan
+        assert a.total.read == 8_000_000 and a.total.written <= 8_000_000 * written * 1.01
+    assert count(backend().module, program(), core_name("sums"), {"n": 1000}).launches == 1
