@@ -15,16 +15,40 @@ if TYPE_CHECKING:
     from futad import testing
     from futad.api import Function, Program, compile, load
     from futad.api_ad import grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp
-    from futad.errors import Error
+    from futad.errors import (
+        AssertionError_,
+        BackendError,
+        BoundsError,
+        ConsumptionError,
+        DtypeError,
+        Error,
+        FileError,
+        InternalError,
+        MemoryError_,
+        NameError_,
+        ParseError,
+        RuntimeError_,
+        ShapeError,
+        SourceError,
+        TypeError_,
+        UnsupportedError,
+        UsageError,
+        ValueError_,
+    )
     from futad.runtime.backends import FutadWarning
     from futad.runtime.values import Record
 
 __version__ = "0.1.0"
 
+_ERRORS = (
+    "AssertionError_", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "FileError",
+    "InternalError", "MemoryError_", "NameError_", "ParseError", "RuntimeError_", "ShapeError", "SourceError",
+    "TypeError_", "UnsupportedError", "UsageError", "ValueError_",
+)  # fmt: skip
 _PLACES = {
     **dict.fromkeys(("Function", "Program", "compile", "load"), "futad.api"),
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"), "futad.api_ad"),
-    "Error": "futad.errors",
+    **dict.fromkeys(_ERRORS, "futad.errors"),
     "FutadWarning": "futad.runtime.backends",
     "Record": "futad.runtime.values",
 }
@@ -46,11 +70,28 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AssertionError_",
+    "BackendError",
+    "BoundsError",
+    "ConsumptionError",
+    "DtypeError",
     "Error",
+    "FileError",
     "Function",
     "FutadWarning",
+    "InternalError",
+    "MemoryError_",
+    "NameError_",
+    "ParseError",
     "Program",
     "Record",
+    "RuntimeError_",
+    "ShapeError",
+    "SourceError",
+    "TypeError_",
+    "UnsupportedError",
+    "UsageError",
+    "ValueError_",
     "compile",
     "grad",
     "hessian",

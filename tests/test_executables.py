@@ -288,3 +288,21 @@ def test_the_library_of_the_documentation(futad):
     subprocess.run([compiler, "use.c", "./scale.so", "-o", "use"], cwd=futad.folder, check=True)
     done = subprocess.run(["./use"], cwd=futad.folder, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "2\n4\n6\n")
+
+
+def test_output_that_is_a_link_or_a_device(futad):
+    import os
+    import stat
+
+    name = futad.file("p.fut", "entry main = 1i32\n")
+    os.symlink("real.c", futad.folder / "link.c")
+    assert futad("c", name, "-o", "link.c").code == 0
+    assert (futad.folder / "link.c").is_symlink() and (futad.folder / "real.c").read_text().startswith("/*")
+    os.mkfifo(futad.folder / "pipe")
+    reader = subprocess.Popen(["cat", "pipe"], cwd=futad.folder, stdout=subprocess.PIPE)
+    assert futad("c", name, "-o", "pipe").code == 0
+    text, _ = reader.communicate(timeout=60)
+    assert text.startswith(b"/*") and stat.S_ISFIFO((futad.folder / "pipe").stat().st_mode)
+    done = futad("c", name, "--executable", "-o", "pipe")
+    assert done.code == 2 and stat.S_ISFIFO((futad.folder / "pipe").stat().st_mode)
+    assert futad("c", name, "-o", "/dev/full").code == 1 and stat.S_ISCHR(os.stat("/dev/full").st_mode)

@@ -32,6 +32,9 @@ Exit status: 0 all went well; 1 the program, its input or its tests failed; 2 wr
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status and prints errors on stderr."""
     args = list(sys.argv[1:] if argv is None else argv)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, mode))
     try:
         status = _dispatch(args)
         sys.stdout.flush()
@@ -40,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone; Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as e:
+        print(f"error: output: {e.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("futad: interrupted", file=sys.stderr)
         return 130

@@ -171,7 +171,8 @@ def measure(program: Program, case: Case, runs: int | None, limit: float) -> Mea
     seconds: list[float] = []
     start, check_at = perf_counter(), runs or 10
     while True:
-        elapsed, made = call(_copies(flat) if consumes else flat)
+        with options.killable():
+            elapsed, made = call(_copies(flat) if consumes else flat)
         del made
         seconds.append(elapsed)
         spent = perf_counter() - start

@@ -74,8 +74,8 @@ def _build(args: argparse.Namespace, multicore: bool) -> int:
     from futad.source import load_program
 
     output = Path(args.output) if args.output else Path(Path(args.file).stem)
-    if output.suffix in (".c", ".h", ".fut") or output.is_dir():
-        raise UsageError(f"-o {output} would be the executable: name one that is no source file or folder")
+    if output.suffix in (".c", ".h", ".fut") or output.exists() and not output.is_file():
+        raise UsageError(f"-o {output} would be the executable: name one that is no source file, folder or device")
     program = compile_program(load_program(args.file))
     if not any(f.entry for f in program.funs.values()):
         raise UsageError(f"{args.file} has no entry (declare one with `entry`)")
@@ -159,21 +159,30 @@ def _plain_type(elem: str, rank: int, label: str) -> str:
 
 
 def write_file(path: Path, data: bytes, executable: bool = False) -> None:
-    """Write atomically: whoever reads `path` sees the old file or the whole new one.  Raises FileError."""
+    """Write atomically: whoever reads `path` sees the old file or the whole new one.  Raises FileError.
+
+    A link stays one, and its target is written; what is no regular file (/dev/stdout, a pipe) is written to.
+    """
     from futad.errors import FileError
 
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        real = Path(os.path.realpath(path))
+        if real.exists() and not real.is_file() and not real.is_dir():
+            real.write_bytes(data)
+            return
+        handle, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name[:100]}.")
         try:
             with os.fdopen(handle, "wb") as f:
                 f.write(data)
             os.chmod(name, (0o777 if executable else 0o666) & ~_umask())
-            os.replace(name, path)
+            os.replace(name, real)
         except BaseException:
             os.unlink(name)
             raise
-    except OSError as e:
-        raise FileError(f"cannot write {path}: {e.strerror}") from None
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as e:
+        raise FileError(f"cannot write {path}: {getattr(e, 'strerror', None) or e}") from None
 
 
 def _umask() -> int:

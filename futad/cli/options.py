@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from futad.errors import UsageError
@@ -45,6 +48,19 @@ def load(file: str, backend: str = "auto") -> Program:
     from futad.api import load as load_program
 
     return load_program(file, backend=backend)
+
+
+@contextmanager
+def killable() -> Iterator[None]:
+    """Ctrl-C ends the process at once: Python's own handler would wait until compiled code returns."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 T = TypeVar("T")

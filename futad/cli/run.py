@@ -40,7 +40,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name a program, or give an expression with -x")
     signature, call = prepare(args.file, args.entry, args.backend)
     data = sys.stdin.buffer.read() if signature.params else b""
-    results = call(read_arguments(signature, data, "<stdin>"))
+    flat = read_arguments(signature, data, "<stdin>")
+    with options.killable():
+        results = call(flat)
     write_results(signature.visible(results), sys.stdout.buffer, args.binary)
     sys.stdout.buffer.flush()
     return 0
@@ -63,7 +65,9 @@ def evaluate(expression: str, file: str | None, backend: str, binary: bool) -> i
         error = TypeError_("the expression is a function", place, hint="apply it to arguments", code="E0702")
         error.locate(texts)
         raise error
-    results = function.unit.run(function.core_name, [])
+    function.unit.executor()
+    with options.killable():
+        results = function.unit.run(function.core_name, [])
     write_results(function.signature.visible(results), sys.stdout.buffer, binary)
     sys.stdout.buffer.flush()
     return 0

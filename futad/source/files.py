@@ -19,8 +19,9 @@ def read_source(path: Path, where: Span | None = None) -> str:
         raise FileError(f"no such file: {path}", where, code="E0901") from None
     except IsADirectoryError:
         raise FileError(f"{path} is a folder, not a file", where, code="E0901") from None
-    except OSError as err:
-        raise FileError(f"cannot read {path}: {err.strerror}", where, code="E0901") from None
+    except (OSError, ValueError) as err:
+        why = getattr(err, "strerror", None) or err
+        raise FileError(f"cannot read {path}: {why}", where, code="E0901") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as err:
@@ -39,7 +40,10 @@ class Loader:
         self.loading: list[Path] = []
 
     def load(self, path: Path, shown: str, where: Span | None = None) -> A.File:
-        real = path.resolve()
+        try:
+            real = path.resolve()
+        except (OSError, RuntimeError, ValueError):  # links that form a cycle, a name that no file can have
+            raise FileError(f"cannot read {shown!r}: it is not the name of a file", where, code="E0901") from None
         if real in self.files:
             return self.files[real]
         if real in self.loading:
