@@ -111,8 +111,7 @@ def hist_general(b, s, xs, vs, ix, c):
 
 def sum_of_exps(q: Builder, x: Atom, y: Atom) -> list[Atom]:
     """log (exp x + exp y), whose neutral element is -inf; between two of those the derivative is NaN."""
-    top = q.op("max", x, y)
-    return [q.op("add", top, q.op("log1p", q.op("exp", q.op("sub", q.op("min", x, y), top))))]
+    return [q.op("log", q.op("add", q.op("exp", x), q.op("exp", y)))]
 
 
 @case(["[n]f64", "[k]f64", "[k]i64"], normal(4), normal(7), BINS)

@@ -142,6 +142,42 @@ def with_own_derivative(b, s, xs, c):
     return b.map_(f, xs)
 
 
+@case(["[n]f64", "f64", "[k]i64"], normal(4), 0.7, BINS)
+def whole_numbers(b, s, xs, c, ix):
+    """Constructs of other rows with operations that integers have too."""
+    n = s["n"]
+    lam = b.lambda_([("x", F64)], lambda q, x: [q.op("mul", x, c), q.op("mul", x, x), q.op("add", x, c)])
+    e = ir.Fused(n, (xs,), lam, (operator(b, "add"),), ((zero(F64),),), (operator(b, "mul"),), ((one(F64),),), (False,))
+    sums, product, more = b.emit(e)
+
+    def inside(q, acc):
+        f = q.lambda_(
+            [("a", acc.type), ("i", I64)],
+            lambda z, a, i: [z.let(ir.UpdateAcc(a, (i,), z.op("mul", product, z.at(more, ZERO))))],
+        )
+        return q.emit(ir.Map(s["k"], (acc, ix), f))
+
+    (added,) = b.emit(ir.WithAcc((sums,), "add", b.lambda_([("acc", AccType(F64, (n,)))], inside)))
+
+    def each(q, x):
+        cube = q.lambda_([("y", F64)], lambda z, y: [z.op("mul", z.op("mul", y, y), z.op("mul", y, c))])
+        _, slope = q.emit(ir.Vjp(cube, (x,), (c,)))
+        _, change = q.emit(ir.Jvp(ir.rename(cube), (x,), (slope,)))
+        twice = q.lambda_([("y", F64)], lambda z, y: [z.op("add", y, y)])
+        pull = q.lambda_([("y", F64), ("d", F64)], lambda z, y, d: [z.op("add", d, d)])
+        return [*q.emit(ir.WithVjp(twice, pull, (change,))), slope]
+
+    first, second = b.map_(each, added)
+
+    def turn(q, more, i, total):
+        j = q.op("add", i, ONE)
+        return [q.op("lt", j, n), j, q.op("add", q.op("mul", total, c), q.at(second, i))]
+
+    some = b.op("lt", ZERO, n)
+    body = b.lambda_([("more", BOOL), ("i", I64), ("t", F64)], turn)
+    return [first, b.emit(ir.While((some, ZERO, c), body))[2]]
+
+
 # --- integers: exact, wrapping ------------------------------------------------------------------------------
 
 

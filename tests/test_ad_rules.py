@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from ad_cases_all import CASES, Case
 from derived_program import derived_program
-from test_ad_support import Derivs, differences, directions, duality, make, retyped, second_order
+from test_ad_support import Derivs, differences, directions, duality, make, nodes_of, retyped, second_order
 
 from futad.ad import expand
 from futad.core import ir
@@ -61,20 +61,11 @@ def test_many_directions(c: Case) -> None:
     directions(make(c.params, c.f), c.args, c.smooth)
 
 
-def _nodes_of(lam: ir.Lambda) -> set[type]:
-    out: set[type] = set()
-    for s in lam.stms:
-        out.add(type(s.exp))
-        for inner in s.exp.lambdas():
-            out |= _nodes_of(inner)
-    return out
-
-
 def test_every_construct_has_a_row() -> None:
     every = {c for c in ir.Exp.__subclasses__() if c is getattr(ir, c.__name__)} - {ir.Call}
     seen: set[type] = set()
     for c in CASES:
-        seen |= _nodes_of(make(c.params, c.f).funs["f"].body)
+        seen |= nodes_of(make(c.params, c.f).funs["f"].body)
     assert every == seen
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from derived_program import derived_program
 from scipy import special
-from test_ad_support import Derivs, make, run, sizes_of
+from test_ad_support import Derivs, like, make, many_directions, run, sizes_of
 
 from futad.ad import expand
 from futad.core import ir
@@ -153,3 +153,59 @@ def test_second_order(op: ScalarOp) -> None:
     for a, b, u, w in zip(hv, vv, up, down, strict=True):
         np.testing.assert_allclose(a, (u - w) / (2 * h), rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
+
+
+def family(t: Prim) -> tuple[list[tuple[ScalarOp, int]], ir.Program, list[np.ndarray]]:
+    """All operations at a type in one program, each on its own grid of special values: they and how many arguments."""
+    ops = [op for op in OPS.values() if t in op.types and all(n == "a" for n in op.sig.split("->")[0].split())]
+    args: list[np.ndarray] = []
+    sizes: dict[int, str] = {}
+    params: list[str] = []
+    for op in ops:
+        own = grid(op, arg_types(op, t))
+        args += own
+        size = sizes.setdefault(len(own[0]), f"n{len(sizes)}")
+        params += [f"[{size}]{t.name}"] * op.arity
+
+    def f(b: Any, s: Any, *xs: Any) -> list[Any]:
+        out = []
+        for op in ops:
+            own, xs = xs[: op.arity], xs[op.arity :]
+            out += b.map_(lambda q, *e, op=op: [q.op(op.name, *e)], *own)
+        return out
+
+    return [(op, op.arity) for op in ops], make(params, f), args
+
+
+@pytest.mark.parametrize("t", TYPES, ids=lambda t: t.name)
+def test_many_directions_and_second_order_at_special_values(t: Prim) -> None:
+    """jmp and mjp give what jvp and vjp do, of the functions and of their derivatives; the second derivatives by
+    jvp of vjp and by vjp of vjp are the same where both are numbers."""
+    ops, program, args = family(t)
+    d = Derivs(program)
+    sizes = sizes_of(program, args)
+    outs = d.primal(args)
+    n = len(outs)
+    many_directions(d.base, "f_jvp", [*sizes, *args], args, n)
+    many_directions(d.base, "f_vjp", [*sizes, *args], outs, n)
+    rng = np.random.default_rng(4)
+    ybar, v = [like(rng, y) for y in outs], [like(rng, x) for x in args]
+    every = range(len(args))
+    forward = derived_program(d.base, "f_vjp", "jvp", every, "hvp")
+    reverse = derived_program(d.base, "f_vjp", "vjp", every, "vv")
+    many_directions(forward, "hvp", [*sizes, *args, *ybar], args, n + len(args), both=False)
+    many_directions(reverse, "vv", [*sizes, *args, *ybar], [*outs, *args], n + len(args), both=False)
+    hv = run(expand(forward), "hvp", [*sizes, *args, *ybar, *v])[-len(args) :]
+    vv = run(expand(reverse), "vv", [*sizes, *args, *ybar, *map(np.zeros_like, outs), *v])[-len(args) :]
+    at = 0
+    for op, arity in ops:
+        for a, b in zip(hv[at : at + arity], vv[at : at + arity], strict=True):
+            if t.is_float:
+                both = np.isfinite(a) & np.isfinite(b)
+                if op.name == "pow":
+                    both &= args[at] > 0  # elsewhere it has no derivative in the exponent, which is given as 0
+                tol = 16 * float(np.finfo(t.dtype).eps)
+                np.testing.assert_allclose(b[both], a[both], rtol=tol, atol=tol, err_msg=op.name)
+            elif not op.can_fail and op.name != "pow":  # divisions and powers of integers are steps
+                np.testing.assert_array_equal(b, a, err_msg=op.name)
+        at += arity

@@ -11,7 +11,7 @@ from futad.ad.acc import in_range, read_or_zero
 from futad.ad.array import plus_lambda
 from futad.ad.bins import general_hist
 from futad.ad.fold import numerators, of_the_others
-from futad.ad.operators import classify, split_operator, vectorised
+from futad.ad.operators import canonical, classify, split_operator, vectorised
 from futad.ad.rule import RULES, Rule
 from futad.ad.vjp import again
 from futad.core import ir
@@ -109,7 +109,7 @@ def _hist_jvp(t: Tangents, stm: ir.Stm) -> None:
         return
     flags = [v in t.active for v in stm.pat]
     on = [i for i, f in enumerate(flags) if f]
-    lam = t.operator(e.lam, flags)
+    lam = t.operator(canonical(e.lam), flags)
     dests = e.dests + tuple([t.dense(e.dests[i]) for i in on])
     values = e.values + tuple([t.dense(e.values[i]) for i in on])
     neutral = e.neutral + tuple([b.zeros(e.neutral[i].type) for i in on])
@@ -121,7 +121,7 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Hist)
     seeds = [s.take(v) for v in stm.pat]
-    for part, lam in split_operator(e.lam):
+    for part, lam in split_operator(canonical(e.lam)):
         if not any(seeds[j] is not None for j in part):
             continue
 

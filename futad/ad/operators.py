@@ -8,6 +8,29 @@ from futad.core.types import Atom, Var
 SPECIAL = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
+def canonical(lam: ir.Lambda) -> ir.Lambda:
+    """The operator with its arguments in order where it takes the minimum or maximum of both.
+
+    Values are the same; of equal ones, the first has the derivative, however the program wrote them.
+    """
+    k = len(lam.result)
+    return _in_order(lam, set(lam.params[:k]), set(lam.params[k:]))
+
+
+def _in_order(lam: ir.Lambda, left: set[Atom], right: set[Atom]) -> ir.Lambda:
+    stms: list[ir.Stm] = []
+    for s in lam.stms:
+        e = s.exp
+        if isinstance(e, ir.Op) and e.op in ("min", "max") and e.args[0] in right and e.args[1] in left:
+            s = ir.Stm(s.pat, ir.Op(e.op, e.args[::-1]), s.attrs)
+        elif isinstance(e, ir.Map):
+            pairs = list(zip(e.arrays, e.lam.params, strict=True))
+            inner = _in_order(e.lam, {p for a, p in pairs if a in left}, {p for a, p in pairs if a in right})
+            s = ir.Stm(s.pat, ir.Map(e.width, e.arrays, inner), s.attrs)
+        stms.append(s)
+    return ir.Lambda(lam.params, tuple(stms), lam.result)
+
+
 def classify(lam: ir.Lambda) -> str | None:
     """The scalar operation of SPECIAL that `lam` applies to its two parameters, elementwise on arrays."""
     if len(lam.params) != 2 or len(lam.result) != 1:

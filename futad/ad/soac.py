@@ -12,7 +12,7 @@ from futad.ad.array import plus_lambda
 from futad.ad.branch import merge_branches
 from futad.ad.fold import Fold, reduce_part
 from futad.ad.mapsweep import MapSweep
-from futad.ad.operators import classify, split_operator
+from futad.ad.operators import canonical, classify, split_operator
 from futad.ad.rule import RULES, Rule
 from futad.ad.scan import scan_part
 from futad.ad.vjp import again
@@ -150,7 +150,7 @@ def _dual(t: Tangents, stm: ir.Stm) -> None:
         return
     flags = [v in t.active for v in stm.pat]
     on = [i for i, f in enumerate(flags) if f]
-    lam = t.operator(e.lam, flags)
+    lam = t.operator(canonical(e.lam), flags)
     arrays = e.arrays + tuple([t.dense(e.arrays[i]) for i in on])
     neutral = e.neutral + tuple([t.b.zeros(e.neutral[i].type) for i in on])
     pat = stm.pat + tuple([t.fresh(stm.pat[i]) for i in on])
@@ -165,7 +165,7 @@ def _fold_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     assert isinstance(e, ir.Reduce | ir.Scan)
     seeds = [s.take(v) for v in stm.pat]
     rule = reduce_part if isinstance(e, ir.Reduce) else scan_part
-    for part, lam in split_operator(e.lam):
+    for part, lam in split_operator(canonical(e.lam)):
         if any(seeds[i] is not None for i in part):
             f = Fold(
                 e.width,

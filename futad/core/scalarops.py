@@ -375,9 +375,9 @@ _op("quot", "a a -> a", INTS, _int_quot, "futad_quot_{T}({0}, {1})",
     lambda x, y, r: _reciprocal(y), lambda x, y, r: -(r / y), can_fail=True, cost=4)
 _op("rem", "a a -> a", INTS, _int_rem, "futad_rem_{T}({0}, {1})",
     lambda x, y, r: 1, lambda x, y, r: -x.op("quot", y), can_fail=True, cost=4)
-# d/dx x**y: 0 where y = 0 (also at x = 0); d/dy: x**y log x, and 0 for x <= 0 and for integers.
+# d/dx x**y: 0 where y = 0, also at x = 0, where y x**(y-1) is not; d/dy: x**y log x, and 0 for x <= 0 and for integers.
 _op("pow", "a a -> a", NUMS, _pow, "futad_pow_{T}({0}, {1})",
-    lambda x, y, r: (y.eq(0)).select(x.lift(0), y * x.op("pow", y - 1)),
+    lambda x, y, r: (y.eq(0) & x.eq(0)).select(x.lift(0), y * x.op("pow", y - 1)),
     lambda x, y, r: x.lift(0).lt(x).select(r * x.log(), 0) if x.type.is_float else 0, cost=20)
 _op("neg", "a -> a", NUMS, np.negative,
     {"int": "({t})(0 - ({u})({0}))", "uint": "({t})(0 - ({0}))", "*": "(-({0}))"},
