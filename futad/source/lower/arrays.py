@@ -144,15 +144,22 @@ def element(lw: Lowerer, array: Arr, i: Atom, use: Use) -> Value:
     return index_value(lw, array, [i], lw.check_span(use.span))
 
 
+def not_empty(lw: Lowerer, array: Arr, use: Use) -> None:
+    """An empty array has no first element to leave out."""
+    if lw.check_span(use.span) is not None:
+        ok = lw.b.scalar("lt", i64(0), array.dims[0])
+        lw.b.emit(ir.Assert(ok, "element {} is out of bounds: the array is empty", (i64(0),), use.span))
+
+
 def do_tail(lw: Lowerer, args: Args, use: Use) -> Value:
     array = as_array(args[0])
-    fits(lw, i64(1), array, use)
+    not_empty(lw, array, use)
     return section(lw, array, i64(1), lw.b.scalar("sub", array.dims[0], i64(1)), i64(1))
 
 
 def do_init(lw: Lowerer, args: Args, use: Use) -> Value:
     array = as_array(args[0])
-    fits(lw, i64(1), array, use)
+    not_empty(lw, array, use)
     return section(lw, array, i64(0), lw.b.scalar("sub", array.dims[0], i64(1)), i64(1))
 
 

@@ -68,6 +68,18 @@ def op(name: str, arity: int, swap: bool = False) -> Entry:
     return arity, go
 
 
+def do_power(lw: Lowerer, args: Args, use: Use) -> Value:
+    """`x ** y`; a negative power of an integer is an error."""
+    x, y = (scalar(a) for a in args)
+    t = y.type
+    assert isinstance(t, Prim)
+    if t.kind == "int" and lw.check_span(use.span) is not None and not (type(y) is Const and y.value >= 0):
+        shown = lw.b.convert(PRIMS["i64"], y)
+        ok = lw.b.scalar("le", Const(t, 0), y)
+        lw.b.emit(ir.Assert(ok, "an integer has no power {}: the exponent is negative", (shown,), use.span))
+    return Leaf(lw.b.scalar("pow", x, y, place=use.span))
+
+
 def equal(lw: Lowerer, x: Value, y: Value) -> Atom:
     """Structural equality of two values of one type."""
     if type(x) is Leaf and type(y) is Leaf:
@@ -266,6 +278,8 @@ def member(module: str, name: str) -> Entry | None:
 
 
 def operator_entry(name: str) -> Entry | None:
+    if name == "**":
+        return 2, do_power
     if name in BINARY:
         core, swap = BINARY[name]
         return op(core, 2, swap)
