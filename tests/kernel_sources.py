@@ -104,6 +104,19 @@ FUTAD_KERNEL __launch_bounds__(128) linear_blocks(LINEAR, int64_t *rest) {
     rest[(s * n + threadIdx.x) * 3 + 2] = all.b;
   }
 }
+FUTAD_KERNEL __launch_bounds__(256) linear_upto(LINEAR, int64_t *totals) {
+  LINEAR_USE
+  auto compose = [](Linear::T x, Linear::T y) -> Linear::T { return Linear().combine(x, y); };
+  auto same = futad_operator<Linear::T>(compose, op.neutral());
+  for (int64_t s = 0; s < segments; s++) {
+    Linear::T total, x = in.load(s, threadIdx.x);
+    out.store(s * n + threadIdx.x, futad_block_scan_upto<256>(same, x, &total));
+    totals[(s * n + threadIdx.x) * 2] = total.b;
+  }
+  for (int64_t s = 0; s < segments; s++) {
+    totals[(s * n + threadIdx.x) * 2 + 1] = futad_block_reduce_upto<256>(same, in.load(s, threadIdx.x)).b;
+  }
+}
 """
 )
 

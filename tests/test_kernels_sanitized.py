@@ -23,6 +23,11 @@ def block_launches() -> list[Launch]:
     return [("linear_blocks", 1, 128, 0, [a, b, ra, rb, I64(2), I64(128), np.zeros(768, "int64")])]
 
 
+def upto_launches() -> list[Launch]:
+    a, b, ra, rb = np.ones((4, 192), "int64")
+    return [("linear_upto", 1, 96, 0, [a, b, ra, rb, I64(2), I64(96), np.zeros(384, "int64")])]
+
+
 def reduce_launches() -> list[Launch]:
     out: list[Launch] = []
     for how in ("warp", "block"):
@@ -106,7 +111,8 @@ def counts_of(keys: np.ndarray, tiles: int) -> np.ndarray:
 
 #: name: the source with the kernels that are launched, the functions whose barriers are tried, the launches
 CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
-    "block": (BLOCK, "futad_block_reduce|futad_block_scan", block_launches),
+    "block": (pick(BLOCK, "linear_blocks"), "futad_block_reduce|futad_block_scan", block_launches),
+    "upto": (pick(BLOCK, "linear_upto"), "futad_block_reduce_upto|futad_block_scan_upto", upto_launches),
     "reduce": (
         pick(REDUCE, "linear_(warp|block|grid)|add_(block|thread)"),
         "futad_reduce_grid",
