@@ -140,3 +140,17 @@ def test_errors_are_there_by_the_packages_name():
         package.compile("entry main = ")
     with pytest.raises(AttributeError, match="no attribute 'NoSuchError'"):
         _ = package.NoSuchError
+
+
+def test_a_program_compiled_before_runs_without_the_compiler(futad):
+    """What a cached run imports: nothing of the front end, the IR or the passes."""
+    futad.file("p.fut", "entry main (x: i32): i32 = x + 1\n")
+    assert shell("echo 1 | futad run p.fut -b c", futad.folder).stdout == "2i32\n"
+    code = (
+        "import sys; from futad.cli import main; main(['run', 'p.fut', '-b', 'c']); "
+        "print(sorted(m for m in sys.modules if m.startswith('futad.')), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=futad.folder, input="1", capture_output=True, text=True)
+    assert done.stdout == "2i32\n"
+    for part in ("source", "core.ir", "pipeline", "imp", "backend.c", "api", "optimise", "ad"):
+        assert f"'futad.{part}'" not in done.stderr

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from futad.core.entry import Entry as Entry
+from futad.core.entry import EntryType as EntryType
 from futad.core.node import Range, node
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, subst_type
 from futad.errors import Span
@@ -410,34 +412,6 @@ SOACS = (Map, Reduce, Scan, Fused, Scatter, Hist)
 
 
 # --- programs -------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class EntryType:
-    """A source type as an entry shows it: `kind` is 'scalar', 'array', 'tuple' or 'record'.
-
-    scalar: `elem`.  array: `elem` (an EntryType that is not an array) and `dims`, each the name of a
-    size parameter, an int, or None where the size is the result's own.  tuple, record: `fields`
-    (name, type); a tuple's names are '0', '1', ...  Flattened left to right to core values; an array of
-    tuples is one core array per component.
-    """
-
-    kind: str
-    text: str
-    elem: Prim | EntryType | None = None
-    dims: tuple[str | int | None, ...] = ()
-    fields: tuple[tuple[str, EntryType], ...] = ()
-
-
-@dataclass(slots=True)
-class Entry:
-    """What the outside sees of an entry function."""
-
-    name: str
-    params: tuple[tuple[str, EntryType], ...]
-    result: EntryType
-    unique: tuple[bool, ...] = ()
-    doc: str = ""
 
 
 @dataclass(slots=True)

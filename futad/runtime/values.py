@@ -25,14 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from futad.core import ir
+from futad.core.entry import Entry, EntryType
 from futad.core.types import I64, ArrayType, Const, Prim, Type, Var
 from futad.errors import DtypeError, ShapeError, UsageError, ValueError_
 from futad.runtime.exchange import DeviceArray, device_array
+
+if TYPE_CHECKING:
+    from futad.core.ir import Fun
 
 # A dimension of a leaf: the size itself, or the place of the argument or result that names it.
 Dim = int | tuple[str, int]
@@ -72,7 +75,7 @@ class Signature:
     along (they are not shown to the user).
     """
 
-    entry: ir.Entry
+    entry: Entry
     size_names: tuple[str, ...]
     params: tuple[Leaf, ...]
     results: tuple[Leaf, ...]
@@ -160,7 +163,7 @@ class Signature:
         return build_value(self.entry.result, iter(own))
 
 
-def signature_of(fun: ir.Fun) -> Signature:
+def signature_of(fun: Fun) -> Signature:
     """The calling convention of an entry function."""
     entry = fun.entry
     assert entry is not None, f"{fun.name} is not an entry"
@@ -201,7 +204,7 @@ def _elem_dims(t: Type, ret: dict[Var, int], arg: dict[Var, int]) -> tuple[Prim,
     return t.elem, tuple(dims)
 
 
-def witnesses_of(ret: Sequence[Var], shown: ir.EntryType) -> set[int]:
+def witnesses_of(ret: Sequence[Var], shown: EntryType) -> set[int]:
     """Which results are sizes that come along with an array of unknown size.
 
     There are as many as results exceed the components shown; they are i64 and named by a later result.
@@ -217,12 +220,12 @@ def witnesses_of(ret: Sequence[Var], shown: ir.EntryType) -> set[int]:
 # --- structure ----------------------------------------------------------------------------------------
 
 
-def leaf_types(t: ir.EntryType) -> Iterator[tuple[str, int]]:
+def leaf_types(t: EntryType) -> Iterator[tuple[str, int]]:
     """(suffix of the path, number of outer dimensions) of each flat component."""
     if t.kind == "scalar":
         yield "", 0
     elif t.kind == "array":
-        if isinstance(t.elem, ir.EntryType):
+        if isinstance(t.elem, EntryType):
             for suffix, rank in leaf_types(t.elem):
                 yield suffix, rank + len(t.dims)
         else:
@@ -233,25 +236,25 @@ def leaf_types(t: ir.EntryType) -> Iterator[tuple[str, int]]:
                 yield f".{name}{suffix}", rank
 
 
-def leaf_paths(t: ir.EntryType, name: str) -> list[str]:
+def leaf_paths(t: EntryType, name: str) -> list[str]:
     """How messages call each flat component of a parameter."""
     return [name + suffix for suffix, _ in leaf_types(t)]
 
 
-def count_leaves(t: ir.EntryType) -> int:
+def count_leaves(t: EntryType) -> int:
     return sum(1 for _ in leaf_types(t))
 
 
-def flatten_value(t: ir.EntryType, value: Any, path: str, entry: str) -> list[Any]:
+def flatten_value(t: EntryType, value: Any, path: str, entry: str) -> list[Any]:
     """The components of a user's value, not yet converted."""
     if t.kind == "scalar":
         return [value]
     if t.kind == "array":
         elem, rank = t.elem, len(t.dims)
-        while isinstance(elem, ir.EntryType) and elem.kind == "array":  # a field of array type, lifted
+        while isinstance(elem, EntryType) and elem.kind == "array":  # a field of array type, lifted
             rank += len(elem.dims)
             elem = elem.elem
-        if not isinstance(elem, ir.EntryType) or elem.kind == "scalar":
+        if not isinstance(elem, EntryType) or elem.kind == "scalar":
             return [value]
         return _flatten_array(elem, rank, value, path, entry)
     return [
@@ -261,7 +264,7 @@ def flatten_value(t: ir.EntryType, value: Any, path: str, entry: str) -> list[An
     ]
 
 
-def _flatten_array(elem: ir.EntryType, rank: int, value: Any, path: str, entry: str) -> list[Any]:
+def _flatten_array(elem: EntryType, rank: int, value: Any, path: str, entry: str) -> list[Any]:
     """The component arrays of an array of tuples or records."""
     if isinstance(value, np.ndarray) and value.dtype.names:
         if len(value.dtype.names) != len(elem.fields):
@@ -285,13 +288,13 @@ def _flatten_array(elem: ir.EntryType, rank: int, value: Any, path: str, entry: 
     ]
 
 
-def _lifted(t: ir.EntryType, rank: int) -> ir.EntryType:
+def _lifted(t: EntryType, rank: int) -> EntryType:
     """`t` under `rank` more outer dimensions (only the structure matters here)."""
-    return ir.EntryType("array", t.text, t, (None,) * rank)
+    return EntryType("array", t.text, t, (None,) * rank)
 
 
-def _transpose_rows(elem: ir.EntryType, rank: int, rows: list[Any], path: str, entry: str) -> list[Any]:
-    inner = elem if rank == 1 else ir.EntryType("array", elem.text, elem, (None,) * (rank - 1))
+def _transpose_rows(elem: EntryType, rank: int, rows: list[Any], path: str, entry: str) -> list[Any]:
+    inner = elem if rank == 1 else EntryType("array", elem.text, elem, (None,) * (rank - 1))
     columns: list[list[Any]] = [[] for _ in range(count_leaves(elem))]
     for i, row in enumerate(rows):
         for column, leaf in zip(columns, flatten_value(inner, row, f"{path}[{i}]", entry), strict=True):
@@ -299,7 +302,7 @@ def _transpose_rows(elem: ir.EntryType, rank: int, rows: list[Any], path: str, e
     return list(columns)
 
 
-def _parts(t: ir.EntryType, value: Any, path: str, entry: str) -> list[Any]:
+def _parts(t: EntryType, value: Any, path: str, entry: str) -> list[Any]:
     if t.kind == "record":
         if isinstance(value, Mapping):
             unknown = [k for k in value if k not in dict(t.fields)]
@@ -321,16 +324,16 @@ def _parts(t: ir.EntryType, value: Any, path: str, entry: str) -> list[Any]:
     raise DtypeError(f"argument '{path}' of {entry}: expected a tuple {t.text}, got {_describe(value)}")
 
 
-def _field_names(t: ir.EntryType) -> str:
+def _field_names(t: EntryType) -> str:
     return ", ".join(n for n, _ in t.fields)
 
 
-def build_value(t: ir.EntryType, leaves: Iterator[Any]) -> Any:
+def build_value(t: EntryType, leaves: Iterator[Any]) -> Any:
     """The user's view of flat components, in order."""
     if t.kind == "scalar":
         return next(leaves)
     if t.kind == "array":
-        if isinstance(t.elem, ir.EntryType) and t.elem.kind != "scalar":
+        if isinstance(t.elem, EntryType) and t.elem.kind != "scalar":
             return build_value(t.elem, leaves)
         return next(leaves)
     parts = [(name, build_value(ft, leaves)) for name, ft in t.fields]
@@ -523,7 +526,7 @@ def leaf_text(leaf: Leaf) -> str:
     return "".join(f"[{d}]" if isinstance(d, int) else "[]" for d in leaf.dims) + leaf.elem.name
 
 
-def entry_text(entry: ir.Entry) -> str:
+def entry_text(entry: Entry) -> str:
     """`main (xs: [n]f64) (k: i64): f64`."""
     params = "".join(f" ({name}: {t.text})" for name, t in entry.params)
     return f"{entry.name}{params}: {entry.result.text}"
