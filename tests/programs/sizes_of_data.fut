@@ -31,3 +31,17 @@ def cut [n] 'a (p: a -> bool) (as: [n]a): ?[k].([k]a, [n - k]a) =
 entry parts (xs: []i32) =
   let (yes, no) = cut (< 0) xs
   in (yes, no, length (yes ++ no))
+
+-- The derivative of a function whose result's size another argument tells.
+-- ==
+-- entry: derivatives
+-- input { [2i64, 0, 1] [2.0, 3.0, 5.0] }
+-- output { [[4.0, 4.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 10.0]] [8.0, 0.0, 30.0] }
+def squares [n] (ks: [n]i64) (xs: [n]f64): [i64.sum ks]f64 =
+  let (_, _, _, ys) = flatmap' (\(k, x) -> replicate k (x * x)) (zip ks xs)
+  in sized (i64.sum ks) ys
+
+entry derivatives [n] (ks: [n]i64) (xs: [n]f64) =
+  ( tabulate n (\i -> jvp (squares ks) xs (replicate n 0 with [i] = 1))
+  , vjp (squares ks) xs (map (\i -> f64.i64 (i + 1)) (iota (i64.sum ks)) with [0] = 0)
+  )

@@ -71,15 +71,6 @@ class Lowerer:
         """An integer expression as an i64 atom."""
         return self.b.convert(I64, self.scalar(e, fr))
 
-    def bound_in(self, e: ast.Expr, fr: Frame) -> bool:
-        """Whether all local names that `e` mentions have values in `fr`."""
-        for b in self.facts.of(e).found:
-            if b.kind in ("value", "size", "skolem") and fr.lookup(b) is None:
-                return False
-            if b.kind == "fun" and id(b.decl) not in self.top and fr.lookup(b) is None:
-                return False
-        return True
-
     # -- scopes
 
     @contextmanager

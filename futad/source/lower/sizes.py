@@ -24,8 +24,9 @@ from futad.source.lower.values import (
     rebuild,
     walk_shapes,
 )
-from futad.source.sizes import binary_op, key, poly, size_of_expr
+from futad.source.sizes import binary_op, free_names, key, poly, size_of_expr
 from futad.source.stypes import (
+    Binding,
     Size,
     SizeConst,
     SizeExp,
@@ -119,7 +120,7 @@ def size_value(lw: Lowerer, s: Size, fr: Frame) -> Value | None:
                 if v is None:
                     return None
                 inside.vals[p] = v
-        if not lw.bound_in(s.expr, inside):
+        if not computable(lw, s.expr, inside):
             return None
         where = memo_key(lw, s, fr)
         known = lw.b.find_shared(where) if where is not None else None
@@ -130,6 +131,14 @@ def size_value(lw: Lowerer, s: Size, fr: Frame) -> Value | None:
             lw.b.shared[where] = v.atom
         return v
     return None
+
+
+def computable(lw: Lowerer, e: ast.Expr, fr: Frame) -> bool:
+    """Whether all local names in a size expression have values; the sizes of functions in it need none."""
+    names: dict[Binding, None] = {}
+    free_names(e, names)
+    functions = [b for b in lw.facts.of(e).found if b.kind == "fun" and id(b.decl) not in lw.top]
+    return all(fr.lookup(b) is not None for b in [*names, *functions])
 
 
 def memo_key(lw: Lowerer, s: SizeExp, fr: Frame) -> tuple[Any, ...] | None:
