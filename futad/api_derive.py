@@ -12,8 +12,8 @@ Kinds, with x the parameters of f, a the active ones:
     value_and_grad   f's parameters                                    -> (y, adjoints of a)
     jacfwd, jacrev   f's parameters   -> for each component of y, derivatives shaped [y...][a...]
 
-The Jacobians map over the elements of a (`jacfwd`) or of y (`jacrev`) inside the program, with one-hot seeds,
-so that a backend runs them as one parallel map.
+The Jacobians take derivatives along the elements of a (`jacfwd`) or of y (`jacrev`) inside the program, with one-hot
+seeds, many directions at a time (`jmp` and `mjp`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.node import Range
 from futad.core.types import (
     I64,
     ONE,
@@ -34,6 +35,7 @@ from futad.core.types import (
     Var,
     array_of,
     elem_of,
+    i64,
     one,
     shape_of,
     subst_type,
@@ -148,44 +150,86 @@ def _value_and_grad(s: _Site) -> _Built:
 
 
 def _jacfwd(s: _Site) -> _Built:
-    def column(out: int, leaf: int) -> Atom:
-        params = s.active_params()
+    results, outs = _results(s)
+    params = s.active_params()
 
-        def body(b: Builder, i: Var) -> Sequence[Atom]:
-            tangents = [_one_hot(b, p.type, i) if j == leaf else b.zeros(p.type) for j, p in enumerate(params)]
-            tangent = _emit_jvp(s, b, list(params), tangents)[1][out]
-            return [_reshaped(b, tangent, shape_of(results[out].type))]
+    def columns(b: Builder, count: Atom, directions: list[Atom]) -> list[Atom]:
+        tangents = _emit_jvp(s, b, list(params), directions, (count,))[1]
+        return [_reshaped(b, tangents[i], (count, *shape_of(results[i].type))) for i in outs]
 
-        return _mapped(s.b, params[leaf].type, body, results[out].type)
-
-    results = _primal(s)
-    return _jacobian(s, results, column, inputs_first=True)
+    found = _in_blocks(s.b, [p.type for p in params], [results[i].type for i in outs], columns)
+    blocks = {}
+    for leaf in range(len(params)):
+        for k, i in enumerate(outs):
+            value = found[leaf][k]
+            rank = len(shape_of(results[i].type))
+            blocks[i, leaf] = s.b.let(ir.Rearrange(value, (*range(1, rank + 1), 0)), "jac") if rank else value
+    return _jacobian(s, results, outs, blocks)
 
 
 def _jacrev(s: _Site) -> _Built:
-    def row(out: int, leaf: int) -> Atom:
-        def body(b: Builder, i: Var) -> Sequence[Atom]:
-            seeds = [_one_hot(b, r.type, i) if j == out else b.zeros(r.type) for j, r in enumerate(results)]
-            return [_emit_vjp(s, b, seeds)[1][leaf]]
+    results, outs = _results(s)
+    params = s.active_params()
 
-        return _mapped(s.b, results[out].type, body, s.active_params()[leaf].type)
+    def rows(b: Builder, count: Atom, directions: list[Atom]) -> list[Atom]:
+        given = dict(zip(outs, directions, strict=True))
+        none = [b.let(ir.Replicate((count,), ZERO), "zeros") for _ in results]
+        seeds = [given.get(i, z) for i, z in enumerate(none)]
+        return list(_emit_vjp(s, b, seeds, (count,))[1])
 
-    results = _primal(s)
-    return _jacobian(s, results, row, inputs_first=False)
+    found = _in_blocks(s.b, [results[i].type for i in outs], [p.type for p in params], rows)
+    blocks = {(i, leaf): found[k][leaf] for k, i in enumerate(outs) for leaf in range(len(params))}
+    return _jacobian(s, results, outs, blocks)
 
 
-def _jacobian(s: _Site, results: list[Var], block: Callable[[int, int], Atom], inputs_first: bool) -> _Built:
-    """One array a pair of components, shaped [y...][a...]; `block` gives it with its map dimension first."""
+def _results(s: _Site) -> tuple[list[Var], list[int]]:
+    """The wrapped function's results, of use only for their sizes, and which of them are not themselves sizes."""
+    results = _call(s, s.b, s.args)
     shown = witnesses_of(s.fun.ret, s.entry.result)
-    flat: list[Atom] = [r for i, r in enumerate(results) if i in shown]
-    for out in [i for i in range(len(results)) if i not in shown]:
-        out_shape = shape_of(results[out].type)
+    return results, [i for i in range(len(results)) if i not in shown]
+
+
+BLOCK = 64  # directions at a time: the memory for derivatives grows with it, the primal runs once a block
+
+
+def _in_blocks(
+    b: Builder, over: list[Type], rows: list[Type], derive: Callable[[Builder, Atom, list[Atom]], list[Atom]]
+) -> list[list[Atom]]:
+    """The derivatives, of types `rows`, along the directions of each element of the components `over`.
+
+    `derive(builder, count, directions)` computes `count` of them.  The result has, for each component, the derivatives
+    along its elements, stacked along dimension 0.
+    """
+    sizes = [b.size_mul(shape_of(t)) for t in over]
+    total: Atom = ZERO
+    starts: list[Atom] = []
+    for size in sizes:
+        starts.append(total)
+        total = size if total is ZERO else b.op("add", total, size, hint="directions")
+    count = b.op("max", ONE, b.op("min", total, i64(BLOCK)), hint="block")
+    rest = b.op("sub", count, ONE)
+    blocks = b.op("div", b.op("add", total, rest), count, hint="blocks")
+
+    def block(c: Builder, k: Var) -> Sequence[Atom]:
+        first = c.op("mul", k, count)
+        return derive(c, count, [_one_hot(c, t, count, first, s) for t, s in zip(over, starts, strict=True)])
+
+    index = b.let(ir.Iota(blocks, ZERO, ONE), "index")
+    types = [array_of(array_of(t, count), blocks) for t in rows]
+    out = b.emit(ir.Map(blocks, (index,), b.lambda_([("k", I64)], block)), "jac", types=types)
+    flat = [_reshaped(b, x, (b.op("mul", blocks, count), *shape_of(t))) for x, t in zip(out, rows, strict=True)]
+    return [
+        [b.let(ir.At(x, (Range(start, size, ONE),)), "jac") for x in flat]
+        for start, size in zip(starts, sizes, strict=True)
+    ]
+
+
+def _jacobian(s: _Site, results: list[Var], outs: list[int], blocks: dict[tuple[int, int], Atom]) -> _Built:
+    """One array a pair of components, shaped [y...][a...]."""
+    flat: list[Atom] = [r for i, r in enumerate(results) if i not in outs]
+    for i in outs:
         for leaf, p in enumerate(s.active_params()):
-            value = block(out, leaf)
-            rank = len(shape_of(value.type)) - 1
-            if inputs_first and rank:
-                value = s.b.let(ir.Rearrange(value, (*range(1, rank + 1), 0)), "jac")
-            flat.append(_reshaped(s.b, value, (*out_shape, *shape_of(p.type))))
+            flat.append(_reshaped(s.b, blocks[i, leaf], (*shape_of(results[i].type), *shape_of(p.type))))
     inputs = [s.entry.params[i][1] for i in s.active]
 
     def per_output(out_elem: Prim, out_dims: ir.EntryType) -> ir.EntryType:
@@ -235,11 +279,6 @@ def _instantiate(ret: Sequence[Var], mapping: dict[Var, Atom]) -> list[Var]:
     return out
 
 
-def _primal(s: _Site) -> list[Var]:
-    """The wrapped function's results: of use only for their sizes, and dead code otherwise."""
-    return _call(s, s.b, s.args)
-
-
 def _lambda(s: _Site) -> ir.Lambda:
     """The wrapped function of its active components alone."""
     inner = Builder()
@@ -254,39 +293,39 @@ def _lambda(s: _Site) -> ir.Lambda:
     return ir.Lambda(tuple(params), tuple(inner.stms), tuple(results))
 
 
-def _emit_jvp(s: _Site, b: Builder, args: list[Atom], tangents: list[Atom]) -> tuple[list[Var], list[Var]]:
+def _emit_jvp(
+    s: _Site, b: Builder, args: list[Atom], tangents: list[Atom], many: tuple[Atom, ...] = ()
+) -> tuple[list[Var], list[Var]]:
     primal = _instantiate(s.fun.ret, dict(zip(s.fun.body.params, s.args, strict=True)))
-    tans = [Var(f"{r.name}_tan", r.type) for r in primal]
-    b.add(ir.Stm((*primal, *tans), ir.Jvp(_lambda(s), tuple(args), tuple(tangents))))
+    tans = [Var(f"{r.name}_tan", array_of(r.type, *many)) for r in primal]
+    b.add(ir.Stm((*primal, *tans), ir.Jvp(_lambda(s), tuple(args), tuple(tangents), many)))
     return primal, tans
 
 
-def _emit_vjp(s: _Site, b: Builder, seeds: list[Atom]) -> tuple[list[Var], list[Var]]:
+def _emit_vjp(
+    s: _Site, b: Builder, seeds: list[Atom], many: tuple[Atom, ...] = ()
+) -> tuple[list[Var], list[Var]]:
     primal = _instantiate(s.fun.ret, dict(zip(s.fun.body.params, s.args, strict=True)))
     active = s.active_params()
-    adjoints = [Var(f"{p.name}_bar", p.type) for p in active]
-    b.add(ir.Stm((*primal, *adjoints), ir.Vjp(_lambda(s), tuple(active), tuple(seeds))))
+    adjoints = [Var(f"{p.name}_bar", array_of(p.type, *many)) for p in active]
+    b.add(ir.Stm((*primal, *adjoints), ir.Vjp(_lambda(s), tuple(active), tuple(seeds), many)))
     return primal, adjoints
 
 
-def _one_hot(b: Builder, t: Type, i: Atom) -> Atom:
-    """One at flat index `i`, zero elsewhere."""
+def _one_hot(b: Builder, t: Type, count: Atom, first: Atom, start: Atom) -> Atom:
+    """`count` values of type `t`, value i one at the element that has number `first` + i among all, elements of `t`
+    being numbered from `start`; zero elsewhere."""
     elem = elem_of(t)
+
+    def hot(c: Builder, k: Atom, mine: Atom) -> Atom:
+        return c.op("select", c.op("eq", k, mine), one(elem), zero(elem))
+
+    which = b.let(ir.Iota(count, first, ONE), "which")
     if isinstance(t, Prim):
-        return one(elem)
-    size = b.size_mul(t.shape)
-    zeros = b.let(ir.Replicate((size,), zero(elem)), "zeros")
-    hot = b.let(ir.Update(zeros, (i,), one(elem)), "hot")
-    return _reshaped(b, hot, t.shape)
-
-
-def _mapped(b: Builder, over: Type, body: Callable[[Builder, Var], Sequence[Atom]], row: Type) -> Atom:
-    """`body` for the flat index of each element of a value of type `over`, stacked along dimension 0."""
-    count = b.size_mul(shape_of(over))
-    index = b.let(ir.Iota(count, ZERO, ONE), "index")
-    lam = b.lambda_([("i", I64)], body)
-    (out,) = b.emit(ir.Map(count, (index,), lam), "jac", types=[array_of(row, count)])
-    return out
+        return b.zip_with(lambda c, k: hot(c, k, start), which, hint="hot")
+    own = b.let(ir.Iota(b.size_mul(t.shape), start, ONE), "own")
+    rows = b.zip_with(lambda c, k: c.zip_with(lambda d, mine: hot(d, k, mine), own), which, hint="hot")
+    return _reshaped(b, rows, (count, *t.shape))
 
 
 def _reshaped(b: Builder, value: Atom, shape: tuple[Atom, ...]) -> Atom:

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import futad
+from futad.core import ir
+from futad.core.interp import HANDLERS, Interpreter
 from futad.errors import ShapeError, UsageError
+from futad.pipeline import compile_program
 from futad.testing import GradientError, check_grads, compare_jacobians
 
 SOURCE = """
@@ -216,6 +219,44 @@ def test_third_derivatives(prog):
     want = np.zeros((3, 3, 3))
     want[range(3), range(3), range(3)] = -3 * np.cos(W * X) * X**3
     assert np.allclose(third, want)
+
+
+@pytest.mark.parametrize("jacobian", [futad.jacfwd, futad.jacrev])
+def test_jacobians_run_the_primal_once_for_many_directions(jacobian):
+    """Two executions of the primal (forward, and again in the return sweep) for every block of 64 directions."""
+    text = "entry f [n] (xs: [n]f64): [n]f64 = map (\\x -> loop y = x for i < 5 do f64.sin y) xs"
+    f = futad.compile(text, backend="interp").f
+    program = compile_program(jacobian(f).unit.core)
+    sines = [0]
+    evaluate = HANDLERS[ir.Op]
+
+    def counted(m, e, stm, sc):
+        out = evaluate(m, e, stm, sc)
+        sines[0] += np.size(out[0]) if e.op == "sin" else 0
+        return out
+
+    (name,) = program.funs
+    HANDLERS[ir.Op] = counted
+    try:
+        for n in (3, 40, 130):
+            sines[0] = 0
+            (got,) = Interpreter(program).run(name, [n, np.linspace(0, 1, n)])
+            blocks = -(-n // 64)
+            assert got.shape == (n, n) and 5 * n <= sines[0] <= 2 * 5 * n * blocks
+    finally:
+        HANDLERS[ir.Op] = evaluate
+
+
+def test_jacobians_of_more_directions_than_a_block():
+    text = "entry f [n][m] (a: f64) (xs: [n][m]f64): ([n]f64, f64) = (map (\\r -> a * f64.product r) xs, a)"
+    f = futad.compile(text, backend="interp").f
+    xs = np.random.default_rng(1).normal(size=(70, 2))
+    for jacobian in (futad.jacfwd, futad.jacrev):
+        (ya, yx), (aa, ax) = jacobian(f, (0, 1))(3.0, xs)
+        want = np.zeros((70, 70, 2))
+        want[range(70), range(70)] = 3 * xs[:, ::-1]
+        assert np.allclose(yx, want) and np.allclose(ya, xs[:, 0] * xs[:, 1])
+        assert aa == 1 and not ax.any() and ax.shape == (70, 2)
 
 
 def test_single_precision_stays_so(prog):
