@@ -306,3 +306,41 @@ def test_output_that_is_a_link_or_a_device(futad):
     done = futad("c", name, "--executable", "-o", "pipe")
     assert done.code == 2 and stat.S_ISFIFO((futad.folder / "pipe").stat().st_mode)
     assert futad("c", name, "-o", "/dev/full").code == 1 and stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_the_cases_of_the_language_through_an_executable(tmp_path, monkeypatch):
+    """Every case of tests/language: input written in binary format, output read back as text."""
+    from dataclasses import replace
+
+    from program_groups import compiled
+
+    from futad.backend.c import CBackend
+    from futad.backend.c_program import program_text
+    from futad.compare import mismatch
+    from futad.pipeline import compile_program
+    from futad.runtime.cc import build_program
+    from futad.testblocks import read_test_file
+    from futad.testinput import expected_values, make_input
+
+    paths = tuple(sorted((Path(__file__).parent / "language").glob("*.fut")))
+    program = compiled(paths, "interp")
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O0")
+    binary = tmp_path / "all"
+    binary.write_bytes(build_program(program_text(CBackend(compile_program(program.core)), server=False)))
+    binary.chmod(0o755)
+    count = 0
+    for path in paths:
+        for case in read_test_file(path).cases:
+            case = replace(case, entry=f"{path.stem}__{case.entry}")
+            function = program[case.entry]
+            if case.expected != "output" or case.input.kind != "values":
+                continue
+            flat = make_input(program, function, case)[len(function.signature.size_names) :]
+            code, out, err = call(binary, "-e", case.entry, stdin=b"".join(map(binary_bytes, flat)))
+            assert code == 0, f"{case.place}: {err}"
+            results = [np.asarray(v.data) for v in Reader(out, "out").all()]
+            expected = expected_values(program, function, case, [], results)
+            assert not isinstance(expected, str), f"{case.place}: {expected}"
+            assert mismatch(results, expected) is None, f"{case.place}: {mismatch(results, expected)}"
+            count += 1
+    assert count > 100
