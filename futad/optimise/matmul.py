@@ -40,6 +40,7 @@ from futad.core.types import (
     shape_of,
     zero,
 )
+from futad.optimise.directions import interchanged
 from futad.optimise.products import MatVec, Outer, Update, as_matvec, as_outer, dots, matvec
 from futad.optimise.subst import Subst
 from futad.optimise.views import invariant_views
@@ -82,7 +83,7 @@ class Nests:
         for s in lam.stms:
             made = self.made
             if type(s.exp) in (ir.Map, ir.WithAcc):
-                normal = self.normal(s)
+                normal = self.normal(interchanged(s, self.zeros) if type(s.exp) is ir.Map else s)
                 self.note(normal)
                 new = [t for part in normal for t in self.statement(part)]
             elif s.exp.lambdas() and type(s.exp) in (ir.If, ir.For, ir.While):

@@ -1,0 +1,121 @@
+"""Sums of vectors inside map nests as products with a matrix, where that may make a matrix product of the nest.
+
+The derivative of a matrix product in many directions at once sums vectors, one element a direction:
+
+    map (\\x -> map (\\b -> reduce (map2 (+)) zeros (map2 (\\w r -> map (w *) r) x b)) bs) xs       b, r by direction
+    -->  map (\\x -> map (\\c -> map (\\col -> dot x col) c) (map transpose bs)) xs
+
+`b` comes from outside the outermost map and `x` from inside.  `matmul` finds a product in what is left; if it does not,
+the nest stays as it was, because sums of vectors are good as they are.
+"""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.ir import Lambda, Stm
+from futad.core.types import ArrayType, Const, Prim, Var, elem_of, shape_of, zero
+from futad.optimise.products import matvec
+
+
+def interchanged(s: Stm, zeros: set[Var]) -> Stm:
+    """The map with such sums in it rewritten; the same object if there are none.  `zeros`: arrays of zeros outside."""
+    e = s.exp
+    assert type(e) is ir.Map
+    own = set(e.lam.params)
+    lam = _scope(e.lam, own, set(), zeros)[0]
+    return s if lam is e.lam else Stm(s.pat, ir.Map(e.width, e.arrays, lam), s.attrs)
+
+
+def _scope(lam: Lambda, own: set[Var], fixed: set[Var], zeros: set[Var]) -> tuple[Lambda, dict[Var, Var]]:
+    """The scope rewritten, and the transposes it needs of its parameters.  `own`: variables from inside the outermost
+    map; `fixed`: those of them that are rows of arrays from outside."""
+    own = own | {v for s in lam.stms for v in s.pat}
+    turned: dict[Var, Var] = {}
+    uses: dict[Var, int] = {}
+    for s in lam.stms:
+        for v in ir.stm_free(s):
+            uses[v] = uses.get(v, 0) + 1
+    for a in lam.result:
+        if type(a) is Var:
+            uses[a] = uses.get(a, 0) + 1
+    scaled: dict[Var, tuple[Var, Var]] = {}
+    zeros = set(zeros)
+    out: list[Stm] = []
+    changed = False
+    for s in lam.stms:
+        e = s.exp
+        if type(e) is ir.Replicate and isinstance(e.value, Const) and e.value is zero(e.value.type):
+            zeros.add(s.pat[0])
+        if type(e) is ir.Map:
+            found = _scaled_rows(e)
+            if found is not None and uses.get(s.pat[0]) == 1:
+                scaled[s.pat[0]] = found
+            inner_fixed = {
+                p for a, p in zip(e.arrays, e.lam.params, strict=True)
+                if type(a) is Var and (a in fixed or a not in own) and isinstance(p.type, ArrayType)
+            }  # fmt: skip
+            inner, needed = _scope(e.lam, own | set(e.lam.params), inner_fixed, zeros)
+            if inner is not e.lam:
+                changed = True
+                arrays, params = list(e.arrays), list(inner.params)
+                b = Builder()
+                for p, column in needed.items():
+                    matrix = e.arrays[e.lam.params.index(p)]
+                    arrays.append(b.let(ir.Rearrange(matrix, (0, 2, 1)), "turned"))
+                    params.append(column)
+                out += b.stms
+                s = Stm(s.pat, ir.Map(e.width, tuple(arrays), Lambda(tuple(params), inner.stms, inner.result)), s.attrs)
+        elif type(e) is ir.Reduce and len(e.arrays) == 1 and e.arrays[0] in scaled and _adds_vectors(e.lam):
+            x, rows = scaled[e.arrays[0]]  # type: ignore[index]
+            outside = rows not in own
+            known = outside or rows in fixed and rows in lam.params
+            if known and e.neutral[0] in zeros and x in own and x not in fixed:
+                b = Builder()
+                if outside:
+                    matrix = b.let(ir.Rearrange(rows, (1, 0)), "turned")
+                elif rows in turned:
+                    matrix = turned[rows]
+                else:
+                    k, q = shape_of(rows.type)
+                    matrix = turned[rows] = Var("column", ArrayType(elem_of(rows.type), (q, k)))
+                matvec(b, matrix, x, "sum", s.pat[0])
+                out = [t for t in out if t.pat != (e.arrays[0],)] + b.stms
+                changed = True
+                continue
+        out.append(s)
+    return (Lambda(lam.params, tuple(out), lam.result) if changed else lam), turned
+
+
+def _scaled_rows(e: ir.Map) -> tuple[Var, Var] | None:
+    """x and b of `map2 (\\w r -> map (w *) r) x b`, for a vector and a matrix of floats."""
+    if len(e.arrays) != 2 or len(e.lam.stms) != 1 or e.lam.result != e.lam.stms[0].pat:
+        return None
+    inner = e.lam.stms[0].exp
+    if type(inner) is not ir.Map or len(inner.arrays) != 1 or len(inner.lam.stms) != 1:
+        return None
+    product = inner.lam.stms[0]
+    by_param = dict(zip(e.lam.params, e.arrays, strict=True))
+    row = inner.arrays[0]
+    scalars = [p for p in e.lam.params if isinstance(p.type, Prim)]
+    if len(scalars) != 1 or row not in by_param or not isinstance(row.type, ArrayType):
+        return None
+    if type(product.exp) is not ir.Op or product.exp.op != "mul" or inner.lam.result != product.pat:
+        return None
+    if set(product.exp.args) != {scalars[0], inner.lam.params[0]} or not elem_of(row.type).is_float:
+        return None
+    x, rows = by_param[scalars[0]], by_param[row]
+    return (x, rows) if type(x) is Var and type(rows) is Var and len(shape_of(rows.type)) == 2 else None
+
+
+def _adds_vectors(lam: Lambda) -> bool:
+    if len(lam.stms) != 1 or len(lam.params) != 2 or lam.result != lam.stms[0].pat:
+        return False
+    e = lam.stms[0].exp
+    if type(e) is not ir.Map or e.arrays != lam.params or len(e.lam.stms) != 1:
+        return False
+    op = e.lam.stms[0]
+    return type(op.exp) is ir.Op and op.exp.op == "add" and op.exp.args == e.lam.params and e.lam.result == op.pat
+
+
+__all__ = ["interchanged"]
