@@ -74,18 +74,33 @@ def measure(options: argparse.Namespace, threads: int) -> dict[str, Any]:
     """Ceilings and rows."""
     from cases import cases
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress
 
     chosen = cases(options.small, options.only)
     runs = max(5, options.runs)
     rows = []
-    console = Console(stderr=True)
     limits = ceilings(runs, threads)
-    for make in track(chosen, f"{threads} thread{'s' * (threads > 1)}", console=console, transient=True):
-        case = make()
-        for part in (0, 1):
-            rows.append(one_row(case, part, runs, threads, limits))
+    name = f"{threads} thread{'s' * (threads > 1)}"
+    print(
+        f"{name}: copy {limits['copy_bytes'] / 1e9:.1f} GB/s (NumPy: one thread), "
+        f"dgemm {limits['dgemm_flops'] / 1e9:.0f} and sgemm {limits['sgemm_flops'] / 1e9:.0f} GFLOP/s"
+    )
+    print(f"{'case':40} {'thr':>3} {'what':10} milliseconds (median)", flush=True)
+    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
+        for make in bar.track(chosen, description=name):
+            case = make()
+            for part in (0, 1):
+                rows.append(one_row(case, part, runs, threads, limits))
+                print(times_of(rows[-1]), flush=True)
     return {"ceilings": {"threads": threads, **limits}, "rows": rows}
+
+
+def times_of(row: dict[str, Any]) -> str:
+    """A row's times as a line."""
+    times = "  ".join(
+        f"{t['who']} {1e3 * t['median']:.2f}{'' if t['error'] <= row['tolerance'] else ' WRONG'}" for t in row["times"]
+    )
+    return f"{row['case'] + ' ' + row['size']:40} {row['threads']:3} {row['what']:10} {times}"
 
 
 def one_row(case: Any, part: int, runs: int, threads: int, limits: dict[str, float]) -> dict[str, Any]:
@@ -191,19 +206,7 @@ def ceilings(runs: int, threads: int) -> dict[str, float]:
 
 
 def show(record: dict[str, Any]) -> None:
-    """The measurements as tables on stdout."""
-    for c in record["ceilings"]:
-        print(
-            f"{c['threads']} threads: copy {c['copy_bytes'] / 1e9:.1f} GB/s (NumPy: one thread), "
-            f"dgemm {c['dgemm_flops'] / 1e9:.0f} and sgemm {c['sgemm_flops'] / 1e9:.0f} GFLOP/s"
-        )
-    print(f"{'case':40} {'thr':>3} {'what':10} milliseconds (median)")
-    for row in record["rows"]:
-        times = "  ".join(
-            f"{t['who']} {1e3 * t['median']:.2f}{'' if t['error'] <= row['tolerance'] else ' WRONG'}"
-            for t in row["times"]
-        )
-        print(f"{row['case'] + ' ' + row['size']:40} {row['threads']:3} {row['what']:10} {times}")
+    """What follows from the measurements, as tables on stdout."""
     print(
         "times slower than the faster of c and multicore (published figures scaled to this machine); share of ceiling:"
     )

@@ -58,9 +58,7 @@ def gmm_objective(alphas: Array, means: Array, icf: Array, x: Array, gamma: floa
     return -0.5 * n * d * math.log(2 * math.pi) + log_sum_exp(main).sum() - n * log_sum_exp(alphas) + prior
 
 
-def gmm_gradient(
-    alphas: Array, means: Array, icf: Array, x: Array, gamma: float, m: int
-) -> tuple[Array, Array, Array]:
+def gmm_gradient(alphas: Array, means: Array, icf: Array, x: Array, gamma: float, m: int) -> tuple[Array, Array, Array]:
     """The derivatives of `gmm_objective` by alphas, means and icf.
 
     With responsibilities w and y = Q (x - mu): the derivative by mu is Q' (sum w y), by Q the lower triangle
@@ -106,6 +104,11 @@ def _sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
+def _einsum(*operands: Any) -> Array:
+    """By products of matrices."""
+    return np.einsum(*operands, optimize=True)
+
+
 def lstm_objective(
     wx: Array, wh: Array, bias: Array, wy: Array, by: Array, h0: Array, c0: Array, xs: Array, ys: Array
 ) -> Any:
@@ -115,7 +118,7 @@ def lstm_objective(
     """
     h, c, loss = h0, c0, 0.0
     for x, y in zip(xs, ys, strict=True):
-        z = np.einsum("ghd,bd->gbh", wx, x) + np.einsum("ghe,be->gbh", wh, h) + bias[:, None, :]
+        z = _einsum("ghd,bd->gbh", wx, x) + _einsum("ghe,be->gbh", wh, h) + bias[:, None, :]
         i, f, g, o = _sigmoid(z[0]), _sigmoid(z[1]), np.tanh(z[2]), _sigmoid(z[3])
         c = f * c + i * g
         h = o * np.tanh(c)
@@ -130,7 +133,7 @@ def lstm_gradient(
     h, c = h0, c0
     steps = []
     for x, y in zip(xs, ys, strict=True):
-        z = np.einsum("ghd,bd->gbh", wx, x) + np.einsum("ghe,be->gbh", wh, h) + bias[:, None, :]
+        z = _einsum("ghd,bd->gbh", wx, x) + _einsum("ghe,be->gbh", wh, h) + bias[:, None, :]
         i, f, g, o = _sigmoid(z[0]), _sigmoid(z[1]), np.tanh(z[2]), _sigmoid(z[3])
         c_next = f * c + i * g
         t = np.tanh(c_next)
@@ -152,10 +155,10 @@ def lstm_gradient(
             d_c * i * (1 - g**2),
             d_h * t * o * (1 - o),
         ])  # fmt: skip
-        d_wx += np.einsum("gbh,bd->ghd", d_z, x)
-        d_wh += np.einsum("gbh,be->ghe", d_z, h)
+        d_wx += _einsum("gbh,bd->ghd", d_z, x)
+        d_wh += _einsum("gbh,be->ghe", d_z, h)
         d_bias += d_z.sum(axis=1)
-        d_h = np.einsum("gbh,ghe->be", d_z, wh)
+        d_h = _einsum("gbh,ghe->be", d_z, wh)
         d_c = d_c * f
     return d_wx, d_wh, d_bias, d_wy, d_by
 
