@@ -66,11 +66,7 @@ static bool command_call(int n, char **w) {
   if (outputs != 1 && !parts)
     return futad_error("Entry point %s takes %d inputs and has 1 output, but %d variables are given", e->name,
                        e->params, n - 1);
-  for (int i = 0; i < outputs; i++) {
-    if (!futad_unused(w[1 + i])) return false;
-    for (int j = 0; j < i; j++)
-      if (!strcmp(w[1 + i], w[1 + j])) return futad_error("Variable already exists: %s", w[1 + i]);
-  }
+  if (!futad_all_unused(outputs, w + 1)) return false;
   struct futad_array *leaves = futad_new_leaves(e->leaves), *results = futad_new_leaves(result->leaves);
   bool good = true;
   for (int i = 0, at = 0; i < e->params && good; i++) {
@@ -174,7 +170,7 @@ static bool command_clear(int n, char **w) {
 }
 
 static bool command_kind(int n, char **w) {
-  static const char *const names[] = {"primitive", "array", "record"};
+  static const char *const names[] = {"primitive", "array", "record", "sum"};
   int t = futad_find_type(w[0]);
   return t >= 0 && puts(names[futad_types[t].kind]) >= 0;
 }
@@ -207,211 +203,6 @@ static bool command_report(int n, char **w) {
 static bool command_no_param(int n, char **w) { return futad_error("Unknown tuning parameter: %s", w[0]); }
 
 static bool command_no_params(int n, char **w) { return futad_named_entry(w[0]) != NULL; }
-
-static bool command_rank(int n, char **w) {
-  int t = futad_array_type(w[0]);
-  return t >= 0 && printf("%d\n", futad_types[t].rank) > 0;
-}
-
-static bool command_elemtype(int n, char **w) {
-  int t = futad_array_type(w[0]);
-  return t >= 0 && puts(futad_types[futad_types[t].elem].name) >= 0;
-}
-
-static struct futad_variable *futad_array_variable(const char *name) {
-  struct futad_variable *v = futad_usable(name);
-  if (v && futad_types[v->type].kind != FUTAD_ARRAY) {
-    futad_error("Variable %s is not an array", name);
-    return NULL;
-  }
-  return v;
-}
-
-static bool command_shape(int n, char **w) {
-  struct futad_variable *v = futad_array_variable(w[0]);
-  if (!v) return false;
-  for (int i = 0; i < futad_types[v->type].rank; i++) printf("%lld\n", (long long)v->leaves[0].shape[i]);
-  return true;
-}
-
-/* Bytes of one element of an array of type `t` in a leaf. */
-static size_t futad_stride(const struct futad_type *t, const struct futad_array *leaf) {
-  size_t bytes = (size_t)futad_prim_bytes[leaf->prim];
-  for (int i = t->rank; i < leaf->rank; i++) bytes *= (size_t)leaf->shape[i];
-  return bytes;
-}
-
-/* The number, in row-major order, of the element the words name. */
-static bool futad_position(const struct futad_variable *v, int n, char **w, int64_t *out) {
-  int rank = futad_types[v->type].rank;
-  if (n != rank) return futad_error("%d indices for an array of rank %d", n, rank);
-  *out = 0;
-  for (int i = 0; i < n; i++) {
-    int64_t at, size = v->leaves[0].shape[i];
-    if (!futad_number(w[i], &at)) return false;
-    if (at < 0 || at >= size)
-      return futad_error("Index %lld is out of bounds for a dimension of size %lld", (long long)at, (long long)size);
-    *out = *out * size + at;
-  }
-  return true;
-}
-
-static bool command_index(int n, char **w) {
-  struct futad_variable *v = futad_array_variable(w[1]);
-  int64_t at;
-  if (!v || !futad_unused(w[0]) || !futad_position(v, n - 2, w + 2, &at)) return false;
-  const struct futad_type *t = &futad_types[v->type];
-  struct futad_array *leaves = futad_new_leaves(t->leaves);
-  for (int i = 0; i < t->leaves; i++) {
-    const struct futad_array *from = &v->leaves[i];
-    struct futad_array part = {.prim = from->prim, .rank = from->rank - t->rank};
-    for (int d = 0; d < part.rank; d++) part.shape[d] = from->shape[t->rank + d];
-    part.data = (char *)from->data + futad_stride(t, from) * (size_t)at;
-    leaves[i] = futad_copy_array(&part);
-  }
-  futad_define(w[0], t->elem, leaves);
-  return true;
-}
-
-static bool command_set(int n, char **w) {
-  struct futad_variable *to = futad_array_variable(w[0]), *v = to ? futad_usable(w[1]) : NULL;
-  int64_t at;
-  if (!v || !futad_position(to, n - 2, w + 2, &at)) return false;
-  const struct futad_type *t = &futad_types[to->type];
-  if (!futad_has_type(v, t->elem)) return false;
-  for (int i = 0; i < t->leaves; i++)
-    for (int d = 0; d < v->leaves[i].rank; d++)
-      if (v->leaves[i].shape[d] != to->leaves[i].shape[t->rank + d]) return futad_error("The shapes do not match");
-  for (int i = 0; i < t->leaves; i++) {
-    size_t bytes = futad_stride(t, &to->leaves[i]);
-    memcpy((char *)to->leaves[i].data + bytes * (size_t)at, v->leaves[i].data, bytes);
-  }
-  return true;
-}
-
-static bool command_new_array(int n, char **w) {
-  int type = futad_array_type(w[1]);
-  if (type < 0 || !futad_unused(w[0])) return false;
-  const struct futad_type *t = &futad_types[type];
-  int64_t count = 1, shape[FUTAD_VALUE_RANK];
-  if (n < 2 + t->rank) return futad_error("Invalid argument count");
-  for (int i = 0; i < t->rank; i++) {
-    if (!futad_number(w[2 + i], &shape[i])) return false;
-    if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count)) return futad_error("Bad size: %s", w[2 + i]);
-  }
-  if (n - 2 - t->rank != count)
-    return futad_error("An array of %lld elements needs as many values, but there are %d", (long long)count,
-                       n - 2 - t->rank);
-  char **values = w + 2 + t->rank;
-  for (int64_t i = 0; i < count; i++) {
-    struct futad_variable *v = futad_usable(values[i]);
-    if (!v || !futad_has_type(v, t->elem)) return false;
-    const struct futad_array *first = futad_lookup(values[0])->leaves;
-    for (int j = 0; j < t->leaves; j++)
-      if (memcmp(v->leaves[j].shape, first[j].shape, sizeof(int64_t) * (size_t)first[j].rank))
-        return futad_error("The values differ in shape");
-  }
-  struct futad_array *leaves = futad_new_leaves(t->leaves);
-  for (int j = 0; j < t->leaves; j++) {
-    struct futad_array *a = &leaves[j];
-    a->prim = t->leaf[j].prim;
-    a->rank = t->leaf[j].rank;
-    memcpy(a->shape, shape, sizeof(int64_t) * (size_t)t->rank);
-    for (int d = t->rank; d < a->rank; d++) a->shape[d] = count ? futad_lookup(values[0])->leaves[j].shape[d - t->rank] : 0;
-    size_t bytes = futad_stride(t, a);
-    a->data = futad_must_alloc(bytes * (size_t)count);
-    for (int64_t i = 0; i < count; i++)
-      memcpy((char *)a->data + bytes * (size_t)i, futad_lookup(values[i])->leaves[j].data, bytes);
-  }
-  futad_define(w[0], type, leaves);
-  return true;
-}
-
-/* Arrays of the fields of an array of records: for `zip` and `unzip`, the array type of each field. */
-static const struct futad_type *futad_zipped(int type) {
-  const struct futad_type *t = &futad_types[type];
-  if (t->kind == FUTAD_ARRAY && t->fields) return t;
-  futad_error("Not an array of records: %s", t->name);
-  return NULL;
-}
-
-/* A new value of type `type`, whose fields (of an array of records: arrays of them) are copies of variables. */
-static bool futad_assemble(const char *name, int type, int n, char **w) {
-  const struct futad_type *t = &futad_types[type];
-  if (n != t->fields) return futad_error("Type %s has %d fields, but %d values are given", t->name, t->fields, n);
-  if (!futad_unused(name)) return false;
-  for (int i = 0; i < n; i++) {
-    struct futad_variable *v = futad_usable(w[i]);
-    if (!v || !futad_has_type(v, t->field[i].type)) return false;
-    const struct futad_variable *first = futad_lookup(w[0]);
-    for (int d = 0; t->kind == FUTAD_ARRAY && d < t->rank; d++)
-      if (v->leaves[0].shape[d] != first->leaves[0].shape[d]) return futad_error("The arrays differ in shape");
-  }
-  struct futad_array *leaves = futad_new_leaves(t->leaves);
-  for (int i = 0, at = 0; i < n; i++) {
-    struct futad_variable *v = futad_lookup(w[i]);
-    for (int j = 0; j < futad_types[v->type].leaves; j++) leaves[at++] = futad_copy_array(&v->leaves[j]);
-  }
-  futad_define(name, type, leaves);
-  return true;
-}
-
-static void futad_extract(const char *name, const struct futad_variable *v, int field) {
-  const struct futad_type *t = &futad_types[v->type];
-  int type = t->field[field].type, count = futad_types[type].leaves, first = futad_first_leaf(t, field);
-  struct futad_array *leaves = futad_new_leaves(count);
-  for (int i = 0; i < count; i++) leaves[i] = futad_copy_array(&v->leaves[first + i]);
-  futad_define(name, type, leaves);
-}
-
-static bool command_zip(int n, char **w) {
-  int type = futad_array_type(w[1]);
-  return type >= 0 && futad_zipped(type) && futad_assemble(w[0], type, n - 2, w + 2);
-}
-
-static bool command_unzip(int n, char **w) {
-  struct futad_variable *v = futad_array_variable(w[0]);
-  const struct futad_type *t = v ? futad_zipped(v->type) : NULL;
-  if (!t) return false;
-  if (n - 1 != t->fields) return futad_error("Type %s has %d fields, but %d names are given", t->name, t->fields, n - 1);
-  for (int i = 1; i < n; i++) {
-    if (!futad_unused(w[i])) return false;
-    for (int j = 1; j < i; j++)
-      if (!strcmp(w[i], w[j])) return futad_error("Variable already exists: %s", w[i]);
-  }
-  for (int i = 1; i < n; i++) futad_extract(w[i], v, i - 1);
-  return true;
-}
-
-static bool command_fields(int n, char **w) {
-  int t = futad_record_type(w[0]);
-  if (t < 0) return false;
-  for (int i = 0; i < futad_types[t].fields; i++)
-    printf("%s %s\n", futad_types[t].field[i].name, futad_types[futad_types[t].field[i].type].name);
-  return true;
-}
-
-static bool command_new_record(int n, char **w) {
-  int type = futad_record_type(w[1]);
-  return type >= 0 && futad_assemble(w[0], type, n - 2, w + 2);
-}
-
-static bool command_project(int n, char **w) {
-  struct futad_variable *v = futad_usable(w[1]);
-  if (!v || !futad_unused(w[0])) return false;
-  const struct futad_type *t = &futad_types[v->type];
-  if (t->kind != FUTAD_RECORD) return futad_error("Variable %s is not a record", w[1]);
-  for (int i = 0; i < t->fields; i++)
-    if (!strcmp(t->field[i].name, w[2])) {
-      futad_extract(w[0], v, i);
-      return true;
-    }
-  return futad_error("Type %s has no field %s", t->name, w[2]);
-}
-
-static bool command_no_sum(int n, char **w) {
-  return futad_error("Not a sum type: a sum type is passed as the record of its parts");
-}
 
 static const struct {
   const char *name;
@@ -450,10 +241,10 @@ static const struct {
     {"new", 2, INT32_MAX, command_new_record},
     {"new_record", 2, INT32_MAX, command_new_record},
     {"project", 3, 3, command_project},
-    {"variants", 1, 1, command_no_sum},
-    {"construct", 2, INT32_MAX, command_no_sum},
-    {"destruct", 1, INT32_MAX, command_no_sum},
-    {"variant", 1, 1, command_no_sum},
+    {"variants", 1, 1, command_variants},
+    {"construct", 3, INT32_MAX, command_construct},
+    {"destruct", 1, INT32_MAX, command_destruct},
+    {"variant", 1, 1, command_variant},
 };
 
 /* --- lines --------------------------------------------------------------------------------------------------- */

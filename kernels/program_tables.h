@@ -12,10 +12,15 @@ struct futad_leaf {
 };
 
 /* A type of the interface; its components are `leaves` scalars and arrays, in order. */
-enum futad_kind { FUTAD_PRIMITIVE, FUTAD_ARRAY, FUTAD_RECORD };
+enum futad_kind { FUTAD_PRIMITIVE, FUTAD_ARRAY, FUTAD_RECORD, FUTAD_SUM };
 struct futad_field {
   const char *name;
   int type;
+};
+/* A constructor of a sum type, which is a record of a tag and the payloads: `payloads` fields from `first` on. */
+struct futad_variant {
+  const char *name;
+  int first, payloads;
 };
 struct futad_type {
   const char *name;
@@ -26,6 +31,8 @@ struct futad_type {
   const struct futad_field *field;
   int leaves;
   const struct futad_leaf *leaf; /* only prim and rank */
+  int variants;
+  const struct futad_variant *variant;
 };
 
 /* Another name of a type. */

@@ -35,6 +35,16 @@ static bool futad_unused(const char *name) {
   return true;
 }
 
+/* Whether names are new, and different from each other. */
+static bool futad_all_unused(int n, char **names) {
+  for (int i = 0; i < n; i++) {
+    if (!futad_unused(names[i])) return false;
+    for (int j = 0; j < i; j++)
+      if (!strcmp(names[i], names[j])) return futad_error("Variable already exists: %s", names[i]);
+  }
+  return true;
+}
+
 static int futad_find_type(const char *name) {
   for (int i = 0; i < futad_type_count; i++)
     if (!strcmp(futad_types[i].name, name)) return i;
@@ -105,8 +115,17 @@ static int futad_array_type(const char *name) {
 
 static int futad_record_type(const char *name) {
   int t = futad_find_type(name);
-  if (t >= 0 && futad_types[t].kind != FUTAD_RECORD) {
+  if (t >= 0 && futad_types[t].kind != FUTAD_RECORD && futad_types[t].kind != FUTAD_SUM) {
     futad_error("Not a record type: %s", name);
+    return -1;
+  }
+  return t;
+}
+
+static int futad_sum_type(const char *name) {
+  int t = futad_find_type(name);
+  if (t >= 0 && futad_types[t].kind != FUTAD_SUM) {
+    futad_error("Not a sum type: %s", name);
     return -1;
   }
   return t;

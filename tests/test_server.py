@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not compiler_available(), reason="no C compiler"
 
 PROGRAM = """
 type point = {x: f64, y: i32}
-type shape = #circle f64 | #rect f64 f64
+type shape = #circle f64 | #none | #rect f64 f64
 
 #[fast] #[level(2)]
 entry scale [n] (k: f64) (xs: [n]f64): [n]f64 = map (* k) xs
@@ -28,9 +28,11 @@ entry norms [n] (ps: [n]point): [n]f64 = map (\\p -> p.x + f64.i32 p.y) ps
 entry tables [n] (xs: [n](i32, [2]f64)): f64 = f64.sum (map (\\(i, r) -> f64.i32 i * f64.sum r) xs)
 entry grid (n: i64): [n][n]i64 = tabulate_2d n n (\\i j -> i * n + j)
 entry round_trip (s: shape): shape = s
-entry grow (s: shape): shape = match s case #circle r -> #circle (2 * r) case #rect a b -> #rect (2 * a) (2 * b)
+entry grow (s: shape): shape =
+  match s case #circle r -> #circle (2 * r) case #rect a b -> #rect (2 * a) (2 * b) case #none -> #none
 entry at (xs: []i32) (i: i64): i32 = xs[i]
 entry nothing (x: i32): () = ()
+entry first (x: #a i32 | #b): #a i32 | #c = match x case #a y -> #a y case #b -> #c
 """
 
 
@@ -211,14 +213,40 @@ def test_grids(server):
 
 def test_sum_types_are_records_of_their_parts(server):
     assert server.cmd_fields("shape") == ["# i8", "#circle.0 f64", "#rect.0 f64", "#rect.1 f64"]
-    put(server, "tag", np.int8(1), "i8")
+    put(server, "tag", np.int8(2), "i8")
     for name, value in (("r", 0.0), ("a", 2.0), ("b", 3.0)):
         put(server, name, np.float64(value), "f64")
     server.cmd("new", "s", "shape", "tag", "r", "a", "b")
     server.cmd_call("grow", "t", "s")
     tag, _, a, b = get(server, "t")
-    assert (tag, a, b) == (1, 4.0, 6.0)
-    fails(server, "Not a sum type", "variants", "shape")
+    assert (tag, a, b) == (2, 4.0, 6.0)
+
+
+def test_sum_types(server):
+    assert server.cmd("kind", "shape") == ["sum"]
+    assert server.cmd("variants", "shape") == ["circle", "- f64", "none", "rect", "- f64", "- f64"]
+    for name, value in (("a", 2.0), ("b", 3.0)):
+        put(server, name, np.float64(value), "f64")
+    put(server, "i", np.int32(3), "i32")
+    server.cmd("construct", "s", "shape", "rect", "a", "b")
+    server.cmd("construct", "c", "shape", "#circle", "a")
+    server.cmd("construct", "n", "shape", "none")
+    for name, variant in (("s", "rect"), ("c", "circle"), ("n", "none")):
+        assert server.cmd("variant", name) == [variant]
+        server.cmd_call("grow", f"{name}2", name)
+        assert server.cmd("variant", f"{name}2") == [variant]
+    server.cmd("destruct", "s2", "x", "y")
+    server.cmd("destruct", "c2", "z")
+    server.cmd("destruct", "n2")
+    assert get(server, "x", "y", "z") == [4.0, 6.0, 4.0]
+    assert server.cmd_inputs("first") == ["#a i32 | #b"] and server.cmd_output("first") == ["#a i32 | #c"]
+    fails(server, "has no constructor square", "construct", "e", "shape", "square")
+    fails(server, "Constructor rect has 2 values, but 1 are given", "construct", "e", "shape", "rect", "a")
+    fails(server, "Variable i has type i32, expected f64", "construct", "e", "shape", "circle", "i")
+    fails(server, "already exists: e", "destruct", "s2", "e", "e")
+    fails(server, "but 1 names are given", "destruct", "s2", "e")
+    fails(server, "Not a sum type: point", "variants", "point")
+    fails(server, "is not of a sum type", "variant", "a")
 
 
 def test_a_failing_entry(server):
@@ -226,7 +254,7 @@ def test_a_failing_entry(server):
     put(server, "i", np.int64(2), "i64")
     with pytest.raises(futhark_server.Failure) as e:
         server.cmd_call("at", "x", "xs", "i")
-    assert "p.fut:16:38: error: index 2 is out of bounds for an array of size 2" in str(e.value)
+    assert "p.fut:17:38: error: index 2 is out of bounds for an array of size 2" in str(e.value)
     fails(server, "Unknown variable: x", "store", "f", "x")
     fails(server, "Variable xs has type \\[\\]i32, expected i64", "call", "at", "y", "xs", "xs")
     fails(server, "Unknown entry point: ta", "call", "ta", "y", "xs", "i")

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.']*")
 def program_text(backend: CBackend, *, server: bool) -> str:
     """The C of an executable; it includes headers of `kernels/`."""
     tables = _Tables(backend)
-    main = ["program_variables.h", "program_server.h"] if server else ["program_main.h"]
+    main = [f"program_{part}.h" for part in (("variables", "compound", "server") if server else ("main",))]
     return "\n".join(
         [
             "#define _GNU_SOURCE",
@@ -42,7 +42,8 @@ def program_text(backend: CBackend, *, server: bool) -> str:
 
 @dataclass(slots=True)
 class _Type:
-    """A type of the interface: `fields` names and numbers of types, `leaves` the scalars and arrays it consists of."""
+    """A type of the interface: `fields` names and numbers of types, `leaves` the scalars and arrays it consists of,
+    `variants` the constructors of a sum type: name, the first of its fields, how many it has."""
 
     name: str
     kind: str
@@ -51,6 +52,7 @@ class _Type:
     rank: int = 0
     elem: int = 0
     fields: list[tuple[str, int]] = field(default_factory=list)
+    variants: list[tuple[str, int, int]] = field(default_factory=list)
 
 
 class _Tables:
@@ -85,6 +87,12 @@ class _Tables:
             made = _Type(structure, "ARRAY" if rank else "PRIMITIVE" if t.kind == "scalar" else "RECORD", [])
             self.types.append(made)
             made.leaves = [(p, rank + r) for p, r in _leaves(t)]
+            if not rank and t.constructors:
+                made.kind = "SUM"
+                first = 1  # field 0 is the tag
+                for name, count in t.constructors:
+                    made.variants.append((name, first, count))
+                    first += count
             made.is_tuple = not rank and t.kind == "tuple"
             made.rank = rank
             made.fields = [
@@ -132,11 +140,13 @@ class _Tables:
         out = []
         for i, t in enumerate(self.types):
             out += _table(f"struct futad_field futad_fields_{i}", [f"{{{c_string(n)}, {k}}}" for n, k in t.fields])
+            variants = [f"{{{c_string(n)}, {first}, {count}}}" for n, first, count in t.variants]
+            out += _table(f"struct futad_variant futad_variants_{i}", variants)
             leaves = [f'{{"", "", {_prim(p)}, {rank}, {{{{false, 0}}}}}}' for p, rank in t.leaves]
             out += _table(f"struct futad_leaf futad_type_leaves_{i}", leaves)
         rows = [
             f"{{{c_string(t.name)}, FUTAD_{t.kind}, {str(t.is_tuple).lower()}, {t.rank}, {t.elem}, {len(t.fields)}, "
-            f"futad_fields_{i}, {len(t.leaves)}, futad_type_leaves_{i}}}"
+            f"futad_fields_{i}, {len(t.leaves)}, futad_type_leaves_{i}, {len(t.variants)}, futad_variants_{i}}}"
             for i, t in enumerate(self.types)
         ]
         out += _table("struct futad_type futad_types", rows)
@@ -192,6 +202,13 @@ def _structure(t: EntryType) -> str:
     if inner.kind == "scalar":
         assert isinstance(inner.elem, Prim)
         return "[]" * rank + inner.elem.name
+    if inner.constructors:
+        parts, payloads = [], iter(inner.fields[1:])
+        for name, count in inner.constructors:
+            shown = [_structure(next(payloads)[1]) for _ in range(count)]
+            parts.append(" ".join([f"#{name}", *[f"({p})" if " " in p else p for p in shown]]))
+        text = " | ".join(parts)
+        return "[]" * rank + (f"({text})" if rank else text)
     if inner.kind == "tuple":
         return "[]" * rank + "(" + ", ".join(_structure(f) for _, f in inner.fields) + ")"
     return "[]" * rank + "{" + ", ".join(f"{n}: {_structure(f)}" for n, f in inner.fields) + "}"

@@ -17,7 +17,8 @@ class EntryType:
     scalar: `elem`.  array: `elem` (an EntryType that is not an array) and `dims`, each the name of a
     size parameter, an int, or None where the size is the result's own.  tuple, record: `fields`
     (name, type); a tuple's names are '0', '1', ...  Flattened left to right to core values; an array of
-    tuples is one core array per component.
+    tuples is one core array per component.  A sum type is a record of the tag '#' and the payloads, '#NAME.0', ...;
+    `constructors` are its (name, number of payloads), the tag's values in order.
     """
 
     kind: str
@@ -25,6 +26,7 @@ class EntryType:
     elem: Prim | EntryType | None = None
     dims: tuple[str | int | None, ...] = ()
     fields: tuple[tuple[str, EntryType], ...] = ()
+    constructors: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(slots=True)

@@ -218,7 +218,8 @@ def view(t: SType, text: str | None) -> ir.EntryType:
         return ir.EntryType("array", shown, view(t, None), tuple(dims))
     fields = sum_fields(t) if type(t) is TSum else t.fields if type(t) is TRecord else ()
     kind = "tuple" if type(t) is TRecord and t.is_tuple else "record"
-    return ir.EntryType(kind, shown, None, (), tuple([(n, view(f, None)) for n, f in fields]))
+    constructors = tuple(sorted([(n, len(ts)) for n, ts in t.constrs])) if type(t) is TSum else ()
+    return ir.EntryType(kind, shown, None, (), tuple([(n, view(f, None)) for n, f in fields]), constructors)
 
 
 def sum_fields(t: TSum) -> tuple[tuple[str, SType], ...]:
