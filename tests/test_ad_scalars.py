@@ -14,6 +14,7 @@ from derived_program import derived_program
 from scipy import special
 from test_ad_support import Derivs, like, make, many_directions, run, sizes_of
 
+import futad
 from futad.ad import expand
 from futad.core import ir
 from futad.core.scalarops import OPS, ScalarOp
@@ -153,6 +154,15 @@ def test_second_order(op: ScalarOp) -> None:
     for a, b, u, w in zip(hv, vv, up, down, strict=True):
         np.testing.assert_allclose(a, (u - w) / (2 * h), rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_higher_derivatives_of_lgamma(backend: str) -> None:
+    f = futad.compile("entry f (x: f64) = f64.lgamma x", backend=backend).f
+    for order in range(5):
+        f = futad.grad(f)
+        for x in (2.5, 0.3, 40.0):
+            assert f(x) == pytest.approx(special.polygamma(order, x), rel=1e-13), order
 
 
 def family(t: Prim) -> tuple[list[tuple[ScalarOp, int]], ir.Program, list[np.ndarray]]:

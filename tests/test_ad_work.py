@@ -394,3 +394,26 @@ def test_nested_constructs_cost_at_most_four_times_the_primal(name: str) -> None
         args = [n, np.linspace(0.2, 0.9, n), np.linspace(0.4, 0.7, n)]
         primal, reverse = (ops(work(program, names[e], args)) for e in ("value", "gradient"))
         assert reverse <= 4 * primal + 2 * 2 * n
+
+
+def test_the_adjoint_of_an_extremum_stays_one_element() -> None:
+    """The gradient in w of the least of n costs: every cost once, and the derivative of one of them (paper, 5.1.1)."""
+
+    def f(b, s, x, w):
+        def cost(q, r):
+            d = q.zip_with(lambda z, u, v: z.op("sin", z.op("mul", u, v)), r, w)
+            return [dot(q, s["m"], d, d)]
+
+        (costs,) = b.map_(cost, x)
+        return b.emit(ir.Reduce(s["n"], (costs,), operator(b, "min"), (Const(F64, np.inf),)))
+
+    p = make(["[n][m]f64", "[m]f64"], f)
+    q = derived_program(p, "f", "vjp", [1])
+    body = q.funs["f_vjp"].body
+    g = ir.Fun("f_vjp", ir.Lambda(body.params, body.stms, body.result[1:]), 2, q.funs["f_vjp"].ret[1:])
+    program = compile_program(ir.Program({"f": q.funs["f"], "f_vjp": g}), check=True)
+    n, m = 200, 20
+    args = [n, m, normal(n, m), normal(m)]
+    primal, reverse = work(program, "f", args), work(program, "f_vjp", [*args, 1.0])
+    assert ops(reverse) <= ops(primal) + 4 * n + 12 * m
+    assert moved(reverse) <= moved(primal) + 8 * n + 20 * m
