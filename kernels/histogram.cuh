@@ -244,4 +244,47 @@ FUTAD_DEV void futad_hist_shared(const Op &op, const In &in, int64_t n, int64_t 
   }
 }
 
+/* A scalar operator that `f(left, right)` computes, updates made as KIND says. */
+template <class V, int KIND, class F>
+struct futad_atomic_operation {
+  typedef V T;
+  enum { commutative = 1, atomic = KIND };
+  F f;
+  T start;
+  FUTAD_DEV T neutral() const { return start; }
+  FUTAD_DEV T combine(T x, T y) const { return f(x, y); }
+};
+template <class V, int KIND, class F>
+FUTAD_DEV futad_atomic_operation<V, KIND, F> futad_atomic_operator(const F &f, V start) {
+  return futad_atomic_operation<V, KIND, F>{f, start};
+}
+
+/* An update: ignored unless 0 <= bin < bins. */
+template <class T>
+struct futad_update_of {
+  int64_t bin;
+  T value;
+};
+
+/* Sub-histograms of CELLS bins in shared memory, one a block; of `ceil(bins / CELLS)` consecutive blocks each takes
+ * other bins, and all of them the same updates `update(i)`.  The number of blocks is a multiple of that. */
+template <int CELLS, class Op, class F>
+FUTAD_DEV void futad_hist_blocks(const Op &op, const F &update, int64_t n, int64_t bins, typename Op::T *dest) {
+  typedef typename Op::T T;
+  FUTAD_SHARED(T, sub, CELLS);
+  uint32_t passes = (uint32_t)((bins + CELLS - 1) / CELLS);
+  int64_t first = (int64_t)(blockIdx.x % passes) * CELLS;
+  int64_t count = bins - first < CELLS ? bins - first : CELLS;
+  for (int64_t k = threadIdx.x; k < count; k += blockDim.x) sub[k] = op.neutral();
+  __syncthreads();
+  int64_t step = (int64_t)(gridDim.x / passes) * blockDim.x;
+  for (int64_t i = (int64_t)(blockIdx.x / passes) * blockDim.x + threadIdx.x; i < n; i += step) {
+    futad_update_of<T> u = update(i);
+    int64_t bin = u.bin - first;
+    if (bin >= 0 && bin < count) futad_atomic_update(op, sub + bin, u.value);
+  }
+  __syncthreads();
+  for (int64_t k = threadIdx.x; k < count; k += blockDim.x) futad_atomic_update(op, dest + first + k, sub[k]);
+}
+
 #endif

@@ -205,6 +205,24 @@ FUTAD_KERNEL shared_best(BEST, int32_t per_pass, int32_t copies) {
 }
 """
 
+# Sub-histograms by passes, the updates computed.
+HISTOGRAM_BLOCKS = """
+#include "futad_scalar.cuh"
+#include "histogram.cuh"
+FUTAD_KERNEL __launch_bounds__(64) blocks_add(int64_t n, int64_t bins,
+                                                const int64_t *at, const double *x, double *dest) {
+  auto update = [=](int64_t i) -> futad_update_of<double> { return {at[i], x[i]}; };
+  auto add = [](double a, double b) -> double { return a + b; };
+  futad_hist_blocks<4>(futad_atomic_operator<double, FUTAD_ATOMIC_ADD>(add, 0.0), update, n, bins, dest);
+}
+FUTAD_KERNEL __launch_bounds__(64) blocks_mul(int64_t n, int64_t bins,
+                                                const int64_t *at, const uint8_t *x, uint8_t *dest) {
+  auto update = [=](int64_t i) -> futad_update_of<uint8_t> { return {at[i], x[i]}; };
+  auto times = [](uint8_t a, uint8_t b) -> uint8_t { return (uint8_t)(a * b); };
+  futad_hist_blocks<4>(futad_atomic_operator<uint8_t, FUTAD_ATOMIC_CAS>(times, (uint8_t)1), update, n, bins, dest);
+}
+"""
+
 #: element type, BM, BN, BK, TM, TN
 GEMM_SHAPES = {
     "f32_large": ("float", 128, 128, 8, 8, 8),
@@ -305,6 +323,7 @@ SOURCES = {
     "scan": SCAN,
     "histogram": HISTOGRAM,
     "histogram_pairs": HISTOGRAM_PAIRS,
+    "histogram_blocks": HISTOGRAM_BLOCKS,
     "gemm": GEMM,
     "gemm_fused": GEMM_FUSED,
     "transpose": TRANSPOSE,

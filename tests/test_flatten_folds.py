@@ -44,10 +44,30 @@ entry fails [n] (xs: [n]i64) = scan (\\a b -> if b == 7 then a / (b - 7) else a 
 entry fails_in [n] (xs: [n]i64) = scan (+) 0 (map (\\x -> 1000 / (x - 7)) xs)
 entry fails_reduced [n] (xs: [n]i64) = i64.sum (map (\\x -> 1000 / (x - 7)) xs)
 
+-- Histograms: every operator, types of all sizes, places out of range, rows, two indices.
+entry counts [n] (xs: [n]i64) = hist (+) 0i64 50 xs (map (* 3) xs)
+entry many [n] (xs: [n]i64) = hist (+) 0i64 2100 (map (\\x -> x * 17 + 900) xs) xs
+entry ordered [n] (xs: [n]i64) =
+  (hist i32.min i32.highest 20 xs (map i32.i64 xs),
+   hist f64.max (-f64.inf) 20 xs (map (\\x -> f64.i64 (x * 7 % 11)) xs))
+entry bits [n] (xs: [n]i64) =
+  let ys = map (\\x -> u8.i64 (x * 5)) xs
+  in (hist (|) 0u8 9 xs ys, hist (^) 0u8 9 xs ys, hist (&) 255u8 9 xs ys)
+entry products [n] (xs: [n]i64) = hist (*) 1i16 30 xs (map (\\x -> i16.i64 (2 * x + 1)) xs)
+entry halves [n] (xs: [n]i64) = hist (+) 0f16 12 xs (map (\\x -> f16.i64 (x % 2)) xs)
+entry old [n] (xs: [n]i64) = reduce_by_index (map (* 1000) (iota 7)) (+) 0 xs xs
+entry tables [n] (xs: [n]i64) =
+  reduce_by_index (replicate 6 [0, 0, 0i64]) (map2 (+)) [0, 0, 0] xs (map (\\x -> [x, 1, -x]) xs)
+entry pairs [n] (xs: [n]i64) =
+  reduce_by_index_2d (replicate 4 (replicate 5 0i64)) (+) 0 (map (\\x -> (x % 4, x % 6)) xs) xs
+
 entry rows [n] (xs: [n]i64) =
   map (\\i -> scan (+) 0 (map (+ i) xs)) (iota 3)
 """
-ENTRIES = ("sums", "affine", "composed", "several", "small", "rows")
+ENTRIES = (
+    "sums", "affine", "composed", "several", "small", "rows",
+    "counts", "many", "ordered", "bits", "products", "halves", "old", "tables", "pairs",
+)  # fmt: skip
 
 
 def has_cxx() -> bool:
@@ -104,6 +124,14 @@ def test_failures(entry: str) -> None:
             running.run(core_name(entry), [n, xs])
         # And the next call is as good as the first.
         np.testing.assert_array_equal(running.run(core_name(entry), [n, np.full(n, 9)])[0], first)
+
+
+def test_few_bins_are_counted_in_shared_memory() -> None:
+    from futad.backend.device_cost import count
+
+    for n, where in ((10_000, "in shared memory"), (100, "atomic add")):
+        rows = count(backend().module, program(), core_name("counts"), {"n": n}).rows.values()
+        assert [r.what for r in rows if "histogram" in r.what and r.launches][0].endswith(where)
 
 
 def test_a_scan_is_one_pass() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_sources import HIST_OPERATORS, HIST_SHARED, HISTOGRAM, HISTOGRAM_PAIRS
+from kernel_sources import HIST_OPERATORS, HIST_SHARED, HISTOGRAM, HISTOGRAM_BLOCKS, HISTOGRAM_PAIRS
 
 from futad.core.types import prim
 from futad.runtime.emulated import EmulatedModule
@@ -90,3 +90,22 @@ def test_lock(pairs: EmulatedModule, how: str, seed: int | None) -> None:
             assert best[b] == (-1.0 if first is None else values[first])
             assert where[b] == (np.iinfo("int64").max if first is None else first)
         assert not locks.any()
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_sub_histograms_by_passes(seed: int | None) -> None:
+    """Bins by fours; places out of range; fewer updates than threads, none at all."""
+    module = EmulatedModule(HISTOGRAM_BLOCKS, seed=seed)
+    for n, bins, blocks in ((500, 9, 2), (500, 4, 3), (3, 1, 1), (0, 5, 2), (1000, 15, 1)):
+        at = np.random.default_rng(n).integers(-3, bins + 3, n)
+        inside = (at >= 0) & (at < bins)
+        grid = blocks * -(-bins // 4)
+        x, dest = np.arange(n, dtype="float64"), np.arange(bins, dtype="float64")
+        want = dest + np.bincount(at[inside], weights=x[inside], minlength=bins)
+        module.launch("blocks_add", grid, 64, 0, [np.int64(n), np.int64(bins), at, x, dest])
+        np.testing.assert_array_equal(dest, want)
+        odd, product = (np.arange(n) * 2 + 1).astype("uint8"), np.full(bins, 3, "uint8")
+        expected = product.copy()
+        np.multiply.at(expected, at[inside], odd[inside])
+        module.launch("blocks_mul", grid, 64, 0, [np.int64(n), np.int64(bins), at, odd, product])
+        np.testing.assert_array_equal(product, expected)

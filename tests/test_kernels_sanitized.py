@@ -8,7 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_sources import BLOCK, GEMM, GEMM_FUSED, HISTOGRAM, HISTOGRAM_PAIRS, RADIX, REDUCE, SCAN, TRANSPOSE, pick
+from kernel_sources import (
+    BLOCK,
+    GEMM,
+    GEMM_FUSED,
+    HISTOGRAM,
+    HISTOGRAM_BLOCKS,
+    HISTOGRAM_PAIRS,
+    RADIX,
+    REDUCE,
+    SCAN,
+    TRANSPOSE,
+    pick,
+)
 
 from futad.errors import InternalError
 from futad.runtime.emulated import EmulatedModule
@@ -73,6 +85,14 @@ def pairs_launches() -> list[Launch]:
     ]
 
 
+def blocks_launches() -> list[Launch]:
+    at = np.arange(200) % 11 - 1
+    out: list[Launch] = []
+    for name, dtype in (("add", "float64"), ("mul", "uint8")):
+        out.append((f"blocks_{name}", 6, 64, 0, [I64(200), I64(9), at, np.ones(200, dtype), np.ones(9, dtype)]))
+    return out
+
+
 def transpose_launches() -> list[Launch]:
     x = np.ones((1, 33, 65))
     return [("transpose_f64", 2, 256, 0, [x, np.zeros(x.size), I64(1), I64(33), I64(65)])]
@@ -127,6 +147,7 @@ CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
         pick(HISTOGRAM, "(global|shared)_add_(f64|u8|f16)"), "futad_hist_shared", histogram_launches
     ),
     "pairs": (HISTOGRAM_PAIRS, "futad_hist_shared", pairs_launches),
+    "blocks": (HISTOGRAM_BLOCKS, "futad_hist_blocks", blocks_launches),
     "transpose": (pick(TRANSPOSE, "transpose_f64"), "futad_transpose", transpose_launches),
     "gemm": (pick(GEMM, "set_f64_small_11"), "futad_gemm", gemm_launches),
     "gemm_fused": (pick(GEMM_FUSED, "fused_f64_small_1"), "futad_gemm|futad_row_sums", fused_launches),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from futad.backend.device_runtime import RUNTIME
 from futad.backend.emit import Emitter, c_type
-from futad.core.types import Prim
+from futad.core.types import I64, Prim
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule, Kernel
 from futad.imp import ir
@@ -40,6 +40,7 @@ class DeviceEmitter(Emitter):
             kir.Locked: self.locked,
             kir.Together: self.together,
             kir.ScanAll: self.scan_all,
+            kir.HistAll: self.hist_all,
         }
 
     def kernel(self, k: Kernel) -> str:
@@ -249,6 +250,19 @@ class DeviceEmitter(Emitter):
         op = self.operator(s.operator, s.neutral, t)
         self.line(f"futad_scan_by<{s.items}>({op}, {element}, {put}, {self.expr(s.total)}, {s.state});")
 
+    def hist_all(self, s: kir.HistAll) -> None:
+        elem = s.neutral.type
+        t = c_type(elem)
+        (i,) = s.update.params
+        update = self.function(s.update, [f"int64_t {i.name}"], [], f"futad_update_of<{t}>", [I64, elem])
+        combined = self.operation(s.op, ["futad_left", "futad_right"], elem, elem)
+        op = f"[=]({t} futad_left, {t} futad_right) -> {t} {{ return {combined}; }}"
+        kind = f"FUTAD_ATOMIC_{s.op.upper() if s.op in _NATIVE else 'CAS'}"
+        self.line(
+            f"futad_hist_blocks<{s.cells}>(futad_atomic_operator<{t}, {kind}>({op}, {self.packed([s.neutral], t)}), "
+            f"{update}, {self.expr(s.total)}, {self.expr(s.bins)}, {s.target});"
+        )
+
     def locked(self, s: kir.Locked) -> None:
         lock = f"&{s.locks}[{self.index(s.index)}]"
         self.line("for (bool done = false; !done;) {")
@@ -349,6 +363,8 @@ def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
         parts.append('#include "gemm.cuh"\n')
     if any(isinstance(s, (kir.Together, kir.ScanAll)) for k in module.kernels for s in kir.walk(k.body)):
         parts.append('#include "scan.cuh"\n')
+    if any(isinstance(s, kir.HistAll) for k in module.kernels for s in k.body):
+        parts.append('#include "histogram.cuh"\n')
     for k in module.kernels:
         text = canonical(DeviceEmitter().kernel(k))
         if text not in named:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.types import I32, I64, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
@@ -13,7 +15,7 @@ from futad.flatten.kernel import has_load
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host, over
 from futad.imp import arrays, ir
 from futad.imp.arrays import if_inside
-from futad.imp.ir import ONE, ZERO, Expr, num
+from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
 from futad.imp.lower import HANDLERS, Want
 from futad.imp.soacs import _targets, bind_elements, guarded
 from futad.imp.views import Acc, Mem, Value, View
@@ -21,6 +23,9 @@ from futad.imp.views import Acc, Mem, Value, View
 ATOMIC = ("add", "min", "max", "and", "or", "xor", "mul")
 LOCKS = 1 << 14
 TINY = 16  # elements
+SUB_BYTES = 16 << 10  # of a sub-histogram in shared memory
+MOST_PASSES = 8  # over a histogram's updates
+FEW_BINS = 4  # updates for each bin that make it worth while
 
 
 # --- scalars and indexing --------------------------------------------------------------------------------------
@@ -154,11 +159,16 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> 
     ops = [row] if row is not None else _one_op(e.lam)
     if ops is not None:
         for target, v, op in zip(targets, values, ops, strict=True):
-            with over(lo, (width, *v.shape[1:]), f"histogram {name}, atomic {op}") as point:
-                index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
-                with lo.block() as write:
-                    _add(lo, target, [*index, *point[1:]], v.load(point), op)
-                if_inside(lo, index, target.shape, write)
+            with lo.block() as apart:
+                with over(lo, (width, *v.shape[1:]), f"histogram {name}, atomic {op}") as point:
+                    index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
+                    with lo.block() as write:
+                        _add(lo, target, [*index, *point[1:]], v.load(point), op)
+                    if_inside(lo, index, target.shape, write)
+            if lo.mode == "host" and target.dense:
+                _in_shared_memory(lo, target, idxs, v, op, width, name, apart)
+            else:
+                lo.out += apart
         return targets
     if lo.mode == "block":
         raise NotInBlock
@@ -191,6 +201,64 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> 
         if_inside(lo, index, targets[0].shape, write)
     lo.launch(body, "thread", total, f"histogram {name}, a lock a bin")
     return targets
+
+
+def _in_shared_memory(
+    lo: DeviceLowerer, target: View, idxs: Sequence[View], v: View, op: str, width: Expr, name: str,
+    apart: list[ir.Stmt],
+) -> None:  # fmt: skip
+    """A histogram by way of sub-histograms in shared memory if its bins are few beside its updates, else `apart`."""
+    op = "or" if target.elem.is_bool and op == "add" else op
+    cells = SUB_BYTES // target.elem.bytes
+    sizes = (width, *v.shape[1:])
+    total, bins = lo.let(ir.product(sizes), "n"), lo.let(target.count(), "bins")
+    assert isinstance(target.base, Mem)
+    with lo.block() as body:
+        start = lo.name("bins")
+        lo.out.append(ir.Pointer(start, target.elem, target.base.pointer, target.offset))
+        blocks = Ref(lo.name("chunks"), I64)
+        lo.emit(kir.Chunks(blocks.name, total, ONE))
+        with lo.kernel("block") as kernel:
+            i = Ref(lo.name("i"), I64)
+            bin_, value = Ref(lo.name("bin"), I64), Ref(lo.name("x"), target.elem)
+            neutral = unit_of(op, target.elem)
+            with lo.inside("thread"), lo.block() as update:
+                point = lo.unflatten(i, sizes)
+                index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
+                lo.out.append(ir.Decl(bin_.name, I64, num(-1), mutable=True))
+                lo.out.append(ir.Decl(value.name, target.elem, neutral, mutable=True))
+                with lo.block() as write:
+                    flat: Expr = ZERO
+                    for k, n in zip([*index, *point[1:]], target.shape, strict=True):
+                        wide = k if k.type is I64 else ir.Scalar("to_i64", (k,), k.type, I64)
+                        flat = ir.add(ir.mul(flat, n), wide)
+                    lo.out += [ir.Assign(bin_.name, flat), ir.Assign(value.name, v.load(point))]
+                if_inside(lo, index, target.shape, write)
+            made = kir.Function([i], update, [bin_, value])
+            lo.out.append(kir.HistAll(op, neutral, made, total, bins, start, cells))
+        passes = ir.Bin("/", ir.add(bins, num(cells - 1)), num(cells))
+        lo.launch(kernel, "tile", ir.mul(blocks, passes), f"histogram {name}, atomic {op} in shared memory")
+    few = compare("<=", bins, num(MOST_PASSES * cells))
+    many = compare("<", ir.mul(num(FEW_BINS), bins), total)
+    lo.out.append(ir.If(compare("&&", few, many), body, apart))
+
+
+def unit_of(op: str, elem: Prim) -> ir.Num:
+    """The neutral element of an atomic operation."""
+    if op in ("min", "max"):
+        if elem.is_float:
+            return ir.Num(float("inf") if op == "min" else float("-inf"), elem)
+        if elem.is_bool:
+            return ir.Num(op == "min", elem)
+        info = np.iinfo(elem.dtype)
+        return ir.Num(int(info.max if op == "min" else info.min), elem)
+    if elem.is_float:
+        return ir.Num(1.0 if op == "mul" else 0.0, elem)
+    if elem.is_bool:
+        return ir.Num(op in ("and", "mul"), elem)
+    signed = np.iinfo(elem.dtype).min < 0
+    ones = -1 if signed else int(np.iinfo(elem.dtype).max)
+    return ir.Num({"mul": 1, "and": ones}.get(op, 0), elem)
 
 
 def _add(lo: DeviceLowerer, target: View, index: Sequence[Expr], value: Expr, op: str) -> None:

@@ -144,6 +144,20 @@ class ScanAll(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class HistAll(Stmt):
+    """The whole grid makes the updates that `update(i)` gives for i below `total`, a bin (none if it is negative) and a
+    value, to `bins` elements from `target`: by way of sub-histograms of `cells` bins in shared memory."""
+
+    op: str
+    neutral: Expr
+    update: Function
+    total: Expr
+    bins: Expr
+    target: str
+    cells: int
+
+
+@dataclass(slots=True, eq=False)
 class Locked(Stmt):
     """Statements that only one thread at a time does for a lock."""
 
@@ -228,6 +242,8 @@ def bodies(s: Stmt) -> tuple[list[Stmt], ...]:
         return (s.functors,)
     if isinstance(s, Together):
         return ([s.operator],)
+    if isinstance(s, HistAll):
+        return ([s.update],)
     if isinstance(s, ScanAll):
         return ([s.operator, s.element, s.put],)
     body = getattr(s, "body", None)
@@ -267,6 +283,8 @@ def expressions(s: Stmt) -> list[Expr]:
             return [*neutral, *x, *(carry or [])]
         case ScanAll(neutral=neutral, total=total):
             return [*neutral, total]
+        case HistAll(neutral=x, total=total, bins=bins):
+            return [x, total, bins]
         case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
             return [*sizes, *a[1:], *b[1:], *c[1:]]
         case ir.Check(e, values=values):
@@ -363,6 +381,8 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
                 use(locks, I32, True)
             case ScanAll(state=state):
                 use(state, U32, True)
+            case HistAll(neutral=x, target=target):
+                use(target, x.type, True)
     return [(n, t, p) for n, (t, p) in found.items() if n not in own]
 
 
