@@ -34,7 +34,7 @@ entry step [n] (x: *[n]i32): *[n]i32 = x with [0] = x[0] + 1
 """
 
 
-@pytest.mark.parametrize("backend", ["c", "multicore", "interp"])
+@pytest.mark.parametrize("backend", ["c", "multicore", "interp", "emulated"])
 def test_every_data_set_but_those_tagged_nobench_is_timed(futad, backend):
     done = futad("bench", futad.file("p.fut", PROGRAM), "-b", backend, "-r", "5", "--json", "out.json")
     assert done.code == 0, done.err + done.out

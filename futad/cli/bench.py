@@ -163,25 +163,29 @@ def measure(program: Program, case: Case, runs: int | None, limit: float) -> Mea
     flat = make_input(program, function, case)
     executor: Any = program.executor()
     # A consumed argument is overwritten by a run, so each run gets its own copies, made outside the time.
-    consumes = any(function.entry.unique)
-    call = _stopwatch(executor, function.core_name)
-    _, results = call(_copies(flat) if consumes else flat)
+    fresh = (lambda: _copies(flat)) if any(function.entry.unique) else (lambda: flat)
+    with options.killable():
+        results = executor.run(function.core_name, fresh())
     moved = sum(a.nbytes for a in [*flat, *results] if isinstance(a, np.ndarray))
     del results
+    sample = _stopwatch(executor, function.core_name, fresh)
     seconds: list[float] = []
-    start, check_at = perf_counter(), runs or 10
+    start, enough = perf_counter(), runs or 10
     while True:
+        # So many that the time left is enough for them.
+        left = limit - (perf_counter() - start)
+        count = enough - len(seconds)
+        if runs is None:
+            count = min(count, int(left / seconds[-1]) if seconds and seconds[-1] > 0 else 1)
         with options.killable():
-            elapsed, made = call(_copies(flat) if consumes else flat)
-        del made
-        seconds.append(elapsed)
+            seconds += sample(max(1, count))
         spent = perf_counter() - start
-        if len(seconds) < min(check_at, runs or MOST_RUNS) and (runs is not None or spent < limit):
+        if len(seconds) < enough and (runs is not None or spent < limit):
             continue
         if runs is not None or spent >= limit or len(seconds) >= MOST_RUNS or (spent >= 0.5 and _precise(seconds)):
             break
         # The statistics are taken again after a part of the runs so far, or their cost would grow with its square.
-        check_at = len(seconds) + len(seconds) // 4 + 1
+        enough = min(len(seconds) + len(seconds) // 4 + 1, MOST_RUNS)
     memory = getattr(executor, "memory", None)
     return Measurement(seconds, moved, {"default": memory()[0]} if memory is not None else {})
 
@@ -192,22 +196,27 @@ def _copies(flat: Sequence[Any]) -> list[Any]:
     return [a.copy() if isinstance(a, np.ndarray) else a for a in flat]
 
 
-def _stopwatch(executor: Any, name: str) -> Callable[[Sequence[Any]], tuple[float, list[Any]]]:
-    """A function from core arguments to the seconds a run took and its results.
+def _stopwatch(executor: Any, name: str, fresh: Callable[[], list[Any]]) -> Callable[[int], list[float]]:
+    """A function from a number of runs to the seconds each took; `fresh` gives the arguments of a run.
 
-    A backend that can tell its own work from the passing of arguments has a method `timed`.
+    C times its own call, and a device runs with arguments and results in its memory, so that neither counts the
+    passing of arguments.
     """
+    device = getattr(executor, "running", None)
+    if device is not None:
+        return lambda count: list(device.timed(name, fresh(), count))
     timed = getattr(executor, "timed", None)
     if timed is not None:
-        return lambda flat: timed(name, flat)
+        return lambda count: [timed(name, fresh())[0] for _ in range(count)]
     from time import perf_counter
 
-    def call(flat: Sequence[Any]) -> tuple[float, list[Any]]:
+    def call() -> float:
+        args = fresh()
         start = perf_counter()
-        results = executor.run(name, flat)
-        return perf_counter() - start, list(results)
+        executor.run(name, args)
+        return perf_counter() - start
 
-    return call
+    return lambda count: [call() for _ in range(count)]
 
 
 def _precise(seconds: Sequence[float]) -> bool:
