@@ -50,6 +50,9 @@ entry chained [n] (xs: [n]f64): ([n]f64, [n]f64) =
   let zs = map2 (*) ys (sized n (drop 1 ys ++ [1]))
   let ws = scan f64.max 0 zs
   in (map2 (-) ws xs, map (* 2) zs)
+entry table [n] (xs: [n]f64): []f64 =
+  [1] ++ flatten (map (\\x -> let (s, e) = (f64.sin x, f64.exp (-x * x))
+                             in [x, s, e, s * e, s + e, s / (1 + e), f64.sqrt e, f64.cos (s * e) * x, e * e]) xs)
 entry picked [n][m] (xs: [n]f64) (ks: [m]i64): [m]f64 =
   map (\\k -> let x = xs[k] in f64.sin x * f64.cos x + f64.exp (x * x) / (1 + f64.sqrt (x * x + 1)) + f64.log (2 + x))
       ks
@@ -149,7 +152,7 @@ def test_results_die_in_other_threads(backend: CBackend) -> None:
 
 @pytest.mark.parametrize("name", [
     "joined", "flat", "same", "kept", "changed", "turns", "shifted",
-    "walked", "walked_back", "overwritten", "chained", "picked", "chosen"])
+    "walked", "walked_back", "overwritten", "chained", "table", "picked", "chosen"])
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str, n: int) -> None:
     xs = np.random.default_rng(n).standard_normal(n)
@@ -203,12 +206,25 @@ def test_checks_do_not_keep_a_loop_from_vector_lanes(backend: CBackend) -> None:
         backend.run("picked", [3, 5, np.ones(3), np.array([0, 1, -4, 7, 0])])
 
 
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 1000, 300_000])
+def test_rows_written_through_a_buffer(backend: CBackend, n: int) -> None:
+    """Whole and partial blocks; the last past the caches, and not where vectors would start."""
+    assert shape(backend, "table")[ir.Stream] == 1
+    x = np.random.default_rng(n).standard_normal(n)
+    _, ys = backend.run("table", [n, x])
+    s, e = np.sin(x), np.exp(-x * x)
+    rows = [x, s, e, s * e, s + e, s / (1 + e), np.sqrt(e), np.cos(s * e) * x, e * e]
+    np.testing.assert_allclose(ys[1:].reshape(n, 9), np.stack(rows, 1), rtol=1e-12, atol=1e-14)
+    assert ys[0] == 1
+
+
 def test_the_jacobian_of_bundle_adjustment() -> None:
-    """No array but its three results, nothing copied; the observations in vector lanes."""
+    """No array but its three results, nothing copied but what two of them are written in; the observations in vector
+    lanes."""
     program = futad.load(PROGRAMS / "ba.fut", backend="c")
     backend: Any = program.executor()
     counts = shape(backend, "jacobian")
-    assert counts[ir.Ensure] == 3 and counts[ir.Copy] == 0 and counts[ir.Stack] == 0
+    assert counts[ir.Ensure] == 3 and counts[ir.Copy] == 0 and counts[ir.Stack] == counts[ir.Stream] == 2
     for name in ("objective", "jacobian"):
         (f,) = [f for f in backend.module.functions if f.name == name]
         assert [s.lanes for s in statements(f.body) if isinstance(s, ir.For) and s.lanes] == [4]

@@ -33,6 +33,8 @@ class CEmitter(Emitter):
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
         self.handlers[ir.Across] = lambda s: c_lanes.emit(self, s)
+        self.handlers[ir.Stream] = self.stream
+        self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
         self.grain = grain
         self.module = module
         self.multicore = multicore
@@ -119,6 +121,11 @@ class CEmitter(Emitter):
         const = "" if s.mutable else "const "
         self.line(f"{t} *{const}{s.name} = futad_ensure(ctx, {self.slot(s.slot)}, {self.size(s.count)}, sizeof({t}));")
         self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
+
+    def stream(self, s: ir.Stream) -> None:
+        size = f"(int64_t)sizeof({c_type(s.elem)})"
+        target, count, total = self.address(s.target, s.offset), self.expr(s.count), self.expr(s.total)
+        self.line(f"futad_stream({target}, {s.source}, {count} * {size}, {total} * {size});")
 
     def size(self, e: Expr) -> str:
         if isinstance(e, ir.Bin) and e.op == "*":

@@ -105,6 +105,35 @@ FUTAD_INLINE void futad_copy(void *to, const void *from, int64_t bytes) {
   if (to != from) memcpy(to, from, (size_t)bytes);
 }
 
+/* A piece of an array of `total` bytes: with stores past the caches if the array is larger than they are, which
+ * spares reading what is overwritten. */
+#define FUTAD_STREAMED ((int64_t)1 << 24)
+#if defined(__AVX512F__) && !defined(__clang__)
+#define FUTAD_STREAM(to, v) __builtin_ia32_movntpd512((double *)(to), v)
+#define FUTAD_STREAM_END() __builtin_ia32_sfence()
+#elif defined(__AVX__) && !defined(__clang__)
+#define FUTAD_STREAM(to, v) __builtin_ia32_movntpd256((double *)(to), v)
+#define FUTAD_STREAM_END() __builtin_ia32_sfence()
+#else
+#define FUTAD_STREAM_END() ((void)0)
+#endif
+static inline __attribute__((unused)) void futad_stream(void *to, const void *from, int64_t bytes, int64_t total) {
+#ifdef FUTAD_STREAM
+  int64_t head = (int64_t)(-(uintptr_t)to % FUTAD_VECTOR);
+  if (total >= FUTAD_STREAMED && bytes >= head + FUTAD_VECTOR) {
+    char *t = to;
+    const char *f = from;
+    memcpy(t, f, (size_t)head);
+    int64_t i = head;
+    for (; i + FUTAD_VECTOR <= bytes; i += FUTAD_VECTOR) FUTAD_STREAM(t + i, *(const futad_lanes_t *)(f + i));
+    memcpy(t + i, f + i, (size_t)(bytes - i));
+    return;
+  }
+#endif
+  (void)total;
+  memcpy(to, from, (size_t)bytes);
+}
+
 struct futad_context *futad_new(void) { return calloc(1, sizeof(struct futad_context)); }
 
 void futad_free(struct futad_context *ctx) {

@@ -182,6 +182,24 @@ class Copy(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Stream(Stmt):
+    """Copy `count` adjacent elements to an array, of which `total` are written in this way: past the caches if that
+    is much.  After the last, `StreamEnd`."""
+
+    target: str
+    offset: Expr
+    source: str
+    count: Expr
+    total: Expr
+    elem: Prim
+
+
+@dataclass(slots=True, eq=False)
+class StreamEnd(Stmt):
+    """What has been written by `Stream` is there for other threads."""
+
+
+@dataclass(slots=True, eq=False)
 class Gemm(Stmt):
     """The product of an m x k and a k x n matrix into a third; each is a pointer, an offset and two strides.
 

@@ -12,6 +12,7 @@ from futad.imp.carried import Carried, elementwise
 from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Lowerer, Want, handles
+from futad.imp.staging import staged
 from futad.imp.vectorise import across, annotate, split_checks
 from futad.imp.views import Acc, Joined, Mem, Root, Value, View
 
@@ -210,6 +211,9 @@ class Nest:
             return
         if len(loops) > 1 and not loops[-1].independent:
             loops = [loop]
+        if loops[-1].lanes and not loops[-1].partials:
+            lo.out[-1:] = [*loops[:-1], *staged(loops[-1], lo.name("i"))]
+            return
         lanes = across(loops[-1], lo.reassociate)
         if lanes is not None and lo.in_lanes(lanes.fold):
             lo.out[-1] = lanes
