@@ -142,6 +142,7 @@ class DeviceLowerer(Lowerer):
         self.products: dict[core.Stm, Product] = {}
         super().__init__(program, reassociate=True)
         self.forced = known_on_host(program)
+        self.read = cells.host_reads(program, self.forced)
         self.separate = set()
 
     def device_module(self) -> kir.DeviceModule:
@@ -512,9 +513,7 @@ class DeviceLowerer(Lowerer):
         super().close_scope(sc, values)
 
     def loop_cell(self, p: Var, init: Expr, body: core.Lambda, result: Atom) -> Cell | None:
-        from futad.flatten.cells import loop_cell
-
-        return loop_cell(self, p, init, body, result)
+        return cells.loop_cell(self, p, init, body, result)
 
     def in_a_cell(self, values: Sequence[Expr], what: str) -> list[ir.Load]:
         """Expressions computed on the device, together."""
@@ -596,4 +595,4 @@ def _replace(body: list[ir.Stmt], replaced: dict[ir.Stmt, ir.Stmt]) -> None:
             _replace(inner, replaced)
 
 
-from futad.flatten import hosted, nests, products  # noqa: E402, F401  (they register their handlers)
+from futad.flatten import cells, hosted, nests, products  # noqa: E402, F401  (they register their handlers)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from futad.core import ir as core
 from futad.core.types import BOOL, I64, AccType, ArrayType, Atom, Prim, Var
 from futad.imp import ir
-from futad.imp.ir import ZERO, Expr, Num, Ref
+from futad.imp.ir import ZERO, Expr, Num, Ref, is_leaf
 from futad.imp.lower import STACK_LIMIT, Lowerer, SlotWant, Soft, Want
 from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
 
@@ -46,14 +46,14 @@ class Carried:
     ) -> None:
         """`body.result` are the values of the next turn, in the order of `params`."""
         self.lo = lo
-        self.vars: list[_Scalar | _Array | Acc] = []
+        self.vars: list[_Scalar | Cell | _Array | Acc] = []
         self.params = list(params)
         for i, (p, init) in enumerate(zip(params, inits, strict=True)):
             if isinstance(init, Acc):
                 self.vars.append(init)
                 lo.bind(p, init)
             elif isinstance(init, Expr):
-                self.vars.append(_Scalar(lo, p, init))
+                self.vars.append(lo.loop_cell(p, init, body, body.result[i]) or _Scalar(lo, p, init))
             else:
                 shared = any(j != i and isinstance(o, View) and o.roots & init.roots for j, o in enumerate(inits))
                 want = wants[i] if i < len(wants) else None
@@ -75,10 +75,17 @@ class Carried:
             if isinstance(var, _Array):
                 assert isinstance(v, View)
                 var.collect(v)
+            elif isinstance(var, Cell):
+                assert isinstance(v, Expr)
+                var.collect(v)
+        if any(isinstance(var, Cell) for var in self.vars):
+            # What is in memory is read before that changes.
+            values = [self._keep(v) if isinstance(var, _Scalar) and isinstance(v, Expr) and not is_leaf(v) else v
+                      for var, v in zip(self.vars, values, strict=True)]  # fmt: skip
         names = {v.name for v in self.vars if isinstance(v, _Scalar)}
         scalars: list[tuple[str, Expr]] = []
         for var, v in zip(self.vars, values, strict=True):
-            if isinstance(var, _Array):
+            if isinstance(var, _Array | Cell):
                 var.turn()
             elif isinstance(var, _Scalar):
                 assert isinstance(v, Expr)
@@ -98,7 +105,8 @@ class Carried:
     def finish(self) -> list[Value]:
         """The values after the loop."""
         return [
-            v.finish() if isinstance(v, _Array) else v if isinstance(v, Acc) else Ref(v.name, v.type) for v in self.vars
+            v.finish() if isinstance(v, _Array | Cell) else v if isinstance(v, Acc) else Ref(v.name, v.type)
+            for v in self.vars
         ]
 
 
@@ -113,6 +121,22 @@ class _Scalar:
         self.type = init.type
         lo.emit(ir.Decl(self.name, init.type, init, mutable=True))
         lo.bind(p, Ref(self.name, init.type))
+
+
+class Cell:
+    """A carried scalar in memory, this turn's value and the next one's."""
+
+    def collect(self, v: Expr) -> None:
+        """Put the turn's result where the next turn's value is."""
+        raise NotImplementedError
+
+    def turn(self) -> None:
+        """Make that value current."""
+        raise NotImplementedError
+
+    def finish(self) -> Expr:
+        """The value after the loop."""
+        raise NotImplementedError
 
 
 class _Array:
