@@ -29,6 +29,7 @@ entry twice [n] (xs: [n]f64): [n]f64 = map (* 2) xs
 entry both [n] (xs: [n]f64): ([n]f64, [n]f64) = (map (+ 1) xs, scan (+) 0 xs)
 entry joined [n] (xs: [n]f64): []f64 = map (* 2) xs ++ map f64.sin xs ++ map2 (*) xs (reverse xs)
 entry flat [n] (xs: [n]f64): []f64 = flatten (map (\\x -> [[x, x * x], [1, x]]) xs |> map flatten) ++ map (+ 1) xs
+entry doubled [n] (xs: [n]f64): []f64 = let ys = map (* 2) xs in ys ++ ys
 entry same [n] (xs: [n]f64): [n][2][2]f64 = map (\\x -> let row = [x, x + 1] in [row, row]) xs
 entry kept [n] (xs: [n]f64): ([]f64, [n]f64) = let ys = map (* 2) xs in (ys ++ xs, ys)
 entry changed [n] (xs: [n]f64): []f64 = let ys = map (* 2) xs ++ xs in ys with [0] = 5
@@ -151,7 +152,7 @@ def test_results_die_in_other_threads(backend: CBackend) -> None:
 
 
 @pytest.mark.parametrize("name", [
-    "joined", "flat", "same", "kept", "changed", "turns", "shifted",
+    "joined", "doubled", "flat", "same", "kept", "changed", "turns", "shifted",
     "walked", "walked_back", "overwritten", "chained", "table", "picked", "chosen"])
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str, n: int) -> None:

@@ -475,9 +475,9 @@ _fun("hypot", np.hypot, lambda x, y, r: x / r, lambda x, y, r: y / r, arity=2)
 _fun("gamma", _elementwise(_gamma), lambda x, r: r * x.op("digamma"), cost=40)
 _fun("lgamma", _elementwise(_lgamma), lambda x, r: x.op("digamma"), cost=40)
 _fun("digamma", _elementwise(digamma), lambda x, r: x.op("trigamma"), cost=60)
-_fun("trigamma", _elementwise(trigamma), lambda x, r: x.op("polygamma", x.i32(2)), cost=60)
-_op("polygamma", "a i32 -> a", FLOATS, _elementwise(polygamma), "futad_polygamma_{T}({0}, {1})",
-    lambda x, n, r: x.op("polygamma", n + 1), lambda x, n, r: 0, cost=200)
+_fun("trigamma", _elementwise(trigamma), lambda x, r: x.i32(2).op("polygamma", x), cost=60)
+_op("polygamma", "i32 a -> a", FLOATS, lambda n, x: _elementwise(polygamma)(x, n), "futad_polygamma_{T}({1}, {0})",
+    lambda n, x, r: 0, lambda n, x, r: (n + 1).op("polygamma", x), cost=200)
 _fun("erf", _elementwise(math.erf), lambda x, r: (2 / math.sqrt(_PI)) * (-(x * x)).exp(), cost=20)
 _fun("erfc", _elementwise(math.erfc), lambda x, r: (-2 / math.sqrt(_PI)) * (-(x * x)).exp(), cost=20)
 _fun("floor", np.floor, lambda x, r: 0, cost=1)

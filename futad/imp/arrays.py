@@ -186,9 +186,10 @@ def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Se
         return [whole]
     dst = assembled(lo, stm.pat[0]) or lo.alloc(views[0].elem, shape, wants[0], stm.pat[0].name)
     at: Expr = ZERO
-    for a, v in zip(e.arrays, views, strict=True):
+    for k, (a, v) in enumerate(zip(e.arrays, views, strict=True)):
         piece = lo.scopes[-1].pieces.get(a)  # type: ignore[arg-type]
-        if piece is None or not v.same_place(piece):
+        # An array that comes twice lies at its first place.
+        if piece is None or k != e.arrays.index(a) or not v.same_place(piece):
             part = dst.row((at,))
             lo.copy(View(dst.base, part.offset, dst.strides, v.shape, dst.dense), v)
         at = lo.let(add(at, v.shape[0]), "at")
