@@ -159,8 +159,8 @@ def summary(name: str, found: list[Evaluation], problem: str, against: str | Non
         line += f"   largest {last.size:30} {1e3 * last.seconds:9.3f} ms"
         if against and not math.isnan(last.other):
             ratios = [math.log(e.other / e.seconds) for e in those if e.other > 0 and e.seconds > 0]
-            line += f"   {against} {1e3 * last.other:9.3f} ms, {last.other / last.seconds:.2f} of ours"
-            line += f"; geometric mean of all sizes {math.exp(statistics.mean(ratios)):.2f}"
+            line += f"   {against} {1e3 * last.other:9.3f} ms, {last.other / last.seconds:.2g} of ours"
+            line += f"; geometric mean of all sizes {math.exp(statistics.mean(ratios)):.2g}"
         print(line, flush=True)
     for e in found:
         if e.valid is not True:
