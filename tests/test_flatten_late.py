@@ -56,6 +56,15 @@ entry residual [n] (w: [n][n]f64) (x: *[n][n]f64): [n][n]f64 =
 entry twice [n][m][k] (a: [n][k]f64) (b: [k][m]f64): ([n][m]f64, [n]f64) =
   let p = mm a b in (map (map (+ 1)) p, map f64.maximum p)
 
+entry rows_written [n][m] (a: [n][m]f64) (b: [n][4][m]f64): ([n][4][m]f64, [n][4][m]f64) =
+  unzip (map2 (\\x y -> let g = replicate 4 (replicate m 0f64)
+                       let g = g with [2] = map (+ 1) x with [0] = x with [3] = map (* 2) x
+                       let g = g with [1] = map f64.sqrt (map f64.abs x)
+                       in (g, map2 (map2 (-)) y g)) a b)
+
+entry shapes [n][m] (a: [n][m]f64) (b: [m]f64): [n][2][m]f64 =
+  map (\\x -> map (map2 (+) b) (unflatten (x ++ x :> [2 * m]f64))) a
+
 entry sums_of_products [t][n][m][k] (xs: [t][k][n]f64) (ys: [t][k][m]f64) (z: [n][m]f64): ([n][m]f64, [n]f64) =
   vjp (\\(w, c) -> map2 (\\x y -> map2 (\\r s -> f64.sum (map2 (*) s (map2 (\\v row -> v + f64.sum (map2 (*) r row))
                                                                         c (transpose w)))) y x) xs ys)
@@ -96,6 +105,8 @@ SHAPES: dict[str, list[str]] = {
     "repeated": ["", "nn", "nn"],
     "residual": ["nn", "nn"],
     "twice": ["nk", "km"],
+    "rows_written": ["nm", "n4m"],
+    "shapes": ["nm", "m"],
     "sums_of_products": ["tkn", "tkm", "nm"],
 }
 SIZES = ((3, 5, 4), (1, 1, 1), (33, 66, 17), (65, 34, 40), (7, 9, 0), (5, 0, 3), (0, 4, 2))
@@ -104,7 +115,7 @@ SIZES = ((3, 5, 4), (1, 1, 1), (33, 66, 17), (65, 34, 40), (7, 9, 0), (5, 0, 3),
 def arguments(entry: str, n: int, m: int, k: int) -> list[Any]:
     """All of the core function's parameters."""
     fun = next(f for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
-    sizes = {"n": n, "m": m, "k": k, "l": 3, "t": 2}
+    sizes = {"n": n, "m": m, "k": k, "l": 3, "t": 2, "4": 4}
     rng = np.random.default_rng(n * 100 + m * 10 + k)
     values = [rng.normal(size=tuple(sizes[c] for c in s)) if s else np.int64(3) for s in SHAPES[entry]]
     return [*[sizes[p.name] for p in fun.body.params[: fun.num_sizes]], *values]
@@ -125,9 +136,31 @@ def test_results(seed: int | None) -> None:
                 np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11, err_msg=f"{entry} {size}")
 
 
+def test_prepared_programs_compute_the_same() -> None:
+    """What accumulators become, products give back, literals of rows: checked, and the same results."""
+    from futad.core.check import check_program
+    from futad.flatten.prepare import prepare
+
+    prepared = prepare(program())
+    check_program(prepared, "prepare")
+    text = str(prepared)
+    assert "updateacc" in str(program()) and "updateacc" not in text.split("fun sums_of_products")[1]
+    for entry in SHAPES:
+        fun = next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+        for size in SIZES:
+            args = arguments(entry, *size)
+            one = Interpreter(program()).run(fun, [np.copy(a) if isinstance(a, np.ndarray) else a for a in args])
+            two = Interpreter(prepared).run(fun, [np.copy(a) if isinstance(a, np.ndarray) else a for a in args])
+            for x, y in zip(one, two, strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11, err_msg=f"{entry} {size}")
+
+
 @pytest.mark.parametrize(
     ("entry", "launches"),
-    [("layer", 1), ("layers", 1), ("norms", 2), ("norms_only", 2), ("scaled", 1), ("weights", 1), ("residual", 1)],
+    [
+        ("layer", 1), ("layers", 1), ("norms", 2), ("norms_only", 2), ("scaled", 1), ("weights", 1), ("residual", 1),
+        ("rows_written", 1),
+    ],
 )
 def test_launches(entry: str, launches: int) -> None:
     from futad.backend.device_cost import count

@@ -227,6 +227,12 @@ class DeviceLowerer(Lowerer):
             if v in sc.wants and a in born and a not in sc.wants:
                 sc.wants[a] = sc.wants[v]
             return
+        if isinstance(stm.exp, core.ArrayLit):
+            want = sc.wants.get(stm.pat[0])
+            for i, x in enumerate(stm.exp.elems):
+                if isinstance(want, View) and want.rank > 1 and x in born and sc.uses[x] == 1:  # type: ignore[index]
+                    sc.wants.setdefault(x, want.row((ir.num(i),)))  # type: ignore[arg-type]
+            return
         super().spread_wants(stm, sc, born)
 
     def lower_late(self, stm: core.Stm, wants: list[Want]) -> Sequence[Value] | None:

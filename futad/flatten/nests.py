@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import I64, U32, AccType, Atom, Const, Prim, Var
-from futad.flatten import fission, products
+from futad.flatten import fission, prepare, products
 from futad.flatten import kernel as kir
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, known_on_host, on_host
 from futad.imp import ir
@@ -78,17 +78,29 @@ def _cheap(stm: core.Stm) -> int | None:
 
 
 def inner_map(lam: core.Lambda, bound: set[Var]) -> core.Stm | None:
-    """The map that makes all results of `lam`, if only cheap statements come before it and its width is known
-    outside."""
-    if not lam.stms:
+    """The map that makes all results of `lam`, or all their rows, if only cheap statements come before it and its width
+    is known outside."""
+    stms = list(lam.stms)
+    made: list[Atom] = list(lam.result)
+    while stms and isinstance(stms[-1].exp, core.ArrayLit) and not isinstance(stms[-1].exp.type, Prim):
+        # Rows of a result, each one of the map's.
+        (v,) = stms[-1].pat
+        if v not in made:
+            return None
+        at = made.index(v)
+        made[at : at + 1] = stms[-1].exp.elems
+        stms.pop()
+    if not stms:
         return None
-    last = lam.stms[-1]
-    if not isinstance(last.exp, core.Map) or len(set(lam.result)) != len(lam.result):
+    last = stms[-1]
+    if not isinstance(last.exp, core.Map) or len(set(made)) != len(made):
         return None
-    if set(lam.result) != set(last.pat) or last.exp.width in bound:
+    if any(isinstance(a, Const) for a in lam.result):
+        return None
+    if set(made) != set(last.pat) or last.exp.width in bound:
         return None
     cost = 0
-    for stm in lam.stms[:-1]:
+    for stm in stms[:-1]:
         c = _cheap(stm)
         if c is None:
             return None
@@ -434,7 +446,9 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -
         if values is not None:
             return values
         lo.settle_all(core.stm_free(stm))
-    parts = fission.split(stm)
+    parts = prepare.reshaped(stm)
+    if len(parts) == 1:
+        parts = fission.split(stm)
     if len(parts) == 1 and _of_arrays(stm.exp):
         parts = [x for s in fission.apart(stm) for x in fission.interchange(s) or [s]]
     if len(parts) > 1:

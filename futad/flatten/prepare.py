@@ -9,6 +9,11 @@ is added to it is out of reach of fusion.  So where all of an accumulator's upda
 and a product to which a cheap nest of maps is added gives that back, for its consumers to compute:
 
     matmul a b plus (map (map f) x)                             -->   map2 (map2 (+)) (map (map f) x) (matmul a b)
+
+Arrays of few rows that are written row by row become literals, and maps over them are unrolled, so that all rows are
+made by one nest:
+
+    let g = a with [0] = x with [1] = y in map2 f g h           -->   [f x h[0], f y h[1]]
 """
 
 from __future__ import annotations
@@ -19,11 +24,13 @@ from dataclasses import dataclass
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of, row_type, shape_of, zero
+from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var, elem_of, row_type, shape_of, zero
 from futad.flatten.late import is_light
 from futad.optimise.addto import sum_of
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import with_lambdas
+
+FEW = 8  # rows of an array that are worth being done one by one, and statements for each
 
 
 def prepare(program: Program) -> Program:
@@ -47,6 +54,7 @@ def _loosened(lam: Lambda) -> Lambda:
     """The scope and those in it: products give back what is added to them, accumulators start from what is."""
     stms = [ir.map_scopes(s, _loosened) for s in lam.stms]
     out = _started(_given_back(stms, lam.result), lam.result)
+    out = [x for s in _unrolled(_as_literals(out, lam.result)) for x in reshaped(s)]
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
 
@@ -273,6 +281,98 @@ def _remove(stm: Stm, e: ir.Map, args: Sequence[int]) -> Stm | None:
     return Stm(pat, ir.Map(e.width, (*e.arrays[:arg], *e.arrays[arg + 1 :]), lam), stm.attrs)
 
 
+# --- arrays of few rows -----------------------------------------------------------------------------------------------
+
+
+def _as_literals(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
+    """Arrays of a few rows that are written one after another, as literals."""
+    uses: dict[Var, int] = {}
+    for s in stms:
+        for v in ir.stm_free(s):
+            uses[v] = uses.get(v, 0) + 1
+    for a in result:
+        if isinstance(a, Var):
+            uses[a] = uses.get(a, 0) + 1
+    made = {s.pat[0]: s.exp for s in stms if len(s.pat) == 1}
+    out: list[Stm] = []
+    for s in stms:
+        rows = _rows_of(s.exp, made, uses)
+        if rows is None:
+            out.append(s)
+        else:
+            out.append(Stm(s.pat, ir.ArrayLit(rows, row_type(s.pat[0].type)), s.attrs))
+    return out
+
+
+def _rows_of(e: ir.Exp, made: dict[Var, ir.Exp], uses: dict[Var, int]) -> tuple[Atom, ...] | None:
+    """The rows of an array that updates have written all of, each with an array."""
+    if not isinstance(e, ir.Update) or not isinstance(e.array, Var) or not isinstance(e.value.type, ArrayType):
+        return None
+    rows: dict[int, Atom] = {}
+    x: ir.Exp | None = e
+    while isinstance(x, ir.Update):
+        i = x.index[0]
+        whole = len(x.index) == 1
+        array = x.array
+        if not whole or not isinstance(array, Var) or not isinstance(i, Const) or uses.get(array, 0) != 1:
+            return None
+        if shape_of(array.type)[1:] != shape_of(x.value.type):
+            return None
+        rows.setdefault(int(i.value), x.value)
+        width = shape_of(array.type)[0]
+        x = made.get(array)
+    if not isinstance(x, (ir.Replicate, ir.Scratch)) or not isinstance(width, Const) or width.value > FEW:
+        return None
+    return tuple([rows[k] for k in range(width.value)]) if sorted(rows) == list(range(width.value)) else None
+
+
+def _unrolled(stms: list[Stm]) -> list[Stm]:
+    """Maps over literals of rows, done for each row."""
+    literals = {s.pat[0]: s.exp for s in stms if isinstance(s.exp, ir.ArrayLit) and isinstance(s.exp.type, ArrayType)}
+    out: list[Stm] = []
+    for s in stms:
+        e = s.exp
+        fits = isinstance(e, ir.Map) and any(a in literals for a in e.arrays) and len(e.lam.stms) <= FEW
+        if not fits or any(isinstance(a.type, AccType) or isinstance(row_type(a.type), Prim) for a in e.arrays):  # type: ignore[attr-defined]
+            out.append(s)
+            continue
+        assert isinstance(e, ir.Map) and isinstance(e.width, Const)
+        b = Builder()
+        rows: list[ir.Atoms] = []
+        for i in range(e.width.value):
+            args = [
+                literals[a].elems[i] if a in literals else b.at(a, Const(I64, i))  # type: ignore[index]
+                for a in e.arrays
+            ]
+            rows.append(b.inline(e.lam, args))
+        out += b.stms
+        for k, v in enumerate(s.pat):
+            out.append(Stm((v,), ir.ArrayLit(tuple([r[k] for r in rows]), row_type(v.type)), s.attrs))
+    return out
+
+
+def reshaped(s: Stm) -> list[Stm]:
+    """A map with its rows under another shape: the whole array is reshaped outside, and the nest stays perfect."""
+    e = s.exp
+    if not isinstance(e, ir.Map):
+        return [s]
+    bound = {*e.lam.params, *(v for x in e.lam.stms for v in x.pat)}
+    rows = {p: a for p, a in zip(e.lam.params, e.arrays, strict=True) if not isinstance(a.type, AccType)}
+    b = Builder()
+    params, arrays, stms = list(e.lam.params), list(e.arrays), list[Stm]()
+    for x in e.lam.stms:
+        r = x.exp
+        if not isinstance(r, ir.Reshape) or r.array not in rows or set(r.shape) & bound:
+            stms.append(x)
+            continue
+        arrays.append(b.let(ir.Reshape(rows[r.array], (e.width, *r.shape)), "rows"))
+        params.append(x.pat[0])
+    if not b.stms:
+        return [s]
+    lam = Lambda(tuple(params), tuple(stms), e.lam.result)
+    return [*b.stms, Stm(s.pat, ir.Map(e.width, tuple(arrays), lam), s.attrs)]
+
+
 # --- products that give back what is added to them --------------------------------------------------------------------
 
 
@@ -350,4 +450,4 @@ def _started(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
     return [s for i, s in enumerate(out) if i not in gone]
 
 
-__all__ = ["prepare"]
+__all__ = ["prepare", "reshaped"]
