@@ -256,7 +256,12 @@ def install(monkeypatch: Any, card: Card) -> Card:
         card.work("gemm", card.current.ptr,
                   lambda: column_major(card.memory, dtype, (ta, tb, m, n, k), *operands, keep, batches))  # fmt: skip
 
+    def single(dtype: Any, *args: Any) -> None:
+        handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = args
+        gemm(dtype, handle, ta, tb, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1)
+
     cublas = types.SimpleNamespace(
+        sgemm=lambda *a: single(np.float32, *a), dgemm=lambda *a: single(np.float64, *a),
         create=lambda: 77, setMathMode=lambda h, mode: card.log.append(("math", mode)),
         sgemmStridedBatched=lambda *a: gemm(np.float32, *a), dgemmStridedBatched=lambda *a: gemm(np.float64, *a),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import itertools
 import sys
+import types
 from typing import Any
 
 import fake_cupy
@@ -153,6 +154,20 @@ def test_large_products_go_to_cublas(card: fake_cupy.Card, monkeypatch: pytest.M
     before = len(card.products)
     prog.product(a, b)
     assert len(card.products) == before
+
+
+@needs_cxx
+def test_without_cublas_products_stay_with_the_kernels(
+    card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs", types.ModuleType("without"))
+    prog = futad.compile(SOURCE, "g.fut", backend="cuda")
+    running = prog.executor().running
+    running.choose(running.device.limits.thresholds._replace(blas=1))
+    a, b = np.arange(35.0).reshape(7, 5), np.arange(45.0).reshape(5, 9)
+    for _ in range(2):
+        np.testing.assert_allclose(prog.product(a, b), a @ b, rtol=1e-13)
+    assert running.runtime.counts.products == 0 and running.runtime.counts.launches >= 1
 
 
 def test_every_layout_of_a_product() -> None:

@@ -50,6 +50,7 @@ class CupyDevice:
         self.side: Any = None  # the stream that captures
         self.held: list[tuple[Any, list[Any]]] = []
         self.blas: _Blas | None = None
+        self.has_blas = True
 
     @property
     def number(self) -> int:
@@ -160,9 +161,12 @@ class CupyDevice:
         )
 
     def product(self, p: Product) -> bool:
-        if self.blas is None:
-            self.blas = _Blas()
-        return self.blas.product(p)
+        if self.blas is None and self.has_blas:
+            try:
+                self.blas = _Blas()
+            except ImportError:  # CuPy works without it, and so do we
+                self.has_blas = False
+        return self.blas is not None and self.blas.product(p)
 
     def begin_capture(self) -> None:
         # The legacy default stream cannot be captured, so a stream of our own is; it is CuPy's current one
@@ -215,13 +219,15 @@ class _Blas:
             return False
         zero, one = self.numbers[p.dtype.type]
         beta = one if p.accumulate else zero
-        double = p.dtype == np.float64
-        f = self.lib.dgemmStridedBatched if double else self.lib.sgemmStridedBatched
-        (ta, a, lda, sa), (tb, b, ldb, sb), (c, ldc, sc), (m, n, k) = plan
-        f(
-            self.handle, ta, tb, m, n, k, one.ctypes.data, a, lda, sa, b, ldb, sb, beta.ctypes.data, c, ldc, sc,
-            p.batches,
-        )  # fmt: skip
+        letter = "d" if p.dtype == np.float64 else "s"
+        (ta, a, lda, sa), (tb, b, ldb, sb), (c, ldc, sc), sizes = plan
+        alpha, keep = one.ctypes.data, beta.ctypes.data
+        if p.batches == 1:
+            gemm = getattr(self.lib, f"{letter}gemm")
+            gemm(self.handle, ta, tb, *sizes, alpha, a, lda, b, ldb, keep, c, ldc)
+        else:
+            gemm = getattr(self.lib, f"{letter}gemmStridedBatched")
+            gemm(self.handle, ta, tb, *sizes, alpha, a, lda, sa, b, ldb, sb, keep, c, ldc, sc, p.batches)
         return True
 
 
