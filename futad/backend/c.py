@@ -237,7 +237,7 @@ class CEmitter(Emitter):
             self.line("}")
 
 
-SHORT_BODY = 60  # statements of a parallel body that is emitted for one thread as well
+SHORT_BODY = 250  # statements of a parallel body that is emitted for one thread as well
 
 
 def statements(body: Sequence[ir.Stmt]) -> int:
