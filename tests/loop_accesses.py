@@ -3,7 +3,7 @@ element is overwritten after it was read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,18 @@ from test_ad_support import make
 
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.types import F64, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Var, i64
+from futad.core.types import BOOL, F64, I64, ONE, TRUE, ZERO, ArrayType, Atom, Const, Var, i64
 
 
 @dataclass(frozen=True)
 class Affine:
-    """i * of_i + j * of_j + k * of_k + n * of_n + m * of_m + constant; j counts the inner loop, k a map."""
+    """i * of_i + j * of_j + k * of_k + o * of_o + n * of_n + m * of_m + constant: j counts the inner loop, k a map in
+    the loop, o a map around it."""
 
     of_i: int = 0
     of_j: int = 0
     of_k: int = 0
+    of_o: int = 0
     of_n: int = 0
     of_m: int = 0
     constant: int = 0
@@ -71,19 +73,23 @@ class Branch:
 
 @dataclass(frozen=True)
 class Inner:
-    """for j < count."""
+    """for j < count, or while."""
 
     count: Affine
     body: tuple[Any, ...]
+    counts: bool = False
 
 
 @dataclass(frozen=True)
 class Nest:
-    """for i < count, over an array of `rank` dimensions n and m."""
+    """for i < count (or a while loop that counts), over an array of `rank` dimensions n and m; `mapped`: in a map over
+    o < n, each with an array of its own."""
 
     rank: int
     count: Affine
     body: tuple[Any, ...]
+    counts: bool = False
+    mapped: bool = False
 
 
 # --- run by hand ---------------------------------------------------------------------------------------------------
@@ -95,7 +101,7 @@ class Overwritten(Exception):
 
 def conflicts(nest: Nest, n: int, m: int) -> bool:
     """Whether an element is overwritten after it was read, for an array of n by m."""
-    read: set[tuple[int, ...]] = set()
+    read: set[tuple[int, ...]]
     shape = (n, m)[: nest.rank]
 
     def cells(index: Sequence[Affine], env: dict[str, int]) -> list[tuple[int, ...]]:
@@ -123,8 +129,11 @@ def conflicts(nest: Nest, n: int, m: int) -> bool:
                         run(s.body, env | {"j": j})
 
     try:
-        for i in range(nest.count.value({"n": n, "m": m})):
-            run(nest.body, {"n": n, "m": m, "i": i})
+        for o in range(n if nest.mapped else 1):
+            read = set()
+            outer = {"n": n, "m": m, "o": o}
+            for i in range(nest.count.value(outer)):
+                run(nest.body, outer | {"i": i})
     except Overwritten:
         return True
     return False
@@ -134,19 +143,42 @@ def conflicts(nest: Nest, n: int, m: int) -> bool:
 
 
 def program(nest: Nest) -> ir.Program:
-    """f (x: [n]f64 or [n][m]f64) (c: f64) (ms: [m]f64): the array after the loop, and a scalar."""
+    """f (x: [n]f64 or [n][m]f64) (c: f64) (ms: [m]f64): the array after the loop, and a scalar; or arrays of those."""
     array = "[n][m]f64" if nest.rank == 2 else "[n]f64"
 
     def f(b: Builder, sizes: dict[str, Atom], x: Var, c: Var, ms: Var) -> list[Atom]:
-        outer = {"n": sizes["n"], "m": sizes["m"]}
+        env = {"n": sizes["n"], "m": sizes["m"], "o": ZERO}
 
-        def turn(q: Builder, i: Var, x: Var, v: Var) -> list[Atom]:
-            return emit(q, nest.body, outer | {"i": i}, x, v)
+        def loop(q: Builder, env: dict[str, Atom]) -> list[Atom]:
+            def turn(z: Builder, i: Atom, x: Atom, v: Atom) -> list[Atom]:
+                return emit(z, nest.body, env | {"i": i}, x, v)
 
-        body = b.lambda_([("i", I64), ("x", x.type), ("v", F64)], turn)
-        return list(b.emit(ir.For(nest.count.emit(b, outer), (b.let(ir.Copy(x)), c), body)))
+            return repeat(q, nest.count.emit(q, env), q.let(ir.Copy(x)), c, turn, nest.counts)
+
+        if not nest.mapped:
+            return loop(b, env)
+        where = b.let(ir.Iota(sizes["n"], ZERO, ONE))
+        return list(b.map_(lambda q, o: loop(q, env | {"o": o}), where))
 
     return make([array, "f64", "[m]f64"], f)
+
+
+def repeat(
+    b: Builder, count: Atom, x: Atom, v: Atom, turn: Callable[[Builder, Atom, Atom, Atom], list[Atom]], counts: bool
+) -> list[Atom]:
+    """`turn` for i < count on an array and a scalar, in a for loop or in a while loop that counts."""
+    if not counts:
+        body = b.lambda_([("i", I64), ("x", x.type), ("v", F64)], turn)
+        return list(b.emit(ir.For(count, (x, v), body), "x", "v"))
+
+    def step(q: Builder, go: Var, x: Var, v: Var, i: Var) -> list[Atom]:
+        x2, v2 = turn(q, i, x, v)
+        i2 = q.op("add", i, ONE)
+        return [q.op("lt", i2, count), x2, v2, i2]
+
+    body = b.lambda_([("go", BOOL), ("x", x.type), ("v", F64), ("i", I64)], step)
+    start = b.op("lt", ZERO, count)
+    return list(b.emit(ir.While((start, x, v, ZERO), body), "go", "x", "v", "i"))[1:3]
 
 
 def add(q: Builder, x: Atom, y: Atom) -> list[Atom]:
@@ -204,11 +236,10 @@ def emit(b: Builder, stms: Sequence[Any], env: dict[str, Atom], x: Atom, v: Atom
                 x, v = b.emit(ir.If(cond, *sides), "x", "v", types=[x.type, F64])
             case Inner():
 
-                def turn(q: Builder, j: Var, x: Var, v: Var, s: Inner = s) -> list[Atom]:
+                def turn(q: Builder, j: Atom, x: Atom, v: Atom, s: Inner = s) -> list[Atom]:
                     return emit(q, s.body, env | {"j": j}, x, v)
 
-                body = b.lambda_([("j", I64), ("x", x.type), ("v", F64)], turn)
-                x, v = b.emit(ir.For(s.count.emit(b, env), (x, v), body), "x", "v")
+                x, v = repeat(b, s.count.emit(b, env), x, v, turn, s.counts)
     return [x, v]
 
 
@@ -242,20 +273,22 @@ def statements(rank: int, variables: tuple[str, ...], depth: int) -> Any:
     inside = statements(rank, variables, depth - 1)
     nested = [simple, simple, st.builds(Branch, affine(*variables), affine(*variables), inside, inside)]
     if "j" not in variables:
-        nested.append(st.builds(Inner, affine(*variables), statements(rank, (*variables, "j"), depth - 1)))
+        body = statements(rank, (*variables, "j"), depth - 1)
+        nested.append(st.builds(Inner, affine(*variables), body, st.booleans()))
     return st.lists(st.one_of(*nested), min_size=1, max_size=3).map(tuple)
 
 
-def bodies(rank: int) -> Any:
+def bodies(rank: int, variables: tuple[str, ...]) -> Any:
     """A read, a write, and whatever else, in any order."""
-    more = st.one_of(st.just(()), st.just(()), statements(rank, ("i",), 1))
-    parts = st.tuples(accesses(rank, ("i",)), index(rank, "i").map(Write), more)
+    more = st.one_of(st.just(()), st.just(()), statements(rank, variables, 1))
+    parts = st.tuples(accesses(rank, variables), index(rank, *variables).map(Write), more)
     return parts.flatmap(lambda p: st.permutations([p[0], p[1], *p[2]])).map(tuple)
 
 
-def nest(rank: int) -> Any:
+def nest(rank: int, mapped: bool) -> Any:
     count = st.builds(Affine, of_n=st.sampled_from([1, 1, 2]), constant=st.integers(-2, 1))
-    return st.builds(Nest, st.just(rank), count, bodies(rank))
+    body = bodies(rank, ("i", "o") if mapped else ("i",))
+    return st.builds(Nest, st.just(rank), count, body, st.booleans(), st.just(mapped))
 
 
-nests = st.integers(1, 2).flatmap(nest)
+nests = st.tuples(st.integers(1, 2), st.sampled_from([False, False, True])).flatmap(lambda p: nest(*p))

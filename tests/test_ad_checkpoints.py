@@ -274,7 +274,7 @@ INVARIANT = {
     "inner loop": ("let c = x[0] in loop s = x[1] for i < n do loop s for j < n do f64.sin s * f64.exp c", 1),
     "of the outer loop": ("loop s = x[1] for i < n do loop s for j < n do f64.sin s * f64.exp x[i]", 2 * 8),
     "while": ("let c = x[0] in (loop (s, i) = (x[1], 0) while i < n do (f64.sin s * f64.exp c, i + 1)).0", 1),
-    "in a map": ("f64.sum (map (\c -> loop s = c for i < n do f64.sin s * f64.exp c) x)", 8),
+    "in a map": ("f64.sum (map (\\c -> loop s = c for i < n do f64.sin s * f64.exp c) x)", 8),
     "stripmined": ("let c = x[0] in #[stripmine(1)] loop s = x[1] for i < n do f64.sin s * f64.exp c", 1),
 }
 
