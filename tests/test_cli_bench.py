@@ -116,3 +116,13 @@ def test_the_summary_counts_bytes_by_time():
     text = summary(Measurement([1e-3, 1e-3], moved=2_000_000))
     assert "1000.0 µs a run, 95% CI [1000.0, 1000.0], 2 GB/s (2 runs)" in text
     assert summary(Measurement([2e-6], moved=0)).strip() == "2.0 µs a run (1 run)"
+
+
+def test_on_a_terminal_a_bar_counts_the_data_sets(futad, monkeypatch):
+    import sys
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # for the library that draws it
+    done = futad("bench", futad.file("p.fut", PROGRAM), "-b", "c", "-r", "1")
+    assert done.code == 0 and done.out.count("µs a run") == 4
+    assert "100%" in done.err and "p.fut:step" in done.err

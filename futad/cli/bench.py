@@ -29,7 +29,7 @@ from futad.cli.progress import progress
 
 if TYPE_CHECKING:
     from futad.api import Program
-    from futad.testblocks import Case, TestFile
+    from futad.testblocks import Case
 
 PRECISION = 0.01  # of the mean: the half width of its confidence interval at which measuring ends
 MOST_RUNS = 10_000  # of a data set, unless --runs asks for more
@@ -68,13 +68,17 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--runs must be at least 1")
     if not args.max_seconds > 0:
         raise UsageError("--max-seconds must be positive")
-    files = find_programs(args.paths)
+    found = [(file, _selected(file, args)) for file in find_programs(args.paths)]
     results: Results = {}
     failures = 0
-    with progress("benchmarking", len(files)) as (report, step):
-        for file in files:
-            failures += _program(file, args, results, report)
-            step(file.name)
+    total = sum(len(cases) for _, cases in found if not isinstance(cases, str))
+    with progress("benchmarking", total) as (report, step):
+        for file, cases in found:
+            if isinstance(cases, str):
+                failures += 1
+                report(cases)
+            elif cases:
+                failures += _program(file, cases, args, results, report, step)
     if args.json is not None:
         from futad.cli.emit import write_file
 
@@ -84,22 +88,26 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def _program(file: Path, args: argparse.Namespace, results: Results, report: Callable[[str], None]) -> int:
+def _program(
+    file: Path,
+    cases: Sequence[Case],
+    args: argparse.Namespace,
+    results: Results,
+    report: Callable[[str], None],
+    step: Callable[[str], None],
+) -> int:
     """Time the data sets of one program; how many failed."""
     from futad.errors import Error
-    from futad.testblocks import read_test_file
 
     try:
-        spec = read_test_file(file)
-        cases = _selected(spec, args)
-        if not cases:
-            return 0
         program = options.load(str(file), args.backend)
         program.executor()
     except Error as e:
         report(str(e))
+        for _ in cases:
+            step(file.name)
         return 1
-    cases = [c for c in cases if f"no_{program.backend}" not in c.tags | spec.tags]
+    cases = [c for c in cases if f"no_{program.backend}" not in c.tags]
     failures = 0
     names = _unique_names(cases)
     width = max(map(len, names), default=0)
@@ -109,6 +117,7 @@ def _program(file: Path, args: argparse.Namespace, results: Results, report: Cal
             entry = case.entry
             report(f"{file}:{entry} ({program.backend})")
         found = _data_set(program, case, args.runs, args.max_seconds)
+        step(f"{file.name}:{entry}")
         results.setdefault(f"{file}:{entry}", {})[name] = found
         if isinstance(found, str):
             failures += 1
@@ -118,13 +127,23 @@ def _program(file: Path, args: argparse.Namespace, results: Results, report: Cal
     return failures
 
 
-def _selected(spec: TestFile, args: argparse.Namespace) -> list[Case]:
+def _selected(file: Path, args: argparse.Namespace) -> list[Case] | str:
+    """The cases of a program that are to be timed; in words why its test blocks cannot be read."""
+    from dataclasses import replace
+
+    from futad.errors import Error
+    from futad.testblocks import read_test_file
+
+    try:
+        spec = read_test_file(file)
+    except Error as e:
+        return str(e)
     leave_out = {"nobench", "disable", *args.exclude}
     if spec.tags & leave_out:
         return []
     # A case that should fail has no time.
-    cases = [c for c in spec.cases if not c.tags & leave_out and c.expected != "error"]
-    return [c for c in cases if args.entry is None or c.entry == args.entry]
+    cases = [replace(c, tags=c.tags | spec.tags) for c in spec.cases if c.expected != "error"]
+    return [c for c in cases if not c.tags & leave_out and args.entry in (None, c.entry)]
 
 
 def _unique_names(cases: Sequence[Case]) -> list[str]:

@@ -16,6 +16,8 @@ def progress(what: str, total: int) -> Iterator[tuple[Callable[[str], None], Cal
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    # What is printed goes above the bar if both are on the terminal; else it is not the bar's to touch.
+    both = sys.stdout.isatty()
+    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=both) as bar:
         task = bar.add_task(what, total=total)
         yield (lambda text: print(text, flush=True)), (lambda name: bar.update(task, advance=1, description=name))
