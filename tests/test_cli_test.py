@@ -373,3 +373,35 @@ def test_wrong_scripts_are_errors_with_their_place(futad, script, message):
     done = futad("test", futad.file("s.fut", f"-- ==\n-- script input {{ {script} }}\n{text}"), "-b", "interp")
     assert done.code == 1 and message in done.out and "internal" not in done.out
     assert "s.fut:2:" in done.out and done.out.endswith("0 passed, 1 failed, 0 skipped\n")
+
+
+PROPERTIES = """
+-- ==
+-- property: reverse_twice bounded sorted_already generated no_bool missing fails
+
+#[prop]
+entry reverse_twice [n] (xs: [n]i32) (k: i64) = and (map2 (==) (reverse (reverse xs)) xs) && (k == k)
+#[prop]
+entry bounded (n: i64) (xs: [n]u8) (y: f32): bool = length xs == n && (y <= 0 || y > 0)
+#[prop]
+entry sorted_already [n] (xs: [n]i8): bool = and (map (\\i -> i == 0 || xs[i - 1] <= xs[i]) (iota n))
+entry three (size: i64) (seed: u64): [3]i64 = [size, i64.u64 (seed % 2), 7]
+#[prop(gen(three), size(5))]
+entry generated (xs: [3]i64): bool = xs[0] <= 5 && xs[1] < 2 && xs[2] == 7
+entry no_bool (x: i32): i32 = x
+entry fails (xs: []i32): bool = xs[5] > 3
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_properties(futad, backend):
+    done = futad("test", futad.file("p.fut", PROPERTIES), "-b", backend)
+    assert done.code == 1 and done.out.endswith("3 passed, 4 failed, 0 skipped\n"), done.out
+    counterexample = done.out.split("property sorted_already: failed\n  false for [")[1].split("]")[0]
+    values = [int(v.removesuffix("i8")) for v in counterexample.split(", ")]
+    assert values != sorted(values) and len(values) < 8, "a small one"
+    assert "'no_bool' is no property: it returns i32, not bool" in done.out
+    assert "has no entry 'missing'" in done.out
+    assert "index 5 is out of bounds" in done.out
+    done = futad("test", "p.fut", "-b", backend, "-e", "generated")
+    assert done.out == "1 passed, 0 failed, 0 skipped\n"

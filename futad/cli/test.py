@@ -2,9 +2,9 @@
 
 Floats are compared with the tolerance of `futhark test`: 0.002 times the larger of 1 and the largest expected
 element.  Cases tagged notest, disable or no_BACKEND are skipped, on the interpreter also those tagged
-compiled.  Lines about warnings and the structure of compiled code speak of another compiler and are not checked,
-nor are properties, which count as skipped.  The last line is `N passed, N failed, N skipped`; the exit status is
-1 if any failed.
+compiled.  Lines about warnings and the structure of compiled code speak of another compiler and are not checked.
+A property is tried on 100 random values of growing size.  The last line is `N passed, N failed, N skipped`; the
+exit status is 1 if any failed.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset
         tally.fail(f"{e}")
         return
     cases = [c for c in spec.cases if entry is None or c.entry == entry]
-    tally.skipped += len([p for p in spec.properties if entry is None or p == entry])
+    properties = [p for p in spec.properties if entry is None or p == entry]
     if "disable" in spec.tags or spec.tags & exclude or f"no_{backend}" in spec.tags:
-        tally.skipped += max(1, len(cases))
+        tally.skipped += max(1, len(cases) + len(properties))
         return
-    if entry is not None and not cases:
+    if entry is not None and not cases and not properties:
         return
     if spec.error is not None:
         _expect_rejection(spec, tally)
@@ -103,7 +103,7 @@ def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset
         program = options.load(str(file), backend)
     except Error as e:
         tally.fail(f"{file}: does not compile\n{_indent(str(e))}")
-        tally.failed += max(0, len(cases) - 1)
+        tally.failed += max(0, len(cases) + len(properties) - 1)
         return
     skip = exclude | {"notest", "disable", f"no_{backend}"} | ({"compiled"} if backend == "interp" else set())
     for case in cases:
@@ -122,6 +122,26 @@ def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset
             tally.passed += 1
         else:
             tally.fail(f"{case.place}: entry {case.entry}, {case.name}: failed\n{_indent(problem)}")
+    for name in properties:
+        _property(program, name, file, tally)
+
+
+def _property(program: Program, name: str, file: Path, tally: Tally) -> None:
+    from futad.cli.properties import check_property
+    from futad.errors import Error
+
+    program.executor()
+    try:
+        with options.killable():
+            problem = check_property(program, name)
+    except Error as e:
+        problem = str(e)
+    except MemoryError:
+        problem = "error: out of memory"
+    if problem is None:
+        tally.passed += 1
+    else:
+        tally.fail(f"{file}: property {name}: failed\n{_indent(problem)}")
 
 
 def _expect_rejection(spec: TestFile, tally: Tally) -> None:
