@@ -130,7 +130,7 @@ def test_the_gradient_of_gmm(n: int, d: int, k: int) -> None:
     assert a.total.flops <= 1.1 * a.least[1]
     # The products alone are less than everything; the rest is of lower order in d.
     assert flops <= a.total.flops <= (1.1 + 4 / d) * flops
-    assert (a.launches, a.transposes) == (18, 0) and not a.notes
+    assert a.launches == 18 + a.transposes and a.transposes == (k >= 32) and not a.notes
 
 
 @cache

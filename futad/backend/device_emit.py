@@ -21,6 +21,14 @@ UNROLLED = 8  # turns of a loop that the compiler may unroll whole
 LARGE = 120  # statements of a kernel that may need all registers a thread can have
 
 
+HEADERS: dict[str, set[type]] = {
+    "gemm.cuh": {kir.Tile},
+    "scan.cuh": {kir.Together, kir.ScanAll},
+    "histogram.cuh": {kir.HistAll},
+    "transpose.cuh": {kir.Transpose},
+}
+
+
 class DeviceEmitter(Emitter):
     """The text of one kernel."""
 
@@ -41,6 +49,9 @@ class DeviceEmitter(Emitter):
             kir.Together: self.together,
             kir.ScanAll: self.scan_all,
             kir.HistAll: self.hist_all,
+            kir.Transpose: lambda s: self.line(
+                f"futad_transpose({s.source}, {s.target}, 1, {self.expr(s.rows)}, {self.expr(s.columns)});"
+            ),
         }
 
     def kernel(self, k: Kernel) -> str:
@@ -359,12 +370,8 @@ def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
     named: dict[str, str] = {}
     names: dict[Kernel, str] = {}
     parts = [RUNTIME]
-    if any(isinstance(s, kir.Tile) for k in module.kernels for s in k.body):
-        parts.append('#include "gemm.cuh"\n')
-    if any(isinstance(s, (kir.Together, kir.ScanAll)) for k in module.kernels for s in kir.walk(k.body)):
-        parts.append('#include "scan.cuh"\n')
-    if any(isinstance(s, kir.HistAll) for k in module.kernels for s in k.body):
-        parts.append('#include "histogram.cuh"\n')
+    used = {type(s) for k in module.kernels for s in kir.walk(k.body)}
+    parts += [f'#include "{header}"\n' for header, kinds in HEADERS.items() if used & kinds]
     for k in module.kernels:
         text = canonical(DeviceEmitter().kernel(k))
         if text not in named:

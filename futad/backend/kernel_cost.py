@@ -284,13 +284,16 @@ class _Estimate:
                 self.tile(s, times)
             case kir.Together():
                 pass  # little beside what is combined
+            case kir.Transpose():
+                matrix = (self.value(s.rows, times).mean or 0) * (self.value(s.columns, times).mean or 0)
+                for p, written in ((s.source, False), (s.target, True)):
+                    self.access(p, Value(None, {f"transposition {p}": matrix}, f"[{matrix:g}]"), s.elem, written)
             case kir.HistAll():
                 updates, bins = self.value(s.total, times).mean or 0, self.value(s.bins, times).mean or 0
                 self.function(s.update, updates)
                 self.flops += updates if s.neutral.type.is_float else 0
-                cells = Value(None, {"bins": bins}, f"[{bins:g}]")
-                self.access(s.target, cells, s.neutral.type, True)
-                self.access(s.target, cells, s.neutral.type, False)
+                for written in (True, False):
+                    self.access(s.target, Value(None, {"bins": bins}, f"[{bins:g}]"), s.neutral.type, written)
             case kir.ScanAll():
                 total = self.value(s.total, times).mean or 0
                 for f in (s.element, s.put):

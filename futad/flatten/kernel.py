@@ -144,6 +144,17 @@ class ScanAll(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Transpose(Stmt):
+    """The whole grid: `target` is the transposed matrix `source`, both dense."""
+
+    elem: Prim
+    target: str
+    source: str
+    rows: Expr
+    columns: Expr
+
+
+@dataclass(slots=True, eq=False)
 class HistAll(Stmt):
     """The whole grid makes the updates that `update(i)` gives for i below `total`, a bin (none if it is negative) and a
     value, to `bins` elements from `target`: by way of sub-histograms of `cells` bins in shared memory."""
@@ -285,6 +296,8 @@ def expressions(s: Stmt) -> list[Expr]:
             return [*neutral, total]
         case HistAll(neutral=x, total=total, bins=bins):
             return [x, total, bins]
+        case Transpose(rows=rows, columns=columns):
+            return [rows, columns]
         case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
             return [*sizes, *a[1:], *b[1:], *c[1:]]
         case ir.Check(e, values=values):
@@ -381,6 +394,9 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
                 use(locks, I32, True)
             case ScanAll(state=state):
                 use(state, U32, True)
+            case Transpose(elem, target, source):
+                use(target, elem, True)
+                use(source, elem, True)
             case HistAll(neutral=x, target=target):
                 use(target, x.type, True)
     return [(n, t, p) for n, (t, p) in found.items() if n not in own]

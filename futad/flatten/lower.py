@@ -26,10 +26,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
-from futad.core.node import Range
-from futad.core.types import ArrayType, Atom, Prim, Var, shape_of
+from futad.core.types import ArrayType, Atom, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
+from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
@@ -76,49 +76,6 @@ def in_block(*classes: type) -> Callable[[Dispatch], Dispatch]:
         return f
 
     return register
-
-
-def known_on_host(program: core.Program) -> set[Var]:
-    """Scalars the host needs: sizes, bounds, ranges, conditions."""
-    out: set[Var] = set()
-
-    def need(atoms: Sequence[Any]) -> None:
-        out.update(a for a in atoms if isinstance(a, Var))
-
-    def walk(lam: core.Lambda) -> None:
-        for p in lam.params:
-            need(shape_of(p.type))
-        for stm in lam.stms:
-            e = stm.exp
-            for v in stm.pat:
-                need(shape_of(v.type))
-            if hasattr(e, "width"):
-                need([e.width])
-            match e:
-                case core.For(bound):
-                    need([bound])
-                case core.Iota(count):
-                    need([count])
-                case core.Replicate(shape) | core.Reshape(_, shape) | core.Scratch(_, shape):
-                    need(shape)
-                case core.At(_, index) | core.Update(_, index):
-                    for i in index:
-                        if isinstance(i, Range):
-                            need([i.start, i.count, i.stride])
-                    if isinstance(e, core.At) and isinstance(stm.pat[0].type, ArrayType):
-                        need(index)
-                case core.If(cond):
-                    need([cond])
-                case core.While(inits):
-                    need([inits[0], e.body.result[0]])
-            for inner in e.lambdas():
-                walk(inner)
-
-    for f in program.funs.values():
-        walk(f.body)
-        for v in f.ret:
-            need(shape_of(v.type))
-    return out
 
 
 class DeviceLowerer(Lowerer):
@@ -336,13 +293,29 @@ class DeviceLowerer(Lowerer):
         def element(index: Sequence[Expr]) -> None:
             self.store(dst, index, src.load(index))
 
-        if self.mode == "host":
+        if self.mode == "host" and dst.dense and is_transposed(src):
+            self.transpose(dst, src)
+        elif self.mode == "host":
             with self.kernel() as body, self.space(dst.shape) as (index, total):
                 element(index)
             self.launch(body, "thread", total, "copy" if isinstance(src.base, Mem) else "fill")
         else:
             with self.shared_out(dst.shape) as index:
                 element(index)
+
+    def transpose(self, dst: View, src: View) -> None:
+        """Copy a transposed matrix, tile by tile."""
+        assert isinstance(dst.base, Mem) and isinstance(src.base, Mem)
+        rows, columns = src.shape[1], src.shape[0]
+        names = []
+        for v in (src, dst):
+            names.append(self.name("m"))
+            assert isinstance(v.base, Mem)
+            self.out.append(ir.Pointer(names[-1], v.elem, v.base.pointer, v.offset))
+        with self.kernel("block") as body:
+            self.out.append(kir.Transpose(src.elem, names[1], names[0], rows, columns))
+        tiles = [ir.Bin("/", ir.add(x, ir.num(31)), ir.num(32)) for x in (rows, columns)]
+        self.launch(body, "tile", ir.mul(*tiles), "transposition")
 
     # -- kernels
 
@@ -551,6 +524,14 @@ def over(lo: DeviceLowerer, sizes: Sequence[Expr], what: str) -> Iterator[list[E
     lo.launch(body, "thread", total, what)
 
 
+def is_transposed(v: View) -> bool:
+    """Whether a view is that of a matrix without gaps, transposed."""
+    return (
+        v.rank == 2 and isinstance(v.base, Mem) and v.strides[0] == ir.ONE and v.strides[1] == v.shape[0]
+        and v.shape[0] != ir.ONE and not v.dense
+    )  # fmt: skip
+
+
 def line_of(stm: core.Stm) -> int:
     """The first source line that a statement names, 0 if none."""
     e = stm.exp
@@ -601,4 +582,4 @@ def _replace(body: list[ir.Stmt], replaced: dict[ir.Stmt, ir.Stmt]) -> None:
             _replace(inner, replaced)
 
 
-from futad.flatten import cells, hosted, nests, products  # noqa: E402, F401  (they register their handlers)
+from futad.flatten import cells, folds, hosted, products  # noqa: E402, F401  (they register their handlers)

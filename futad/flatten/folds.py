@@ -1,0 +1,432 @@
+"""Reductions and scans as kernels, and which of its kinds a statement of maps and folds is.
+
+Note [Folds]
+~~~~~~~~~~~~
+A scan over one long dimension is one pass (`scan.cuh`), with the reductions beside it as components of what is
+scanned.  A reduction is cut into chunks, one a block, and a second kernel of one block combines the chunks' results in
+order; so is a scan of very large elements, which needs a third that brings each chunk up to date with those before.
+Within a block:
+
+- a commutative reduction: each thread combines every blockDim-th element, then all threads their results, by shuffles
+  in each warp and by way of shared memory between warps;
+- another one, or a scan: tile by tile a prefix combination of the same kind, with the result of the tiles before
+  carried in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from futad.core import ir as core
+from futad.core.scalarops import OPS
+from futad.core.types import I64, U32, Atom, Prim
+from futad.flatten import fission, prepare, products
+from futad.flatten import kernel as kir
+from futad.flatten.known import known_on_host
+from futad.flatten.lower import DeviceLowerer, NotInBlock, in_block, on_host
+from futad.flatten.nests import atomic, block_map, host_map, nest_of
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
+from futad.imp.lower import Want
+from futad.imp.soacs import Nest
+from futad.imp.views import Acc, Mem, Value, View, dense_view
+
+TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
+SCANNED = 96  # bytes of what one scan can carry along
+
+
+@dataclass(slots=True)
+class Fold:
+    """One scan or reduction of scalars."""
+
+    lam: core.Lambda
+    neutral: core.Atoms
+    scan: bool
+    commutes: bool
+
+    @property
+    def types(self) -> list[Prim]:
+        return [a.type for a in self.neutral]  # type: ignore[misc]
+
+
+def folds_of(n: Nest) -> list[Fold] | None:
+    """The nest's folds, None if one is of arrays."""
+    if not all(isinstance(a.type, Prim) for _, ns in n.scans + n.reds for a in ns):
+        return None
+    e = n.stm.exp
+    comms = e.red_comms if isinstance(e, core.Fused) else (isinstance(e, core.Reduce) and e.comm,) * len(n.reds)
+    out = [Fold(f, ns, True, False) for f, ns in n.scans]
+    return out + [Fold(f, ns, False, c or commutes(f)) for (f, ns), c in zip(n.reds, comms, strict=True)]
+
+
+def commutes(f: core.Lambda) -> bool:
+    """Whether each result is one commutative operation on its two parameters."""
+    k = len(f.result)
+    if len(f.stms) != k:
+        return False
+    made = {s.pat[0]: s.exp for s in f.stms if len(s.pat) == 1}
+    for i, r in enumerate(f.result):
+        e = made.get(r)  # type: ignore[arg-type]
+        if not isinstance(e, core.Op) or not OPS[e.op].commutative or set(e.args) != {f.params[i], f.params[k + i]}:
+            return False
+    return True
+
+
+Element = Callable[[Expr], list[Expr]]
+
+
+def combine(lo: DeviceLowerer, f: Fold, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
+    """The fold's operator on two values, in thread mode."""
+    for p, x in zip(f.lam.params, [*left, *right], strict=True):
+        lo.bind(p, lo.let(x, p.name))
+    out: list[Expr] = []
+    for v in lo.scope(f.lam, repeats=True):
+        assert isinstance(v, Expr)
+        if isinstance(v, Ref) and len(f.neutral) > 1:
+            # It may be a variable that is assigned before this result is used.
+            name = lo.name("r")
+            lo.out.append(ir.Decl(name, v.type, v))
+            v = Ref(name, v.type)
+        out.append(lo.let(v, "r"))
+    return out
+
+
+TID = Ref("futad_tid", I64)
+
+
+def fold_range(
+    lo: DeviceLowerer, folds: list[Fold], element: Element, start: Expr, bound: Expr, outs: list[View]
+) -> list[list[Expr]]:
+    """In block mode: fold elements [start, bound); the results, the same in all threads.  Scans store to `outs`."""
+    parts_: list[list[Ref]] = []
+    for f in folds:
+        row = []
+        for a, t in zip(f.neutral, f.types, strict=True):
+            name = lo.name("part")
+            lo.out.append(ir.Decl(name, t, lo.expr(a), mutable=True))
+            row.append(Ref(name, t))
+        parts_.append(row)
+    lo.out.append(kir.Sync())
+    ordered = [(f, p) for f, p in zip(folds, parts_, strict=True) if not f.commutes]
+    if not ordered:
+        var = Ref(lo.name("i"), I64)
+        with lo.inside("thread"), lo.block() as body, lo.guarded():
+            values = element(var)
+            for f, p in zip(folds, parts_, strict=True):
+                k = len(p)
+                _assign(lo, p, combine(lo, f, p, values[:k]))
+                values = values[k:]
+        lo.out.append(_stride(var.name, ir.add(start, TID), bound, "futad_width", body))
+    else:
+        _tiles(lo, folds, parts_, element, start, bound, outs)
+    for f, p in zip(folds, parts_, strict=True):
+        if f.commutes:
+            lo.out.append(kir.Together(operator(lo, f), _neutral(lo, f), p))
+    return [list(p) for p in parts_]
+
+
+def _stride(var: str, start: Expr, bound: Expr, step: str, body: list[ir.Stmt]) -> ir.Stmt:
+    return kir.Stride(var, start, bound, step, body)
+
+
+def _assign(lo: DeviceLowerer, names: Sequence[Ref], values: Sequence[Expr]) -> None:
+    for r, v in zip(names, values, strict=True):
+        lo.out.append(ir.Assign(r.name, v))
+
+
+def operator(lo: DeviceLowerer, f: Fold) -> kir.Function:
+    """A fold's operator as a function."""
+    params = [Ref(lo.name(w), t) for w in ("left", "right") for t in f.types]
+    k = len(f.types)
+    with lo.inside("thread"), lo.block() as body:
+        results = combine(lo, f, params[:k], params[k:])
+    return kir.Function(params, body, results)
+
+
+def _neutral(lo: DeviceLowerer, f: Fold) -> list[Expr]:
+    return [lo.expr(a) for a in f.neutral]
+
+
+def _tiles(
+    lo: DeviceLowerer, folds: list[Fold], carried: list[list[Ref]], element: Element, start: Expr, bound: Expr,
+    outs: list[View],
+) -> None:
+    """Tile by tile; see Note [Folds]."""
+    tile, i = Ref(lo.name("tile"), I64), Ref(lo.name("i"), I64)
+    with lo.block() as loop:
+        lo.out.append(ir.Decl(i.name, I64, ir.add(tile, TID)))
+        mine: list[list[Ref]] = []
+        for f in folds:
+            row = []
+            for a, t in zip(f.neutral, f.types, strict=True):
+                name = lo.name("x")
+                lo.out.append(ir.Decl(name, t, lo.expr(a), mutable=True))
+                row.append(Ref(name, t))
+            mine.append(row)
+        with lo.inside("thread"), lo.block() as body, lo.guarded():
+            values = element(i)
+            for row in mine:
+                _assign(lo, row, values[: len(row)])
+                values = values[len(row) :]
+        lo.out.append(ir.If(compare("<", i, bound), body, []))
+        at = 0
+        for f, x, carry in zip(folds, mine, carried, strict=True):
+            if f.commutes:
+                with lo.inside("thread"), lo.block() as body, lo.guarded():
+                    _assign(lo, carry, combine(lo, f, carry, x))
+                lo.out.append(ir.If(compare("<", i, bound), body, []))
+                continue
+            lo.out.append(kir.Together(operator(lo, f), _neutral(lo, f), x, carry))
+            if f.scan:
+                with lo.inside("thread"), lo.block() as body:
+                    for r in x:
+                        lo.store(outs[at], (i,), r)
+                        at += 1
+                lo.out.append(ir.If(compare("<", i, bound), body, []))
+    lo.out.append(_stride(tile.name, start, bound, "futad_width", loop))
+
+
+def _elements(lo: DeviceLowerer, n: Nest) -> Element:
+    def element(i: Expr) -> list[Expr]:
+        assert isinstance(i, Ref)
+        lo.ranges[i.name] = n.width
+        return n.elements(n.inputs, i)  # type: ignore[return-value]
+
+    return element
+
+
+def _scan_outs(n: Nest) -> list[View]:
+    return [o for o in n.outs[n.n_accs : n.first_red] if o is not None]
+
+
+def _results(n: Nest, reds: list[Value]) -> list[Value]:
+    final: list[Value] = [v for v in n.inputs if isinstance(v, Acc)]
+    return [*final, *_scan_outs(n), *reds, *[o for o in n.outs[n.first_map :] if o is not None]]
+
+
+@in_block(core.Map, core.Reduce, core.Scan, core.Fused)
+def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
+    n = nest_of(lo, stm, wants)
+    if not n.scans and not n.reds:
+        return block_map(lo, n)
+    folds = folds_of(n)
+    if folds is None:
+        raise NotInBlock
+    n.inputs = atomic(n.inputs)
+    results = fold_range(lo, folds, _elements(lo, n), ZERO, n.width, _scan_outs(n))
+    lo.out.append(kir.Sync())
+    reds = [x for f, r in zip(folds, results, strict=True) if not f.scan for x in r]
+    return _results(n, list(reds))
+
+
+def _of_arrays(e: core.Exp) -> bool:
+    """Whether a fold is of arrays."""
+    groups = (*e.scan_neutrals, *e.red_neutrals) if isinstance(e, core.Fused) else (getattr(e, "neutral", ()),)
+    return any(not isinstance(a.type, Prim) for group in groups for a in group)
+
+
+@on_host(core.Map, core.Reduce, core.Scan, core.Fused)
+def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
+    if products.is_batch(stm):
+        values = products.product(lo, stm, lo.taking(stm), wants)
+        if values is not None:
+            return values
+        lo.settle_all(core.stm_free(stm))
+    parts = prepare.reshaped(stm)
+    if len(parts) == 1:
+        parts = fission.split(stm)
+    if len(parts) == 1 and _of_arrays(stm.exp):
+        parts = [x for s in fission.apart(stm) for x in fission.interchange(s) or [s]]
+    if len(parts) > 1:
+        lam = core.Lambda((), tuple(parts), stm.pat)
+        lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
+        return lo.scope(lam, wants)
+    n = nest_of(lo, stm, wants)
+    if not n.scans and not n.reds:
+        return host_map(lo, n)
+    folds = folds_of(n)
+    if folds is None:
+        return _one_thread(lo, n)
+    return grid_fold(lo, n, folds)
+
+
+def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
+    """Scans and reductions over one dimension; see Note [Folds]."""
+    n.inputs = atomic(n.inputs)
+    if n.scans and tuple_bytes([t for f in folds for t in f.types]) <= SCANNED:
+        return grid_scan(lo, n, folds)
+    chunks = Ref(lo.name("chunks"), I64)
+    lo.emit(kir.Chunks(chunks.name, n.width, ONE))
+    cells: list[list[View]] = []
+    for f in folds:
+        row = []
+        for t in f.types:
+            load = lo.scalar_slot(t)
+            ensure = lo.out[-1]
+            assert isinstance(ensure, ir.Ensure)
+            ensure.count = chunks
+            row.append(dense_view(_mem(lo, load), (chunks,)))
+        cells.append(row)
+    names = ", ".join(v.name for v in n.stm.pat)
+    width: Atom = n.stm.exp.width  # type: ignore[attr-defined]
+    kind = "scan" if n.scans else "reduce"
+    with lo.kernel("block") as body, lo.space((chunks,), "block") as (index, _):
+        start = lo.let(ir.Bin("/", mul(n.width, index[0]), chunks), "start")
+        end = lo.let(ir.Bin("/", mul(n.width, ir.add(index[0], ONE)), chunks), "end")
+        results = fold_range(lo, folds, _elements(lo, n), start, end, _scan_outs(n))
+        _publish(lo, cells, index[0], results)
+    lo.launch(body, "block", chunks, f"{kind} over [{width!r}] for {names}", num(kir.BLOCK_LIMIT))
+    with lo.block() as more:
+        _second(lo, n, folds, cells, chunks, f"{kind}_chunks for {names}")
+        if n.scans:
+            _third(lo, n, [f for f in folds if f.scan], cells, chunks, f"scan_finish for {names}")
+    lo.out.append(ir.If(compare("<", ONE, chunks), more, []))
+    reds: list[Value] = []
+    for f, row in zip(folds, cells, strict=True):
+        if not f.scan:
+            reds += [v.load((ZERO,)) for v in row]
+    return _results(n, reds)
+
+
+def tuple_bytes(types: Sequence[Prim]) -> int:
+    """The size of a struct."""
+    at = most = 0
+    for t in types:
+        at = -(-at // t.bytes) * t.bytes + t.bytes
+        most = max(most, t.bytes)
+    return -(-at // most) * most
+
+
+def grid_scan(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
+    """Scans, and reductions beside them, in one pass: all are components of one scan."""
+    types = [t for f in folds for t in f.types]
+    size = tuple_bytes(types)
+    items = max(1, TILE_BYTES // (kir.TILE_THREADS * size))
+    items -= items > 1 and items % 2 == 0  # odd numbers keep threads out of each other's banks
+    tiles = lo.let(ir.Bin("/", ir.add(n.width, num(kir.TILE_THREADS * items - 1)), num(kir.TILE_THREADS * items)), "n")
+    cells = [None if f.scan else [lo.scalar_slot(t) for t in f.types] for f in folds]
+    if any(cells):
+        with lo.single("neutral elements"):
+            for f, row in zip(folds, cells, strict=True):
+                for cell, a in zip(row or [], f.neutral, strict=False):
+                    lo.out.append(ir.Store(cell.pointer, ZERO, lo.expr(a)))
+    root = lo.new_root(U32)
+    assert root.slot is not None
+    state = lo.name("state")
+    words = ir.add(num(3), mul(tiles, num(1 + 2 * -(-size // 4))))
+    lo.emit(ir.Ensure(state, U32, root.slot, words))
+    lo.out.append(ir.If(compare("<", ONE, tiles), [kir.Zero(state, U32, words)], []))
+    names = ", ".join(v.name for v in n.stm.pat)
+    width: Atom = n.stm.exp.width  # type: ignore[attr-defined]
+    with lo.kernel("block") as body:
+        i, j = Ref(lo.name("i"), I64), Ref(lo.name("i"), I64)
+        with lo.inside("thread"), lo.block() as text:
+            values = _elements(lo, n)(i)
+        element = kir.Function([i], text, values)
+        made = [Ref(lo.name("x"), t) for t in types]
+        with lo.inside("thread"), lo.block() as text:
+            _put_scanned(lo, n, folds, cells, made, j)
+        put = kir.Function([j, *made], text, [])
+        both = [[Ref(lo.name(w), t) for t in types] for w in ("left", "right")]
+        results: list[Expr] = []
+        with lo.inside("thread"), lo.block() as text:
+            for f in folds:
+                at = len(results)
+                k = len(f.types)
+                results += combine(lo, f, both[0][at : at + k], both[1][at : at + k])
+        op = kir.Function([*both[0], *both[1]], text, results)
+        neutral = [lo.expr(a) for f in folds for a in f.neutral]
+        lo.out.append(kir.ScanAll(op, neutral, element, put, n.width, state, items))
+    lo.launch(body, "tile", tiles, f"scan over [{width!r}] for {names}")
+    return _results(n, [x for row in cells if row is not None for x in row])
+
+
+def _put_scanned(
+    lo: DeviceLowerer, n: Nest, folds: list[Fold], cells: Sequence[list[ir.Load] | None], made: Sequence[Ref], i: Ref
+) -> None:
+    """Where element i of a scan goes; of reductions the last."""
+    outs = iter(_scan_outs(n))
+    last: list[ir.Stmt] = []
+    at = 0
+    for f, row in zip(folds, cells, strict=True):
+        for k in range(len(f.types)):
+            if row is None:
+                lo.store(next(outs), (i,), made[at])
+            else:
+                last.append(ir.Store(row[k].pointer, ZERO, made[at]))
+            at += 1
+    if last:
+        lo.out.append(ir.If(compare("==", i, ir.sub(n.width, ONE)), last, []))
+
+
+def _publish(lo: DeviceLowerer, cells: list[list[View]], at: Expr, results: list[list[Expr]]) -> None:
+    with lo.block() as body, lo.inside("thread"):
+        for row, values in zip(cells, results, strict=True):
+            for v, x in zip(row, values, strict=True):
+                lo.store(v, (at,), x)
+    lo.out += [kir.Sync(), kir.Single(body)]
+
+
+def _mem(lo: DeviceLowerer, load: ir.Load) -> Mem:
+    return Mem(load.pointer, load.type, frozenset((lo.scalar_roots[load.pointer],)))
+
+
+def _second(
+    lo: DeviceLowerer, n: Nest, folds: list[Fold], cells: list[list[View]], chunks: Expr, what: str
+) -> None:
+    """Combine the chunks' results: reductions into the first cell, scans into prefixes."""
+    with lo.kernel("block") as body, lo.guarded():
+        flat = [v for row in cells for v in row]
+        scans = [v for f, row in zip(folds, cells, strict=True) if f.scan for v in row]
+        results = fold_range(lo, folds, lambda i: [lo.let(v.load((i,)), "x") for v in flat], ZERO, chunks, scans)
+        reds = [i for i, f in enumerate(folds) if not f.scan]
+        _publish(lo, [cells[i] for i in reds], ZERO, [results[i] for i in reds])
+    lo.launch(body, "block", ONE, what, num(kir.BLOCK_LIMIT))
+
+
+def _third(lo: DeviceLowerer, n: Nest, scans: list[Fold], cells: list[list[View]], chunks: Expr, what: str) -> None:
+    """Combine each element of a chunk with what comes before the chunk."""
+    with lo.kernel("block") as body, lo.space((ir.sub(chunks, ONE),), "block") as (index, _):
+        here = ir.add(index[0], ONE)
+        start = lo.let(ir.Bin("/", mul(n.width, here), chunks), "start")
+        end = lo.let(ir.Bin("/", mul(n.width, ir.add(here, ONE)), chunks), "end")
+        outs = _scan_outs(n)
+        var = Ref(lo.name("i"), I64)
+        with lo.inside("thread"), lo.block() as loop, lo.guarded():
+            at = 0
+            for f, row in zip(scans, cells, strict=False):
+                k = len(row)
+                before = [v.load((index[0],)) for v in row]
+                mine = [lo.let(o.load((var,)), "x") for o in outs[at : at + k]]
+                for o, x in zip(outs[at : at + k], combine(lo, f, before, mine), strict=True):
+                    lo.store(o, (var,), x)
+                at += k
+        lo.out.append(_stride(var.name, ir.add(start, TID), end, "futad_width", loop))
+    lo.launch(body, "block", ir.sub(chunks, ONE), what, num(kir.BLOCK_LIMIT))
+
+
+def _one_thread(lo: DeviceLowerer, n: Nest) -> list[Value]:
+    """A fold of arrays, done by one thread."""
+    names = ", ".join(v.name for v in n.stm.pat)
+    lo.fallback(f"fold of arrays for {names}: one thread")
+    reds = n.stm.pat[n.first_red : n.first_map]
+    places: list[Value] = []
+    for k, v in enumerate(reds):
+        if isinstance(v.type, Prim):
+            places.append(lo.scalar_slot(v.type))
+        else:
+            places.append(lo.host_view(v, n.wants[n.first_red + k]))
+    with lo.single("fold of arrays"):
+        folds = n.open_folds(())
+        n.loop(n.inputs, folds)
+        values = n.results(folds)[n.first_red : n.first_map]
+        for place, x in zip(places, values, strict=True):
+            if isinstance(place, View):
+                assert isinstance(x, View)
+                lo.copy(place, x)
+            else:
+                assert isinstance(place, ir.Load) and isinstance(x, Expr)
+                lo.out.append(ir.Store(place.pointer, ZERO, x))
+    return _results(n, places)
+
