@@ -46,6 +46,7 @@ entry gather [n][m] (xs: [n]f64) (is: [m]i64): f64 =
 entry grown [n] (k: i64) (xs: [n]f64): [k]f64 =
   let s = f64.sum (turn (turn xs))
   in map (\\i -> s + f64.i64 i) (iota k)
+entry total [n] (xs: [n]f64): f64 = f64.sum xs
 entry checked [n] (xs: [n]f64): f64 =
   let ys = turn (turn xs)
   let s = f64.sum ys
@@ -307,3 +308,14 @@ def test_frames_pack_every_type() -> None:
     assert got[1:] == [t.type(v) for t, v in zip(types, values, strict=True)]
     assert [g.dtype for g in got[1:]] == types
     assert frame.table[3] == frame.table[0] + 24 and frame.address
+
+
+@needs_cxx
+def test_timed_calls_are_like_others(program: DeviceProgram) -> None:
+    """Warm-up, a plain run, a captured one, then replays; short calls are never captured."""
+    seconds = program.timed("steps", [300, 3, 2.0, XS], 4)
+    assert len(seconds) == 4 and all(s > 0 for s in seconds)
+    assert program.runtime.counts.replayed == 1 and program.runtime.counts.uploaded == 0
+    program.run("total", [300, XS])
+    program.timed("total", [300, XS], 4)
+    assert program.runtime.counts.replayed == 0 and 0 < program.runtime.counts.launches < tape.ENOUGH_LAUNCHES

@@ -42,6 +42,8 @@ class Limits:
     thresholds: Thresholds
 
 
+RUBBISH = 0xFB  # fresh memory of the emulated device: large negative numbers of every type
+
 _CODES = {"i1": "b7x", "u1": "B7x", "b1": "?7x", "i2": "h6x", "u2": "H6x", "i4": "i4x", "u4": "I4x", "i8": "q",
           "u8": "Q", "f2": "e6x", "f4": "f4x", "f8": "d"}  # fmt: skip
 
@@ -224,7 +226,8 @@ class EmulatedGraph:
 
 
 class EmulatedDevice:
-    """The CPU as a device: every allocation is a NumPy array, kernels are compiled by the host's compiler.
+    """The CPU as a device: every allocation is a NumPy array full of rubbish, kernels are compiled by the host's
+    compiler.
 
     `seed` makes blocks interleave at random; `sanitize` is that of `EmulatedModule`; `memory` is how many bytes there
     are.  `done` counts what was done; `blas` computes a product, if there is to be such a thing.
@@ -277,7 +280,7 @@ class EmulatedDevice:
         if self.memory is not None and self.used + nbytes > self.memory:
             raise MemoryError_(short)
         try:
-            buffer = np.zeros(nbytes + 64, np.uint8)
+            buffer = np.full(nbytes + 64, RUBBISH, np.uint8)
         except MemoryError:
             raise MemoryError_(short) from None
         skip = -buffer.ctypes.data % 64

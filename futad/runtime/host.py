@@ -396,6 +396,7 @@ class DeviceProgram:
         """Seconds of each of some runs, from arguments on the device to results left there, after one that is not
         timed."""
         with self._lock:
+            self.runtime.counts = Counts()
             self._call(name, self._upload(name, args))
             self.runtime.arena.settle()
             values = self._upload(name, args)
