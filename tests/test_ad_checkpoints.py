@@ -369,3 +369,29 @@ def test_kinds_of_loops_compiled() -> None:
         want = futad.compile(text, backend="interp").rev(0.6, x)
         for got, w in zip(futad.compile(text, backend="c").rev(0.6, x), want, strict=True):
             np.testing.assert_allclose(got, w, rtol=1e-12)
+
+
+INTEGERS = {
+    "product": "loop s = k for i < n do s * x[i] + 1",
+    "active counter": "(loop (s, c) = (0, k) for i < n do (s + x[i] * c * c, c + 3)).0",
+    "recurrence": "i64.sum (loop ys = copy x for i < n - 1 do ys with [i + 1] = ys[i] * ys[i] - k)",
+    "updates": "i64.sum (loop ys = copy x for i < n do ys with [(i * i) % n] = ys[i] * k + ys[(i * i) % n])",
+    "while": "(loop (s, i) = (k, 0) while i < n do (s * s + x[i], i + 1)).0",
+    "stripmined": "#[stripmine(1)] loop s = k for i < n do s * x[i] + s",
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_in_loops(name: str) -> None:
+    """Integer adjoints are exact, those of a counter that depends on an argument too."""
+    text = f"""
+    def f [n] (k: i64) (x: [n]i64): i64 = {INTEGERS[name]}
+    entry rev [n] (k: i64) (x: [n]i64) = vjp (\\(k, x) -> f k x) (k, x) 1
+    entry fwd [n] (k: i64) (x: [n]i64) =
+      let unit i = tabulate n (\\j -> i64.bool (i == j))
+      in ( jvp (\\(k, x) -> f k x) (k, x) (1, replicate n 0)
+         , tabulate n (\\i -> jvp (\\(k, x) -> f k x) (k, x) (0, unit i)))
+    """
+    p = futad.compile(text, backend="interp")
+    for got, want in zip(p.rev(2, np.array([3, -1, 2, 5])), p.fwd(2, np.array([3, -1, 2, 5])), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -96,7 +96,7 @@ def expand(program: ir.Program) -> ir.Program:
     """The program without `Jvp`, `Vjp` and `WithVjp`; what they compute is spelled out.
 
     Raises InternalError where a differentiated lambda contains a `Call` (inlining comes first), and
-    UnsupportedError for reverse mode over a loop whose arrays change shape.
+    UnsupportedError for an attribute of a loop without the number it takes.
     """
     funs: dict[str, ir.Fun] = {}
     for name, f in program.funs.items():
