@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _KERNEL = re.compile(
-    r"^FUTAD_KERNEL (?:__launch_bounds__\(\d+\) )?(\w+)\((?:[^\n]*\}\n|.*?\n\}\n)", re.MULTILINE | re.DOTALL
+    r"^FUTAD_KERNEL (?:__launch_bounds__\([\d, ]+\) )?(\w+)\((?:[^\n]*\}\n|.*?\n\}\n)", re.MULTILINE | re.DOTALL
 )
 
 
@@ -235,6 +235,11 @@ GEMM_SHAPES = {
 GEMM_ACCUMULATED = ("f32", "f64")
 
 
+def _bounds(rows: int) -> str:
+    """As kernels are emitted: two blocks a multiprocessor but for the largest tiles."""
+    return "256" if rows > 64 else "256, 2"
+
+
 def _gemm() -> str:
     out = ['#include "gemm.cuh"\n']
     for name, (t, bm, bn, bk, tm, tn) in GEMM_SHAPES.items():
@@ -244,7 +249,7 @@ def _gemm() -> str:
                 if kind == "add" and ((left, right) == (1, 0) or name not in GEMM_ACCUMULATED):
                     continue
                 out.append(
-                    f"FUTAD_KERNEL __launch_bounds__({bm // tm * (bn // tn)}) {kind}_{name}_{left}{right}("
+                    f"FUTAD_KERNEL __launch_bounds__({_bounds(bm)}) {kind}_{name}_{left}{right}("
                     f"{t} *a, int64_t ab, int64_t ar, int64_t ac, {t} *b, int64_t bb, int64_t br, int64_t bc, "
                     f"{t} *c, int64_t cb, int64_t cr, int64_t cc, int64_t batches, int64_t splits, "
                     f"int64_t m, int64_t n, int64_t k) {{\n"
@@ -261,7 +266,7 @@ GEMM = _gemm()
 # Operands that are computed, a result that is consumed elementwise, and the sums that a product takes along: a is
 # 2 x weight, c = a b + bias, of whose squares the rows are summed tile by tile, and the rows of a.
 GEMM_FUSED = '#include "gemm.cuh"\n' + "".join(
-    f"""FUTAD_KERNEL __launch_bounds__({bm // tm * (bn // tn)}) fused_{name}_{inner}(
+    f"""FUTAD_KERNEL __launch_bounds__({_bounds(bm)}) fused_{name}_{inner}(
     const {t} *x, const {t} *weight, const {t} *b, const {t} *bias, {t} *c, {t} *rows, {t} *sums, int64_t batches,
     int64_t m, int64_t n, int64_t k) {{
   int64_t tiles = (n + {bn - 1}) / {bn};
