@@ -246,6 +246,10 @@ def test_openmp_and_many_elements(futad):
     assert futad("multicore", name, "--executable").code == 0
     code, out, _ = call(futad.folder / "p", "-b", stdin="300000")
     assert code == 0 and out == binary_bytes(np.arange(300000) / 3)
+    futad.monkeypatch.setenv("OMP_DISPLAY_ENV", "verbose")
+    code, out, shown = call(futad.folder / "p", stdin="3")
+    assert code == 0 and out.startswith(b"[0.0f64, ")
+    assert "GOMP_SPINCOUNT" not in shown or "GOMP_SPINCOUNT = '1000'" in shown, "waiting threads sleep soon"
 
 
 @pytest.mark.parametrize(
