@@ -2,9 +2,8 @@
 
 A data set runs once to be checked against its expected output, then ten times or for half a second, whichever is
 longer, and on until the mean is known to one per cent (or for --max-seconds, or 10000 times); with -r exactly RUNS
-times.  What is
-timed is the call of the entry, without reading its input or writing its result.  Printed: the mean, its 95%
-confidence interval (Student's t), and GB/s, the bytes of all argument and result arrays by the mean time.
+times.  What is timed is the call of the entry, without reading its input or writing its result.  Printed: the mean,
+its 95% confidence interval (Student's t), and GB/s, the bytes of all argument and result arrays by the mean time.
 
 --json OUT writes every time measured, in microseconds, in the layout of `futhark bench --json`.  Cases tagged
 nobench, disable or no_BACKEND are left out.  The exit status is 1 if a program, a data set or a check failed.

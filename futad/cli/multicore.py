@@ -1,4 +1,9 @@
-"""Write the C with OpenMP that a program becomes."""
+"""Write the C with OpenMP that a program becomes, or build it: a library, an executable, a server.
+
+The C needs no header; its first line is a comment with the command that builds it.
+
+Example: futad multicore sum.fut --executable -o sum; echo '[1.0, 2.0]' | ./sum
+"""
 
 from __future__ import annotations
 
