@@ -38,8 +38,8 @@ def last_type(text: str) -> str:
         ("module m = { open { def a = 1u8 } }\ndef f = m.a", "u8"),
         ("module m = { def (+) (x: i32) (y: i32) = x - y }\ndef f x y = x m.+ y", "i32 -> i32 -> i32"),
         ("module m = { def x = 1.5f32 }\ndef f y = m.(x + y)", "f32 -> f32"),
-        (VEC + "def f a b = v64.norm (v64.add a b)", "{x: f64, y: f64} -> {x: f64, y: f64} -> f64"),
-        (VEC + "def f a = v32.norm a", "{x: f32, y: f32} -> f32"),
+        (VEC + "def f a b = v64.norm (v64.add a b)", "v -> v -> f64"),
+        (VEC + "def f a = v32.norm a", "v -> f32"),
         ("module F (P: {val k: i64}) (Q: {val x: f32}) = {def g = replicate P.k Q.x}\n"
          "module m = F {def k = 3i64} {def x = 2f32}\ndef f = m.g", None),
         ("module m = \\(P: {type t}) -> {type u = P.t}\nmodule k = m {type t = i8}\ndef f (x: k.u) = x", "i8 -> i8"),

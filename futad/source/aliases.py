@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from futad.errors import Span
-from futad.source.stypes import SType, TArray, TParam, TPrim, TRecord, TSum, resolve
+from futad.source.opaque import opened
+from futad.source.stypes import SType, TArray, TParam, TPrim, TRecord, TSum
 
 
 class Token:
@@ -61,7 +62,7 @@ def overlap(tree: Tree, t: SType) -> Token | None:
     leaves: list[tuple[Set, bool]] = []
 
     def go(tree: Tree, t: SType) -> None:
-        t = resolve(t)
+        t = opened(t)
         if type(t) is TRecord:
             for n, f in t.fields:
                 go(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)
@@ -79,7 +80,7 @@ def overlap(tree: Tree, t: SType) -> Token | None:
 
 def has_memory(t: SType) -> bool:
     """Whether values of a type may share memory with others."""
-    t = resolve(t)
+    t = opened(t)
     if type(t) is TSum:
         return any(has_memory(a) for _, args in t.constrs for a in args)
     if type(t) is TRecord:
@@ -92,7 +93,7 @@ def has_memory(t: SType) -> bool:
 
 def shape(t: SType, leaf: Callable[[SType, str], Set], path: str = "") -> Tree:
     """A tree in the form of a type; scalars have no aliases."""
-    t = resolve(t)
+    t = opened(t)
     if type(t) is TPrim:
         return NONE
     if type(t) is TRecord:
@@ -102,7 +103,7 @@ def shape(t: SType, leaf: Callable[[SType, str], Set], path: str = "") -> Tree:
 
 def conform(tree: Tree, t: SType) -> Tree:
     """`tree` in the form of type `t`: scalars drop out, a set spreads over fields."""
-    t = resolve(t)
+    t = opened(t)
     if type(t) is TPrim:
         return NONE
     if type(t) is TRecord:
@@ -121,7 +122,7 @@ def marked(t: SType) -> bool:
 
 def is_unique(t: SType) -> bool:
     """Whether any part of a parameter's or result's type is `*`."""
-    t = resolve(t)
+    t = opened(t)
     if type(t) is TRecord:
         return any(is_unique(f) for _, f in t.fields)
     return marked(t)
@@ -129,7 +130,7 @@ def is_unique(t: SType) -> bool:
 
 def unique_part(tree: Tree, t: SType, unique: bool = True) -> Set:
     """The tokens in those parts of `tree` that type `t` marks `*` (or, with unique=False, does not)."""
-    t = resolve(t)
+    t = opened(t)
     if type(t) is TRecord:
         out: Set = NONE
         for n, f in t.fields:

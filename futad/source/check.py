@@ -65,6 +65,9 @@ class Checker(Unifier):
         # Unsolved sizes that coercions and branches leave alone: those of `[]`, and those of the parameters
         # of the loops we are in, with their initial sizes.
         self.soft_sizes: dict[Any, Size] = {}
+        # The sizes of `[]` by their places, while a type is elaborated that will be once more in another scope.
+        self.recorded: dict[Span, list[Size]] | None = None
+        self.replayed: dict[Span, list[Size]] | None = None
         self.defining: list[str] = []
         self.sized: list[A.EVar] = []  # uses of size-polymorphic values
         self.literals: list[A.ELit] = []  # whose types are to be found
@@ -90,8 +93,13 @@ class Checker(Unifier):
 
     def anon_meta(self, span: Span) -> Size:
         """The size of a `[]`: to be found, but not by a coercion or by what another branch happens to be."""
+        made = self.replayed.get(span) if self.replayed is not None else None
+        if made:
+            return made.pop(0)
         m = self.size_meta(span)
         self.soft_sizes[m] = m
+        if self.recorded is not None:
+            self.recorded.setdefault(span, []).append(m)
         return m
 
     def finish_metas(self, fd: A.FunDef) -> None:

@@ -9,6 +9,7 @@ from futad.source import ast as A
 from futad.source.check_match import require_irrefutable
 from futad.source.check_pats import bind_pattern
 from futad.source.check_types import bind_tparam, distinct_params, texp
+from futad.source.opaque import opened
 from futad.source.show import show_size, show_type
 from futad.source.sizes import binary_op, key, poly
 from futad.source.stypes import (
@@ -189,7 +190,7 @@ def _generalise(
 
 
 def holds_function(t: SType) -> bool:
-    t = resolve(t)
+    t = opened(t)
     return type(t) is TFun or (type(t) is TRecord and any(holds_function(f) for _, f in t.fields))
 
 

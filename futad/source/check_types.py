@@ -22,9 +22,8 @@ from futad.source.stypes import (
     TPrim,
     TRecord,
     TSum,
-    resolve,
 )
-from futad.source.walk import sizes_in, substitute
+from futad.source.walk import set_unique, sizes_in, substitute
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -53,18 +52,6 @@ ACCUMULATOR = Abbreviation("intrinsics.acc", [(_ELEM, "type")], TRecord((("acc:"
 
 # What a name means whose definition has an error.
 FAILED_TYPE = Abbreviation("", [], TRecord(()))
-
-
-def set_unique(t: SType) -> SType:
-    """`*t`"""
-    t = resolve(t)
-    if type(t) is TArray:
-        return TArray(t.size, t.elem, True)
-    if type(t) is TRecord:
-        return TRecord(tuple((n, set_unique(f)) for n, f in t.fields))
-    if type(t) is TSum:
-        return TSum(tuple((n, tuple(set_unique(a) for a in args)) for n, args in t.constrs))
-    return t
 
 
 def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:

@@ -81,12 +81,13 @@ class SArrow(ModType):
 
 @dataclass(slots=True, eq=False, repr=False)
 class SWith(ModType):
-    """`sig with type = t`"""
+    """`sig with type = t`; `scope` is where `t` is read, if that is not where `sig` is."""
 
     sig: ModType
     name: str
     tparams: list[TypeParam]
     texp: TypeExp
+    scope: Any = None
 
 
 @dataclass(slots=True, eq=False, repr=False)

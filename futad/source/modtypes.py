@@ -1,7 +1,8 @@
 """Module types: what they specify, and comparing modules with it.
 
-A module type restricts what a module shows, and what it shows is compared with the specification.
-Abstract types stay what they are: an ascription hides names, not representations.
+A module type restricts what a module shows, and what it shows is compared with the specification.  Types of which
+it says only that they exist are abstract outside (`opaque.py`); in the body of a parametric module that is
+applied they are those of the argument.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from futad.source import modast as M
 from futad.source.aliases import is_unique
 from futad.source.check_types import FAILED_TYPE, LIFTED, Abbreviation, bind_tparam, define_type, distinct_params, texp
 from futad.source.namespace import BUILTIN_SIGS, FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
+from futad.source.opaque import abstract_type
 from futad.source.show import show_type
 from futad.source.stypes import (
     Binding,
@@ -35,7 +37,7 @@ from futad.source.stypes import (
     resolve_size,
 )
 from futad.source.unify import Mismatch
-from futad.source.walk import walk
+from futad.source.walk import size_names, sizes_in, walk
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -59,7 +61,7 @@ def specs_of(ck: Checker, s: Signature) -> Specs | None:
         return out
     if isinstance(sig, M.SWith):
         specs = specs_of(ck, Signature(sig.sig, s.scope))
-        return None if specs is None else _refine(specs, sig, s.scope)
+        return None if specs is None else _refine(specs, sig, sig.scope or s.scope)
     if isinstance(sig, M.SName):
         found = s.scope.sigs.get(sig.name)
         if found is None and "." in sig.name:
@@ -87,7 +89,15 @@ def specs_of(ck: Checker, s: Signature) -> Specs | None:
 def _refine(specs: Specs, sig: M.SWith, scope: Module) -> Specs:
     """`sig with name = type`: the specification of a type is replaced by its definition."""
     if "." in sig.name:
-        return specs
+        first, _, rest = sig.name.partition(".")
+        if not any(isinstance(spec, M.ModSpec) and spec.name == first for spec, _ in specs):
+            raise NameError_(f"this module type has no module '{first}'", sig.span, code="E0604")
+        return [
+            (M.ModSpec(spec.span, spec.name, M.SWith(sig.span, spec.sig, rest, sig.tparams, sig.texp, scope)), where)
+            if isinstance(spec, M.ModSpec) and spec.name == first
+            else (spec, where)
+            for spec, where in specs
+        ]
     named = [spec for spec, _ in specs if isinstance(spec, (M.TypeSpec, A.TypeDef)) and spec.name == sig.name]
     if not named:
         raise NameError_(f"this module type has no type '{sig.name}'", sig.span, code="E0604")
@@ -129,7 +139,7 @@ def abstract(ck: Checker, s: Signature) -> Module | None:
                     ck.kinds[b] = "any"
                 with ck.scoped():
                     params = [(bind_tparam(ck, tp), "size" if tp.kind == "size" else "type") for tp in spec.params]
-                out.types[spec.name] = Abbreviation(spec.name, params, _unknown_type(b, params), lifted=spec.lifted)
+                out.types[spec.name] = Abbreviation(spec.name, params, abstract_type(b, params), lifted=spec.lifted)
             elif isinstance(spec, A.TypeDef):
                 out.types[spec.name] = define_type(ck, copy.deepcopy(spec))
             elif isinstance(spec, M.ModSpec):
@@ -140,16 +150,6 @@ def abstract(ck: Checker, s: Signature) -> Module | None:
             elif isinstance(spec, A.ValSpec):
                 out.names[spec.name] = _unknown_value(ck, copy.deepcopy(spec))
     return out
-
-
-def _unknown_type(b: Binding, params: list[tuple[Binding, str]]) -> SType:
-    """An abstract type; applied to arguments, a record that no program can take apart but that tells them."""
-    if not params:
-        return TParam(b)
-    fields: list[tuple[str, SType]] = [(f"{b.name}:", TParam(b))]
-    for p, kind in params:
-        fields.append((f"{p.name}:", TArray(SizeVar(p), TRecord(())) if kind == "size" else TParam(p)))
-    return TRecord(tuple(fields))
 
 
 def _unknown_value(ck: Checker, spec: A.ValSpec) -> Binding:
@@ -172,30 +172,50 @@ def _quantified(t: SType, span: Span) -> list[Binding]:
     return sizes
 
 
-def restrict(ck: Checker, m: Module | Functor, s: Signature, span: Span) -> Module | Functor:
-    """The part of a module that a module type shows.  Raises TypeError_ if the module lacks something."""
+def restrict(ck: Checker, m: Module | Functor, s: Signature, span: Span, hide: bool = True) -> Module | Functor:
+    """The part of a module that a module type shows.  Raises TypeError_ if the module lacks something.
+
+    With `hide` the types of which the module type says no more than that they exist are new ones.
+    """
+    return _views(ck, m, s, s if hide else None, span)[1]
+
+
+def _views(
+    ck: Checker, m: Module | Functor, s: Signature, veiled: Signature | None, span: Span
+) -> tuple[Module | Functor, Module | Functor]:
+    """What `s` shows of a module: with the types as they are, and as the rest of the program sees them.
+
+    `veiled` is `s` in a scope of types so seen; without it nothing is hidden, and the two are one.
+    """
     specs = specs_of(ck, s)
     if isinstance(m, Functor) or specs is None:
-        return m
-    out = Module()
-    for spec, scope in specs:
-        with _inside(ck, scope, out):
-            _show(ck, m, spec, out, span)
-    return out
+        return m, m
+    others = specs if veiled is None else specs_of(ck, veiled)
+    assert others is not None
+    seen = Module()
+    out = seen if veiled is None else Module()
+    for (spec, scope), (_, other) in zip(specs, others, strict=True):
+        _show(ck, m, spec, scope, other, seen, out, span)
+    return seen, out
 
 
-def _show(ck: Checker, m: Module, spec: Any, out: Module, span: Span) -> None:
+def _show(
+    ck: Checker, m: Module, spec: Any, scope: Module, other: Module, seen: Module, out: Module, span: Span
+) -> None:
+    """Add what `spec` (in `scope`) shows of `m` to `seen`, and (in the scope `other`) to `out`."""
     if isinstance(spec, M.TypeSpec):
-        out.types[spec.name] = _shown_type(ck, m, spec.name, len(spec.params), span)
-        t = out.types[spec.name]
+        t = seen.types[spec.name] = _shown_type(ck, m, spec.name, len(spec.params), span)
         if LIFTED.index(t.lifted) > LIFTED.index(spec.lifted):
             raise TypeError_(
                 f"type '{spec.name}' is declared 'type{t.lifted}', but its module type says 'type{spec.lifted}'",
                 span,
                 code="E0602",
             )
+        if out is not seen:
+            out.types[spec.name] = _hidden(ck, spec, t)
     elif isinstance(spec, A.TypeDef):
-        t = define_type(ck, copy.deepcopy(spec))
+        with _inside(ck, scope, seen):
+            t = define_type(ck, copy.deepcopy(spec))
         mine = _shown_type(ck, m, spec.name, len(spec.params), span)
         if not t.params and not t.anonymous and not mine.anonymous:
             try:
@@ -206,21 +226,33 @@ def _show(ck: Checker, m: Module, spec: Any, out: Module, span: Span) -> None:
                     span,
                     code="E0602",
                 ) from None
-        out.types[spec.name] = t
+        seen.types[spec.name] = t
+        if out is not seen:
+            with _inside(ck, other, out):
+                out.types[spec.name] = define_type(ck, copy.deepcopy(spec))
     elif isinstance(spec, M.ModSpec):
         inner = m.mods.get(spec.name)
         if inner is None:
             raise TypeError_(f"the module lacks module '{spec.name}' of its module type", span, code="E0601")
         if inner is FAILED_MODULE:
             ck.abandon()
-        out.mods[spec.name] = restrict(ck, inner, Signature(spec.sig, scope_of(ck)), span)
+        with _inside(ck, scope, seen):
+            mine_is = Signature(spec.sig, scope_of(ck))
+        with _inside(ck, other, out):
+            seen_as = Signature(spec.sig, scope_of(ck)) if out is not seen else None
+        seen.mods[spec.name], out.mods[spec.name] = _views(ck, inner, mine_is, seen_as, span)
     elif isinstance(spec, A.ValSpec):
         b = m.names.get(spec.name)
         if b is None:
             raise TypeError_(f"the module lacks '{spec.name}' of its module type", span, code="E0601")
         if b.kind == "failed":
             ck.abandon()
-        out.names[spec.name] = _shown_value(ck, b, copy.deepcopy(spec), span)
+        with _inside(ck, scope, seen):
+            shown = _shown_value(ck, b, copy.deepcopy(spec), span)
+        seen.names[spec.name] = shown
+        if out is not seen:
+            with _inside(ck, other, out):
+                out.names[spec.name] = _veiled(ck, shown, copy.deepcopy(spec))
 
 
 def _shown_type(ck: Checker, m: Module, name: str, params: int, span: Span) -> Abbreviation:
@@ -234,9 +266,22 @@ def _shown_type(ck: Checker, m: Module, name: str, params: int, span: Span) -> A
     return t
 
 
+def _hidden(ck: Checker, spec: M.TypeSpec, t: Abbreviation) -> Abbreviation:
+    """A new abstract type that stands for `t`."""
+    for a in t.anonymous:
+        a.loose = True
+    b = Binding(spec.name, "abstract", None, spec.span, rep=t)
+    if spec.lifted != "^":
+        ck.kinds[b] = "any"
+    with ck.scoped():
+        params = [(bind_tparam(ck, tp), "size" if tp.kind == "size" else "type") for tp in spec.params]
+    return Abbreviation(spec.name, params, abstract_type(b, params), lifted=spec.lifted)
+
+
 def _shown_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> Binding:
     """A module's value with the type of its specification.  The value must be as general as that."""
     assert b.scheme is not None
+    ck.recorded = {}
     with ck.scoped():
         ck.level += 1
         params = [bind_tparam(ck, tp) for tp in spec.tparams]
@@ -255,6 +300,7 @@ def _shown_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> Bindin
             ) from None
         finally:
             ck.level -= 1
+            ck.replayed, ck.recorded = ck.recorded, None
     params += _quantified(wanted, spec.span)
     for m in targs.values():
         if type(r := resolve(m)) is TMeta and not ck.default(r):
@@ -265,6 +311,30 @@ def _shown_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> Bindin
     types = tuple(p for p in params if p.kind == "tparam")
     scheme = Scheme(types, tuple(p for p in params if p.kind != "tparam"), wanted)
     return Binding(spec.name, b.kind, scheme, b.span, b.decl, via=Via(b, targs, sargs))
+
+
+def _veiled(ck: Checker, shown: Binding, spec: A.ValSpec) -> Binding:
+    """A value just shown, with the type of its specification where abstract types are so."""
+    assert shown.scheme is not None
+    named: dict[str, Binding] = {}
+    for p in (*shown.scheme.tparams, *shown.scheme.sizes):
+        named.setdefault(p.name, p)
+    with ck.scoped():
+        ck.level += 1
+        for tp in spec.tparams:
+            own = named[tp.name]
+            if tp.kind == "size":
+                ck.bind(tp.name, own)
+            else:
+                ck.bind_type(tp.name, Abbreviation(tp.name, [], TParam(own), lifted="~" if own.lifted else ""))
+        t = texp(ck, spec.texp, ck.anon_meta)
+        ck.level -= 1
+    ck.replayed = None
+    more = _quantified(t, spec.span)
+    # Sizes inside abstract types are nobody's business: calls find them in their arguments.
+    told = {b for s in sizes_in(t) for b in size_names(s)}
+    scheme = Scheme(shown.scheme.tparams, (*[b for b in shown.scheme.sizes if b in told], *more), t)
+    return Binding(spec.name, shown.kind, scheme, shown.span, shown.decl, via=shown.via)
 
 
 def _same_consumption(ck: Checker, b: Binding, actual: SType, wanted: SType) -> None:

@@ -156,7 +156,7 @@ def apply(ck: Checker, fun: Functor, arg: Module | Functor, span: Span) -> Modul
     ck.names, ck.types, ck.mods, ck.sigs = dict(s.names), dict(s.types), dict(s.mods), dict(s.sigs)
     ck.applying += 1
     try:
-        arg = restrict(ck, arg, Signature(fun.param.sig, s), span)
+        arg = restrict(ck, arg, Signature(fun.param.sig, s), span, hide=False)
         with ck.scoped():
             ck.bind_module(fun.param.name, arg)
             out = evaluate(ck, copy.deepcopy(fun.body))

@@ -82,6 +82,10 @@ def show_type(t: SType, outer: int = 0) -> str:
         star = "*" if t.unique else ""
         return f"{star}[{show_size(t.size)}]{show_type(t.elem, 1)}"
     if type(t) is TRecord:
+        if t.fields and t.fields[0][0][-1] == ":":
+            args = [resolve(f) for _, f in t.fields[1:]]
+            shown = [f"[{show_size(a.size)}]" if type(a) is TArray else show_type(a, 1) for a in args]
+            return " ".join([t.fields[0][0][:-1], *shown])
         if t.is_tuple:
             return "(" + ", ".join(show_type(f) for _, f in t.fields) + ")"
         return "{" + ", ".join(f"{n}: {show_type(f)}" for n, f in t.fields) + "}"

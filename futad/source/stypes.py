@@ -26,7 +26,7 @@ class Binding:
 
     kind: 'value' (bound by a pattern), 'fun' (top-level or local function, or constant), 'intrinsic'
     (lowered by a table in lower/), 'size' (a size parameter; an i64 value too), 'skolem' (the unknown size
-    of a result), 'tparam' (a rigid type parameter), 'abstract' (a type of a module parameter), 'failed' (its
+    of a result), 'tparam' (a rigid type parameter), 'abstract' (a type that a module type hides), 'failed' (its
     definition has an error, already reported).
     """
 
@@ -39,6 +39,7 @@ class Binding:
     used: bool = False  # whether a name in the program refers to it
     lifted: bool = False  # a type parameter that may stand for arrays of unknown size (`'~t`, `'^t`)
     loose: bool = False  # a skolem that each value of a lifted type has for itself: two of them may differ
+    rep: Any = None  # of an 'abstract' type that an ascription made: the abbreviation that it hides
     via: Via | None = None  # if a module type shows it: what it is the view of
     alias: Size | None = None  # the size this i64 value is known to equal (`let m = n * 2`, `let [n] ...`)
     uid: int = field(default_factory=lambda: next(_uids))
@@ -140,9 +141,10 @@ class TFun:
 
 @dataclass(frozen=True, slots=True)
 class TParam:
-    """A rigid type parameter (`'t`)."""
+    """A rigid type parameter (`'t`), or an abstract type; `unique` is `*`."""
 
     binding: Binding
+    unique: bool = False
 
 
 @dataclass(frozen=True, slots=True)

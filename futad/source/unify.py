@@ -137,7 +137,10 @@ class Unifier:
             for n in ca:
                 self._same_args(n, ca[n], cb[n])
         elif not (type(a) is TParam and type(b) is TParam and a.binding is b.binding):
-            raise Mismatch()
+            hidden = [t for t in (a, b) if type(t) is TParam and t.binding.rep is not None]
+            if len(hidden) == 2:
+                raise Mismatch("they are different abstract types")
+            raise Mismatch(f"{show_type(hidden[0])} is an abstract type" if hidden else "")
 
     def unify_records(self, a: TRecord, b: TRecord) -> None:
         da, db = dict(a.fields), dict(b.fields)

@@ -29,7 +29,8 @@ from futad.source.aliases import (
     shape,
     union,
 )
-from futad.source.stypes import Binding, SType, TArray, TRecord, resolve
+from futad.source.opaque import opened
+from futad.source.stypes import Binding, SType, TArray, TRecord
 from futad.source.unique_rules import RULES, check_function
 
 
@@ -183,7 +184,7 @@ class Consumption:
                     count[tok] = count.get(tok, 0) + 1
 
         def go(tree: Tree, t: SType) -> SType:
-            t = resolve(t)
+            t = opened(t)
             if type(t) is TRecord:
                 return TRecord(
                     tuple((n, go(tree.get(n, NONE) if isinstance(tree, dict) else tree, f)) for n, f in t.fields)
@@ -199,7 +200,7 @@ class Consumption:
 
     def returned(self, tree: Tree, ret: SType, span: Span, name: str) -> None:
         """A result declared unique: nothing outside may share it, nor another part of it."""
-        ret = resolve(ret)
+        ret = opened(ret)
         if type(ret) is TRecord:
             for n, f in ret.fields:
                 self.returned(tree.get(n, NONE) if isinstance(tree, dict) else tree, f, span, name)
@@ -304,7 +305,7 @@ class Consumption:
     ) -> Tree:
         assert e.init is not None
         if isinstance(entering, dict):
-            fields = dict(t.fields) if t is not None and type(t := resolve(t)) is TRecord else {}
+            fields = dict(t.fields) if t is not None and type(t := opened(t)) is TRecord else {}
 
             def part(tree: Tree, n: str) -> Tree:
                 return tree.get(n, NONE) if isinstance(tree, dict) else tree
@@ -348,7 +349,7 @@ def _loop_why(t: SType) -> str:
 
 def _written(entering: Tree, t: SType, consumed: dict[Token, Span]) -> SType:
     """`t` with `*` on the loop parameters that are overwritten."""
-    t = resolve(t)
+    t = opened(t)
     if type(t) is TRecord:
         parts = entering if isinstance(entering, dict) else {}
         return TRecord(tuple((n, _written(parts.get(n, NONE), f, consumed)) for n, f in t.fields))

@@ -21,8 +21,9 @@ from futad.source.aliases import (
     shape,
     unique_part,
 )
+from futad.source.opaque import opened
 from futad.source.paths import update_path
-from futad.source.stypes import SType, TArray, TFun, TPrim, TRecord, resolve
+from futad.source.stypes import SType, TArray, TFun, TPrim, TRecord
 
 if TYPE_CHECKING:
     from futad.source.unique import Consumption
@@ -156,7 +157,7 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
     for node in spine:
         tree = trees[node]
         assert ft is not None
-        r = resolve(ft)
+        r = opened(ft)
         if type(r) is not TFun:
             return NONE
         check_function(c, node.arg, r.param)
@@ -178,7 +179,7 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
             if both:
                 _shared(min(both, key=lambda t: t.path), node.arg.span)
             c.consume(taken, node.arg.span)
-            if type(resolve(e.type)) is TFun:  # type: ignore[arg-type]
+            if type(opened(e.type)) is TFun:  # type: ignore[arg-type]
                 raise ConsumptionError(
                     "this partial application consumes its argument, but may be applied many times",
                     node.arg.span,
@@ -203,7 +204,7 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
         if fun.binding.kind == "intrinsic" and fun.name in _FRESH:
             return NONE
     assert result is not None and e.type is not None
-    if type(resolve(e.type)) is TRecord:
+    if type(opened(e.type)) is TRecord:
         # Parts that are not unique may share memory with each other.
         rest |= {Token(_head_name(fun), c.depth, "", e.span)}
     return _result_tree(rest, result, e.type)
@@ -215,7 +216,7 @@ def _head_name(fun: A.Expr) -> str:
 
 def _result_tree(rest: Set, declared: SType, t: SType) -> Tree:
     """What a call's result may share: all arguments that were not consumed, unless it is unique."""
-    declared, t = resolve(declared), resolve(t)
+    declared, t = opened(declared), opened(t)
     if type(t) is TPrim:
         return NONE
     if type(t) is TRecord:
@@ -236,8 +237,8 @@ def _shared(tok: Token, span: Span) -> NoReturn:
 def check_function(c: Consumption, arg: A.Expr, expected: SType) -> None:
     """A function that consumes its argument does not serve where one that does not is expected, nor one
     whose result may share memory where a unique result is."""
-    actual = resolve(arg.type) if arg.type is not None else None
-    wanted = resolve(expected)
+    actual = opened(arg.type) if arg.type is not None else None
+    wanted = opened(expected)
     if type(actual) is not TFun:
         return
     arity = 0
@@ -249,7 +250,7 @@ def check_function(c: Consumption, arg: A.Expr, expected: SType) -> None:
                 hint="let it copy first",
                 code="E0506",
             )
-        actual, wanted = resolve(actual.result), resolve(wanted.result)
+        actual, wanted = opened(actual.result), opened(wanted.result)
         arity += 1
     known: SType | None = actual
     if isinstance(arg, A.ELambda) and len(arg.params) == arity:
@@ -270,9 +271,9 @@ def check_function(c: Consumption, arg: A.Expr, expected: SType) -> None:
 
 @_rule(A.ELambda)
 def _lambda(c: Consumption, e: A.ELambda) -> Tree:
-    ret = resolve(e.type) if e.type is not None else None
+    ret = opened(e.type) if e.type is not None else None
     for _ in e.params:
-        ret = resolve(ret.result) if type(ret) is TFun else None
+        ret = opened(ret.result) if type(ret) is TFun else None
     got = c.function(e.params, e.body, ret if e.ret is not None else None)
     c.lambdas[id(e)] = ret if e.ret is not None else c.last_result
     return frozenset(got)
@@ -349,7 +350,7 @@ def _record_update(c: Consumption, e: A.ERecordUpdate) -> Tree:
     tree = _peek(c, x) if isinstance(x, A.EVar) else c.exp(x)
 
     def put(tree: Tree, t: SType, path: list[str]) -> Tree:
-        t = resolve(t)
+        t = opened(t)
         if not path or type(t) is not TRecord:
             return value
         return {

@@ -35,6 +35,20 @@ def size_names(s: Size) -> list[Binding]:
     return []
 
 
+def set_unique(t: SType) -> SType:
+    """`*t`"""
+    t = resolve(t)
+    if type(t) is TArray:
+        return TArray(t.size, t.elem, True)
+    if type(t) is TRecord:
+        return TRecord(tuple((n, set_unique(f)) for n, f in t.fields))
+    if type(t) is TSum:
+        return TSum(tuple((n, tuple(set_unique(a) for a in args)) for n, args in t.constrs))
+    if type(t) is TParam:
+        return TParam(t.binding, True)
+    return t
+
+
 def strip(t: SType) -> SType:
     """`t` without uniqueness (a value's own; parameters and results of functions keep theirs)."""
     t = resolve(t)
@@ -45,6 +59,8 @@ def strip(t: SType) -> SType:
         fields = tuple((n, strip(f)) for n, f in t.fields)
         if any(f is not g for (_, f), (_, g) in zip(fields, t.fields, strict=True)):
             return TRecord(fields)
+    if type(t) is TParam and t.unique:
+        return TParam(t.binding)
     return t
 
 
@@ -74,7 +90,8 @@ def substitute(t: SType, types: dict[Binding, SType], sizes: dict[Binding, Size]
     if type(t) is TFun:
         return TFun(substitute(t.param, types, sizes), substitute(t.result, types, sizes), t.name, t.exists)
     if type(t) is TParam:
-        return types.get(t.binding, t)
+        found = types.get(t.binding, t)
+        return set_unique(found) if t.unique and found is not t else found
     assert type(t) is TSum
     return TSum(tuple((n, tuple(substitute(a, types, sizes) for a in args)) for n, args in t.constrs))
 

@@ -24,6 +24,7 @@ from futad.source.lower.values import (
     rebuild,
     walk_shapes,
 )
+from futad.source.opaque import opened
 from futad.source.sizes import binary_op, free_names, key, poly, size_of_expr
 from futad.source.stypes import (
     Binding,
@@ -38,7 +39,6 @@ from futad.source.stypes import (
     TPrim,
     TRecord,
     TSum,
-    resolve,
     resolve_size,
 )
 from futad.source.walk import size_names
@@ -50,9 +50,9 @@ Placed = tuple[Size, Frame] | None
 
 
 def head(t: SType, fr: Frame) -> tuple[SType, Frame]:
-    """`t` with solved metas and type parameters looked up at its head, and the frame it is read in."""
+    """`t` with solved metas, abstract types and type parameters looked up at its head, and the frame it is read in."""
     while True:
-        t = resolve(t)
+        t = opened(t)
         if type(t) is not TParam:
             return t, fr
         found = fr.lookup_type(t.binding)
@@ -275,7 +275,7 @@ def zero_value(lw: Lowerer, t: SType, fr: Frame, dims: tuple[Atom, ...] = ()) ->
 
 
 def contains_function(t: SType) -> bool:
-    t = resolve(t)
+    t = opened(t)
     if type(t) is TFun:
         return True
     if type(t) is TRecord:
