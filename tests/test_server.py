@@ -32,6 +32,7 @@ entry grow (s: shape): shape =
   match s case #circle r -> #circle (2 * r) case #rect a b -> #rect (2 * a) (2 * b) case #none -> #none
 entry at (xs: []i32) (i: i64): i32 = xs[i]
 entry nothing (x: i32): () = ()
+entry total (xs: []f64): f64 = f64.sum xs
 entry first (x: #a i32 | #b): #a i32 | #c = match x case #a y -> #a y case #b -> #c
 """
 
@@ -314,3 +315,15 @@ def test_wrong_use_of_the_executable(program):
         assert done.returncode == code and text in done.stderr
     done = subprocess.run([program, "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and "server protocol" in done.stdout
+
+
+def test_the_example_of_the_documentation(program, tmp_path, monkeypatch, capsys):
+    import re
+
+    text = (Path(__file__).resolve().parents[1] / "docs" / "executables.md").read_text()
+    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert found
+    monkeypatch.chdir(tmp_path)
+    Path("prog").symlink_to(program)
+    exec(found.group(1), {})
+    assert capsys.readouterr().out == "3.0\n"
