@@ -121,7 +121,8 @@ def gmm_least(n: int, d: int, k: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "k"), [(1000, 64, 200), (10_000, 32, 200), (10_000, 64, 25), (10_000, 128, 25), (10_000, 128, 200)]
+    ("n", "d", "k"),
+    [(1000, 64, 200), (1000, 128, 200), (10_000, 32, 200), (10_000, 64, 25), (10_000, 128, 25), (10_000, 128, 200)],
 )
 def test_the_gradient_of_gmm(n: int, d: int, k: int) -> None:
     a = gmm_gradient(n, d, k)

@@ -25,6 +25,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var, elem_of, row_type, shape_of, zero
+from futad.flatten.again import computed_again
 from futad.flatten.late import is_light
 from futad.optimise.addto import sum_of
 from futad.rewrite.ranges import is_index
@@ -42,6 +43,9 @@ def prepare(program: Program) -> Program:
     if _changed(program, loose):
         # Sums are found after fusion, which would join them to the nests that use them.
         program = simplify(fuse(simplify(loose)))
+    again = ir.map_bodies(program, computed_again)
+    if _changed(program, again):
+        program = simplify(again)
     summed = ir.map_bodies(program, lambda lam: _Sums().scope(lam))
     return simplify(summed) if _changed(program, summed) else program
 
