@@ -162,6 +162,8 @@ class Runtime:
         if units <= 0:
             return
         k = self.layout.kernels[number]
+        if k.kind == "tile" and inner <= 0:
+            return  # a batch of no products
         if k.scratch:
             blocks, threads, args = self._with_scratch(k, units, inner, args, counts)
         else:

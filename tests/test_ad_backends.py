@@ -1,0 +1,58 @@
+"""Rules that make code of their own (sorts, trees, segmented scans) on every backend: as the interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.runtime import cc
+
+SOURCE = """
+def mm (a: [2][2]f64) (b: [2][2]f64): [2][2]f64 =
+  map (\\r -> map (\\c -> f64.sum (map2 (*) r c)) (transpose b)) a
+def weights (k: i64) = tabulate k (\\i -> f64.i64 (i + 1))
+def bins [n] (k: i64) (is: [n]i64) (c: f64) (xs: [n]f64) =
+  reduce_by_index (replicate k 0.1) (\\a b -> a + b + c * a * b) 0 is xs
+entry general [n] (k: i64) (is: [n]i64) (xs: [n]f64) = vjp (\\(xs, c) -> bins k is c xs) (xs, 0.3) (weights k)
+entry second [n] (k: i64) (is: [n]i64) (xs: [n]f64) =
+  jvp (\\xs -> vjp (bins k is 0.3) xs (weights k)) xs (replicate n 1)
+entry pairs [n] (k: i64) (is: [n]i64) (xs: [n]f64) =
+  let after (a, b) (c, d) = (a * c, b * c + d)
+  let f xs ys = unzip (reduce_by_index (replicate k (1, 0)) after (1, 0) is (zip xs ys))
+  in vjp (\\(xs, ys) -> f xs ys) (xs, map (+ 1) xs) (weights k, replicate k 1)
+entry products [n] (k: i64) (is: [n]i64) (xs: [n]f64) =
+  vjp (reduce_by_index (replicate k 1) (*) 1 is) (map (\\x -> if x < 0.05 then 0 else x) xs) (weights k)
+entry rows [n] (k: i64) (is: [n]i64) (xs: [n]f64) =
+  tabulate 3 (\\r -> vjp (bins k (map (+ r) is) (f64.i64 r)) xs (weights k))
+entry matrices [n] (k: i64) (is: [n]i64) (xs: [n]f64) =
+  let f xs = scan mm [[1, 0], [0, 1]] (map (\\x -> [[x, 1], [0.5, -x]]) xs)
+  in vjp (\\xs -> map (\\m -> f64.sum (flatten m)) (f xs)) xs (map f64.i64 (map (% k) is))
+"""
+NAMES = ["general", "second", "pairs", "products", "rows", "matrices"]
+BACKENDS = ["c", "multicore", "emulated"]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def both(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+    if not cc.compiler_available():
+        pytest.skip("no C compiler")
+    return futad.compile(SOURCE, backend=request.param), futad.compile(SOURCE, backend="interp")
+
+
+def parts(x: Any) -> tuple[Any, ...]:
+    return x if isinstance(x, tuple) else (x,)
+
+
+@pytest.mark.parametrize("n", [0, 1, 200])
+def test_as_the_interpreter(both: tuple[Any, Any], n: int) -> None:
+    rng = np.random.default_rng(n)
+    k = 9
+    args = (k, rng.integers(-2, k + 2, n), rng.normal(size=n) * 0.1)
+    got, want = both
+    for name in NAMES:
+        pairs = zip(parts(getattr(got, name)(*args)), parts(getattr(want, name)(*args)), strict=True)
+        for g, w in pairs:
+            np.testing.assert_allclose(g, w, rtol=1e-11, atol=1e-12, err_msg=name)
