@@ -75,7 +75,7 @@ def _distinct(options: argparse.Namespace) -> list[Workload]:
 
 
 def programs(options: argparse.Namespace) -> None:
-    """Test programs against what their blocks expect (results of the interpreter where they say `auto`)."""
+    """Test programs against what their blocks expect and against the interpreter."""
     _run_cases(options, shard(test_programs(options), options))
 
 
@@ -98,13 +98,39 @@ def _run_cases(options: argparse.Namespace, paths: list[Path]) -> None:
 
     failures, cases = [], 0
     for path in paths:
-        program = futad.Program(load_program(str(path)), backend=options.device)
+        core = load_program(str(path))
+        program, reference = [futad.Program(core, backend=b) for b in (options.device, "interp")]
         for case in read_test_file(path).cases:
             cases += 1
-            problem = run_case(program, case)
+            problem = run_case(program, case) or unlike(program, reference, case)
             if problem is not None:
                 failures.append(f"{path.stem} {case.name}: {problem}")
     answer(programs=len(paths), cases=cases, failures=failures)
+
+
+def unlike(program: Any, reference: Any, case: Any) -> str | None:
+    """How a case's results differ from the interpreter's: integers at all, floats by more than rounding; errors by
+    their kind."""
+    from futad.errors import Error
+    from futad.testinput import make_input
+
+    results: list[Any] = []
+    for p in (program, reference):
+        f = p.entries[case.entry]
+        try:
+            results.append([np.asarray(r) for r in f.unit.run(f.core_name, make_input(p, f, case))])
+        except Error as e:
+            results.append(type(e).__name__)
+    if isinstance(results[0], str) or isinstance(results[1], str):
+        return None if results[0] == results[1] else f"{results[0]} here, {results[1]} from the interpreter"
+    for i, (x, y) in enumerate(zip(*results, strict=True)):
+        if x.dtype != y.dtype or x.shape != y.shape:
+            return f"result {i} is {x.dtype}{x.shape}, from the interpreter {y.dtype}{y.shape}"
+        near = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}.get(y.dtype.name, 0.0)
+        scale = float(np.abs(y[np.isfinite(y)]).max(initial=1.0)) if y.dtype.kind == "f" else 1.0
+        if not np.allclose(x, y, rtol=0, atol=near * scale, equal_nan=True):
+            return f"result {i} differs from the interpreter's"
+    return None
 
 
 def ceilings(options: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import futad
 from futad.errors import BackendError
 from futad.runtime import cc
 
@@ -79,3 +80,21 @@ def test_workloads() -> None:
     for w in toys:
         again = arguments(w)
         assert all(np.array_equal(a, b) for a, b in zip(arguments(w), again, strict=True)) and w.small
+
+
+def test_a_program_unlike_the_interpreter_is_found(tmp_path: Path) -> None:
+    """Programs that differ in a digit, an integer, a size or in failing, in the place of a device's defects."""
+    from futad.testblocks import read_test_file
+
+    text = "-- ==\n-- input { 3i64 }\nentry main (n: i64): ([n]f64, i64) = (replicate n VALUE, NUMBER)\n"
+    good = text.replace("VALUE", "0.1").replace("NUMBER", "n")
+    (tmp_path / "p.fut").write_text(good)
+    (case,) = read_test_file(tmp_path / "p.fut").cases
+    reference = futad.compile(good, backend="interp")
+    assert gpu_stage.unlike(futad.compile(good, backend="interp"), reference, case) is None
+    for value, number, says in (
+        ("0.1000001", "n", "result 0 differs"), ("0.1", "n + 1", "result 1 differs"),
+        ("0.1", "n / (n - n)", "RuntimeError_ here"), ("(f64.nan)", "n", "result 0 differs"),
+    ):  # fmt: skip
+        other = futad.compile(text.replace("VALUE", value).replace("NUMBER", number), backend="interp")
+        assert says in (gpu_stage.unlike(other, reference, case) or "")
