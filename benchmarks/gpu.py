@@ -308,7 +308,7 @@ def main() -> int:
     report |= about.answer(60)
     about.stop()
     if "failed" in report:
-        print(f"error: {report['failed']}\n{report.get('log', '')}")
+        print(f"error: {report['failed']}\n{report.get('log', '')}".rstrip())
         return 1
     steps = [("compiled", compiled), ("ceilings", ceilings), ("correctness", correctness)]
     for name, step in steps:

@@ -314,7 +314,12 @@ def main() -> None:
     parser.add_argument("--warm", type=float, default=100.0)
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
-    STAGES[options.stage](options)
+    from futad.errors import Error
+
+    try:
+        STAGES[options.stage](options)
+    except Error as e:
+        answer(failed=str(e).removeprefix("error: "))
 
 
 if __name__ == "__main__":

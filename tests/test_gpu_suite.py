@@ -98,3 +98,17 @@ def test_a_program_unlike_the_interpreter_is_found(tmp_path: Path) -> None:
     ):  # fmt: skip
         other = futad.compile(text.replace("VALUE", value).replace("NUMBER", number), backend="interp")
         assert says in (gpu_stage.unlike(other, reference, case) or "")
+
+
+def test_without_a_card_it_says_so() -> None:
+    """Whatever is missing here (CuPy, a driver, a card), and what runs without; no traceback."""
+    from futad.backend.cuda import open_device
+
+    try:
+        open_device("cuda")
+    except BackendError:
+        done = subprocess.run([sys.executable, str(SUITE / "gpu.py")], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 1 and done.stdout.startswith("error: ") and "emulated" in done.stdout
+        assert "Traceback" not in done.stdout + done.stderr
+    else:
+        pytest.skip("there is a card")
