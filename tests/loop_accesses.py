@@ -142,8 +142,9 @@ def conflicts(nest: Nest, n: int, m: int) -> bool:
 # --- as a core program ---------------------------------------------------------------------------------------------
 
 
-def program(nest: Nest) -> ir.Program:
-    """f (x: [n]f64 or [n][m]f64) (c: f64) (ms: [m]f64): the array after the loop, and a scalar; or arrays of those."""
+def program(nest: Nest, attrs: tuple[Any, ...] = ()) -> ir.Program:
+    """f (x: [n]f64 or [n][m]f64) (c: f64) (ms: [m]f64): the array after the loop, and a scalar; or arrays of those.
+    The loop has these attributes."""
     array = "[n][m]f64" if nest.rank == 2 else "[n]f64"
 
     def f(b: Builder, sizes: dict[str, Atom], x: Var, c: Var, ms: Var) -> list[Atom]:
@@ -153,7 +154,7 @@ def program(nest: Nest) -> ir.Program:
             def turn(z: Builder, i: Atom, x: Atom, v: Atom) -> list[Atom]:
                 return emit(z, nest.body, env | {"i": i}, x, v)
 
-            return repeat(q, nest.count.emit(q, env), q.let(ir.Copy(x)), c, turn, nest.counts)
+            return repeat(q, nest.count.emit(q, env), q.let(ir.Copy(x)), c, turn, nest.counts, attrs)
 
         if not nest.mapped:
             return loop(b, env)
@@ -164,12 +165,18 @@ def program(nest: Nest) -> ir.Program:
 
 
 def repeat(
-    b: Builder, count: Atom, x: Atom, v: Atom, turn: Callable[[Builder, Atom, Atom, Atom], list[Atom]], counts: bool
+    b: Builder,
+    count: Atom,
+    x: Atom,
+    v: Atom,
+    turn: Callable[[Builder, Atom, Atom, Atom], list[Atom]],
+    counts: bool,
+    attrs: tuple[Any, ...] = (),
 ) -> list[Atom]:
     """`turn` for i < count on an array and a scalar, in a for loop or in a while loop that counts."""
     if not counts:
         body = b.lambda_([("i", I64), ("x", x.type), ("v", F64)], turn)
-        return list(b.emit(ir.For(count, (x, v), body), "x", "v"))
+        return list(b.emit(ir.For(count, (x, v), body), "x", "v", attrs=attrs))
 
     def step(q: Builder, go: Var, x: Var, v: Var, i: Var) -> list[Atom]:
         x2, v2 = turn(q, i, x, v)
@@ -178,7 +185,7 @@ def repeat(
 
     body = b.lambda_([("go", BOOL), ("x", x.type), ("v", F64), ("i", I64)], step)
     start = b.op("lt", ZERO, count)
-    return list(b.emit(ir.While((start, x, v, ZERO), body), "go", "x", "v", "i"))[1:3]
+    return list(b.emit(ir.While((start, x, v, ZERO), body), "go", "x", "v", "i", attrs=attrs))[1:3]
 
 
 def add(q: Builder, x: Atom, y: Atom) -> list[Atom]:
