@@ -54,9 +54,14 @@ def statements(lam: ir.Lambda) -> Iterator[ir.Stm]:
 
 @cache
 def group(number: int) -> api.Program:
-    """The programs of a group as one, each name prefixed with its file's."""
+    """The programs of a group as one; group -1 are those of the benchmarks."""
+    return joined(BENCHMARKS if number < 0 else PROGRAMS[number::GROUPS], f"group{number}")
+
+
+def joined(paths: list[Path], name: str) -> api.Program:
+    """Programs as one, each name prefixed with its file's."""
     funs: dict[str, ir.Fun] = {}
-    for path in PROGRAMS[number::GROUPS]:
+    for path in paths:
         for f in load_program(str(path)).funs.values():
             f.name = f"{path.stem}__{f.name}"
             if f.entry is not None:
@@ -65,14 +70,24 @@ def group(number: int) -> api.Program:
                 if isinstance(s.exp, ir.Call):
                     s.exp.name = f"{path.stem}__{s.exp.name}"
             funs[f.name] = f
-    return api.Program(ir.Program(funs, f"group{number}"), backend="emulated")
+    return api.Program(ir.Program(funs, name), backend="emulated")
 
 
 @needs_cxx
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_cases(path: Path) -> None:
+    check(path, group(PROGRAMS.index(path) % GROUPS))
+
+
+@needs_cxx
+@pytest.mark.parametrize("path", BENCHMARKS, ids=[p.stem for p in BENCHMARKS])
+def test_benchmark_cases(path: Path) -> None:
+    check(path, group(-1))
+
+
+def check(path: Path, program: api.Program) -> None:
+    """Run the cases of a file."""
     spec = read_test_file(path)
-    program = group(PROGRAMS.index(path) % GROUPS)
     for case in spec.cases:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
