@@ -69,6 +69,7 @@ entry main [n] (k: i64) (is: [n]i64) (vs: [n]f64) (ws: [n]i32) =
   reduce_by_index (replicate k (0f64, 0i32)) (\\(a, i) (b, j) -> if a > b then (a, i) else (b, j)) (0, 0) is
                   (zip vs ws)"""
     assert any("a lock a bin" in w for _, w in kernels(source))
+    assert "wait for a lock" in report(compile_program(compile_text(source, "main")))
 
 
 def test_products_go_to_tiles() -> None:
@@ -98,6 +99,20 @@ def test_report_names_what_is_sequential() -> None:
     assert "nothing parallel inside, one thread" in text
     quiet = report(compile_program(compile_text("entry main [n] (xs: [n]f64) = map (+ 1) xs", "main")))
     assert quiet.rstrip().endswith("nothing")
+
+
+def test_a_scan_of_large_elements_takes_three_passes() -> None:
+    """Which the report says."""
+    width = 13
+    names = [f"x{i}" for i in range(width)]
+    ys = [f"y{i}" for i in range(width)]
+    sums = ", ".join(f"{x} * {y}" for x, y in zip(names, ys[1:] + ys[:1], strict=True))  # not told apart
+    source = (
+        f"entry main [n] (a: [n]f64) = map (\\t -> t.0 + t.7) (scan (\\({', '.join(names)}) ({', '.join(ys)}) -> ({sums})) "
+        f"({', '.join(['0'] * width)}) (map (\\v -> ({', '.join(['v'] * width)})) a))"
+    )
+    text = report(compile_program(compile_text(source, "main")))
+    assert "too large elements for one pass" in text and "scan_finish" in text
 
 
 DEEP = """

@@ -256,6 +256,8 @@ def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
     n.inputs = atomic(n.inputs)
     if n.scans and tuple_bytes([t for f in folds for t in f.types]) <= SCANNED:
         return grid_scan(lo, n, folds)
+    if n.scans:
+        lo.fallback(f"scan for {', '.join(v.name for v in n.stm.pat)}: too large elements for one pass, so three")
     chunks = Ref(lo.name("chunks"), I64)
     lo.emit(kir.Chunks(chunks.name, n.width, ONE))
     cells: list[list[View]] = []

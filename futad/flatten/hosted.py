@@ -172,6 +172,7 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> 
         return targets
     if lo.mode == "block":
         raise NotInBlock
+    lo.fallback(f"histogram {name}: no atomic operation is its operator, so updates of a bin wait for a lock")
     k = len(targets)
     locks = lo.new_root(I32)
     assert locks.slot is not None

@@ -443,7 +443,7 @@ class DeviceLowerer(Lowerer):
         self.launch(body, "single", ir.ONE, what)
 
     def fallback(self, reason: str) -> None:
-        """Note that something parallel is done by one thread."""
+        """Note that something parallel is done by one thread, or in turns."""
         self.why.append(f"{self.function_name}: {reason}")
 
     # -- scalars of the device
