@@ -64,7 +64,17 @@ entry pairs [n] (xs: [n]i64) =
 entry rows [n] (xs: [n]i64) =
   map (\\i -> scan (+) 0 (map (+ i) xs)) (iota 3)
 """
+# Elements too large for one pass.
+WIDE = 13
+SOURCE += f"""
+entry wide [n] (xs: [n]i64) =
+  map (\\({", ".join(f"x{i}" for i in range(WIDE))}) -> {" + ".join(f"{i + 1} * x{i}" for i in range(WIDE))})
+      (scan (\\({", ".join(f"x{i}" for i in range(WIDE))}) ({", ".join(f"y{i}" for i in range(WIDE))}) ->
+              ({", ".join(f"x{i} + y{i}" for i in range(WIDE))}))
+            ({", ".join(["0"] * WIDE)}) (map (\\v -> ({", ".join(f"v * {i}" for i in range(WIDE))})) xs))
+"""
 ENTRIES = (
+    "wide",
     "sums", "affine", "composed", "several", "small", "rows",
     "counts", "many", "ordered", "bits", "products", "halves", "old", "tables", "pairs",
 )  # fmt: skip
@@ -132,6 +142,10 @@ def test_few_bins_are_counted_in_shared_memory() -> None:
     for n, where in ((10_000, "in shared memory"), (100, "atomic add")):
         rows = count(backend().module, program(), core_name("counts"), {"n": n}).rows.values()
         assert [r.what for r in rows if "histogram" in r.what and r.launches][0].endswith(where)
+
+
+def test_the_wide_scan_is_not_one_pass() -> None:
+    assert any("scan_finish" in k.what for k in backend().module.kernels)
 
 
 def test_a_scan_is_one_pass() -> None:
