@@ -19,6 +19,8 @@ entry scale [n] (k: f64) (xs: [n]f64): [n]f64 = map (* k) xs
 entry dot [n] (xs: [n]f64) (ys: [n]f64): f64 = f64.sum (map2 (*) xs ys)
 entry sums [n][m] (xss: [n][m]f32): [n]f32 = map f32.sum xss
 entry set [n] (xs: *[n]f64) (i: i64): *[n]f64 = xs with [i] = 0
+entry fill [n] (xs: *[n]f64): *[n]f64 = loop xs for i < n do xs with [i] = f64.i64 i + xs[n - 1 - i]
+entry put [n][m] (xs: *[n]f64) (is: [m]i64) (vs: [m]f64): *[n]f64 = scatter xs is vs
 entry both [n] (p: (i64, [n]f64)): (i64, [n]f64) = (p.0 + 1, map (+ f64.i64 p.0) p.1)
 entry same [n] (xs: [n]f64): [n]f64 = xs
 entry loss [n] (w: [n]f64) (x: [n]f64): f64 = f64.sum (map2 (\\a b -> f64.sin (a * b)) w x)
@@ -155,6 +157,10 @@ def test_consumed_and_returned_arguments_stay_the_callers(prog: futad.Program, t
     out = prog.set(xs, 2)
     assert out.numpy()[2] == 0 and out.address != xs.address
     np.testing.assert_array_equal(xs.host, XS)
+    for name, args in (("fill", ()), ("put", (np.array([0, 3]), np.array([7.0, 8.0])))):
+        want = prog.entries[name](XS, *args)
+        np.testing.assert_array_equal(prog.entries[name](xs, *args).numpy(), want)
+        np.testing.assert_array_equal(xs.host, XS)
     same = prog.same(xs)
     assert same.address != xs.address
     np.testing.assert_array_equal(same.numpy(), XS)
