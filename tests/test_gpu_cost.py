@@ -155,3 +155,10 @@ def test_a_time_step_of_lstm_takes_few_launches() -> None:
     assert launches("objective", 21) - launches("objective", 20) <= 12
     # Both sweeps: 5 forward, of which 3 save what the other needs, and 9 back.
     assert launches("gradient", 21) - launches("gradient", 20) <= 14
+
+
+def test_the_gradient_of_kmeans() -> None:
+    """Every point read once: what a cluster gets of it is added as it is made."""
+    module, program = compiled("kmeans")
+    a = count(module, program, "gradient", {"n": 494_019, "d": 35, "k": 5})
+    assert a.total.read + a.total.written <= 1.4 * a.least[0] and a.total.flops <= 1.1 * a.least[1]

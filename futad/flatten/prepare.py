@@ -31,6 +31,7 @@ from futad.optimise.addto import sum_of
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import with_lambdas
 
+OVERWRITING = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.For, ir.While, ir.If, ir.Call)
 FEW = 8  # rows of an array that are worth being done one by one, and statements for each
 
 
@@ -58,6 +59,7 @@ def _loosened(lam: Lambda) -> Lambda:
     """The scope and those in it: products give back what is added to them, accumulators start from what is."""
     stms = [ir.map_scopes(s, _loosened) for s in lam.stms]
     out = _started(_given_back(stms, lam.result), lam.result)
+    out = _rows_added(out, lam.result)
     out = [x for s in _unrolled(_as_literals(out, lam.result)) for x in reshaped(s)]
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
@@ -375,6 +377,40 @@ def reshaped(s: Stm) -> list[Stm]:
         return [s]
     lam = Lambda(tuple(params), tuple(stms), e.lam.result)
     return [*b.stms, Stm(s.pat, ir.Map(e.width, tuple(arrays), lam), s.attrs)]
+
+
+def _rows_added(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
+    """Rows that a map makes only to be added to an accumulator are added element by element."""
+    uses: dict[Var, int] = {}
+    for s in stms:
+        for v in ir.stm_free(s):
+            uses[v] = uses.get(v, 0) + 1
+    made: dict[Var, Stm] = {}
+    gone: set[int] = set()
+    out: list[Stm] = []
+    for s in stms:
+        e = s.exp
+        if isinstance(e, OVERWRITING):
+            made.clear()  # what those maps read may be overwritten here
+        elif len(s.pat) == 1 and isinstance(e, ir.Map):
+            made[s.pat[0]] = s
+        m = made.get(e.value) if isinstance(e, ir.UpdateAcc) else None  # type: ignore[arg-type]
+        if m is None or uses.get(m.pat[0], 0) != 1 or m.pat[0] in result:
+            out.append(s)
+            continue
+        assert isinstance(e, ir.UpdateAcc) and isinstance(m.exp, ir.Map)
+        lam = m.exp.lam
+        if not isinstance(row_type(m.pat[0].type), Prim) or any(isinstance(a.type, AccType) for a in m.exp.arrays):
+            out.append(s)
+            continue
+        gone.add(id(m))
+        acc, i, new, places = (Var("acc", e.acc.type), Var("i", I64), Var("acc", e.acc.type),
+                               Var("is", ArrayType(I64, (m.exp.width,))))  # fmt: skip
+        update = Stm((new,), ir.UpdateAcc(acc, (*e.index, i), lam.result[0]))
+        body = ir.rename(Lambda((acc, i, *lam.params), (*lam.stms, update), (new,)))
+        out.append(Stm((places,), ir.Iota(m.exp.width, Const(I64, 0), Const(I64, 1))))
+        out.append(Stm(s.pat, ir.Map(m.exp.width, (e.acc, places, *m.exp.arrays), body), s.attrs))
+    return [s for s in out if id(s) not in gone]
 
 
 # --- products that give back what is added to them --------------------------------------------------------------------
