@@ -367,7 +367,8 @@ def check_literal(e: A.ELit) -> None:
         if e.value < 0 and e.suffix is not None and p.kind != "int":
             low = -high
         if not low <= e.value <= ((1 << p.bits) - 1 if e.bits or e.suffix is not None else high):
-            raise TypeError_(f"{e.value} does not fit in {p}, which holds {low} to {high}", e.span, code="E0103")
+            what = f"{e.value} is out of bounds: it does not fit in {p}, {low} to {high}"
+            raise TypeError_(what, e.span, code="E0103")
     elif p.is_float:
         with np.errstate(over="ignore"):
             if not np.isfinite(p.dtype.type(e.value)):
