@@ -16,7 +16,8 @@ def read_source(path: Path, where: Span | None = None) -> str:
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise FileError(f"no such file: {path}", where, code="E0901") from None
+        hint = "packages lie in lib/, beside the program that imports them" if where and "lib" in path.parts else None
+        raise FileError(f"no such file: {path}", where, code="E0901", hint=hint) from None
     except IsADirectoryError:
         raise FileError(f"{path} is a folder, not a file", where, code="E0901") from None
     except (OSError, ValueError) as err:
