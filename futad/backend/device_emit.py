@@ -69,8 +69,6 @@ class DeviceEmitter(Emitter):
             self.line("if (futad_peek(futad_error)) return;")
         self.line("const int64_t futad_tid = threadIdx.x, futad_width = blockDim.x, futad_block = blockIdx.x;")
         self.line("const int64_t futad_thread = futad_block * futad_width + futad_tid;")
-        for name, t in k.shared.items():
-            self.line(f"FUTAD_SHARED({c_type(t)}, {name}, {kir.BLOCK_LIMIT});")
         for slot in k.local_slots:
             self.line(f"struct futad_slot slot_{slot} = {{0, 0}};")
         self.block(k.body)

@@ -117,17 +117,13 @@ def fold_range(
                 k = len(p)
                 _assign(lo, p, combine(lo, f, p, values[:k]))
                 values = values[k:]
-        lo.out.append(_stride(var.name, ir.add(start, TID), bound, "futad_width", body))
+        lo.out.append(kir.Stride(var.name, ir.add(start, TID), bound, "futad_width", body))
     else:
         _tiles(lo, folds, parts_, element, start, bound, outs)
     for f, p in zip(folds, parts_, strict=True):
         if f.commutes:
             lo.out.append(kir.Together(operator(lo, f), _neutral(lo, f), p))
     return [list(p) for p in parts_]
-
-
-def _stride(var: str, start: Expr, bound: Expr, step: str, body: list[ir.Stmt]) -> ir.Stmt:
-    return kir.Stride(var, start, bound, step, body)
 
 
 def _assign(lo: DeviceLowerer, names: Sequence[Ref], values: Sequence[Expr]) -> None:
@@ -184,7 +180,7 @@ def _tiles(
                         lo.store(outs[at], (i,), r)
                         at += 1
                 lo.out.append(ir.If(compare("<", i, bound), body, []))
-    lo.out.append(_stride(tile.name, start, bound, "futad_width", loop))
+    lo.out.append(kir.Stride(tile.name, start, bound, "futad_width", loop))
 
 
 def _elements(lo: DeviceLowerer, n: Nest) -> Element:
@@ -404,7 +400,7 @@ def _third(lo: DeviceLowerer, n: Nest, scans: list[Fold], cells: list[list[View]
                 for o, x in zip(outs[at : at + k], combine(lo, f, before, mine), strict=True):
                     lo.store(o, (var,), x)
                 at += k
-        lo.out.append(_stride(var.name, ir.add(start, TID), end, "futad_width", loop))
+        lo.out.append(kir.Stride(var.name, ir.add(start, TID), end, "futad_width", loop))
     lo.launch(body, "block", ir.sub(chunks, ONE), what, num(kir.BLOCK_LIMIT))
 
 

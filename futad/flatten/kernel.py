@@ -17,8 +17,13 @@ from futad.core.types import I32, U32, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, Stmt
 
+# Histograms by way of shared memory.
+SUB_BYTES = 16 << 10  # of a sub-histogram in shared memory
+MOST_PASSES = 8  # over a histogram's updates
+FEW_BINS = 4  # updates for each bin that make it worth while
+
 TILE_THREADS = 256
-BLOCK_LIMIT = 256  # threads of a block, at most: the size of shared arrays that hold one value a thread
+BLOCK_LIMIT = 256  # threads of a block, at most
 
 
 @dataclass(slots=True, eq=False)
@@ -219,7 +224,6 @@ class Kernel:
     scratch: list[Scratch] = field(default_factory=list)
     fails: bool = False
     local_slots: list[int] = field(default_factory=list)
-    shared: dict[str, Prim] = field(default_factory=dict)
     line: int = 0
 
 

@@ -87,7 +87,6 @@ class DeviceLowerer(Lowerer):
     def __init__(self, program: core.Program) -> None:
         self.mode = "host"
         self.atomic = False  # additions to memory are other threads' too
-        self.shared: dict[str, Prim] = {}  # the current kernel's arrays in shared memory
         self.kernels: list[Kernel] = []
         self.why: list[str] = []
         self.given: dict[core.Stm, Expr] = {}
@@ -337,7 +336,6 @@ class DeviceLowerer(Lowerer):
     @contextmanager
     def kernel(self, mode: str = "thread") -> Iterator[list[ir.Stmt]]:
         """Lower the inside of a kernel."""
-        self.shared = {}
         with self.block() as body, self.inside(mode):
             yield body
 
@@ -394,7 +392,7 @@ class DeviceLowerer(Lowerer):
         """On the host: run a kernel's inside; `inner` is how much parallel work a unit has."""
         own = {name for s in kir.walk(body) if (name := kir.defined(s)) is not None}
         name = f"k{len(self.kernels)}_{_word(what or 'step')}"
-        made = Kernel(name, kind, body, what, shared=self.shared, line=self.line)
+        made = Kernel(name, kind, body, what, line=self.line)
         decls = {s.name: s.init for s in kir.walk(body) if isinstance(s, ir.Decl) and not s.mutable}
         named = {s.slot for s in kir.walk(body) if isinstance(s, ir.SlotRef)}
         ensures: dict[int, list[tuple[ir.Ensure, Expr | None]]] = {}
@@ -430,7 +428,7 @@ class DeviceLowerer(Lowerer):
                     raise NotInBlock
                 made.local_slots.append(s.slot)
         made.fails = any(isinstance(s, (ir.Check, ir.Ensure)) for s in kir.walk(body))
-        provided = {"futad_block", "futad_thread", "futad_tid", "futad_width", *self.shared}
+        provided = {"futad_block", "futad_thread", "futad_tid", "futad_width"}
         made.params = [p for p in kir.free_names(body) if p[0] not in provided]
         self.kernels.append(made)
         self.out.append(Launch(made, units, inner))

@@ -14,7 +14,7 @@ from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Ref, num
 from futad.imp.lower import Want
 from futad.imp.soacs import bind_elements, element
-from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
+from futad.imp.views import Fill, Mem, Root, Value, View, dense_view
 
 MOST_BATCHES = 65535  # of a grid's third dimension
 
@@ -463,4 +463,4 @@ def _element_of_product(lo: DeviceLowerer, a: View, b: View, c: View, plus: View
     lo.store(c, (i, j), Ref(name, a.elem))
 
 
-__all__ = ["Acc", "consumed", "is_batch", "product"]
+__all__ = ["consumed", "is_batch", "product"]
