@@ -108,7 +108,8 @@ def test_a_scan_of_large_elements_takes_three_passes() -> None:
     ys = [f"y{i}" for i in range(width)]
     sums = ", ".join(f"{x} * {y}" for x, y in zip(names, ys[1:] + ys[:1], strict=True))  # not told apart
     source = (
-        f"entry main [n] (a: [n]f64) = map (\\t -> t.0 + t.7) (scan (\\({', '.join(names)}) ({', '.join(ys)}) -> ({sums})) "
+        f"entry main [n] (a: [n]f64) = map (\\t -> t.0 + t.7) "
+        f"(scan (\\({', '.join(names)}) ({', '.join(ys)}) -> ({sums})) "
         f"({', '.join(['0'] * width)}) (map (\\v -> ({', '.join(['v'] * width)})) a))"
     )
     text = report(compile_program(compile_text(source, "main")))

@@ -11,7 +11,7 @@ from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.types import I32, I64, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
 from futad.flatten import kernel as kir
-from futad.flatten.kernel import has_load
+from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES, has_load
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host, over
 from futad.imp import arrays, ir
 from futad.imp.arrays import if_inside
@@ -23,9 +23,6 @@ from futad.imp.views import Acc, Mem, Value, View
 ATOMIC = ("add", "min", "max", "and", "or", "xor", "mul")
 LOCKS = 1 << 14
 TINY = 16  # elements
-SUB_BYTES = 16 << 10  # of a sub-histogram in shared memory
-MOST_PASSES = 8  # over a histogram's updates
-FEW_BINS = 4  # updates for each bin that make it worth while
 
 
 # --- scalars and indexing --------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var, elem_of, row_type, shape_of, zero
 from futad.flatten.again import computed_again
+from futad.flatten.binned import binned
 from futad.flatten.late import is_light
 from futad.optimise.addto import sum_of
 from futad.rewrite.ranges import is_index
@@ -40,6 +41,7 @@ def prepare(program: Program) -> Program:
     from futad.optimise.fusion import fuse
     from futad.rewrite.simplify import simplify
 
+    program = ir.map_bodies(program, binned)
     loose = ir.map_bodies(program, _loosened)
     if _changed(program, loose):
         # Sums are found after fusion, which would join them to the nests that use them.

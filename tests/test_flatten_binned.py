@@ -1,0 +1,114 @@
+"""Accumulators of few bins as histograms: both ways give what the interpreter gives, and the sizes decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.backend.cuda import DeviceBackend
+from futad.backend.device_cost import count
+from futad.core.check import check_program
+from futad.core.interp import Interpreter
+from futad.core.ir import Program
+from futad.errors import BackendError
+from futad.flatten import flatten
+from futad.flatten.prepare import prepare
+from futad.pipeline import compile_program
+from futad.runtime import cc
+from futad.runtime.device import EmulatedDevice
+from futad.source import compile_text
+
+SOURCE = """
+entry plain [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k]f64 =
+  vjp (\\w -> f64.sum (map2 (\\i x -> w[i] * w[i] * x) is xs)) w 1
+
+entry guarded [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k]f64 =
+  vjp (\\w -> f64.sum (map2 (\\i x -> if i >= 0 && i < k then f64.sin (w[i] * x) else x) is xs)) w 1
+
+entry branches [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k]f64 =
+  vjp (\\w -> f64.sum (map2 (\\i x -> if x < 0 then w[i] * x else w[k - 1 - i] * w[k - 1 - i]) is xs)) w 1
+
+entry two [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): ([k]f64, [k]f64, f64, [n]f64) =
+  let f (v: [k]f64, w: [k]f64) =
+    let ys = map2 (\\i x -> f64.exp (v[i]) * w[(i + 1) % k] * x) is xs in (f64.sum ys, ys)
+  let ((y, ys), (v', w')) = vjp2 f (w, map (+ 1) w) (1, map (const 0) xs)
+  in (v', w', y, ys)
+
+entry table [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k][k]f64 =
+  vjp (\\t -> f64.sum (map2 (\\i x -> f64.sin (t[i, (i * 7) % k]) * x) is xs)) (map (\\x -> map (* x) w) w) 1
+
+entry rows [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k][k]f64 =
+  vjp (\\t -> f64.sum (map2 (\\i x -> f64.sum (map (\\y -> y * y * x) t[i])) is xs)) (map (\\x -> map (* x) w) w) 1
+"""
+ENTRIES = ("plain", "guarded", "branches", "two", "table")
+
+
+@cache
+def program() -> Program:
+    return compile_program(compile_text(SOURCE, "binned.fut"), check=True)
+
+
+def has_cxx() -> bool:
+    try:
+        cc.find_cxx_compiler()
+    except BackendError:
+        return False
+    return True
+
+
+needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+
+
+@cache
+def emulated() -> Any:
+    return DeviceBackend(program()).on(EmulatedDevice())
+
+
+def arguments(n: int, k: int, places: Callable[[np.random.Generator], Any]) -> list[Any]:
+    rng = np.random.default_rng(n + k)
+    return [np.asarray(places(rng), np.int64).reshape(n), rng.normal(size=k), rng.normal(size=n)]
+
+
+@needs_cxx
+@pytest.mark.parametrize("entry", [*ENTRIES, "rows"])
+@pytest.mark.parametrize(
+    ("n", "k"), [(0, 3), (1, 1), (1, 4), (5, 1), (100, 3), (1000, 7), (20, 50)], ids=lambda x: str(x)
+)
+def test_equal_to_the_interpreter(entry: str, n: int, k: int) -> None:
+    args = arguments(n, k, lambda rng: rng.integers(0, k, n))
+    expected = Interpreter(program()).run(entry, [n, k, *args])
+    for x, y in zip(emulated().run(entry, [n, k, *args]), expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-11)
+
+
+@needs_cxx
+@pytest.mark.parametrize("n", [3, 500])
+def test_places_out_of_range_take_part_in_nothing(n: int) -> None:
+    args = arguments(n, 2, lambda rng: rng.choice([-(2**62), -1, 2, 2**62], n))
+    assert np.array_equal(emulated().run("guarded", [n, 2, *args])[0], np.zeros(2))
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_sizes_decide(entry: str) -> None:
+    """Shared memory where bins are few, an atomic update an element where they are not."""
+    module = flatten(program())
+
+    def ways(n: int, k: int) -> bool:
+        account = count(module, program(), entry, {"n": n, "k": k})
+        return any("shared memory" in row.what for row in account.rows.values())
+
+    assert ways(100_000, 10)
+    assert not ways(100_000, 60_000) and not ways(30, 10)
+
+
+def test_rows_are_added_in_place() -> None:
+    account = count(flatten(program()), program(), "rows", {"n": 100_000, "k": 10})
+    assert not any("histogram" in row.what for row in account.rows.values())
+
+
+def test_the_program_with_both_ways_is_well_typed() -> None:
+    check_program(prepare(program()), "prepare")
