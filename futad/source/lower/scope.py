@@ -43,7 +43,8 @@ class Scope(Builder):
     def scalar(self, name: str, *args: Atom, hint: str = "t", place: Any = None) -> Atom:
         """A scalar operation, folded or shared if it can be; `place` is where it stands in the source."""
         record = OPS[name]
-        if not record.can_fail or not args[-1].type.is_integral or type(args[-1]) is Const:  # type: ignore[union-attr]
+        last = args[-1]
+        if not record.can_fail or not last.type.is_integral or (type(last) is Const and last.value > 0):  # type: ignore[union-attr]
             place = None
         if all(type(a) is Const for a in args):
             folded = _fold(name, args)  # type: ignore[arg-type]
