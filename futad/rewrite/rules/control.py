@@ -50,6 +50,29 @@ def for_few(stm: Stm, ctx: Context) -> Result:
     return [*before, *e.body.stms, *aliases_of(stm.pat, e.body.result)]
 
 
+MOST_UNROLLED = 4096  # statements that a loop may become
+
+
+def _size(lam: Lambda) -> int:
+    return sum(1 + sum(_size(inner) for inner in s.exp.lambdas()) for s in lam.stms)
+
+
+@rule(ir.For)
+def for_unrolled(stm: Stm, ctx: Context) -> Result:
+    """`#[unroll] for i < 3 do body` -> the body three times, unless that is too much code."""
+    e: Any = stm.exp
+    if ("unroll",) not in stm.attrs or type(e.bound) is not Const or e.bound.value * _size(e.body) > MOST_UNROLLED:
+        return None
+    out: list[Stm] = []
+    values: tuple[Atom, ...] = e.inits
+    i, *params = e.body.params
+    for k in range(e.bound.value):
+        turn = ir.Renamer({i: Const(i.type, k), **dict(zip(params, values, strict=True))})
+        out += turn.stms(e.body.stms)
+        values = tuple([turn.atom(a) for a in e.body.result])
+    return [*out, *aliases_of(stm.pat, values)]
+
+
 @rule(ir.While)
 def while_false(stm: Stm, ctx: Context) -> Result:
     """`while false do ..` -> the initial values."""
@@ -143,7 +166,7 @@ def if_select(stm: Stm, ctx: Context) -> Result:
     return out
 
 
-CONTROL_ENTER = (assert_true, if_constant, for_few, while_false, loop_invariant)
+CONTROL_ENTER = (assert_true, if_constant, for_few, for_unrolled, while_false, loop_invariant)
 CONTROL_LEAVE = (if_same, if_select, loop_invariant)
 
 __all__ = ["CONTROL_ENTER", "CONTROL_LEAVE", "aliases_of"]

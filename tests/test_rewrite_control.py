@@ -1,0 +1,58 @@
+"""`#[unroll]` on loops: straight code that computes the same, in both modes of differentiation too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import futad
+from futad.core import ir
+from futad.core.ir import Lambda
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.testing import check_grads
+
+SOURCE = """
+entry polynomial (x: f64): f64 = ATTR loop y = x for i < 5 do y * x + f64.i64 i
+entry nested (x: f64): f64 = ATTR loop y = x for i < 3i32 do ATTR loop z = y for j < 2 do z * x - f64.i32 i * y
+entry array (xs: *[4]f64): *[4]f64 = ATTR loop ys = xs for i < 3 do ys with [i + 1] = ys[i] * ys[i + 1]
+entry swap (x: f64) (y: f64): (f64, f64) = ATTR loop (a, b) = (x, y) for _i < 3 do (b, a * b)
+entry inside [n] (xs: [n]f64): f64 = f64.sum (map (\\x -> ATTR loop y = x for _i < 3 do f64.sin y * x) xs)
+entry never (x: f64): f64 = ATTR loop y = x for i < 0 do y * x + f64.i64 i
+"""
+ENTRIES = {
+    "polynomial": [1.25],
+    "nested": [-0.75],
+    "array": [np.array([0.5, 2.0, -1.5, 3.0])],
+    "swap": [1.5, -0.5],
+    "inside": [np.array([0.5, 2.0, -1.5])],
+    "never": [1.5],
+}
+
+
+def loops(source: str, name: str) -> int:
+    program = compile_program(compile_text(source, "unroll.fut"), check=True)
+
+    def count(lam: Lambda) -> int:
+        return sum(isinstance(s.exp, ir.For) + sum(map(count, s.exp.lambdas())) for s in lam.stms)
+
+    return count(next(f for f in program.funs.values() if f.entry is not None and f.entry.name == name).body)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_same_results_without_the_loop(name: str) -> None:
+    args = ENTRIES[name]
+    rolled, straight = SOURCE.replace("ATTR", ""), SOURCE.replace("ATTR", "#[unroll]")
+    assert loops(straight, name) == 0
+    if name != "never":
+        assert loops(rolled, name) > 0
+    f, g = (getattr(futad.compile(s, backend="interp"), name) for s in (rolled, straight))
+    for x, y in zip(*[np.atleast_1d(h(*[np.copy(a) for a in args])) for h in (f, g)], strict=True):
+        np.testing.assert_array_equal(x, y)
+    if name != "array":  # consumes its argument
+        check_grads(g, *args, order=2)
+
+
+@pytest.mark.parametrize("turns", ["5000", "n"])
+def test_too_much_code_and_unknown_turns_stay_loops(turns: str) -> None:
+    assert loops(f"entry f (n: i64) (x: f64): f64 = #[unroll] loop y = x for _i < {turns} do f64.sin y + x", "f") == 1
