@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from futad.accs import without_accs
-from futad.backend import c_lanes
+from futad.backend import c_blocks, c_lanes
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
@@ -33,6 +33,7 @@ class CEmitter(Emitter):
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
         self.handlers[ir.Across] = lambda s: c_lanes.emit(self, s)
+        self.handlers[ir.Blocks] = lambda s: c_blocks.emit(self, s)
         self.handlers[ir.Stream] = self.stream
         self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
         self.grain = grain
@@ -259,6 +260,8 @@ def c_name(name: str) -> str:
 
 class CLowerer(Lowerer):
     """Lowers a program for C."""
+
+    blocks = True
 
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:

@@ -280,6 +280,17 @@ class Across(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Blocks(Stmt):
+    """A map's `loop` around loops that carry scalars, some iterations at a time in vector lanes."""
+
+    loop: For
+
+    @property
+    def body(self) -> list[Stmt]:
+        return [self.loop]
+
+
+@dataclass(slots=True, eq=False)
 class Threads(Stmt):
     """Declare `name`: how many threads to use for that many steps that cost `work` scalar operations in all, and
     need `extra` elements of memory each."""

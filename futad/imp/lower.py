@@ -122,6 +122,7 @@ class Lowerer:
     """Lowers a program.  `parallel`: mark loops worth running on several threads."""
 
     jams = True  # whether several iterations of a loop may run together inside its inner loops
+    blocks = False  # whether many of them may, in vector lanes
     assembles = True  # whether the pieces of an array may be computed where it will lie
 
     @staticmethod

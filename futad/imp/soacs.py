@@ -8,12 +8,13 @@ from futad.core import ir as core
 from futad.core.types import I64, ArrayType, Prim, Var
 from futad.imp import ir, parallel
 from futad.imp.arrays import if_inside
+from futad.imp.blocks import block
 from futad.imp.carried import Carried, elementwise
 from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Lowerer, Want, handles
 from futad.imp.staging import staged
-from futad.imp.vectorise import across, annotate, split_checks
+from futad.imp.vectorise import accumulations, across, annotate, split_checks
 from futad.imp.views import Acc, Joined, Mem, Root, Value, View
 
 
@@ -217,6 +218,10 @@ class Nest:
         lanes = across(loops[-1], lo.reassociate)
         if lanes is not None and lo.in_lanes(lanes.fold):
             lo.out[-1] = lanes
+            return
+        blocks = block(loops[-1], accumulations(loops[-1].body)) if lo.blocks and lo.reassociate else None
+        if blocks is not None:
+            lo.out[-1:] = [*loops[:-1], blocks]
             return
         lo.out[-1:] = [*loops[:-1], *jam(loops[-1], lo.reassociate)]
 

@@ -30,7 +30,7 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
     if any(isinstance(s, ir.Check) for s in body):
         return
     if reassociate:
-        body = _accumulations(body)
+        body = accumulations(body)
     declared = {s.name for s in body if isinstance(s, ir.Decl)}
     partials: list[ir.Partial] = []
     added: dict[str, list[Expr]] = {}
@@ -60,7 +60,7 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     """A map's loop around one loop that reduces, with its iterations in vector lanes, each lane reducing its own: if
     what it reads and writes lies side by side for neighbouring iterations, or is the same for all.  Else None.  (Rows
     whose elements lie side by side are for the inner loop's lanes.)"""
-    body = _accumulations(loop.body) if reassociate else loop.body
+    body = accumulations(loop.body) if reassociate else loop.body
     inner = [s for s in body if isinstance(s, ir.For)]
     if len(inner) != 1 or not inner[0].partials or inner[0].step != 1:
         return None
@@ -101,7 +101,7 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     reads: list[Expr] = []
     for s in (*body, *fold.body):
         for e in expressions(s):
-            _indices(e, reads)
+            indices(e, reads)
     beside = 0
     for index in (*places, *reads):
         if _moves_with(index, loop.var, inside - {fold.var}):
@@ -117,18 +117,18 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     return ir.Across(plain, fold, fold.partials, partials)
 
 
-def _indices(e: Expr, out: list[Expr]) -> None:
+def indices(e: Expr, out: list[Expr]) -> None:
     """Add the indices of the expression's loads."""
     match e:
         case ir.Load(_, i):
             out.append(i)
-            _indices(i, out)
+            indices(i, out)
         case ir.Bin(_, a, b):
-            _indices(a, out)
-            _indices(b, out)
+            indices(a, out)
+            indices(b, out)
         case ir.Scalar(_, args):
             for a in args:
-                _indices(a, out)
+                indices(a, out)
 
 
 def split_checks(loop: ir.For) -> list[ir.For]:
@@ -187,7 +187,7 @@ def _cost(body: list[ir.Stmt]) -> int:
     return sum(cost(e) for s in body for e in expressions(s))
 
 
-def _accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
+def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """`t = op(acc, x); ... acc = t` becomes an `Accumulate`, where nothing else mentions acc or t."""
     uses: dict[str, int] = {}
     for s in body:

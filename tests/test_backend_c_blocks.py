@@ -1,0 +1,90 @@
+"""The C backends: maps around loops that carry scalars, many iterations at a time in vector lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.backend.c import CBackend
+from futad.core.interp import Interpreter
+from futad.imp import ir
+from futad.pipeline import compile_program
+from futad.source import compile_text
+
+TEXT = """
+def horner [m] (x: [m]f64) (t: f64): f64 = loop y = 0 for j < m do y * t + x[m - 1 - j]
+def wave [m] (x: [m]f64) (t: f64): f64 =
+  let (a, b) = loop (a, b) = (t, 1) for j < m do (b + 0.5 * x[j], a * t - b)
+  in a * b
+
+entry values [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 = map (horner x) ts
+entry total [n][m] (ts: [n]f64) (x: [m]f64): f64 = f64.sum (map (\\t -> let r = t - horner x t in r * r) ts)
+entry largest [n][m] (ts: [n]f64) (x: [m]f64): f64 = f64.maximum (map (horner x) ts)
+entry gradient [n][m] (ts: [n]f64) (x: [m]f64): ([n]f64, [m]f64) =
+  vjp (\\(ts, x) -> f64.sum (map (\\t -> f64.sin (horner x t)) ts)) (ts, x) 1
+entry coefficients [n][m] (ts: [n]f64) (x: [m]f64): [m]f64 =
+  vjp (\\x -> f64.sum (map (\\t -> f64.sin (horner x t)) ts)) x 1
+entry hessian_row [n][m] (ts: [n]f64) (x: [m]f64): [m]f64 =
+  jvp (\\x -> vjp (\\x -> f64.sum (map (\\t -> f64.sin (horner x t)) ts)) x 1) x (map (+ 1) x)
+entry pairs [n][m] (ts: [n]f64) (x: [m]f64): ([n]f64, [n]f64) =
+  unzip (map (\\t -> let y = wave x t in (y, horner x y)) ts)
+entry single [n][m] (ts: [n]f64) (x: [m]f64): [n]f32 =
+  let zs = map f32.f64 x
+  in map (\\t -> loop y = f32.f64 t for j < m do f32.max (y * 0.5) (zs[j] - y)) ts
+entry whole [n][m] (ts: [n]f64) (x: [m]f64): [n]i32 =
+  let ks = map (\\v -> i32.f64 (10 * v)) x
+  in map (\\t -> loop y = i32.f64 (100 * t) for j < m do (y * 31 ^ ks[j]) + i32.i64 j) ts
+entry flags [n][m] (ts: [n]f64) (x: [m]f64): [n]bool =
+  map (\\t -> (loop (odd, y) = (false, t) for j < m do (odd != (y > 0), x[j] - y * 0.9)).0) ts
+entry rows [n][m] (ts: [n]f64) (x: [m]f64): [n][m]f64 =
+  map (\\s -> map (\\t -> s * horner x t) x) ts
+entry own_rows [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  let a = map (\\t -> map (* t) x) ts in map2 (\\t row -> horner row t) ts a
+entry own_turns [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  map (\\t -> loop y = f64.sum x for _j < i64.f64 (3 * f64.abs t) do y * t + 1) ts
+"""
+IN_LANES = ("values", "total", "largest", "coefficients", "hessian_row", "pairs", "single", "whole", "flags", "rows")
+NOT_IN_LANES = ("gradient", "own_rows", "own_turns")  # the first keeps each turn's value in memory
+
+
+@pytest.fixture(scope="module")
+def core() -> Any:
+    return compile_program(compile_text(TEXT, "blocks.fut"), check=True)
+
+
+@pytest.fixture(scope="module", params=["c", "multicore"])
+def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
+    return CBackend(core, multicore=request.param == "multicore", grain=1)
+
+
+@pytest.mark.parametrize("name", IN_LANES + NOT_IN_LANES)
+def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
+    for n in (0, 1, 31, 32, 33, 64, 97):
+        for m in (0, 1, 5):
+            rng = np.random.default_rng(100 * n + m)
+            args = [n, m, rng.uniform(-1, 1, n), rng.standard_normal(m)]
+            expected = Interpreter(core).run(name, args)
+            tolerance = {"whole": 0.0, "single": 1e-5}.get(name, 1e-11)
+            for a, e in zip(backend.run(name, args), expected, strict=True):
+                assert np.shape(a) == np.shape(e)
+                np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance, err_msg=f"{name} {n} {m}")
+
+
+def blocks(body: list[ir.Stmt]) -> int:
+    return sum(
+        isinstance(s, ir.Blocks) + sum(blocks(getattr(s, part, [])) for part in ("body", "then", "orelse"))
+        for s in body
+    )
+
+
+@pytest.mark.parametrize("name", IN_LANES + NOT_IN_LANES)
+def test_which_are_in_lanes(core: Any, name: str) -> None:
+    fun = next(f for f in CBackend(core).module.functions if f.name == name)
+    assert (blocks(fun.body) > 0) == (name in IN_LANES)
+
+
+def test_sums_in_order_are_not_done_in_lanes(core: Any) -> None:
+    for fun in CBackend(core, reassociate=False).module.functions:
+        assert blocks(fun.body) == 0
