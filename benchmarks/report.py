@@ -14,7 +14,7 @@ import html
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,7 @@ def canvas(rows: int, columns: int, width: float, height: float) -> tuple[Any, A
     return figure, axes
 
 
-def legend(figure: Any, who: list[str], extra: list[Any] = []) -> None:  # noqa: B006
+def legend(figure: Any, who: list[str], extra: Sequence[Any] = ()) -> None:
     """One legend below all plots of the figure."""
     from matplotlib.lines import Line2D
 

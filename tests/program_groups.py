@@ -25,6 +25,10 @@ def statements(lam: ir.Lambda) -> Iterator[ir.Stm]:
 
 @cache
 def compiled(paths: tuple[Path, ...], backend: str) -> api.Program:
+    return joined(paths, f"group of {paths[0].stem}", backend)
+
+
+def joined(paths: Sequence[Path], name: str, backend: str) -> api.Program:
     """The programs as one, each name prefixed with its file's."""
     funs: dict[str, ir.Fun] = {}
     for path in paths:
@@ -36,7 +40,7 @@ def compiled(paths: tuple[Path, ...], backend: str) -> api.Program:
                 if isinstance(s.exp, ir.Call):
                     s.exp.name = f"{path.stem}__{s.exp.name}"
             funs[f.name] = f
-    return api.Program(ir.Program(funs, f"group of {paths[0].stem}"), backend=backend)
+    return api.Program(ir.Program(funs, name), backend=backend)
 
 
 def check_cases(path: Path, programs: Sequence[Path], groups: int, backend: str) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_support import has_cxx, needs_cxx
 
 import futad
 from futad.cli import main
-from futad.errors import BackendError, InternalError
-from futad.runtime import cc, tuning
+from futad.errors import InternalError
+from futad.runtime import tuning
 from futad.runtime.device import EmulatedDevice, Thresholds
 
 SOURCE = """
@@ -31,17 +32,6 @@ entry picked [n] (k: i64) (xs: [n]f64) (is: [n]i64): f64 = f64.sum (map (\\i -> 
 entry product [n][m][k] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =
   map (\\x -> map (\\y -> f64.sum (map2 (*) x y)) (transpose b)) a
 """
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
-
-
-needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
 
 
 @pytest.fixture

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_support import needs_cxx
 
 from futad.backend.cuda import DeviceBackend
 from futad.backend.device_cost import count
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.ir import Program
-from futad.errors import BackendError
 from futad.flatten import flatten
 from futad.flatten.prepare import prepare
 from futad.pipeline import compile_program
-from futad.runtime import cc
 from futad.runtime.device import EmulatedDevice
 from futad.source import compile_text
 
@@ -50,17 +49,6 @@ ENTRIES = ("plain", "guarded", "branches", "two", "table")
 @cache
 def program() -> Program:
     return compile_program(compile_text(SOURCE, "binned.fut"), check=True)
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
-
-
-needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
 
 
 @cache

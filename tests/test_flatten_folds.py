@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_support import has_cxx
 
 from futad.backend.cuda import DeviceBackend
 from futad.core.interp import Interpreter
 from futad.core.ir import Program
-from futad.errors import BackendError, RuntimeError_
+from futad.errors import RuntimeError_
 from futad.pipeline import compile_program
-from futad.runtime import cc
 from futad.runtime.device import EmulatedDevice
 from futad.source import compile_text
 
@@ -78,14 +78,6 @@ ENTRIES = (
     "sums", "affine", "composed", "several", "small", "rows",
     "counts", "many", "ordered", "bits", "products", "halves", "old", "tables", "pairs",
 )  # fmt: skip
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
 
 
 pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")

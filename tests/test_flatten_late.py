@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_support import needs_cxx
 
 from futad.backend.cuda import DeviceBackend
 from futad.core.interp import Interpreter
 from futad.core.ir import Program
-from futad.errors import BackendError
 from futad.pipeline import compile_program
-from futad.runtime import cc
 from futad.runtime.device import EmulatedDevice
 from futad.source import compile_text
 
@@ -87,17 +86,6 @@ entry sums_of_products [t][n][m][k] (xs: [t][k][n]f64) (ys: [t][k][m]f64) (z: [n
                                                                         c (transpose w)))) y x) xs ys)
       (transpose z, replicate n 1f64) (replicate t (replicate k 1f64)) |> \\(w, c) -> (transpose w, c)
 """
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
-
-
-needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
 
 
 @cache

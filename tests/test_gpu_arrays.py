@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_support import needs_cxx
 
 import futad
-from futad.errors import BackendError, DtypeError, ShapeError, UsageError
-from futad.runtime import cc, exchange
+from futad.errors import DtypeError, ShapeError, UsageError
+from futad.runtime import exchange
 from futad.runtime.device import EmulatedArray, EmulatedDevice
 from futad.runtime.host import DeviceProgram
 
@@ -25,17 +26,6 @@ entry both [n] (p: (i64, [n]f64)): (i64, [n]f64) = (p.0 + 1, map (+ f64.i64 p.0)
 entry same [n] (xs: [n]f64): [n]f64 = xs
 entry loss [n] (w: [n]f64) (x: [n]f64): f64 = f64.sum (map2 (\\a b -> f64.sin (a * b)) w x)
 """
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
-
-
-needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,12 @@ from typing import Any
 import fake_cupy
 import numpy as np
 import pytest
+from device_support import needs_cxx
 
 import futad
 from futad.backend.cuda import open_device
 from futad.errors import BackendError, BoundsError, MemoryError_, UsageError
-from futad.runtime import backends, cc, cubin
+from futad.runtime import backends, cubin
 from futad.runtime.cupydevice import CupyDevice, blas_plan
 from futad.runtime.device import EmulatedDevice, Product
 
@@ -30,17 +31,6 @@ entry product [n][m][k] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =
 entry products [b][n][m][k] (as: [b][n][k]f32) (bs: [b][m][k]f32): [b][n][m]f32 =
   map2 (\\a b -> map (\\x -> map (\\y -> f32.sum (map2 (*) x y)) b) a) as bs
 """
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
-
-
-needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
 
 
 @pytest.fixture

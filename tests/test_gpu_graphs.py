@@ -8,27 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_support import needs_cxx
 
 from futad.backend.cuda import DeviceBackend
-from futad.errors import BackendError, BoundsError, InternalError, MemoryError_
+from futad.errors import BoundsError, InternalError, MemoryError_
 from futad.pipeline import compile_program
-from futad.runtime import cc, tape
+from futad.runtime import tape
 from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.device import EmulatedDevice, Frame
 from futad.runtime.exchange import device_array
 from futad.runtime.host import DeviceProgram
 from futad.source import compile_text
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
-
-
-needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
 
 # Each turn is a map and a sum, so that it has launches enough; `until` reads its condition in every turn.
 SOURCE = """

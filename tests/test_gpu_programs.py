@@ -7,20 +7,18 @@ starting.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from device_support import needs_cxx
+from program_groups import joined
 
 from futad import api
 from futad.backend.cuda import DeviceBackend
 from futad.cli.test import run_case
-from futad.core import ir
-from futad.errors import BackendError
 from futad.pipeline import compile_program
-from futad.runtime import cc
 from futad.runtime.cubin import compile_cubin, toolkit_available
 from futad.source import load_program
 from futad.testblocks import read_test_file
@@ -33,44 +31,13 @@ BENCHMARKS = sorted((ROOT / "benchmarks" / "programs").glob("*.fut"))
 
 
 
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
-
-
-needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
 needs_cuda = pytest.mark.skipif(not toolkit_available(), reason="no NVRTC or nvcc")
-
-
-def statements(lam: ir.Lambda) -> Iterator[ir.Stm]:
-    for s in lam.stms:
-        yield s
-        for inner in s.exp.lambdas():
-            yield from statements(inner)
 
 
 @cache
 def group(number: int) -> api.Program:
     """The programs of a group as one; group -1 are those of the benchmarks."""
-    return joined(BENCHMARKS if number < 0 else PROGRAMS[number::GROUPS], f"group{number}")
-
-
-def joined(paths: list[Path], name: str) -> api.Program:
-    """Programs as one, each name prefixed with its file's."""
-    funs: dict[str, ir.Fun] = {}
-    for path in paths:
-        for f in load_program(str(path)).funs.values():
-            f.name = f"{path.stem}__{f.name}"
-            if f.entry is not None:
-                f.entry.name = f"{path.stem}__{f.entry.name}"
-            for s in statements(f.body):
-                if isinstance(s.exp, ir.Call):
-                    s.exp.name = f"{path.stem}__{s.exp.name}"
-            funs[f.name] = f
-    return api.Program(ir.Program(funs, name), backend="emulated")
+    return joined(BENCHMARKS if number < 0 else PROGRAMS[number::GROUPS], f"group{number}", "emulated")
 
 
 @needs_cxx

@@ -7,24 +7,16 @@ from typing import Any
 import genprog
 import numpy as np
 import pytest
+from device_support import has_cxx
 
 from futad.backend.cuda import DeviceBackend
 from futad.core import ir
 from futad.core.interp import Interpreter
-from futad.errors import BackendError, Error
+from futad.errors import Error
 from futad.pipeline import compile_program
-from futad.runtime import cc
 from futad.runtime.device import EmulatedDevice
 
 BATCH = 6
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
 
 
 pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_support import has_cxx
 
 import futad
-from futad.errors import BackendError
-from futad.runtime import cc
 
 SOURCE = """
 def scaled [n] (xs: [n]f64) (t: f64): [n]f64 = map (\\x -> x / (1 + t)) xs
@@ -56,14 +55,6 @@ CALLS: dict[str, tuple[tuple[Any, ...], int | None]] = {  # arguments, and reads
     "large": ((XS,), 0), "until": ((5.0, XS), -1), "newton": ((0.5, XS / 40), -1), "sized": ((np.arange(5),), 1),
     "chosen": ((6, XS / 20), None),
 }  # fmt: skip
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
 
 
 @cache

@@ -7,24 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_support import has_cxx
 
 import futad
 from futad.backend.cuda import DeviceBackend
-from futad.errors import AssertionError_, BackendError, BoundsError, Error
+from futad.errors import AssertionError_, BoundsError, Error
 from futad.pipeline import compile_program
-from futad.runtime import cc
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.host import DeviceProgram
 from futad.source import compile_text
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
-
 
 pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
 

@@ -9,24 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from device_support import has_cxx
 
 import futad
 from futad.errors import BackendError
-from futad.runtime import cc
 
 SUITE = Path(__file__).resolve().parents[1] / "benchmarks"
 sys.path.insert(0, str(SUITE))
 import gpu  # noqa: E402
 import gpu_stage  # noqa: E402
 from gpu_workloads import Contender, arguments, difference, workloads  # noqa: E402
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
 
 
 @pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")

@@ -163,11 +163,6 @@ def stm_text(s: ir.Stm) -> str:
     return Printer().stm(s)
 
 
-def fun_text(f: ir.Fun) -> str:
-    """One function."""
-    return Printer().fun(f)
-
-
 def program_text(p: ir.Program, normal: bool = False) -> str:
     """A whole program.  `normal` numbers variables from 1 and drops their names (see `Printer`)."""
     return Printer(normal).program(p)

@@ -13,7 +13,6 @@ from futad.core.types import (
     ArrayType,
     Atom,
     Type,
-    Var,
     array_of,
     elem_of,
     i64,
@@ -127,12 +126,3 @@ def exp_types(e: ir.Exp) -> Types:
     the pattern itself.
     """
     return _RULES[type(e)](e)
-
-
-def has_rule(cls: type) -> bool:
-    return cls in _RULES
-
-
-def scope_sizes(t: Type) -> list[Var]:
-    """The size variables a type mentions."""
-    return [s for s in shape_of(t) if isinstance(s, Var)]

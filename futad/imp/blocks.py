@@ -92,7 +92,7 @@ def _is_recurrence(loop: ir.For, own: set[str], stored: set[str], read: set[str]
         if isinstance(s, ir.Decl) and s.init is not None and not isinstance(s.init, ir.Load):
             used = {}
             count_refs(s.init, used)
-            if not varying - {s.name} & used.keys() and not varying & used.keys():
+            if not varying & used.keys():
                 varying.discard(s.name)
     for index in places:
         used = {}

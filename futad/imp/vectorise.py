@@ -9,6 +9,8 @@ results, so that it has stored less by then makes no difference.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from futad.core.scalarops import OPS
@@ -117,18 +119,23 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     return ir.Across(plain, fold, fold.partials, partials)
 
 
-def indices(e: Expr, out: list[Expr]) -> None:
-    """Add the indices of the expression's loads."""
+def _loads_in(e: Expr) -> Iterator[ir.Load]:
+    """The expression's loads, those in their indices included."""
     match e:
         case ir.Load(_, i):
-            out.append(i)
-            indices(i, out)
+            yield e
+            yield from _loads_in(i)
         case ir.Bin(_, a, b):
-            indices(a, out)
-            indices(b, out)
+            yield from _loads_in(a)
+            yield from _loads_in(b)
         case ir.Scalar(_, args):
             for a in args:
-                indices(a, out)
+                yield from _loads_in(a)
+
+
+def indices(e: Expr, out: list[Expr]) -> None:
+    """Add the indices of the expression's loads."""
+    out += [x.index for x in _loads_in(e)]
 
 
 def split_checks(loop: ir.For) -> list[ir.For]:
@@ -161,16 +168,7 @@ def split_checks(loop: ir.For) -> list[ir.For]:
 
 def loads(e: Expr, out: set[str]) -> None:
     """Add the pointers that the expression reads through."""
-    match e:
-        case ir.Load(p, i):
-            out.add(p)
-            loads(i, out)
-        case ir.Bin(_, a, b):
-            loads(a, out)
-            loads(b, out)
-        case ir.Scalar(_, args):
-            for a in args:
-                loads(a, out)
+    out |= {x.pointer for x in _loads_in(e)}
 
 
 def _cost(body: list[ir.Stmt]) -> int:

@@ -55,26 +55,7 @@ def find_compiler() -> Compiler:
 
     Raises BackendError, saying what to install, if there is none that runs.
     """
-    return _find(os.environ.get("FUTAD_CC", ""), os.environ.get("CC", ""), os.environ.get("PATH", ""))
-
-
-@functools.lru_cache(maxsize=16)
-def _find(futad_cc: str, cc: str, path: str) -> Compiler:
-    for variable, value in (("FUTAD_CC", futad_cc), ("CC", cc)):
-        if not value.strip():
-            continue
-        command = _split(variable, value)
-        version = _version(command)
-        if version is None:
-            raise BackendError(
-                f"{variable} is {value!r}, which is not a C compiler that runs", hint=INSTALL_HINT
-            )
-        return Compiler(command, version)
-    for name in ("cc", "gcc", "clang"):
-        version = _version((name,))
-        if version is not None:
-            return Compiler((name,), version)
-    raise BackendError("no C compiler was found (tried cc, gcc and clang)", hint=INSTALL_HINT)
+    return _find("C", os.environ.get("FUTAD_CC", ""), os.environ.get("CC", ""), os.environ.get("PATH", ""))
 
 
 def find_cxx_compiler() -> Compiler:
@@ -82,26 +63,31 @@ def find_cxx_compiler() -> Compiler:
 
     Raises BackendError, saying what to install, if there is none that runs.
     """
-    return _find_cxx(os.environ.get("FUTAD_CXX", ""), os.environ.get("CXX", ""), os.environ.get("PATH", ""))
+    return _find("C++", os.environ.get("FUTAD_CXX", ""), os.environ.get("CXX", ""), os.environ.get("PATH", ""))
+
+
+# For each language: the variable that names a compiler, those looked for, and what to say without one.
+_LANGUAGES = {"C": ("CC", ("cc", "gcc", "clang"), INSTALL_HINT), "C++": ("CXX", ("c++", "g++", "clang++"), CXX_HINT)}
 
 
 @functools.lru_cache(maxsize=16)
-def _find_cxx(futad_cxx: str, cxx: str, path: str) -> Compiler:
-    for variable, value in (("FUTAD_CXX", futad_cxx), ("CXX", cxx)):
+def _find(language: str, ours: str, usual: str, path: str) -> Compiler:
+    plain, names, hint = _LANGUAGES[language]
+    for variable, value in ((f"FUTAD_{plain}", ours), (plain, usual)):
         if not value.strip():
             continue
         command = _split(variable, value)
         version = _version(command)
         if version is None:
-            raise BackendError(
-                f"{variable} is {value!r}, which is not a C++ compiler that runs", hint=CXX_HINT
-            )
+            raise BackendError(f"{variable} is {value!r}, which is not a {language} compiler that runs", hint=hint)
         return Compiler(command, version)
-    for name in ("c++", "g++", "clang++"):
+    for name in names:
         version = _version((name,))
         if version is not None:
             return Compiler((name,), version)
-    raise BackendError("no C++ compiler was found (tried c++, g++ and clang++)", hint=CXX_HINT)
+    raise BackendError(
+        f"no {language} compiler was found (tried {names[0]}, {names[1]} and {names[2]})", hint=hint
+    )
 
 
 def _split(variable: str, value: str) -> tuple[str, ...]:
