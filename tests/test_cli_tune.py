@@ -15,6 +15,7 @@ from futad.cli import main
 from futad.errors import InternalError
 from futad.runtime import tuning
 from futad.runtime.device import EmulatedDevice, Thresholds
+from futad.tuner import Call, Tuner
 
 SOURCE = """
 def softmax [m] (xs: [m]f64): [m]f64 =
@@ -138,8 +139,8 @@ def test_wrong_usage(file: str, tmp_path: Path, capsys: Any) -> None:
 def test_versions_that_disagree_are_a_defect(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = futad.load(file, backend="emulated")
     running: Any = program.executor().running  # type: ignore[attr-defined]
-    call = tuning.Call("rows", program.rows.core_name, [40, 30, np.ones((40, 30))])
-    tuner = tuning.Tuner(running, [call], 1, print)
+    call = Call("rows", program.rows.core_name, [40, 30, np.ones((40, 30))])
+    tuner = Tuner(running, [call], 1, print)
     tuner.results[0] = [np.zeros((40, 30))]
     with pytest.raises(InternalError, match="rows: versions of the program disagree"):
         tuner.search()
@@ -167,7 +168,7 @@ def test_the_blas_threshold(file: str) -> None:
     name, args = f.core_name, f.signature.flatten((a, b))
     for free in (True, False):
         running = program.on(EmulatedDevice(blas=blas))
-        tuner = tuning.Tuner(running, [tuning.Call("product", name, args)], 1, lambda text: None)
+        tuner = Tuner(running, [Call("product", name, args)], 1, lambda text: None)
 
         def timed(*_: Any, counts: Any = running.runtime, free: bool = free) -> list[float]:
             return [0.0, 1.0 if bool(counts.counts.products) != free else 0.1]

@@ -24,7 +24,7 @@ from futad.cli import options
 if TYPE_CHECKING:
     from futad.api import Function, Program
     from futad.backend.cuda import DeviceBackend
-    from futad.runtime.tuning import Call
+    from futad.tuner import Call
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from futad.errors import UsageError
     from futad.runtime import tuning
     from futad.runtime.backends import DEVICES
+    from futad.tuner import NEVER, Tuner
 
     if args.backend not in DEVICES:
         raise UsageError(f"backend '{args.backend}' has no thresholds to tune; choose -b {' or '.join(DEVICES)}")
@@ -65,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
         found = tuning.stored(model, key)
         print(f"{args.file} on {model}: {'tuned' if found else 'not tuned'}")
         for name, value in (found or running.device.limits.thresholds)._asdict().items():
-            print(f"  {name:<15} {'never' if value >= tuning.NEVER else value}")
+            print(f"  {name:<15} {'never' if value >= NEVER else value}")
         return 0
     calls = _generated(program, args.entry, sizes) if sizes is not None else _data_sets(program, Path(args.file), args)
-    tuner = tuning.Tuner(running, calls, args.runs, print)
+    tuner = Tuner(running, calls, args.runs, print)
     own = running.device.limits.thresholds
     before = tuner.cost(own)
     best = tuner.search()
@@ -82,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
 def _data_sets(program: Program, file: Path, args: argparse.Namespace) -> list[Call]:
     """The data sets of the test blocks.  Raises UsageError if there are none."""
     from futad.errors import UsageError
-    from futad.runtime.tuning import Call
     from futad.testblocks import read_test_file
     from futad.testinput import make_input
+    from futad.tuner import Call
 
     calls = []
     for case in read_test_file(file).cases:
@@ -138,7 +139,7 @@ def _random(f: Function, sizes: dict[str, int]) -> Call:
 
     from futad.errors import UsageError
     from futad.runtime.randomvalues import random_value
-    from futad.runtime.tuning import Call
+    from futad.tuner import Call
 
     s = f.signature
     if missing := sorted(_names(f) - set(sizes)):
