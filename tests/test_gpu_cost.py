@@ -39,6 +39,29 @@ def test_what_many_threads_read_counts_once() -> None:
     assert (a.total.read, a.total.written, a.total.flops) == (8 * 707, 8 * 700, 700)
 
 
+def test_strided_and_gathered_accesses_are_counted() -> None:
+    """Of what a warp's threads read from rows of eight f64 each takes a sector where eight would do; of what data
+    choose as well; neighbours take no more than they must."""
+    rows = "entry main [n][m] (xss: [n][m]f64) = map (\\xs -> loop s = 0 for x in xs do s * x + 1) xss"
+    a = cost(rows, n=100_000, m=64).total
+    assert a.strided / a.traffic == pytest.approx(0.72, abs=0.02) and a.gathered == 0
+    turned = "entry main [n][m] (xss: [m][n]f64) = map (\\xs -> loop s = 0 for x in xs do s * x + 1) (transpose xss)"
+    a = cost(turned, n=100_000, m=64).total
+    assert (a.strided, a.gathered) == (0, 0) and a.traffic == pytest.approx(8 * 100_000 * 65, rel=0.01)
+    a = cost("entry main [n] (xs: [n]f32) (is: [n]i64) = map (\\i -> xs[i]) is", n=100_000).total
+    assert a.strided == 0 and 0.6 < a.gathered / a.traffic < 0.8
+    # All threads of a warp read one element: that is a single sector.
+    source = "entry main [n][m] (xs: [n]f64) (ys: [m]f64) = map (\\x -> loop s = x for y in ys do s * y + 1) xs"
+    a = cost(source, n=100_000, m=64).total
+    assert a.strided == 0
+
+
+@pytest.mark.parametrize("columns", [3, 31, 32, 1000])
+def test_sectors_of_a_matrix_read_in_order(columns: int) -> None:
+    a = cost("entry main [n][m] (xss: [n][m]f32) = map (map (+ 1)) xss", n=4096, m=columns).total
+    assert a.strided == a.gathered == 0 and a.traffic == pytest.approx(a.read + a.written, rel=0.15)
+
+
 @pytest.mark.parametrize("n", [100, 100_000, 10_000_000])
 def test_a_reduction_reads_everything_once(n: int) -> None:
     a = cost("entry main [n] (xs: [n]f64) = f64.sum (map f64.exp xs)", n=n)

@@ -28,7 +28,8 @@ from futad.imp.ir import Expr
 PROCESSORS = 132
 """Multiprocessors of the card that is counted for (an H100)."""
 
-THRESHOLDS = {"BLOCK_INNER": 32, "ENOUGH_THREADS": 64 * 1024, "LONG_INNER": 1024, "ENOUGH_TILES": PROCESSORS}
+THRESHOLDS = {"BLOCK_INNER": 32, "ENOUGH_THREADS": 64 * 1024, "LONG_INNER": 1024, "WARP_INNER": 1024,
+              "ENOUGH_TILES": PROCESSORS}
 MOST_BLOCKS, CHUNK = 16 * PROCESSORS, 4096  # of a fold: chunks, and elements a chunk at least
 
 
@@ -72,12 +73,16 @@ class Account:
 
     def table(self) -> str:
         """One line a kernel, then the totals beside the least possible."""
-        lines = [f"{'kernel':<22} {'line':>5} {'launches':>8} {'read':>10} {'written':>10} {'flops':>10}  what"]
+        lines = [
+            f"{'kernel':<22} {'line':>5} {'launches':>8} {'read':>10} {'written':>10} {'flops':>10} {'traffic':>10} "
+            f"{'strided':>8} {'gathered':>8}  what"
+        ]
         for r in self.rows.values():
             c = r.cost
             lines.append(
                 f"{r.name:<22} {r.line or '':>5} {r.launches:>8} {_short(c.read):>10} {_short(c.written):>10} "
-                f"{_short(c.flops):>10}  {r.what}"
+                f"{_short(c.flops):>10} {_short(c.traffic):>10} {_share(c.strided, c.traffic):>8} "
+                f"{_share(c.gathered, c.traffic):>8}  {r.what}"
             )
         t = self.total
         nbytes, flops = self.least
@@ -88,6 +93,8 @@ class Account:
             f"{_ratio(t.read + t.written, nbytes)}",
             f"flops    {_short(t.flops):>10}, the program's, each once      {_short(flops):>10}: "
             f"{_ratio(t.flops, flops)}",
+            f"traffic  {_short(t.traffic):>10}, of sectors that only strided accesses take "
+            f"{_share(t.strided, t.traffic)}, gathered ones {_share(t.gathered, t.traffic)}",
             *[f"note: {n}" for n in self.notes],
         ]
         return "\n".join(lines) + "\n"
@@ -98,6 +105,10 @@ def _short(x: float) -> str:
         if x >= size:
             return f"{x / size:.2f} {unit}"
     return f"{x:.0f}"
+
+
+def _share(x: float, whole: float) -> str:
+    return f"{100 * x / whole:.0f}%" if whole else "-"
 
 
 def _ratio(x: float, least: float) -> str:

@@ -5,12 +5,16 @@ them, for caches serve the rest.  An access touches the product of the numbers o
 of the space) that its index depends on, and no more than the array has.  Accesses of one array with the same index
 are one; those with different indices are taken to be apart.  Of a branch in a kernel both sides' accesses count, and
 the dearer side's operations.
+
+Traffic is what the accesses themselves ask for, each time and each warp for itself, in sectors of 32 bytes: the places
+of a warp's 32 threads are computed for one warp in the middle of the launch.  Neighbouring elements take the fewest
+sectors; what is beyond those is strided, if the places follow from the indices, or gathered, if they follow from data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -45,19 +49,22 @@ Known = Any  # what a kernel is given: a number, UNKNOWN, or a Place
 
 @dataclass(slots=True)
 class Cost:
-    """Bytes read and written, floating-point operations."""
+    """Bytes read and written, floating-point operations; bytes of the sectors that warps access, and of those the ones
+    that neighbouring elements would not have taken."""
 
     read: float = 0
     written: float = 0
     flops: float = 0
+    traffic: float = 0
+    strided: float = 0
+    gathered: float = 0
 
     def add(self, other: Cost) -> None:
-        self.read += other.read
-        self.written += other.written
-        self.flops += other.flops
+        for f in fields(self):
+            setattr(self, f.name, getattr(self, f.name) + getattr(other, f.name))
 
     def copy(self) -> Cost:
-        return Cost(self.read, self.written, self.flops)
+        return replace(self)
 
 
 def is_flop(op: str, arg: Prim) -> bool:
@@ -94,21 +101,63 @@ def evaluate(op: str, arg: Prim, args: Sequence[Any]) -> Any:
     return x.item() if hasattr(x, "item") else x
 
 
+Lanes = Any  # an array of a warp's values, one number for all, or None where data decide
+WARP, SECTOR = 32, 32
+_LANES = np.arange(WARP, dtype=np.float64)
+_SOME = 4096.0  # stands for a number that is the same in all threads, but not known
+
+
 @dataclass(slots=True)
 class Value:
     """A scalar in a kernel: its mean over the launch if that is known, whether it is the same everywhere, what loops it
-    depends on with their turns, and a text that is the same for equal accesses."""
+    depends on with their turns, a text that is the same for equal accesses, and the values in one warp."""
 
     mean: float | None
     deps: dict[str, float]
     key: str
     fixed: bool = False
+    lanes: Lanes = _SOME
 
 
 def _constant(x: Any) -> Value:
     if x is UNKNOWN:
         return Value(None, {}, "?")
-    return Value(float(x), {}, f"{float(x):g}", True)
+    return Value(float(x), {}, f"{float(x):g}", True, float(x))
+
+
+def _uniform(lanes: Lanes) -> bool:
+    return lanes is not None and (isinstance(lanes, float) or bool((lanes == lanes[0]).all()))
+
+
+def _lanes(op: str, x: Lanes, y: Lanes) -> Lanes:
+    """Index arithmetic on a warp's values."""
+    if x is None or y is None:
+        return None
+    with np.errstate(all="ignore"):
+        match op:
+            case "+":
+                return x + y
+            case "-":
+                return x - y
+            case "*":
+                return x * y
+            case "/":
+                return np.floor_divide(x, y) if np.all(y) else 0.0
+            case "%":
+                return np.mod(x, y) if np.all(y) else 0.0
+    return 0.0 if _uniform(x) and _uniform(y) else None
+
+
+_WHOLE = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "mod": "%", "rem": "%"}
+
+
+def _warp(n: float) -> Lanes:
+    """Neighbouring ones of `n` indices, from the middle."""
+    return np.minimum(_LANES + WARP * (n // (2 * WARP)), max(n - 1, 0.0))
+
+
+def _any_lanes(xs: Sequence[Value]) -> Lanes:
+    return _SOME if all(_uniform(x.lanes) for x in xs) else None
 
 
 def estimate(k: Kernel, units: float, known: Mapping[str, Known]) -> Cost:
@@ -129,14 +178,21 @@ class _Estimate:
             else:
                 self.env[name] = _constant(x)
         unit = Value((units - 1) / 2, {"unit": units}, f"[{units:g}]")
-        self.env |= {"futad_thread": unit, "futad_block": unit, "futad_tid": _constant(0), "futad_width": _constant(1)}
+        self.env |= {
+            "futad_thread": replace(unit, lanes=_warp(units)),
+            "futad_block": unit,
+            "futad_tid": replace(_constant(0), lanes=_LANES),
+            "futad_width": replace(_constant(1), lanes=float(kir.BLOCK_LIMIT)),
+        }
+        self.threads = 1.0  # of a warp that do the statements at hand
+        self.sectors = Cost()
         self.loops: dict[str, float] = {}
         self.touched: dict[tuple[str, bool], dict[str, float]] = {}
         self.limits: dict[str, float] = {}
         self.flops = 0.0
 
     def cost(self) -> Cost:
-        out = Cost(flops=self.flops)
+        out = replace(self.sectors, flops=self.flops)
         for (name, written), accesses in self.touched.items():
             moved = min(sum(accesses.values()), self.limits[name])
             out.add(Cost(0, moved, 0) if written else Cost(moved, 0, 0))
@@ -155,8 +211,9 @@ class _Estimate:
                 return self.binary(op, self.value(a, times), self.value(b, times))
             case ir.Load(p, i, t):
                 at = self.value(i, times)
-                self.access(p, at, t, False)
-                return Value(None, dict(at.deps), f"{p}[{at.key}]")
+                self.access(p, at, t, False, times)
+                lanes = _SOME if _uniform(at.lanes) else None
+                return Value(None, dict(at.deps), f"{p}[{at.key}]", lanes=lanes)
             case ir.Scalar(op, args, arg):
                 if is_flop(op, arg):
                     self.flops += times
@@ -170,13 +227,21 @@ class _Estimate:
                         mean = min(means) if op == "min" else max(means)
                     else:
                         mean = float(evaluate(op, arg, means))
-                    return Value(mean, deps, key, all(x.fixed for x in xs))
+                    fixed = all(x.fixed for x in xs)
+                    return Value(mean, deps, key, fixed, mean if fixed else _any_lanes(xs))
                 if op == "to_i64":
-                    return Value(xs[0].mean, deps, xs[0].key, xs[0].fixed)
-                return Value(None, deps, key)
+                    return Value(xs[0].mean, deps, xs[0].key, xs[0].fixed, xs[0].lanes)
+                if arg is I64 and op in _WHOLE:
+                    return Value(None, deps, key, lanes=_lanes(_WHOLE[op], xs[0].lanes, xs[1].lanes))
+                return Value(None, deps, key, lanes=_any_lanes(xs))
         return Value(None, dict(self.loops), "?")
 
     def binary(self, op: str, x: Value, y: Value) -> Value:
+        out = self.mean_of(op, x, y)
+        out.lanes = out.mean if out.fixed else _lanes(op, x.lanes, y.lanes)
+        return out
+
+    def mean_of(self, op: str, x: Value, y: Value) -> Value:
         deps = x.deps | y.deps
         a, b = sorted((x.key, y.key)) if op in "+*" else (x.key, y.key)
         key = f"({a}{op}{b})"
@@ -201,11 +266,33 @@ class _Estimate:
 
     # -- memory
 
-    def access(self, pointer: str, at: Value, t: Prim, written: bool) -> None:
+    def access(self, pointer: str, at: Value, t: Prim, written: bool, times: float) -> None:
         place, offset = self.places.get(pointer, (None, _constant(0)))
         if place is None:
             return
-        self.touch(place, self.binary("+", offset, at), t.bytes, written)
+        at = self.binary("+", offset, at)
+        self.touch(place, at, t.bytes, written)
+        warps = times / self.threads
+        if at.lanes is None:
+            taken, least = self.threads, self.threads * t.bytes / SECTOR
+        else:
+            places = np.unique(np.broadcast_to(at.lanes, WARP) * t.bytes)
+            taken, least = float(len(np.unique(places // SECTOR))), len(places) * t.bytes / SECTOR
+        self.sectors.traffic += warps * taken * SECTOR
+        # One sector more than the fewest is where a row starts in the middle of one.
+        beyond = warps * max(0.0, taken - np.ceil(least) - 1) * SECTOR
+        if at.lanes is None:
+            self.sectors.gathered += beyond
+        else:
+            self.sectors.strided += beyond
+
+    def whole(self, pointer: str, count: float, t: Prim, written: bool, key: str, again: float = 1) -> None:
+        """An array read or written by neighbouring threads in order, that often."""
+        place, offset = self.places.get(pointer, (None, _constant(0)))
+        if place is not None:
+            at = Value(None, {key: count}, f"{key}[{count:g}]")
+            self.touch(place, self.binary("+", offset, at), t.bytes, written)
+            self.sectors.traffic += count * t.bytes * again
 
     def touch(self, place: Place, at: Value, size: float, written: bool) -> None:
         count = size
@@ -235,15 +322,15 @@ class _Estimate:
             case ir.Store(p, i, value, op):
                 self.value(value, times)
                 at = self.value(i, times)
-                self.access(p, at, s.value.type, True)
+                self.access(p, at, s.value.type, True, times)
                 if op is not None:
-                    self.access(p, at, s.value.type, False)
+                    self.access(p, at, s.value.type, False, times)
                     self.flops += times if s.value.type.is_float else 0
             case kir.Atomic(p, i, value):
                 self.value(value, times)
                 at = self.value(i, times)
-                self.access(p, at, s.value.type, True)
-                self.access(p, at, s.value.type, False)
+                self.access(p, at, s.value.type, True, times)
+                self.access(p, at, s.value.type, False, times)
                 self.flops += times if s.value.type.is_float else 0
             case ir.Pointer(name, base=base, offset=offset):
                 if base is None:
@@ -258,15 +345,22 @@ class _Estimate:
                 turns = count.mean or 1
                 for p, offset, written in ((b, j, False), (a, i, True)):
                     at = self.value(offset, times)
-                    at = Value(at.mean, at.deps | {f"copy {id(s)}": turns}, f"{at.key}+[{turns:g}]")
-                    self.access(p, at, elem, written)
+                    at = Value(at.mean, at.deps | {f"copy {id(s)}": turns}, f"{at.key}+[{turns:g}]", lanes=at.lanes)
+                    self.access(p, at, elem, written, times * turns)
             case ir.Check(cond):
                 self.value(cond, times)
             case ir.For(var, bound, body, start):
                 self.loop(var, self.value(start, times), self.value(bound, times), body, times)
             case kir.Stride(var, start, bound, _, body):
                 first = _constant(0) if isinstance(start, str) else self.value(start, times)
-                self.loop(var, first, self.value(bound, times), body, times)
+                last = self.value(bound, times)
+                if isinstance(start, str) and ("tid" in start or "thread" in start):
+                    first.lanes = _warp(last.mean or WARP)
+                outside = self.threads
+                if not _uniform(first.lanes):
+                    self.threads = float(min(WARP, max(1, (last.mean or WARP) - (first.mean or 0))))
+                self.loop(var, first, last, body, times)
+                self.threads = outside
             case ir.If(cond, then, orelse):
                 c = self.value(cond, times)
                 if c.fixed:
@@ -287,13 +381,13 @@ class _Estimate:
             case kir.Transpose():
                 matrix = (self.value(s.rows, times).mean or 0) * (self.value(s.columns, times).mean or 0)
                 for p, written in ((s.source, False), (s.target, True)):
-                    self.access(p, Value(None, {f"transposition {p}": matrix}, f"[{matrix:g}]"), s.elem, written)
+                    self.whole(p, matrix, s.elem, written, f"transposition {p}")
             case kir.HistAll():
                 updates, bins = self.value(s.total, times).mean or 0, self.value(s.bins, times).mean or 0
                 self.function(s.update, updates)
                 self.flops += updates if s.neutral.type.is_float else 0
                 for written in (True, False):
-                    self.access(s.target, Value(None, {"bins": bins}, f"[{bins:g}]"), s.neutral.type, written)
+                    self.whole(s.target, bins, s.neutral.type, written, "bins")
             case kir.ScanAll():
                 total = self.value(s.total, times).mean or 0
                 for f in (s.element, s.put):
@@ -304,8 +398,8 @@ class _Estimate:
                 self.flops += 2 * rows * columns * depth * times
                 shapes = ((a, rows * depth, False), (b, depth * columns, False), (c, rows * columns, True))
                 for (p, *_), size, written in shapes:
-                    at = Value(None, self.loops | {f"gemm {id(s)}": size}, f"{p}[{size:g}]")
-                    self.access(p, at, s.elem, written)
+                    at = Value(None, self.loops | {f"gemm {id(s)}": size}, f"{p}[{size:g}]", lanes=None)
+                    self.access(p, at, s.elem, written, times * size)
             case _:
                 for inner in kir.bodies(s):
                     self.block(inner, times)
@@ -319,7 +413,8 @@ class _Estimate:
         if turns == 0:
             return
         deps = start.deps | {var: turns}
-        self.env[var] = Value(mean, deps, f"({start.key}+[{turns:g}])" if start.key != "0" else f"[{turns:g}]")
+        key = f"({start.key}+[{turns:g}])" if start.key != "0" else f"[{turns:g}]"
+        self.env[var] = Value(mean, deps, key, lanes=start.lanes)
         self.loops[var] = turns
         self.block(body, times * turns)
         del self.loops[var]
@@ -336,11 +431,11 @@ class _Estimate:
                 self.functor(x, {x.args[0]: batches, x.args[1]: rows, x.args[2]: columns}, again)
                 continue
             count = rows * columns * (1 if self.value(x.steps[0], times).mean == 0 else batches)
-            at = Value(None, {f"tile {x.pointer}": count}, f"{x.pointer}[{count:g}]")
-            self.access(x.pointer, at, s.elem, x is c)
+            key = f"tile {x.pointer}"
+            self.whole(x.pointer, count, s.elem, x is c, key, again)
             if x is c and s.accumulate:
                 self.flops += m * n * batches
-                self.access(x.pointer, at, s.elem, False)
+                self.whole(x.pointer, count, s.elem, False, key)
         if s.rows is not None:
             self.flops += m * n * batches
             self.functor(s.rows, {s.rows.args[0]: batches, s.rows.args[1]: m, s.rows.args[2]: across}, 1)
@@ -351,21 +446,27 @@ class _Estimate:
     def function(self, f: kir.Function, turns: float) -> None:
         """A function that is called with each index once."""
         at = f.params[0].name
-        self.env[at] = Value((turns - 1) / 2, {at: turns}, f"[{turns:g}]")
+        self.env[at] = Value((turns - 1) / 2, {at: turns}, f"[{turns:g}]", lanes=_warp(turns))
         self.loops[at] = turns
+        before, self.threads = self.threads, float(min(WARP, max(1.0, turns)))
         self.block(f.body, turns)
         for x in f.results:
             self.value(x, turns)
+        self.threads = before
         del self.loops[at]
 
     def functor(self, f: kir.Functor, turns: dict[str, float], again: float) -> None:
         times = again
+        # Of a result the threads of a warp run along rows.
+        along = list(turns)[min(1 + f.inner, len(turns) - 1)]
         for name, n in turns.items():
-            self.env[name] = Value((n - 1) / 2, {name: n}, f"[{n:g}]")
+            self.env[name] = Value((n - 1) / 2, {name: n}, f"[{n:g}]", lanes=_warp(n) if name == along else _SOME)
             self.loops[name] = n
             times *= n
+        before, self.threads = self.threads, float(min(WARP, max(1.0, turns[along])))
         self.block(f.body, times)
         if f.value is not None:
             self.value(f.value, times)
+        self.threads = before
         for name in turns:
             del self.loops[name]
