@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from futad.core.showvalue import write_text
 from futad.errors import ValueError_
-from futad.runtime.textvalues import Value, write_text
+from futad.runtime.textvalues import Value
 from futad.runtime.values import count_text
 
 TOLERANCE = 0.002

@@ -44,8 +44,9 @@ def iota(b, s, x, d):
 
 
 @case(["[n]f64"], normal(4))
-def scratch_and_assert(b, s, xs):
+def scratch_and_effects(b, s, xs):
     b.add(ir.Stm((), ir.Assert(TRUE, "fine", (), None)))
+    b.add(ir.Stm((), ir.Trace(xs, "xs")))
     room = b.let(ir.Scratch(F64, (s["n"],)))
     return [square(b, b.let(ir.Update(room, (Range(ZERO, s["n"], ONE),), xs)))]
 

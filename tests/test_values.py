@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from futad.core import ir
+from futad.core.showvalue import write_text
 from futad.core.types import F32, F64, I8, I32, I64, PRIMS, U8, ArrayType, Prim, Var, i64
 from futad.errors import DtypeError, ShapeError, UsageError, ValueError_
-from futad.runtime.textvalues import Reader, binary_bytes, write_text
+from futad.runtime.textvalues import Reader, binary_bytes
 from futad.runtime.values import Record, Signature, build_value, signature_of
 
 

@@ -128,6 +128,7 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.Copy: _any("array"),
     ir.Scratch: lambda e, active: (False,),
     ir.Assert: lambda e, active: (),
+    ir.Trace: lambda e, active: (),
     ir.If: _if,
     ir.For: loop_flow,
     ir.While: loop_flow,

@@ -11,7 +11,7 @@ from futad.core.types import AccType, Atom, Var, shape_of
 def live(stms: Sequence[ir.Stm], result: Iterable[Atom]) -> tuple[list[ir.Stm], set[Var]]:
     """The statements (pruned of unneeded results) that `result` needs, and every variable they use.
 
-    Statements that check something are kept.
+    Statements that check or print something are kept.
     """
     used: set[Var] = {a for a in result if isinstance(a, Var)}
     kept: list[ir.Stm] = []
@@ -25,8 +25,8 @@ def live(stms: Sequence[ir.Stm], result: Iterable[Atom]) -> tuple[list[ir.Stm], 
 
 
 def _checks(e: ir.Exp) -> bool:
-    """Whether `e` contains an assertion."""
-    return isinstance(e, ir.Assert) or any(_checks(s.exp) for lam in e.lambdas() for s in lam.stms)
+    """Whether `e` contains an assertion or prints."""
+    return isinstance(e, ir.EFFECTS) or any(_checks(s.exp) for lam in e.lambdas() for s in lam.stms)
 
 
 def live_lambda(lam: ir.Lambda, result: tuple[Atom, ...]) -> ir.Lambda:

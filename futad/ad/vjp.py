@@ -127,11 +127,11 @@ MAX_POINTS = 2  # more points than these are kept as an array
 
 
 class _Again(ir.Renamer):
-    """Renames for re-execution: assertions are left out, they have held before."""
+    """Renames for re-execution: assertions are left out, they have held before, and so is what has been printed."""
 
     def lam(self, lam: ir.Lambda) -> ir.Lambda:
         params = tuple([self.bind(p) for p in lam.params])
-        stms = tuple([self.stm(s) for s in lam.stms if not isinstance(s.exp, ir.Assert)])
+        stms = tuple([self.stm(s) for s in lam.stms if not isinstance(s.exp, ir.EFFECTS)])
         return ir.Lambda(params, stms, tuple([self.atom(a) for a in lam.result]))
 
 

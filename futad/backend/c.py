@@ -35,6 +35,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Across] = lambda s: c_lanes.emit(self, s)
         self.handlers[ir.Blocks] = lambda s: c_blocks.emit(self, s)
         self.handlers[ir.Stream] = self.stream
+        self.handlers[ir.Trace] = self.trace
         self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
         self.grain = grain
         self.module = module
@@ -52,6 +53,8 @@ class CEmitter(Emitter):
         if self.multicore:
             self.line(f"#define FUTAD_GRAIN {self.grain}")
             self.lines += THREADS.splitlines()
+        if any(traces(f.body) for f in self.module.functions):
+            self.line('#include "values_text.h"')
         for f in self.module.functions:
             self.function(f)
         return "\n".join(self.lines) + "\n"
@@ -141,6 +144,14 @@ class CEmitter(Emitter):
         self.line(f"  goto {self.label};")
         self.line("}")
 
+    def trace(self, s: ir.Trace) -> None:
+        tag, prim, t = c_string(s.tag), f"FUTAD_{s.elem.name.upper()}", c_type(s.elem)
+        if s.value is not None:
+            self.line(f"{{ {t} traced = {self.expr(s.value)}; futad_trace({tag}, {prim}, 0, NULL, &traced); }}")
+            return
+        shape = f"(const int64_t[]){{{', '.join(map(self.expr, s.shape))}}}"
+        self.line(f"futad_trace({tag}, {prim}, {len(s.shape)}, {shape}, {self.address(s.pointer, s.offset)});")
+
     def gemm(self, s: ir.Gemm) -> None:
         args = [self.expr(n) for n in s.sizes]
         for pointer, offset, rows, columns in (s.a, s.b, s.c):
@@ -177,7 +188,7 @@ class CEmitter(Emitter):
         if self.selects and op == "select" and result.name in ("f32", "f64"):
             return f"futad_lanes_select_{result.name}({', '.join(args)})"
         text = super().operation(op, args, arg, result)
-        if self.in_lanes and op in ("sin", "cos") and arg.name != "f16":
+        if self.in_lanes and (op, arg.name) in IN_LANES:
             text = text.replace(f"futad_{op}_{arg.name}(", f"futad_lanes_{op}_{arg.name}(", 1)
         return text
 
@@ -238,19 +249,42 @@ class CEmitter(Emitter):
             self.line("}")
 
 
+# Operations with a variant that the C compiler can vectorise.
+IN_LANES = {(op, t) for op in ("sin", "cos") for t in ("f32", "f64")} | {
+    (op, "i32") for op in ("div", "mod", "quot", "rem")
+}
+
 SHORT_BODY = 250  # statements of a parallel body that is emitted for one thread as well
+
+
+def traces(body: Sequence[ir.Stmt]) -> bool:
+    """Whether the statements, nested ones included, print anything."""
+    return any(isinstance(s, ir.Trace) or traces(inner_body(s)) for s in body)
+
+
+def inner_body(s: ir.Stmt) -> Sequence[ir.Stmt]:
+    """The statements nested in one."""
+    return [*s.then, *s.orelse] if isinstance(s, ir.If) else getattr(s, "body", ())
 
 
 def statements(body: Sequence[ir.Stmt]) -> int:
     """Statements, nested ones included."""
     count = 0
     for s in body:
-        inner = [*s.then, *s.orelse] if isinstance(s, ir.If) else getattr(s, "body", ())
-        count += 1 + statements(inner)
+        count += 1 + statements(inner_body(s))
     return count
 
 
 _OMP = {"add": "+", "mul": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^"}
+
+
+def c_string(text: str) -> str:
+    """A C string literal."""
+    out = []
+    for b in text.encode():
+        plain = 32 <= b < 127 and chr(b) not in '"\\?'
+        out.append(chr(b) if plain else f"\\{b:03o}")
+    return '"' + "".join(out) + '"'
 
 
 def c_name(name: str) -> str:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from futad.backend.c import CBackend
+from futad.backend.c import CBackend, c_string
 from futad.core.ir import EntryType, Fun
 from futad.core.types import Prim
 from futad.errors import line_of, show_at
@@ -258,12 +258,3 @@ def _table(head: str, rows: list[str]) -> list[str]:
     """A constant array; C has no empty ones."""
     body = [f"  {row}," for row in rows] or ["  {0}," if head.startswith("struct") else "  0,"]
     return [f"static __attribute__((unused)) const {head}[] = {{", *body, "};"]
-
-
-def c_string(text: str) -> str:
-    """A C string literal."""
-    out = []
-    for b in text.encode():
-        plain = 32 <= b < 127 and chr(b) not in '"\\?'
-        out.append(chr(b) if plain else f"\\{b:03o}")
-    return '"' + "".join(out) + '"'

@@ -148,6 +148,13 @@ def _assert(c: Checker, e: ir.Assert, s: ir.Stm) -> Existential:
     return None
 
 
+@rule(ir.Trace)
+def _trace(c: Checker, e: ir.Trace, s: ir.Stm) -> Existential:
+    if type(e.value.type) is AccType:
+        fail("an accumulator has no value to show")
+    return None
+
+
 @rule(ir.If)
 def _if(c: Checker, e: ir.If, s: ir.Stm) -> Existential:
     c.is_a("condition", e.cond, BOOL)

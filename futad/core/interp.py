@@ -16,7 +16,9 @@ are read-only views (an in-place update copies those), and accumulators are save
 
 from __future__ import annotations
 
+import io
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +28,7 @@ import numpy as np
 from futad.core import ir
 from futad.core.lastuse import analyse, unique_params
 from futad.core.scalarops import OPS
+from futad.core.showvalue import write_text
 from futad.core.text import node_name
 from futad.core.types import AccType, ArrayType, Atom, Const, Type, Var
 from futad.errors import InternalError, MemoryError_, RuntimeError_, failed_check
@@ -138,6 +141,7 @@ class Interpreter:
         self.env: dict[Var, Value] = {}
         self.one_by_one: set[tuple[int, int]] = set()  # (id of lambda, depth) that were irregular
         self._consts: dict[Const, Any] = {}
+        self.traces: list[str] = []  # lines printed by an attempt that may have to be repeated
         self._mutate = in_place
         self._in_place: set[ir.Stm] = set()
         self.loop_copies: dict[ir.Stm, tuple[int, ...]] = {}
@@ -159,7 +163,10 @@ class Interpreter:
         with np.errstate(all="ignore"):
             for p, a in zip(params, args, strict=True):
                 self.env[p] = self._input(p, a, p in unique)
-            results = self.exec(fun.body, TOP)
+            try:
+                results = self.exec(fun.body, TOP)
+            finally:
+                self.show_traces()
         out, seen = [], set()
         for r in results:
             if isinstance(r, np.ndarray):
@@ -169,6 +176,17 @@ class Interpreter:
             out.append(r)
         self.env.clear()
         return out
+
+    def print_trace(self, tag: str, value: Value) -> None:
+        """A line `tag: value`, to be shown when what prints it is done."""
+        out = io.StringIO()
+        write_text(value, out)
+        self.traces.append(f"{tag}: {out.getvalue()}\n")
+
+    def show_traces(self) -> None:
+        """Write the lines printed so far to standard error."""
+        sys.stderr.write("".join(self.traces))
+        self.traces.clear()
 
     def _input(self, p: Var, a: Any, unique: bool) -> Value:
         t = p.type
@@ -335,6 +353,20 @@ def _assert(m: Interpreter, e: ir.Assert, stm: ir.Stm, sc: Scope) -> Values:
     for a, part in zip(e.values, rest, strict=True):
         text += str(at_lane(m.lift(a, sc.depth), lane)) + part
     raise failed_check(e.message, text, e.place)
+
+
+@handler(ir.Trace)
+def _trace(m: Interpreter, e: ir.Trace, stm: ir.Stm, sc: Scope) -> Values:
+    v = m.value(e.value)
+    rank = rank_of(e.value.type)
+    if sc.depth == 0:
+        m.print_trace(e.tag, v)
+        m.show_traces()
+        return ()
+    v = np.broadcast_to(lift_value(np.asarray(v), rank, sc.depth), sc.batch + np.shape(v)[np.ndim(v) - rank :])
+    for row in v[sc.full_mask()]:
+        m.print_trace(e.tag, row)
+    return ()
 
 
 def at_lane(v: Value, lane: tuple[int, ...]) -> Value:

@@ -80,6 +80,7 @@ def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Sc
     values = [m.value(a) for a in args]
     key = (id(lam), sc.depth)
     if m.batched and key not in m.one_by_one:
+        printed = len(m.traces)
         saved = [(v, v.data.copy()) for v in values if isinstance(v, Acc)]
         counts = {k: (w.ops, w.read, w.written) for k, w in m.counts.items()} if m.counting else {}
         try:
@@ -87,6 +88,7 @@ def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Sc
         except (Irregular, TooBig) as e:
             for acc, data in saved:
                 acc.data[...] = data
+            del m.traces[printed:]
             if m.counting:
                 m.counts.clear()
                 for k, w in counts.items():

@@ -219,6 +219,14 @@ class Assert(Exp):
     place: Span | None
 
 
+@node
+class Trace(Exp):
+    """Binds nothing.  Prints `tag: value` as a line on standard error, the value in Futhark's text format."""
+
+    value: Atom
+    tag: str
+
+
 # --- control ----------------------------------------------------------------------------------------
 
 
@@ -407,6 +415,8 @@ class WithVjp(Exp):
 
 
 Lambdas = tuple[Lambda, ...]
+
+EFFECTS = (Assert, Trace)  # what is evaluated exactly where and as often as it stands, though it binds nothing
 
 SOACS = (Map, Reduce, Scan, Fused, Scatter, Hist)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from futad.core.ir import Program
+from futad.core.ir import Lambda, Program, Trace, map_bodies, map_scopes
 from futad.flatten.kernel import DeviceModule
 
 
@@ -14,7 +14,21 @@ def flatten(program: Program) -> DeviceModule:
     from futad.flatten.lower import DeviceLowerer
     from futad.flatten.prepare import prepare
 
-    return DeviceLowerer(prepare(program)).device_module()
+    return DeviceLowerer(prepare(without_traces(program))).device_module()
+
+
+def without_traces(program: Program) -> Program:
+    """The program without what prints: devices cannot.  The same object if nothing does."""
+    from futad.rewrite.simplify import simplify
+
+    silent = map_bodies(program, _silent)
+    return program if all(f is silent.funs[n] for n, f in program.funs.items()) else simplify(silent)
+
+
+def _silent(lam: Lambda) -> Lambda:
+    stms = tuple([map_scopes(s, _silent) for s in lam.stms if type(s.exp) is not Trace])
+    same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
+    return lam if same else Lambda(lam.params, stms, lam.result)
 
 
 def report(program: Program, why: bool = True) -> str:
@@ -26,4 +40,4 @@ def report(program: Program, why: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
-__all__ = ["flatten", "report"]
+__all__ = ["flatten", "report", "without_traces"]

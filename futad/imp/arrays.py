@@ -266,6 +266,19 @@ def _assert(lo: Lowerer, stm: core.Stm, e: core.Assert, wants: list[Want]) -> Se
     return []
 
 
+@handles(core.Trace)
+def _trace(lo: Lowerer, stm: core.Stm, e: core.Trace, wants: list[Want]) -> Sequence[Value]:
+    v = lo.value(e.value)
+    if isinstance(v, View):
+        v = lo.dense(v)
+        assert isinstance(v.base, Mem)
+        lo.emit(ir.Trace(e.tag, v.elem, None, v.base.pointer, v.offset, v.shape))
+    else:
+        assert isinstance(v, Expr)
+        lo.emit(ir.Trace(e.tag, v.type, v))
+    return []
+
+
 # --- accumulators ------------------------------------------------------------------------------------------
 
 

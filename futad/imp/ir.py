@@ -227,6 +227,18 @@ class Check(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Trace(Stmt):
+    """Print `tag` and a scalar, or the array of that shape which lies row-major at `pointer` and `offset`."""
+
+    tag: str
+    elem: Prim
+    value: Expr | None
+    pointer: str = ""
+    offset: Expr = Num(0, I64)
+    shape: tuple[Expr, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
 class Seq(Stmt):
     """Statements in the enclosing scope (a place to fill in later)."""
 

@@ -230,7 +230,7 @@ class _Fuser:
         reads = {root(v) for v in p.free if mutable(v)}
         for x in self.items[start + 1 :]:
             if any(v in needs_p for v in x.free):
-                if type(x.stm.exp) is ir.Assert or any(v in c.free for v in x.stm.pat):
+                if type(x.stm.exp) in ir.EFFECTS or any(v in c.free for v in x.stm.pat):
                     return None
                 needs_p.update(x.stm.pat)
                 moved.append(x)
@@ -419,7 +419,7 @@ class _Fuser:
 
 
 def _asserts(e: ir.Exp) -> bool:
-    return type(e) in (ir.Assert, ir.Call) or any(_asserts(s.exp) for lam in e.lambdas() for s in lam.stms)
+    return type(e) in (*ir.EFFECTS, ir.Call) or any(_asserts(s.exp) for lam in e.lambdas() for s in lam.stms)
 
 
 def _of_rows(a: ir.Atom) -> bool:

@@ -15,7 +15,7 @@ from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 from futad.rewrite.ranges import Ranges, index_in_range, is_index
 from futad.rewrite.strategy import Stats, with_lambdas
 
-_CONSUMERS = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.UpdateAcc, ir.Call, ir.Assert, ir.Jvp, ir.Vjp)
+_CONSUMERS = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.UpdateAcc, ir.Call, *ir.EFFECTS, ir.Jvp, ir.Vjp)
 _SINK_COST = 4  # scalar operations below this are not worth moving into a branch
 
 

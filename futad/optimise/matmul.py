@@ -341,7 +341,7 @@ class Nests:
             product = b.let(ir.Reshape(product, shape), "product")
         self.made += 1
         others = [t for i, t in enumerate(e.lam.stms) if i != at and i not in self.gone]
-        if len(s.pat) == 1 and not any(_threads(t) or type(t.exp) is ir.Assert for t in others):  # nothing else is left
+        if len(s.pat) == 1 and not any(_threads(t) or type(t.exp) in ir.EFFECTS for t in others):  # all else is gone
             b.add(Stm(s.pat, ir.UpdateAcc(arg, o.prefix, product)))
             return [*out, *b.stms]
         acc = b.let(ir.UpdateAcc(arg, o.prefix, product), "acc")
@@ -366,7 +366,7 @@ class Nests:
         need = [views[v].array if v in views else v for v in need]  # type: ignore[misc]
         wanted = {bound[v] for v in need if v in bound}
         part = wanted | _slice(lam.stms, wanted, stop=lambda t: False)
-        if any(_threads(lam.stms[i]) or type(lam.stms[i].exp) is ir.Assert for i in part):
+        if any(_threads(lam.stms[i]) or type(lam.stms[i].exp) in ir.EFFECTS for i in part):
             return None
         live: list[Var] = []
         rest = [i for i in range(len(lam.stms)) if i not in part and i not in without]

@@ -1,7 +1,7 @@
 """Dead code, one backward walk: unused statements, results, loop variables and lambda parameters go.
 
-Assertions stay, and so does what contains one (its results may go).  An indexing or division that would have
-failed goes with its result, as in Futhark.
+Assertions and what prints stay, and so does what contains one (its results may go).  An indexing or division that
+would have failed goes with its result, as in Futhark.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _DeadCode:
 
     def stays(self, e: ir.Exp) -> bool:
         """Whether the expression is kept whatever becomes of its results."""
-        if type(e) is ir.Assert or type(e) is ir.Call and e.name in self.functions:
+        if type(e) in ir.EFFECTS or type(e) is ir.Call and e.name in self.functions:
             return True
         return any(map(self.asserts, e.lambdas()))
 

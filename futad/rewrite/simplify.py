@@ -41,7 +41,7 @@ SCHEDULE = Schedule(Rules(ENTER), Rules(LEAVE))
 
 # Expressions that are not shared: they allocate to be written to, write, or bind nothing.
 _UNSHARED = frozenset(
-    [ir.Alias, ir.Update, ir.Copy, ir.Scratch, ir.UpdateAcc, ir.Scatter, ir.Call]
+    [ir.Alias, ir.Update, ir.Copy, ir.Scratch, ir.UpdateAcc, ir.Scatter, ir.Call, ir.Trace]
 )
 _VIEWS = frozenset([ir.Reshape, ir.Rearrange, ir.At])
 _COMMUTATIVE = frozenset(n for n, o in OPS.items() if o.commutative)

@@ -85,8 +85,13 @@ def _make(program: Program, backend: str) -> Executor:
         return Interpreter(program)
     if backend in DEVICES:
         from futad.backend.cuda import device_backend
+        from futad.flatten import without_traces
 
-        return device_backend(program, backend)
+        silent = without_traces(program)
+        if silent is not program:
+            message = f"'trace' prints nothing on backend '{backend}': run on 'c', 'multicore' or 'interp' to see it"
+            warnings.warn(message, FutadWarning, stacklevel=4)
+        return device_backend(silent, backend)
     from futad.backend.c import CBackend
 
     made = CBackend(program, multicore=backend == "multicore")

@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from futad.core.showvalue import write_text
 from futad.errors import FileError, ValueError_
-from futad.runtime.textvalues import Reader, Value, binary_bytes, write_text
+from futad.runtime.textvalues import Reader, Value, binary_bytes
 from futad.runtime.values import Signature, count_text, leaf_text
 
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
+from futad.core.showvalue import prim_of
 from futad.core.types import F64, I32, PRIMS, Prim
 from futad.errors import Span, ValueError_
 
@@ -43,7 +44,6 @@ _WORD = re.compile(r"[^\s,\[\](){}]+|.", re.DOTALL)
 _BRACKET = re.compile(r'[\[\]"]')
 _PLAIN = re.compile(r"[\[\]0-9\s,.eE+-]*\Z")
 _BINARY_NAMES = {p.name.rjust(4).encode(): p for p in PRIMS.values()}
-_BY_DTYPE = {p.dtype: p for p in PRIMS.values()}
 _MAX_BYTES = 1 << 62
 
 
@@ -367,41 +367,10 @@ class Reader:
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-def write_text(value: Any, out: TextIO) -> None:
-    """A NumPy scalar or array in text format, floats in the shortest form that reads back the same."""
-    array = np.asarray(value)
-    name = _prim_of(array.dtype).name
-    if array.ndim == 0:
-        out.write(_scalar_texts(array.reshape(1), name)[0])
-    elif array.size == 0:
-        out.write("empty(" + "".join(f"[{d}]" for d in array.shape) + f"{name})")
-    else:
-        texts = _scalar_texts(array.reshape(-1), name)
-        for width in reversed(array.shape):
-            texts = ["[" + ", ".join(texts[i : i + width]) + "]" for i in range(0, len(texts), width)]
-        out.write(texts[0])
-
-
-def _prim_of(dtype: np.dtype[Any]) -> Prim:
-    return _BY_DTYPE[dtype]
-
-
-def _scalar_texts(flat: np.ndarray[Any, Any], name: str) -> list[str]:
-    if name == "bool":
-        return ["true" if x else "false" for x in flat.tolist()]
-    if name[0] != "f":
-        return [f"{x}{name}" for x in flat.tolist()]
-    texts = [repr(x) for x in flat.tolist()] if name == "f64" else [str(x) for x in flat]
-    if not np.isfinite(flat).all():
-        special = {"nan": f"{name}.nan", "inf": f"{name}.inf", "-inf": f"-{name}.inf"}
-        return [special.get(t) or t + name for t in texts]
-    return [t + name for t in texts]
-
-
 def binary_bytes(value: Any) -> bytes:
     """A NumPy scalar or array in binary format."""
     array = np.asarray(value)
-    prim = _prim_of(array.dtype)
+    prim = prim_of(array.dtype)
     head = b"b" + bytes([2, array.ndim]) + prim.name.rjust(4).encode()
     dims = np.array(array.shape, "<u8").tobytes()
     return head + dims + np.ascontiguousarray(array).astype(prim.dtype.newbyteorder("<")).tobytes()

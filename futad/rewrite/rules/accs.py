@@ -193,7 +193,7 @@ def _vanishing_loop(s: Stm, e: ir.For, zeros: set[Atom]) -> bool:
 
 
 def _asserts(e: ir.Exp) -> bool:
-    return type(e) in (ir.Assert, ir.Call) or any(_asserts(s.exp) for lam in e.lambdas() for s in lam.stms)
+    return type(e) in (*ir.EFFECTS, ir.Call) or any(_asserts(s.exp) for lam in e.lambdas() for s in lam.stms)
 
 
 def _single_turn(stm: Stm, e: ir.Map, indices: set[Var], k: Atom, ctx: Context) -> list[Stm]:

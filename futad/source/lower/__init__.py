@@ -10,7 +10,7 @@ import sys
 
 from futad.core.ir import Program
 from futad.source.ast import CheckedProgram
-from futad.source.lower import control, expr  # noqa: F401  (they register their expressions)
+from futad.source.lower import attributes, control, expr  # noqa: F401  (they register their expressions)
 from futad.source.lower.core import Lowerer
 from futad.source.lower.entries import lower_entry
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import BOOL, I64, TRUE, Atom, Var, i64, shape_of
+from futad.source.lower.attributes import trace
 from futad.source.lower.calls import Use, apply
 from futad.source.lower.core import Lowerer, lam_of
 from futad.source.lower.expr import Slot, index_value, resolve_slots
@@ -317,6 +318,11 @@ def do_uncurry(lw: Lowerer, args: Args, use: Use) -> Value:
 
 
 def do_first(lw: Lowerer, args: Args, use: Use) -> Value:
+    return args[0]
+
+
+def do_trace(lw: Lowerer, args: Args, use: Use) -> Value:
+    trace(lw, args[0], "trace")
     return args[0]
 
 

@@ -1,4 +1,4 @@
-"""Lowering of branches, matches, loops and attributes."""
+"""Lowering of branches, matches and loops."""
 
 from __future__ import annotations
 
@@ -304,39 +304,3 @@ def loop_results(
 def loop_attrs(e: ast.ELoop) -> tuple[Any, ...]:
     """Attributes on loop parameters, as (name, parameter, ..., place)."""
     return tuple([(a.name, v.name, *a.args, a.span) for v, attrs in pattern_vars(e.pat) for a in attrs])
-
-
-@handles(ast.EAttr)
-def lower_attr(lw: Lowerer, e: ast.EAttr, fr: Frame) -> Value:
-    """Attributes go to the statement that computes the expression; `unsafe` drops checks inside."""
-    a = e.attr
-    if a.name == "unsafe":
-        lw.unchecked += 1
-        v = lw.expr(e.expr, fr)
-        lw.unchecked -= 1
-        return v
-    attr = (a.name, *[_attr_arg(x, fr) for x in a.args])
-    if type(e.expr) is ast.ELoop:
-        return loop(lw, e.expr, fr, (attr,))
-    before = len(lw.b.stms)
-    v = lw.expr(e.expr, fr)
-    if a.name in ("trace", "break"):
-        return v
-    last = next((s for s in reversed(lw.b.stms[before:]) if s.exp.lambdas() or type(s.exp) is ir.Call), None)
-    if last is not None:
-        last.attrs = (*last.attrs, attr)
-    return v
-
-
-def _attr_arg(x: Any, fr: Frame) -> Any:
-    """A name in an attribute that is a known constant stands for its value."""
-    if type(x) is not str:
-        return x
-    scope: Frame | None = fr
-    while scope is not None:
-        for b, v in scope.vals.items():
-            if b.name == x and type(v) is Leaf and type(v.atom) is Const:
-                return v.atom.value
-        scope = scope.parent
-    return x
-

@@ -92,7 +92,7 @@ TABLE: dict[str, tuple[int, Any]] = {
     "const": (2, a.do_first),
     "id": (1, a.do_first),
     "opaque": (1, a.do_first),
-    "trace": (1, a.do_first),
+    "trace": (1, a.do_trace),
     "break": (1, a.do_first),
     "not": numeric.op("not", 1),
     "neg": numeric.op("neg", 1),
