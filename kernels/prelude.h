@@ -393,24 +393,27 @@ FUTAD_BITS(f64, double, uint64_t)
 FUTAD_BITS(f32, float, uint32_t)
 #endif
 
-/* Float to integer: truncates, saturates, NaN gives 0.  The bounds are compared as double, which holds every f32
- * and f16 exactly; the upper bounds of the 64-bit types round up to a power of two, so `>=` is right. */
-#define FUTAD_TO_INT(F, f, I, i, lo, hi)                                                       \
+/* Float to integer: truncates and wraps around as integers do; infinities and NaN give 0.  `t` is reduced by a multiple
+ * of 2^N, here `two`, without rounding, so that it fits the signed type of N bits.  `two` times the trunc of an infinity
+ * is one again, and the difference NaN. */
+#define FUTAD_TO_INT(F, f, W, w, I, i, wide, two)                                              \
   FUTAD_INLINE i futad_##F##_to_##I(f x) {                                                     \
-    double w = (double)x;                                                                      \
-    return w != w ? (i)0 : w >= (double)(hi) ? (i)(hi) : w <= (double)(lo) ? (i)(lo) : (i)w;   \
+    const w t = futad_trunc_##W((w)x);                                                         \
+    const w r = t - futad_trunc_##W(t * (w)(1.0 / two)) * (w)two;                              \
+    const w q = r >= (w)(two / 2) ? r - (w)two : r < (w)(-two / 2) ? r + (w)two : r;           \
+    return q != q ? (i)0 : (i)(wide)q;                                                         \
   }
-#define FUTAD_TO_INTS(F, f)                                    \
-  FUTAD_TO_INT(F, f, i8, int8_t, INT8_MIN, INT8_MAX)           \
-  FUTAD_TO_INT(F, f, i16, int16_t, INT16_MIN, INT16_MAX)       \
-  FUTAD_TO_INT(F, f, i32, int32_t, INT32_MIN, INT32_MAX)       \
-  FUTAD_TO_INT(F, f, i64, int64_t, INT64_MIN, INT64_MAX)       \
-  FUTAD_TO_INT(F, f, u8, uint8_t, 0, UINT8_MAX)                \
-  FUTAD_TO_INT(F, f, u16, uint16_t, 0, UINT16_MAX)             \
-  FUTAD_TO_INT(F, f, u32, uint32_t, 0, UINT32_MAX)             \
-  FUTAD_TO_INT(F, f, u64, uint64_t, 0, UINT64_MAX)
-FUTAD_TO_INTS(f64, double)
-FUTAD_TO_INTS(f32, float)
+#define FUTAD_TO_INTS(F, f, W, w)                                          \
+  FUTAD_TO_INT(F, f, W, w, i8, int8_t, int32_t, 4294967296.0)              \
+  FUTAD_TO_INT(F, f, W, w, i16, int16_t, int32_t, 4294967296.0)            \
+  FUTAD_TO_INT(F, f, W, w, i32, int32_t, int32_t, 4294967296.0)            \
+  FUTAD_TO_INT(F, f, W, w, i64, int64_t, int64_t, 18446744073709551616.0)  \
+  FUTAD_TO_INT(F, f, W, w, u8, uint8_t, int32_t, 4294967296.0)             \
+  FUTAD_TO_INT(F, f, W, w, u16, uint16_t, int32_t, 4294967296.0)           \
+  FUTAD_TO_INT(F, f, W, w, u32, uint32_t, int32_t, 4294967296.0)           \
+  FUTAD_TO_INT(F, f, W, w, u64, uint64_t, int64_t, 18446744073709551616.0)
+FUTAD_TO_INTS(f64, double, f64, double)
+FUTAD_TO_INTS(f32, float, f32, float)
 
 /* --- f16 ------------------------------------------------------------------------------------------------------ */
 
@@ -419,7 +422,7 @@ FUTAD_TO_INTS(f32, float)
 #ifndef FUTAD_DEVICE
 FUTAD_BITS(f16, futad_f16, uint16_t)
 #endif
-FUTAD_TO_INTS(f16, futad_f16)
+FUTAD_TO_INTS(f16, futad_f16, f32, float)
 
 #define FUTAD_HALF1(op) \
   FUTAD_INLINE futad_f16 futad_##op##_f16(futad_f16 x) { return (futad_f16)futad_##op##_f32((float)x); }

@@ -322,13 +322,11 @@ def _convert(to: Prim) -> Callable[[Any], Any]:
         if to.is_bool:
             return x != 0
         if to.is_integral and x.dtype.kind == "f":
-            # Truncate; NaN gives 0, values beyond the type saturate.
-            lo, hi = np.iinfo(to.dtype).min, np.iinfo(to.dtype).max
-            wide = np.trunc(x.astype("float64"))
-            inside = (wide > float(lo) - 1) & (wide < float(hi) + (1 if to.bits < 64 else 0))
-            safe = np.where(inside, wide, 0.0).astype(to.dtype)
-            big = np.where(wide >= float(hi), hi, np.where(wide <= float(lo), lo, 0)).astype(to.dtype)
-            return np.where(inside, safe, big).astype(to.dtype)
+            # Truncates and wraps around; infinities and NaN give 0.  No step rounds.
+            t = np.trunc(np.where(np.isfinite(x), x, 0).astype("float64"))
+            r = t - np.trunc(t / 2.0**64) * 2.0**64
+            r = np.where(r >= 2.0**63, r - 2.0**64, np.where(r < -(2.0**63), r + 2.0**64, r))
+            return r.astype("int64").astype(to.dtype)
         return x.astype(to.dtype)
 
     return go

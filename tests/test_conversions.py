@@ -1,0 +1,66 @@
+"""Floats to integers: truncated, wrapped around, 0 for what is not finite; the same everywhere, constants included."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import futad
+
+INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8"}
+NEAR = [2.0**k + d for k in (7, 8, 16, 31, 32, 63, 64) for d in (-1.0, 0.0, 0.5)]
+VALUES = [math.nan, math.inf, 0.25, 3.5, 1e5, 3e9, 1.7e19, 1e30, 1e300, *NEAR]
+VALUES = [*VALUES, *[-x for x in VALUES]]
+
+
+def values(f: str) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.array(VALUES).astype(DTYPES[f])
+
+
+def wrapped(x: float, t: str) -> int:
+    """The integer that Python's arithmetic gives."""
+    n = int(t[1:])
+    k = int(x) % 2**n if math.isfinite(x) else 0
+    return k - 2**n if t[0] == "i" and k >= 2 ** (n - 1) else k
+
+
+def literal(x: float, f: str) -> str:
+    text = f"{f}.nan" if math.isnan(x) else f"{f}.inf" if math.isinf(x) else f"{abs(x)!r}{f}"
+    return f"(-{text})" if x < 0 else text
+
+
+PAIRS = [(t, f) for t in INTEGERS for f in DTYPES]
+ARRAYS = "".join(f"entry {t}_{f} (xs: []{f}) = map {t}.{f} xs\n" for t, f in PAIRS)
+CONSTANTS = "".join(
+    f"entry {t}_{f} = [{', '.join(f'{t}.{f} {literal(float(x), f)}' for x in values(f))}]\n" for t, f in PAIRS
+)
+
+
+@pytest.mark.parametrize("backend", ["interp", "c", "emulated"])
+def test_arrays(backend: str) -> None:
+    program = futad.compile(ARRAYS, backend=backend)
+    for t, f in PAIRS:
+        want = [wrapped(float(x), t) for x in values(f)]
+        assert program[f"{t}_{f}"](values(f)).tolist() == want, (t, f)
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+@pytest.mark.filterwarnings("error")
+def test_constants(backend: str) -> None:
+    program = futad.compile(CONSTANTS, backend=backend)
+    for t, f in PAIRS:
+        assert program[f"{t}_{f}"]().tolist() == [wrapped(float(x), t) for x in values(f)], (t, f)
+
+
+def test_nothing_is_said_on_standard_error() -> None:
+    text = "[i32.f64 f64.nan, i32.f64 1e300, i32.f32 (-f32.inf), i32.i64 (i64.f64 1e19), i32.u8 (u8.f64 (-1))]"
+    command = [sys.executable, "-m", "futad", "run", "-x", text]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    wants = [0, wrapped(1e300, "i32"), 0, np.int64(wrapped(1e19, "i64")).astype("i4"), 255]
+    assert (run.stdout, run.stderr) == (f"[{', '.join(f'{w}i32' for w in wants)}]\n", "")
