@@ -8,10 +8,12 @@ import pytest
 from optimise_support import heads, passes, run, same_results
 
 from futad.core import ir
+from futad.core.check import check_program
 from futad.core.parse import parse_program
 from futad.errors import BoundsError, RuntimeError_
 from futad.optimise.hoist import hoist
 from futad.optimise.inline import SMALL, inline
+from futad.optimise.views import hoist_views
 from futad.rewrite import simplify
 
 AT = '@"t.fut:1:1-1:2"'
@@ -215,3 +217,21 @@ def test_division_by_zero_is_still_an_error():
     q = passes(p, simplify, hoist, simplify)
     with pytest.raises(RuntimeError_):
         run(q, arguments(k=0))
+
+
+@pytest.mark.parametrize("body", [
+    r"let is_20: [3]i64 = iota(3i64, 0i64, 1i64) let h_21: [3]i64 = scatter(3i64, [is_20], [ks_8], [ks_8])",
+    r"let is_20: [3]i64 = iota(3i64, 0i64, 1i64) let v_22: [3]i64 = reshape(is_20, [3i64])"
+    r" let h_21: [3]i64 = scatter(3i64, [v_22], [ks_8], [ks_8])",
+])  # fmt: skip
+def test_an_index_array_that_is_overwritten_stays_in_its_map(body):
+    """Moved out of the map it would be consumed once a turn, and made once."""
+    text = (
+        "fun main [n_1: i64] (xs_3: [n_1]i64, ks_8: [3]i64) -> (r_90: [n_1][3]i64) = {"
+        rf" let r_50: [n_1][3]i64 = map(n_1, [xs_3], \(x_51: i64) -> {{ {body} in (h_21) }}) in (r_50) }}"
+    )
+    p = parse_program(text)
+    q = hoist_views(p)
+    check_program(q, "views")
+    assert inside(q, ir.Iota) == 1
+    same_results(p, q, [3, np.arange(3), np.array([2, 0, 7])])

@@ -13,6 +13,7 @@ from typing import TypeVar
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Prim, Var
+from futad.rewrite.aliases import Aliases, aliases
 
 Repeated = TypeVar("Repeated", bound=ir.Exp)
 _VIEWS = (ir.Reshape, ir.Rearrange, ir.Alias)
@@ -45,8 +46,11 @@ def invariant_views(e: Repeated) -> tuple[list[Stm], Repeated]:
         own.update(s.pat)
     out: list[Stm] = []
     rest: list[Stm] = []
+    free = [s for s in lam.stms if _is_free(s)]
+    # An array that a turn overwrites has to be made anew in each.
+    alias = aliases(Lambda((), (Stm((), e),), ())) if any(type(s.exp) is not ir.Op for s in free) else Aliases()
     for s in lam.stms:
-        if _is_free(s) and not any(v in own for v in ir.stm_free(s) if v not in s.pat):
+        if _is_free(s) and not alias.mutable(s.pat[0]) and not any(v in own for v in ir.stm_free(s) if v not in s.pat):
             out.append(s)
             own.difference_update(s.pat)
         else:
