@@ -68,6 +68,28 @@ FUTAD_DEV futad_sums<F> futad_sum_to(const F &f) {
   return futad_sums<F>{f};
 }
 
+/* What becomes of a sum with two more elements: their product is added.  `padded`: two zeros change nothing. */
+template <class T>
+struct futad_add_product {
+  enum { padded = 1 };
+  FUTAD_DEV T start() const { return T(0); }
+  FUTAD_DEV T next(T sum, T x, T y) const { return sum + x * y; }
+};
+
+/* Another step, `f(sum, x, y)`, from `first` on. */
+template <class T, class F>
+struct futad_other_step {
+  enum { padded = 0 };
+  T first;
+  F f;
+  FUTAD_DEV T start() const { return first; }
+  FUTAD_DEV T next(T sum, T x, T y) const { return f(sum, x, y); }
+};
+template <class T, class F>
+FUTAD_DEV futad_other_step<T, F> futad_step(T first, const F &f) {
+  return futad_other_step<T, F>{first, f};
+}
+
 /* Which of a ROWS x COLS tile's elements thread `t` moves in its `step`-th turn, neighbouring threads taking neighbours
  * along the contiguous index. */
 template <int INNER, int ROWS, int COLS, int THREADS>
@@ -102,11 +124,12 @@ FUTAD_DEV void futad_row_sums(const T *part, T *tile, int64_t z, int64_t row0, i
 }
 
 /* `rows`: what `c.store` returns is summed over the columns of each tile and given to `rows.f(z, i, tile, sum)`.
- * `sums`: the rows of `a` are summed and given to `sums.f(z, i, sum)`. */
+ * `sums`: the rows of `a` are summed and given to `sums.f(z, i, sum)`.  `step`: what takes the place of adding products. */
 template <class T, int BM, int BN, int BK, int TM, int TN, class A, class B, class C, class Rows = futad_no_sums,
-          class Sums = futad_no_sums>
+          class Sums = futad_no_sums, class Step = futad_add_product<T>>
 FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, int64_t splits, int64_t m, int64_t n,
-                          int64_t k, const Rows &rows_to = Rows(), const Sums &sums_to = Sums()) {
+                          int64_t k, const Rows &rows_to = Rows(), const Sums &sums_to = Sums(),
+                          const Step &step = Step()) {
   const int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
   /* A thread's elements come in groups of VEC neighbours, so that a warp reads shared memory in whole lines. */
   const int VEC = 16 / sizeof(T) < TM ? (16 / sizeof(T) < TN ? 16 / sizeof(T) : TN) : (TM < TN ? TM : TN);
@@ -143,10 +166,10 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
 #pragma unroll
     for (int i = 0; i < TM; i++) {
 #pragma unroll
-      for (int j = 0; j < TN; j++) sum[i][j] = T(0);
+      for (int j = 0; j < TN; j++) sum[i][j] = step.start();
     }
 
-    int page = 0;
+    int page = 0, here = 0; /* here: of the sum's elements, those in the tile at hand */
     for (int64_t l = k0 - BK; l < k1; l += BK) {
       /* The next tile starts on its way. */
       int left = k1 - l - BK < BK ? (int)(k1 - l - BK) : BK;
@@ -165,6 +188,7 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
         const T *pa = tile_a + page * BK * (BM + PAD), *pb = tile_b + page * BK * (BN + PAD);
 #pragma unroll
         for (int kk = 0; kk < BK; kk++) {
+          if (!Step::padded && kk >= here) break;
           T x[TM], y[TN];
 #pragma unroll
           for (int i = 0; i < TM; i++) x[i] = pa[kk * (BM + PAD) + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC];
@@ -173,11 +197,12 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
 #pragma unroll
           for (int i = 0; i < TM; i++) {
 #pragma unroll
-            for (int j = 0; j < TN; j++) sum[i][j] += x[i] * y[j];
+            for (int j = 0; j < TN; j++) sum[i][j] = step.next(sum[i][j], x[i], y[j]);
           }
         }
         page ^= 1;
       }
+      here = left;
       /* Into the other half of shared memory: the tile just multiplied may still be read. */
       T *qa = tile_a + page * BK * (BM + PAD), *qb = tile_b + page * BK * (BN + PAD);
 #pragma unroll

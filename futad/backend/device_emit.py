@@ -155,9 +155,14 @@ class DeviceEmitter(Emitter):
             else:
                 args.append(f"futad_compute<{t}, {x.inner}>({self.functor(x, s.elem)})")
         args += [self.expr(s.batches), "1", *[self.expr(x) for x in s.sizes]]
-        if s.rows is not None or s.sums is not None:
+        if s.rows is not None or s.sums is not None or s.step is not None:
             for f in (s.rows, s.sums):
                 args.append("futad_no_sums()" if f is None else f"futad_sum_to({self.functor(f, s.elem)})")
+        if s.step is not None:
+            assert s.start is not None
+            params = [f"{t} {p.name}" for p in s.step.params]
+            step = self.function(s.step, params, [], t, [s.elem])
+            args.append(f"futad_step<{t}>({self.expr(s.start)}, {step})")
         shape = ", ".join(map(str, s.shape))
         self.line(f"futad_gemm<{t}, {shape}>({', '.join(args)});")
 

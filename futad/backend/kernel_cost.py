@@ -422,7 +422,13 @@ class _Estimate:
     def tile(self, s: kir.Tile, times: float) -> None:
         m, n, k = [self.value(x, times).mean or 0 for x in s.sizes]
         batches = self.value(s.batches, times).mean or 0
-        self.flops += 2 * m * n * k * batches * times
+        products = m * n * k * batches * times
+        if s.step is None:
+            self.flops += 2 * products
+        else:
+            self.block(s.step.body, products)
+            for made in s.step.results:
+                self.value(made, products)
         across, down = -(-n // s.shape[1]), -(-m // s.shape[0])
         a, b, c = s.a, s.b, s.c
         for x, rows, columns, again in ((a, m, k, across), (b, k, n, down), (c, m, n, 1.0)):

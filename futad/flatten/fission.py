@@ -70,6 +70,9 @@ def split(stm: ir.Stm) -> list[ir.Stm]:
         if isinstance(a, Var) and a in inputs:
             made.append(inputs[a])  # what is folded is there already
             continue
+        if a in e.lam.result[accs + folded :]:
+            made.append(stm.pat[accs + folded + e.lam.result[accs + folded :].index(a)])
+            continue
         made.append(Var("x", array_of(a.type, e.width)))
         pat.append(made[-1])  # type: ignore[arg-type]
         results.append(a)

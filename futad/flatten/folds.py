@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import I64, U32, Atom, Prim
-from futad.flatten import fission, prepare, products
+from futad.flatten import fission, pairs, prepare, products
 from futad.flatten import kernel as kir
 from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, NotInBlock, in_block, on_host
@@ -229,6 +229,9 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -
         if values is not None:
             return values
         lo.settle_all(core.stm_free(stm))
+    found = pairs.pairs_of(stm)
+    if found is not None:
+        return pairs.lower_pairs(lo, stm, found, wants)
     parts = prepare.reshaped(stm)
     if len(parts) == 1:
         parts = fission.split(stm)

@@ -91,7 +91,8 @@ class Functor(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Tile(Stmt):
-    """A tile of a matrix product: `futad_gemm` with that tile shape.  `rows` and `sums` get the sums it takes along."""
+    """A tile of a matrix product: `futad_gemm` with that tile shape.  `rows` and `sums` get the sums it takes along;
+    `step` makes the next sum of one (at first `start`) and an element of each operand, else their product is added."""
 
     elem: Prim
     shape: tuple[int, int, int, int, int]
@@ -103,6 +104,8 @@ class Tile(Stmt):
     accumulate: bool = False
     rows: Functor | None = None
     sums: Functor | None = None
+    step: Function | None = None
+    start: Expr | None = None
 
     @property
     def matrices(self) -> list[Matrix]:
@@ -110,7 +113,8 @@ class Tile(Stmt):
 
     @property
     def functors(self) -> list[Stmt]:
-        return [x for x in (self.a, self.b, self.c, self.rows, self.sums) if isinstance(x, Functor)]
+        given = (self.a, self.b, self.c, self.rows, self.sums, self.step)
+        return [x for x in given if isinstance(x, (Functor, Function))]
 
 
 @dataclass(slots=True, eq=False)
@@ -288,8 +292,9 @@ def expressions(s: Stmt) -> list[Expr]:
             return [e]
         case ir.Copy(_, a, _, b, n):
             return [a, b, n]
-        case Tile(sizes=sizes, batches=batches):
-            return [*sizes, batches, *(x for m in s.matrices for x in m.steps)]
+        case Tile(sizes=sizes, batches=batches, start=start):
+            first = [] if start is None else [start]
+            return [*sizes, batches, *first, *(x for m in s.matrices for x in m.steps)]
         case Functor(value=value):
             return [] if value is None else [value]
         case Function(results=results):

@@ -19,6 +19,7 @@ from futad.core.types import I64, AccType, Atom, Const, Prim, Var
 from futad.flatten import fission
 from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transposed
+from futad.flatten.pairs import peeled
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Ref, compare, num
 from futad.imp.lower import Want
@@ -170,7 +171,7 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     n.inputs = atomic(n.inputs)
     total = lo.let(ir.product(sizes), "n")
     inner = inner_width(lo, levels)
-    apart = _apart(lo, n, levels)
+    apart, least = _apart(lo, n, levels)
     versions: list[list[ir.Stmt]] = []
     depth = len(lo.scopes)
     for unit in ("thread",) if inner is None or apart is not None else ("thread", "block"):
@@ -194,6 +195,8 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
         n.inputs = inputs
     if apart is not None:
         many = compare("<", Ref("ENOUGH_THREADS", I64), total)
+        if least is not None:
+            many = compare("&&", many, compare("<", least, Ref("LONG_INNER", I64)))
         lo.out.append(ir.If(many, versions[0], apart))
     elif len(versions) == 1:
         if inner is not None:
@@ -220,13 +223,15 @@ def rows_in_order(lo: DeviceLowerer, n: Nest, k: int) -> Value:
     return lo.materialise(v) if times > 1 else v
 
 
-def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> list[ir.Stmt] | None:
-    """The map distributed over its body's statements, None if that is not possible or there is no need."""
+def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> tuple[list[ir.Stmt] | None, Expr | None]:
+    """The map distributed over its body's statements, None if that is not possible or there is no need; and how many
+    elements a point works on in what tiles do, if there is such."""
     if not fission.deep(levels.leaf):
-        return None
-    stms = fission.distribute(n.stm)
+        return None, None
+    peel = peeled(n.stm) if not levels.inner else None
+    stms = fission.distribute(n.stm) if peel is None else peel[0]
     if stms is None:
-        return None
+        return None, None
     lam = core.Lambda((), tuple(stms), n.stm.pat)
     alone = core.Program({**lo.program.funs, "": core.Fun("", lam, 0, ())})
     lo.forced |= known_on_host(core.Program({"": alone.funs[""]}))
@@ -234,8 +239,13 @@ def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> list[ir.Stmt] | None:
     with lo.block() as body:
         values = lo.scope(lam, list(n.outs))
     for v, out in zip(values, n.outs, strict=True):
-        assert isinstance(v, View) and out is not None and v.same_place(out)
-    return body
+        assert isinstance(v, Acc) or (isinstance(v, View) and out is not None and v.same_place(out))
+    if peel is None:
+        return body, None
+    work: Expr = ir.ZERO
+    for p in peel[1]:
+        work = ir.add(work, ir.mul(lo.expr(p.inner.width), lo.expr(p.fold.width)))
+    return body, work
 
 
 def block_map(lo: DeviceLowerer, n: Nest) -> list[Value]:

@@ -62,6 +62,8 @@ class Operation:
     name: str
     rank: int
     plus: View | None
+    step: Callable[[], kir.Function] | None = None
+    start: Expr | None = None
 
     def index(self, point: Sequence[Expr]) -> Sequence[Expr]:
         """A place in the result's array, from batch, row and column."""
@@ -156,6 +158,8 @@ def _launch(
         to_sums = functor(("b", "i", "x"), op.elem, lambda a: sums(a[:2], a[2])) if sums else None
         a, b, c = parts
         tile = kir.Tile(op.elem, shape, (m, n, k), batches, a, b, c, accumulate, to_rows, to_sums)
+        if op.step is not None:
+            tile.step, tile.start = op.step(), op.start
         lo.out.append(tile)
     text = f"product {op.name}, tiles of {shape[0]}x{shape[1]}"
     some = ir.Scalar("min", (op.batches, num(MOST_BATCHES)), I64, I64) if op.batches != ONE else ONE
@@ -311,8 +315,13 @@ def product(lo: DeviceLowerer, stm: core.Stm, taken: Product | None, wants: Sequ
         extra.consume = consume
         _versions(lo, op, lambda shape: _launch(lo, op, shape, None, False, extra))
         return [dst]
+    return into(lo, op, dst, extra)
+
+
+def into(lo: DeviceLowerer, op: Operation, dst: View, taken: Taken | None = None) -> list[Value]:
+    """A product into memory, added to what is there if that is `op.plus`."""
     matrix = Strided(dst) if op.rank == 2 else Strided(dst.row((ZERO,)), dst.strides[0])
-    _versions(lo, op, lambda shape: _launch(lo, op, shape, matrix, op.plus is not None, extra))
+    _versions(lo, op, lambda shape: _launch(lo, op, shape, matrix, op.plus is not None, taken or Taken()))
     return [dst]
 
 
@@ -463,4 +472,4 @@ def _element_of_product(lo: DeviceLowerer, a: View, b: View, c: View, plus: View
     lo.store(c, (i, j), Ref(name, a.elem))
 
 
-__all__ = ["consumed", "is_batch", "product"]
+__all__ = ["consumed", "into", "is_batch", "product"]
