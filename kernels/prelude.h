@@ -120,6 +120,23 @@ FUTAD_INLINE float futad_lanes_cos_f32(float x) { return futad_lanes_cosf(x); }
 FUTAD_LANES_SELECT(f32, float, uint32_t)
 FUTAD_LANES_SELECT(f64, double, uint64_t)
 
+/* Division in vector lanes, where there are no instructions for it: the quotient of doubles is exact enough.  It is a
+ * whole number, or differs from all of them by the 2^-31st part of itself or more, which rounding does not bridge. */
+FUTAD_INLINE int32_t futad_lanes_quot_i32(int32_t x, int32_t y) {
+  const double q = (double)x / (double)y;
+  return q < 2147483648.0 ? (int32_t)q : INT32_MIN;
+}
+FUTAD_INLINE int32_t futad_lanes_rem_i32(int32_t x, int32_t y) {
+  return (int32_t)((uint32_t)x - (uint32_t)futad_lanes_quot_i32(x, y) * (uint32_t)y);
+}
+FUTAD_INLINE int32_t futad_lanes_div_i32(int32_t x, int32_t y) {
+  const double q = __builtin_floor((double)x / (double)y);
+  return q < 2147483648.0 ? (int32_t)q : INT32_MIN;
+}
+FUTAD_INLINE int32_t futad_lanes_mod_i32(int32_t x, int32_t y) {
+  return (int32_t)((uint32_t)x - (uint32_t)futad_lanes_div_i32(x, y) * (uint32_t)y);
+}
+
 #endif
 
 /* The first failure of a call.  The emitted code fills it and returns; the host turns it into an exception. */

@@ -37,6 +37,8 @@ class CEmitter(Emitter):
         self.handlers[ir.Stream] = self.stream
         self.handlers[ir.Trace] = self.trace
         self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
+        self.handlers[ir.Append] = self.append
+        self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.grain = grain
         self.module = module
         self.multicore = multicore

@@ -23,6 +23,8 @@ RUNTIME = r"""#include "prelude.h"
 #define FUTAD_VECTOR 16
 #endif
 
+#define FUTAD_ALIGNED __attribute__((aligned(FUTAD_VECTOR)))
+
 /* A vector of f64, wherever it lies. */
 typedef double futad_lanes_t __attribute__((vector_size(FUTAD_VECTOR), aligned(8), may_alias));
 
@@ -99,6 +101,41 @@ static __attribute__((noinline, cold, unused)) void *futad_grow(struct futad_con
 FUTAD_INLINE void *futad_ensure(struct futad_context *ctx, struct futad_slot *slot, int64_t count, int64_t size) {
   if (FUTAD_LIKELY((uint64_t)count <= (uint64_t)slot->bytes / (uint64_t)size && slot->data)) return slot->data;
   return futad_grow(ctx, slot, count, size);
+}
+
+/* Whether the data are in the slot; an empty slot has none. */
+FUTAD_INLINE bool futad_within(const struct futad_slot *slot, const void *data) {
+  return (uintptr_t)data - (uintptr_t)slot->data < (uintptr_t)slot->bytes;
+}
+
+/* Exchange two slots if the data are in the first one. */
+FUTAD_INLINE void futad_spare(struct futad_slot **slot, struct futad_slot **spare, const void *data) {
+  struct futad_slot *first = *slot;
+  if (!futad_within(first, data)) return;
+  *slot = *spare;
+  *spare = first;
+}
+
+/* The first `kept` elements at `data`, with room for others behind them: where they are, if that is one of the slots,
+ * which becomes `slot`, and it has the room; else in `slot`, which then grows by half at least. */
+static __attribute__((unused)) void *futad_append(struct futad_context *ctx, struct futad_slot **slot,
+                                                  struct futad_slot **spare, void *data, int64_t kept, int64_t count,
+                                                  int64_t size) {
+  futad_spare(spare, slot, data);
+  struct futad_slot *own = *slot;
+  if (!futad_within(own, data)) {
+    void *to = futad_ensure(ctx, own, count, size);
+    if (to && kept) memcpy(to, data, (size_t)(kept * size));
+    return to;
+  }
+  int64_t before = (char *)data - (char *)own->data;
+  if (FUTAD_LIKELY((uint64_t)count <= (uint64_t)(own->bytes - before) / (uint64_t)size)) return data;
+  struct futad_slot full = *own;
+  *own = (struct futad_slot){NULL, 0};
+  void *to = futad_grow(ctx, own, count > INT64_MAX / 2 ? INT64_MAX : count + count / 2, size);
+  if (to) memcpy(to, data, (size_t)(kept * size));
+  free(full.data);
+  return to;
 }
 
 FUTAD_INLINE void futad_copy(void *to, const void *from, int64_t bytes) {

@@ -10,7 +10,7 @@ from futad.core.scalarops import OPS
 from futad.core.types import Const, Prim, elem_of
 from futad.errors import Span
 from futad.imp import ir
-from futad.imp.assemble import assembled, joined, padded
+from futad.imp.assemble import appended, assembled, joined, padded
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
 from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, Soft, Want, handles
 from futad.imp.views import Acc, Fill, Joined, Mem, Sequence_, Value, View, dense_view
@@ -35,7 +35,10 @@ def scalar_op(lo: Lowerer, e: core.Op) -> Expr:
     assert isinstance(arg, Prim)
     if record.can_fail and arg.is_integral and not (isinstance(last, Const) and last.value != 0):
         check = ir.Scalar("ne", (args[-1], Num(0, arg)), arg, ir.TRUE.type)
-        lo.emit(ir.Check(check, DIVISION, lo.place(e.place)))
+        if (args[-1], check) not in lo.checked:
+            lo.emit(ir.Check(check, DIVISION, lo.place(e.place)))
+            if lo.assembles:
+                lo.checked[args[-1], check] = None
     result = record.result_type(tuple([a.type for a in e.args]))  # type: ignore[misc]
     return ir.Scalar(e.op, args, arg, result)
 
@@ -184,9 +187,13 @@ def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Se
     whole = joined(lo, stm.pat[0], list(zip(starts, views, strict=True)), shape[0])
     if whole is not None:
         return [whole]
-    dst = assembled(lo, stm.pat[0]) or lo.alloc(views[0].elem, shape, wants[0], stm.pat[0].name)
+    longer = appended(lo, views, shape, wants[0], stm.pat[0].name)
+    dst = longer or assembled(lo, stm.pat[0]) or lo.alloc(views[0].elem, shape, wants[0], stm.pat[0].name)
     at: Expr = ZERO
     for k, (a, v) in enumerate(zip(e.arrays, views, strict=True)):
+        if k == 0 and longer is not None:
+            at = v.shape[0]
+            continue
         piece = lo.scopes[-1].pieces.get(a)  # type: ignore[arg-type]
         # An array that comes twice lies at its first place.
         if piece is None or k != e.arrays.index(a) or not v.same_place(piece):

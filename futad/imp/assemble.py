@@ -11,6 +11,7 @@ maps then run over each piece by itself (`Joined`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
@@ -19,10 +20,10 @@ from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Atom, Var, shape_of
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.views import Fill, Joined, View, dense_view
+from futad.imp.views import Fill, Joined, Mem, SlotWant, Value, View, dense_view
 
 if TYPE_CHECKING:
-    from futad.imp.lower import Lowerer, Scope
+    from futad.imp.lower import Lowerer, Scope, Want
 
 
 def sizes_first(lam: core.Lambda) -> core.Lambda:
@@ -97,6 +98,8 @@ def place_of(lo: Lowerer, v: Var, sc: Scope) -> View | None:
         return None
     if whole not in sc.whole:
         want = sc.wants.get(whole)
+        if isinstance(e, core.Concat) and grows(want, lo.env.get(e.arrays[0])):  # type: ignore[arg-type]
+            return None  # what is appended may read what it is appended to
         if want is None and whole in sc.parts:
             want = place_of(lo, whole, sc)
         assert isinstance(whole.type, ArrayType)
@@ -131,6 +134,26 @@ def assembled(lo: Lowerer, v: Var) -> View | None:
         for r in view.roots:
             r.pinned -= 1
     return view
+
+
+def grows(want: Want, first: Value | None) -> bool:
+    """Whether an array that begins with `first` is a loop variable's next value, and `first` all or a piece of its
+    present one, where it lies."""
+    if not isinstance(want, SlotWant) or want.grown is None or not isinstance(first, View):
+        return False
+    return isinstance(first.base, Mem) and first.dense and first.roots == want.grown.roots
+
+
+def appended(lo: Lowerer, views: list[View], shape: Sequence[Expr], want: Want, hint: str) -> View | None:
+    """Memory in which the first of the views to be put together is already, if nobody else needs that afterwards."""
+    first = views[0]
+    if not grows(want, first) or any(v.roots & first.roots for v in views[1:]) or lo.roots_live(first.roots):
+        return None
+    assert isinstance(want, SlotWant) and isinstance(first.base, Mem)
+    name = lo.name(hint)
+    kept, count = first.count(), ir.product(shape)
+    lo.emit(ir.Append(name, first.elem, want.slot, want.spare, first.base.pointer, first.offset, kept, count))
+    return dense_view(Mem(name, first.elem, frozenset((want.root,))), shape)
 
 
 JOINED_USES = 4  # maps that read an array which is not put together

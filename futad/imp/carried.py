@@ -8,7 +8,11 @@ The body's result is wanted in `next`, a buffer distinct from `cur`, and the two
 of a turn; a result that is `cur` itself, updated in place, needs nothing.  A result computed by a map that reads
 `cur` only at the position it writes goes straight into `cur`.  Small arrays of constant size live on the stack and
 are copied instead, so that the C compiler can keep them in registers.  Where the size varies from turn to turn,
-the buffers are two slots that are exchanged.
+the buffers are two slots that are exchanged; on C an array that is appended to stays in its slot, which grows by half
+when it is full, and one of which a slice is kept stays where it is.
+
+Where variables take each other's values (`(xs, ys)` becomes `(ys with [i] = v, xs)`, say), the values of this turn,
+updated in place, are the memory of the next one, and their pointers change places.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from futad.core import ir as core
 from futad.core.types import BOOL, I64, AccType, ArrayType, Atom, Prim, Var
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, is_leaf
-from futad.imp.lower import STACK_LIMIT, Lowerer, SlotWant, Soft, Want
-from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
+from futad.imp.lower import STACK_LIMIT, Lowerer, Soft, Want
+from futad.imp.views import Acc, Mem, Root, SlotWant, Value, View, dense_view
 
 
 def small_type(lo: Lowerer, t: ArrayType, bound: Sequence[Var]) -> bool:
@@ -60,6 +64,8 @@ class Carried:
                 cls = _Small if small_type(lo, _array(p), self.params) else _Buffer
                 self.vars.append(cls(lo, p, init, body, body.result[i], want, self.params, shared))
 
+        self.cycles = [c for c in _cycles(self.params, body) if all(isinstance(self.vars[i], _Buffer) for i in c)]
+
     def wants(self) -> list[Want]:
         """Where the body should put its results."""
         wants: list[Want] = []
@@ -71,7 +77,11 @@ class Carried:
     def commit(self, values: Sequence[Value]) -> None:
         """Emit the end of a turn: the variables take the body's results, all at once."""
         lo = self.lo
-        for var, v in zip(self.vars, values, strict=True):
+        exchanged = [c for c in self.cycles if self._exchanged(c, values)]
+        moving = {i for c in exchanged for i in c}
+        for i, (var, v) in enumerate(zip(self.vars, values, strict=True)):
+            if i in moving:
+                continue
             if isinstance(var, _Array):
                 assert isinstance(v, View)
                 var.collect(v)
@@ -84,7 +94,11 @@ class Carried:
                       for var, v in zip(self.vars, values, strict=True)]  # fmt: skip
         names = {v.name for v in self.vars if isinstance(v, _Scalar)}
         scalars: list[tuple[str, Expr]] = []
-        for var, v in zip(self.vars, values, strict=True):
+        for cycle in exchanged:
+            _Buffer.exchange([self.vars[i] for i in cycle])  # type: ignore[misc]
+        for i, (var, v) in enumerate(zip(self.vars, values, strict=True)):
+            if i in moving:
+                continue
             if isinstance(var, _Array | Cell):
                 var.turn()
             elif isinstance(var, _Scalar):
@@ -97,6 +111,15 @@ class Carried:
         for n, v in scalars:
             lo.emit(ir.Assign(n, v))
 
+    def _exchanged(self, cycle: list[int], values: Sequence[Value]) -> bool:
+        """Whether each variable of the cycle takes the memory of the one after it."""
+        for i, j in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+            v, there = values[i], self.vars[j]
+            assert isinstance(v, View) and isinstance(there, _Buffer)
+            if there.varying or not v.same_place(there.cur) or v.shape != there.cur.shape:
+                return False
+        return True
+
     def _keep(self, v: Expr) -> Expr:
         name = self.lo.name("old")
         self.lo.emit(ir.Decl(name, v.type, v))
@@ -108,6 +131,39 @@ class Carried:
             v.finish() if isinstance(v, _Array | Cell) else v if isinstance(v, Acc) else Ref(v.name, v.type)
             for v in self.vars
         ]
+
+
+def _cycles(params: Sequence[Var], body: core.Lambda) -> list[list[int]]:
+    """Variables of one type of which each takes, perhaps after updates, the value of the next one."""
+    origin: dict[Atom, Atom] = {}
+    for stm in body.stms:
+        match stm.exp:
+            case core.Update(a) | core.Alias(a):
+                origin[stm.pat[0]] = a
+            case core.Scatter() | core.Hist():
+                origin.update(zip(stm.pat, stm.exp.dests, strict=True))
+            case core.WithAcc(arrays):
+                origin.update(zip(stm.pat, arrays, strict=False))
+    places = {p: i for i, p in enumerate(params)}
+    after: dict[int, int] = {}
+    for i, a in enumerate(body.result):
+        while a in origin:
+            a = origin[a]
+        if a in places and a.type == params[i].type:
+            after[i] = places[a]  # type: ignore[index]
+    cycles: list[list[int]] = []
+    seen: set[int] = set()
+    for i in after:
+        chain: list[int] = []
+        at: int | None = i
+        while at is not None and at not in seen:
+            seen.add(at)
+            chain.append(at)
+            at = after.get(at)
+        if at in chain:
+            cycle = chain[chain.index(at) :]  # type: ignore[arg-type]
+            cycles += [cycle] if len(cycle) > 1 else []
+    return cycles
 
 
 def _array(p: Var) -> ArrayType:
@@ -220,25 +276,28 @@ class _Buffer(_Array):
         if in_place:
             self.want = self.cur
         elif self.varying:
-            self.want = SlotWant(self.next_name, self.next_root)
+            grown = self.cur if lo.grows else None
+            self.want = SlotWant(self.next_name, self.next_root, grown, self.spare_name)
         else:
             base = Mem(self.next_name, t.elem, frozenset((self.next_root,)))
             self.want = View(base, ZERO, self.cur.strides, self.cur.shape, True)
         self.swapped = False
+        self.partners: list[_Buffer] = []
         lo.bind(p, self.cur)
 
     def collect(self, v: View) -> None:
         """See Note [Loop variables]; a branch's result may be `cur` or `next`, which only running it tells."""
+        lo = self.lo
         if v.same_place(self.cur):
             self.result = None
-        elif not self.varying and v.dense and v.roots and v.roots <= {self.cur_root, self.next_root}:
+        elif (lo.grows or not self.varying) and v.dense and v.roots and v.roots <= {self.cur_root, self.next_root}:
             self.result = v
         elif self.want is self.cur:
             # The map that was to write here wrote to another variable with the same result.
-            self.lo.copy(self.cur, v)
+            lo.copy(self.cur, v)
             self.result = None
         else:
-            self.result = self.lo.move(v, self.want)
+            self.result = lo.move(v, self.want)
 
     def turn(self) -> None:
         lo, v = self.lo, self.result
@@ -248,8 +307,14 @@ class _Buffer(_Array):
         self.swapped = True
         steps: list[ir.Stmt] = []
         if self.varying:
-            steps.append(ir.SetPointer(self.pointer, v.base.pointer, v.offset))
-            steps.append(ir.Swap(self.next_name, self.spare_name))
+            lo.emit(ir.SetPointer(self.pointer, v.base.pointer, v.offset))
+            # Without arrays that grow the result is in `next`, whatever it was before.
+            lo.emit(
+                ir.Spare(self.next_name, self.spare_name, self.pointer)
+                if lo.grows
+                else ir.Swap(self.next_name, self.spare_name)
+            )
+            return
         elif self.owned:
             steps.append(ir.Swap(self.pointer, self.next_name, self.type.elem))
         else:
@@ -262,17 +327,25 @@ class _Buffer(_Array):
         else:
             lo.out += steps
 
+    @staticmethod
+    def exchange(cycle: list[_Buffer]) -> None:
+        """Each variable takes the memory of the next one."""
+        for var, after in zip(cycle, cycle[1:], strict=False):
+            var.lo.emit(ir.Swap(var.pointer, after.pointer, var.type.elem))
+        for var in cycle:
+            var.partners = [v for v in cycle if v is not var]
+
     def finish(self) -> View:
         lo, t = self.lo, self.type
-        roots = set(self.start.roots)
-        for r in roots:
+        for r in self.start.roots:
             r.pinned -= 1
+        roots = self.start.roots.union(*[v.start.roots for v in self.partners])
         saved, lo.out = lo.out, self.pre
         if self.varying or self.want is not self.cur:
             for name in (self.next_name, self.spare_name):
                 root = lo.new_root(t.elem, fresh=True)
                 assert root.slot is not None
-                roots.add(root)
+                roots |= {root}
                 if self.varying:
                     lo.emit(ir.SlotRef(name, root.slot))
                 elif self.swapped:
@@ -280,11 +353,11 @@ class _Buffer(_Array):
                     if self.owned:
                         break
         lo.out = saved
-        if not self.swapped:
-            return View(self.start.base, self.start.offset, self.start.strides, self.start.shape, True)
-        base = Mem(self.pointer, t.elem, frozenset(roots))
+        base = Mem(self.pointer, t.elem, roots)
         if self.varying:
             return dense_view(base, lo.shape(t))
+        if not self.swapped and not self.partners:
+            return View(self.start.base, self.start.offset, self.start.strides, self.start.shape, True)
         return View(base, ZERO, self.cur.strides, self.cur.shape, True)
 
 

@@ -170,6 +170,34 @@ class Swap(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Append(Stmt):
+    """Declare `name` as a pointer to `count` elements, of which the first `kept` are those at `source + offset`.
+
+    They stay where they are if that is memory of one of the two slot variables, `slot` and `spare`, and it has room;
+    otherwise they move to a larger piece of memory.  `slot` is the one that has them afterwards, and pointers to where
+    they were are not used again.
+    """
+
+    name: str
+    elem: Prim
+    slot: str
+    spare: str
+    source: str
+    offset: Expr
+    kept: Expr
+    count: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Spare(Stmt):
+    """Exchange the two slot variables if the pointer is to memory of the first."""
+
+    slot: str
+    spare: str
+    pointer: str
+
+
+@dataclass(slots=True, eq=False)
 class Copy(Stmt):
     """Copy `count` adjacent elements; source and destination do not overlap (or are the same)."""
 

@@ -34,7 +34,7 @@ from futad.imp import ir
 from futad.imp.assemble import find_parts, place_of, place_update, sizes_first
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.taint import consumed_vars
-from futad.imp.views import Acc, Fill, Joined, Mem, Root, Value, View, dense_view
+from futad.imp.views import Acc, Fill, Joined, Mem, Root, SlotWant, Value, View, dense_view
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
@@ -42,14 +42,6 @@ if TYPE_CHECKING:
 STACK_LIMIT = 64  # elements; larger arrays go to slots
 
 BOUNDS, ASSERT, DIVISION, MEMORY = 1, 2, 3, 4
-
-
-@dataclass(slots=True, eq=False)
-class SlotWant:
-    """A destination whose size is known only when the value is: a slot variable."""
-
-    slot: str
-    root: Root
 
 
 @dataclass(slots=True, eq=False)
@@ -125,6 +117,7 @@ class Lowerer:
     blocks = False  # whether many of them may, in vector lanes
     assembles = True  # whether the pieces of an array may be computed where it will lie
 
+    grows = False  # whether an array that a loop appends to can stay where it is
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:
         """Whether reductions like this can be done in vector lanes, several at a time."""
@@ -149,7 +142,8 @@ class Lowerer:
         self.out: list[Stmt] = []
         self.ranges: dict[str, Expr] = {}  # loop variables: 0 <= name < bound
         self.sizes: set[Expr] = set()  # known not to be negative
-        self.checked: dict[tuple[Expr, Expr], None] = {}  # index and size: checks that have been passed here
+        # Index and size, divisor and condition: checks that have been passed here.
+        self.checked: dict[tuple[Expr, Expr], None] = {}
         self.in_parallel = False
 
     # -- emitting

@@ -184,4 +184,18 @@ class Acc:
     op: str
 
 
+@dataclass(slots=True, eq=False)
+class SlotWant:
+    """A destination whose size is known only when the value is: a slot variable.
+
+    `grown`: what a loop variable is in this turn, where the value is that of the next; `spare`: the slot variable of
+    the memory which that may be in.
+    """
+
+    slot: str
+    root: Root
+    grown: View | None = None
+    spare: str = ""
+
+
 Value = Expr | View | Acc
