@@ -35,6 +35,8 @@ class CEmitter(Emitter):
         self.handlers[ir.Across] = lambda s: c_lanes.emit(self, s)
         self.handlers[ir.Blocks] = lambda s: c_blocks.emit(self, s)
         self.handlers[ir.Stream] = self.stream
+        self.handlers[ir.Append] = self.append
+        self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.handlers[ir.Trace] = self.trace
         self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
         self.handlers[ir.Append] = self.append
@@ -126,6 +128,12 @@ class CEmitter(Emitter):
         t = c_type(s.elem)
         const = "" if s.mutable else "const "
         self.line(f"{t} *{const}{s.name} = futad_ensure(ctx, {self.slot(s.slot)}, {self.size(s.count)}, sizeof({t}));")
+        self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
+
+    def append(self, s: ir.Append) -> None:
+        t, source = c_type(s.elem), self.address(s.source, s.offset)
+        args = f"{source}, {self.size(s.kept)}, {self.size(s.count)}, sizeof({t})"
+        self.line(f"{t} *const {s.name} = futad_append(ctx, &{s.slot}, &{s.spare}, {args});")
         self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
 
     def stream(self, s: ir.Stream) -> None:
@@ -298,6 +306,7 @@ class CLowerer(Lowerer):
     """Lowers a program for C."""
 
     blocks = True
+    grows = True
 
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:
