@@ -46,6 +46,20 @@ FUTAD_DEV typename Op::T futad_warp_scan(const Op &op, typename Op::T x) {
   return x;
 }
 
+/* As `futad_warp_reduce`, the result in every lane. */
+template <class Op>
+FUTAD_DEV typename Op::T futad_warp_reduce_all(const Op &op, typename Op::T x) {
+  return futad_shfl(FUTAD_ALL, futad_warp_reduce(op, x), 0);
+}
+
+/* As `futad_warp_scan`; `total` is the result of the last lane. */
+template <class Op>
+FUTAD_DEV typename Op::T futad_warp_scan_all(const Op &op, typename Op::T x, typename Op::T *total) {
+  x = futad_warp_scan(op, x);
+  *total = futad_shfl(FUTAD_ALL, x, 31);
+  return x;
+}
+
 /* The whole block's x combined in the order of the threads; every thread gets the result. */
 template <int BLOCK, class Op>
 FUTAD_DEV typename Op::T futad_block_reduce(const Op &op, typename Op::T x) {
@@ -129,6 +143,20 @@ FUTAD_DEV typename Op::T futad_block_scan(const Op &op, typename Op::T x, typena
   *total = all;
   *before = futad_lane() ? op.combine(warps, left) : warps;
   return op.combine(warps, x);
+}
+
+/* Whether this is the block of the grid that gets here last; if so it sees what all others have written.  The counter
+ * is zero before, and again when all have come. */
+FUTAD_INLINE bool futad_last_block(uint32_t *counter) {
+  FUTAD_SHARED(int, last, 1);
+  __syncthreads(); /* whoever of the block has written has done so */
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last[0] = atomicInc(counter, gridDim.x - 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (last[0]) __threadfence();
+  return last[0] != 0;
 }
 
 #endif

@@ -275,11 +275,16 @@ FUTAD_EMU_FN static void run_blocks(Block *blocks, unsigned residents, unsigned 
       order[j] = i;
     }
   }
+  /* Blocks stay where they are: their fibers know them, and what orders these, by address. */
+  Block **running = (Block **)malloc(residents * sizeof *running);
   unsigned live = 0;
-  for (; live < residents; live++, opened++) open_block(&blocks[live], order ? order[opened] : opened);
+  for (; live < residents; live++, opened++) {
+    running[live] = &blocks[live];
+    open_block(running[live], order ? order[opened] : opened);
+  }
   while (live && !device.failed) {
     unsigned at = live > 1 ? random_below(live) : 0;
-    Block *b = &blocks[at];
+    Block *b = running[at];
     Fiber *f = next(b);
     device.current = nullptr;
     if (!f) {
@@ -296,12 +301,11 @@ FUTAD_EMU_FN static void run_blocks(Block *blocks, unsigned residents, unsigned 
       open_block(b, order ? order[opened] : opened);
       opened++;
     } else {
-      std::swap(blocks[at], blocks[--live]);
-      /* Fibers know their block by its address. */
-      for (unsigned i = 0; at != live && i < blocks[at].started; i++) blocks[at].fibers[i].block = &blocks[at];
+      running[at] = running[--live];
     }
   }
   free(order);
+  free(running);
 }
 
 /* Runs a kernel; 0, or 1 with the reason in `message` (of `size` bytes). */

@@ -104,6 +104,15 @@ FUTAD_KERNEL __launch_bounds__(128) linear_blocks(LINEAR, int64_t *rest) {
     rest[(s * n + threadIdx.x) * 3 + 2] = all.b;
   }
 }
+FUTAD_KERNEL __launch_bounds__(128) linear_warps(LINEAR, int64_t *totals) {
+  LINEAR_USE
+  for (int64_t s = 0; s < segments; s++) {
+    Linear::T total, x = in.load(s, threadIdx.x);
+    out.store(s * n + threadIdx.x, futad_warp_scan_all(op, x, &total));
+    totals[(s * n + threadIdx.x) * 2] = total.b;
+    totals[(s * n + threadIdx.x) * 2 + 1] = futad_warp_reduce_all(op, x).b;
+  }
+}
 FUTAD_KERNEL __launch_bounds__(256) linear_upto(LINEAR, int64_t *totals) {
   LINEAR_USE
   auto compose = [](Linear::T x, Linear::T y) -> Linear::T { return Linear().combine(x, y); };
@@ -115,6 +124,22 @@ FUTAD_KERNEL __launch_bounds__(256) linear_upto(LINEAR, int64_t *totals) {
   }
   for (int64_t s = 0; s < segments; s++) {
     totals[(s * n + threadIdx.x) * 2 + 1] = futad_block_reduce_upto<256>(same, in.load(s, threadIdx.x)).b;
+  }
+}
+"""
+)
+
+# Stretches summed up by blocks, their sums by the block that is done last.
+LAST = (
+    '#include "block.cuh"\n'
+    + OPERATORS
+    + """
+FUTAD_KERNEL __launch_bounds__(128) sum_up(const int64_t *x, int64_t n, int64_t *sums, int64_t *r, uint32_t *counter) {
+  int64_t all = (int64_t)gridDim.x * blockDim.x, me = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, sum = 0;
+  for (int64_t i = me; i < n; i += all) sum += x[i];
+  sums[me] = sum;
+  if (futad_last_block(counter)) {
+    for (int64_t i = threadIdx.x; i < all; i += blockDim.x) r[threadIdx.x] += sums[i];
   }
 }
 """
@@ -324,6 +349,7 @@ RADIX = _radix()
 
 SOURCES = {
     "block": BLOCK,
+    "last": LAST,
     "reduce": REDUCE,
     "scan": SCAN,
     "histogram": HISTOGRAM,

@@ -31,7 +31,7 @@ def test_a_perfect_nest_is_one_kernel_over_all_its_levels() -> None:
     assert kind == "thread" and what.count("[") == 2
 
 
-def test_rows_with_reductions_have_a_version_for_threads_and_one_for_blocks() -> None:
+def test_rows_with_reductions_have_versions_for_threads_warps_and_blocks() -> None:
     source = """
 entry main [n][m] (xss: [n][m]f64) : [n][m]f64 =
   map (\\xs -> let top = f64.maximum xs
@@ -39,14 +39,14 @@ entry main [n][m] (xss: [n][m]f64) : [n][m]f64 =
               let s = f64.sum es
               in map (/ s) es) xss"""
     found = kernels(source)
-    assert [kind for kind, _ in found] == ["thread", "block"]
-    assert "BLOCK_INNER" in host(source)
+    assert [kind for kind, _ in found] == ["thread", "block", "warp"]
+    assert "BLOCK_INNER" in host(source) and "WARP_INNER" in host(source)
 
 
-def test_a_reduction_of_one_dimension_takes_two_stages_at_most() -> None:
+def test_a_reduction_of_one_dimension_is_one_kernel() -> None:
+    """Of two stages, the second by the block that is done last."""
     found = kernels("entry main [n] (xs: [n]f64) (ys: [n]f64) = f64.sum (map2 (*) xs ys)")
-    assert [kind for kind, _ in found] == ["block", "block"]
-    assert found[0][1].startswith("reduce over") and found[1][1].startswith("reduce_chunks")
+    assert [kind for kind, _ in found] == ["block"] and found[0][1].startswith("reduce over")
 
 
 def test_scalars_stay_on_the_device() -> None:

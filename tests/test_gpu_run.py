@@ -106,11 +106,30 @@ def failing(backend: str) -> futad.Program:
     return futad.compile(FAILURES, "f.fut", backend=backend)
 
 
-@pytest.mark.parametrize("name", list(FAILING))
+@pytest.mark.parametrize("name", [n for n in FAILING if not n.endswith("nest")])
 def test_failures_name_their_line_as_on_the_cpu(name: str) -> None:
     good, bad = [np.array(v, "i4" if name == "divide_map" else "i8") for v in FAILING[name]]
-    if name.endswith("nest"):
-        good, bad = np.stack([good] * 40), np.stack([good] * 39 + [bad])
+    check_failure(name, good, bad)
+
+
+@pytest.mark.parametrize("name", [n for n in FAILING if n.endswith("nest")])
+@pytest.mark.parametrize(("kind", "rows", "times"), [("thread", 40, 1), ("warp", 40, 4), ("block", 4, 7)])
+def test_failures_before_a_barrier(name: str, kind: str, rows: int, times: int) -> None:
+    """Whoever shares a row meets the others also when it fails in one of them."""
+    row, last = [np.array(v * times) for v in FAILING[name]]
+    last[last == 9] = 99  # out of these bounds too
+    check_failure(name, np.stack([row] * rows), np.stack([row] * (rows - 1) + [last]))
+    assert kinds_of(failing("emulated").executor().running) == [kind]
+
+
+def kinds_of(running: Any) -> list[str]:
+    """The kinds of the kernels of the last call."""
+    return [running.layout.kernels[k].kind for k in running.runtime.counts.path]
+
+
+def check_failure(name: str, good: np.ndarray, bad: np.ndarray) -> None:
+    """What fails fails as in the interpreter, and the call after it succeeds."""
+    failing("emulated").executor().running.runtime.trace = True
     want: dict[str, Any] = {}
     for backend in ("interp", "emulated"):
         f = failing(backend).entries[name]
@@ -154,12 +173,20 @@ def test_histograms_of_small_types_and_of_tuples(seed: int | None) -> None:
     assert where.tolist() == [int(np.flatnonzero(m & (vs == vs[m].max()))[0]) for m in inside]
 
 
-@pytest.mark.parametrize("shape", [(3, 40), (600, 20), (5, 3), (1, 1), (0, 4)])
-def test_rows_by_threads_and_by_blocks(shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("shape", "kinds"),
+    [((3, 40), ["block"]), ((600, 20), ["thread"]), ((5, 3), ["thread"]), ((1, 1), ["thread"]), ((0, 4), []),
+     ((101, 20), ["warp"]), ((18, 63), ["warp"]), ((101, 64), ["block"])],
+)  # fmt: skip
+@pytest.mark.parametrize("seed", [None, 5])
+def test_rows_by_threads_warps_and_blocks(shape: tuple[int, int], kinds: list[str], seed: int | None) -> None:
     xss = R.normal(size=shape)
     e = np.exp(xss - xss.max(axis=1, keepdims=True))
-    out = running().run("softmax", [*shape, xss])[0]
+    p = running(seed)
+    p.runtime.trace = True
+    out = p.run("softmax", [*shape, xss])[0]
     np.testing.assert_allclose(out, e / e.sum(axis=1, keepdims=True), rtol=1e-13)
+    assert kinds_of(p) == kinds
 
 
 def test_a_call_like_one_before_allocates_nothing() -> None:
@@ -189,6 +216,9 @@ def test_under_a_sanitizer(kind: str) -> None:
     xs, xss = R.integers(-5, 6, 150), R.normal(size=(3, 40))
     assert p.run("sums", [150, xs])[0].tolist() == np.cumsum(xs).tolist()
     np.testing.assert_array_equal(p.run("softmax", [3, 40, xss])[0], running().run("softmax", [3, 40, xss])[0])
+    xss = R.normal(size=(17, 9))  # by warps
+    np.testing.assert_array_equal(p.run("softmax", [17, 9, xss])[0], running().run("softmax", [17, 9, xss])[0])
+    assert p.run("total", [150, xs.astype(float)])[0] == xs.sum()  # by several blocks
     is_ = R.integers(-1, 6, 50)
     assert p.run("count", [50, 5, is_])[0].tolist() == [int((is_ == b).sum()) for b in range(5)]
     assert p.run("best", [50, 5, is_, is_.astype(float)])[0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]

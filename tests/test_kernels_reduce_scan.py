@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_sources import BLOCK as BLOCK_SOURCE
-from kernel_sources import REDUCE, SCAN
+from kernel_sources import LAST, REDUCE, SCAN
 
 from futad.runtime.emulated import EmulatedModule
 
@@ -144,6 +144,28 @@ def test_blocks() -> None:
     assert not rest[:, 0, 0].any()
     np.testing.assert_array_equal(rest[:, :, 1], np.repeat(eb[:, -1:], BLOCK, axis=1))
     np.testing.assert_array_equal(rest[:, :, 2], rest[:, :, 1])
+
+
+def test_warps() -> None:
+    """Each warp by itself."""
+    a, b = linear_inputs(5, BLOCK)
+    ra, rb, totals = np.zeros((5, BLOCK), "int64"), np.zeros((5, BLOCK), "int64"), np.zeros((5, BLOCK, 2), "int64")
+    EmulatedModule(BLOCK_SOURCE).launch("linear_warps", 1, BLOCK, 0, [a, b, ra, rb, *sizes(5, BLOCK), totals])
+    ea, eb = linear_scan(a, b, 5 * BLOCK // 32, 32)
+    np.testing.assert_array_equal(ra.reshape(ea.shape), ea)
+    np.testing.assert_array_equal(rb.reshape(eb.shape), eb)
+    np.testing.assert_array_equal(totals.reshape(-1, 32, 2), np.repeat(eb[:, -1:, None], 32, axis=1).repeat(2, axis=2))
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_the_last_block(seed: int | None) -> None:
+    """Sees what all have written; launch after launch with one counter."""
+    module, counter = EmulatedModule(LAST), np.zeros(1, "uint32")
+    for grid, block in ((1, 32), (7, 64), (40, 128)):
+        x, r = np.arange(5000), np.zeros(block, "int64")
+        module.launch("sum_up", grid, block, 0, [x, *sizes(5000), np.zeros(grid * block, "int64"), r, counter],
+                      seed=seed)  # fmt: skip
+        assert r.sum() == x.sum() and not counter.any()
 
 
 def test_blocks_of_any_width() -> None:

@@ -15,6 +15,7 @@ from kernel_sources import (
     HISTOGRAM,
     HISTOGRAM_BLOCKS,
     HISTOGRAM_PAIRS,
+    LAST,
     RADIX,
     REDUCE,
     SCAN,
@@ -129,10 +130,16 @@ def counts_of(keys: np.ndarray, tiles: int) -> np.ndarray:
     return np.stack(parts, axis=1).reshape(-1)
 
 
+def last_launches() -> list[Launch]:
+    return [("sum_up", 3, 64, 0, [np.ones(500, "int64"), I64(500), np.zeros(192, "int64"), np.zeros(64, "int64"),
+                                  np.zeros(1, "uint32")])]  # fmt: skip
+
+
 #: name: the source with the kernels that are launched, the functions whose barriers are tried, the launches
 CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
     "block": (pick(BLOCK, "linear_blocks"), "futad_block_reduce|futad_block_scan", block_launches),
     "upto": (pick(BLOCK, "linear_upto"), "futad_block_reduce_upto|futad_block_scan_upto", upto_launches),
+    "last": (LAST, "futad_last_block", last_launches),
     "reduce": (
         pick(REDUCE, "linear_(warp|block|grid)|add_(block|thread)"),
         "futad_reduce_grid",
@@ -156,11 +163,13 @@ CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
     ),
 }  # fmt: skip
 
+SEEDS = (None, 1)  # blocks in order, and interleaved: one after the other, what they do is ordered by that
+
 # The k-th barrier of the functions under test is left out where this variable of the environment says so.
 SWITCH = "FUTAD_TEST_MUTANT"
 PROLOGUE = f'static const int futad_mutant = getenv("{SWITCH}") ? atoi(getenv("{SWITCH}")) : -1;\n'
 BARRIER = re.compile(r"__sync(?:threads|warp)\(\);")
-FUNCTION = re.compile(r"FUTAD_DEV [^;{}=]*?(\w+)\(")
+FUNCTION = re.compile(r"FUTAD_(?:DEV|INLINE) [^;{}=]*?(\w+)\(")
 
 
 def with_mutants(source: str, functions: str) -> tuple[str, list[str]]:
@@ -193,7 +202,8 @@ def test_thread_sanitizer_finds_dropped_barriers(name: str) -> None:
     assert set(barriers) == set(functions.split("|"))
     module = EmulatedModule(text, sanitize="thread")
     for launch in launches():
-        module.launch(*launch)
+        for seed in SEEDS:
+            module.launch(*launch, seed=seed)
     missed = []
     for mutant, function in enumerate(barriers):
         with pytest.MonkeyPatch.context() as patch:
@@ -204,9 +214,10 @@ def test_thread_sanitizer_finds_dropped_barriers(name: str) -> None:
 
 
 def is_caught(module: EmulatedModule, launch: Launch) -> bool:
-    try:
-        module.launch(*launch)
-    except InternalError as e:
-        assert "data race" in str(e) or "deadlock" in str(e)
-        return True
+    for seed in SEEDS:
+        try:
+            module.launch(*launch, seed=seed)
+        except InternalError as e:
+            assert "data race" in str(e) or "deadlock" in str(e)
+            return True
     return False

@@ -14,6 +14,7 @@ from futad.imp import ir
 from futad.imp.ir import Expr
 
 _NAME = re.compile(r"\b[A-Za-z][A-Za-z0-9]*_\d+\b")
+_NUMBER = re.compile(r"_\d+\b")  # of a variable: they differ from load to load, and the text is the cache's key
 _NATIVE = {"add": "Add", "min": "Min", "max": "Max", "and": "And", "or": "Or", "xor": "Xor"}
 
 
@@ -37,12 +38,14 @@ class DeviceEmitter(Emitter):
         self.labels: list[str] = []
         self.jumps: set[str] = set()
         self.functors = 0
+        self.warps = False  # whether warps do together what blocks do else
         self.quotients: dict[tuple[str, str], str] = {}  # variables that hold them, for remainders
         self.handlers |= {
             kir.Guarded: self.guarded,
             kir.Stride: self.stride,
             kir.Single: self.single,
             kir.Sync: self.sync,
+            kir.LastBlock: self.last_block,
             kir.Atomic: self.atomic,
             kir.Tile: self.tile,
             kir.Locked: self.locked,
@@ -60,15 +63,8 @@ class DeviceEmitter(Emitter):
         params += [f"{c_type(t)} {'*' if pointer else ''}{n}" for n, t, pointer in k.params]
         self.line(f"({', '.join(params)}) {{")
         self.depth = 1
-        if k.kind in ("block", "tile"):
-            self.line("FUTAD_SHARED(int, futad_failed, 1);")
-            self.line("if (threadIdx.x == 0) futad_failed[0] = futad_peek(futad_error) != 0;")
-            self.line("__syncthreads();")
-            self.line("if (futad_failed[0]) return;")
-        else:
-            self.line("if (futad_peek(futad_error)) return;")
-        self.line("const int64_t futad_tid = threadIdx.x, futad_width = blockDim.x, futad_block = blockIdx.x;")
-        self.line("const int64_t futad_thread = futad_block * futad_width + futad_tid;")
+        self.warps = k.kind == "warp"
+        self.begin(k.kind)
         for slot in k.local_slots:
             self.line(f"struct futad_slot slot_{slot} = {{0, 0}};")
         self.block(k.body)
@@ -77,6 +73,27 @@ class DeviceEmitter(Emitter):
         self.depth = 0
         self.line("}")
         return "\n".join(self.lines)
+
+    def begin(self, kind: str) -> None:
+        """Return at once after a failure, alike in all threads that do something together; then who they are."""
+        if kind in ("block", "tile"):
+            self.line("FUTAD_SHARED(int, futad_failed, 1);")
+            self.line("if (threadIdx.x == 0) futad_failed[0] = futad_peek(futad_error) != 0;")
+            self.line("__syncthreads();")
+            self.line("if (futad_failed[0]) return;")
+        elif kind == "warp":
+            self.line("if (__any_sync(FUTAD_ALL, futad_peek(futad_error) != 0)) return;")
+        else:
+            self.line("if (futad_peek(futad_error)) return;")
+        if kind == "warp":
+            self.line("const int64_t futad_tid = futad_lane(), futad_width = 32;")
+            self.line("const int64_t futad_block = (int64_t)blockIdx.x * (blockDim.x / 32) + futad_warp();")
+            self.line("const int64_t futad_blocks = (int64_t)gridDim.x * (blockDim.x / 32);")
+        else:
+            self.line("const int64_t futad_tid = threadIdx.x, futad_width = blockDim.x;")
+            self.line("const int64_t futad_block = blockIdx.x, futad_blocks = gridDim.x;")
+        self.line("const int64_t futad_thread = futad_block * futad_width + futad_tid;")
+        self.line("const int64_t futad_threads = futad_blocks * futad_width;")
 
     def expr(self, e: Expr) -> str:
         if isinstance(e, ir.Bin) and e.op in ("/", "%") and not isinstance(e.right, ir.Num):
@@ -111,8 +128,9 @@ class DeviceEmitter(Emitter):
         super().for_(s)
 
     def sync(self, s: kir.Sync) -> None:
-        if self.lines[-1].strip() != "__syncthreads();":
-            self.line("__syncthreads();")
+        text = "__syncwarp();" if self.warps else "__syncthreads();"
+        if self.lines[-1].strip() != text:
+            self.line(text)
 
     def guarded(self, s: kir.Guarded) -> None:
         self.line("{")
@@ -137,7 +155,12 @@ class DeviceEmitter(Emitter):
         self.line("}")
 
     def single(self, s: kir.Single) -> None:
-        self.line("if (threadIdx.x == 0) {")
+        self.line("if (futad_tid == 0) {")
+        self.nested(s.body)
+        self.line("}")
+
+    def last_block(self, s: kir.LastBlock) -> None:
+        self.line("if (futad_last_block((uint32_t *)(futad_error + 6))) {")
         self.nested(s.body)
         self.line("}")
 
@@ -234,19 +257,23 @@ class DeviceEmitter(Emitter):
         t = self.tuple([x.type for x in s.neutral])
         op = self.operator(s.operator, s.neutral, t)
         if s.carry is None:
-            call = f"futad_block_reduce_upto<{kir.BLOCK_LIMIT}>({op}, {self.packed(s.parts, t)})"
+            call = f"{self.among('reduce')}({op}, {self.packed(s.parts, t)})"
             self.line(f"const {t} futad_made = {call};")
             self.unpack_to(s.parts, "futad_made")
         else:
             self.line(f"auto futad_op = {op};")
             self.line(f"{t} futad_total, futad_carry = {self.packed(s.carry, t)};")
-            call = f"futad_block_scan_upto<{kir.BLOCK_LIMIT}>(futad_op, {self.packed(s.parts, t)}, &futad_total)"
+            call = f"{self.among('scan')}(futad_op, {self.packed(s.parts, t)}, &futad_total)"
             self.line(f"const {t} futad_made = futad_op.combine(futad_carry, {call});")
             self.unpack_to(s.parts, "futad_made")
             self.line("futad_carry = futad_op.combine(futad_carry, futad_total);")
             self.unpack_to(s.carry, "futad_carry")
         self.depth -= 1
         self.line("}")
+
+    def among(self, what: str) -> str:
+        """The function by which the threads that do something together reduce or scan."""
+        return f"futad_warp_{what}_all" if self.warps else f"futad_block_{what}_upto<{kir.BLOCK_LIMIT}>"
 
     def unpack_to(self, refs: list[ir.Ref], source: str) -> None:
         for i, r in enumerate(refs):
@@ -365,7 +392,7 @@ def _bounds(k: Kernel) -> str:
         return f"{kir.TILE_THREADS}" if tile.shape[0] > 64 else f"{kir.TILE_THREADS}, 2"
     if k.kind == "thread" and sum(1 for _ in kir.walk(k.body)) > LARGE:
         return "128, 1"
-    return {"thread": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
+    return {"thread": "128, 4", "warp": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
 
 
 def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
@@ -380,7 +407,7 @@ def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
         if text not in named:
             named[text] = f"futad_{k.name}"
             bounds = _bounds(k)
-            parts.append(f"/* {k.what} */".replace("*/ */", "*/"))
+            parts.append(f"/* {_NUMBER.sub('', k.what)} */")
             parts.append(f'extern "C" __global__ void __launch_bounds__({bounds}) {named[text]}{text}')
         names[k] = named[text]
     return "\n".join(parts) + "\n", names

@@ -1,6 +1,7 @@
 """The CUDA C that every emitted file starts with: failures, memory of one thread, atomics."""
 
 RUNTIME = r"""#include "futad_scalar.cuh"
+#include "block.cuh"
 
 /* The first failure wins; `error` is its code, place and four values. */
 static __device__ __noinline__ void futad_fail(int64_t *error, int64_t code, int64_t place, int64_t a, int64_t b,

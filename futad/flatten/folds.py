@@ -3,8 +3,9 @@
 Note [Folds]
 ~~~~~~~~~~~~
 A scan over one long dimension is one pass (`scan.cuh`), with the reductions beside it as components of what is
-scanned.  A reduction is cut into chunks, one a block, and a second kernel of one block combines the chunks' results in
-order; so is a scan of very large elements, which needs a third that brings each chunk up to date with those before.
+scanned.  A reduction is cut into chunks, one a block, and the block that is done last combines the chunks' results in
+order.  A scan of very large elements is cut up likewise: a second kernel of one block scans the chunks' results, and a
+third brings each chunk up to date with those before.
 Within a block:
 
 - a commutative reduction: each thread combines every blockDim-th element, then all threads their results, by shuffles
@@ -277,12 +278,19 @@ def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
         end = lo.let(ir.Bin("/", mul(n.width, ir.add(index[0], ONE)), chunks), "end")
         results = fold_range(lo, folds, _elements(lo, n), start, end, _scan_outs(n))
         _publish(lo, cells, index[0], results)
+    if not n.scans:
+        # The block that is done last goes on.
+        with lo.block() as last, lo.inside("block"):
+            _second(lo, folds, cells, chunks)
+        body.append(ir.If(compare("<", ONE, chunks), [kir.LastBlock(last)], []))
     lo.launch(body, "block", chunks, f"{kind} over [{width!r}] for {names}", num(kir.BLOCK_LIMIT))
-    with lo.block() as more:
-        _second(lo, n, folds, cells, chunks, f"{kind}_chunks for {names}")
-        if n.scans:
+    if n.scans:
+        with lo.block() as more:
+            with lo.kernel("block") as body:
+                _second(lo, folds, cells, chunks)
+            lo.launch(body, "block", ONE, f"scan_chunks for {names}", num(kir.BLOCK_LIMIT))
             _third(lo, n, [f for f in folds if f.scan], cells, chunks, f"scan_finish for {names}")
-    lo.out.append(ir.If(compare("<", ONE, chunks), more, []))
+        lo.out.append(ir.If(compare("<", ONE, chunks), more, []))
     reds: list[Value] = []
     for f, row in zip(folds, cells, strict=True):
         if not f.scan:
@@ -373,17 +381,14 @@ def _mem(lo: DeviceLowerer, load: ir.Load) -> Mem:
     return Mem(load.pointer, load.type, frozenset((lo.scalar_roots[load.pointer],)))
 
 
-def _second(
-    lo: DeviceLowerer, n: Nest, folds: list[Fold], cells: list[list[View]], chunks: Expr, what: str
-) -> None:
-    """Combine the chunks' results: reductions into the first cell, scans into prefixes."""
-    with lo.kernel("block") as body, lo.guarded():
+def _second(lo: DeviceLowerer, folds: list[Fold], cells: list[list[View]], chunks: Expr) -> None:
+    """One block combines the chunks' results: reductions into the first cell, scans into prefixes."""
+    with lo.guarded():
         flat = [v for row in cells for v in row]
         scans = [v for f, row in zip(folds, cells, strict=True) if f.scan for v in row]
         results = fold_range(lo, folds, lambda i: [lo.let(v.load((i,)), "x") for v in flat], ZERO, chunks, scans)
         reds = [i for i, f in enumerate(folds) if not f.scan]
         _publish(lo, [cells[i] for i in reds], ZERO, [results[i] for i in reds])
-    lo.launch(body, "block", ONE, what, num(kir.BLOCK_LIMIT))
 
 
 def _third(lo: DeviceLowerer, n: Nest, scans: list[Fold], cells: list[list[View]], chunks: Expr, what: str) -> None:

@@ -3,9 +3,13 @@
 The inside of a kernel is imperative IR (`futad/imp/ir.py`) with the statements below; so is the host code, whose
 pointers are device addresses and whose parallel work is `Launch`es.
 
-A kernel's `kind` says what its units of work are: 'thread' (one thread each), 'block' (one block each), 'tile' (one
-block of `TILE_THREADS` each) or 'single' (one thread does everything).  Units beyond the grid are taken by stride, so
-any grid is right, but for 'tile'.
+A kernel's `kind` says what its units of work are: 'thread' (one thread each), 'warp' (one warp each, of a block of
+several), 'block' (one block each), 'tile' (one block of `TILE_THREADS` each) or 'single' (one thread does everything).
+Units beyond the grid are taken by stride, so any grid is right, but for 'tile'.
+
+In a kernel of any kind `futad_block` is the number of what does one unit together (a warp where the kind is that) and
+`futad_blocks` how many there are; `futad_tid` is a thread's number in it and `futad_width` how many threads it has;
+`futad_thread` and `futad_threads` are a thread's number in the grid and their number.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from futad.imp.ir import Expr, Ref, Stmt
 SUB_BYTES = 16 << 10  # of a sub-histogram in shared memory
 MOST_PASSES = 8  # over a histogram's updates
 FEW_BINS = 4  # updates for each bin that make it worth while
+
+PROVIDED = ("futad_block", "futad_blocks", "futad_tid", "futad_width", "futad_thread", "futad_threads")
 
 TILE_THREADS = 256
 BLOCK_LIMIT = 256  # threads of a block, at most
@@ -55,6 +61,13 @@ class Single(Stmt):
 @dataclass(slots=True, eq=False)
 class Sync(Stmt):
     """All threads of the block meet."""
+
+
+@dataclass(slots=True, eq=False)
+class LastBlock(Stmt):
+    """Done by the block of the grid that gets here last, which sees what all others have written."""
+
+    body: list[Stmt]
 
 
 @dataclass(slots=True, eq=False)

@@ -352,9 +352,9 @@ class DeviceLowerer(Lowerer):
         and the number of points (an expression of the host's)."""
         total = ir.product(list(sizes))
         start, step = {
-            "thread": ("(int64_t)blockIdx.x * blockDim.x + threadIdx.x", "(int64_t)gridDim.x * blockDim.x"),
-            "block": ("(int64_t)blockIdx.x", "(int64_t)gridDim.x"),
-            "in block": ("(int64_t)threadIdx.x", "(int64_t)blockDim.x"),
+            "thread": ("futad_thread", "futad_threads"),
+            "block": ("futad_block", "futad_blocks"),
+            "in block": ("futad_tid", "futad_width"),
         }[unit]
         var = self.name("p")
         if len(sizes) == 1:
@@ -388,7 +388,7 @@ class DeviceLowerer(Lowerer):
             yield index
         self.out.append(kir.Sync())
 
-    def launch(self, body: list[ir.Stmt], kind: str, units: Expr, what: str, inner: Expr = ir.ONE) -> None:
+    def launch(self, body: list[ir.Stmt], kind: str, units: Expr, what: str, inner: Expr = ir.ONE) -> Kernel:
         """On the host: run a kernel's inside; `inner` is how much parallel work a unit has."""
         own = {name for s in kir.walk(body) if (name := kir.defined(s)) is not None}
         name = f"k{len(self.kernels)}_{_word(what or 'step')}"
@@ -428,10 +428,10 @@ class DeviceLowerer(Lowerer):
                     raise NotInBlock
                 made.local_slots.append(s.slot)
         made.fails = any(isinstance(s, (ir.Check, ir.Ensure)) for s in kir.walk(body))
-        provided = {"futad_block", "futad_thread", "futad_tid", "futad_width"}
-        made.params = [p for p in kir.free_names(body) if p[0] not in provided]
+        made.params = [p for p in kir.free_names(body) if p[0] not in kir.PROVIDED]
         self.kernels.append(made)
         self.out.append(Launch(made, units, inner))
+        return made
 
     @contextmanager
     def single(self, what: str) -> Iterator[None]:

@@ -4,24 +4,25 @@ Note [Nests]
 ~~~~~~~~~~~~
 A map whose body ends in another map, after cheap statements only, is a nest: its space is the product of both
 widths, and each thread does the statements of all levels for its point.  What is left inside the innermost level may
-be parallel again (reductions over rows, say).  Then two kernels are made: in one a thread does a point on its own,
-in the other a block does, its threads sharing out the inner work; the host picks by the sizes.
+be parallel again (reductions over rows, say).  Then three kernels are made: in one a thread does a point on its own,
+in the others a block or a warp does, its threads sharing out the inner work; the host picks by the sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, Atom, Const, Prim, Var
 from futad.flatten import fission
+from futad.flatten import kernel as kir
 from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transposed
 from futad.flatten.pairs import peeled
 from futad.imp import ir
-from futad.imp.ir import ONE, Expr, Ref, compare, num
+from futad.imp.ir import Expr, Ref, compare, num
 from futad.imp.lower import Want
 from futad.imp.soacs import Nest
 from futad.imp.taint import consumed_vars
@@ -30,6 +31,8 @@ from futad.imp.views import Acc, Mem, Value, View
 MOST_LEVELS = 4
 CHEAP = 60  # cost of the statements between two maps that every inner point repeats
 UNKNOWN_INNER = 64  # assumed for an inner width that the host does not know
+WARP = 32
+FEW_ROWS = 128  # a number of points up to here that is known is done by blocks at once
 SMALL_INNER = 8  # inner widths up to here are not worth a block
 
 
@@ -183,9 +186,10 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
                 with lo.kernel("thread" if unit == "thread" else "block") as body, lo.space(sizes, unit) as (index, _):
                     _point(lo, n, levels, index)
                 what = _what(n, levels)
-                if inner is not None:
-                    what += f", {'sequential inside' if unit == 'thread' else 'inner parts by the block'}"
-                lo.launch(body, unit, total, what, ONE if inner is None or unit == "thread" else inner)
+                if inner is None or unit == "thread":
+                    lo.launch(body, unit, total, what + (", sequential inside" if inner is not None else ""))
+                else:
+                    _together(lo, body, total, what, inner)
             versions.append(host)
         except NotInBlock:
             del lo.scopes[depth:]
@@ -209,6 +213,20 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
         wide = compare("&&", many, short)
         lo.out.append(ir.If(compare("||", narrow, wide), versions[0], versions[1]))
     return n.results([])
+
+
+def _together(lo: DeviceLowerer, body: list[ir.Stmt], total: Expr, what: str, inner: Expr) -> None:
+    """Launch a kernel of whose points each is done by a block, or as it is short by a warp if there are enough."""
+    with lo.block() as by_block:
+        made = lo.launch(body, "block", total, f"{what}, inner parts by the block", inner)
+    if isinstance(total, ir.Num) and total.value < FEW_ROWS:
+        lo.out += by_block
+        return
+    small = replace(made, name=f"{made.name}_warp", kind="warp", what=f"{what}, inner parts by a warp")
+    lo.kernels.append(small)
+    short = compare("<", inner, Ref("WARP_INNER", I64))
+    many = compare("<", Ref("ENOUGH_THREADS", I64), ir.mul(total, num(WARP)))
+    lo.out.append(ir.If(compare("&&", short, many), [kir.Launch(small, total, inner)], by_block))
 
 
 def rows_in_order(lo: DeviceLowerer, n: Nest, k: int) -> Value:

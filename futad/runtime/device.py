@@ -19,22 +19,25 @@ from futad.errors import InternalError, MemoryError_
 
 
 class Thresholds(NamedTuple):
-    """By which sizes the host chooses between versions; `flatten/` compares with the first four, the runtime gives
+    """By which sizes the host chooses between versions; `flatten/` compares with all but the last, the runtime gives
     products of at least `blas` multiplications to the BLAS.  `futad tune` measures them."""
 
     block_inner: int
     enough_threads: int
     long_inner: int
+    warp_inner: int
     enough_tiles: int
     blas: int
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What launches are planned by: threads of a block and blocks of a grid, at most; elements a block should have
-    to fold; bytes of memory that the threads of one launch may have for themselves."""
+    """What launches are planned by: threads of a block (of independent threads, of warps, one that works together)
+    and blocks of a grid, at most; elements a block should have to fold; bytes of memory that the threads of one launch
+    may have for themselves."""
 
     thread_block: int
+    warp_block: int
     fold_block: int
     blocks: int
     chunk: int
@@ -236,7 +239,7 @@ class EmulatedDevice:
     cuda = False
     number = 0
     model = "emulated"
-    limits = Limits(32, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 2, 1 << 62))
+    limits = Limits(32, 64, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 64, 2, 1 << 62))
 
     def __init__(
         self,

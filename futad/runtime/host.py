@@ -21,7 +21,7 @@ from futad.runtime.device import Device, Frame, Product, Thresholds
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.tape import ENOUGH_LAUNCHES, MOST_NODES, Step, Tape, Tapes
 
-ERROR_WORDS = 6
+ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
 TILE_THREADS = 256  # of flatten/kernel.py
 
 # Where a number of a matrix product comes from: the place of a kernel's parameter, or (-1, the number).
@@ -111,7 +111,7 @@ class Runtime:
         self.device = device
         self.layout = layout
         self.limits = device.limits
-        self.thresholds: tuple[int, ...] = device.limits.thresholds[:4]
+        self.thresholds: tuple[int, ...] = device.limits.thresholds[:-1]
         self.blas = device.limits.thresholds.blas
         self.arena = Arena(device)
         self.error = device.alloc(8 * ERROR_WORDS)
@@ -129,7 +129,7 @@ class Runtime:
 
     def choose(self, thresholds: Thresholds) -> None:
         """By which sizes to choose between versions from now on."""
-        self.thresholds, self.blas = thresholds[:4], thresholds.blas
+        self.thresholds, self.blas = thresholds[:-1], thresholds.blas
 
     # -- memory
 
@@ -191,6 +191,8 @@ class Runtime:
         limits = self.limits
         if kind == "thread":
             return min(-(-units // limits.thread_block), limits.blocks * 8), limits.thread_block
+        if kind == "warp":
+            return min(-(-units // (limits.warp_block // 32)), limits.blocks * 8), limits.warp_block
         if kind == "single":
             return 1, 1
         if kind == "tile":
@@ -206,12 +208,16 @@ class Runtime:
         """The grid, smaller if its threads want more memory of their own than there is for that, and the arguments
         with that memory."""
         blocks, threads = self._grid(k.kind, units, inner)
-        each = sum(n * size * (1 if b else threads) for (_, size, _, b), n in zip(k.scratch, counts, strict=True))
+        together = threads // 32 if k.kind == "warp" else 1  # how many units a block does at a time
+        each = sum(
+            n * size * (together if b else threads) for (_, size, _, b), n in zip(k.scratch, counts, strict=True)
+        )
         if each * blocks > self.limits.scratch:
             blocks = max(1, self.limits.scratch // each)
         filled = list(args)
         for (at, size, slot, per_block), n in zip(k.scratch, counts, strict=True):
-            filled[at] = self.ensure(slot, n * (blocks if per_block else blocks * threads), size, "scratch memory_")
+            many = blocks * (together if per_block else threads)
+            filled[at] = self.ensure(slot, n * many, size, "scratch memory_")
         return blocks, threads, filled
 
     def _by_blas(self, info: ProductInfo, args: Sequence[Any]) -> bool:
@@ -342,7 +348,7 @@ class Runtime:
         self.device.download(self.error, words)
         if words[0]:
             self.device.zero(self.error, 8 * ERROR_WORDS)
-            self.raise_(int(words[0]), int(words[1]), [int(w) for w in words[2:]])
+            self.raise_(int(words[0]), int(words[1]), [int(w) for w in words[2:6]])
 
 
 def host_scalar(x: Any) -> Any:
