@@ -11,6 +11,11 @@
  * KC x NC panel of B and an MC x KC block of A are copied into contiguous slivers of NR columns and MR rows;
  * the kernel keeps an MR x NR tile of C in vector registers (plain local arrays would be spilled, hence the
  * compiler's vector extension).  Sums over k are taken in blocks of KC, each from left to right.
+ *
+ * What is read only a few times is not copied: A if B has few columns, B if A has few rows and B's rows are
+ * contiguous.  Where columns are no multiple of a vector's lanes, the last vector of a tile starts earlier and does
+ * some columns twice, so that no lane is without a column (if there are fewer columns than lanes, B is copied and
+ * padded with zeros).
  */
 #ifndef FUTAD_GEMM_H
 #define FUTAD_GEMM_H
@@ -36,6 +41,7 @@
 #define FUTAD_GEMM_KC 256
 #define FUTAD_GEMM_MC 96
 #define FUTAD_GEMM_NC 768
+#define FUTAD_GEMM_TINY 512 /* multiplications of a product that is not worth a tile */
 
 /* One packing buffer a thread, grown on demand and kept for the thread's life. */
 static __thread void *futad_gemm_space;
@@ -50,8 +56,32 @@ static void *futad_gemm_reserve(size_t bytes) {
   return futad_gemm_space;
 }
 
+static inline int64_t futad_gemm_least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The vectors of the next sliver where `rest` columns are left.  The last sliver but one is narrower if there would
+   be less than a vector for the last one: its vector that starts earlier stays within it. */
+static inline int64_t futad_gemm_vectors(int64_t rest, int64_t lanes) {
+  const int64_t whole = FUTAD_GEMM_NV * lanes;
+  if (rest > whole && rest < whole + lanes) return FUTAD_GEMM_NV - 1;
+  return rest >= whole ? FUTAD_GEMM_NV : (rest + lanes - 1) / lanes;
+}
+
+#if defined(__clang__) || __GNUC__ >= 12
+#define FUTAD_GEMM_SHUFFLE 1
+#else
+#define FUTAD_GEMM_SHUFFLE 0
+#endif
+
+/* In the body of a loop that is to stay as short as it is: unrolled, such loops are slow to compile. */
+#define FUTAD_GEMM_PLAIN __asm__ volatile("")
+
 #define FUTAD_GEMM_PASTE(a, b) a##b
 #define FUTAD_GEMM_NAME(a, b) FUTAD_GEMM_PASTE(a, b)
+#if defined(__clang__)
+#define FUTAD_GEMM_ONCE __attribute__((noinline, unused))
+#else
+#define FUTAD_GEMM_ONCE __attribute__((noinline, noclone, unused))
+#endif
 
 #define FUTAD_GEMM_T double
 #define FUTAD_GEMM_S f64

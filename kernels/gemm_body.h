@@ -6,114 +6,248 @@
 #define NR (FUTAD_GEMM_NV * VL)
 #define MR FUTAD_GEMM_MR
 
-typedef T F(vec) __attribute__((vector_size(FUTAD_GEMM_BYTES)));
+/* Wherever they lie. */
+typedef T F(vec) __attribute__((vector_size(FUTAD_GEMM_BYTES), aligned(sizeof(T)), may_alias));
+typedef T F(row) __attribute__((vector_size(MR * sizeof(T)), aligned(sizeof(T)), may_alias));
 
-/* tile[MR][NR] (contiguous) = a sliver times b sliver over kc steps. */
-static inline __attribute__((always_inline)) void F(tile)(int64_t kc, const T *restrict a, const T *restrict b,
-                                                          F(vec) acc[MR][FUTAD_GEMM_NV]) {
-  F(vec) c[MR][FUTAD_GEMM_NV];
-  for (int i = 0; i < MR; i++)
-    for (int v = 0; v < FUTAD_GEMM_NV; v++) c[i][v] = (F(vec)){0};
-  for (int64_t p = 0; p < kc; p++) {
-    const F(vec) *bv = (const F(vec) *)(b + p * NR);
-    const F(vec) b0 = bv[0], b1 = bv[1], b2 = bv[2];
+/* C's part of a tile that lies in `from`, vector after vector, row after row (see `tile`). */
+static FUTAD_GEMM_ONCE void F(edge)(const T *from, int vectors, T *c, int64_t rsC, int64_t csC, int64_t last,
+                                    int64_t rows, int64_t columns, int add) {
+  const int64_t before = (vectors - 1) * VL;
+  for (int64_t i = 0; i < rows; i++, from += vectors * VL)
+    for (int64_t j = 0; j < columns; j++) {
+      FUTAD_GEMM_PLAIN;
+      T *at = c + i * rsC + j * csC;
+      const T x = from[j < before ? j : before + j - last];
+      *at = add ? *at + x : x;
+    }
+}
+
+/* A tile of C, of `height` rows and `vectors` vectors of columns, (op)= A B over kc steps.  Only the first `rows` rows
+   and `columns` columns are there; further rows are the last one again, in A, and are not stored.  Vector v is at
+   column v * VL, but the last one at `last` in C and at `lastB` in B. */
+static inline __attribute__((always_inline)) void F(tile)(const int height, const int vectors, const int64_t kc,
+                                                          const T *a, const int64_t rsA, const int64_t csA, const T *b,
+                                                          const int64_t rsB, const int64_t lastB, T *restrict c,
+                                                          const int64_t rsC, const int64_t csC, const int64_t last,
+                                                          const int64_t rows, const int64_t columns, const int add) {
+  F(vec) sums[MR][FUTAD_GEMM_NV];
+  const T *row[MR];
 #pragma GCC unroll 8
-    for (int i = 0; i < MR; i++) {
-      const T s = a[p * MR + i];
-      c[i][0] += s * b0;
-      c[i][1] += s * b1;
-      c[i][2] += s * b2;
+  for (int i = 0; i < height; i++) {
+    row[i] = a + (i < rows ? i : rows - 1) * rsA;
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) sums[i][v] = (F(vec)){0};
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++)
+      if (csC == 1) __builtin_prefetch(c + (i < rows ? i : rows - 1) * rsC + v * VL, 1);
+  }
+  for (int64_t p = 0, q = 0; p < kc; p++, q += csA, b += rsB) {
+    F(vec) x[FUTAD_GEMM_NV];
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) x[v] = *(const F(vec) *)(b + (v == vectors - 1 ? lastB : v * VL));
+#pragma GCC unroll 8
+    for (int i = 0; i < height; i++) {
+      const T s = row[i][q];
+#pragma GCC unroll 3
+      for (int v = 0; v < vectors; v++) sums[i][v] += s * x[v];
     }
   }
-  for (int i = 0; i < MR; i++)
-    for (int v = 0; v < FUTAD_GEMM_NV; v++) acc[i][v] = c[i][v];
+  if (csC == 1 && columns >= VL) {
+#pragma GCC unroll 8
+    for (int i = 0; i < height; i++) {
+      if (i >= rows) break;
+      F(vec) old[FUTAD_GEMM_NV];
+      T *at = c + i * rsC;
+      if (add) {
+        /* All are read before any is written: two of them may share columns. */
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; v++) old[v] = *(const F(vec) *)(at + (v == vectors - 1 ? last : v * VL));
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; v++) sums[i][v] += old[v];
+      }
+#pragma GCC unroll 3
+      for (int v = 0; v < vectors; v++) *(F(vec) *)(at + (v == vectors - 1 ? last : v * VL)) = sums[i][v];
+    }
+  } else {
+    T one[MR * NR];
+#pragma GCC unroll 8
+    for (int i = 0; i < height; i++)
+#pragma GCC unroll 3
+      for (int v = 0; v < vectors; v++) *(F(vec) *)(one + (i * vectors + v) * VL) = sums[i][v];
+    F(edge)(one, vectors, c, rsC, csC, last, rows < height ? rows : height, columns, add);
+  }
+}
+
+/* The transpose of MR x MR elements: out[q * width + r] = in[r * stride + q]. */
+static inline __attribute__((always_inline)) void F(turn)(const T *in, int64_t stride, T *restrict out,
+                                                          int64_t width) {
+#if FUTAD_GEMM_SHUFFLE && FUTAD_GEMM_MR == 8
+  F(row) x[8], y[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++) x[i] = *(const F(row) *)(in + i * stride);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++)
+    if (!(i & 2)) {
+      x[i] = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      x[i + 2] = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    *(F(row) *)(out + i * width) = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    *(F(row) *)(out + (i + 4) * width) = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+#elif FUTAD_GEMM_SHUFFLE
+  F(row) x[4], y[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) x[i] = *(const F(row) *)(in + i * stride);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 2, 6);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 5, 3, 7);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++) {
+    *(F(row) *)(out + i * width) = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 4, 5);
+    *(F(row) *)(out + (i + 2) * width) = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 6, 7);
+  }
+#else
+  for (int q = 0; q < MR; q++)
+    for (int r = 0; r < MR; r++) out[q * width + r] = in[r * stride + q];
+#endif
+}
+
+/* MR x kc elements, contiguous along p: out[p * width + r] = in[r * stride + p]. */
+static FUTAD_GEMM_ONCE void F(turn_rows)(int64_t kc, const T *in, int64_t stride, T *restrict out,
+                                                               int64_t width) {
+  if (kc >= MR)
+    for (int64_t p = 0; p < kc; p += MR) {
+      const int64_t from = futad_gemm_least(p, kc - MR);
+      F(turn)(in + from, stride, out + from * width, width);
+    }
+  else
+    for (int64_t p = 0; p < kc; p++)
+      for (int r = 0; r < MR; r++) {
+        FUTAD_GEMM_PLAIN;
+        out[p * width + r] = in[r * stride + p];
+      }
 }
 
 /* Slivers of MR rows of an mc x kc block, k-major, zero-padded to a whole sliver. */
-static void F(pack_a)(int64_t mc, int64_t kc, const T *A, int64_t rs, int64_t cs, T *restrict out) {
-  for (int64_t i = 0; i < mc; i += MR) {
-    const int64_t rows = mc - i < MR ? mc - i : MR;
-    if (rows == MR && cs == 1) {
-      for (int64_t p = 0; p < kc; p++)
-        for (int r = 0; r < MR; r++) out[p * MR + r] = A[(i + r) * rs + p];
-    } else if (rows == MR && rs == 1) {
-      for (int64_t p = 0; p < kc; p++) memcpy(out + p * MR, A + i + p * cs, MR * sizeof(T));
-    } else {
-      for (int64_t p = 0; p < kc; p++)
-        for (int r = 0; r < MR; r++) out[p * MR + r] = r < rows ? A[(i + r) * rs + p * cs] : (T)0;
+static FUTAD_GEMM_ONCE void F(pack_a)(int64_t mc, int64_t kc, const T *A, int64_t rs, int64_t cs, T *restrict out) {
+  const int64_t whole = cs == 1 || rs == 1 ? mc / MR * MR : 0;
+  if (cs == 1)
+    for (int64_t i = 0; i < whole; i += MR) F(turn_rows)(kc, A + i * rs, rs, out + i * kc, MR);
+  else if (rs == 1)
+    for (int64_t p = 0; p < kc; p++)
+      for (int64_t i = 0; i < whole; i += MR) *(F(row) *)(out + i * kc + p * MR) = *(const F(row) *)(A + i + p * cs);
+  for (int64_t i = whole; i < mc; i += MR)
+    for (int64_t p = 0; p < kc; p++)
+      for (int64_t r = 0; r < MR; r++) {
+        FUTAD_GEMM_PLAIN;
+        out[i * kc + p * MR + r] = i + r < mc ? A[(i + r) * rs + p * cs] : (T)0;
+      }
+}
+
+/* Slivers of whole vectors of columns of a kc x nc panel, k-major; columns beyond the last are zeros. */
+static FUTAD_GEMM_ONCE void F(pack_b)(int64_t kc, int64_t nc, const T *B, int64_t rs, int64_t cs, T *restrict out) {
+  int64_t vectors;
+  for (int64_t j = 0; j < nc; j += vectors * VL) {
+    vectors = futad_gemm_vectors(nc - j, VL);
+    const int64_t width = vectors * VL;
+    for (int64_t v = 0; v < vectors; v++) {
+      const int64_t at = nc < VL ? j : futad_gemm_least(j + v * VL, nc - VL);
+      T *to = out + v * VL;
+      if (cs == 1 && nc >= VL)
+        for (int64_t p = 0; p < kc; p++) *(F(vec) *)(to + p * width) = *(const F(vec) *)(B + p * rs + at);
+      else if (rs == 1 && nc >= VL && VL % MR == 0)
+        for (int64_t c = 0; c < VL; c += MR) F(turn_rows)(kc, B + (at + c) * cs, cs, to + c, width);
+      else
+        for (int64_t p = 0; p < kc; p++)
+          for (int64_t c = 0; c < VL; c++) {
+            FUTAD_GEMM_PLAIN;
+            to[p * width + c] = at + c < nc ? B[p * rs + (at + c) * cs] : (T)0;
+          }
     }
-    out += kc * MR;
+    out += kc * width;
   }
 }
 
-/* Slivers of NR columns of a kc x nc panel. */
-static void F(pack_b)(int64_t kc, int64_t nc, const T *B, int64_t rs, int64_t cs, T *restrict out) {
-  for (int64_t j = 0; j < nc; j += NR) {
-    const int64_t cols = nc - j < NR ? nc - j : NR;
-    if (cols == NR && cs == 1) {
-      for (int64_t p = 0; p < kc; p++) memcpy(out + p * NR, B + p * rs + j, NR * sizeof(T));
-    } else if (rs == 1) {
-      /* Columns are contiguous: read along them. */
-      for (int64_t c = 0; c < NR; c++)
-        for (int64_t p = 0; p < kc; p++) out[p * NR + c] = c < cols ? B[p + (j + c) * cs] : (T)0;
-    } else {
-      for (int64_t p = 0; p < kc; p++)
-        for (int64_t c = 0; c < NR; c++) out[p * NR + c] = c < cols ? B[p * rs + (j + c) * cs] : (T)0;
-    }
-    out += kc * NR;
+/* Columns of C, as many as a sliver of B has, with all their rows; A's tiles start `step` apart. */
+#define TILES(vectors)                                                                                                 \
+  for (int64_t i = 0; i < m; i += MR, A += step, C += MR * rsC) {                                                      \
+    if (2 * (m - i) > MR)                                                                                              \
+      F(tile)(MR, vectors, k, A, rsA, csA, B, rsB, lastB, C, rsC, csC, last, m - i, columns, add);                     \
+    else                                                                                                               \
+      F(tile)(MR / 2, vectors, k, A, rsA, csA, B, rsB, lastB, C, rsC, csC, last, m - i, columns, add);                 \
+  }
+static FUTAD_GEMM_ONCE void F(sliver)(int64_t m, int64_t columns, int64_t k, const T *A, int64_t step, int64_t rsA,
+                                      int64_t csA, const T *B, int64_t rsB, int64_t lastB, T *C, int64_t rsC,
+                                      int64_t csC, int64_t last, int add) {
+  if (columns > 2 * VL) {
+    TILES(3)
+  } else if (columns > VL) {
+    TILES(2)
+  } else {
+    TILES(1)
   }
 }
+#undef TILES
 
-static __attribute__((noinline, unused)) int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
+static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
     int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB, T *C,
     int64_t rsC, int64_t csC, int accumulate) {
-  const int64_t kc_max = k < FUTAD_GEMM_KC ? k : FUTAD_GEMM_KC;
-  const int64_t mc_max = ((m < FUTAD_GEMM_MC ? m : FUTAD_GEMM_MC) + MR - 1) / MR * MR;
-  const int64_t nc_max = ((n < FUTAD_GEMM_NC ? n : FUTAD_GEMM_NC) + NR - 1) / NR * NR;
   if (m <= 0 || n <= 0) return 0;
+  if (k <= 0 || m * n * k <= FUTAD_GEMM_TINY) {
+    if (k > 0 || !accumulate)
+      for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+          T sum = 0, *at = C + i * rsC + j * csC;
+          for (int64_t p = 0; p < k; p++) {
+            FUTAD_GEMM_PLAIN;
+            sum += A[i * rsA + p * csA] * B[p * rsB + j * csB];
+          }
+          *at = accumulate ? *at + sum : sum;
+        }
+    return 0;
+  }
+  if (csC != 1 && rsC == 1) {
+    /* The transpose of C has contiguous rows. */
+    const T *a = A;
+    const int64_t rows = m, rs = rsA, cs = csA;
+    A = B, rsA = csB, csA = rsB, B = a, rsB = cs, csB = rs, m = n, n = rows, rsC = csC, csC = 1;
+  }
+  const int turn_a = n > 4 * NR, turn_b = n < VL || csB != 1 || (m > 4 * MR && n * k > 2048);
+  const int64_t kc_max = futad_gemm_least(k, FUTAD_GEMM_KC);
+  const int64_t mc_max = turn_a ? (futad_gemm_least(m, FUTAD_GEMM_MC) + MR - 1) / MR * MR : 0;
+  const int64_t nc_max = turn_b ? (futad_gemm_least(n, FUTAD_GEMM_NC) + VL - 1) / VL * VL : 0;
   /* + 8 vectors, so that both buffers can start on a cache line. */
   T *space = futad_gemm_reserve((size_t)((mc_max + nc_max) * kc_max + 8 * VL) * sizeof(T));
   if (!space) return 1;
   T *pb = space, *pa = space + (nc_max * kc_max + VL - 1) / VL * VL;
-  if (k <= 0 && !accumulate)
-    for (int64_t i = 0; i < m; i++)
-      for (int64_t j = 0; j < n; j++) C[i * rsC + j * csC] = 0;
-  for (int64_t jc = 0; jc < n; jc += FUTAD_GEMM_NC) {
-    const int64_t nc = n - jc < FUTAD_GEMM_NC ? n - jc : FUTAD_GEMM_NC;
+  for (int64_t jc = 0, nc; jc < n; jc += nc) {
+    nc = n - jc <= FUTAD_GEMM_NC ? n - jc : n - jc < FUTAD_GEMM_NC + VL ? FUTAD_GEMM_NC - NR : FUTAD_GEMM_NC;
     for (int64_t pc = 0; pc < k; pc += FUTAD_GEMM_KC) {
-      const int64_t kc = k - pc < FUTAD_GEMM_KC ? k - pc : FUTAD_GEMM_KC;
+      const int64_t kc = futad_gemm_least(k - pc, FUTAD_GEMM_KC), mc_step = turn_a ? FUTAD_GEMM_MC : m;
       const int add = accumulate || pc > 0;
-      F(pack_b)(kc, nc, B + pc * rsB + jc * csB, rsB, csB, pb);
-      for (int64_t ic = 0; ic < m; ic += FUTAD_GEMM_MC) {
-        const int64_t mc = m - ic < FUTAD_GEMM_MC ? m - ic : FUTAD_GEMM_MC;
-        F(pack_a)(mc, kc, A + ic * rsA + pc * csA, rsA, csA, pa);
-        for (int64_t j = 0; j < nc; j += NR) {
-          const int64_t cols = nc - j < NR ? nc - j : NR;
-          for (int64_t i = 0; i < mc; i += MR) {
-            const int64_t rows = mc - i < MR ? mc - i : MR;
-            F(vec) acc[MR][FUTAD_GEMM_NV];
-            F(tile)(kc, pa + i * kc, pb + j * kc, acc);
-            T *c = C + (ic + i) * rsC + (jc + j) * csC;
-            if (rows == MR && cols == NR && csC == 1) {
-              for (int r = 0; r < MR; r++)
-                for (int v = 0; v < FUTAD_GEMM_NV; v++) {
-                  F(vec) x = acc[r][v], old;
-                  T *at = c + r * rsC + v * VL;
-                  if (add) {
-                    memcpy(&old, at, sizeof old);
-                    x += old;
-                  }
-                  memcpy(at, &x, sizeof x);
-                }
-            } else {
-              const T *t = (const T *)acc;
-              for (int64_t r = 0; r < rows; r++)
-                for (int64_t q = 0; q < cols; q++) {
-                  T *at = c + r * rsC + q * csC;
-                  *at = add ? *at + t[r * NR + q] : t[r * NR + q];
-                }
-            }
-          }
+      const T *panel = B + pc * rsB + jc * csB;
+      if (turn_b) F(pack_b)(kc, nc, panel, rsB, csB, pb);
+      for (int64_t ic = 0; ic < m; ic += mc_step) {
+        const int64_t mc = futad_gemm_least(m - ic, mc_step);
+        const T *block = A + ic * rsA + pc * csA;
+        if (turn_a) F(pack_a)(mc, kc, block, rsA, csA, pa);
+        for (int64_t j = 0, width; j < nc; j += width) {
+          width = futad_gemm_vectors(nc - j, VL) * VL;
+          const int64_t columns = futad_gemm_least(width, nc - j);
+          const int64_t last = columns < VL ? 0 : columns - VL;
+          F(sliver)(mc, columns, kc, turn_a ? pa : block, turn_a ? kc * MR : MR * rsA, turn_a ? 1 : rsA,
+                    turn_a ? MR : csA, turn_b ? pb + j * kc : panel + j, turn_b ? width : rsB,
+                    turn_b ? width - VL : last, C + ic * rsC + (jc + j) * csC, rsC, csC, last, add);
         }
       }
     }

@@ -37,8 +37,10 @@ def product(library: ctypes.CDLL, a: np.ndarray, b: np.ndarray, c: np.ndarray, a
     assert function(*sizes, *array(a), *array(b), *array(c), add) == 0
 
 
-# One element, empty sides, edges of the register tile, of each cache block, and beyond.
-SIZES = [(1, 1, 1), (0, 3, 2), (3, 2, 0), (7, 5, 3), (8, 24, 9), (64, 64, 300), (97, 50, 257), (5, 800, 3)]
+# One element, empty sides, edges of the register tile, of each cache block, and beyond; few columns, few rows, few of
+# both; a last panel of a column or so.
+SIZES = [(1, 1, 1), (0, 3, 2), (3, 2, 0), (7, 5, 3), (8, 24, 9), (64, 64, 300), (97, 50, 257), (5, 800, 3),
+         (100, 10, 10), (12, 17, 300), (9, 33, 11), (2, 200, 7), (33, 1, 40), (10, 769, 5), (4, 4, 4)]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -68,3 +70,29 @@ def test_zero_stride_operand_is_a_broadcast(library: ctypes.CDLL) -> None:
     c = np.empty((9, 4))
     product(library, a, b, c, 0)
     assert np.allclose(c, np.tile(row @ b, (9, 1)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", [(3, 2, 3), (20, 9, 6), (50, 70, 40), (5, 130, 20)])
+def test_zeros_do_not_hide_nan_and_infinity(library: ctypes.CDLL, size: tuple[int, int, int], dtype: type) -> None:
+    m, n, k = size
+    for place, what in (((0, 0), np.nan), ((m - 1, k - 1), np.inf)):
+        a, b = np.ones((m, k), dtype), np.zeros((k, n), dtype)
+        a[place] = what
+        for c in (np.zeros((m, n), dtype), np.zeros((n, m), dtype).T):
+            product(library, a, b, c, 1)
+            assert np.isnan(c[place[0]]).all()
+            assert (np.delete(c, place[0], 0) == 0).all()
+
+
+def test_nothing_beside_the_result_is_written(library: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(3)
+    for m, n, k in ((9, 10, 30), (3, 5, 40), (13, 27, 20), (40, 110, 3)):
+        for turned in (False, True):
+            frame = np.full((n + 2, m + 2) if turned else (m + 2, n + 2), 7.0)
+            c = (frame.T if turned else frame)[1:-1, 1:-1]
+            a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+            product(library, a, b, c, 0)
+            assert np.allclose(c, a @ b, rtol=1e-12, atol=1e-12)
+            c[:] = 7
+            assert (frame == 7).all()
