@@ -88,7 +88,9 @@ VALUES: dict[str, Any] = {
     "max": [((1.0, 1.0), (1.0, 0.0)), ((2.0, 1.0), (1.0, 0.0)), ((np.inf, 1.0), (1.0, 0.0))],
     "copysign": [((2.0, -1.0), (-1.0, 0.0)), ((-2.0, -1.0), (1.0, 0.0)), ((-2.0, 1.0), (-1.0, 0.0))],
     "mod": [((7.5, 2.0), (1.0, -3.0)), ((-7.5, 2.0), (1.0, 4.0))],
-    "atan2": [((0.0, -1.0), (-1.0, 0.0)), ((1.0, 0.0), (0.0, -1.0))],
+    "atan2": [((0.0, -1.0), (-1.0, 0.0)), ((1.0, 0.0), (0.0, -1.0)), ((1e200, 1e200), (5e-201, -5e-201)),
+              ((3e-200, 4e-200), (0.16 / 1e-200, -0.12 / 1e-200))],
+    "atan2pi": [((3e-200, 4e-200), (0.16 / 1e-200 / np.pi, -0.12 / 1e-200 / np.pi))],
     "gamma": [((1.0,), (-np.euler_gamma,)), ((2.0,), (1 - np.euler_gamma,)), ((-1.0,), (np.nan,))],
     "lgamma": [((1.0,), (-np.euler_gamma,)), ((np.inf,), (np.inf,))],
     "digamma": [((1.0,), (np.pi**2 / 6,)), ((-1.0,), (np.nan,)), ((np.inf,), (0.0,))],
@@ -219,3 +221,15 @@ def test_many_directions_and_second_order_at_special_values(t: Prim) -> None:
             elif not op.can_fail and op.name != "pow":  # divisions and powers of integers are steps
                 np.testing.assert_array_equal(b, a, err_msg=op.name)
         at += arity
+
+
+@pytest.mark.parametrize(("x", "y", "want"), [(0.0, 2.0, 2.0), (-2.0, 3.0, -12.0), (0.0, 3.0, 0.0), (0.0, 0.0, 0.0),
+                                              (0.0, 1.0, 0.0), (2.0, 3.0, 12.0)])  # fmt: skip
+def test_second_derivatives_of_powers_where_the_exponent_has_one_too(x: float, y: float, want: float) -> None:
+    """y (y - 1) x^(y-2): log x, which the exponent's derivative has, is of no account where x <= 0."""
+    d = Derivs(elementwise(OPS["pow"], [F64, F64]))
+    program = derived_program(d.base, "f_vjp", "jvp", range(2), "hvp")
+    args = [np.array([x]), np.array([y])]
+    one, nothing = np.ones(1), np.zeros(1)
+    out = run(expand(program), "hvp", [1, *args, one, one, nothing])
+    np.testing.assert_allclose(out[-2], [want], rtol=1e-14)

@@ -350,6 +350,17 @@ def _reciprocal(y: Any) -> Any:
     return 1 / y if y.type.is_float else y.lift(1).op("quot", y)
 
 
+def _unless(cond: Any, x: Any, f: Any) -> Any:
+    """f(x), but 0 where `cond`; f sees 1 there, so that its own derivative is no 0 * inf."""
+    return cond.select(x.lift(0), f(cond.select(x.lift(1), x)))
+
+
+def _over_square(a: Any, x: Any, y: Any) -> Any:
+    """a / (x^2 + y^2), where a is x or y; the squares alone may leave the range of the type."""
+    r = x.op("hypot", y)
+    return a / r / r
+
+
 def _if_bool(x: Any) -> Any:
     return x if x.type.is_bool else 0
 
@@ -375,8 +386,8 @@ _op("rem", "a a -> a", INTS, _int_rem, "futad_rem_{T}({0}, {1})",
     lambda x, y, r: 1, lambda x, y, r: -x.op("quot", y), can_fail=True, cost=4)
 # d/dx x**y: 0 where y = 0, also at x = 0, where y x**(y-1) is not; d/dy: x**y log x, and 0 for x <= 0 and for integers.
 _op("pow", "a a -> a", NUMS, _pow, "futad_pow_{T}({0}, {1})",
-    lambda x, y, r: (y.eq(0) & x.eq(0)).select(x.lift(0), y * x.op("pow", y - 1)),
-    lambda x, y, r: x.lift(0).lt(x).select(r * x.log(), 0) if x.type.is_float else 0, cost=20)
+    lambda x, y, r: _unless(y.eq(0) & x.eq(0), x, lambda z: y * z.op("pow", y - 1)),
+    lambda x, y, r: _unless(x.op("le", x.lift(0)), x, lambda z: r * z.log()) if x.type.is_float else 0, cost=20)
 _op("neg", "a -> a", NUMS, np.negative,
     {"int": "({t})(0 - ({u})({0}))", "uint": "({t})(0 - ({0}))", "*": "(-({0}))"},
     lambda x, r: -1)
@@ -466,9 +477,9 @@ _fun("tanpi", lambda x: np.tan(x * _pi(x)), lambda x, r: _PI * (1 + r * r))
 _fun("asinpi", lambda x: np.arcsin(x) / _pi(x), lambda x, r: 1 / (_PI * (1 - x * x).sqrt()))
 _fun("acospi", lambda x: np.arccos(x) / _pi(x), lambda x, r: -1 / (_PI * (1 - x * x).sqrt()))
 _fun("atanpi", lambda x: np.arctan(x) / _pi(x), lambda x, r: 1 / (_PI * (1 + x * x)))
-_fun("atan2", np.arctan2, lambda y, x, r: x / (x * x + y * y), lambda y, x, r: -y / (x * x + y * y), arity=2)
+_fun("atan2", np.arctan2, lambda y, x, r: _over_square(x, x, y), lambda y, x, r: _over_square(-y, x, y), arity=2)
 _fun("atan2pi", lambda y, x: np.arctan2(y, x) / _pi(x),
-     lambda y, x, r: x / (_PI * (x * x + y * y)), lambda y, x, r: -y / (_PI * (x * x + y * y)), arity=2)
+     lambda y, x, r: _over_square(x, x, y) / _PI, lambda y, x, r: _over_square(-y, x, y) / _PI, arity=2)
 _fun("hypot", np.hypot, lambda x, y, r: x / r, lambda x, y, r: y / r, arity=2)
 _fun("gamma", _elementwise(_gamma), lambda x, r: r * x.op("digamma"), cost=40)
 _fun("lgamma", _elementwise(_lgamma), lambda x, r: x.op("digamma"), cost=40)
