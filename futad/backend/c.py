@@ -36,11 +36,10 @@ class CEmitter(Emitter):
         self.handlers[ir.Blocks] = lambda s: c_blocks.emit(self, s)
         self.handlers[ir.Stream] = self.stream
         self.handlers[ir.Append] = self.append
+        self.handlers[ir.Transpose] = self.transpose
         self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.handlers[ir.Trace] = self.trace
         self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
-        self.handlers[ir.Append] = self.append
-        self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.grain = grain
         self.module = module
         self.multicore = multicore
@@ -57,7 +56,9 @@ class CEmitter(Emitter):
         if self.multicore:
             self.line(f"#define FUTAD_GRAIN {self.grain}")
             self.lines += THREADS.splitlines()
-        if any(traces(f.body) for f in self.module.functions):
+        if any(has(f.body, ir.Transpose) for f in self.module.functions):
+            self.line('#include "transpose.h"')
+        if any(has(f.body, ir.Trace) for f in self.module.functions):
             self.line('#include "values_text.h"')
         for f in self.module.functions:
             self.function(f)
@@ -129,6 +130,12 @@ class CEmitter(Emitter):
         const = "" if s.mutable else "const "
         self.line(f"{t} *{const}{s.name} = futad_ensure(ctx, {self.slot(s.slot)}, {self.size(s.count)}, sizeof({t}));")
         self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
+
+    def transpose(self, s: ir.Transpose) -> None:
+        to = f"{self.address(s.target, s.offset)}, {self.expr(s.stride)}"
+        source = f"{self.address(s.source, s.source_offset)}, {self.expr(s.source_stride)}"
+        sizes = ", ".join(self.expr(n) for n in s.sizes)
+        self.line(f"futad_transpose_{s.elem.bits}({to}, {source}, {sizes});")
 
     def append(self, s: ir.Append) -> None:
         t, source = c_type(s.elem), self.address(s.source, s.offset)
@@ -267,9 +274,9 @@ IN_LANES = {(op, t) for op in ("sin", "cos") for t in ("f32", "f64")} | {
 SHORT_BODY = 250  # statements of a parallel body that is emitted for one thread as well
 
 
-def traces(body: Sequence[ir.Stmt]) -> bool:
-    """Whether the statements, nested ones included, print anything."""
-    return any(isinstance(s, ir.Trace) or traces(inner_body(s)) for s in body)
+def has(body: Sequence[ir.Stmt], kind: type[ir.Stmt]) -> bool:
+    """Whether some of the statements, nested ones included, are of this kind."""
+    return any(isinstance(s, kind) or has(inner_body(s), kind) for s in body)
 
 
 def inner_body(s: ir.Stmt) -> Sequence[ir.Stmt]:
@@ -307,6 +314,7 @@ class CLowerer(Lowerer):
 
     blocks = True
     grows = True
+    transposes = True
 
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:

@@ -170,6 +170,21 @@ class Swap(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Transpose(Stmt):
+    """Element (i, j) of `sizes` at `target` is element (j, i) at `source`; within the rows of each elements are
+    adjacent, `stride` and `source_stride` are from row to row.  Source and destination do not overlap."""
+
+    target: str
+    offset: Expr
+    stride: Expr
+    source: str
+    source_offset: Expr
+    source_stride: Expr
+    sizes: tuple[Expr, Expr]
+    elem: Prim
+
+
+@dataclass(slots=True, eq=False)
 class Append(Stmt):
     """Declare `name` as a pointer to `count` elements, of which the first `kept` are those at `source + offset`.
 

@@ -34,6 +34,7 @@ from futad.imp import ir
 from futad.imp.assemble import find_parts, place_of, place_update, sizes_first
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.taint import consumed_vars
+from futad.imp.transpose import transpose, transposition
 from futad.imp.views import Acc, Fill, Joined, Mem, Root, SlotWant, Value, View, dense_view
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Lowerer:
     assembles = True  # whether the pieces of an array may be computed where it will lie
 
     grows = False  # whether an array that a loop appends to can stay where it is
+    transposes = False  # whether there is a `Transpose`
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:
         """Whether reductions like this can be done in vector lanes, several at a time."""
@@ -485,6 +487,11 @@ class Lowerer:
         self.copy_loops(dst, src, order, index)
 
     def copy_loops(self, dst: View, src: View, order: list[int], index: list[Expr]) -> None:
+        if self.transposes and (turned := transposition(dst, src, order)) is not None:
+            order = turned
+            if len(order) == 2:
+                self.emit(transpose(dst, src, order, index))
+                return
         if not order:
             assert isinstance(dst.base, Mem)
             self.emit(ir.Store(dst.base.pointer, dst.place(index), src.load(index)))

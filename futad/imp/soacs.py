@@ -14,6 +14,7 @@ from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Lowerer, Want, handles
 from futad.imp.staging import staged
+from futad.imp.transpose import wants_rows
 from futad.imp.vectorise import accumulations, across, annotate, split_checks
 from futad.imp.views import Acc, Joined, Mem, Root, Value, View
 
@@ -113,6 +114,11 @@ class Nest:
         if lam is None or scans or reds or not lo.assembles:
             self.inputs = [
                 lo.materialise(v) if isinstance(v, View) and isinstance(v.base, Joined) else v for v in self.inputs
+            ]
+        if lam is not None and lo.transposes:
+            self.inputs = [
+                lo.materialise(v) if isinstance(v, View) and wants_rows(lam, p, v) else v
+                for p, v in zip(lam.params, self.inputs, strict=True)
             ]
         self.n_accs = sum(isinstance(v, Acc) for v in self.inputs)
         self.first_red = self.n_accs + sum(len(n) for _, n in scans)

@@ -1,0 +1,56 @@
+"""Copies between arrays whose elements are adjacent along different dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir as core
+from futad.core.types import Var
+from futad.imp import ir
+from futad.imp.ir import ONE, Expr, Num
+from futad.imp.views import Mem, Value, View
+
+SMALL = 256  # elements of an array of constant size that is copied one by one
+
+
+def transposition(dst: View, src: View, order: Sequence[int]) -> list[int] | None:
+    """The dimensions that are left to copy, with those two last along which the source and the destination have their
+    elements side by side; None if that is not so, or for one dimension."""
+    if not isinstance(src.base, Mem) or not isinstance(dst.base, Mem):
+        return None
+    rows = [d for d in order if src.strides[d] == ONE]
+    columns = [d for d in order if dst.strides[d] == ONE]
+    if not rows or not columns or set(rows) & set(columns):
+        return None
+    sizes = [dst.shape[d] for d in (rows[-1], columns[-1])]
+    count = ir.product(sizes)
+    if isinstance(count, Num) and count.value <= SMALL:
+        return None
+    return [*[d for d in order if d not in (rows[-1], columns[-1])], rows[-1], columns[-1]]
+
+
+def transpose(dst: View, src: View, order: Sequence[int], index: Sequence[Expr]) -> ir.Transpose:
+    """The copy of the last two dimensions, at the index of the others."""
+    assert isinstance(dst.base, Mem) and isinstance(src.base, Mem)
+    i, j = order
+    sizes = (dst.shape[i], dst.shape[j])
+    return ir.Transpose(
+        dst.base.pointer, dst.place(index), dst.strides[i],
+        src.base.pointer, src.place(index), src.strides[j], sizes, dst.elem,
+    )  # fmt: skip
+
+
+def wants_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
+    """Whether `v` is a matrix by columns of whose rows, `p` in a map, each is copied: all of them together are copied
+    in a fraction of the time."""
+    if not isinstance(v, View) or v.rank != 2 or not isinstance(v.base, Mem):
+        return False
+    if v.strides[0] != ONE or v.strides[1] == ONE:
+        return False
+    for stm in lam.stms:
+        match stm.exp:
+            case core.Copy(a) | core.Reshape(a) if a is p:
+                return True
+            case core.For() | core.While() if p in stm.exp.inits:
+                return True
+    return False

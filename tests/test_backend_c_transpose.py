@@ -1,0 +1,79 @@
+"""Transpositions on the C backends: in tiles, of every width of element, in whole and in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.backend.c import CBackend
+from futad.core.interp import Interpreter
+from futad.core.types import PRIMS
+from futad.pipeline import compile_program
+from futad.source import load_program
+
+TYPES = ["i8", "u16", "f32", "i64", "bool"]
+TEXT = "".join(f"entry turn_{t} [n][m] (xs: [n][m]{t}): [m][n]{t} = transpose xs\n" for t in TYPES) + """
+entry batch [k][n][m] (xs: [k][n][m]f32): [k][m][n]f32 = map transpose xs
+entry outer [k][n][m] (xs: [k][n][m]f32): [n][k][m]f32 = transpose xs
+entry around [k][n][m] (xs: [k][n][m]f32): [m][n][k]f32 = transpose (map transpose (transpose xs))
+entry part [n][m] (xs: [n][m]f32): [][]f32 = transpose (map (\\r -> r[1:m - 1]) xs[1:n - 2])
+entry back [n][m] (xs: [n][m]f32): [m][n]f32 = transpose xs[::-1]
+entry columns [n][m] (xs: [n][m]f32): [m][n]f32 =
+  map (\\c -> loop c = copy c for i < n do c with [i] = c[i] + c[n - 1 - i]) (transpose xs)
+entry small (xs: [3][4]f32): [4][3]f32 = transpose xs
+"""
+SIZES = [(0, 5), (1, 1), (1, 40), (40, 1), (2, 700), (7, 9), (16, 16), (17, 33), (64, 48), (65, 31), (520, 1100)]
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    file = tmp_path_factory.mktemp("transpose") / "transpose.fut"
+    file.write_text(TEXT)
+    return compile_program(load_program(str(file)))
+
+
+@pytest.fixture(scope="module")
+def backend(core: Any) -> CBackend:
+    return CBackend(core)
+
+
+def values(shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+    raw = np.random.default_rng(7).integers(0, 120, shape)
+    return raw % 2 == 0 if name == "bool" else raw.astype(PRIMS[name].dtype)
+
+
+@pytest.mark.parametrize("n, m", SIZES)
+@pytest.mark.parametrize("name", TYPES)
+def test_matrices(backend: CBackend, name: str, n: int, m: int) -> None:
+    xs = values((n, m), name)
+    (actual,) = backend.run(f"turn_{name}", [n, m, xs])
+    np.testing.assert_array_equal(actual, xs.T, strict=True)
+
+
+@pytest.mark.parametrize("n, m", SIZES)
+def test_pieces(backend: CBackend, n: int, m: int) -> None:
+    for k in (1, 3):
+        xs = values((k, n, m), "f32")
+        for name, axes in (("batch", (0, 2, 1)), ("outer", (1, 0, 2)), ("around", (2, 1, 0))):
+            np.testing.assert_array_equal(backend.run(name, [k, n, m, xs])[0], xs.transpose(axes), strict=True)
+    xs = values((n, m), "f32")
+    np.testing.assert_array_equal(backend.run("back", [n, m, xs])[0], xs[::-1].T, strict=True)
+    if n >= 3 and m >= 2:
+        np.testing.assert_array_equal(backend.run("part", [n, m, xs])[-1], xs[1 : n - 2, 1 : m - 1].T, strict=True)
+
+
+@pytest.mark.parametrize("n, m", SIZES[:-1])
+def test_rows_of_a_transposed_matrix(core: Any, backend: CBackend, n: int, m: int) -> None:
+    xs = values((n, m), "f32")
+    (expected,) = Interpreter(core).run("columns", [n, m, xs])
+    np.testing.assert_array_equal(backend.run("columns", [n, m, xs])[0], expected, strict=True)
+
+
+def test_which_are_in_tiles(backend: CBackend) -> None:
+    """All but a small one of constant size, and one that only orders rows anew."""
+    bodies = {f.split("(", 1)[0]: f for f in backend.source.split("\nint64_t futad_entry_")[1:]}
+    for name in [f"turn_{t}" for t in TYPES] + ["batch", "around", "part", "back", "columns"]:
+        assert "futad_transpose_" in bodies[name], name
+    assert not any("futad_transpose_" in bodies[name] for name in ("outer", "small"))
