@@ -259,26 +259,28 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
 static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_GEMM_S)(
     int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB, T *C,
     int64_t rsC, int64_t csC, int accumulate) {
-  int failed = 0;
 #ifdef _OPENMP
-  const int by_rows = m >= n;
-  const int64_t side = by_rows ? m : n, unit = by_rows ? MR : NR;
-#pragma omp parallel if (m * n * k > 100000) reduction(| : failed)
-  {
-    const int64_t threads = omp_get_num_threads(), id = omp_get_thread_num();
-    const int64_t per = (side + unit * threads - 1) / (unit * threads) * unit;
-    const int64_t from = id * per < side ? id * per : side, to = from + per < side ? from + per : side;
-    if (by_rows)
-      failed |= FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(to - from, n, k, A + from * rsA, rsA, csA, B, rsB, csB,
-                                                          C + from * rsC, rsC, csC, accumulate);
-    else
-      failed |= FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(m, to - from, k, A, rsA, csA, B + from * csB, rsB, csB,
-                                                          C + from * csC, rsC, csC, accumulate);
+  /* A team of one costs as much as a small product. */
+  if (m * n * k > 100000 && !omp_in_parallel()) {
+    int failed = 0;
+    const int by_rows = m >= n;
+    const int64_t side = by_rows ? m : n, unit = by_rows ? MR : NR;
+#pragma omp parallel reduction(| : failed)
+    {
+      const int64_t threads = omp_get_num_threads(), id = omp_get_thread_num();
+      const int64_t per = (side + unit * threads - 1) / (unit * threads) * unit;
+      const int64_t from = id * per < side ? id * per : side, to = from + per < side ? from + per : side;
+      if (by_rows)
+        failed |= FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(to - from, n, k, A + from * rsA, rsA, csA, B, rsB, csB,
+                                                            C + from * rsC, rsC, csC, accumulate);
+      else
+        failed |= FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(m, to - from, k, A, rsA, csA, B + from * csB, rsB, csB,
+                                                            C + from * csC, rsC, csC, accumulate);
+    }
+    return failed;
   }
-#else
-  failed = FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(m, n, k, A, rsA, csA, B, rsB, csB, C, rsC, csC, accumulate);
 #endif
-  return failed;
+  return FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(m, n, k, A, rsA, csA, B, rsB, csB, C, rsC, csC, accumulate);
 }
 
 #undef T
