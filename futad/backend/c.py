@@ -22,7 +22,8 @@ from futad.core import ir as core
 from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.lower import Lowerer
+from futad.imp.lower import STACK_LIMIT, Lowerer
+from futad.imp.strips import in_strips
 from futad.optimise.layout import by_columns
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
 
@@ -34,6 +35,7 @@ class CEmitter(Emitter):
         super().__init__()
         self.handlers[ir.Across] = lambda s: c_lanes.emit(self, s)
         self.handlers[ir.Blocks] = lambda s: c_blocks.emit(self, s)
+        self.handlers[ir.Stack] = self.stack
         self.handlers[ir.Stream] = self.stream
         self.handlers[ir.Append] = self.append
         self.handlers[ir.Transpose] = self.transpose
@@ -143,6 +145,11 @@ class CEmitter(Emitter):
         self.line(f"{t} *const {s.name} = futad_append(ctx, &{s.slot}, &{s.spare}, {args});")
         self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
 
+    def stack(self, s: ir.Stack) -> None:
+        # Vectors then need not straddle lines of the cache.
+        aligned = "FUTAD_ALIGNED " if s.count > STACK_LIMIT else ""
+        self.line(f"{aligned}{c_type(s.elem)} {s.name}[{s.count}];")
+
     def stream(self, s: ir.Stream) -> None:
         size = f"(int64_t)sizeof({c_type(s.elem)})"
         target, count, total = self.address(s.target, s.offset), self.expr(s.count), self.expr(s.total)
@@ -223,7 +230,7 @@ class CEmitter(Emitter):
         n, t, steps = s.threads, s.thread, self.expr(s.steps)
         # One thread has no need of a region, which costs as much as some hundred operations; but the body twice
         # costs compile time.
-        alone = statements(s.body) <= SHORT_BODY
+        alone = statements(s.body) <= SHORT_BODY * s.maps
         if alone:
             self.line(f"if ({n} == 1) {{")
             self.depth += 1
@@ -271,7 +278,7 @@ IN_LANES = {(op, t) for op in ("sin", "cos") for t in ("f32", "f64")} | {
     (op, "i32") for op in ("div", "mod", "quot", "rem")
 }
 
-SHORT_BODY = 250  # statements of a parallel body that is emitted for one thread as well
+SHORT_BODY = 250  # statements a map, of a parallel body that is emitted for one thread as well
 
 
 def has(body: Sequence[ir.Stmt], kind: type[ir.Stmt]) -> bool:
@@ -313,8 +320,14 @@ class CLowerer(Lowerer):
     """Lowers a program for C."""
 
     blocks = True
+    strips = True
     grows = True
     transposes = True
+
+    def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
+        f = super().function(fun, local)
+        in_strips(f)
+        return f
 
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:

@@ -346,6 +346,16 @@ class Blocks(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Pieces(Stmt):
+    """A map of scalars over `width`: loops over parts of it that together are the whole.  `memory`: for each pointer
+    they use, what tells it from others; two that share nothing are apart."""
+
+    width: Expr
+    body: list[Stmt]
+    memory: dict[str, frozenset[Any]]
+
+
+@dataclass(slots=True, eq=False)
 class Threads(Stmt):
     """Declare `name`: how many threads to use for that many steps that cost `work` scalar operations in all, and
     need `extra` elements of memory each."""
@@ -358,8 +368,8 @@ class Threads(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Parallel(Stmt):
-    """Run `body` on `threads` threads at once, thread number `thread`, each for its part [start, end) of the
-    steps: one contiguous part each, or if `dynamic` smaller parts as they become free."""
+    """Run `body`, which is so many `maps`, on `threads` threads at once, thread number `thread`, each for its part
+    [start, end) of the steps: one contiguous part each, or if `dynamic` smaller parts as they become free."""
 
     threads: str
     thread: str
@@ -368,6 +378,7 @@ class Parallel(Stmt):
     steps: Expr
     body: list[Stmt]
     dynamic: bool
+    maps: int = 1
 
 
 @dataclass(slots=True, eq=False)

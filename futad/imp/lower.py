@@ -116,10 +116,11 @@ class Lowerer:
 
     jams = True  # whether several iterations of a loop may run together inside its inner loops
     blocks = False  # whether many of them may, in vector lanes
+    strips = False  # whether maps one after another may be done a strip of their width at a time
     assembles = True  # whether the pieces of an array may be computed where it will lie
-
     grows = False  # whether an array that a loop appends to can stay where it is
     transposes = False  # whether there is a `Transpose`
+
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:
         """Whether reductions like this can be done in vector lanes, several at a time."""
@@ -147,6 +148,7 @@ class Lowerer:
         # Index and size, divisor and condition: checks that have been passed here.
         self.checked: dict[tuple[Expr, Expr], None] = {}
         self.in_parallel = False
+        self.nests = 0  # maps and folds around what is being lowered
 
     # -- emitting
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from futad.core import ir as core
 from futad.core.types import I64, ArrayType, Prim, Var
@@ -168,8 +169,26 @@ class Nest:
         self, inputs: Sequence[Value], folds: list[Carried], start: Expr = ir.ZERO, bound: Expr | None = None
     ) -> None:
         """Emit the loop over [start, bound), the whole width by default; loops, if an input lies in pieces."""
-        for views, first, end in self.pieces(inputs, start, bound):
-            self.one_loop(views, folds, first, end)
+        lo = self.lo
+        outermost, lo.nests = lo.nests == 0, lo.nests + 1
+        with lo.block() as body:
+            for views, first, end in self.pieces(inputs, start, bound):
+                self.one_loop(views, folds, first, end)
+        lo.nests -= 1
+        if lo.strips and outermost and not folds and all(_is_scalar_map(s) for s in body):
+            lo.emit(ir.Pieces(self.width, body, self.memory(inputs)))
+        else:
+            lo.out += body
+
+    def memory(self, inputs: Sequence[Value]) -> dict[str, frozenset[Any]]:
+        """The memory that each pointer to arrays of this map is of: roots, and the slots they have now."""
+        out: dict[str, frozenset[Any]] = {}
+        free = [self.lo.env.get(v) for v in self.lam.free()] if self.lam is not None else []
+        for v in (*inputs, *self.outs, *free):
+            for base in _bases(v):
+                slots = {r.slot for r in base.roots if r.slot is not None}
+                out[base.pointer] = out.get(base.pointer, frozenset()) | base.roots | slots
+        return out
 
     def pieces(
         self, inputs: Sequence[Value], start: Expr, bound: Expr | None
@@ -259,6 +278,21 @@ class Nest:
         for values in closed[len(self.scans) :]:
             final += values
         return final + [o for o in self.outs[self.first_map :] if o is not None]
+
+
+def _is_scalar_map(s: ir.Stmt) -> bool:
+    """Whether the statement is a loop whose iterations are independent, or a bound of one."""
+    return isinstance(s, ir.Decl) or (isinstance(s, ir.For) and s.independent and not s.partials)
+
+
+def _bases(v: Value | None) -> Iterator[Mem]:
+    """The memory that a value is in."""
+    base = v.base if isinstance(v, View) else None
+    if isinstance(base, Mem):
+        yield base
+    elif isinstance(base, Joined):
+        for part in base.views:
+            yield from _bases(part)
 
 
 def _piece(v: View, k: int) -> View:

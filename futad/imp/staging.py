@@ -58,7 +58,7 @@ def _rows(loop: ir.For) -> list[tuple[dict[int, ir.Store], int, Expr, Prim]]:
     for s in loop.body:
         if not isinstance(s, ir.Store):
             continue
-        place = _affine(s.index, loop.var, inits)
+        place = affine(s.index, loop.var, inits)
         if place is None:
             continue
         scale, constant, rest = place
@@ -77,7 +77,8 @@ def _rows(loop: ir.For) -> list[tuple[dict[int, ir.Store], int, Expr, Prim]]:
     return rows
 
 
-def _affine(e: Expr, var: str, inits: dict[str, Expr | None]) -> Affine | None:
+def affine(e: Expr, var: str, inits: dict[str, Expr | None]) -> Affine | None:
+    """The index by how it moves with `var`, None if it does otherwise; `inits`: variables of the loop's body."""
     match e:
         case Num(value):
             return 0, int(value), ir.ZERO
@@ -87,13 +88,13 @@ def _affine(e: Expr, var: str, inits: dict[str, Expr | None]) -> Affine | None:
             init = inits.get(name)
             if name not in inits:
                 return 0, 0, e
-            return _affine(init, var, inits) if init is not None else None
+            return affine(init, var, inits) if init is not None else None
         case ir.Bin("+", a, b):
-            left, right = _affine(a, var, inits), _affine(b, var, inits)
+            left, right = affine(a, var, inits), affine(b, var, inits)
             if left is None or right is None:
                 return None
             return left[0] + right[0], left[1] + right[1], add(left[2], right[2])
         case ir.Bin("*", a, Num(k)):
-            inner = _affine(a, var, inits)
+            inner = affine(a, var, inits)
             return None if inner is None else (inner[0] * k, inner[1] * k, mul(inner[2], num(int(k))))
     return None

@@ -119,23 +119,23 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     return ir.Across(plain, fold, fold.partials, partials)
 
 
-def _loads_in(e: Expr) -> Iterator[ir.Load]:
+def loads_in(e: Expr) -> Iterator[ir.Load]:
     """The expression's loads, those in their indices included."""
     match e:
         case ir.Load(_, i):
             yield e
-            yield from _loads_in(i)
+            yield from loads_in(i)
         case ir.Bin(_, a, b):
-            yield from _loads_in(a)
-            yield from _loads_in(b)
+            yield from loads_in(a)
+            yield from loads_in(b)
         case ir.Scalar(_, args):
             for a in args:
-                yield from _loads_in(a)
+                yield from loads_in(a)
 
 
 def indices(e: Expr, out: list[Expr]) -> None:
     """Add the indices of the expression's loads."""
-    out += [x.index for x in _loads_in(e)]
+    out += [x.index for x in loads_in(e)]
 
 
 def split_checks(loop: ir.For) -> list[ir.For]:
@@ -168,7 +168,7 @@ def split_checks(loop: ir.For) -> list[ir.For]:
 
 def loads(e: Expr, out: set[str]) -> None:
     """Add the pointers that the expression reads through."""
-    out |= {x.pointer for x in _loads_in(e)}
+    out |= {x.pointer for x in loads_in(e)}
 
 
 def _cost(body: list[ir.Stmt]) -> int:

@@ -1,0 +1,403 @@
+"""Maps one after another, a strip of their width at a time.
+
+    for i < n: a[i] = f(x[i])
+    for i < n: b[i] = g(a[i], a[i - 1])
+  becomes, for each strip [s, e) of the width,
+    { for i in [s - 1, e): t[i - s + 1] = f(x[i]); for i in [s, e): b[i] = g(t[i - s + 1], t[i - s]) }
+
+so that what one map writes and the next one reads is still in the nearest cache, and what nobody else reads is never
+written to memory at all.
+
+Note [Strips]
+~~~~~~~~~~~~~
+Each strip computes all that it reads of arrays made on the way (`t`, on the stack), so a map goes over as many
+iterations more at either end as later maps look beyond theirs.  No strip then reads what another one writes, and the
+strips may be done in any order, by several threads.  What is also needed afterwards is written by the strip whose
+iteration it is: straight to its place if no map looks at it from beside, else copied from `t`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any
+
+from futad.core.types import I64, Prim
+from futad.imp import ir
+from futad.imp.ir import ZERO, Expr, Num, Ref, add, num, sub
+from futad.imp.staging import Affine, affine
+from futad.imp.vectorise import expressions, loads_in
+
+LENGTHS = (2048, 1024, 512)  # iterations of a strip
+BUFFERS = 32 << 10  # bytes of all buffers, if that leaves any of these lengths
+MOST = 4 * BUFFERS  # and in any case
+BESIDE = 64  # iterations more at an end
+
+
+def in_strips(f: ir.Function) -> None:
+    """Do the function's maps in strips where they follow each other, and make all maps plain loops."""
+    names = _Names()
+    names.add(f)
+    _walk(f.body, names)
+
+
+@dataclass(slots=True)
+class _Names:
+    """How often statements have each name, and the sizes of arrays in slots."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, Expr] = field(default_factory=dict)
+
+    def add(self, x: Any) -> None:
+        if isinstance(x, str):
+            self.counts[x] = self.counts.get(x, 0) + 1
+        elif isinstance(x, (list, tuple)):
+            for y in x:
+                self.add(y)
+        elif is_dataclass(x) and not isinstance(x, (type, Prim)):
+            if isinstance(x, ir.Ensure):
+                self.sizes[x.name] = x.count
+            for f in fields(x):
+                self.add(getattr(x, f.name))
+
+
+def _walk(body: list[ir.Stmt], names: _Names) -> None:
+    done: list[ir.Stmt] = []
+    at = 0
+    while at < len(body):
+        run = _run(body, at)
+        tries = (_strips(run[:k], names) for k in range(len(run), 1, -1))
+        if (found := next((t for t in tries if t is not None), None)) is not None:
+            done += found.statements
+            at = found.end
+            continue
+        s = body[at]
+        at += 1
+        for part in ("body", "then", "orelse"):
+            if inner := getattr(s, part, None):
+                _walk(inner, names)
+        if isinstance(s, ir.Pieces):
+            done += s.body
+        else:
+            done.append(s)
+    body[:] = done
+
+
+# --- what could be done together ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Access:
+    """A load or store of a map: the pointer, and the place by how it moves with the iteration."""
+
+    pointer: str
+    place: Affine | None
+    stores: bool
+    elem: Prim
+
+
+@dataclass(slots=True, eq=False)
+class _Map:
+    """A map, maybe on several threads, and the statements before it since the last one.  `end`: the position after
+    it; `ends`: how many iterations more are done at either end."""
+
+    pieces: ir.Pieces
+    before: list[ir.Stmt]
+    end: int
+    threads: ir.Threads | None = None
+    parallel: ir.Parallel | None = None
+    loops: list[ir.For] = field(default_factory=list)
+    accesses: list[_Access] = field(default_factory=list)
+    ends: tuple[int, int] = (0, 0)
+
+    def __post_init__(self) -> None:
+        whole: dict[str, Expr] = {}
+        if self.parallel is not None:
+            whole = {self.parallel.start: ZERO, self.parallel.end: self.pieces.width}
+        for s in self.pieces.body:
+            if isinstance(s, ir.Decl):
+                assert s.init is not None
+                self.before.append(ir.Decl(s.name, s.type, _put(s.init, whole)))
+            else:
+                assert isinstance(s, ir.For)
+                self.loops.append(replace(s, start=_put(s.start, whole), bound=_put(s.bound, whole)))
+        for loop in self.loops:
+            inits = {s.name: s.init for s in loop.body if isinstance(s, ir.Decl)}
+            for s in loop.body:
+                for e in expressions(s):
+                    for x in loads_in(e):
+                        self.accesses.append(_Access(x.pointer, affine(x.index, loop.var, inits), False, x.type))
+                if isinstance(s, ir.Store):
+                    place = affine(s.index, loop.var, inits)
+                    self.accesses.append(_Access(s.pointer, place, True, s.value.type))
+
+    def reads(self, pointer: str) -> list[_Access]:
+        return [a for a in self.accesses if a.pointer == pointer and not a.stores]
+
+    def writes(self, pointer: str) -> list[_Access]:
+        return [a for a in self.accesses if a.pointer == pointer and a.stores]
+
+
+def _run(body: list[ir.Stmt], at: int) -> list[_Map]:
+    """The maps from here on, with nothing between them that has to stay there."""
+    run: list[_Map] = []
+    before: list[ir.Stmt] = []
+    literals: set[str] = set()
+    while at < len(body):
+        s = body[at]
+        made = None
+        if isinstance(s, ir.Pieces):
+            made = _Map(s, before, at + 1)
+        elif isinstance(s, ir.Threads) and at + 1 < len(body):
+            p = body[at + 1]
+            if isinstance(p, ir.Parallel) and p.dynamic and len(p.body) == 1 and isinstance(p.body[0], ir.Pieces):
+                made = _Map(p.body[0], before, at + 2, s, p)
+        if made is not None:
+            if isinstance(made.pieces.width, Num) or (run and (run[0].threads is None) != (made.threads is None)):
+                return run
+            run.append(made)
+            before = []
+            at = made.end
+        elif (run or before or isinstance(s, ir.Ensure)) and _may_go_first(s, literals):
+            before.append(s)
+            at += 1
+        else:
+            return run
+    return run
+
+
+def _may_go_first(s: ir.Stmt, literals: set[str]) -> bool:
+    """Whether the statement can as well come before all maps that were before it; `literals`: small arrays that such
+    statements make."""
+    match s:
+        case ir.Ensure(slot=slot):
+            return isinstance(slot, int)
+        case ir.Pointer(base=base):
+            return base is not None
+        case ir.Decl() | ir.Check():
+            return not any(True for e in expressions(s) for _ in loads_in(e))
+        case ir.Store(pointer):
+            return pointer in literals and not any(True for e in expressions(s) for _ in loads_in(e))
+        case ir.Stack(name):
+            literals.add(name)
+            return True
+        case ir.Seq(body):
+            return not body
+    return False
+
+
+# --- doing it -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Strips:
+    statements: list[ir.Stmt]
+    end: int
+
+
+@dataclass(slots=True, eq=False)
+class _Buffer:
+    """Where a strip keeps an array: from position `low` relative to the strip on, so many `more` elements than it has
+    iterations.  `size`: that of the array, if it is also needed afterwards."""
+
+    name: str
+    elem: Prim
+    low: int
+    more: int
+    size: Expr | None
+
+
+def _strips(run: Sequence[_Map], names: _Names) -> _Strips | None:
+    """The maps in strips; None if they cannot be done so, or nothing would be gained."""
+    before = [s for m in run for s in m.before]
+    made = {s.name for s in before if isinstance(s, ir.Ensure)}
+    inside = _Names()
+    for m in run:
+        inside.add(m.loops)
+    written = {a.pointer for m in run for a in m.accesses if a.stores}
+    fresh = {p for p in written if not next(m for m in run if m.reads(p) or m.writes(p)).reads(p)}
+    private = {p for p in fresh & made if names.counts[p] == inside.counts[p] + 1 and _steps(run, p)}
+    if not private or not all(a.pointer in m.pieces.memory for m in run for a in m.accesses):
+        return None
+    kept: dict[str, Expr] = {}
+    while True:
+        _look_beside(run, private, kept)
+        wrong = {p for p in written - private - kept.keys() if not _straight(run, p)}
+        if not wrong:
+            break
+        for p in wrong:
+            size = names.sizes.get(p)
+            if p not in fresh or not _steps(run, p) or size is None or not _fills(run, p, size, p in made):
+                return None
+            kept[p] = size
+    if any(low < -BESIDE or high > BESIDE for low, high in (m.ends for m in run)):
+        return None
+    if not _apart(run, written - private, private):
+        return None
+    buffers = {p: _buffer(run, p, kept.get(p)) for p in (*sorted(private), *sorted(kept))}
+    first = [s for s in before if not (isinstance(s, ir.Ensure) and s.name in private)]
+    if any(isinstance(s, ir.Ensure) and s.name not in written for s in first):
+        return None
+    return _emit(run, first, buffers)
+
+
+def _steps(run: Sequence[_Map], p: str) -> bool:
+    """Whether the array is only used at places a constant away from the iteration."""
+    used = [a.place for m in run for a in m.accesses if a.pointer == p]
+    return all(x is not None and x[0] == 1 and x[2] == ZERO for x in used)
+
+
+def _fills(run: Sequence[_Map], p: str, size: Expr, unspecified: bool) -> bool:
+    """Whether the maps go over all of the array, and none reads what was there before."""
+    first = next(m for m in run if m.writes(p))
+    whole = first.pieces.width == size and all(w.place == (1, 0, ZERO) for w in first.writes(p))
+    return (unspecified or whole) and any(m.pieces.width == size for m in run)
+
+
+def _straight(run: Sequence[_Map], p: str) -> bool:
+    """Whether the maps may use the array where it lies: nothing is done twice, and at each place by one iteration."""
+    users = [m for m in run if m.reads(p) or m.writes(p)]
+    places = [a.place for m in users for a in m.accesses if a.pointer == p]
+    if any(m.ends != (0, 0) for m in users):
+        return False
+    if len(users) == 1 and not users[0].reads(p):
+        return True
+    return places[0] is not None and places[0][0] != 0 and all(x == places[0] for x in places)
+
+
+def _look_beside(run: Sequence[_Map], private: set[str], kept: Collection[str]) -> None:
+    """Set how far each map goes beyond the strip for what later ones read, and for the strip's part of what is kept."""
+    for k in reversed(range(len(run))):
+        low = high = 0
+        for w in run[k].accesses:
+            if not w.stores or not (w.pointer in private or w.pointer in kept):
+                continue
+            readers = [(m.ends, r.place) for m in run[k + 1 :] for r in m.reads(w.pointer)]
+            if w.pointer in kept:
+                readers.append(((0, 0), (1, 0, ZERO)))
+            for ends, place in readers:
+                assert w.place is not None and place is not None
+                shift = place[1] - w.place[1]
+                low, high = min(low, ends[0] + shift), max(high, ends[1] + shift)
+        run[k].ends = low, high
+
+
+def _apart(run: Sequence[_Map], written: set[str], private: set[str]) -> bool:
+    """Whether what is written to memory is in none of the other arrays."""
+    memory: dict[str, frozenset[Any]] = {}
+    for m in run:
+        for a in m.accesses:
+            memory[a.pointer] = memory.get(a.pointer, frozenset()) | m.pieces.memory[a.pointer]
+    return not any(memory[p] & memory[q] for p in written for q in memory if q != p and q not in private)
+
+
+def _buffer(run: Sequence[_Map], p: str, size: Expr | None) -> _Buffer:
+    lows, highs = [], []
+    for m in run:
+        for w in m.writes(p):
+            assert w.place is not None
+            lows.append(w.place[1] + m.ends[0])
+            highs.append(w.place[1] + m.ends[1])
+            elem = w.elem
+    return _Buffer(f"{p}_strip", elem, min(lows), max(highs) - min(lows), size)
+
+
+def _emit(run: Sequence[_Map], first: list[ir.Stmt], buffers: dict[str, _Buffer]) -> _Strips | None:
+    size = sum(b.elem.bits // 8 for b in buffers.values())
+    length = next((n for n in LENGTHS if n * size <= BUFFERS), LENGTHS[-1])
+    if length * size > MOST:
+        return None
+    widths = list(dict.fromkeys(m.pieces.width for m in run))
+    width = functools.reduce(functools.partial(_bound, "max"), widths)
+    if len(widths) > 1:
+        first.append(ir.Decl(f"{run[0].loops[0].var}_width", I64, width))
+        width = Ref(f"{run[0].loops[0].var}_width", I64)
+    var = run[0].loops[0].var
+    start, end = Ref(f"{var}_strip", I64), Ref(f"{var}_end", I64)
+    parallel = run[0].parallel
+    last: Expr = width if parallel is None else Ref(parallel.end, I64)
+    body: list[ir.Stmt] = [ir.Decl(end.name, I64, _bound("min", add(start, num(length)), last))]
+    body += [ir.Stack(b.name, b.elem, length + b.more) for b in buffers.values()]
+    for m in run:
+        low, high = add(start, num(m.ends[0])), add(end, num(m.ends[1]))
+        for loop in m.loops:
+            body += _part(loop, low, high, [_moved(s, start, buffers) for s in loop.body])
+    for p, b in buffers.items():
+        if b.size is not None:
+            i = Ref(f"{b.name}_i", I64)
+            copy = ir.Store(p, i, ir.Load(b.name, _place(i, start, b), b.elem))
+            body += _part(ir.For(i.name, b.size, [], independent=True), start, end, [copy])
+    strips = ir.For(start.name, last, body, ZERO if parallel is None else Ref(parallel.start, I64), step=length)
+    if parallel is None:
+        return _Strips([*first, strips], run[-1].end)
+    work: Expr = ZERO
+    extra: Expr = ZERO
+    for m in run:
+        assert m.threads is not None
+        work, extra = add(work, m.threads.work), add(extra, m.threads.extra)
+    threads = ir.Threads(parallel.threads, width, work, extra)
+    return _Strips([*first, threads, replace(parallel, steps=width, body=[strips], maps=len(run))], run[-1].end)
+
+
+def _part(loop: ir.For, low: Expr, high: Expr, body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """The loop's iterations in [low, high)."""
+    bounds = _bound("max", loop.start, low), _bound("min", loop.bound, high)
+    names = [Ref(f"{loop.var}_{what}", I64) for what in ("low", "high")]
+    decls: list[ir.Stmt] = [ir.Decl(r.name, I64, e) for r, e in zip(names, bounds, strict=True)]
+    single = loop.bound == ir.ONE  # not worth vectors
+    return [*decls, replace(loop, start=names[0], bound=names[1], body=body, independent=not single)]
+
+
+def _bound(op: str, a: Expr, b: Expr) -> Expr:
+    return ir.Scalar(op, (a, b), I64, I64)
+
+
+# --- rewriting ----------------------------------------------------------------------------------------------
+
+
+def _put(e: Expr, values: dict[str, Expr]) -> Expr:
+    """The expression with values for some variables."""
+    match e:
+        case Ref(name):
+            return values.get(name, e)
+        case ir.Bin(op, a, b, t):
+            return ir.Bin(op, _put(a, values), _put(b, values), t)
+        case ir.Scalar(op, args, arg, t):
+            return ir.Scalar(op, tuple([_put(a, values) for a in args]), arg, t)
+        case ir.Load(pointer, index, t):
+            return ir.Load(pointer, _put(index, values), t)
+    return e
+
+
+def _moved(s: ir.Stmt, start: Expr, buffers: dict[str, _Buffer]) -> ir.Stmt:
+    """The statement with its loads and stores in buffers where there are such."""
+    match s:
+        case ir.Decl(name, t, init, mutable) if init is not None:
+            return ir.Decl(name, t, _moved_expr(init, start, buffers), mutable)
+        case ir.Store(pointer, index, value, op):
+            value, index = _moved_expr(value, start, buffers), _moved_expr(index, start, buffers)
+            if pointer in buffers:
+                b = buffers[pointer]
+                return ir.Store(b.name, _place(index, start, b), value, op)
+            return ir.Store(pointer, index, value, op)
+    return s
+
+
+def _moved_expr(e: Expr, start: Expr, buffers: dict[str, _Buffer]) -> Expr:
+    match e:
+        case ir.Bin(op, a, b, t):
+            return ir.Bin(op, _moved_expr(a, start, buffers), _moved_expr(b, start, buffers), t)
+        case ir.Scalar(op, args, arg, t):
+            return ir.Scalar(op, tuple([_moved_expr(a, start, buffers) for a in args]), arg, t)
+        case ir.Load(pointer, index, t):
+            index = _moved_expr(index, start, buffers)
+            if pointer in buffers:
+                return ir.Load(buffers[pointer].name, _place(index, start, buffers[pointer]), t)
+            return ir.Load(pointer, index, t)
+    return e
+
+
+def _place(index: Expr, start: Expr, b: _Buffer) -> Expr:
+    """The place in the buffer of an array's element."""
+    return add(sub(index, start), num(-b.low))
