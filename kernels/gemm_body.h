@@ -222,7 +222,7 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
     const int64_t rows = m, rs = rsA, cs = csA;
     A = B, rsA = csB, csA = rsB, B = a, rsB = cs, csB = rs, m = n, n = rows, rsC = csC, csC = 1;
   }
-  const int turn_a = n > 4 * NR, turn_b = n < VL || csB != 1 || (m > 4 * MR && n * k > 2048);
+  const int turn_a = n > 4 * NR, turn_b = n < VL || csB != 1 || (m > 16 * MR && n * k > 2048);
   const int64_t kc_max = futad_gemm_least(k, FUTAD_GEMM_KC);
   const int64_t mc_max = turn_a ? (futad_gemm_least(m, FUTAD_GEMM_MC) + MR - 1) / MR * MR : 0;
   const int64_t nc_max = turn_b ? (futad_gemm_least(n, FUTAD_GEMM_NC) + VL - 1) / VL * VL : 0;
