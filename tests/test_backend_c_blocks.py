@@ -44,7 +44,11 @@ entry own_rows [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   let a = map (\\t -> map (* t) x) ts in map2 (\\t row -> horner row t) ts a
 entry own_turns [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   map (\\t -> loop y = f64.sum x for _j < i64.f64 (3 * f64.abs t) do y * t + 1) ts
-"""
+""" + "".join(
+    f"entry by_{k} [n][m] (ts: [n]f64) (x: [m]f64): [n][{k}]f64 =\n"
+    f"  map (\\t -> tabulate {k} (\\i -> horner x (t + f64.i64 i))) ts\n"
+    for k in (5, 8, 17, 40)
+)
 IN_LANES = ("values", "total", "largest", "coefficients", "hessian_row", "pairs", "single", "whole", "flags", "rows")
 NOT_IN_LANES = ("gradient", "own_rows", "own_turns")  # the first keeps each turn's value in memory
 
@@ -83,6 +87,17 @@ def blocks(body: list[ir.Stmt]) -> int:
 def test_which_are_in_lanes(core: Any, name: str) -> None:
     fun = next(f for f in CBackend(core).module.functions if f.name == name)
     assert (blocks(fun.body) > 0) == (name in IN_LANES)
+
+
+@pytest.mark.parametrize("name, lanes", [("by_5", 0), ("by_8", 8), ("by_17", 16), ("by_40", 32)])
+def test_few_iterations(core: Any, backend: CBackend, name: str, lanes: int) -> None:
+    """As many in a block as there are, if their number is known."""
+    text = next(f for f in backend.source.split("\nint64_t futad_entry_") if f.startswith(f"{name}("))
+    assert (f"lane < {lanes};" in text) == (lanes > 0) and ("lane < " in text) == (lanes > 0)
+    rng = np.random.default_rng(8)
+    args = [3, 4, rng.uniform(-1, 1, 3), rng.standard_normal(4)]
+    for a, e in zip(backend.run(name, args), Interpreter(core).run(name, args), strict=True):
+        np.testing.assert_allclose(a, e, rtol=1e-11)
 
 
 def test_sums_in_order_are_not_done_in_lanes(core: Any) -> None:

@@ -14,7 +14,7 @@ from futad.imp.vectorise import count_refs, expressions, unit_of
 if TYPE_CHECKING:
     from futad.backend.c import CEmitter
 
-LANES = 32
+LANES = (32, 16, 8)  # iterations of a block: the first number, or the first that a constant number of iterations allows
 LANE = Ref("lane", I64)
 
 
@@ -22,11 +22,16 @@ def emit(em: CEmitter, s: ir.Blocks) -> None:
     """The loop in blocks, and its last iterations."""
     loop = s.loop
     i = loop.var
+    known = loop.bound.value if isinstance(loop.bound, Num) else LANES[0]
+    lanes = next((n for n in LANES if n <= known), 0)
+    if not lanes:
+        em.for_(loop)
+        return
     em.line(f"int64_t {i} = {em.expr(loop.start)};")
-    em.line(f"for (; {i} + {LANES} <= {em.expr(loop.bound)}; {i} += {LANES}) {{")
+    em.line(f"for (; {i} + {lanes} <= {em.expr(loop.bound)}; {i} += {lanes}) {{")
     em.depth += 1
     em.line(f"const int64_t block_{i} = {i};")
-    _Block(em, i, loop.body).emit()
+    _Block(em, i, loop.body, lanes).emit()
     em.depth -= 1
     em.line("}")
     em.line(f"for (; {i} < {em.expr(loop.bound)}; {i}++) {{")
@@ -37,8 +42,8 @@ def emit(em: CEmitter, s: ir.Blocks) -> None:
 class _Block:
     """The statements of some iterations at a time."""
 
-    def __init__(self, em: CEmitter, var: str, body: list[ir.Stmt]) -> None:
-        self.em, self.var, self.body = em, var, body
+    def __init__(self, em: CEmitter, var: str, body: list[ir.Stmt], count: int) -> None:
+        self.em, self.var, self.body, self.count = em, var, body, count
         self.arrays: dict[str, tuple[Prim, bool]] = {}
         """Scalars with an array of lanes: their type and whether they are assigned to."""
 
@@ -73,7 +78,7 @@ class _Block:
             for s in part:
                 if isinstance(s, ir.Decl) and any(s.name in _mentioned(p) for j, p in enumerate(parts) if j != k):
                     self.arrays[s.name] = (s.type, s.mutable)
-                    self.em.line(f"{c_type(s.type)} lanes_{s.name}[{LANES}];")
+                    self.em.line(f"{c_type(s.type)} lanes_{s.name}[{self.count}];")
 
     def lanes(self, part: list[ir.Stmt]) -> None:
         """A loop over the lanes."""
@@ -107,7 +112,7 @@ class _Block:
             for s in part
             if isinstance(s, ir.Accumulate) and s.name not in self.arrays and s.name not in made
         ]
-        self.em.for_(ir.For(LANE.name, Num(LANES, I64), body, independent=True, partials=partials))
+        self.em.for_(ir.For(LANE.name, Num(self.count, I64), body, independent=True, partials=partials))
 
 
 def _parts(body: list[ir.Stmt]) -> list[list[ir.Stmt] | ir.For]:
