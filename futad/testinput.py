@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from futad.compare import expected_arrays
+from futad.core.interp import TooLong
 from futad.core.types import PRIMS
 from futad.errors import FileError, ValueError_
 from futad.runtime.inputs import fit_values, read_arguments, read_data_file
@@ -16,9 +17,10 @@ from futad.runtime.textvalues import Reader, Value
 from futad.testblocks import Case, Data, RandomType
 
 if TYPE_CHECKING:
-    from futad.api import Function, Program
+    from futad.api import Function, Program, Unit
 
 LARGE = 1 << 16  # elements of arguments
+LONG = 1_000_000  # statements of the interpreter, some seconds
 
 
 def make_input(program: Program, function: Function, case: Case) -> list[Any]:
@@ -56,22 +58,35 @@ def expected_values(
 ) -> list[Any] | str:
     """What a case expects, at the types of the results; in words what does not fit.
 
-    `auto output` is what the interpreter computes; where that would take long (a case tagged `compiled`, or large
-    arguments) and there is a C compiler, what sequential C does, or C with OpenMP if the program runs on that.
+    `auto output` is what the interpreter computes; where that takes long (a case tagged `compiled`, large arguments,
+    many statements) and there is a C compiler, what sequential C does, or C with OpenMP if the program runs on that.
     """
     if case.expected == "auto":
-        from futad.api import Unit
-
         large = "compiled" in case.tags or sum(np.size(a) for a in flat) > LARGE
         backend = _other_backend(program.backend) if large else "interp"
-        reference = function.derived(f"reference on {backend}", lambda: Unit(program.core, backend))
-        return function.signature.visible(reference.run(function.core_name, flat))
+        try:
+            reference = _reference(program, function, backend)
+            return function.signature.visible(reference.run(function.core_name, flat))
+        except TooLong:
+            reference = _reference(program, function, _other_backend(program.backend))
+            return function.signature.visible(reference.run(function.core_name, flat))
     assert case.output is not None
     if case.output.kind == "file":
         values = Reader(_read(case.output), str(case.output.path)).all()
     else:
         values = case.output.values
     return expected_arrays(results, values)
+
+
+def _reference(program: Program, function: Function, backend: str) -> Unit:
+    """The program on that backend; the interpreter gives up after `LONG` statements if there is another one."""
+    from futad.api import Unit
+
+    unit = function.derived(f"reference on {backend}", lambda: Unit(program.core, backend))
+    if backend == "interp" and _other_backend(program.backend) != "interp":
+        interpreter: Any = unit.executor()
+        interpreter.limit = LONG
+    return unit
 
 
 def _other_backend(backend: str) -> str:

@@ -196,6 +196,21 @@ def test_data_files(futad):
     assert "x.in.gz is not a whole gzip file" in futad("test", "d.fut", "-b", "interp").out
 
 
+def test_auto_output_of_a_long_run(futad, monkeypatch):
+    """What takes the interpreter too many statements is compared with another backend."""
+    others = []
+    monkeypatch.setattr("futad.testinput.LONG", 1000)
+    monkeypatch.setattr("futad.testinput._other_backend", lambda b: others.append(b) or "multicore")
+    futad.file(
+        "l.fut",
+        "-- ==\n-- input { 20 } auto output\n-- input { 2000 } auto output\n"
+        "entry main (n: i64): i64 = loop x = 1 for i < n do (x * 31 + i) % 1000003\n",
+    )
+    done = futad("test", "l.fut", "-b", "c")
+    assert done.out.splitlines()[-1] == "2 passed, 0 failed, 0 skipped", done.out
+    assert others == ["c", "c", "c"]  # for the limit of each run, and where that was passed
+
+
 def test_random_script_and_auto(futad):
     futad.file(
         "r.fut",

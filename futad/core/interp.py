@@ -45,6 +45,10 @@ class TooBig(Exception):
     """The batch is too large to evaluate at once."""
 
 
+class TooLong(Exception):
+    """The run takes more statements than were allowed."""
+
+
 MAX_BATCH = 1 << 22  # elements in one batched temporary
 
 
@@ -128,8 +132,11 @@ class Interpreter:
 
     `counts` (with `count`): work per kind of construct since construction, a dict from the construct's
     name in the text to `Work`.  `in_place=False` copies on every update: the semantics without any trust in
-    alias analysis.  `batched=False` runs maps one iteration after the other.
+    alias analysis.  `batched=False` runs maps one iteration after the other.  `limit`: statements after which a run
+    is given up with `TooLong`, one over a batch counting as one.
     """
+
+    limit: float = math.inf
 
     def __init__(
         self, program: ir.Program, count: bool = False, *, in_place: bool = True, batched: bool = True
@@ -141,6 +148,7 @@ class Interpreter:
         self.env: dict[Var, Value] = {}
         self.one_by_one: set[tuple[int, int]] = set()  # (id of lambda, depth) that were irregular
         self._consts: dict[Const, Any] = {}
+        self.steps = 0
         self.traces: list[str] = []  # lines printed by an attempt that may have to be repeated
         self._mutate = in_place
         self._in_place: set[ir.Stm] = set()
@@ -160,6 +168,7 @@ class Interpreter:
         if len(args) != len(params):
             raise InternalError(f"{name} takes {len(params)} arguments, not {len(args)}")
         unique = unique_params(fun)
+        self.steps = 0
         with np.errstate(all="ignore"):
             for p, a in zip(params, args, strict=True):
                 self.env[p] = self._input(p, a, p in unique)
@@ -205,6 +214,9 @@ class Interpreter:
     def exec(self, lam: ir.Lambda, sc: Scope) -> list[Value]:
         """Evaluates the statements of a scope whose parameters are bound; its results."""
         env = self.env
+        self.steps += len(lam.stms)
+        if self.steps > self.limit:
+            raise TooLong
         for stm in lam.stms:
             values = HANDLERS[type(stm.exp)](self, stm.exp, stm, sc)
             for v, x in zip(stm.pat, values, strict=True):
