@@ -151,7 +151,7 @@ def appended(lo: Lowerer, views: list[View], shape: Sequence[Expr], want: Want, 
         return None
     assert isinstance(want, SlotWant) and isinstance(first.base, Mem)
     name = lo.name(hint)
-    kept, count = first.count(), ir.product(shape)
+    kept, count = first.count(), ir.product(tuple(shape))
     lo.emit(ir.Append(name, first.elem, want.slot, want.spare, first.base.pointer, first.offset, kept, count))
     return dense_view(Mem(name, first.elem, frozenset((want.root,))), shape)
 
