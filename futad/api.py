@@ -79,7 +79,9 @@ class Function:
     in GPU memory (CuPy, torch, JAX), which are not copied; the results are CuPy arrays then.
 
     `entry` describes its types, `signature` how it is called; `__doc__` holds the comment that stands before
-    it in the source.  Raises DtypeError and ShapeError (naming the argument), BoundsError, ...
+    it in the source.  Raises DtypeError and ShapeError (naming the argument), BoundsError, ...  Several threads may
+    call it at once.  The arguments are never changed, consumed ones are copied.  An interrupt (Ctrl-C) takes effect
+    when compiled code returns.
     """
 
     def __init__(self, unit: Unit, name: str, signature: Signature | None = None) -> None:
@@ -167,7 +169,9 @@ class Program:
     def __getitem__(self, name: str) -> Function:
         try:
             return self.entries[name]
-        except KeyError:
+        except (KeyError, TypeError):
+            if not isinstance(name, str):
+                raise UsageError(f"an entry's name is a str, not {name!r}") from None
             raise UsageError(unknown_entry(self.name, name, self.entries)) from None
 
     def __getattr__(self, name: str) -> Function:

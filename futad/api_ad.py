@@ -14,7 +14,7 @@ Components of that kind inside a tuple or record that is differentiated get thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from futad.api_derive import derive
 from futad.core import ir
 from futad.errors import ShapeError, UsageError, ValueError_
 from futad.runtime.exchange import device_array, device_array_like
-from futad.runtime.values import Record, entry_text
+from futad.runtime.values import build_value, entry_text, flatten_value
 
 Argnums = int | Sequence[int]
 
@@ -59,7 +59,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     args, tangents, active = _directions(f, "jvp", args, tangents)
     if not active:
         value = f(*args)
-        return value, _zeros_like(value)
+        return value, _zeros(f.entry.result, value)
     derivative = _derived(f, "jvp", active, False)
     return derivative(*args, *[_filled_argument(f, i, tangents[i], args[i]) for i in active])
 
@@ -216,22 +216,26 @@ def _filled_argument(f: Function, i: int, tangent: Any, arg: Any) -> Any:
 def _filled(t: ir.EntryType, value: Any, like: Any, path: str) -> Any:
     """`value` with each None replaced by zeros shaped as in `like`."""
     if value is None:
-        return _zeros_like(like)
+        return _zeros(t, like)
     if t.kind == "array" and isinstance(t.elem, ir.EntryType) and t.elem.kind != "scalar":
-        return _filled(t.elem, value, like, path) if isinstance(value, tuple | dict) else value
+        return _filled(t.elem, value, like, path) if isinstance(value, tuple | Mapping) else value
     if t.kind == "tuple" and isinstance(value, tuple | list) and isinstance(like, tuple | list):
         if len(value) != len(t.fields):
             raise ShapeError(f"{path}: expected a tuple of {len(t.fields)}, got {len(value)}")
         parts = zip(t.fields, value, like, strict=True)
         return tuple([_filled(ft, v, w, f"{path}.{n}") for (n, ft), v, w in parts])
-    if t.kind == "record" and isinstance(value, dict) and isinstance(like, dict):
+    if t.kind == "record" and isinstance(value, Mapping):
         names = [n for n, _ in t.fields]
         if unknown := [n for n in value if n not in names]:
             raise ValueError_(f"{path}: there is no field '{unknown[0]}'; the fields are {', '.join(names)}")
-        return {n: _filled(ft, value.get(n), like[n], f"{path}.{n}") for n, ft in t.fields}
-    if isinstance(value, np.ndarray | np.generic | list | int | float) and not isinstance(like, tuple | dict):
+        return {n: _filled(ft, value.get(n), _field(like, n), f"{path}.{n}") for n, ft in t.fields}
+    if isinstance(value, np.ndarray | np.generic | list | int | float) and not isinstance(like, tuple | Mapping):
         _check_shape(value, like, path)
     return value
+
+
+def _field(record: Any, name: str) -> Any:
+    return record[name] if isinstance(record, Mapping) else getattr(record, name)
 
 
 def _check_shape(value: Any, like: Any, path: str) -> None:
@@ -239,21 +243,34 @@ def _check_shape(value: Any, like: Any, path: str) -> None:
         got, want = np.shape(value), np.shape(like)
     except ValueError:  # ragged lists: the conversion to come says so
         return
-    if got != want and 0 not in got:
+    if got != want and not (0 in got and 0 in want):  # a list without elements may be short of dimensions
         raise ShapeError(f"{path}: expected shape {want}, got {got}")
 
 
-def _zeros_like(value: Any) -> Any:
-    if isinstance(value, dict):
-        return Record({k: _zeros_like(v) for k, v in value.items()})
-    if isinstance(value, tuple):
-        return tuple([_zeros_like(v) for v in value])
-    if isinstance(value, bool | int | float):
-        return type(value)(0)
+def _zeros(t: ir.EntryType, like: Any) -> Any:
+    """Zeros of type `t`, shaped as `like`, which is something of that type as callers may give it."""
+    leaves = zip(_elems(t), flatten_value(t, like, "cotangent", ""), strict=True)
+    return build_value(t, iter([np.zeros(_shape(x), elem.dtype)[()] for elem, x in leaves]))
+
+
+def _elems(t: ir.EntryType) -> Iterator[ir.Prim]:
+    """The element types of the flat components."""
+    if t.fields:
+        for _, ft in t.fields:
+            yield from _elems(ft)
+    elif isinstance(t.elem, ir.EntryType):
+        yield from _elems(t.elem)
+    elif t.elem is not None:
+        yield t.elem
+
+
+def _shape(value: Any) -> tuple[int, ...]:
     if (there := device_array(value, "cotangent")) is not None:
-        value = np.empty(there.shape, there.dtype)
-    zeros = np.zeros_like(np.asarray(value))
-    return zeros if zeros.ndim else zeros[()]
+        return tuple(there.shape)
+    try:
+        return np.shape(value)
+    except ValueError:  # ragged: the conversion to come says so
+        return ()
 
 
 def _snapshot(value: Any) -> Any:

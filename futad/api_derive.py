@@ -18,8 +18,9 @@ seeds, many directions at a time (`jmp` and `mjp`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from futad.core import ir
 from futad.core.builder import Builder
@@ -122,20 +123,21 @@ def _vjp(s: _Site) -> _Built:
     shown = witnesses_of(s.fun.ret, s.entry.result)
     mapping: dict[Var, Atom] = dict(zip(s.fun.body.params, s.args, strict=True))
     sizes: list[Var] = []
+    found: dict[int, Var] = {}
     cotangents: list[Var] = []
     seeds: list[Atom] = []
     named = {v for r in s.fun.ret for v in shape_of(r.type)}
     for i, r in enumerate(s.fun.ret):
         if r in named:
             size = Var(r.name, I64)
-            mapping[r] = size
+            mapping[r] = found[i] = size
             sizes.append(size)
         if i in shown:
             seeds.append(ZERO)
         else:
             cotangents.append(Var(f"{r.name}_bar", subst_type(r.type, mapping)))
             seeds.append(cotangents[-1])
-    _, adjoints = _emit_vjp(s, s.b, seeds)
+    _, adjoints = _emit_vjp(s, s.b, seeds, expected=found)
     return sizes, cotangents, (("cotangent", s.entry.result),), list(adjoints), _adjoint_type(s)
 
 
@@ -279,8 +281,9 @@ def _instantiate(ret: Sequence[Var], mapping: dict[Var, Atom]) -> list[Var]:
     return out
 
 
-def _lambda(s: _Site) -> ir.Lambda:
-    """The wrapped function of its active components alone."""
+def _lambda(s: _Site, expected: Mapping[int, Var] = MappingProxyType({})) -> ir.Lambda:
+    """The wrapped function of its active components alone; `expected`: sizes that its results must turn out to have,
+    for the cotangents have them."""
     inner = Builder()
     mapping: dict[Var, Atom] = {}
     params = []
@@ -290,6 +293,9 @@ def _lambda(s: _Site) -> ir.Lambda:
         params.append(q)
     args: list[Atom] = [mapping.get(a, a) if isinstance(a, Var) else a for a in s.args]
     results = _call(s, inner, args)
+    for i, size in expected.items():
+        message = "the cotangent has {} elements where the value has {}"
+        inner.add(ir.Stm((), ir.Assert(inner.op("eq", size, results[i]), message, (size, results[i]), None)))
     return ir.Lambda(tuple(params), tuple(inner.stms), tuple(results))
 
 
@@ -303,12 +309,16 @@ def _emit_jvp(
 
 
 def _emit_vjp(
-    s: _Site, b: Builder, seeds: list[Atom], many: tuple[Atom, ...] = ()
+    s: _Site,
+    b: Builder,
+    seeds: list[Atom],
+    many: tuple[Atom, ...] = (),
+    expected: Mapping[int, Var] = MappingProxyType({}),
 ) -> tuple[list[Var], list[Var]]:
     primal = _instantiate(s.fun.ret, dict(zip(s.fun.body.params, s.args, strict=True)))
     active = s.active_params()
     adjoints = [Var(f"{p.name}_bar", array_of(p.type, *many)) for p in active]
-    b.add(ir.Stm((*primal, *adjoints), ir.Vjp(_lambda(s), tuple(active), tuple(seeds), many)))
+    b.add(ir.Stm((*primal, *adjoints), ir.Vjp(_lambda(s, expected), tuple(active), tuple(seeds), many)))
     return primal, adjoints
 
 

@@ -174,9 +174,14 @@ def check_grads(
 
     `modes`: 'fwd' compares jvp with central differences, 'rev' <ybar, J v> with <J^T ybar, v>.  `rtol`
     replaces the tolerance of the differences (1e-6 for f64, 2e-2 for f32, 0.3 for f16), which is relative to
-    the largest of 1, the value and the derivative.  Raises GradientError (an AssertionError).
+    the largest of 1, the value and the derivative.  Raises GradientError (an AssertionError) where they disagree,
+    UsageError if `order` is no positive int or `rtol` no positive number.
     """
     f = _entry(f, "check_grads")
+    if not isinstance(order, int) or isinstance(order, bool) or order < 1:
+        raise UsageError(f"order must be an int of at least 1, not {order!r}")
+    if rtol is not None and not (isinstance(rtol, int | float) and rtol > 0):
+        raise UsageError(f"rtol must be a positive number, not {rtol!r}")
     unknown = set(modes) - {"fwd", "rev"}
     if unknown or not modes:
         raise UsageError(f"modes are 'fwd' and 'rev', not {tuple(modes)!r}")

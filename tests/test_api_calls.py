@@ -67,6 +67,9 @@ def test_an_unknown_entry_names_near_ones(prog):
         _ = prog.dott
     with pytest.raises(UsageError, match="no entry 'zzz'; there are: dot, scale"):
         prog["zzz"]
+    for key in (3, [1], None):
+        with pytest.raises(futad.UsageError, match="an entry's name is a str"):
+            prog[key]
 
 
 def test_wrong_calls(prog):

@@ -130,6 +130,53 @@ def test_cotangents_and_tangents_are_checked(prog):
         futad.jvp(prog.g, X, (X,))
 
 
+class Bag:
+    """A record as an object with attributes."""
+
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+
+UNSIZED = """
+entry bag (xs: []f64): {a: f64, u: []f64} = {a = f64.sum xs, u = map (* 3) (filter (> 0.5) xs)}
+entry rows (xs: []f64): [](f64, i32) = filter (\\(x, _) -> x > 0.5) (zip xs (map i32.i64 (indices xs)))
+entry some [n] (r: {a: f64, b: [n]f64}) (ps: [](f64, i32)): f64 =
+  r.a * f64.sum r.b + f64.sum (map (\\(x, k) -> x * f64.i32 k) ps)
+"""
+
+
+def test_cotangents_of_results_of_unknown_size():
+    """Whatever form they have, they are compared with the value: nothing is read past their end."""
+    p = futad.compile(UNSIZED, backend="c")
+    x = np.arange(4.0)
+    for u in (np.ones(2), [1.0], [], np.zeros(0), np.ones(4)):
+        with pytest.raises(ShapeError, match=r"cotangent.u: expected shape \(3,\), got"):
+            futad.vjp(p.bag, x)[1]({"a": 1.0, "u": u})
+        with pytest.raises(futad.Error, match=f"the cotangent has {len(u)} elements where the value has 3"):
+            futad.vjp(p.bag, x)[1](Bag(a=1.0, u=u))
+    with pytest.raises(ShapeError):
+        futad.vjp(p.rows, x)[1](([], [1, 1, 1]))
+    with pytest.raises(futad.Error, match="the cotangent has 1 elements where the value has 3"):
+        futad.vjp(p.rows, x)[1]([(1.0, 0)])
+    assert futad.vjp(p.bag, x)[1](Bag(a=1.0, u=[1.0, 1.0, 2.0]))[0].tolist() == [1, 4, 4, 7]
+    assert futad.vjp(p.rows, x)[1]([(1.0, 0), (2.0, 0), (3.0, 0)])[0].tolist() == [0, 1, 2, 3]
+    empty = np.zeros(0)
+    assert futad.vjp(p.bag, empty)[1]({"a": 1.0, "u": []})[0].shape == (0,)
+
+
+def test_none_stands_for_zeros_of_the_types_own_kind():
+    """Also beside lists of Python ints, in records that are objects, and in arrays of tuples."""
+    p = futad.compile(UNSIZED, backend="interp")
+    pairs = ([1, 2], [3, 4])
+    for r in ({"a": 2, "b": [1, 2]}, Bag(a=2, b=[1, 2])):
+        assert futad.jvp(p.some, (r, pairs), ({"a": 1, "b": None}, None)) == (17, 3)
+        assert futad.jvp(p.some, (r, pairs), ({"a": None, "b": [1, 1]}, ([1, 1], None))) == (17, 11)
+        assert futad.jvp(p.some, (r, [(1, 3), (2, 4)]), ({"b": [1, 1]}, None)) == (17, 4)
+        assert futad.jvp(p.some, (r, pairs), (None, None)) == (17, 0)
+    _, pull = futad.vjp(p.rows, np.arange(4.0))
+    assert pull(([1.0, 2.0, 3.0], None))[0].tolist() == [0, 1, 2, 3] and not pull(None)[0].any()
+
+
 def test_structures(prog):
     y, pull = futad.vjp(prog.h, {"x": 2.0, "y": 3.0}, 4.0)
     assert y[0] == 24 and y[1].u == 18
@@ -287,3 +334,10 @@ def test_compare_jacobians_names_the_worst(prog):
     assert "d result / d x: forward against differences: 1 against" in str(report.failures[0])
     fine = compare_jacobians(prog.f, [W, X, np.int64(3)], limit=4)
     assert not fine.failures and fine.compared == 12 and fine.skipped == 2
+
+
+@pytest.mark.parametrize("wrong", [{"order": 0}, {"order": -1}, {"order": 1.5}, {"order": True}, {"rtol": -1.0},
+                                   {"rtol": 0}, {"rtol": "a"}, {"modes": ()}, {"modes": ("fwd", "back")}])  # fmt: skip
+def test_a_check_that_checks_nothing_is_refused(prog, wrong):
+    with pytest.raises(UsageError):
+        check_grads(prog.f, W, X, 3, **wrong)
