@@ -69,6 +69,25 @@ def test_modules(text: str, expected: str | None) -> None:
         (VEC + "def f = v64.hidden", NameError_, ["hidden"]),
         ("def a = 1\ndef a = 2", NameError_, ["defined twice"]),
         ("val x: i32", TypeError_, ["module types"]),
+        ("module type t = {val f: []i32 -> i32}", TypeError_, ["'f'", "does not name the size"]),
+        ("module type t = {val f: i32 -> ([]i32 -> i32) -> i32}", TypeError_, ["does not name the size"]),
+        ("module type t = {val f: (x: i32) -> (x: i32) -> i32}", TypeError_, ["'x' is declared twice"]),
+        ("module m: {type t [n]} = {type t [n] = [n + 1]i32}", TypeError_, ["cannot be abstract", "'n'"]),
+        ("module m: {type^ t [n]} = {type^ t [n] = [n]i32 -> i32}", TypeError_, ["cannot be abstract", "'n'"]),
+        ("module type a = {type t '^a}\nmodule type b = a with t 'a = a", TypeError_, ["'^t", "may stand for more"]),
+        ("module m: {type~ t val x: t} = {type~ t = []i32 def x = [1i32]}", TypeError_, ["'x'", "is no function"]),
+        ("module m (p: {type t val x: t}) = {}\ndef f = m.x", TypeError_, ["'m' is a parametric module"]),
+        (
+            "module m: {type t 'a 'b val mk 'a 'b: a -> b -> t a b} = {type t 'a 'b = a def mk x _ = x}\n"
+            "entry f [n] (_: m.t i64 ([n]i64)) = n",
+            TypeError_,
+            ["size parameter 'n' of 'f'"],
+        ),
+        (
+            "module m: {type~ t val mk: i64 -> t} = {type~ t = []i64 def mk n = iota n}\ndef f n = [m.mk n]",
+            TypeError_,
+            ["t is a lifted type"],
+        ),
     ],
 )
 def test_module_errors(text: str, kind: type[Exception], words: list[str]) -> None:

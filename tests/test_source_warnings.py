@@ -20,6 +20,11 @@ CASES = [
         (1, 49),
         "each turn of the loop copies all of 'ys' to change a part of it",
     ),
+    (
+        "def f (xs: *[9]i64) = loop xs for i < 9 do let ys = copy xs let ys[i] = i in ys",
+        (1, 53),
+        "each turn of the loop copies all of 'xs' to change a part of it",
+    ),
 ]
 
 
@@ -51,6 +56,9 @@ def test_warning(text, place, message, tmp_path, capsys):
         "def f (x: f64) = let n = 3i64 in (replicate n x : [n]f64)",
         "def f (xs: *[9]i64) = loop ys = xs for i < 9 do ys with [i] = i",
         "def f (xs: [9]i64) = loop s = 0 for i < 9 do s + (copy xs with [i] = i)[0]",
+        "def f (xs: *[9]i64) = loop xs for i < 9 do let ys = copy xs let ys[i] = i in map2 (+) xs ys",
+        "def f (xs: *[9]i64) = loop xs for i < 9 do let ys = copy xs in map (+ i) ys",
+        "module m = { def map f xs = map f xs }",
         "#[noinline]\ndef f (x: f64) = #[unsafe] x",
         "module m (p: { val k: i64 }) = { def g (x: i64) = x + p.k }\nmodule a = m { def k = 1i64 }",
     ],

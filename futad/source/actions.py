@@ -55,7 +55,7 @@ def _binary(op: Token, left: A.Expr, right: A.Expr) -> A.Expr:
     if text == "|>":
         return A.EApp(span, right, left)
     if text == "<|":
-        return A.EApp(span, left, right)
+        return A.EApp(span, left, right, first=True)
     fun = A.EVar(token_span(op, span), text.strip("`"))
     return A.EApp(span, A.EApp(join(left.span, fun.span), fun, left), right)
 

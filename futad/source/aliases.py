@@ -27,6 +27,7 @@ Set = frozenset[Token]
 Tree = Any
 NONE: Set = frozenset()
 CONSTANT = "it is a constant"
+ABSTRACT_CONSTANT = "it is a constant of an abstract type"
 Why = str | Callable[[SType], str]
 
 

@@ -217,10 +217,14 @@ class ERange(Expr):
 
 @dataclass(slots=True, eq=False, repr=False)
 class EApp(Expr):
-    """`fun arg`: one argument a node (curried).  Operators too: `x + y` is EApp(EApp(EVar('+'), x), y)."""
+    """`fun arg`: one argument a node (curried).  Operators too: `x + y` is EApp(EApp(EVar('+'), x), y).
+
+    `first`: written `fun <| arg`, where the function is evaluated first.
+    """
 
     fun: Expr
     arg: Expr
+    first: bool = False
     new_sizes: tuple[Binding, ...] = field(default=(), init=False)  # skolems in `type` made by this call
 
 

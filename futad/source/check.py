@@ -15,6 +15,7 @@ import numpy as np
 from futad.errors import NameError_, SourceError, Span, TypeError_, UnsupportedError, Warning_
 from futad.source import ast as A
 from futad.source import numeric
+from futad.source.causality import check_causality
 from futad.source.check_exps import INFER
 from futad.source.check_funs import fundef
 from futad.source.check_types import ACCUMULATOR, FAILED_TYPE, PRIM_TYPES, Abbreviation, bind_tparam, texp
@@ -28,6 +29,7 @@ from futad.source.stypes import (
     SizeConst,
     SizeMeta,
     SType,
+    TFun,
     TMeta,
     TPrim,
     TRecord,
@@ -35,12 +37,29 @@ from futad.source.stypes import (
     resolve_size,
 )
 from futad.source.unify import Mismatch, Unifier
+from futad.source.walk import substitute
 
 
 class Abandoned(SourceError):
     """A definition that depends on one with an error cannot be checked; there is nothing to report."""
 
 
+# What is to be settled at the end of a definition, see `forget`.
+_PENDING = (
+    "metas",
+    "size_metas",
+    "soft_sizes",
+    "declared",
+    "coerced",
+    "postponed",
+    "sized",
+    "local_uses",
+    "local_tparams",
+    "loop_params",
+    "literals",
+    "later",
+    "made_sizes",
+)
 _Undo = list[tuple[dict[str, Any], str, Any]]
 
 
@@ -65,11 +84,16 @@ class Checker(Unifier):
         # Unsolved sizes that coercions and branches leave alone: those of `[]`, and those of the parameters
         # of the loops we are in, with their initial sizes.
         self.soft_sizes: dict[Any, Size] = {}
+        self.declared: list[tuple[str, SizeMeta]] = []  # the sizes of `[]`, and those that `let [n]` binds
         # The sizes of `[]` by their places, while a type is elaborated that will be once more in another scope.
         self.recorded: dict[Span, list[Size]] | None = None
         self.replayed: dict[Span, list[Size]] | None = None
+        self.coerced: list[tuple[SizeMeta, Size]] = []  # sizes that a coercion leaves open, and what it coerces
         self.defining: list[str] = []
         self.sized: list[A.EVar] = []  # uses of size-polymorphic values
+        # Uses of local functions, by the type parameters that they have without declaring them.
+        self.local_uses: dict[Binding, list[A.EVar]] = {}
+        self.local_tparams: set[Binding] = set()
         self.literals: list[A.ELit] = []  # whose types are to be found
         self.later: list[Callable[[], None]] = []  # checks for the end of the definition
         self.warnings: dict[tuple[int, int, str], Warning_] = {}
@@ -98,6 +122,7 @@ class Checker(Unifier):
             return made.pop(0)
         m = self.size_meta(span)
         self.soft_sizes[m] = m
+        self.declared.append(("this size", m))
         if self.recorded is not None:
             self.recorded.setdefault(span, []).append(m)
         return m
@@ -131,20 +156,59 @@ class Checker(Unifier):
                         hint="annotate the result with its size",
                         code="E0402",
                     )
+        for what, s in self.declared:
+            if s.ref is None:
+                raise TypeError_(
+                    f"{what} cannot be inferred: nothing determines it",
+                    s.span,
+                    hint="write the size, or make the value with one",
+                    code="E0402",
+                )
         for s in self.size_metas:
             if s.ref is None:
                 s.ref = SizeConst(0)
         for lit in self.literals:
             check_literal(lit)
+        if self.made_sizes:
+            check_causality(fd.body)
         for check in self.later:
             check()
         self.forget()
 
+    def finish_inference(self) -> None:
+        """Before numbers have default types: coercions keep sizes left open, the uses of each local function agree."""
+        for wanted, have in self.coerced:
+            if wanted.ref is None:
+                self.unify_size(wanted, have)
+        stands: dict[Binding, SType] = {}
+        for p in self.local_tparams:
+            if p not in self.local_uses:
+                stands[p] = self.meta()
+        # Functions are defined before they are used: the last ones' types tell those of the ones that they use.
+        for p, uses in reversed(self.local_uses.items()):
+            stands[p] = self.one_type(p, uses, stands)
+
+    def one_type(self, p: Binding, uses: list[A.EVar], stands: dict[Binding, SType]) -> SType:
+        """The one type, of any sizes, at which a local function that does not declare type parameters is used."""
+        first = substitute(uses[0].targs[p], stands, {})
+        for e in uses[1:]:
+            here = substitute(e.targs[p], stands, {})
+            try:
+                self.unify_shape(first, here)
+            except Mismatch:
+                raise TypeError_(
+                    f"'{e.name}' is used for {show_type(here)} here and for {show_type(first)} at line "
+                    f"{uses[0].span.line}, column {uses[0].span.col}",
+                    e.span,
+                    hint=f"declare a type parameter: let {e.name} 't ...",
+                    code="E0301",
+                ) from None
+        return first
+
     def forget(self) -> None:
         """Drop what was to be settled at the end of the definition."""
-        for pending in (self.sized, self.metas, self.size_metas, self.literals, self.later, self.soft_sizes):
-            pending.clear()  # type: ignore[attr-defined]
-        self.loop_params.clear()
+        for name in _PENDING:
+            setattr(self, name, type(getattr(self, name))())
 
     # -- scopes
 
@@ -230,10 +294,9 @@ class Checker(Unifier):
     def _prelude_binding(self, d: A.FunDef | A.ValSpec) -> Binding:
         """Check a prelude definition apart from the names and metas in use here."""
         scope = self.names, self.types, self.mods, self.undo, self.level
-        pending = self.metas, self.size_metas, self.postponed, self.literals, self.later, self.sized
-        self.literals, self.later, self.sized = [], [], []
+        pending = {name: getattr(self, name) for name in _PENDING}
+        self.forget()
         self.names, self.types, self.mods, self.undo, self.level = {}, {}, {}, [], 0
-        self.metas, self.size_metas, self.postponed = [], [], []
         try:
             if isinstance(d, A.FunDef):
                 b = fundef(self, d, top=True)
@@ -242,7 +305,8 @@ class Checker(Unifier):
             return self.intrinsic(d)
         finally:
             self.names, self.types, self.mods, self.undo, self.level = scope
-            self.metas, self.size_metas, self.postponed, self.literals, self.later, self.sized = pending
+            for name, kept in pending.items():
+                setattr(self, name, kept)
 
     def intrinsic(self, d: A.ValSpec) -> Binding:
         """The binding of a `val` in the prelude."""
@@ -304,9 +368,11 @@ class Checker(Unifier):
     def require_data(self, t: SType, span: Span) -> None:
         """Require that a type can be an array's element."""
         try:
-            self.no_function(t)
-        except Mismatch:
-            raise TypeError_("functions cannot be put into arrays", span, code="E0305") from None
+            self.element(t)
+        except Mismatch as err:
+            what = "functions" if type(resolve(t)) is TFun else f"values of type {show_type(t)}"
+            reason = "" if type(resolve(t)) is TFun else f": {err.reason}"
+            raise TypeError_(f"{what} cannot be put into arrays{reason}", span, code=err.code) from None
 
     # -- names
 
@@ -333,6 +399,14 @@ class Checker(Unifier):
                 near = self.near(rest, [*m.names, *m.types])
                 hint = f"did you mean '{module}.{near}'?" if near else None
                 raise NameError_(f"module '{module}' has no {what} '{rest}'", span, hint=hint, code="E0203")
+            parts = module.split(".")
+            for i in range(1, len(parts) + 1):
+                if isinstance(find(self, ".".join(parts[:i])), Functor):
+                    raise TypeError_(
+                        f"'{'.'.join(parts[:i])}' is a parametric module: it has members once it is applied",
+                        span,
+                        code="E0603",
+                    )
             raise NameError_(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span, code="E0201")
         if name in self.defining:
             raise UnsupportedError(

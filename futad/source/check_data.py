@@ -21,10 +21,11 @@ from futad.source.stypes import (
     TArray,
     TMeta,
     TRecord,
+    TSum,
     resolve,
     resolve_size,
 )
-from futad.source.unify import Mismatch
+from futad.source.unify import LOOSE_KINDS, Mismatch
 from futad.source.walk import strip
 from futad.source.warn import copied_update
 
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 
 def _const(e: A.Expr | None) -> int | None:
     return e.value if type(e) is A.ELit and type(e.value) is int else None
+
+
+def _bound(e: A.Expr) -> Size | None:
+    """A range's bound as a size; of other types than i64 only literals are one."""
+    return size_of_expr(e) if _const(e) is not None or is_i64(e) else None
 
 
 @infers(A.ERange)
@@ -47,17 +53,15 @@ def _range(ck: Checker, e: A.ERange) -> A.Expr:
     e.end = ck.exp(e.end)
     ck.fit(e.end.type, t, e.end.span, "a range is of integers of one type")
     size: Size | None = None
-    start, second = _const(e.start), _const(e.second)
-    if start is not None and (e.second is None or second == start + 1) and e.kind != "..>":
-        # Only a literal makes sense as a size of another type than i64.
-        end = size_of_expr(e.end) if _const(e.end) is not None or is_i64(e.end) else None
-        inclusive = e.kind == "..."
-        if isinstance(end, SizeConst):
-            size = SizeConst(max(0, end.value - start + inclusive))
-        elif end is not None and start == int(inclusive):
-            size = end
-        elif end is not None:
-            size = arith("+", arith("-", end, SizeConst(start), e.span), SizeConst(int(inclusive)), e.span)
+    inclusive = e.kind == "..."
+    # With a step only 0..1..<n and 1..2...n have a size that the range says.
+    plain = e.second is None or (_const(e.start), _const(e.second)) == (int(inclusive), int(inclusive) + 1)
+    if plain and e.kind != "..>":
+        start, end = _bound(e.start), _bound(e.end)
+        if isinstance(start, SizeConst) and isinstance(end, SizeConst):
+            size = SizeConst(max(0, end.value - start.value + inclusive))
+        elif start is not None and end is not None:
+            size = arith("-", end, arith("-", start, SizeConst(int(inclusive)), e.span), e.span)
     if size is None:
         b = ck.skolem("n", e.span, "the length of a range")
         e.new_sizes = (b,)
@@ -75,7 +79,7 @@ def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
     if type(r) is TMeta:
         if r.fields is None:
             r.fields = {}
-        if r.kind not in (None, "any", "eq"):
+        if r.kind not in LOOSE_KINDS:
             raise TypeError_(f"{show_type(r)} has no fields", span, code="E0303")
         if name not in r.fields:
             m = ck.meta(span)
@@ -112,7 +116,7 @@ def index_type(
     for i, ix in enumerate(index):
         r = resolve(t)
         if type(r) is TMeta:
-            r = TArray(ck.size_meta(span), ck.meta(span, "any"))
+            r = TArray(ck.size_meta(span), ck.meta(span, "data"))
             ck.fit(t, r, span, "what is indexed is an array")
         if type(r) is not TArray:
             if i == 0:
@@ -234,17 +238,29 @@ def _coerce(ck: Checker, e: A.ECoerce) -> A.Expr:
     return e
 
 
-def same_shape(ck: Checker, a: SType, b: SType, anew: bool = False) -> None:
-    """Unify all but sizes; sizes only where one is unknown, of `b` only unless it is replaced (`anew`)."""
+def same_shape(ck: Checker, a: SType, b: SType, anew: bool = False, inside: bool = False) -> None:
+    """Unify all but sizes; sizes only where one is unknown, of `b` only unless it is replaced (`anew`).
+
+    The unknown sizes `inside` of a sum type are left to the rest of the definition: another constructor may have them.
+    """
     a, b = resolve(a), resolve(b)
     if type(a) is TArray and type(b) is TArray:
-        same_shape(ck, a.elem, b.elem, anew)
+        same_shape(ck, a.elem, b.elem, anew, inside)
         have, wanted = resolve_size(a.size), resolve_size(b.size)
-        if (type(wanted) is SizeMeta and not anew) or (type(have) is SizeMeta and have not in ck.soft_sizes):
+        if inside and type(wanted) is SizeMeta and not anew:
+            ck.coerced.append((wanted, have))
+        elif (type(wanted) is SizeMeta and not anew) or (type(have) is SizeMeta and have not in ck.soft_sizes):
             ck.unify_size(have, wanted)
     elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
         other = dict(b.fields)
         for n, x in a.fields:
-            same_shape(ck, x, other[n], anew)
+            same_shape(ck, x, other[n], anew, inside)
+    elif type(a) is TSum and type(b) is TSum and dict(a.constrs).keys() == dict(b.constrs).keys():
+        known = dict(b.constrs)
+        for n, args in a.constrs:
+            if len(args) != len(known[n]):
+                ck.unify(a, b)
+            for x, y in zip(args, known[n], strict=True):
+                same_shape(ck, x, y, anew, True)
     else:
         ck.unify(a, b)

@@ -13,7 +13,7 @@ from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
 from futad.source.check_loops import loop_exp, type_of
 from futad.source.check_match import check_exhaustive, require_irrefutable
-from futad.source.check_pats import bind_pattern, pattern_names, require_constr
+from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
 from futad.source.show import show_type
 from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, value_of_expr, weight
@@ -22,7 +22,6 @@ from futad.source.stypes import (
     Scheme,
     Size,
     SizeConst,
-    SizeMeta,
     SizeVar,
     SType,
     TArray,
@@ -35,8 +34,8 @@ from futad.source.stypes import (
     resolve_size,
 )
 from futad.source.unify import Mismatch
-from futad.source.walk import forgotten, size_names, sizes_in, strip, substitute, substitute_size
-from futad.source.warn import attributes, shadows, unused, warn
+from futad.source.walk import forgotten, size_names, sizes_in, strip, substitute, substitute_size, witnesses
+from futad.source.warn import attributes, copied_to_update, shadows, unused, warn
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -103,6 +102,10 @@ def _var(ck: Checker, e: A.EVar) -> A.Expr:
     e.binding = b
     if e.sargs:
         ck.sized.append(e)
+    if e.targs and b.level and type(b.decl) is A.FunDef:
+        for p in b.decl.implicit:
+            if p in ck.local_tparams:
+                ck.local_uses.setdefault(p, []).append(e)
     return e
 
 
@@ -130,7 +133,7 @@ def _record(ck: Checker, e: A.ERecord) -> A.Expr:
 @infers(A.EArray)
 def _array(ck: Checker, e: A.EArray) -> A.Expr:
     e.elems = [ck.exp(x) for x in e.elems]
-    elem: SType = strip(type_of(e.elems[0])) if e.elems else ck.meta(e.span, "any")
+    elem: SType = strip(type_of(e.elems[0])) if e.elems else ck.meta(e.span, "data")
     if e.elems:
         ck.require_data(elem, e.elems[0].span)
     for x in e.elems[1:]:
@@ -381,25 +384,32 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
     e.rhs = ck.exp(e.rhs)
     with ck.scoped():
         sizes = []
+        distinct_sizes(e.sizes, e.pat, e.span)
         for n in e.sizes:
             b = Binding(n, "size", Scheme((), (), T_I64), e.span, level=ck.level)
-            b.alias = ck.size_meta(e.span)
+            b.alias = size = ck.size_meta(e.span)
+            ck.declared.append((f"size '{n}'", size))
             ck.bind(n, b)
             sizes.append(b)
         e.size_bindings = tuple(sizes)
         bind_pattern(ck, e.pat, strip(type_of(e.rhs)))
         require_irrefutable(ck, e.pat)
-        in_pattern = [resolve_size(s) for s in sizes_in(type_of(e.rhs))]
+        given = witnesses(e.pat.type) if e.pat.type is not None and sizes else set()
         for b in sizes:
-            size = resolve_size(SizeVar(b))
-            if type(size) is SizeMeta and size not in in_pattern:  # a size of the pattern may be inferred later
-                raise TypeError_(f"size '{b.name}' does not occur in the pattern", e.span, code="E0403")
+            if b not in given:
+                raise TypeError_(
+                    f"size '{b.name}' is not that of an array in the pattern",
+                    e.span,
+                    hint=f"declare the array: (xs: [{b.name}]t)",
+                    code="E0403",
+                )
         _note_alias(e)
         e.body = ck.exp(e.body)
     for v in pattern_names(e.pat):
         assert v.binding is not None
         unused(ck, v.binding)
         shadows(ck, v.name, v.span)
+    copied_to_update(ck, e)
     e.type = e.body.type
     own = {v.binding for v in pattern_names(e.pat)}
     if own:

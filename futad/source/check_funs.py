@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from futad.errors import Span, TypeError_
@@ -29,7 +30,8 @@ from futad.source.stypes import (
     resolve,
     resolve_size,
 )
-from futad.source.walk import size_names, sizes_in, strip, walk
+from futad.source.unify import LOOSE_KINDS
+from futad.source.walk import forgotten, size_names, sizes_in, strip, walk, witnesses
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -57,6 +59,8 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
         # One level more: sizes made in the body cannot become sizes of the parameters.
         ck.level += 1
         declared = texp(ck, fd.ret, ck.anon_meta) if fd.ret is not None else None
+        if declared is not None and fd.ret is not None:
+            _visible(declared, fd.params, fd.ret.span)
         ck.defining.append(fd.name)
         fd.body = ck.exp(fd.body)
         ck.level -= 1
@@ -68,6 +72,8 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
             assert fd.body.type is not None
             result = strip(fd.body.type)
         ck.retry_postponed(final=top)
+        if top:
+            ck.finish_inference()
     ck.level -= 1
     params = [p.type for p in fd.params]
     t, implicit = _generalise(ck, fd, params, result, top)  # type: ignore[arg-type]
@@ -93,7 +99,15 @@ def _check_used(fd: A.FunDef, params: list[SType], result: SType) -> None:
         while type(r) is TFun:
             given.append(r.param)
             r = resolve(r.result)
-        in_params = {s.binding for p in given for s in dimensions(p) if type(s) is SizeVar}
+        in_params = {b for p in given for b in witnesses(p)}
+        for b in fd.implicit:
+            if b.kind == "size" and b not in in_params:
+                raise TypeError_(
+                    f"the result of entry point '{fd.name}' has a size that nothing determines",
+                    fd.span,
+                    hint="declare the sizes of the result",
+                    code="E0402",
+                )
     in_result = {b for s in sizes_in(result) for b in size_names(s)}
     for tp in fd.tparams:
         if tp.kind == "size" and tp.binding not in in_params and (fd.entry or tp.binding not in in_result):
@@ -128,50 +142,48 @@ def _generalise(
     ck: Checker, fd: A.FunDef, params: list[SType], result: SType, top: bool
 ) -> tuple[SType, list[Binding]]:
     implicit: list[Binding] = []
-    poly_ok = bool(fd.params) or holds_function(result)
 
     def on_type(t: SType) -> None:
         if type(t) is not TMeta or t.level <= ck.level or t.ref is not None:
             return
-        if t.fields or t.constrs:
-            if top:
-                shown = show_type(t)
-                raise TypeError_(
-                    f"the type of this cannot be inferred: it has at least {shown}",
-                    t.span or fd.span,
-                    hint="annotate the parameter with its type",
-                    code="E0306",
-                )
+        if not top and (t.fields or t.constrs or t.kind not in (None, "any", "data")):
             lower_levels(ck, t)
-        elif t.kind == "eq" and top:
+        elif t.fields or t.constrs:
+            shown = show_type(t)
+            raise TypeError_(
+                f"the type of this cannot be inferred: it has at least {shown}",
+                t.span or fd.span,
+                hint="annotate the parameter with its type",
+                code="E0306",
+            )
+        elif t.kind == "eq":
             raise TypeError_(
                 "the type of this cannot be inferred, and '==' does not compare values of every type",
                 t.span or fd.span,
                 hint="annotate the parameter with its type",
                 code="E0306",
             )
-        elif t.kind not in (None, "any"):
-            if top:
-                ck.default(t)
-            else:
-                t.level = ck.level
-        elif poly_ok:
-            b = Binding(_letter(implicit), "tparam", None, t.span, level=ck.level + 1, lifted=t.kind is None)
-            if t.kind is not None:
-                ck.kinds[b] = t.kind
-            t.ref = TParam(b)
-            implicit.append(b)
-        elif fd.entry:
+        elif t.kind not in LOOSE_KINDS:
+            ck.default(t)
+        elif fd.entry and not fd.params:
             raise TypeError_(
                 f"the type of the result of entry point '{fd.name}' cannot be inferred",
                 t.span or fd.span,
                 hint="annotate it with its type",
                 code="E0306",
             )
+        else:
+            b = Binding(_letter(implicit), "tparam", None, t.span, level=ck.level + 1, lifted=t.kind is None)
+            if t.kind is not None:
+                ck.kinds[b] = t.kind
+            t.ref = TParam(b)
+            implicit.append(b)
+            if not top:
+                ck.local_tparams.add(b)
 
     def on_size(s: Size) -> None:
         s = resolve_size(s)
-        if type(s) is SizeMeta and s.level > ck.level and poly_ok:
+        if type(s) is SizeMeta and s.level > ck.level:
             b = Binding(_size_name(implicit), "size", None, s.span, level=ck.level + 1)
             s.ref = SizeVar(b)
             implicit.append(b)
@@ -186,7 +198,31 @@ def _generalise(
     quantified = {*implicit, *(tp.binding for tp in fd.tparams)}
     t, exists, result = close(ck, result, params, bound, quantified, fd.span)
     fd.ret_type = result
+    sizes = [b.name for b in quantified if b is not None and b.kind == "size"]
+    if exists and sizes and not fd.params:
+        raise TypeError_(
+            f"'{fd.name}' has a size parameter ({sizes[0]}) and a size that is known only when it is computed",
+            fd.span,
+            hint="make it a function, or declare the sizes of its arrays",
+            code="E0402",
+        )
     return t, implicit
+
+
+def _visible(declared: SType, params: list[A.Pat], span: Span) -> None:
+    """A declared result mentions parameters, not what patterns take out of them: callers could not tell it."""
+    from futad.source.check_pats import pattern_names
+
+    inner = {v.binding for p in params for v in pattern_names(p)} - {param_binding(p) for p in params}
+    for s in sizes_in(declared) if inner else []:
+        for b in size_names(s):
+            if b in inner:
+                raise TypeError_(
+                    f"the declared result has size {b.name}, which is only a part of a parameter",
+                    span,
+                    hint=f"make '{b.name}' a parameter of its own, or leave the size to inference: []",
+                    code="E0404",
+                )
 
 
 def holds_function(t: SType) -> bool:
@@ -264,6 +300,7 @@ def close(
                     code="E0404",
                 )
     result = map_sizes(result, on_size)
+    result = _close_functions(ck, result, lambda b: outside(b) or b in exists, span)
     if not params:
         # A constant's sizes are computed once, and known wherever it is.
         for b in exists:
@@ -275,6 +312,59 @@ def close(
         t = TFun(p, t, name, own)
         own = ()
     return t, tuple(exists), result
+
+
+def _close_functions(ck: Checker, t: SType, known: Callable[[Binding], bool], span: Span) -> SType:
+    """`t` with the functions in it as they look from outside of the one that yields them.
+
+    A size computed inside is unknown in their results, made anew by each call; a parameter cannot have one.
+    """
+
+    def go(t: SType, bound: frozenset[Binding]) -> SType:
+        t = resolve(t)
+        if type(t) is TRecord:
+            return TRecord(tuple((n, go(f, bound)) for n, f in t.fields))
+        if type(t) is not TFun:
+            return t
+
+        def gone(b: Binding) -> bool:
+            return not known(b) and b not in bound
+
+        for s in sizes_in(t.param):
+            for b in size_names(s):
+                if gone(b) and b not in _bound_in(t.param):
+                    raise TypeError_(
+                        f"the result is a function whose parameter has size {show_size(s)}, known only inside",
+                        span,
+                        hint="let the function that yields it yield an array of that size too, or take it as parameter",
+                        code="E0404",
+                    )
+        bound |= {*t.exists, *([t.name] if t.name is not None else [])}
+        made: dict[str, Binding] = {}
+        result = t.result
+        if type(resolve(result)) is not TFun:
+            inner = _bound_in(result)
+            make = lambda: ck.skolem("n", span, "computed inside the function")  # noqa: E731
+            result = forgotten(result, lambda b: gone(b) and b not in inner, make, made)
+            for b in made.values():
+                b.level = ck.level + 1
+        return TFun(t.param, go(result, bound | set(made.values())), t.name, (*t.exists, *made.values()))
+
+    return go(t, frozenset())
+
+
+def _bound_in(t: SType) -> set[Binding]:
+    """The names and sizes that the function types in `t` bind."""
+    out: set[Binding] = set()
+
+    def on_type(t: SType) -> None:
+        if type(t) is TFun:
+            out.update(t.exists)
+            if t.name is not None:
+                out.add(t.name)
+
+    walk(t, on_type, lambda _: None)
+    return out
 
 
 def map_sizes(t: SType, f: object) -> SType:
@@ -329,3 +419,24 @@ def lambda_exp(ck: Checker, e: A.ELambda) -> None:
     t, _, _ = close(ck, result, params, [param_binding(p) for p in e.params], set(), e.span)  # type: ignore[arg-type]
     lower_levels(ck, t)
     e.type = t
+    if len(params) > 1:
+        ck.later.append(lambda: _own_sizes(ck, e))
+
+
+def _own_sizes(ck: Checker, e: A.ELambda) -> None:
+    """The sizes of a lambda's parameters have names inside of it.
+
+    Where `(k: i64) -> [k]t -> ...` is expected, `\\_ xs -> ...` has no name for the size of xs.
+    """
+    unnamed = True
+    for p in e.params:
+        for s in sizes_in(p.type) if unnamed and p.type is not None else []:
+            for b in size_names(s):
+                if b in ck.bound_by_arrows:
+                    raise TypeError_(
+                        f"this parameter has size {b.name}, an earlier parameter that the lambda does not name",
+                        p.span,
+                        hint="give that parameter a name",
+                        code="E0404",
+                    )
+        unnamed = unnamed and param_binding(p) is None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from futad.core.types import BOOL, I64
 from futad.errors import Span, TypeError_
 from futad.source import ast as A
-from futad.source.check_pats import bind_pattern, pattern_names
+from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names
 from futad.source.sizes import metas_of, poly
 from futad.source.stypes import (
     Binding,
@@ -111,6 +111,7 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
     ck.level += 1
     with ck.scoped():
         named: dict[Binding, tuple[Size, Size] | None] = {}
+        distinct_sizes(e.sizes, e.pat, e.span)
         for n in e.sizes:
             b = Binding(n, "size", Scheme((), (), TPrim(I64)), e.span, level=ck.level - 1)
             ck.bind(n, b)
@@ -188,14 +189,20 @@ def _settle(
         b = resolve_size(after)
         if type(b) is SizeMeta and b not in own:
             ck.unify_size(b, p)
-    for p, init, _ in unsolved:
-        # The body may have made them one already.
-        inside: dict[SizeMeta, None] = {}
-        metas_of(init, inside)
-        if p not in inside:
-            p.ref = init
-    failing = True
+    # What the body makes out of the size itself, such as twice as much, changes even if it starts from 0.
     changes: list[tuple[SizeMeta, Size, Size]] = []
+    for u in unsolved:
+        inside: dict[SizeMeta, None] = {}
+        metas_of(u[2], inside)
+        if u[0] in inside and poly(u[2]) != poly(u[0]):
+            changes.append(u)
+    for u in unsolved:
+        # The body may have made them one already.
+        inside = {}
+        metas_of(u[1], inside)
+        if u[0] not in inside and u not in changes:
+            u[0].ref = u[1]
+    failing = True
     while failing:
         failing = False
         for u in unsolved:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.errors import NameError_, TypeError_
+from futad.errors import NameError_, Span, TypeError_
 from futad.source import ast as A
 from futad.source.check_types import texp
 from futad.source.show import show_type
@@ -31,6 +31,14 @@ def _distinct(p: A.Pat) -> None:
         if v.name in seen:
             raise NameError_(f"'{v.name}' is bound twice in one pattern", v.span, code="E0202")
         seen.add(v.name)
+
+
+def distinct_sizes(sizes: list[str], p: A.Pat, span: Span) -> None:
+    """The sizes that `let [n] p` or `loop [n] p` binds have names of their own."""
+    names = [v.name for v in pattern_names(p)] if sizes else []
+    for i, n in enumerate(sizes):
+        if n in sizes[:i] or n in names:
+            raise NameError_(f"'{n}' is bound twice in one pattern", span, code="E0202")
 
 
 def pattern_names(p: A.Pat) -> list[A.PVar]:

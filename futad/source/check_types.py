@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.core.types import I64, PRIMS
-from futad.errors import NameError_, Span, TypeError_
+from futad.errors import ConsumptionError, NameError_, Span, TypeError_
 from futad.source import ast as A
-from futad.source.sizes import size_of_expr
+from futad.source.sizes import consumed_name, size_of_expr
 from futad.source.stypes import (
     Binding,
     Scheme,
@@ -108,6 +108,14 @@ def size_exp(ck: Checker, e: A.Expr) -> tuple[A.Expr, Size]:
     ck.fit(e.type, TPrim(I64), e.span, "a size must be an i64")
     size = size_of_expr(e)
     if size is None:
+        consumed = consumed_name(e)
+        if consumed is not None:
+            raise ConsumptionError(
+                f"this consumes '{consumed.name}', which a size may not do",
+                consumed.span,
+                hint="compute the size before, and pass it as a parameter",
+                code="E0502",
+            )
         raise TypeError_("a size must be made of names, numbers, arithmetic and calls", e.span, code="E0405")
     return e, size
 
@@ -158,6 +166,7 @@ def _arrow(ck: Checker, te: A.TEArrow) -> SType:
 
     with ck.scoped():
         if te.name is not None:
+            _names_once(te)
             name = Binding(te.name, "value", Scheme((), (), param), te.span, level=ck.level)
             ck.bind(te.name, name)
         if type(te.result) is A.TEExists:
@@ -172,6 +181,40 @@ def _arrow(ck: Checker, te: A.TEArrow) -> SType:
     if name is not None and not any(type(s) is SizeVar and s.binding is name for s in sizes_in(result)):
         name = None
     return TFun(param, result, name, tuple(exists))
+
+
+def _names_once(te: A.TEArrow) -> None:
+    """The parameters of a function's type have different names."""
+    rest = te.result
+    while type(rest) is A.TEArrow:
+        if rest.name == te.name:
+            raise TypeError_(f"parameter '{te.name}' is declared twice", rest.span, code="E0202")
+        rest = rest.result
+
+
+def anonymous_size(te: A.TypeExp, result: bool = False) -> Span | None:
+    """Where a type has a size without name (`[]`) that no function yields; in a `result`, that a parameter has."""
+    parts: list[A.TypeExp] = []
+    if isinstance(te, A.TEArrow):
+        found = anonymous_size(te.param)
+        return found if found is not None else anonymous_size(te.result, True)
+    if isinstance(te, A.TEArray):
+        if te.size is None and not result:
+            return te.span
+        parts = [te.elem]
+    elif isinstance(te, A.TEName):
+        if None in te.args and not result:
+            return te.span
+        parts = [a for a in te.args if isinstance(a, A.TypeExp)]
+    elif isinstance(te, (A.TEUnique, A.TEExists)):
+        parts = [te.elem]
+    elif isinstance(te, A.TETuple):
+        parts = te.elems
+    elif isinstance(te, A.TERecord):
+        parts = [t for _, t in te.fields]
+    elif isinstance(te, A.TESum):
+        parts = [t for _, args in te.constrs for t in args]
+    return next((s for t in parts if (s := anonymous_size(t, result)) is not None), None)
 
 
 LIFTED = ["", "~", "^"]
@@ -228,6 +271,14 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
             if tp.kind == "size" and tp.binding is not None and not tp.binding.used:
                 what = f"size parameter '{tp.name}' of type '{d.name}'"
                 raise TypeError_(f"{what} does not occur in it", tp.span, code="E0403")
+    hidden = anonymous_size(d.texp, True)
+    if hidden is not None:
+        raise TypeError_(
+            f"type '{d.name}' contains a function whose parameter has an unknown size",
+            hidden,
+            hint=f"give the type a size parameter: type^ {d.name} [n] = ...",
+            code="E0406",
+        )
     if anonymous and not d.lifted:
         raise TypeError_(
             f"type '{d.name}' contains arrays of unknown size",
@@ -254,7 +305,7 @@ def bind_tparam(ck: Checker, tp: A.TypeParam) -> Binding:
     else:
         b = Binding(tp.name, "tparam", None, tp.span, level=ck.level, lifted=tp.kind in ("lifted", "fullylifted"))
         if tp.kind != "fullylifted":
-            ck.kinds[b] = "any"
+            ck.kinds[b] = "any" if tp.kind == "lifted" else "data"
         lifted = {"lifted": "~", "fullylifted": "^"}.get(tp.kind, "")
         ck.bind_type(tp.name, Abbreviation(tp.name, [], TParam(b), lifted=lifted))
     tp.binding = b

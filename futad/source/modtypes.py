@@ -16,7 +16,16 @@ from futad.errors import NameError_, Span, TypeError_
 from futad.source import ast as A
 from futad.source import modast as M
 from futad.source.aliases import is_unique
-from futad.source.check_types import FAILED_TYPE, LIFTED, Abbreviation, bind_tparam, define_type, distinct_params, texp
+from futad.source.check_types import (
+    FAILED_TYPE,
+    LIFTED,
+    Abbreviation,
+    anonymous_size,
+    bind_tparam,
+    define_type,
+    distinct_params,
+    texp,
+)
 from futad.source.namespace import BUILTIN_SIGS, FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
 from futad.source.opaque import abstract_type
 from futad.source.show import show_type
@@ -37,10 +46,18 @@ from futad.source.stypes import (
     resolve_size,
 )
 from futad.source.unify import Mismatch
-from futad.source.walk import size_names, sizes_in, walk
+from futad.source.walk import size_names, sizes_in, walk, witnesses
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
+
+KINDS = ["size", "type", "lifted", "fullylifted"]  # of parameters of types, each for more than the one before
+_KIND_NAMES = {
+    "size": "size ([n])",
+    "type": "type ('t)",
+    "lifted": "lifted type ('~t)",
+    "fullylifted": "lifted type ('^t)",
+}
 
 Specs = list[tuple[Any, Module]]
 
@@ -108,6 +125,14 @@ def _refine(specs: Specs, sig: M.SWith, scope: Module) -> Specs:
         if len(spec.params) != len(sig.tparams):
             n = len(spec.params)
             raise TypeError_(f"type '{sig.name}' takes {n} parameters, not {len(sig.tparams)}", sig.span, code="E0604")
+        for own, new in zip(spec.params, sig.tparams, strict=True):
+            if own.kind != new.kind and (own.kind == "size" or KINDS.index(own.kind) > KINDS.index(new.kind)):
+                raise TypeError_(
+                    f"parameter '{own.name}' of type '{sig.name}' is a {_KIND_NAMES[own.kind]}, and may stand for more "
+                    f"than '{new.name}', a {_KIND_NAMES[new.kind]}",
+                    new.span,
+                    code="E0604",
+                )
     made = A.TypeDef(sig.span, sig.name, sig.tparams, sig.texp, "?", open_[0].lifted)
     return [(made, scope) if spec in open_ else (spec, where) for spec, where in specs]
 
@@ -136,7 +161,7 @@ def abstract(ck: Checker, s: Signature) -> Module | None:
                 distinct_params(spec.params)
                 b = Binding(spec.name, "abstract", None, spec.span)
                 if spec.lifted != "^":
-                    ck.kinds[b] = "any"
+                    ck.kinds[b] = "any" if spec.lifted else "data"
                 with ck.scoped():
                     params = [(bind_tparam(ck, tp), "size" if tp.kind == "size" else "type") for tp in spec.params]
                 out.types[spec.name] = Abbreviation(spec.name, params, abstract_type(b, params), lifted=spec.lifted)
@@ -153,10 +178,22 @@ def abstract(ck: Checker, s: Signature) -> Module | None:
 
 
 def _unknown_value(ck: Checker, spec: A.ValSpec) -> Binding:
+    _sizes_named(spec)
     b = ck.intrinsic(spec)
     assert b.scheme is not None
     sizes = (*b.scheme.sizes, *_quantified(b.scheme.type, spec.span))
     return Binding(spec.name, "intrinsic", Scheme(b.scheme.tparams, sizes, b.scheme.type), spec.span)
+
+
+def _sizes_named(spec: A.ValSpec) -> None:
+    where = anonymous_size(spec.texp)
+    if where is not None:
+        raise TypeError_(
+            f"'{spec.name}' has an array of which the module type does not name the size",
+            where,
+            hint=f"declare it: val {spec.name} [n] : [n]t -> ...",
+            code="E0406",
+        )
 
 
 def _quantified(t: SType, span: Span) -> list[Binding]:
@@ -212,7 +249,7 @@ def _show(
                 code="E0602",
             )
         if out is not seen:
-            out.types[spec.name] = _hidden(ck, spec, t)
+            out.types[spec.name] = _hidden(ck, spec, t, span)
     elif isinstance(spec, A.TypeDef):
         with _inside(ck, scope, seen):
             t = define_type(ck, copy.deepcopy(spec))
@@ -266,13 +303,21 @@ def _shown_type(ck: Checker, m: Module, name: str, params: int, span: Span) -> A
     return t
 
 
-def _hidden(ck: Checker, spec: M.TypeSpec, t: Abbreviation) -> Abbreviation:
+def _hidden(ck: Checker, spec: M.TypeSpec, t: Abbreviation, span: Span) -> Abbreviation:
     """A new abstract type that stands for `t`."""
     for a in t.anonymous:
         a.loose = True
     b = Binding(spec.name, "abstract", None, spec.span, rep=t)
     if spec.lifted != "^":
-        ck.kinds[b] = "any"
+        ck.kinds[b] = "any" if spec.lifted else "data"
+    for p, kind in t.params:
+        if kind == "size" and p not in witnesses(t.type):
+            raise TypeError_(
+                f"type '{spec.name}' cannot be abstract: its size parameter '{p.name}' is not that of an array in it",
+                span,
+                hint=f"let the type hold an array of that size, such as [{p.name}]()",
+                code="E0403",
+            )
     with ck.scoped():
         params = [(bind_tparam(ck, tp), "size" if tp.kind == "size" else "type") for tp in spec.params]
     return Abbreviation(spec.name, params, abstract_type(b, params), lifted=spec.lifted)
@@ -281,11 +326,19 @@ def _hidden(ck: Checker, spec: M.TypeSpec, t: Abbreviation) -> Abbreviation:
 def _shown_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> Binding:
     """A module's value with the type of its specification.  The value must be as general as that."""
     assert b.scheme is not None
+    _sizes_named(spec)
     ck.recorded = {}
     with ck.scoped():
         ck.level += 1
         params = [bind_tparam(ck, tp) for tp in spec.tparams]
         wanted = texp(ck, spec.texp, ck.anon_meta)
+        if any(type(s) is SizeMeta for s in sizes_in(wanted, arrows=False)):
+            raise TypeError_(
+                f"'{spec.name}' has an array of which its type does not tell the size, and is no function",
+                span,
+                hint=f"make '{spec.name}' a function: () -> ...",
+                code="E0406",
+            )
         actual, targs, sargs = ck.instantiate(b.scheme, span)
         try:
             ck.unify(actual, wanted)

@@ -21,6 +21,26 @@ def abstract_type(b: Binding, params: list[tuple[Binding, str]]) -> SType:
     return TRecord(tuple(fields))
 
 
+def is_abstract(t: SType) -> bool:
+    """Whether `t` (resolved) is an abstract type, applied to arguments or not."""
+    mark: SType = t
+    if type(t) is TRecord and t.fields and t.fields[0][0][-1] == ":":
+        mark = resolve(t.fields[0][1])
+    return type(mark) is TParam and mark.binding.kind == "abstract"
+
+
+def abstract_at(t: SType, path: str) -> bool:
+    """Whether the part of a `t` at `path` (`.a.b`) is inside a value of an abstract type."""
+    for name in [*path.split(".")[1:], ""]:
+        t = resolve(t)
+        if is_abstract(t):
+            return True
+        if type(t) is not TRecord or not name:
+            return False
+        t = dict(t.fields)[name]
+    return False
+
+
 def opened(t: SType) -> SType:
     """`t` with solved metas followed and abstract types replaced by what they stand for, at its head."""
     while True:

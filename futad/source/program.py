@@ -136,12 +136,14 @@ class ProgramChecker(Checker):
             raise NameError_(
                 f"'{d.name}' evaluates its right operand last, and cannot be redefined", d.span, code="E0202"
             )
-        shadows(self, d.name, d.span)
+        if not self.nesting:  # a module's members are named with it
+            shadows(self, d.name, d.span)
         attributes(self, d.attrs)
         b = fundef(self, d, top=True)
         self.bind(d.name, b)
         self.exports.names[d.name] = b
         try:
+            self.consumption.again = self.applying > 0
             self.consumption.top(d)
             if d.entry:
                 eta_expand(self, d)

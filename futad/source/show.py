@@ -29,6 +29,7 @@ KIND_WORDS = {
     "bits": "an integer or bool",
     "ord": "a number or bool",
     "any": "a value that is not a function",
+    "data": "a value of one size and no function",
     "eq": "a value that can be compared",
 }
 
@@ -57,7 +58,7 @@ def show_expr(e: A.Expr, env: dict[Binding, Size], outer: int = 0) -> str:
         if e.binding in env:
             s = resolve_size(env[e.binding])
             text = show_size(s) or "_"
-            return f"({text})" if outer and type(s) is SizeExp else text
+            return f"({text})" if outer and " " in text else text
         return e.name
     if type(e) is A.EApp and type(e.fun) is A.EApp and type(e.fun.fun) is A.EVar and not e.fun.fun.name[0].isalpha():
         op = e.fun.fun.name
@@ -65,7 +66,8 @@ def show_expr(e: A.Expr, env: dict[Binding, Size], outer: int = 0) -> str:
         text = f"{show_expr(e.fun.arg, env, level)} {op} {show_expr(e.arg, env, level + 1)}"
         return f"({text})" if level < outer else text
     if type(e) is A.EApp:
-        return f"{show_expr(e.fun, env, 3)} {show_expr(e.arg, env, 4)}"
+        text = f"{show_expr(e.fun, env, 3)} {show_expr(e.arg, env, 4)}"
+        return f"({text})" if outer > 3 else text
     if type(e) is A.EProject:
         return f"{show_expr(e.record, env, 4)}.{e.field_name}"
     if type(e) is A.EAscript:
@@ -106,4 +108,4 @@ def show_type(t: SType, outer: int = 0) -> str:
         return "{" + ", ".join(f"{n}: {show_type(f)}" for n, f in t.fields.items()) + ", ...}"
     if t.constrs:
         return " | ".join(f"#{n}" for n in t.constrs) + " | ..."
-    return KIND_WORDS[t.kind] if t.kind not in (None, "any", "eq") else "_"
+    return KIND_WORDS[t.kind] if t.kind not in (None, "any", "data", "eq") else "_"

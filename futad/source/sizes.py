@@ -138,7 +138,7 @@ def expressible(e: A.Expr, data: bool = True) -> bool:
     if type(e) is A.EApp:
         fun = resolve(e.fun.type) if e.fun.type is not None else None
         param = resolve(fun.param) if type(fun) is TFun else None
-        if type(param) is TArray and param.unique:
+        if type(param) is TArray and param.unique and not _made_here(e.arg):
             return False
         return not e.new_sizes and expressible(e.fun, data) and expressible(e.arg, data)
     if type(e) is A.EProject:
@@ -147,6 +147,24 @@ def expressible(e: A.Expr, data: bool = True) -> bool:
         parts = [isinstance(x, A.Expr) and expressible(x, data) for x in e.index]
         return data and expressible(e.array) and all(parts)
     return False
+
+
+def _made_here(e: A.Expr) -> bool:
+    """Whether the value of an argument is new, so that a size may consume it: made of numbers by a prelude function."""
+    if type(e) is A.EApp:
+        return _made_here(e.fun) and _made_here(e.arg)
+    return is_scalar(e) or (type(e) is A.EVar and is_intrinsic(e))
+
+
+def consumed_name(e: A.Expr) -> A.EVar | None:
+    """The name that a size expression hands over to be consumed, if there is one."""
+    if type(e) is not A.EApp:
+        return None
+    fun = resolve(e.fun.type) if e.fun.type is not None else None
+    param = resolve(fun.param) if type(fun) is TFun else None
+    if type(e.arg) is A.EVar and type(param) is TArray and param.unique:
+        return e.arg
+    return consumed_name(e.fun) or consumed_name(e.arg)
 
 
 def size_of_expr(e: A.Expr, data: bool = True) -> Size | None:
@@ -158,9 +176,6 @@ def size_of_expr(e: A.Expr, data: bool = True) -> Size | None:
     if type(e) is A.EVar and e.binding is not None and is_i64(e):
         return SizeVar(e.binding) if e.binding.kind in _LOCAL else _opaque(e)
     if type(e) is A.EApp:
-        if type(e.fun) is A.EVar and e.fun.name == "length" and is_intrinsic(e.fun):
-            array = resolve(e.arg.type) if e.arg.type is not None else None
-            return array.size if type(array) is TArray else None
         op = binary_op(e)
         if op in _RING or op in _OPAQUE:
             assert type(e.fun) is A.EApp

@@ -43,6 +43,8 @@ _KIND_SETS = {
     "bits": {"int", "bool"},
     "ord": {"int", "float", "bool"},
 }
+# Kinds that do not ask for a scalar, each with less in it than the one before.
+LOOSE_KINDS = (None, "any", "data", "eq")
 _BY_SET = {frozenset(v): k for k, v in _KIND_SETS.items()}
 
 
@@ -62,9 +64,8 @@ def _prim_kind(p: Prim) -> str:
 
 def join_kinds(a: str | None, b: str | None) -> str | None:
     """The kind of types of both kinds; raises Mismatch if there are none."""
-    loose = (None, "any", "eq")
-    if a in loose or b in loose:
-        return max(a, b, key=lambda k: loose.index(k) if k in loose else len(loose))
+    if a in LOOSE_KINDS or b in LOOSE_KINDS:
+        return max(a, b, key=lambda k: LOOSE_KINDS.index(k) if k in LOOSE_KINDS else len(LOOSE_KINDS))
     both = frozenset(_KIND_SETS[a] & _KIND_SETS[b])
     if not both:
         raise Mismatch(f"{KIND_WORDS[a]} is not {KIND_WORDS[b]}")
@@ -90,6 +91,7 @@ class Unifier:
         self.kinds: dict[Binding, str] = numeric.KINDS  # what the type parameters are limited to
         self.loose = False  # whether there are loose skolems
         self.bound_by_arrows: set[Binding] = set()  # unknowns that stand for what calls of a function make
+        self.made_sizes = False  # whether the definition computes sizes
         self.origin: dict[Binding, str] = {}  # how a skolem came about, for messages
 
     # -- making
@@ -107,6 +109,7 @@ class Unifier:
         b = Binding(name, "skolem", None, span)
         b.level = self.level
         self.origin[b] = why
+        self.made_sizes = True
         return b
 
     # -- types
@@ -141,6 +144,40 @@ class Unifier:
             if len(hidden) == 2:
                 raise Mismatch("they are different abstract types")
             raise Mismatch(f"{show_type(hidden[0])} is an abstract type" if hidden else "")
+
+    def unify_shape(self, a: SType, b: SType) -> None:
+        """Make two types equal but for their sizes.  Raises Mismatch."""
+        a, b = resolve(a), resolve(b)
+        if type(a) is TMeta or type(b) is TMeta:
+            m, t = (a, b) if type(a) is TMeta else (b, a)
+            self.unify(m, self.sized_anew(t))
+        elif type(a) is TArray and type(b) is TArray:
+            self.unify_shape(a.elem, b.elem)
+        elif type(a) is TFun and type(b) is TFun:
+            self.unify_shape(a.param, b.param)
+            self.unify_shape(a.result, b.result)
+        elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
+            other = dict(b.fields)
+            for n, f in a.fields:
+                self.unify_shape(f, other[n])
+        elif type(a) is TSum and type(b) is TSum and dict(a.constrs).keys() == dict(b.constrs).keys():
+            known = dict(b.constrs)
+            for n, args in a.constrs:
+                for x, y in zip(args, known[n], strict=True):
+                    self.unify_shape(x, y)
+        else:
+            self.unify(a, b)
+
+    def sized_anew(self, t: SType) -> SType:
+        """`t` with unknown sizes in place of its own."""
+        t = resolve(t)
+        if type(t) is TArray:
+            return TArray(self.size_meta(_NOWHERE), self.sized_anew(t.elem))
+        if type(t) is TRecord:
+            return TRecord(tuple((n, self.sized_anew(f)) for n, f in t.fields))
+        if type(t) is TSum:
+            return TSum(tuple((n, tuple(self.sized_anew(a) for a in args)) for n, args in t.constrs))
+        return t
 
     def unify_records(self, a: TRecord, b: TRecord) -> None:
         da, db = dict(a.fields), dict(b.fields)
@@ -220,16 +257,20 @@ class Unifier:
             t = self.loosened(m, t)
         self.occurs(m, t)
         m.ref = strip(t)
-        if m.fields:
-            assert type(t) is TRecord
-            have = dict(t.fields)
-            for n, ft in m.fields.items():
-                self.unify(ft, have[n])
-        if m.constrs:
-            assert type(t) is TSum
-            known = dict(t.constrs)
-            for n, args in m.constrs.items():
-                self._same_args(n, args, known[n])
+        try:
+            if m.fields:
+                assert type(t) is TRecord
+                have = dict(t.fields)
+                for n, ft in m.fields.items():
+                    self.unify(ft, have[n])
+            if m.constrs:
+                assert type(t) is TSum
+                known = dict(t.constrs)
+                for n, args in m.constrs.items():
+                    self._same_args(n, args, known[n])
+        except Mismatch:
+            m.ref = None  # so that a message shows what was known
+            raise
 
     def loosened(self, m: TMeta, t: SType) -> SType:
         """`t` as an instance of a lifted type parameter: what calls of a function make is unknown outside of it.
@@ -270,6 +311,8 @@ class Unifier:
             return
         if kind == "any":
             self.no_function(t)
+        elif kind == "data":
+            self.element(t)
         elif kind == "eq":
             self.comparable(t)
         elif type(t) is not TPrim or _prim_kind(t.prim) not in _KIND_SETS[kind]:
@@ -293,6 +336,28 @@ class Unifier:
         elif type(t) is TRecord:
             for _, f in t.fields:
                 self.no_function(f)
+
+    def element(self, t: SType) -> None:
+        """Require that values of a type can be put into arrays: neither functions nor of a lifted type."""
+        t = resolve(t)
+        if type(t) is TFun:
+            raise Mismatch("a function cannot be used here", "E0305")
+        if type(t) is TParam and self.kinds.get(t.binding) in (None, "any"):
+            name = t.binding.name if t.binding.kind == "abstract" else f"'{t.binding.name}"
+            if t.binding not in self.kinds:
+                raise Mismatch(f"{name} may be a function, which cannot be used here", "E0305")
+            raise Mismatch(f"{name} is a lifted type: values of it may differ in size", "E0314")
+        if type(t) is TMeta:
+            t.kind = join_kinds(t.kind, "data")
+        elif type(t) is TArray:
+            self.element(t.elem)
+        elif type(t) is TRecord:
+            for _, f in t.fields:
+                self.element(f)
+        elif type(t) is TSum:
+            for _, args in t.constrs:
+                for a in args:
+                    self.element(a)
 
     def comparable(self, t: SType) -> None:
         """Require that values of a type can be compared with '=='."""
@@ -422,7 +487,11 @@ class Unifier:
                 del rest[(atom,)]
                 if any(("m", o.uid) in mono for o in metas if o is not m for mono in rest):
                     continue
-                solved = from_poly({mono: -c * k for mono, k in rest.items()}, (a, b), m.span or _NOWHERE)
+                found = {mono: -c * k for mono, k in rest.items()}
+                if any(k < 0 for k in found.values()):
+                    # `[n + 1]` against `[m]`: there is no such n if m is 0.
+                    continue
+                solved = from_poly(found, (a, b), m.span or _NOWHERE)
                 if solved is not None:
                     self.solve_size(m, resolve_size(solved))
                     return True

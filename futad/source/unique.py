@@ -30,7 +30,7 @@ from futad.source.aliases import (
     union,
 )
 from futad.source.opaque import opened
-from futad.source.stypes import Binding, SType, TArray, TRecord
+from futad.source.stypes import Binding, SType, TArray, TFun, TRecord
 from futad.source.unique_rules import RULES, check_function
 
 
@@ -41,11 +41,11 @@ class Consumption:
         self.env: dict[Binding, Tree] = {}
         self.consumed: dict[Token, Span] = {}
         self.depth = 0
+        self.again = False  # whether a parametric module's body is checked that was so without its argument
         self.barriers: list[tuple[int, str]] = []  # (depth, what lies there), for messages
         self.captured: list[set[Token]] = []
-        # By function: its inferred result type with uniqueness, and the constants its result may share.
+        # By function: its inferred result type with uniqueness.
         self.results: dict[Binding, SType | None] = {}
-        self.shared: dict[Binding, Set] = {}
         self.last_result: SType | None = None
         self.lambdas: dict[int, SType | None] = {}
 
@@ -154,9 +154,8 @@ class Consumption:
         for p in params:
             self.bind(p, NONE, why)
         tree = self.exp(body)
-        constants = frozenset(t for t in flat(tree) if t.why == CONSTANT)
-        if constants and fd is not None and fd.binding is not None:
-            self.shared[fd.binding] = constants
+        if params and body.type is not None and not self.again:
+            self.no_constant(tree, body.type, body.span, f"'{fd.name}'" if fd else "this lambda")
         if ret is not None and body.type is not None:
             check_function(self, body, ret)
         if ret is not None and is_unique(ret):
@@ -170,6 +169,22 @@ class Consumption:
         self.consumed = saved
         got = self.captured.pop()
         return {t for t in got if t.depth <= self.depth}
+
+    def no_constant(self, tree: Tree, t: SType, span: Span, name: str) -> None:
+        """A function's result may not share memory with a constant: callers could not know."""
+        t = opened(t)
+        if type(t) is TRecord:
+            for n, f in t.fields:
+                self.no_constant(tree.get(n, NONE) if isinstance(tree, dict) else tree, f, span, name)
+        elif type(t) is not TFun:
+            for tok in flat(conform(tree, t)):
+                if tok.why == CONSTANT:
+                    raise ConsumptionError(
+                        f"the result of {name} may share memory with the constant '{tok.path}'",
+                        span,
+                        hint=f"return 'copy {tok.path}'",
+                        code="E0507",
+                    )
 
     def fresh_parts(self, tree: Tree, t: SType) -> SType:
         """`t` with `*` on what shares no memory with parameters, names from outside, or other parts."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from futad.errors import ConsumptionError, Span
 from futad.source import ast as A
 from futad.source.aliases import (
+    ABSTRACT_CONSTANT,
     CONSTANT,
     NONE,
     Set,
@@ -21,7 +22,7 @@ from futad.source.aliases import (
     shape,
     unique_part,
 )
-from futad.source.opaque import opened
+from futad.source.opaque import abstract_at, opened
 from futad.source.paths import update_path
 from futad.source.stypes import SType, TArray, TFun, TPrim, TRecord
 
@@ -61,10 +62,11 @@ def _peek(c: Consumption, e: A.EVar) -> Tree:
     if tree is None:
         if b.kind == "fun" and isinstance(b.decl, A.FunDef) and not b.decl.params and e.type is not None:
             # A constant with size parameters is computed at each use.
-            made_anew = b.scheme is not None and bool(b.scheme.sizes or b.scheme.tparams)
+            made_anew = b.scheme is not None and bool(b.scheme.sizes)
 
             def leaf(t: SType, path: str) -> Set:
-                return NONE if made_anew or type(t) is TFun else frozenset((Token(e.name + path, 0, CONSTANT, e.span),))
+                why = ABSTRACT_CONSTANT if e.type is not None and abstract_at(e.type, path) else CONSTANT
+                return NONE if made_anew or type(t) is TFun else frozenset((Token(e.name + path, 0, why, e.span),))
 
             tree = shape(b.decl.ret_type or e.type, leaf)
             c.env[b] = tree
@@ -197,7 +199,6 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
     result = ft
     if isinstance(fun, A.EVar) and fun.binding is not None:
         inferred = c.results.get(fun.binding)
-        rest |= c.shared.get(fun.binding, NONE)
         decl = fun.binding.decl
         if inferred is not None and isinstance(decl, A.FunDef) and len(decl.params) == len(spine):
             result = inferred

@@ -22,6 +22,8 @@ from futad.source.stypes import (
     resolve_size,
 )
 
+UNIT = TRecord(())
+
 
 def size_names(s: Size) -> list[Binding]:
     """The names in a size."""
@@ -156,6 +158,38 @@ def inputs(t: SType) -> set[Binding]:
             taken(param)
         t = resolve(t.result)
     yielded(t)
+    return out
+
+
+def witnesses(t: SType) -> set[Binding]:
+    """The sizes that a value of this type tells: those of its arrays.
+
+    What a function takes or yields is no array that is there, nor is what an abstract type was applied to; a size
+    argument of an abstract type is (only types that hold such an array become abstract).
+    """
+    out: set[Binding] = set()
+
+    def go(t: SType) -> None:
+        t = resolve(t)
+        if type(t) is TArray:
+            if type(t.size) is SizeVar:
+                out.add(t.size.binding)
+            s = resolve_size(t.size)
+            if type(s) is SizeVar:
+                out.add(s.binding)
+            go(t.elem)
+        elif type(t) is TRecord:
+            hidden = bool(t.fields) and t.fields[0][0][-1] == ":"
+            for _, f in t.fields:
+                f = resolve(f)
+                if not hidden or (type(f) is TArray and resolve(f.elem) == UNIT):
+                    go(f)
+        elif type(t) is TSum:
+            for _, args in t.constrs:
+                for a in args:
+                    go(a)
+
+    go(t)
     return out
 
 

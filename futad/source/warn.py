@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from futad.errors import Span, Warning_
 from futad.source import ast as A
+from futad.source.causality import children
 from futad.source.sizes import is_intrinsic
 from futad.source.stypes import Binding
 
@@ -51,13 +52,40 @@ def attributes(ck: Checker, attrs: list[A.Attr]) -> None:
 
 def copied_update(ck: Checker, e: A.EUpdate) -> None:
     """Warn of an update, inside a loop, of a copy of the loop's own parameter: each turn copies all of it."""
-    x = e.array
+    b = _copied_param(ck, e.array)
+    if b is not None:
+        _warn_copy(ck, b, e.span)
+
+
+def copied_to_update(ck: Checker, e: A.ELet) -> None:
+    """The same where the copy has a name: `let ys = copy xs in ... ys with [i] = ...`, and xs is not used any more."""
+    b = _copied_param(ck, e.rhs)
+    if b is None or type(e.pat) is not A.PVar:
+        return
+    updated = False
+    stack: list[A.Expr] = [e.body]
+    while stack:
+        x = stack.pop()
+        if type(x) is A.EVar and x.binding is b:
+            return
+        updated = updated or (type(x) is A.EUpdate and type(x.array) is A.EVar and x.array.binding is e.pat.binding)
+        stack += children(x)
+    if updated:
+        _warn_copy(ck, b, e.rhs.span)
+
+
+def _copied_param(ck: Checker, x: A.Expr) -> Binding | None:
+    """The loop parameter of which an expression is a copy."""
     if type(x) is A.EApp and type(x.fun) is A.EVar and x.fun.name == "copy" and is_intrinsic(x.fun):
         b = x.arg.binding if type(x.arg) is A.EVar else None
-        if b is not None and b in ck.loop_params:
-            warn(
-                ck,
-                f"each turn of the loop copies all of '{b.name}' to change a part of it",
-                e.span,
-                f"update '{b.name}' itself: a loop may overwrite its own parameters",
-            )
+        return b if b in ck.loop_params else None
+    return None
+
+
+def _warn_copy(ck: Checker, b: Binding, span: Span) -> None:
+    warn(
+        ck,
+        f"each turn of the loop copies all of '{b.name}' to change a part of it",
+        span,
+        f"update '{b.name}' itself: a loop may overwrite its own parameters",
+    )

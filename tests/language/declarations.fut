@@ -14,7 +14,7 @@ open { def opened = 7i32 }
 -- entry: values
 -- input { 4 }
 -- output { [0i64, 2i64, 4i64] 40 7 }
-entry values (x: i32) = (table, old_style x, opened)
+entry values (x: i32) = (copy table, old_style x, opened)
 
 -- ==
 -- entry: polymorphism

@@ -53,3 +53,46 @@ entry from_a_function [n] (xs: [n]i32): i64 = phantom (\(ys: [n]i32) -> length y
 -- input { 1 } output { [0, 0, 0] }
 entry through_match (k: i32): []i32 =
   match (if k == 0 then #one else #many 3 : #one | #many i64) case #one -> [1] case #many n -> replicate n 0
+
+-- ==
+-- entry: between
+-- input { 2i64 5i64 } output { [4i64, 6i64, 8i64] }
+-- input { 5i64 6i64 } output { [10i64] }
+entry between (a: i64) (b: i64): []i64 = map2 (+) (a..<b) (a...b - 1)
+
+-- ==
+-- entry: of_lengths
+-- input { [1, 2, 3] } output { [1i64, 3i64, 5i64] }
+entry of_lengths (xs: []i32): []i64 =
+  let ys = filter (> 0) xs
+  in map2 (\y i -> i64.i32 y + i) (ys :> [length ys]i32) (iota (length ys))
+
+def none = []
+def first (xs: *[]i64): i64 = xs[0]
+
+-- ==
+-- entry: constants
+-- input { [1.0, 2.0] } output { empty([0]f64) empty([0]bool) }
+entry constants (_xs: []f64): ([0]f64, [0]bool) = (copy none, copy none)
+
+-- ==
+-- entry: consumed_in_a_size
+-- input { empty([0]i64) } output { 0i64 }
+entry consumed_in_a_size (xs: [first (iota 10)]i64): i64 = length xs
+
+-- ==
+-- entry: closures
+-- input { 2i64 } output { [1i64, 2i64, 3i64] }
+entry closures (n: i64): []i64 =
+  let f (k: i64) =
+    let (m, _) = (k + 1, 0)
+    in (replicate m 1i64, \(xs: [m]i64) -> map2 (+) xs (iota m))
+  let (xs, add) = f n
+  in add xs
+
+-- ==
+-- entry: sizes_of_one_function
+-- input { [1, 2] [3] } output { [2, 1] [3] }
+entry sizes_of_one_function (xs: []i32) (ys: []i32): ([]i32, []i32) =
+  let turned zs = reverse zs
+  in (turned xs, turned ys)

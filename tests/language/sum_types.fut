@@ -47,3 +47,21 @@ entry nested (k: i32): i32 =
 entry equal (a: i32) (b: i32): bool =
   let make (x: i32): option i32 = if x == 0 then #null else #some x
   in make a == make b
+
+-- ==
+-- entry: coerced
+-- input { 0i64 [1i64, 2i64] } output { [1i64, 2i64] }
+-- input { 1i64 [1i64, 2i64] } error: cannot match
+-- input { 2i64 [1i64, 2i64] } output { [7i64] }
+entry coerced [n] (k: i64) (xs: [n]i64): []i64 =
+  let v: option ([n]i64) = if k == 2 then #null else #some xs
+  let m = n + k
+  in match (v :> option ([m]i64)) case #some ys -> ys case #null -> [7]
+
+-- ==
+-- entry: coerced_branch
+-- input { true 3i64 } output { [0i64, 1i64, 2i64] }
+-- input { false 3i64 } output { [0i64] }
+entry coerced_branch (b: bool) (n: i64): []i64 =
+  let v = if b then #some (iota n) else (#null: option ([1]i64)) :> option ([]i64)
+  in match v case #some ys -> ys case #null -> [0]

@@ -17,4 +17,4 @@ def double = map (* 2i32)
 def five = 10.0 / 2.0 : f64
 
 entry main (n: i64) =
-  (three * i32.i64 n, table, i32.sum squares, grid :> [size]i64, i32.sum (double table), five)
+  (three * i32.i64 n, copy table, i32.sum squares, copy grid :> [size]i64, i32.sum (double table), five)

@@ -18,9 +18,21 @@ from futad.core.types import (
 )
 from futad.errors import Span
 from futad.source import ast
+from futad.source.lower.control import branch
 from futad.source.lower.core import Lowerer, handles
 from futad.source.lower.patterns import bind, constr_tag
-from futad.source.lower.sizes import bind_sizes, fields_of, fit, head, like, recast, zero_value
+from futad.source.lower.sizes import (
+    bind_sizes,
+    fields_of,
+    fit,
+    head,
+    like,
+    payload_name,
+    placed_sizes,
+    recast,
+    size_atom,
+    zero_value,
+)
 from futad.source.lower.values import (
     Arr,
     Fn,
@@ -36,7 +48,7 @@ from futad.source.lower.values import (
     rebuild,
 )
 from futad.source.paths import update_path
-from futad.source.stypes import TFun, TPrim, TSum
+from futad.source.stypes import SType, TFun, TPrim, TRecord, TSum
 
 
 def prim_of(lw: Lowerer, e: ast.Expr, fr: Frame) -> Prim:
@@ -134,7 +146,36 @@ def lower_ascript(lw: Lowerer, e: ast.EAscript, fr: Frame) -> Value:
 def lower_coerce(lw: Lowerer, e: ast.ECoerce, fr: Frame) -> Value:
     v = lw.expr(e.expr, fr)
     assert e.type is not None
-    return fit(lw, e.type, v, fr, lw.check_span(e.span))
+    return coerced(lw, e.type, v, fr, lw.check_span(e.span))
+
+
+def coerced(lw: Lowerer, t: SType, v: Value, fr: Frame, check: Span | None) -> Value:
+    """`v` with the sizes of `t`, which are checked; in a sum type those of the constructor that it is."""
+    t, where = head(t, fr)
+    if type(v) is not Rec or type(t) not in (TRecord, TSum):
+        return fit(lw, t, v, where, check)
+    parts = fields_of(t)
+    if type(t) is TRecord:
+        return Rec({n: coerced(lw, parts[n], f, where, check) for n, f in v.fields.items()})
+    assert type(t) is TSum
+    out = dict(v.fields)
+    for name, args in t.constrs:
+        for n in (payload_name(name, i) for i in range(len(args))):
+            have, want = v.fields[n], parts[n]
+            sizes = [size_atom(lw, p[0], p[1]) if p is not None else None for p in placed_sizes(want, have, where)]
+            if all(s is None or s is d for s, d in zip(sizes, dims_of(have), strict=True)):
+                out[n] = fit(lw, want, have, where)
+                continue
+            tag = v.fields["#"]
+            assert type(tag) is Leaf
+            out[n] = branch(
+                lw,
+                lw.b.scalar("eq", tag.atom, constr_tag(t, name)),
+                lambda have=have, want=want: coerced(lw, want, have, where, check),  # type: ignore[misc]
+                lambda want=want: zero_value(lw, want, where),  # type: ignore[misc]
+                (want, where),
+            )
+    return Rec(out)
 
 
 @handles(ast.EProject)
