@@ -176,8 +176,8 @@ def test_a_time_step_of_lstm_takes_few_launches() -> None:
         return count(module, program, entry, {"t": t, "b": 1024, "d": 300, "h": 192, "o": 300}).launches
 
     assert launches("objective", 21) - launches("objective", 20) <= 12
-    # Both sweeps: 5 forward, of which 3 save what the other needs, and 9 back.
-    assert launches("gradient", 21) - launches("gradient", 20) <= 14
+    # Both sweeps: a product and a map forward, 8 back; what one saves for the other it makes where that is kept.
+    assert launches("gradient", 21) - launches("gradient", 20) <= 10
 
 
 def test_the_gradient_of_kmeans() -> None:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from futad.core import ir as core
 from futad.core.types import ArrayType, Atom, Prim, Var
 from futad.flatten import kernel as kir
+from futad.flatten.history import rows_apart
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
 from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
@@ -131,6 +132,14 @@ class DeviceLowerer(Lowerer):
             self.bind(var, value)
         if sc.owned:
             self.sweep()
+
+    def shared_place(self, sc: Scope, at: int) -> bool:
+        """Nothing writes to the array again in this turn or scope."""
+        whole = sc.lam.stms[at].pat[0]
+        return sc.uses.get(whole) == 1 and whole in sc.lam.result
+
+    def apart(self, sc: Scope, update: core.Update, a: Var) -> bool:
+        return rows_apart(sc.lam, update, a)
 
     def lower(self, stm: core.Stm, wants: list[Want]) -> Sequence[Value]:
         e = stm.exp

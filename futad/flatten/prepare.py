@@ -27,6 +27,7 @@ from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var, elem_of, row_type, shape_of, zero
 from futad.flatten.again import computed_again
 from futad.flatten.binned import binned
+from futad.flatten.history import kept_in_place
 from futad.flatten.late import is_light
 from futad.optimise.addto import sum_of
 from futad.rewrite.ranges import is_index
@@ -50,7 +51,9 @@ def prepare(program: Program) -> Program:
     if _changed(program, again):
         program = simplify(again)
     summed = ir.map_bodies(program, lambda lam: _Sums().scope(lam))
-    return simplify(summed) if _changed(program, summed) else program
+    if _changed(program, summed):
+        program = simplify(summed)
+    return ir.map_bodies(program, kept_in_place)
 
 
 def _changed(before: Program, after: Program) -> bool:

@@ -214,10 +214,12 @@ def place_update(lo: Lowerer, stm: core.Stm, sc: Scope, makers: tuple[type, ...]
     at = sc.index
     for k in range(at + 1, len(sc.lam.stms)):
         after = sc.lam.stms[k].exp
-        if not isinstance(after, core.Update) or k > at + 1 and not lo.assembles:
+        if not isinstance(after, core.Update):
             return
         v, array = after.value, after.array
-        if v in sc.whole or v not in stm.pat or sc.uses.get(v) != 1 or v in sc.wants or array not in lo.env:  # type: ignore[index]
+        if v in sc.whole or v not in stm.pat or v in sc.wants or array not in lo.env:  # type: ignore[index]
+            continue
+        if sc.uses.get(v) != 1 and not lo.shared_place(sc, k):  # type: ignore[arg-type]
             continue
         if any(isinstance(a, Var) and a not in lo.env for a in after.operands() if a is not v):
             continue
@@ -244,11 +246,11 @@ def place_one(lo: Lowerer, stm: core.Stm, sc: Scope, after: core.Update) -> None
 
     used = core.stm_free(stm)
     target: View | None = None
-    if lo.assembles and type(stm.exp) is core.Map and after.check is None and (read := read_alike(lo, stm, dst)):
+    if type(stm.exp) is core.Map and after.check is None and (read := read_alike(lo, stm, dst)):
         # It may read the very place it writes, element by element.
         target = indexed(lo, dst, after.index, None)
         used = {a: None for a in used if not (a in read and lo.view(a).same_place(target))}
-    if lo.can_overwrite(dst, used):
+    if lo.can_overwrite(dst, [a for a in used if not lo.apart(sc, after, a)]):
         target = target or indexed(lo, dst, after.index, after.check)
         sc.wants[v] = target  # type: ignore[index]
         sc.placed[v] = (dst, target)  # type: ignore[index]

@@ -387,7 +387,7 @@ class Lowerer:
             case core.Update(a):
                 # Nothing else uses the array afterwards; whether it is overwritten is seen then.
                 want = sc.wants.get(stm.pat[0])
-                last = a in born and sc.lam.stms[sc.last[a]] is stm and (self.assembles or sc.uses[a] == 1)  # type: ignore[index]
+                last = a in born and sc.lam.stms[sc.last[a]] is stm  # type: ignore[index]
                 if want is not None and last:
                     sc.wants.setdefault(a, want)  # type: ignore[arg-type]
                 return
@@ -439,6 +439,14 @@ class Lowerer:
     def place_update(self, stm: core.Stm, sc: Scope) -> None:
         """Let the arrays of the statement be computed where the next ones write them, if they may."""
         place_update(self, stm, sc, PLACED)
+
+    def shared_place(self, sc: Scope, at: int) -> bool:
+        """Whether what statement `at` writes into an array may be computed there, though others read it, too."""
+        return False
+
+    def apart(self, sc: Scope, update: core.Update, a: Var) -> bool:
+        """Whether an array is known not to overlap the place that is updated, though it lies in the same memory."""
+        return False
 
     def move(self, v: View, want: Want) -> View:
         """The array in the wanted place."""

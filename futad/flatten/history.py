@@ -1,0 +1,269 @@
+"""Loops that save each value of what they carry.
+
+    loop (x, saved) = (x0, scratch) for i < n do let saved[i] = x in (f x, saved)
+        -->   let hist[0] = x0
+              loop hist for i < n do let x = hist[i] in hist with [i + 1] = f x
+              let x = hist[n], saved = hist[:n]
+
+The next value is computed where it is kept, and nothing is copied.  Forward sweeps are such loops.  In return sweeps
+
+    loop bar = replicate n 0 for i < n do bar with [n - 1 - i] = bar[n - 1 - i] + x
+
+each row is written once: what is added to is a zero, which is in no memory, and the array starts as scratch.  Updates
+go to where their values are made, which then are computed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.ir import Lambda, Stm
+from futad.core.node import Range
+from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Var, shape_of
+
+FRESH = (ir.Map, ir.Fused, ir.Scan, ir.MatMul, ir.Copy, ir.Concat)  # what makes its arrays in memory of their own
+READING = (*FRESH, ir.Reduce, ir.Op)
+VIEWS = (ir.At, ir.Rearrange, ir.Reshape, ir.Alias)
+
+
+@dataclass(slots=True)
+class _Saved:
+    """A carried array and the one that keeps its values: their places among the loop's variables, the statement that
+    saves, the one that makes the next value, and whether nothing reads this turn's value after that."""
+
+    value: int
+    kept: int
+    update: Stm
+    maker: Stm
+    last: bool
+
+
+def kept_in_place(lam: Lambda) -> Lambda:
+    """A scope that the host runs, and those in it, with such loops; the same object if there are none."""
+    out: list[Stm] = []
+    made: dict[Var, ir.Exp] = {}
+    changed = False
+    for s in lam.stms:
+        if isinstance(s.exp, (ir.If, ir.For, ir.While)):
+            kept = ir.map_scopes(s, kept_in_place)
+            changed |= kept is not s
+            s = kept
+        if isinstance(s.exp, ir.For):
+            before, s = s, _written_once(s, s.exp, made, lam, out)
+            s = _sooner(s, s.exp)
+            changed |= s is not before
+        e = s.exp
+        for v in s.pat:
+            made[v] = e
+        found = _saved(e, made, lam) if isinstance(e, ir.For) else []
+        if found:
+            assert isinstance(e, ir.For)
+            out += _rewritten(s, e, found)
+            changed = True
+        else:
+            out.append(s)
+    return Lambda(lam.params, tuple(out), lam.result) if changed else lam
+
+
+def _written_once(s: Stm, e: ir.Exp, made: dict[Var, ir.Exp], lam: Lambda, out: list[Stm]) -> Stm:
+    """The loop with arrays of zeros, of which each turn reads and writes a row of its own, started as scratch."""
+    assert isinstance(e, ir.For)
+    inits, stms = list(e.inits), list(e.body.stms)
+    inner = {v: x.exp for x in stms for v in x.pat}
+    for at, p in enumerate(e.body.params[1:]):
+        init = e.inits[at]
+        zeros = made.get(init) if isinstance(init, Var) else None
+        if not isinstance(zeros, ir.Replicate) or not isinstance(zeros.value, Const) or zeros.value.value != 0:
+            continue
+        users = [x for x in stms if p in ir.stm_free(x)]
+        if len(users) != 2 or p in e.body.result or _uses(lam, init) != 1 or not isinstance(p.type, ArrayType):  # type: ignore[arg-type]
+            continue
+        read, write = users
+        r, w = read.exp, write.exp
+        if not isinstance(r, ir.At) or not isinstance(w, ir.Update) or w.array is not p or r.index != w.index:
+            continue
+        if r.check is not None or w.check is not None or len(w.index) != 1 or e.body.result[at] is not write.pat[0]:
+            continue
+        if not _turns(shape_of(p.type)[0], e, made) or not _each_once(w.index[0], e, inner, made):
+            continue
+        row = zeros.value if p.type.rank == 1 else None
+        zero: ir.Exp = ir.Alias(row) if row is not None else ir.Replicate(p.type.shape[1:], zeros.value)
+        stms[stms.index(read)] = Stm(read.pat, zero)
+        inits[at] = Var(p.name, p.type)
+        out.append(Stm((inits[at],), ir.Scratch(p.type.elem, p.type.shape)))  # type: ignore[arg-type]
+    if len(out) and any(a is not b for a, b in zip(inits, e.inits, strict=True)):
+        body = Lambda(e.body.params, tuple(stms), e.body.result)
+        return Stm(s.pat, ir.For(e.bound, tuple(inits), body), s.attrs)
+    return s
+
+
+def _each_once(j: Atom | Range, e: ir.For, inner: dict[Var, ir.Exp], made: dict[Var, ir.Exp]) -> bool:
+    """Whether an index takes each of the values below the bound once: the loop's variable, or the bound less one less
+    that."""
+    i = e.body.params[0]
+    if j is i:
+        return i.type is I64
+    d = inner.get(j) if isinstance(j, Var) else None
+    if not isinstance(d, ir.Op) or d.op != "sub" or d.args[1] is not i or not isinstance(d.args[0], Var):
+        return False
+    last = made.get(d.args[0])
+    return isinstance(last, ir.Op) and last.op == "sub" and last.args == (e.bound, ONE)
+
+
+def _sooner(s: Stm, e: ir.Exp) -> Stm:
+    """The loop with updates of its variables next to the statements that make the rows, if these are no other
+    statement's and nothing looks at the array from there on."""
+    assert isinstance(e, ir.For)
+    stms = list(e.body.stms)
+    for p in e.body.params[1:]:
+        users = [x for x in stms if p in ir.stm_free(x)]
+        update = users[-1] if users else None
+        if update is None or not isinstance(update.exp, ir.Update) or update.exp.array is not p:
+            continue
+        value = update.exp.value
+        at = next((k for k, x in enumerate(stms) if value in x.pat), -1)
+        if at < 0 or not isinstance(stms[at].exp, FRESH) or not isinstance(value.type, ArrayType):
+            continue
+        if update.exp.check is not None or len(users) > 1:
+            continue
+        known = {v for x in stms[: at + 1] for v in x.pat}
+        bound = {v for x in stms for v in x.pat}
+        if any(isinstance(v, Var) and v in bound and v not in known for v in update.exp.operands()):
+            continue
+        stms.remove(update)
+        stms.insert(at + 1, update)
+    if all(a is b for a, b in zip(stms, e.body.stms, strict=True)):
+        return s
+    return Stm(s.pat, ir.For(e.bound, e.inits, Lambda(e.body.params, tuple(stms), e.body.result)), s.attrs)
+
+
+def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda) -> list[_Saved]:
+    if e.body.params[0].type is not I64:
+        return []
+    carried = e.body.params[1:]
+    out: list[_Saved] = []
+    for at, p in enumerate(carried):
+        init = e.inits[at]
+        users = [s for s in e.body.stms if p in ir.stm_free(s)]
+        if not isinstance(init, Var) or not isinstance(made.get(init), ir.Scratch):
+            continue
+        if len(users) != 1 or p in e.body.result:
+            continue
+        (s,) = users
+        u = s.exp
+        if not isinstance(u, ir.Update) or u.array is not p or u.index != (e.body.params[0],):
+            continue
+        if u.check is not None or u.value not in carried or e.body.result[at] is not s.pat[0]:
+            continue
+        value = carried.index(u.value)  # type: ignore[arg-type]
+        if any(x.value == value for x in out) or not _turns(shape_of(p.type)[0], e, made) or _uses(lam, init) != 1:
+            continue
+        if _uses(e.body, s.pat[0]) != 1 or set(shape_of(p.type)) & {*carried, *_bound(e.body)}:
+            continue
+        found = _next(e.body, carried[value], e.body.result[value], s)
+        if found is not None:
+            out.append(_Saved(value, at, s, *found))
+    return out
+
+
+def _turns(size: Atom, e: ir.For, made: dict[Var, ir.Exp]) -> bool:
+    """Whether a size is how many turns a loop takes."""
+    d = made.get(size) if isinstance(size, Var) else None
+    none = isinstance(d, ir.Op) and d.op == "max" and ZERO in d.args and e.bound in d.args
+    return size is e.bound or none
+
+
+def _uses(lam: Lambda, v: Var) -> int:
+    return sum(v in ir.stm_free(s) for s in lam.stms) + list(lam.result).count(v)
+
+
+def _bound(lam: Lambda) -> set[Var]:
+    return {v for s in lam.stms for v in s.pat}
+
+
+def _next(body: Lambda, p: Var, result: Atom, update: Stm) -> tuple[Stm, bool] | None:
+    """The statement that makes the next value of `p`, and whether nothing reads `p` after it; None unless that value
+    has memory of its own and `p` is but read."""
+    if not isinstance(p.type, ArrayType) or not isinstance(result, Var) or list(body.result).count(result) != 1:
+        return None
+    names = {p}  # of views of it
+    maker: Stm | None = None
+    last = True
+    for s in body.stms:
+        e = s.exp
+        if result in s.pat:
+            maker = s
+        if s is update or not names & set(ir.stm_free(s)):
+            continue
+        if isinstance(e, VIEWS):
+            names.update(s.pat)
+        elif not isinstance(e, READING):
+            return None
+        if maker is not None and maker is not s:
+            last = False
+    if maker is None or not isinstance(maker.exp, FRESH) or names & set(body.result):
+        return None
+    return maker, last
+
+
+def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
+    b = Builder()
+    params, inits, results = list(e.body.params[1:]), list(e.inits), list(e.body.result)
+    pat = list(s.pat)
+    after: list[Stm] = []
+    first: list[Stm] = []
+    inside: dict[Stm, list[Stm]] = {}
+    ending: list[Stm] = []
+    body = Builder()
+    following = body.op("add", e.body.params[0], ONE)
+    first += body.stms
+    for x in found:
+        p, kept = params[x.value], params[x.kept]
+        assert isinstance(kept.type, ArrayType)
+        turns = kept.type.shape[0]
+        t = ArrayType(kept.type.elem, (b.op("add", turns, ONE), *kept.type.shape[1:]))
+        memory = b.let(ir.Scratch(t.elem, t.shape), "hist")
+        start = b.let(ir.Update(memory, (ZERO,), inits[x.value], None), "hist")
+        hist, new, final = Var("hist", t), Var("hist", t), Var("hist", t)
+        first.append(Stm((p,), ir.At(hist, (e.body.params[0],), None)))
+        result = results[x.value]
+        update = Stm((new,), ir.Update(hist, (following,), result, None))
+        (inside.setdefault(x.maker, []) if x.last else ending).append(update)
+        params[x.kept], inits[x.kept], results[x.kept], pat[x.kept] = hist, start, new, final
+        after.append(Stm((s.pat[x.value],), ir.At(final, (turns,), None)))
+        rows = Range(ZERO, turns, ONE)
+        after.append(Stm((s.pat[x.kept],), ir.At(final, (rows,), None)))
+    gone = {x.update for x in found}
+    stms = [y for z in e.body.stms if z not in gone for y in (z, *inside.get(z, []))]
+    keep = [k for k in range(len(params)) if k not in {x.value for x in found}]
+    lam = Lambda(
+        (e.body.params[0], *[params[k] for k in keep]), (*first, *stms, *ending), tuple([results[k] for k in keep])
+    )
+    loop = ir.For(e.bound, tuple([inits[k] for k in keep]), lam)
+    return [*b.stms, Stm(tuple([pat[k] for k in keep]), loop, s.attrs), *after]
+
+
+def rows_apart(lam: Lambda, target: ir.Update, other: Var) -> bool:
+    """Whether an array of the scope is a row of what `target` updates, or a view of one, and not the row updated."""
+    made = {v: s.exp for s in lam.stms for v in s.pat}
+    e = made.get(other)
+    while isinstance(e, VIEWS) and not (isinstance(e, ir.At) and e.array is target.array):
+        e = made.get(next(iter(e.operands())))  # type: ignore[arg-type]
+    if not isinstance(e, ir.At) or not isinstance(target.index[0], Var):
+        return False
+    step = made.get(target.index[0])
+    i = e.index[0]
+    if not isinstance(step, ir.Op) or step.op != "add" or not isinstance(i, Var):
+        return False
+    return i in step.args and _constant(step.args)
+
+
+def _constant(args: Sequence[Atom]) -> bool:
+    """Whether one of two summands is a constant that is not zero."""
+    return any(isinstance(a, Const) and a.value != 0 for a in args)
+
+
+__all__ = ["kept_in_place", "rows_apart"]
