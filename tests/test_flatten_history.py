@@ -37,7 +37,8 @@ entry pair [n] (t: i64) (xs: [n]f64): ([n]f64, [n]f64) =
 
 -- The value before the last one is carried, too.
 entry two_back [n] (t: i64) (xs: [n]f64): [n]f64 =
-  vjp (\\xs -> f64.sum (loop (xs, before) = (xs, xs) for i < t do (map2 (\\x b -> f64.sin (x - b * 0.5)) xs before, xs)).0)
+  vjp (\\xs -> f64.sum (loop (xs, before) = (xs, xs) for i < t do
+                         (map2 (\\x b -> f64.sin (x - b * 0.5)) xs before, xs)).0)
       xs 1
 
 -- What is saved is written to in place.
