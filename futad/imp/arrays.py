@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import Const, Prim, elem_of
+from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of
 from futad.errors import Span
 from futad.imp import ir
 from futad.imp.assemble import appended, assembled, joined, padded
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
-from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, Soft, Want, handles
-from futad.imp.views import Acc, Fill, Joined, Mem, Sequence_, Value, View, dense_view
+from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, Soft, SlotWant, Want, handles
+from futad.imp.views import Acc, Fill, Joined, Mem, Root, Sequence_, Value, View, dense_view
 
 
 @handles(core.Alias)
@@ -118,7 +118,7 @@ def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Se
         else:
             # The array itself may lie where the result is wanted.
             want = wants[0].view if isinstance(wants[0], Soft) else wants[0]
-            there = want.roots if isinstance(want, View) else {want.root} if want else set()
+            there = want.roots if isinstance(want, View) else {want.root} if isinstance(want, SlotWant) else set()
             taken = bool(there & src.roots)
             dst = lo.alloc(src.elem, src.shape, None if taken else want, stm.pat[0].name)
             lo.copy(dst, src)
@@ -212,7 +212,8 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Se
         if lo.can_overwrite(plus, (e.a, e.b)):
             dst = plus
     if dst is None:
-        dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
+        want = wants[0] or overwritten(lo, stm.pat[0], (e.a, e.b))
+        dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), want, stm.pat[0].name)
         if e.plus:
             lo.copy(dst, plus)
     views = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (a, b)]
@@ -221,6 +222,46 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Se
     parallel = lo.parallel and not lo.in_parallel
     lo.emit(ir.Gemm(elem_of(e.a.type), sizes, ma, mb, mc, lo.place(None), parallel, bool(e.plus)))
     return [dst]
+
+
+def overwritten(lo: Lowerer, var: Var, operands: Iterable[Atom]) -> View | None:
+    """Where an array can be computed that is read by one later map only, element by element, for a result that has a
+    place: the map then runs in that place.  `operands`: what it is computed from."""
+    sc = lo.scopes[-1]
+    if not lo.assembles or sc.uses.get(var) != 1:
+        return None
+    for s in sc.lam.stms[sc.index + 1 :]:
+        if type(s.exp) is not core.Map or var not in s.exp.arrays:
+            continue
+        param = s.exp.lam.params[s.exp.arrays.index(var)]
+        for v, r in zip(s.pat, s.exp.lam.result, strict=True):
+            want = sc.wants.get(v)
+            if isinstance(want, View) and v.type == var.type and _replaces(s.exp.lam, param, r):
+                read = frozenset[Root]().union(*[lo.view(a).roots for a in operands if isinstance(a, Var)])
+                return None if read & want.roots or lo.roots_live(want.roots) else want
+    return None
+
+
+def _replaces(lam: core.Lambda, row: Var, result: Atom) -> bool:
+    """Whether `result` is made where `row` alone is read, and of each element of the row only one of it."""
+    if isinstance(row.type, Prim):
+        return isinstance(result.type, Prim)
+    if row in lam.result or sum((row in core.stm_free(s)) for s in lam.stms) != 1:
+        return False
+    maker = next(s for s in lam.stms if row in core.stm_free(s))
+    e = maker.exp
+    if type(e) is core.Fused:
+        first = sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
+    elif type(e) is core.Map:
+        first = 0
+    else:
+        return False
+    if any(isinstance(a.type, AccType) for a in e.arrays) or e.arrays.count(row) != 1 or row in e.lam.free():
+        return False
+    if result not in maker.pat[first:]:
+        return False
+    k = maker.pat.index(result)  # type: ignore[arg-type]
+    return _replaces(e.lam, e.lam.params[e.arrays.index(row)], e.lam.result[k])
 
 
 def _matrix(v: View) -> tuple[str, Expr, Expr, Expr]:

@@ -74,6 +74,11 @@ class Carried:
             wants.append(Soft(w) if isinstance(w, View) else w)
         return wants
 
+    def vector(self) -> View | None:
+        """The one variable there is, if it is a vector that stays where it lies."""
+        v = self.vars[0] if len(self.vars) == 1 else None
+        return v.cur if isinstance(v, _Array) and v.want is v.cur and v.cur.rank == 1 else None
+
     def commit(self, values: Sequence[Value]) -> None:
         """Emit the end of a turn: the variables take the body's results, all at once."""
         lo = self.lo

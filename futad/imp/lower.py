@@ -52,7 +52,14 @@ class Soft:
     view: View
 
 
-Want = View | Soft | SlotWant | None
+@dataclass(slots=True, eq=False)
+class Added:
+    """A vector to whose elements those of a map's result are added, instead of being stored."""
+
+    view: View
+
+
+Want = View | Soft | Added | SlotWant | None
 
 
 LARGE = 200  # statements; a larger function that is called more than once becomes a C function
@@ -455,7 +462,7 @@ class Lowerer:
                 return v
             dst = self.alloc(v.elem, v.shape, want)
         else:
-            assert want is not None
+            assert want is not None and not isinstance(want, Added)
             dst = want.view if isinstance(want, Soft) else want
         self.copy(dst, v)
         return dst

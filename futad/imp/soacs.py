@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from futad.core import ir as core
-from futad.core.types import I64, ArrayType, Prim, Var
+from futad.core.types import I64, ArrayType, Prim, Var, elem_of
 from futad.imp import ir, parallel
 from futad.imp.arrays import if_inside
 from futad.imp.blocks import block
 from futad.imp.carried import Carried, elementwise
 from futad.imp.ir import Expr
 from futad.imp.jam import jam
-from futad.imp.lower import Lowerer, Want, handles
+from futad.imp.lower import Added, Lowerer, Want, handles
 from futad.imp.staging import staged
 from futad.imp.transpose import wants_rows
 from futad.imp.vectorise import accumulations, across, annotate, split_checks
@@ -126,8 +126,14 @@ class Nest:
         self.first_map = self.first_red + sum(len(n) for _, n in reds)
         self.outs: list[View | None] = []
         """Where whole-array results go."""
+        self.adding: set[int] = set()
+        """Those that are added to what is there."""
         for k, v in enumerate(stm.pat):
-            if self.n_accs <= k < self.first_red or k >= self.first_map:
+            want = wants[k]
+            if isinstance(want, Added):
+                self.outs.append(want.view)
+                self.adding.add(k)
+            elif self.n_accs <= k < self.first_red or k >= self.first_map:
                 assert isinstance(v.type, ArrayType)
                 shape = (self.width, *lo.shape(v.type)[1:])
                 dead = self.dead_input(v.type.elem, arrays) if wants[k] is None and len(shape) == 1 else None
@@ -220,9 +226,13 @@ class Nest:
         lo = self.lo
         with lo.loop(self.width, "i", start, bound) as (i, loop):
             at = 0
-            values = self.elements(inputs, i)
+            added = self.added(folds)
+            values = self.elements(inputs, i, added)
             for carried, (f, neutral) in zip(folds, self.scans + self.reds, strict=True):
                 k = len(neutral)
+                if self.n_accs + at in added:
+                    at += k
+                    continue
                 results = step(lo, f, carried, values[at : at + k])
                 if self.n_accs + at < self.first_red:
                     for out, v in zip(self.outs[self.n_accs + at :], results, strict=False):
@@ -250,8 +260,26 @@ class Nest:
             return
         lo.out[-1:] = [*loops[:-1], *jam(loops[-1], lo.reassociate)]
 
-    def elements(self, inputs: Sequence[Value], i: Expr) -> list[Value]:
-        """Iteration i of the map: stores what is mapped out, and returns what is scanned and reduced."""
+    def added(self, folds: list[Carried]) -> dict[int, Want]:
+        """Sums of vectors to which maps in the body can add their results where the sums lie: by position in the
+        body's results."""
+        lo, lam = self.lo, self.lam
+        out: dict[int, Want] = {}
+        if lam is None or not lo.assembles or (lo.parallel and not lo.in_parallel):
+            return out
+        at = self.n_accs
+        for carried, (f, neutral) in zip(folds, self.scans + self.reds, strict=True):
+            r = lam.result[at]
+            view = carried.vector() if at >= self.first_red and adds_vectors(f) else None
+            once = lam.result.count(r) == 1 and not any(r in core.stm_free(s) for s in lam.stms)
+            if view is not None and once and any(r in s.pat and type(s.exp) is core.Map for s in lam.stms):
+                out[at] = Added(view)
+            at += len(neutral)
+        return out
+
+    def elements(self, inputs: Sequence[Value], i: Expr, added: dict[int, Want] | None = None) -> list[Value]:
+        """Iteration i of the map: stores what is mapped out, and returns what is scanned and reduced, where it is not
+        `added` already."""
         lo, lam = self.lo, self.lam
         if lam is None:
             return [element(lo, v, i, "x") for v in inputs if isinstance(v, View)]
@@ -262,12 +290,13 @@ class Nest:
                 row = out.row((i,))
                 wants.append(View(row.base, lo.let(row.offset, "o"), row.strides, row.shape, row.dense))
             else:
-                wants.append(None)
+                wants.append(added.get(k) if added else None)
         values = lo.scope(lam, wants, repeats=True)
-        for out, v in zip(self.outs[self.first_map :], values[self.first_map :], strict=True):
+        for k, v in enumerate(values[self.first_map :], self.first_map):
             if isinstance(v, Expr):
-                assert out is not None
-                lo.store(out, (i,), v)
+                out = self.outs[k]
+                assert out is not None and isinstance(out.base, Mem)
+                lo.emit(ir.Store(out.base.pointer, out.place((i,)), v, "add" if k in self.adding else None))
         return values[self.n_accs : self.first_map]
 
     def results(self, folds: list[Carried]) -> list[Value]:
@@ -305,6 +334,17 @@ def _piece(v: View, k: int) -> View:
 
 def _bound(op: str, a: Expr, b: Expr) -> Expr:
     return ir.Scalar(op, (a, b), I64, I64)
+
+
+def adds_vectors(f: core.Lambda) -> bool:
+    """Whether the operator adds two vectors of floats, element by element."""
+    e = f.stms[0].exp if len(f.stms) == 1 else None
+    if type(e) is not core.Map or e.arrays != f.params or f.result != f.stms[0].pat or len(e.lam.stms) != 1:
+        return False
+    op = e.lam.stms[0]
+    if type(op.exp) is not core.Op or op.exp.op != "add" or not elem_of(op.pat[0].type).is_float:
+        return False
+    return op.exp.args == e.lam.params and e.lam.result == op.pat
 
 
 def step(lo: Lowerer, f: core.Lambda, carried: Carried, values: Sequence[Value]) -> list[Value]:
