@@ -38,7 +38,8 @@ entry centres [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): ([n][d]f
   in (scaled, reduce_comm (map2 (+)) (replicate d 0) (map (map (\\a -> 2 * a + 1)) scaled),
       map (\\q -> f64.sum (map f64.sum q)) qs)
 entry started [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): ([d]f64, [d]f64, [c]f64) =
-  (map2 (+) s (reduce (map2 (+)) (replicate d 0) (map (map (\\a -> a * a)) xs)), map (* 2) s, map (\\q -> f64.sum q[0]) (map (map (map (+ 1))) qs))
+  (map2 (+) s (reduce (map2 (+)) (replicate d 0) (map (map (\\a -> a * a)) xs)), map (* 2) s,
+   map (\\q -> f64.sum q[0]) (map (map (map (+ 1))) qs))
 entry smallest [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): [c][d]f64 =
   map (\\q -> reduce (map2 f64.min) s (map (map2 (*) s) q)) qs
 def total [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): f64 =

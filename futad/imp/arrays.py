@@ -12,7 +12,7 @@ from futad.errors import Span
 from futad.imp import ir
 from futad.imp.assemble import appended, assembled, joined, padded
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
-from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, Soft, SlotWant, Want, handles
+from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, SlotWant, Soft, Want, handles
 from futad.imp.views import Acc, Fill, Joined, Mem, Root, Sequence_, Value, View, dense_view
 
 
