@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from futad.core import ir as core
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, shape_of
 from futad.errors import Span
-from futad.imp import ir
+from futad.imp import ir, parallel
 from futad.imp.assemble import find_parts, place_of, place_update, sizes_first
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.taint import consumed_vars
@@ -486,6 +486,12 @@ class Lowerer:
             for at, part in zip(src.base.starts, src.base.views, strict=True):
                 self.copy(View(dst.base, dst.place((at,)), dst.strides, part.shape, dst.dense), part)
             return
+        if not (self.parallel and not self.in_parallel and self.nests == 0 and parallel.copy(self, dst, src)):
+            self.copy_here(dst, src)
+
+    def copy_here(self, dst: View, src: View) -> None:
+        """Copy on one thread."""
+        assert isinstance(dst.base, Mem)
         if dst.dense and src.dense and isinstance(src.base, Mem):
             self.emit(
                 ir.Copy(dst.base.pointer, dst.offset, src.base.pointer, src.offset, dst.count(), dst.elem)

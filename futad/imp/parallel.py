@@ -23,9 +23,9 @@ from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import I64, Atom, Const, Prim
 from futad.imp import ir
-from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num
+from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
 from futad.imp.vectorise import unit_of
-from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
+from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
 
 if TYPE_CHECKING:
     from futad.imp.carried import Carried
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from futad.imp.soacs import Nest
 
 UNKNOWN_WIDTH = 16  # assumed for an inner loop whose width is not known outside
+FEW_ROWS = 8  # of a copied matrix, that are not shared out
 SMALLEST_WORK = 1 << 15  # scalar operations below which a nest of constant size is not worth a thread
 
 
@@ -301,3 +302,29 @@ def histogram(
             for v, x in zip(flat, lo.scope(e.lam, [None] * k, repeats=True), strict=True):
                 put(lo, v, i, x)
     return True
+
+
+def copy(lo: Lowerer, dst: View, src: View) -> bool:
+    """Copy on several threads; False if it is certainly not worth it."""
+    count = dst.count()
+    if not _heavy(lo, count, count):
+        return False
+    if dst.rank > 1 and dst.dense and ((src.dense and isinstance(src.base, Mem)) or isinstance(src.base, Fill)):
+        count = lo.let(count, "n")
+        dst = dense_view(dst.base, (count,), dst.offset)
+        src = dense_view(src.base, (count,), src.offset)
+    d = 1 if dst.rank > 1 and isinstance(dst.shape[0], Num) and dst.shape[0].value < FEW_ROWS else 0
+    team = _Team(lo, lo.let(dst.shape[d], "n"), count, ZERO)
+    names = team.names()
+    lo.in_parallel = True
+    with lo.block() as body:
+        lo.copy_here(*[_part(lo, v, d, *names[1:]) for v in (dst, src)])
+    lo.in_parallel = False
+    lo.emit(team.run(body, names, dynamic=True))
+    return True
+
+
+def _part(lo: Lowerer, v: View, d: int, start: Expr, end: Expr) -> View:
+    """From `start` to before `end` of dimension d."""
+    shape = (*v.shape[:d], lo.let(sub(end, start), "n"), *v.shape[d + 1 :])
+    return View(v.base, add(v.offset, mul(start, v.strides[d])), v.strides, shape, v.dense and d == 0, v.injective)
