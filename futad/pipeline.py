@@ -39,7 +39,8 @@ def _lazy(module: str, function: str) -> Pass:
 
 _simplify = _lazy("futad.rewrite.simplify", "simplify")
 
-# Why this order.  Callees are simplified before they are inlined, so that what is copied is small.  AD
+# Why this order.  Callees are simplified before they are inlined, so that what is copied is small; once calls are
+# gone it is clear whose results nothing uses, and the assertions of these are no more.  AD
 # runs on unfused code, where each construct has one rule, and before hoisting, which would move primal
 # code away from the scope that re-executes it.  Matrix products are found before fusion hides them.  Fusion
 # wants simplified code and leaves copies behind.
@@ -47,6 +48,7 @@ PASSES: list[tuple[str, Pass]] = [
     ("simplify", _simplify),
     ("inline", _lazy("futad.optimise.inline", "inline")),
     ("simplify-inlined", _simplify),
+    ("asserts", _lazy("futad.optimise.asserts", "settle_asserts")),
     ("views", _lazy("futad.optimise.views", "hoist_views")),
     ("ad", _lazy("futad.ad", "expand")),
     ("simplify-ad", _simplify),

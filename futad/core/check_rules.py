@@ -145,6 +145,8 @@ def _assert(c: Checker, e: ir.Assert, s: ir.Stm) -> Existential:
     c.is_a("condition", e.cond, BOOL)
     if e.message.count("{}") != len(e.values) or any(type(a.type) is not Prim for a in e.values):
         fail("the values do not fit the message")
+    if any(type(a.type) is AccType for a in e.of):
+        fail("an accumulator under an assertion")
     return None
 
 

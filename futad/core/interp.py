@@ -356,7 +356,7 @@ def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope, place: An
 def _assert(m: Interpreter, e: ir.Assert, stm: ir.Stm, sc: Scope) -> Values:
     failed = select_lanes(sc, np.logical_not(m.value(e.cond)))
     if failed is False:
-        return ()
+        return [m.value(a) for a in e.of]
     lane: tuple[int, ...] = ()
     if sc.depth:
         bad = sc.full_mask() if failed is True else failed

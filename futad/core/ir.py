@@ -211,12 +211,16 @@ class Scratch(Exp):
 
 @node
 class Assert(Exp):
-    """Binds nothing.  Fails with `message` at `place` unless `cond`; values fill `{}`s in the message."""
+    """Fails with `message` at `place` unless `cond`; values fill `{}`s in the message.
+
+    Binds nothing; or `of` themselves, and then goes if none of what it binds is used (see `optimise/asserts.py`).
+    """
 
     cond: Atom
     message: str
     values: Atoms
     place: Span | None
+    of: Atoms = ()
 
 
 @node

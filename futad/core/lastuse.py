@@ -216,6 +216,9 @@ class _Analysis:
         match e:
             case ir.Alias(atom=a) | ir.At(array=a) | ir.Rearrange(array=a) | ir.Reshape(array=a):
                 self.put(s.pat[0], self.of(a))
+            case ir.Assert():
+                for v, a in zip(s.pat, e.of, strict=True):
+                    self.put(v, self.of(a))
             case ir.Update() | ir.Scatter() | ir.Hist() | ir.WithAcc():
                 self.consumer(s, e, frame)
             case ir.If():

@@ -237,7 +237,7 @@ class _Parser:
                 self.fail(f"unknown construct '{tok}'", at)
             values = self.until(")", self.value)
             cls: Any = _NODES[tok]
-            if len(values) != len(cls.kinds):
+            if len(values) != len(cls.kinds) - (cls is ir.Assert and len(values) == 4):
                 self.fail(f"{tok} has {len(cls.kinds)} fields, not {len(values)}", at)
             return cls(*values)
         # log_2-like operation names look like variables

@@ -91,7 +91,10 @@ class Printer:
             return self.data(e.atom)
         if isinstance(e, ir.At):
             return self.data(e.array) + self.data(e.index) + ("" if e.check is None else self.data(e.check))
-        return node_name(t) + "(" + ", ".join([self.data(getattr(e, f), indent) for f in t.kinds]) + ")"
+        shown = list(t.kinds)
+        if isinstance(e, ir.Assert) and not e.of:
+            shown.pop()
+        return node_name(t) + "(" + ", ".join([self.data(getattr(e, f), indent) for f in shown]) + ")"
 
     def pattern(self, vs: tuple[Var, ...]) -> str:
         return "(" + ", ".join([self.binder(v) for v in vs]) + ")"

@@ -100,7 +100,7 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.MatMul: _matmul,
     ir.Copy: lambda e: (e.array.type,),
     ir.Scratch: lambda e: (ArrayType(e.elem, e.shape),),
-    ir.Assert: lambda e: (),
+    ir.Assert: lambda e: atom_types(e.of),
     ir.Trace: lambda e: (),
     ir.If: lambda e: atom_types(e.then.result),
     ir.For: lambda e: atom_types(e.inits),

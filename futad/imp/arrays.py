@@ -311,7 +311,7 @@ def _assert(lo: Lowerer, stm: core.Stm, e: core.Assert, wants: list[Want]) -> Se
     values = tuple([lo.expr(a) for a in e.values])
     types = tuple([v.type for v in values])
     lo.emit(ir.Check(lo.expr(e.cond), ASSERT, lo.place(e.place, e.message, types), values))
-    return []
+    return [lo.value(a) for a in e.of]
 
 
 @handles(core.Trace)

@@ -40,6 +40,8 @@ def consumed_vars(program: ir.Program) -> set[Var]:
         match e:
             case ir.Alias(a) | ir.At(a) | ir.Reshape(a) | ir.Rearrange(a) | ir.Copy(a):
                 edge(pat[0], a)
+            case ir.Assert(of=of):
+                edges(pat, of)
             case ir.Replicate(_, value):
                 edge(pat[0], value)
             case ir.Update(a):

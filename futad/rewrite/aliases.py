@@ -89,6 +89,10 @@ def _share(a: Aliases, pat: tuple[Var, ...], e: ir.Exp) -> None:
     a.join(pat[0], e.operands()[0])
 
 
+def _assert(a: Aliases, pat: tuple[Var, ...], e: ir.Assert) -> None:
+    a.joins(pat, e.of)
+
+
 def _update(a: Aliases, pat: tuple[Var, ...], e: ir.Update) -> None:
     a.consume((e.array,))
     a.join(pat[0], e.array)
@@ -147,6 +151,7 @@ _HANDLERS: dict[type, Any] = {
     ir.At: _share,
     ir.Reshape: _share,
     ir.Rearrange: _share,
+    ir.Assert: _assert,
     ir.Update: _update,
     ir.Scatter: _dests,
     ir.Hist: _dests,

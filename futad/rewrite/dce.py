@@ -55,6 +55,8 @@ class _DeadCode:
 
     def stays(self, e: ir.Exp) -> bool:
         """Whether the expression is kept whatever becomes of its results."""
+        if type(e) is ir.Assert and e.of:
+            return False
         if type(e) in ir.EFFECTS or type(e) is ir.Call and e.name in self.functions:
             return True
         return any(map(self.asserts, e.lambdas()))

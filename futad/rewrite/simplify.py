@@ -65,7 +65,7 @@ def share_key(e: ir.Exp) -> tuple[Any, ...] | None:
     if head is ir.At:
         return (ir.At, e.array, e.index)  # type: ignore[attr-defined]
     if head is ir.Assert:
-        return (ir.Assert, e.cond)  # type: ignore[attr-defined]
+        return None if e.of else (ir.Assert, e.cond)  # type: ignore[attr-defined]
     if head in _SCOPED:
         return scoped_key(e)
     return e.key()
@@ -128,7 +128,7 @@ class Simplifier:
             if key is not None and key not in self.available:
                 self.available[key] = (pat, exp)
                 self.trail.append(key)
-            if head is ir.Assert:
+            if head is ir.Assert and not exp.of:  # type: ignore[attr-defined]
                 ctx.ranges.assume(exp.cond, True)  # type: ignore[attr-defined]
 
     def alias(self, v: Var, a: Atom) -> bool:

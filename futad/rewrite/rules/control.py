@@ -19,9 +19,9 @@ def aliases_of(pat: tuple[Var, ...], atoms: tuple[Atom, ...]) -> list[Stm]:
 
 @rule(ir.Assert)
 def assert_true(stm: Stm, ctx: Context) -> Result:
-    """`assert true` -> nothing."""
+    """`assert true` -> nothing but what it binds."""
     e: Any = stm.exp
-    return [] if e.cond is TRUE else None
+    return aliases_of(stm.pat, e.of) if e.cond is TRUE else None
 
 
 @rule(ir.If)

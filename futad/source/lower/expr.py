@@ -10,6 +10,7 @@ from futad.core.types import (
     I64,
     TRUE,
     U8,
+    AccType,
     Atom,
     Const,
     Prim,
@@ -41,6 +42,7 @@ from futad.source.lower.values import (
     Rec,
     Value,
     dims_of,
+    has_function,
     in_order,
     inner,
     leaves,
@@ -214,9 +216,21 @@ def lower_constr(lw: Lowerer, e: ast.EConstr, fr: Frame) -> Value:
 
 @handles(ast.EAssert)
 def lower_assert(lw: Lowerer, e: ast.EAssert, fr: Frame) -> Value:
-    if lw.check_span(e.span) is not None:
-        lw.b.emit(ir.Assert(lw.scalar(e.cond, fr), "Assertion is false.", (), e.span))
-    return lw.expr(e.expr, fr)
+    """An assertion that goes with the parts of its value; it stays whatever is used if the value has functions or
+    accumulators, or an i64, which types may mention as a size."""
+    if lw.check_span(e.span) is None:
+        return lw.expr(e.expr, fr)
+    cond = lw.scalar(e.cond, fr)
+    v = lw.expr(e.expr, fr)
+    parts = leaves(v)
+    if has_function(v) or any(a.type is I64 or type(a.type) is AccType for a in parts):
+        lw.b.emit(ir.Assert(cond, "Assertion is false.", (), e.span))
+        return v
+    if not parts:
+        return v
+    again = lw.b.emit(ir.Assert(cond, "Assertion is false.", (), e.span, tuple(parts)), "claimed")
+    lw.borrowed.update(b for a, b in zip(parts, again, strict=True) if a in lw.borrowed)
+    return rebuild(v, iter(again))
 
 
 @handles(ast.EHole)
