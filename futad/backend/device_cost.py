@@ -305,8 +305,9 @@ class _Host:
                 r = self.row("zero", "memory set to zero", 0)
                 r.launches += 1
                 r.cost.add(Cost(0, elem.bytes * self.number(n, "a fill"), 0))
-            case kir.Chunks(name, n):
-                env[name] = max(1, min(MOST_BLOCKS, -(-int(self.number(n, "a width")) // CHUNK)))
+            case kir.Chunks(name, n, segments):
+                most = MOST_BLOCKS // max(1, int(self.number(segments, "a number of folds")))
+                env[name] = max(1, min(most, -(-int(self.number(n, "a width")) // CHUNK)))
             case ir.Seq(body):
                 self.block(body)
             case ir.For(var, bound, body, start):

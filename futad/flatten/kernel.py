@@ -210,7 +210,7 @@ class Zero(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Chunks(Stmt):
-    """Host: declare `name`, into how many parts (one block each) `count` steps are cut."""
+    """Host: declare `name`, into how many parts (one block each) the `count` steps of each of `segments` are cut."""
 
     name: str
     count: Expr

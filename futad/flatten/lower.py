@@ -91,6 +91,7 @@ class DeviceLowerer(Lowerer):
         self.kernels: list[Kernel] = []
         self.why: list[str] = []
         self.given: dict[core.Stm, Expr] = {}
+        self.cut_up = False  # rows are in parts already
         self.scalar_roots: dict[str, Root] = {}
         self.thread_slots: set[int] = set()
         self.function_name = ""

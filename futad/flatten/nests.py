@@ -16,22 +16,23 @@ from dataclasses import dataclass, replace
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, Atom, Const, Prim, Var
-from futad.flatten import fission
+from futad.flatten import fission, segments
 from futad.flatten import kernel as kir
 from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transposed
 from futad.flatten.pairs import peeled
 from futad.imp import ir
-from futad.imp.ir import Expr, Ref, compare, num
+from futad.imp.ir import ONE, Expr, Ref, compare, num
 from futad.imp.lower import Want
 from futad.imp.soacs import Nest
 from futad.imp.taint import consumed_vars
-from futad.imp.views import Acc, Mem, Value, View
+from futad.imp.views import Acc, Mem, Value, View, dense_view
 
 MOST_LEVELS = 4
 CHEAP = 60  # cost of the statements between two maps that every inner point repeats
 UNKNOWN_INNER = 64  # assumed for an inner width that the host does not know
 WARP = 32
+LONG_ROWS = 32  # times as many elements as a thread does at most make a row worth several blocks
 FEW_ROWS = 128  # a number of points up to here that is known is done by blocks at once
 SMALL_INNER = 8  # inner widths up to here are not worth a block
 
@@ -177,7 +178,8 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     apart, least = _apart(lo, n, levels)
     versions: list[list[ir.Stmt]] = []
     depth = len(lo.scopes)
-    for unit in ("thread",) if inner is None or apart is not None else ("thread", "block"):
+    units = ("thread",) if inner is None or apart is not None else ("block",) if lo.cut_up else ("thread", "block")
+    for unit in units:
         inputs = n.inputs
         try:
             with lo.block() as host:
@@ -196,6 +198,8 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
             for stm in levels.inner:
                 lo.given.pop(stm, None)
             lo.kernels = [k for k in lo.kernels if k.body is not body]
+            if lo.cut_up:
+                raise
         n.inputs = inputs
     if apart is not None:
         many = compare("<", Ref("ENOUGH_THREADS", I64), total)
@@ -203,7 +207,7 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
             many = compare("&&", many, compare("<", least, Ref("LONG_INNER", I64)))
         lo.out.append(ir.If(many, versions[0], apart))
     elif len(versions) == 1:
-        if inner is not None:
+        if inner is not None and not lo.cut_up:
             lo.why.append(f"{lo.function_name}: inner parallelism of {_what(n, levels)} is sequential in each thread")
         lo.out += versions[0]
     else:
@@ -211,7 +215,8 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
         narrow = compare("<", inner, Ref("BLOCK_INNER", I64))
         many, short = compare("<", Ref("ENOUGH_THREADS", I64), total), compare("<", inner, Ref("LONG_INNER", I64))
         wide = compare("&&", many, short)
-        lo.out.append(ir.If(compare("||", narrow, wide), versions[0], versions[1]))
+        together = _cut_up(lo, n, levels, total, inner, versions[1])
+        lo.out.append(ir.If(compare("||", narrow, wide), versions[0], together))
     return n.results([])
 
 
@@ -219,7 +224,7 @@ def _together(lo: DeviceLowerer, body: list[ir.Stmt], total: Expr, what: str, in
     """Launch a kernel of whose points each is done by a block, or as it is short by a warp if there are enough."""
     with lo.block() as by_block:
         made = lo.launch(body, "block", total, f"{what}, inner parts by the block", inner)
-    if isinstance(total, ir.Num) and total.value < FEW_ROWS:
+    if lo.cut_up or (isinstance(total, ir.Num) and total.value < FEW_ROWS):
         lo.out += by_block
         return
     small = replace(made, name=f"{made.name}_warp", kind="warp", what=f"{what}, inner parts by a warp")
@@ -227,6 +232,48 @@ def _together(lo: DeviceLowerer, body: list[ir.Stmt], total: Expr, what: str, in
     short = compare("<", inner, Ref("WARP_INNER", I64))
     many = compare("<", Ref("ENOUGH_THREADS", I64), ir.mul(total, num(WARP)))
     lo.out.append(ir.If(compare("&&", short, many), [kir.Launch(small, total, inner)], by_block))
+
+
+def _cut_up(
+    lo: DeviceLowerer, n: Nest, levels: Levels, total: Expr, inner: Expr, whole: list[ir.Stmt]
+) -> list[ir.Stmt]:
+    """A version with a block a point, or several where points are few and long (`segments.py`)."""
+    rows = None if lo.cut_up else segments.rows_of(n.stm, levels.inner)
+    if rows is None:
+        return whole
+    lo.cut_up = True
+    depth, kernels = len(lo.scopes), len(lo.kernels)
+    try:
+        with lo.block() as body:
+            _in_parts(lo, n, rows, total)
+    except NotInBlock:
+        del lo.scopes[depth:], lo.kernels[kernels:]
+        return whole
+    finally:
+        lo.cut_up = False
+    few = compare("<", total, Ref("ENOUGH_TILES", I64))
+    long = compare("<=", ir.mul(Ref("LONG_INNER", I64), num(LONG_ROWS)), inner)
+    return [ir.If(compare("&&", few, long), body, whole)]
+
+
+def _in_parts(lo: DeviceLowerer, n: Nest, rows: segments.Rows, total: Expr) -> None:
+    """Rows by several blocks each."""
+    made = [o for o in n.outs if o is not None]
+    outs: list[View | None] = list(made)
+    if rows.scans:
+        lam = segments.as_one_scan(rows)
+        outs = [dense_view(o.base, (o.count(),), o.offset) if o.dense else None for o in made]
+    else:
+        width, count, size = lo.expr(rows.width), Var("parts", I64), Var("part", I64)
+        chunks = Ref(lo.name("chunks"), I64)
+        lo.emit(kir.Chunks(chunks.name, width, total))
+        lo.bind(count, chunks)
+        lo.bind(size, lo.let(ir.Bin("/", ir.sub(ir.add(width, chunks), ONE), chunks), "n"))
+        lam = core.Lambda((), tuple(segments.in_parts(rows, count, size)), n.stm.pat)
+    lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
+    for v, out in zip(lo.scope(lam, outs), made, strict=True):
+        assert isinstance(v, View)
+        lo.copy(out, dense_view(v.base, out.shape, v.offset) if rows.scans else v)
 
 
 def rows_in_order(lo: DeviceLowerer, n: Nest, k: int) -> Value:

@@ -155,8 +155,8 @@ class Runtime:
     # -- launches
 
     def chunks(self, count: int, segments: int) -> int:
-        """Into how many parts to cut a fold."""
-        return max(1, min(self.limits.blocks, -(-count // self.limits.chunk)))
+        """Into how many parts to cut each of some folds of so many elements."""
+        return max(1, min(self.limits.blocks // max(1, segments), -(-count // self.limits.chunk)))
 
     def launch(self, number: int, units: int, inner: int, args: Sequence[Any], counts: Sequence[int]) -> None:
         if units <= 0:

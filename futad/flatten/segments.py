@@ -1,0 +1,211 @@
+"""Few long rows that are folded, by several blocks a row.
+
+A map of reductions
+
+    map (\\xs -> g (reduce op ne (map f xs))) xss
+
+has each row cut into c parts of k elements (the last ones may have fewer, or none), reduces the parts, then theirs:
+
+    let part xs j = reduce op ne (map (\\i -> if j * k + i < m then f xs[j * k + i] else ne) (iota k))
+    let parts = map (\\xs -> map (part xs) (iota c)) xss
+    in map (\\xs ps -> g (reduce op ne ps)) xss parts
+
+A map of scans is one scan of all rows, which starts anew where a row does (Blelloch, "Prefix sums and their
+applications", 1990).  What comes before the fold in a row is cheap, and done again for each part or element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from futad.ad.bins import segmented
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.ir import Lambda, Stm
+from futad.core.types import FALSE, I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of
+from futad.flatten.fission import CHEAP
+from futad.rewrite.strategy import with_lambdas
+
+
+@dataclass(slots=True)
+class Rows:
+    """A nest of maps whose innermost body, the last of `bodies`, folds: its statements before the fold, the fold, and
+    those after it."""
+
+    stm: Stm
+    bodies: list[Lambda]
+    before: tuple[Stm, ...]
+    fold: Stm
+    after: tuple[Stm, ...]
+
+    @property
+    def width(self) -> Atom:
+        """The length of a row."""
+        return self.fold.exp.width  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def scans(self) -> bool:
+        """Whether rows are scanned."""
+        e = self.fold.exp
+        return isinstance(e, ir.Scan) or (isinstance(e, ir.Fused) and bool(e.scan_lams))
+
+
+def rows_of(stm: Stm, inner: Sequence[Stm]) -> Rows | None:
+    """A nest of maps, `inner` being those inside the first, whose rows can be cut up; None for any other."""
+    if not isinstance(stm.exp, ir.Map):
+        return None
+    bodies = [s.exp.lam for s in (stm, *inner)]  # type: ignore[attr-defined]
+    for lam, below in zip(bodies, inner, strict=False):
+        if lam.stms[-1] is not below or lam.result != below.pat:
+            return None
+    folds = [s for s in bodies[-1].stms if isinstance(s.exp, ir.SOACS)]
+    if len(folds) != 1 or not isinstance(folds[0].exp, (ir.Reduce, ir.Scan, ir.Fused)):
+        return None
+    stms = bodies[-1].stms
+    at = stms.index(folds[0])
+    found = Rows(stm, bodies, stms[:at], folds[0], stms[at + 1 :])
+    bound = {v for lam in bodies for v in (*lam.params, *(v for s in lam.stms for v in s.pat))}
+    around = [s for lam, below in zip(bodies, inner, strict=False) for s in lam.stms if s is not below]
+    if found.width in bound or not all(isinstance(s.exp, CHEAP) for s in (*around, *found.before)):
+        return None
+    types = [v.type for s in (stm, found.fold) for v in ir.stm_free(s)]
+    if any(isinstance(t, AccType) for t in types) or any(isinstance(p.type, AccType) for p in bodies[-1].params):
+        return None
+    return found if _simple(found, bound) else None
+
+
+def _simple(r: Rows, bound: set[Var]) -> bool:
+    """Whether there are either reductions of scalars, or one scan of scalars, alike in all rows, that is the result."""
+    e = r.fold.exp
+    groups = (*e.scan_neutrals, *e.red_neutrals) if isinstance(e, ir.Fused) else (e.neutral,)  # type: ignore[attr-defined]
+    if not all(isinstance(a.type, Prim) for g in groups for a in g):
+        return False
+    if not r.scans:
+        return len(r.fold.pat) == sum(map(len, groups))
+    if len(groups) != 1 or len(r.fold.pat) != len(groups[0]) or r.after or r.bodies[-1].result != r.fold.pat:
+        return False
+    (op,) = e.scan_lams if isinstance(e, ir.Fused) else (e.lam,)  # type: ignore[attr-defined]
+    return not bound & {*groups[0], *op.free()}
+
+
+def _elements(b: Builder, r: Rows, i: Atom) -> Sequence[Atom]:
+    """What is folded, of element i."""
+    e = r.fold.exp
+    here = [b.at(a, i) for a in e.arrays]  # type: ignore[attr-defined]
+    return b.inline(e.lam, here) if isinstance(e, ir.Fused) else here
+
+
+# --- reductions --------------------------------------------------------------------------------------------------
+
+
+def in_parts(r: Rows, count: Var, size: Var) -> list[Stm]:
+    """Rows reduced in `count` parts of `size` elements."""
+    e = r.fold.exp
+    if isinstance(e, ir.Fused):
+        lams, neutrals, comms = e.red_lams, e.red_neutrals, e.red_comms
+    else:
+        assert isinstance(e, ir.Reduce)
+        lams, neutrals, comms = (e.lam,), (e.neutral,), (e.comm,)
+    flat = [a for g in neutrals for a in g]
+
+    def part(b: Builder, j: Var) -> Sequence[Atom]:
+        start = b.op("mul", j, size)
+
+        def element(c: Builder, k: Var) -> Sequence[Atom]:
+            i = c.op("add", start, k)
+            there = ir.If(c.op("lt", i, r.width), c.body(lambda d: _elements(d, r, i)), Lambda((), (), tuple(flat)))
+            return c.emit(there, "x", types=[a.type for a in flat])
+
+        lam = b.lambda_([("k", I64)], element)
+        fold = ir.Fused(size, (b.let(ir.Iota(size, ZERO, ONE), "ks"),), lam, (), (), lams, neutrals, comms)
+        return b.emit(fold, "part", types=[a.type for a in flat])
+
+    b = Builder()
+    parts = b.map_(part, b.let(ir.Iota(count, ZERO, ONE), "js"), hint="parts")
+    first = _around(r, Lambda(r.bodies[-1].params, (*r.before, *b.stms), parts), [v.type for v in parts])
+    made = tuple([Var("parts", v.type) for v in first.pat])
+    first = Stm(made, first.exp)
+
+    rows = tuple([Var("parts", v.type) for v in parts])
+    again = ir.Fused(count, rows, _identity(flat), (), (), lams, neutrals, comms)
+    body = r.bodies[-1]
+    stms = (*r.before, Stm(r.fold.pat, again), *r.after)
+    second = _around(r, Lambda((*body.params, *rows), stms, body.result), None, made)
+    return [_fresh(first), _fresh(second)]
+
+
+def _identity(like: Sequence[Atom]) -> Lambda:
+    params = tuple([Var("x", a.type) for a in like])
+    return Lambda(params, (), params)
+
+
+def _around(r: Rows, leaf: Lambda, types: list | None, arrays: Sequence[Var] = ()) -> Stm:  # type: ignore[type-arg]
+    """The nest with another innermost body, of results of other `types` if these are given; `leaf` has the rows of more
+    `arrays` as its last parameters."""
+    maps = [r.stm, *[lam.stms[-1] for lam in r.bodies[:-1]]]
+    pats = [tuple(m.pat) for m in maps]
+    if types is not None:
+        for k in reversed(range(len(maps))):
+            types = [array_of(t, maps[k].exp.width) for t in types]  # type: ignore[attr-defined]
+            pats[k] = tuple([Var("parts", t) for t in types])
+    inside: list[tuple[Var, ...]] = [tuple(arrays)]  # the further arrays of each level
+    for _ in maps[1:]:
+        inside.append(tuple([Var("parts", _row(v)) for v in inside[-1]]))
+    lam = leaf
+    for k in reversed(range(len(maps))):
+        e = maps[k].exp
+        assert isinstance(e, ir.Map)
+        made = Stm(pats[k], ir.Map(e.width, (*e.arrays, *inside[k]), lam), maps[k].attrs)
+        if k:
+            above = r.bodies[k - 1]
+            lam = Lambda((*above.params, *inside[k]), (*above.stms[:-1], made), made.pat)
+    return made
+
+
+def _row(v: Var) -> ArrayType:
+    t = v.type
+    assert isinstance(t, ArrayType)
+    return ArrayType(t.elem, t.shape[1:])
+
+
+def _fresh(stm: Stm) -> Stm:
+    """The statement with variables of its own inside."""
+    return Stm(stm.pat, with_lambdas(stm.exp, [ir.rename(f) for f in stm.exp.lambdas()]), stm.attrs)
+
+
+# --- scans -------------------------------------------------------------------------------------------------------
+
+
+def as_one_scan(r: Rows) -> Lambda:
+    """Rows scanned as one array; the results along one dimension."""
+    e = r.fold.exp
+    if isinstance(e, ir.Fused):
+        (op,), (neutral,) = e.scan_lams, e.scan_neutrals
+    else:
+        assert isinstance(e, ir.Scan)
+        op, neutral = e.lam, e.neutral
+    maps = [r.stm, *[lam.stms[-1] for lam in r.bodies[:-1]]]
+    sizes = [*[m.exp.width for m in maps], r.width]  # type: ignore[attr-defined]
+    b = Builder()
+    total = b.size_mul(sizes)
+
+    def element(c: Builder, at: Var) -> Sequence[Atom]:
+        index: list[Atom] = []
+        rest: Atom = at
+        for n in reversed(sizes[1:]):
+            above = c.op("quot", rest, n)
+            index.append(c.op("sub", rest, c.op("mul", above, n)))
+            rest = above
+        i, *inner = index
+        for m, body, k in zip(maps, r.bodies, [rest, *reversed(inner)], strict=True):
+            for p, a in zip(body.params, m.exp.arrays, strict=True):  # type: ignore[attr-defined]
+                c.add(Stm((p,), ir.At(a, (k,))))
+            c.extend(r.before if body is r.bodies[-1] else body.stms[:-1])
+        return [c.op("eq", i, ZERO), *_elements(c, r, i)]
+
+    lam = ir.rename(b.lambda_([("at", I64)], element))
+    where = b.let(ir.Iota(total, ZERO, ONE), "is")
+    fused = ir.Fused(total, (where,), lam, (segmented(b, op),), ((FALSE, *neutral),), (), (), ())
+    _, *flat = b.emit(fused, "scanned", types=[array_of(a.type, total) for a in lam.result])
+    return Lambda((), tuple(b.stms), tuple(flat))
