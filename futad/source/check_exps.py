@@ -15,6 +15,7 @@ from futad.source.check_loops import loop_exp, type_of
 from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
+from futad.source.opaque import is_abstract
 from futad.source.show import show_type
 from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, value_of_expr, weight
 from futad.source.stypes import (
@@ -130,6 +131,24 @@ def _record(ck: Checker, e: A.ERecord) -> A.Expr:
     return e
 
 
+def _hidden_alike(ck: Checker, a: SType, b: SType) -> bool:
+    """Whether two types are one abstract type whose arguments differ in unknown sizes only.
+
+    What is hidden may have these sizes; that it has the same in all elements is checked at run time.
+    """
+    a, b = resolve(a), resolve(b)
+    if not (is_abstract(a) and is_abstract(b) and type(a) is TRecord and type(b) is TRecord):
+        return False
+    unknown = [type(s) is SizeVar and s.binding.kind == "skolem" for t in (a, b) for s in sizes_in(t)]
+    if not unknown or not all(unknown):
+        return False
+    try:
+        ck.unify_shape(a, b)
+    except Mismatch:
+        return False
+    return True
+
+
 @infers(A.EArray)
 def _array(ck: Checker, e: A.EArray) -> A.Expr:
     e.elems = [ck.exp(x) for x in e.elems]
@@ -137,7 +156,8 @@ def _array(ck: Checker, e: A.EArray) -> A.Expr:
     if e.elems:
         ck.require_data(elem, e.elems[0].span)
     for x in e.elems[1:]:
-        ck.fit(x.type, elem, x.span, "the elements of an array have one type")
+        if not _hidden_alike(ck, type_of(x), elem):
+            ck.fit(x.type, elem, x.span, "the elements of an array have one type")
     e.type = TArray(SizeConst(len(e.elems)), elem)
     return e
 

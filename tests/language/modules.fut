@@ -66,3 +66,19 @@ module sized: { type~ t val make: i64 -> t val size: t -> i64 } = {
 -- entry: lifted
 -- input { 3i64 } output { 3i64 }
 entry lifted (n: i64): i64 = sized.size (sized.make n)
+
+module type wrapped = { type inner type box 'inner val put: inner -> box inner val count: box inner -> i64 }
+module wrap (P: { type~ inner val count: inner -> i64 }): wrapped with inner = P.inner = {
+  type~ inner = P.inner
+  type box 'inner = (i64, inner)
+  def put x = (1i64, x)
+  def count (n, x) = n + P.count x
+}
+module wrapped_arrays = wrap { type~ inner = []bool def count (xs: inner) = length xs }
+
+-- ==
+-- entry: array_of_abstract
+-- input { [true, false] [false, false] } output { [3i64, 3i64] }
+-- input { [true, false] [false] } error: cannot match
+entry array_of_abstract (xs: []bool) (ys: []bool) =
+  map wrapped_arrays.count [wrapped_arrays.put xs, wrapped_arrays.put ys]
