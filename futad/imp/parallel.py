@@ -196,14 +196,24 @@ def _op(a: Acc) -> str:
 
 
 def _add_up(team: _Team, array: str, acc: Acc) -> None:
-    """Add the copies of the other threads to the accumulator."""
+    """Add the copies of the other threads to the accumulator, each thread in a part of it."""
     lo, view = team.lo, acc.view
     assert isinstance(view.base, Mem)
-    with lo.loop(team.count, "t", ONE) as (t, _):
-        copy = team.subscribe(array, t, view.elem, (view.count(),))
-        with lo.loop(view.count()) as (i, loop):
-            loop.independent = True
-            lo.emit(ir.Store(view.base.pointer, add(view.offset, i), copy.load((i,)), _op(acc)))
+    count = lo.let(view.count(), "n")
+    adders = _Team(lo, count, mul(count, sub(team.count, ONE)), ZERO)
+    _, start, end = names = adders.names()
+    lo.in_parallel = True
+    with lo.block() as body:
+        # A variable of the thread's own: the C compiler does not vectorise what goes through shared ones.
+        total = lo.name("total")
+        lo.emit(ir.Pointer(total, view.elem, view.base.pointer, view.offset))
+        with lo.loop(team.count, "t", ONE) as (t, _):
+            copy = team.subscribe(array, t, view.elem, (count,))
+            with lo.loop(count, "i", start, end) as (i, loop):
+                loop.independent = True
+                lo.emit(ir.Store(total, i, copy.load((i,)), _op(acc)))
+    lo.in_parallel = False
+    lo.emit(adders.run(body, names, dynamic=False))
 
 
 def _combine(team: _Team, n: Nest, parts: list[str]) -> list[Carried]:
