@@ -44,8 +44,10 @@ class Unit:
             if self._executor is None:
                 from futad.pipeline import compile_program
 
-                optimised = compile_program(self.core, check=self.check)
-                self._executor, self._backend = backends.executor(optimised, self.requested)
+                def compiled(sequential: bool) -> ir.Program:
+                    return compile_program(self.core, check=self.check, sequential=sequential)
+
+                self._executor, self._backend = backends.executor(compiled, self.requested)
             return self._executor
 
     def run(self, name: str, flat: Sequence[Any]) -> list[Any]:

@@ -25,13 +25,16 @@ Pass = Callable[..., Program]
 
 
 def _lazy(module: str, function: str) -> Pass:
-    """The pass `module.function`, imported when it first runs; rule hits go to `stats` if it counts them."""
+    """The pass `module.function`, imported when it first runs; rule hits go to `stats` if it counts them, and it learns
+    whether the code is to be `sequential` if that makes a difference to it."""
 
-    def run(program: Program, stats: Stats | None = None) -> Program:
+    def run(program: Program, stats: Stats | None = None, sequential: bool = False) -> Program:
         fn = getattr(import_module(module), function)
-        if stats is not None and "stats" in inspect.signature(fn).parameters:
-            return fn(program, stats=stats)
-        return fn(program)
+        takes = inspect.signature(fn).parameters
+        given: dict[str, Any] = {"sequential": sequential} if "sequential" in takes else {}
+        if stats is not None and "stats" in takes:
+            given["stats"] = stats
+        return fn(program, **given)
 
     run.__name__ = function
     return run
@@ -119,10 +122,12 @@ def compile_program(
     stop_after: str | None = None,
     check: bool = False,
     trace: Trace | None = None,
+    sequential: bool = False,
 ) -> Program:
     """Run the passes: all, or those named, up to and including `stop_after`.
 
-    With `check` the IR is type-checked after each pass and a failure names the pass.  Raises UsageError
+    With `check` the IR is type-checked after each pass and a failure names the pass.  `sequential`: for a backend of
+    one thread, or few.  Raises UsageError
     for an unknown pass.
     """
     known = dict(PASSES) | {name: run for name, (_, run) in OPTIONAL.items()}
@@ -132,7 +137,7 @@ def compile_program(
             raise UsageError(f"no pass is called '{name}'; there are: {', '.join(known)}")
     for name in chosen:
         start = time.perf_counter()
-        program = known[name](program, stats=trace.rules if trace is not None else None)
+        program = known[name](program, stats=trace.rules if trace is not None else None, sequential=sequential)
         seconds = time.perf_counter() - start
         if check:
             from futad.core.check import check_program

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import pytest
+from ad_cases_all import CASES
+from derived_program import derived_program
+from test_ad_support import Derivs, like, make, run, sizes_of
 
 import futad
-from futad.runtime import cc
+from futad.ad import expand
+from futad.core.check import check_program
+from futad.runtime import backends, cc
 
 SOURCE = """
 def mm (a: [2][2]f64) (b: [2][2]f64): [2][2]f64 =
@@ -56,3 +62,52 @@ def test_as_the_interpreter(both: tuple[Any, Any], n: int) -> None:
         pairs = zip(parts(getattr(got, name)(*args)), parts(getattr(want, name)(*args)), strict=True)
         for g, w in pairs:
             np.testing.assert_allclose(g, w, rtol=1e-11, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("c", [c for c in CASES if c.name.startswith("hist")], ids=lambda c: c.name)
+def test_what_one_thread_does_as_what_many_do(c: Any) -> None:
+    """First derivatives, second ones and many directions by the loops of sequential code, and by the sort."""
+    program = make(c.params, c.f)
+    d = Derivs(program)
+    sizes, results = sizes_of(program, c.args), d.primal(c.args)
+    rng = np.random.default_rng(0)
+    ybar = [like(rng, y) for y in results]
+    xdot = [like(rng, x) for x in (*c.args, *ybar)]
+    hvp = derived_program(d.base, "f_vjp", "jvp", range(len(xdot)), "hvp")
+    calls = [("f_vjp", [*sizes, *c.args, *ybar]), ("hvp", [*sizes, *c.args, *ybar, *xdot])]
+    loops = expand(hvp, sequential=True)
+    check_program(loops, "ad")
+    for name, args in calls:
+        for x, y in zip(run(loops, name, args), run(expand(hvp), name, args), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-11, err_msg=name)
+
+
+def test_which_backends_are_sequential(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wanted, few in (("1", True), ("8,2", True), ("9", False), ("64", False)):
+        monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+        assert backends.is_sequential("multicore") == few
+        assert backends.is_sequential("c") and not any(map(backends.is_sequential, ("interp", "cuda", "emulated")))
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert backends.thread_count() >= 1
+
+
+def test_a_histogram_on_one_thread_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of a general histogram takes less than half the time that it takes by the sort."""
+    if not cc.compiler_available():
+        pytest.skip("no C compiler")
+    rng = np.random.default_rng(0)
+    args = (1000, rng.integers(0, 1000, 200_000), rng.normal(size=200_000) * 0.1)
+    loops = futad.compile(SOURCE, backend="c")
+    loops.general(*args)
+    monkeypatch.setattr(backends, "is_sequential", lambda backend: False)
+    sort = futad.compile(SOURCE, backend="c")
+    sort.general(*args)
+
+    def seconds(p: Any) -> float:
+        start = time.process_time()
+        p.general(*args)
+        return time.process_time() - start
+
+    pairs = [(seconds(loops), seconds(sort)) for _ in range(5)]
+    fast, slow = (min(times) for times in zip(*pairs, strict=True))
+    assert 2 * fast < slow

@@ -24,21 +24,25 @@ from futad.core.builder import Builder
 from futad.core.types import Atom, Const, Var, row_type
 
 
-def _one(b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms) -> tuple[list[Atom], list[Atom]]:
+def _one(
+    b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms, sequential: bool
+) -> tuple[list[Atom], list[Atom]]:
     if isinstance(e, ir.Jvp):
         return expand_jvp(b, ir.Jvp(lam, e.args, directions))
-    out = expand_vjp(b, ir.Vjp(prepared(lam), e.args, directions))
+    out = expand_vjp(b, ir.Vjp(prepared(lam), e.args, directions), sequential)
     b.stms[:] = without_notes(b.stms)
     return out
 
 
-def _many(e: ir.Jvp | ir.Vjp, lam: ir.Lambda, unroll: bool) -> tuple[Builder, list[Atom], list[Atom]]:
+def _many(
+    e: ir.Jvp | ir.Vjp, lam: ir.Lambda, unroll: bool, sequential: bool
+) -> tuple[Builder, list[Atom], list[Atom]]:
     """Many directions: widened code if possible, else a map over the code of one."""
     (d,) = e.many
     directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
     inner = Builder()
     params = [Var("dir", row_type(x.type)) for x in directions]
-    values, derivatives = _one(inner, e, lam, tuple(params))
+    values, derivatives = _one(inner, e, lam, tuple(params), sequential)
     k = len(values)
     stms, _ = live(inner.stms, values + derivatives)
     code = ir.Lambda(tuple(params), tuple(stms), (*values, *derivatives))
@@ -61,6 +65,10 @@ def _many(e: ir.Jvp | ir.Vjp, lam: ir.Lambda, unroll: bool) -> tuple[Builder, li
 class _Expander(ir.Renamer):
     """Rebuilds a function without `Jvp` and `Vjp`, the innermost first."""
 
+    def __init__(self, sequential: bool) -> None:
+        super().__init__()
+        self.sequential = sequential
+
     def stms(self, stms: Iterable[ir.Stm]) -> list[ir.Stm]:
         out: list[ir.Stm] = []
         for s in stms:
@@ -72,9 +80,10 @@ class _Expander(ir.Renamer):
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
             if e.many:
-                b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs)
+                b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs, self.sequential)
             else:
-                values, derivatives = _one(b, e, lam, e.tangents if isinstance(e, ir.Jvp) else e.adjoints)
+                directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
+                values, derivatives = _one(b, e, lam, directions, self.sequential)
             results = values + derivatives
             out += protect(live(b.stms, results)[0], results)
             self.mapping.update(zip(s.pat, values + derivatives, strict=True))
@@ -92,8 +101,10 @@ def _differentiates(lam: ir.Lambda) -> bool:
     )
 
 
-def expand(program: ir.Program) -> ir.Program:
+def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
     """The program without `Jvp`, `Vjp` and `WithVjp`; what they compute is spelled out.
+
+    `sequential`: on one thread, or few; where a parallel rule takes more work than one that is not, the other is taken.
 
     Raises InternalError where a differentiated lambda contains a `Call` (inlining comes first), and
     UnsupportedError for an attribute of a loop without the number it takes.
@@ -101,7 +112,7 @@ def expand(program: ir.Program) -> ir.Program:
     funs: dict[str, ir.Fun] = {}
     for name, f in program.funs.items():
         if _differentiates(f.body):
-            f = _renamed(f, _Expander())
+            f = _renamed(f, _Expander(sequential))
         if has_custom(f.body):
             f = _renamed(f, Plain())
         funs[name] = f

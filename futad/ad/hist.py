@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from futad.ad.acc import in_range, read_or_zero
 from futad.ad.array import plus_lambda
+from futad.ad.binloop import hist_by_loops
 from futad.ad.bins import general_hist
 from futad.ad.fold import numerators, of_the_others
 from futad.ad.operators import canonical, classify, split_operator, vectorised
@@ -146,6 +147,8 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             _hist_product(s, h, first)
         elif (row := vectorised(lam)) is not None:
             _hist_columns(s, h, row, mine)
+        elif s.ctx.sequential:
+            hist_by_loops(s, h, mine)
         else:
             general_hist(s, h, mine)
 

@@ -73,8 +73,10 @@ class Context:
     whose adjoints may be `Point`s.  `final`: arrays of loop variables that the return sweep reads from the loop's
     result (see `dependence.py`), and that result.  `rooms`: for a loop that stripmining made (by its first result)
     how many elements it saves of each variable of changing size, one number a turn of the loop around it.
+    `sequential`: the code is to run on one thread, or few.
     """
 
+    sequential: bool = False
     active: set[Var] = field(default_factory=set)
     replicas: dict[Var, Atom] = field(default_factory=dict)
     mapped: set[Var] = field(default_factory=set)
@@ -394,10 +396,10 @@ class Scope:
         return [self.take(q) for q in params]
 
 
-def expand_vjp(b: Builder, e: ir.Vjp) -> tuple[list[Atom], list[Atom]]:
+def expand_vjp(b: Builder, e: ir.Vjp, sequential: bool = False) -> tuple[list[Atom], list[Atom]]:
     """Emit the code of a `Vjp`: primal results, adjoints of the arguments."""
     copy = ir.Renamer()
-    root = Scope("root", None, Context(), b)
+    root = Scope("root", None, Context(sequential), b)
     params: list[Var] = []
     for p, a in zip(e.lam.params, e.args, strict=True):
         q = Var(p.name, subst_type(p.type, copy.mapping))

@@ -45,7 +45,7 @@ def emit(args: argparse.Namespace, multicore: bool) -> int:
 
     if args.executable or args.server:
         return _build(args, multicore)
-    program = compile_program(load_program(args.file))
+    program = compile_program(load_program(args.file), sequential=not multicore)
     backend = CBackend(program, multicore=multicore)
     if args.library:
         base = Path(args.output) if args.output else Path(Path(args.file).stem)
@@ -76,7 +76,7 @@ def _build(args: argparse.Namespace, multicore: bool) -> int:
     output = Path(args.output) if args.output else Path(Path(args.file).stem)
     if output.suffix in (".c", ".h", ".fut") or output.exists() and not output.is_file():
         raise UsageError(f"-o {output} would be the executable: name one that is no source file, folder or device")
-    program = compile_program(load_program(args.file))
+    program = compile_program(load_program(args.file), sequential=not multicore)
     if not any(f.entry for f in program.funs.values()):
         raise UsageError(f"{args.file} has no entry (declare one with `entry`)")
     text = program_text(CBackend(program, multicore=multicore), server=args.server)

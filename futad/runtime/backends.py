@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from futad.core.ir import Program
@@ -38,20 +39,21 @@ def check_name(backend: str) -> None:
         raise UsageError(f"no backend is called '{backend}'; there are: {', '.join(BACKENDS)}")
 
 
-def executor(program: Program, backend: str) -> tuple[Executor, str]:
-    """`program` made ready to run, and the backend that does it.
+def executor(compiled: Callable[[bool], Program], backend: str) -> tuple[Executor, str]:
+    """A program made ready to run, and the backend that does it.  `compiled` gives the program after all passes, for
+    code that is to be sequential or not (see `pipeline.compile_program`).
 
     Raises UsageError (unknown backend) and BackendError (it does not work here).
     """
     check_name(backend)
     if backend != "auto":
-        return _make(program, backend), backend
+        return _make(compiled, backend), backend
     reason: BackendError | None = None
     for name in AUTO:
         if name == "cuda" and not gpu_answers():
             continue
         try:
-            made = _make(program, name)
+            made = _make(compiled, name)
         except BackendError as e:
             reason = e
             if name == "cuda":
@@ -78,7 +80,24 @@ def gpu_answers() -> bool:
         return False
 
 
-def _make(program: Program, backend: str) -> Executor:
+FEW_THREADS = 8  # up to these a loop is at least as fast as a parallel rule that does several times its work
+
+
+def thread_count() -> int:
+    """How many threads OpenMP would use."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def is_sequential(backend: str) -> bool:
+    """Whether the backend runs on one thread, or on few."""
+    return backend == "c" or backend == "multicore" and thread_count() <= FEW_THREADS
+
+
+def _make(compiled: Callable[[bool], Program], backend: str) -> Executor:
+    program = compiled(is_sequential(backend))
     if backend == "interp":
         from futad.core.interp import Interpreter
 
