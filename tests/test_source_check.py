@@ -87,6 +87,12 @@ def type_of(text: str) -> str:
         ("def f (x: f64) = let g x = x in (g 1, g x)", "f64 -> (f64, f64)"),
         ("def f (xs: []f64) (ys: []f64) = let g x = x in (g xs, g ys)", "[d0]f64 -> [d1]f64 -> ([d0]f64, [d1]f64)"),
         ("def none = []", "[0]a"),
+        (
+            "def f (b: bool) (xss: [][]i32) = if b then [] : [][]i32 else xss",
+            "bool -> [d0][d1]i32 -> ?[n?].[n?][d1]i32",
+        ),
+        ("def f b (xs: []i32) = if b then xs: []i32 else [1]", "bool -> [d0]i32 -> ?[n?].[n?]i32"),
+        ("def f b (xs: []i32) = let ys: []i32 = xs in if b then ys else [1]", "bool -> [d0]i32 -> ?[n?].[n?]i32"),
         ("def none: [][]i32 = []", "[0][d0]i32"),
         ("def f (a: i64) (b: i64) = a + 1...b", "(a: i64) -> (b: i64) -> [b - ((a + 1) - 1)]i64"),
         ("def f (n: i64) = 0..2..<n", "i64 -> ?[n?].[n?]i64"),

@@ -81,9 +81,6 @@ class Checker(Unifier):
         self.from_prelude: dict[str, Binding] = {}
         self.metas: list[TMeta] = []
         self.size_metas: list[SizeMeta] = []
-        # Unsolved sizes that coercions and branches leave alone: those of `[]`, and those of the parameters
-        # of the loops we are in, with their initial sizes.
-        self.soft_sizes: dict[Any, Size] = {}
         self.declared: list[tuple[str, SizeMeta]] = []  # the sizes of `[]`, and those that `let [n]` binds
         # The sizes of `[]` by their places, while a type is elaborated that will be once more in another scope.
         self.recorded: dict[Span, list[Size]] | None = None
@@ -116,15 +113,20 @@ class Checker(Unifier):
         return m
 
     def anon_meta(self, span: Span) -> Size:
-        """The size of a `[]`: to be found, but not by a coercion or by what another branch happens to be."""
+        """The size of a `[]` in a parameter: to be found, but not by a coercion or by what another branch happens to be."""
         made = self.replayed.get(span) if self.replayed is not None else None
         if made:
             return made.pop(0)
-        m = self.size_meta(span)
+        m = self.open_size(span)
         self.soft_sizes[m] = m
-        self.declared.append(("this size", m))
         if self.recorded is not None:
             self.recorded.setdefault(span, []).append(m)
+        return m
+
+    def open_size(self, span: Span) -> SizeMeta:
+        """The size of a `[]` that something must determine."""
+        m = self.size_meta(span)
+        self.declared.append(("this size", m))
         return m
 
     def finish_metas(self, fd: A.FunDef) -> None:

@@ -219,7 +219,7 @@ def replaced(t: SType, path: list[str], new: SType) -> SType:
 
 @infers(A.EAscript)
 def _ascript(ck: Checker, e: A.EAscript) -> A.Expr:
-    t = texp(ck, e.texp, ck.anon_meta)
+    t = texp(ck, e.texp, ck.open_size)
     e.expr = ck.exp(e.expr)
     ck.fit(e.expr.type, t, e.expr.span, "this is ascribed another type")
     e.type = strip(t)
@@ -228,7 +228,7 @@ def _ascript(ck: Checker, e: A.EAscript) -> A.Expr:
 
 @infers(A.ECoerce)
 def _coerce(ck: Checker, e: A.ECoerce) -> A.Expr:
-    t = texp(ck, e.texp, ck.anon_meta)
+    t = texp(ck, e.texp, ck.open_size)
     e.expr = ck.exp(e.expr)
     try:
         same_shape(ck, type_of(e.expr), t)

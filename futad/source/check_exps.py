@@ -23,6 +23,7 @@ from futad.source.stypes import (
     Scheme,
     Size,
     SizeConst,
+    SizeMeta,
     SizeVar,
     SType,
     TArray,
@@ -341,7 +342,8 @@ def most_common(ck: Checker, a: SType, b: SType, span: Span, new: dict[tuple[str
         try:
             for x, y in ((sa, sb), (sb, sa)):
                 # What a loop parameter's size is, its initial value and the body's result decide.
-                if x in ck.soft_sizes and x is not y and poly(ck.soft_sizes[x]) != poly(y):
+                free = type(y) is SizeMeta and y not in ck.soft_sizes
+                if x in ck.soft_sizes and x is not y and not free and poly(ck.soft_sizes[x]) != poly(y):
                     raise Mismatch()
             ck.unify_size(sa, sb)
             return TArray(sa, elem)

@@ -65,7 +65,7 @@ def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
     elif type(p) is A.PWild:
         pass
     elif type(p) is A.PAscript:
-        declared = texp(ck, p.texp, ck.anon_meta)
+        declared = texp(ck, p.texp, ck.open_size if what == "pattern" else ck.anon_meta)
         ck.fit(t, declared, p.span, f"this {what} is declared with another type")
         p.type = declared
         _pat(ck, p.pat, declared, what)

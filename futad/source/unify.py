@@ -91,6 +91,9 @@ class Unifier:
         self.kinds: dict[Binding, str] = numeric.KINDS  # what the type parameters are limited to
         self.loose = False  # whether there are loose skolems
         self.bound_by_arrows: set[Binding] = set()  # unknowns that stand for what calls of a function make
+        # Unsolved sizes that coercions and branches leave alone: those of `[]` in parameters, and those of the
+        # parameters of the loops we are in, with their initial sizes.
+        self.soft_sizes: dict[Size, Size] = {}
         self.made_sizes = False  # whether the definition computes sizes
         self.origin: dict[Binding, str] = {}  # how a skolem came about, for messages
 
@@ -434,6 +437,8 @@ class Unifier:
         a, b = resolve_size(a), resolve_size(b)
         if a is b:
             return
+        if type(a) is SizeMeta and type(b) is SizeMeta and a in self.soft_sizes and b not in self.soft_sizes:
+            a, b = b, a
         if type(a) is SizeMeta:
             self.solve_size(a, b)
         elif type(b) is SizeMeta:
