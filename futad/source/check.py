@@ -113,7 +113,7 @@ class Checker(Unifier):
         return m
 
     def anon_meta(self, span: Span) -> Size:
-        """The size of a `[]` in a parameter: to be found, but not by a coercion or by what another branch happens to be."""
+        """The size of a `[]` in a parameter: to be found, but not from a coercion or from what another branch has."""
         made = self.replayed.get(span) if self.replayed is not None else None
         if made:
             return made.pop(0)
