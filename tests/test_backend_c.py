@@ -365,7 +365,7 @@ CASES = {
 
 HELPER = r"""
 fun apart [n_9101: i64] (ys_9102: [n_9101]f64) -> (r_9103: f64, k_9104: i64, s_9105: [k_9104]f64)
-  attrs ["noinline"] = {
+  attrs [["noinline"]] = {
   let s_9106: f64 = reduce(n_9101, [ys_9102], \(a_9107: f64, b_9108: f64) -> {
     let t_9109: f64 = add(a_9107, b_9108) in (t_9109) }, [0.0f64], False)
   let k_9110: i64 = add(n_9101, 1i64)

@@ -13,8 +13,9 @@ def flatten(program: Program) -> DeviceModule:
     """The kernels and the host code of a program that all passes have seen."""
     from futad.flatten.lower import DeviceLowerer
     from futad.flatten.prepare import prepare
+    from futad.optimise.sequential import sequentialise
 
-    return DeviceLowerer(prepare(without_traces(program))).device_module()
+    return DeviceLowerer(prepare(sequentialise(without_traces(program)))).device_module()
 
 
 def without_traces(program: Program) -> Program:

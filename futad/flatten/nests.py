@@ -167,6 +167,12 @@ def atomic(values: Sequence[Value]) -> list[Value]:
     return [SharedAcc(v.view, v.op) if isinstance(v, Acc) else v for v in values]
 
 
+def flattening(stm: core.Stm) -> frozenset[str]:
+    """What an attribute says about the versions to make: `flattening(no_intra)` and the like."""
+    named = ("flattening", "incremental_flattening")
+    return frozenset([str(x) for a in stm.attrs if isinstance(a, tuple) and a and a[0] in named for x in a[1:]])
+
+
 def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     """A map at host level; see Note [Nests]."""
     assert n.lam is not None
@@ -179,7 +185,17 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     versions: list[list[ir.Stmt]] = []
     depth = len(lo.scopes)
     units = ("thread",) if inner is None or apart is not None else ("block",) if lo.cut_up else ("thread", "block")
+    modes = flattening(n.stm) if inner is not None and not lo.cut_up else frozenset()
+    if "no_outer" in modes and apart is not None:
+        lo.out += apart
+        return n.results([])
+    if "no_intra" in modes:
+        units = ("thread",)
+    elif not modes.isdisjoint(("only_intra", "no_outer")):
+        units, apart = ("block", "thread"), None  # the second if the first is not possible
     for unit in units:
+        if versions and units[0] == "block":
+            break
         inputs = n.inputs
         try:
             with lo.block() as host:
@@ -207,7 +223,7 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
             many = compare("&&", many, compare("<", least, Ref("LONG_INNER", I64)))
         lo.out.append(ir.If(many, versions[0], apart))
     elif len(versions) == 1:
-        if inner is not None and not lo.cut_up:
+        if inner is not None and not lo.cut_up and units[0] == "thread":
             lo.why.append(f"{lo.function_name}: inner parallelism of {_what(n, levels)} is sequential in each thread")
         lo.out += versions[0]
     else:

@@ -63,6 +63,7 @@ Want = View | Soft | Added | SlotWant | None
 
 
 LARGE = 200  # statements; a larger function that is called more than once becomes a C function
+NOINLINE = ("noinline",)  # the attribute of one that does whatever its size
 
 
 def separate_functions(program: core.Program) -> tuple[dict[str, int], set[str]]:
@@ -86,9 +87,9 @@ def separate_functions(program: core.Program) -> tuple[dict[str, int], set[str]]
     for f in program.funs.values():
         sizes[f.name] = measure(f.body)
         has_acc = any(isinstance(v.type, AccType) for v in (*f.body.params, *f.ret))
-        if not has_acc and (sizes[f.name] > LARGE or "noinline" in f.attrs or ("noinline",) in f.attrs):
+        if not has_acc and (sizes[f.name] > LARGE or NOINLINE in f.attrs):
             separate.add(f.name)
-    return calls, {name for name in separate if calls.get(name, 0) > 1 or "noinline" in program.funs[name].attrs}
+    return calls, {name for name in separate if calls.get(name, 0) > 1 or NOINLINE in program.funs[name].attrs}
 
 
 @dataclass(slots=True, eq=False)

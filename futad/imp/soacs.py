@@ -18,6 +18,7 @@ from futad.imp.staging import staged
 from futad.imp.transpose import wants_rows
 from futad.imp.vectorise import accumulations, across, annotate, split_checks
 from futad.imp.views import Acc, Joined, Mem, Root, Value, View
+from futad.optimise.sequential import attributes
 
 
 def bind_elements(lo: Lowerer, lam: core.Lambda, params: Sequence[Var], values: Sequence[Value], i: Expr) -> None:
@@ -93,12 +94,16 @@ def screma(
 ) -> list[Value]:
     """One loop that maps (`lam`, or the identity), scans and reduces; results in the order of `core.Fused`."""
     nest = Nest(lo, stm, width, arrays, lam, scans, reds, wants)
-    if lo.parallel and not lo.in_parallel:
+    names = attributes(stm)
+    if lo.parallel and not lo.in_parallel and names.isdisjoint(("sequential", "sequential_outer")):
         done = parallel.nest(nest)
         if done is not None:
             return done
+    outside = lo.in_parallel
+    lo.in_parallel = outside or not names.isdisjoint(("sequential", "sequential_inner"))
     folds = nest.open_folds(wants)
     nest.loop(nest.inputs, folds)
+    lo.in_parallel = outside
     return nest.results(folds)
 
 
@@ -426,6 +431,7 @@ def _hist(lo: Lowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequen
                         lo.store(t, index, v)
             if_inside(lo, index, into[0].shape, body)
 
-    if not (lo.parallel and not lo.in_parallel and parallel.histogram(lo, e, targets, loop)):
+    shared = lo.parallel and not lo.in_parallel and "sequential" not in attributes(stm)
+    if not (shared and parallel.histogram(lo, e, targets, loop)):
         loop(targets, ir.ZERO, width)
     return targets

@@ -56,7 +56,7 @@ class _Inliner:
         if in_ad:
             return True
         f = self.done[name]
-        if any(a == "noinline" or (isinstance(a, tuple) and a[:1] == ("noinline",)) for a in f.attrs):
+        if ("noinline",) in f.attrs:
             return False
         if self.uses.get(name, 0) <= 1 or self.sizes[name] <= SMALL:
             return True

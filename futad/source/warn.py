@@ -16,11 +16,13 @@ from futad.source.stypes import Binding
 if TYPE_CHECKING:
     from futad.source.check import Checker
 
-# Attributes with a meaning here, in Futhark, or both; those of the second kind are legal and change nothing.
+# Attributes with an effect here, and those that only other compilers of the language give one.
 ATTRIBUTES = frozenset(
-    "stripmine bound true_dep noinline inline unroll sequential sequential_inner sequential_outer unsafe scratch "
-    "opaque trace break blank flatten incremental_flattening inconsistent only_intra no_intra only_inner no_outer "
-    "doc warn lambda scalar_only flattening param prop".split()
+    "stripmine bound true_dep noinline inline unroll sequential sequential_inner sequential_outer unsafe scratch blank "
+    "trace flattening incremental_flattening prop".split()
+)
+NO_EFFECT = frozenset(
+    "opaque break doc warn param lambda scalar_only inconsistent only_intra no_intra only_inner no_outer".split()
 )
 
 
@@ -43,9 +45,11 @@ def shadows(ck: Checker, name: str, span: Span) -> None:
 
 
 def attributes(ck: Checker, attrs: list[A.Attr]) -> None:
-    """Warn of attributes without meaning."""
+    """Warn of attributes without meaning or effect."""
     for a in attrs:
-        if a.name not in ATTRIBUTES:
+        if a.name in NO_EFFECT:
+            warn(ck, f"the attribute '{a.name}' has no effect", a.span)
+        elif a.name not in ATTRIBUTES:
             near = ck.near(a.name, list(ATTRIBUTES))
             warn(ck, f"unknown attribute '{a.name}'", a.span, f"did you mean '{near}'?" if near else None)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from futad.core import ir
-from futad.core.types import AccType, Const
+from futad.core.types import AccType, ArrayType, Atom, Const, zero
 from futad.source import ast
 from futad.source.lower.control import loop
 from futad.source.lower.core import Lowerer, handles
-from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, is_accumulator
+from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, is_accumulator, rebuild, walk_shapes
 
 
 @handles(ast.EAttr)
@@ -25,6 +25,10 @@ def lower_attr(lw: Lowerer, e: ast.EAttr, fr: Frame) -> Value:
         v = lw.expr(e.expr, fr)
         trace(lw, v, str(a.args[0]) if a.args else str(e.span))
         return v
+    if a.name in ("scratch", "blank"):
+        return _any_value(lw, e.expr, fr, a.name == "scratch")
+    if a.name == "noinline":
+        return _apart(lw, e.expr, fr)
     attr = (a.name, *[_attr_arg(x, fr) for x in a.args])
     if type(e.expr) is ast.ELoop:
         return loop(lw, e.expr, fr, (attr,))
@@ -33,6 +37,39 @@ def lower_attr(lw: Lowerer, e: ast.EAttr, fr: Frame) -> Value:
     last = next((s for s in reversed(lw.b.stms[before:]) if s.exp.lambdas() or type(s.exp) is ir.Call), None)
     if last is not None:
         last.attrs = (*last.attrs, attr)
+    return v
+
+
+def _any_value(lw: Lowerer, e: ast.Expr, fr: Frame, scratch: bool) -> Value:
+    """A value of the same shape: `scratch` ones with unspecified elements, others with zeros.  What the expression
+    itself computes is not used but for its shape."""
+    lw.unchecked += 1
+    v = lw.expr(e, fr)
+    lw.unchecked -= 1
+    parts: list[Atom] = []
+    for a, shape in walk_shapes(v):
+        if type(a.type) is not ArrayType:
+            parts.append(a)
+        elif scratch:
+            parts.append(lw.b.let(ir.Scratch(a.type.elem, shape), "scratch"))
+        else:
+            parts.append(lw.b.let(ir.Replicate(shape, zero(a.type.elem)), "blank"))
+    return rebuild(v, iter(parts))
+
+
+def _apart(lw: Lowerer, e: ast.Expr, fr: Frame) -> Value:
+    """An application whose function is called, whatever its size."""
+    f = e
+    while type(f) is ast.EApp:
+        f = f.fun
+    fd = f.binding.decl if type(f) is ast.EVar and f.binding is not None else None
+    outside, before = lw.kept_apart, len(lw.b.stms)
+    lw.kept_apart = fd if type(fd) is ast.FunDef else None
+    v = lw.expr(e, fr)
+    lw.kept_apart = outside
+    called = [s.exp.name for s in lw.b.stms[before:] if type(s.exp) is ir.Call]
+    if called and ("noinline",) not in lw.funs[called[-1]].attrs:
+        lw.funs[called[-1]].attrs = (*lw.funs[called[-1]].attrs, ("noinline",))
     return v
 
 

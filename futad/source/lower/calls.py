@@ -201,7 +201,7 @@ def in_place(lw: Lowerer, fd: ast.FunDef, args: tuple[Value, ...]) -> bool:
         return True
     if any(is_accumulator(a) for a in args):
         return True
-    if "noinline" in names:
+    if "noinline" in names or fd is lw.kept_apart:
         return False
     size = lw.facts.size(fd.body, SMALL_UNIQUE)
     if size <= SMALL or "inline" in names:

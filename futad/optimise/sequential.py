@@ -1,0 +1,101 @@
+"""Parallel constructs with an attribute that asks for loops become loops, for backends on which that is slower.
+
+    #[sequential] map ..          a loop, and so is everything inside
+    #[sequential_outer] map ..    a loop around what is parallel inside
+    #[sequential_inner] map ..    parallel, with loops inside
+
+`#[flattening(only_inner)]` means `sequential_outer`.
+
+`map`, `reduce`, `scan` and what they are fused to are meant; `scatter` and histograms stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.ir import Lambda, Program, Stm
+from futad.core.types import I64, AccType, Atom, Var, elem_of, shape_of
+
+FLATTENING = (("flattening",), ("incremental_flattening",))
+Fold = tuple[Lambda, ir.Atoms]
+
+
+def attributes(stm: Stm) -> frozenset[str]:
+    """The names of a statement's attributes, that of a meaning they share for one that has another."""
+    names = [a[0] for a in stm.attrs if isinstance(a, tuple) and a]
+    if any("only_inner" in a for a in stm.attrs if isinstance(a, tuple) and a[:1] in FLATTENING):
+        names.append("sequential_outer")
+    return frozenset(names)
+
+
+def sequentialise(program: Program) -> Program:
+    """The program with these loops; functions without such attributes stay the same objects."""
+    return ir.map_bodies(program, lambda body: _scope(body, False))
+
+
+def _scope(lam: Lambda, inside: bool) -> Lambda:
+    out: list[Stm] = []
+    for s in lam.stms:
+        names = attributes(s)
+        everything = inside or "sequential" in names
+        s = ir.map_scopes(s, lambda f, loops=everything or "sequential_inner" in names: _scope(f, loops))  # type: ignore[misc]
+        out += as_loop(s) if everything or "sequential_outer" in names else [s]
+    same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
+    return lam if same else Lambda(lam.params, tuple(out), lam.result)
+
+
+def as_loop(s: Stm) -> list[Stm]:
+    """A map, reduction or scan, fused ones too, one element after the other; any other statement as it is."""
+    match s.exp:
+        case ir.Map(width, arrays, lam):
+            return _loop(s, width, arrays, lam, [], [])
+        case ir.Reduce(width, arrays, lam, neutral):
+            return _loop(s, width, arrays, None, [], [(lam, neutral)])
+        case ir.Scan(width, arrays, lam, neutral):
+            return _loop(s, width, arrays, None, [(lam, neutral)], [])
+        case ir.Fused() as e:
+            scans = list(zip(e.scan_lams, e.scan_neutrals, strict=True))
+            reds = list(zip(e.red_lams, e.red_neutrals, strict=True))
+            return _loop(s, e.width, e.arrays, e.lam, scans, reds)
+    return [s]
+
+
+def _loop(
+    s: Stm, width: Atom, arrays: ir.Atoms, lam: Lambda | None, scans: Sequence[Fold], reds: Sequence[Fold]
+) -> list[Stm]:
+    accs = [a for a in arrays if isinstance(a.type, AccType)]
+    totals = [x for _, neutral in scans for x in neutral]
+    sums = [x for _, neutral in reds for x in neutral]
+    scanned = s.pat[len(accs) : len(accs) + len(totals)]
+    mapped = s.pat[len(accs) + len(totals) + len(sums) :]
+    i = Var("i", I64)
+    rooms = [Var("room", v.type) for v in (*scanned, *mapped)]
+    starts = [ir.Scratch(elem_of(v.type), shape_of(v.type)) for v in rooms]
+    b = Builder()
+    # Loop variables: accumulators, the arrays that are filled, totals of scans, reductions.
+    now_accs = [Var("acc", a.type) for a in accs]
+    now_rooms = [Var(v.name, v.type) for v in (*scanned, *mapped)]
+    now_folds = [Var("sum", x.type) for x in (*totals, *sums)]
+    given = iter(now_accs)
+    elements = [next(given) if isinstance(a.type, AccType) else b.at(a, i) for a in arrays]
+    values = list(b.inline(lam, elements)) if lam is not None else elements
+    after, values = values[: len(accs)], values[len(accs) :]
+    folded: list[Atom] = []
+    for f, neutral in (*scans, *reds):
+        k = len(neutral)
+        folded += b.inline(f, [*now_folds[len(folded) : len(folded) + k], *values[:k]])
+        values = values[k:]
+    filled = [
+        b.let(ir.Update(room, (i,), x), room.name)
+        for room, x in zip(now_rooms, [*folded[: len(totals)], *values], strict=True)
+    ]
+    body = Lambda((i, *now_accs, *now_rooms, *now_folds), tuple(b.stms), (*after, *filled, *folded))
+    rest = [Var("total", x.type) for x in totals]
+    pat = (*s.pat[: len(accs)], *scanned, *mapped, *rest, *s.pat[len(accs) + len(totals) :][: len(sums)])
+    made = [Stm((v,), e) for v, e in zip(rooms, starts, strict=True)]
+    return [*made, Stm(pat, ir.For(width, (*accs, *rooms, *totals, *sums), body), s.attrs)]
+
+
+__all__ = ["as_loop", "attributes", "sequentialise"]
