@@ -418,5 +418,109 @@ def test_properties(futad, backend):
     assert "'no_bool' is no property: it returns i32, not bool" in done.out
     assert "has no entry 'missing'" in done.out
     assert "index 5 is out of bounds" in done.out
+    assert counterexample == "0i8, -1i8", "the smallest there is"
     done = futad("test", "p.fut", "-b", backend, "-e", "generated")
     assert done.out == "1 passed, 0 failed, 0 skipped\n"
+
+
+SHRINKING = """
+-- ==
+-- property: below short in_step even_sum steps wrong unfit
+
+#[prop(size(1000))]
+entry below (x: i64): bool = x < 10
+#[prop]
+entry short [n] (xs: [n]f64) (b: bool): bool = n < 3 || b
+#[prop]
+entry in_step [n] (xs: [n]i32) (ys: [n]i32): bool = and (map2 (\\x y -> x * y < 5 && x * y > -5) xs ys)
+entry evens (size: i64) (seed: u64): []i64 = map (\\i -> 2 * (i + i64.u64 (seed % 50))) (iota size)
+#[prop(gen(evens))]
+entry even_sum (xs: []i64): bool = i64.sum xs < 100
+entry make (_size: i64) (seed: u64): {x: i64, y: i64} = {x = 100 + i64.u64 (seed % 100), y = 3}
+entry less (p: {x: i64, y: i64}) (seed: u64) = if seed % 2 == 0 then p with x = p.x / 2 else p with x = p.x - 1
+#[prop(gen(make), shrink(less))]
+entry steps (p: {x: i64, y: i64}): bool = p.x < 17
+#[prop(shrink(less))]
+entry wrong (x: i64): bool = x < 0 && x > 0
+#[prop(shrink(none))]
+entry unfit (x: i64): bool = x < 0 && x > 0
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_counterexamples_are_made_smaller(futad, backend):
+    done = futad("test", futad.file("s.fut", SHRINKING), "-b", backend)
+    lines = done.out.splitlines()
+    found = {lines[i].split()[2].rstrip(":"): lines[i + 1].strip() for i in range(0, len(lines) - 1, 2)}
+    assert found["below"] == "false for 10i64"
+    assert found["short"] == "false for [0.0f64, 0.0f64, 0.0f64] false"
+    # Neither number can be halved or taken down by one.
+    x, y = [int(v.strip("[]").removesuffix("i32")) for v in found["in_step"].removeprefix("false for ").split()]
+    assert abs(x * y) >= 5 and abs(x * (abs(y) - 1)) < 5 and abs((abs(x) - 1) * y) < 5
+    made = [int(v.removesuffix("i64")) for v in found["even_sum"].removeprefix("false for [").rstrip("]").split(", ")]
+    assert sum(made) >= 100 and all(b - a == 2 for a, b in zip(made, made[1:], strict=False)), "as generated"
+    assert found["steps"] == "false for 17i64 3i64"
+    assert "'less' does not take what the property takes, and a u64" in found["wrong"]
+    assert "has no entry 'none'" in found["unfit"]
+    assert lines[-1] == "0 passed, 7 failed, 0 skipped"
+
+
+def test_warnings_and_structure(futad):
+    text = """-- ==
+-- input { 1 } output { 2 }
+-- structure gpu { SegMap 1 }
+-- warning: not used
+-- warning: attribute 'opaque'
+entry main (x: i32) = let y = 3 in #[opaque] (x + 1)
+"""
+    done = futad("test", futad.file("w.fut", text))
+    assert done.out == "3 passed, 0 failed, 0 skipped\n"
+    done = futad("test", "w.fut", "-v")
+    assert "w.fut:3:14: structure: not checked" in done.out and done.out.endswith("3 passed, 0 failed, 0 skipped\n")
+    done = futad("test", futad.file("n.fut", "-- ==\n-- input { 1 }\n-- warning: ^$\nentry main (x: i32) = x\n"))
+    assert done.out == "2 passed, 0 failed, 0 skipped\n"
+    bad = "-- ==\n-- input { 1 }\n-- warning: ^$\n-- warning: deprecated\nentry main (x: i32) = let y = 3 in x\n"
+    done = futad("test", futad.file("b.fut", bad))
+    assert done.code == 1 and done.out.endswith("1 passed, 2 failed, 0 skipped\n")
+    assert "expected: ^$" in done.out and "b.fut:5:27: warning: 'y' is not used" in done.out
+    assert "expected: deprecated" in done.out
+
+
+TRICKY = """-- == a title
+-- tags { slow-1 a_b }
+-- entry: id twice
+-- "named" input { "a\\"b{}" } output { [97u8, 34u8, 98u8, 123u8, 125u8] }
+-- -- a comment inside
+-- "no_such" no_nothing input { empty([0]u8) }
+--   output { empty([0]u8) }
+-- compiled nobench random input { [3]u8 } auto output
+
+-- ==
+-- entry: at
+-- input { [1.0, f64.nan, -f64.inf] 1i64 } output { f64.nan }
+-- input { [1.0] 1i64 } error: index 1 is out of .*size 1
+-- input { [1.0] 1i64 }
+-- error: bounds
+-- script input { (ones 3i64, 2i64) } output { 1.0 }
+-- script input { let p = pair in (p.0, p.1) } output { 5.0 }
+-- input @ values.in
+-- output @ values.out.gz
+
+entry id (x: []u8) = x
+entry twice (x: []u8) = (id x)
+entry at (xs: []f64) (i: i64) = xs[i]
+entry ones (n: i64) = replicate n 1f64
+entry pair = ([4.0, 5.0], 1i64)
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_tricky_blocks(futad, backend, tmp_path):
+    import gzip
+
+    program = futad.file("t.fut", TRICKY)
+    (tmp_path / "values.in").write_text("[7.0] -- a comment\n0i64")
+    (tmp_path / "values.out.gz").write_bytes(gzip.compress(b"7f64"))
+    done = futad("test", program, "-b", backend)
+    skipped = 2 if backend == "interp" else 0
+    assert done.out == f"{12 - skipped} passed, 0 failed, {skipped} skipped\n", done.out

@@ -1,12 +1,14 @@
 """Property tests: an entry of a `property:` line must be true for every value one can think of.
 
-Candidates are random and grow, so the counterexample that is reported is about as small as there is one.  An entry's
-`#[prop(gen(f), size(n))]` names another entry `f (size: i64) (seed: u64)` that makes the candidates, and their
-largest size.
+Candidates are random and grow.  A counterexample is made smaller before it is reported: arrays shorter, numbers nearer
+to zero.  An entry's `#[prop(gen(f), shrink(g), size(n))]` names other entries, `f (size: i64) (seed: u64)` that makes
+the candidates and `g (x: t) (seed: u64): t` that makes one smaller, and the largest size.  What `f` makes is only made
+smaller by `g`, since other values may be none that it would make.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 CANDIDATES = 100
 LARGEST = 20  # size of the last candidate, unless the attribute says another
+TRIES = 500  # to make a counterexample smaller
+IN_VAIN = 30  # of them one after the other, with a function of the program's
+FEW = 20  # elements of an array that are made smaller one by one
 
 
 def check_property(program: Program, name: str, seed: int = 1) -> str | None:
@@ -43,11 +48,127 @@ def check_property(program: Program, name: str, seed: int = 1) -> str | None:
             flat = function.signature.flatten(made if len(function.entry.params) != 1 else (made,))
         else:
             flat = function.signature.bind(candidate(function.signature, rng, size))
-        shown = " ".join(text_of(v) for v in flat[len(function.signature.size_names) :])
-        (holds,) = function.signature.visible(function.unit.run(function.core_name, flat))
-        if not holds:
-            return f"false for {shown}"
+        if not holds(function, flat):
+            fails = _Fails(function)
+            if "shrink" in options:
+                flat = shrunk_by(program[options["shrink"]], fails, flat, rng)
+            elif generator is None:
+                flat = shrunk(fails, flat)
+            return "false for " + " ".join(text_of(v) for v in flat[len(function.signature.size_names) :])
     return None
+
+
+def holds(function: Function, flat: list[Any]) -> bool:
+    """Whether the property is true for these arguments, which a run may overwrite: it gets copies."""
+    import numpy as np
+
+    copies = [v.copy() if isinstance(v, np.ndarray) else v for v in flat]
+    (answer,) = function.signature.visible(function.unit.run(function.core_name, copies))
+    return bool(answer)
+
+
+class _Fails:
+    """Whether arguments are a counterexample; counts how often that was asked."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.tries = 0
+
+    def __call__(self, flat: list[Any]) -> bool:
+        from futad.errors import Error
+
+        self.tries += 1
+        try:
+            return not holds(self.function, flat)
+        except Error:  # another failure than the one to be explained
+            return False
+
+
+def shrunk(fails: _Fails, flat: list[Any]) -> list[Any]:
+    """A counterexample from which no step of `smaller` leads to another, if it is found in time."""
+    found = True
+    while found:
+        found = False
+        for candidate in smaller(fails.function.signature, flat):
+            if fails.tries >= TRIES:
+                return flat
+            if fails(candidate):
+                flat, found = candidate, True
+                break
+    return flat
+
+
+def shrunk_by(function: Function, fails: _Fails, flat: list[Any], rng: Any) -> list[Any]:
+    """The last counterexample that the program's own function makes of one.  Raises what that function raises."""
+    import numpy as np
+
+    from futad.errors import ValueError_
+
+    want = fails.function.signature
+    first, vain = len(want.size_names), 0
+    while vain < IN_VAIN and fails.tries < TRIES:
+        seed = np.uint64(rng.integers(0, 1 << 64, dtype=np.uint64))
+        leaves = [v.copy() if isinstance(v, np.ndarray) else v for v in flat[first:]]
+        if len(function.signature.params) != len(leaves) + 1:
+            raise ValueError_(f"'{function.__name__}' does not take what the property takes, and a u64")
+        given = function.signature.bind([*leaves, seed])
+        made = function.signature.visible(function.unit.run(function.core_name, given))
+        candidate = want.bind(made)
+        same = all(np.array_equal(a, b, equal_nan=False) for a, b in zip(candidate[first:], flat[first:], strict=True))
+        if not same and fails(candidate):
+            flat, vain = candidate, 0
+        else:
+            vain += 1
+    return flat
+
+
+def smaller(signature: Signature, flat: list[Any]) -> Iterator[list[Any]]:
+    """Arguments one step smaller than these: fewer rows, then numbers nearer to zero."""
+    import numpy as np
+
+    first = len(signature.size_names)
+    named = sorted({d[1] for leaf in signature.params for d in leaf.dims if not isinstance(d, int)})
+    for i in named:
+        n = int(flat[i])
+        for m in sorted({0, n // 2, n - 1} & set(range(n))):
+            for start in sorted({0, n - m}):
+                out = list(flat)
+                out[i] = np.asarray(m).astype(np.asarray(flat[i]).dtype)[()]
+                for j, leaf in enumerate(signature.params):
+                    mine = [not isinstance(d, int) and d[1] == i for d in leaf.dims]
+                    where = [slice(start, start + m) if here else slice(None) for here in mine]
+                    if any(mine):
+                        out[first + j] = np.ascontiguousarray(flat[first + j][tuple(where)])
+                yield out
+    for j in range(len(signature.params)):
+        if first + j in named:
+            continue
+        for x in nearer(flat[first + j]):
+            yield [*flat[: first + j], x, *flat[first + j + 1 :]]
+
+
+def nearer(x: Any) -> Iterator[Any]:
+    """A number or array with one or all of its numbers nearer to zero."""
+    import numpy as np
+
+    a = np.asarray(x)
+    if not a.any():  # NaN counts as something
+        return
+    steps: list[Callable[[Any], Any]] = [lambda v: v * 0 if np.isfinite(v) else v.dtype.type(0)]
+    if a.dtype.kind == "f":
+        steps += [np.trunc, lambda v: v / 2]
+    elif a.dtype.kind in "iu":
+        steps += [lambda v: v.dtype.type(int(int(v) / 2)), lambda v: v.dtype.type(int(v) - (1 if v > 0 else -1))]
+    yield np.zeros_like(a)[()] if a.ndim == 0 else np.zeros_like(a)
+    places = [i for i in np.ndindex(*a.shape) if a[i]] if a.size <= FEW else []
+    for place in places:
+        for step in steps:
+            with np.errstate(all="ignore"):
+                new = step(a[place]) if a.dtype.kind != "b" else np.bool_(False)
+            if new == new and new != a[place]:
+                out = a.copy()
+                out[place] = new
+                yield out if a.ndim else out[()]
 
 
 def _options(program: Program, function: Function) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 Floats are compared with the tolerance of `futhark test`: 0.002 times the larger of 1 and the largest expected
 element.  Cases tagged notest, disable or no_BACKEND are skipped, on the interpreter also those tagged
-compiled.  Lines about warnings and the structure of compiled code speak of another compiler and are not checked.
-A property is tried on 100 random values of growing size.  The last line is `N passed, N failed, N skipped`; the
-exit status is 1 if any failed.
+compiled.  A line `warning: REGEX` is a test: the warnings of `futad check` for the program, which `^$` says are none,
+must match.  `structure` counts constructs of another compiler's code and is not checked; -v says so.  A property is
+tried on 100 random values of growing size.  The last line is `N passed, N failed, N skipped`; the exit status is 1 if
+any failed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="FILE|DIR", nargs="+", help="programs or folders of programs")
     options.add_backend(parser)
     parser.add_argument("-e", "--entry", metavar="ENTRY", help="run only the cases of this entry")
+    parser.add_argument("-v", "--verbose", action="store_true", help="name what is in the blocks but not checked")
     parser.add_argument("--exclude", metavar="TAG", action="append", default=[], help="skip cases so tagged")
 
 
@@ -40,6 +42,7 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     report: Callable[[str], None] = field(default=print)
+    verbose: bool = False
 
     def fail(self, message: str) -> None:
         self.failed += 1
@@ -48,7 +51,7 @@ class Tally:
 
 def run(args: argparse.Namespace) -> int:
     files = find_programs(args.paths)
-    tally = Tally()
+    tally = Tally(verbose=args.verbose)
     with progress("testing", len(files)) as (report, step):
         tally.report = report
         for file in files:
@@ -124,6 +127,27 @@ def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset
             tally.fail(f"{case.place}: entry {case.entry}, {case.name}: failed\n{_indent(problem)}")
     for name in properties:
         _property(program, name, file, tally)
+    if entry is None:
+        _warnings(spec, tally)
+        for s in spec.structures if tally.verbose else ():
+            tally.report(f"{s.place}: structure: not checked, it counts constructs of another compiler")
+
+
+def _warnings(spec: TestFile, tally: Tally) -> None:
+    """Whether the warnings about a program match each regular expression of its blocks."""
+    import re
+
+    from futad.source import check_file
+
+    if not spec.warnings:
+        return
+    text = "\n".join(str(w) for w in check_file(spec.path).warnings)
+    for regex in spec.warnings:
+        if re.search(regex, text):
+            tally.passed += 1
+        else:
+            shown = _indent(text, 4) if text else "    none"
+            tally.fail(f"{spec.path}: the warnings do not match\n  expected: {regex}\n  actual:\n{shown}")
 
 
 def _property(program: Program, name: str, file: Path, tally: Tally) -> None:
