@@ -7,12 +7,13 @@ Stages, each in processes of its own so that one that breaks the card's context 
 
   compile    every kernel to a cubin, on all cores (the disk cache keeps them for what follows)
   ceilings   what the card reaches: a copy within its memory, matrix products
-  programs   every test program's cases on the backend, against what the test blocks expect
   rows       the workloads; each contender's answers are compared with a reference in f64 before anything is timed
+  programs   every test program's cases on the backend, against what the test blocks expect
   sanitizers compute-sanitizer's memcheck and racecheck over a small set of test programs
 
 Times are medians of at least ten runs after a warm-up, from arguments on the device to results on the device.  Several
-rows warm up at once, and are timed one at a time.  What does not fit the budget is left out, and said so.  Contenders:
+rows warm up at once, and are timed one at a time.  What does not fit the budget is left out, and said so; the JSON is
+written again after each stage and row, so that what is done is kept whatever happens then.  Contenders:
 futad, PyTorch (eager, compiled), torch.nn.LSTM and JAX, those that are installed.  Exit status 1 if an answer is wrong
 or a program fails.
 """
@@ -28,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ class Stage:
             wait.register(self.process.stdout, selectors.EVENT_READ)
             if not wait.select(seconds):
                 self.stop()
-                return {"failed": f"no answer within {seconds:.0f} s"}
+                return {"failed": f"no answer within {seconds:.0f} s", "late": True}
         line = self.process.stdout.readline()
         if line:
             made: dict[str, Any] = json.loads(line)
@@ -113,19 +114,19 @@ def sharded(name: str, options: argparse.Namespace, shards: int, seconds: float,
 
 
 def compiled(options: argparse.Namespace, budget: Budget) -> dict[str, Any]:
-    """Kernels of everything compiled."""
+    """Kernels of everything compiled, the workloads' first; what there was no time for is compiled where it is used."""
     start = time.monotonic()
-    answers = sharded("compile", options, os.cpu_count() or 1, min(150.0, budget.left()), *_limited(options))
-    failed = [a["failed"] for a in answers if "failed" in a]
+    answers = sharded("compile", options, os.cpu_count() or 1, min(120.0, budget.left()), *_limited(options))
+    failed = [a["failed"] for a in answers if "failed" in a and not a.get("late")]
     problems = [p for a in answers for p in a.get("problems", [])] + failed
     return {"programs": sum(a.get("programs", 0) for a in answers), "seconds": time.monotonic() - start,
-            "problems": problems}  # fmt: skip
+            "late_shards": sum(bool(a.get("late")) for a in answers), "problems": problems}  # fmt: skip
 
 
 def correctness(options: argparse.Namespace, budget: Budget) -> dict[str, Any]:
     """Every test program's cases."""
     shards = 4 if options.device == "cuda" else 1
-    answers = sharded("programs", options, shards, min(180.0, budget.left() * 0.5), *_limited(options))
+    answers = sharded("programs", options, shards, min(180.0, budget.left()), *_limited(options))
     out: dict[str, Any] = {"programs": 0, "cases": 0, "failures": []}
     for a in answers:
         out["programs"] += a.get("programs", 0)
@@ -299,7 +300,7 @@ def main() -> int:
         print("error: CuPy is not installed: pip install 'futad[cuda13]'; --device emulated --toy needs no card")
         return 1
     budget = Budget(options.budget)
-    options.reserve = 60.0 if options.device == "cuda" else 0.0  # for the sanitizers
+    options.reserve = 180.0 if options.device == "cuda" else 120.0  # for what comes after the rows
     report: dict[str, Any] = {
         "device": options.device, "toy": options.toy, "date": time.strftime("%Y-%m-%d"),
         "machine": platform.platform(), "versions": versions(),
@@ -310,19 +311,31 @@ def main() -> int:
     if "failed" in report:
         print(f"error: {report['failed']}\n{report.get('log', '')}".rstrip())
         return 1
-    steps = [("compiled", compiled), ("ceilings", ceilings), ("correctness", correctness)]
-    for name, step in steps:
-        start = time.monotonic()
+    card = "".join(c if c.isalnum() else "-" for c in report["card"].split(",")[0].lower())
+    target = Path(options.json) if options.json else ROOT / "benchmarks" / "results" / f"gpu-{card}.json"
+
+    def keep(stage: str) -> None:
+        report["seconds"] = options.budget - budget.left()
+        print(f"{stage}: {budget.left():.0f} s left", file=sys.stderr, flush=True)
+        if options.json or options.device == "cuda":
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(json.dumps(report, indent=1) + "\n")
+
+    def do(name: str, step: Callable[[argparse.Namespace, Budget], dict[str, Any]]) -> None:
         report[name] = step(options, budget)
-        print(f"{name}: {time.monotonic() - start:.0f} s, {budget.left():.0f} s left", file=sys.stderr, flush=True)
+        keep(name)
+
+    do("compiled", compiled)
+    do("ceilings", ceilings)
     report["rows"] = []
     for row in rows(options, budget, report.get("gigabytes", 8.0)):
         report["rows"].append(row)
-        print(f"  {row['workload']}: {budget.left():.0f} s left", file=sys.stderr, flush=True)
+        keep(f"  {row['workload']}")
     add_shares(report, {w.label: w for w in workloads(options.toy)})
-    report["sanitizers"] = sanitizers(options, budget)
-    report["seconds"] = options.budget - budget.left()
+    do("correctness", correctness)
+    do("sanitizers", sanitizers)
     report["problems"] = problems(report)
+    keep("done")
     print(f"{report['card']}\n{table(report)}")
     done = report["correctness"]
     print(f"ceilings: {', '.join(f'{k} {v:.1f}' for k, v in report['ceilings'].items() if not isinstance(v, str))}")
@@ -330,11 +343,6 @@ def main() -> int:
     print("\n".join(f"{k}: {v.splitlines()[0][:200]}" for k, v in report["sanitizers"].items()))
     for p in report["problems"]:
         print(f"PROBLEM {p}")
-    if options.json or options.device == "cuda":
-        card = "".join(c if c.isalnum() else "-" for c in report["card"].split(",")[0].lower())
-        target = Path(options.json) if options.json else ROOT / "benchmarks" / "results" / f"gpu-{card}.json"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(report, indent=1) + "\n")
     return 1 if report["problems"] else 0
 
 

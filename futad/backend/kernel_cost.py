@@ -110,13 +110,15 @@ _SOME = 4096.0  # stands for a number that is the same in all threads, but not k
 @dataclass(slots=True)
 class Value:
     """A scalar in a kernel: its mean over the launch if that is known, whether it is the same everywhere, what loops it
-    depends on with their turns, a text that is the same for equal accesses, and the values in one warp."""
+    depends on with their turns, a text that is the same for equal accesses, and the values in one warp; `drawn`: those
+    that data decide, at random."""
 
     mean: float | None
     deps: dict[str, float]
     key: str
     fixed: bool = False
     lanes: Lanes = _SOME
+    drawn: bool = False
 
 
 def _constant(x: Any) -> Value:
@@ -154,6 +156,11 @@ _WHOLE = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "mod": "%
 def _warp(n: float) -> Lanes:
     """Neighbouring ones of `n` indices, from the middle."""
     return np.minimum(_LANES + WARP * (n // (2 * WARP)), max(n - 1, 0.0))
+
+
+def _drawn(lanes: Lanes) -> Lanes:
+    """What a warp loads from such places: one value from each."""
+    return lanes if lanes is None else _SOME if _uniform(lanes) else np.mod(lanes * 1_000_003, 65_521.0) * 64
 
 
 def _any_lanes(xs: Sequence[Value]) -> Lanes:
@@ -212,8 +219,8 @@ class _Estimate:
             case ir.Load(p, i, t):
                 at = self.value(i, times)
                 self.access(p, at, t, False, times)
-                lanes = _SOME if _uniform(at.lanes) else None
-                return Value(None, dict(at.deps), f"{p}[{at.key}]", lanes=lanes)
+                drawn = not _uniform(at.lanes)
+                return Value(None, dict(at.deps), f"{p}[{at.key}]", lanes=_drawn(at.lanes), drawn=drawn)
             case ir.Scalar(op, args, arg):
                 if is_flop(op, arg):
                     self.flops += times
@@ -230,15 +237,17 @@ class _Estimate:
                     fixed = all(x.fixed for x in xs)
                     return Value(mean, deps, key, fixed, mean if fixed else _any_lanes(xs))
                 if op == "to_i64":
-                    return Value(xs[0].mean, deps, xs[0].key, xs[0].fixed, xs[0].lanes)
+                    return Value(xs[0].mean, deps, xs[0].key, xs[0].fixed, xs[0].lanes, xs[0].drawn)
                 if arg is I64 and op in _WHOLE:
-                    return Value(None, deps, key, lanes=_lanes(_WHOLE[op], xs[0].lanes, xs[1].lanes))
+                    lanes = _lanes(_WHOLE[op], xs[0].lanes, xs[1].lanes)
+                    return Value(None, deps, key, lanes=lanes, drawn=xs[0].drawn or xs[1].drawn)
                 return Value(None, deps, key, lanes=_any_lanes(xs))
         return Value(None, dict(self.loops), "?")
 
     def binary(self, op: str, x: Value, y: Value) -> Value:
         out = self.mean_of(op, x, y)
         out.lanes = out.mean if out.fixed else _lanes(op, x.lanes, y.lanes)
+        out.drawn = x.drawn or y.drawn
         return out
 
     def mean_of(self, op: str, x: Value, y: Value) -> Value:
@@ -280,8 +289,8 @@ class _Estimate:
             taken, least = float(len(np.unique(places // SECTOR))), len(places) * t.bytes / SECTOR
         self.sectors.traffic += warps * taken * SECTOR
         # One sector more than the fewest is where a row starts in the middle of one.
-        beyond = warps * max(0.0, taken - np.ceil(least) - 1) * SECTOR
-        if at.lanes is None:
+        beyond = warps * max(0.0, taken - float(np.ceil(least)) - 1) * SECTOR
+        if at.lanes is None or at.drawn:
             self.sectors.gathered += beyond
         else:
             self.sectors.strided += beyond

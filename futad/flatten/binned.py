@@ -84,6 +84,8 @@ def _as_histograms(e: ir.WithAcc) -> tuple[Lambda, Atom] | None:
         return None
     at = users[0]
     s, m = e.lam.stms[at], e.lam.stms[at].exp
+    if isinstance(m, ir.Map) and n == 1 and len(s.pat) == 1 and light_updates(m.lam) == 1:
+        return None  # the map's own kernel goes by way of shared memory (`subhist.py`)
     if not isinstance(m, ir.Map) or any(list(m.arrays).count(a) != 1 for a in accs):
         return None
     outer = [a for a in m.arrays if isinstance(a.type, AccType)]
@@ -181,3 +183,24 @@ def _branches(s: Stm, e: ir.If, state: _State) -> Stm | None:
         state[v] = _Added(index, value)
     then, orelse = [Lambda((), tuple(b.stms), tuple(r)) for b, r in zip(builders, results, strict=True)]
     return Stm(tuple(pat), ir.If(e.cond, then, orelse), s.attrs)
+
+
+def light_updates(lam: Lambda) -> int | None:
+    """How many scalar updates of accumulators a scope has, those in branches included; None if it has loops or anything
+    parallel, or updates by rows."""
+    count = 0
+    for s in lam.stms:
+        e = s.exp
+        if isinstance(e, ir.UpdateAcc):
+            if not isinstance(e.value.type, Prim):
+                return None
+            count += 1
+        elif isinstance(e, ir.If):
+            for inner in e.lambdas():
+                more = light_updates(inner)
+                if more is None:
+                    return None
+                count += more
+        elif e.lambdas() or isinstance(e, (ir.Call, ir.MatMul)):
+            return None
+    return count

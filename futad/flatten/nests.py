@@ -21,6 +21,8 @@ from futad.flatten import kernel as kir
 from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transposed
 from futad.flatten.pairs import peeled
+from futad.flatten.rowadds import rows_after
+from futad.flatten.subhist import in_shared_memory
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Ref, compare, num
 from futad.imp.lower import Want
@@ -180,8 +182,25 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     sizes = _sizes(lo, n, levels)
     n.inputs = atomic(n.inputs)
     total = lo.let(ir.product(sizes), "n")
+    shared = in_shared_memory(
+        lo, n, levels.leaf, sizes, total, _what(n, levels), lambda index: _point(lo, n, levels, index)
+    )
+    if shared is None:
+        return _each_point(lo, n, levels, sizes, total)
+    with lo.block() as otherwise:
+        values = _each_point(lo, n, levels, sizes, total)
+    lo.out.append(ir.If(shared[0], shared[1], otherwise))
+    return values
+
+
+def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], total: Expr) -> list[Value]:
+    """A map of which each point is done by a thread, a block, or kernel by kernel; the host picks."""
     inner = inner_width(lo, levels)
     apart, least = _apart(lo, n, levels)
+    rows = rows_after(n.stm) if apart is None and inner is not None and not levels.inner else None
+    if rows is not None:
+        apart = _lowered(lo, n, rows)
+        least = next(v.view.count() for v in n.inputs if isinstance(v, Acc))
     versions: list[list[ir.Stmt]] = []
     depth = len(lo.scopes)
     units = ("thread",) if inner is None or apart is not None else ("block",) if lo.cut_up else ("thread", "block")
@@ -217,10 +236,16 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
             if lo.cut_up:
                 raise
         n.inputs = inputs
-    if apart is not None:
+    if rows is not None:
+        # Updates that contend go by way of shared memory, where they are neighbours.
+        assert inner is not None and apart is not None
+        bins = ir.mul(num(kir.FEW_BINS), least or ir.ZERO)
+        short = compare("&&", compare("<", inner, Ref("BLOCK_INNER", I64)), compare("<=", ir.mul(total, inner), bins))
+        lo.out.append(ir.If(short, versions[0], apart))
+    elif apart is not None:
         many = compare("<", Ref("ENOUGH_THREADS", I64), total)
         if least is not None:
-            many = compare("&&", many, compare("<", least, Ref("LONG_INNER", I64)))
+            many = compare("&&", many, compare("<", least, Ref("BLOCK_INNER", I64)))
         lo.out.append(ir.If(many, versions[0], apart))
     elif len(versions) == 1:
         if inner is not None and not lo.cut_up and units[0] == "thread":
@@ -313,6 +338,17 @@ def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> tuple[list[ir.Stmt] | 
     stms = fission.distribute(n.stm) if peel is None else peel[0]
     if stms is None:
         return None, None
+    body = _lowered(lo, n, stms)
+    if peel is None:
+        return body, None
+    work: Expr = ir.ZERO
+    for p in peel[1]:
+        work = ir.add(work, ir.mul(lo.expr(p.inner.width), lo.expr(p.fold.width)))
+    return body, work
+
+
+def _lowered(lo: DeviceLowerer, n: Nest, stms: Sequence[core.Stm]) -> list[ir.Stmt]:
+    """A nest's statements instead of it, its results in the same places."""
     lam = core.Lambda((), tuple(stms), n.stm.pat)
     alone = core.Program({**lo.program.funs, "": core.Fun("", lam, 0, ())})
     lo.forced |= known_on_host(core.Program({"": alone.funs[""]}))
@@ -321,12 +357,7 @@ def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> tuple[list[ir.Stmt] | 
         values = lo.scope(lam, list(n.outs))
     for v, out in zip(values, n.outs, strict=True):
         assert isinstance(v, Acc) or (isinstance(v, View) and out is not None and v.same_place(out))
-    if peel is None:
-        return body, None
-    work: Expr = ir.ZERO
-    for p in peel[1]:
-        work = ir.add(work, ir.mul(lo.expr(p.inner.width), lo.expr(p.fold.width)))
-    return body, work
+    return body
 
 
 def block_map(lo: DeviceLowerer, n: Nest) -> list[Value]:

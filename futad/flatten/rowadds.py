@@ -1,0 +1,134 @@
+"""Maps that add rows to accumulators at places that they compute: the places first, then a nest over all elements.
+
+    map (\\x -> let i = f x in if c i then map (\\y j -> acc[i, j] += g y) x js else acc) xs
+        -->   let is = map f xs
+              in map (\\x i -> map (\\y j -> if c i then acc[i, j] += g y else acc) x js) xs is
+
+Neighbouring threads then have neighbouring elements, and the updates may go by way of shared memory (`subhist.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir
+from futad.core.ir import Lambda, Stm
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of
+from futad.flatten.binned import light_updates
+from futad.flatten.fission import CHEAP
+
+
+def rows_after(stm: Stm) -> list[Stm] | None:
+    """The statements that such a map becomes; None if it is no such map."""
+    e = stm.exp
+    if not isinstance(e, ir.Map):
+        return None
+    lam = e.lam
+    accs = [p for p in lam.params if isinstance(p.type, AccType)]
+    users = [s for s in lam.stms if any(p in ir.stm_free(s) for p in accs)]
+    if not accs or len(users) != 1:
+        return None
+    (tail,) = users
+    if list(lam.result[: len(accs)]) != list(tail.pat) or not all(isinstance(v.type, AccType) for v in tail.pat):
+        return None
+    body = _nest(tail, accs)
+    own = {v for s in lam.stms for v in s.pat}
+    if body is None or body.width in own or body.width in lam.params:
+        return None
+    before = [s for s in lam.stms if s is not tail]
+    found = _needed(tail, before)
+    if found is None:
+        return None
+    live, views = found
+    inputs = {p: a for p, a in zip(lam.params, e.arrays, strict=True) if p not in accs}
+    others = [a for a in lam.result[len(accs) :]]
+    out: list[Stm] = []
+    made: dict[Var, Var] = {}
+    if others or any(not isinstance(s.exp, CHEAP) for s in before):
+        kept = list(dict.fromkeys([*live, *others]))
+        made = {v: Var(v.name, array_of(v.type, e.width)) for v in live}
+        pat = [made.get(a) or Var("x", array_of(a.type, e.width)) for a in kept]  # type: ignore[arg-type]
+        first = ir.rename(Lambda(tuple(inputs), tuple(before), tuple(kept)))
+        out.append(Stm(tuple(pat), ir.Map(e.width, tuple(inputs.values()), first)))
+        names = dict(zip(kept, pat, strict=True))
+        out += [Stm((v,), ir.Alias(names[a])) for v, a in zip(stm.pat[len(accs) :], others, strict=True)]
+        before = views
+    places = Var("is", ArrayType(I64, (body.width,)))
+    out.append(Stm((places,), ir.Iota(body.width, ZERO, ONE)))
+    inner = Stm(tail.pat, ir.Map(body.width, (*accs, places), body.lam))
+    params = [*accs, *inputs, *(v for v in live if v in made)]
+    arrays = [*(a for p, a in zip(lam.params, e.arrays, strict=True) if p in accs), *inputs.values(),
+              *(made[v] for v in live if v in made)]  # fmt: skip
+    rest = ir.rename(Lambda(tuple(params), (*before, inner), tail.pat))
+    out.append(Stm(stm.pat[: len(accs)], ir.Map(e.width, tuple(arrays), rest), stm.attrs))
+    return out
+
+
+def _needed(tail: Stm, before: Sequence[Stm]) -> tuple[list[Var], list[Stm]] | None:
+    """The scalars that a statement uses of what others make, and the views among those, which are made again."""
+    made = {v: s for s in before for v in s.pat}
+    live: dict[Var, None] = {}
+    views: dict[Stm, None] = {}
+    todo = list(ir.stm_free(tail))
+    while todo:
+        v = todo.pop()
+        if v not in made:
+            continue
+        if isinstance(v.type, Prim):
+            live[v] = None
+        elif isinstance(made[v].exp, CHEAP):
+            views[made[v]] = None
+            todo += ir.stm_free(made[v])
+        else:
+            return None
+    return list(live), [s for s in before if s in views]
+
+
+class _Elements:
+    """A nest's width, and what it does with element i: a lambda of the accumulators and i."""
+
+    def __init__(self, width: Atom, lam: Lambda) -> None:
+        self.width, self.lam = width, lam
+
+
+def _nest(tail: Stm, accs: Sequence[Var]) -> _Elements | None:
+    """The updates of rows that a statement makes, element by element; None if it does anything else."""
+    e = tail.exp
+    if isinstance(e, ir.Map):
+        return _elements(tail, accs, [])
+    if not isinstance(e, ir.If) or e.orelse.stms or list(e.orelse.result) != list(accs):
+        return None
+    users = [s for s in e.then.stms if any(p in ir.stm_free(s) for p in accs)]
+    if len(users) != 1 or list(e.then.result) != list(users[0].pat):
+        return None
+    views = [s for s in e.then.stms if s is not users[0]]
+    if not all(isinstance(s.exp, CHEAP) for s in views):
+        return None
+    inside = _elements(users[0], accs, views)
+    if inside is None:
+        return None
+    then = Lambda((), inside.lam.stms, inside.lam.result)
+    new = tuple([Var(p.name, p.type) for p in accs])
+    mine = inside.lam.params
+    branch = Stm(new, ir.If(e.cond, then, Lambda((), (), mine[: len(accs)])))
+    return _Elements(inside.width, Lambda(mine, (branch,), new))
+
+
+def _elements(s: Stm, accs: Sequence[Var], views: Sequence[Stm]) -> _Elements | None:
+    m = s.exp
+    if not isinstance(m, ir.Map) or not light_updates(m.lam) or len(s.pat) != len(accs):
+        return None
+    known = {v for x in views for v in x.pat}
+    if [a for a in m.arrays if isinstance(a.type, AccType)] != list(accs) or m.width in known:
+        return None
+    params = [p for p in m.lam.params if isinstance(p.type, AccType)]
+    i = Var("i", I64)
+    reads = [
+        Stm((p,), ir.At(a, (i,), None))
+        for p, a in zip(m.lam.params, m.arrays, strict=True)
+        if not isinstance(p.type, AccType)
+    ]
+    return _Elements(m.width, Lambda((*params, i), (*views, *reads, *m.lam.stms), m.lam.result))
+
+
+__all__ = ["rows_after"]

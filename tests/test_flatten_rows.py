@@ -1,0 +1,96 @@
+"""Accumulators updated by rows or elements of maps: by way of shared memory or not, by threads or by nests."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from device_support import needs_cxx
+
+from futad.backend.cuda import DeviceBackend
+from futad.backend.device_cost import count
+from futad.core.interp import Interpreter
+from futad.core.ir import Program
+from futad.flatten import flatten
+from futad.pipeline import compile_program
+from futad.runtime.device import EmulatedDevice
+from futad.source import compile_text
+
+SOURCE = """
+def nearest [k] (xs: [k]f64) (x: f64): i64 =
+  let top = f64.minimum (map (\\y -> f64.abs (x - y)) xs)
+  in reduce i64.min k (map2 (\\y i -> if f64.abs (x - y) == top then i else k) xs (iota k))
+
+-- The place is found by a fold of its own.
+entry found [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): [k][d]f64 =
+  vjp (\\w -> f64.sum (map (\\x -> f64.sum (map2 (\\a b -> f64.sin (a * b)) x w[nearest c (f64.sum x)])) xs)) w 1
+
+-- Some points add nothing, some places are outside.
+entry guarded [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): [k][d]f64 =
+  let place x = i64.f64 (f64.floor (2 * f64.sum x))
+  in vjp (\\w -> f64.sum (map (\\x -> let i = place x
+                                   in if i >= 0 && i < k && x[0] < 0.5
+                                      then f64.sum (map2 (\\a b -> a * f64.exp (0.1 * b)) x w[i]) else 1) xs)) w 1
+
+-- Elements of a nest, at places that only the row knows.
+entry elements [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): [k][d]f64 =
+  vjp (\\w -> f64.sum (map f64.sum (map (\\x -> map2 (\\a b -> f64.sin (a * b)) x
+                                                  w[if x[0] < 0.5 then 0 else k - 1]) xs))) w 1
+
+-- Two accumulators, and another result beside them.
+entry two [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): ([k][d]f64, [k]f64, [n]f64) =
+  let f (w: [k][d]f64, c: [k]f64) =
+    map (\\x -> let i = nearest c (f64.sum x) in c[i] * f64.sum (map2 (*) x w[i])) xs
+  let (ys, (w', c')) = vjp2 f (w, c) (map (const 1) xs)
+  in (w', c', ys)
+"""
+ENTRIES = ("found", "guarded", "elements", "two")
+SIZES = [(0, 3, 2), (1, 1, 1), (40, 3, 2), (7, 40, 3), (300, 5, 4), (30, 9, 60)]
+
+
+@cache
+def program() -> Program:
+    return compile_program(compile_text(SOURCE, "rows.fut"), check=True)
+
+
+@cache
+def emulated() -> Any:
+    return DeviceBackend(program()).on(EmulatedDevice())
+
+
+def core_name(entry: str) -> str:
+    return next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+
+
+@needs_cxx
+@pytest.mark.parametrize("name", ENTRIES)
+def test_equal_to_the_interpreter(name: str) -> None:
+    own = emulated().device.limits.thresholds
+    for n, d, k in SIZES:
+        rng = np.random.default_rng(n + d)
+        args = [*map(np.int64, (n, d, k)), rng.standard_normal((n, d)), rng.standard_normal((k, d)), np.arange(k) - 0.5]
+        expected = Interpreter(program()).run(core_name(name), args)
+        for threads, inner in ((own.enough_threads, own.block_inner), (-1, 1 << 20), (1 << 20, 0)):
+            emulated().choose(own._replace(enough_threads=threads, block_inner=inner))
+            for x, y in zip(emulated().run(core_name(name), args), expected, strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ENTRIES[:3])
+def test_sizes_decide(name: str) -> None:
+    module = flatten(program())
+
+    def what(n: int, d: int, k: int) -> str:
+        rows = count(module, program(), core_name(name), {"n": n, "d": d, "k": k}).rows
+        return " ".join(r.what for r in rows.values())
+
+    assert "shared memory" in what(100_000, 35, 5) and "shared memory" in what(100_000, 10, 5)
+    assert "shared memory" not in what(10_000, 256, 1024) and "shared memory" not in what(3, 35, 5)
+
+
+def test_neighbouring_threads_add_neighbouring_elements() -> None:
+    a = count(flatten(program()), program(), core_name("found"), {"n": 100_000, "d": 35, "k": 5})
+    (row,) = [r for r in a.rows.values() if "shared memory" in r.what]
+    assert row.cost.strided + row.cost.gathered <= 0.05 * row.cost.traffic
