@@ -129,6 +129,8 @@ def test_inference(text: str, expected: str | None) -> None:
         ("def f = map f64.exp 1.0", TypeError_, (1, 21), ["argument 2 of 'map'", "[]f64"]),
         ("def f (x: i32) = f64.abs y x", NameError_, (1, 26), ["'y'"]),
         ("def f (x: i32) = x 1", TypeError_, (1, 18), ["not a function", "i32"]),
+        ("def f = true 3", TypeError_, (1, 9), ["what is applied here is not a function", "bool"]),
+        ("def f (x: {a: i32}) = (.a[0]) x", TypeError_, (1, 31), ["expected {a: []_, ...}", "found {a: i32}"]),
         ("def g x = x + 1\ndef f = g 1 2", TypeError_, (2, 13), ["takes 1 argument", "2 are given"]),
         ("def f [n][m] (x: [n]f64) (y: [m]f64) = map2 (+) x y", TypeError_, (1, 51), ["[n]f64", "[m]f64", ":>"]),
         ("def f [n] (x: [n]f64): [n+1]f64 = x", TypeError_, (1, 35), ["[n + 1]f64", "[n]f64"]),

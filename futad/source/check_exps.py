@@ -216,9 +216,8 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
             r = made
         elif type(r) is not TFun:
             if i == 0:
-                raise TypeError_(
-                    f"{_described(head)} is not a function: it is a {show_type(r)}", node.span, code="E0302"
-                )
+                what = _described(head) if type(head) is A.EVar else "what is applied here"
+                raise TypeError_(f"{what} is not a function: it is a {show_type(r)}", node.span, code="E0302")
             raise TypeError_(
                 f"{_described(head)} takes {i} argument{'s' * (i != 1)}, but {len(spine)} are given",
                 node.arg.span,

@@ -159,7 +159,7 @@ class Consumption:
         if ret is not None and body.type is not None:
             check_function(self, body, ret)
         if ret is not None and is_unique(ret):
-            self.returned(tree, ret, body.span, fd.name if fd else "this lambda")
+            self.returned(tree, ret, body.span, f"'{fd.name}'" if fd else "this lambda")
         if body.type is not None:
             self.last_result = self.fresh_parts(tree, body.type)
             if fd is not None and fd.binding is not None and ret is None:
@@ -222,7 +222,7 @@ class Consumption:
             tok = overlap(tree, ret)
             if tok is not None:
                 raise ConsumptionError(
-                    f"a unique part of the result of '{name}' shares '{tok.path}' with another part",
+                    f"a unique part of the result of {name} shares '{tok.path}' with another part",
                     span,
                     hint="copy one of them",
                     code="E0505",
@@ -233,7 +233,7 @@ class Consumption:
                 if tok.why or tok.depth < self.depth:
                     reason = tok.why or "it is bound outside"
                     raise ConsumptionError(
-                        f"the result of '{name}' is declared unique, but may share memory with '{tok.path}': {reason}",
+                        f"the result of {name} is declared unique, but may share memory with '{tok.path}': {reason}",
                         span,
                         hint="return a copy",
                         code="E0505",
