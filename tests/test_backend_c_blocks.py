@@ -42,6 +42,20 @@ entry rows [n][m] (ts: [n]f64) (x: [m]f64): [n][m]f64 =
   map (\\s -> map (\\t -> s * horner x t) x) ts
 entry own_rows [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   let a = map (\\t -> map (* t) x) ts in map2 (\\t row -> horner row t) ts a
+def nested [m] (x: [m]f64) (t: f64): f64 =
+  loop y = t for j < m do (loop z = y for k < j do 0.5 * z + x[k] * t) + f64.cos (y * x[j])
+entry slopes [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 = map (\\t -> vjp (horner x) t 1) ts
+entry curves [n][m] (ts: [n]f64) (x: [m]f64): ([n]f64, [n]f64) =
+  unzip (map (\\t -> jvp (\\t -> vjp (wave x) t 1) t 1 |> \\d -> (d, vjp (wave x) (2 * t) d)) ts)
+entry loops [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 = map (nested x) ts
+entry loop_slopes [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 = map (\\t -> vjp (nested x) t 1) ts
+entry loops_gradient [n][m] (ts: [n]f64) (x: [m]f64): [m]f64 =
+  vjp (\\x -> f64.sum (map (nested x) ts)) x 1
+entry fixed [n][m] (ts: [n]f64) (_x: [m]f64): [n]f64 =
+  map (\\t -> vjp (\\t -> loop y = t for j < 7 do f64.sin (y * t) + f64.i64 j) t 1) ts
+entry quotients [n][m] (ts: [n]f64) (x: [m]f64): [n]i32 =
+  let d = i32.i64 m
+  in map (\\t -> loop y = i32.f64 (100 * t) for j < m do y * 7 - (y + i32.i64 j) / d) ts
 entry own_turns [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   map (\\t -> loop y = f64.sum x for _j < i64.f64 (3 * f64.abs t) do y * t + 1) ts
 """ + "".join(
@@ -49,8 +63,11 @@ entry own_turns [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
     f"  map (\\t -> tabulate {k} (\\i -> horner x (t + f64.i64 i))) ts\n"
     for k in (5, 8, 17, 40)
 )
-IN_LANES = ("values", "total", "largest", "coefficients", "hessian_row", "pairs", "single", "whole", "flags", "rows")
-NOT_IN_LANES = ("gradient", "own_rows", "own_turns")  # the first keeps each turn's value in memory
+IN_LANES = (
+    "values", "total", "largest", "gradient", "coefficients", "hessian_row", "pairs", "single", "whole", "flags",
+    "rows", "own_rows", "slopes", "curves", "loops", "loop_slopes", "loops_gradient", "fixed",
+)  # fmt: skip
+NOT_IN_LANES = ("own_turns", "quotients")  # division by zero fails where it is
 
 
 @pytest.fixture(scope="module")

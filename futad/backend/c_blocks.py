@@ -3,19 +3,22 @@ statements a loop over the lanes that the C compiler vectorises; and the iterati
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from futad.backend.emit import c_type
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref
-from futad.imp.vectorise import count_refs, expressions, unit_of
+from futad.imp.vectorise import count_refs, expressions, rewritten, unit_of
 
 if TYPE_CHECKING:
     from futad.backend.c import CEmitter
 
 LANES = (32, 16, 8)  # iterations of a block: the first number, or the first that a constant number of iterations allows
 LANE = Ref("lane", I64)
+MEMORY = 1 << 24  # bytes of the arrays that all iterations of a block have for themselves
 
 
 def emit(em: CEmitter, s: ir.Blocks) -> None:
@@ -28,10 +31,11 @@ def emit(em: CEmitter, s: ir.Blocks) -> None:
         em.for_(loop)
         return
     em.line(f"int64_t {i} = {em.expr(loop.start)};")
-    em.line(f"for (; {i} + {lanes} <= {em.expr(loop.bound)}; {i} += {lanes}) {{")
+    fits = "".join([f" && {em.expr(n)} <= {MEMORY // lanes}" for n in s.sizes if not isinstance(n, Num)])
+    em.line(f"for (; {i} + {lanes} <= {em.expr(loop.bound)}{fits}; {i} += {lanes}) {{")
     em.depth += 1
     em.line(f"const int64_t block_{i} = {i};")
-    _Block(em, i, loop.body, lanes).emit()
+    _Block(em, s, lanes).emit()
     em.depth -= 1
     em.line("}")
     em.line(f"for (; {i} < {em.expr(loop.bound)}; {i}++) {{")
@@ -42,43 +46,97 @@ def emit(em: CEmitter, s: ir.Blocks) -> None:
 class _Block:
     """The statements of some iterations at a time."""
 
-    def __init__(self, em: CEmitter, var: str, body: list[ir.Stmt], count: int) -> None:
-        self.em, self.var, self.body, self.count = em, var, body, count
+    def __init__(self, em: CEmitter, s: ir.Blocks, count: int) -> None:
+        self.em, self.s, self.var, self.count = em, s, s.loop.var, count
         self.arrays: dict[str, tuple[Prim, bool]] = {}
         """Scalars with an array of lanes: their type and whether they are assigned to."""
 
     def emit(self) -> None:
-        self.arrays_of(self.body)
-        for part in _parts(self.body):
-            if isinstance(part, ir.For):
-                self.inner(part)
-            else:
-                self.lanes(part)
+        self.statements(self.s.loop.body)
 
-    def inner(self, loop: ir.For) -> None:
-        em = self.em
-        j = loop.var
-        em.line(f"for (int64_t {j} = {em.expr(loop.start)}; {j} < {em.expr(loop.bound)}; {j}++) {{")
-        em.depth += 1
+    def statements(self, body: list[ir.Stmt]) -> None:
         outer = dict(self.arrays)
-        self.arrays_of(loop.body)
-        for part in _parts(loop.body):
-            assert isinstance(part, list)
-            self.lanes(part)
+        parts = self.parts(body)
+        self.arrays_of(parts)
+        for part in parts:
+            match part:
+                case ir.For(i, bound, inside, start):
+                    self.em.line(f"for (int64_t {i} = {self.em.expr(start)}; {i} < {self.em.expr(bound)}; {i}++) {{")
+                    self.branch(inside)
+                    self.em.line("}")
+                case ir.If(cond, then, orelse):
+                    self.em.line(f"if ({self.em.expr(cond)}) {{")
+                    self.branch(then)
+                    self.em.line("} else {")
+                    self.branch(orelse)
+                    self.em.line("}")
+                case ir.Ensure(count=count):
+                    self.em.ensure(replace(part, count=self.all_lanes(count)))
+                case ir.Copy():
+                    places = [self.all_lanes(e) for e in (part.offset, part.source_offset, part.count)]
+                    self.em.copy(replace(part, offset=places[0], source_offset=places[1], count=places[2]))
+                case ir.Stack(count=count):
+                    self.em.stack(replace(part, count=count * self.count))
+                case ir.Stmt():
+                    self.em.block([part])
+                case _:
+                    self.lanes(part)
         self.arrays = outer
-        em.depth -= 1
-        em.line("}")
 
-    def arrays_of(self, body: list[ir.Stmt]) -> None:
+    def branch(self, body: list[ir.Stmt]) -> None:
+        self.em.depth += 1
+        self.statements(body)
+        self.em.depth -= 1
+
+    def all_lanes(self, e: Expr) -> Expr:
+        """That many elements for every lane."""
+        return ir.mul(e, Num(self.count, I64))
+
+    def parts(self, body: list[ir.Stmt]) -> list[list[ir.Stmt] | ir.Stmt]:
+        """Runs of statements that one loop over the lanes can do.  Inner loops and additions to memory are by
+        themselves; what is the same for all lanes goes before the run it is in."""
+        out: list[list[ir.Stmt] | ir.Stmt] = []
+        run: list[ir.Stmt] = []
+        for s in body:
+            if isinstance(s, (ir.Ensure, ir.Stack, ir.Pointer, ir.Check)):
+                out.append(s)
+            elif isinstance(s, ir.Decl) and s.name in self.s.same:
+                out.append(s)
+            elif isinstance(s, (ir.For, ir.If, ir.Copy)) or (isinstance(s, ir.Store) and s.op is not None):
+                out += [run] if run else []
+                run = []
+                out.append([s] if isinstance(s, ir.Store) else s)
+            else:
+                run.append(s)
+        return [*out, run] if run else out
+
+    def arrays_of(self, parts: list[list[ir.Stmt] | ir.Stmt]) -> None:
         """Declare arrays for the scalars that other parts need."""
-        parts = _parts(body)
+        mentioned = [_mentioned(part if isinstance(part, list) else [part]) for part in parts]
         for k, part in enumerate(parts):
-            if isinstance(part, ir.For):
-                continue
-            for s in part:
-                if isinstance(s, ir.Decl) and any(s.name in _mentioned(p) for j, p in enumerate(parts) if j != k):
+            for s in part if isinstance(part, list) else ():
+                if isinstance(s, ir.Decl) and any(s.name in m for j, m in enumerate(mentioned) if j != k):
                     self.arrays[s.name] = (s.type, s.mutable)
                     self.em.line(f"{c_type(s.type)} lanes_{s.name}[{self.count}];")
+
+    def of_lane(self, s: ir.Stmt) -> ir.Stmt:
+        """The statement with the lane's elements of arrays that each iteration has for itself."""
+
+        def at(index: Expr) -> Expr:
+            return ir.add(self.all_lanes(index), LANE)
+
+        def load(e: Expr) -> Expr:
+            return Load(e.pointer, at(e.index), e.type) if isinstance(e, Load) and e.pointer in self.s.arrays else e
+
+        match s:
+            case ir.Decl(init=init) if init is not None:
+                return replace(s, init=rewritten(init, load))
+            case ir.Assign(value=value) | ir.Accumulate(value=value):
+                return replace(s, value=rewritten(value, load))
+            case ir.Store(pointer, index, value):
+                place = at(index) if pointer in self.s.arrays else rewritten(index, load)
+                return replace(s, index=place, value=rewritten(value, load))
+        return s
 
     def lanes(self, part: list[ir.Stmt]) -> None:
         """A loop over the lanes."""
@@ -103,7 +161,7 @@ class _Block:
         for name, (t, mutable) in self.arrays.items():
             if name in used and name not in made:
                 body.append(ir.Decl(name, t, Load(f"lanes_{name}", LANE, t), mutable=mutable))
-        body += part
+        body += [self.of_lane(s) for s in part]
         for name, (t, _) in self.arrays.items():
             if name in made or name in changed:
                 body.append(ir.Store(f"lanes_{name}", LANE, Ref(name, t)))
@@ -115,35 +173,19 @@ class _Block:
         self.em.for_(ir.For(LANE.name, Num(self.count, I64), body, independent=True, partials=partials))
 
 
-def _parts(body: list[ir.Stmt]) -> list[list[ir.Stmt] | ir.For]:
-    """Runs of statements that one loop over the lanes can do; inner loops and additions to memory are by themselves."""
-    out: list[list[ir.Stmt] | ir.For] = []
-    run: list[ir.Stmt] = []
-    for s in body:
-        alone = isinstance(s, ir.For) or (isinstance(s, ir.Store) and s.op is not None)
-        if alone:
-            out += [run] if run else []
-            run = []
-            out.append(s if isinstance(s, ir.For) else [s])
-        else:
-            run.append(s)
-    return [*out, run] if run else out
-
-
-def _mentioned(part: list[ir.Stmt] | ir.For) -> set[str]:
+def _mentioned(body: Sequence[ir.Stmt]) -> set[str]:
     """The names that statements mention, those they assign to included."""
     uses: dict[str, int] = {}
-    exps: list[Expr] = []
     names: set[str] = set()
-    stms = part
-    if isinstance(part, ir.For):
-        exps += [part.start, part.bound]
-        stms = part.body
-    assert isinstance(stms, list)
-    for s in stms:
-        exps += expressions(s)
+    for s in body:
+        exps = [s.start, s.bound] if isinstance(s, ir.For) else expressions(s)
+        for e in exps:
+            count_refs(e, uses)
         if isinstance(s, (ir.Assign, ir.Accumulate)):
             names.add(s.name)
-    for e in exps:
-        count_refs(e, uses)
+        elif isinstance(s, ir.For):
+            names |= _mentioned(s.body)
+        elif isinstance(s, ir.If):
+            names |= _mentioned(s.then) | _mentioned(s.orelse)
+            count_refs(s.cond, uses)
     return names | uses.keys()

@@ -336,9 +336,13 @@ class Across(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Blocks(Stmt):
-    """A map's `loop` around loops that carry scalars, some iterations at a time in vector lanes."""
+    """A map's `loop` around loops that carry scalars, some iterations at a time in vector lanes.  `arrays`: each
+    iteration's own ones; `sizes`: theirs in bytes; `same`: scalars of the body that all iterations have in common."""
 
     loop: For
+    arrays: frozenset[str] = frozenset()
+    sizes: tuple[Expr, ...] = ()
+    same: frozenset[str] = frozenset()
 
     @property
     def body(self) -> list[Stmt]:

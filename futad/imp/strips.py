@@ -27,7 +27,7 @@ from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, add, num, sub
 from futad.imp.staging import Affine, affine
-from futad.imp.vectorise import expressions, loads_in
+from futad.imp.vectorise import expressions, loads_in, rewritten
 
 LENGTHS = (2048, 1024, 512)  # iterations of a strip
 BUFFERS = 32 << 10  # bytes of all buffers, if that leaves any of these lengths
@@ -358,44 +358,26 @@ def _bound(op: str, a: Expr, b: Expr) -> Expr:
 
 def _put(e: Expr, values: dict[str, Expr]) -> Expr:
     """The expression with values for some variables."""
-    match e:
-        case Ref(name):
-            return values.get(name, e)
-        case ir.Bin(op, a, b, t):
-            return ir.Bin(op, _put(a, values), _put(b, values), t)
-        case ir.Scalar(op, args, arg, t):
-            return ir.Scalar(op, tuple([_put(a, values) for a in args]), arg, t)
-        case ir.Load(pointer, index, t):
-            return ir.Load(pointer, _put(index, values), t)
-    return e
+    return rewritten(e, lambda x: values.get(x.name, x) if isinstance(x, Ref) else x)
 
 
 def _moved(s: ir.Stmt, start: Expr, buffers: dict[str, _Buffer]) -> ir.Stmt:
     """The statement with its loads and stores in buffers where there are such."""
+
+    def load(e: Expr) -> Expr:
+        if isinstance(e, ir.Load) and (b := buffers.get(e.pointer)) is not None:
+            return ir.Load(b.name, _place(e.index, start, b), e.type)
+        return e
+
     match s:
         case ir.Decl(name, t, init, mutable) if init is not None:
-            return ir.Decl(name, t, _moved_expr(init, start, buffers), mutable)
+            return ir.Decl(name, t, rewritten(init, load), mutable)
         case ir.Store(pointer, index, value, op):
-            value, index = _moved_expr(value, start, buffers), _moved_expr(index, start, buffers)
-            if pointer in buffers:
-                b = buffers[pointer]
+            index, value = rewritten(index, load), rewritten(value, load)
+            if (b := buffers.get(pointer)) is not None:
                 return ir.Store(b.name, _place(index, start, b), value, op)
             return ir.Store(pointer, index, value, op)
     return s
-
-
-def _moved_expr(e: Expr, start: Expr, buffers: dict[str, _Buffer]) -> Expr:
-    match e:
-        case ir.Bin(op, a, b, t):
-            return ir.Bin(op, _moved_expr(a, start, buffers), _moved_expr(b, start, buffers), t)
-        case ir.Scalar(op, args, arg, t):
-            return ir.Scalar(op, tuple([_moved_expr(a, start, buffers) for a in args]), arg, t)
-        case ir.Load(pointer, index, t):
-            index = _moved_expr(index, start, buffers)
-            if pointer in buffers:
-                return ir.Load(buffers[pointer].name, _place(index, start, buffers[pointer]), t)
-            return ir.Load(pointer, index, t)
-    return e
 
 
 def _place(index: Expr, start: Expr, b: _Buffer) -> Expr:

@@ -9,7 +9,7 @@ results, so that it has stored less by then makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -131,6 +131,18 @@ def loads_in(e: Expr) -> Iterator[ir.Load]:
         case ir.Scalar(_, args):
             for a in args:
                 yield from loads_in(a)
+
+
+def rewritten(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """The expression with `f` of each part, of the innermost ones first."""
+    match e:
+        case ir.Bin(op, a, b, t):
+            e = ir.Bin(op, rewritten(a, f), rewritten(b, f), t)
+        case ir.Scalar(op, args, arg, t):
+            e = ir.Scalar(op, tuple([rewritten(a, f) for a in args]), arg, t)
+        case ir.Load(pointer, index, t):
+            e = ir.Load(pointer, rewritten(index, f), t)
+    return f(e)
 
 
 def indices(e: Expr, out: list[Expr]) -> None:
