@@ -32,6 +32,16 @@ entry steps [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): [n][d]f64 
   loop ys = copy xs for q in qs do map (map2 (+) s) (mm ys q)
 entry kept [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): ([c][n][d]f64, [c][d]f64) =
   unzip (map (\\q -> let p = mm xs q in (map (map2 (+) s) p, map f64.sum (transpose p))) qs)
+entry layers [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): [n][d]f64 =
+  let w = map (map2 (+) s) (transpose (map (map (* 0.5)) (mm (transpose xs) xs)))
+  in loop ys = copy xs for _i < c + 1 do
+       map (\\y -> map2 (\\row b -> f64.tanh (f64.sum (map2 (*) row y) + b)) w s) ys
+entry gates [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): [c][n][2][d]f64 =
+  map (\\q -> let w = map (\\row -> sized (2 * d) (row ++ s)) q
+              in map (\\y -> map (map2 (+) s) (unflatten (sized (2 * d) y))) (mm xs w)) qs
+entry saved [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): [n][d]f64 =
+  vjp (\\xs -> f64.sum (map f64.sum (loop ys = xs for q in qs do map (map2 (\\b y -> f64.sin (y * b)) s) (mm ys q))))
+      xs 1
 
 entry centres [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): ([n][d]f64, [d]f64, [c]f64) =
   let scaled = map (\\x -> map2 (\\a b -> a * b) x s) xs
@@ -48,8 +58,8 @@ entry value [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): f64 = tota
 entry gradient [c][n][d] (qs: [c][d][d]f64) (s: [d]f64) (xs: [n][d]f64): ([c][d][d]f64, [d]f64) =
   vjp (\\(qs, s) -> total qs s xs) (qs, s) 1
 """
-NAMES = ["shifted", "doubled", "twice_read", "reversed", "turned", "steps", "kept", "centres", "started", "smallest",
-         "gradient"]  # fmt: skip
+NAMES = ["shifted", "doubled", "twice_read", "reversed", "turned", "steps", "kept", "layers", "gates", "saved",
+         "centres", "started", "smallest", "gradient"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +116,15 @@ def statements(body: list[ir.Stmt]) -> list[ir.Stmt]:
 
 
 @pytest.mark.parametrize(("name", "slots"), [
-    ("shifted", 2), ("doubled", 1), ("twice_read", 2), ("reversed", 2), ("kept", 3), ("centres", 3)])
+    ("shifted", 2), ("doubled", 1), ("twice_read", 2), ("reversed", 2), ("kept", 3), ("centres", 3), ("gates", 2)])
 def test_memory(module: ir.Module, name: str, slots: int) -> None:
     """That of the results, and of a product that is not read once and in order."""
     (f,) = [f for f in module.functions if f.name == name]
     assert sum(isinstance(s, ir.Ensure) for s in statements(f.body)) == slots
+
+
+def test_a_transpose_is_put_in_order_once(module: ir.Module) -> None:
+    (f,) = [f for f in module.functions if f.name == "layers"]
+    (loop,) = [s for s in f.body if isinstance(s, ir.For) and any(isinstance(t, ir.Gemm) for t in statements(s.body))]
+    products = [s for s in statements(loop.body) if isinstance(s, ir.Gemm)]
+    assert products and all(p.b[3] == ir.ONE for p in products)

@@ -135,11 +135,6 @@ class DeviceLowerer(Lowerer):
         if sc.owned:
             self.sweep()
 
-    def shared_place(self, sc: Scope, at: int) -> bool:
-        """Nothing writes to the array again in this turn or scope."""
-        whole = sc.lam.stms[at].pat[0]
-        return sc.uses.get(whole) == 1 and whole in sc.lam.result
-
     def apart(self, sc: Scope, update: core.Update, a: Var) -> bool:
         return rows_apart(sc.lam, update, a)
 

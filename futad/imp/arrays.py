@@ -236,7 +236,8 @@ def overwritten(lo: Lowerer, var: Var, operands: Iterable[Atom]) -> View | None:
         param = s.exp.lam.params[s.exp.arrays.index(var)]
         for v, r in zip(s.pat, s.exp.lam.result, strict=True):
             want = sc.wants.get(v)
-            if isinstance(want, View) and v.type == var.type and _replaces(s.exp.lam, param, r):
+            if isinstance(want, View) and want.dense and _replaces(s.exp.lam, param, r):
+                want = dense_view(want.base, lo.shape(var.type), want.offset)
                 read = frozenset[Root]().union(*[lo.view(a).roots for a in operands if isinstance(a, Var)])
                 return None if read & want.roots or lo.roots_live(want.roots) else want
     return None
@@ -250,6 +251,8 @@ def _replaces(lam: core.Lambda, row: Var, result: Atom) -> bool:
         return False
     maker = next(s for s in lam.stms if row in core.stm_free(s))
     e = maker.exp
+    if type(e) is core.Reshape:
+        return _replaces(lam, maker.pat[0], result)
     if type(e) is core.Fused:
         first = sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
     elif type(e) is core.Map:
@@ -272,7 +275,7 @@ def _matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
 @handles(core.Copy)
 def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, wants: list[Want]) -> Sequence[Value]:
     src = lo.view(e.array)
-    if lo.can_overwrite(src):
+    if lo.can_overwrite(src) and (src.dense or "in order" not in stm.attrs):
         return [src]
     if lo.assembles and (src.dense or isinstance(src.base, Joined)) and stm.pat[0] not in lo.consumed:
         return [src]  # whoever writes to either copies then

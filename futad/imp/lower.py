@@ -449,8 +449,10 @@ class Lowerer:
         place_update(self, stm, sc, PLACED)
 
     def shared_place(self, sc: Scope, at: int) -> bool:
-        """Whether what statement `at` writes into an array may be computed there, though others read it, too."""
-        return False
+        """Whether what statement `at` writes into an array may be computed there, though others read it, too: nothing
+        writes to the array again in this turn or scope."""
+        whole = sc.lam.stms[at].pat[0]
+        return sc.uses.get(whole) == 1 and whole in sc.lam.result
 
     def apart(self, sc: Scope, update: core.Update, a: Var) -> bool:
         """Whether an array is known not to overlap the place that is updated, though it lies in the same memory."""
