@@ -252,6 +252,37 @@ def test_an_update_saves_elements_not_arrays(counted: Any, loop: str) -> None:
     assert run.rooms and all(room == 20 for room in run.rooms.values())
 
 
+INNER_WHILE = """
+    def f (n: i64) (x: [100]f64): f64 =
+      let ys = loop ys = copy x for i < n do
+        let (ys, _) = %s loop (ys, j) = (ys, 0) while j < i %% 4 && ys[j] < 5 do
+          (if j %% 3 == 2 then ys else ys with [(i * i + j) %% 7] = f64.sin (ys[i + j] * ys[j]) + 0.3, j + 1)
+        in ys
+      in f64.sum ys
+    entry rev (n: i64) (x: [100]f64) = vjp (f n) x 1
+    entry fwd (n: i64) (x: [100]f64) = jvp (f n) x x
+    entry second (n: i64) (x: [100]f64) = (jvp (\\x -> vjp (f n) x 1) x x, vjp (\\x -> vjp (f n) x 1) x x)
+"""
+
+
+def test_an_inner_while_with_a_bound_saves_elements(counted: Any) -> None:
+    """As many for each outer turn as the bound says, where without one it is the array."""
+    x = np.linspace(0.1, 1, 100)
+    bounded, plain = INNER_WHILE % "#[bound(3)]", INNER_WHILE % ""
+    (want,), _ = counted(bounded, "fwd", 20, x)
+    (got,), run = counted(bounded, "rev", 20, x)
+    assert got @ x == pytest.approx(want, rel=1e-12)
+    assert run.rooms and max(run.rooms.values()) == 20 * 3
+    _, before = counted(plain, "rev", 20, x)
+    assert max(before.rooms.values()) == 20 * 100
+    (forward, reverse), _ = counted(bounded, "second", 20, x)
+    np.testing.assert_allclose(reverse, forward, rtol=1e-12, atol=1e-14)
+    (no_turns,), _ = counted(bounded, "rev", 0, x)
+    assert (no_turns == 1).all()
+    with pytest.raises(futad.Error, match="the loop runs more turns than its bound of 2"):
+        counted(INNER_WHILE % "#[bound(2)]", "rev", 20, x)
+
+
 def test_scalars_stay_scalars() -> None:
     """The adjoints of a loop's scalars are scalar variables of the return sweep: nothing is written but the sum for
     the array that is read, and nothing is read but that and what was saved."""

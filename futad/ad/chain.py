@@ -1,9 +1,10 @@
 """Array loop variables that turns change only by updates: saving what is overwritten instead of the array.
 
 A *chain* leads from a loop variable x to the body's result for it through updates, and through branches and
-inner loops that do the same.  The forward sweep then saves, per update, the elements overwritten (and what
-else is needed to find the place again: an index, which branch); the return sweep carries the array backwards,
-taking the updates of each turn back.  A turn costs what its updates touch, not the size of the array.
+inner loops that do the same (`while` loops if they have a bound).  The forward sweep then saves, per update,
+the elements overwritten (and what else is needed to find the place again: an index, which branch, how many
+turns); the return sweep carries the array backwards, taking the updates of each turn back.  A turn costs what
+its updates touch, not the size of the array.
 An empty chain is a loop variable that never changes.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from futad.ad.acc import read_or_zero
+from futad.ad.stripmine import bound_of, within
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -63,8 +65,11 @@ class Branch:
 
 @dataclass(eq=False)
 class Turns:
+    """An inner loop; `count` has the number of turns that a while loop took."""
+
     stm: ir.Stm
     body: list[Element]
+    count: Slot | None = None
 
 
 Element = Write | Scattered | Branch | Turns
@@ -158,6 +163,11 @@ class Finder:
             inner = self.chain(e.body, e.body.params[1 + q], e.body.result[q], (*dims, self.turns(e.bound)))
             if inner is not None:
                 return s.pat[q], Turns(s, inner)
+        if isinstance(e, ir.While) and x in e.inits and (limit := bound_of(s)) is not None:
+            q = e.inits.index(x)
+            inner = self.chain(e.body, e.body.params[q], e.body.result[q], (*dims, i64(limit)))
+            if inner is not None:
+                return s.pat[q], Turns(s, inner, Slot(I64, dims))
         return None
 
 
@@ -182,7 +192,7 @@ def slots(elements: Sequence[Element]) -> list[Slot]:
             case Branch():
                 out += ([el.cond] if el.cond else []) + slots(el.then) + slots(el.orelse)
             case Turns():
-                out += slots(el.body)
+                out += ([el.count] if el.count else []) + slots(el.body)
     return out
 
 
@@ -233,18 +243,38 @@ def instrument(
                 b.add(ir.Stm((*s.pat, *fresh), ir.If(e.cond, *sides), s.attrs))
                 held.update(zip(inside, fresh, strict=True))
             case Turns():
-                assert isinstance(e, ir.For)
+                assert isinstance(e, ir.For | ir.While)
+                loop, counted = (s, None) if isinstance(e, ir.For) else _counted(s)
+                e = loop.exp
+                assert isinstance(e, ir.For | ir.While)
+                index = e.body.params[-1] if counted else e.body.params[0]
                 inside = slots(el.body)
                 params = [Var("saved", k.array()) for k in inside]
                 mine = dict(zip(inside, params, strict=True))
-                body = instrument(e.body.stms, el.body, (*at, e.body.params[0]), mine)
+                body = instrument(e.body.stms, el.body, (*at, index), mine)
                 results = (*e.body.result, *[mine[k] for k in inside])
                 lam = ir.Lambda((*e.body.params, *params), tuple(body), results)
                 fresh = [Var("saved", k.array()) for k in inside]
                 inits = (*e.inits, *[held[k] for k in inside])
-                b.add(ir.Stm((*s.pat, *fresh), ir.For(e.bound, inits, lam), s.attrs))
+                new: ir.Exp = ir.For(e.bound, inits, lam) if isinstance(e, ir.For) else ir.While(inits, lam)
+                b.add(ir.Stm((*loop.pat, *fresh), new, s.attrs))
                 held.update(zip(inside, fresh, strict=True))
+                if el.count and counted:
+                    put(el.count, counted)
     return b.stms
+
+
+def _counted(s: ir.Stm) -> tuple[ir.Stm, Var]:
+    """The while loop with its turns counted in one more variable, and the count; more than its bound are an error."""
+    e, limit = s.exp, bound_of(s)
+    assert isinstance(e, ir.While) and limit is not None
+    turn, count = Var("turn", I64), Var("turns", I64)
+    b = Builder()
+    b.add(within(b.op("lt", turn, i64(limit)), limit))
+    b.extend(e.body.stms)
+    result = (*e.body.result, b.op("add", turn, ONE))
+    body = ir.Lambda((*e.body.params, turn), tuple(b.stms), result)
+    return ir.Stm((*s.pat, count), ir.While((*e.inits, ZERO), body), s.attrs), count
 
 
 # --- backwards: taking back -----------------------------------------------------------------------------------
@@ -286,7 +316,7 @@ class Undoer:
                     assert isinstance(e, ir.If)
                     y = self._branch(b, y, el, e, at, env)
                 case Turns():
-                    assert isinstance(e, ir.For)
+                    assert isinstance(e, ir.For | ir.While)
                     y = self._turns(b, y, el, e, at, env)
         return y
 
@@ -299,13 +329,18 @@ class Undoer:
         orelse = b.body(lambda c: [self.run(c, y, el.orelse, at, env)])
         return b.emit(ir.If(cond, then, orelse), y.name, types=[y.type])[0]
 
-    def _turns(self, b: Builder, y: Var, el: Turns, e: ir.For, at: ir.Atoms, env: dict[Var, Atom]) -> Var:
+    def _turns(
+        self, b: Builder, y: Var, el: Turns, e: ir.For | ir.While, at: ir.Atoms, env: dict[Var, Atom]
+    ) -> Var:
+        count = e.bound if isinstance(e, ir.For) else b.let(ir.At(self.held[el.count], at), "turns")  # type: ignore[index]
+
         def turn(c: Builder, j: Var, z: Var) -> list[Atom]:
-            i = c.op("sub", c.op("sub", e.bound, j), ONE)
-            return [self.run(c, z, el.body, (*at, i), {**env, e.body.params[0]: i})]
+            i = c.op("sub", c.op("sub", count, j), ONE)
+            index = {e.body.params[0]: i} if isinstance(e, ir.For) else {}
+            return [self.run(c, z, el.body, (*at, i), {**env, **index})]
 
         body = b.lambda_([("j", I64), (y.name, y.type)], turn)
-        return b.emit(ir.For(e.bound, (y,), body), y.name, types=[y.type])[0]
+        return b.emit(ir.For(count, (y,), body), y.name, types=[y.type])[0]
 
     def _recompute(
         self, b: Builder, at: ir.Atoms, env: dict[Var, Atom], places: dict[Var, Slot]
