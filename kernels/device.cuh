@@ -83,6 +83,16 @@ FUTAD_INLINE int64_t futad_quotient(int64_t a, int64_t b) {
 }
 FUTAD_INLINE int64_t futad_remainder(int64_t a, int64_t b) { return a - futad_quotient(a, b) * b; }
 
+/* Indices of emitted kernels: of 64 bits where 32 are not enough for arrays and numbers of points. */
+#ifdef FUTAD_WIDE
+typedef int64_t futad_ix;
+FUTAD_INLINE futad_ix futad_quotient_ix(futad_ix a, futad_ix b) { return futad_quotient(a, b); }
+#else
+typedef int32_t futad_ix;
+FUTAD_INLINE futad_ix futad_quotient_ix(futad_ix a, futad_ix b) { return (futad_ix)((uint32_t)a / (uint32_t)b); }
+#endif
+FUTAD_INLINE futad_ix futad_remainder_ix(futad_ix a, futad_ix b) { return a - futad_quotient_ix(a, b) * b; }
+
 /* --- f16 ---------------------------------------------------------------------------------------------------------- */
 
 #define FUTAD_HAS_F16 1

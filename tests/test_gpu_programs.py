@@ -80,3 +80,12 @@ def test_kernels_compile_for_cards(name: str, arch: str) -> None:
     assert set(cubin.kernels) == set(made.names.values())
     what = {made.names[k]: k.what for k in made.module.kernels}
     assert not [(what[k], r) for k, r in cubin.kernels.items() if r.spills]
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", ["kmeans", "xsbench"])
+def test_kernels_with_wide_indices_compile_for_cards(name: str) -> None:
+    made = benchmark(name)
+    cubin = compile_cubin(f"#define FUTAD_WIDE 1\n{made.source}", "sm_90")
+    assert set(cubin.kernels) == set(made.names.values())
+    assert not [(k, r) for k, r in cubin.kernels.items() if r.spills]

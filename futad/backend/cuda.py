@@ -7,6 +7,7 @@ from typing import Any
 
 from futad.backend.device_emit import emit_kernels
 from futad.backend.device_host import HostEmitter
+from futad.backend.device_index import narrow_params
 from futad.core import ir as core
 from futad.flatten import flatten
 from futad.flatten import kernel as kir
@@ -38,7 +39,9 @@ class DeviceBackend:
         order = [name for name, _, _ in k.params]
         scratch = tuple([(order.index(s.name), s.elem.bytes, s.slot, s.per_block) for s in k.scratch])
         params = tuple([None if pointer else t.dtype for _, t, pointer in k.params])
-        return KernelInfo(self.names[k], k.kind, params, scratch, k.fails, _product(k))
+        narrow = narrow_params(k)
+        indices = tuple([i for i, name in enumerate(order) if name in narrow])
+        return KernelInfo(self.names[k], k.kind, params, scratch, k.fails, _product(k), indices)
 
     def _places(self) -> tuple[CPlace, ...]:
         return tuple([CPlace(p.span, p.message, p.types) for p in self.module.places])

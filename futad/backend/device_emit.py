@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from futad.backend.device_index import Indices, is_product, narrow_params
 from futad.backend.device_runtime import RUNTIME
 from futad.backend.emit import Emitter, c_type
 from futad.core.types import I64, Prim
@@ -39,6 +40,7 @@ class DeviceEmitter(Emitter):
         self.jumps: set[str] = set()
         self.functors = 0
         self.warps = False  # whether warps do together what blocks do else
+        self.indices = Indices(False)
         self.quotients: dict[tuple[str, str], str] = {}  # variables that hold them, for remainders
         self.handlers |= {
             kir.Guarded: self.guarded,
@@ -60,11 +62,18 @@ class DeviceEmitter(Emitter):
     def kernel(self, k: Kernel) -> str:
         """The kernel's parameters and body, without its name."""
         params = ["int64_t *futad_error"]
-        params += [f"{c_type(t)} {'*' if pointer else ''}{n}" for n, t, pointer in k.params]
+        narrow = narrow_params(k)
+        self.indices = Indices(is_product(k))
+        given = {n: f"futad_given{i}" if n in narrow else n for i, (n, _, _) in enumerate(k.params)}
+        params += [f"{c_type(t)} {'*' if pointer else ''}{given[n]}" for n, t, pointer in k.params]
         self.line(f"({', '.join(params)}) {{")
         self.depth = 1
         self.warps = k.kind == "warp"
         self.begin(k.kind)
+        for n, _, _ in k.params:
+            if n in narrow:
+                self.line(f"const futad_ix {n} = (futad_ix){given[n]};")
+        self.indices.names |= narrow
         for slot in k.local_slots:
             self.line(f"struct futad_slot slot_{slot} = {{0, 0}};")
         self.block(k.body)
@@ -86,27 +95,54 @@ class DeviceEmitter(Emitter):
         else:
             self.line("if (futad_peek(futad_error)) return;")
         if kind == "warp":
-            self.line("const int64_t futad_tid = futad_lane(), futad_width = 32;")
-            self.line("const int64_t futad_block = (int64_t)blockIdx.x * (blockDim.x / 32) + futad_warp();")
-            self.line("const int64_t futad_blocks = (int64_t)gridDim.x * (blockDim.x / 32);")
+            self.line("const futad_ix futad_tid = futad_lane(), futad_width = 32;")
+            self.line("const futad_ix futad_block = (futad_ix)blockIdx.x * (blockDim.x / 32) + futad_warp();")
+            self.line("const futad_ix futad_blocks = (futad_ix)gridDim.x * (blockDim.x / 32);")
         else:
-            self.line("const int64_t futad_tid = threadIdx.x, futad_width = blockDim.x;")
-            self.line("const int64_t futad_block = blockIdx.x, futad_blocks = gridDim.x;")
-        self.line("const int64_t futad_thread = futad_block * futad_width + futad_tid;")
-        self.line("const int64_t futad_threads = futad_blocks * futad_width;")
+            self.line("const futad_ix futad_tid = threadIdx.x, futad_width = blockDim.x;")
+            self.line("const futad_ix futad_block = blockIdx.x, futad_blocks = gridDim.x;")
+        self.line("const futad_ix futad_thread = futad_block * futad_width + futad_tid;")
+        self.line("const futad_ix futad_threads = futad_blocks * futad_width;")
 
     def expr(self, e: Expr) -> str:
-        if isinstance(e, ir.Bin) and e.op in ("/", "%") and not isinstance(e.right, ir.Num):
-            left, right = self.expr(e.left), self.expr(e.right)
-            if e.op == "/":
-                return f"futad_quotient({left}, {right})"
-            known = self.quotients.get((left, right))
-            return f"({left} - {known} * {right})" if known is not None else f"futad_remainder({left}, {right})"
+        match e:
+            case ir.Bin("+" | "-" | "*" as op, a, b):
+                return f"({self.wide(a)} {op} {self.wide(b)})"
+            case ir.Bin("/" | "%" as op, a, b):
+                return self.divided(e, op, a, b)
+            case ir.Scalar(op, args, arg, result) if arg is I64:
+                return self.operation(op, [self.wide(a) for a in args], arg, result)
         return super().expr(e)
 
-    def index(self, e: Expr) -> str:
+    def wide(self, e: Expr) -> str:
+        """An expression of i64 in 64 bits."""
         text = self.expr(e)
-        return text[1:-1] if isinstance(e, ir.Bin) and text.startswith("(") and e.op != "<u" else text
+        return f"(int64_t){text}" if self.indices.narrow(e) and not isinstance(e, ir.Num) else text
+
+    def divided(self, e: Expr, op: str, a: Expr, b: Expr) -> str:
+        """A quotient or remainder of numbers that are not negative."""
+        kind, text = ("futad_ix", self.expr) if self.indices.narrow(e) else ("int64_t", self.wide)
+        left, right = text(a), text(b)
+        if isinstance(b, ir.Num):
+            return f"({left} {op} {right})"
+        name = "futad_quotient" if op == "/" else "futad_remainder"
+        known = self.quotients.get((left, right)) if op == "%" else None
+        if known is not None:
+            return f"({left} - ({kind}){known} * {right})"
+        return f"{name}{'_ix' if kind == 'futad_ix' else ''}({left}, {right})"
+
+    def place(self, e: Expr) -> str:
+        """A place in an array."""
+        if self.indices.wide:
+            return self.expr(e)
+        match e:
+            case ir.Bin("+" | "-" | "*" as op, a, b):
+                return f"({self.place(a)} {op} {self.place(b)})"
+        return self.expr(e) if self.indices.narrow(e) else f"(futad_ix){self.expr(e)}"
+
+    def index(self, e: Expr) -> str:
+        text = self.place(e)
+        return text[1:-1] if isinstance(e, ir.Bin) and e.op in "+-*" else text
 
     # -- statements
 
@@ -116,16 +152,32 @@ class DeviceEmitter(Emitter):
         self.quotients = saved
 
     def decl(self, s: ir.Decl) -> None:
-        super().decl(s)
         e = s.init
+        if e is None or s.mutable or s.type is not I64 or not self.indices.narrow(e):
+            super().decl(s)
+            text = self.wide
+        else:
+            self.line(f"const futad_ix {s.name} = {self.expr(e)};")
+            self.indices.names.add(s.name)
+            text = self.expr
         if isinstance(e, ir.Bin) and e.op == "/" and not s.mutable:
-            self.quotients[self.expr(e.left), self.expr(e.right)] = s.name
+            self.quotients[text(e.left), text(e.right)] = s.name
+
+    def counter(self, name: str, narrow: bool) -> str:
+        """The declaration of what a loop or function counts by."""
+        if narrow:
+            self.indices.names.add(name)
+        return f"{'futad_ix' if narrow else 'int64_t'} {name}"
 
     def for_(self, s: ir.For) -> None:
         if isinstance(s.bound, ir.Num) and s.bound.value > UNROLLED:
             # Unrolled whole, all arrays that it runs over would be in registers, and spilled.
             self.line("#pragma unroll 1")
-        super().for_(s)
+        start, bound = self.expr(s.start), self.expr(s.bound)
+        i = self.counter(s.var, self.indices.narrow(s.start) and self.indices.narrow(s.bound))
+        self.line(f"for ({i} = {start}; {s.var} < {bound}; {s.var} += {s.step}) {{")
+        self.nested(s.body)
+        self.line("}")
 
     def sync(self, s: kir.Sync) -> None:
         text = "__syncwarp();" if self.warps else "__syncthreads();"
@@ -148,9 +200,15 @@ class DeviceEmitter(Emitter):
         return f"goto {label};"
 
     def stride(self, s: kir.Stride) -> None:
-        i = s.var
-        start = s.start if isinstance(s.start, str) else self.expr(s.start)
-        self.line(f"for (int64_t {i} = {start}; {i} < {self.expr(s.bound)}; {i} += {s.step}) {{")
+        bound = self.expr(s.bound)
+        if isinstance(s.start, str):
+            start, narrow = s.start, self.indices.narrow(s.bound)
+            if start != "futad_tid" and not narrow:
+                bound, narrow = f"(futad_ix){bound}", True  # the number of the launch's points
+        else:
+            start, narrow = self.expr(s.start), self.indices.narrow(s.start) and self.indices.narrow(s.bound)
+        i = self.counter(s.var, narrow)
+        self.line(f"for ({i} = {start}; {s.var} < {bound}; {s.var} += {s.step}) {{")
         self.nested(s.body)
         self.line("}")
 
@@ -166,6 +224,7 @@ class DeviceEmitter(Emitter):
 
     def tile(self, s: kir.Tile) -> None:
         t = c_type(s.elem)
+        narrow = all(map(self.indices.narrow, (*s.sizes, s.batches)))
         args = []
         for role, x in zip("abc", (s.a, s.b, s.c), strict=True):
             if isinstance(x, kir.Matrix):
@@ -174,13 +233,13 @@ class DeviceEmitter(Emitter):
                     kind = f"futad_matrix_accumulate<{t}>" if s.accumulate else f"futad_matrix<{t}, 1>"
                 args.append(f"{kind}{{{', '.join([x.pointer, *map(self.expr, x.steps)])}}}")
             elif role == "c":
-                args.append(f"futad_consume({self.functor(x, s.elem)})")
+                args.append(f"futad_consume({self.functor(x, s.elem, narrow)})")
             else:
-                args.append(f"futad_compute<{t}, {x.inner}>({self.functor(x, s.elem)})")
+                args.append(f"futad_compute<{t}, {x.inner}>({self.functor(x, s.elem, narrow)})")
         args += [self.expr(s.batches), "1", *[self.expr(x) for x in s.sizes]]
         if s.rows is not None or s.sums is not None or s.step is not None:
             for f in (s.rows, s.sums):
-                args.append("futad_no_sums()" if f is None else f"futad_sum_to({self.functor(f, s.elem)})")
+                args.append("futad_no_sums()" if f is None else f"futad_sum_to({self.functor(f, s.elem, narrow)})")
         if s.step is not None:
             assert s.start is not None
             params = [f"{t} {p.name}" for p in s.step.params]
@@ -189,14 +248,15 @@ class DeviceEmitter(Emitter):
         shape = ", ".join(map(str, s.shape))
         self.line(f"futad_gemm<{t}, {shape}>({', '.join(args)});")
 
-    def functor(self, f: kir.Functor, elem: Prim) -> str:
-        """Emits a function, and returns its name."""
+    def functor(self, f: kir.Functor, elem: Prim, narrow: bool) -> str:
+        """Emits a function, and returns its name; `narrow`: its indices are `futad_ix`."""
         self.functors += 1
         name = f"futad_functor{self.functors}"
-        words = ["int64_t"] * len(f.args)
+        indices = f.args if f.elem is None else f.args[:-1]
+        words = [self.counter(a, narrow) for a in indices]
         if f.elem is not None:
-            words[-1] = c_type(f.elem)
-        params = ", ".join(f"{w} {a}" for w, a in zip(words, f.args, strict=True))
+            words.append(f"{c_type(f.elem)} {f.args[-1]}")
+        params = ", ".join(words)
         self.line(f"auto {name} = [=]({params}) -> {c_type(elem) if f.value is not None else 'void'} {{")
         self.nested([*f.body])
         if f.value is not None:
@@ -283,10 +343,11 @@ class DeviceEmitter(Emitter):
         types = [x.type for x in s.neutral]
         t = self.tuple(types)
         (i,) = s.element.params
-        element = self.function(s.element, [f"int64_t {i.name}"], [], t, types)
+        narrow = self.indices.narrow(s.total)
+        element = self.function(s.element, [self.counter(i.name, narrow)], [], t, types)
         j, *values = s.put.params
         put = self.function(
-            s.put, [f"int64_t {j.name}", f"{t} futad_value"], self.unpacked(values, "futad_value"), "void", []
+            s.put, [self.counter(j.name, narrow), f"{t} futad_value"], self.unpacked(values, "futad_value"), "void", []
         )
         op = self.operator(s.operator, s.neutral, t)
         self.line(f"futad_scan_by<{s.items}>({op}, {element}, {put}, {self.expr(s.total)}, {s.state});")
@@ -295,7 +356,8 @@ class DeviceEmitter(Emitter):
         elem = s.neutral.type
         t = c_type(elem)
         (i,) = s.update.params
-        update = self.function(s.update, [f"int64_t {i.name}"], [], f"futad_update_of<{t}>", [I64, elem])
+        param = self.counter(i.name, self.indices.narrow(s.total))
+        update = self.function(s.update, [param], [], f"futad_update_of<{t}>", [I64, elem])
         combined = self.operation(s.op, ["futad_left", "futad_right"], elem, elem)
         op = f"[=]({t} futad_left, {t} futad_right) -> {t} {{ return {combined}; }}"
         kind = f"FUTAD_ATOMIC_{s.op.upper() if s.op in _NATIVE else 'CAS'}"

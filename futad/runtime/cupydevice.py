@@ -44,7 +44,8 @@ class CupyDevice:
         thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 1 << 24)
         self.limits = Limits(128, 128, 256, 16 * processors, 4096, 1 << 30, thresholds)
         self.memory: dict[int, Any] = {}
-        self.functions: dict[str, int] = {}
+        self.modules: list[Any] = []  # loaded as long as they are here
+        self.functions: dict[bool, dict[str, int]] = {}
         self.current = cupy.cuda.get_current_stream()
         self.stream = int(self.current.ptr)
         self.side: Any = None  # the stream that captures
@@ -56,20 +57,21 @@ class CupyDevice:
     def number(self) -> int:
         return int(self.device.id)
 
-    def compile(self, source: str, names: Sequence[str]) -> None:
+    def compile(self, source: str, names: Sequence[str], wide: bool = False) -> None:
         from futad.runtime.cubin import compile_cubin
 
         if not names:
             return
         made = compile_cubin(source, f"sm_{self.device.compute_capability}")
-        self.module = self.cupy.cuda.function.Module()
+        module = self.cupy.cuda.function.Module()
         try:
-            self.module.load(made.code)
+            module.load(made.code)
         except self.driver.CUDADriverError as e:
             raise BackendError(
                 f"the driver does not load the kernels: {e}", hint=f"update the driver, or {INSTALL}; {WITHOUT}"
             ) from None
-        self.functions = {n: int(self.module.get_function(n).ptr) for n in names}
+        self.modules.append(module)
+        self.functions[wide] = {n: int(module.get_function(n).ptr) for n in names}
         heap = 256 << 20
         if "malloc(" in source and self.runtime.deviceGetLimit(self.runtime.cudaLimitMallocHeapSize) < heap:
             self.runtime.deviceSetLimit(self.runtime.cudaLimitMallocHeapSize, heap)
@@ -155,9 +157,9 @@ class CupyDevice:
 
     # -- work
 
-    def launch(self, frame: Frame, blocks: tuple[int, int], threads: int) -> None:
+    def launch(self, frame: Frame, blocks: tuple[int, int], threads: int, wide: bool = False) -> None:
         self.driver.launchKernel(
-            self.functions[frame.name], blocks[0], 1, blocks[1], threads, 1, 1, 0, self.stream, frame.address, 0
+            self.functions[wide][frame.name], blocks[0], 1, blocks[1], threads, 1, 1, 0, self.stream, frame.address, 0
         )
 
     def product(self, p: Product) -> bool:

@@ -43,6 +43,7 @@ class Limits:
     chunk: int
     scratch: int
     thresholds: Thresholds
+    narrow: int = 1 << 30  # launches of fewer points on arrays of fewer elements compute indices in 32 bits
 
 
 RUBBISH = 0xFB  # fresh memory of the emulated device: large negative numbers of every type
@@ -112,8 +113,8 @@ class Device(Protocol):
     cuda: bool
     model: str  # of which there may be several, all alike
 
-    def compile(self, source: str, names: Sequence[str]) -> None:
-        """Make the kernels of a text ready.  Raises BackendError."""
+    def compile(self, source: str, names: Sequence[str], wide: bool = False) -> None:
+        """Make the kernels of a text ready; `wide`: as those that compute indices in 64 bits.  Raises BackendError."""
 
     def enter(self) -> None:
         """A call begins: take the caller's stream, after the work of earlier calls."""
@@ -142,7 +143,7 @@ class Device(Protocol):
     def zero(self, address: int, nbytes: int) -> None:
         """Set bytes to zero."""
 
-    def launch(self, frame: Frame, blocks: tuple[int, int], threads: int) -> None:
+    def launch(self, frame: Frame, blocks: tuple[int, int], threads: int, wide: bool = False) -> None:
         """Start a kernel with its frame's arguments on a grid of that width and depth (its x and z)."""
 
     def product(self, p: Product) -> bool:
@@ -252,14 +253,16 @@ class EmulatedDevice:
         self.seed, self.sanitize, self.memory, self.blas = seed, sanitize, memory, blas
         self.starts: list[int] = []
         self.buffers: dict[int, np.ndarray[Any, Any]] = {}
+        self.modules: dict[bool, Any] = {}  # by whether indices are wide
         self.used = 0
         self.done: Counter[str] = Counter()
         self.recording: list[Callable[[], None]] | None = None
 
-    def compile(self, source: str, names: Sequence[str]) -> None:
+    def compile(self, source: str, names: Sequence[str], wide: bool = False) -> None:
         from futad.runtime.emulated import EmulatedModule
 
-        self.module = EmulatedModule(source, sanitize=self.sanitize, seed=self.seed) if names else None
+        if names:
+            self.modules[wide] = EmulatedModule(source, sanitize=self.sanitize, seed=self.seed)
         self.checked: set[str] = set()
 
     def enter(self) -> None:
@@ -331,9 +334,8 @@ class EmulatedDevice:
     def zero(self, address: int, nbytes: int) -> None:
         self._record("zero", lambda: void(ctypes.memset(address, 0, nbytes)))
 
-    def launch(self, frame: Frame, blocks: tuple[int, int], threads: int) -> None:
-        module = self.module
-        assert module is not None
+    def launch(self, frame: Frame, blocks: tuple[int, int], threads: int, wide: bool = False) -> None:
+        module = self.modules[wide]
         grid = (blocks[0], 1, blocks[1])
         if self.sanitize is None and frame.name not in self.checked:
             given = [(8, True) if t is None else (t.itemsize, False) for t in frame.fields]

@@ -58,8 +58,8 @@ class ProductInfo:
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
     """How a kernel is launched: its symbol and kind, the dtype of each parameter (None: a pointer), the scratch
-    memory as (parameter, bytes an element, slot, whether a block's or a thread's), and if it is nothing but a matrix
-    product, which."""
+    memory as (parameter, bytes an element, slot, whether a block's or a thread's), if it is nothing but a matrix
+    product which, and the parameters that are indices (`backend/device_index.py`)."""
 
     symbol: str
     kind: str
@@ -67,6 +67,7 @@ class KernelInfo:
     scratch: tuple[tuple[int, int, int, bool], ...]
     fails: bool
     product: ProductInfo | None = None
+    indices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ class Runtime:
         device.zero(self.error, 8 * ERROR_WORDS)
         self.dirty = False
         self.counts = Counts()
+        self.widest = 0  # elements of an array of the present call, at most
+        self.wide: Callable[[], None] | None = None  # makes the kernels with wide indices ready, unless they are
         self.trace = False
         self.frames = [Frame(k.symbol, (None, *k.params)) for k in layout.kernels]
         # How the present call is recorded; see Note [Tapes].
@@ -135,6 +138,7 @@ class Runtime:
 
     def ensure(self, slot: Any, count: int, size: int, label: str = "") -> int:
         """The slot's address, its memory at least `count` elements of `size` bytes."""
+        self.widest = max(self.widest, count)
         return self.arena.ensure(slot, count * size, label.rpartition("_")[0] or label, self.give_up)
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
@@ -183,7 +187,11 @@ class Runtime:
             self.dirty = True
         frame = self.frames[number]
         frame.pack(self.error, *args)
-        self.device.launch(frame, (blocks, inner if k.kind == "tile" else 1), threads)
+        wide = max(self.widest, units, *[abs(args[i]) for i in k.indices]) >= self.limits.narrow
+        if wide and self.wide is not None:
+            self.wide()
+            self.wide = None
+        self.device.launch(frame, (blocks, inner if k.kind == "tile" else 1), threads, wide)
         self._recorded()
 
     def _grid(self, kind: str, units: int, inner: int) -> tuple[int, int]:
@@ -363,8 +371,10 @@ class DeviceProgram:
 
     def __init__(self, device: Device, layout: Layout, source: str, host: str, constants: list[Any]) -> None:
         self.device, self.layout, self.constants = device, layout, constants
-        device.compile(source, sorted({k.symbol for k in layout.kernels}))
+        names = sorted({k.symbol for k in layout.kernels})
+        device.compile(source, names)
         self.runtime = Runtime(device, layout)
+        self.runtime.wide = lambda: device.compile(f"#define FUTAD_WIDE 1\n{source}", names, wide=True)
         scope: dict[str, Any] = {}
         exec(compile(host, "<host code>", "exec"), scope)
         self._functions: dict[str, Callable[..., list[Out]]] = {
@@ -487,6 +497,7 @@ class DeviceProgram:
     def _upload(self, name: str, args: Sequence[Any]) -> list[Any]:
         """The arguments as the host code takes them."""
         r, device = self.runtime, self.device
+        r.widest = 0
         device.enter()
         values: list[Any] = []
         _, kinds, names = self.layout.functions[name]
@@ -495,6 +506,7 @@ class DeviceProgram:
                 values.append(host_scalar(dtype.type(a)))
                 continue
             if isinstance(a, DeviceArray):
+                r.widest = max(r.widest, a.size)
                 values.append(self._imported(a, (name, i), names[i]))
                 continue
             x = np.ascontiguousarray(a, dtype=dtype)

@@ -1,0 +1,75 @@
+"""Which numbers of a kernel are indices, so that 32 bits do for them wherever the host has seen that they fit.
+
+Arithmetic in 64 bits takes several instructions where 32 bits take one.  So a kernel's text has a type `futad_ix`, and
+is compiled twice, the second time only when it is needed: with 32 bits for launches of fewer points than the device's
+limit `narrow`, whose arrays have fewer elements and whose parameters that are indices are less; with 64 bits for all
+others.
+
+- A place in an array is computed in `futad_ix`: sums and products are right if the place fits, and the ones on the way
+  exceed it little, as the host's limit is half of what 32 bits hold.
+- Variables are `futad_ix` if they are such parameters, quotients or remainders of them, or run up to one of them or to
+  the number of points.
+- Everything else on i64 is computed in 64 bits, data above all; and all of it in matrix products, which have nothing to
+  gain and no register to spare.
+"""
+
+from __future__ import annotations
+
+from futad.core.types import I64
+from futad.flatten import kernel as kir
+from futad.flatten.kernel import Kernel
+from futad.imp import ir
+from futad.imp.ir import Expr
+
+SMALL = 1 << 30
+
+
+def narrow_params(k: Kernel) -> set[str]:
+    """The i64 parameters that are used as indices."""
+    if is_product(k):
+        return set()
+    scalars = {name for name, t, pointer in k.params if t is I64 and not pointer}
+    used: set[str] = set()
+
+    def use(e: Expr) -> None:
+        if isinstance(e, ir.Ref):
+            used.add(e.name)
+
+    for s in kir.walk(k.body):
+        whole = isinstance(s, (ir.For, kir.Stride, kir.ScanAll, kir.HistAll, kir.Tile, ir.Pointer, ir.SetPointer))
+        for e in kir.expressions(s):
+            if whole:
+                use(e)
+            for x in kir.parts(e):
+                if isinstance(x, ir.Bin):
+                    use(x.left)
+                    use(x.right)
+                elif isinstance(x, ir.Load):
+                    use(x.index)
+        if isinstance(s, (ir.Store, kir.Atomic)):
+            use(s.index)
+    return scalars & used
+
+
+def is_product(k: Kernel) -> bool:
+    """Whether a kernel works on tiles of a matrix product."""
+    return any(isinstance(s, kir.Tile) for s in kir.walk(k.body))
+
+
+class Indices:
+    """The variables of a kernel that are `futad_ix`; none if `wide`."""
+
+    def __init__(self, wide: bool) -> None:
+        self.wide = wide
+        self.names = set() if wide else set(kir.PROVIDED)
+
+    def narrow(self, e: Expr) -> bool:
+        """Whether the text of an expression is a `futad_ix`, or a small number."""
+        match e:
+            case ir.Ref(name):
+                return name in self.names
+            case ir.Num(value, t):
+                return t is I64 and not self.wide and abs(int(value)) < SMALL
+            case ir.Bin("/" | "%", a, b):
+                return self.narrow(a) and self.narrow(b)
+        return False
