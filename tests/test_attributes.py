@@ -147,6 +147,20 @@ def test_an_unsafe_index_is_not_checked() -> None:
     assert not any(isinstance(s.exp, ir.Assert) for s in program.funs["f"].body.stms)
 
 
+def test_attributes_in_the_wrong_place_are_named() -> None:
+    text = """def f (xs: []i32) = #[sequential] xs
+def g (n: i32) = #[unroll] loop s = n while s < 10 do s * 2
+def h (n: i32) = #[unroll] loop s = n for i < 3 do #[flattening(no_intra)] #[unsafe] loop s for _j < 2 do s + i
+def k (xs: []i32) = #[sequential] (map (+ 1) xs)
+"""
+    shown = [(w.message, w.span.line, w.span.col) for w in check_text(text).warnings]
+    assert shown == [
+        ("'sequential' has no effect here", 1, 23),
+        ("'unroll' has no effect here", 2, 20),
+        ("'flattening' has no effect here", 3, 54),
+    ]
+
+
 def test_attributes_without_effect_are_named() -> None:
     text = "def f (x: i32) = #[opaque] x\n#[sequental]\ndef g (x: i32) = #[sequential] map (+ x) [1]\n"
     shown = [(w.message, w.span.line, w.span.col, w.hint) for w in check_text(text).warnings]

@@ -37,7 +37,7 @@ from futad.source.stypes import (
 )
 from futad.source.unify import Mismatch
 from futad.source.walk import forgotten, size_names, sizes_in, strip, substitute, substitute_size, witnesses
-from futad.source.warn import attributes, copied_to_update, shadows, unused, warn
+from futad.source.warn import copied_to_update, on_expression, shadows, unused, warn
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -474,7 +474,7 @@ def _assert(ck: Checker, e: A.EAssert) -> A.Expr:
 
 @infers(A.EAttr)
 def _attr(ck: Checker, e: A.EAttr) -> A.Expr:
-    attributes(ck, [e.attr])
+    on_expression(ck, e)
     e.expr = ck.exp(e.expr)
     e.type = e.expr.type
     return e

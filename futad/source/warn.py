@@ -26,6 +26,9 @@ NO_EFFECT = frozenset(
 )
 
 
+CONSTRUCTS = ("sequential", "sequential_inner", "sequential_outer", "flattening", "incremental_flattening")
+
+
 def warn(ck: Checker, message: str, span: Span, hint: str | None = None) -> None:
     """Note a warning, once for a place (bodies of parametric modules are checked several times)."""
     if span.file == ck.root.path:
@@ -52,6 +55,19 @@ def attributes(ck: Checker, attrs: list[A.Attr]) -> None:
         elif a.name not in ATTRIBUTES:
             near = ck.near(a.name, list(ATTRIBUTES))
             warn(ck, f"unknown attribute '{a.name}'", a.span, f"did you mean '{near}'?" if near else None)
+
+
+def on_expression(ck: Checker, e: A.EAttr) -> None:
+    """Warn of an attribute without meaning, or that does not belong on such an expression."""
+    attributes(ck, [e.attr])
+    x = e.expr
+    while type(x) is A.EAttr or type(x) is A.EAscript or type(x) is A.ECoerce:
+        x = x.expr
+    name, turns = e.attr.name, type(x) is A.ELoop and type(x.form) is not A.WhileForm
+    if name == "unroll" and not turns and type(x) is not A.EApp:
+        warn(ck, "'unroll' has no effect here", e.attr.span, "it is for 'for' loops, 'jmp' and 'mjp'")
+    elif name in CONSTRUCTS and type(x) in (A.ELoop, A.EVar, A.ELit, A.ELambda, A.EIndex, A.ETuple, A.ERecord):
+        warn(ck, f"'{name}' has no effect here", e.attr.span, "it is for applications of 'map', 'reduce' and the like")
 
 
 def copied_update(ck: Checker, e: A.EUpdate) -> None:
