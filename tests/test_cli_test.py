@@ -196,6 +196,26 @@ def test_data_files(futad):
     assert "x.in.gz is not a whole gzip file" in futad("test", "d.fut", "-b", "interp").out
 
 
+def test_comparing_large_arrays():
+    """A piece at a time: the tolerance is that of the whole, the place named is in the whole."""
+    want = np.linspace(-1, 100, 300_000).reshape(3, 100_000)
+    want[0, 5], want[1, 7], want[2, 9] = np.nan, np.inf, -np.inf
+    assert mismatch([want + 0.19], [want]) is None
+    got = want.copy()
+    got[2, 99_999] += 1
+    assert mismatch([got], [want]) == "value #0 at index [2, 99999]: expected 100.0f64, got 101.0f64"
+    got[0, 5] = 0
+    problem = mismatch([got], [want])
+    assert problem is not None and problem.endswith("(2 of 300000 elements differ)")
+    assert "at index [0, 5]: expected f64.nan, got 0.0f64" in problem
+    everywhere = np.full(200_000, np.nan)
+    assert mismatch([everywhere], [everywhere]) is None
+    assert mismatch([everywhere * 0 + 1], [np.full(200_000, -np.inf)]) is not None
+    flags = np.zeros(200_000, bool)
+    assert mismatch([flags], [flags]) is None
+    assert "at index [199999]" in str(mismatch([flags], [np.arange(200_000) == 199_999]))
+
+
 def test_auto_output_of_a_long_run(futad, monkeypatch):
     """What takes the interpreter too many statements is compared with another backend."""
     others = []

@@ -51,14 +51,18 @@ def random_value(
     shape = tuple(dims)
     try:
         if prim.is_bool:
-            made: Any = rng.integers(0, 2, shape).astype(bool)
+            made: Any = rng.integers(0, 2, shape, dtype=bool)
         elif prim.is_integral:
             info = np.iinfo(prim.dtype)
             low, high = bounds or (info.min, info.max)
             made = rng.integers(int(low), int(high), shape, dtype=prim.dtype, endpoint=True)
         else:
-            low, high = bounds or (0.0, 1.0)
-            made = (low + (high - low) * rng.random(shape)).astype(prim.dtype)
+            made = rng.random(shape)
+            if bounds is not None:
+                low, high = bounds
+                made *= high - low
+                made += low
+            made = made.astype(prim.dtype, copy=False)
     except (MemoryError, ValueError, OverflowError):
         text = "".join(f"[{d}]" for d in shape) + prim.name
         raise UsageError(f"{text} does not fit in memory") from None
