@@ -191,6 +191,48 @@ def test_every_layout_of_a_product() -> None:
     assert blas_plan(huge) is None
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_the_calls_of_cublas(card: fake_cupy.Card, dtype: Any, batches: int) -> None:
+    """What is passed to it, in which order: the stand-in computes from that as a column-major BLAS does, every layout
+    and edge size; one matrix may serve the whole batch; what lies around the result stays."""
+    device = CupyDevice()
+    r = np.random.default_rng(3)
+    size = np.dtype(dtype).itemsize
+    wholes: list[np.ndarray] = []
+
+    def matrix(rows: int, columns: int, column_major: bool, shared: bool) -> tuple[np.ndarray, tuple[int, ...]]:
+        shape = (batches, columns + 2, rows + 1) if column_major else (batches, rows + 1, columns + 2)
+        address = device.alloc(int(np.prod(shape)) * size)
+        memory = np.ndarray(shape, dtype, card.memory.view(address))
+        memory[...] = r.integers(-4, 5, shape)  # products and sums are exact
+        wholes.append(memory)
+        view = (memory.transpose(0, 2, 1) if column_major else memory)[:, :rows, :columns]
+        if shared:
+            view = np.broadcast_to(view[:1], view.shape)
+        step, row, column = [s // size for s in view.strides]
+        return view, (address, row, column, step)
+
+    for (m, n, k), layouts in itertools.product(
+        [(3, 4, 5), (1, 4, 3), (4, 1, 3), (3, 4, 1), (1, 1, 1), (33, 17, 9)], itertools.product((False, True), repeat=3)
+    ):
+        for accumulate, shared in itertools.product((False, True), (False, True)):
+            wholes.clear()
+            a, pa = matrix(m, k, layouts[0], shared)
+            b, pb = matrix(k, n, layouts[1], False)
+            c, pc = matrix(m, n, layouts[2], False)
+            want = a @ b + (c if accumulate else 0)
+            (whole,) = [w for w in wholes if w.ctypes.data == c.ctypes.data]
+            around = np.ones(whole.shape, bool)
+            (around.transpose(0, 2, 1) if layouts[2] else around)[:, :m, :n] = False
+            before = whole[around]
+            p = Product(np.dtype(dtype), m, n, k, pa, pb, pc, batches, accumulate)  # type: ignore[arg-type]
+            assert device.product(p)
+            np.testing.assert_array_equal(c, want)
+            np.testing.assert_array_equal(whole[around], before)
+    assert {p[0] for p in card.products} == {np.dtype(dtype).name} and {p[-1] for p in card.products} == {batches}
+
+
 # --- what is missing -----------------------------------------------------------------------------------------
 
 
