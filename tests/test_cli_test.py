@@ -485,6 +485,20 @@ def test_counterexamples_are_made_smaller(futad, backend):
     assert lines[-1] == "0 passed, 7 failed, 0 skipped"
 
 
+def test_the_seed_chooses_the_candidates(futad):
+    generated = """-- ==
+-- property: odd
+entry make (_size: i64) (seed: u64) = seed
+#[prop(gen(make))]
+entry odd (x: u64): bool = false
+"""
+    program = futad.file("g.fut", generated)
+    outs = [futad("test", program, "-b", "interp", *seed).out for seed in ([], ["--seed", "1"], ["--seed", "2"])]
+    assert outs[0] == outs[1] != outs[2]
+    done = futad("test", program, "--seed", "-1")
+    assert done.code == 2 and "the seed must not be negative" in done.err
+
+
 def test_warnings_and_structure(futad):
     text = """-- ==
 -- input { 1 } output { 2 }

@@ -31,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_backend(parser)
     parser.add_argument("-e", "--entry", metavar="ENTRY", help="run only the cases of this entry")
     parser.add_argument("-v", "--verbose", action="store_true", help="name what is in the blocks but not checked")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the values properties are tried on")
     parser.add_argument("--exclude", metavar="TAG", action="append", default=[], help="skip cases so tagged")
 
 
@@ -43,6 +44,7 @@ class Tally:
     skipped: int = 0
     report: Callable[[str], None] = field(default=print)
     verbose: bool = False
+    seed: int = 1
 
     def fail(self, message: str) -> None:
         self.failed += 1
@@ -50,8 +52,12 @@ class Tally:
 
 
 def run(args: argparse.Namespace) -> int:
+    from futad.errors import UsageError
+
+    if args.seed < 0:
+        raise UsageError("the seed must not be negative")
     files = find_programs(args.paths)
-    tally = Tally(verbose=args.verbose)
+    tally = Tally(verbose=args.verbose, seed=args.seed)
     with progress("testing", len(files)) as (report, step):
         tally.report = report
         for file in files:
@@ -157,7 +163,7 @@ def _property(program: Program, name: str, file: Path, tally: Tally) -> None:
     program.executor()
     try:
         with options.killable():
-            problem = check_property(program, name)
+            problem = check_property(program, name, tally.seed)
     except Error as e:
         problem = str(e)
     except MemoryError:
