@@ -13,6 +13,7 @@ from futad.imp import ir
 from futad.imp.assemble import appended, assembled, joined, padded
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
 from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, SlotWant, Soft, Want, handles
+from futad.imp.rows import matrix, put_off
 from futad.imp.views import Acc, Fill, Joined, Mem, Root, Sequence_, Value, View, dense_view
 
 
@@ -213,12 +214,14 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Se
             dst = plus
     if dst is None:
         want = wants[0] or overwritten(lo, stm.pat[0], (e.a, e.b))
+        if want is None and (late := put_off(lo, stm, e, a, b)) is not None:
+            return [late]
         dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), want, stm.pat[0].name)
         if e.plus:
             lo.copy(dst, plus)
     views = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (a, b)]
     sizes = (a.shape[0], b.shape[1], a.shape[1])
-    ma, mb, mc = [_matrix(v) for v in (*views, dst)]
+    ma, mb, mc = [matrix(v) for v in (*views, dst)]
     parallel = lo.parallel and not lo.in_parallel
     lo.emit(ir.Gemm(elem_of(e.a.type), sizes, ma, mb, mc, lo.place(None), parallel, bool(e.plus)))
     return [dst]
@@ -265,11 +268,6 @@ def _replaces(lam: core.Lambda, row: Var, result: Atom) -> bool:
         return False
     k = maker.pat.index(result)  # type: ignore[arg-type]
     return _replaces(e.lam, e.lam.params[e.arrays.index(row)], e.lam.result[k])
-
-
-def _matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
-    assert isinstance(v.base, Mem)
-    return (v.base.pointer, v.offset, *v.strides)  # type: ignore[return-value]
 
 
 @handles(core.Copy)

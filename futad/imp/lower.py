@@ -39,6 +39,7 @@ from futad.imp.views import Acc, Fill, Joined, Mem, Root, SlotWant, Value, View,
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
+    from futad.imp.rows import RowProduct
 
 STACK_LIMIT = 64  # elements; larger arrays go to slots
 
@@ -99,7 +100,7 @@ class Scope:
     `placed`: values computed straight into the array that the next statement updates with them; that array, and
     the place in it.  `parts`: what arrays made here are put together into, or viewed as, and used for nothing else;
     `whole`: arrays that are being put together, and `pieces`: theirs, where they lie already.  `literals`: arrays
-    of scalars written out.
+    of scalars written out.  `late`: products that the map that reads them makes.
     """
 
     lam: core.Lambda
@@ -114,6 +115,7 @@ class Scope:
     whole: dict[Var, View] = field(default_factory=dict)
     pieces: dict[Var, View] = field(default_factory=dict)
     literals: dict[Var, core.ArrayLit] = field(default_factory=dict)
+    late: dict[Var, RowProduct] = field(default_factory=dict)
 
 
 Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]

@@ -14,6 +14,7 @@ from futad.imp.carried import Carried, elementwise
 from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Added, Lowerer, Want, handles
+from futad.imp.rows import by_rows
 from futad.imp.staging import staged
 from futad.imp.transpose import wants_rows
 from futad.imp.vectorise import accumulations, across, annotate, split_checks
@@ -102,7 +103,8 @@ def screma(
     outside = lo.in_parallel
     lo.in_parallel = outside or not names.isdisjoint(("sequential", "sequential_inner"))
     folds = nest.open_folds(wants)
-    nest.loop(nest.inputs, folds)
+    if not by_rows(nest, arrays, folds):
+        nest.loop(nest.inputs, folds)
     lo.in_parallel = outside
     return nest.results(folds)
 

@@ -1,0 +1,95 @@
+"""Matrix products on the C backends that are made some rows at a time, for the map that reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.backend.c import CBackend
+from futad.errors import BoundsError
+from futad.imp import ir, rows
+from futad.pipeline import compile_program
+from futad.source import load_program
+
+TEXT = """
+def mm [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =
+  map (\\row -> map (\\column -> f64.sum (map2 (*) row column)) (transpose b)) a
+
+entry norms [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n]f64 =
+  map (\\row -> f64.sqrt (f64.sum (map (\\t -> t * t) row))) (mm a b)
+entry turned [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =
+  map (\\row -> map2 (\\x y -> x * 2 + y) row (reverse row)) (mm (reverse a) b)
+entry both [n][k][m] (a: [n][k]f64) (b: [k][m]f64): ([n][m]f64, f64, [m]f64) =
+  let parts = map (\\row -> let s = f64.sum row in (map (/ (s * s + 1)) row, s)) (mm a b)
+  let (xs, ss) = unzip parts
+  in (xs, f64.sum ss, reduce_comm (map2 (+)) (replicate m 0) xs)
+entry many [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [3][n]f64 =
+  map (\\c -> map (\\row -> f64.maximum (map f64.sin row)) (mm a (map (map (* c)) b))) [1, 2, 3]
+entry steps [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][k]f64 =
+  let w = mm b (transpose b)
+  in loop x = copy a for _i < 3 do map (\\row -> map2 (\\s t -> f64.cos (s + t)) row (reverse row)) (mm x w)
+entry written [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [3][n][k]f64 =
+  let w = mm b (transpose b)
+  in loop z = replicate 3 a for i < 3 do
+       z with [i] = map (\\row -> map2 (\\s t -> f64.cos (s + t)) row (reverse row)) (mm z[i] w)
+entry following [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [3][n][k]f64 =
+  let w = mm b (transpose b)
+  in loop z = replicate 3 a for i < 2 do
+       z with [i + 1] = map (\\row -> map2 (\\s t -> f64.cos (s + t)) row (reverse row)) (mm z[i] w)
+entry picked [n][k][m] (at: i64) (a: [n][k]f64) (b: [k][m]f64): [n]f64 =
+  map (\\row -> row[at] + f64.sum row) (mm a b)
+"""
+NAMES = ["norms", "turned", "both", "many", "steps", "written", "following"]
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Any]:
+    """The C backends do 8 rows at a time, however small the product."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(rows, "ROWS", 8)
+    patch.setattr(rows, "LEAST", 1)
+    made = {b: futad.compile(TEXT, name="rows", backend=b) for b in ("interp", "c", "multicore")}
+    for p in made.values():
+        p.norms(np.ones((1, 1)), np.ones((1, 1)))  # compiles all
+    yield made
+    patch.undo()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_as_the_interpreter(programs: dict[str, Any], backend: str, name: str) -> None:
+    for n, k, m in ((1, 1, 1), (8, 3, 4), (9, 5, 33), (37, 2, 7), (16, 70, 5), (0, 3, 2)):
+        r = np.random.default_rng(n + 10 * k + 100 * m)
+        a, b = 0.3 * r.standard_normal((n, k)), 0.3 * r.standard_normal((k, m))
+        expected, got = (programs[p][name](a, b) for p in ("interp", backend))
+        for x, y in zip(*(v if isinstance(v, tuple) else (v,) for v in (got, expected)), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+def test_failures_and_nan_in_later_rows(programs: dict[str, Any]) -> None:
+    a, b = np.ones((20, 3)), np.zeros((3, 5))
+    a[17, 1] = np.nan
+    assert np.flatnonzero(np.isnan(programs["c"].norms(a, b))).tolist() == [17]
+    assert np.isnan(programs["c"].picked(4, a, b)[17])
+    with pytest.raises(BoundsError):
+        programs["c"].picked(5, a, b)
+
+
+def test_only_some_rows_are_in_memory(tmp_path: Any) -> None:
+    file = tmp_path / "rows.fut"
+    file.write_text(TEXT)
+    for f in CBackend(compile_program(load_program(str(file)))).module.functions:
+        if f.name in ("norms", "turned", "both", "picked"):
+            (loop,) = [s for s in f.body if isinstance(s, ir.For) and any(isinstance(t, ir.Gemm) for t in s.body)]
+            (product,) = [s for s in loop.body if isinstance(s, ir.Gemm)]
+            (memory,) = [s for s in f.body if isinstance(s, ir.Ensure) and s.name == product.c[0]]
+            made = {s.name: s.init for s in f.body if isinstance(s, ir.Decl)}
+            assert isinstance(memory.count, ir.Bin) and isinstance(memory.count.left, ir.Ref)
+            assert ir.num(rows.ROWS) in leaves(made[memory.count.left.name])
+
+
+def leaves(e: ir.Expr) -> list[ir.Expr]:
+    return [x for a in e.args for x in leaves(a)] if isinstance(e, ir.Scalar) else [e]
