@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from futad.runtime import cc
+from futad.runtime.cubin import Resources, toolkit_available
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import cases  # noqa: E402
 import cpu  # noqa: E402
 import published  # noqa: E402
+import registers  # noqa: E402
 
 needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 
@@ -153,6 +155,27 @@ def test_matmul(tmp_path: Path) -> None:
     ]
     assert all(r["share"] > 0 and r["error"] < 1e-5 for r in rows) and done.stdout.count("share") == 4
     assert run("matmul.py", "--shapes", "1x2").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("per_thread", "shared", "threads", "part"),
+    [(32, 0, 256, 1.0), (128, 16900, 256, 0.25), (129, 0, 256, 0.125), (255, 0, 128, 0.125), (20, 48 << 10, 256, 0.5),
+     (16, 0, 32, 0.5)],
+)  # fmt: skip
+def test_occupancy(per_thread: int, shared: int, threads: int, part: float) -> None:
+    """Limited by registers, by shared memory, or by the number of blocks."""
+    resources = Resources(per_thread, 0, 0, 0, shared)
+    assert registers.occupancy(resources, threads, registers.SHARED["sm_90"]) == part
+
+
+@pytest.mark.skipif(not toolkit_available(), reason="no NVRTC or nvcc")
+def test_registers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert registers.main(["lse"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["program", "regs", "spills", "shared", "warps", "kind", "line", "what"]
+    assert rows and all(row.startswith("lse ") and 0 < int(row.split()[1]) <= 255 for row in rows)
+    assert registers.main(["lse", "--most", "0"]) == 0 and len(capsys.readouterr().out.splitlines()) == 1
+    assert registers.main(["nothing"]) == 2
 
 
 @needs_cc
