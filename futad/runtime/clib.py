@@ -7,6 +7,7 @@ without the compiler being imported.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 import weakref
 from collections import deque
@@ -198,7 +199,7 @@ class CLibrary:
         if rank == 0:
             return raw[:1].view(dtype)[0]
         shape = tuple(raw[2 : 2 + rank].tolist())
-        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        count = math.prod(shape) * dtype.itemsize
         slot = int(raw[1])
         if count == 0:
             return np.empty(shape, dtype)

@@ -369,6 +369,10 @@ class _Empty:
 def _to_leaf(value: Any, leaf: Leaf, own: bool) -> Any:
     """`value` as a NumPy scalar or C-contiguous array of exactly the leaf's dtype; a copy if `own`."""
     want = leaf.elem.dtype
+    if type(value) is np.ndarray and value.dtype is want and not own and value.ndim == len(leaf.dims) > 0:
+        flags = value.flags
+        if flags.c_contiguous and flags.aligned:
+            return value
     if isinstance(value, np.ndarray | np.generic):
         array = _exact_array(value, leaf)
     elif isinstance(value, bool | int | float):
