@@ -41,6 +41,23 @@ entry stack (k: i64): (i64, i64) =
   in (s, c)
 entry nested (k: i64): []i64 =
   loop xs = [0] for i < k do (loop ys = xs for j < i do if j % 2 == 0 then ys ++ [j] else init ys) ++ [100 + i]
+entry nested_pushed (k: i64): []i64 = loop xs = [] for i < k do loop xs for j < 3 do xs ++ [i * j]
+entry nested_some (k: i64): []i64 =
+  loop xs = [] for i < k do if i % 2 == 0 then (loop ys = xs for j < i % 5 do ys ++ [j]) else xs ++ [i]
+entry nested_read (k: i64): []i64 =
+  loop xs = [1] for i < k do loop ys = xs for j < 2 do ys ++ [i64.sum xs % 7 + j]
+entry nested_twice (k: i64): ([]i64, i64) =
+  loop (xs, s) = ([3], 0) for i < k do
+    let (ys, t) = loop (ys, t) = (xs, s) for j < 3 do (ys ++ [i + j], t + ys[j])
+    in (ys, t + i64.sum xs)
+entry nested_dropped (k: i64): []i64 =
+  loop xs = [] for i < k do loop (ys: []i64) = xs ++ [i, i + 1] while length ys > 4 do tail ys
+entry nested_both (k: i64): ([]i64, []i64) =
+  loop (xs, zs) = ([], [1]) for i < k do
+    loop (ys, ws) = (xs, xs) for j < 2 do (ys ++ [j], (if i == 0 then zs else ws) ++ [i])
+entry nested_thrice (k: i64): []i64 =
+  loop xs = [] for i < k do loop xs for j < 2 do loop xs = tail (xs ++ [0, 1]) for l < 2 do
+    let ys = xs ++ [i + j + l] in ys with [0] = ys[0] + 1
 entry inside [n] (k: i64) (zs: [n]i64): [n]i64 =
   map (\\z -> i64.sum (loop xs = [z] for i < k do if i % 4 == 3 then tail xs else xs ++ [xs[0] + i])) zs
 entry untouched [n] (k: i64) (zs: [n]i64): ([n]i64, []i64) =
@@ -64,7 +81,7 @@ entry pairs [n] (k: i64) (zs: [n]i64): ([n]i64, [n]i64, [n]i64) =
   loop (a, b, c) = (copy zs, map (* 2) zs, map (+ 1) zs) for i < k do (b with [0] = c[0], a with [0] = i, map (+ i) c)
 """
 
-GROWING = ["pushed", "pushed_some", "pushed_rows", "pushed_own", "pushed_changed"]
+GROWING = ["pushed", "pushed_some", "pushed_rows", "pushed_own", "pushed_changed", "nested_pushed", "nested_some"]
 EXCHANGING = ["swapped", "swapped_read", "turned", "scattered"]
 
 

@@ -9,7 +9,8 @@ of a turn; a result that is `cur` itself, updated in place, needs nothing.  A re
 `cur` only at the position it writes goes straight into `cur`.  Small arrays of constant size live on the stack and
 are copied instead, so that the C compiler can keep them in registers.  Where the size varies from turn to turn,
 the buffers are two slots that are exchanged; on C an array that is appended to stays in its slot, which grows by half
-when it is full, and one of which a slice is kept stays where it is.
+when it is full, and one of which a slice is kept stays where it is.  A loop inside that goes on with such an array does
+so in its slots.
 
 Where variables take each other's values (`(xs, ys)` becomes `(ys with [i] = v, xs)`, say), the values of this turn,
 updated in place, are the memory of the next one, and their pointers change places.
@@ -278,6 +279,10 @@ class _Buffer(_Array):
         self.cur = cur if self.varying else named_strides(lo, cur)
         self.next_root = Root(None, True, t.elem)
         self.next_name, self.spare_name = lo.name("next"), lo.name("spare")
+        self.shares = self.varying and not shared and takes_over(lo, want, init, body)
+        if self.shares:
+            assert isinstance(want, SlotWant)
+            self.next_name, self.spare_name, self.next_root = want.slot, want.spare, want.root
         if in_place:
             self.want = self.cur
         elif self.varying:
@@ -346,7 +351,9 @@ class _Buffer(_Array):
             r.pinned -= 1
         roots = self.start.roots.union(*[v.start.roots for v in self.partners])
         saved, lo.out = lo.out, self.pre
-        if self.varying or self.want is not self.cur:
+        if self.shares:
+            roots |= {self.next_root}
+        elif self.varying or self.want is not self.cur:
             for name in (self.next_name, self.spare_name):
                 root = lo.new_root(t.elem, fresh=True)
                 assert root.slot is not None
@@ -364,6 +371,15 @@ class _Buffer(_Array):
         if not self.swapped and not self.partners:
             return View(self.start.base, self.start.offset, self.start.strides, self.start.shape, True)
         return View(base, ZERO, self.cur.strides, self.cur.shape, True)
+
+
+def takes_over(lo: Lowerer, want: Want, init: View, body: core.Lambda) -> bool:
+    """Whether a loop begins with what a variable of the loop around it is, in place of that, and ends with what that
+    is in the next turn: then it has that variable's slots for its own."""
+    if not isinstance(want, SlotWant) or want.grown is None or init.roots != want.grown.roots:
+        return False
+    inside = body.free()
+    return not lo.roots_live(init.roots) and not any(v in inside for r in init.roots for v in r.vars)
 
 
 def elementwise(lam: core.Lambda, p: Var, result: core.Atom) -> bool:
