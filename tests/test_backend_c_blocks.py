@@ -93,6 +93,26 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
                 np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance, err_msg=f"{name} {n} {m}")
 
 
+@pytest.mark.parametrize("name", ["values", "gradient", "slopes", "curves", "loops", "loop_slopes", "whole"])
+def test_special_values(core: Any, backend: CBackend, name: str) -> None:
+    """Not-a-number and infinity stay in their lane; integers wrap around as they do in one iteration alone."""
+    rng = np.random.default_rng(9)
+    ts = rng.uniform(-1, 1, 70)
+    if name != "whole":
+        ts[[0, 5, 33, 66, 69]] = [np.nan, np.inf, -np.inf, np.nan, 0.0]
+    args = [70, 40 if name == "whole" else 6, ts, rng.standard_normal(40 if name == "whole" else 6)]
+    with np.errstate(all="ignore"):
+        expected = Interpreter(core).run(name, args)
+    for a, e in zip(backend.run(name, args), expected, strict=True):
+        if name == "whole":
+            assert np.abs(e).max() > 1 << 30  # it has overflowed
+            np.testing.assert_array_equal(a, e)
+        else:
+            np.testing.assert_allclose(a, e, rtol=1e-10, atol=1e-10)
+            if name != "gradient":
+                assert np.isfinite(np.delete(np.asarray(a), [0, 5, 33, 66], axis=0)).all()
+
+
 def blocks(body: list[ir.Stmt]) -> int:
     return sum(
         isinstance(s, ir.Blocks) + sum(blocks(getattr(s, part, [])) for part in ("body", "then", "orelse"))

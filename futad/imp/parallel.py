@@ -12,6 +12,8 @@ nest serves as the body unchanged.  What iterations share becomes one copy a thr
   for the others, added up afterwards.
 
 Small work, and accumulators so large that the copies would cost more than the work, take one thread.
+
+Copies of large arrays are shared out too, as are the additions of threads' copies of an accumulator.
 """
 
 from __future__ import annotations
