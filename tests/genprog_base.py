@@ -101,7 +101,8 @@ class Base:
         if found and self.chance(0.92):
             return self.prefer(found)
         if isinstance(t, Prim):
-            others = [v for v in sc.vars if isinstance(v.type, Prim)]
+            # Not f64 from f32: that would be as exact as f32 is.
+            others = [v for v in sc.vars if isinstance(v.type, Prim) and not (t is F64 and v.type is F32)]
             if others and self.chance(0.3) and not self.smooth:
                 x = self.choose(others)
                 if x.type.is_float and not t.is_float:
