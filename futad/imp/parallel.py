@@ -26,6 +26,7 @@ from futad.core.scalarops import OPS
 from futad.core.types import I64, Atom, Const, Prim
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
+from futad.imp.transpose import transpose, transposition
 from futad.imp.vectorise import unit_of
 from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_WIDTH = 16  # assumed for an inner loop whose width is not known outside
 FEW_ROWS = 8  # of a copied matrix, that are not shared out
+BLOCK = (64, 4096)  # of a matrix to be transposed: rows and columns of the result
 SMALLEST_WORK = 1 << 15  # scalar operations below which a nest of constant size is not worth a thread
 
 
@@ -321,6 +323,10 @@ def copy(lo: Lowerer, dst: View, src: View) -> bool:
     count = dst.count()
     if not _heavy(lo, count, count):
         return False
+    turned = transposition(dst, src, range(dst.rank)) if lo.transposes else None
+    if turned is not None and dst.rank == 2:
+        _blocks(lo, dst, src, turned)
+        return True
     if dst.rank > 1 and dst.dense and ((src.dense and isinstance(src.base, Mem)) or isinstance(src.base, Fill)):
         count = lo.let(count, "n")
         dst = dense_view(dst.base, (count,), dst.offset)
@@ -334,6 +340,30 @@ def copy(lo: Lowerer, dst: View, src: View) -> bool:
     lo.in_parallel = False
     lo.emit(team.run(body, names, dynamic=True))
     return True
+
+
+def _blocks(lo: Lowerer, dst: View, src: View, dims: Sequence[int]) -> None:
+    """A transposition, in blocks that have whole tiles however narrow the matrix is."""
+    sizes = [lo.let(dst.shape[d], "n") for d in dims]
+    across = [
+        lo.let(ir.Bin("/", add(n, num(b - 1)), num(b)), "blocks") for n, b in zip(sizes, BLOCK, strict=True)
+    ]
+    team = _Team(lo, lo.let(mul(*across), "steps"), mul(*sizes), ZERO)
+    names = team.names()
+    with lo.block() as body, lo.loop(team.steps, "block", *names[1:]) as (step, _):
+        row = lo.let(ir.Bin("/", step, across[1]), "row")
+        starts = [
+            lo.let(mul(at, num(b)), "at") for at, b in zip((row, sub(step, mul(row, across[1]))), BLOCK, strict=True)
+        ]
+        parts: list[View] = []
+        for v in (dst, src):
+            shape, offset = list(v.shape), v.offset
+            for d, n, b, at in zip(dims, sizes, BLOCK, starts, strict=True):
+                shape[d] = ir.Scalar("min", (num(b), sub(n, at)), I64, I64)
+                offset = add(offset, mul(at, v.strides[d]))
+            parts.append(View(v.base, offset, v.strides, tuple(shape), False, v.injective))
+        lo.emit(transpose(parts[0], parts[1], dims, [ZERO, ZERO]))
+    lo.emit(team.run(body, names, dynamic=True))
 
 
 def _part(lo: Lowerer, v: View, d: int, start: Expr, end: Expr) -> View:
