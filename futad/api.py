@@ -66,6 +66,10 @@ class Unit:
             raise
         except MemoryError as e:
             raise MemoryError_(f"out of memory: {e}" if str(e) else "out of memory") from None
+        except ValueError as e:
+            if "too big" not in str(e):  # NumPy of a shape beyond the address space, if without elements
+                raise
+            raise MemoryError_("a result is needed whose size exceeds the address space") from None
 
     def __reduce__(self) -> str:
         raise TypeError("a program does not pickle: load it in each process (its compiled code is cached on disk)")

@@ -218,3 +218,14 @@ def test_the_package_is_imported_lazily():
     with pytest.raises(AttributeError):
         _ = futad.nothing
     assert {"grad", "load", "testing"} <= set(dir(futad))
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_sizes_beyond_memory(backend):
+    """A clear error, also for arrays without elements, and the next call is as if nothing had been."""
+    source = "entry some (n: i64) (m: i64): [][]f64 = replicate n (replicate m 1)\nentry one (x: f64): f64 = x"
+    p = futad.compile(source, backend=backend)
+    for n, m in ((2**40, 1), (2**62, 1), (2**32, 2**32), (3, 2**62), (2**62, 0), (0, 2**63 - 1)):
+        with pytest.raises(futad.MemoryError_, match="memory|exceeds the address space"):
+            p.some(n, m)
+    assert p.one(2.0) == 2 and p.some(2, 3).shape == (2, 3) and p.some(2**20, 0).shape == (2**20, 0)
