@@ -32,6 +32,11 @@ entry affine [n][m] (xss: [n][m]i64) =
 entry several [n][m] (xss: [n][m]i64) =
   unzip3 (map (\\xs -> (i64.sum xs, i64.maximum xs, all (< 7) xs)) xss)
 entry deep [n][m] (xss: [n][m]i64) = map (\\k -> map (\\xs -> i64.sum (map (* k) xs)) xss) (iota 2)
+entry softmax [n][m] (xss: [n][m]i64) =
+  map (\\xs -> let top = i64.maximum xs
+              let es = map (\\x -> f64.exp (f64.i64 (x - top))) xs
+              let s = f64.sum es
+              in map (/ s) es) xss
 entry scans [n][m] (xss: [n][m]i64) = map (scan (+) 0) xss
 entry affines [n][m] (xss: [n][m]i64) =
   map2 (\\c xs -> unzip (scan (\\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (map (\\x -> (2 * x + c, x - 3)) xs)))
@@ -43,7 +48,7 @@ entry modular [n][m] (xss: [n][m]i64) =
 entry columns [n][m] (xss: [n][m]i64) = transpose (map (scan (+) 0) xss)
 entry picked [n][m] (xss: [n][m]i64) = map (\\xs -> i64.sum (map (\\x -> xs[x + 9]) xs)) xss
 """
-ENTRIES = ("sums", "norms", "affine", "several", "deep", "scans", "affines", "deeps", "columns", "modular")
+ENTRIES = ("softmax", "sums", "norms", "affine", "several", "deep", "scans", "affines", "deeps", "columns", "modular")
 
 
 @cache
@@ -79,11 +84,15 @@ def test_results(seed: int | None) -> None:
             args = [*shape, matrix(*shape)]
             want, got = Interpreter(program()).run(name, args), p.run(name, args)
             for x, y in zip(got, want, strict=True):
-                np.testing.assert_array_equal(x, y, err_msg=f"{name} {shape}")
+                tolerance = 1e-13 if name == "softmax" else 0  # its sums are rounded
+                np.testing.assert_allclose(x, y, rtol=tolerance, err_msg=f"{name} {shape}")
             kinds = [p.layout.kernels[k].kind for k in p.runtime.counts.path]
             if shape[0] and shape[1] >= 64:
                 long = ["tile"] if name in ("scans", "affines", "deeps") else ["block", "block"]
-                assert kinds == long or name in ("several", "columns", "modular"), (name, shape, kinds)
+                if name == "softmax":  # each fold in parts
+                    assert kinds.count("block") >= 4 and kinds[-1] == "thread"
+                else:
+                    assert kinds == long or name in ("several", "columns", "modular"), (name, shape, kinds)
                 assert p.runtime.counts.copied == 0 or name == "columns"
 
 

@@ -39,7 +39,9 @@ entry main [n][m] (xss: [n][m]f64) : [n][m]f64 =
               let s = f64.sum es
               in map (/ s) es) xss"""
     found = kernels(source)
-    assert [kind for kind, _ in found] == ["thread", "block", "warp"]
+    assert [kind for kind, _ in found[:3]] == ["thread", "block", "warp"]
+    # Few long rows: each fold in parts, then the parts, and what is mapped by itself.
+    assert sum("for parts" in what for _, what in found[3:]) == 2 and found[-1][0] == "thread"
     assert "BLOCK_INNER" in host(source) and "WARP_INNER" in host(source)
 
 

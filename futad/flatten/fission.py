@@ -58,9 +58,13 @@ def deep(lam: ir.Lambda) -> bool:
 
 def split(stm: ir.Stm) -> list[ir.Stm]:
     """A map with folds whose elements are parallel inside: as a map, and folds of its results."""
+    return map_and_folds(stm) if isinstance(stm.exp, ir.Fused) and wide(stm.exp.lam) else [stm]
+
+
+def map_and_folds(stm: ir.Stm) -> list[ir.Stm]:
+    """A map with folds as a map, and folds of its results."""
     e = stm.exp
-    if not isinstance(e, ir.Fused) or not wide(e.lam):
-        return [stm]
+    assert isinstance(e, ir.Fused)
     accs = sum(isinstance(a.type, AccType) for a in e.arrays)
     folded = sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
     inputs = dict(zip(e.lam.params, e.arrays, strict=True))

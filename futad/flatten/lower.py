@@ -93,6 +93,7 @@ class DeviceLowerer(Lowerer):
         self.why: list[str] = []
         self.given: dict[core.Stm, Expr] = {}
         self.cut_up = False  # rows are in parts already
+        self.distributed = False  # a map has been, so that its rows can be put in parts
         self.scalar_roots: dict[str, Root] = {}
         self.thread_slots: set[int] = set()
         self.function_name = ""

@@ -196,6 +196,13 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
 def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], total: Expr) -> list[Value]:
     """A map of which each point is done by a thread, a block, or kernel by kernel; the host picks."""
     inner = inner_width(lo, levels)
+    if lo.distributed and inner is not None:
+        parts = segments.rows_of(n.stm, levels.inner)
+        if parts is not None:
+            lo.distributed = False
+            _in_parts(lo, n, parts, total)
+            lo.distributed = True
+            return n.results([])
     apart, least = _apart(lo, n, levels)
     rows = rows_after(n.stm) if apart is None and inner is not None and not levels.inner else None
     if rows is not None:
@@ -278,23 +285,40 @@ def _together(lo: DeviceLowerer, body: list[ir.Stmt], total: Expr, what: str, in
 def _cut_up(
     lo: DeviceLowerer, n: Nest, levels: Levels, total: Expr, inner: Expr, whole: list[ir.Stmt]
 ) -> list[ir.Stmt]:
-    """A version with a block a point, or several where points are few and long (`segments.py`)."""
-    rows = None if lo.cut_up else segments.rows_of(n.stm, levels.inner)
-    if rows is None:
+    """A version with a block a point, or several where points are few and long (`segments.py`), fold by fold."""
+    if lo.cut_up or not isinstance(n.stm.exp, core.Map):
         return whole
-    lo.cut_up = True
+    rows = segments.rows_of(n.stm, levels.inner)
+    stms = _fold_by_fold(n.stm, n.stm.exp) if rows is None and not levels.inner else None
+    if rows is None and stms is None:
+        return whole
+    lo.cut_up, lo.distributed = True, rows is None
     depth, kernels = len(lo.scopes), len(lo.kernels)
     try:
         with lo.block() as body:
-            _in_parts(lo, n, rows, total)
+            if rows is not None:
+                _in_parts(lo, n, rows, total)
+            elif stms is not None:
+                lo.out += _lowered(lo, n, stms)
     except NotInBlock:
         del lo.scopes[depth:], lo.kernels[kernels:]
         return whole
     finally:
-        lo.cut_up = False
+        lo.cut_up = lo.distributed = False
     few = compare("<", total, Ref("ENOUGH_TILES", I64))
     long = compare("<=", ir.mul(Ref("LONG_INNER", I64), num(LONG_ROWS)), inner)
     return [ir.If(compare("&&", few, long), body, whole)]
+
+
+def _fold_by_fold(stm: core.Stm, e: core.Map) -> list[core.Stm] | None:
+    """A map distributed over its body's statements, with the folds apart from what is mapped beside them."""
+    stms: list[core.Stm] = []
+    for s in e.lam.stms:
+        x = s.exp
+        beside = isinstance(x, core.Fused) and len(s.pat) > sum(map(len, (*x.scan_neutrals, *x.red_neutrals)))
+        stms += fission.map_and_folds(s) if beside else [s]
+    lam = core.Lambda(e.lam.params, tuple(stms), e.lam.result)
+    return fission.distribute(core.Stm(stm.pat, core.Map(e.width, e.arrays, lam), stm.attrs))
 
 
 def _in_parts(lo: DeviceLowerer, n: Nest, rows: segments.Rows, total: Expr) -> None:
