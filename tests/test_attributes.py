@@ -141,6 +141,19 @@ def leaves(x: object) -> list:
     return [y for part in x for y in leaves(part)] if isinstance(x, tuple) else [x]
 
 
+def test_functions_of_a_higher_rank_than_every_entry() -> None:
+    # Results of entries are as far apart as those of the greatest rank that a caller sees.
+    text = """
+def table (n: i64) = tabulate_2d n n (\\i j -> tabulate 2 (\\k -> i + j + k))
+entry f (n: i64) = let t = #[noinline] table n in (t[0, 0, 1], t[1, 1], t[2, 1, 0])
+"""
+    for backend in ("c", "multicore"):
+        program = futad.compile(text, backend=backend)
+        assert "futad_fun_table" in program.executor().source  # type: ignore[attr-defined]
+        first, row, last = program.f(3)
+        assert (first, row.tolist(), last) == (1, [2, 3], 3)
+
+
 def test_an_unsafe_index_is_not_checked() -> None:
     text = "entry f (xs: []f64) (i: i64) = #[unsafe] (let y = xs[i] in assert (y >= 0) y)"
     program = compile_program(compile_text(text))

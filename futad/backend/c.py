@@ -52,7 +52,7 @@ class CEmitter(Emitter):
 
     def text(self) -> str:
         """The whole source file."""
-        rank = max([len(r.shape) for f in self.module.functions for r in f.results] + [1])
+        rank = max([len(r.shape) for f in self.module.functions if not f.local for r in f.results] + [1])
         self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots)}")
         self.line(f"#define FUTAD_MAX_RANK {rank}")
         self.lines += RUNTIME.splitlines()
