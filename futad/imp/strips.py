@@ -33,6 +33,7 @@ LENGTHS = (2048, 1024, 512)  # iterations of a strip
 BUFFERS = 32 << 10  # bytes of all buffers, if that leaves any of these lengths
 MOST = 4 * BUFFERS  # and in any case
 BESIDE = 64  # iterations more at an end
+MAPS = 32  # that are done together
 
 
 def in_strips(f: ir.Function) -> None:
@@ -67,7 +68,9 @@ def _walk(body: list[ir.Stmt], names: _Names) -> None:
     at = 0
     while at < len(body):
         run = _run(body, at)
-        tries = (_strips(run[:k], names) for k in range(len(run), 1, -1))
+        # Without an array of their own all maps have nothing to gain, nor have fewer.
+        lengths = range(len(run), 1, -1) if _private(run, _made(run), names) else ()
+        tries = (_strips(run[:k], names) for k in lengths)
         if (found := next((t for t in tries if t is not None), None)) is not None:
             done += found.statements
             at = found.end
@@ -109,6 +112,7 @@ class _Map:
     parallel: ir.Parallel | None = None
     loops: list[ir.For] = field(default_factory=list)
     accesses: list[_Access] = field(default_factory=list)
+    names: _Names = field(default_factory=_Names)
     ends: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
@@ -132,6 +136,8 @@ class _Map:
                     place = affine(s.index, loop.var, inits)
                     self.accesses.append(_Access(s.pointer, place, True, s.value.type))
 
+        self.names.add(self.loops)
+
     def reads(self, pointer: str) -> list[_Access]:
         return [a for a in self.accesses if a.pointer == pointer and not a.stores]
 
@@ -144,7 +150,7 @@ def _run(body: list[ir.Stmt], at: int) -> list[_Map]:
     run: list[_Map] = []
     before: list[ir.Stmt] = []
     literals: set[str] = set()
-    while at < len(body):
+    while at < len(body) and len(run) < MAPS:
         s = body[at]
         made = None
         if isinstance(s, ir.Pieces):
@@ -211,13 +217,10 @@ class _Buffer:
 def _strips(run: Sequence[_Map], names: _Names) -> _Strips | None:
     """The maps in strips; None if they cannot be done so, or nothing would be gained."""
     before = [s for m in run for s in m.before]
-    made = {s.name for s in before if isinstance(s, ir.Ensure)}
-    inside = _Names()
-    for m in run:
-        inside.add(m.loops)
+    made = _made(run)
     written = {a.pointer for m in run for a in m.accesses if a.stores}
     fresh = {p for p in written if not next(m for m in run if m.reads(p) or m.writes(p)).reads(p)}
-    private = {p for p in fresh & made if names.counts[p] == inside.counts[p] + 1 and _steps(run, p)}
+    private = _private(run, fresh & made, names)
     if not private or not all(a.pointer in m.pieces.memory for m in run for a in m.accesses):
         return None
     kept: dict[str, Expr] = {}
@@ -240,6 +243,17 @@ def _strips(run: Sequence[_Map], names: _Names) -> _Strips | None:
     if any(isinstance(s, ir.Ensure) and s.name not in written for s in first):
         return None
     return _emit(run, first, buffers)
+
+
+def _made(run: Sequence[_Map]) -> set[str]:
+    """The arrays whose memory is had among the maps."""
+    return {s.name for m in run for s in m.before if isinstance(s, ir.Ensure)}
+
+
+def _private(run: Sequence[_Map], made: set[str], names: _Names) -> set[str]:
+    """Which of these arrays nothing but the maps uses."""
+    inside = {p: sum(m.names.counts.get(p, 0) for m in run) for p in made}
+    return {p for p in made if names.counts[p] == inside[p] + 1 and _steps(run, p)}
 
 
 def _steps(run: Sequence[_Map], p: str) -> bool:
