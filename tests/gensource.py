@@ -105,7 +105,7 @@ class Gen(Base):
             r = f"{op} {o} {z} (zip (map small {a}) (map small {b}))"
         elif k == 10 and op == "reduce":
             # largest value with its position
-            r = f"reduce (\\(a, i) (b, j) -> if a >= b then (a, i) else (b, j)) (t.lowest, -1) (zip {a} (iota (length {a})))"
+            r = f"reduce (\\(a, i) (b, j) -> if a >= b then (a, i) else (b, j)) (t.lowest, -1) (zip {a} (iota {'n' if kind == 'v' else 'k'}))"
             x, y = self.name("r"), self.name("i")
             e.i.append(y)
             return f"let ({x}, {y}0) = {r} in let {y} = {y}0 + 1 in " + self.bind(e, "s", f"(if {x} < low then 0 else {x})")
@@ -139,6 +139,7 @@ class Gen(Base):
                            (f"(\\a b -> a + b + ({self.sx(e, 1)}) * a * b)", "0")])  # fmt: skip
             if self.p(0.5):
                 d = self.own(e, kind)
+                d = f"(copy {d})" if d == a else d
                 return self.bind(e, kind, f"map small (reduce_by_index {d} {o} {z} {is_} {a})")
             return self.bind(e, kind, f"map (\\z -> if z < low || z > high then 0 else small z) (hist {o} {z} {size} {is_} {a})")
         if k == 5:
@@ -410,7 +411,7 @@ class Gen(Base):
         body = self.c([f"concat {u} [small ({self.sx(inner, 1)} + t.sum {u})]", f"map (\\z -> z * 0.9) {u}[:length {u} - length {u} / 3]",
                        f"(if {i} % 2 == 0 then concat (map wave {u}) {u}[:length {u} / 2] else {u}[(if length {u} > 0 then 1 else 0):])",
                        f"filter (\\z -> z < 0.4567) (map (\\z -> z * 1.1 + 0.01) {u})"])  # fmt: skip
-        return (f"let {u} = {self.strip()}loop {u} = copy {v} for {i} < {self.c(['3', '4', '(n % 4)', '0'])} do ({body}) in "
+        return (f"let {u} = {self.strip()}loop ({u}: []t) = copy {v} for {i} < {self.c(['3', '4', '(n % 4)', '0'])} do ({body}) in "
                 + self.bind(e, "s", f"small (t.sum {u} + 0.1 * t.i64 (length {u}))"))  # fmt: skip
 
     def st_flat(self, e: Env, depth: int) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -149,7 +150,7 @@ class Base:
         for kind in kinds:
             nm = self.name({"s": "x", "i": "j", "w": "row", "v": "col"}[kind])
             getattr(inner, kind).append(nm)
-            names.append(nm)
+            names.append(f"({nm}: [{'k' if kind == 'w' else 'n'}]t)" if kind in "wv" else nm)
         body = self.block(inner, depth + 1, result)
         return "\\" + " ".join(names) + " -> " + body
 
@@ -184,5 +185,7 @@ class Base:
         getattr(e, kind).append(nm)
         if fresh and kind in "vwm":
             e.fresh.add(nm)
+        elif kind in "vwm":  # it may be a view of what it is made from
+            e.fresh -= set(re.findall(r"\w+", exp))
         ty = {"s": "t", "i": "i64", "v": "[n]t", "w": "[k]t", "m": "[n][k]t"}.get(kind)
         return f"let {nm}{': ' + ty if ty else ''} = {exp}"
