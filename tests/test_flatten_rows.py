@@ -11,9 +11,12 @@ from device_support import needs_cxx
 
 from futad.backend.cuda import DeviceBackend
 from futad.backend.device_cost import count
+from futad.core import ir
+from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.ir import Program
 from futad.flatten import flatten
+from futad.flatten.prepare import prepare
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.source import compile_text
@@ -45,8 +48,22 @@ entry two [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): ([k][d]f64, [k]f
     map (\\x -> let i = nearest c (f64.sum x) in c[i] * f64.sum (map2 (*) x w[i])) xs
   let (ys, (w', c')) = vjp2 f (w, c) (map (const 1) xs)
   in (w', c', ys)
+
+-- A loop of as many turns as data say, whose return sweep does nothing but add.
+entry ragged [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): [k][d]f64 =
+  let cost i (w: [k][d]f64) =
+    loop s = 0 for j < i64.f64 (4 * xs[i, 0]) do s + w[(i + j) % k, j % d] * xs[i, j % d]
+  in vjp (\\w -> f64.sum (tabulate n (\\i -> cost i w))) w 1
+
+-- A loop for each pair of a point and a row, of as many turns as data say, which looks into the row here and there.
+entry looping [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): (f64, [k][d]f64) =
+  let cost (w: [k][d]f64) =
+    let one (x: [d]f64) (r: [d]f64) (a: f64) =
+      loop s = a for j < i64.f64 (4 * x[0]) do s + (x[j % d] - r[(3 * j) % d]) ** 2
+    in f64.sum (map (\\x -> f64.minimum (map2 (one x) w c)) xs)
+  in vjp2 cost w 1
 """
-ENTRIES = ("found", "guarded", "elements", "two")
+ENTRIES = ("found", "guarded", "elements", "two", "ragged", "looping")
 SIZES = [(0, 3, 2), (1, 1, 1), (40, 3, 2), (7, 40, 3), (300, 5, 4), (30, 9, 60)]
 
 
@@ -88,6 +105,24 @@ def test_sizes_decide(name: str) -> None:
 
     assert "shared memory" in what(100_000, 35, 5) and "shared memory" in what(100_000, 10, 5)
     assert "shared memory" not in what(10_000, 256, 1024) and "shared memory" not in what(3, 35, 5)
+
+
+def test_loops_that_only_add_are_maps() -> None:
+    def loops(lam: ir.Lambda) -> int:
+        mine = sum(isinstance(s.exp, ir.For) for s in lam.stms)
+        return mine + sum(loops(f) for s in lam.stms for f in s.exp.lambdas())
+
+    prepared = prepare(program())
+    check_program(prepared)
+    assert loops(program().funs[core_name("ragged")].body) == 1 and loops(prepared.funs[core_name("ragged")].body) == 0
+
+
+def test_loops_of_all_pairs_have_threads_of_their_own() -> None:
+    """And neighbours read neighbouring elements."""
+    a = count(flatten(program()), program(), core_name("looping"), {"n": 100_000, "d": 1000, "k": 10})
+    assert a.transposes == 1
+    (row,) = [r for r in a.rows.values() if r.what.startswith("map over [n") and "][k" in r.what]
+    assert row.cost.strided + row.cost.gathered <= 0.3 * row.cost.traffic
 
 
 def test_neighbouring_threads_add_neighbouring_elements() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.core import ir
+from futad.core.node import Range
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Type, Var, array_of, row_type, shape_of
 
 SMALL = 8  # parallel constructs of at most this width are not worth being distributed
@@ -54,6 +55,16 @@ def deep(lam: ir.Lambda) -> bool:
         if isinstance(e, ir.WithAcc) and deep(e.lam):
             return True
     return False
+
+
+def looping(lam: ir.Lambda) -> bool:
+    """Whether a scope has a loop of unknown length."""
+    return any(
+        isinstance(s.exp, ir.While)
+        or (isinstance(s.exp, ir.For) and not isinstance(s.exp.bound, Const))
+        or any(looping(f) for f in s.exp.lambdas())
+        for s in lam.stms
+    )
 
 
 def split(stm: ir.Stm) -> list[ir.Stm]:
@@ -199,12 +210,54 @@ class Fission:
         last = stms[-1].exp if stms else None
         if isinstance(last, ir.WithAcc) and self.with_acc(stms, last):
             return
+        if isinstance(last, ir.Concat) and len(stms) == 1 and self.concat(stms[0], last):
+            return
         cheap, inputs = self.needed(stms, results)
         body = ir.rename(ir.Lambda(tuple(inputs), (*cheap, *stms), tuple(results)))
         pat = tuple([Var(v.name, self.wide_type(v.type)) for v in results])
         arrays = tuple([self.expanded[v] for v in inputs])
         self.out.append(ir.Stm(pat, ir.Map(self.e.width, arrays, body)))
         self.expanded.update(zip(results, pat, strict=True))
+
+    def view(self, v: Var) -> bool:
+        """A part of each row as a part of the matrix, if that is the same for all rows."""
+        e = self.cheap[v].exp if v in self.cheap else None
+        if not isinstance(e, ir.At) or e.array not in self.expanded or e.check is not None:
+            return False
+        if any(a in self.bound for a in e.operands() if a is not e.array):
+            return False
+        whole = self.expanded[v] = Var(v.name, self.wide_type(v.type))
+        rows = Range(ZERO, self.e.width, ONE)
+        self.out.append(ir.Stm((whole,), ir.At(self.expanded[e.array], (rows, *e.index), None)))  # type: ignore[index]
+        return True
+
+    def concat(self, stm: ir.Stm, e: ir.Concat) -> bool:
+        """A map that puts rows together as one that puts matrices together, side by side."""
+        width, size = self.e.width, e.size
+        lengths = [shape_of(a.type)[0] for a in e.arrays]
+        if any(n in self.bound for n in lengths):
+            return False
+        (v,) = stm.pat
+        t = self.wide_type(v.type)
+        assert isinstance(t, ArrayType)
+        whole = Var(v.name, t)
+        self.out.append(ir.Stm((whole,), ir.Scratch(t.elem, (width, size, *t.shape[2:]))))
+        at: Atom = ZERO
+        for a, n in zip(e.arrays, lengths, strict=True):
+            if a not in self.expanded and a in self.bound and not self.view(a):  # type: ignore[arg-type]
+                self.group([], [a])  # type: ignore[list-item]
+            piece = self.expanded.get(a)  # type: ignore[arg-type]
+            if piece is None:
+                piece = Var("piece", self.wide_type(a.type))
+                self.out.append(ir.Stm((piece,), ir.Replicate((width,), a)))
+            longer = Var(v.name, t)
+            place = (Range(ZERO, width, ONE), Range(at, n, ONE))
+            self.out.append(ir.Stm((longer,), ir.Update(whole, place, piece, None)))
+            end = Var("at", I64)
+            self.out.append(ir.Stm((end,), ir.Op("add", (at, n))))
+            whole, at = longer, end
+        self.expanded[v] = whole
+        return True
 
     def with_acc(self, stms: list[ir.Stm], e: ir.WithAcc) -> bool:
         """A map of a WithAcc as a WithAcc of a map."""

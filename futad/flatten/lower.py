@@ -33,8 +33,9 @@ from futad.flatten.kernel import Kernel, Launch, has_load, parts
 from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
 from futad.imp import ir
+from futad.imp.assemble import find_parts, sizes_first
 from futad.imp.ir import Expr, Num, Ref
-from futad.imp.lower import HANDLERS, Lowerer, Scope, Want
+from futad.imp.lower import HANDLERS, PLACED, Lowerer, Scope, Want
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class DeviceLowerer(Lowerer):
     # -- dispatch
 
     def stm(self, stm: core.Stm, sc: Scope) -> None:
+        self.place_parts(stm, sc)
         self.place_update(stm, sc)
         if self.mode == "host":
             self.line = line_of(stm) or self.line
@@ -135,6 +137,12 @@ class DeviceLowerer(Lowerer):
             self.bind(var, value)
         if sc.owned:
             self.sweep()
+
+    def find_parts(self, sc: Scope, born: dict[Var, int]) -> None:
+        if self.mode == "host":
+            find_parts(sc, born, PLACED)
+            sc.literals.clear()
+            sc.parts = {v: s for v, s in sc.parts.items() if isinstance(s.exp, core.Concat | core.Reshape)}
 
     def apart(self, sc: Scope, update: core.Update, a: Var) -> bool:
         return rows_apart(sc.lam, update, a)
@@ -165,6 +173,7 @@ class DeviceLowerer(Lowerer):
 
     def scope(self, lam: core.Lambda, wants: Sequence[Want] = (), *, repeats: bool = False) -> list[Value]:
         if self.mode == "host":
+            lam = sizes_first(lam)
             found = arrange(lam)
             self.late |= found.late
             self.products |= found.products
@@ -432,7 +441,7 @@ class DeviceLowerer(Lowerer):
         if replaced:
             _replace(body, replaced)
         for s in kir.walk(body):
-            if isinstance(s, ir.Ensure) and isinstance(s.slot, str) and per_block_only(kind):
+            if isinstance(s, ir.Ensure) and isinstance(s.slot, str) and kind == "block":  # it would be shared
                 raise NotInBlock
             if isinstance(s, ir.SlotRef) and isinstance(s.slot, int) and s.slot not in made.local_slots:
                 if kind == "block" and s.slot not in self.thread_slots:
@@ -553,11 +562,6 @@ def line_of(stm: core.Stm) -> int:
             if line:
                 return line
     return 0
-
-
-def per_block_only(kind: str) -> bool:
-    """Whether memory that grows is not to be had: a block's would have to be shared."""
-    return kind == "block"
 
 
 def _word(what: str) -> str:

@@ -18,6 +18,7 @@ from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, Atom, Const, Prim, Var
 from futad.flatten import fission, segments
 from futad.flatten import kernel as kir
+from futad.flatten.interchange import loop_out
 from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transposed
 from futad.flatten.pairs import peeled
@@ -227,6 +228,9 @@ def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], t
             with lo.block() as host:
                 if unit == "block" and not levels.inner:
                     n.inputs = [rows_in_order(lo, n, k) for k in range(len(inputs))]
+                near = columns_near(lo, levels) if unit == "thread" else {}
+                before = {a: lo.env[a] for a in near}
+                lo.env |= near
                 with lo.kernel("thread" if unit == "thread" else "block") as body, lo.space(sizes, unit) as (index, _):
                     _point(lo, n, levels, index)
                 what = _what(n, levels)
@@ -234,6 +238,7 @@ def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], t
                     lo.launch(body, unit, total, what + (", sequential inside" if inner is not None else ""))
                 else:
                     _together(lo, body, total, what, inner)
+                lo.env |= before
             versions.append(host)
         except NotInBlock:
             del lo.scopes[depth:]
@@ -264,8 +269,24 @@ def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], t
         many, short = compare("<", Ref("ENOUGH_THREADS", I64), total), compare("<", inner, Ref("LONG_INNER", I64))
         wide = compare("&&", many, short)
         together = _cut_up(lo, n, levels, total, inner, versions[1])
-        lo.out.append(ir.If(compare("||", narrow, wide), versions[0], together))
+        if _long_elements(levels.leaf):
+            narrow = wide  # few points are worth several threads each, even if these are few
+        choice: ir.Stmt = ir.If(compare("||", narrow, wide), versions[0], together)
+        outside = loop_out(n.stm) if not levels.inner and not modes else None
+        if outside is not None:
+            # Blocks would be few, and each would have much to do in every turn.
+            few = compare("<", ir.mul(total, num(kir.BLOCK_LIMIT)), Ref("ENOUGH_THREADS", I64))
+            long = compare("<", Ref("LONG_INNER", I64), inner)
+            choice = ir.If(compare("&&", few, long), _lowered(lo, n, outside), [choice])
+        lo.out.append(choice)
     return n.results([])
+
+
+def _long_elements(lam: core.Lambda) -> bool:
+    """Whether something parallel inside has loops of unknown length in each element."""
+    return any(
+        isinstance(s.exp, core.SOACS) and any(fission.looping(f) for f in s.exp.lambdas()) for s in lam.stms
+    )  # fmt: skip
 
 
 def _together(lo: DeviceLowerer, body: list[ir.Stmt], total: Expr, what: str, inner: Expr) -> None:
@@ -353,10 +374,30 @@ def rows_in_order(lo: DeviceLowerer, n: Nest, k: int) -> Value:
     return lo.materialise(v) if times > 1 else v
 
 
+def columns_near(lo: DeviceLowerer, levels: Levels) -> dict[Var, Value]:
+    """Matrices of which neighbouring threads read the same column of neighbouring rows, at places that a loop computes:
+    by columns, so that these are neighbours in memory."""
+    if not levels.inner or not fission.looping(levels.leaf):
+        return {}
+    e = levels.inner[-1].exp
+    assert isinstance(e, core.Map)
+    loops = [s for s in levels.leaf.stms if isinstance(s.exp, core.For | core.While)]
+    out: dict[Var, Value] = {}
+    for a, p in zip(e.arrays, e.lam.params, strict=True):
+        v = lo.env.get(a) if isinstance(a, Var) and a not in levels.bound else None
+        if not isinstance(v, View) or v.rank != 2 or not v.dense or not isinstance(v.base, Mem):
+            continue
+        if any(p in core.stm_free(s) for s in loops):
+            turned = View(v.base, v.offset, (v.strides[1], v.strides[0]), (v.shape[1], v.shape[0]))
+            copy = lo.materialise(turned)
+            out[a] = View(copy.base, copy.offset, (copy.strides[1], copy.strides[0]), v.shape)  # type: ignore[index]
+    return out
+
+
 def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> tuple[list[ir.Stmt] | None, Expr | None]:
     """The map distributed over its body's statements, None if that is not possible or there is no need; and how many
     elements a point works on in what tiles do, if there is such."""
-    if not fission.deep(levels.leaf):
+    if not fission.deep(levels.leaf) and not _long_elements(levels.leaf):
         return None, None
     peel = peeled(n.stm) if not levels.inner else None
     stms = fission.distribute(n.stm) if peel is None else peel[0]
@@ -365,7 +406,7 @@ def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> tuple[list[ir.Stmt] | 
     body = _lowered(lo, n, stms)
     if peel is None:
         return body, None
-    work: Expr = ir.ZERO
+    work: Expr = Ref("BLOCK_INNER", I64) if peel[2] else ir.ZERO  # loops are long
     for p in peel[1]:
         work = ir.add(work, ir.mul(lo.expr(p.inner.width), lo.expr(p.fold.width)))
     return body, work

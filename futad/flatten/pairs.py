@@ -122,9 +122,9 @@ def lower_pairs(lo: DeviceLowerer, stm: core.Stm, found: Pairs, wants: Sequence[
     return into(lo, op, lo.host_view(stm.pat[0], wants[0]))
 
 
-def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs]] | None:
-    """A map in whose body each element is paired with all rows of another array: that nest of its own first, then a map
-    of the rest; None if there is no such nest."""
+def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs], bool] | None:
+    """A map in whose body each element is paired with all rows of another array, or has a loop for each: that nest of
+    its own first, then a map of the rest, the pairs and whether there are loops; None if there is no such nest."""
     e = stm.exp
     if not isinstance(e, core.Map):
         return None
@@ -132,33 +132,53 @@ def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs]] | None:
     found: list[Pairs] = []
     rest: list[core.Stm] = []
     params, arrays = list(e.lam.params), list(e.arrays)
+    loops = False
     for s in e.lam.stms:
-        for part in fission.split(s):
+        for part in _looping(s) or fission.split(s):
             made = _whole(part, e)
             pairs = pairs_of(made) if made is not None else None
-            if made is None or pairs is None:
+            long = isinstance(part.exp, core.Map) and fission.looping(part.exp.lam)
+            if made is None or (pairs is None and not long):
                 rest.append(part)
                 continue
             before.append(made)
-            found.append(pairs)
+            if pairs is not None:
+                found.append(pairs)
+            loops |= long
             params.append(part.pat[0])
             arrays.append(made.pat[0])
-    if not found:
+    if not before:
         return None
     lam = core.Lambda(tuple(params), tuple(rest), e.lam.result)
-    return [*before, core.Stm(stm.pat, core.Map(e.width, tuple(arrays), lam), stm.attrs)], found
+    return [*before, core.Stm(stm.pat, core.Map(e.width, tuple(arrays), lam), stm.attrs)], found, loops
+
+
+def _looping(s: core.Stm) -> list[core.Stm] | None:
+    """A map with folds whose elements are loops, as a map and folds; None for anything else."""
+    e = s.exp
+    return fission.map_and_folds(s) if isinstance(e, core.Fused) and fission.looping(e.lam) else None
 
 
 def _whole(s: core.Stm, e: core.Map) -> core.Stm | None:
     """A statement of a map's body as a map of its own, if the map's elements are all that it needs of the body."""
     if not isinstance(s.exp, core.Map) or len(s.pat) != 1 or not isinstance(s.pat[0].type, ArrayType):
         return None
-    free = core.stm_free(s)
-    own = {v for x in e.lam.stms for v in x.pat}
-    if any(v in own for v in free) or set(s.pat[0].type.shape) & {*own, *e.lam.params}:
+    made = {v: x for x in e.lam.stms for v in x.pat}
+    if set(s.pat[0].type.shape) & {*made, *e.lam.params}:
         return None
+    # Scalars that are computed at little cost are computed again.
+    needed: dict[core.Stm, None] = {}
+    todo = [v for v in core.stm_free(s) if v in made]
+    while todo:
+        x = made[todo.pop()]
+        if not isinstance(x.exp, core.Op | core.At) or not all(isinstance(v.type, Prim) for v in x.pat):
+            return None
+        needed[x] = None
+        todo += [v for v in core.stm_free(x) if v in made and made[v] not in needed]
+    stms = (*[x for x in e.lam.stms if x in needed], s)
+    free = core.Lambda((), stms, ()).free()
     used = [(p, a) for p, a in zip(e.lam.params, e.arrays, strict=True) if p in free]
-    lam = core.rename(core.Lambda(tuple([p for p, _ in used]), (s,), s.pat))
+    lam = core.rename(core.Lambda(tuple([p for p, _ in used]), stms, s.pat))
     out = Var(s.pat[0].name, array_of(s.pat[0].type, e.width))
     return core.Stm((out,), core.Map(e.width, tuple([a for _, a in used]), lam))
 

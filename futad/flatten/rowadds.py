@@ -84,6 +84,29 @@ def _needed(tail: Stm, before: Sequence[Stm]) -> tuple[list[Var], list[Stm]] | N
     return list(live), [s for s in before if s in views]
 
 
+def loops_that_add(lam: Lambda) -> Lambda:
+    """The scope, and those in it, with loops that do nothing but update accumulators as maps: the order is free."""
+    stms: list[Stm] = []
+    for whole in lam.stms:
+        s = ir.map_scopes(whole, loops_that_add)
+        e = s.exp
+        if not isinstance(e, ir.For) or not all(isinstance(v.type, AccType) for v in s.pat):
+            stms.append(s)
+            continue
+        if e.body.params[0].type is not I64 or not light_updates(e.body):
+            stms.append(s)
+            continue
+        turns = Var("turns", I64)
+        places = Var("is", ArrayType(I64, (turns,)))
+        stms.append(Stm((turns,), ir.Op("max", (e.bound, ZERO))))
+        stms.append(Stm((places,), ir.Iota(turns, ZERO, ONE)))
+        i, *accs = e.body.params
+        body = Lambda((*accs, i), e.body.stms, e.body.result)
+        stms.append(Stm(s.pat, ir.Map(turns, (*e.inits, places), body), s.attrs))
+    same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
+    return lam if same else Lambda(lam.params, tuple(stms), lam.result)
+
+
 class _Elements:
     """A nest's width, and what it does with element i: a lambda of the accumulators and i."""
 
@@ -131,4 +154,4 @@ def _elements(s: Stm, accs: Sequence[Var], views: Sequence[Stm]) -> _Elements | 
     return _Elements(m.width, Lambda((*params, i), (*views, *reads, *m.lam.stms), m.lam.result))
 
 
-__all__ = ["rows_after"]
+__all__ = ["loops_that_add", "rows_after"]

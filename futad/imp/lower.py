@@ -358,9 +358,13 @@ class Lowerer:
                 sc.wants[a] = want  # type: ignore[index]
         for stm in reversed(lam.stms):
             self.spread_wants(stm, sc, born)
+        self.find_parts(sc, born)
+        return sc
+
+    def find_parts(self, sc: Scope, born: dict[Var, int]) -> None:
+        """Find the arrays that are made to be put together."""
         if self.assembles:
             find_parts(sc, born, PLACED)
-        return sc
 
     def spread_wants(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
         """What consumes an array made here, for a wanted result, wants that array in the same place."""
@@ -406,16 +410,20 @@ class Lowerer:
 
     def stm(self, stm: core.Stm, sc: Scope) -> None:
         e = stm.exp
-        if sc.parts and isinstance(e, PLACED):
-            for v in stm.pat:
-                if v in sc.parts and v not in sc.wants and (place := place_of(self, v, sc)) is not None:
-                    sc.wants[v] = place
+        self.place_parts(stm, sc)
         self.place_update(stm, sc)
         values = HANDLERS[type(e)](self, stm, e, [sc.wants.get(v) for v in stm.pat])
         for var, value in zip(stm.pat, values, strict=True):
             self.bind(var, value)
         if sc.owned:
             self.sweep()
+
+    def place_parts(self, stm: core.Stm, sc: Scope) -> None:
+        """Let the statement's arrays be computed where they are put together with others."""
+        if sc.parts and isinstance(stm.exp, PLACED):
+            for v in stm.pat:
+                if v in sc.parts and v not in sc.wants and (place := place_of(self, v, sc)) is not None:
+                    sc.wants[v] = place
 
     def place_update(self, stm: core.Stm, sc: Scope) -> None:
         """Let the arrays of the statement be computed where the next ones write them, if they may."""
