@@ -111,7 +111,7 @@ class Function:
             args = self.positional(args, kwargs)
         flat = self.signature.flatten(args)
         results = self.unit.run(self._core_name, flat)
-        return self.signature.unflatten(results, flat)
+        return self.signature.unflatten(results, flat, self.unit.executor().fresh)
 
     def call_flat(self, leaves: Sequence[Any]) -> list[Any]:
         """The components of the result from the components of the arguments: exact NumPy scalars and arrays.

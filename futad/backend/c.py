@@ -342,6 +342,8 @@ class CBackend:
     `reassociate` lets sums of floats be taken in vector lanes.
     """
 
+    fresh = True
+
     def __init__(
         self, program: core.Program, multicore: bool = False, reassociate: bool = True, grain: int = 1 << 14
     ) -> None:

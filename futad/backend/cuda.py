@@ -20,6 +20,8 @@ from futad.runtime.host import DeviceProgram, KernelInfo, Layout, ProductInfo
 class DeviceBackend:
     """A program compiled for a device: `source` is the CUDA C, `host` the Python around it."""
 
+    fresh = False
+
     def __init__(self, program: core.Program) -> None:
         self.program = program
         self.module = flatten(program)

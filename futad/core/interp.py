@@ -137,6 +137,7 @@ class Interpreter:
     """
 
     limit: float = math.inf
+    fresh = False  # results may share memory with arguments and with each other
 
     def __init__(
         self, program: ir.Program, count: bool = False, *, in_place: bool = True, batched: bool = True

@@ -22,7 +22,9 @@ DEVICES = ("cuda", "emulated")
 
 
 class Executor(Protocol):
-    """A compiled program."""
+    """A compiled program.  `fresh`: results share memory neither with arguments nor with each other."""
+
+    fresh: bool
 
     def run(self, name: str, args: Sequence[Any]) -> Sequence[Any]:
         """Call a function with all its core parameters; its core results."""

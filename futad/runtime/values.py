@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from futad.core.entry import Entry, EntryType
 from futad.core.types import I64, ArrayType, Const, Prim, Type, Var
 from futad.errors import DtypeError, ShapeError, UsageError, ValueError_
 from futad.runtime.exchange import DeviceArray, device_array
+from futad.runtime.plain import Plan, plan
 
 if TYPE_CHECKING:
     from futad.core.ir import Fun
@@ -81,6 +82,7 @@ class Signature:
     results: tuple[Leaf, ...]
     witnesses: frozenset[int] = frozenset()
     docs: dict[str, str] = field(default_factory=dict)
+    _plan: Plan | None | Literal[False] = field(default=False, repr=False, compare=False)  # False: not made yet
 
     @property
     def name(self) -> str:
@@ -95,6 +97,10 @@ class Signature:
 
         Raises UsageError (number of arguments), DtypeError, ShapeError, ValueError_.
         """
+        if self._plan is False:
+            self._plan = plan(self)
+        if self._plan is not None and (bound := self._plan.bind(args)) is not None:
+            return bound
         entry = self.entry
         if len(args) != len(entry.params):
             raise UsageError(
@@ -157,10 +163,13 @@ class Signature:
             return list(results)
         return [r for i, r in enumerate(results) if i not in self.witnesses]
 
-    def unflatten(self, results: Sequence[Any], args: Sequence[Any] = ()) -> Any:
-        """The user's view of the core results; `args` are the flat arguments, whose memory is not shared."""
-        own = _unshared(self.visible(results), args)
-        return build_value(self.entry.result, iter(own))
+    def unflatten(self, results: Sequence[Any], args: Sequence[Any] = (), fresh: bool = False) -> Any:
+        """The user's view of the core results.
+
+        `args` are the flat arguments, whose memory is not shared; `fresh`: the results share none anyway.
+        """
+        own = self.visible(results)
+        return build_value(self.entry.result, iter(own if fresh else _unshared(own, args)))
 
 
 def signature_of(fun: Fun) -> Signature:

@@ -1,0 +1,133 @@
+"""Arguments bound by a plan: the same core arguments and the same errors as without one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.errors import DtypeError, Error, ShapeError
+from futad.runtime.plain import plan
+from futad.runtime.values import Signature
+
+SOURCE = """
+entry mixed [n][m] (xs: [n]f64) (yss: [n][m]f32) (is: [m]i64) (x: f64) (y: f32) (b: bool) (k: u8): f64 =
+  x + f64.f32 y + f64.bool b + f64.u8 k + f64.sum xs + f64.f32 (f32.sum (flatten yss)) + f64.i64 (i64.sum is)
+entry sized (n: i64) (m: i64) (xs: [n]f64): f64 = f64.sum xs + f64.i64 m
+entry consumed [n] (xs: *[n]f64): [n]f64 = xs with [0] = 7
+entry fixed (xs: [3]f64): f64 = f64.sum xs
+entry structured (p: (f64, f64)): f64 = p.0 + p.1
+entry pairs [n] (ps: [n](f64, f64)): f64 = f64.sum (map (.0) ps)
+"""
+
+
+@pytest.fixture(scope="module")
+def program() -> Any:
+    return futad.compile(SOURCE, backend="c")
+
+
+def without_plan(s: Signature) -> Signature:
+    return dataclasses.replace(s, _plan=None)
+
+
+def same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and np.asarray(a).dtype == np.asarray(b).dtype and repr(a) == repr(b)
+
+
+GOOD: list[list[Any]] = [
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 255],
+    [np.ones(0), np.ones((0, 3), np.float32), np.arange(3), np.float64("nan"), np.float32(2), np.bool_(0), np.uint8(1)],
+    [np.ones(0), np.ones((0, 0), np.float32), np.arange(0), float("inf"), np.float32(2), False, 0],
+    [np.ones(1), np.ones((1, 1), np.float32), np.arange(1), -0.0, np.float32(2), False, 0],
+]
+CONVERTED: list[list[Any]] = [
+    [[1.0, 2.0], np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
+    [np.ones(4)[::2], np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
+    [np.ones(2), np.ones((3, 2), np.float32).T, np.arange(3), 1.0, np.float32(2), True, 2],
+    [np.ones(2, ">f8"), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), 1, 2.0, True, 2],
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), np.array(1.0), np.float32(2), True, 2],
+]
+WRONG: list[list[Any]] = [
+    [np.ones(2), np.ones((3, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(4), 1.0, np.float32(2), True, 2],
+    [np.ones((2, 1)), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
+    [np.ones(2, np.float32), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), 1, 2],
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), True, np.float32(2), True, 2],
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 256],
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, -1],
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, True],
+    [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True],
+]
+
+
+@pytest.mark.parametrize("args", [*GOOD, *CONVERTED])
+def test_core_arguments_are_the_same(program: Any, args: list[Any]) -> None:
+    s = program.mixed.signature
+    got, want = s.flatten(args), without_plan(s).flatten(args)
+    assert len(got) == len(want) == 2 + 7
+    assert all(int(a) == int(b) for a, b in zip(got[:2], want[:2], strict=True))
+    assert all(same(a, b) for a, b in zip(got[2:], want[2:], strict=True))
+
+
+@pytest.mark.parametrize("args", GOOD)
+def test_a_plan_binds_what_needs_no_conversion(program: Any, args: list[Any]) -> None:
+    made = plan(program.mixed.signature)
+    assert made is not None
+    bound = made.bind(args)
+    assert bound is not None and all(b is a for a, b in zip(args, bound[2:], strict=True) if isinstance(a, np.ndarray))
+
+
+@pytest.mark.parametrize("args", [*CONVERTED, *WRONG])
+def test_a_plan_leaves_the_rest_alone(program: Any, args: list[Any]) -> None:
+    made = plan(program.mixed.signature)
+    assert made is not None and made.bind(args) is None
+
+
+@pytest.mark.parametrize("args", WRONG)
+def test_errors_are_the_same(program: Any, args: list[Any]) -> None:
+    s = program.mixed.signature
+    with pytest.raises(Error) as got:
+        s.flatten(args)
+    with pytest.raises(Error) as want:
+        without_plan(s).flatten(args)
+    assert type(got.value) is type(want.value) and str(got.value) == str(want.value)
+
+
+def test_numbers_that_are_sizes(program: Any) -> None:
+    assert program.sized(2, -5, np.ones(2)) == -3.0
+    assert program.sized(np.int64(0), 4, np.ones(0)) == 4.0
+    for n in (1, 3, -1, -2):
+        with pytest.raises(ShapeError, match="must equal argument 'n'"):
+            program.sized(n, 0, np.ones(2))
+    with pytest.raises(DtypeError):
+        program.sized(2**63, 0, np.ones(2))
+
+
+def test_consumed_arguments_stay_as_they_are(program: Any) -> None:
+    xs = np.zeros(3)
+    assert program.consumed(xs).tolist() == [7, 0, 0] and xs.tolist() == [0, 0, 0]
+
+
+def test_results_share_no_memory(program: Any) -> None:
+    echo = futad.compile("entry echo [n] (xs: [n]f64): ([n]f64, [n]f64) = (xs, xs)", backend="c").echo
+    for n in (3, 100_000):
+        xs = np.ones(n)
+        a, b = echo(xs)
+        assert not any(np.shares_memory(x, y) for x, y in ((xs, a), (xs, b), (a, b)))
+
+
+def test_read_only_and_empty_arguments(program: Any) -> None:
+    xs = np.ones(3)
+    xs.flags.writeable = False
+    assert program.fixed(xs) == 3.0
+    assert program.pairs((np.ones(0), np.ones(0))) == 0.0
+
+
+def test_structures_have_no_plan(program: Any) -> None:
+    assert all(plan(program[name].signature) is None for name in ("structured", "pairs", "fixed"))
+    assert program.structured((1.0, 2.0)) == 3.0
