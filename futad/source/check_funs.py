@@ -165,7 +165,7 @@ def _generalise(
             )
         elif t.kind not in LOOSE_KINDS:
             ck.default(t)
-        elif fd.entry and not fd.params:
+        elif fd.entry and not fd.params and not holds_function(result):  # which is refused as such
             raise TypeError_(
                 f"the type of the result of entry point '{fd.name}' cannot be inferred",
                 t.span or fd.span,
