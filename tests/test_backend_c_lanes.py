@@ -30,7 +30,7 @@ entry gradient [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): [k][d]f64 =
   vjp (\\cs -> f64.sum (map (\\p -> f64.minimum (map (distance p) cs)) ps)) cs 1
 entry largest [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): f64 =
   f64.maximum (map (\\p -> f64.maximum (map (\\c -> f64.maximum (map2 (-) p c)) cs)) ps)
-entry few [n][d] (ps: [n][d]f64) (cs: [8][d]f64): [n]f64 = map (\\p -> f64.minimum (map (distance p) cs)) ps
+entry few [n][d] (ps: [n][d]f64) (cs: [7][d]f64): [n]f64 = map (\\p -> f64.minimum (map (distance p) cs)) ps
 entry rows [n][d] (ps: [n][d]f64) (cs: [n][d]f64): [n]f64 = map2 distance ps cs
 """
 NAMES = ("nearest", "distances", "total", "first", "gradient", "largest")
@@ -48,7 +48,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return CBackend(core, multicore=request.param == "multicore", grain=1)
 
 
-@pytest.mark.parametrize("k", [0, 1, 31, 32, 33, 64, 97])
+@pytest.mark.parametrize("k", [0, 1, 7, 8, 9, 15, 16, 31, 32, 33, 64, 97])
 @pytest.mark.parametrize("n,d", [(0, 3), (3, 0), (1, 1), (5, 7), (4, 16)])
 def test_as_the_interpreter(core: Any, backend: CBackend, n: int, d: int, k: int) -> None:
     rng = np.random.default_rng(100 * k + d)

@@ -1,8 +1,9 @@
 """C for loops around reductions whose iterations run in vector lanes (`vectorise.across`).
 
 GCC does not vectorise a loop around another one whose length it does not know, so such a loop is written in its vector
-types: some vectors of iterations at a time, which stay in registers while the reduction runs; then what follows the
-reduction, lane by lane; and the iterations that are left.
+types: some vectors of iterations at a time, which stay in registers while the reduction runs, then what follows the
+reduction, lane by lane; the same for one vector at a time; the rest by a vector that ends where the loop does; and
+one by one if there are fewer iterations than lanes.
 """
 
 from __future__ import annotations
@@ -46,25 +47,46 @@ def possible(fold: ir.For) -> bool:
 
 
 def emit(em: CEmitter, s: ir.Across) -> None:
-    """The three loops described above."""
+    """The loops described above."""
+    loop = s.loop
+    em.line(f"int64_t {loop.var} = {em.expr(loop.start)};")
+    for vectors in (VECTORS, 1):
+        _vectors(em, s, vectors)
+    _vectors(em, s, 1, tail=True)
+    em.line(f"for (; {loop.var} < {em.expr(loop.bound)}; {loop.var}++) {{")
+    em.nested(loop.body)
+    em.line("}")
+
+
+def _vectors(em: CEmitter, s: ir.Across, vectors: int, tail: bool = False) -> None:
+    """The loop over so many vectors of iterations at a time, or what is left by a vector that ends where the loop does:
+    it does some iterations again, and skips them after the reduction."""
     loop, fold = s.loop, s.fold
     i = loop.var
-    width = f"({VECTORS} * ({LANES}))"
+    width = f"({vectors} * ({LANES}))"
     sums = {a.name: a for a in loop.body if isinstance(a, ir.Decl) and a.name in {p.name for p in s.sums}}
-    em.line(f"int64_t {i} = {em.expr(loop.start)};")
-    em.line(f"for (; {i} + {width} <= {em.expr(loop.bound)}; {i} += {width}) {{")
-    em.depth += 1
+    bound = em.expr(loop.bound)
+    first: Expr = ir.ZERO
+    if tail:
+        first = Ref("skipped", I64)
+        em.line(f"if ({i} < {bound} && {bound} - {em.expr(loop.start)} >= {width}) {{")
+        em.depth += 1
+        em.line(f"const int64_t skipped = {i} + {width} - {bound};")
+        em.line(f"{i} = {bound} - {width};")
+    else:
+        em.line(f"for (; {i} + {width} <= {bound}; {i} += {width}) {{")
+        em.depth += 1
     for a in loop.body[: loop.body.index(fold)]:
         if isinstance(a, ir.Decl) and a.name not in sums:
             em.decl(a)
     for name, a in sums.items():
         assert a.init is not None
-        em.line(f"futad_lanes_t {name}_v[{VECTORS}];")
-        em.line(f"for (int u = 0; u < {VECTORS}; u++) {name}_v[u] = (futad_lanes_t){{0}} + {em.expr(a.init)};")
+        em.line(f"futad_lanes_t {name}_v[{vectors}];")
+        em.line(f"for (int u = 0; u < {vectors}; u++) {name}_v[u] = (futad_lanes_t){{0}} + {em.expr(a.init)};")
     em.line(f"for (int64_t {fold.var} = {em.expr(fold.start)}; {fold.var} < {em.expr(fold.bound)}; {fold.var}++) {{")
     em.depth += 1
-    em.line(f"#pragma GCC unroll {VECTORS}")
-    em.line(f"for (int u = 0; u < {VECTORS}; u++) {{")
+    em.line(f"#pragma GCC unroll {vectors}")
+    em.line(f"for (int u = 0; u < {vectors}; u++) {{")
     em.depth += 1
     varying = {i}
     for a in fold.body:
@@ -96,13 +118,13 @@ def emit(em: CEmitter, s: ir.Across) -> None:
                 rest.append(ir.Store(p, substitute(index, moved), substitute(e, moved), op))
             case ir.Accumulate(name, op, e):
                 rest.append(ir.Accumulate(name, op, substitute(e, moved)))
-    after = ir.For("lane", Ref(width, I64), rest, independent=True, partials=s.partials)
+    after = ir.For("lane", Ref(width, I64), rest, first, independent=True, partials=s.partials)
     em.for_(after)
-    for _ in range(2):
-        em.depth -= 1
-        em.line("}")
-    em.line(f"for (; {i} < {em.expr(loop.bound)}; {i}++) {{")
-    em.nested(loop.body)
+    em.depth -= 1
+    em.line("}")
+    if tail:
+        em.line(f"{i} = {bound};")
+    em.depth -= 1
     em.line("}")
 
 

@@ -16,7 +16,7 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Renamer, Stm
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var
 
-ROWS = 32  # a matrix of fewer rows stays as it is
+ROWS = 8  # a matrix of fewer rows stays as it is
 LARGEST = 150  # statements of an outer map, of which there are two then
 
 
