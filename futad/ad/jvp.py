@@ -9,7 +9,7 @@ from futad.ad.rule import rule_of
 from futad.ad.vjp import coerce
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.types import AccType, Atom, Type, Var, shape_of, subst_type
+from futad.core.types import Atom, Type, Var, shape_of, subst_type
 
 
 class Tangents:
@@ -68,10 +68,6 @@ class Tangents:
         params = lam.params[:k] + tuple(extra[:n]) + lam.params[k:] + tuple(extra[n:])
         tans = [inner.dense(r) for r, f in zip(lam.result, active, strict=True) if f]
         return ir.Lambda(params, tuple(inner.b.stms), lam.result + tuple(tans))
-
-
-def is_acc(t: Type) -> bool:
-    return isinstance(t, AccType)
 
 
 def expand_jvp(b: Builder, e: ir.Jvp) -> tuple[list[Atom], list[Atom]]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from futad.core import ir
-from futad.core.types import AccType, Atom, Var
+from futad.core.types import Atom, Var
 
 
 def strip_stm(stm: ir.Stm, dead: set[Var]) -> ir.Stm | None:
@@ -69,7 +69,3 @@ def _strip(e: Any, dead: set[Var]) -> tuple[ir.Exp | None, ir.Atoms]:
             lam = _lambda(e.lam, e.arrays, dead)
             k = len(e.arrays)
             return ir.WithAcc(e.arrays, e.op, lam), e.arrays + e.lam.result[k:]
-
-
-def is_acc(v: Atom) -> bool:
-    return isinstance(v.type, AccType)

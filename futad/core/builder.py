@@ -211,9 +211,6 @@ class Ex:
     def eq(self, o: Any) -> Ex:
         return self.op("eq", o)
 
-    def lt(self, o: Any) -> Ex:
-        return self.op("lt", o)
-
     def select(self, x: Ex, y: Any) -> Ex:
         """`x` where this bool holds, else `y`."""
         return Ex(self.b, self.b.op("select", self.atom, x.atom, x.lift(y).atom))

@@ -41,10 +41,6 @@ class LastUse:
         self._blocks: dict[Var, Blocks] = {}
         self.returns: tuple[Blocks, ...] = ()  # per result: the blocks it may lie in
 
-    def overwrites(self, stm: ir.Stm) -> tuple[bool, ...]:
-        """For each array that `stm` consumes, in operand order, whether it may be overwritten."""
-        return self._overwrites.get(stm, ())
-
     def in_place(self, stm: ir.Stm) -> bool:
         """Whether all arrays that `stm` consumes may be overwritten (False if it consumes none)."""
         flags = self._overwrites.get(stm, ())

@@ -30,13 +30,6 @@ class TEName(TypeExp):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class TEParam(TypeExp):
-    """`'t`"""
-
-    name: str
-
-
-@dataclass(slots=True, eq=False, repr=False)
 class TEArray(TypeExp):
     """`[size]elem`; size None is `[]`."""
 
