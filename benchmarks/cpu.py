@@ -156,18 +156,31 @@ def np_single(args: tuple[Any, ...]) -> bool:
 
 
 def interleaved(runs: int, candidates: dict[str, Callable[[], Any]], threads: int) -> dict[str, list[float]]:
-    """Seconds of each run of each candidate, taken in turn, each round from another one on (what one leaves in the
-    caches hits the next); one round before is not counted."""
+    """Seconds of each run of each candidate, taken in turn.
+
+    Each run follows one of its own that is not counted, so that caches and threads are its own, and that one waits for
+    the threads of the candidate before: those of BLAS libraries spin for tens of milliseconds after a call.
+    """
     clock = time.process_time if threads == 1 else time.perf_counter
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    names = list(candidates)
-    for i in range(runs + 1):
-        for name in names[i % len(names) :] + names[: i % len(names)]:
+    for _ in range(runs):
+        for name, run in candidates.items():
+            settle()
+            run()
             start = clock()
-            candidates[name]()
-            if i:
-                seconds[name].append(clock() - start)
+            run()
+            seconds[name].append(clock() - start)
     return seconds
+
+
+def settle(longest: float = 0.2) -> None:
+    """Wait until this process does nothing, at most so many seconds."""
+    end = time.perf_counter() + longest
+    while time.perf_counter() < end:
+        used = time.process_time()
+        time.sleep(0.002)
+        if time.process_time() - used < 0.0005:
+            return
 
 
 def relative_error(actual: Any, expected: Any) -> float:
