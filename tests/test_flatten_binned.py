@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from device_support import needs_cxx
+from device_support import OnDevice, needs_cxx
 
-from futad.backend.cuda import DeviceBackend
-from futad.backend.device_cost import count
 from futad.core.check import check_program
-from futad.core.interp import Interpreter
-from futad.core.ir import Program
-from futad.flatten import flatten
 from futad.flatten.prepare import prepare
-from futad.pipeline import compile_program
-from futad.runtime.device import EmulatedDevice
-from futad.source import compile_text
 
 SOURCE = """
 entry plain [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k]f64 =
@@ -44,16 +35,7 @@ entry rows [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k][k]f64 =
   vjp (\\t -> f64.sum (map2 (\\i x -> f64.sum (map (\\y -> y * y * x) t[i])) is xs)) (map (\\x -> map (* x) w) w) 1
 """
 ENTRIES = ("plain", "guarded", "branches", "two", "table")
-
-
-@cache
-def program() -> Program:
-    return compile_program(compile_text(SOURCE, "binned.fut"), check=True)
-
-
-@cache
-def emulated() -> Any:
-    return DeviceBackend(program()).on(EmulatedDevice())
+DEVICE = OnDevice(SOURCE, "binned.fut", check=True)
 
 
 def arguments(n: int, k: int, places: Callable[[np.random.Generator], Any]) -> list[Any]:
@@ -68,8 +50,8 @@ def arguments(n: int, k: int, places: Callable[[np.random.Generator], Any]) -> l
 )
 def test_equal_to_the_interpreter(entry: str, n: int, k: int) -> None:
     args = arguments(n, k, lambda rng: rng.integers(0, k, n))
-    expected = Interpreter(program()).run(entry, [n, k, *args])
-    for x, y in zip(emulated().run(entry, [n, k, *args]), expected, strict=True):
+    expected = DEVICE.interpreted(entry, [n, k, *args])
+    for x, y in zip(DEVICE.run(entry, [n, k, *args]), expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-11)
 
 
@@ -77,16 +59,15 @@ def test_equal_to_the_interpreter(entry: str, n: int, k: int) -> None:
 @pytest.mark.parametrize("n", [3, 500])
 def test_places_out_of_range_take_part_in_nothing(n: int) -> None:
     args = arguments(n, 2, lambda rng: rng.choice([-(2**62), -1, 2, 2**62], n))
-    assert np.array_equal(emulated().run("guarded", [n, 2, *args])[0], np.zeros(2))
+    assert np.array_equal(DEVICE.run("guarded", [n, 2, *args])[0], np.zeros(2))
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_sizes_decide(entry: str) -> None:
     """Shared memory where bins are few, an atomic update an element where they are not."""
-    module = flatten(program())
 
     def ways(n: int, k: int) -> bool:
-        account = count(module, program(), entry, {"n": n, "k": k})
+        account = DEVICE.count(entry, {"n": n, "k": k})
         return any("shared memory" in row.what for row in account.rows.values())
 
     assert ways(100_000, 10)
@@ -94,9 +75,9 @@ def test_sizes_decide(entry: str) -> None:
 
 
 def test_rows_are_added_in_place() -> None:
-    account = count(flatten(program()), program(), "rows", {"n": 100_000, "k": 10})
+    account = DEVICE.count("rows", {"n": 100_000, "k": 10})
     assert not any("histogram" in row.what for row in account.rows.values())
 
 
 def test_the_program_with_both_ways_is_well_typed() -> None:
-    check_program(prepare(program()), "prepare")
+    check_program(prepare(DEVICE.program), "prepare")

@@ -3,20 +3,14 @@ again by calls of other sizes, tuples and small types, operators that fail."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from device_support import has_cxx
+from device_support import OnDevice, has_cxx
 
-from futad.backend.cuda import DeviceBackend
-from futad.core.interp import Interpreter
-from futad.core.ir import Program
 from futad.errors import RuntimeError_
-from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
-from futad.source import compile_text
 
 SOURCE = """
 entry sums [n] (xs: [n]i64) = scan (+) 0 xs
@@ -81,20 +75,7 @@ ENTRIES = (
 
 
 pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
-
-
-@cache
-def program() -> Program:
-    return compile_program(compile_text(SOURCE, "main"))
-
-
-@cache
-def backend() -> DeviceBackend:
-    return DeviceBackend(program())
-
-
-def core_name(entry: str) -> str:
-    return next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+DEVICE = OnDevice(SOURCE)
 
 
 def values(n: int) -> np.ndarray:
@@ -104,11 +85,11 @@ def values(n: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_results(seed: int | None) -> None:
     """The same memory serves calls of more and of fewer tiles."""
-    running = backend().on(EmulatedDevice(seed=seed))
+    running = DEVICE.on(EmulatedDevice(seed=seed))
     for entry in ENTRIES:
-        name = core_name(entry)
+        name = DEVICE.core_name(entry)
         for n in (5000, 0, 1, 9001, 33, 1792, 1793, 3585) if seed is None else (4000, 9001, 1793):
-            want: list[Any] = Interpreter(program()).run(name, [n, values(n)])
+            want: list[Any] = DEVICE.interpreted(entry, [n, values(n)])
             got = running.run(name, [n, values(n)])
             for x, y in zip(got, want, strict=True):
                 assert np.shape(x) == np.shape(y) and np.asarray(x).dtype == np.asarray(y).dtype, (entry, n)
@@ -117,34 +98,30 @@ def test_results(seed: int | None) -> None:
 
 @pytest.mark.parametrize("entry", ["fails", "fails_in", "fails_reduced"])
 def test_failures(entry: str) -> None:
-    running = backend().on(EmulatedDevice(seed=4))
+    running = DEVICE.on(EmulatedDevice(seed=4))
     for n in (40, 5000):
         xs = np.full(n, 9)
-        first = running.run(core_name(entry), [n, xs])[0]
+        first = running.run(DEVICE.core_name(entry), [n, xs])[0]
         xs[n // 2] = 7
         with pytest.raises(RuntimeError_, match="division by zero"):
-            running.run(core_name(entry), [n, xs])
+            running.run(DEVICE.core_name(entry), [n, xs])
         # And the next call is as good as the first.
-        np.testing.assert_array_equal(running.run(core_name(entry), [n, np.full(n, 9)])[0], first)
+        np.testing.assert_array_equal(running.run(DEVICE.core_name(entry), [n, np.full(n, 9)])[0], first)
 
 
 def test_few_bins_are_counted_in_shared_memory() -> None:
-    from futad.backend.device_cost import count
-
     for n, where in ((10_000, "in shared memory"), (100, "atomic add")):
-        rows = count(backend().module, program(), core_name("counts"), {"n": n}).rows.values()
+        rows = DEVICE.count("counts", {"n": n}).rows.values()
         assert [r.what for r in rows if "histogram" in r.what and r.launches][0].endswith(where)
 
 
 def test_the_wide_scan_is_not_one_pass() -> None:
-    assert any("scan_finish" in k.what for k in backend().module.kernels)
+    assert any("scan_finish" in k.what for k in DEVICE.backend.module.kernels)
 
 
 def test_a_scan_is_one_pass() -> None:
-    from futad.backend.device_cost import count
-
     for entry, written in (("sums", 1), ("affine", 2)):
-        a = count(backend().module, program(), core_name(entry), {"n": 1_000_000})
+        a = DEVICE.count(entry, {"n": 1_000_000})
         assert a.launches == 2  # memory that is cleared, and the scan
         assert a.total.read == 8_000_000 and a.total.written <= 8_000_000 * written * 1.01
-    assert count(backend().module, program(), core_name("sums"), {"n": 1000}).launches == 1
+    assert DEVICE.count("sums", {"n": 1000}).launches == 1

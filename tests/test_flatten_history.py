@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 import pytest
-from device_support import needs_cxx
+from device_support import OnDevice, needs_cxx
 
-from futad.backend.cuda import DeviceBackend
-from futad.backend.device_cost import count
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
-from futad.core.ir import Program
-from futad.flatten import flatten
 from futad.flatten.prepare import prepare
-from futad.pipeline import compile_program
-from futad.runtime.device import EmulatedDevice
-from futad.source import compile_text
 
 SOURCE = """
 def step [n] (xs: [n]f64): [n]f64 = map (\\x -> f64.sin x + 0.5 * x) xs
@@ -66,41 +56,26 @@ entry matrices [n] (t: i64) (xs: [n]f64): ([n][n]f64, [n]f64) =
   in vjp f (a, xs) 1
 """
 ENTRIES = ("simple", "pair", "two_back", "consumed", "late", "kept", "matrices")
-
-
-@cache
-def program() -> Program:
-    return compile_program(compile_text(SOURCE, "history.fut"), check=True)
-
-
-@cache
-def emulated() -> Any:
-    return DeviceBackend(program()).on(EmulatedDevice())
-
-
-def core_name(entry: str) -> str:
-    return next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+DEVICE = OnDevice(SOURCE, "history.fut", check=True)
 
 
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_loops_equal_the_interpreter(name: str) -> None:
-    prepared = prepare(program())
+    prepared = prepare(DEVICE.program)
     check_program(prepared)
     for n, t in ((5, 4), (3, 1), (4, 0), (1, 7), (70, 3), *([(0, 2)] if name != "consumed" else [])):
         args = [np.int64(n), np.int64(t), np.random.default_rng(n).standard_normal(n)]
-        expected = Interpreter(program()).run(core_name(name), args)
-        for got in (Interpreter(prepared).run(core_name(name), args), emulated().run(core_name(name), args)):
+        expected = DEVICE.interpreted(name, args)
+        for got in (Interpreter(prepared).run(DEVICE.core_name(name), args), DEVICE.run(name, args)):
             for x, y in zip(got, expected, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["simple", "pair", "matrices"])
 def test_nothing_is_copied_in_a_turn(name: str) -> None:
-    module = flatten(program())
-
     def copies(t: int) -> int:
-        rows = count(module, program(), core_name(name), {"n": 1000, "t": t}).rows
+        rows = DEVICE.count(name, {"n": 1000, "t": t}).rows
         return rows["copy"].launches if "copy" in rows else 0
 
     assert copies(30) == copies(10)
@@ -108,9 +83,9 @@ def test_nothing_is_copied_in_a_turn(name: str) -> None:
 
 def test_only_values_with_memory_of_their_own_are_made_where_they_are_kept() -> None:
     """What is carried on as it is, is saved as it was."""
-    funs = prepare(program()).funs
+    funs = prepare(DEVICE.program).funs
     for name, kept in (("simple", True), ("pair", True), ("two_back", False)):
-        forward = next(s.exp for s in funs[core_name(name)].body.stms if isinstance(s.exp, ir.For))
+        forward = next(s.exp for s in funs[DEVICE.core_name(name)].body.stms if isinstance(s.exp, ir.For))
         made = {v: s.exp for s in forward.body.stms for v in s.pat}
         places = [s.exp.index[0] for s in forward.body.stms if isinstance(s.exp, ir.Update)]
         assert any(isinstance(made.get(i), ir.Op) for i in places) == kept, name  # type: ignore[arg-type]

@@ -3,21 +3,9 @@ together from pieces, on the host and in maps."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 import pytest
-from device_support import needs_cxx
-
-from futad.backend.cuda import DeviceBackend
-from futad.backend.device_cost import count
-from futad.core.interp import Interpreter
-from futad.core.ir import Program
-from futad.flatten import flatten
-from futad.pipeline import compile_program
-from futad.runtime.device import EmulatedDevice
-from futad.source import compile_text
+from device_support import OnDevice, needs_cxx
 
 SOURCE = """
 entry relax [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
@@ -43,41 +31,26 @@ entry together [n][m] (t: i64) (xs: [n][m]f64): ([n][]f64, []f64) =
   in (both, map f64.sum xs ++ map (\\x -> f64.maximum x * 2) xs ++ map f64.i64 (iota 3))
 """
 ENTRIES = ("relax", "sums", "ragged", "matrices", "together")
-
-
-@cache
-def program() -> Program:
-    return compile_program(compile_text(SOURCE, "interchange.fut"), check=True)
-
-
-@cache
-def emulated() -> Any:
-    return DeviceBackend(program()).on(EmulatedDevice())
-
-
-def core_name(entry: str) -> str:
-    return next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+DEVICE = OnDevice(SOURCE, "interchange.fut", check=True)
 
 
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_equal_to_the_interpreter(name: str) -> None:
-    own = emulated().device.limits.thresholds
+    own = DEVICE.emulated.device.limits.thresholds
     for n, m, t in ((3, 40, 4), (1, 9, 1), (5, 1, 3), (2, 12, 0), (2, 5, -1), (0, 4, 2)):
         args = [*map(np.int64, (n, m, t)), np.random.default_rng(n + m).standard_normal((n, m))]
-        expected = Interpreter(program()).run(core_name(name), args)
+        expected = DEVICE.interpreted(name, args)
         for threads, inner, long in ((1 << 20, 0, 0), (1 << 20, 0, 1 << 20), (-1, 1 << 20, 1 << 20)):
-            emulated().choose(own._replace(enough_threads=threads, block_inner=inner, long_inner=long))
-            for x, y in zip(emulated().run(core_name(name), args), expected, strict=True):
+            DEVICE.emulated.choose(own._replace(enough_threads=threads, block_inner=inner, long_inner=long))
+            for x, y in zip(DEVICE.run(name, args), expected, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["relax", "sums", "matrices"])
 def test_few_points_with_wide_turns_take_launches_in_each_turn(name: str) -> None:
-    module = flatten(program())
-
     def launches(n: int, m: int, t: int) -> int:
-        return count(module, program(), core_name(name), {"n": n, "m": m, "t": t}).launches
+        return DEVICE.count(name, {"n": n, "m": m, "t": t}).launches
 
     assert launches(3, 100_000, 30) >= launches(3, 100_000, 10) + 20
     assert launches(100_000, 100, 30) <= 3 * launches(100_000, 100, 10)
@@ -85,5 +58,5 @@ def test_few_points_with_wide_turns_take_launches_in_each_turn(name: str) -> Non
 
 
 def test_pieces_are_made_where_they_are_put_together() -> None:
-    a = count(flatten(program()), program(), core_name("together"), {"n": 10_000, "m": 64, "t": 1})
+    a = DEVICE.count("together", {"n": 10_000, "m": 64, "t": 1})
     assert "copy" not in a.rows

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from device_support import needs_cxx
+from device_support import OnDevice, needs_cxx
 
-from futad.backend.cuda import DeviceBackend
 from futad.core.interp import Interpreter
-from futad.core.ir import Program
-from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
-from futad.source import compile_text
 
 SOURCE = """
 def mm [n][m][k] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =
@@ -86,18 +81,7 @@ entry sums_of_products [t][n][m][k] (xs: [t][k][n]f64) (ys: [t][k][m]f64) (z: [n
                                                                         c (transpose w)))) y x) xs ys)
       (transpose z, replicate n 1f64) (replicate t (replicate k 1f64)) |> \\(w, c) -> (transpose w, c)
 """
-
-
-@cache
-def program() -> Program:
-    return compile_program(compile_text(SOURCE, "main"))
-
-
-@cache
-def backend() -> DeviceBackend:
-    return DeviceBackend(program())
-
-
+DEVICE = OnDevice(SOURCE)
 SHAPES: dict[str, list[str]] = {
     "layer": ["nk", "km", "m"],
     "layers": ["lnk", "lkm", "lm"],
@@ -122,7 +106,7 @@ SIZES = ((3, 5, 4), (1, 1, 1), (33, 66, 17), (65, 34, 40), (7, 9, 0), (5, 0, 3),
 
 def arguments(entry: str, n: int, m: int, k: int) -> list[Any]:
     """All of the core function's parameters."""
-    fun = next(f for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+    fun = DEVICE.fun(entry)
     sizes = {"n": n, "m": m, "k": k, "l": 3, "t": 2, "4": 4}
     rng = np.random.default_rng(n * 100 + m * 10 + k)
     values = [rng.normal(size=tuple(sizes[c] for c in s)) if s else np.int64(3) for s in SHAPES[entry]]
@@ -132,12 +116,12 @@ def arguments(entry: str, n: int, m: int, k: int) -> list[Any]:
 @needs_cxx
 @pytest.mark.parametrize("seed", [None, 3])
 def test_results(seed: int | None) -> None:
-    running = backend().on(EmulatedDevice(seed=seed))
+    running = DEVICE.on(EmulatedDevice(seed=seed))
     for entry in SHAPES:
         for size in SIZES[:: 1 if seed is None else 3]:
             args = arguments(entry, *size)
-            fun = next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
-            want = Interpreter(program()).run(fun, [np.copy(a) if isinstance(a, np.ndarray) else a for a in args])
+            fun = DEVICE.core_name(entry)
+            want = DEVICE.interpreted(entry, args)
             got = running.run(fun, [np.copy(a) if isinstance(a, np.ndarray) else a for a in args])
             for x, y in zip(got, want, strict=True):
                 assert np.shape(x) == np.shape(y), (entry, size)
@@ -149,15 +133,15 @@ def test_prepared_programs_compute_the_same() -> None:
     from futad.core.check import check_program
     from futad.flatten.prepare import prepare
 
-    prepared = prepare(program())
+    prepared = prepare(DEVICE.program)
     check_program(prepared, "prepare")
     text = str(prepared)
-    assert "updateacc" in str(program()) and "updateacc" not in text.split("fun sums_of_products")[1]
+    assert "updateacc" in str(DEVICE.program) and "updateacc" not in text.split("fun sums_of_products")[1]
     for entry in SHAPES:
-        fun = next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+        fun = DEVICE.core_name(entry)
         for size in SIZES:
             args = arguments(entry, *size)
-            one = Interpreter(program()).run(fun, [np.copy(a) if isinstance(a, np.ndarray) else a for a in args])
+            one = DEVICE.interpreted(entry, args)
             two = Interpreter(prepared).run(fun, [np.copy(a) if isinstance(a, np.ndarray) else a for a in args])
             for x, y in zip(one, two, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11, err_msg=f"{entry} {size}")
@@ -171,37 +155,27 @@ def test_prepared_programs_compute_the_same() -> None:
     ],
 )
 def test_launches(entry: str, launches: int) -> None:
-    from futad.backend.device_cost import count
-
-    fun = next(f for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+    fun = DEVICE.fun(entry)
     sizes = {p.name: 50 for p in fun.body.params[: fun.num_sizes]}
-    a = count(backend().module, program(), fun.name, sizes)
+    a = DEVICE.count(entry, sizes)
     assert a.launches == launches, a.table()
 
 
 def test_cheap_results_are_computed_again() -> None:
     """Two arrays written, not three, and the second read no more often than the first."""
-    from futad.backend.device_cost import count
-
-    fun = next(f for f in program().funs.values() if f.entry is not None and f.entry.name == "again")
-    a = count(backend().module, program(), fun.name, {"n": 500, "m": 300})
+    a = DEVICE.count("again", {"n": 500, "m": 300})
     assert a.total.written < 2.1 * 8 * 150_000 and a.total.read < 3.1 * 8 * 150_000, a.table()
 
 
 def test_rows_that_a_block_reads_often_are_in_order() -> None:
     """A transposed copy, counted as one; none where rows are in order already."""
-    from futad.backend.device_cost import count
-
-    fun = next(f for f in program().funs.values() if f.entry is not None and f.entry.name == "columns")
-    a = count(backend().module, program(), fun.name, {"n": 500, "m": 300})
+    a = DEVICE.count("columns", {"n": 500, "m": 300})
     assert (a.launches, a.transposes) == (2, 1), a.table()
 
 
 def test_what_others_need_is_stored() -> None:
     """A product used twice, an operand that is a result as well."""
-    from futad.backend.device_cost import count
-
     for entry, written in (("twice", 2), ("kept", 2)):
-        fun = next(f for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
-        a = count(backend().module, program(), fun.name, {p.name: 50 for p in fun.body.params[: fun.num_sizes]})
+        fun = DEVICE.fun(entry)
+        a = DEVICE.count(entry, {p.name: 50 for p in fun.body.params[: fun.num_sizes]})
         assert a.total.written >= written * 8 * 50 * 50

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from device_support import needs_cxx
-
-from futad.backend.cuda import DeviceBackend
-from futad.backend.device_cost import count
-from futad.core.interp import Interpreter
-from futad.core.ir import Program
-from futad.flatten import flatten
-from futad.pipeline import compile_program
-from futad.runtime.device import EmulatedDevice
-from futad.source import compile_text
+from device_support import OnDevice, needs_cxx
 
 SOURCE = """
 def sqdist [d] (x: [d]f64) (y: [d]f64) = f64.sum (map2 (\\a b -> (a - b) * (a - b)) x y)
@@ -38,27 +28,17 @@ entry nearest [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) =
 """
 ENTRIES = ("distances", "cosines", "largest", "smallest", "products", "nearest")
 SIZES = [(37, 41, 5), (64, 64, 16), (65, 33, 17), (9, 70, 1), (3, 2, 40), (8, 8, 0), (0, 9, 3), (9, 0, 3)]
-
-
-@cache
-def program() -> Program:
-    return compile_program(compile_text(SOURCE, "pairs.fut"), check=True)
-
-
-@cache
-def emulated() -> Any:
-    return DeviceBackend(program()).on(EmulatedDevice())
+DEVICE = OnDevice(SOURCE, "pairs.fut", check=True)
 
 
 def check(name: str, sizes: tuple[int, ...], xs: Any, ys: Any) -> None:
     args = [*map(np.int64, sizes), xs, ys]
-    fun = next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == name)
     with np.errstate(all="ignore"):
-        expected = Interpreter(program()).run(fun, args)
-    own = emulated().device.limits.thresholds
+        expected = DEVICE.interpreted(name, args)
+    own = DEVICE.emulated.device.limits.thresholds
     for enough_tiles, enough_threads in ((0, 1 << 20), (1 << 20, 1 << 20), (0, -1)):
-        emulated().choose(own._replace(enough_tiles=enough_tiles, enough_threads=enough_threads))
-        for x, y in zip(emulated().run(fun, args), expected, strict=True):
+        DEVICE.emulated.choose(own._replace(enough_tiles=enough_tiles, enough_threads=enough_threads))
+        for x, y in zip(DEVICE.run(name, args), expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
@@ -86,10 +66,8 @@ def test_columns_of_matrices_as_rows() -> None:
 
 
 def test_rows_are_read_once_for_a_tile() -> None:
-    module = flatten(program())
     for name in ("distances", "smallest", "nearest"):
-        fun = next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == name)
-        a = count(module, program(), fun, {"n": 10_000, "m": 1024, "d": 256})
+        a = DEVICE.count(name, {"n": 10_000, "m": 1024, "d": 256})
         assert any(r.what.startswith("product") for r in a.rows.values())
         assert a.total.traffic <= 3 * 8 * 10_000 * 1024 * (1 + 256 / 64)
         assert a.total.strided + a.total.gathered <= 0.1 * a.total.traffic

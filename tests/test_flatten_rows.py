@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 import pytest
-from device_support import needs_cxx
+from device_support import OnDevice, needs_cxx
 
-from futad.backend.cuda import DeviceBackend
-from futad.backend.device_cost import count
 from futad.core import ir
 from futad.core.check import check_program
-from futad.core.interp import Interpreter
-from futad.core.ir import Program
-from futad.flatten import flatten
 from futad.flatten.prepare import prepare
-from futad.pipeline import compile_program
-from futad.runtime.device import EmulatedDevice
-from futad.source import compile_text
 
 SOURCE = """
 def nearest [k] (xs: [k]f64) (x: f64): i64 =
@@ -65,42 +54,27 @@ entry looping [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): (f64, [k][d]
 """
 ENTRIES = ("found", "guarded", "elements", "two", "ragged", "looping")
 SIZES = [(0, 3, 2), (1, 1, 1), (40, 3, 2), (7, 40, 3), (300, 5, 4), (30, 9, 60)]
-
-
-@cache
-def program() -> Program:
-    return compile_program(compile_text(SOURCE, "rows.fut"), check=True)
-
-
-@cache
-def emulated() -> Any:
-    return DeviceBackend(program()).on(EmulatedDevice())
-
-
-def core_name(entry: str) -> str:
-    return next(f.name for f in program().funs.values() if f.entry is not None and f.entry.name == entry)
+DEVICE = OnDevice(SOURCE, "rows.fut", check=True)
 
 
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_equal_to_the_interpreter(name: str) -> None:
-    own = emulated().device.limits.thresholds
+    own = DEVICE.emulated.device.limits.thresholds
     for n, d, k in SIZES:
         rng = np.random.default_rng(n + d)
         args = [*map(np.int64, (n, d, k)), rng.standard_normal((n, d)), rng.standard_normal((k, d)), np.arange(k) - 0.5]
-        expected = Interpreter(program()).run(core_name(name), args)
+        expected = DEVICE.interpreted(name, args)
         for threads, inner in ((own.enough_threads, own.block_inner), (-1, 1 << 20), (1 << 20, 0)):
-            emulated().choose(own._replace(enough_threads=threads, block_inner=inner))
-            for x, y in zip(emulated().run(core_name(name), args), expected, strict=True):
+            DEVICE.emulated.choose(own._replace(enough_threads=threads, block_inner=inner))
+            for x, y in zip(DEVICE.run(name, args), expected, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ENTRIES[:3])
 def test_sizes_decide(name: str) -> None:
-    module = flatten(program())
-
     def what(n: int, d: int, k: int) -> str:
-        rows = count(module, program(), core_name(name), {"n": n, "d": d, "k": k}).rows
+        rows = DEVICE.count(name, {"n": n, "d": d, "k": k}).rows
         return " ".join(r.what for r in rows.values())
 
     assert "shared memory" in what(100_000, 35, 5) and "shared memory" in what(100_000, 10, 5)
@@ -112,20 +86,20 @@ def test_loops_that_only_add_are_maps() -> None:
         mine = sum(isinstance(s.exp, ir.For) for s in lam.stms)
         return mine + sum(loops(f) for s in lam.stms for f in s.exp.lambdas())
 
-    prepared = prepare(program())
+    prepared = prepare(DEVICE.program)
     check_program(prepared)
-    assert loops(program().funs[core_name("ragged")].body) == 1 and loops(prepared.funs[core_name("ragged")].body) == 0
+    assert loops(DEVICE.fun("ragged").body) == 1 and loops(prepared.funs[DEVICE.core_name("ragged")].body) == 0
 
 
 def test_loops_of_all_pairs_have_threads_of_their_own() -> None:
     """And neighbours read neighbouring elements."""
-    a = count(flatten(program()), program(), core_name("looping"), {"n": 100_000, "d": 1000, "k": 10})
+    a = DEVICE.count("looping", {"n": 100_000, "d": 1000, "k": 10})
     assert a.transposes == 1
     (row,) = [r for r in a.rows.values() if r.what.startswith("map over [n") and "][k" in r.what]
     assert row.cost.strided + row.cost.gathered <= 0.3 * row.cost.traffic
 
 
 def test_neighbouring_threads_add_neighbouring_elements() -> None:
-    a = count(flatten(program()), program(), core_name("found"), {"n": 100_000, "d": 35, "k": 5})
+    a = DEVICE.count("found", {"n": 100_000, "d": 35, "k": 5})
     (row,) = [r for r in a.rows.values() if "shared memory" in r.what]
     assert row.cost.strided + row.cost.gathered <= 0.05 * row.cost.traffic
