@@ -192,29 +192,33 @@ def _names_once(te: A.TEArrow) -> None:
         rest = rest.result
 
 
+def components(te: A.TypeExp) -> list[A.TypeExp]:
+    """The types that a type is made of, directly; of a function none."""
+    if isinstance(te, A.TEName):
+        return [a for a in te.args if isinstance(a, A.TypeExp)]
+    if isinstance(te, (A.TEArray, A.TEUnique, A.TEExists)):
+        return [te.elem]
+    if isinstance(te, A.TETuple):
+        return te.elems
+    if isinstance(te, A.TERecord):
+        return [t for _, t in te.fields]
+    if isinstance(te, A.TESum):
+        return [t for _, args in te.constrs for t in args]
+    return []
+
+
 def anonymous_size(te: A.TypeExp, result: bool = False) -> Span | None:
     """Where a type has a size without name (`[]`) that no function yields; in a `result`, that a parameter has."""
-    parts: list[A.TypeExp] = []
     if isinstance(te, A.TEArrow):
         found = anonymous_size(te.param)
         return found if found is not None else anonymous_size(te.result, True)
     if isinstance(te, A.TEArray):
-        if te.size is None and not result:
-            return te.span
-        parts = [te.elem]
-    elif isinstance(te, A.TEName):
-        if None in te.args and not result:
-            return te.span
-        parts = [a for a in te.args if isinstance(a, A.TypeExp)]
-    elif isinstance(te, (A.TEUnique, A.TEExists)):
-        parts = [te.elem]
-    elif isinstance(te, A.TETuple):
-        parts = te.elems
-    elif isinstance(te, A.TERecord):
-        parts = [t for _, t in te.fields]
-    elif isinstance(te, A.TESum):
-        parts = [t for _, args in te.constrs for t in args]
-    return next((s for t in parts if (s := anonymous_size(t, result)) is not None), None)
+        anonymous = te.size is None
+    else:
+        anonymous = isinstance(te, A.TEName) and None in te.args
+    if anonymous and not result:
+        return te.span
+    return next((s for t in components(te) if (s := anonymous_size(t, result)) is not None), None)
 
 
 LIFTED = ["", "~", "^"]
@@ -222,25 +226,15 @@ LIFTED = ["", "~", "^"]
 
 def liftedness(ck: Checker, te: A.TypeExp) -> str:
     """How a type must be declared ('', '~' or '^') that is defined as `te`."""
-    parts: list[A.TypeExp] = []
     own = ""
     if isinstance(te, A.TEName):
         found = ck.lookup_type(te.name)
         own = found.lifted if found is not None else ""
-        parts = [a for a in te.args if isinstance(a, A.TypeExp)]
     elif isinstance(te, A.TEArrow):
-        return "^"
+        own = "^"
     elif isinstance(te, A.TEExists):
-        own, parts = "~", [te.elem]
-    elif isinstance(te, (A.TEArray, A.TEUnique)):
-        parts = [te.elem]
-    elif isinstance(te, A.TETuple):
-        parts = te.elems
-    elif isinstance(te, A.TERecord):
-        parts = [t for _, t in te.fields]
-    elif isinstance(te, A.TESum):
-        parts = [t for _, args in te.constrs for t in args]
-    return max([own, *(liftedness(ck, t) for t in parts)], key=LIFTED.index)
+        own = "~"
+    return max([own, *(liftedness(ck, t) for t in components(te))], key=LIFTED.index)
 
 
 def distinct_params(tparams: list[A.TypeParam]) -> None:
