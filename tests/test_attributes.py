@@ -174,6 +174,24 @@ def k (xs: []i32) = #[sequential] (map (+ 1) xs)
     ]
 
 
+def test_loops_that_callers_give_the_number_of_turns_are_not_unrolled() -> None:
+    """Named in entry points alone: a function may be called with a constant, and so may an entry point."""
+    text = """def power (n: i64) (x: f64) = #[unroll] loop y = 1 for _i < n do y * x
+entry by_size [n] (xs: [n]f64) = #[unroll] loop y = 1 for i < n do y * xs[i]
+entry by_value (n: i64, m: i64) = f64.sum (map (\\x -> #[unroll] (loop y = x for _i < m do y * x)) (replicate n 2))
+entry called (n: i64) (x: f64) = #[unroll] loop y = 1 for _i < n do y * x
+entry constant (n: i64) = let n = n - n in #[unroll] loop y = n for i < 4 do y * i + i64.f64 (called 3 1)
+def main (k: i64) (x: f64) = #[true_dep] #[unroll] loop y = 1 for _i < k do y * power 2 x
+"""
+    warnings = check_text(text).warnings
+    assert [(w.message, w.span.line, w.span.col) for w in warnings] == [
+        ("'unroll' has no effect here", 2, 36),
+        ("'unroll' has no effect here", 3, 57),
+        ("'unroll' has no effect here", 6, 44),
+    ]
+    assert [w.hint and w.hint[-3:] for w in warnings] == ["'n'", "'m'", "'k'"]
+
+
 def test_attributes_without_effect_are_named() -> None:
     text = "def f (x: i32) = #[opaque] x\n#[sequental]\ndef g (x: i32) = #[sequential] map (+ x) [1]\n"
     shown = [(w.message, w.span.line, w.span.col, w.hint) for w in check_text(text).warnings]

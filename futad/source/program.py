@@ -12,11 +12,12 @@ from futad.source import modules
 from futad.source.check import Abandoned, Checker
 from futad.source.check_exps import applied
 from futad.source.check_funs import fundef, holds_function
+from futad.source.check_pats import pattern_names
 from futad.source.check_types import FAILED_TYPE, define_type
 from futad.source.stypes import Binding, Scheme, TFun, resolve
 from futad.source.unique import Consumption
 from futad.source.walk import strip
-from futad.source.warn import attributes, shadows
+from futad.source.warn import attributes, never_unrolled, shadows
 
 # More errors than this are not shown: after so many, most follow from others.
 MAX_ERRORS = 20
@@ -242,6 +243,11 @@ def check_program(file: A.File) -> A.CheckedProgram:
             first, *rest = ck.errors[:MAX_ERRORS]
             first.more = list(rest)
             raise first
+        for d in ck.entries:
+            if d.binding is not None and not d.binding.used:  # no other function gives it constants
+                sizes = {tp.binding for tp in d.tparams if tp.binding is not None}
+                values = {v.binding for p in d.params for v in pattern_names(p) if v.binding is not None}
+                never_unrolled(ck, d.body, {*sizes, *d.implicit, *values})
         return A.CheckedProgram(ck.funs, ck.entries, ck.files, [w for _, w in sorted(ck.warnings.items())])
     finally:
         sys.setrecursionlimit(limit)

@@ -328,17 +328,10 @@ class Unifier:
             raise Mismatch("a function cannot be used here", "E0305")
         if type(t) is TParam and t.binding not in self.kinds:
             raise Mismatch(f"'{t.binding.name} may be a function, which cannot be used here", "E0305")
-        if type(t) is TSum:
-            for _, args in t.constrs:
-                for a in args:
-                    self.no_function(a)
         if type(t) is TMeta:
             t.kind = join_kinds(t.kind, "any")
-        elif type(t) is TArray:
-            self.no_function(t.elem)
-        elif type(t) is TRecord:
-            for _, f in t.fields:
-                self.no_function(f)
+        for part in _parts(t):
+            self.no_function(part)
 
     def element(self, t: SType) -> None:
         """Require that values of a type can be put into arrays: neither functions nor of a lifted type."""
@@ -352,15 +345,8 @@ class Unifier:
             raise Mismatch(f"{name} is a lifted type: values of it may differ in size", "E0314")
         if type(t) is TMeta:
             t.kind = join_kinds(t.kind, "data")
-        elif type(t) is TArray:
-            self.element(t.elem)
-        elif type(t) is TRecord:
-            for _, f in t.fields:
-                self.element(f)
-        elif type(t) is TSum:
-            for _, args in t.constrs:
-                for a in args:
-                    self.element(a)
+        for part in _parts(t):
+            self.element(part)
 
     def comparable(self, t: SType) -> None:
         """Require that values of a type can be compared with '=='."""
@@ -371,15 +357,8 @@ class Unifier:
             raise Mismatch(f"values of the unknown type {t.binding.name} cannot be compared")
         if type(t) is TMeta:
             t.kind = join_kinds(t.kind, "eq")
-        elif type(t) is TArray:
-            self.comparable(t.elem)
-        elif type(t) is TRecord:
-            for _, f in t.fields:
-                self.comparable(f)
-        elif type(t) is TSum:
-            for _, args in t.constrs:
-                for a in args:
-                    self.comparable(a)
+        for part in _parts(t):
+            self.comparable(part)
 
     def occurs(self, m: TMeta, t: SType) -> None:
         """Refuse infinite types and sizes that would leave their function; adjust levels."""
@@ -578,6 +557,17 @@ class Unifier:
 
 
 _NOWHERE = Span("", 1, 1, 1, 1)
+
+
+def _parts(t: SType) -> list[SType]:
+    """The types that a (resolved) type of data is made of, directly."""
+    if type(t) is TArray:
+        return [t.elem]
+    if type(t) is TRecord:
+        return [f for _, f in t.fields]
+    if type(t) is TSum:
+        return [a for _, args in t.constrs for a in args]
+    return []
 
 
 def _operands(s: SizeExp) -> tuple[object, list[Size]] | None:

@@ -60,14 +60,38 @@ def attributes(ck: Checker, attrs: list[A.Attr]) -> None:
 def on_expression(ck: Checker, e: A.EAttr) -> None:
     """Warn of an attribute without meaning, or that does not belong on such an expression."""
     attributes(ck, [e.attr])
-    x = e.expr
-    while type(x) is A.EAttr or type(x) is A.EAscript or type(x) is A.ECoerce:
-        x = x.expr
+    x = _inside(e)
     name, turns = e.attr.name, type(x) is A.ELoop and type(x.form) is not A.WhileForm
     if name == "unroll" and not turns and type(x) is not A.EApp:
         warn(ck, "'unroll' has no effect here", e.attr.span, "it is for 'for' loops, 'jmp' and 'mjp'")
     elif name in CONSTRUCTS and type(x) in (A.ELoop, A.EVar, A.ELit, A.ELambda, A.EIndex, A.ETuple, A.ERecord):
         warn(ck, f"'{name}' has no effect here", e.attr.span, "it is for applications of 'map', 'reduce' and the like")
+
+
+def _inside(e: A.EAttr) -> A.Expr:
+    """What an attribute is on, behind other attributes and types."""
+    x = e.expr
+    while type(x) is A.EAttr or type(x) is A.EAscript or type(x) is A.ECoerce:
+        x = x.expr
+    return x
+
+
+def never_unrolled(ck: Checker, body: A.Expr, given: set[Binding]) -> None:
+    """Warn of `#[unroll]` in an entry point on a loop whose turns are as many as a caller says: one of `given`."""
+    stack = [body]
+    while stack:
+        e = stack.pop()
+        stack += children(e)
+        if type(e) is A.EAttr and e.attr.name == "unroll":
+            loop = _inside(e)
+            turns = loop.form.bound if type(loop) is A.ELoop and type(loop.form) is A.ForI else None
+            if type(turns) is A.EVar and turns.binding in given:
+                warn(
+                    ck,
+                    "'unroll' has no effect here",
+                    e.attr.span,
+                    f"it is for loops whose number of turns is a constant, and callers give '{turns.name}'",
+                )
 
 
 def copied_update(ck: Checker, e: A.EUpdate) -> None:
