@@ -16,6 +16,7 @@ from futad.imp.jam import jam
 from futad.imp.lower import Added, Lowerer, Want, handles
 from futad.imp.rows import by_rows
 from futad.imp.staging import staged
+from futad.imp.stretches import in_stretches
 from futad.imp.transpose import wants_rows
 from futad.imp.vectorise import accumulations, across, annotate, split_checks
 from futad.imp.views import Acc, Joined, Mem, Root, Value, View
@@ -248,24 +249,28 @@ class Nest:
                 carried.commit(results)
                 at += k
         loop.map = True
+        lo.out.pop()
+        stretches = in_stretches(loop, lo.name("s"), self.finished) if lo.jams else None
+        lo.out += stretches or self.finished(loop)
+
+    def finished(self, loop: ir.For) -> list[ir.Stmt]:
+        """The loop with its iterations side by side as far as that can be."""
+        lo = self.lo
         loops = split_checks(loop) if lo.jams else [loop]
         annotate(loops[-1], lo.reassociate)
         if not lo.jams:
-            return
+            return [*loops]
         if len(loops) > 1 and not loops[-1].independent:
             loops = [loop]
         if loops[-1].lanes and not loops[-1].partials:
-            lo.out[-1:] = [*loops[:-1], *staged(loops[-1], lo.name("i"))]
-            return
+            return [*loops[:-1], *staged(loops[-1], lo.name("i"))]
         lanes = across(loops[-1], lo.reassociate)
         if lanes is not None and lo.in_lanes(lanes.fold):
-            lo.out[-1] = lanes
-            return
+            return [lanes]
         blocks = block(loops[-1], accumulations(loops[-1].body)) if lo.blocks and lo.reassociate else None
         if blocks is not None:
-            lo.out[-1:] = [*loops[:-1], blocks]
-            return
-        lo.out[-1:] = [*loops[:-1], *jam(loops[-1], lo.reassociate)]
+            return [*loops[:-1], blocks]
+        return [*loops[:-1], *jam(loops[-1], lo.reassociate)]
 
     def added(self, folds: list[Carried]) -> dict[int, Want]:
         """Sums of vectors to which maps in the body can add their results where the sums lie: by position in the

@@ -1,0 +1,358 @@
+"""Maps whose places are chosen by the iteration, a stretch of iterations at a time.
+
+    for i < n: y[i] = f(x[i + 1 < n ? i + 1 : i + 1 - n])
+  becomes, for each stretch [s, e) on which no choice changes,
+    { c = (s + 1 < n ? s + 1 : s + 1 - n) - s; for i in [s, e): y[i] = f(x[i + c]) }
+
+so that places lie side by side and are checked by their first and last, and the loop is done in vector lanes.
+
+Note [Stretches]
+~~~~~~~~~~~~~~~~
+The choices are comparisons of sums of the iteration and what does not change, and remainders; each says from the
+values at `s` when it changes next.  Values that are too large to compare without wrapping, few iterations, small
+divisors, and places out of range are left to the loop as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from futad.core.types import BOOL, I64
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
+from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten
+
+SHORTEST = 64  # iterations, and divisors, that are worth it
+LARGEST = 1 << 60  # of values that are compared
+STEEPEST = 8  # of what is added to a place in an iteration
+
+
+def in_stretches(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stmt]]) -> list[ir.Stmt] | None:
+    """The map's loop by stretches; None if it chooses no places, or not so.  `finish` is what else is done to a loop;
+    names of variables begin with `name`."""
+    if loop.step != 1 or not any(isinstance(s, ir.Decl) and _chooses(s.init) for s in loop.body):
+        return None
+    work = _Stretches(loop, name)
+    fast = work.fast()
+    if fast is None:
+        return None
+    done = finish(fast)
+    if not any(isinstance(s, ir.For) and s.independent for s in _inside(done)):
+        return None
+    return work.stretches(done, finish(replace(loop, body=list(loop.body), start=work.start, bound=work.end)))
+
+
+def _inside(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """The statements, and those of loops among them."""
+    return [t for s in body for t in (s, *(_inside(s.body) if isinstance(s, ir.For) else ()))]
+
+
+def _chooses(e: Expr | None) -> bool:
+    return isinstance(e, ir.Scalar) and e.type is I64 and e.op in ("select", "mod", "div")
+
+
+@dataclass(slots=True)
+class _Known:
+    """How a variable changes with the iteration on a stretch: by `slope` (bools: not at all).  `chosen`: it may do
+    so otherwise on the next one; `one`: which value a bool has in single iterations only."""
+
+    slope: int
+    chosen: bool
+    one: bool | None = None
+
+
+@dataclass(slots=True)
+class _Stretches:
+    loop: ir.For
+    name: str
+    inits: dict[str, Expr | None] = field(default_factory=dict)
+    known: dict[str, _Known | None] = field(default_factory=dict)
+    first: list[ir.Stmt] = field(default_factory=list)
+    """The values at the stretch's first iteration."""
+    lengths: list[Expr] = field(default_factory=list)
+    """How many iterations it takes until something changes."""
+    plain: list[Expr] = field(default_factory=list)
+    """When to do the loop as it is."""
+    good: list[Expr] = field(default_factory=list)
+    """When not to, at either end of the stretch."""
+    offsets: list[ir.Stmt] = field(default_factory=list)
+
+    @property
+    def start(self) -> Ref:
+        return Ref(f"{self.name}_start", I64)
+
+    @property
+    def end(self) -> Ref:
+        return Ref(f"{self.name}_end", I64)
+
+    # -- what changes how
+
+    def of(self, e: Expr) -> _Known | None:
+        """How the expression changes; None: not as described."""
+        match e:
+            case Num():
+                return _Known(0, False)
+            case Ref(name):
+                if name == self.loop.var:
+                    return _Known(1, False)
+                return self.variable(name) if name in self.inits else _Known(0, False)
+            case ir.Bin("+" | "-" | "*" as op, a, b):
+                return self.sum({"+": "add", "-": "sub", "*": "mul"}[op], a, b)
+            case ir.Bin("<u", a, b):
+                low, high = self.compared("le", ZERO, a), self.compared("lt", a, b)
+                return low and high and _Known(0, low.chosen or high.chosen)
+            case ir.Bin("&&", a, b):
+                return self.all((a, b))
+            case ir.Scalar("add" | "sub" | "mul" as op, (a, b), t) if t is I64:
+                return self.sum(op, a, b)
+            case ir.Scalar("lt" | "le" | "eq" | "ne" as op, (a, b), t) if t is I64:
+                return self.compared(op, a, b)
+            case ir.Scalar("not", (a,), t) if t.is_bool:
+                inner = self.of(a)
+                return inner and replace(inner, one=None if inner.one is None else not inner.one)
+            case ir.Scalar("and" | "or", args, t) if t.is_bool:
+                return self.all(args)
+            case ir.Scalar("mod" | "div", (a, b), t) if t is I64:
+                return self.divided(e, a, b)
+            case ir.Scalar("select", (c, a, b), t) if t is I64 or t.is_bool:
+                return self.selected(c, a, b)
+        return None
+
+    def variable(self, name: str) -> _Known | None:
+        """How a variable of the body changes; adds its first value if that is known."""
+        if name not in self.known:
+            init = self.inits[name]
+            found = None if init is None else self.of(init)
+            self.known[name] = found
+            if found is not None:
+                assert init is not None
+                self.first.append(ir.Decl(f"{name}_{self.name}", init.type, self.at_start(init)))
+        return self.known[name]
+
+    def at_start(self, e: Expr) -> Expr:
+        """The expression's value in the stretch's first iteration."""
+
+        def first(x: Expr) -> Expr:
+            match x:
+                case Ref(name) if name == self.loop.var:
+                    return self.start
+                case Ref(name, t) if name in self.inits:
+                    return Ref(f"{name}_{self.name}", t)
+                case ir.Scalar("mod" | "div" as op, (a, b), t):
+                    return ir.Scalar(op, (a, _i64("max", b, ONE)), t, t)
+            return x
+
+        return rewritten(e, first)
+
+    def sum(self, op: str, a: Expr, b: Expr) -> _Known | None:
+        left, right = self.of(a), self.of(b)
+        if left is None or right is None:
+            return None
+        if op == "mul":
+            if isinstance(a, Num):
+                slope = int(a.value) * right.slope
+            elif isinstance(b, Num):
+                slope = left.slope * int(b.value)
+            elif left.slope or right.slope:
+                return None
+            else:
+                slope = 0
+        else:
+            slope = left.slope + (right.slope if op == "add" else -right.slope)
+        return _Known(slope, left.chosen or right.chosen) if abs(slope) <= STEEPEST else None
+
+    def all(self, parts: tuple[Expr, ...]) -> _Known | None:
+        found = [self.of(p) for p in parts]
+        return _Known(0, any(k.chosen for k in found if k)) if all(found) else None
+
+    def compared(self, op: str, a: Expr, b: Expr) -> _Known | None:
+        left, right = self.of(a), self.of(b)
+        if left is None or right is None:
+            return None
+        slope = left.slope - right.slope
+        if slope == 0:
+            return _Known(0, left.chosen or right.chosen)
+        if abs(slope) > 1:
+            return None
+        x, y = self.at_start(a), self.at_start(b)
+        self.limit(x)
+        self.limit(y)
+        # After so many iterations they are equal.
+        rest = _i64("sub", y, x) if slope > 0 else _i64("sub", x, y)
+        if op in ("eq", "ne"):
+            self.changes(rest)
+            self.changes(_i64("add", rest, ONE))
+            return _Known(0, True, op == "eq")
+        self.changes(rest if (op == "lt") == (slope > 0) else _i64("add", rest, ONE))
+        return _Known(0, True)
+
+    def limit(self, value: Expr) -> None:
+        """The loop is done as it is if this is too large to compute with."""
+        if not isinstance(value, Num) or abs(value.value) >= LARGEST:
+            self.plain += [compare("<=", num(LARGEST), value), compare("<=", value, num(-LARGEST))]
+
+    def changes(self, rest: Expr) -> None:
+        """Something changes `rest` iterations after the first, or did so before."""
+        self.lengths.append(ir.Scalar("select", (compare("<", ZERO, rest), rest, num(LARGEST)), I64, I64))
+
+    def divided(self, e: Expr, a: Expr, b: Expr) -> _Known | None:
+        left, right = self.of(a), self.of(b)
+        assert isinstance(e, ir.Scalar)
+        if left is None or right is None or right.slope or right.chosen or abs(left.slope) > 1:
+            return None
+        if left.slope:
+            by, value = self.at_start(b), self.at_start(a)
+            self.plain.append(compare("<", by, num(SHORTEST)))
+            self.limit(value)
+            rest = _i64("mod", value, _i64("max", by, ONE))
+            self.lengths.append(sub(by, rest) if left.slope > 0 else add(rest, ONE))
+        slope = left.slope if e.op == "mod" else 0
+        return _Known(slope, left.chosen or left.slope != 0)
+
+    def selected(self, c: Expr, a: Expr, b: Expr) -> _Known | None:
+        which, left, right = self.of(c), self.of(a), self.of(b)
+        if which is None or left is None or right is None:
+            return None
+        slope = left.slope
+        if left.slope != right.slope:
+            # What is chosen in a single iteration has no slope.
+            if which.one is None:
+                return None
+            slope = right.slope if which.one else left.slope
+        return _Known(slope, which.chosen or left.chosen or right.chosen)
+
+    # -- the loop on a stretch
+
+    def fast(self) -> ir.For | None:
+        """The loop on a stretch where all places are in range; None if it has no such form."""
+        loop = self.loop
+        for s in loop.body:
+            if isinstance(s, ir.Decl):
+                if s.mutable and s.init is None:
+                    return None
+                self.inits[s.name] = None if s.mutable else s.init
+        places: list[Expr] = []
+        body: list[ir.Stmt] = []
+        for s in loop.body:
+            match s:
+                case ir.Decl(name):
+                    self.variable(name)
+                    body.append(s)
+                case ir.Check(cond):
+                    places.append(cond)
+                    if not self.holds(cond):
+                        return None
+                case ir.If(cond, then, []) if all(isinstance(t, ir.Store) for t in then):
+                    places.append(cond)
+                    if not self.holds(cond):
+                        return None
+                    body += then
+                case ir.Store() | ir.Assign() | ir.Accumulate():
+                    body.append(s)
+                case _:
+                    return None
+        for s in body:
+            places += [x.index for e in expressions(s) for x in loads_in(e)]
+            if isinstance(s, ir.Store):
+                places.append(s.index)
+        if not any(self.is_chosen(e) for e in places):
+            return None
+        new = [self.moved(s) for s in body if not self.replaced(s)]
+        return replace(loop, body=_used(new), start=self.start, bound=self.end)
+
+    def is_chosen(self, e: Expr) -> bool:
+        uses: dict[str, int] = {}
+        count_refs(e, uses)
+        return any((k := self.known.get(name)) is not None and k.chosen for name in uses)
+
+    def holds(self, cond: Expr) -> bool:
+        """Note when a condition holds on all of a stretch, if that is seen from its ends."""
+        match cond:
+            case ir.Bin("&&", a, b):
+                return self.holds(a) and self.holds(b)
+            case ir.Bin("<u", index, size):
+                here, there = self.of(index), self.of(size)
+                if here is None or there is None or there.slope:
+                    return False
+                first, bound = self.at_start(index), self.at_start(size)
+                self.good.append(ir.Bin("<u", first, bound, BOOL))
+                if here.slope:
+                    steps = mul(sub(sub(self.end, ONE), self.start), num(here.slope))
+                    self.good.append(ir.Bin("<u", _i64("add", first, steps), bound, BOOL))
+                return True
+        known = self.of(cond)
+        if known is None or known.chosen:
+            return False
+        self.good.append(self.at_start(cond))
+        return True
+
+    def replaced(self, s: ir.Stmt) -> bool:
+        """Whether the statement declares what is a sum on each stretch; declares the other term."""
+        if not isinstance(s, ir.Decl):
+            return False
+        known = self.known.get(s.name)
+        if known is None or not known.chosen:
+            return False
+        if known.slope:
+            first = Ref(f"{s.name}_{self.name}", I64)
+            self.limit(first)
+            there = sub(first, mul(self.start, num(known.slope)))
+            self.offsets.append(ir.Decl(f"{s.name}_{self.name}_off", I64, there))
+        return True
+
+    def moved(self, s: ir.Stmt) -> ir.Stmt:
+        """The statement with sums in place of what is chosen."""
+        match s:
+            case ir.Decl(init=e) if e is not None:
+                return replace(s, init=rewritten(e, self.on_stretch))
+            case ir.Store(_, index, value):
+                return replace(s, index=rewritten(index, self.on_stretch), value=rewritten(value, self.on_stretch))
+            case ir.Assign(_, value) | ir.Accumulate(_, _, value):
+                return replace(s, value=rewritten(value, self.on_stretch))
+        return s
+
+    def on_stretch(self, e: Expr) -> Expr:
+        if not isinstance(e, Ref) or (known := self.known.get(e.name)) is None or not known.chosen:
+            return e
+        first = f"{e.name}_{self.name}"
+        if not known.slope:
+            return Ref(first, e.type)
+        return add(mul(Ref(self.loop.var, I64), num(known.slope)), Ref(f"{first}_off", I64))
+
+    # -- all of it
+
+    def stretches(self, fast: list[ir.Stmt], plain: list[ir.Stmt]) -> list[ir.Stmt]:
+        """Stretch after stretch, each by one of the two loops."""
+        start, end, bound = self.start, self.end, self.loop.bound
+        short, ok = Ref(f"{self.name}_plain", BOOL), Ref(f"{self.name}_ok", BOOL)
+        length = Ref(f"{self.name}_length", I64)
+        left = sub(bound, start)
+        body = list(self.first)
+        body.append(ir.Decl(short.name, BOOL, compare("<", left, num(SHORTEST)), mutable=True))
+        body += [ir.Accumulate(short.name, "or", e) for e in dict.fromkeys(self.plain)]
+        body.append(ir.Decl(length.name, I64, left, mutable=True))
+        body += [ir.Accumulate(length.name, "min", e) for e in dict.fromkeys(self.lengths)]
+        body.append(ir.Decl(end.name, I64, ir.Scalar("select", (short, bound, add(start, length)), I64, I64)))
+        body.append(ir.Decl(ok.name, BOOL, ir.Scalar("not", (short,), BOOL, BOOL), mutable=True))
+        body += [ir.Accumulate(ok.name, "and", e) for e in dict.fromkeys(self.good)]
+        body.append(ir.If(ok, [*self.offsets, *fast], plain))
+        body.append(ir.Assign(start.name, end))
+        return [ir.Decl(start.name, I64, self.loop.start, mutable=True), ir.While(compare("<", start, bound), body)]
+
+
+def _used(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """The statements without variables that nothing uses."""
+    uses: dict[str, int] = {}
+    out: list[ir.Stmt] = []
+    for s in reversed(body):
+        if isinstance(s, ir.Decl) and not s.mutable and s.name not in uses:
+            continue
+        for e in expressions(s):
+            count_refs(e, uses)
+        out.append(s)
+    return out[::-1]
+
+
+def _i64(op: str, a: Expr, b: Expr) -> Expr:
+    return ir.Scalar(op, (a, b), I64, I64)
