@@ -56,7 +56,8 @@ FUTAD_DEV void futad_radix_scan(uint32_t *counts, int64_t tiles, uint32_t *state
   futad_scan_flat<BLOCK, ITEMS>(op, at, at, tiles * FUTAD_RADIX_DIGITS, state);
 }
 
-/* Elements to their places; BLOCK and ITEMS as in `count`.  A null `payload` stands for 0, 1, 2, ... */
+/* Elements to their places; BLOCK and ITEMS as in `count`.  A null `payload` stands for 0, 1, 2, ..., with null
+ * `keys_out` only the payload moves. */
 template <int BLOCK, int ITEMS, class K, class V>
 FUTAD_DEV void futad_radix_scatter(const K *keys, const V *payload, K *keys_out, V *payload_out, int64_t n, int shift,
                                    const uint32_t *sums) {
@@ -102,7 +103,7 @@ FUTAD_DEV void futad_radix_scatter(const K *keys, const V *payload, K *keys_out,
       int64_t i = base + k * 32;
       if (i < n) {
         uint32_t to = mine[futad_radix_digit(key[k], shift)] + rank[k];
-        keys_out[to] = key[k];
+        if (keys_out) keys_out[to] = key[k];
         payload_out[to] = payload ? payload[i] : (V)i;
       }
     }

@@ -43,6 +43,15 @@ def iota(b, s, x, d):
     return [total(b, b.let(ir.Iota(i64(5), x, d)))]
 
 
+@case(["[k]f64", "[k]i64"], normal(0), BINS[:0], name="argsort_empty")
+@case(["[k]f64", "[k]i64"], normal(7), BINS)
+def argsort(b, s, xs, ks):
+    (keys,) = b.map_(lambda q, k: [q.op("mod", k, i64(3))], ks)
+    order = b.let(ir.ArgSort(keys, i64(3)))
+    (ys,) = b.map_(lambda q, p, x: [q.op("mul", q.at(xs, p), x)], order, xs)
+    return [square(b, ys)]
+
+
 @case(["[n]f64"], normal(4))
 def scratch_and_effects(b, s, xs):
     b.add(ir.Stm((), ir.Assert(TRUE, "fine", (), None)))

@@ -64,6 +64,7 @@ class Gen(Soacs, Arrays):
             *[
                 (1, self.scatter_2d),
                 (1, self.hist_2d),
+                (1, self.argsort),
                 (0 if smooth else 1, self.growing),
                 (8 if nested else 0, self.derive),
             ],

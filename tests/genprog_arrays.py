@@ -188,6 +188,18 @@ class Arrays(Base):
         neutral = (Const(I64, 0), Const(I64, -(2**63)))
         self.emit(sc, ir.Hist(width, tuple(dests), (idxs[0],), tuple(both), f, neutral), "hi")
 
+    def argsort(self, sc: Scope, depth: int) -> None:
+        """Elements in the order of some small keys."""
+        width, arrays = self.inputs(sc, 2)
+        most = self.choose([1, 3, 300])
+        params = [("x", row_type(a.type)) for a in arrays]
+        key = self.lam(sc, params, lambda s: [self.op(s, "mod", self.atom(s, I64), i64(most))])
+        keys = self.let(sc, ir.Map(width, tuple(arrays), key), "keys")
+        order = self.let(sc, ir.ArgSort(keys, i64(most)), "order")
+        values = self.atom(sc, array_of(self.prim(), width))
+        pick = self.lam(sc, [("p", I64)], lambda s: [self.let(s, ir.At(values, (s.vars[-1],), None), "picked")])
+        self.let(sc, ir.Map(width, (order,), pick), "sorted")
+
     def bins(self, s: Scope) -> Atom:
         """Small integers around the range of valid positions."""
         return self.op(s, "sub", self.op(s, "mod", self.atom(s, I64), i64(6)), i64(1))

@@ -124,6 +124,7 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.Concat: _any("arrays"),
     ir.Reshape: _any("array"),
     ir.Rearrange: _any("array"),
+    ir.ArgSort: lambda e, active: (False,),
     ir.MatMul: _any("a", "b", "plus"),
     ir.Copy: _any("array"),
     ir.Scratch: lambda e, active: (False,),

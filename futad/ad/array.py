@@ -194,6 +194,7 @@ RULES[ir.ArrayLit] = Rule(_linear("elems"), _rule(_literal))
 RULES[ir.Concat] = Rule(_linear("arrays"), _rule(_concat))
 RULES[ir.Reshape] = Rule(_linear("array"), _rule(_reshape))
 RULES[ir.Rearrange] = Rule(_linear("array"), _rule(_rearrange))
+RULES[ir.ArgSort] = Rule(_nothing, lambda s, stm, emitted: None)  # piecewise constant
 RULES[ir.MatMul] = Rule(_matmul_jvp, _rule(_matmul))
 RULES[ir.Copy] = Rule(_linear("array"), _rule(_same("array")))
 RULES[ir.Scratch] = Rule(_nothing, lambda s, stm, emitted: None)

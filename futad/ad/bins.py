@@ -2,7 +2,7 @@
 
 Source: Schenck et al., SC 2022, section 5.1.2: a stable sort by bin makes each bin a segment, and segmented scans
 give what comes before and after each element in its bin; the rest is the general reduction's rule (see `fold.py`).
-The sort looks only at the binary digits that a bin can have, so the work is O(n log bins), all of it parallel.
+The sort looks only at the digits that a bin can have, so the work is O(n log bins), all of it parallel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.ad.acc import in_range
-from futad.ad.array import plus_lambda
 from futad.ad.fold import isolated, reverse
 from futad.ad.mapsweep import MapSweep
 from futad.ad.vjp import again
@@ -44,54 +43,20 @@ class _Sorted:
     count: Atom
 
 
-def _digits(b: Builder, n: Atom) -> Atom:
-    """How many binary digits `n` has."""
-    return b.op("sub", i64(64), b.convert(I64, b.op("clz", n)), hint="digits")
-
-
 def _sort(b: Builder, n: Atom, cells: ir.Atoms, idxs: ir.Atoms) -> _Sorted:
-    """A radix sort, stable, one binary digit of the bin a turn.
-
-    Bin and position share one number, so that a turn moves one an element; together they have fewer than 64
-    digits in any program whose bins and elements fit into memory.
-    """
     count = b.size_mul(cells)
-    low = _digits(b, n)
 
-    def key(c: Builder, i: Var, *at: Var) -> list[Atom]:
+    def key(c: Builder, *at: Var) -> list[Atom]:
         ok = in_range(c, at, cells)
         assert ok is not None
         flat: Atom = c.convert(I64, at[0])
         for m, a in zip(cells[1:], at[1:], strict=True):
             flat = c.op("add", c.op("mul", flat, m), c.convert(I64, a))
-        return [c.op("or", c.op("shl", c.op("select", ok, flat, count), low), i)]
+        return [c.op("select", ok, flat, count)]
 
-    (keys,) = b.map_(key, b.let(ir.Iota(n, ZERO, ONE), "is"), *idxs, hint="keys")
-
-    def turn(c: Builder, d: Var, keys: Var) -> list[Atom]:
-        digit = c.op("add", low, d)
-        one = c.op("shl", ONE, digit)
-
-        def low_half(q: Builder, x: Var) -> Atom:
-            return q.op("eq", q.op("and", x, one), ZERO)
-
-        (zeros,) = c.map_(lambda q, x: [q.convert(I64, low_half(q, x))], keys)
-        (upto,) = c.emit(ir.Scan(n, (zeros,), plus_lambda(c, I64), (ZERO,)), "upto")
-        some = c.op("lt", ZERO, n)
-        (half,) = _choice(c, some, lambda q: [q.at(upto, q.op("sub", n, ONE))], lambda q: [ZERO], (ZERO,))
-
-        def place(q: Builder, i: Var, x: Var, u: Var) -> list[Atom]:
-            high = q.op("add", half, q.op("sub", i, u))
-            return [q.op("select", low_half(q, x), q.op("sub", u, ONE), high)]
-
-        (places,) = c.map_(place, c.let(ir.Iota(n, ZERO, ONE), "is"), keys, upto)
-        room = c.let(ir.Scratch(I64, (n,)), "room")
-        return list(c.emit(ir.Scatter(n, (room,), (places,), (keys,)), "keys"))
-
-    lam = b.lambda_([("d", I64), ("keys", keys.type)], turn)
-    (keys,) = b.emit(ir.For(_digits(b, count), (keys,), lam), "keys")
-    mask = b.op("sub", b.op("shl", ONE, low), ONE, hint="mask")
-    order, bins = b.map_(lambda c, x: [c.op("and", x, mask), c.op("shr", x, low)], keys, hint="sorted")
+    (keys,) = b.map_(key, *idxs, hint="keys")
+    order = b.let(ir.ArgSort(keys, b.op("add", count, ONE)), "order")
+    (bins,) = b.map_(lambda c, i: [c.at(keys, i)], order, hint="bins")
     return _Sorted(order, bins, count)
 
 

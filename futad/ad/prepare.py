@@ -22,7 +22,7 @@ from futad.core.types import ArrayType, Var, shape_of
 from futad.optimise.hoist import hoist_from_loops
 
 NOTE = "final"
-_MADE = (ir.Copy, ir.Replicate, ir.Iota, ir.Map, ir.Scan, ir.Concat, ir.ArrayLit, ir.MatMul)
+_MADE = (ir.Copy, ir.Replicate, ir.Iota, ir.Map, ir.Scan, ir.Concat, ir.ArrayLit, ir.MatMul, ir.ArgSort)
 
 
 def prepared(lam: ir.Lambda) -> ir.Lambda:

@@ -13,6 +13,7 @@ from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule, Kernel
 from futad.imp import ir
 from futad.imp.ir import Expr
+from futad.imp.views import Mem
 
 _NAME = re.compile(r"\b[A-Za-z][A-Za-z0-9]*_\d+\b")
 _NUMBER = re.compile(r"_\d+\b")  # of a variable: they differ from load to load, and the text is the cache's key
@@ -28,6 +29,7 @@ HEADERS: dict[str, set[type]] = {
     "scan.cuh": {kir.Together, kir.ScanAll},
     "histogram.cuh": {kir.HistAll},
     "transpose.cuh": {kir.Transpose},
+    "radix_sort.cuh": {kir.RadixStep},
 }
 
 
@@ -54,6 +56,7 @@ class DeviceEmitter(Emitter):
             kir.Together: self.together,
             kir.ScanAll: self.scan_all,
             kir.HistAll: self.hist_all,
+            kir.RadixStep: self.radix_step,
             kir.Transpose: lambda s: self.line(
                 f"futad_transpose({s.source}, {s.target}, 1, {self.expr(s.rows)}, {self.expr(s.columns)});"
             ),
@@ -365,6 +368,10 @@ class DeviceEmitter(Emitter):
             f"futad_hist_blocks<{s.cells}>(futad_atomic_operator<{t}, {kind}>({op}, {self.packed([s.neutral], t)}), "
             f"{update}, {self.expr(s.total)}, {self.expr(s.bins)}, {s.target});"
         )
+
+    def radix_step(self, s: kir.RadixStep) -> None:
+        args = ", ".join(x.pointer if isinstance(x, Mem) else self.expr(x) for x in s.args)
+        self.line(f"futad_radix_{s.step}<{kir.TILE_THREADS}, {s.items}>({args});")
 
     def locked(self, s: kir.Locked) -> None:
         lock = f"&{s.locks}[{self.index(s.index)}]"

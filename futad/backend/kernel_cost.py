@@ -25,6 +25,7 @@ from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel
 from futad.imp import ir
 from futad.imp.ir import Expr
+from futad.imp.views import Mem
 
 
 class _Unknown:
@@ -397,6 +398,8 @@ class _Estimate:
                 self.flops += updates if s.neutral.type.is_float else 0
                 for written in (True, False):
                     self.whole(s.target, bins, s.neutral.type, written, "bins")
+            case kir.RadixStep():
+                self.radix(s)
             case kir.ScanAll():
                 total = self.value(s.total, times).mean or 0
                 for f in (s.element, s.put):
@@ -427,6 +430,17 @@ class _Estimate:
         self.loops[var] = turns
         self.block(body, times * turns)
         del self.loops[var]
+
+    def radix(self, s: kir.RadixStep) -> None:
+        """A step of a sort; elements that are moved go to memory in stretches, for a tile has several of a digit."""
+        arrays = [x for x in s.args if isinstance(x, Mem)]
+        size = next(self.value(x, 1).mean or 0 for x in s.args if not isinstance(x, Mem))
+        tiles = size if s.step == "scan" else -(-size // (kir.TILE_THREADS * s.items))
+        keys, counts = [x for x in arrays if x.elem is I64], next(x for x in arrays if x.elem is not I64)
+        for k, x in enumerate(keys):
+            self.whole(x.pointer, size, x.elem, k > 1, "keys")
+        for written in {"count": (True,), "scan": (False, True), "scatter": (False,)}[s.step]:
+            self.whole(counts.pointer, kir.RADIX_DIGITS * tiles, counts.elem, written, "counts")
 
     def tile(self, s: kir.Tile, times: float) -> None:
         m, n, k = [self.value(x, times).mean or 0 for x in s.sizes]

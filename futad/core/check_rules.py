@@ -129,6 +129,14 @@ def _rearrange(c: Checker, e: ir.Rearrange, s: ir.Stm) -> Existential:
     return None
 
 
+@rule(ir.ArgSort)
+def _argsort(c: Checker, e: ir.ArgSort, s: ir.Stm) -> Existential:
+    if len(shape_of(e.keys.type)) != 1 or elem_of(e.keys.type) is not I64:
+        fail(f"{e.keys!r} of type {e.keys.type!r} are no keys")
+    c.is_a("bound", e.bound, I64)
+    return None
+
+
 @rule(ir.MatMul)
 def _matmul(c: Checker, e: ir.MatMul, s: ir.Stm) -> Existential:
     return None

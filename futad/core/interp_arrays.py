@@ -292,6 +292,13 @@ def _rearrange(m: Interpreter, e: ir.Rearrange, stm: ir.Stm, sc: Scope) -> Value
     return (v.transpose(tuple(range(d)) + tuple([d + p for p in e.perm])),)
 
 
+@handler(ir.ArgSort)
+def _argsort(m: Interpreter, e: ir.ArgSort, stm: ir.Stm, sc: Scope) -> Values:
+    keys = np.asarray(m.value(e.keys))
+    m.count("argsort", read=keys.size, written=keys.size)
+    return (np.argsort(keys, axis=-1, kind="stable"),)
+
+
 @handler(ir.MatMul)
 def _matmul(m: Interpreter, e: ir.MatMul, stm: ir.Stm, sc: Scope) -> Values:
     _, (a, b) = m.common((e.a, e.b), sc)

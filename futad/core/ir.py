@@ -183,6 +183,17 @@ class Rearrange(Exp):
 
 
 @node
+class ArgSort(Exp):
+    """The places of the keys in ascending order, those of equal keys in ascending order: a stable sort.
+
+    `keys` is [n]i64 of 0 <= key < bound, so is the result: `keys[result]` is sorted.
+    """
+
+    keys: Atom
+    bound: Atom
+
+
+@node
 class MatMul(Exp):
     """The matrix product of `a` [m][k] and `b` [k][n], of floats; with `plus` (one array or none) added to it.
 

@@ -97,6 +97,7 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.Concat: _concat,
     ir.Reshape: lambda e: (ArrayType(elem_of(e.array.type), e.shape),),
     ir.Rearrange: _rearrange,
+    ir.ArgSort: lambda e: (e.keys.type,),
     ir.MatMul: _matmul,
     ir.Copy: lambda e: (e.array.type,),
     ir.Scratch: lambda e: (ArrayType(e.elem, e.shape),),

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from futad.core.types import I32, U32, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, Stmt
+from futad.imp.views import Mem
 
 # Histograms by way of shared memory.
 SUB_BYTES = 16 << 10  # of a sub-histogram in shared memory
@@ -30,6 +31,7 @@ PROVIDED = ("futad_block", "futad_blocks", "futad_tid", "futad_width", "futad_th
 
 TILE_THREADS = 256
 BLOCK_LIMIT = 256  # threads of a block, at most
+RADIX_DIGITS = 256  # of a pass of a sort, as in `radix_sort.cuh`
 
 
 @dataclass(slots=True, eq=False)
@@ -191,6 +193,15 @@ class HistAll(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class RadixStep(Stmt):
+    """The whole grid: a step of a pass of a radix sort, `futad_radix_{step}` with tiles of `TILE_THREADS * items`."""
+
+    step: str
+    items: int
+    args: list[Expr | Mem]
+
+
+@dataclass(slots=True, eq=False)
 class Locked(Stmt):
     """Statements that only one thread at a time does for a lock."""
 
@@ -320,6 +331,8 @@ def expressions(s: Stmt) -> list[Expr]:
             return [x, total, bins]
         case Transpose(rows=rows, columns=columns):
             return [rows, columns]
+        case RadixStep(args=args):
+            return [x for x in args if isinstance(x, Expr)]
         case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
             return [*sizes, *a[1:], *b[1:], *c[1:]]
         case ir.Check(e, values=values):
@@ -419,6 +432,10 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
             case Transpose(elem, target, source):
                 use(target, elem, True)
                 use(source, elem, True)
+            case RadixStep(args=args):
+                for array in args:
+                    if isinstance(array, Mem):
+                        use(array.pointer, array.elem, True)
             case HistAll(neutral=x, target=target):
                 use(target, x.type, True)
     return [(n, t, p) for n, (t, p) in found.items() if n not in own]

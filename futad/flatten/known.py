@@ -29,6 +29,8 @@ def known_on_host(program: core.Program) -> set[Var]:
             match e:
                 case core.For(bound):
                     need([bound])
+                case core.ArgSort(_, bound):
+                    need([bound])
                 case core.Iota(count):
                     need([count])
                 case core.Replicate(shape) | core.Reshape(_, shape) | core.Scratch(_, shape):

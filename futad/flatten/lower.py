@@ -85,6 +85,7 @@ class DeviceLowerer(Lowerer):
 
     jams = False  # a thread has few registers
     assembles = False
+    digit = 8  # threads have their own counts
 
     def __init__(self, program: core.Program) -> None:
         self.mode = "host"
@@ -595,4 +596,4 @@ def _replace(body: list[ir.Stmt], replaced: dict[ir.Stmt, ir.Stmt]) -> None:
             _replace(inner, replaced)
 
 
-from futad.flatten import cells, folds, hosted, products  # noqa: E402, F401  (they register their handlers)
+from futad.flatten import cells, folds, hosted, products, sort  # noqa: E402, F401  (they register their handlers)

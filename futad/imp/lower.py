@@ -101,6 +101,7 @@ class Lowerer:
     assembles = True  # whether the pieces of an array may be computed where it will lie
     grows = False  # whether an array that a loop appends to can stay where it is
     transposes = False  # whether there is a `Transpose`
+    digit = 11  # bits of a digit that a sort takes in one pass: the counts stay in the nearest cache
 
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:
@@ -578,4 +579,4 @@ def handles(cls: type) -> Callable[[Handler], Handler]:
     return register
 
 
-from futad.imp import arrays, control, soacs  # noqa: E402, F401  (they register their handlers)
+from futad.imp import arrays, control, soacs, sort  # noqa: E402, F401  (they register their handlers)

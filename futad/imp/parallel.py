@@ -77,7 +77,7 @@ def _known(lo: Lowerer, a: Atom) -> Expr:
     return v if isinstance(v, Expr) and v.type is I64 else num(UNKNOWN_WIDTH)
 
 
-class _Team:
+class Team:
     """The threads of one parallel nest: names, and the copies made for each."""
 
     def __init__(self, lo: Lowerer, steps: Expr, work: Expr, extra: Expr) -> None:
@@ -139,7 +139,8 @@ class _Team:
         return View(base, ZERO, target.strides, target.shape, True)
 
 
-def _heavy(lo: Lowerer, width: Expr, work: Expr) -> bool:
+def heavy(lo: Lowerer, width: Expr, work: Expr) -> bool:
+    """Whether so many steps of so much work in all may be worth several threads."""
     return not (isinstance(width, Num) and width.value <= 1) and not (
         isinstance(work, Num) and work.value < SMALLEST_WORK
     )
@@ -155,12 +156,12 @@ def nest(n: Nest) -> list[Value] | None:
     for f, _ in n.scans + n.reds:
         per_step = add(per_step, cost(lo, f))
     work = mul(n.width, per_step)
-    if not _heavy(lo, n.width, work):
+    if not heavy(lo, n.width, work):
         return None
     extra: Expr = ZERO
     for a in accs:
         extra = add(extra, a.view.count())
-    team = _Team(lo, n.width, work, extra)
+    team = Team(lo, n.width, work, extra)
     neutrals = [x for _, ns in n.scans + n.reds for x in ns]
     parts = [team.array(_elem(x), not isinstance(x.type, Prim)) for x in neutrals]
     shared = [team.array(a.view.elem, True) for a in accs]
@@ -199,12 +200,12 @@ def _op(a: Acc) -> str:
     return "or" if a.view.elem.is_bool and a.op == "add" else a.op
 
 
-def _add_up(team: _Team, array: str, acc: Acc) -> None:
+def _add_up(team: Team, array: str, acc: Acc) -> None:
     """Add the copies of the other threads to the accumulator, each thread in a part of it."""
     lo, view = team.lo, acc.view
     assert isinstance(view.base, Mem)
     count = lo.let(view.count(), "n")
-    adders = _Team(lo, count, mul(count, sub(team.count, ONE)), ZERO)
+    adders = Team(lo, count, mul(count, sub(team.count, ONE)), ZERO)
     _, start, end = names = adders.names()
     lo.in_parallel = True
     with lo.block() as body:
@@ -220,7 +221,7 @@ def _add_up(team: _Team, array: str, acc: Acc) -> None:
     lo.emit(adders.run(body, names, dynamic=False))
 
 
-def _combine(team: _Team, n: Nest, parts: list[str]) -> list[Carried]:
+def _combine(team: Team, n: Nest, parts: list[str]) -> list[Carried]:
     """Fold the threads' results in order; scans are then completed with what comes before each part."""
     from futad.imp.soacs import step
 
@@ -247,7 +248,7 @@ def _combine(team: _Team, n: Nest, parts: list[str]) -> list[Carried]:
     return folds
 
 
-def _complete(team: _Team, n: Nest, prefixes: list[str]) -> None:
+def _complete(team: Team, n: Nest, prefixes: list[str]) -> None:
     """Second pass of scans: combine each element with what comes before its part."""
     lo = team.lo
     names = team.names()
@@ -290,12 +291,12 @@ def histogram(
         return False
     width = lo.let(lo.expr(e.width), "n")
     work = mul(width, add(num(4), cost(lo, e.lam)))
-    if not _heavy(lo, width, work):
+    if not heavy(lo, width, work):
         return False
     extra: Expr = ZERO
     for v in targets:
         extra = add(extra, v.count())
-    team = _Team(lo, width, work, extra)
+    team = Team(lo, width, work, extra)
     shared = [team.array(v.elem, True) for v in targets]
     thread, start, end = names = team.names()
     lo.in_parallel = True
@@ -321,7 +322,7 @@ def histogram(
 def copy(lo: Lowerer, dst: View, src: View) -> bool:
     """Copy on several threads; False if it is certainly not worth it."""
     count = dst.count()
-    if not _heavy(lo, count, count):
+    if not heavy(lo, count, count):
         return False
     turned = transposition(dst, src, range(dst.rank)) if lo.transposes else None
     if turned is not None and dst.rank == 2:
@@ -332,7 +333,7 @@ def copy(lo: Lowerer, dst: View, src: View) -> bool:
         dst = dense_view(dst.base, (count,), dst.offset)
         src = dense_view(src.base, (count,), src.offset)
     d = 1 if dst.rank > 1 and isinstance(dst.shape[0], Num) and dst.shape[0].value < FEW_ROWS else 0
-    team = _Team(lo, lo.let(dst.shape[d], "n"), count, ZERO)
+    team = Team(lo, lo.let(dst.shape[d], "n"), count, ZERO)
     names = team.names()
     lo.in_parallel = True
     with lo.block() as body:
@@ -348,7 +349,7 @@ def _blocks(lo: Lowerer, dst: View, src: View, dims: Sequence[int]) -> None:
     across = [
         lo.let(ir.Bin("/", add(n, num(b - 1)), num(b)), "blocks") for n, b in zip(sizes, BLOCK, strict=True)
     ]
-    team = _Team(lo, lo.let(mul(*across), "steps"), mul(*sizes), ZERO)
+    team = Team(lo, lo.let(mul(*across), "steps"), mul(*sizes), ZERO)
     names = team.names()
     with lo.block() as body, lo.loop(team.steps, "block", *names[1:]) as (step, _):
         row = lo.let(ir.Bin("/", step, across[1]), "row")

@@ -242,7 +242,7 @@ class _Hoister:
         if type(e) is ir.Op:
             if OPS[e.op].cost < _SINK_COST or not self.total(e):
                 return False
-        elif type(e) in (ir.For, ir.While) or not (e.lambdas() or type(e) is ir.MatMul):
+        elif type(e) in (ir.For, ir.While) or not (e.lambdas() or type(e) in (ir.MatMul, ir.ArgSort)):
             return False
         if _impure(e) or _fails(e) or any(isinstance(v.type, AccType) for v in ir.stm_free(stm)):
             return False
@@ -281,7 +281,7 @@ def _costs(e: ir.Exp) -> bool:
     """Whether computing it again is dearer than keeping it."""
     if type(e) is ir.Op:
         return OPS[e.op].cost >= _SINK_COST
-    if isinstance(e, ir.Reduce | ir.Scan | ir.Hist | ir.MatMul | ir.For | ir.While):
+    if isinstance(e, ir.Reduce | ir.Scan | ir.Hist | ir.ArgSort | ir.MatMul | ir.For | ir.While):
         return True
     return any(_costs(s.exp) for lam in e.lambdas() for s in lam.stms)
 

@@ -1,0 +1,123 @@
+"""Stable sorts by integer key: a radix sort of the keys' places, lowest digit first.
+
+A pass counts the keys of each digit, makes the counts the places where each digit's elements begin, and moves the
+elements there in order.  On several threads each counts and moves a part, and has counts of its own; of the elements
+of a digit those of an earlier part go first (Zagha and Blelloch, "Radix sort for vector multiprocessors", 1991).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from futad.core import ir as core
+from futad.core.types import I32, I64
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Expr, Ref, add, compare, mul, num, sub
+from futad.imp.lower import Lowerer, Want, handles
+from futad.imp.parallel import Team, heavy
+from futad.imp.views import Mem, Sequence_, Value, View, dense_view
+
+WORK = 8  # scalar operations an element
+
+
+def scalar(op: str, *args: Expr) -> Expr:
+    """An operation on i64."""
+    return ir.Scalar(op, args, I64, I64)
+
+
+def digits(lo: Lowerer, bound: Expr, size: int) -> Expr:
+    """How many digits of `size` bits tell the numbers below `bound` apart."""
+    zeros = ir.Scalar("to_i64", (ir.Scalar("clz", (scalar("max", sub(bound, ONE), ZERO),), I64, I32),), I32, I64)
+    return lo.let(ir.Bin("/", sub(num(63 + size), zeros), num(size)), "digits")
+
+
+@handles(core.ArgSort)
+def argsort(lo: Lowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want]) -> Sequence[Value]:
+    keys = lo.view(e.keys)
+    (n,) = keys.shape
+    team = None
+    work = mul(n, num(WORK))
+    if lo.parallel and not lo.in_parallel and heavy(lo, n, work):
+        team = Team(lo, n, work, num(1 << lo.digit))
+    many: Expr = team.count if team is not None else ONE
+    out, room, counts = [lo.alloc(I64, (size,)) for size in (n, n, mul(num(1 << lo.digit), many))]
+    emit_sort(lo, keys, lo.expr(e.bound), (out, room, counts), team)
+    return [out]
+
+
+def emit_sort(lo: Lowerer, keys: View, bound: Expr, memory: tuple[View, View, View], team: Team | None = None) -> None:
+    """The places of the keys in order to the first piece of `memory`; the second is of that size, the third has room
+    for the counts of each thread."""
+    out, room, counts = memory
+    (n,) = keys.shape
+    bound = lo.let(bound, "bound")
+    passes = digits(lo, bound, lo.digit)
+    cells = lo.let(scalar("max", scalar("min", bound, num(1 << lo.digit)), ONE), "cells")
+    source, target = [pointer(lo, v) for v in (room, out)]
+    # The last pass ends in `out`.
+    with lo.block() as even:
+        lo.emit(ir.Swap(source.pointer, target.pointer, I64))
+    lo.emit(ir.If(compare("==", ir.Bin("%", passes, num(2)), ZERO), even, []))
+    lo.copy(dense_view(source, (n,)), dense_view(Sequence_(I64, ZERO, ONE), (n,)))
+    many: Expr = team.count if team is not None else ONE
+
+    def parts(body: Callable[[Expr, Expr, Expr], None]) -> None:
+        if team is None:
+            body(ZERO, ZERO, n)
+            return
+        names = team.names()
+        lo.in_parallel = True
+        with lo.block() as text:
+            body(*names)
+        lo.in_parallel = False
+        lo.emit(team.run(text, names, dynamic=False))
+
+    with lo.loop(passes, "digit") as (k, _):
+        shift = lo.let(mul(k, num(lo.digit)), "shift")
+
+        def digit(key: Expr) -> Expr:
+            return lo.let(scalar("and", scalar("shr", key, shift), num((1 << lo.digit) - 1)), "digit")
+
+        def ordered() -> list[View]:
+            # Constants of the scope: the C compiler keeps them in registers.
+            return [dense_view(pointer(lo, dense_view(m, (n,)), False), (n,)) for m in (source, target)]
+
+        def count(thread: Expr, start: Expr, end: Expr) -> None:
+            mine = lo.let(mul(thread, cells), "mine")
+            with lo.loop(cells, "d") as (d, _):
+                lo.store(counts, (add(mine, d),), ZERO)
+            # All elements together have the same digits in any order; a part of them has not.
+            here = ordered()[0] if team is not None else None
+            with lo.loop(n, "i", start, end) as (i, _):
+                at = i if here is None else lo.let(here.load((i,)), "at")
+                place = lo.let(add(mine, digit(keys.load((at,)))), "place")
+                lo.store(counts, (place,), add(counts.load((place,)), ONE))
+
+        def move(thread: Expr, start: Expr, end: Expr) -> None:
+            mine = lo.let(mul(thread, cells), "mine")
+            here, there = ordered()
+            with lo.loop(n, "i", start, end) as (i, _):
+                at = lo.let(here.load((i,)), "at")
+                place = lo.let(add(mine, digit(keys.load((at,)))), "place")
+                to = lo.let(counts.load((place,)), "to")
+                lo.store(counts, (place,), add(to, ONE))
+                lo.store(there, (to,), at)
+
+        parts(count)
+        begin = lo.name("begin")
+        lo.emit(ir.Decl(begin, I64, ZERO, mutable=True))
+        with lo.loop(cells, "d") as (d, _), lo.loop(many, "t") as (t, _):
+            place = lo.let(add(mul(t, cells), d), "place")
+            here = lo.let(counts.load((place,)), "count")
+            lo.store(counts, (place,), Ref(begin, I64))
+            lo.emit(ir.Assign(begin, add(Ref(begin, I64), here)))
+        parts(move)
+        lo.emit(ir.Swap(source.pointer, target.pointer, I64))
+
+
+def pointer(lo: Lowerer, v: View, mutable: bool = True) -> Mem:
+    """A pointer to where an array lies."""
+    assert isinstance(v.base, Mem)
+    name = lo.name("p")
+    lo.emit(ir.Pointer(name, v.elem, v.base.pointer, v.offset, mutable))
+    return Mem(name, v.elem, v.base.roots)

@@ -1,0 +1,104 @@
+"""Stable sorts by integer key on every backend."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+from device_support import needs_cxx
+
+from futad.backend.c import CBackend
+from futad.backend.cuda import DeviceBackend
+from futad.core.check import check_program
+from futad.core.interp import Interpreter
+from futad.core.parse import parse_program
+from futad.errors import InternalError
+from futad.runtime.device import EmulatedDevice
+
+SOURCE = r"""
+fun whole (n_1: i64, ks_2: [n_1]i64, most_3: i64) -> (r_9: [n_1]i64) = {
+  let r_4: [n_1]i64 = argsort(ks_2, most_3)
+  in (r_4) }
+fun computed (n_5: i64, ks_6: [n_5]i64, most_7: i64) -> (r_8: [n_5]i64, r_19: [n_5]i64) = {
+  let up_10: [n_5]i64 = map(n_5, [ks_6], \(k_11: i64) -> {
+    let a_12: i64 = sub(most_7, k_11) let b_13: i64 = sub(a_12, 1i64) in (b_13) })
+  let r_14: [n_5]i64 = argsort(up_10, most_7)
+  let is_15: [n_5]i64 = iota(n_5, 0i64, 1i64)
+  let s_16: [n_5]i64 = argsort(is_15, n_5)
+  in (r_14, s_16) }
+fun rows (n_20: i64, m_21: i64, ks_22: [n_20][m_21]i64, most_23: i64) ->
+  (r_24: [n_20][m_21]i64, s_25: [m_21][n_20]i64) = {
+  let r_26: [n_20][m_21]i64 = map(n_20, [ks_22], \(row_27: [m_21]i64) -> {
+    let o_28: [m_21]i64 = argsort(row_27, most_23) in (o_28) })
+  let t_29: [m_21][n_20]i64 = rearrange(ks_22, [1, 0])
+  let s_30: [m_21][n_20]i64 = map(m_21, [t_29], \(row_31: [n_20]i64) -> {
+    let q_32: i64 = reduce(n_20, [row_31],
+      \(a_33: i64, b_34: i64) -> { let c_35: i64 = max(a_33, b_34) in (c_35) }, [0i64], True)
+    let z_36: i64 = add(q_32, 1i64)
+    let o_37: [n_20]i64 = argsort(row_31, z_36)
+    let p_38: [n_20]i64 = map(n_20, [o_37], \(x_39: i64) -> { let y_40: i64 = add(x_39, q_32) in (y_40) })
+    in (p_38) })
+  in (r_26, s_30) }
+"""
+
+
+@functools.cache
+def program() -> Any:
+    p = parse_program(SOURCE)
+    check_program(p)
+    return p
+
+
+@functools.cache
+def backend(name: str) -> Any:
+    match name:
+        case "interp":
+            return Interpreter(program())
+        case "c" | "multicore":
+            return CBackend(program(), multicore=name == "multicore")
+    return DeviceBackend(program()).on(EmulatedDevice(seed=3))
+
+
+BACKENDS = ["interp", "c", "multicore", pytest.param("emulated", marks=needs_cxx)]
+SIZES = [0, 1, 2, 37, 3000]
+BOUNDS = [1, 2, 256, 257, 2048, 2049, 1 << 23, 1 << 40, (1 << 63) - 1]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_it_sorts_stably(name: str) -> None:
+    rng = np.random.default_rng(0)
+    for n in SIZES:
+        for most in BOUNDS:
+            keys = rng.integers(0, most, n)
+            if n:
+                keys[rng.integers(n)] = most - 1
+            if n > 5:
+                keys[rng.integers(0, n, n // 2)] = keys[0]
+            want = np.argsort(keys, kind="stable")
+            got = backend(name).run("whole", [n, keys, np.int64(most)])
+            np.testing.assert_array_equal(got[0], want)
+            got = backend(name).run("computed", [n, keys, np.int64(most)])
+            np.testing.assert_array_equal(got[0], np.argsort(-keys, kind="stable"))
+            np.testing.assert_array_equal(got[1], np.arange(n))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_it_sorts_rows(name: str) -> None:
+    rng = np.random.default_rng(1)
+    for n, m in [(0, 3), (3, 0), (1, 40), (40, 1), (7, 100), (300, 5)]:
+        for most in (3, 1000, 100_000):
+            keys = rng.integers(0, most, (n, m))
+            rows, columns = backend(name).run("rows", [n, m, keys, np.int64(most)])
+            np.testing.assert_array_equal(rows, np.argsort(keys, axis=1, kind="stable"))
+            top = keys.max(0, initial=0)[:, None]
+            np.testing.assert_array_equal(columns, np.argsort(keys.T, axis=1, kind="stable") + top)
+
+
+def test_keys_are_integers() -> None:
+    for wrong in ("[n_1]f64", "[n_1]i32", "[n_1][n_1]i64"):
+        body = f"{{ let r_3: {wrong} = argsort(xs_2, n_1) in (r_3) }}"
+        p = parse_program(f"fun f (n_1: i64, xs_2: {wrong}) -> (r_4: {wrong}) = {body}")
+        with pytest.raises(InternalError, match="no keys"):
+            check_program(p)
