@@ -227,8 +227,8 @@ def load(path: str | os.PathLike[str], *, backend: str = "auto", check: bool = F
     """The program in a `.fut` file.
 
     `backend`: 'auto' (the fastest that works here), 'interp', 'c' (sequential, deterministic), 'multicore'
-    (OpenMP; OMP_NUM_THREADS sets the threads), 'cuda' (an NVIDIA GPU, through CuPy) or 'emulated' (the kernels of
-    'cuda' on the CPU, to check them).  `check` type-checks the IR after every pass, for finding
+    (OMP_NUM_THREADS threads, else as many as processors), 'cuda' (an NVIDIA GPU, through CuPy) or 'emulated' (the
+    kernels of 'cuda' on the CPU, to check them).  `check` type-checks the IR after every pass, for finding
     defects of the compiler.  Raises FileError, SourceError (with the place in the file), UsageError.
 
     Compiled code is kept in a cache folder on disk (FUTAD_CACHE_DIR, else ~/.cache/futad).

@@ -59,7 +59,8 @@ def expected_values(
     """What a case expects, at the types of the results; in words what does not fit.
 
     `auto output` is what the interpreter computes; where that takes long (a case tagged `compiled`, large arguments,
-    many statements) and there is a C compiler, what sequential C does, or C with OpenMP if the program runs on that.
+    many statements) and there is a C compiler, what sequential C does, or C for several threads if the program runs on
+    that.
     """
     if case.expected == "auto":
         large = "compiled" in case.tags or sum(np.size(a) for a in flat) > LARGE

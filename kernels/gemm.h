@@ -23,9 +23,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #if defined(__AVX512F__)
 #define FUTAD_GEMM_BYTES 64
@@ -42,6 +39,7 @@
 #define FUTAD_GEMM_MC 96
 #define FUTAD_GEMM_NC 768
 #define FUTAD_GEMM_TINY 512 /* multiplications of a product that is not worth a tile */
+#define FUTAD_GEMM_ALONE 100000 /* multiplications of a product that is not worth several threads */
 
 /* One packing buffer a thread, grown on demand and kept for the thread's life. */
 static __thread void *futad_gemm_space;

@@ -255,29 +255,44 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
   return 0;
 }
 
-/* The same on several threads: each takes a stripe of rows, or of columns where there are more of those. */
+/* The same on several threads, after team.h: each takes a stripe of rows, or of columns where there are more of
+ * those. */
+#ifdef FUTAD_TEAM_H
+struct F(job) {
+  int64_t m, n, k, rsA, csA, rsB, csB, rsC, csC, side, per;
+  const T *A, *B;
+  T *C;
+  int accumulate, by_rows, failed;
+};
+
+static void F(part)(void *job, int64_t i) {
+  struct F(job) *const j = job;
+  const int64_t from = i * j->per < j->side ? i * j->per : j->side;
+  const int64_t size = futad_gemm_least(j->per, j->side - from);
+  const int64_t row = j->by_rows ? from : 0, column = j->by_rows ? 0 : from;
+  if (FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
+          j->by_rows ? size : j->m, j->by_rows ? j->n : size, j->k, j->A + row * j->rsA, j->rsA, j->csA,
+          j->B + column * j->csB, j->rsB, j->csB, j->C + row * j->rsC + column * j->csC, j->rsC, j->csC,
+          j->accumulate))
+    __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+}
+#endif
+
 static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_GEMM_S)(
     int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB, T *C,
     int64_t rsC, int64_t csC, int accumulate) {
-#ifdef _OPENMP
-  /* A team of one costs as much as a small product. */
-  if (m * n * k > 100000 && !omp_in_parallel()) {
-    int failed = 0;
+#ifdef FUTAD_TEAM_H
+  if (m * n * k > FUTAD_GEMM_ALONE) {
     const int by_rows = m >= n;
     const int64_t side = by_rows ? m : n, unit = by_rows ? MR : NR;
-#pragma omp parallel reduction(| : failed)
-    {
-      const int64_t threads = omp_get_num_threads(), id = omp_get_thread_num();
-      const int64_t per = (side + unit * threads - 1) / (unit * threads) * unit;
-      const int64_t from = id * per < side ? id * per : side, to = from + per < side ? from + per : side;
-      if (by_rows)
-        failed |= FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(to - from, n, k, A + from * rsA, rsA, csA, B, rsB, csB,
-                                                            C + from * rsC, rsC, csC, accumulate);
-      else
-        failed |= FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(m, to - from, k, A, rsA, csA, B + from * csB, rsB, csB,
-                                                            C + from * csC, rsC, csC, accumulate);
+    int64_t threads = futad_team_threads();
+    const int64_t per = (side + unit * threads - 1) / (unit * threads) * unit;
+    threads = (side + per - 1) / per;
+    struct F(job) job = {m, n, k, rsA, csA, rsB, csB, rsC, csC, side, per, A, B, C, accumulate, by_rows, 0};
+    if (threads > 1) {
+      futad_team_run(threads, F(part), &job);
+      return job.failed;
     }
-    return failed;
   }
 #endif
   return FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(m, n, k, A, rsA, csA, B, rsB, csB, C, rsC, csC, accumulate);

@@ -11,16 +11,6 @@ static const struct futad_entry *futad_find_entry(const char *name) {
   return NULL;
 }
 
-/* Threads of GCC's OpenMP that wait spin for milliseconds, which keeps the one they wait for from running on a machine
- * that has other work.  A microsecond will do; but the library reads its environment before `main`, so the program
- * starts once more. */
-static void futad_short_spins(char **argv) {
-#if defined(_OPENMP) && defined(__linux__)
-  if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
-  if (!setenv("GOMP_SPINCOUNT", "1000", 1)) execv("/proc/self/exe", argv);
-#endif
-}
-
 static int64_t futad_microseconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

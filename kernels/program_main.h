@@ -81,7 +81,6 @@ static void futad_free_arrays(struct futad_array *arrays, int count) {
 }
 
 int main(int argc, char **argv) {
-  futad_short_spins(argv);
   const char *name = "main", *runtime_file = NULL;
   bool binary = false, quiet = false, logging = false;
   int64_t runs = 0;

@@ -304,7 +304,6 @@ static const struct option futad_server_options[] = {
     {NULL, 0, NULL, 0}};
 
 int main(int argc, char **argv) {
-  futad_short_spins(argv);
   int c;
   while ((c = getopt_long(argc, argv, "hLDP", futad_server_options, NULL)) != -1) {
     switch (c) {

@@ -402,7 +402,7 @@ def compiled():
     multicore = CBackend(program, multicore=True, grain=1)
     with pytest.MonkeyPatch.context() as env:
         env.setenv("FUTAD_CFLAGS", "-O1")  # compiles in half the time
-        multicore.library.omp_set_num_threads(3)
+        multicore.library.futad_team_set_threads(3)
     return {"c": CBackend(program), "multicore": multicore}
 
 

@@ -62,7 +62,7 @@ def kind_backends():
     multicore = CBackend(program, multicore=True, grain=1)
     with pytest.MonkeyPatch.context() as env:
         env.setenv("FUTAD_CFLAGS", "-O1")
-        multicore.library.omp_set_num_threads(3)
+        multicore.library.futad_team_set_threads(3)
     return Interpreter(program), CBackend(program), multicore
 
 
@@ -127,7 +127,7 @@ fun pick [n_61: i64] (xs_62: [n_61]f64, ks_63: [n_61]i64) -> (r_64: [n_61]f64, r
 def nests():
     program = parse_program(NESTS)
     multicore = CBackend(program, multicore=True, grain=1)
-    multicore.library.omp_set_num_threads(4)
+    multicore.library.futad_team_set_threads(4)
     return CBackend(program), multicore
 
 

@@ -61,7 +61,7 @@ def test_everything_that_matters_is_in_the_key(own_cache: Path, monkeypatch: pyt
     cc.build_library(SOURCE % 1)
     cc.build_library(SOURCE % 2)
     cc.build_library(SOURCE % 1, flags=["-O1"])
-    cc.build_library(SOURCE % 1, openmp=True)
+    cc.build_library(SOURCE % 1, threads=True)
     monkeypatch.setenv("FUTAD_CFLAGS", "-DX=1")
     cc.build_library(SOURCE % 1)
     monkeypatch.delenv("FUTAD_CFLAGS")
@@ -177,14 +177,6 @@ def test_math_is_vectorised() -> None:
     raw = Path(lib._name).read_bytes()
     for op in ("exp", "log", "sin", "cos", "tanh"):
         assert f"v_{op}".encode() in raw, op
-
-
-@needs_cc
-def test_environment_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-    before = dict(os.environ)
-    cc.build_library(SOURCE % 17, openmp=True)
-    assert dict(os.environ) == before
 
 
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

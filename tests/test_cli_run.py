@@ -289,7 +289,7 @@ def test_emitted_c_stands_alone(futad):
     assert done.code == 0 and '#include "' not in done.out and "futad_entry_main" in done.out
     assert re.match(r"/\* .*-shared program\.c .* \*/\n", done.out)
     assert futad("multicore", "p.fut", "-o", "m.c").out == ""
-    assert "-fopenmp " in (futad.folder / "m.c").read_text().splitlines()[0]
+    assert "-pthread " in (futad.folder / "m.c").read_text().splitlines()[0]
 
 
 def test_a_library_builds_and_runs(futad):

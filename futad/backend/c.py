@@ -1,4 +1,4 @@
-"""The C backends: `c` (one thread) and `multicore` (OpenMP).
+"""The C backends: `c` (one thread) and `multicore` (a team of threads).
 
 The emitted source is one file.  Every entry becomes
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from futad.accs import without_accs
-from futad.backend import c_blocks, c_lanes
+from futad.backend import c_blocks, c_lanes, c_threads
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
@@ -42,11 +42,15 @@ class CEmitter(Emitter):
         self.handlers[ir.Transpose] = self.transpose
         self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.handlers[ir.Trace] = self.trace
+        self.handlers[ir.Parallel] = lambda s: c_threads.emit(self, s)
         self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
         self.grain = grain
         self.module = module
         self.multicore = multicore
         self.label = "failed"
+        self.declared: dict[str, str] = {}  # the variables of the function that is being emitted
+        self.regions: list[list[str]] = []  # and its parallel regions
+        self.number_of_regions = 0
         self.in_lanes = False  # in a loop that the C compiler should vectorise
         self.selects = False  # and in which a choice must not become a branch
 
@@ -55,6 +59,8 @@ class CEmitter(Emitter):
         rank = max([len(r.shape) for f in self.module.functions if not f.local for r in f.results] + [1])
         self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots)}")
         self.line(f"#define FUTAD_MAX_RANK {rank}")
+        if self.multicore:
+            self.line('#include "team.h"')
         self.lines += RUNTIME.splitlines()
         if self.multicore:
             self.line(f"#define FUTAD_GRAIN {self.grain}")
@@ -68,6 +74,10 @@ class CEmitter(Emitter):
         return "\n".join(self.lines) + "\n"
 
     def function(self, f: ir.Function) -> None:
+        at = len(self.lines)
+        self.regions = []
+        if self.multicore:
+            self.declared = c_threads.declared_in(f)
         self.line("")
         self.line(f"{self.head(f)} {{")
         self.depth = 1
@@ -92,11 +102,17 @@ class CEmitter(Emitter):
                 self.line(f"results[{i}].slot = futad_owner(ctx, results[{i}].data);")
                 for d, n in enumerate(r.shape):
                     self.line(f"results[{i}].shape[{d}] = {self.expr(n)};")
+        rests = self.multicore and not f.local
+        if rests:
+            self.line("futad_team_rest();")
         self.line("return FUTAD_OK;")
         self.depth = 0
         self.line("failed: __attribute__((unused));")
+        if rests:
+            self.line("  futad_team_rest();")
         self.line("  return ctx->error.code;")
         self.line("}")
+        self.lines[at:at] = [line for region in self.regions for line in ["", *region]]
 
     def head(self, f: ir.Function) -> str:
         """The declaration of a function."""
@@ -224,54 +240,7 @@ class CEmitter(Emitter):
         self.line(f"const int64_t {s.name} = futad_threads(ctx, {args});")
 
     def per_thread(self, s: ir.PerThread) -> None:
-        self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_MAX_THREADS];")
-
-    def parallel(self, s: ir.Parallel) -> None:
-        host, label, outer = f"host_{s.thread}", f"failed_{s.thread}", self.label
-        n, t, steps = s.threads, s.thread, self.expr(s.steps)
-        # One thread has no need of a region, which costs as much as some hundred operations; but the body twice
-        # costs compile time.
-        alone = statements(s.body) <= SHORT_BODY * s.maps
-        if alone:
-            self.line(f"if ({n} == 1) {{")
-            self.depth += 1
-            self.line(f"const int64_t {t} = 0, {s.start} = 0, {s.end} = {steps};")
-            self.block(s.body)
-            self.depth -= 1
-            self.line("} else {")
-            self.depth += 1
-        self.line(f"struct futad_context *const {host} = ctx;")
-        if s.dynamic:
-            self.line(f"int64_t next_{t} = 0;")
-            self.line(f"const int64_t chunk_{t} = {steps} / ({n} * 8) + 1;")
-        # Fewer threads may run than were asked for; each then does several parts.
-        self.line(f"#pragma omp parallel num_threads((int){n}) if ({n} > 1)")
-        self.line(f"for (int64_t {t} = omp_get_thread_num(); {t} < {n}; {t} += omp_get_num_threads()) {{")
-        self.depth += 1
-        self.line(f"struct futad_context *const ctx = futad_thread({host}, {t});")
-        if s.dynamic:
-            self.line("for (;;) {")
-            self.depth += 1
-            self.line(f"int64_t {s.start};")
-            self.line("#pragma omp atomic capture")
-            self.line(f"{{ {s.start} = next_{t}; next_{t} += chunk_{t}; }}")
-            self.line(f"if ({s.start} >= {steps}) break;")
-            self.line(f"const int64_t {s.end} = {s.start} + chunk_{t} < {steps} ? {s.start} + chunk_{t} : {steps};")
-        else:
-            self.line(f"const int64_t {s.start} = {steps} * {t} / {n}, {s.end} = {steps} * ({t} + 1) / {n};")
-        self.label = label
-        self.block(s.body)
-        self.label = outer
-        if s.dynamic:
-            self.depth -= 1
-            self.line("}")
-        self.line(f"{label}: __attribute__((unused));")
-        self.depth -= 1
-        self.line("}")
-        self.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, {n}))) goto {outer};")
-        if alone:
-            self.depth -= 1
-            self.line("}")
+        self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_TEAM_MOST];")
 
 
 # Operations with a variant that the C compiler can vectorise.
@@ -279,25 +248,10 @@ IN_LANES = {(op, t) for op in ("sin", "cos") for t in ("f32", "f64")} | {
     (op, "i32") for op in ("div", "mod", "quot", "rem")
 }
 
-SHORT_BODY = 250  # statements a map, of a parallel body that is emitted for one thread as well
-
 
 def has(body: Sequence[ir.Stmt], kind: type[ir.Stmt]) -> bool:
     """Whether some of the statements, nested ones included, are of this kind."""
-    return any(isinstance(s, kind) or has(inner_body(s), kind) for s in body)
-
-
-def inner_body(s: ir.Stmt) -> Sequence[ir.Stmt]:
-    """The statements nested in one."""
-    return [*s.then, *s.orelse] if isinstance(s, ir.If) else getattr(s, "body", ())
-
-
-def statements(body: Sequence[ir.Stmt]) -> int:
-    """Statements, nested ones included."""
-    count = 0
-    for s in body:
-        count += 1 + statements(inner_body(s))
-    return count
+    return any(isinstance(s, kind) or has(c_threads.inner_body(s), kind) for s in body)
 
 
 _OMP = {"add": "+", "mul": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^"}
@@ -338,7 +292,7 @@ class CLowerer(Lowerer):
 class CBackend:
     """A program compiled to C.
 
-    `multicore` distributes work over OpenMP threads, each of which gets at least `grain` scalar operations;
+    `multicore` distributes work over threads, each of which gets at least `grain` scalar operations;
     `reassociate` lets sums of floats be taken in vector lanes.
     """
 
@@ -373,7 +327,7 @@ class CBackend:
         if self._compiled is None:
             from futad.runtime.cc import build_library
 
-            self._compiled = CLibrary(build_library(self.source, openmp=self.multicore), self.layout())
+            self._compiled = CLibrary(build_library(self.source, threads=self.multicore), self.layout())
         return self._compiled
 
     def layout(self) -> Layout:

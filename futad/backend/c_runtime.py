@@ -2,7 +2,11 @@
 
 RUNTIME = r"""#include "prelude.h"
 
-#define FUTAD_MAX_THREADS 64
+#ifdef FUTAD_TEAM_H
+#define FUTAD_MOST_THREADS FUTAD_TEAM_MOST
+#else
+#define FUTAD_MOST_THREADS 1
+#endif
 #include "gemm.h"
 #ifdef __linux__
 #include <sys/mman.h>
@@ -43,7 +47,8 @@ struct futad_context {
   struct futad_error error;
   int64_t values[4];
   int64_t allocations;
-  struct futad_context *threads[FUTAD_MAX_THREADS];
+  bool inside; /* a part of something that several threads do */
+  struct futad_context *threads[FUTAD_MOST_THREADS]; /* those of others, from 1 on */
   struct futad_slot slots[FUTAD_SLOTS];
 };
 
@@ -174,7 +179,7 @@ static inline __attribute__((unused)) void futad_stream(void *to, const void *fr
 struct futad_context *futad_new(void) { return calloc(1, sizeof(struct futad_context)); }
 
 void futad_free(struct futad_context *ctx) {
-  for (int i = 1; i < FUTAD_MAX_THREADS; i++)
+  for (int i = 1; i < FUTAD_MOST_THREADS; i++)
     if (ctx->threads[i]) futad_free(ctx->threads[i]);
   for (int64_t i = 0; i < FUTAD_SLOTS; i++) free(ctx->slots[i].data);
   free(ctx);
@@ -213,27 +218,24 @@ void futad_return(struct futad_context *ctx, int64_t slot, void *data, int64_t b
 int64_t futad_memory(struct futad_context *ctx) {
   int64_t sum = 0;
   for (int64_t i = 0; i < FUTAD_SLOTS; i++) sum += ctx->slots[i].bytes;
-  for (int i = 1; i < FUTAD_MAX_THREADS; i++)
+  for (int i = 1; i < FUTAD_MOST_THREADS; i++)
     if (ctx->threads[i]) sum += futad_memory(ctx->threads[i]);
   return sum;
 }
 
 int64_t futad_allocations(struct futad_context *ctx) {
   int64_t sum = ctx->allocations;
-  for (int i = 1; i < FUTAD_MAX_THREADS; i++)
+  for (int i = 1; i < FUTAD_MOST_THREADS; i++)
     if (ctx->threads[i]) sum += ctx->threads[i]->allocations;
   return sum;
 }
 """
 
 THREADS = r"""
-#include <omp.h>
-
 /* How many threads to use: no more than the work pays for, copies of accumulators included. */
 static inline int64_t futad_threads(struct futad_context *ctx, int64_t steps, int64_t work, int64_t extra) {
-  if (work < 2 * FUTAD_GRAIN || steps < 2 || omp_in_parallel()) return 1;
-  int64_t n = omp_get_max_threads();
-  if (n > FUTAD_MAX_THREADS) n = FUTAD_MAX_THREADS;
+  if (work < 2 * FUTAD_GRAIN || steps < 2 || ctx->inside) return 1;
+  int64_t n = futad_team_threads();
   if (n > steps) n = steps;
   if (n > work / FUTAD_GRAIN) n = work / FUTAD_GRAIN;
   if (extra > 0 && FUTAD_GRAIN > 1 && n > work / (8 * extra)) n = work / (8 * extra);
@@ -241,13 +243,46 @@ static inline int64_t futad_threads(struct futad_context *ctx, int64_t steps, in
   for (int64_t i = 1; i < n; i++) {
     if (!ctx->threads[i]) ctx->threads[i] = futad_new();
     if (!ctx->threads[i]) return i;
+    ctx->threads[i]->inside = true;
     ctx->threads[i]->error.code = FUTAD_OK;
   }
   return n;
 }
 
-static inline struct futad_context *futad_thread(struct futad_context *ctx, int64_t i) {
-  return i ? ctx->threads[i] : ctx;
+/* Steps that are taken together: about so many parts of all, each of whole units. */
+static inline int64_t futad_chunk(int64_t steps, int64_t parts, int64_t unit) {
+  return (steps / parts + unit) / unit * unit;
+}
+
+/* Where a thread's part begins, the same for all that a nest does with its parts: parts are as equal as can be, if
+ * they are long they have whole units. */
+static inline int64_t futad_part(int64_t steps, int64_t thread, int64_t threads, int64_t unit) {
+  if (thread == threads) return steps;
+  return steps < 8 * threads * unit ? steps * thread / threads : steps / unit * thread / threads * unit;
+}
+
+struct futad_job {
+  void (*body)(void *region, struct futad_context *ctx, int64_t thread);
+  void *region;
+  struct futad_context *ctx;
+};
+
+static void futad_job_part(void *job, int64_t i) {
+  const struct futad_job *j = job;
+  j->body(j->region, i ? j->ctx->threads[i] : j->ctx, i);
+}
+
+/* The threads' parts of a region. */
+static inline void futad_parallel(struct futad_context *ctx, int64_t n,
+                                  void (*body)(void *, struct futad_context *, int64_t), void *region) {
+  if (n == 1) {
+    body(region, ctx, 0);
+    return;
+  }
+  struct futad_job job = {body, region, ctx};
+  ctx->inside = true;
+  futad_team_run(n, futad_job_part, &job);
+  ctx->inside = false;
 }
 
 /* Takes over the first thread's failure, if any failed. */

@@ -20,7 +20,7 @@ COMMANDS: dict[str, str] = {
     "tune": "measure thresholds for this machine's GPU",
     "gradbench": "answer messages of the benchmark suite GradBench",
     "c": "write the C that a program becomes",
-    "multicore": "write the C with OpenMP that a program becomes",
+    "multicore": "write the C for several threads that a program becomes",
     "cuda": "write the CUDA C that a program becomes",
 }
 

@@ -81,7 +81,7 @@ def _build(args: argparse.Namespace, multicore: bool) -> int:
         raise UsageError(f"{args.file} has no entry (declare one with `entry`)")
     text = program_text(CBackend(program, multicore=multicore), server=args.server)
     source = output.with_name(f"{output.name}.c")
-    made = cc.build_program(text, openmp=multicore)
+    made = cc.build_program(text, threads=multicore)
     comment = _build_comment(source, multicore, executable=True)
     write_file(source, f"{comment}{cc.standalone(text)}".encode())
     write_file(output, made, executable=True)
@@ -95,10 +95,10 @@ def _build_comment(source: Path, multicore: bool, executable: bool = False) -> s
 
     try:
         compiler = cc.find_compiler()
-        flags = cc.compile_flags(openmp=multicore, compiler=compiler)
+        flags = cc.compile_flags(threads=multicore, compiler=compiler)
         command = [*compiler.command, *flags]
     except BackendError:
-        command = ["cc", "-std=gnu11", "-O3", *(["-fopenmp"] if multicore else [])]
+        command = ["cc", "-std=gnu11", "-O3", *(["-pthread"] if multicore else [])]
     out = source.with_suffix("" if executable else ".so").name
     kind = [] if executable else ["-fPIC", "-shared"]
     line = shlex.join([*command, *kind, source.name, "-o", out, *cc.link_flags()])

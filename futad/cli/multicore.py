@@ -1,4 +1,4 @@
-"""Write the C with OpenMP that a program becomes, or build it: a library, an executable, a server.
+"""Write the C for several threads that a program becomes, or build it: a library, an executable, a server.
 
 The C needs no header; its first line is a comment with the command that builds it.
 

@@ -86,7 +86,7 @@ FEW_THREADS = 8  # up to these a loop is at least as fast as a parallel rule tha
 
 
 def thread_count() -> int:
-    """How many threads OpenMP would use."""
+    """How many threads `multicore` has, see `kernels/team.h`."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if wanted.isdecimal() and int(wanted):
         return int(wanted)

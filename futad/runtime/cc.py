@@ -18,8 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,7 +140,7 @@ def standalone(source: str) -> str:
     return source
 
 
-def compile_flags(*, openmp: bool = False, compiler: Compiler | None = None) -> list[str]:
+def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) -> list[str]:
     """The flags every emitted source is compiled with (see also `link_flags`).
 
     Not -ffast-math: NaN, infinities and signed zeros mean what they say.  Only errno and the floating-point
@@ -161,8 +160,8 @@ def compile_flags(*, openmp: bool = False, compiler: Compiler | None = None) -> 
         # Compilers tuned for the first AVX-512 processors stop at 256 bits; dot products and rank-one updates
         # run 1.5 to 2 times as fast with 512 where there are such, and nothing changes elsewhere.
         flags.append("-mprefer-vector-width=512")
-    if openmp:
-        flags.append("-fopenmp")
+    if threads:
+        flags.append("-pthread")
     if compiler.is_clang and _has_libmvec():
         flags.append("-fveclib=libmvec")
     return flags
@@ -189,15 +188,15 @@ def cpu() -> str:
     return "\n".join(line for line in first.splitlines() if line.startswith(wanted))
 
 
-def build_library(source: str, *, openmp: bool = False, flags: Sequence[str] = ()) -> ctypes.CDLL:
+def build_library(source: str, *, threads: bool = False, flags: Sequence[str] = ()) -> ctypes.CDLL:
     """`source` compiled to a shared library and loaded; from the cache if it was compiled before.
 
-    `openmp` compiles and links with OpenMP; `flags` go last among the flags.  Raises BackendError if there is
-    no working compiler (or none with OpenMP), InternalError if the compiler rejects the source.
+    `threads`: it has several threads; `flags` go last among the flags.  Raises BackendError if there is no working
+    compiler, InternalError if the compiler rejects the source.
     """
     compiler = find_compiler()
     extra = [*_split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
-    options = [*compile_flags(openmp=openmp, compiler=compiler), *extra]
+    options = [*compile_flags(threads=threads, compiler=compiler), *extra]
     key = cache.digest(
         source,
         *headers().values(),
@@ -210,19 +209,18 @@ def build_library(source: str, *, openmp: bool = False, flags: Sequence[str] = (
     )
     lib = _loaded.get(key)
     if lib is None:
-        with _short_spins() if openmp else nullcontext():
-            lib = _loaded[key] = _load(key, lambda out: _compile(compiler, source, options, openmp, out))
+        lib = _loaded[key] = _load(key, lambda out: _compile(compiler, source, options, out))
     return lib
 
 
-def build_program(source: str, *, openmp: bool = False) -> bytes:
+def build_program(source: str, *, threads: bool = False) -> bytes:
     """`source`, which has a `main`, compiled to an executable: the bytes of the file.  Raises as `build_library`."""
     compiler = find_compiler()
     extra = _split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", ""))
-    options = [*compile_flags(openmp=openmp, compiler=compiler), *extra]
+    options = [*compile_flags(threads=threads, compiler=compiler), *extra]
     with tempfile.TemporaryDirectory(prefix="futad-") as work:
         out = Path(work) / "program"
-        _compile(compiler, source, options, openmp, out, shared=False)
+        _compile(compiler, source, options, out, shared=False)
         return out.read_bytes()
 
 
@@ -262,24 +260,6 @@ def build_cxx(source: str, *, flags: Sequence[str] = (), executable: bool = Fals
     return cache.fetch(key, "" if executable else ".so", build)
 
 
-@contextmanager
-def _short_spins() -> Iterator[None]:
-    """While GCC's OpenMP library is loaded, which reads the environment then: threads that wait spin for a
-    microsecond before they sleep.
-
-    Its default is some milliseconds, during which a waiting thread keeps the thread it waits for from running
-    if the machine has other work: six times slower than one thread on an LSTM, measured on two busy cores.
-    """
-    if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
-        yield
-        return
-    os.environ["GOMP_SPINCOUNT"] = "1000"
-    try:
-        yield
-    finally:
-        del os.environ["GOMP_SPINCOUNT"]
-
-
 def _load(key: str, build: Callable[[Path], None]) -> ctypes.CDLL:
     path = cache.fetch(key, ".so", build)
     try:
@@ -291,9 +271,7 @@ def _load(key: str, build: Callable[[Path], None]) -> ctypes.CDLL:
         return ctypes.CDLL(str(private))
 
 
-def _compile(
-    compiler: Compiler, source: str, options: Sequence[str], openmp: bool, out: Path, shared: bool = True
-) -> None:
+def _compile(compiler: Compiler, source: str, options: Sequence[str], out: Path, shared: bool = True) -> None:
     with tempfile.TemporaryDirectory(prefix="futad-") as work:
         main = Path(work) / "program.c"
         main.write_text(source, encoding="utf-8")
@@ -303,14 +281,14 @@ def _compile(
         done = _run(compiler, [*options, *kind, str(main), "-o", str(out), *link_flags()])
         if done.returncode == 0:
             return
-        _check_works(compiler, Path(work), openmp)
+        _check_works(compiler, Path(work))
         raise InternalError(
             f"the C compiler rejected the generated code:\n{_first_lines(done.stderr)}",
             hint="this is a defect of futad; please report it with the program",
         )
 
 
-def _check_works(compiler: Compiler, work: Path, openmp: bool) -> None:
+def _check_works(compiler: Compiler, work: Path) -> None:
     """Raises BackendError if the compiler fails even on the smallest program."""
     tiny = work / "tiny.c"
     tiny.write_text("#include <stdint.h>\nint64_t f(int64_t x) { return x; }\n")
@@ -320,11 +298,6 @@ def _check_works(compiler: Compiler, work: Path, openmp: bool) -> None:
     if done.returncode != 0:
         raise BackendError(
             f"the C compiler {name} does not work:\n{_first_lines(done.stderr)}", hint=INSTALL_HINT
-        )
-    if openmp and (done := _run(compiler, ["-fopenmp", *plain])).returncode != 0:
-        raise BackendError(
-            f"the C compiler {name} has no OpenMP:\n{_first_lines(done.stderr)}",
-            hint="install it (gcc has it; for clang: libomp-dev), or use backend='c'",
         )
 
 

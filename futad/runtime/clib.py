@@ -139,6 +139,17 @@ class _Returns:
             self.lib.futad_release(address)
 
 
+_team: list[int] = []
+
+
+def share_team(lib: ctypes.CDLL) -> None:
+    """Let the library use the same threads as those loaded before it (`kernels/team.h`)."""
+    if hasattr(lib, "futad_team_share"):
+        lib.futad_team_share.restype = ctypes.c_void_p
+        lib.futad_team_share.argtypes = [ctypes.c_void_p]
+        _team[:] = [lib.futad_team_share(_team[0] if _team else None)]
+
+
 class CLibrary:
     """A loaded library with the memory its calls use; one call at a time."""
 
@@ -166,6 +177,7 @@ class CLibrary:
             self._calls[name] = call
         self._frames = {name: _Frame(f, 2 + layout.max_rank) for name, f in layout.functions.items()}
         self._lock = threading.Lock()
+        share_team(lib)
         self._context = lib.futad_new()
         if not self._context:
             raise MemoryError_("out of memory")

@@ -1,0 +1,150 @@
+"""C for parallel regions: each is a function of its own, which the threads of a team call (`kernels/team.h`).
+
+A region gets the values of the variables around it in a structure, and keeps them in constants of its own: what threads
+share the C compiler would have to read again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from futad.backend.emit import c_type
+from futad.core.types import Prim
+from futad.imp import ir
+
+if TYPE_CHECKING:
+    from futad.backend.c import CEmitter
+
+CHUNKS = 8  # parts for each thread, where they are taken as threads become free
+SHORT_BODY = 250  # statements a map, of a region that is emitted for one thread as well
+LANES = 32  # steps that a loop may take at a time: no part is shorter unless it has to be
+
+
+def emit(em: CEmitter, s: ir.Parallel) -> None:
+    """The region's function, and here the call."""
+    name = f"futad_region_{em.number_of_regions}"
+    em.number_of_regions += 1
+    captured = captures(s, em.declared)
+    em.regions.append(_region(em, s, name, captured))
+    fill = ", ".join([*captured, *(["0"] if s.dynamic else [])])
+    # The body once more for one thread, where the call costs as much as some ten operations; but compiling it twice
+    # costs time.
+    alone = statements(s.body) <= SHORT_BODY * s.maps
+    if alone:
+        em.line(f"if ({s.threads} == 1) {{")
+        em.depth += 1
+        em.line(f"const int64_t {s.thread} = 0, {s.start} = 0, {s.end} = {em.expr(s.steps)};")
+        em.block(s.body)
+        em.depth -= 1
+    em.line("} else {" if alone else "{")
+    em.line(f"  struct {name} region = {{{fill}}};")
+    em.line(f"  futad_parallel(ctx, {s.threads}, {name}, &region);")
+    em.line(f"  if (FUTAD_UNLIKELY(futad_gather(ctx, {s.threads}))) goto {em.label};")
+    em.line("}")
+
+
+def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -> list[str]:
+    """The structure and the function."""
+    outer = em.lines, em.depth, em.label
+    em.lines, em.depth, em.label = [], 0, "failed"
+    em.line(f"struct {name} {{")
+    for variable, t in captured.items():
+        em.line(f"  {t}{variable};")
+    if s.dynamic:
+        em.line("  int64_t next;")
+    em.line("};")
+    head = f"void {name}(void *job, struct futad_context *ctx, int64_t {s.thread})"
+    em.line(f"static __attribute__((noinline)) {head} {{")
+    em.depth = 1
+    em.line(f"struct {name} *const region = job;")
+    for variable, t in captured.items():
+        em.line(f"{t}const {variable} = region->{variable};")
+    n, steps = s.threads, em.expr(s.steps)
+    if s.dynamic:
+        unit = LANES if in_lanes(s.body) else 1
+        em.line(f"const int64_t chunk = futad_chunk({steps}, {n} == 1 ? 1 : {n} * {CHUNKS}, {unit});")
+        em.line("for (;;) {")
+        em.depth += 1
+        em.line(f"const int64_t {s.start} = __atomic_fetch_add(&region->next, chunk, __ATOMIC_RELAXED);")
+        em.line(f"if ({s.start} >= {steps}) break;")
+        em.line(f"const int64_t {s.end} = {s.start} + chunk < {steps} ? {s.start} + chunk : {steps};")
+        em.block(s.body)
+        em.depth -= 1
+        em.line("}")
+    else:
+        em.line(f"const int64_t {s.start} = futad_part({steps}, {s.thread}, {n}, {LANES});")
+        em.line(f"const int64_t {s.end} = futad_part({steps}, {s.thread} + 1, {n}, {LANES});")
+        em.block(s.body)
+    em.depth = 0
+    em.line("failed: __attribute__((unused));")
+    em.line("}")
+    made = em.lines
+    em.lines, em.depth, em.label = outer
+    return made
+
+
+def statements(body: Sequence[ir.Stmt]) -> int:
+    """Statements, nested ones included."""
+    return sum(1 + statements(inner_body(s)) for s in body)
+
+
+def inner_body(s: ir.Stmt) -> Sequence[ir.Stmt]:
+    """The statements nested in one."""
+    return [*s.then, *s.orelse] if isinstance(s, ir.If) else getattr(s, "body", ())
+
+
+def in_lanes(body: Sequence[ir.Stmt]) -> bool:
+    """Whether the steps are taken some at a time."""
+    return any(isinstance(s, (ir.Blocks, ir.Across)) or (isinstance(s, ir.For) and s.independent) for s in body)
+
+
+def captures(s: ir.Parallel, declared: dict[str, str]) -> dict[str, str]:
+    """The variables of the function around a region that it uses, and their types."""
+    inside = declarations(s.body)
+    own = {s.thread, s.start, s.end}
+    used = [name for name in dict.fromkeys(names(s)) if name in declared]
+    return {name: declared[name] for name in used if name not in inside and name not in own}
+
+
+def names(x: Any) -> Iterator[str]:
+    """All texts in a statement; its variables among them."""
+    if isinstance(x, str):
+        yield x
+    elif isinstance(x, (list, tuple, frozenset)):
+        for y in x:
+            yield from names(y)
+    elif is_dataclass(x) and not isinstance(x, (type, Prim)):
+        for f in fields(x):
+            yield from names(getattr(x, f.name))
+
+
+def declared_in(f: ir.Function) -> dict[str, str]:
+    """The types, as captured variables have them, of a function's variables: its own and all of its statements'."""
+    out = {p.name: c_type(p.type) + (" *" if p.rank else " ") for p in f.params}
+    out |= {r.slot: "struct futad_slot *" for r in f.results if r.slot}
+    return out | declarations(f.body)
+
+
+def declarations(body: Sequence[ir.Stmt]) -> dict[str, str]:
+    """The types of the variables that statements declare, nested ones included."""
+    out: dict[str, str] = {}
+    for s in body:
+        match s:
+            case ir.Decl(name, t):
+                out[name] = f"{c_type(t)} "
+            case ir.Pointer() | ir.Stack() | ir.Ensure() | ir.Append() | ir.Subscribe():
+                out[s.name] = f"{c_type(s.elem)} *"
+            case ir.SlotRef(name):
+                out[name] = "struct futad_slot *"
+            case ir.Threads(name):
+                out[name] = "int64_t "
+            case ir.PerThread(name, elem, pointer):
+                out[name] = f"{c_type(elem)} *{'*' if pointer else ''}"
+            case ir.For(var):
+                out[var] = "int64_t "
+            case ir.Parallel(_, thread, start, end):
+                out |= dict.fromkeys((thread, start, end), "int64_t ")
+        out |= declarations(inner_body(s))
+    return out

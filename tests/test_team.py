@@ -1,0 +1,170 @@
+"""The threads of `multicore` (`kernels/team.h`): every part of a job is done once, by whoever is free."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import futad
+from futad.errors import BackendError
+from futad.runtime.cc import build_library
+from futad.runtime.clib import share_team
+
+SOURCE = """
+#include "prelude.h"
+#include "team.h"
+static void count(void *job, int64_t i) { __atomic_add_fetch(&((int64_t *)job)[i], 1, __ATOMIC_RELAXED); }
+
+/* So many jobs, with a rest after some of them; whether each part of each was done once. */
+int jobs(int64_t threads, int64_t parts, int64_t jobs) {
+  int64_t counts[FUTAD_TEAM_MOST] = {0};
+  futad_team_set_threads(threads);
+  for (int64_t i = 1; i <= jobs; i++) {
+    futad_team_run(parts, count, counts);
+    for (int64_t p = 0; p < FUTAD_TEAM_MOST; p++)
+      if (counts[p] != (p < parts ? i : 0)) return 0;
+    if (i % 3 == 0) futad_team_rest();
+    if (i % 50 == 0) usleep(100);
+  }
+  futad_team_rest();
+  return 1;
+}
+int members(void) { return futad_team->members; }
+int asleep(void) { return (int)futad_team->sleeping; }
+
+/* What the first part waits for another one does, so two threads are needed. */
+static int met;
+static void meet(void *job, int64_t i) {
+  const int64_t end = futad_team_clock() + 10000000000;
+  __atomic_add_fetch(&met, 1, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&met, __ATOMIC_SEQ_CST) < 2 && futad_team_clock() < end) FUTAD_TEAM_PAUSE();
+}
+int meeting(void) {
+  met = 0;
+  futad_team_set_threads(2);
+  futad_team_run(2, meet, NULL);
+  futad_team_rest();
+  return met;
+}
+/* A member that was last where the caller is: whether it may not run there any more. */
+int spread(void) {
+#ifdef FUTAD_TEAM_LINUX
+  uint64_t mask[FUTAD_TEAM_CPUS / 64], here;
+  struct futad_team_member *m = &futad_team->member[0];
+  m->cpu = futad_team_cpu();
+  here = (uint64_t)m->cpu;
+  futad_team_spread(futad_team);
+  memset(mask, 0, sizeof mask);
+  syscall(SYS_sched_getaffinity, m->id, sizeof mask, mask);
+  return m->cpu == -1 && !(mask[here / 64] >> here % 64 & 1);
+#else
+  return 1;
+#endif
+}
+"""
+
+
+@pytest.fixture(scope="module", params=["", "-DFUTAD_TEAM_PORTABLE"])
+def team(request: pytest.FixtureRequest) -> ctypes.CDLL:
+    try:
+        return build_library(SOURCE, threads=True, flags=[request.param] if request.param else [])
+    except BackendError:
+        pytest.skip("no C compiler")
+
+
+def jobs(team: ctypes.CDLL, threads: int, parts: int, count: int) -> bool:
+    return bool(team.jobs(ctypes.c_int64(threads), ctypes.c_int64(parts), ctypes.c_int64(count)))
+
+
+@pytest.mark.parametrize(("threads", "parts"), [(1, 1), (1, 5), (2, 0), (2, 2), (3, 2), (3, 64), (8, 7)])
+def test_every_part_is_done_once(team: ctypes.CDLL, threads: int, parts: int) -> None:
+    assert jobs(team, threads, parts, 2000 if threads <= 3 else 200)
+    assert team.members() < 8
+
+
+def test_callers_at_the_same_time(team: ctypes.CDLL) -> None:
+    good = []
+    callers = [threading.Thread(target=lambda: good.append(jobs(team, 2, 3, 3000))) for _ in range(3)]
+    for c in callers:
+        c.start()
+    for c in callers:
+        c.join()
+    assert good == [True] * 3
+
+
+def test_parts_are_done_at_the_same_time(team: ctypes.CDLL) -> None:
+    assert all(team.meeting() == 2 for _ in range(20))
+
+
+def test_members_sleep_after_a_call(team: ctypes.CDLL) -> None:
+    assert jobs(team, 3, 3, 10)
+    end = time.monotonic() + 10
+    while team.asleep() < team.members() and time.monotonic() < end:
+        time.sleep(0.001)
+    assert team.asleep() == team.members() > 0
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_member_is_kept_off_the_callers_processor(team: ctypes.CDLL) -> None:
+    assert jobs(team, 2, 2, 10)
+    assert any(team.spread() for _ in range(20))  # the caller may move in between
+
+
+def test_programs_share_one_team(team: ctypes.CDLL) -> None:
+    others = [build_library(f"{SOURCE}int other{k};\n", threads=True, flags=["-O1"]) for k in range(2)]
+    for library in others:
+        share_team(library)
+    assert jobs(others[0], 3, 3, 10)
+    members = others[0].members()
+    assert members >= 2 and others[1].members() == members
+    tasks = Path("/proc/self/task")
+    before = len(list(tasks.iterdir())) if tasks.exists() else 0
+    assert jobs(others[1], 3, 3, 10)
+    assert others[1].members() == members
+    assert not tasks.exists() or len(list(tasks.iterdir())) == before
+
+
+FORKS = """
+import os, sys
+import numpy as np
+import futad
+os.environ["OMP_NUM_THREADS"] = "2"
+prog = futad.compile("entry main (xs: []f64) = f64.sum (map f64.exp xs)", backend="multicore")
+xs = np.linspace(0, 1, 300_000)
+want = prog.main(xs)
+child = os.fork()
+if child == 0:
+    os._exit(0 if prog.main(xs) == want else 1)
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status) or int(prog.main(xs) != want))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_after_a_fork() -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_number_of_threads_decides_the_answer() -> None:
+    """Not who is free: sums of the same parts are added in the same order, also while somebody else has the team."""
+    prog = futad.compile("entry main (xs: []f64) = f64.sum (map f64.sin xs)", backend="multicore")
+    xs = np.random.default_rng(1).standard_normal(200_000)
+    want = prog.main(xs)
+    results: list[float] = []
+    callers = [threading.Thread(target=lambda: results.extend(prog.main(xs) for _ in range(50))) for _ in range(2)]
+    other = futad.compile("entry main (xs: []f64) = f64.product (map f64.cos xs)", backend="multicore")
+    callers.append(threading.Thread(target=lambda: [other.main(xs) for _ in range(50)]))
+    for c in callers:
+        c.start()
+    for c in callers:
+        c.join()
+    assert results == [want] * 100
