@@ -291,16 +291,15 @@ def _long_elements(lam: core.Lambda) -> bool:
 
 def _together(lo: DeviceLowerer, body: list[ir.Stmt], total: Expr, what: str, inner: Expr) -> None:
     """Launch a kernel of whose points each is done by a block, or as it is short by a warp if there are enough."""
-    with lo.block() as by_block:
-        made = lo.launch(body, "block", total, f"{what}, inner parts by the block", inner)
+    made = lo.launch(body, "block", total, f"{what}, inner parts by the block", inner)
     if lo.cut_up or (isinstance(total, ir.Num) and total.value < FEW_ROWS):
-        lo.out += by_block
         return
+    by_block = lo.out.pop()  # what comes before it, the sizes of memory, is for both
     small = replace(made, name=f"{made.name}_warp", kind="warp", what=f"{what}, inner parts by a warp")
     lo.kernels.append(small)
     short = compare("<", inner, Ref("WARP_INNER", I64))
     many = compare("<", Ref("ENOUGH_THREADS", I64), ir.mul(total, num(WARP)))
-    lo.out.append(ir.If(compare("&&", short, many), [kir.Launch(small, total, inner)], by_block))
+    lo.out.append(ir.If(compare("&&", short, many), [kir.Launch(small, total, inner)], [by_block]))
 
 
 def _cut_up(
