@@ -6,7 +6,7 @@
  */
 #ifndef FUTAD_GEMM_CUH
 #define FUTAD_GEMM_CUH
-#include "device.cuh"
+#include "block.cuh"
 
 /* A strided matrix; INNER says which index is contiguous, 0 the first, 1 the second. */
 template <class S, int INNER>
@@ -54,7 +54,7 @@ FUTAD_DEV futad_consumed<F> futad_consume(const F &f) {
   return futad_consumed<F>{f};
 }
 
-/* Sums that a product takes along: nothing, or `f(batch, i, tile, sum)` and `f(batch, i, sum)`. */
+/* Sums that a product takes along: nothing, or those of the rows of `a`, to `f(batch, i, sum)`. */
 struct futad_no_sums {
   enum { wanted = 0 };
 };
@@ -66,6 +66,22 @@ struct futad_sums {
 template <class F>
 FUTAD_DEV futad_sums<F> futad_sum_to(const F &f) {
   return futad_sums<F>{f};
+}
+
+/* Folds that a product takes along: nothing, or what the elements of a row of each tile are by an operator, in order
+ * unless it COMMUTES, to `f(batch, i, tile, x)`. */
+struct futad_no_folds {
+  enum { wanted = 0 };
+};
+template <int COMMUTES, class Op, class F>
+struct futad_folds {
+  enum { wanted = 1, commutes = COMMUTES };
+  Op op;
+  F f;
+};
+template <int COMMUTES, class Op, class F>
+FUTAD_DEV futad_folds<COMMUTES, Op, F> futad_fold_to(const Op &op, const F &f) {
+  return futad_folds<COMMUTES, Op, F>{op, f};
 }
 
 /* What becomes of a sum with two more elements: their product is added.  `padded`: two zeros change nothing. */
@@ -123,12 +139,42 @@ FUTAD_DEV void futad_row_sums(const T *part, T *tile, int64_t z, int64_t row0, i
   __syncthreads();
 }
 
-/* `rows`: what `c.store` returns is summed over the columns of each tile and given to `rows.f(z, i, tile, sum)`.
+/* What `c.store` returns for the columns of a tile is combined and given to `to.f(z, i, tile, x)`. */
+template <int BM, int BN, int TM, int TN, int VEC, class T, class C, class Folds>
+FUTAD_DEV void futad_row_folds(const T (&sum)[TM][TN], const C &c, int64_t z, int64_t row0, int64_t col0, int64_t m,
+                               int64_t n, int64_t tile, const Folds &to) {
+  const int ACROSS = BN / TN, GROUPS = Folds::commutes ? 1 : TN / VEC;
+  int ty = (int)threadIdx.x / ACROSS, tx = (int)threadIdx.x % ACROSS;
+#pragma unroll
+  for (int i = 0; i < TM; i++) {
+    int64_t row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
+    auto total = to.op.neutral();
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+      /* The columns of a group are in the order of the threads, these neighbours in a warp. */
+      auto part = to.op.neutral();
+#pragma unroll
+      for (int j = g * (TN / GROUPS); j < (g + 1) * (TN / GROUPS); j++) {
+        int64_t col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
+        if (row < m && col < n) part = to.op.combine(part, c.store(z, row, col, sum[i][j]));
+      }
+#pragma unroll
+      for (int d = 1; d < ACROSS; d *= 2) {
+        auto other = futad_shfl_xor(FUTAD_ALL, part, d);
+        part = tx & d ? to.op.combine(other, part) : to.op.combine(part, other);
+      }
+      total = GROUPS == 1 ? part : to.op.combine(total, part);
+    }
+    if (tx == 0 && row < m) to.f(z, row, tile, total);
+  }
+}
+
+/* `folds`: what `c.store` returns is folded over the columns of each tile (`futad_row_folds`).
  * `sums`: the rows of `a` are summed and given to `sums.f(z, i, sum)`.  `step`: what takes the place of adding products. */
-template <class T, int BM, int BN, int BK, int TM, int TN, class A, class B, class C, class Rows = futad_no_sums,
+template <class T, int BM, int BN, int BK, int TM, int TN, class A, class B, class C, class Folds = futad_no_folds,
           class Sums = futad_no_sums, class Step = futad_add_product<T>>
 FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, int64_t splits, int64_t m, int64_t n,
-                          int64_t k, const Rows &rows_to = Rows(), const Sums &sums_to = Sums(),
+                          int64_t k, const Folds &folds = Folds(), const Sums &sums_to = Sums(),
                           const Step &step = Step()) {
   const int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
   /* A thread's elements come in groups of VEC neighbours, so that a warp reads shared memory in whole lines. */
@@ -216,24 +262,17 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
       __syncthreads();
     }
 
+    if constexpr (Folds::wanted) {
+      futad_row_folds<BM, BN, TM, TN, VEC>(sum, c, z, row0, col0, m, n, blockIdx.x % columns, folds);
+    } else {
 #pragma unroll
-    for (int i = 0; i < TM; i++) {
-      int64_t row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
-      T total = T(0);
+      for (int i = 0; i < TM; i++) {
+        int64_t row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
 #pragma unroll
-      for (int j = 0; j < TN; j++) {
-        int64_t col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
-        if constexpr (Rows::wanted) {
-          if (row < m && col < n) total += c.store(z, row, col, sum[i][j]);
-        } else {
+        for (int j = 0; j < TN; j++) {
+          int64_t col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
           if (row < m && col < n) c.store(z, row, col, sum[i][j]);
         }
-      }
-      if constexpr (Rows::wanted) {
-        /* The threads of a row are neighbours in a warp. */
-#pragma unroll
-        for (int d = ACROSS / 2; d; d /= 2) total += __shfl_xor_sync(FUTAD_ALL, total, d);
-        if (tx == 0 && row < m) rows_to.f(z, row, blockIdx.x % columns, total);
       }
     }
     if constexpr (Sums::wanted) {

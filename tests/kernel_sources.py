@@ -255,14 +255,16 @@ GEMM_SHAPES = {
     "f32_small": ("float", 32, 32, 16, 2, 2),
     "f64": ("double", 64, 64, 8, 4, 4),
     "f64_small": ("double", 32, 32, 16, 2, 2),
+    "f64_narrow": ("double", 256, 8, 4, 4, 2),
+    "f32_narrow": ("float", 256, 8, 4, 4, 2),
 }
 #: the shapes that are also compiled to add to what is there
 GEMM_ACCUMULATED = ("f32", "f64")
 
 
-def _bounds(rows: int) -> str:
+def _bounds(elements: int) -> str:
     """As kernels are emitted: two blocks a multiprocessor but for the largest tiles."""
-    return "256" if rows > 64 else "256, 2"
+    return "256" if elements > 64 * 64 else "256, 2"
 
 
 def _gemm() -> str:
@@ -274,7 +276,7 @@ def _gemm() -> str:
                 if kind == "add" and ((left, right) == (1, 0) or name not in GEMM_ACCUMULATED):
                     continue
                 out.append(
-                    f"FUTAD_KERNEL __launch_bounds__({_bounds(bm)}) {kind}_{name}_{left}{right}("
+                    f"FUTAD_KERNEL __launch_bounds__({_bounds(bm * bn)}) {kind}_{name}_{left}{right}("
                     f"{t} *a, int64_t ab, int64_t ar, int64_t ac, {t} *b, int64_t bb, int64_t br, int64_t bc, "
                     f"{t} *c, int64_t cb, int64_t cr, int64_t cc, int64_t batches, int64_t splits, "
                     f"int64_t m, int64_t n, int64_t k) {{\n"
@@ -291,7 +293,7 @@ GEMM = _gemm()
 # Operands that are computed, a result that is consumed elementwise, and the sums that a product takes along: a is
 # 2 x weight, c = a b + bias, of whose squares the rows are summed tile by tile, and the rows of a.
 GEMM_FUSED = '#include "gemm.cuh"\n' + "".join(
-    f"""FUTAD_KERNEL __launch_bounds__({_bounds(bm)}) fused_{name}_{inner}(
+    f"""FUTAD_KERNEL __launch_bounds__({_bounds(bm * bn)}) fused_{name}_{inner}(
     const {t} *x, const {t} *weight, const {t} *b, const {t} *bias, {t} *c, {t} *rows, {t} *sums, int64_t batches,
     int64_t m, int64_t n, int64_t k) {{
   int64_t tiles = (n + {bn - 1}) / {bn};
@@ -304,14 +306,16 @@ GEMM_FUSED = '#include "gemm.cuh"\n' + "".join(
     c[(z * m + i) * n + j] = y;
     return y * y;
   }};
+  auto plus = [=]({t} x, {t} y) -> {t} {{ return x + y; }};
   auto to_rows = [=](int64_t z, int64_t i, int64_t tile, {t} v) {{ rows[(z * m + i) * tiles + tile] = v; }};
   auto to_sums = [=](int64_t z, int64_t i, {t} v) {{ sums[z * m + i] = v; }};
   futad_gemm<{t}, {bm}, {bn}, {bk}, {tm}, {tn}>(futad_compute<{t}, {inner}>(left), right, futad_consume(result),
-      batches, 1, m, n, k, futad_sum_to(to_rows), futad_sum_to(to_sums));
+      batches, 1, m, n, k, futad_fold_to<1>(futad_operator<{t}>(plus, 0), to_rows), futad_sum_to(to_sums));
 }}
 """
     for name, (t, bm, bn, bk, tm, tn) in GEMM_SHAPES.items()
     for inner in (0, 1)
+    if not name.endswith("narrow")  # emitted for folds over pairs alone
 )
 
 TRANSPOSE = """

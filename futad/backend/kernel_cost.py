@@ -465,9 +465,12 @@ class _Estimate:
             if x is c and s.accumulate:
                 self.flops += m * n * batches
                 self.whole(x.pointer, count, s.elem, False, key)
-        if s.rows is not None:
-            self.flops += m * n * batches
-            self.functor(s.rows, {s.rows.args[0]: batches, s.rows.args[1]: m, s.rows.args[2]: across}, 1)
+        if s.folds is not None:
+            self.block(s.folds.operator.body, m * n * batches)
+            for made in s.folds.operator.results:
+                self.value(made, m * n * batches)
+            places = [p.name for p in s.folds.put.params[:3]]
+            self.points(s.folds.put.body, (), dict(zip(places, (batches, m, across), strict=True)), places[1], 1)
         if s.sums is not None:
             self.flops += m * k * batches
             self.functor(s.sums, {s.sums.args[0]: batches, s.sums.args[1]: m}, 1)
@@ -485,17 +488,22 @@ class _Estimate:
         del self.loops[at]
 
     def functor(self, f: kir.Functor, turns: dict[str, float], again: float) -> None:
-        times = again
         # Of a result the threads of a warp run along rows.
-        along = list(turns)[min(1 + f.inner, len(turns) - 1)]
+        self.points(f.body, f.values, turns, list(turns)[min(1 + f.inner, len(turns) - 1)], again)
+
+    def points(
+        self, body: Sequence[ir.Stmt], values: Sequence[Expr], turns: dict[str, float], along: str, again: float
+    ) -> None:
+        """Statements at each point of a space, that often, the threads of a warp side by side in one dimension."""
+        times = again
         for name, n in turns.items():
             self.env[name] = Value((n - 1) / 2, {name: n}, f"[{n:g}]", lanes=_warp(n) if name == along else _SOME)
             self.loops[name] = n
             times *= n
         before, self.threads = self.threads, float(min(WARP, max(1.0, turns[along])))
-        self.block(f.body, times)
-        if f.value is not None:
-            self.value(f.value, times)
+        self.block(body, times)
+        for x in values:
+            self.value(x, times)
         self.threads = before
         for name in turns:
             del self.loops[name]

@@ -17,16 +17,16 @@ Within a block:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from futad.core import ir as core
-from futad.core.scalarops import OPS
 from futad.core.types import I64, U32, Atom, Prim
 from futad.flatten import fission, pairs, prepare, products
 from futad.flatten import kernel as kir
 from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, NotInBlock, in_block, on_host
 from futad.flatten.nests import atomic, block_map, host_map, nest_of
+from futad.flatten.operators import Fold, combine, commutes, operator
+from futad.flatten.pairtiles import lower_pairs
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
 from futad.imp.lower import Want
@@ -35,20 +35,6 @@ from futad.imp.views import Acc, Mem, Value, View, dense_view
 
 TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
 SCANNED = 96  # bytes of what one scan can carry along
-
-
-@dataclass(slots=True)
-class Fold:
-    """One scan or reduction of scalars."""
-
-    lam: core.Lambda
-    neutral: core.Atoms
-    scan: bool
-    commutes: bool
-
-    @property
-    def types(self) -> list[Prim]:
-        return [a.type for a in self.neutral]  # type: ignore[misc]
 
 
 def folds_of(n: Nest) -> list[Fold] | None:
@@ -61,36 +47,7 @@ def folds_of(n: Nest) -> list[Fold] | None:
     return out + [Fold(f, ns, False, c or commutes(f)) for (f, ns), c in zip(n.reds, comms, strict=True)]
 
 
-def commutes(f: core.Lambda) -> bool:
-    """Whether each result is one commutative operation on its two parameters."""
-    k = len(f.result)
-    if len(f.stms) != k:
-        return False
-    made = {s.pat[0]: s.exp for s in f.stms if len(s.pat) == 1}
-    for i, r in enumerate(f.result):
-        e = made.get(r)  # type: ignore[arg-type]
-        if not isinstance(e, core.Op) or not OPS[e.op].commutative or set(e.args) != {f.params[i], f.params[k + i]}:
-            return False
-    return True
-
-
 Element = Callable[[Expr], list[Expr]]
-
-
-def combine(lo: DeviceLowerer, f: Fold, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
-    """The fold's operator on two values, in thread mode."""
-    for p, x in zip(f.lam.params, [*left, *right], strict=True):
-        lo.bind(p, lo.let(x, p.name))
-    out: list[Expr] = []
-    for v in lo.scope(f.lam, repeats=True):
-        assert isinstance(v, Expr)
-        if isinstance(v, Ref) and len(f.neutral) > 1:
-            # It may be a variable that is assigned before this result is used.
-            name = lo.name("r")
-            lo.out.append(ir.Decl(name, v.type, v))
-            v = Ref(name, v.type)
-        out.append(lo.let(v, "r"))
-    return out
 
 
 TID = Ref("futad_tid", I64)
@@ -123,22 +80,13 @@ def fold_range(
         _tiles(lo, folds, parts_, element, start, bound, outs)
     for f, p in zip(folds, parts_, strict=True):
         if f.commutes:
-            lo.out.append(kir.Together(operator(lo, f), _neutral(lo, f), p))
+            lo.out.append(kir.Together(operator(lo, [f]), _neutral(lo, f), p))
     return [list(p) for p in parts_]
 
 
 def _assign(lo: DeviceLowerer, names: Sequence[Ref], values: Sequence[Expr]) -> None:
     for r, v in zip(names, values, strict=True):
         lo.out.append(ir.Assign(r.name, v))
-
-
-def operator(lo: DeviceLowerer, f: Fold) -> kir.Function:
-    """A fold's operator as a function."""
-    params = [Ref(lo.name(w), t) for w in ("left", "right") for t in f.types]
-    k = len(f.types)
-    with lo.inside("thread"), lo.block() as body:
-        results = combine(lo, f, params[:k], params[k:])
-    return kir.Function(params, body, results)
 
 
 def _neutral(lo: DeviceLowerer, f: Fold) -> list[Expr]:
@@ -174,7 +122,7 @@ def _tiles(
                     _assign(lo, carry, combine(lo, f, carry, x))
                 lo.out.append(ir.If(compare("<", i, bound), body, []))
                 continue
-            lo.out.append(kir.Together(operator(lo, f), _neutral(lo, f), x, carry))
+            lo.out.append(kir.Together(operator(lo, [f]), _neutral(lo, f), x, carry))
             if f.scan:
                 with lo.inside("thread"), lo.block() as body:
                     for r in x:
@@ -231,8 +179,8 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -
             return values
         lo.settle_all(core.stm_free(stm))
     found = pairs.pairs_of(stm)
-    if found is not None:
-        return pairs.lower_pairs(lo, stm, found, wants)
+    if found is not None and isinstance(found.inner, core.Map):
+        return lower_pairs(lo, stm, found, wants)
     parts = prepare.reshaped(stm)
     if len(parts) == 1:
         parts = fission.split(stm)
@@ -337,14 +285,7 @@ def grid_scan(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
         with lo.inside("thread"), lo.block() as text:
             _put_scanned(lo, n, folds, cells, made, j)
         put = kir.Function([j, *made], text, [])
-        both = [[Ref(lo.name(w), t) for t in types] for w in ("left", "right")]
-        results: list[Expr] = []
-        with lo.inside("thread"), lo.block() as text:
-            for f in folds:
-                at = len(results)
-                k = len(f.types)
-                results += combine(lo, f, both[0][at : at + k], both[1][at : at + k])
-        op = kir.Function([*both[0], *both[1]], text, results)
+        op = operator(lo, folds)
         neutral = [lo.expr(a) for f in folds for a in f.neutral]
         lo.out.append(kir.ScanAll(op, neutral, element, put, n.width, state, items))
     lo.launch(body, "tile", tiles, f"scan over [{width!r}] for {names}")

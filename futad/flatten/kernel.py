@@ -94,20 +94,32 @@ class Matrix:
 
 @dataclass(slots=True, eq=False)
 class Functor(Stmt):
-    """A function that a product calls: of indices, the last of them a value of type `elem` if there is one; `value` is
-    what it returns, `inner` as in `Matrix`."""
+    """A function that a product calls: of indices, the last of them a value of type `elem` if there is one; `values`
+    are what it returns, `inner` as in `Matrix`."""
 
     args: list[str]
     elem: Prim | None
     body: list[Stmt]
-    value: Expr | None
+    values: list[Expr]
     inner: int = 1
 
 
 @dataclass(slots=True, eq=False)
+class RowFolds(Stmt):
+    """What a product makes of the rows of its tiles: what `c` returns for each element, combined by an operator (of
+    left values, then right ones), is passed to `put(batch, row, tile, ...)`."""
+
+    operator: Function
+    neutral: list[Expr]
+    commutes: bool
+    put: Function
+
+
+@dataclass(slots=True, eq=False)
 class Tile(Stmt):
-    """A tile of a matrix product: `futad_gemm` with that tile shape.  `rows` and `sums` get the sums it takes along;
-    `step` makes the next sum of one (at first `start`) and an element of each operand, else their product is added."""
+    """A tile of a matrix product: `futad_gemm` with that tile shape.  `folds` are those of its rows, `sums` gets the
+    sums of the left operand's; `step` makes the next sum of one (at first `start`) and an element of each operand,
+    else their product is added."""
 
     elem: Prim
     shape: tuple[int, int, int, int, int]
@@ -117,7 +129,7 @@ class Tile(Stmt):
     b: Matrix | Functor
     c: Matrix | Functor
     accumulate: bool = False
-    rows: Functor | None = None
+    folds: RowFolds | None = None
     sums: Functor | None = None
     step: Function | None = None
     start: Expr | None = None
@@ -128,8 +140,8 @@ class Tile(Stmt):
 
     @property
     def functors(self) -> list[Stmt]:
-        given = (self.a, self.b, self.c, self.rows, self.sums, self.step)
-        return [x for x in given if isinstance(x, (Functor, Function))]
+        given = (self.a, self.b, self.c, self.folds, self.sums, self.step)
+        return [x for x in given if isinstance(x, (Functor, Function, RowFolds))]
 
 
 @dataclass(slots=True, eq=False)
@@ -285,6 +297,8 @@ def bodies(s: Stmt) -> tuple[list[Stmt], ...]:
         return (s.functors,)
     if isinstance(s, Together):
         return ([s.operator],)
+    if isinstance(s, RowFolds):
+        return ([s.operator, s.put],)
     if isinstance(s, HistAll):
         return ([s.update],)
     if isinstance(s, ScanAll):
@@ -319,8 +333,10 @@ def expressions(s: Stmt) -> list[Expr]:
         case Tile(sizes=sizes, batches=batches, start=start):
             first = [] if start is None else [start]
             return [*sizes, batches, *first, *(x for m in s.matrices for x in m.steps)]
-        case Functor(value=value):
-            return [] if value is None else [value]
+        case Functor(values=values):
+            return list(values)
+        case RowFolds(neutral=neutral):
+            return list(neutral)
         case Function(results=results):
             return list(results)
         case Together(neutral=neutral, parts=x, carry=carry):

@@ -95,7 +95,8 @@ def _safe(stm: core.Stm) -> int | None:
     return None
 
 
-def _price(stms: Sequence[core.Stm]) -> int | None:
+def price(stms: Sequence[core.Stm]) -> int | None:
+    """The cost of scalar statements that cannot fail, and of views; None if there are others."""
     total = 0
     for s in stms:
         c = _safe(s)
@@ -114,7 +115,7 @@ def _inner(lam: core.Lambda, bound: set[Var]) -> core.Stm | None:
     if not lam.stms or not isinstance(lam.stms[-1].exp, core.Map):
         return None
     last = lam.stms[-1]
-    if lam.result != last.pat or last.exp.width in bound or _price(lam.stms[:-1]) is None:  # type: ignore[attr-defined]
+    if lam.result != last.pat or last.exp.width in bound or price(lam.stms[:-1]) is None:  # type: ignore[attr-defined]
         return None
     if any(isinstance(v.type, AccType) or set(shape_of(v.type)) & bound for v in last.pat):
         return None
@@ -149,8 +150,8 @@ def is_light(stm: core.Stm) -> bool:
     found = descend(e, rank)
     if found is None or found[0] != rank or any(_rank(v.type) != rank for v in stm.pat):
         return False
-    price = _price(found[1].stms)
-    return price is not None and price <= LIGHT
+    cost = price(found[1].stms)
+    return cost is not None and cost <= LIGHT
 
 
 def _threads(e: core.Map, product: Var, depth: int) -> Var | None:
@@ -192,13 +193,13 @@ def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
         return None
     depth, leaf = found
     if depth == rank:
-        fits = _price(leaf.stms) is not None and all(_rank(v.type) == rank for v in stm.pat)
+        fits = price(leaf.stms) is not None and all(_rank(v.type) == rank for v in stm.pat)
         return Consumer(stm, depth, leaf) if fits and _threads(e, product, depth) is not None else None
     row = _threads(e, product, depth) if depth == rank - 1 else None
     if row is None:
         return None
     folds = [s for s in leaf.stms if isinstance(s.exp, (core.Fused, core.Reduce))]
-    if len(folds) != 1 or _price([s for s in leaf.stms if s is not folds[0]]) is None:
+    if len(folds) != 1 or price([s for s in leaf.stms if s is not folds[0]]) is None:
         return None
     f = folds[0].exp
     if list(f.operands()).count(row) != 1 or any(row in core.stm_free(s) for s in leaf.stms if s is not folds[0]):
@@ -209,7 +210,7 @@ def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
         neutral = f.neutral
     else:
         assert isinstance(f, core.Fused)
-        good = not f.scan_lams and len(f.red_lams) == 1 and is_sum(f.red_lams[0]) and _price(f.lam.stms) is not None
+        good = not f.scan_lams and len(f.red_lams) == 1 and is_sum(f.red_lams[0]) and price(f.lam.stms) is not None
         good = good and not any(isinstance(a.type, AccType) for a in f.arrays) and row not in f.lam.free()
         good = good and all(isinstance(a.type, Prim) for a in f.lam.result)
         neutral = f.red_neutrals[0] if good else ()

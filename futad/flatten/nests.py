@@ -21,7 +21,8 @@ from futad.flatten import kernel as kir
 from futad.flatten.interchange import loop_out
 from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transposed
-from futad.flatten.pairs import peeled
+from futad.flatten.pairs import pairs_of, peeled
+from futad.flatten.pairtiles import lower_pairs
 from futad.flatten.rowadds import rows_after
 from futad.flatten.subhist import in_shared_memory
 from futad.imp import ir
@@ -398,6 +399,11 @@ def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> tuple[list[ir.Stmt] | 
     elements a point works on in what tiles do, if there is such."""
     if not fission.deep(levels.leaf) and not _long_elements(levels.leaf):
         return None, None
+    whole = pairs_of(n.stm)
+    if whole is not None:
+        with lo.block() as tiled:
+            lower_pairs(lo, n.stm, whole, list(n.outs))
+        return tiled, ir.mul(lo.expr(whole.inner.width), lo.expr(whole.fold.width))
     peel = peeled(n.stm) if not levels.inner else None
     stms = fission.distribute(n.stm) if peel is None else peel[0]
     if stms is None:

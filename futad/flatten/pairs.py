@@ -3,38 +3,33 @@
     map (\\x -> map (\\y -> f64.sum (map2 (\\a b -> (a - b) * (a - b)) x y)) ys) xs
 
 Distances between all pairs of points, say.  They go to the kernel of matrix products (`gemm.cuh`), which reads rows
-once for a tile of pairs, with their operation in the place of adding a product.
+once for a tile of pairs, with their operation in the place of adding a product.  If all that is made of an x's pairs is
+folded (to the nearest y, say), each tile folds its columns, and a second kernel what the tiles have made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from futad.core import ir as core
 from futad.core.scalarops import OPS
-from futad.core.types import ArrayType, Const, Prim, Var, array_of
+from futad.core.types import ArrayType, Const, Prim, Var, array_of, shape_of
 from futad.flatten import fission
-from futad.flatten import kernel as kir
-from futad.flatten.lower import DeviceLowerer
-from futad.flatten.products import LARGE_TILES, Operation, Strided, into
-from futad.imp import ir
-from futad.imp.ir import ONE, Expr, Ref
-from futad.imp.lower import Want
-from futad.imp.views import Mem, Value, View
+from futad.flatten.late import ELEMENTS, price
 
 NEUTRAL = {"add": 0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}
+TILED = ("flattening", "no_outer")  # as an attribute: by tiles, where that is possible
 FEW = 8  # rows on one side, for which a tile is too large
 
 
 @dataclass(slots=True)
 class Pairs:
-    """Such a nest: the arrays of rows on both sides, the inner map, its fold, the fold's operation on one pair's
-    elements (parameters in the order left, right) and what combines the results."""
+    """Such a nest: the arrays of rows on both sides, the inner map (with folds, if it has any), a pair's fold, that
+    fold's operation on one pair's elements (parameters in the order left, right) and what combines the results."""
 
     left: core.Atom
     right: core.Atom
-    inner: core.Map
+    inner: core.Map | core.Fused
     fold: core.Fused
     term: core.Lambda
     op: str
@@ -43,15 +38,20 @@ class Pairs:
 def pairs_of(stm: core.Stm) -> Pairs | None:
     """The folds over pairs that a statement is; None if it is anything else."""
     outer = stm.exp
-    if not isinstance(outer, core.Map) or len(stm.pat) != 1 or len(outer.lam.stms) != 1:
+    if not isinstance(outer, core.Map) or not outer.lam.stms or price(outer.lam.stms[:-1]) is None:
         return None
-    mid = outer.lam.stms[0]
+    mid = outer.lam.stms[-1]
     inner = mid.exp
-    if not isinstance(inner, core.Map) or outer.lam.result != mid.pat or len(inner.lam.stms) != 1:
+    if not isinstance(inner, core.Map | core.Fused) or outer.lam.result != mid.pat:
         return None
-    last = inner.lam.stms[0]
-    fold = last.exp
-    if not isinstance(fold, core.Fused) or inner.lam.result != last.pat or len(last.pat) != 1:
+    if isinstance(inner, core.Fused):
+        last = _folded(mid, inner)
+    elif len(outer.lam.stms) == len(inner.lam.stms) == 1 and inner.lam.result == inner.lam.stms[0].pat:
+        last = inner.lam.stms[0]
+    else:
+        return None
+    fold = last.exp if last is not None else None
+    if last is None or not isinstance(fold, core.Fused) or len(last.pat) != 1:
         return None
     if fold.scan_lams or len(fold.red_lams) != 1 or len(fold.arrays) != 2:
         return None
@@ -64,20 +64,32 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
         term.params = (term.params[1], term.params[0])
     if x not in outer.lam.params or y not in inner.lam.params:
         return None
-    bound = {*outer.lam.params, *inner.lam.params}
+    bound = {v for lam in (outer.lam, inner.lam) for v in (*lam.params, *(v for s in lam.stms for v in s.pat))}
     if {outer.width, inner.width, fold.width} & bound or any(v in bound for v in term.free()):
         return None
+    if isinstance(inner, core.Fused):
+        outside = core.Lambda((), (), tuple([a for group in inner.red_neutrals for a in group]))
+        if any(v in bound for lam in (outside, *inner.red_lams) for v in lam.free()):
+            return None
     left = outer.arrays[outer.lam.params.index(x)]
     right = inner.arrays[inner.lam.params.index(y)]
     if right in bound:
         return None
     op = _operation(fold)
     elem = last.pat[0].type
-    if op is None or not isinstance(elem, Prim) or elem.name not in LARGE_TILES:
+    if op is None or not isinstance(elem, Prim) or elem.name not in ELEMENTS:
         return None
     if any(p.type is not elem for p in term.params) or not all(_harmless(s) for s in term.stms):
         return None
     return Pairs(left, right, inner, fold, term, op)
+
+
+def _folded(mid: core.Stm, inner: core.Fused) -> core.Stm | None:
+    """The pair's fold if a map does little more, and all it makes is folded to scalars."""
+    folds = [s for s in inner.lam.stms if isinstance(s.exp, core.Fused)]
+    if inner.scan_lams or len(folds) != 1 or not all(isinstance(v.type, Prim) for v in mid.pat):
+        return None
+    return folds[0] if price([s for s in inner.lam.stms if s is not folds[0]]) is not None else None
 
 
 def _operation(fold: core.Fused) -> str | None:
@@ -97,31 +109,6 @@ def _harmless(s: core.Stm) -> bool:
     )
 
 
-def lower_pairs(lo: DeviceLowerer, stm: core.Stm, found: Pairs, wants: Sequence[Want]) -> list[Value]:
-    """The nest at host level, as tiles."""
-    t = stm.pat[0].type
-    assert isinstance(t, ArrayType)
-    views = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(found.left), lo.view(found.right))]
-    a, b = views
-    turned = View(b.base, b.offset, (b.strides[1], b.strides[0]), (b.shape[1], b.shape[0]))
-    m, n = lo.shape(t)
-    k = lo.expr(found.fold.width)
-    op = Operation((m, n, k), ONE, Strided(a), Strided(turned), t.elem, stm.pat[0].name, 2, None)
-
-    def step() -> kir.Function:
-        refs = [Ref(lo.name(w), t.elem) for w in ("sum", "x", "y")]
-        with lo.inside("thread"), lo.block() as body:
-            for p, r in zip(found.term.params, refs[1:], strict=True):
-                lo.bind(p, r)
-            x = lo.scope(found.term, repeats=True)[0]
-            assert isinstance(x, Expr)
-            total = ir.Scalar(found.op, (refs[0], x), t.elem, t.elem)
-        return kir.Function(refs, body, [total])
-
-    op.step, op.start = step, ir.Num(NEUTRAL[found.op], t.elem)
-    return into(lo, op, lo.host_view(stm.pat[0], wants[0]))
-
-
 def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs], bool] | None:
     """A map in whose body each element is paired with all rows of another array, or has a loop for each: that nest of
     its own first, then a map of the rest, the pairs and whether there are loops; None if there is no such nest."""
@@ -134,7 +121,7 @@ def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs], bool] | None:
     params, arrays = list(e.lam.params), list(e.arrays)
     loops = False
     for s in e.lam.stms:
-        for part in _looping(s) or fission.split(s):
+        for part in _looping(s) or (fission.split(s) if _pairs_in(s, e) is None else [s]):
             made = _whole(part, e)
             pairs = pairs_of(made) if made is not None else None
             long = isinstance(part.exp, core.Map) and fission.looping(part.exp.lam)
@@ -145,12 +132,18 @@ def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs], bool] | None:
             if pairs is not None:
                 found.append(pairs)
             loops |= long
-            params.append(part.pat[0])
-            arrays.append(made.pat[0])
+            params += part.pat
+            arrays += made.pat
     if not before:
         return None
     lam = core.Lambda(tuple(params), tuple(rest), e.lam.result)
     return [*before, core.Stm(stm.pat, core.Map(e.width, tuple(arrays), lam), stm.attrs)], found, loops
+
+
+def _pairs_in(s: core.Stm, e: core.Map) -> Pairs | None:
+    """The pairs with folds that a statement of a map's body is."""
+    made = _whole(s, e) if isinstance(s.exp, core.Fused) else None
+    return pairs_of(made) if made is not None else None
 
 
 def _looping(s: core.Stm) -> list[core.Stm] | None:
@@ -161,10 +154,13 @@ def _looping(s: core.Stm) -> list[core.Stm] | None:
 
 def _whole(s: core.Stm, e: core.Map) -> core.Stm | None:
     """A statement of a map's body as a map of its own, if the map's elements are all that it needs of the body."""
-    if not isinstance(s.exp, core.Map) or len(s.pat) != 1 or not isinstance(s.pat[0].type, ArrayType):
-        return None
     made = {v: x for x in e.lam.stms for v in x.pat}
-    if set(s.pat[0].type.shape) & {*made, *e.lam.params}:
+    folded = isinstance(s.exp, core.Fused)
+    if folded:
+        fits = all(isinstance(v.type, Prim) for v in s.pat)
+    else:
+        fits = isinstance(s.exp, core.Map) and len(s.pat) == 1 and isinstance(s.pat[0].type, ArrayType)
+    if not fits or any(set(shape_of(v.type)) & {*made, *e.lam.params} for v in s.pat):
         return None
     # Scalars that are computed at little cost are computed again.
     needed: dict[core.Stm, None] = {}
@@ -179,8 +175,8 @@ def _whole(s: core.Stm, e: core.Map) -> core.Stm | None:
     free = core.Lambda((), stms, ()).free()
     used = [(p, a) for p, a in zip(e.lam.params, e.arrays, strict=True) if p in free]
     lam = core.rename(core.Lambda(tuple([p for p, _ in used]), stms, s.pat))
-    out = Var(s.pat[0].name, array_of(s.pat[0].type, e.width))
-    return core.Stm((out,), core.Map(e.width, tuple([a for _, a in used]), lam))
+    out = tuple([Var(v.name, array_of(v.type, e.width)) for v in s.pat])
+    return core.Stm(out, core.Map(e.width, tuple([a for _, a in used]), lam), (TILED,) if folded else ())
 
 
-__all__ = ["Pairs", "lower_pairs", "pairs_of", "peeled"]
+__all__ = ["NEUTRAL", "Pairs", "pairs_of", "peeled"]

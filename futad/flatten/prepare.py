@@ -29,6 +29,7 @@ from futad.flatten.again import computed_again
 from futad.flatten.binned import binned
 from futad.flatten.history import kept_in_place
 from futad.flatten.late import is_light
+from futad.flatten.placed import with_places
 from futad.flatten.rowadds import loops_that_add
 from futad.optimise.addto import sum_of
 from futad.rewrite.ranges import is_index
@@ -43,6 +44,7 @@ def prepare(program: Program) -> Program:
     from futad.optimise.fusion import fuse
     from futad.rewrite.simplify import simplify
 
+    program = ir.map_bodies(program, with_places)
     program = ir.map_bodies(program, loops_that_add)
     program = ir.map_bodies(program, binned)
     loose = ir.map_bodies(program, _loosened)

@@ -20,6 +20,7 @@ MOST_BATCHES = 65535  # of a grid's third dimension
 
 Shape = tuple[int, int, int, int, int]
 SMALL_TILE: Shape = (32, 32, 16, 2, 2)
+NARROW_TILE: Shape = (256, 8, 4, 4, 2)
 LARGE_TILES: dict[str, Shape] = {"f32": (128, 128, 8, 8, 8), "f64": (64, 64, 8, 4, 4)}
 
 
@@ -42,11 +43,11 @@ class Computed:
 
 @dataclass(slots=True)
 class Taken:
-    """What is done with a product: `consume(point, x)` stores what it makes of an element, and returns what
-    `rows(point, sum)` gets the sums of, by tiles; `sums(point, sum)` gets the sums of the left operand's rows."""
+    """What is done with a product: `consume(point, x)` stores what it makes of an element, and returns what `folds`
+    (made in the kernel) folds by tiles; `sums(point, sum)` gets the sums of the left operand's rows."""
 
-    consume: Callable[[Sequence[Expr], Expr], Expr | None] | None = None
-    rows: Callable[[Sequence[Expr], Expr], None] | None = None
+    consume: Callable[[Sequence[Expr], Expr], Sequence[Expr]] | None = None
+    folds: Callable[[], kir.RowFolds] | None = None
     sums: Callable[[Sequence[Expr], Expr], None] | None = None
 
 
@@ -64,6 +65,7 @@ class Operation:
     plus: View | None
     step: Callable[[], kir.Function] | None = None
     start: Expr | None = None
+    narrow: bool = False  # whether there may be few columns and many rows
 
     def index(self, point: Sequence[Expr]) -> Sequence[Expr]:
         """A place in the result's array, from batch, row and column."""
@@ -80,31 +82,37 @@ class Operation:
 # --- emitting ---------------------------------------------------------------------------------------------------------
 
 
-def _cover(x: Expr, tile: int) -> Expr:
+def cover(x: Expr, tile: int) -> Expr:
     return ir.Bin("/", ir.add(x, num(tile - 1)), num(tile))
 
 
 def _tiles(op: Operation, shape: Shape, least: Expr = ZERO) -> Expr:
     """The number of tiles; `least`: of those side by side."""
-    across = _cover(op.sizes[1], shape[1])
+    across = cover(op.sizes[1], shape[1])
     if least != ZERO:
         across = ir.Scalar("max", (across, least), I64, I64)
-    return ir.mul(_cover(op.sizes[0], shape[0]), across)
+    return ir.mul(cover(op.sizes[0], shape[0]), across)
 
 
-def _versions(lo: DeviceLowerer, op: Operation, version: Callable[[Shape], None]) -> None:
-    """Both tile shapes; the host picks the large one if there are tiles enough for the device."""
-    bodies = []
+def versions(lo: DeviceLowerer, op: Operation, version: Callable[[Shape], None]) -> None:
+    """All tile shapes; the host picks the large one if there are tiles enough for the device."""
     large = LARGE_TILES[op.elem.name]
-    for shape in (SMALL_TILE, large):
-        with lo.block() as body:
+
+    def body(shape: Shape) -> list[ir.Stmt]:
+        with lo.block() as made:
             version(shape)
-        bodies.append(body)
+        return made
+
     few = ir.compare("<", ir.mul(op.batches, _tiles(op, large)), Ref("ENOUGH_TILES", I64))
-    lo.out.append(ir.If(few, bodies[0], bodies[1]))
+    choice: ir.Stmt = ir.If(few, body(SMALL_TILE), body(large))
+    if op.narrow:
+        thin = ir.compare("<=", op.sizes[1], num(NARROW_TILE[1]))
+        many = ir.compare("<=", Ref("ENOUGH_TILES", I64), _tiles(op, NARROW_TILE))
+        choice = ir.If(ir.compare("&&", thin, many), body(NARROW_TILE), [choice])
+    lo.out.append(choice)
 
 
-def _launch(
+def launch(
     lo: DeviceLowerer, op: Operation, shape: Shape, dst: Strided | None, accumulate: bool, taken: Taken
 ) -> None:
     """One tiled kernel: into `dst`, or consumed."""
@@ -130,14 +138,14 @@ def _launch(
     batches = plain(op.batches)
     with lo.kernel("block") as body:
 
-        def functor(words: Sequence[str], elem: Prim | None, f: Callable[[list[Expr]], Expr | None]) -> kir.Functor:
+        def functor(words: Sequence[str], elem: Prim | None, f: Callable[[list[Expr]], Sequence[Expr]]) -> kir.Functor:
             names = [lo.name(w) for w in words]
             args = [Ref(x, I64) for x in names]
             if elem is not None:
                 args[-1] = Ref(names[-1], elem)
             with lo.block() as inside, lo.inside("thread"):
-                value = f(list(args))
-            return kir.Functor(names, elem, inside, value)
+                values = list(f(list(args)))
+            return kir.Functor(names, elem, inside, values)
 
         parts: list[kir.Matrix | kir.Functor] = []
         for x, made in zip((op.a, op.b), given, strict=False):
@@ -145,19 +153,20 @@ def _launch(
                 parts.append(made)
             else:
                 assert isinstance(x, Computed)
-                f = functor(("b", "i", "l"), None, x.at)
+                at = x.at
+                f = functor(("b", "i", "l"), None, lambda point: [at(point)])  # noqa: B023
                 f.inner = x.inner
                 parts.append(f)
-        consume, rows, sums = taken.consume, taken.rows, taken.sums
+        consume, sums = taken.consume, taken.sums
         if given[2] is not None:
             parts.append(given[2])
         else:
             assert consume is not None
             parts.append(functor(("b", "i", "j", "x"), op.elem, lambda a: consume(a[:3], a[3])))
-        to_rows = functor(("b", "i", "tile", "x"), op.elem, lambda a: rows(a[:3], a[3])) if rows else None
-        to_sums = functor(("b", "i", "x"), op.elem, lambda a: sums(a[:2], a[2])) if sums else None
+        folds = taken.folds() if taken.folds is not None else None
+        to_sums = functor(("b", "i", "x"), op.elem, lambda a: sums(a[:2], a[2]) or ()) if sums else None
         a, b, c = parts
-        tile = kir.Tile(op.elem, shape, (m, n, k), batches, a, b, c, accumulate, to_rows, to_sums)
+        tile = kir.Tile(op.elem, shape, (m, n, k), batches, a, b, c, accumulate, folds, to_sums)
         if op.step is not None:
             tile.step, tile.start = op.step(), op.start
         lo.out.append(tile)
@@ -201,7 +210,7 @@ def _descend(lo: DeviceLowerer, e: core.Map, at: Sequence[Expr], leaf: Callable[
     if len(at) == 1:
         leaf(e, at[0])
         return
-    _statements(lo, e.lam.stms[:-1])
+    statements(lo, e.lam.stms[:-1])
     inner = e.lam.stms[-1]
     assert isinstance(inner.exp, core.Map)
     _descend(lo, inner.exp, at[1:], leaf)
@@ -212,7 +221,7 @@ def _descend(lo: DeviceLowerer, e: core.Map, at: Sequence[Expr], leaf: Callable[
             lo.env[v] = lo.env[a]
 
 
-def _statements(lo: DeviceLowerer, stms: Sequence[core.Stm]) -> None:
+def statements(lo: DeviceLowerer, stms: Sequence[core.Stm]) -> None:
     for s in stms:
         for v, x in zip(s.pat, lo.lower(s, [None] * len(s.pat)), strict=True):
             lo.bind(v, x)
@@ -222,7 +231,7 @@ def _element(lo: DeviceLowerer, stm: core.Stm, result: int, at: Sequence[Expr]) 
     """In a thread: an element of what a nest of maps makes."""
     e = stm.exp
     assert isinstance(e, core.Map)
-    _descend(lo, e, at, lambda inner, _: _statements(lo, inner.lam.stms))
+    _descend(lo, e, at, lambda inner, _: statements(lo, inner.lam.stms))
     return lo.expr(e.lam.result[result])
 
 
@@ -308,12 +317,13 @@ def product(lo: DeviceLowerer, stm: core.Stm, taken: Product | None, wants: Sequ
     if op.plus is not None and op.plus is not dst:
         plus = op.plus
 
-        def consume(point: Sequence[Expr], x: Expr) -> None:
+        def consume(point: Sequence[Expr], x: Expr) -> Sequence[Expr]:
             at = op.index(point)
             lo.store(whole, at, ir.Scalar("add", (plus.load(at), x), op.elem, op.elem))
+            return ()
 
         extra.consume = consume
-        _versions(lo, op, lambda shape: _launch(lo, op, shape, None, False, extra))
+        versions(lo, op, lambda shape: launch(lo, op, shape, None, False, extra))
         return [dst]
     return into(lo, op, dst, extra)
 
@@ -321,7 +331,7 @@ def product(lo: DeviceLowerer, stm: core.Stm, taken: Product | None, wants: Sequ
 def into(lo: DeviceLowerer, op: Operation, dst: View, taken: Taken | None = None) -> list[Value]:
     """A product into memory, added to what is there if that is `op.plus`."""
     matrix = Strided(dst) if op.rank == 2 else Strided(dst.row((ZERO,)), dst.strides[0])
-    _versions(lo, op, lambda shape: _launch(lo, op, shape, matrix, op.plus is not None, taken or Taken()))
+    versions(lo, op, lambda shape: launch(lo, op, shape, matrix, op.plus is not None, taken or Taken()))
     return [dst]
 
 
@@ -352,7 +362,7 @@ def consumed(lo: DeviceLowerer, taken: Product, wants: Sequence[Want]) -> list[V
     var = stm.pat[0]
     before = lo.env[var]
 
-    def consume(point: Sequence[Expr], x: Expr) -> Expr | None:
+    def consume(point: Sequence[Expr], x: Expr) -> Sequence[Expr]:
         at = op.index(point)
         if op.plus is not None:
             x = lo.let(ir.Scalar("add", (op.plus.load(at), x), op.elem, op.elem), "x")
@@ -364,22 +374,22 @@ def consumed(lo: DeviceLowerer, taken: Product, wants: Sequence[Want]) -> list[V
             lo.env[var] = before
 
     if c.rows is None:
-        _versions(lo, op, lambda shape: _launch(lo, op, shape, None, False, Taken(consume)))
+        versions(lo, op, lambda shape: launch(lo, op, shape, None, False, Taken(consume)))
         return list(outs)  # type: ignore[arg-type]
     return _with_rows(lo, taken, op, outs, consume, wants)
 
 
-def _consume(lo: DeviceLowerer, c: Consumer, at: Sequence[Expr], outs: Sequence[View | None]) -> Expr | None:
-    """In a thread: a nest's statements at an element of the product; returns the term of the row's sum."""
+def _consume(lo: DeviceLowerer, c: Consumer, at: Sequence[Expr], outs: Sequence[View | None]) -> list[Expr]:
+    """In a thread: a nest's statements at an element of the product; returns the term of the row's sum, if any."""
     e = c.stm.exp
     assert isinstance(e, core.Map)
     term: list[Expr] = []
 
     def leaf(inner: core.Map, _: Expr) -> None:
         if c.rows is None:
-            _statements(lo, inner.lam.stms)
+            statements(lo, inner.lam.stms)
             return
-        _statements(lo, inner.lam.stms[: inner.lam.stms.index(c.rows)])
+        statements(lo, inner.lam.stms[: inner.lam.stms.index(c.rows)])
         f = c.rows.exp
         if isinstance(f, core.Reduce):
             x = element(lo, lo.view(f.arrays[0]), at[-1], "x")
@@ -388,7 +398,7 @@ def _consume(lo: DeviceLowerer, c: Consumer, at: Sequence[Expr], outs: Sequence[
             return
         assert isinstance(f, core.Fused)
         bind_elements(lo, f.lam, f.lam.params, [lo.value(a) for a in f.arrays], at[-1])
-        _statements(lo, f.lam.stms)
+        statements(lo, f.lam.stms)
         term.append(lo.expr(f.lam.result[0]))
         for v, a in zip(c.rows.pat[1:], f.lam.result[1:], strict=True):
             lo.env[v] = lo.expr(a)
@@ -397,18 +407,18 @@ def _consume(lo: DeviceLowerer, c: Consumer, at: Sequence[Expr], outs: Sequence[
     for out, a in zip(outs, c.leaf.result, strict=True):
         if out is not None:
             lo.store(out, at, lo.expr(a))
-    return term[0] if term else None
+    return term
 
 
 def _with_rows(
     lo: DeviceLowerer, taken: Product, op: Operation, outs: list[View | None],
-    consume: Callable[[Sequence[Expr], Expr], Expr | None], wants: Sequence[Want],
+    consume: Callable[[Sequence[Expr], Expr], Sequence[Expr]], wants: Sequence[Want],
 ) -> list[Value]:  # fmt: skip
     """A nest that sums rows: the product sums each tile's, another kernel the tiles and does the rest."""
     c, var = taken.consumer, taken.stm.pat[0]
     assert c is not None
     tiles = Ref(lo.name("tiles"), I64)
-    lo.out.append(ir.Decl(tiles.name, I64, _cover(op.sizes[1], SMALL_TILE[1]), mutable=True))
+    lo.out.append(ir.Decl(tiles.name, I64, cover(op.sizes[1], SMALL_TILE[1]), mutable=True))
     size = Var("tiles", I64)
     lo.env[size] = tiles
     part = Var("part", parts_type(var, size))
@@ -416,14 +426,19 @@ def _with_rows(
     memory = lo.alloc(op.elem, (*shape, tiles), None, "part")
     parts = dense_view(memory.base, (*shape, tiles))
 
-    def rows(point: Sequence[Expr], x: Expr) -> None:
-        lo.store(parts, op.index(point), x)
+    def folds() -> kir.RowFolds:
+        left, right, x = [Ref(lo.name(w), op.elem) for w in ("left", "right", "x")]
+        plus = kir.Function([left, right], [], [ir.Scalar("add", (left, right), op.elem, op.elem)])
+        point = [Ref(lo.name(w), I64) for w in ("b", "i", "tile")]
+        with lo.inside("thread"), lo.block() as body:
+            lo.store(parts, op.index(point), x)
+        return kir.RowFolds(plus, [ir.Num(0.0, op.elem)], True, kir.Function([*point, x], body, []))
 
     def version(tile: Shape) -> None:
-        lo.out.append(ir.Assign(tiles.name, _cover(op.sizes[1], tile[1])))
-        _launch(lo, op, tile, None, False, Taken(consume, rows))
+        lo.out.append(ir.Assign(tiles.name, cover(op.sizes[1], tile[1])))
+        launch(lo, op, tile, None, False, Taken(consume, folds))
 
-    _versions(lo, op, version)
+    versions(lo, op, version)
     lo.bind(part, parts)
     rest, kept = rest_of(c, var, part, size)
     out: list[Value] = list(outs)  # type: ignore[arg-type]
@@ -472,4 +487,4 @@ def _element_of_product(lo: DeviceLowerer, a: View, b: View, c: View, plus: View
     lo.store(c, (i, j), Ref(name, a.elem))
 
 
-__all__ = ["consumed", "into", "is_batch", "product"]
+__all__ = ["consumed", "cover", "into", "is_batch", "launch", "product", "statements", "versions"]

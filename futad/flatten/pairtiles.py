@@ -1,0 +1,133 @@
+"""The lowering of folds over pairs of rows (`pairs.py`) to tiles of a product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir as core
+from futad.core.types import I64, ArrayType, Prim, Var
+from futad.flatten import kernel as kir
+from futad.flatten import products
+from futad.flatten.lower import DeviceLowerer
+from futad.flatten.operators import Fold, commutes, operator
+from futad.flatten.pairs import NEUTRAL, Pairs
+from futad.flatten.products import Operation, Shape, Strided, Taken, cover
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Expr, Ref, compare
+from futad.imp.lower import Want
+from futad.imp.soacs import bind_elements
+from futad.imp.views import Mem, Value, View
+
+
+def lower_pairs(lo: DeviceLowerer, stm: core.Stm, found: Pairs, wants: Sequence[Want]) -> list[Value]:
+    """The nest at host level, as tiles."""
+    elem = found.fold.lam.result[0].type
+    assert isinstance(elem, Prim) and isinstance(stm.exp, core.Map)
+    a, b = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(found.left), lo.view(found.right))]
+    turned = View(b.base, b.offset, (b.strides[1], b.strides[0]), (b.shape[1], b.shape[0]))
+    m, n, k = [lo.expr(w) for w in (stm.exp.width, found.inner.width, found.fold.width)]
+    op = Operation((m, n, k), ONE, Strided(a), Strided(turned), elem, stm.pat[0].name, 2, None, narrow=True)
+
+    def step() -> kir.Function:
+        refs = [Ref(lo.name(w), elem) for w in ("sum", "x", "y")]
+        with lo.inside("thread"), lo.block() as body:
+            for p, r in zip(found.term.params, refs[1:], strict=True):
+                lo.bind(p, r)
+            x = lo.scope(found.term, repeats=True)[0]
+            assert isinstance(x, Expr)
+            total = ir.Scalar(found.op, (refs[0], x), elem, elem)
+        return kir.Function(refs, body, [total])
+
+    op.step, op.start = step, ir.Num(NEUTRAL[found.op], elem)
+    if isinstance(found.inner, core.Map):
+        return products.into(lo, op, lo.host_view(stm.pat[0], wants[0]))
+    return _folded(lo, op, stm.exp, found, [lo.host_view(v, w) for v, w in zip(stm.pat, wants, strict=True)])
+
+
+def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: Pairs, outs: list[View]) -> list[Value]:
+    """Such a nest whose pairs are folded to scalars: each tile folds its columns, another kernel the tiles if they are
+    several side by side."""
+    inner = found.inner
+    assert isinstance(inner, core.Fused)
+    folds = [
+        Fold(f, neutral, False, comm or commutes(f))
+        for f, neutral, comm in zip(inner.red_lams, inner.red_neutrals, inner.red_comms, strict=True)
+    ]
+    types = [t for f in folds for t in f.types]
+    tiles = Ref(lo.name("tiles"), I64)
+    rows = op.sizes[0]
+    lo.emit(ir.Decl(tiles.name, I64, cover(op.sizes[1], products.SMALL_TILE[1]), mutable=True))
+    parts: list[View] = []
+    for t in types:
+        memory = lo.alloc(t, (tiles, rows), None, "part")
+        assert isinstance(memory.base, Mem)
+        start = lo.name("part")
+        lo.emit(ir.Pointer(start, t, memory.base.pointer, memory.offset, mutable=True))
+        parts.append(View(Mem(start, t, memory.roots), ZERO, (ONE, rows), (rows, tiles)))
+
+    def consume(point: Sequence[Expr], x: Expr) -> list[Expr]:
+        bind_elements(lo, outer.lam, outer.lam.params, [lo.value(a) for a in outer.arrays], point[1])
+        products.statements(lo, outer.lam.stms[:-1])
+        bind_elements(lo, inner.lam, inner.lam.params, [lo.value(a) for a in inner.arrays], point[2])
+        for s in inner.lam.stms:
+            if s.exp is found.fold:
+                lo.bind(s.pat[0], x)
+            else:
+                products.statements(lo, [s])
+        return [lo.expr(a) for a in inner.lam.result]
+
+    def row_folds() -> kir.RowFolds:
+        values = [Ref(lo.name("x"), t) for t in types]
+        b, i, tile = [Ref(lo.name(w), I64) for w in ("b", "i", "tile")]
+        with lo.inside("thread"), lo.block() as body:
+            for part, x in zip(parts, values, strict=True):
+                lo.store(part, (i, tile), x)
+        neutral = [lo.expr(a) for f in folds for a in f.neutral]
+        put = kir.Function([b, i, tile, *values], body, [])
+        return kir.RowFolds(operator(lo, folds), neutral, all(f.commutes for f in folds), put)
+
+    def version(shape: Shape) -> None:
+        lo.out.append(ir.Assign(tiles.name, cover(op.sizes[1], shape[1])))
+        if direct:
+            lo.out.append(ir.If(compare("==", tiles, ONE), to_outs, []))
+        products.launch(lo, op, shape, None, False, Taken(consume, row_folds))
+
+    # A single tile's folds are the results.
+    direct = all(out.dense for out in outs)
+    to_outs: list[ir.Stmt] = [
+        ir.SetPointer(part.base.pointer, out.base.pointer, out.offset)  # type: ignore[union-attr]
+        for part, out in zip(parts, outs, strict=True)
+    ]
+    products.versions(lo, op, version)
+    with lo.block() as second:
+        _over_tiles(lo, outer.width, folds, parts, tiles, outs)
+    lo.out += [ir.If(compare("!=", tiles, ONE), second, [])] if direct else second
+    return list(outs)
+
+
+def _over_tiles(
+    lo: DeviceLowerer, width: core.Atom, folds: Sequence[Fold], parts: Sequence[View], tiles: Ref, outs: Sequence[View]
+) -> None:
+    """What the tiles have made of each row, folded."""
+    size = Var("tiles", I64)
+    lo.env[size] = tiles
+    lo.forced.add(size)
+    arrays = [Var("parts", ArrayType(p.elem, (width, size))) for p in parts]
+    for v, p in zip(arrays, parts, strict=True):
+        lo.bind(v, p)
+    rows = tuple([Var("part", ArrayType(p.elem, (size,))) for p in parts])
+    elements = tuple([Var("x", p.elem) for p in parts])
+    made = tuple([Var("total", p.elem) for p in parts])
+    fold = core.Fused(
+        size, rows, core.Lambda(elements, (), elements), (), (), tuple([f.lam for f in folds]),
+        tuple([f.neutral for f in folds]), tuple([f.commutes for f in folds]),
+    )  # fmt: skip
+    lam = core.rename(core.Lambda(rows, (core.Stm(made, fold),), made))
+    pat = tuple([Var("total", ArrayType(p.elem, (width,))) for p in parts])
+    nest = core.Stm(pat, core.Map(width, tuple(arrays), lam))
+    for value, out in zip(lo.scope(core.Lambda((), (nest,), pat), list(outs)), outs, strict=True):
+        assert isinstance(value, View)
+        lo.copy(out, value)
+
+
+__all__ = ["lower_pairs"]
