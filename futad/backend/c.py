@@ -49,7 +49,8 @@ class CEmitter(Emitter):
         self.multicore = multicore
         self.label = "failed"
         self.declared: dict[str, str] = {}  # the variables of the function that is being emitted
-        self.regions: list[list[str]] = []  # and its parallel regions
+        self.regions: list[str] = []  # and its parallel regions
+        self.declarations: list[str] = []  # of these
         self.number_of_regions = 0
         self.in_lanes = False  # in a loop that the C compiler should vectorise
         self.selects = False  # and in which a choice must not become a branch
@@ -75,7 +76,7 @@ class CEmitter(Emitter):
 
     def function(self, f: ir.Function) -> None:
         at = len(self.lines)
-        self.regions = []
+        self.regions, self.declarations = [], []
         if self.multicore:
             self.declared = c_threads.declared_in(f)
         self.line("")
@@ -112,7 +113,8 @@ class CEmitter(Emitter):
             self.line("  futad_team_rest();")
         self.line("  return ctx->error.code;")
         self.line("}")
-        self.lines[at:at] = [line for region in self.regions for line in ["", *region]]
+        self.lines[at:at] = self.declarations
+        self.lines += self.regions
 
     def head(self, f: ir.Function) -> str:
         """The declaration of a function."""

@@ -27,7 +27,9 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
     name = f"futad_region_{em.number_of_regions}"
     em.number_of_regions += 1
     captured = captures(s, em.declared)
-    em.regions.append(_region(em, s, name, captured))
+    em.declarations += ["", f"struct {name} {{", *[f"  {t}{variable};" for variable, t in captured.items()]]
+    em.declarations += [*(["  int64_t next;"] if s.dynamic else []), "};", f"static {_head(s, name)};"]
+    em.regions += _region(em, s, name, captured)
     fill = ", ".join([*captured, *(["0"] if s.dynamic else [])])
     # The body once more for one thread, where the call costs as much as some ten operations; but compiling it twice
     # costs time.
@@ -45,18 +47,16 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
     em.line("}")
 
 
+def _head(s: ir.Parallel, name: str) -> str:
+    return f"void {name}(void *job, struct futad_context *ctx, int64_t {s.thread})"
+
+
 def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -> list[str]:
-    """The structure and the function."""
+    """The function."""
     outer = em.lines, em.depth, em.label
     em.lines, em.depth, em.label = [], 0, "failed"
-    em.line(f"struct {name} {{")
-    for variable, t in captured.items():
-        em.line(f"  {t}{variable};")
-    if s.dynamic:
-        em.line("  int64_t next;")
-    em.line("};")
-    head = f"void {name}(void *job, struct futad_context *ctx, int64_t {s.thread})"
-    em.line(f"static __attribute__((noinline)) {head} {{")
+    em.line("")
+    em.line(f"static __attribute__((noinline)) {_head(s, name)} {{")
     em.depth = 1
     em.line(f"struct {name} *const region = job;")
     for variable, t in captured.items():
