@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from futad.accs.places import own_places
 from futad.accs.report import Report
 from futad.ad.acc import in_range
 from futad.ad.undo import substitute
@@ -29,6 +30,7 @@ from futad.rewrite.strategy import Stats, with_lambdas
 
 ONCE = "kept: not one unconditional update in each turn of the map"
 VARIES = "kept: the place varies with the map"
+OWN = "kept: each turn of the map adds at places of its own, for which threads need no copies"
 ROW = "kept: a row is added, in place: an array of all rows would be larger than what the map reads"
 REDUCED = "reduced: the place does not vary with the map"
 ORDERED = "removed: the contributions come in the order of the array"
@@ -80,7 +82,9 @@ class _Accs:
         for out, arg in enumerate(_acc_arguments(e)):
             found = self.lift(stm, e, arg, out)
             if isinstance(found, str):
-                self.report.note("acc_kept", e.arrays[arg], found)
+                counters = {p: 1 for p in e.lam.params if self.is_own(e, p)}
+                own = own_places(e.lam, e.lam.params[arg], counters, e.width, self.defs) is not None
+                self.report.note("acc_kept", e.arrays[arg], OWN if own else found)
             elif found.reduced:
                 self.report.note("acc_reduced", e.arrays[arg], REDUCED)
                 update = Stm((stm.pat[out],), ir.UpdateAcc(e.arrays[arg], found.index, found.value))

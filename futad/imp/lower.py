@@ -122,6 +122,7 @@ class Lowerer:
     def reset(self) -> None:
         """Forget one function's state."""
         self.env: dict[Var, Value] = {}
+        self.defs: dict[Var, core.Exp] = {}  # of what has been lowered
         self.scopes: list[Scope] = []
         self.free_slots: dict[str, list[int]] = {}
         self.out: list[Stmt] = []
@@ -414,6 +415,8 @@ class Lowerer:
         self.place_parts(stm, sc)
         self.place_update(stm, sc)
         values = HANDLERS[type(e)](self, stm, e, [sc.wants.get(v) for v in stm.pat])
+        if len(stm.pat) == 1:
+            self.defs[stm.pat[0]] = e
         for var, value in zip(stm.pat, values, strict=True):
             self.bind(var, value)
         if sc.owned:

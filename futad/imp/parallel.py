@@ -9,7 +9,8 @@ nest serves as the body unchanged.  What iterations share becomes one copy a thr
   for a given number of threads the answer is always the same;
 - a scan is done part by part; then every part is combined with the total of those before it;
 - an accumulator, and the target of a histogram, is the real one for the first thread and a copy filled with units
-  for the others, added up afterwards.
+  for the others, added up afterwards; except accumulators that each iteration updates at places of its own
+  (`accs/places.py`), which all threads share.
 
 Small work, and accumulators so large that the copies would cost more than the work, take one thread.
 
@@ -21,14 +22,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from futad.accs.places import SMALL, own_places
 from futad.core import ir as core
 from futad.core.scalarops import OPS
-from futad.core.types import I64, Atom, Const, Prim
+from futad.core.types import I64, AccType, Atom, Const, Prim, Var
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
 from futad.imp.transpose import transpose, transposition
 from futad.imp.vectorise import unit_of
-from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
+from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, dense_view
 
 if TYPE_CHECKING:
     from futad.imp.carried import Carried
@@ -159,19 +161,24 @@ def nest(n: Nest) -> list[Value] | None:
     if not heavy(lo, n.width, work):
         return None
     extra: Expr = ZERO
-    for a in accs:
-        extra = add(extra, a.view.count())
+    shared = _shared_accs(n)
+    for k, a in enumerate(accs):
+        if k in shared:
+            work = _unless_large(lo, shared[k], work)
+        else:
+            extra = add(extra, a.view.count())
     team = Team(lo, n.width, work, extra)
     neutrals = [x for _, ns in n.scans + n.reds for x in ns]
     parts = [team.array(_elem(x), not isinstance(x.type, Prim)) for x in neutrals]
-    shared = [team.array(a.view.elem, True) for a in accs]
+    copied = [a for k, a in enumerate(accs) if k not in shared]
+    copies = [team.array(a.view.elem, True) for a in copied]
     thread, start, end = names = team.names()
     lo.in_parallel = True
     with lo.block() as body:
         inputs: list[Value] = []
         own: list[View] = []
         for v in n.inputs:
-            if isinstance(v, Acc):
+            if isinstance(v, Acc) and v in copied:
                 mine = team.private(v.view, thread, unit_of(_op(v), v.view.elem))
                 own.append(mine)
                 inputs.append(Acc(mine, v.op))
@@ -182,14 +189,39 @@ def nest(n: Nest) -> list[Value] | None:
         values = [v for c in folds for v in c.finish()]
         for array, v in zip(parts, values, strict=True):
             team.publish(array, thread, v)
-        for array, mine in zip(shared, own, strict=True):
+        for array, mine in zip(copies, own, strict=True):
             team.publish(array, thread, mine)
     lo.in_parallel = False
-    lo.emit(team.run(body, names, dynamic=not neutrals and not accs))
-    for array, a in zip(shared, accs, strict=True):
+    lo.emit(team.run(body, names, dynamic=not neutrals and not copied))
+    for array, a in zip(copies, copied, strict=True):
         _add_up(team, array, a)
     folds = _combine(team, n, parts)
     return n.results(folds)
+
+
+def _shared_accs(n: Nest) -> dict[int, list[Var]]:
+    """The accumulators that each turn updates at places of its own, so that threads need no copies of them: by number,
+    with the variables that must be small for this."""
+    if n.lam is None:
+        return {}
+    counters: dict[Var, int] = {}
+    for p, v in zip(n.lam.params, n.inputs, strict=True):
+        if isinstance(v, View) and isinstance(v.base, Sequence_) and (v.offset, v.strides) == (ZERO, (ONE,)):
+            start, step = v.base.start, v.base.step
+            if isinstance(start, Num) and isinstance(step, Num) and abs(start.value) < SMALL and abs(step.value) == 1:
+                counters[p] = int(step.value)
+    params = [p for p in n.lam.params if isinstance(p.type, AccType)]
+    found = {k: own_places(n.lam, p, counters, n.size, n.lo.defs) for k, p in enumerate(params)}
+    return {k: small for k, small in found.items() if small is not None}
+
+
+def _unless_large(lo: Lowerer, small: Sequence[Var], work: Expr) -> Expr:
+    """The work, or none (which one thread does) if some of the variables are large."""
+    for v in small:
+        x = lo.expr(v)
+        inside = compare("&&", compare("<", num(-SMALL), x), compare("<", x, num(SMALL)))
+        work = ir.Scalar("select", (inside, work, ZERO), I64, I64)
+    return work
 
 
 def _elem(a: Atom) -> Prim:

@@ -1,0 +1,209 @@
+"""Maps each of whose turns updates an accumulator at places of its own.
+
+    map (\\i -> acc[if i + c < n then i + c else i + c - n] += f i) (iota n)
+
+The places of different turns differ if they are i + c or c - i up to multiples of n, one for all updates: two turns
+are less than n apart.  So several threads may add at once, without atomics or copies of the accumulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from futad.core import ir
+from futad.core.ir import Lambda
+from futad.core.types import I64, AccType, Atom, Const, Var
+
+Sum = dict[Var | None, int]
+"""A sum of variables with factors; that of None is a number."""
+
+LARGEST = 1 << 20  # of a factor
+SMALL = 1 << 40  # of what is small
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What a turn of the map is made of.  `counters`: its position, forwards (1) or backwards (-1); `inside`: what it
+    binds; `small`: what must be less than SMALL in size."""
+
+    counters: Mapping[Var, int]
+    width: Sum
+    outside: Mapping[Var, ir.Exp]
+    defs: dict[Var, tuple[ir.Exp, int]] = field(default_factory=dict)
+    inside: set[Var] = field(default_factory=set)
+    small: dict[Var, None] = field(default_factory=dict)
+    sums: dict[Atom, Sum | None] = field(default_factory=dict)
+
+    def enter(self, lam: Lambda) -> None:
+        self.inside.update(p for p in lam.params if p not in self.counters)
+        for s in lam.stms:
+            self.inside.update(s.pat)
+            self.defs.update((v, (s.exp, k)) for k, v in enumerate(s.pat))
+            for inner in s.exp.lambdas():
+                self.enter(inner)
+
+    # -- places
+
+    def sum(self, a: Atom) -> Sum | None:
+        """The integer up to multiples of the width; None if it is no sum that all turns have alike."""
+        if a not in self.sums:
+            self.sums[a] = None  # what loops carry leads back to itself
+            self.sums[a] = self.find(a)
+        return self.sums[a]
+
+    def find(self, a: Atom) -> Sum | None:
+        if a.type is not I64:
+            return None
+        if type(a) is Const:
+            return {None: int(a.value)}
+        assert type(a) is Var
+        if a not in self.inside:
+            return {a: 1} if a in self.width or a in self.counters else self.invariant(a)
+        e, k = self.defs.get(a, (None, 0))
+        found = self.linear(e)
+        return self.chosen(e, k) if found is None else found
+
+    def invariant(self, a: Var) -> Sum:
+        """What comes from outside, as a sum of what that is made of."""
+        found = self.linear(self.outside.get(a))
+        return {a: 1} if found is None else found
+
+    def linear(self, e: ir.Exp | None) -> Sum | None:
+        match e:
+            case ir.Alias(b):
+                return self.sum(b)
+            case ir.Op("add", (x, y)):
+                return _plus(self.sum(x), self.sum(y), 1)
+            case ir.Op("sub", (x, y)):
+                return _plus(self.sum(x), self.sum(y), -1)
+            case ir.Op("neg", (x,)):
+                return _plus({}, self.sum(x), -1)
+            case ir.Op("mul", (x, y)):
+                if type(x) is Const:
+                    x, y = y, x
+                return _plus({}, self.sum(x), int(y.value)) if type(y) is Const else None
+        return None
+
+    def chosen(self, e: ir.Exp | None, k: int) -> Sum | None:
+        """The `k`-th result of what says which of two a place is, up to multiples of the width."""
+        match e:
+            case ir.Op("mod", (x, y)):
+                inner = self.sum(x)
+                if inner is None or self.sum(y) != self.width or abs(inner.get(None, 0)) >= SMALL:
+                    return None
+                # Its remainder says nothing of a sum that has wrapped around.
+                self.small.update((v, None) for v in inner if v is not None and v not in self.counters)
+                return inner
+            case ir.Op("select", (c, x, y)):
+                return self.either(c, x, y)
+            case ir.If(c, then, orelse):
+                return self.either(c, then.result[k], orelse.result[k])
+        return None
+
+    def either(self, cond: Atom, x: Atom, y: Atom) -> Sum | None:
+        """What both are up to multiples of the width; or the one that is not for a single position, if the other is
+        the same there."""
+        left, right = self.sum(x), self.sum(y)
+        if left is None or right is None:
+            return None
+        if self.alike(left, right):
+            return left
+        e, _ = self.defs.get(cond, (None, 0)) if type(cond) is Var else (None, 0)
+        if not isinstance(e, ir.Op) or e.op not in ("eq", "ne") or e.args[0].type is not I64:
+            return None
+        zero = _plus(self.sum(e.args[0]), self.sum(e.args[1]), -1)
+        if e.op == "ne":
+            left, right = right, left
+        for i in self.counters:
+            here = _plus(left, right, -1)
+            if zero is not None and here is not None and abs(zero.get(i, 0)) == 1:
+                # Where the condition holds `zero` is 0, so a multiple of it may be added: such that i goes away.
+                there = _plus(here, zero, -here.get(i, 0) * zero[i])
+                if there is not None and self.alike(there, {}):
+                    return right
+        return None
+
+    def alike(self, x: Sum, y: Sum) -> bool:
+        """Whether the difference is a multiple of the width."""
+        rest = _plus(x, y, -1)
+        if rest is None:
+            return False
+        if list(self.width) == [None]:
+            return set(rest) <= {None} and rest.get(None, 0) % max(1, self.width[None]) == 0
+        return set(rest) <= set(self.width)
+
+    def own(self, place: Sum) -> bool:
+        """Whether no two turns have the place in common."""
+        return abs(sum(k * self.counters.get(v, 0) for v, k in place.items() if v is not None)) == 1
+
+
+def _plus(x: Sum | None, y: Sum | None, k: int) -> Sum | None:
+    """x + k * y."""
+    if x is None or y is None:
+        return None
+    out = dict(x)
+    for v, n in y.items():
+        out[v] = out.get(v, 0) + k * n
+    if any(abs(n) >= LARGEST for v, n in out.items() if v is not None):
+        return None
+    return {v: n for v, n in out.items() if n}
+
+
+def _updates(lam: Lambda, accs: set[Atom], out: list[ir.Atoms]) -> bool:
+    """Add the places of all updates of the accumulators; False if something else is done with them."""
+    for s in lam.stms:
+        e = s.exp
+        if accs.isdisjoint(ir.stm_free(s)):
+            continue
+        inner: Lambda | None = None
+        match e:
+            case ir.UpdateAcc(_, index):
+                out.append(index)
+                accs.add(s.pat[0])
+                continue
+            case ir.Map(_, arrays, inner) | ir.Fused(_, arrays, inner):
+                accs.update(p for p, a in zip(inner.params, arrays, strict=True) if a in accs)
+            case ir.For(_, inits, inner):
+                accs.update(p for p, a in zip(inner.params[1:], inits, strict=True) if a in accs)
+            case ir.While(inits, inner):
+                accs.update(p for p, a in zip(inner.params, inits, strict=True) if a in accs)
+            case ir.If(_, inner, orelse):
+                if not _updates(orelse, accs, out):
+                    return False
+            case ir.Alias():
+                accs.add(s.pat[0])
+                continue
+            case _:
+                return False
+        if not _updates(inner, accs, out):
+            return False
+        # The accumulators among the results come from the body's in the same order.
+        accs.update(v for v, r in zip(s.pat, inner.result, strict=False) if r in accs and type(v.type) is AccType)
+    return True
+
+
+def own_places(
+    lam: Lambda, acc: Var, counters: Mapping[Var, int], width: Atom, outside: Mapping[Var, ir.Exp]
+) -> list[Var] | None:
+    """Whether the turns of a map with that body and width each update the accumulator, one of its parameters, at
+    places of their own: None if not, else the variables from outside that must be less than SMALL in size for this.
+    `counters`: parameters that are the turn's position, up to a small number, forwards (1) or backwards (-1).
+    `outside`: what defines variables from outside."""
+    size: Sum = {None: int(width.value)} if type(width) is Const else {width: 1}  # type: ignore[dict-item]
+    turn = _Turn(counters, size, outside)
+    turn.enter(lam)
+    updates: list[ir.Atoms] = []
+    if not _updates(lam, {acc}, updates):
+        return None
+    for dim in range(min((len(index) for index in updates), default=0)):
+        turn.small.clear()
+        turn.sums.clear()
+        places = [turn.sum(index[dim]) for index in updates]
+        first = places[0]
+        if first is not None and turn.own(first) and all(p is not None and turn.alike(p, first) for p in places):
+            return list(turn.small)
+    return None
+
+
+__all__ = ["SMALL", "own_places"]
