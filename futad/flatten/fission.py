@@ -73,34 +73,52 @@ def split(stm: ir.Stm) -> list[ir.Stm]:
 
 
 def map_and_folds(stm: ir.Stm) -> list[ir.Stm]:
-    """A map with folds as a map, and folds of its results."""
+    """A map with folds as a map, and folds of its results; what is folded and follows from other results by scalar
+    operations is computed by the folds."""
     e = stm.exp
     assert isinstance(e, ir.Fused)
     accs = sum(isinstance(a.type, AccType) for a in e.arrays)
-    folded = sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
-    inputs = dict(zip(e.lam.params, e.arrays, strict=True))
-    made: list[Atom] = []
+    count = sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
+    folded, mapped = e.lam.result[accs : accs + count], e.lam.result[accs + count :]
+    inputs: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))  # the folds', with their arrays
+    inputs |= {a: v for a, v in zip(mapped, stm.pat[accs + count :], strict=True)}
+    later = {a: _scalars(a, e.lam, {*inputs, *folded} - {a}) for a in folded if a not in inputs}
+    stms = {s for needed in later.values() for s in needed or ()}
     pat, results = list(stm.pat[:accs]), list(e.lam.result[:accs])
-    for a in e.lam.result[accs : accs + folded]:
-        if isinstance(a, Var) and a in inputs:
-            made.append(inputs[a])  # what is folded is there already
-            continue
-        if a in e.lam.result[accs + folded :]:
-            made.append(stm.pat[accs + folded + e.lam.result[accs + folded :].index(a)])
-            continue
-        made.append(Var("x", array_of(a.type, e.width)))
-        pat.append(made[-1])  # type: ignore[arg-type]
-        results.append(a)
-    pat += stm.pat[accs + folded :]
-    lam = ir.Lambda(e.lam.params, e.lam.stms, (*results, *e.lam.result[accs + folded :]))
-    out = [ir.Stm(tuple(pat), ir.Map(e.width, e.arrays, lam), stm.attrs)]
-    params = tuple([Var("x", a.type) for a in e.lam.result[accs : accs + folded]])
-    identity = ir.Lambda(params, (), params)
+    for a in later:
+        if later[a] is None:
+            pat.append(Var("x", array_of(a.type, e.width)))
+            results.append(a)
+            inputs[a] = pat[-1]
+    lam = ir.Lambda(e.lam.params, e.lam.stms, (*results, *mapped))
+    out = [ir.Stm((*pat, *stm.pat[accs + count :]), ir.Map(e.width, e.arrays, lam), stm.attrs)]
+    used = {v for s in stms for v in ir.stm_free(s)} | set(folded)
+    names = {a: Var("x", a.type) for a in inputs if a in used}
+    rest = ir.Lambda((), tuple([s for s in e.lam.stms if s in stms]), tuple([names.get(a, a) for a in folded]))
+    rest = ir.rename(rest, {a: v for a, v in names.items() if isinstance(a, Var)})
     folds = ir.Fused(
-        e.width, tuple(made), identity, e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms
-    )
-    out.append(ir.Stm(stm.pat[accs : accs + folded], folds))
+        e.width, tuple([inputs[a] for a in names]), ir.Lambda(tuple(names.values()), rest.stms, rest.result),
+        e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms,
+    )  # fmt: skip
+    out.append(ir.Stm(stm.pat[accs : accs + count], folds))
     return out
+
+
+def _scalars(a: Atom, lam: ir.Lambda, known: set[Atom]) -> list[ir.Stm] | None:
+    """The scalar operations that make a value of a scope from others that are known; None if that takes more."""
+    made = {s.pat[0]: s for s in lam.stms if isinstance(s.exp, ir.Op)}
+    local = {v for s in lam.stms for v in s.pat}
+    stms: list[ir.Stm] = []
+    todo = [a]
+    while todo:
+        x = todo.pop()
+        if x not in local or x in known:
+            continue
+        if x not in made:
+            return None
+        stms.append(made[x])
+        todo += made[x].exp.operands()
+    return stms or None
 
 
 class _InAccs(ir.Renamer):
