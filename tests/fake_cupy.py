@@ -44,6 +44,7 @@ class Card:
         self.source = ""
         self.kernels: list[tuple[EmulatedModule, str]] = []
         self.products: list[tuple[Any, ...]] = []
+        self.heap, self.loaded = 8 << 20, False  # what threads may allocate; whether it is there
 
     def work(self, what: str, stream: int, step: Any, *about: Any) -> None:
         """Something enqueued on a stream: done, or recorded if the stream is being captured."""
@@ -189,6 +190,7 @@ def install(monkeypatch: Any, card: Card) -> Card:
             if card.driver < 13000:
                 raise CUDADriverError("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
             self.made = EmulatedModule(card.source)
+            card.loaded = card.loaded or "  struct futad_slot " in card.source
 
         def get_function(self, name: str) -> Any:
             card.kernels.append((self.made, name))
@@ -220,6 +222,11 @@ def install(monkeypatch: Any, card: Card) -> Card:
             raise CUDARuntimeError(1, "cudaErrorInvalidValue")
         return types.SimpleNamespace(device=0, devicePointer=ptr)
 
+    def set_limit(what: int, nbytes: int) -> None:
+        if what != 2 or card.loaded:  # the heap is made when the first module that uses it is loaded
+            raise CUDARuntimeError(1, "cudaErrorInvalidValue")
+        card.heap = nbytes
+
     runtime = types.SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError, getDeviceCount=count, getDevice=lambda: 0,
         driverGetVersion=lambda: card.driver, runtimeGetVersion=lambda: 13000, memcpyAsync=memcpy,
@@ -227,7 +234,8 @@ def install(monkeypatch: Any, card: Card) -> Card:
         streamSynchronize=lambda s: card.idle("synchronise", s),
         streamWaitEvent=lambda s, e: card.log.append(("wait", s)),
         pointerGetAttributes=pointer_attributes, memGetInfo=lambda: (1000, 5000), cudaLimitMallocHeapSize=2,
-        deviceGetLimit=lambda what: 1 << 40, getDeviceProperties=lambda n: {"name": b"Fake card"},
+        deviceGetLimit=lambda what: card.heap, deviceSetLimit=set_limit,
+        getDeviceProperties=lambda n: {"name": b"Fake card"},
     )  # fmt: skip
     cuda = types.SimpleNamespace(
         runtime=runtime, Device=Device, Event=Event, get_current_stream=lambda: card.current, alloc=alloc,

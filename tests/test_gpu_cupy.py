@@ -122,6 +122,25 @@ def test_out_of_memory(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch) ->
         prog.steps(1, np.ones(1_000_000))
 
 
+IRREGULAR = "entry sums [n] (ks: [n]i64): [n]i64 = map (\\k -> i64.sum (scan (+) 0 (map (* k) (iota k)))) ks"
+
+
+@needs_cxx
+def test_memory_that_threads_allocate(card: fake_cupy.Card) -> None:
+    """Made before the kernels are loaded, which is the last moment; not for programs without."""
+    assert futad.compile(SOURCE, "g.fut", backend="cuda").steps(1, XS).shape == (50,)
+    assert card.heap == 8 << 20
+    prog = futad.compile(IRREGULAR, backend="cuda")
+    assert prog.sums(np.array([3, 0, 4])).tolist() == [12, 0, 40]
+    assert card.heap == 256 << 20  # a sixteenth of the card's memory would be less
+    other = futad.compile(IRREGULAR.replace("sums", "again"), backend="cuda")
+    card.heap = 8 << 20  # as if others had made it
+    assert other.again(np.array([3, 0, 4])).tolist() == [12, 0, 40] and card.heap == 8 << 20
+    with pytest.raises(MemoryError_, match=r"281 TB are needed for an array of one thread, of the 8.39 MB that all"):
+        other.again(np.array([3, 1 << 45]))
+    assert other.again(np.array([2])).tolist() == [2]
+
+
 @needs_cxx
 @pytest.mark.parametrize("tf32", [False, True])
 def test_large_products_go_to_cublas(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch, tf32: bool) -> None:

@@ -107,7 +107,7 @@ def _rounded(nbytes: int) -> int:
 
 def bytes_text(n: int) -> str:
     """A number of bytes as messages show it."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+    for unit, size in (("EB", 10**18), ("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if n >= size:
             return f"{n / size:.3g} {unit}"
     return f"{n} bytes"

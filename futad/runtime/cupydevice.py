@@ -52,6 +52,7 @@ class CupyDevice:
         self.held: list[tuple[Any, list[Any]]] = []
         self.blas: _Blas | None = None
         self.has_blas = True
+        self.heap: int | None = None
 
     @property
     def number(self) -> int:
@@ -63,6 +64,8 @@ class CupyDevice:
         if not names:
             return
         made = compile_cubin(source, f"sm_{self.device.compute_capability}")
+        if "  struct futad_slot " in source:  # threads have slots of their own
+            self._reserve_heap()
         module = self.cupy.cuda.function.Module()
         try:
             module.load(made.code)
@@ -72,9 +75,17 @@ class CupyDevice:
             ) from None
         self.modules.append(module)
         self.functions[wide] = {n: int(module.get_function(n).ptr) for n in names}
-        heap = 256 << 20
-        if "malloc(" in source and self.runtime.deviceGetLimit(self.runtime.cudaLimitMallocHeapSize) < heap:
-            self.runtime.deviceSetLimit(self.runtime.cudaLimitMallocHeapSize, heap)
+
+    def _reserve_heap(self) -> None:
+        """Have memory for what threads allocate: a sixteenth of the card's.  It is fixed once a module is loaded."""
+        limit = self.runtime.cudaLimitMallocHeapSize
+        wanted = max(256 << 20, int(self.runtime.memGetInfo()[1]) // 16)
+        if self.runtime.deviceGetLimit(limit) < wanted:
+            try:
+                self.runtime.deviceSetLimit(limit, wanted)
+            except self.runtime.CUDARuntimeError:  # others' kernels have allocated already
+                pass
+        self.heap = int(self.runtime.deviceGetLimit(limit))
 
     def enter(self) -> None:
         if self.runtime.getDevice() != self.number:

@@ -111,6 +111,7 @@ class Device(Protocol):
 
     limits: Limits
     cuda: bool
+    heap: int | None  # bytes that the threads of kernels may allocate, together; None: nobody limits them
     model: str  # of which there may be several, all alike
 
     def compile(self, source: str, names: Sequence[str], wide: bool = False) -> None:
@@ -239,6 +240,7 @@ class EmulatedDevice:
 
     cuda = False
     number = 0
+    heap: int | None = None
     model = "emulated"
     limits = Limits(32, 64, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 64, 2, 1 << 62))
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from futad.core.scalarops import OPS
-from futad.errors import InternalError, UsageError
+from futad.errors import InternalError, MemoryError_, UsageError
 from futad.runtime import cache, tuning
-from futad.runtime.arena import Arena
-from futad.runtime.clib import CPlace, failure
+from futad.runtime.arena import Arena, bytes_text
+from futad.runtime.clib import MEMORY, CPlace, failure
 from futad.runtime.device import Device, Frame, Product, Thresholds
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.tape import ENOUGH_LAUNCHES, MOST_NODES, Step, Tape, Tapes
@@ -343,7 +343,7 @@ class Runtime:
 
     def raise_(self, code: int, place: int, words: list[int]) -> None:
         where = self.layout.places[place] if place >= 0 else CPlace(None, "", ())
-        if code == 4 and place < 0 and words[0] >= 0 and words[1] == 0:
+        if code == MEMORY and place < 0 and words[0] >= 0 and words[1] == 0:
             words[1] = 1
         raise failure(where, code, words)
 
@@ -356,6 +356,12 @@ class Runtime:
         self.device.download(self.error, words)
         if words[0]:
             self.device.zero(self.error, 8 * ERROR_WORDS)
+            if words[0] == MEMORY and words[2] > 0 and self.device.heap is not None:
+                needed, heap = bytes_text(int(words[2]) * int(words[3])), bytes_text(self.device.heap)
+                raise MemoryError_(
+                    f"out of device memory: {needed} are needed for an array of one thread, of the {heap} that all "
+                    "threads of a kernel have for arrays whose sizes they compute"
+                )
             self.raise_(int(words[0]), int(words[1]), [int(w) for w in words[2:6]])
 
 
