@@ -6,6 +6,8 @@ starting.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import warnings
 from dataclasses import replace
 from functools import cache
@@ -17,6 +19,7 @@ from program_groups import joined
 
 from futad import api
 from futad.backend.cuda import DeviceBackend
+from futad.cli import main
 from futad.cli.test import run_case
 from futad.pipeline import compile_program
 from futad.runtime.cubin import compile_cubin, toolkit_available
@@ -89,3 +92,12 @@ def test_kernels_with_wide_indices_compile_for_cards(name: str) -> None:
     cubin = compile_cubin(f"#define FUTAD_WIDE 1\n{made.source}", "sm_90")
     assert set(cubin.kernels) == set(made.names.values())
     assert not [(k, r) for k, r in cubin.kernels.items() if r.spills]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+def test_what_the_command_writes_compiles_without_a_word(tmp_path: Path) -> None:
+    out = tmp_path / "lse.cu"
+    assert main(["cuda", str(ROOT / "benchmarks" / "programs" / "lse.fut"), "-o", str(out)]) == 0
+    command = ["nvcc", "-arch=sm_90", "-cubin", str(out), "-o", str(tmp_path / "lse.cubin")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

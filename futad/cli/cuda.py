@@ -13,6 +13,13 @@ from pathlib import Path
 
 from futad.cli import options
 
+# nvcc says of each name that nothing uses that it does not; generated text has many.
+HEAD = """/* nvcc -arch=sm_90 -cubin {name} */
+#ifdef __NVCC__
+#pragma nv_diag_suppress 177
+#endif
+"""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_file(parser)
@@ -42,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         text = made.host
     else:
         name = output.name if output else "program.cu"
-        text = f"/* nvcc -arch=sm_90 -cubin {name} */\n{expand(made.source, name=name)}"
+        text = HEAD.format(name=name) + expand(made.source, name=name)
     if output is None:
         sys.stdout.write(text)
     else:
