@@ -148,10 +148,37 @@ def _lanes(op: str, x: Lanes, y: Lanes) -> Lanes:
                 return np.floor_divide(x, y) if np.all(y) else 0.0
             case "%":
                 return np.mod(x, y) if np.all(y) else 0.0
+            case "<" | "lt":
+                return (x < y) + 0.0
+            case "<=" | "le":
+                return (x <= y) + 0.0
+            case "==" | "eq":
+                return (x == y) + 0.0
+            case "!=" | "ne":
+                return (x != y) + 0.0
+            case "<u":
+                return ((x >= 0) & (x < y)) + 0.0
+            case "min":
+                return np.minimum(x, y)
+            case "max":
+                return np.maximum(x, y)
+            case "&&":
+                return x * y
+            case "||":
+                return np.maximum(x, y)
     return 0.0 if _uniform(x) and _uniform(y) else None
 
 
-_WHOLE = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "mod": "%", "rem": "%"}
+def _chosen(xs: Sequence[Value]) -> Lanes:
+    """What a selection gives a warp: nothing is known if data decide."""
+    c, x, y = [v.lanes for v in xs]
+    if c is None or x is None or y is None:
+        return None
+    return np.where(c, x, y) if not _uniform(c) else x if np.all(c) else y
+
+
+_WHOLE = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "mod": "%", "rem": "%",
+          **{op: op for op in ("lt", "le", "eq", "ne", "min", "max")}}
 
 
 def _warp(n: float) -> Lanes:
@@ -239,6 +266,8 @@ class _Estimate:
                     return Value(mean, deps, key, fixed, mean if fixed else _any_lanes(xs))
                 if op == "to_i64":
                     return Value(xs[0].mean, deps, xs[0].key, xs[0].fixed, xs[0].lanes, xs[0].drawn)
+                if op == "select":
+                    return Value(None, deps, key, lanes=_chosen(xs), drawn=any(x.drawn for x in xs))
                 if arg is I64 and op in _WHOLE:
                     lanes = _lanes(_WHOLE[op], xs[0].lanes, xs[1].lanes)
                     return Value(None, deps, key, lanes=lanes, drawn=xs[0].drawn or xs[1].drawn)

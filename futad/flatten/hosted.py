@@ -60,9 +60,7 @@ def _at(lo: DeviceLowerer, stm: core.Stm, e: core.At, wants: list[Want]) -> Sequ
 @on_host(core.Rearrange)
 def _rearrange(lo: DeviceLowerer, stm: core.Stm, e: core.Rearrange, wants: list[Want]) -> Sequence[Value]:
     """A transposed view, of a late array as of any other."""
-    v = lo.late_view(e.array)
-    strides, shape = tuple([v.strides[p] for p in e.perm]), tuple([v.shape[p] for p in e.perm])
-    return [View(v.base, v.offset, strides, shape, v.dense and e.perm == tuple(range(len(e.perm))), v.injective)]
+    return [lo.turned(lo.late_view(e.array), e.perm)]
 
 
 @on_host(core.Update)

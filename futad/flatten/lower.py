@@ -23,15 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
-from futad.core.types import ArrayType, Atom, Prim, Var
+from futad.core.types import ArrayType, Atom, Prim, Var, elem_of
 from futad.flatten import kernel as kir
 from futad.flatten.history import rows_apart
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
 from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
+from futad.flatten.layouts import Order, layouts
 from futad.imp import ir
 from futad.imp.assemble import find_parts, sizes_first
 from futad.imp.ir import Expr, Num, Ref
@@ -102,6 +104,8 @@ class DeviceLowerer(Lowerer):
         self.line = 0  # of the source: the nearest place that is known
         self.late: dict[core.Stm, None] = {}
         self.products: dict[core.Stm, Product] = {}
+        self.layouts: dict[Var, Order] = {}  # of arrays that are not row-major
+        self.in_order: dict[str, tuple[Expr, ...]] = {}  # the strides with which their memory is without gaps
         super().__init__(program, reassociate=True)
         self.forced = known_on_host(program)
         self.read = cells.host_reads(program, self.forced)
@@ -180,6 +184,7 @@ class DeviceLowerer(Lowerer):
             self.products |= found.products
             if found.products:
                 lam = core.Lambda(lam.params, tuple(found.stms), lam.result)
+            self.layouts |= layouts(lam)
         return super().scope(lam, wants, repeats=repeats)
 
     def open_scope(self, lam: core.Lambda, wants: Sequence[Want], repeats: bool) -> Scope:
@@ -525,6 +530,21 @@ class DeviceLowerer(Lowerer):
         """Whether an expression may be computed again at each use."""
         return sum(1 for _ in parts(e)) <= LAZY_SIZE
 
+    def result_of(self, v: Var, shape: Sequence[Expr], want: Want) -> View:
+        order = self.layouts.get(v) if self.mode == "host" and want is None else None
+        if order is None:
+            return super().result_of(v, shape, want)
+        made = self.alloc(elem_of(v.type), [shape[d] for d in order], None, v.name)
+        assert isinstance(made.base, Mem)
+        self.in_order[made.base.pointer] = made.strides
+        return turned(made, [order.index(d) for d in range(len(order))])
+
+    def turned(self, v: View, perm: Sequence[int]) -> View:
+        """A view with its dimensions in another order."""
+        out = turned(v, perm)
+        there = isinstance(v.base, Mem) and self.in_order.get(v.base.pointer) == out.strides
+        return replace(out, dense=True) if there and v.offset == ir.ZERO else out
+
     def host_view(self, var: Var, want: Want) -> View:
         """Memory for an array result of a kernel."""
         assert isinstance(var.type, ArrayType)
@@ -541,6 +561,12 @@ def over(lo: DeviceLowerer, sizes: Sequence[Expr], what: str) -> Iterator[list[E
     with lo.kernel() as body, lo.space(sizes) as (point, total):
         yield point
     lo.launch(body, "thread", total, what)
+
+
+def turned(v: View, perm: Sequence[int]) -> View:
+    """A view whose dimension k is that one's dimension `perm[k]`."""
+    strides, shape = tuple([v.strides[p] for p in perm]), tuple([v.shape[p] for p in perm])
+    return View(v.base, v.offset, strides, shape, v.dense and list(perm) == sorted(perm), v.injective)
 
 
 def is_transposed(v: View) -> bool:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
-from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, shape_of
+from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, elem_of, shape_of
 from futad.errors import Span
 from futad.imp import ir, parallel
 from futad.imp.apart import separate_functions
@@ -286,6 +286,10 @@ class Lowerer:
         view = dense_view(Mem(name, elem, frozenset((root,))), shape)
         strides = tuple([self.let(s, "s") for s in view.strides])
         return View(view.base, view.offset, strides, view.shape, True)
+
+    def result_of(self, v: Var, shape: Sequence[Expr], want: Want) -> View:
+        """Memory for what a map makes."""
+        return self.alloc(elem_of(v.type), shape, want, v.name)
 
     def loop_cell(self, p: Var, init: Expr, body: core.Lambda, result: Atom) -> Cell | None:
         """Memory for a scalar that a loop carries as `p`, from `init` to the body's `result`; None: a variable."""

@@ -146,7 +146,7 @@ class Nest:
                 assert isinstance(v.type, ArrayType)
                 shape = (self.width, *lo.shape(v.type)[1:])
                 dead = self.dead_input(v.type.elem, arrays) if wants[k] is None and len(shape) == 1 else None
-                self.outs.append(dead or lo.alloc(v.type.elem, shape, wants[k], v.name))
+                self.outs.append(dead or lo.result_of(v, shape, wants[k]))
             else:
                 self.outs.append(None)
 
