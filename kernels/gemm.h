@@ -1,11 +1,16 @@
 /* Matrix product with packing and register tiles: C (op)= A B for any row and column strides.
  *
- *   futad_gemm_f64(m, n, k, A, rsA, csA, B, rsB, csB, C, rsC, csC, accumulate)
+ *   futad_gemm_f64(m, n, k, A, rsA, csA, B, rsB, csB, packed, C, rsC, csC, accumulate)
  *   futad_gemm_f32(...)
  *
  * A is m x k, B k x n, C m x n; element (i, j) of A is A[i * rsA + j * csA], strides in elements (0 and negative
  * ones too; rows of C must not overlap).  accumulate: 0 writes C, 1 adds to it.  Returns 0, or 1 if the packing
  * buffers could not be allocated (C is then unchanged).
+ *
+ *   futad_gemm_pack_f64(k, n, B, rsB, csB, packed, start, end)
+ *
+ * copies the right factor of several products once, or a part of it (0 to n: all); `packed` has room for k (n + 16)
+ * elements.  It is NULL for a product that copies what it needs itself.
  *
  * The blocking is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): a
  * KC x NC panel of B and an MC x KC block of A are copied into contiguous slivers of NR columns and MR rows;

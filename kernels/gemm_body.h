@@ -154,12 +154,18 @@ static FUTAD_GEMM_ONCE void F(pack_a)(int64_t mc, int64_t kc, const T *A, int64_
       }
 }
 
-/* Slivers of whole vectors of columns of a kc x nc panel, k-major; columns beyond the last are zeros. */
-static FUTAD_GEMM_ONCE void F(pack_b)(int64_t kc, int64_t nc, const T *B, int64_t rs, int64_t cs, T *restrict out) {
+/* Slivers of whole vectors of columns of a kc x nc panel, k-major; columns beyond the last are zeros.  Only those that
+   start from column `start` on, before `end`. */
+static FUTAD_GEMM_ONCE void F(pack)(int64_t kc, int64_t nc, const T *B, int64_t rs, int64_t cs, T *restrict out,
+                                    int64_t start, int64_t end) {
   int64_t vectors;
-  for (int64_t j = 0; j < nc; j += vectors * VL) {
+  for (int64_t j = 0; j < nc && j < end; j += vectors * VL) {
     vectors = futad_gemm_vectors(nc - j, VL);
     const int64_t width = vectors * VL;
+    if (j < start) {
+      out += kc * width;
+      continue;
+    }
     for (int64_t v = 0; v < vectors; v++) {
       const int64_t at = nc < VL ? j : futad_gemm_least(j + v * VL, nc - VL);
       T *to = out + v * VL;
@@ -200,8 +206,8 @@ static FUTAD_GEMM_ONCE void F(sliver)(int64_t m, int64_t columns, int64_t k, con
 #undef TILES
 
 static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
-    int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB, T *C,
-    int64_t rsC, int64_t csC, int accumulate) {
+    int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB,
+    const T *packed, T *C, int64_t rsC, int64_t csC, int accumulate) {
   if (m <= 0 || n <= 0) return 0;
   if (k <= 0 || m * n * k <= FUTAD_GEMM_TINY) {
     if (k > 0 || !accumulate)
@@ -220,9 +226,10 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
     /* The transpose of C has contiguous rows. */
     const T *a = A;
     const int64_t rows = m, rs = rsA, cs = csA;
-    A = B, rsA = csB, csA = rsB, B = a, rsB = cs, csB = rs, m = n, n = rows, rsC = csC, csC = 1;
+    A = B, rsA = csB, csA = rsB, B = a, rsB = cs, csB = rs, m = n, n = rows, rsC = csC, csC = 1, packed = NULL;
   }
-  const int turn_a = n > 4 * NR, turn_b = n < VL || csB != 1 || (m > 16 * MR && n * k > 2048);
+  const int turn_a = n > 4 * NR, turn_b = !packed && (n < VL || csB != 1 || (m > 16 * MR && n * k > 2048));
+  const int in_slivers = packed || turn_b;
   const int64_t kc_max = futad_gemm_least(k, FUTAD_GEMM_KC);
   const int64_t mc_max = turn_a ? (futad_gemm_least(m, FUTAD_GEMM_MC) + MR - 1) / MR * MR : 0;
   const int64_t nc_max = turn_b ? (futad_gemm_least(n, FUTAD_GEMM_NC) + VL - 1) / VL * VL : 0;
@@ -236,7 +243,7 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
       const int64_t kc = futad_gemm_least(k - pc, FUTAD_GEMM_KC), mc_step = turn_a ? FUTAD_GEMM_MC : m;
       const int add = accumulate || pc > 0;
       const T *panel = B + pc * rsB + jc * csB;
-      if (turn_b) F(pack_b)(kc, nc, panel, rsB, csB, pb);
+      if (turn_b) F(pack)(kc, nc, panel, rsB, csB, pb, 0, nc);
       for (int64_t ic = 0; ic < m; ic += mc_step) {
         const int64_t mc = futad_gemm_least(m - ic, mc_step);
         const T *block = A + ic * rsA + pc * csA;
@@ -245,9 +252,10 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
           width = futad_gemm_vectors(nc - j, VL) * VL;
           const int64_t columns = futad_gemm_least(width, nc - j);
           const int64_t last = columns < VL ? 0 : columns - VL;
+          const T *b = packed ? packed + (jc + j) * k + pc * width : turn_b ? pb + j * kc : panel + j;
           F(sliver)(mc, columns, kc, turn_a ? pa : block, turn_a ? kc * MR : MR * rsA, turn_a ? 1 : rsA,
-                    turn_a ? MR : csA, turn_b ? pb + j * kc : panel + j, turn_b ? width : rsB,
-                    turn_b ? width - VL : last, C + ic * rsC + (jc + j) * csC, rsC, csC, last, add);
+                    turn_a ? MR : csA, b, in_slivers ? width : rsB, in_slivers ? width - VL : last,
+                    C + ic * rsC + (jc + j) * csC, rsC, csC, last, add);
         }
       }
     }
@@ -260,7 +268,7 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
 #ifdef FUTAD_TEAM_H
 struct F(job) {
   int64_t m, n, k, rsA, csA, rsB, csB, rsC, csC, side, per;
-  const T *A, *B;
+  const T *A, *B, *packed;
   T *C;
   int accumulate, by_rows, failed;
 };
@@ -270,17 +278,23 @@ static void F(part)(void *job, int64_t i) {
   const int64_t from = i * j->per < j->side ? i * j->per : j->side;
   const int64_t size = futad_gemm_least(j->per, j->side - from);
   const int64_t row = j->by_rows ? from : 0, column = j->by_rows ? 0 : from;
+  const T *packed = j->packed;
+  if (packed && !j->by_rows) {
+    /* Slivers are those of the whole matrix, unless its last ones are narrower and in different parts. */
+    const int64_t after = j->n - from - size;
+    packed = (from == 0 || j->n - from >= VL) && (after == 0 || after >= VL) ? packed + from * j->k : NULL;
+  }
   if (FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
           j->by_rows ? size : j->m, j->by_rows ? j->n : size, j->k, j->A + row * j->rsA, j->rsA, j->csA,
-          j->B + column * j->csB, j->rsB, j->csB, j->C + row * j->rsC + column * j->csC, j->rsC, j->csC,
+          j->B + column * j->csB, j->rsB, j->csB, packed, j->C + row * j->rsC + column * j->csC, j->rsC, j->csC,
           j->accumulate))
     __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 #endif
 
 static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_GEMM_S)(
-    int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB, T *C,
-    int64_t rsC, int64_t csC, int accumulate) {
+    int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB,
+    const T *packed, T *C, int64_t rsC, int64_t csC, int accumulate) {
 #ifdef FUTAD_TEAM_H
   if (m * n * k > FUTAD_GEMM_ALONE) {
     const int by_rows = m >= n;
@@ -288,14 +302,14 @@ static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_G
     int64_t threads = futad_team_threads();
     const int64_t per = (side + unit * threads - 1) / (unit * threads) * unit;
     threads = (side + per - 1) / per;
-    struct F(job) job = {m, n, k, rsA, csA, rsB, csB, rsC, csC, side, per, A, B, C, accumulate, by_rows, 0};
+    struct F(job) job = {m, n, k, rsA, csA, rsB, csB, rsC, csC, side, per, A, B, packed, C, accumulate, by_rows, 0};
     if (threads > 1) {
       futad_team_run(threads, F(part), &job);
       return job.failed;
     }
   }
 #endif
-  return FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(m, n, k, A, rsA, csA, B, rsB, csB, C, rsC, csC, accumulate);
+  return FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(m, n, k, A, rsA, csA, B, rsB, csB, packed, C, rsC, csC, accumulate);
 }
 
 #undef T

@@ -123,8 +123,10 @@ def test_memory(module: ir.Module, name: str, slots: int) -> None:
     assert sum(isinstance(s, ir.Ensure) for s in statements(f.body)) == slots
 
 
-def test_a_transpose_is_put_in_order_once(module: ir.Module) -> None:
+def test_a_transpose_is_packed_once(module: ir.Module) -> None:
     (f,) = [f for f in module.functions if f.name == "layers"]
     loops = [s for s in f.body if isinstance(s, ir.For) and any(isinstance(t, ir.Gemm) for t in statements(s.body))]
     (product,) = [s for s in statements(loops[-1].body) if isinstance(s, ir.Gemm)]
-    assert product.b[3] == ir.ONE
+    packs = [s for t in f.body if isinstance(t, ir.If) for s in t.then if isinstance(s, ir.Pack)]
+    assert product.packed is not None and product.packed[0] in [s.name for s in packs]
+    assert not any(isinstance(s, ir.Pack) for s in statements(loops[-1].body))

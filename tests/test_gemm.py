@@ -14,8 +14,11 @@ SOURCE = """
 #include "gemm.h"
 #define WRAP(S, T) \\
   int gemm_##S(int64_t m, int64_t n, int64_t k, const T *a, int64_t ra, int64_t ca, const T *b, int64_t rb, \\
-               int64_t cb, T *c, int64_t rc, int64_t cc, int add) { \\
-    return futad_gemm_##S(m, n, k, a, ra, ca, b, rb, cb, c, rc, cc, add); \\
+               int64_t cb, const T *packed, T *c, int64_t rc, int64_t cc, int add) { \\
+    return futad_gemm_##S(m, n, k, a, ra, ca, b, rb, cb, packed, c, rc, cc, add); \\
+  } \\
+  void pack_##S(int64_t k, int64_t n, const T *b, int64_t rb, int64_t cb, T *packed, int64_t start, int64_t end) { \\
+    futad_gemm_pack_##S(k, n, b, rb, cb, packed, start, end); \\
   }
 WRAP(f64, double)
 WRAP(f32, float)
@@ -27,14 +30,29 @@ def library() -> ctypes.CDLL:
     return build_library(SOURCE)
 
 
-def product(library: ctypes.CDLL, a: np.ndarray, b: np.ndarray, c: np.ndarray, add: int) -> None:
-    def array(x: np.ndarray) -> list[object]:
-        strides = [ctypes.c_int64(s // x.itemsize) for s in x.strides]
-        return [ctypes.c_void_p(x.ctypes.data), *strides]
+def matrix(x: np.ndarray) -> list[object]:
+    return [ctypes.c_void_p(x.ctypes.data), *[ctypes.c_int64(s // x.itemsize) for s in x.strides]]
 
+
+def product(
+    library: ctypes.CDLL, a: np.ndarray, b: np.ndarray, c: np.ndarray, add: int, packed: np.ndarray | None = None
+) -> None:
     sizes = [ctypes.c_int64(s) for s in (a.shape[0], b.shape[1], a.shape[1])]
     function = library.gemm_f64 if a.dtype == np.float64 else library.gemm_f32
-    assert function(*sizes, *array(a), *array(b), *array(c), add) == 0
+    given = ctypes.c_void_p(None if packed is None else packed.ctypes.data)
+    assert function(*sizes, *matrix(a), *matrix(b), given, *matrix(c), add) == 0
+
+
+def pack(library: ctypes.CDLL, b: np.ndarray, parts: list[int]) -> np.ndarray:
+    """The matrix packed, the columns between each two of `parts` at a time; one number more behind it."""
+    k, n = b.shape
+    out = np.full(k * (n + 16) + 1, 7, b.dtype)
+    function = library.pack_f64 if b.dtype == np.float64 else library.pack_f32
+    for start, end in zip(parts, parts[1:], strict=False):
+        sizes, part = map(ctypes.c_int64, (k, n)), map(ctypes.c_int64, (start, end))
+        function(*sizes, *matrix(b), ctypes.c_void_p(out.ctypes.data), *part)
+    assert out[-1] == 7
+    return out
 
 
 # One element, empty sides, edges of the register tile, of each cache block, and beyond; few columns, few rows, few of
@@ -58,9 +76,10 @@ def test_equals_numpy(library: ctypes.CDLL, size: tuple[int, int, int], dtype: t
             exact = a.astype(np.float64) @ b.astype(np.float64) + add * c.astype(np.float64)
             # |error| <= (k + 1) u sum |a||b|, the bound for any order of summation.
             bound = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64) + np.abs(c)
-            got = c.copy(order="K")
-            product(library, a, b, got, add)
-            assert np.all(np.abs(got - exact) <= (k + 2) * np.finfo(dtype).eps * bound)
+            for packed in (None, pack(library, b, [0, n]), pack(library, b, [n // 3, n // 2, n, 0, n // 3])):
+                got = c.copy(order="K")
+                product(library, a, b, got, add, packed)
+                assert np.all(np.abs(got - exact) <= (k + 2) * np.finfo(dtype).eps * bound)
 
 
 def test_zero_stride_operand_is_a_broadcast(library: ctypes.CDLL) -> None:

@@ -14,9 +14,10 @@ SOURCE = """
 #include "prelude.h"
 #include "team.h"
 #include "gemm.h"
-int several(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c, int add) {
+int several(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c, int add, double *packed) {
   futad_team_set_threads(3);
-  return futad_gemm_parallel_f64(m, n, k, a, k, 1, b, n, 1, c, n, 1, add);
+  if (packed) futad_gemm_pack_f64(k, n, b, n, 1, packed, 0, n);
+  return futad_gemm_parallel_f64(m, n, k, a, k, 1, b, n, 1, packed, c, n, 1, add);
 }
 static double now(void) {
   struct timespec t;
@@ -30,9 +31,9 @@ double small(int on_several) {
   const double start = now();
   for (int i = 0; i < 200; i++) {
     if (on_several)
-      futad_gemm_parallel_f64(4, 4, 4, a, 4, 1, b, 4, 1, c, 4, 1, 1);
+      futad_gemm_parallel_f64(4, 4, 4, a, 4, 1, b, 4, 1, NULL, c, 4, 1, 1);
     else
-      futad_gemm_f64(4, 4, 4, a, 4, 1, b, 4, 1, c, 4, 1, 1);
+      futad_gemm_f64(4, 4, 4, a, 4, 1, b, 4, 1, NULL, c, 4, 1, 1);
   }
   return now() - start;
 }
@@ -50,16 +51,20 @@ def library() -> ctypes.CDLL:
 
 
 @pytest.mark.parametrize("add", [0, 1])
-@pytest.mark.parametrize("size", [(0, 3, 2), (2, 3, 4), (200, 40, 30), (40, 200, 30), (1, 3000, 40), (3000, 1, 40)])
+@pytest.mark.parametrize("size", [(0, 3, 2), (2, 3, 4), (200, 40, 30), (40, 200, 30), (40, 150, 60), (40, 145, 60),
+                                  (1, 3000, 40), (3000, 1, 40)])  # fmt: skip
 def test_equals_numpy(library: ctypes.CDLL, size: tuple[int, int, int], add: int) -> None:
     m, n, k = size
     rng = np.random.default_rng(m + n)
     a, b, c = rng.standard_normal((m, k)), rng.standard_normal((k, n)), rng.standard_normal((m, n))
-    want = a @ b + add * c
+    want, before = a @ b + add * c, c.copy()
     bound = (k + 2) * np.finfo(float).eps * (np.abs(a) @ np.abs(b) + np.abs(c))  # for any order of summation
-    sizes, arrays = map(ctypes.c_int64, size), [ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)]
-    assert library.several(*sizes, *arrays, add) == 0
-    assert np.all(np.abs(c - want) <= bound)
+    for packed in (None, np.zeros(k * (n + 16))):
+        c[:] = before
+        sizes, arrays = map(ctypes.c_int64, size), [ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)]
+        room = ctypes.c_void_p(None if packed is None else packed.ctypes.data)
+        assert library.several(*sizes, *arrays, add, room) == 0
+        assert np.all(np.abs(c - want) <= bound)
 
 
 def test_small_product_starts_no_team(library: ctypes.CDLL) -> None:

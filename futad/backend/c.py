@@ -25,7 +25,6 @@ from futad.imp.ir import Expr
 from futad.imp.lower import STACK_LIMIT, Lowerer
 from futad.imp.strips import in_strips
 from futad.optimise.layout import by_columns
-from futad.optimise.transposed import copy_transposes
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
 
 
@@ -40,6 +39,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Stream] = self.stream
         self.handlers[ir.Append] = self.append
         self.handlers[ir.Transpose] = self.transpose
+        self.handlers[ir.Pack] = self.pack
         self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.handlers[ir.Trace] = self.trace
         self.handlers[ir.Parallel] = lambda s: c_threads.emit(self, s)
@@ -197,13 +197,20 @@ class CEmitter(Emitter):
 
     def gemm(self, s: ir.Gemm) -> None:
         args = [self.expr(n) for n in s.sizes]
-        for pointer, offset, rows, columns in (s.a, s.b, s.c):
-            args += [self.address(pointer, offset), self.expr(rows), self.expr(columns)]
+        packed = f"{self.expr(s.packed[1])} ? {s.packed[0]} : NULL" if s.packed is not None else "NULL"
+        for (pointer, offset, rows, columns), more in ((s.a, []), (s.b, [packed]), (s.c, [])):
+            args += [self.address(pointer, offset), self.expr(rows), self.expr(columns), *more]
         function = f"futad_gemm_{'parallel_' if s.parallel else ''}{s.elem.name}"
         self.line(f"if (FUTAD_UNLIKELY({function}({', '.join(args)}, {int(s.accumulate)}))) {{")
         self.line(f"  futad_fail(ctx, FUTAD_MEMORY, {s.place}, {self.expr(s.sizes[2])}, 256, 0, 0);")
         self.line(f"  goto {self.label};")
         self.line("}")
+
+    def pack(self, s: ir.Pack) -> None:
+        pointer, offset, rows, columns = s.matrix
+        k, n, row, column, start, end = map(self.expr, (*s.sizes, rows, columns, s.start, s.end))
+        source = f"{self.address(pointer, offset)}, {row}, {column}"
+        self.line(f"futad_gemm_pack_{s.elem.name}({k}, {n}, {source}, {s.name}, {start}, {end});")
 
     def bits(self, v: Expr) -> str:
         return f"futad_real_bits((double){self.expr(v)})" if v.type.is_float else f"(int64_t){self.expr(v)}"
@@ -280,6 +287,7 @@ class CLowerer(Lowerer):
     strips = True
     grows = True
     transposes = True
+    packs = True
 
     def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
         f = super().function(fun, local)
@@ -306,7 +314,7 @@ class CBackend:
         program = self.program = without_accs(program)
         self.multicore = multicore
         self.grain = grain
-        lowerer = CLowerer(copy_transposes(by_columns(program)), parallel=multicore, reassociate=reassociate)
+        lowerer = CLowerer(by_columns(program), parallel=multicore, reassociate=reassociate)
         self.module = lowerer.module()
         self._source: str | None = None
         self._compiled: CLibrary | None = None

@@ -223,7 +223,8 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Se
     sizes = (a.shape[0], b.shape[1], a.shape[1])
     ma, mb, mc = [matrix(v) for v in (*views, dst)]
     parallel = lo.parallel and not lo.in_parallel
-    lo.emit(ir.Gemm(elem_of(e.a.type), sizes, ma, mb, mc, lo.place(None), parallel, bool(e.plus)))
+    packed = lo.packed.get(e.b)
+    lo.emit(ir.Gemm(elem_of(e.a.type), sizes, ma, mb, mc, lo.place(None), parallel, bool(e.plus), packed))
     return [dst]
 
 

@@ -9,8 +9,10 @@ from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Prim
 from futad.imp import ir
 from futad.imp.carried import Carried, named_strides, small_type
-from futad.imp.ir import Expr, Ref
+from futad.imp.ir import Expr, Ref, num
 from futad.imp.lower import Lowerer, Want, handles
+from futad.imp.packed import packed
+from futad.imp.parallel import UNKNOWN_WIDTH
 from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
 
 SELECT_COST = 40  # branches of at most this cost, without effects, are computed both
@@ -113,7 +115,7 @@ def _for(lo: Lowerer, stm: core.Stm, e: core.For, wants: list[Want]) -> Sequence
     t = counter.type
     assert isinstance(t, Prim)
     wide: Expr = bound if bound.type.name == "i64" else ir.Scalar("to_i64", (bound,), bound.type, ir.ZERO.type)
-    with lo.loop(wide, counter.name) as (i, _loop):
+    with packed(lo, [e.body], wide), lo.loop(wide, counter.name) as (i, _loop):
         index: Expr = i if t.name == "i64" else lo.let(ir.Scalar(f"to_{t.name}", (i,), i.type, t), counter.name)
         lo.bind(counter, index)
         values = lo.scope(e.body, carried.wants(), repeats=True)
@@ -125,10 +127,11 @@ def _for(lo: Lowerer, stm: core.Stm, e: core.For, wants: list[Want]) -> Sequence
 def _while(lo: Lowerer, stm: core.Stm, e: core.While, wants: list[Want]) -> Sequence[Value]:
     carried = Carried(lo, e.body.params, [lo.value(a) for a in e.inits], e.body, wants)
     cond = lo.expr(e.body.params[0])
-    with lo.block() as body:
-        values = lo.scope(e.body, carried.wants(), repeats=True)
-        carried.commit(values)
-    lo.emit(ir.While(cond, body))
+    with packed(lo, [e.body], num(UNKNOWN_WIDTH)):
+        with lo.block() as body:
+            values = lo.scope(e.body, carried.wants(), repeats=True)
+            carried.commit(values)
+        lo.emit(ir.While(cond, body))
     return carried.finish()
 
 

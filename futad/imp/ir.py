@@ -246,7 +246,8 @@ class StreamEnd(Stmt):
 class Gemm(Stmt):
     """The product of an m x k and a k x n matrix into a third; each is a pointer, an offset and two strides.
 
-    `rows` may be computed by several threads if `parallel`; fails at `place` when packing space runs out.
+    `rows` may be computed by several threads if `parallel`; fails at `place` when packing space runs out.  `packed`:
+    where the second matrix is packed, and under which condition it is.
     """
 
     elem: Prim
@@ -257,6 +258,20 @@ class Gemm(Stmt):
     place: int
     parallel: bool = False
     accumulate: bool = False  # add to the third matrix
+    packed: tuple[str, Expr] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Pack(Stmt):
+    """Copy a k x n matrix to `name`, in the order in which products read their second one: the columns from `start` to
+    before `end`."""
+
+    name: str
+    elem: Prim
+    sizes: tuple[Expr, Expr]  # k, n
+    matrix: tuple[str, Expr, Expr, Expr]
+    start: Expr
+    end: Expr
 
 
 @dataclass(slots=True, eq=False)

@@ -102,6 +102,7 @@ class Lowerer:
     grows = False  # whether an array that a loop appends to can stay where it is
     transposes = False  # whether there is a `Transpose`
     digit = 11  # bits of a digit that a sort takes in one pass: the counts stay in the nearest cache
+    packs = False  # whether there is a `Pack`
 
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:
@@ -130,6 +131,7 @@ class Lowerer:
         self.sizes: set[Expr] = set()  # known not to be negative
         # Index and size, divisor and condition: checks that have been passed here.
         self.checked: dict[tuple[Expr, Expr], None] = {}
+        self.packed: dict[Atom, tuple[str, Expr]] = {}  # right factors that are packed: where, and if what holds
         self.in_parallel = False
         self.nests = 0  # maps and folds around what is being lowered
 

@@ -2,8 +2,8 @@
 
     let p = matmul a b in map f p   -->   for each 128 rows of a: { q = matmul (those) b; map f q }
 
-A large product then never goes to memory.  Its sums must be short: a product of long ones is better made at once, as
-the copies that it makes of its factors serve more rows.
+A large product then never goes to memory.  Its sums must be short, or its right factor packed already: a product of
+long ones is else better made at once, as the copies that it makes of its factors serve more rows.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class RowProduct:
     elem: Prim
     rows: Expr
     place: int
+    packed: tuple[str, Expr] | None
 
 
 def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> View | None:
@@ -65,10 +66,12 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
         sc.last[x] = max(sc.last.get(x, 0), at + 1)  # type: ignore[index,arg-type]
     m, n, k = a.shape[0], b.shape[1], a.shape[1]
     large = compare("<=", num(LEAST), mul(m, n))
-    some = ir.Scalar("select", (compare("<=", k, num(LONGEST)), num(ROWS), m), I64, I64)
+    packed = lo.packed.get(e.b)
+    short = compare("<=", k, num(LONGEST))
+    some = ir.Scalar("select", (compare("||", short, packed[1]) if packed else short, num(ROWS), m), I64, I64)
     rows = lo.let(ir.Scalar("max", (ONE, ir.Scalar("select", (large, some, m), I64, I64)), I64, I64), "rows")
     buffer = lo.alloc(a.elem, (rows, n), None, var.name)
-    sc.late[var] = RowProduct(a, b, a.elem, rows, lo.place(None))
+    sc.late[var] = RowProduct(a, b, a.elem, rows, lo.place(None), packed)
     return View(buffer.base, buffer.offset, buffer.strides, (m, n), True)
 
 
@@ -90,7 +93,7 @@ def by_rows(nest: Nest, arrays: Sequence[Atom], folds: list[Carried]) -> bool:
         end = lo.let(ir.Scalar("min", (add(start, p.rows), m), I64, I64), "end")
         here = View(p.a.base, lo.let(add(p.a.offset, mul(start, p.a.strides[0])), "o"), p.a.strides, p.a.shape)
         sizes = (lo.let(sub(end, start), "n"), n, p.a.shape[1])
-        lo.emit(ir.Gemm(p.elem, sizes, matrix(here), matrix(p.b), matrix(whole), p.place, False, False))
+        lo.emit(ir.Gemm(p.elem, sizes, matrix(here), matrix(p.b), matrix(whole), p.place, False, False, p.packed))
         before = lo.let(sub(whole.offset, mul(start, n)), "o")
         inputs: list[Value] = list(nest.inputs)
         inputs[k] = View(whole.base, before, whole.strides, whole.shape, True)

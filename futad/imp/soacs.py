@@ -14,6 +14,7 @@ from futad.imp.carried import Carried, elementwise
 from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Added, Lowerer, Want, handles
+from futad.imp.packed import packed
 from futad.imp.rows import by_rows
 from futad.imp.staging import staged
 from futad.imp.stretches import in_stretches
@@ -96,15 +97,20 @@ def screma(
 ) -> list[Value]:
     """One loop that maps (`lam`, or the identity), scans and reduces; results in the order of `core.Fused`."""
     nest = Nest(lo, stm, width, arrays, lam, scans, reds, wants)
-    names = attributes(stm)
+    with packed(lo, [lam, *[f for f, _ in (*scans, *reds)]], nest.width):
+        return _lowered(nest, attributes(stm))
+
+
+def _lowered(nest: Nest, names: frozenset[str]) -> list[Value]:
+    lo = nest.lo
     if lo.parallel and not lo.in_parallel and names.isdisjoint(("sequential", "sequential_outer")):
         done = parallel.nest(nest)
         if done is not None:
             return done
     outside = lo.in_parallel
     lo.in_parallel = outside or not names.isdisjoint(("sequential", "sequential_inner"))
-    folds = nest.open_folds(wants)
-    if not by_rows(nest, arrays, folds):
+    folds = nest.open_folds(nest.wants)
+    if not by_rows(nest, nest.arrays, folds):
         nest.loop(nest.inputs, folds)
     lo.in_parallel = outside
     return nest.results(folds)
@@ -119,6 +125,7 @@ class Nest:
     ) -> None:
         self.lo, self.stm, self.lam, self.scans, self.reds, self.wants = lo, stm, lam, scans, reds, wants
         self.size = width
+        self.arrays = arrays
         self.width = lo.let(lo.expr(width), "n")
         self.inputs = [lo.value(a) for a in arrays]
         if lam is None or scans or reds or not lo.assembles:

@@ -1,0 +1,90 @@
+"""Right factors that the turns of a loop or map multiply by are packed once, for backends on processors with caches.
+
+    for ... { matmul x b }   -->   p = packed b; for ... { matmul x b, given p }
+
+A product copies its right factor into slivers of columns (`kernels/gemm.h`), which takes as long as some rows of the
+product.  Where `b` is from around the loop the copy is made before it, if there are enough rows for it in all turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from futad.core import ir as core
+from futad.core.types import Atom, Const, Var, shape_of
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Expr, add, compare, mul, num
+from futad.imp.parallel import UNKNOWN_WIDTH, Team
+from futad.imp.views import Mem, Root
+
+if TYPE_CHECKING:
+    from futad.imp.lower import Lowerer
+
+LEAST_ROWS = 32  # of all turns' products
+PADDING = 16  # columns
+
+
+@contextmanager
+def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], turns: Expr) -> Iterator[None]:
+    """Around the lowering of scopes that are run so many times: their products' factors from outside are packed."""
+    made: list[tuple[Var, Root]] = []
+    if lo.packs and turns != ONE and turns != ZERO:
+        for lam in lams:
+            free = set(lam.free()) if lam is not None else set()
+            for m, rows in products(lo, lam, free, turns) if lam is not None else ():
+                if m.b in free and m.b not in lo.packed and (root := pack(lo, m.b, rows)) is not None:
+                    made.append((m.b, root))  # type: ignore[arg-type]
+    yield
+    for b, root in made:
+        del lo.packed[b]
+        root.pinned -= 1
+
+
+def products(lo: Lowerer, lam: core.Lambda, free: set[Var], turns: Expr) -> Iterator[tuple[core.MatMul, Expr]]:
+    """The products in a scope and those inside it, with about how many rows they have in so many turns."""
+
+    def known(a: Atom) -> Expr:
+        return lo.expr(a) if isinstance(a, Const) or a in free else num(UNKNOWN_WIDTH)
+
+    for s in lam.stms:
+        e = s.exp
+        if type(e) is core.MatMul:
+            yield e, mul(turns, known(shape_of(e.a.type)[0]))
+        for inner in e.lambdas():
+            if isinstance(e, core.For):
+                yield from products(lo, inner, free, mul(turns, known(e.bound)))
+            elif isinstance(e, (core.Map, core.Fused)):
+                yield from products(lo, inner, free, mul(turns, known(e.width)))
+            else:
+                yield from products(lo, inner, free, turns)
+
+
+def pack(lo: Lowerer, b: Var, rows: Expr) -> Root | None:
+    """Pack a right factor if it has so many rows to serve; the memory for it, or None if it is no matrix in memory."""
+    v = lo.view(b)
+    if not isinstance(v.base, Mem):
+        return None
+    k, n = v.shape
+    root = lo.new_root(v.elem)
+    assert root.slot is not None
+    root.pinned += 1
+    name = lo.name("packed")
+    enough = lo.let(compare("<=", num(LEAST_ROWS), rows), "packs")
+    lo.emit(ir.Ensure(name, v.elem, root.slot, mul(k, add(n, num(PADDING)))))
+    matrix = (v.base.pointer, v.offset, v.strides[0], v.strides[1])
+    with lo.block() as body:
+        if lo.parallel and not lo.in_parallel:
+            team = Team(lo, n, mul(k, n), ZERO)
+            names = team.names()
+            copy = ir.Pack(name, v.elem, (k, n), matrix, *names[1:])
+            lo.emit(team.run([copy], names, dynamic=False))
+        else:
+            lo.emit(ir.Pack(name, v.elem, (k, n), matrix, ZERO, n))
+    lo.emit(ir.If(enough, body, []))
+    lo.packed[b] = (name, enough)
+    return root
+
+
+__all__ = ["packed"]

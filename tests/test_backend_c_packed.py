@@ -1,0 +1,92 @@
+"""Right factors of products that are packed once for the turns of a loop or map, and products made some rows at a
+time: the same results as the interpreter's, and where the C text packs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.backend.c import CBackend
+from futad.core.interp import Interpreter
+from futad.pipeline import compile_program
+from futad.source import load_program
+
+TEXT = """
+def mul [m][k][n] (a: [m][k]f64) (b: [k][n]f64): [m][n]f64 =
+  map (\\x -> map (\\y -> f64.sum (map2 (*) x y)) (transpose b)) a
+def mulf [m][k][n] (a: [m][k]f32) (b: [k][n]f32): [m][n]f32 =
+  map (\\x -> map (\\y -> f32.sum (map2 (*) x y)) (transpose b)) a
+entry power [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): [m][n]f64 = loop a for _i < turns do mul a b
+entry turned [m][n] (turns: i64) (a: [m][n]f32) (b: [n][n]f32): [m][n]f32 =
+  loop a for _i < turns do mulf a (transpose b)
+entry until [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): [m][n]f64 =
+  (loop (i, a) = (0, a) while i < turns do (i + 1, mul a b)).1
+entry batch [t][m][k][n] (a: [t][m][k]f64) (b: [k][n]f64): [t][m][n]f64 = map (\\x -> mul x b) a
+entry nested [t][m][n] (turns: i64) (a: [t][m][n]f64) (b: [n][n]f64): [t][m][n]f64 =
+  map (\\x -> loop x for i < turns do let c = map (map (* f64.i64 (i + 1))) b in mul (mul x c) b) a
+entry changing [m][n] (turns: i64) (a: [m][n]f64) (b: *[n][n]f64): ([m][n]f64, [n][n]f64) =
+  loop (a, b) for i < turns do (mul a b, b with [0, i % n] = 2)
+entry rows [t][m][k][n] (a: [t][m][k]f64) (b: [k][n]f64): [t][m]f64 =
+  map (\\x -> map (\\r -> f64.maximum (map (+ r[0]) r)) (mul x b)) a
+entry few [n] (turns: i64) (a: [1][n]f64) (b: [n][n]f64): [1][n]f64 = loop a for _i < turns do mul a b
+def slope [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): f64 =
+  f64.sum (flatten (loop a for _i < turns do map (map f64.tanh) (mul a b)))
+entry gradient [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): ([m][n]f64, [n][n]f64) =
+  vjp (\\(a, b) -> slope turns a b) (a, b) 1
+"""
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    file = tmp_path_factory.mktemp("packed") / "packed.fut"
+    file.write_text(TEXT)
+    return compile_program(load_program(str(file)))
+
+
+@pytest.fixture(scope="module", params=["c", "multicore"])
+def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
+    return CBackend(core, multicore=request.param == "multicore", grain=1)
+
+
+def same(core: Any, backend: CBackend, name: str, *args: Any) -> None:
+    copies = [[a.copy() if isinstance(a, np.ndarray) else a for a in args] for _ in range(2)]
+    expected = Interpreter(core).run(name, copies[0])
+    for a, e in zip(backend.run(name, copies[1]), expected, strict=True):
+        tolerance = 2e-5 if a.dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance * max(1.0, np.abs(e).max(initial=0)))
+
+
+def values(*shape: int, dtype: Any = np.float64) -> Any:
+    return (np.random.default_rng(sum(shape)).standard_normal(shape) / max(1, shape[-1]) ** 0.5).astype(dtype)
+
+
+@pytest.mark.parametrize("m, n", [(0, 3), (1, 1), (5, 0), (40, 33), (3, 70), (150, 9)])
+@pytest.mark.parametrize("turns", [0, 1, 2, 12])
+def test_loops(core: Any, backend: CBackend, m: int, n: int, turns: int) -> None:
+    for name in ("power", "until", "gradient"):
+        same(core, backend, name, m, n, turns, values(m, n), values(n, n))
+    same(core, backend, "turned", m, n, turns, values(m, n, dtype=np.float32), values(n, n, dtype=np.float32))
+    same(core, backend, "few", n, turns, values(1, n), values(n, n))
+    same(core, backend, "nested", 2, m, n, turns, values(2, m, n), values(n, n))
+    if n:
+        same(core, backend, "changing", m, n, turns, values(m, n), values(n, n))
+
+
+@pytest.mark.parametrize("t, m, k, n", [(0, 2, 3, 4), (1, 40, 7, 30), (5, 33, 20, 51), (3, 1, 9, 9), (2, 600, 70, 230)])
+def test_maps(core: Any, backend: CBackend, t: int, m: int, k: int, n: int) -> None:
+    a, b = values(t, m, k), values(k, n)
+    same(core, backend, "batch", t, m, k, n, a, b)
+    if n:
+        same(core, backend, "rows", t, m, k, n, a, b)
+
+
+def test_where_factors_are_packed(core: Any) -> None:
+    """Before the loop, if the factor is not made in it."""
+    bodies = {f.split("(", 1)[0]: f for f in CBackend(core).source.split("\nint64_t futad_entry_")[1:]}
+    for name in ("power", "turned", "until", "batch"):
+        before, after = bodies[name].split("futad_gemm_pack_", 1)
+        assert "futad_gemm_f" not in before and "for (" not in before, name
+        assert "futad_gemm_f" in after and ("for (" in after or "while (" in after), name
+    assert "futad_gemm_pack_" not in bodies["changing"]
