@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from futad.backend.cuda import DeviceBackend
@@ -162,3 +164,14 @@ def test_benchmark_programs_have_nothing_sequential(name: str) -> None:
 
     path = Path(__file__).resolve().parents[1] / "benchmarks" / "programs" / f"{name}.fut"
     assert flatten(compile_program(load_program(str(path)))).why == []
+
+
+def test_long_scopes_take_time_by_their_length() -> None:
+    def seconds(n: int) -> float:
+        lets = "".join(f"  let a{i + 1} = f64.sin a{i} * a{max(0, i - 3)}\n" for i in range(n))
+        program = compile_program(compile_text(f"entry main [m] (xs: [m]f64) =\n  let a0 = f64.sum xs\n{lets}  in a{n}"))
+        before = time.process_time()
+        DeviceBackend(program)
+        return time.process_time() - before
+
+    assert seconds(1600) <= 12 * min(seconds(400), seconds(400))

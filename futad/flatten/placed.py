@@ -21,13 +21,15 @@ from futad.core.types import BOOL, ArrayType, Atom, Prim, Var
 def with_places(lam: Lambda) -> Lambda:
     """A scope, and those in it, with such folds joined; the same object if there are none."""
     stms = [ir.map_scopes(s, with_places) for s in lam.stms]
-    for second in list(stms):
+    for second in [s for s in stms if isinstance(s.exp, ir.Fused)]:
         for first in stms[: stms.index(second)]:
             whole = _joined(first, second)
+            if whole is None:
+                continue
             at, end = stms.index(first), stms.index(second)
             needed = set(ir.stm_free(second)) - set(first.pat)
             before = [s for s in stms[at + 1 : end] if needed & set(s.pat)]
-            if whole is None or any(not isinstance(s.exp, ir.Iota) for s in before):
+            if any(not isinstance(s.exp, ir.Iota) for s in before):
                 continue
             if {v for s in before for v in ir.stm_free(s)} & {v for s in stms[at:end] for v in s.pat}:
                 continue
