@@ -60,21 +60,6 @@ FUTAD_DEV typename Op::T futad_warp_scan_all(const Op &op, typename Op::T x, typ
   return x;
 }
 
-/* The whole block's x combined in the order of the threads; every thread gets the result. */
-template <int BLOCK, class Op>
-FUTAD_DEV typename Op::T futad_block_reduce(const Op &op, typename Op::T x) {
-  typedef typename Op::T T;
-  FUTAD_SHARED(T, sums, BLOCK / 32);
-  x = futad_warp_reduce(op, x);
-  if (BLOCK == 32) return futad_shfl(FUTAD_ALL, x, 0);
-  __syncthreads(); /* the last call's readers have finished */
-  if (futad_lane() == 0) sums[futad_warp()] = x;
-  __syncthreads();
-  T total = sums[0];
-  for (int w = 1; w < BLOCK / 32; w++) total = op.combine(total, sums[w]);
-  return total;
-}
-
 /* An operator that `f(left, right)` computes. */
 template <class V, class F>
 struct futad_operation {
@@ -90,7 +75,8 @@ FUTAD_DEV futad_operation<V, F> futad_operator(const F &f, V start) {
   return futad_operation<V, F>{f, start};
 }
 
-/* As `futad_block_reduce`, in a block of any number of whole warps up to MOST threads. */
+/* The x of a block of any number of whole warps up to MOST threads, combined in the order of the threads; every thread
+ * gets the result. */
 template <int MOST, class Op>
 FUTAD_DEV typename Op::T futad_block_reduce_upto(const Op &op, typename Op::T x) {
   typedef typename Op::T T;

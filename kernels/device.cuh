@@ -159,6 +159,10 @@ FUTAD_INLINE futad_f16 operator-(futad_f16 x) { return futad_from_bits_f16(x.bit
 
 #ifdef FUTAD_EMULATED
 template <class W>
+FUTAD_DEV W futad_peek(const W *p) {
+  return futad_emu::load_acquire(p);
+}
+template <class W>
 FUTAD_DEV W futad_load_acquire(const W *p) {
   return futad_emu::load_acquire(p);
 }
@@ -167,6 +171,11 @@ FUTAD_DEV void futad_store_release(W *p, W value) {
   futad_emu::store_release(p, value);
 }
 #else
+/* A word that others change by atomics, as it is or was. */
+template <class W>
+FUTAD_DEV W futad_peek(const W *p) {
+  return *(const volatile W *)p;
+}
 /* What was written before the flag was set is seen after the flag is read. */
 template <class W>
 FUTAD_DEV W futad_load_acquire(const W *p) {

@@ -1,23 +1,21 @@
-/* Histograms (reduce_by_index), and atomics for every type and operator.
+/* Atomic updates for every type and operator, and histograms (reduce_by_index) by way of shared memory.
  *
- * `in.bin(i)` is the bin of update i (ignored outside 0 <= bin < bins), `in.value(i)` its value.  The operator is
- * associative and commutative, and names in `enum { atomic = FUTAD_ATOMIC_... }` how one update is made.
+ * The operator is associative and commutative, and names in `enum { atomic = FUTAD_ATOMIC_... }` how one update is
+ * made.
  */
 #ifndef FUTAD_HISTOGRAM_CUH
 #define FUTAD_HISTOGRAM_CUH
 #include "block.cuh"
 
 enum {
-  FUTAD_ATOMIC_CAS,  /* a loop of compare-and-swap: any operator on 1, 2, 4 or 8 bytes */
-  FUTAD_ATOMIC_LOCK, /* a lock: any operator on anything */
-  FUTAD_ATOMIC_ADD,  /* the machine's own, for scalars that have one; the loop for those that do not */
+  FUTAD_ATOMIC_CAS, /* a loop of compare-and-swap: any operator on 1, 2, 4 or 8 bytes */
+  FUTAD_ATOMIC_ADD, /* the machine's own, for scalars that have one; the loop for those that do not */
   FUTAD_ATOMIC_MIN,
   FUTAD_ATOMIC_MAX,
   FUTAD_ATOMIC_AND,
   FUTAD_ATOMIC_OR,
   FUTAD_ATOMIC_XOR
 };
-enum { FUTAD_LOCKS = 1024 };
 
 /* Compare-and-swap of words of 1, 2, 4 and 8 bytes; both return what was there. */
 #ifdef FUTAD_EMULATED
@@ -49,30 +47,16 @@ FUTAD_INLINE uint64_t futad_cas(uint64_t *p, uint64_t expected, uint64_t desired
 }
 
 template <int SIZE>
-struct futad_word_of {
-  enum { exists = 0 };
-  typedef uint8_t type;
-};
+struct futad_word_of;
 #define FUTAD_WORD_OF(size, word) \
   template <>                     \
   struct futad_word_of<size> {    \
-    enum { exists = 1 };          \
     typedef word type;            \
   };
 FUTAD_WORD_OF(1, uint8_t)
 FUTAD_WORD_OF(2, uint16_t)
 FUTAD_WORD_OF(4, uint32_t)
 FUTAD_WORD_OF(8, uint64_t)
-
-/* A word that other threads change by atomics. */
-template <class W>
-FUTAD_DEV W futad_load_racy(const W *p) {
-#ifdef FUTAD_EMULATED
-  return futad_emu::load_acquire(p);
-#else
-  return *(const volatile W *)p;
-#endif
-}
 
 template <class Op>
 FUTAD_DEV void futad_cas_update(const Op &op, typename Op::T *p, typename Op::T value) {
@@ -83,7 +67,7 @@ FUTAD_DEV void futad_cas_update(const Op &op, typename Op::T *p, typename Op::T 
     W word;
     FUTAD_DEV Both() {}
   } old, made;
-  W seen = futad_load_racy((const W *)p);
+  W seen = futad_peek((const W *)p); /* what follows notices if it was wrong */
   for (;;) {
     old.word = made.word = seen;
     made.value = op.combine(old.value, value);
@@ -151,99 +135,6 @@ FUTAD_DEV void futad_locked(uint32_t *lock, const Body &body) {
   }
 }
 
-/* A value in memory that is read and written under a lock by threads of several blocks: not from the first cache. */
-template <class T>
-FUTAD_DEV T futad_load_locked(const T *p) {
-  return *(const volatile T *)p;
-}
-
-/* Destinations: `load`, `store` under a lock, and `at`, the address, for the other ways. */
-template <class S>
-struct futad_cells {
-  S *pointer;
-  FUTAD_DEV S *at(int64_t bin) const { return pointer + bin; }
-};
-
-template <class Op, class Dest>
-struct futad_locked_update {
-  const Op &op;
-  const Dest &dest;
-  int64_t bin;
-  const typename Op::T &value;
-  FUTAD_DEV void operator()() const { dest.store(bin, op.combine(dest.load(bin), value)); }
-};
-
-/* One update of a destination in global memory. */
-template <class Op, class Dest>
-FUTAD_DEV void futad_hist_update(const Op &op, const Dest &dest, uint32_t *locks, int64_t bin, typename Op::T value) {
-  if constexpr (Op::atomic == FUTAD_ATOMIC_LOCK) {
-    futad_locked_update<Op, Dest> body = {op, dest, bin, value};
-    futad_locked(locks + bin % FUTAD_LOCKS, body);
-  } else {
-    futad_atomic_update(op, dest.at(bin), value);
-  }
-}
-
-/* All updates straight to the destination. */
-template <class Op, class In, class Dest>
-FUTAD_DEV void futad_hist_global(const Op &op, const In &in, int64_t n, int64_t bins, const Dest &dest,
-                                 uint32_t *locks) {
-  int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-    int64_t bin = in.bin(i);
-    if (bin >= 0 && bin < bins) futad_hist_update(op, dest, locks, bin, in.value(i));
-  }
-}
-
-template <class T>
-struct futad_shared_cells {
-  T *pointer;
-  FUTAD_DEV T load(int64_t at) const { return pointer[at]; }
-  FUTAD_DEV void store(int64_t at, T value) const { pointer[at] = value; }
-};
-
-/* Sub-histograms in dynamic shared memory: `copies` of them, one for each so many warps, each of `per_pass` bins;
- * blockIdx.y says which bins.  After them, for values that are no word, a lock a bin. */
-template <class Op, class In, class Dest>
-FUTAD_DEV void futad_hist_shared(const Op &op, const In &in, int64_t n, int64_t bins, const Dest &dest, uint32_t *locks,
-                                 int per_pass, int copies) {
-  typedef typename Op::T T;
-  const bool word = futad_word_of<(int)sizeof(T)>::exists != 0;
-  FUTAD_DYNAMIC_SHARED(T, sub);
-  int cells = per_pass * copies;
-  uint32_t *cell_locks = (uint32_t *)((char *)sub + ((int64_t)cells * sizeof(T) + 3) / 4 * 4);
-  int64_t first = (int64_t)blockIdx.y * per_pass;
-  int64_t count = bins - first < per_pass ? bins - first : per_pass;
-  for (int k = threadIdx.x; k < cells; k += blockDim.x) {
-    sub[k] = op.neutral();
-    if (!word) cell_locks[k] = 0;
-  }
-  __syncthreads();
-  int mine = futad_warp() % copies * per_pass;
-  int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-    int64_t bin = in.bin(i) - first;
-    if (bin < 0 || bin >= count) continue;
-    T value = in.value(i);
-    int at = mine + (int)bin;
-    if constexpr (futad_word_of<(int)sizeof(T)>::exists && Op::atomic != FUTAD_ATOMIC_LOCK) {
-      futad_atomic_update(op, sub + at, value);
-    } else if constexpr (futad_word_of<(int)sizeof(T)>::exists != 0) {
-      futad_cas_update(op, sub + at, value);
-    } else {
-      futad_shared_cells<T> cell = {sub};
-      futad_locked_update<Op, futad_shared_cells<T>> body = {op, cell, at, value};
-      futad_locked(cell_locks + at, body);
-    }
-  }
-  __syncthreads();
-  for (int64_t k = threadIdx.x; k < count; k += blockDim.x) {
-    T value = sub[k];
-    for (int c = 1; c < copies; c++) value = op.combine(value, sub[c * per_pass + k]);
-    futad_hist_update(op, dest, locks, first + k, value);
-  }
-}
-
 /* A scalar operator that `f(left, right)` computes, updates made as KIND says. */
 template <class V, int KIND, class F>
 struct futad_atomic_operation {
@@ -259,7 +150,13 @@ FUTAD_DEV futad_atomic_operation<V, KIND, F> futad_atomic_operator(const F &f, V
   return futad_atomic_operation<V, KIND, F>{f, start};
 }
 
-/* An update: ignored unless 0 <= bin < bins. */
+/* One update of memory, made as KIND says. */
+template <int KIND, class T, class F>
+FUTAD_DEV void futad_update(T *p, T value, const F &f) {
+  futad_atomic_update(futad_atomic_operator<T, KIND>(f, value), p, value);
+}
+
+/* An update of a histogram: ignored unless 0 <= bin < bins. */
 template <class T>
 struct futad_update_of {
   int64_t bin;

@@ -1,63 +1,12 @@
-/* Inclusive scans of `segments` segments of `n` elements each, for any associative operator.
+/* An inclusive scan by the whole grid, for any associative operator.
  *
- * `in.load(flat)`, `out.store(flat, value)` with flat = segment * n + i; out may write where in reads.
- * The grid's scan reads and writes every element once: a block publishes the sum of its tile, then looks back over
- * the tiles before until it meets one whose prefix is known (Merrill and Garland, "Single-pass parallel prefix scan
- * with decoupled look-back", 2016).
+ * `in.load(i)`, `out.store(i, value)`; out may write where in reads.  Every element is read
+ * and written once: a block publishes the sum of its tile, then looks back over the tiles before until it meets one whose
+ * prefix is known (Merrill and Garland, "Single-pass parallel prefix scan with decoupled look-back", 2016).
  */
 #ifndef FUTAD_SCAN_CUH
 #define FUTAD_SCAN_CUH
 #include "block.cuh"
-
-/* An operator on values that know whether a segment begins among the elements they stand for. */
-template <class Op>
-struct futad_headed {
-  Op op;
-  struct T {
-    typename Op::T value;
-    int head;
-  };
-  enum { commutative = 0 };
-  FUTAD_DEV T neutral() const {
-    T r = {op.neutral(), 0};
-    return r;
-  }
-  FUTAD_DEV T combine(T x, T y) const {
-    T r = {y.head ? y.value : op.combine(x.value, y.value), x.head | y.head};
-    return r;
-  }
-};
-
-template <class Op, class In>
-struct futad_headed_in {
-  In in;
-  int64_t n;
-  FUTAD_DEV typename futad_headed<Op>::T load(int64_t flat) const {
-    bool small = flat <= UINT32_MAX && n <= UINT32_MAX; /* 64-bit division costs several times as much */
-    bool head = small ? (uint32_t)flat % (uint32_t)n == 0 : flat % n == 0;
-    typename futad_headed<Op>::T r = {in.load(flat), head};
-    return r;
-  }
-};
-
-template <class Op, class Out>
-struct futad_headed_out {
-  Out out;
-  FUTAD_DEV void store(int64_t flat, typename futad_headed<Op>::T x) const { out.store(flat, x.value); }
-};
-
-/* A thread a segment. */
-template <class Op, class In, class Out>
-FUTAD_DEV void futad_scan_thread(const Op &op, const In &in, const Out &out, int64_t segments, int64_t n) {
-  int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t s = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; s < segments; s += step) {
-    typename Op::T x = op.neutral();
-    for (int64_t i = 0; i < n; i++) {
-      x = op.combine(x, in.load(s * n + i));
-      out.store(s * n + i, x);
-    }
-  }
-}
 
 /* One tile of BLOCK * ITEMS elements, ITEMS consecutive ones a thread; memory is read and written in the order of the
  * threads, by way of shared memory. */
@@ -110,21 +59,6 @@ struct futad_tile {
     }
   }
 };
-
-/* A block a segment. */
-template <int BLOCK, int ITEMS, class Op, class In, class Out>
-FUTAD_DEV void futad_scan_block(const Op &op, const In &in, const Out &out, int64_t segments, int64_t n) {
-  futad_tile<BLOCK, ITEMS, Op> tile;
-  for (int64_t s = blockIdx.x; s < segments; s += gridDim.x) {
-    typename Op::T prefix = op.neutral();
-    int64_t end = (s + 1) * n;
-    for (int64_t begin = s * n; begin < end; begin += BLOCK * ITEMS) {
-      tile.load(op, in, begin, end);
-      tile.store(op, out, begin, end, prefix);
-      prefix = op.combine(prefix, tile.total);
-    }
-  }
-}
 
 /* The state in memory: the next tile, how many blocks have finished, the number of this launch; then for each tile a
  * flag, its sum and its prefix.  A flag is 4 * launch + 1 when the sum is there, + 2 when the prefix is; flags of
@@ -229,16 +163,6 @@ struct futad_into {
 template <int ITEMS, class Op, class F, class G>
 FUTAD_DEV void futad_scan_by(const Op &op, const F &element, const G &put, int64_t total, uint32_t *state) {
   futad_scan_flat<256, ITEMS>(op, futad_from<F>{element}, futad_into<G>{put}, total, state);
-}
-
-/* The whole grid over all segments. */
-template <int BLOCK, int ITEMS, class Op, class In, class Out>
-FUTAD_DEV void futad_scan_grid(const Op &op, const In &in, const Out &out, int64_t segments, int64_t n,
-                               uint32_t *state) {
-  futad_headed<Op> headed = {op};
-  futad_headed_in<Op, In> headed_in = {in, n};
-  futad_headed_out<Op, Out> headed_out = {out};
-  futad_scan_flat<BLOCK, ITEMS>(headed, headed_in, headed_out, segments * n, state);
 }
 
 #endif

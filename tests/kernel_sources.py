@@ -24,65 +24,31 @@ struct Linear {
 };
 struct LinearIn {
   const int64_t *a, *b;
-  int64_t n;
   FUTAD_DEV Linear::T load(int64_t i) const { Linear::T r = {a[i], b[i]}; return r; }
-  FUTAD_DEV Linear::T load(int64_t s, int64_t i) const { return load(s * n + i); }
 };
 struct LinearOut {
   int64_t *a, *b;
   FUTAD_DEV void store(int64_t i, Linear::T x) const { a[i] = x.a; b[i] = x.b; }
 };
-struct Add {
-  typedef double T;
-  enum { commutative = 1, atomic = 2 };
-  FUTAD_DEV T neutral() const { return 0; }
-  FUTAD_DEV T combine(T x, T y) const { return x + y; }
-};
-struct AddIn {
-  const double *x;
-  int64_t n;
-  FUTAD_DEV double load(int64_t i) const { return x[i]; }
-  FUTAD_DEV double load(int64_t s, int64_t i) const { return load(s * n + i); }
-};
-struct AddOut {
-  double *x;
-  FUTAD_DEV void store(int64_t i, double v) const { x[i] = v; }
-};
 #define LINEAR const int64_t *a, const int64_t *b, int64_t *ra, int64_t *rb, int64_t segments, int64_t n
-#define LINEAR_USE Linear op; LinearIn in = {a, b, n}; LinearOut out = {ra, rb};
-#define ADD const double *x, double *r, int64_t segments, int64_t n
-#define ADD_USE Add op; AddIn in = {x, n}; AddOut out = {r};
+#define LINEAR_USE Linear op; LinearIn in = {a, b}; LinearOut out = {ra, rb};
 """
 
-
-def _both(name: str, call: str, extra: str = "") -> str:
-    """A kernel for the linear functions and one for the sums."""
-    return (
-        f"FUTAD_KERNEL __launch_bounds__(128) linear_{name}(LINEAR{extra}) {{ LINEAR_USE {call}; }}\n"
-        f"FUTAD_KERNEL __launch_bounds__(128) add_{name}(ADD{extra}) {{ ADD_USE {call}; }}\n"
-    )
-
-
-REDUCE = (
-    '#include "futad_scalar.cuh"\n#include "reduce.cuh"\n'
-    + OPERATORS
-    + _both("thread", "futad_reduce_thread(op, in, out, segments, n)")
-    + _both("warp", "futad_reduce_warp<128>(op, in, out, segments, n)")
-    + _both("block", "futad_reduce_block<128>(op, in, out, segments, n)")
-    + _both(
-        "grid",
-        "futad_reduce_grid<128>(op, in, out, segments, n, parts, partials, counters)",
-        ", int64_t parts, uint32_t *partials, uint32_t *counters",
-    )
-)
 
 SCAN = (
     '#include "futad_scalar.cuh"\n#include "scan.cuh"\n'
     + OPERATORS
-    + _both("thread", "futad_scan_thread(op, in, out, segments, n)")
-    + _both("block", "futad_scan_block<128, 3>(op, in, out, segments, n)")
-    + _both("grid", "futad_scan_grid<128, 3>(op, in, out, segments, n, state)", ", uint32_t *state")
-    + _both("flat", "futad_scan_flat<128, 5>(op, in, out, segments * n, state)", ", uint32_t *state")
+    + """
+FUTAD_KERNEL __launch_bounds__(128) linear_flat(LINEAR, uint32_t *state) {
+  LINEAR_USE futad_scan_flat<128, 3>(op, in, out, segments * n, state);
+}
+FUTAD_KERNEL __launch_bounds__(256) add_by(const double *x, double *r, int64_t n, uint32_t *state) {
+  auto plus = [](double a, double b) -> double { return a + b; };
+  auto element = [=](int64_t i) -> double { return x[i]; };
+  auto put = [=](int64_t i, double v) { r[i] = v; };
+  futad_scan_by<5>(futad_operator<double>(plus, 0.0), element, put, n, state);
+}
+"""
 )
 
 # A block's own functions, called again and again.
@@ -93,21 +59,17 @@ BLOCK = (
 FUTAD_KERNEL __launch_bounds__(128) linear_blocks(LINEAR, int64_t *rest) {
   LINEAR_USE
   for (int64_t s = 0; s < segments; s++) {
-    Linear::T before, total, x = in.load(s, threadIdx.x);
+    Linear::T before, total, x = in.load(s * n + threadIdx.x);
     x = futad_block_scan<128>(op, x, &before, &total);
     out.store(s * n + threadIdx.x, x);
-    rest[(s * n + threadIdx.x) * 3] = before.b;
-    rest[(s * n + threadIdx.x) * 3 + 1] = total.b;
-  }
-  for (int64_t s = 0; s < segments; s++) {
-    Linear::T all = futad_block_reduce<128>(op, in.load(s, threadIdx.x));
-    rest[(s * n + threadIdx.x) * 3 + 2] = all.b;
+    rest[(s * n + threadIdx.x) * 2] = before.b;
+    rest[(s * n + threadIdx.x) * 2 + 1] = total.b;
   }
 }
 FUTAD_KERNEL __launch_bounds__(128) linear_warps(LINEAR, int64_t *totals) {
   LINEAR_USE
   for (int64_t s = 0; s < segments; s++) {
-    Linear::T total, x = in.load(s, threadIdx.x);
+    Linear::T total, x = in.load(s * n + threadIdx.x);
     out.store(s * n + threadIdx.x, futad_warp_scan_all(op, x, &total));
     totals[(s * n + threadIdx.x) * 2] = total.b;
     totals[(s * n + threadIdx.x) * 2 + 1] = futad_warp_reduce_all(op, x).b;
@@ -118,12 +80,12 @@ FUTAD_KERNEL __launch_bounds__(256) linear_upto(LINEAR, int64_t *totals) {
   auto compose = [](Linear::T x, Linear::T y) -> Linear::T { return Linear().combine(x, y); };
   auto same = futad_operator<Linear::T>(compose, op.neutral());
   for (int64_t s = 0; s < segments; s++) {
-    Linear::T total, x = in.load(s, threadIdx.x);
+    Linear::T total, x = in.load(s * n + threadIdx.x);
     out.store(s * n + threadIdx.x, futad_block_scan_upto<256>(same, x, &total));
     totals[(s * n + threadIdx.x) * 2] = total.b;
   }
   for (int64_t s = 0; s < segments; s++) {
-    totals[(s * n + threadIdx.x) * 2 + 1] = futad_block_reduce_upto<256>(same, in.load(s, threadIdx.x)).b;
+    totals[(s * n + threadIdx.x) * 2 + 1] = futad_block_reduce_upto<256>(same, in.load(s * n + threadIdx.x)).b;
   }
 }
 """
@@ -162,33 +124,33 @@ HIST_OPERATORS = {
 }
 #: the operators that are tried in shared memory too
 HIST_SHARED = ("add", "max", "mul")
+#: bins of a sub-histogram there
+HIST_CELLS = 4
 
 
 def _histogram() -> str:
     out = [
         '#include "futad_scalar.cuh"\n#include "histogram.cuh"\n',
         "template <class T> FUTAD_DEV T futad_add(T x, T y) { return T(x + y); }\n",
-        "template <class S> struct Updates { const int64_t *bins; const S *values;\n"
-        "  FUTAD_DEV int64_t bin(int64_t i) const { return bins[i]; }\n"
-        "  FUTAD_DEV S value(int64_t i) const { return values[i]; } };\n",
     ]
     for name, (atomic, expression, neutral, types) in HIST_OPERATORS.items():
-        out.append(
-            f"template <class S> struct Op_{name} {{ typedef S T; enum {{ commutative = 1, atomic = "
-            f"FUTAD_ATOMIC_{atomic} }};\n  FUTAD_DEV T neutral() const {{ return {neutral}; }}\n"
-            f"  FUTAD_DEV T combine(T x, T y) const {{ return {expression}; }} }};\n"
-        )
         for t in types:
-            c = _HIST_TYPES[t]
+            c, kind = _HIST_TYPES[t], f"FUTAD_ATOMIC_{atomic}"
             head = f"int64_t n, int64_t bins, const int64_t *at, const {c} *values, {c} *dest"
-            use = f"Op_{name}<{c}> op; Updates<{c}> in = {{at, values}}; futad_cells<{c}> out = {{dest}};"
+            op = f"auto op = []({c} x, {c} y) -> {c} {{ typedef {c} T; return {expression}; }};"
             out.append(
-                f"FUTAD_KERNEL global_{name}_{t}({head}) {{ {use} futad_hist_global(op, in, n, bins, out, 0); }}\n"
+                f"FUTAD_KERNEL global_{name}_{t}({head}) {{\n  {op}\n"
+                "  int64_t me = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n"
+                "  int64_t all = (int64_t)gridDim.x * blockDim.x;\n"
+                "  for (int64_t i = me; i < n; i += all)\n"
+                f"    if (at[i] >= 0 && at[i] < bins) futad_update<{kind}>(dest + at[i], values[i], op);\n}}\n"
             )
             if name in HIST_SHARED:
                 out.append(
-                    f"FUTAD_KERNEL shared_{name}_{t}({head}, int32_t per_pass, int32_t copies) {{ {use} "
-                    "futad_hist_shared(op, in, n, bins, out, 0, per_pass, copies); }\n"
+                    f"FUTAD_KERNEL blocks_{name}_{t}({head}) {{\n  typedef {c} T;\n  {op}\n"
+                    f"  auto update = [=](int64_t i) -> futad_update_of<{c}> {{ return {{at[i], values[i]}}; }};\n"
+                    f"  futad_hist_blocks<{HIST_CELLS}>(futad_atomic_operator<{c}, {kind}>(op, {neutral}), update, n, "
+                    "bins, dest);\n}\n"
                 )
     return "".join(out)
 
@@ -196,55 +158,21 @@ def _histogram() -> str:
 HISTOGRAM = _histogram()
 
 # The largest value and where it was first: 16 bytes, in two arrays.
-HISTOGRAM_PAIRS = """
+LOCKS = """
 #include "histogram.cuh"
-struct Best {
-  struct T { double value; int64_t where; };
-  enum { commutative = 1, atomic = FUTAD_ATOMIC_LOCK };
-  FUTAD_DEV T neutral() const { T r = {-1, INT64_MAX}; return r; }
-  FUTAD_DEV T combine(T x, T y) const {
-    return x.value > y.value || (x.value == y.value && x.where < y.where) ? x : y;
+FUTAD_KERNEL locked_best(int64_t n, int64_t bins, const int64_t *at, const double *values, double *best, int64_t *where,
+                         uint32_t *locks) {
+  int64_t me = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, all = (int64_t)gridDim.x * blockDim.x;
+  for (int64_t i = me; i < n; i += all) {
+    int64_t bin = at[i];
+    if (bin < 0 || bin >= bins) continue;
+    futad_locked(locks + bin % 16, [&]() {
+      if (values[i] > best[bin] || (values[i] == best[bin] && i < where[bin])) {
+        best[bin] = values[i];
+        where[bin] = i;
+      }
+    });
   }
-};
-struct BestIn {
-  const int64_t *bins;
-  const double *values;
-  FUTAD_DEV int64_t bin(int64_t i) const { return bins[i]; }
-  FUTAD_DEV Best::T value(int64_t i) const { Best::T r = {values[i], i}; return r; }
-};
-struct BestCells {
-  double *values;
-  int64_t *where;
-  FUTAD_DEV Best::T load(int64_t b) const {
-    Best::T r = {futad_load_locked(values + b), futad_load_locked(where + b)};
-    return r;
-  }
-  FUTAD_DEV void store(int64_t b, Best::T x) const { values[b] = x.value; where[b] = x.where; }
-};
-#define BEST int64_t n, int64_t bins, const int64_t *at, const double *values, double *best, int64_t *where, \\
-    uint32_t *locks
-#define BEST_USE Best op; BestIn in = {at, values}; BestCells out = {best, where};
-FUTAD_KERNEL global_best(BEST) { BEST_USE futad_hist_global(op, in, n, bins, out, locks); }
-FUTAD_KERNEL shared_best(BEST, int32_t per_pass, int32_t copies) {
-  BEST_USE futad_hist_shared(op, in, n, bins, out, locks, per_pass, copies);
-}
-"""
-
-# Sub-histograms by passes, the updates computed.
-HISTOGRAM_BLOCKS = """
-#include "futad_scalar.cuh"
-#include "histogram.cuh"
-FUTAD_KERNEL __launch_bounds__(64) blocks_add(int64_t n, int64_t bins,
-                                                const int64_t *at, const double *x, double *dest) {
-  auto update = [=](int64_t i) -> futad_update_of<double> { return {at[i], x[i]}; };
-  auto add = [](double a, double b) -> double { return a + b; };
-  futad_hist_blocks<4>(futad_atomic_operator<double, FUTAD_ATOMIC_ADD>(add, 0.0), update, n, bins, dest);
-}
-FUTAD_KERNEL __launch_bounds__(64) blocks_mul(int64_t n, int64_t bins,
-                                                const int64_t *at, const uint8_t *x, uint8_t *dest) {
-  auto update = [=](int64_t i) -> futad_update_of<uint8_t> { return {at[i], x[i]}; };
-  auto times = [](uint8_t a, uint8_t b) -> uint8_t { return (uint8_t)(a * b); };
-  futad_hist_blocks<4>(futad_atomic_operator<uint8_t, FUTAD_ATOMIC_CAS>(times, (uint8_t)1), update, n, bins, dest);
 }
 """
 
@@ -354,11 +282,9 @@ RADIX = _radix()
 SOURCES = {
     "block": BLOCK,
     "last": LAST,
-    "reduce": REDUCE,
     "scan": SCAN,
     "histogram": HISTOGRAM,
-    "histogram_pairs": HISTOGRAM_PAIRS,
-    "histogram_blocks": HISTOGRAM_BLOCKS,
+    "locks": LOCKS,
     "gemm": GEMM,
     "gemm_fused": GEMM_FUSED,
     "transpose": TRANSPOSE,

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from device_support import needs_cxx
+
+from futad.backend.cuda import DeviceBackend
+from futad.pipeline import compile_program
+from futad.source import load_program
+
+ROOT = Path(__file__).resolve().parents[1]
+TEMPLATES = [f for f in sorted((ROOT / "kernels").glob("*.cuh")) if f.stem not in ("device", "futad_scalar")]
+#: those of the benchmarks whose kernels have products that take something along
+PRODUCTS = ("gmm", "kmeans", "lstm")
 
 PROGRAM = """
 def row [m] (xs: [m]f64): f64 = f64.sum (map f64.exp xs)
@@ -47,3 +58,42 @@ def test_another_process_finds_the_compiled_kernels(tmp_path: Path) -> None:
     first, second = load(0), load(3)
     assert "__global__" in first[0] and first[1]
     assert second == first
+
+
+NAME = re.compile(r"\bfutad_\w+")
+END = re.compile(r"[};]\s*$|^#.*[^\\]$|^FUTAD_\w+\(.*\)$")
+DEFINED = re.compile(r"^(?:struct|union) (futad_\w+)|[ *&](futad_\w+)\(|^FUTAD_\w+\((futad_\w+)", re.MULTILINE)
+
+
+def definitions(text: str) -> Iterator[tuple[str, set[str]]]:
+    """The functions and types that a header defines, each with the names that occur in it."""
+    piece, depth = "", 0
+    for line in re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL).splitlines():
+        piece += line + "\n"
+        depth += line.count("{") - line.count("}")
+        if depth == 0 and END.search(line):
+            found = DEFINED.search(piece)
+            if found is not None and not piece.lstrip().startswith("#"):
+                yield next(name for name in found.groups() if name), set(NAME.findall(piece))
+            piece = ""
+
+
+def test_every_template_is_in_the_kernels_of_some_program() -> None:
+    uses: dict[str, set[str]] = {}
+    for header in TEMPLATES:
+        for name, names in definitions(header.read_text()):
+            uses.setdefault(name, set()).update(names)
+    assert {"futad_block_reduce_upto", "futad_scan_flat", "futad_update", "futad_gemm", "futad_radix_scan"} <= set(uses)
+    paths = sorted((ROOT / "tests" / "programs").glob("*.fut"))
+    paths += [ROOT / "benchmarks" / "programs" / f"{name}.fut" for name in PRODUCTS]
+    used: set[str] = set()
+    called = set().union(*[NAME.findall(DeviceBackend(compile_program(load_program(str(p)))).source) for p in paths])
+    while called:
+        name = called.pop()
+        if name not in used and name in uses:
+            used.add(name)
+            called |= uses[name]
+    assert set(uses) - used == set()
+    page = (ROOT / "docs" / "kernels.md").read_text()
+    table = page[page.index("## Templates") : page.index("**Reduce.**")]
+    assert set(NAME.findall(table)) - set(uses) == set()

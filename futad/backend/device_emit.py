@@ -17,7 +17,7 @@ from futad.imp.views import Mem
 
 _NAME = re.compile(r"\b[A-Za-z][A-Za-z0-9]*_\d+\b")
 _NUMBER = re.compile(r"_\d+\b")  # of a variable: they differ from load to load, and the text is the cache's key
-_NATIVE = {"add": "Add", "min": "Min", "max": "Max", "and": "And", "or": "Or", "xor": "Xor"}
+_NATIVE = ("add", "min", "max", "and", "or", "xor")
 
 
 UNROLLED = 8  # turns of a loop that the compiler may unroll whole
@@ -27,7 +27,7 @@ LARGE = 120  # statements of a kernel that may need all registers a thread can h
 HEADERS: dict[str, set[type]] = {
     "gemm.cuh": {kir.Tile},
     "scan.cuh": {kir.Together, kir.ScanAll},
-    "histogram.cuh": {kir.HistAll},
+    "histogram.cuh": {kir.HistAll, kir.Atomic, kir.Locked},
     "transpose.cuh": {kir.Transpose},
     "radix_sort.cuh": {kir.RadixStep},
 }
@@ -374,42 +374,26 @@ class DeviceEmitter(Emitter):
         update = self.function(s.update, [param], [], f"futad_update_of<{t}>", [I64, elem])
         combined = self.operation(s.op, ["futad_left", "futad_right"], elem, elem)
         op = f"[=]({t} futad_left, {t} futad_right) -> {t} {{ return {combined}; }}"
-        kind = f"FUTAD_ATOMIC_{s.op.upper() if s.op in _NATIVE else 'CAS'}"
-        self.line(
-            f"futad_hist_blocks<{s.cells}>(futad_atomic_operator<{t}, {kind}>({op}, {self.packed([s.neutral], t)}), "
-            f"{update}, {self.expr(s.total)}, {self.expr(s.bins)}, {s.target});"
-        )
+        op = f"futad_atomic_operator<{t}, {_kind(s.op)}>({op}, {self.packed([s.neutral], t)})"
+        args = ", ".join(map(self.expr, (s.total, s.bins)))
+        self.line(f"futad_hist_blocks<{s.cells}>({op}, {update}, {args}, {s.target});")
 
     def radix_step(self, s: kir.RadixStep) -> None:
         args = ", ".join(x.pointer if isinstance(x, Mem) else self.expr(x) for x in s.args)
         self.line(f"futad_radix_{s.step}<{kir.TILE_THREADS}, {s.items}>({args});")
 
     def locked(self, s: kir.Locked) -> None:
-        lock = f"&{s.locks}[{self.index(s.index)}]"
-        self.line("for (bool done = false; !done;) {")
-        self.line(f"  if (atomicCAS({lock}, 0, 1) == 0) {{")
-        self.line("    __threadfence();")
-        self.depth += 2
-        self.block(s.body)
-        self.depth -= 2
-        self.line("    __threadfence();")
-        self.line(f"    atomicExch({lock}, 0);")
-        self.line("    done = true;")
-        self.line("  } else {")
-        self.line("    FUTAD_SPIN();")
-        self.line("  }")
-        self.line("}")
+        self.line(f"futad_locked(&{s.locks}[{self.index(s.index)}], [&]() {{")
+        self.nested(s.body)
+        self.line("});")
 
     def atomic(self, s: kir.Atomic) -> None:
         t = s.value.type
-        place, value = f"&{s.pointer}[{self.index(s.index)}]", self.expr(s.value)
-        native = t.bits in (32, 64) and (t.is_integral or (s.op == "add" and t.is_float))
-        if native and s.op in _NATIVE:
-            self.line(f"futad_atomic{_NATIVE[s.op]}({place}, ({c_type(t)}){value});")
-        else:
-            c = c_type(t)
-            update = self.operation(s.op, ["a", "b"], t, t)
-            self.line(f"futad_update({place}, ({c}){value}, []({c} a, {c} b) -> {c} {{ return {update}; }});")
+        place, value, c = f"&{s.pointer}[{self.index(s.index)}]", self.expr(s.value), c_type(t)
+        update = self.operation(s.op, ["a", "b"], t, t)
+        self.line(
+            f"futad_update<{_kind(s.op)}>({place}, ({c}){value}, []({c} a, {c} b) -> {c} {{ return {update}; }});"
+        )
 
     def copy(self, s: ir.Copy) -> None:
         to, source = self.address(s.target, s.offset), self.address(s.source, s.source_offset)
@@ -456,6 +440,11 @@ class DeviceEmitter(Emitter):
         self.line(f"    for (int64_t k = 0; k < {k}; k++) sum += {at(s.a, 'i', 'k')} * {at(s.b, 'k', 'j')};")
         self.line(f"    {at(s.c, 'i', 'j')} = sum;")
         self.line("  }")
+
+
+def _kind(op: str) -> str:
+    """How an update by an operation is made at once."""
+    return f"FUTAD_ATOMIC_{op.upper() if op in _NATIVE else 'CAS'}"
 
 
 def canonical(text: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from futad.core import ir as core
 from futad.core.node import Range
-from futad.core.types import I32, I64, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
+from futad.core.types import I64, U32, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES, has_load
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host, over
@@ -169,11 +169,11 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> 
         raise NotInBlock
     lo.fallback(f"histogram {name}: no atomic operation is its operator, so updates of a bin wait for a lock")
     k = len(targets)
-    locks = lo.new_root(I32)
+    locks = lo.new_root(U32)
     assert locks.slot is not None
     lock = lo.name("locks")
-    lo.emit(ir.Ensure(lock, I32, locks.slot, num(LOCKS)))
-    lo.emit(kir.Zero(lock, I32, num(LOCKS)))
+    lo.emit(ir.Ensure(lock, U32, locks.slot, num(LOCKS)))
+    lo.emit(kir.Zero(lock, U32, num(LOCKS)))
     with lo.kernel() as body, lo.space((width,)) as (point, total):
         index = [lo.let(x.load(point), "ix") for x in idxs]
         flat: Expr = ZERO

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from futad.core.types import I32, U32, Prim
+from futad.core.types import U32, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, Stmt
 from futad.imp.views import Mem
@@ -442,7 +442,7 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
                 for m in s.matrices:
                     use(m.pointer, elem, True)
             case Locked(locks):
-                use(locks, I32, True)
+                use(locks, U32, True)
             case ScanAll(state=state):
                 use(state, U32, True)
             case Transpose(elem, target, source):
