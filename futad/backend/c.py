@@ -25,6 +25,7 @@ from futad.imp.ir import Expr
 from futad.imp.lower import STACK_LIMIT, Lowerer
 from futad.imp.strips import in_strips
 from futad.optimise.layout import by_columns
+from futad.optimise.untransposed import untransposed
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
 
 
@@ -314,7 +315,7 @@ class CBackend:
         program = self.program = without_accs(program)
         self.multicore = multicore
         self.grain = grain
-        lowerer = CLowerer(by_columns(program), parallel=multicore, reassociate=reassociate)
+        lowerer = CLowerer(by_columns(untransposed(program)), parallel=multicore, reassociate=reassociate)
         self.module = lowerer.module()
         self._source: str | None = None
         self._compiled: CLibrary | None = None
