@@ -28,13 +28,18 @@ entry two [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): ([k]f64, [k]f64, f64, [n
   let ((y, ys), (v', w')) = vjp2 f (w, map (+ 1) w) (1, map (const 0) xs)
   in (v', w', y, ys)
 
+entry both [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): ([k]f64, [k]f64) =
+  let f (v: [k]f64, w: [k]f64) =
+    f64.sum (map2 (\\i x -> if x < 1 then f64.exp (v[i] * x) * w[(i + 1) % k] else v[i] * v[k - 1 - i]) is xs)
+  in vjp f (w, map (+ 1) w) 1
+
 entry table [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k][k]f64 =
   vjp (\\t -> f64.sum (map2 (\\i x -> f64.sin (t[i, (i * 7) % k]) * x) is xs)) (map (\\x -> map (* x) w) w) 1
 
 entry rows [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k][k]f64 =
   vjp (\\t -> f64.sum (map2 (\\i x -> f64.sum (map (\\y -> y * y * x) t[i])) is xs)) (map (\\x -> map (* x) w) w) 1
 """
-ENTRIES = ("plain", "guarded", "branches", "two", "table")
+ENTRIES = ("plain", "guarded", "branches", "two", "both", "table")
 DEVICE = OnDevice(SOURCE, "binned.fut", check=True)
 
 

@@ -38,6 +38,12 @@ entry two [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): ([k][d]f64, [k]f
   let (ys, (w', c')) = vjp2 f (w, c) (map (const 1) xs)
   in (w', c', ys)
 
+-- Two accumulators by rows, one of which gets the same everywhere.
+entry curvature [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): ([k][d]f64, [k][d]f64) =
+  let cost (w: [k][d]f64) =
+    f64.sum (map (\\x -> f64.sum (map2 (\\a b -> (a - b) * (a - b)) x w[nearest c (f64.sum x)])) xs)
+  in jvp2 (\\w -> vjp cost w 1) w (map (map (const 1)) w)
+
 -- A loop of as many turns as data say, whose return sweep does nothing but add.
 entry ragged [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): [k][d]f64 =
   let cost i (w: [k][d]f64) =
@@ -52,8 +58,8 @@ entry looping [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): (f64, [k][d]
     in f64.sum (map (\\x -> f64.minimum (map2 (one x) w c)) xs)
   in vjp2 cost w 1
 """
-ENTRIES = ("found", "guarded", "elements", "two", "ragged", "looping")
-SIZES = [(0, 3, 2), (1, 1, 1), (40, 3, 2), (7, 40, 3), (300, 5, 4), (30, 9, 60)]
+ENTRIES = ("found", "guarded", "elements", "two", "curvature", "ragged", "looping")
+SIZES = [(0, 3, 2), (1, 1, 1), (40, 3, 2), (7, 40, 3), (300, 5, 4), (30, 9, 60), (150, 95, 3), (20, 96, 1)]
 DEVICE = OnDevice(SOURCE, "rows.fut", check=True)
 
 
@@ -79,6 +85,18 @@ def test_sizes_decide(name: str) -> None:
 
     assert "shared memory" in what(100_000, 35, 5) and "shared memory" in what(100_000, 10, 5)
     assert "shared memory" not in what(10_000, 256, 1024) and "shared memory" not in what(3, 35, 5)
+
+
+def test_rows_are_read_once() -> None:
+    """Where rows and what is added up have room in shared memory, and points are many."""
+    for name in ("found", "curvature"):
+        a = DEVICE.count(name, {"n": 100_000, "d": 35, "k": 5})
+        assert any("rows and sums in shared memory" in r.what for r in a.rows.values())
+        assert a.total.read + a.total.written <= 1.05 * a.least[0]
+        assert a.total.strided + a.total.gathered <= 0.05 * a.total.traffic
+        for n, d, k in ((10_000, 35, 5), (100_000, 96, 5), (100_000, 35, 70)):
+            rows = DEVICE.count(name, {"n": n, "d": d, "k": k}).rows
+            assert not any("rows and sums" in r.what for r in rows.values())
 
 
 def test_loops_that_only_add_are_maps() -> None:

@@ -28,6 +28,7 @@ HEADERS: dict[str, set[type]] = {
     "gemm.cuh": {kir.Tile},
     "scan.cuh": {kir.Together, kir.ScanAll},
     "histogram.cuh": {kir.HistAll, kir.Atomic, kir.Locked},
+    "subhist.cuh": {kir.SubHist},
     "transpose.cuh": {kir.Transpose},
     "radix_sort.cuh": {kir.RadixStep},
 }
@@ -56,6 +57,8 @@ class DeviceEmitter(Emitter):
             kir.Together: self.together,
             kir.ScanAll: self.scan_all,
             kir.HistAll: self.hist_all,
+            kir.SubHist: self.sub_hist,
+            kir.SharedUpdate: self.shared_update,
             kir.RadixStep: self.radix_step,
             kir.Transpose: lambda s: self.line(
                 f"futad_transpose({s.source}, {s.target}, 1, {self.expr(s.rows)}, {self.expr(s.columns)});"
@@ -381,6 +384,56 @@ class DeviceEmitter(Emitter):
     def radix_step(self, s: kir.RadixStep) -> None:
         args = ", ".join(x.pointer if isinstance(x, Mem) else self.expr(x) for x in s.args)
         self.line(f"futad_radix_{s.step}<{kir.TILE_THREADS}, {s.items}>({args});")
+
+    def sub_hist(self, s: kir.SubHist) -> None:
+        elem = s.neutral.type
+        t = c_type(elem)
+        self.line("{")
+        self.depth += 1
+        bins = "0"
+        for k, count in enumerate(s.bins):
+            self.line(f"const int64_t futad_first{k} = {bins};")
+            bins = f"futad_first{k} + {self.wide(count)}"
+        self.line(f"auto futad_at = [&](int64_t bin) -> {t} * {{")
+        for k in reversed(range(1, len(s.bins))):
+            self.line(f"  if (bin >= futad_first{k}) return {s.targets[k]} + (bin - futad_first{k});")
+        self.line(f"  return {s.targets[0]} + bin;")
+        self.line("};")
+        combined = self.operation(s.op, ["futad_left", "futad_right"], elem, elem)
+        kind = f"FUTAD_ATOMIC_{s.op.upper() if s.op in _NATIVE else 'CAS'}"
+        op = f"[=]({t} futad_left, {t} futad_right) -> {t} {{ return {combined}; }}"
+        op = f"futad_atomic_operator<{t}, {kind}>({op}, {self.packed([s.neutral], t)})"
+        narrow = self.indices.narrow(s.total)
+        if s.rows is None:
+            (i,) = s.update.params
+            params = [self.counter(i.name, narrow), "const auto &futad_add"]
+            update = self.function(s.update, params, [], "void", [])
+            self.line(f"futad_subhist_points<{s.cells}>({op}, {self.expr(s.total)}, {bins}, futad_at, {update});")
+        else:
+            self.staged_rows(s, s.rows, op, bins)
+        self.depth -= 1
+        self.line("}")
+
+    def staged_rows(self, s: kir.SubHist, r: kir.StagedRows, op: str, bins: str) -> None:
+        narrow = self.indices.narrow(s.total)
+        elem, types = r.load.results[0].type, [x.type for x in r.before.results]
+        row, made = c_type(elem), self.tuple(types)
+        i, j = r.load.params
+        inside = [self.counter(i.name, narrow), self.counter(j.name, self.indices.narrow(r.columns))]
+        load = self.function(r.load, inside, [], row, [elem])
+        i, rows = r.before.params
+        before = self.function(r.before, [self.counter(i.name, narrow), f"const {row} *{rows.name}"], [], made, types)
+        i, j, rows, *values = s.update.params
+        params = [self.counter(i.name, narrow), self.counter(j.name, self.indices.narrow(r.width))]
+        params += [f"const {row} *{rows.name}", f"{made} futad_made", "const auto &futad_add"]
+        update = self.function(s.update, params, self.unpacked(values, "futad_made"), "void", [])
+        sizes = ", ".join(map(self.expr, (s.total, r.columns, r.width)))
+        kinds = f"{s.cells}, {r.room}, {row}, {made}"
+        self.line(f"futad_subhist_rows<{kinds}>({op}, {sizes}, {bins}, futad_at, {load}, {before}, {update});")
+
+    def shared_update(self, s: kir.SharedUpdate) -> None:
+        at = f"{self.wide(s.index)} + futad_first{s.which}" if s.which else self.expr(s.index)
+        self.line(f"futad_add({at}, ({c_type(s.value.type)}){self.expr(s.value)});")
 
     def locked(self, s: kir.Locked) -> None:
         self.line(f"futad_locked(&{s.locks}[{self.index(s.index)}], [&]() {{")

@@ -22,6 +22,7 @@ from futad.imp import ir
 from futad.imp.ir import Expr
 
 SMALL = 1 << 30
+WHOLE = (ir.For, kir.Stride, kir.ScanAll, kir.HistAll, kir.SubHist, kir.StagedRows, kir.Tile, ir.Pointer, ir.SetPointer)
 
 
 def narrow_params(k: Kernel) -> set[str]:
@@ -36,7 +37,7 @@ def narrow_params(k: Kernel) -> set[str]:
             used.add(e.name)
 
     for s in kir.walk(k.body):
-        whole = isinstance(s, (ir.For, kir.Stride, kir.ScanAll, kir.HistAll, kir.Tile, ir.Pointer, ir.SetPointer))
+        whole = isinstance(s, WHOLE)
         for e in kir.expressions(s):
             if whole:
                 use(e)

@@ -429,6 +429,12 @@ class _Estimate:
                     self.whole(s.target, bins, s.neutral.type, written, "bins")
             case kir.RadixStep():
                 self.radix(s)
+            case kir.SubHist():
+                self.sub_hist(s)
+            case kir.SharedUpdate(_, i, value):
+                self.value(i, times)
+                self.value(value, times)
+                self.flops += times if s.value.type.is_float else 0
             case kir.ScanAll():
                 total = self.value(s.total, times).mean or 0
                 for f in (s.element, s.put):
@@ -503,6 +509,20 @@ class _Estimate:
         if s.sums is not None:
             self.flops += m * k * batches
             self.functor(s.sums, {s.sums.args[0]: batches, s.sums.args[1]: m}, 1)
+
+    def sub_hist(self, s: kir.SubHist) -> None:
+        total = self.value(s.total, 1).mean or 0
+        if s.rows is None:
+            self.function(s.update, total)
+        else:
+            columns, width = [self.value(x, 1).mean or 0 for x in (s.rows.columns, s.rows.width)]
+            self.function(s.rows.before, total)
+            for f, across in ((s.rows.load, columns), (s.update, width)):
+                i, j = [p.name for p in f.params[:2]]
+                self.points(f.body, f.results, {i: total, j: across}, j, 1)
+        for bins, target in zip(s.bins, s.targets, strict=True):
+            for written in (True, False):
+                self.whole(target, self.value(bins, 1).mean or 0, s.neutral.type, written, "bins")
 
     def function(self, f: kir.Function, turns: float) -> None:
         """A function that is called with each index once."""

@@ -84,7 +84,8 @@ def _as_histograms(e: ir.WithAcc) -> tuple[Lambda, Atom] | None:
         return None
     at = users[0]
     s, m = e.lam.stms[at], e.lam.stms[at].exp
-    if isinstance(m, ir.Map) and n == 1 and len(s.pat) == 1 and light_updates(m.lam) == 1:
+    alike = len({elem_of(a.type) for a in e.arrays}) == 1
+    if isinstance(m, ir.Map) and n == len(s.pat) and light_updates(m.lam) and alike:
         return None  # the map's own kernel goes by way of shared memory (`subhist.py`)
     if not isinstance(m, ir.Map) or any(list(m.arrays).count(a) != 1 for a in accs):
         return None

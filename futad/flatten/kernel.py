@@ -24,6 +24,7 @@ from futad.imp.views import Mem
 
 # Histograms by way of shared memory.
 SUB_BYTES = 16 << 10  # of a sub-histogram in shared memory
+ROOM_BYTES = 24 << 10  # of rows beside it
 MOST_PASSES = 8  # over a histogram's updates
 FEW_BINS = 4  # updates for each bin that make it worth while
 
@@ -214,6 +215,43 @@ class RadixStep(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class SharedUpdate(Stmt):
+    """An update within `SubHist`: of a place of one of its accumulators."""
+
+    which: int
+    index: Expr
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class StagedRows(Stmt):
+    """Rows that a block has in shared memory, of as many points as there is room for: row i's elements are `load(i, j)`
+    for j below `columns`, and `before(i, row)` makes of it what the updates of the point, `width` of them, need."""
+
+    load: Function
+    before: Function
+    columns: Expr
+    width: Expr
+    room: int
+
+
+@dataclass(slots=True, eq=False)
+class SubHist(Stmt):
+    """The whole grid does `update(i)` for i below `total`, `SharedUpdate`s of accumulators with so many `bins` from
+    `targets`: by way of sub-histograms of `cells` bins in shared memory.  With `rows` it is `update(i, j, row, ...)`,
+    what `before` has made last."""
+
+    op: str
+    neutral: Expr
+    update: Function
+    total: Expr
+    bins: list[Expr]
+    targets: list[str]
+    cells: int
+    rows: StagedRows | None = None
+
+
+@dataclass(slots=True, eq=False)
 class Locked(Stmt):
     """Statements that only one thread at a time does for a lock."""
 
@@ -301,6 +339,10 @@ def bodies(s: Stmt) -> tuple[list[Stmt], ...]:
         return ([s.operator, s.put],)
     if isinstance(s, HistAll):
         return ([s.update],)
+    if isinstance(s, SubHist):
+        return ([s.update, *([s.rows] if s.rows is not None else [])],)
+    if isinstance(s, StagedRows):
+        return ([s.load, s.before],)
     if isinstance(s, ScanAll):
         return ([s.operator, s.element, s.put],)
     body = getattr(s, "body", None)
@@ -345,6 +387,12 @@ def expressions(s: Stmt) -> list[Expr]:
             return [*neutral, total]
         case HistAll(neutral=x, total=total, bins=bins):
             return [x, total, bins]
+        case SubHist(neutral=x, total=total):
+            return [x, total, *s.bins]
+        case StagedRows(columns=columns, width=width):
+            return [columns, width]
+        case SharedUpdate(index=i, value=e):
+            return [i, e]
         case Transpose(rows=rows, columns=columns):
             return [rows, columns]
         case RadixStep(args=args):
@@ -454,6 +502,9 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
                         use(array.pointer, array.elem, True)
             case HistAll(neutral=x, target=target):
                 use(target, x.type, True)
+            case SubHist(neutral=x, targets=targets):
+                for target in targets:
+                    use(target, x.type, True)
     return [(n, t, p) for n, (t, p) in found.items() if n not in own]
 
 

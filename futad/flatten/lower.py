@@ -92,7 +92,7 @@ class DeviceLowerer(Lowerer):
     def __init__(self, program: core.Program) -> None:
         self.mode = "host"
         self.atomic = False  # additions to memory are other threads' too
-        self.captured: tuple[str, Ref, Ref] | None = None  # memory, and what gets place and value of an addition to it
+        self.captured: dict[str, int] = {}  # memory whose updates are in shared memory: the accumulators' numbers
         self.kernels: list[Kernel] = []
         self.why: list[str] = []
         self.given: dict[core.Stm, Expr] = {}
@@ -284,9 +284,8 @@ class DeviceLowerer(Lowerer):
 
     def emit(self, stmt: ir.Stmt) -> None:
         if self.atomic and isinstance(stmt, ir.Store) and stmt.op is not None:
-            if self.captured is not None and stmt.pointer == self.captured[0]:
-                _, place, value = self.captured
-                self.out += [ir.Assign(place.name, stmt.index), ir.Assign(value.name, stmt.value)]
+            if stmt.pointer in self.captured:
+                self.out.append(kir.SharedUpdate(self.captured[stmt.pointer], stmt.index, stmt.value))
                 return
             stmt = kir.Atomic(stmt.pointer, stmt.index, stmt.value, stmt.op)
         if self.mode == "host":

@@ -24,7 +24,7 @@ from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transpo
 from futad.flatten.pairs import pairs_of, peeled
 from futad.flatten.pairtiles import lower_pairs
 from futad.flatten.rowadds import rows_after
-from futad.flatten.subhist import in_shared_memory
+from futad.flatten.subhist import in_shared_memory, rows_in_shared_memory
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Ref, compare, num
 from futad.imp.lower import Want
@@ -114,6 +114,9 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     shared = in_shared_memory(
         lo, n, levels.leaf, sizes, total, _what(n, levels), lambda index: _point(lo, n, levels, index)
     )
+    inner = inner_width(lo, levels) if shared is None and not levels.inner else None
+    if inner is not None:
+        shared = rows_in_shared_memory(lo, n, inner, _what(n, levels))
     if shared is None:
         return _each_point(lo, n, levels, sizes, total)
     with lo.block() as otherwise:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var, elem_of, row_type, shape_of, zero
+from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of, row_type, shape_of, zero
 from futad.flatten.again import computed_again
 from futad.flatten.binned import binned
 from futad.flatten.history import kept_in_place
@@ -401,25 +401,32 @@ def _rows_added(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
         e = s.exp
         if isinstance(e, OVERWRITING):
             made.clear()  # what those maps read may be overwritten here
-        elif len(s.pat) == 1 and isinstance(e, ir.Map):
+        elif len(s.pat) == 1 and isinstance(e, ir.Map | ir.Replicate):
             made[s.pat[0]] = s
         m = made.get(e.value) if isinstance(e, ir.UpdateAcc) else None  # type: ignore[arg-type]
-        if m is None or uses.get(m.pat[0], 0) != 1 or m.pat[0] in result:
+        if m is None or uses.get(m.pat[0], 0) != 1 or m.pat[0] in result or not _of_scalars(m.pat[0].type):
             out.append(s)
             continue
-        assert isinstance(e, ir.UpdateAcc) and isinstance(m.exp, ir.Map)
-        lam = m.exp.lam
-        if not isinstance(row_type(m.pat[0].type), Prim) or any(isinstance(a.type, AccType) for a in m.exp.arrays):
+        x = m.exp
+        if isinstance(x, ir.Replicate):
+            x = ir.Map(x.shape[0], (), Lambda((), (), (x.value,)))
+        assert isinstance(e, ir.UpdateAcc) and isinstance(x, ir.Map)
+        lam = x.lam
+        if any(isinstance(a.type, AccType) for a in x.arrays):
             out.append(s)
             continue
         gone.add(id(m))
         acc, i, new, places = (Var("acc", e.acc.type), Var("i", I64), Var("acc", e.acc.type),
-                               Var("is", ArrayType(I64, (m.exp.width,))))  # fmt: skip
+                               Var("is", ArrayType(I64, (x.width,))))  # fmt: skip
         update = Stm((new,), ir.UpdateAcc(acc, (*e.index, i), lam.result[0]))
         body = ir.rename(Lambda((acc, i, *lam.params), (*lam.stms, update), (new,)))
-        out.append(Stm((places,), ir.Iota(m.exp.width, Const(I64, 0), Const(I64, 1))))
-        out.append(Stm(s.pat, ir.Map(m.exp.width, (e.acc, places, *m.exp.arrays), body), s.attrs))
+        out.append(Stm((places,), ir.Iota(x.width, Const(I64, 0), Const(I64, 1))))
+        out.append(Stm(s.pat, ir.Map(x.width, (e.acc, places, *x.arrays), body), s.attrs))
     return [s for s in out if id(s) not in gone]
+
+
+def _of_scalars(t: Type) -> bool:
+    return isinstance(t, ArrayType) and t.rank == 1
 
 
 # --- products that give back what is added to them --------------------------------------------------------------------

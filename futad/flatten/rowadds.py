@@ -10,6 +10,7 @@ Neighbouring threads then have neighbouring elements, and the updates may go by 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
@@ -18,49 +19,80 @@ from futad.flatten.binned import light_updates
 from futad.flatten.fission import CHEAP
 
 
-def rows_after(stm: Stm) -> list[Stm] | None:
-    """The statements that such a map becomes; None if it is no such map."""
+@dataclass(slots=True)
+class RowUpdates:
+    """A map that updates accumulators by rows once each point: its accumulators and other inputs (parameters with their
+    arrays), the statements before the updates, the scalars of these that the updates need and the views, and what is
+    done with element i of the `width`: a lambda of the accumulators and i."""
+
+    accs: dict[Var, Atom]
+    inputs: dict[Var, Atom]
+    before: list[Stm]
+    live: list[Var]
+    views: list[Stm]
+    width: Atom
+    element: Lambda
+    tail: Stm
+
+    @property
+    def heavy(self) -> bool:
+        """Whether what comes before the updates is more than a thread should repeat for each element."""
+        return any(not isinstance(s.exp, CHEAP) for s in self.before)
+
+
+def row_updates(stm: Stm) -> RowUpdates | None:
+    """The updates that a map makes so; None if it is no such map."""
     e = stm.exp
     if not isinstance(e, ir.Map):
         return None
     lam = e.lam
     accs = [p for p in lam.params if isinstance(p.type, AccType)]
     users = [s for s in lam.stms if any(p in ir.stm_free(s) for p in accs)]
-    if not accs or len(users) != 1:
+    tail = _side_by_side(users, accs)
+    if tail is None:
         return None
-    (tail,) = users
     if list(lam.result[: len(accs)]) != list(tail.pat) or not all(isinstance(v.type, AccType) for v in tail.pat):
         return None
     body = _nest(tail, accs)
     own = {v for s in lam.stms for v in s.pat}
     if body is None or body.width in own or body.width in lam.params:
         return None
-    before = [s for s in lam.stms if s is not tail]
+    before = [s for s in lam.stms if s not in users]
     found = _needed(tail, before)
     if found is None:
         return None
-    live, views = found
-    inputs = {p: a for p, a in zip(lam.params, e.arrays, strict=True) if p not in accs}
-    others = [a for a in lam.result[len(accs) :]]
+    given = dict(zip(lam.params, e.arrays, strict=True))
+    inputs = {p: a for p, a in given.items() if p not in accs}
+    return RowUpdates({p: given[p] for p in accs}, inputs, before, *found, body.width, body.lam, tail)
+
+
+def rows_after(stm: Stm) -> list[Stm] | None:
+    """The statements that such a map becomes; None if it is no such map."""
+    u = row_updates(stm)
+    if u is None:
+        return None
+    e = stm.exp
+    assert isinstance(e, ir.Map)
+    others = list(e.lam.result[len(u.accs) :])
     out: list[Stm] = []
     made: dict[Var, Var] = {}
-    if others or any(not isinstance(s.exp, CHEAP) for s in before):
-        kept = list(dict.fromkeys([*live, *others]))
-        made = {v: Var(v.name, array_of(v.type, e.width)) for v in live}
+    before = u.before
+    if others or u.heavy:
+        kept = list(dict.fromkeys([*u.live, *others]))
+        made = {v: Var(v.name, array_of(v.type, e.width)) for v in u.live}
         pat = [made.get(a) or Var("x", array_of(a.type, e.width)) for a in kept]  # type: ignore[arg-type]
-        first = ir.rename(Lambda(tuple(inputs), tuple(before), tuple(kept)))
-        out.append(Stm(tuple(pat), ir.Map(e.width, tuple(inputs.values()), first)))
+        first = ir.rename(Lambda(tuple(u.inputs), tuple(before), tuple(kept)))
+        out.append(Stm(tuple(pat), ir.Map(e.width, tuple(u.inputs.values()), first)))
         names = dict(zip(kept, pat, strict=True))
-        out += [Stm((v,), ir.Alias(names[a])) for v, a in zip(stm.pat[len(accs) :], others, strict=True)]
-        before = views
-    places = Var("is", ArrayType(I64, (body.width,)))
-    out.append(Stm((places,), ir.Iota(body.width, ZERO, ONE)))
-    inner = Stm(tail.pat, ir.Map(body.width, (*accs, places), body.lam))
-    params = [*accs, *inputs, *(v for v in live if v in made)]
-    arrays = [*(a for p, a in zip(lam.params, e.arrays, strict=True) if p in accs), *inputs.values(),
-              *(made[v] for v in live if v in made)]  # fmt: skip
-    rest = ir.rename(Lambda(tuple(params), (*before, inner), tail.pat))
-    out.append(Stm(stm.pat[: len(accs)], ir.Map(e.width, tuple(arrays), rest), stm.attrs))
+        out += [Stm((v,), ir.Alias(names[a])) for v, a in zip(stm.pat[len(u.accs) :], others, strict=True)]
+        before = u.views
+    places = Var("is", ArrayType(I64, (u.width,)))
+    out.append(Stm((places,), ir.Iota(u.width, ZERO, ONE)))
+    inner = Stm(u.tail.pat, ir.Map(u.width, (*u.accs, places), u.element))
+    params = [*u.accs, *u.inputs, *made]
+    arrays = [*u.accs.values(), *u.inputs.values(), *made.values()]
+    rest = ir.rename(Lambda(tuple(params), (*before, inner), u.tail.pat))
+    out.append(Stm(stm.pat[: len(u.accs)], ir.Map(e.width, tuple(arrays), rest), stm.attrs))
     return out
 
 
@@ -122,12 +154,13 @@ def _nest(tail: Stm, accs: Sequence[Var]) -> _Elements | None:
     if not isinstance(e, ir.If) or e.orelse.stms or list(e.orelse.result) != list(accs):
         return None
     users = [s for s in e.then.stms if any(p in ir.stm_free(s) for p in accs)]
-    if len(users) != 1 or list(e.then.result) != list(users[0].pat):
+    whole = _side_by_side(users, accs)
+    if whole is None or list(e.then.result) != list(whole.pat):
         return None
-    views = [s for s in e.then.stms if s is not users[0]]
+    views = [s for s in e.then.stms if s not in users]
     if not all(isinstance(s.exp, CHEAP) for s in views):
         return None
-    inside = _elements(users[0], accs, views)
+    inside = _elements(whole, accs, views)
     if inside is None:
         return None
     then = Lambda((), inside.lam.stms, inside.lam.result)
@@ -135,6 +168,29 @@ def _nest(tail: Stm, accs: Sequence[Var]) -> _Elements | None:
     mine = inside.lam.params
     branch = Stm(new, ir.If(e.cond, then, Lambda((), (), mine[: len(accs)])))
     return _Elements(inside.width, Lambda(mine, (branch,), new))
+
+
+def _side_by_side(users: Sequence[Stm], accs: Sequence[Var]) -> Stm | None:
+    """The only statement that updates the accumulators, or maps of one width that update one each as a single map."""
+    if len(users) < 2:
+        return users[0] if users else None
+    mine = {a: s for s in users for a in accs if a in ir.stm_free(s)}
+    ordered = [mine[a] for a in accs if a in mine]
+    maps = [s.exp for s in ordered]
+    if len(ordered) != len(accs) or len(set(ordered)) != len(accs) or len(set(users)) != len(accs):
+        return None
+    if not all(isinstance(m, ir.Map) and len(s.pat) == 1 and m.width == maps[0].width  # type: ignore[attr-defined]
+               for s, m in zip(ordered, maps, strict=True)):  # fmt: skip
+        return None
+    lams = [ir.rename(m.lam) for m in maps if isinstance(m, ir.Map)]
+    first = maps[0]
+    assert isinstance(first, ir.Map)
+    lam = Lambda(
+        tuple([p for f in lams for p in f.params]), tuple([s for f in lams for s in f.stms]),
+        tuple([r for f in lams for r in f.result]),
+    )  # fmt: skip
+    arrays = tuple([a for m in maps if isinstance(m, ir.Map) for a in m.arrays])
+    return Stm(tuple([s.pat[0] for s in ordered]), ir.Map(first.width, arrays, lam))
 
 
 def _elements(s: Stm, accs: Sequence[Var], views: Sequence[Stm]) -> _Elements | None:
@@ -154,4 +210,4 @@ def _elements(s: Stm, accs: Sequence[Var], views: Sequence[Stm]) -> _Elements | 
     return _Elements(m.width, Lambda((*params, i), (*views, *reads, *m.lam.stms), m.lam.result))
 
 
-__all__ = ["loops_that_add", "rows_after"]
+__all__ = ["RowUpdates", "loops_that_add", "row_updates", "rows_after"]
