@@ -44,7 +44,7 @@
 #define FUTAD_GEMM_MC 96
 #define FUTAD_GEMM_NC 768
 #define FUTAD_GEMM_TINY 512 /* multiplications of a product that is not worth a tile */
-#define FUTAD_GEMM_ALONE 100000 /* multiplications of a product that is not worth several threads */
+#define FUTAD_GEMM_SPEED 25 /* multiplications a nanosecond, to tell how long a product takes about */
 
 /* One packing buffer a thread, grown on demand and kept for the thread's life. */
 static __thread void *futad_gemm_space;

@@ -296,7 +296,8 @@ static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_G
     int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB,
     const T *packed, T *C, int64_t rsC, int64_t csC, int accumulate) {
 #ifdef FUTAD_TEAM_H
-  if (m * n * k > FUTAD_GEMM_ALONE) {
+  const int64_t ns = m * n * k / FUTAD_GEMM_SPEED;
+  if (ns > FUTAD_TEAM_MEETING) {
     const int by_rows = m >= n;
     const int64_t side = by_rows ? m : n, unit = by_rows ? MR : NR;
     int64_t threads = futad_team_threads();
@@ -304,7 +305,7 @@ static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_G
     threads = (side + per - 1) / per;
     struct F(job) job = {m, n, k, rsA, csA, rsB, csB, rsC, csC, side, per, A, B, packed, C, accumulate, by_rows, 0};
     if (threads > 1) {
-      futad_team_run(threads, F(part), &job);
+      futad_team_run(threads, ns, F(part), &job);
       return job.failed;
     }
   }

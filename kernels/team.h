@@ -1,6 +1,7 @@
 /* A team of threads that work on the parts of a job.
  *
- *   futad_team_run(parts, run, job)       run(job, i) for each i < parts, on several threads if the team is free
+ *   futad_team_run(parts, ns, run, job)   run(job, i) for each i < parts, on several threads if the team is free and a
+ *                                         job that takes one thread so many nanoseconds is worth it
  *   futad_team_rest()                     no other job follows soon
  *   futad_team_threads()                  how many threads there are: OMP_NUM_THREADS, else the processors
  *   futad_team_set_threads(n)
@@ -37,6 +38,11 @@
 #define FUTAD_TEAM_MOST 64     /* threads, the caller included */
 #define FUTAD_TEAM_SPIN 30000  /* nanoseconds that a thread waits for the next job of a call before it sleeps */
 #define FUTAD_TEAM_CPUS 1024
+/* What `python benchmarks/calls.py` shows: a job pays for a thread that sleeps if it takes one thread twice as long as
+ * the first of these (nanoseconds, those until the thread works and those that waking it costs its caller), for one
+ * that spins if it takes as long as the second. */
+#define FUTAD_TEAM_WAKING 5000
+#define FUTAD_TEAM_MEETING 2000
 
 #if defined(__x86_64__) || defined(__i386__)
 #define FUTAD_TEAM_PAUSE() __builtin_ia32_pause()
@@ -262,16 +268,33 @@ static void futad_team_grow(struct futad_team *t, int32_t wanted) {
   pthread_attr_destroy(&detached);
 }
 
-/* Another caller has the team, or this thread is one of it: then the parts are done here, one after the other. */
-static void futad_team_run(int64_t parts, void (*run)(void *, int64_t), void *job) {
+/* The parts one after the other. */
+static void futad_team_alone(int64_t parts, void (*run)(void *, int64_t), void *job) {
+  for (int64_t i = 0; i < parts; i++) run(job, i);
+}
+
+/* Whether several threads do it sooner. */
+static bool futad_team_pays(int64_t ns) {
+  struct futad_team *t = futad_team;
+  if (futad_team_threads() < 2) return false;
+  const bool spins = FUTAD_TEAM_GET(t->busy) && FUTAD_TEAM_GET(t->sleeping) < (uint32_t)FUTAD_TEAM_GET(t->members);
+  return ns >= (spins ? FUTAD_TEAM_MEETING : 2 * FUTAD_TEAM_WAKING);
+}
+
+static void futad_team_run(int64_t parts, int64_t ns, void (*run)(void *, int64_t), void *job) {
   struct futad_team *t = futad_team;
   uint32_t free = 0;
-  if (parts < 2 || !__atomic_compare_exchange_n(&t->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-    for (int64_t i = 0; i < parts; i++) run(job, i);
+  if (parts < 2 || !futad_team_pays(ns) ||
+      !__atomic_compare_exchange_n(&t->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    /* Perhaps this thread itself is of the team: then its caller has it. */
+    futad_team_alone(parts, run, job);
     return;
   }
-  const int64_t most = futad_team_threads(), wanted = parts < most ? parts - 1 : most - 1;
-  if (t->members < wanted) futad_team_grow(t, (int32_t)wanted);
+  const int64_t most = futad_team_threads();
+  int64_t helpers = ns / FUTAD_TEAM_WAKING;
+  if (helpers > most - 1) helpers = most - 1;
+  if (helpers > parts - 1) helpers = parts - 1;
+  if (t->members < helpers) futad_team_grow(t, (int32_t)helpers);
   __atomic_store_n(&t->run, run, __ATOMIC_RELAXED);
   __atomic_store_n(&t->job, job, __ATOMIC_RELAXED);
   __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
@@ -281,7 +304,7 @@ static void futad_team_run(int64_t parts, void (*run)(void *, int64_t), void *jo
   FUTAD_TEAM_PUT(t->state, number << 32 | (uint64_t)parts << 16);
   FUTAD_TEAM_PUT(t->number, (uint32_t)number);
   const int32_t asleep = (int32_t)__atomic_load_n(&t->sleeping, __ATOMIC_SEQ_CST);
-  const int32_t missing = (int32_t)wanted - (t->members - asleep);
+  const int32_t missing = (int32_t)helpers - (t->members - asleep);
   if (asleep > 0 && missing > 0) {
     futad_team_spread(t);
     futad_team_wake(&t->number, missing);

@@ -28,7 +28,7 @@ int jobs(int64_t threads, int64_t parts, int64_t jobs) {
   int64_t counts[FUTAD_TEAM_MOST] = {0};
   futad_team_set_threads(threads);
   for (int64_t i = 1; i <= jobs; i++) {
-    futad_team_run(parts, count, counts);
+    futad_team_run(parts, INT64_MAX, count, counts);
     for (int64_t p = 0; p < FUTAD_TEAM_MOST; p++)
       if (counts[p] != (p < parts ? i : 0)) return 0;
     if (i % 3 == 0) futad_team_rest();
@@ -50,7 +50,7 @@ static void meet(void *job, int64_t i) {
 int meeting(void) {
   met = 0;
   futad_team_set_threads(2);
-  futad_team_run(2, meet, NULL);
+  futad_team_run(2, INT64_MAX, meet, NULL);
   futad_team_rest();
   return met;
 }

@@ -52,6 +52,7 @@ class CEmitter(Emitter):
         self.declared: dict[str, str] = {}  # the variables of the function that is being emitted
         self.regions: list[str] = []  # and its parallel regions
         self.declarations: list[str] = []  # of these
+        self.works: dict[str, str] = {}  # what they cost, by the variable for their number of threads
         self.number_of_regions = 0
         self.in_lanes = False  # in a loop that the C compiler should vectorise
         self.selects = False  # and in which a choice must not become a branch
@@ -246,6 +247,7 @@ class CEmitter(Emitter):
     # -- threads
 
     def threads(self, s: ir.Threads) -> None:
+        self.works[s.name] = self.expr(s.work)
         args = ", ".join(self.expr(e) for e in (s.steps, s.work, s.extra))
         self.line(f"const int64_t {s.name} = futad_threads(ctx, {args});")
 
@@ -310,7 +312,7 @@ class CBackend:
     fresh = True
 
     def __init__(
-        self, program: core.Program, multicore: bool = False, reassociate: bool = True, grain: int = 1 << 14
+        self, program: core.Program, multicore: bool = False, reassociate: bool = True, grain: int = 1 << 13
     ) -> None:
         program = self.program = without_accs(program)
         self.multicore = multicore

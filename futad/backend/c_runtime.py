@@ -261,28 +261,52 @@ static inline int64_t futad_part(int64_t steps, int64_t thread, int64_t threads,
   return steps < 8 * threads * unit ? steps * thread / threads : steps / unit * thread / threads * unit;
 }
 
+/* How long a region may take, by its `work` and by `speed`, the nanoseconds that one of its operations has taken so
+ * far (0: none has).  By this it is decided who does the parts, on which no answer depends. */
+#define FUTAD_SPEED 0.1
+static inline int64_t futad_expected(int64_t work, double speed) {
+  const double ns = (speed > 0 ? speed : FUTAD_SPEED) * (double)work;
+  return FUTAD_GRAIN > 1 && ns < 1e15 ? (int64_t)ns : INT64_MAX;
+}
+
+/* The parts of a region whose answer does not depend on them: one if several threads do not do it sooner. */
+static inline int64_t futad_together(int64_t n, int64_t work, double speed) {
+  return FUTAD_UNLIKELY(n > 1) && futad_team_pays(futad_expected(work, speed)) ? n : 1;
+}
+
+/* So many nanoseconds it took, of all threads together; one that was interrupted says little. */
+static inline void futad_took(int64_t ns, int64_t work, double *speed) {
+  const double now = (double)ns / (double)work, before = *speed;
+  *speed = before <= 0 ? now : before + ((now < 2 * before ? now : 2 * before) - before) / 4;
+}
+
 struct futad_job {
   void (*body)(void *region, struct futad_context *ctx, int64_t thread);
   void *region;
   struct futad_context *ctx;
+  int64_t taken;
 };
 
 static void futad_job_part(void *job, int64_t i) {
-  const struct futad_job *j = job;
+  struct futad_job *j = job;
+  const int64_t start = futad_team_clock();
   j->body(j->region, i ? j->ctx->threads[i] : j->ctx, i);
+  __atomic_add_fetch(&j->taken, futad_team_clock() - start, __ATOMIC_RELAXED);
 }
 
 /* The threads' parts of a region. */
-static inline void futad_parallel(struct futad_context *ctx, int64_t n,
-                                  void (*body)(void *, struct futad_context *, int64_t), void *region) {
+static __attribute__((noinline, cold, unused)) void futad_parallel(
+    struct futad_context *ctx, int64_t n, int64_t work, double *speed,
+    void (*body)(void *, struct futad_context *, int64_t), void *region) {
+  struct futad_job job = {body, region, ctx, 0};
   if (n == 1) {
-    body(region, ctx, 0);
-    return;
+    futad_job_part(&job, 0);
+  } else {
+    ctx->inside = true;
+    futad_team_run(n, futad_expected(work, *speed), futad_job_part, &job);
+    ctx->inside = false;
   }
-  struct futad_job job = {body, region, ctx};
-  ctx->inside = true;
-  futad_team_run(n, futad_job_part, &job);
-  ctx->inside = false;
+  futad_took(job.taken, work, speed);
 }
 
 /* Takes over the first thread's failure, if any failed. */

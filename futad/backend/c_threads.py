@@ -30,21 +30,38 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
     em.declarations += ["", f"struct {name} {{", *[f"  {t}{variable};" for variable, t in captured.items()]]
     em.declarations += [*(["  int64_t next;"] if s.dynamic else []), "};", f"static {_head(s, name)};"]
     em.regions += _region(em, s, name, captured)
-    fill = ", ".join([*captured, *(["0"] if s.dynamic else [])])
+    n, work = s.threads, em.works[s.threads]
+    opened = 1
+    em.line("{")
+    em.depth += 1
+    em.line("static double speed;")
+    if s.dynamic:
+        opened += 1
+        em.line(f"const int64_t parts = {n};")
+        em.line("{")
+        em.depth += 1
+        em.line(f"const int64_t {n} = futad_together(parts, {work}, speed);")
     # The body once more for one thread, where the call costs as much as some ten operations; but compiling it twice
     # costs time.
-    alone = statements(s.body) <= SHORT_BODY * s.maps
-    if alone:
-        em.line(f"if ({s.threads} == 1) {{")
+    if statements(s.body) <= SHORT_BODY * s.maps:
+        opened += 1
+        em.line(f"if (FUTAD_LIKELY({n} == 1)) {{")
         em.depth += 1
         em.line(f"const int64_t {s.thread} = 0, {s.start} = 0, {s.end} = {em.expr(s.steps)};")
+        if s.dynamic:
+            em.line("const int64_t began = parts > 1 ? futad_team_clock() : 0;")
         em.block(s.body)
+        if s.dynamic:
+            em.line(f"if (parts > 1) futad_took(futad_team_clock() - began, {work}, &speed);")
         em.depth -= 1
-    em.line("} else {" if alone else "{")
-    em.line(f"  struct {name} region = {{{fill}}};")
-    em.line(f"  futad_parallel(ctx, {s.threads}, {name}, &region);")
-    em.line(f"  if (FUTAD_UNLIKELY(futad_gather(ctx, {s.threads}))) goto {em.label};")
-    em.line("}")
+        em.line("} else {")
+        em.depth += 1
+    em.line(f"struct {name} region = {{{', '.join([*captured, *(['0'] if s.dynamic else [])])}}};")
+    em.line(f"futad_parallel(ctx, {n}, {work}, &speed, {name}, &region);")
+    em.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, {n}))) goto {em.label};")
+    for _ in range(opened):
+        em.depth -= 1
+        em.line("}")
 
 
 def _head(s: ir.Parallel, name: str) -> str:

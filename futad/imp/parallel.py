@@ -22,15 +22,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from futad.accs.places import SMALL, own_places
+from futad.accs.places import SMALL, own_places, positions
 from futad.core import ir as core
 from futad.core.scalarops import OPS
-from futad.core.types import I64, AccType, Atom, Const, Prim, Var
+from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var
 from futad.imp import ir
-from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
+from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, product, sub
 from futad.imp.transpose import transpose, transposition
 from futad.imp.vectorise import unit_of
-from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, dense_view
+from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
 
 if TYPE_CHECKING:
     from futad.imp.carried import Carried
@@ -67,9 +67,27 @@ def cost(lo: Lowerer, lam: core.Lambda) -> Expr:
             total = add(total, mul(width, body))
         elif isinstance(e, core.Call):
             total = add(total, cost(lo, lo.program.funs[e.name].body))
+        elif isinstance(e, core.MatMul):
+            assert isinstance(e.a.type, ArrayType)
+            total = add(total, mul(_elements(lo, stm.pat), _known(lo, e.a.type.shape[1])))
         else:
             fixed += 1
+            written: Sequence[Atom] = ()
+            if isinstance(e, (core.Copy, core.Concat, core.Replicate)):
+                written = stm.pat
+            elif isinstance(e, (core.Update, core.UpdateAcc)):
+                written = (e.value,)
+            total = add(total, _elements(lo, written))
     return add(num(fixed), total)
+
+
+def _elements(lo: Lowerer, atoms: Sequence[Atom]) -> Expr:
+    """How many elements the arrays among them have."""
+    total: Expr = ZERO
+    for a in atoms:
+        if isinstance(a.type, ArrayType):
+            total = add(total, product([_known(lo, n) for n in a.type.shape]))
+    return total
 
 
 def _known(lo: Lowerer, a: Atom) -> Expr:
@@ -154,7 +172,7 @@ def nest(n: Nest) -> list[Value] | None:
     accs = [v for v in n.inputs if isinstance(v, Acc)]
     if any(not a.view.dense for a in accs) or any(isinstance(x.type, Prim) is False for _, ns in n.scans for x in ns):
         return None
-    per_step = cost(lo, n.lam) if n.lam is not None else ONE
+    per_step = add(cost(lo, n.lam), _elements(lo, n.lam.result)) if n.lam is not None else ONE
     for f, _ in n.scans + n.reds:
         per_step = add(per_step, cost(lo, f))
     work = mul(n.width, per_step)
@@ -179,6 +197,7 @@ def nest(n: Nest) -> list[Value] | None:
         own: list[View] = []
         for v in n.inputs:
             if isinstance(v, Acc) and v in copied:
+                assert not v.fills, "what one thread fills no other one updates"
                 mine = team.private(v.view, thread, unit_of(_op(v), v.view.elem))
                 own.append(mine)
                 inputs.append(Acc(mine, v.op))
@@ -204,12 +223,7 @@ def _shared_accs(n: Nest) -> dict[int, list[Var]]:
     with the variables that must be small for this."""
     if n.lam is None:
         return {}
-    counters: dict[Var, int] = {}
-    for p, v in zip(n.lam.params, n.inputs, strict=True):
-        if isinstance(v, View) and isinstance(v.base, Sequence_) and (v.offset, v.strides) == (ZERO, (ONE,)):
-            start, step = v.base.start, v.base.step
-            if isinstance(start, Num) and isinstance(step, Num) and abs(start.value) < SMALL and abs(step.value) == 1:
-                counters[p] = int(step.value)
+    counters = positions(n.lam.params, n.arrays, n.lo.defs)
     params = [p for p in n.lam.params if isinstance(p.type, AccType)]
     found = {k: own_places(n.lam, p, counters, n.size, n.lo.defs) for k, p in enumerate(params)}
     return {k: small for k, small in found.items() if small is not None}
