@@ -21,7 +21,7 @@ _NATIVE = ("add", "min", "max", "and", "or", "xor")
 
 
 UNROLLED = 8  # turns of a loop that the compiler may unroll whole
-LARGE = 120  # statements of a kernel that may need all registers a thread can have
+LARGE = 500  # statements of a kernel that may need more than 128 registers a thread
 
 
 HEADERS: dict[str, set[type]] = {
@@ -513,7 +513,7 @@ def _bounds(k: Kernel) -> str:
     if isinstance(tile, kir.Tile):
         return f"{kir.TILE_THREADS}" if tile.shape[0] * tile.shape[1] > 64 * 64 else f"{kir.TILE_THREADS}, 2"
     if k.kind == "thread" and sum(1 for _ in kir.walk(k.body)) > LARGE:
-        return "128, 1"
+        return "128, 3"
     return {"thread": "128, 4", "warp": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
 
 
