@@ -1,4 +1,4 @@
-"""Stable sorts by integer key on every backend."""
+"""Stable sorts by integer key on every backend, and histograms that devices make by sorting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_support import needs_cxx
+from device_support import OnDevice, needs_cxx
 
 from futad.backend.c import CBackend
 from futad.backend.cuda import DeviceBackend
@@ -102,3 +102,43 @@ def test_keys_are_integers() -> None:
         p = parse_program(f"fun f (n_1: i64, xs_2: {wrong}) -> (r_4: {wrong}) = {body}")
         with pytest.raises(InternalError, match="no keys"):
             check_program(p)
+
+
+HISTOGRAMS = OnDevice("""
+-- Products of a + b e with e * e = 0: exact on integers, in any order.
+entry products [k][n] (start: *[k]i64) (is: [n]i64) (vs: [n]i64) : ([k]i64, [k]i64) =
+  let times (a: i64, x: i64) (b: i64, y: i64) = (a * b, x * b + y * a)
+  in unzip (reduce_by_index (zip start (replicate k 1)) times (1, 0) is (zip vs (map (% 7) vs)))
+-- Of values out of range none is divided by, nor multiplied with another.
+entry largest [k][l][n] (start: [k][l]f32) (is: [n](i64, i64)) (xs: [n]f32) (ds: [n]i64) : ([k][l]f32, [k][l]i64) =
+  let best (x: f32, d: i64) (y: f32, e: i64) = if x > y || (x == y && 5 / d > 5 / e) then (x, d) else (y, e)
+  let there = map (map (\\x -> (x, 1i64))) start
+  in unzip (map unzip (reduce_by_index_2d (copy there) best (-f32.inf, 1) is (zip xs ds)))
+""")
+
+
+@needs_cxx
+def test_histograms_by_sorting_and_by_locks() -> None:
+    rng = np.random.default_rng(2)
+    device = HISTOGRAMS.emulated
+    own = device.device.limits.thresholds
+    launched: dict[int, set[int]] = {}
+    for n, k in [(0, 3), (1, 1), (300, 1), (500, 7), (40, 100)]:
+        for updates in (0, 1 << 40):
+            device.choose(own._replace(bin_updates=updates))
+            start, vs = rng.integers(-3, 4, k), rng.integers(-4, 5, n)
+            args = [k, n, start, rng.integers(-1, k + 1, n), vs]
+            want = HISTOGRAMS.interpreted("products", args)
+            args[2] = start.copy()
+            for got, expected in zip(HISTOGRAMS.run("products", args), want, strict=True):
+                np.testing.assert_array_equal(got, expected)
+            rows, columns = rng.integers(-1, 3, n), rng.integers(-1, k + 1, n)
+            inside = (0 <= rows) & (rows < 2) & (0 <= columns) & (columns < k)
+            xs = rng.integers(0, 5, n).astype(np.float32)
+            args = [2, k, n, rng.integers(0, 5, (2, k)).astype(np.float32), rows, columns, xs, np.where(inside, 2, 0)]
+            want = HISTOGRAMS.interpreted("largest", args)
+            for got, expected in zip(HISTOGRAMS.run("largest", args), want, strict=True):
+                np.testing.assert_array_equal(got, expected)
+            launched.setdefault(updates, set()).add(device.runtime.counts.launches)
+    # By locks it is one kernel more than the argument takes, by sorting several.
+    assert max(launched[1 << 40]) < max(launched[0])

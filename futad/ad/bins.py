@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Body = Callable[[Builder], Sequence[Atom]]
 
 
-def _choice(b: Builder, cond: Atom, then: Body, orelse: Body, like: ir.Atoms) -> tuple[Var, ...]:
+def choice(b: Builder, cond: Atom, then: Body, orelse: Body, like: ir.Atoms) -> tuple[Var, ...]:
     """The atoms of one of two bodies, of the types of `like`."""
     return b.emit(ir.If(cond, b.body(then), b.body(orelse)), "c", types=[a.type for a in like])
 
@@ -34,7 +34,7 @@ def _choice(b: Builder, cond: Atom, then: Body, orelse: Body, like: ir.Atoms) ->
 
 
 @dataclass(slots=True)
-class _Sorted:
+class Sorted:
     """The n elements in the order of their bins: `order[j]` is the element that stands at j, `bins[j]` its bin
     (row-major), `count` for one out of range; those stand last."""
 
@@ -43,7 +43,8 @@ class _Sorted:
     count: Atom
 
 
-def _sort(b: Builder, n: Atom, cells: ir.Atoms, idxs: ir.Atoms) -> _Sorted:
+def sort_by_bin(b: Builder, cells: ir.Atoms, idxs: ir.Atoms) -> Sorted:
+    """The elements of a reduce_by_index of bins of shape `cells`, by bin."""
     count = b.size_mul(cells)
 
     def key(c: Builder, *at: Var) -> list[Atom]:
@@ -57,7 +58,7 @@ def _sort(b: Builder, n: Atom, cells: ir.Atoms, idxs: ir.Atoms) -> _Sorted:
     (keys,) = b.map_(key, *idxs, hint="keys")
     order = b.let(ir.ArgSort(keys, b.op("add", count, ONE)), "order")
     (bins,) = b.map_(lambda c, i: [c.at(keys, i)], order, hint="bins")
-    return _Sorted(order, bins, count)
+    return Sorted(order, bins, count)
 
 
 # --- the rule -----------------------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ class _Segments:
     """The elements by bin (neutral ones for those out of range), where segments start and end, what is combined
     up to each element (what the bin held included), and from each element on (in reverse order)."""
 
-    at: _Sorted
+    at: Sorted
     held: list[Atom]
     starts: Var
     ends: Var
@@ -91,8 +92,8 @@ class _Segments:
 
 def _segments(b: Builder, h: ir.Hist) -> _Segments:
     n, k, rank = h.width, len(h.dests), len(h.idxs)
-    at = _sort(b, n, shape_of(h.dests[0].type)[:rank], h.idxs)
-    held = [_flat(b, d, at.count, rank) for d in h.dests]
+    at = sort_by_bin(b, shape_of(h.dests[0].type)[:rank], h.idxs)
+    held = [flat_bins(b, d, at.count, rank) for d in h.dests]
 
     def fetch(c: Builder, j: Var, i: Var, bin: Var) -> list[Atom]:
         # Each of those out of range is a segment by itself: neutral elements are not combined with each other, as
@@ -101,18 +102,18 @@ def _segments(b: Builder, h: ir.Hist) -> _Segments:
 
         def differs(inside: Atom, other: Atom) -> Atom:
             near = c.op("and", ok, inside)
-            return _choice(c, near, lambda d: [d.op("ne", d.at(at.bins, other), bin)], lambda d: [TRUE], (TRUE,))[0]
+            return choice(c, near, lambda d: [d.op("ne", d.at(at.bins, other), bin)], lambda d: [TRUE], (TRUE,))[0]
 
         starts = differs(c.op("lt", ZERO, j), c.op("sub", j, ONE))
         ends = differs(c.op("lt", j, c.op("sub", n, ONE)), c.op("add", j, ONE))
-        return [starts, ends, *_choice(c, ok, lambda d: [d.at(v, i) for v in h.values], lambda d: h.neutral, h.neutral)]
+        return [starts, ends, *choice(c, ok, lambda d: [d.at(v, i) for v in h.values], lambda d: h.neutral, h.neutral)]
 
     where = b.let(ir.Iota(n, ZERO, ONE), "is")
     starts, ends, *elements = b.map_(fetch, where, at.order, at.bins, hint="w")
 
     def with_held(c: Builder, start: Var, bin: Var, *w: Var) -> Sequence[Atom]:
         first = c.op("and", start, c.op("lt", bin, at.count))
-        return _choice(c, first, lambda d: d.inline(h.lam, [*[d.at(x, bin) for x in held], *w]), lambda d: w, h.neutral)
+        return choice(c, first, lambda d: d.inline(h.lam, [*[d.at(x, bin) for x in held], *w]), lambda d: w, h.neutral)
 
     joined = b.map_(with_held, starts, at.bins, *elements, hint="w")
     nothing = (FALSE, *h.neutral)
@@ -133,13 +134,13 @@ def general_hist(s: Scope, h: ir.Hist, seeds: Sequence[Atom | None]) -> None:
     b = s.b
     g = _segments(b, h)
     rank = len(h.idxs)
-    bars = [None if y is None else _flat(b, y, g.at.count, rank) for y in seeds]
+    bars = [None if y is None else flat_bins(b, y, g.at.count, rank) for y in seeds]
     _pull_elements(s, h, g, bars)
     if any(map(s.is_active, h.dests)):
         _pull_held(s, h, g, bars)
 
 
-def _flat(b: Builder, a: Atom, count: Atom, rank: int) -> Atom:
+def flat_bins(b: Builder, a: Atom, count: Atom, rank: int) -> Atom:
     """The bins along one dimension."""
     return a if rank == 1 else b.let(ir.Reshape(a, (count, *shape_of(a.type)[rank:])), "flat")
 
@@ -171,12 +172,12 @@ def _pull_elements(s: Scope, h: ir.Hist, g: _Segments, bars: Sequence[Atom | Non
 
     def before(d: Builder) -> Sequence[Atom]:
         previous = d.op("sub", j, ONE)
-        return _choice(
+        return choice(
             d, start, lambda q: [q.at(x, bin) for x in g.held], lambda q: [q.at(x, previous) for x in g.upto], h.neutral
         )
 
     # What is out of range takes part in nothing: not even 0 times a derivative there, which may be NaN.
-    left = _choice(c, ok, before, lambda d: h.neutral, h.neutral)
+    left = choice(c, ok, before, lambda d: h.neutral, h.neutral)
     stms = [ir.Stm((p,), ir.Alias(v)) for p, v in zip(lam.params, (*left, *given), strict=True)]
     joined = ir.If(ok, ir.Lambda((), lam.stms, lam.result), ir.Lambda((), (), h.neutral))
     results = tuple([Var("p", x.type) for x in h.neutral])
@@ -184,11 +185,11 @@ def _pull_elements(s: Scope, h: ir.Hist, g: _Segments, bars: Sequence[Atom | Non
 
     def onto(d: Builder) -> Sequence[Atom]:
         back = d.op("sub", d.op("sub", n, j), i64(2))
-        right = _choice(d, end, lambda q: h.neutral, lambda q: [q.at(x, back) for x in g.onwards], h.neutral)
+        right = choice(d, end, lambda q: h.neutral, lambda q: [q.at(x, back) for x in g.onwards], h.neutral)
         here = [None if y is None else d.at(y, bin) for y in bars]
         return _first_adjoints(d, h, results, right, here)
 
-    totals = _choice(c, ok, onto, lambda d: [d.zeros(x.type) for x in h.neutral], h.neutral)
+    totals = choice(c, ok, onto, lambda d: [d.zeros(x.type) for x in h.neutral], h.neutral)
     for r, y in zip(results, totals, strict=True):
         m.inner.add(r, y)
     m.inner.back(tape)
@@ -215,7 +216,7 @@ def _pull_held(s: Scope, h: ir.Hist, g: _Segments, bars: Sequence[Atom | None]) 
             back = q.op("sub", q.op("sub", n, at), ONE)
             return _first_adjoints(q, h, d, [q.at(x, back) for x in g.onwards], y)
 
-        return _choice(c, c.op("lt", at, n), onto, lambda q: y, h.neutral)
+        return choice(c, c.op("lt", at, n), onto, lambda q: y, h.neutral)
 
     out = b.map_(pull, first, *g.held, *dense, hint="d_bar")
     for d, x in zip(h.dests, out, strict=True):

@@ -29,7 +29,7 @@ PROCESSORS = 132
 """Multiprocessors of the card that is counted for (an H100)."""
 
 THRESHOLDS = {"BLOCK_INNER": 32, "ENOUGH_THREADS": 64 * 1024, "LONG_INNER": 1024, "WARP_INNER": 1024,
-              "ENOUGH_TILES": PROCESSORS}
+              "ENOUGH_TILES": PROCESSORS, "BIN_UPDATES": 32}
 MOST_BLOCKS, CHUNK = 16 * PROCESSORS, 4096  # of a fold: chunks, and elements a chunk at least
 
 

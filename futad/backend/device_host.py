@@ -56,7 +56,7 @@ class HostEmitter:
         self.elems = {s.name: s.elem for s in kir.walk(f.body) if isinstance(s, (ir.Pointer, ir.Ensure))}
         self.line(f"def {name}({', '.join(['R', 'K', *[p.name for p in f.params]])}):")
         self.depth = 1
-        self.line("BLOCK_INNER, ENOUGH_THREADS, LONG_INNER, WARP_INNER, ENOUGH_TILES = R.thresholds")
+        self.line("BLOCK_INNER, ENOUGH_THREADS, LONG_INNER, WARP_INNER, ENOUGH_TILES, BIN_UPDATES = R.thresholds")
         self.block(f.body)
         results = []
         for r in f.results:

@@ -13,6 +13,7 @@ from futad.core.types import I64, U32, AccType, ArrayType, Atom, Const, Prim, el
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES, has_load
 from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host, over
+from futad.flatten.sort import histogram_by_sorting
 from futad.imp import arrays, ir
 from futad.imp.arrays import if_inside
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
@@ -167,7 +168,23 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> 
         return targets
     if lo.mode == "block":
         raise NotInBlock
-    lo.fallback(f"histogram {name}: no atomic operation is its operator, so updates of a bin wait for a lock")
+    with lo.block() as locked:
+        _by_locks(lo, e, targets, name)
+    if any(t.rank != len(idxs) or not t.dense for t in targets):
+        lo.fallback(f"histogram {name}: no atomic operation is its operator, so updates of a bin wait for a lock")
+        lo.out += locked
+        return targets
+    with lo.block() as sorted_:
+        histogram_by_sorting(lo, e, targets)
+    lo.out.append(ir.If(compare("<", ir.mul(Ref("BIN_UPDATES", I64), targets[0].count()), width), sorted_, locked))
+    return targets
+
+
+def _by_locks(lo: DeviceLowerer, e: core.Hist, targets: list[View], name: str) -> None:
+    """A histogram whose updates take a lock a bin."""
+    idxs = [lo.view(a) for a in e.idxs]
+    values = [lo.view(a) for a in e.values]
+    width = lo.let(lo.expr(e.width), "n")
     k = len(targets)
     locks = lo.new_root(U32)
     assert locks.slot is not None
@@ -196,7 +213,6 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> 
             lo.out.append(kir.Locked(lock, ir.Bin("%", flat, num(LOCKS)), inside))
         if_inside(lo, index, targets[0].shape, write)
     lo.launch(body, "thread", total, f"histogram {name}, a lock a bin")
-    return targets
 
 
 def _in_shared_memory(

@@ -1,16 +1,19 @@
 """Sorts as kernels: a radix sort of the whole grid at host level (`radix_sort.cuh`), the sequential one by a block's
-first thread inside of blocks."""
+first thread inside of blocks; and histograms of many updates a bin by sorting."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from futad.ad.bins import choice, flat_bins, segmented, sort_by_bin
 from futad.core import ir as core
-from futad.core.types import I64, U32
+from futad.core.builder import Builder
+from futad.core.types import BOOL, FALSE, I64, ONE, TRUE, U32, ZERO, Atom, Var, array_of, shape_of
 from futad.flatten import kernel as kir
+from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, in_block, on_host
 from futad.imp import ir
-from futad.imp.ir import ONE, ZERO, Expr, add, compare, mul, num, sub
+from futad.imp.ir import Expr, add, compare, mul, num, sub
 from futad.imp.lower import Want
 from futad.imp.sort import digits, emit_sort, pointer, scalar
 from futad.imp.views import Mem, Value, View
@@ -43,12 +46,12 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want
     leaves only places."""
     keys = lo.dense(lo.view(e.keys))
     (n,) = keys.shape
-    passes = lo.let(scalar("max", digits(lo, lo.expr(e.bound), DIGIT), ONE), "passes")
+    passes = lo.let(scalar("max", digits(lo, lo.expr(e.bound), DIGIT), ir.ONE), "passes")
     out = lo.host_view(stm.pat[0], None)
 
     def room(least: int) -> Mem:
         """Memory for a sort of so many passes, or more."""
-        more = scalar("min", scalar("max", sub(passes, num(least - 1)), ZERO), ONE)
+        more = scalar("min", scalar("max", sub(passes, num(least - 1)), ir.ZERO), ir.ONE)
         return pointer(lo, lo.alloc(I64, (mul(n, more),)))
 
     # What a pass reads and what it writes: keys, and places; they change places.
@@ -56,19 +59,19 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want
     spare = [room(3), room(2)]
     with lo.block() as even:
         lo.emit(ir.Swap(orders[0].pointer, orders[1].pointer, I64))
-    lo.emit(ir.If(compare("==", ir.Bin("%", passes, num(2)), ZERO), even, []))
+    lo.emit(ir.If(compare("==", ir.Bin("%", passes, num(2)), ir.ZERO), even, []))
     source, places = pointer(lo, keys), _nowhere(lo)
     tiles = lo.let(_tiles(n, KEYS), "tiles")
     counters = lo.let(mul(tiles, num(kir.RADIX_DIGITS)), "n")
     scans = lo.let(_tiles(counters, COUNTS), "scans")
     words = lo.let(add(num(3), mul(scans, num(3))), "n")
     counts, state = [_memory(lo.alloc(U32, (size,))) for size in (counters, words)]
-    lo.emit(ir.If(compare("<", ONE, scans), [kir.Zero(state.pointer, U32, words)], []))
+    lo.emit(ir.If(compare("<", ir.ONE, scans), [kir.Zero(state.pointer, U32, words)], []))
     name = stm.pat[0].name
     with lo.loop(passes, "digit") as (k, _):
         shift = lo.let(mul(k, num(DIGIT)), "shift")
         made = _nowhere(lo)
-        lo.emit(ir.If(compare("<", add(k, ONE), passes), [ir.SetPointer(made.pointer, spare[1].pointer)], []))
+        lo.emit(ir.If(compare("<", add(k, ir.ONE), passes), [ir.SetPointer(made.pointer, spare[1].pointer)], []))
         steps: list[tuple[str, int, Expr, list[Expr | Mem]]] = [
             ("count", KEYS, tiles, [source, n, shift, counts]),
             ("scan", COUNTS, scans, [counts, tiles, state]),
@@ -94,3 +97,55 @@ def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, wants: list[Wan
         emit_sort(lo, keys, lo.expr(e.bound), (memory[0], memory[1], memory[2]))
     lo.out += [kir.Sync(), kir.Single(body), kir.Sync()]
     return [memory[0]]
+
+
+def histogram_by_sorting(lo: DeviceLowerer, e: core.Hist, targets: Sequence[View]) -> None:
+    """A histogram of scalars into dense `targets`: its updates are sorted by bin, and scanned; the last in each bin is
+    what that then has."""
+    dests = tuple([Var("bins", d.type) for d in e.dests])
+    for v, t in zip(dests, targets, strict=True):
+        lo.bind(v, t)
+    lam = _sorted_bins(core.Hist(e.width, dests, e.idxs, e.values, e.lam, e.neutral))
+    alone = core.Program({"": core.Fun("", lam, 0, ())})
+    lo.forced |= known_on_host(alone)
+    for t, made in zip(targets, lo.scope(lam), strict=True):
+        assert isinstance(made, View)
+        lo.copy(t, made)
+
+
+def _sorted_bins(h: core.Hist) -> core.Lambda:
+    b = Builder()
+    n, rank = h.width, len(h.idxs)
+    at = sort_by_bin(b, shape_of(h.dests[0].type), h.idxs)
+    held = [flat_bins(b, d, at.count, rank) for d in h.dests]
+
+    def differs(c: Builder, there: Atom, other: Atom, bin: Atom) -> Atom:
+        return choice(c, there, lambda d: [d.op("ne", d.at(at.bins, other), bin)], lambda d: [TRUE], (TRUE,))[0]
+
+    def element(c: Builder, j: Var, i: Var, bin: Var) -> Sequence[Atom]:
+        """Whether it is its bin's first, which also has what the bin holds; those out of range are never combined."""
+        inside = c.op("lt", bin, at.count)
+        start = differs(c, c.op("and", inside, c.op("lt", ZERO, j)), c.op("sub", j, ONE), bin)
+
+        def first(d: Builder) -> Sequence[Atom]:
+            return d.inline(h.lam, [*[d.at(x, bin) for x in held], *[d.at(v, i) for v in h.values]])
+
+        def other(d: Builder) -> Sequence[Atom]:
+            return choice(d, inside, lambda q: [q.at(v, i) for v in h.values], lambda q: h.neutral, h.neutral)
+
+        return [start, *choice(c, c.op("and", start, inside), first, other, h.neutral)]
+
+    where = b.let(core.Iota(n, ZERO, ONE), "is")
+    lam = b.lambda_([("j", I64), ("i", I64), ("bin", I64)], element)
+    scan = core.Fused(n, (where, at.order, at.bins), lam, (segmented(b, h.lam),), ((FALSE, *h.neutral),), (), (), ())
+    _, *upto = b.emit(scan, "upto", types=[array_of(t, n) for t in (BOOL, *[x.type for x in h.neutral])])
+
+    def last(c: Builder, j: Var, bin: Var) -> Sequence[Atom]:
+        after = c.op("add", j, ONE)
+        return [c.op("select", differs(c, c.op("lt", after, n), after, bin), bin, at.count)]
+
+    (places,) = b.map_(last, where, at.bins, hint="places")
+    made = b.emit(core.Scatter(n, tuple(held), (places,), tuple(upto)), "bins")
+    shape = shape_of(h.dests[0].type)
+    out = made if rank == 1 else tuple([b.let(core.Reshape(x, shape), "bins") for x in made])
+    return core.rename(core.Lambda((), tuple(b.stms), out))

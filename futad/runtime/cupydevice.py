@@ -41,7 +41,7 @@ class CupyDevice:
         self.device = cupy.cuda.Device()
         self.model = str(runtime.getDeviceProperties(self.number)["name"].decode())
         processors = self.device.attributes["MultiProcessorCount"]
-        thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 1 << 24)
+        thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 32, 1 << 24)
         self.limits = Limits(128, 128, 256, 16 * processors, 4096, 1 << 30, thresholds)
         self.memory: dict[int, Any] = {}
         self.modules: list[Any] = []  # loaded as long as they are here

@@ -27,6 +27,7 @@ class Thresholds(NamedTuple):
     long_inner: int
     warp_inner: int
     enough_tiles: int
+    bin_updates: int
     blas: int
 
 
@@ -242,7 +243,7 @@ class EmulatedDevice:
     number = 0
     heap: int | None = None
     model = "emulated"
-    limits = Limits(32, 64, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 64, 2, 1 << 62))
+    limits = Limits(32, 64, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 64, 2, 2, 1 << 62))
 
     def __init__(
         self,
