@@ -300,7 +300,7 @@ static void futad_team_run(int64_t parts, int64_t ns, void (*run)(void *, int64_
   __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&t->waiting, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&t->busy, 1, __ATOMIC_RELAXED);
-  const uint64_t number = (t->state >> 32) + 1;
+  const uint64_t number = (__atomic_load_n(&t->state, __ATOMIC_RELAXED) >> 32) + 1;
   FUTAD_TEAM_PUT(t->state, number << 32 | (uint64_t)parts << 16);
   FUTAD_TEAM_PUT(t->number, (uint32_t)number);
   const int32_t asleep = (int32_t)__atomic_load_n(&t->sleeping, __ATOMIC_SEQ_CST);

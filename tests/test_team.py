@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,6 +19,8 @@ import futad
 from futad.errors import BackendError
 from futad.runtime.cc import build_library
 from futad.runtime.clib import share_team
+
+KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 
 SOURCE = """
 #include "prelude.h"
@@ -130,6 +134,68 @@ def test_programs_share_one_team(team: ctypes.CDLL) -> None:
     assert jobs(others[1], 3, 3, 10)
     assert others[1].members() == members
     assert not tasks.exists() or len(list(tasks.iterdir())) == before
+
+
+WATCHED = """
+#include "prelude.h"
+#include "team.h"
+struct job { int64_t done[3], next; double x[1024]; };
+static void add(void *job, int64_t i) {
+  struct job *j = job;
+  j->done[i]++;
+  for (int64_t k; (k = __atomic_fetch_add(&j->next, 16, __ATOMIC_RELAXED)) < 1024;)
+    for (int64_t q = k; q < k + 16; q++) j->x[q] += 1;
+}
+int main(void) {
+  static struct job j;
+  futad_team_set_threads(3);
+  for (int64_t turn = 1; turn <= 3000; turn++) {
+    j.next = 0;
+    futad_team_run(3, INT64_MAX, add, &j);
+    for (int i = 0; i < 3; i++)
+      if (j.done[i] != turn) return 1;
+    for (int k = 0; k < 1024; k++)
+      if (j.x[k] != turn) return 2;
+    if (turn % 3 == 0) futad_team_rest();
+    if (turn % 100 == 0) usleep(100);
+  }
+  return 0;
+}
+"""
+
+
+def watched(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """A run of `WATCHED` under the thread sanitizer, with headers in the folder before those of `kernels/`."""
+    (folder / "watched.c").write_text(WATCHED)
+    build = ["-O1", "-g", "-w", "-fsanitize=thread", *flags, "-I.", f"-I{KERNELS}", "watched.c", "-o", "watched"]
+    try:
+        made = subprocess.run(["cc", *build, "-lm", "-pthread"], cwd=folder, capture_output=True, text=True, timeout=120)
+    except FileNotFoundError:
+        pytest.skip("no C compiler")
+    if made.returncode:
+        pytest.skip(f"no thread sanitizer: {made.stderr[:200]}")
+    # Where the address space is laid out at random the sanitizer may find no place for its shadow.
+    fixed = ["setarch", platform.machine(), "-R"] if shutil.which("setarch") else []
+    done = subprocess.run([*fixed, "./watched"], cwd=folder, capture_output=True, text=True, timeout=300)
+    if "unexpected memory mapping" in done.stderr or "setarch:" in done.stderr:
+        pytest.skip(done.stderr[:200])
+    return done
+
+
+@pytest.mark.parametrize("flags", [[], ["-DFUTAD_TEAM_PORTABLE"]], ids=["linux", "portable"])
+def test_no_races(tmp_path: Path, flags: list[str]) -> None:
+    """Threads see what the caller wrote before a job, and the caller what they wrote, by the team's own order alone."""
+    done = watched(tmp_path, *flags)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_race_is_found(tmp_path: Path) -> None:
+    """If members said without any order that they are done."""
+    text = (KERNELS / "team.h").read_text()
+    assert text.count("add_fetch(&t->done, 1, __ATOMIC_SEQ_CST)") == 1
+    (tmp_path / "team.h").write_text(text.replace("(&t->done, 1, __ATOMIC_SEQ_CST)", "(&t->done, 1, __ATOMIC_RELAXED)"))
+    done = watched(tmp_path)
+    assert done.returncode != 0 and "data race" in done.stderr
 
 
 FORKS = """
