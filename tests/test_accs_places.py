@@ -192,6 +192,48 @@ def test_threads_need_no_copies(core: Any) -> None:
     assert not any(has(functions[name], imp.PerThread) for name in (*OWN, "rows", "branches"))
 
 
+PART = {
+    "longer": "entry longer [n][m] (x: [n]f64) (w: [m]f64): [n]f64 =\n"
+    "  vjp (\\x -> tabulate m (\\i -> f64.sin (w[i] * x[wrapped m (i + 1)]))) x w\n",
+    "branch": "entry branch [n] (x: [n]f64) (w: [n]f64): [n]f64 =\n"
+    "  vjp (\\x -> tabulate n (\\i -> if w[i] > 0 then f64.sin (w[i] * x[wrapped n (i + 1)]) else w[i])) x w\n",
+    "linear": "entry linear [n] (x: [n]f64) (w: [n]f64): [n]f64 =\n"
+    "  vjp (\\x -> tabulate n (\\i -> w[i] * x[#[unsafe] wrapped n (i + 1)])) x w\n",
+    "twice": "entry twice [n] (x: [n]f64) (w: [n]f64): [n]f64 =\n"
+    "  vjp (\\x -> tabulate n (\\i -> f64.sin (w[i] * x[wrapped n (i + 1)] * x[n - 1 - i]))) x w\n",
+    "before": "entry before [n] (x: [n]f64) (w: [n]f64): [n]f64 =\n"
+    "  let d = vjp (\\x -> tabulate n (\\i -> f64.sin (w[i] * x[wrapped n (i + 1)]))) x w\n"
+    "  in (vjp (\\(x, s) -> map2 (+) (tabulate n (\\i -> f64.cos x[wrapped n (i - 2)])) (map (* s) x)) (x, 2) d).0\n",
+}
+"""Derivatives that add to some places only, or more than once."""
+
+
+def adds(body: list[imp.Stmt]) -> bool:
+    """Whether something is added to memory."""
+    return any(
+        (isinstance(s, imp.Store) and s.op is not None)
+        or any(adds(getattr(s, part, [])) for part in ("body", "then", "orelse"))
+        for s in body
+    )
+
+
+def test_what_is_stored_and_not_added(core: Any) -> None:
+    """Where every place of the adjoint is updated once, it needs no zeros."""
+    for multicore in (False, True):
+        functions = {f.name: f.body for f in CBackend(core, multicore=multicore).module.functions}
+        stored = {name for name in OWN | SHARED if not adds(functions[name])}
+        assert stored == OWN.keys() - {"modulo", "mirrored"}
+        backend = CBackend(compiled(HEAD + "".join(PART.values())), multicore=multicore, grain=1)
+        functions = {f.name: f.body for f in backend.module.functions}
+        assert [name for name in PART if not adds(functions[name])] == []
+        for name in PART:
+            for n in (0, 1, 2, 3, 200):
+                x, w = np.random.default_rng(n).standard_normal((2, n))
+                sizes = [n + 2, n] if name == "longer" else [n]
+                args = [*sizes, np.resize(x, sizes[0]), w]
+                assert agree(backend.program, backend, name, args) or n == 1
+
+
 def test_a_constant_width() -> None:
     source = """
       entry main (c: i64) (x: [6]f64): [6]f64 =

@@ -8,12 +8,12 @@ are less than n apart.  So several threads may add at once, without atomics or c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from futad.core import ir
 from futad.core.ir import Lambda
-from futad.core.types import I64, AccType, Atom, Const, Var
+from futad.core.types import I64, AccType, Atom, Const, Var, shape_of
 
 Sum = dict[Var | None, int]
 """A sum of variables with factors; that of None is a number."""
@@ -206,4 +206,35 @@ def own_places(
     return None
 
 
-__all__ = ["SMALL", "own_places"]
+def positions(params: Sequence[Var], arrays: ir.Atoms, defs: Mapping[Var, ir.Exp]) -> dict[Var, int]:
+    """The parameters of a map over these arrays that are the turn's position, up to a small number: 1 for forwards,
+    -1 for backwards."""
+    out: dict[Var, int] = {}
+    for p, a in zip(params, arrays, strict=True):
+        e = defs.get(a) if type(a) is Var else None
+        if type(e) is ir.Iota and type(e.start) is Const and type(e.step) is Const and e.start.type is I64:
+            if abs(e.start.value) < SMALL and abs(e.step.value) == 1:
+                out[p] = int(e.step.value)
+    return out
+
+
+def fills(lam: Lambda, acc: Var, counters: Mapping[Var, int], width: Atom, outside: Mapping[Var, ir.Exp]) -> bool:
+    """Whether the turns of such a map update every number of a vector once: each one, all of them in range."""
+    updates = [s.exp for s in lam.stms if type(s.exp) is ir.UpdateAcc and s.exp.acc is acc]
+    users = [s for s in lam.stms if acc in ir.stm_free(s)]
+    if len(updates) != 1 or len(users) != 1 or len(updates[0].index) != 1:
+        return False
+    t, (place,) = acc.type, updates[0].index
+    assert type(t) is AccType
+    if len(t.shape) != 1 or t.shape[0] is not width:
+        return False
+    # A read at the same place of an array as long has been checked, or was known to be in range.
+    reads = [s.exp for s in lam.stms if type(s.exp) is ir.At]
+    read = [pair for e in reads for pair in zip(e.index, shape_of(e.array.type), strict=False)]
+    inside = any(i is place and n is width for i, n in read)
+    made = next((s.exp for s in lam.stms if s.pat == (place,)), None)
+    remainder = type(made) is ir.Op and made.op == "mod" and made.args[1] is width
+    return (inside or remainder) and own_places(lam, acc, counters, width, outside) == []
+
+
+__all__ = ["SMALL", "fills", "own_places", "positions"]

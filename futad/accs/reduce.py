@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from futad.accs.places import own_places
+from futad.accs.places import own_places, positions
 from futad.accs.report import Report
 from futad.ad.acc import in_range
 from futad.ad.undo import substitute
@@ -82,7 +82,7 @@ class _Accs:
         for out, arg in enumerate(_acc_arguments(e)):
             found = self.lift(stm, e, arg, out)
             if isinstance(found, str):
-                counters = {p: 1 for p in e.lam.params if self.is_own(e, p)}
+                counters = positions(e.lam.params, e.arrays, self.defs)
                 own = own_places(e.lam, e.lam.params[arg], counters, e.width, self.defs) is not None
                 self.report.note("acc_kept", e.arrays[arg], OWN if own else found)
             elif found.reduced:

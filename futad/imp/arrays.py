@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Sequence
 
+from futad.accs.places import fills, positions
 from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.scalarops import OPS
@@ -337,16 +339,38 @@ def _with_acc(lo: Lowerer, stm: core.Stm, e: core.WithAcc, wants: list[Want]) ->
     k = len(e.arrays)
     used = list(e.lam.free())
     targets: list[View] = []
+    filled: list[bool] = []
     for i, a in enumerate(e.arrays):
         v = lo.view(a)
         others = [x for j, x in enumerate(e.arrays) if j != i]
-        if not lo.can_overwrite(v, used + others):
+        filled.append(_is_filled(lo, e, i, v))
+        if filled[i]:
+            v = lo.alloc(v.elem, v.shape, wants[i], stm.pat[i].name)
+        elif not lo.can_overwrite(v, used + others):
             v = lo.materialise(v, wants[i])
         targets.append(v)
-    for p, v in zip(e.lam.params, targets, strict=True):
-        lo.bind(p, Acc(v, e.op))
+    for p, v, whole in zip(e.lam.params, targets, filled, strict=True):
+        lo.bind(p, Acc(v, e.op, whole))
     values = lo.scope(e.lam, [None] * k + wants[k:])
     return [*targets, *values[k:]]
+
+
+def _is_filled(lo: Lowerer, e: core.WithAcc, i: int, v: View) -> bool:
+    """Whether an accumulator of zeros is updated once at each place, so that these are stored, and zeros never."""
+    p = e.lam.params[i]
+    users = [s for s in e.lam.stms if p in core.stm_free(s)]
+    if not lo.assembles or not isinstance(v.base, Fill) or e.op != "add" or len(users) != 1:
+        return False
+    value, (user,) = v.base.value, users
+    x = user.exp
+    if not isinstance(value, Num) or value.value != 0 or not isinstance(x, (core.Map, core.Fused)):
+        return False
+    k = x.arrays.index(p) if p in x.arrays else -1
+    after = user.pat[sum(isinstance(a.type, AccType) for a in x.arrays[:k])]
+    if k < 0 or e.lam.result[i] is not after:
+        return False
+    defs = ChainMap({s.pat[0]: s.exp for s in e.lam.stms if len(s.pat) == 1}, lo.defs)
+    return fills(x.lam, x.lam.params[k], positions(x.lam.params, x.arrays, defs), x.width, defs)
 
 
 @handles(core.UpdateAcc)
@@ -377,7 +401,8 @@ def _add_into(lo: Lowerer, acc: Acc, target: View, value: Value) -> None:
     assert isinstance(target.base, Mem)
     if not isinstance(value, View):
         assert isinstance(value, Expr)
-        lo.emit(ir.Store(target.base.pointer, target.place(()), value, acc_op(acc)))
+        op = None if acc.fills else acc_op(acc)
+        lo.emit(ir.Store(target.base.pointer, target.place(()), value, op))
         return
     order = list(range(target.rank))
     index: list[Expr] = [ZERO] * target.rank

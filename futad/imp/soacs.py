@@ -124,7 +124,7 @@ class Nest:
         scans: list[Fold], reds: list[Fold], wants: list[Want],
     ) -> None:
         self.lo, self.stm, self.lam, self.scans, self.reds, self.wants = lo, stm, lam, scans, reds, wants
-        self.size = width
+        self.size, self.arrays = width, arrays
         self.arrays = arrays
         self.width = lo.let(lo.expr(width), "n")
         self.inputs = [lo.value(a) for a in arrays]

@@ -178,10 +178,12 @@ def dense_view(base: Base, shape: Sequence[Expr], offset: Expr = ZERO) -> View:
 
 @dataclass(slots=True, eq=False)
 class Acc:
-    """An accumulator: the view its updates go to, and their operation."""
+    """An accumulator: the view its updates go to, and their operation.  `fills`: there is nothing yet where they go,
+    and each place has one update."""
 
     view: View
     op: str
+    fills: bool = False
 
 
 @dataclass(slots=True, eq=False)
