@@ -30,6 +30,14 @@ entry changing [m][n] (turns: i64) (a: [m][n]f64) (b: *[n][n]f64): ([m][n]f64, [
   loop (a, b) for i < turns do (mul a b, b with [0, i % n] = 2)
 entry rows [t][m][k][n] (a: [t][m][k]f64) (b: [k][n]f64): [t][m]f64 =
   map (\\x -> map (\\r -> f64.maximum (map (+ r[0]) r)) (mul x b)) a
+entry top [m][k][n] (a: [m][k]f64) (b: [k][n]f64): [m]f64 =
+  map (\\r -> f64.maximum (map (+ r[0]) r)) (mul a b)
+entry turned_top [m][k][n] (a: [m][k]f64) (b: [n][k]f64): ([m]f64, f64) =
+  let s = map (\\r -> f64.maximum (map (+ r[0]) r)) (mul a (transpose b)) in (s, f64.maximum s)
+entry folded [m][k][n] (a: [m][k]f64) (b: [k][n]f64): f64 =
+  f64.sum (map (\\r -> f64.sum (map (\\x -> x * x) r)) (mul a b))
+entry after [m][k][n] (a: [m][k]f64) (b: *[k][n]f64): ([m]f64, [k][n]f64) =
+  let s = map (\\r -> f64.maximum (map (+ r[0]) r)) (mul a b) in (s, b with [0, 0] = 100)
 entry few [n] (turns: i64) (a: [1][n]f64) (b: [n][n]f64): [1][n]f64 = loop a for _i < turns do mul a b
 def slope [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): f64 =
   f64.sum (flatten (loop a for _i < turns do map (map f64.tanh) (mul a b)))
@@ -80,6 +88,25 @@ def test_maps(core: Any, backend: CBackend, t: int, m: int, k: int, n: int) -> N
     same(core, backend, "batch", t, m, k, n, a, b)
     if n:
         same(core, backend, "rows", t, m, k, n, a, b)
+
+
+@pytest.mark.parametrize("m, k, n", [
+    (0, 3, 4), (1, 40, 7), (63, 5, 20), (64, 5, 20), (65, 1, 1), (300, 70, 51), (1030, 9, 130)])
+def test_one_product(core: Any, backend: CBackend, m: int, k: int, n: int) -> None:
+    """Of few rows, which threads make together, and of many, of which each makes its own."""
+    a, b = values(m, k), values(k, n)
+    same(core, backend, "turned_top", m, k, n, a, np.ascontiguousarray(b.T))
+    for name in ("top", "folded", "after"):
+        same(core, backend, name, m, k, n, a, b)
+
+
+def test_threads_make_the_rows_that_they_read(core: Any) -> None:
+    text = CBackend(core, multicore=True).source
+    for name in ("top", "folded"):
+        entry = text.split(f"\nint64_t futad_entry_{name}(", 1)[1].split("\nint64_t futad_entry_", 1)[0]
+        body, regions = entry.split("\n}\n", 1)
+        assert body.count("futad_gemm_parallel_f64(") == 1 and "few" in body
+        assert regions.count("futad_gemm_f64(") == 1
 
 
 def test_where_factors_are_packed(core: Any) -> None:

@@ -38,8 +38,7 @@ def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], turns: Expr) -> Iter
                     made.append((m.b, root))  # type: ignore[arg-type]
     yield
     for b, root in made:
-        del lo.packed[b]
-        root.pinned -= 1
+        unpack(lo, b, root)
 
 
 def products(lo: Lowerer, lam: core.Lambda, free: set[Var], turns: Expr) -> Iterator[tuple[core.MatMul, Expr]]:
@@ -87,4 +86,10 @@ def pack(lo: Lowerer, b: Var, rows: Expr) -> Root | None:
     return root
 
 
-__all__ = ["packed"]
+def unpack(lo: Lowerer, b: Var, root: Root) -> None:
+    """The packed factor is not needed any more."""
+    del lo.packed[b]
+    root.pinned -= 1
+
+
+__all__ = ["pack", "packed", "unpack"]

@@ -168,13 +168,17 @@ def heavy(lo: Lowerer, width: Expr, work: Expr) -> bool:
 
 def nest(n: Nest) -> list[Value] | None:
     """Lower a nest for several threads; None if that is not possible or certainly not worth it."""
-    lo = n.lo
+    from futad.imp.rows import by_rows, left_to
+
+    lo, late = n.lo, left_to(n)
     accs = [v for v in n.inputs if isinstance(v, Acc)]
     if any(not a.view.dense for a in accs) or any(isinstance(x.type, Prim) is False for _, ns in n.scans for x in ns):
         return None
     per_step = add(cost(lo, n.lam), _elements(lo, n.lam.result)) if n.lam is not None else ONE
     for f, _ in n.scans + n.reds:
         per_step = add(per_step, cost(lo, f))
+    if late is not None:
+        per_step = add(per_step, mul(late.a.shape[1], late.b.shape[1]))
     work = mul(n.width, per_step)
     if not heavy(lo, n.width, work):
         return None
@@ -204,14 +208,15 @@ def nest(n: Nest) -> list[Value] | None:
             else:
                 inputs.append(v)
         folds = n.open_folds((), guard=True)
-        n.loop(inputs, folds, start, end)
+        if not by_rows(n, inputs, folds, start, end):
+            n.loop(inputs, folds, start, end)
         values = [v for c in folds for v in c.finish()]
         for array, v in zip(parts, values, strict=True):
             team.publish(array, thread, v)
         for array, mine in zip(copies, own, strict=True):
             team.publish(array, thread, mine)
     lo.in_parallel = False
-    lo.emit(team.run(body, names, dynamic=not neutrals and not copied))
+    lo.emit(team.run(body, names, dynamic=not neutrals and not copied and late is None))
     for array, a in zip(copies, copied, strict=True):
         _add_up(team, array, a)
     folds = _combine(team, n, parts)

@@ -2,8 +2,10 @@
 
     let p = matmul a b in map f p   -->   for each 128 rows of a: { q = matmul (those) b; map f q }
 
-A large product then never goes to memory.  Its sums must be short, or its right factor packed already: a product of
-long ones is else better made at once, as the copies that it makes of its factors serve more rows.
+A large product then never goes to memory.  On one thread its sums must be short, or its right factor packed already: a
+product of long ones is else better made at once, as the copies that it makes of its factors serve more rows.  Where
+several threads share out the map, each makes the rows that it reads, by a right factor that is packed for all of them;
+a product of few rows they make together before.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
-from futad.core.types import I64, Atom, Prim
+from futad.core.types import BOOL, I64, AccType, Prim, Var
 from futad.imp import ir
-from futad.imp.ir import ONE, Expr, add, compare, mul, num, sub
-from futad.imp.views import Mem, Value, View
+from futad.imp.ir import ONE, ZERO, Expr, add, compare, mul, num, sub
+from futad.imp.packed import pack, unpack
+from futad.imp.views import Mem, Root, Value, View, dense_view
+from futad.optimise.sequential import attributes
 
 if TYPE_CHECKING:
     from futad.imp.carried import Carried
@@ -26,26 +30,31 @@ if TYPE_CHECKING:
 ROWS = 128
 LONGEST = 64  # terms of a sum
 LEAST = 1 << 17  # elements of a product too large for the nearer caches
+FEW = 64  # rows that threads do not share out
 SKIPPED = (core.Op, core.At, core.Rearrange, core.Replicate, core.Iota)
 
 
 @dataclass(slots=True, eq=False)
 class RowProduct:
-    """A product that is still to be made, `rows` rows at a time, in memory for so many."""
+    """A product that is still to be made, `rows` rows at a time; or, under a condition, is made already (`whole`).
+    `root`: the memory of the factor that is packed for it alone."""
 
     a: View
     b: View
+    factor: Var
     elem: Prim
     rows: Expr
     place: int
     packed: tuple[str, Expr] | None
+    whole: tuple[str, Expr] | None
+    root: Root | None
 
 
 def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> View | None:
     """Leave the product to the map that reads it: the next statement, but for views, scalars and constants.  Returns
-    memory for some of its rows; None if it is to be made now."""
+    what stands for it; None if it is to be made now."""
     sc, var = lo.scopes[-1], stm.pat[0]
-    if not lo.assembles or (lo.parallel and not lo.in_parallel) or e.plus or sc.uses.get(var) != 1:
+    if not lo.assembles or e.plus or sc.uses.get(var) != 1:
         return None
     if not all(isinstance(v.base, Mem) for v in (a, b)) or all(isinstance(n, ir.Num) for n in (*a.shape, *b.shape)):
         return None
@@ -61,45 +70,92 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
         return None
     if scans or var not in reader.arrays or not any(s.exp.lambdas() for s in reader.lam.stms):
         return None
+    shared = lo.parallel and not lo.in_parallel
+    if shared and (attributes(sc.lam.stms[at]) or any(isinstance(x.type, AccType) for x in reader.arrays)):
+        return None
     for x in (e.a, e.b):
         # Nothing is written over the factors before the map is done.
         sc.last[x] = max(sc.last.get(x, 0), at + 1)  # type: ignore[index,arg-type]
     m, n, k = a.shape[0], b.shape[1], a.shape[1]
-    large = compare("<=", num(LEAST), mul(m, n))
-    packed = lo.packed.get(e.b)
-    short = compare("<=", k, num(LONGEST))
-    some = ir.Scalar("select", (compare("||", short, packed[1]) if packed else short, num(ROWS), m), I64, I64)
-    rows = lo.let(ir.Scalar("max", (ONE, ir.Scalar("select", (large, some, m), I64, I64)), I64, I64), "rows")
-    buffer = lo.alloc(a.elem, (rows, n), None, var.name)
-    sc.late[var] = RowProduct(a, b, a.elem, rows, lo.place(None), packed)
-    return View(buffer.base, buffer.offset, buffer.strides, (m, n), True)
+    packed, whole, root = lo.packed.get(e.b), None, None
+    assert isinstance(e.b, Var)
+    if shared:
+        few = lo.let(compare("<", m, num(FEW)), "few")
+        if packed is None:
+            root = pack(lo, e.b, m)
+            packed = lo.packed[e.b]
+        all_rows = lo.alloc(a.elem, (ir.Scalar("select", (few, m, ZERO), I64, I64), n), None, var.name, heap=True)
+        assert isinstance(all_rows.base, Mem)
+        result = View(all_rows.base, ZERO, dense_view(all_rows.base, (m, n)).strides, (m, n), True)
+        product = ir.Gemm(a.elem, (m, n, k), matrix(a), matrix(b), matrix(result), lo.place(None), True, False, packed)
+        lo.emit(ir.If(few, [product], []))
+        whole = (all_rows.base.pointer, few)
+        rows: Expr = num(ROWS)
+    else:
+        large = compare("<=", num(LEAST), mul(m, n))
+        short = compare("<=", k, num(LONGEST))
+        some = ir.Scalar("select", (compare("||", short, packed[1]) if packed else short, num(ROWS), m), I64, I64)
+        rows = lo.let(ir.Scalar("max", (ONE, ir.Scalar("select", (large, some, m), I64, I64)), I64, I64), "rows")
+        all_rows = lo.alloc(a.elem, (rows, n), None, var.name)
+        result = View(all_rows.base, all_rows.offset, all_rows.strides, (m, n), True)
+    sc.late[var] = RowProduct(a, b, e.b, a.elem, rows, lo.place(None), packed, whole, root)
+    return result
 
 
-def by_rows(nest: Nest, arrays: Sequence[Atom], folds: list[Carried]) -> bool:
-    """Run the map with the products that were left to it; False if none was."""
-    lo = nest.lo
-    late = lo.scopes[-1].late
-    found = [(k, late[a]) for k, a in enumerate(arrays) if a in late]  # type: ignore[index]
-    if not found:
+def left_to(nest: Nest) -> RowProduct | None:
+    """The product that was left to the map."""
+    late = nest.lo.scopes[-1].late
+    found = [late[a] for a in nest.arrays if a in late]  # type: ignore[index]
+    return found[0] if found else None
+
+
+def by_rows(
+    nest: Nest, inputs: Sequence[Value], folds: list[Carried], start: Expr = ZERO, bound: Expr | None = None
+) -> bool:
+    """Run the map, or from `start` to before `bound`, with the product that was left to it; False if none was."""
+    lo, p = nest.lo, left_to(nest)
+    if p is None:
         return False
-    ((k, p),) = found
-    whole = nest.inputs[k]
-    assert isinstance(whole, View) and isinstance(whole.base, Mem)
-    m, n = whole.shape
+    k = next(k for k, a in enumerate(nest.arrays) if a in lo.scopes[-1].late)
+    product = inputs[k]
+    assert isinstance(product, View) and isinstance(product.base, Mem)
+    m, n = product.shape
+    bound = m if bound is None else bound
     lo.nests += 1
-    count = lo.let(ir.Bin("/", add(m, sub(p.rows, ONE)), p.rows), "parts")
+    base, offset, few = product.base, product.offset, p.whole[1] if p.whole else None
+    if p.whole is not None and few is not None:
+        size = ir.Scalar("min", (p.rows, sub(bound, start)), I64, I64)
+        own = lo.alloc(p.elem, (ir.Scalar("select", (few, ZERO, size), I64, I64), n), None, "rows", heap=True)
+        assert isinstance(own.base, Mem)
+        base, offset = Mem(lo.name("rows"), p.elem, base.roots | own.base.roots), ZERO
+        lo.emit(ir.Pointer(base.pointer, p.elem, own.base.pointer, ZERO, mutable=True))
+        lo.emit(ir.If(few, [ir.SetPointer(base.pointer, p.whole[0])], []))
+    count = lo.let(ir.Bin("/", add(sub(bound, start), sub(p.rows, ONE)), p.rows), "parts")
     with lo.loop(count, "part") as (part, _):
-        start = lo.let(mul(part, p.rows), "start")
-        end = lo.let(ir.Scalar("min", (add(start, p.rows), m), I64, I64), "end")
-        here = View(p.a.base, lo.let(add(p.a.offset, mul(start, p.a.strides[0])), "o"), p.a.strides, p.a.shape)
-        sizes = (lo.let(sub(end, start), "n"), n, p.a.shape[1])
-        lo.emit(ir.Gemm(p.elem, sizes, matrix(here), matrix(p.b), matrix(whole), p.place, False, False, p.packed))
-        before = lo.let(sub(whole.offset, mul(start, n)), "o")
-        inputs: list[Value] = list(nest.inputs)
-        inputs[k] = View(whole.base, before, whole.strides, whole.shape, True)
-        nest.loop(inputs, folds, start, end)
+        first = lo.let(add(start, mul(part, p.rows)), "start")
+        end = lo.let(ir.Scalar("min", (add(first, p.rows), bound), I64, I64), "end")
+        here = View(p.a.base, lo.let(add(p.a.offset, mul(first, p.a.strides[0])), "o"), p.a.strides, p.a.shape)
+        sizes = (lo.let(sub(end, first), "n"), n, p.a.shape[1])
+        there = (base.pointer, offset, *product.strides)
+        gemm = ir.Gemm(p.elem, sizes, matrix(here), matrix(p.b), there, p.place, False, False, p.packed)  # type: ignore[arg-type]
+        skipped = mul(first, n)
+        if few is None:
+            lo.emit(gemm)
+        else:
+            lo.emit(ir.If(ir.Scalar("not", (few,), BOOL, BOOL), [gemm], []))
+            skipped = ir.Scalar("select", (few, ZERO, skipped), I64, I64)
+        changed = list(inputs)
+        changed[k] = View(base, lo.let(sub(offset, skipped), "o"), product.strides, product.shape, True)
+        nest.loop(changed, folds, first, end)
     lo.nests -= 1
     return True
+
+
+def done(nest: Nest) -> None:
+    """The map has been lowered: the memory of the factor that was packed for it is free."""
+    p = left_to(nest)
+    if p is not None and p.root is not None:
+        unpack(nest.lo, p.factor, p.root)
 
 
 def matrix(v: View) -> tuple[str, Expr, Expr, Expr]:

@@ -15,7 +15,7 @@ from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Added, Lowerer, Want, handles
 from futad.imp.packed import packed
-from futad.imp.rows import by_rows
+from futad.imp.rows import by_rows, done
 from futad.imp.staging import staged
 from futad.imp.stretches import in_stretches
 from futad.imp.transpose import wants_rows
@@ -98,19 +98,21 @@ def screma(
     """One loop that maps (`lam`, or the identity), scans and reduces; results in the order of `core.Fused`."""
     nest = Nest(lo, stm, width, arrays, lam, scans, reds, wants)
     with packed(lo, [lam, *[f for f, _ in (*scans, *reds)]], nest.width):
-        return _lowered(nest, attributes(stm))
+        values = _lowered(nest, attributes(stm))
+    done(nest)
+    return values
 
 
 def _lowered(nest: Nest, names: frozenset[str]) -> list[Value]:
     lo = nest.lo
     if lo.parallel and not lo.in_parallel and names.isdisjoint(("sequential", "sequential_outer")):
-        done = parallel.nest(nest)
-        if done is not None:
-            return done
+        shared = parallel.nest(nest)
+        if shared is not None:
+            return shared
     outside = lo.in_parallel
     lo.in_parallel = outside or not names.isdisjoint(("sequential", "sequential_inner"))
     folds = nest.open_folds(nest.wants)
-    if not by_rows(nest, nest.arrays, folds):
+    if not by_rows(nest, nest.inputs, folds):
         nest.loop(nest.inputs, folds)
     lo.in_parallel = outside
     return nest.results(folds)
