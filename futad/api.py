@@ -40,6 +40,8 @@ class Unit:
 
     def executor(self) -> backends.Executor:
         """The compiled program (compiled now if this is the first use)."""
+        if (made := self._executor) is not None:
+            return made
         with self._lock:
             if self._executor is None:
                 from futad.pipeline import compile_program
@@ -54,12 +56,12 @@ class Unit:
         """Run a core function on its core arguments; errors show the line of the source."""
         try:
             executor = self.executor()
-            there = next((a for a in flat if isinstance(a, DeviceArray)), None)
-            if there is not None and self._backend not in backends.DEVICES:
-                raise UsageError(
-                    f"argument '{there.path}' is in GPU memory, but the program runs on '{self._backend}'",
-                    hint="load the program with backend='cuda', or copy the array to the host",
-                )
+            for a in flat:
+                if type(a) is DeviceArray and self._backend not in backends.DEVICES:
+                    raise UsageError(
+                        f"argument '{a.path}' is in GPU memory, but the program runs on '{self._backend}'",
+                        hint="load the program with backend='cuda', or copy the array to the host",
+                    )
             return list(executor.run(name, flat))
         except Error as e:
             e.locate(self.texts)

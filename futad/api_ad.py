@@ -166,7 +166,9 @@ def _numbers(f: Function, argnums: Argnums) -> tuple[int, ...]:
 def _active(f: Function, argnums: Argnums | None) -> tuple[int, ...]:
     if argnums is not None:
         return _numbers(f, argnums)
-    active = tuple([i for i, (_, t) in enumerate(f.entry.params) if has_floats(t)])
+    active: tuple[int, ...] = f.derived(
+        "floats", lambda: tuple([i for i, (_, t) in enumerate(f.entry.params) if has_floats(t)])
+    )
     if not active:
         raise UsageError(
             f"no argument of {f.__name__} holds floating-point numbers; name the integers meant with argnums",
@@ -239,6 +241,9 @@ def _field(record: Any, name: str) -> Any:
 
 
 def _check_shape(value: Any, like: Any, path: str) -> None:
+    if isinstance(value, (float, np.ndarray)) and isinstance(like, (np.generic, np.ndarray)):
+        if (() if isinstance(value, float) else value.shape) == like.shape:
+            return
     try:
         got, want = np.shape(value), np.shape(like)
     except ValueError:  # ragged lists: the conversion to come says so

