@@ -87,7 +87,7 @@ def test_it_sorts_stably(name: str) -> None:
 @pytest.mark.parametrize("name", BACKENDS)
 def test_it_sorts_rows(name: str) -> None:
     rng = np.random.default_rng(1)
-    for n, m in [(0, 3), (3, 0), (1, 40), (40, 1), (7, 100), (300, 5)]:
+    for n, m in [(0, 3), (3, 0), (1, 40), (40, 1), (7, 100), (300, 5), (600, 3)]:
         for most in (3, 1000, 100_000):
             keys = rng.integers(0, most, (n, m))
             rows, columns = backend(name).run("rows", [n, m, keys, np.int64(most)])

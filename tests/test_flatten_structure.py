@@ -67,13 +67,21 @@ entry main [n] (k: i64) (is: [n]i64) (vs: [n]f32) : [k]f32 = reduce_by_index (re
     assert found == ["histogram hist, atomic add", "histogram hist, atomic add in shared memory"]
 
 
-def test_an_operator_without_atomic_takes_locks() -> None:
+def test_an_operator_without_atomic_sorts_or_takes_locks() -> None:
+    """The host picks by the number of updates a bin; of rows there are locks alone."""
     source = """
 entry main [n] (k: i64) (is: [n]i64) (vs: [n]f64) (ws: [n]i32) =
   reduce_by_index (replicate k (0f64, 0i32)) (\\(a, i) (b, j) -> if a > b then (a, i) else (b, j)) (0, 0) is
                   (zip vs ws)"""
-    assert any("a lock a bin" in w for _, w in kernels(source))
-    assert "wait for a lock" in report(compile_program(compile_text(source, "main")))
+    found = [w for _, w in kernels(source)]
+    assert any("a lock a bin" in w for w in found) and any(w.startswith("sort for") for w in found)
+    assert "wait for a lock" not in report(compile_program(compile_text(source, "main")))
+    rows = """
+entry main [n][m] (k: i64) (is: [n]i64) (vs: [n][m]f64) =
+  reduce_by_index (replicate k (replicate m 0)) (map2 (\\a b -> a + b + a * b)) (replicate m 0) is vs"""
+    found = [w for _, w in kernels(rows)]
+    assert any("a lock a bin" in w for w in found) and not any(w.startswith("sort for") for w in found)
+    assert "wait for a lock" in report(compile_program(compile_text(rows, "main")))
 
 
 def test_products_go_to_tiles() -> None:

@@ -186,7 +186,8 @@ class Rearrange(Exp):
 class ArgSort(Exp):
     """The places of the keys in ascending order, those of equal keys in ascending order: a stable sort.
 
-    `keys` is [n]i64 of 0 <= key < bound, so is the result: `keys[result]` is sorted.
+    `keys` is [n]i64 of 0 <= key < bound; `keys[result]` is sorted.  The bound is that of places in memory: multiplied
+    with a size it is an i64.
     """
 
     keys: Atom

@@ -31,6 +31,8 @@ def widths(lam: ir.Lambda) -> list[Atom]:
             out.append(e.width)
         elif isinstance(e, ir.MatMul):
             out += [*shape_of(e.a.type), *shape_of(e.b.type)]
+        elif isinstance(e, ir.ArgSort):
+            out += shape_of(e.keys.type)
         elif isinstance(e, (ir.Concat, ir.Copy)) or (isinstance(e, ir.Update) and isinstance(e.value.type, ArrayType)):
             out.append(shape_of(stm.pat[0].type)[0])
         elif isinstance(e, (ir.If, ir.For, ir.While, ir.WithAcc)):
@@ -48,7 +50,7 @@ def deep(lam: ir.Lambda) -> bool:
     """Whether a body has more parallelism than one dimension that a block could share out."""
     for stm in lam.stms:
         e = stm.exp
-        if isinstance(e, ir.MatMul):
+        if isinstance(e, ir.MatMul | ir.ArgSort):
             return True
         if isinstance(e, (ir.Map, ir.Fused)) and wide(e.lam):
             return True

@@ -335,7 +335,7 @@ def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> tuple[list[ir.Stmt] | 
             lower_pairs(lo, n.stm, whole, list(n.outs))
         return tiled, ir.mul(lo.expr(whole.inner.width), lo.expr(whole.fold.width))
     peel = peeled(n.stm) if not levels.inner else None
-    stms = fission.distribute(n.stm) if peel is None else peel[0]
+    stms = segments.as_one_sort(n.stm) or fission.distribute(n.stm) if peel is None else peel[0]
     if stms is None:
         return None, None
     body = _lowered(lo, n, stms)

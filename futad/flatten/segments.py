@@ -1,4 +1,4 @@
-"""Few long rows that are folded, by several blocks a row.
+"""Few long rows that are folded or sorted, by several blocks a row.
 
 A map of reductions
 
@@ -11,7 +11,8 @@ has each row cut into c parts of k elements (the last ones may have fewer, or no
     in map (\\xs ps -> g (reduce op ne ps)) xss parts
 
 A map of scans is one scan of all rows, which starts anew where a row does (Blelloch, "Prefix sums and their
-applications", 1990).  What comes before the fold in a row is cheap, and done again for each part or element.
+applications", 1990).  A map of sorts is one sort by row and key.  What comes before the fold or sort in a row is cheap,
+and done again for each part or element.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from futad.ad.bins import segmented
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
-from futad.core.types import FALSE, I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of
+from futad.core.types import FALSE, I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of, shape_of
 from futad.flatten.fission import CHEAP
 from futad.rewrite.strategy import with_lambdas
 
@@ -209,3 +210,42 @@ def as_one_scan(r: Rows) -> Lambda:
     fused = ir.Fused(total, (where,), lam, (segmented(b, op),), ((FALSE, *neutral),), (), (), ())
     _, *flat = b.emit(fused, "scanned", types=[array_of(a.type, total) for a in lam.result])
     return Lambda((), tuple(b.stms), tuple(flat))
+
+
+# --- sorts -------------------------------------------------------------------------------------------------------
+
+
+def as_one_sort(stm: Stm) -> list[Stm] | None:
+    """Rows sorted as one array, a row's keys after those of all rows before; None for anything but a map of sorts."""
+    e = stm.exp
+    last = e.lam.stms[-1] if isinstance(e, ir.Map) and e.lam.stms else None
+    if last is None or not isinstance(last.exp, ir.ArgSort):
+        return None
+    assert isinstance(e, ir.Map)
+    lam, keys, most = e.lam, last.exp.keys, last.exp.bound
+    (n,) = shape_of(keys.type)
+    inside = {*lam.params, *(v for s in lam.stms for v in s.pat)}
+    if lam.result != last.pat or not all(isinstance(s.exp, CHEAP) for s in lam.stms[:-1]) or {most, n} & inside:
+        return None
+    b = Builder()
+    total = b.size_mul((e.width, n))
+
+    def key(c: Builder, at: Var) -> Sequence[Atom]:
+        row = c.op("quot", at, n)
+        for p, a in zip(lam.params, e.arrays, strict=True):
+            c.add(Stm((p,), ir.At(a, (row,))))
+        c.extend(lam.stms[:-1])
+        here = c.at(keys, c.op("sub", at, c.op("mul", row, n)))
+        return [c.op("add", c.op("mul", row, most), here)]
+
+    (flat,) = b.map_(key, b.let(ir.Iota(total, ZERO, ONE), "is"), hint="keys")
+    order = b.let(ir.ArgSort(flat, b.op("mul", e.width, most)), "order")
+
+    def own(c: Builder, row: Var) -> Sequence[Atom]:
+        start = c.op("mul", row, n)
+        places = c.let(ir.Iota(n, ZERO, ONE), "js")
+        return c.map_(lambda d, j: [d.op("sub", d.at(order, d.op("add", start, j)), start)], places)
+
+    rows = b.lambda_([("row", I64)], own)
+    b.add(Stm(stm.pat, ir.Map(e.width, (b.let(ir.Iota(e.width, ZERO, ONE), "rows"),), rows), stm.attrs))
+    return [_fresh(s) for s in b.stms]
