@@ -3,7 +3,7 @@
 --
 -- The language has no recursion.  The upper rows are expanded all at once: one term for every choice of different
 -- columns, numbered by the digits of a factorial number system.  The lower `base` rows are expanded by functions that
--- call each other.
+-- call each other.  The columns that are left are the digits, to the base 16, of one number: 16 of them at most.
 
 def base: i64 = 5
 
@@ -22,34 +22,23 @@ def det5 m i (a, b, c, d, e): f64 =
   + m i c * det4 m (i + 1) (a, b, d, e) - m i d * det4 m (i + 1) (a, b, c, e)
   + m i e * det4 m (i + 1) (a, b, c, d)
 
--- The lowest bit of a set that is not 0.
-def lowest (set: i64): i64 = i64.ctz set |> i64.i32
-
-def without_lowest (set: i64): i64 = set & (set - 1)
-
--- The element of a set with k smaller ones.
-def pick (k: i64) (set: i64): i64 =
-  lowest (loop set for _i < k do without_lowest set)
-
 -- Term number t of the expansion: the product of one element of each upper row, with its sign, and the minor of the
 -- columns they leave.
 def term [n] (a: [n][n]f64) (t: i64): f64 =
   let m i j = a[i, j]
+  let at k columns = (columns >> (4 * k)) & 15
   let (product, left, _) =
-    loop (product, left, t) = (1, (1 << n) - 1, t) for i < n - base do
+    loop (product, left, t) = (1, 0xfedcba9876543210, t) for i < n - base do
       let k = t % (n - i)
-      let column = pick k left
-      let element = if k % 2 == 0 then a[i, column] else -a[i, column]
-      in (product * element, left & !(1 << column), t / (n - i))
-  let l1 = without_lowest left
-  let l2 = without_lowest l1
-  let l3 = without_lowest l2
-  let l4 = without_lowest l3
-  in product * det5 m (n - base) (lowest left, lowest l1, lowest l2, lowest l3, lowest l4)
+      let element = a[i, at k left]
+      let element = if k & 1 == 0 then element else -element
+      let before = (1 << (4 * k)) - 1
+      in (product * element, (left & before) | ((left >> 4) & !before), t / (n - i))
+  in product * det5 m (n - base) (at 0 left, at 1 left, at 2 left, at 3 left, at 4 left)
 
 def determinant [n] (a: [n][n]f64): f64 =
   -- A small matrix is set into the corner of an identity matrix.
-  let size = i64.max n base
+  let size = assert (n <= 16) (i64.max n base)
   let b = tabulate_2d size size (\i j -> if i < n && j < n then a[i, j] else f64.bool (i == j))
   let terms = loop count = 1 for i < size - base do count * (size - i)
   in f64.sum (tabulate terms (term b))
