@@ -31,6 +31,7 @@ from futad.flatten.history import kept_in_place
 from futad.flatten.late import is_light
 from futad.flatten.placed import with_places
 from futad.flatten.rowadds import loops_that_add
+from futad.flatten.turns import turns_apart
 from futad.optimise.addto import sum_of
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import with_lambdas
@@ -57,6 +58,9 @@ def prepare(program: Program) -> Program:
     summed = ir.map_bodies(program, lambda lam: _Sums().scope(lam))
     if _changed(program, summed):
         program = simplify(summed)
+    apart = ir.map_bodies(program, turns_apart)
+    if _changed(program, apart):
+        program = simplify(fuse(simplify(apart)))
     return ir.map_bodies(program, kept_in_place)
 
 
