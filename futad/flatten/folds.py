@@ -22,6 +22,7 @@ from futad.core import ir as core
 from futad.core.types import I64, U32, Atom, Prim
 from futad.flatten import fission, pairs, prepare, products
 from futad.flatten import kernel as kir
+from futad.flatten.arrayfolds import in_turns
 from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, NotInBlock, in_block, on_host
 from futad.flatten.nests import atomic, block_map, host_map, nest_of
@@ -186,6 +187,8 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -
         parts = fission.split(stm)
     if len(parts) == 1 and _of_arrays(stm.exp):
         parts = [x for s in fission.apart(stm) for x in fission.interchange(s) or [s]]
+        if len(parts) == 1:
+            parts = in_turns(stm)
     if len(parts) > 1:
         lam = core.Lambda((), tuple(parts), stm.pat)
         lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
@@ -194,8 +197,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -
     if not n.scans and not n.reds:
         return host_map(lo, n)
     folds = folds_of(n)
-    if folds is None:
-        return _one_thread(lo, n)
+    assert folds is not None, "folds of arrays are done in turns"
     return grid_fold(lo, n, folds)
 
 
@@ -351,29 +353,3 @@ def _third(lo: DeviceLowerer, n: Nest, scans: list[Fold], cells: list[list[View]
                 at += k
         lo.out.append(kir.Stride(var.name, ir.add(start, TID), end, "futad_width", loop))
     lo.launch(body, "block", ir.sub(chunks, ONE), what, num(kir.BLOCK_LIMIT))
-
-
-def _one_thread(lo: DeviceLowerer, n: Nest) -> list[Value]:
-    """A fold of arrays, done by one thread."""
-    names = ", ".join(v.name for v in n.stm.pat)
-    lo.fallback(f"fold of arrays for {names}: one thread")
-    reds = n.stm.pat[n.first_red : n.first_map]
-    places: list[Value] = []
-    for k, v in enumerate(reds):
-        if isinstance(v.type, Prim):
-            places.append(lo.scalar_slot(v.type))
-        else:
-            places.append(lo.host_view(v, n.wants[n.first_red + k]))
-    with lo.single("fold of arrays"):
-        folds = n.open_folds(())
-        n.loop(n.inputs, folds)
-        values = n.results(folds)[n.first_red : n.first_map]
-        for place, x in zip(places, values, strict=True):
-            if isinstance(place, View):
-                assert isinstance(x, View)
-                lo.copy(place, x)
-            else:
-                assert isinstance(place, ir.Load) and isinstance(x, Expr)
-                lo.out.append(ir.Store(place.pointer, ZERO, x))
-    return _results(n, places)
-
