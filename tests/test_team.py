@@ -27,6 +27,8 @@ SOURCE = """
 #include "team.h"
 static void count(void *job, int64_t i) { __atomic_add_fetch(&((int64_t *)job)[i], 1, __ATOMIC_RELAXED); }
 
+static void count_nothing(void *job, int64_t i) {}
+
 /* So many jobs, with a rest after some of them; whether each part of each was done once. */
 int jobs(int64_t threads, int64_t parts, int64_t jobs) {
   int64_t counts[FUTAD_TEAM_MOST] = {0};
@@ -40,6 +42,18 @@ int jobs(int64_t threads, int64_t parts, int64_t jobs) {
   }
   futad_team_rest();
   return 1;
+}
+/* Which of some jobs of a call with so many nanoseconds each are worth several threads, a bit each. */
+int64_t paying(int64_t ns, int64_t count, int awake) {
+  int64_t bits = 0;
+  futad_team_rest();
+  for (int i = 0; i < 1000 && futad_team->sleeping < (uint32_t)futad_team->members; i++) usleep(1000);
+  for (int64_t i = 0; i < count; i++) {
+    if (awake) futad_team_run(2, INT64_MAX, count_nothing, NULL);
+    bits |= (int64_t)futad_team_pays(ns) << i;
+  }
+  futad_team_rest();
+  return bits;
 }
 int members(void) { return futad_team->members; }
 int asleep(void) { return (int)futad_team->sleeping; }
@@ -116,6 +130,22 @@ def test_members_sleep_after_a_call(team: ctypes.CDLL) -> None:
     assert team.asleep() == team.members() > 0
 
 
+def test_which_jobs_pay(team: ctypes.CDLL) -> None:
+    assert jobs(team, 2, 2, 10)
+    team.paying.restype = ctypes.c_int64
+
+    def paying(ns: int, awake: bool) -> int:
+        return team.paying(ctypes.c_int64(ns), ctypes.c_int64(8), awake)
+
+    assert paying(1_000, False) == paying(1_000, True) == 0
+    assert paying(10_000, False) == 0b10001000  # four make the threshold
+    assert paying(100_000, False) == 0b11111111
+    assert paying(10_000, True) == 0b11111111
+    team.futad_team_set_threads(ctypes.c_int64(1))
+    assert paying(100_000, False) == 0
+    team.futad_team_set_threads(ctypes.c_int64(2))
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_member_is_kept_off_the_callers_processor(team: ctypes.CDLL) -> None:
     assert jobs(team, 2, 2, 10)
@@ -167,9 +197,9 @@ int main(void) {
 def watched(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     """A run of `WATCHED` under the thread sanitizer, with headers in the folder before those of `kernels/`."""
     (folder / "watched.c").write_text(WATCHED)
-    build = ["-O1", "-g", "-w", "-fsanitize=thread", *flags, "-I.", f"-I{KERNELS}", "watched.c", "-o", "watched"]
+    build = ["-O1", "-g", "-o", "watched", "-w", "-fsanitize=thread", *flags, "-I.", f"-I{KERNELS}", "watched.c", "-lm"]
     try:
-        made = subprocess.run(["cc", *build, "-lm", "-pthread"], cwd=folder, capture_output=True, text=True, timeout=120)
+        made = subprocess.run(["cc", *build, "-pthread"], cwd=folder, capture_output=True, text=True, timeout=120)
     except FileNotFoundError:
         pytest.skip("no C compiler")
     if made.returncode:
