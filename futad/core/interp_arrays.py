@@ -295,7 +295,7 @@ def _rearrange(m: Interpreter, e: ir.Rearrange, stm: ir.Stm, sc: Scope) -> Value
 @handler(ir.ArgSort)
 def _argsort(m: Interpreter, e: ir.ArgSort, stm: ir.Stm, sc: Scope) -> Values:
     keys = np.asarray(m.value(e.keys))
-    m.count("argsort", read=keys.size, written=keys.size)
+    m.count("argsort", read=keys.shape[-1] * sc.lanes, written=keys.shape[-1] * sc.lanes)
     return (np.argsort(keys, axis=-1, kind="stable"),)
 
 
