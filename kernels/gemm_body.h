@@ -297,7 +297,7 @@ static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_G
     const T *packed, T *C, int64_t rsC, int64_t csC, int accumulate) {
 #ifdef FUTAD_TEAM_H
   const int64_t ns = m * n * k / FUTAD_GEMM_SPEED;
-  if (ns > FUTAD_TEAM_MEETING) {
+  if (ns >= FUTAD_TEAM_MEETING && futad_team_pays(ns)) {
     const int by_rows = m >= n;
     const int64_t side = by_rows ? m : n, unit = by_rows ? MR : NR;
     int64_t threads = futad_team_threads();

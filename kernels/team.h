@@ -1,8 +1,8 @@
 /* A team of threads that work on the parts of a job.
  *
- *   futad_team_run(parts, ns, run, job)   run(job, i) for each i < parts, on several threads if the team is free and a
- *                                         job that takes one thread so many nanoseconds is worth it
- *   futad_team_rest()                     no other job follows soon
+ *   futad_team_pays(ns)                   whether a job that takes one thread so many nanoseconds is worth several
+ *   futad_team_run(parts, ns, run, job)   run(job, i) for each i < parts, on several threads if the team is free
+ *   futad_team_rest()                     the call ends, no other job follows soon
  *   futad_team_threads()                  how many threads there are: OMP_NUM_THREADS, else the processors
  *   futad_team_set_threads(n)
  *
@@ -38,11 +38,12 @@
 #define FUTAD_TEAM_MOST 64     /* threads, the caller included */
 #define FUTAD_TEAM_SPIN 30000  /* nanoseconds that a thread waits for the next job of a call before it sleeps */
 #define FUTAD_TEAM_CPUS 1024
-/* What `python benchmarks/calls.py` shows: a job pays for a thread that sleeps if it takes one thread twice as long as
- * the first of these (nanoseconds, those until the thread works and those that waking it costs its caller), for one
- * that spins if it takes as long as the second. */
-#define FUTAD_TEAM_WAKING 5000
-#define FUTAD_TEAM_MEETING 2000
+/* Nanoseconds, by what `python benchmarks/calls.py` prints: a thread that sleeps is woken for a job of twice the first,
+ * one that spins meets for one of the second; smaller jobs end as soon without it.  If smaller jobs follow each other
+ * in a call, threads are woken after the third. */
+#define FUTAD_TEAM_WAKING 10000
+#define FUTAD_TEAM_MEETING 4000
+#define FUTAD_TEAM_FOLLOWING 40000
 
 #if defined(__x86_64__) || defined(__i386__)
 #define FUTAD_TEAM_PAUSE() __builtin_ia32_pause()
@@ -70,6 +71,7 @@ struct futad_team {
   uint32_t taken;    /* whether somebody has the team */
   int32_t threads;   /* 0: not known yet */
   int32_t members;   /* threads beside the caller that exist */
+  int64_t refused;   /* nanoseconds of jobs of this call that did not pay */
   struct futad_team_member member[FUTAD_TEAM_MOST];
 };
 
@@ -269,29 +271,32 @@ static void futad_team_grow(struct futad_team *t, int32_t wanted) {
 }
 
 /* The parts one after the other. */
-static void futad_team_alone(int64_t parts, void (*run)(void *, int64_t), void *job) {
+static __attribute__((unused)) void futad_team_alone(int64_t parts, void (*run)(void *, int64_t), void *job) {
   for (int64_t i = 0; i < parts; i++) run(job, i);
 }
 
-/* Whether several threads do it sooner. */
-static bool futad_team_pays(int64_t ns) {
+static __attribute__((unused)) bool futad_team_pays(int64_t ns) {
   struct futad_team *t = futad_team;
-  if (futad_team_threads() < 2) return false;
+  if (ns < FUTAD_TEAM_MEETING || futad_team_threads() < 2) return false;
   const bool spins = FUTAD_TEAM_GET(t->busy) && FUTAD_TEAM_GET(t->sleeping) < (uint32_t)FUTAD_TEAM_GET(t->members);
-  return ns >= (spins ? FUTAD_TEAM_MEETING : 2 * FUTAD_TEAM_WAKING);
+  if (spins || ns >= 2 * FUTAD_TEAM_WAKING) return true;
+  /* Callers at the same time may count together: that is as good. */
+  const int64_t refused = __atomic_load_n(&t->refused, __ATOMIC_RELAXED) + ns;
+  __atomic_store_n(&t->refused, refused < FUTAD_TEAM_FOLLOWING ? refused : 0, __ATOMIC_RELAXED);
+  return refused >= FUTAD_TEAM_FOLLOWING;
 }
 
-static void futad_team_run(int64_t parts, int64_t ns, void (*run)(void *, int64_t), void *job) {
+static __attribute__((unused)) void futad_team_run(int64_t parts, int64_t ns, void (*run)(void *, int64_t), void *job) {
   struct futad_team *t = futad_team;
   uint32_t free = 0;
-  if (parts < 2 || !futad_team_pays(ns) ||
+  if (parts < 2 || futad_team_threads() < 2 ||
       !__atomic_compare_exchange_n(&t->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
     /* Perhaps this thread itself is of the team: then its caller has it. */
     futad_team_alone(parts, run, job);
     return;
   }
   const int64_t most = futad_team_threads();
-  int64_t helpers = ns / FUTAD_TEAM_WAKING;
+  int64_t helpers = ns > FUTAD_TEAM_WAKING ? ns / FUTAD_TEAM_WAKING : 1;
   if (helpers > most - 1) helpers = most - 1;
   if (helpers > parts - 1) helpers = parts - 1;
   if (t->members < helpers) futad_team_grow(t, (int32_t)helpers);
@@ -320,7 +325,9 @@ static void futad_team_run(int64_t parts, int64_t ns, void (*run)(void *, int64_
 }
 
 static inline __attribute__((unused)) void futad_team_rest(void) {
-  if (FUTAD_TEAM_GET(futad_team->busy)) __atomic_store_n(&futad_team->busy, 0, __ATOMIC_RELEASE);
+  struct futad_team *t = futad_team;
+  if (FUTAD_TEAM_GET(t->busy)) __atomic_store_n(&t->busy, 0, __ATOMIC_RELEASE);
+  if (__atomic_load_n(&t->refused, __ATOMIC_RELAXED)) __atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
 }
 
 #endif

@@ -274,10 +274,12 @@ static inline int64_t futad_together(int64_t n, int64_t work, double speed) {
   return FUTAD_UNLIKELY(n > 1) && futad_team_pays(futad_expected(work, speed)) ? n : 1;
 }
 
-/* So many nanoseconds it took, of all threads together; one that was interrupted says little. */
+/* So many nanoseconds it took, of all threads together.  What disturbs a region makes it slower, so less time says more
+ * than more. */
 static inline void futad_took(int64_t ns, int64_t work, double *speed) {
   const double now = (double)ns / (double)work, before = *speed;
-  *speed = before <= 0 ? now : before + ((now < 2 * before ? now : 2 * before) - before) / 4;
+  const double most = now < 2 * before ? now : 2 * before;
+  *speed = before <= 0 ? now : now < before ? (before + now) / 2 : before + (most - before) / 16;
 }
 
 struct futad_job {
@@ -294,16 +296,20 @@ static void futad_job_part(void *job, int64_t i) {
   __atomic_add_fetch(&j->taken, futad_team_clock() - start, __ATOMIC_RELAXED);
 }
 
-/* The threads' parts of a region. */
+/* The threads' parts of a region.  `chosen`: it is known already that several threads do it sooner. */
 static __attribute__((noinline, cold, unused)) void futad_parallel(
-    struct futad_context *ctx, int64_t n, int64_t work, double *speed,
+    struct futad_context *ctx, int64_t n, bool chosen, int64_t work, double *speed,
     void (*body)(void *, struct futad_context *, int64_t), void *region) {
   struct futad_job job = {body, region, ctx, 0};
+  const int64_t ns = futad_expected(work, *speed);
   if (n == 1) {
     futad_job_part(&job, 0);
   } else {
     ctx->inside = true;
-    futad_team_run(n, futad_expected(work, *speed), futad_job_part, &job);
+    if (chosen || futad_team_pays(ns))
+      futad_team_run(n, ns, futad_job_part, &job);
+    else
+      futad_team_alone(n, futad_job_part, &job);
     ctx->inside = false;
   }
   futad_took(job.taken, work, speed);

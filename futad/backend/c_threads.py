@@ -57,7 +57,7 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
         em.line("} else {")
         em.depth += 1
     em.line(f"struct {name} region = {{{', '.join([*captured, *(['0'] if s.dynamic else [])])}}};")
-    em.line(f"futad_parallel(ctx, {n}, {work}, &speed, {name}, &region);")
+    em.line(f"futad_parallel(ctx, {n}, {str(s.dynamic).lower()}, {work}, &speed, {name}, &region);")
     em.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, {n}))) goto {em.label};")
     for _ in range(opened):
         em.depth -= 1
