@@ -14,12 +14,13 @@ from futad.flatten.known import known_on_host
 from futad.flatten.lower import DeviceLowerer, in_block, on_host
 from futad.imp import ir
 from futad.imp.ir import Expr, add, compare, mul, num, sub
-from futad.imp.lower import Want
+from futad.imp.lower import MEMORY, Want
 from futad.imp.sort import digits, emit_sort, pointer, scalar
 from futad.imp.views import Mem, Value, View
 
 DIGIT = kir.RADIX_DIGITS.bit_length() - 1
 KEYS = 8  # of a tile, a thread
+MOST = 1 << 32  # keys, which are counted in 32 bits, are fewer
 COUNTS = 15  # of the tile of a scan of counts, a thread
 
 
@@ -46,6 +47,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want
     leaves only places."""
     keys = lo.dense(lo.view(e.keys))
     (n,) = keys.shape
+    lo.emit(ir.Check(compare("<", n, num(MOST)), MEMORY, -1, (n,)))
     passes = lo.let(scalar("max", digits(lo, lo.expr(e.bound), DIGIT), ir.ONE), "passes")
     out = lo.host_view(stm.pat[0], None)
 
