@@ -58,6 +58,13 @@ def backend(name: str) -> Any:
             return Interpreter(program())
         case "c" | "multicore":
             return CBackend(program(), multicore=name == "multicore")
+        case "blocks":
+            p = parse_program(SOURCE)
+            for s in p.funs["rows"].body.stms:
+                s.attrs = (("flattening", "only_intra"),)
+            made = DeviceBackend(p)
+            assert any(k.kind == "block" and k.what.startswith("map over") for k in made.module.kernels)
+            return made.on(EmulatedDevice(seed=3))
     return DeviceBackend(program()).on(EmulatedDevice(seed=3))
 
 
@@ -84,7 +91,7 @@ def test_it_sorts_stably(name: str) -> None:
             np.testing.assert_array_equal(got[1], np.arange(n))
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", [*BACKENDS, pytest.param("blocks", marks=needs_cxx)])
 def test_it_sorts_rows(name: str) -> None:
     rng = np.random.default_rng(1)
     for n, m in [(0, 3), (3, 0), (1, 40), (40, 1), (7, 100), (300, 5), (600, 3)]:
