@@ -148,14 +148,42 @@ def _histogram() -> str:
             if name in HIST_SHARED:
                 out.append(
                     f"FUTAD_KERNEL blocks_{name}_{t}({head}) {{\n  typedef {c} T;\n  {op}\n"
-                    f"  auto update = [=](int64_t i) -> futad_update_of<{c}> {{ return {{at[i], values[i]}}; }};\n"
-                    f"  futad_hist_blocks<{HIST_CELLS}>(futad_atomic_operator<{c}, {kind}>(op, {neutral}), update, n, "
-                    "bins, dest);\n}\n"
+                    "  auto place = [=](int64_t bin) { return dest + bin; };\n"
+                    "  auto update = [=](int64_t i, const auto &add) {\n"
+                    "    if (at[i] >= 0 && at[i] < bins) add(at[i], values[i]);\n  };\n"
+                    f"  futad_subhist_points<{HIST_CELLS}>(futad_atomic_operator<{c}, {kind}>(op, {neutral}), n, bins, "
+                    "place, update);\n}\n"
                 )
     return "".join(out)
 
 
 HISTOGRAM = _histogram()
+
+#: elements that have room in shared memory
+ROWS_ROOM = 100
+# Rows that go to the place that the sum of their elements says, backwards and doubled, and a count for each row.
+SUBHIST_ROWS = f"""
+#include "futad_scalar.cuh"
+#include "histogram.cuh"
+FUTAD_KERNEL __launch_bounds__(256, 2) rows_f64(int64_t n, int64_t columns, int64_t places, const double *x,
+                                                double *sums, double *counts) {{
+  auto plus = [](double a, double b) -> double {{ return a + b; }};
+  int64_t bins = places * columns;
+  auto at = [=](int64_t bin) {{ return bin < bins ? sums + bin : counts + (bin - bins); }};
+  auto load = [=](int64_t i, int64_t j) {{ return x[i * columns + j]; }};
+  auto before = [=](int64_t i, const double *row) -> int64_t {{
+    double total = 0;
+    for (int64_t j = 0; j < columns; j++) total += row[j];
+    return futad_remainder((int64_t)total, places);
+  }};
+  auto update = [=](int64_t i, int64_t j, const double *row, int64_t place, const auto &add) {{
+    add(place * columns + j, 2 * row[columns - 1 - j]);
+    if (j == 0) add(bins + place, 1.0);
+  }};
+  futad_subhist_rows<64, {ROWS_ROOM}, double, int64_t>(futad_atomic_operator<double, FUTAD_ATOMIC_ADD>(plus, 0.0), n,
+      columns, columns, bins + places, at, load, before, update);
+}}
+"""
 
 # The largest value and where it was first: 16 bytes, in two arrays.
 LOCKS = """
@@ -284,6 +312,7 @@ SOURCES = {
     "last": LAST,
     "scan": SCAN,
     "histogram": HISTOGRAM,
+    "subhist_rows": SUBHIST_ROWS,
     "locks": LOCKS,
     "gemm": GEMM,
     "gemm_fused": GEMM_FUSED,

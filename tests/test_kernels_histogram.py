@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_sources import HIST_CELLS, HIST_OPERATORS, HIST_SHARED, HISTOGRAM, LOCKS
+from kernel_sources import HIST_CELLS, HIST_OPERATORS, HIST_SHARED, HISTOGRAM, LOCKS, SUBHIST_ROWS
 
 from futad.core.types import prim
 from futad.runtime.emulated import EmulatedModule
@@ -61,6 +61,24 @@ def test_sub_histograms_by_passes(module: EmulatedModule, name: str, t: str, see
         args = [np.int64(n), np.int64(bins), at, values, dest]
         module.launch(f"blocks_{name}_{t}", grid, 64, 0, args, seed=seed)
         np.testing.assert_array_equal(dest, expected)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_rows_by_way_of_shared_memory(seed: int | None) -> None:
+    """Tiles of one row and of many, more rows than blocks and fewer, sums in one pass and in two, no rows at all."""
+    module = EmulatedModule(SUBHIST_ROWS)
+    for n, columns, places in ((500, 7, 5), (90, 99, 1), (3, 50, 1), (300, 1, 4), (40, 20, 4), (0, 3, 2)):
+        x = np.random.default_rng(n).integers(0, 9, (n, columns)).astype("float64")
+        sums, counts = np.ones((places, columns)), np.ones(places)
+        expected, counted = sums.copy(), counts.copy()
+        for row in x:
+            expected[int(row.sum()) % places] += 2 * row[::-1]
+            counted[int(row.sum()) % places] += 1
+        grid = 3 * -(-places * (columns + 1) // 64)
+        args = [*map(np.int64, (n, columns, places)), x, sums, counts]
+        module.launch("rows_f64", grid, 256, 0, args, seed=seed)
+        np.testing.assert_array_equal(sums, expected)
+        np.testing.assert_array_equal(counts, counted)
 
 
 @pytest.mark.parametrize("seed", [None, 3])

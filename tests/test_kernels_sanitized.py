@@ -17,6 +17,7 @@ from kernel_sources import (
     LOCKS,
     RADIX,
     SCAN,
+    SUBHIST_ROWS,
     TRANSPOSE,
     pick,
 )
@@ -58,6 +59,11 @@ def locks_launches() -> list[Launch]:
     at = np.arange(100) % 5
     best, where, locks = np.ones(5), np.zeros(5, "int64"), np.zeros(16, "uint32")
     return [("locked_best", 2, 32, 0, [I64(100), I64(5), at, np.ones(100) * 2, best, where, locks])]
+
+
+def rows_launches() -> list[Launch]:
+    x = np.arange(400, dtype="float64").reshape(200, 2) % 7
+    return [("rows_f64", 2, 64, 0, [I64(200), I64(2), I64(3), x, np.zeros((3, 2)), np.zeros(3)])]
 
 
 def transpose_launches() -> list[Launch]:
@@ -107,7 +113,8 @@ CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
     "upto": (pick(BLOCK, "linear_upto"), "futad_block_reduce_upto|futad_block_scan_upto", upto_launches),
     "last": (LAST, "futad_last_block", last_launches),
     "scan": (pick(SCAN, "linear_flat"), "load|store|futad_scan_flat", scan_launches),
-    "histogram": (pick(HISTOGRAM, "(global|blocks)_add_(f64|u8|f16)"), "futad_hist_blocks", histogram_launches),
+    "histogram": (pick(HISTOGRAM, "(global|blocks)_add_(f64|u8|f16)"), "futad_with_subhist", histogram_launches),
+    "subhist_rows": (SUBHIST_ROWS, "futad_subhist_rows", rows_launches),
     "locks": (LOCKS, "", locks_launches),
     "transpose": (pick(TRANSPOSE, "transpose_f64"), "futad_transpose", transpose_launches),
     "gemm": (pick(GEMM, "set_f64_small_11"), "futad_gemm", gemm_launches),

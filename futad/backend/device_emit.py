@@ -27,8 +27,7 @@ LARGE = 500  # statements of a kernel that may need more than 128 registers a th
 HEADERS: dict[str, set[type]] = {
     "gemm.cuh": {kir.Tile},
     "scan.cuh": {kir.Together, kir.ScanAll},
-    "histogram.cuh": {kir.HistAll, kir.Atomic, kir.Locked},
-    "subhist.cuh": {kir.SubHist},
+    "histogram.cuh": {kir.SubHist, kir.Atomic, kir.Locked},
     "transpose.cuh": {kir.Transpose},
     "radix_sort.cuh": {kir.RadixStep},
 }
@@ -56,7 +55,6 @@ class DeviceEmitter(Emitter):
             kir.Locked: self.locked,
             kir.Together: self.together,
             kir.ScanAll: self.scan_all,
-            kir.HistAll: self.hist_all,
             kir.SubHist: self.sub_hist,
             kir.SharedUpdate: self.shared_update,
             kir.RadixStep: self.radix_step,
@@ -369,18 +367,6 @@ class DeviceEmitter(Emitter):
         op = self.operator(s.operator, s.neutral, t)
         self.line(f"futad_scan_by<{s.items}>({op}, {element}, {put}, {self.expr(s.total)}, {s.state});")
 
-    def hist_all(self, s: kir.HistAll) -> None:
-        elem = s.neutral.type
-        t = c_type(elem)
-        (i,) = s.update.params
-        param = self.counter(i.name, self.indices.narrow(s.total))
-        update = self.function(s.update, [param], [], f"futad_update_of<{t}>", [I64, elem])
-        combined = self.operation(s.op, ["futad_left", "futad_right"], elem, elem)
-        op = f"[=]({t} futad_left, {t} futad_right) -> {t} {{ return {combined}; }}"
-        op = f"futad_atomic_operator<{t}, {_kind(s.op)}>({op}, {self.packed([s.neutral], t)})"
-        args = ", ".join(map(self.expr, (s.total, s.bins)))
-        self.line(f"futad_hist_blocks<{s.cells}>({op}, {update}, {args}, {s.target});")
-
     def radix_step(self, s: kir.RadixStep) -> None:
         args = ", ".join(x.pointer if isinstance(x, Mem) else self.expr(x) for x in s.args)
         self.line(f"futad_radix_{s.step}<{kir.TILE_THREADS}, {s.items}>({args});")
@@ -400,9 +386,8 @@ class DeviceEmitter(Emitter):
         self.line(f"  return {s.targets[0]} + bin;")
         self.line("};")
         combined = self.operation(s.op, ["futad_left", "futad_right"], elem, elem)
-        kind = f"FUTAD_ATOMIC_{s.op.upper() if s.op in _NATIVE else 'CAS'}"
         op = f"[=]({t} futad_left, {t} futad_right) -> {t} {{ return {combined}; }}"
-        op = f"futad_atomic_operator<{t}, {kind}>({op}, {self.packed([s.neutral], t)})"
+        op = f"futad_atomic_operator<{t}, {_kind(s.op)}>({op}, {self.packed([s.neutral], t)})"
         narrow = self.indices.narrow(s.total)
         if s.rows is None:
             (i,) = s.update.params

@@ -22,7 +22,7 @@ from futad.imp import ir
 from futad.imp.ir import Expr
 
 SMALL = 1 << 30
-WHOLE = (ir.For, kir.Stride, kir.ScanAll, kir.HistAll, kir.SubHist, kir.StagedRows, kir.Tile, ir.Pointer, ir.SetPointer)
+WHOLE = (ir.For, kir.Stride, kir.ScanAll, kir.SubHist, kir.StagedRows, kir.Tile, ir.Pointer, ir.SetPointer)
 
 
 def narrow_params(k: Kernel) -> set[str]:

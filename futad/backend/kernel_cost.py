@@ -421,12 +421,6 @@ class _Estimate:
                 matrix = (self.value(s.rows, times).mean or 0) * (self.value(s.columns, times).mean or 0)
                 for p, written in ((s.source, False), (s.target, True)):
                     self.whole(p, matrix, s.elem, written, f"transposition {p}")
-            case kir.HistAll():
-                updates, bins = self.value(s.total, times).mean or 0, self.value(s.bins, times).mean or 0
-                self.function(s.update, updates)
-                self.flops += updates if s.neutral.type.is_float else 0
-                for written in (True, False):
-                    self.whole(s.target, bins, s.neutral.type, written, "bins")
             case kir.RadixStep():
                 self.radix(s)
             case kir.SubHist():

@@ -232,22 +232,18 @@ def _in_shared_memory(
         lo.emit(kir.Chunks(blocks.name, total, ONE))
         with lo.kernel("block") as kernel:
             i = Ref(lo.name("i"), I64)
-            bin_, value = Ref(lo.name("bin"), I64), Ref(lo.name("x"), target.elem)
-            neutral = unit_of(op, target.elem)
             with lo.inside("thread"), lo.block() as update:
                 point = lo.unflatten(i, sizes)
                 index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
-                lo.out.append(ir.Decl(bin_.name, I64, num(-1), mutable=True))
-                lo.out.append(ir.Decl(value.name, target.elem, neutral, mutable=True))
                 with lo.block() as write:
                     flat: Expr = ZERO
                     for k, n in zip([*index, *point[1:]], target.shape, strict=True):
                         wide = k if k.type is I64 else ir.Scalar("to_i64", (k,), k.type, I64)
                         flat = ir.add(ir.mul(flat, n), wide)
-                    lo.out += [ir.Assign(bin_.name, flat), ir.Assign(value.name, v.load(point))]
+                    lo.out.append(kir.SharedUpdate(0, flat, v.load(point)))
                 if_inside(lo, index, target.shape, write)
-            made = kir.Function([i], update, [bin_, value])
-            lo.out.append(kir.HistAll(op, neutral, made, total, bins, start, cells))
+            made = kir.Function([i], update, [])
+            lo.out.append(kir.SubHist(op, unit_of(op, target.elem), made, total, [bins], [start], cells))
         passes = ir.Bin("/", ir.add(bins, num(cells - 1)), num(cells))
         lo.launch(kernel, "tile", ir.mul(blocks, passes), f"histogram {name}, atomic {op} in shared memory")
     few = compare("<=", bins, num(MOST_PASSES * cells))

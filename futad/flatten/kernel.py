@@ -192,20 +192,6 @@ class Transpose(Stmt):
 
 
 @dataclass(slots=True, eq=False)
-class HistAll(Stmt):
-    """The whole grid makes the updates that `update(i)` gives for i below `total`, a bin (none if it is negative) and a
-    value, to `bins` elements from `target`: by way of sub-histograms of `cells` bins in shared memory."""
-
-    op: str
-    neutral: Expr
-    update: Function
-    total: Expr
-    bins: Expr
-    target: str
-    cells: int
-
-
-@dataclass(slots=True, eq=False)
 class RadixStep(Stmt):
     """The whole grid: a step of a pass of a radix sort, `futad_radix_{step}` with tiles of `TILE_THREADS * items`."""
 
@@ -337,8 +323,6 @@ def bodies(s: Stmt) -> tuple[list[Stmt], ...]:
         return ([s.operator],)
     if isinstance(s, RowFolds):
         return ([s.operator, s.put],)
-    if isinstance(s, HistAll):
-        return ([s.update],)
     if isinstance(s, SubHist):
         return ([s.update, *([s.rows] if s.rows is not None else [])],)
     if isinstance(s, StagedRows):
@@ -385,8 +369,6 @@ def expressions(s: Stmt) -> list[Expr]:
             return [*neutral, *x, *(carry or [])]
         case ScanAll(neutral=neutral, total=total):
             return [*neutral, total]
-        case HistAll(neutral=x, total=total, bins=bins):
-            return [x, total, bins]
         case SubHist(neutral=x, total=total):
             return [x, total, *s.bins]
         case StagedRows(columns=columns, width=width):
@@ -500,8 +482,6 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
                 for array in args:
                     if isinstance(array, Mem):
                         use(array.pointer, array.elem, True)
-            case HistAll(neutral=x, target=target):
-                use(target, x.type, True)
             case SubHist(neutral=x, targets=targets):
                 for target in targets:
                     use(target, x.type, True)
