@@ -208,3 +208,25 @@ def test_kmeans_of_many_points() -> None:
         a = kmeans(entry, n=494_019, d=35, k=5)
         assert a.total.read + a.total.written <= 1.01 * a.least[0] and a.total.flops <= 1.01 * a.least[1]
         assert a.total.traffic <= 3 * a.least[0] and a.total.strided + a.total.gathered <= 0.01 * a.total.traffic
+
+
+def test_lbm_is_made_where_it_is_returned() -> None:
+    """The cells' last populations lie as the result does, so that nothing is transposed, and all is by neighbours."""
+    module, program = compiled("lbm")
+    for entry in ("primal", "gradient"):
+        a = count(module, program, entry, {"z": 32, "y": 64, "x": 64, "steps": 10})
+        assert a.transposes == 0 and a.total.strided + a.total.gathered <= 0.01 * a.total.traffic
+
+
+STRIDED = {  # most of the traffic that only strided accesses take, and transposing copies
+    ("ba", "jacobian"): ({"n": 100, "m": 10_000, "p": 50_000}, 0.03, 0),
+    ("det", "gradient"): ({"ell": 10, "size": 100}, 0.01, 0),
+}
+
+
+@pytest.mark.parametrize(("name", "entry"), STRIDED)
+def test_neighbouring_threads_access_neighbours(name: str, entry: str) -> None:
+    module, program = compiled(name)
+    sizes, most, copies = STRIDED[name, entry]
+    a = count(module, program, entry, sizes)
+    assert a.total.strided <= most * a.total.traffic and a.transposes <= copies

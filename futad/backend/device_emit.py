@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from futad.backend.device_alias import constant_names, qualifiers
 from futad.backend.device_index import Indices, is_product, narrow_params
 from futad.backend.device_runtime import RUNTIME
 from futad.backend.emit import Emitter, c_type
@@ -22,7 +23,11 @@ _NATIVE = ("add", "min", "max", "and", "or", "xor")
 
 UNROLLED = 8  # turns of a loop that the compiler may unroll whole
 LARGE = 500  # statements of a kernel that may need more than 128 registers a thread
+THREADS = 128  # of a block of which each does a point, at most
 
+
+COLUMNS = 8  # of rows that a warp writes at a time
+ROWS = 32 * (COLUMNS + 1)  # elements of a warp's shared memory for that
 
 HEADERS: dict[str, set[type]] = {
     "gemm.cuh": {kir.Tile},
@@ -30,14 +35,18 @@ HEADERS: dict[str, set[type]] = {
     "histogram.cuh": {kir.SubHist, kir.Atomic, kir.Locked},
     "transpose.cuh": {kir.Transpose},
     "radix_sort.cuh": {kir.RadixStep},
+    "rows.cuh": {kir.RowsOut},
 }
 
 
 class DeviceEmitter(Emitter):
     """The text of one kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: dict[str, str] | None = None) -> None:
+        """`known`: which parameters are apart from what else the kernel has (`device_alias.py`)."""
         super().__init__()
+        self.known = known or {}
+        self.constant: set[str] = set()  # pointers that are only read through
         self.labels: list[str] = []
         self.jumps: set[str] = set()
         self.functors = 0
@@ -69,11 +78,14 @@ class DeviceEmitter(Emitter):
         narrow = narrow_params(k)
         self.indices = Indices(is_product(k))
         given = {n: f"futad_given{i}" if n in narrow else n for i, (n, _, _) in enumerate(k.params)}
-        params += [f"{c_type(t)} {'*' if pointer else ''}{given[n]}" for n, t, pointer in k.params]
+        self.constant = constant_names(k, self.known)
+        apart = {n: "__restrict__ " if n in self.known else "" for n, _, _ in k.params}
+        params += [f"{self.pointer_type(n, t) + apart[n] if p else c_type(t) + ' '}{given[n]}" for n, t, p in k.params]
         self.line(f"({', '.join(params)}) {{")
         self.depth = 1
         self.warps = k.kind == "warp"
-        self.begin(k.kind)
+        together = any(isinstance(s, kir.RowsOut) for s in kir.walk(k.body))
+        self.begin("rows" if together else k.kind)
         for n, _, _ in k.params:
             if n in narrow:
                 self.line(f"const futad_ix {n} = (futad_ix){given[n]};")
@@ -94,7 +106,7 @@ class DeviceEmitter(Emitter):
             self.line("if (threadIdx.x == 0) futad_failed[0] = futad_peek(futad_error) != 0;")
             self.line("__syncthreads();")
             self.line("if (futad_failed[0]) return;")
-        elif kind == "warp":
+        elif kind in ("warp", "rows"):
             self.line("if (__any_sync(FUTAD_ALL, futad_peek(futad_error) != 0)) return;")
         else:
             self.line("if (futad_peek(futad_error)) return;")
@@ -107,6 +119,23 @@ class DeviceEmitter(Emitter):
             self.line("const futad_ix futad_block = blockIdx.x, futad_blocks = gridDim.x;")
         self.line("const futad_ix futad_thread = futad_block * futad_width + futad_tid;")
         self.line("const futad_ix futad_threads = futad_blocks * futad_width;")
+        if kind == "rows":
+            self.line(f"FUTAD_SHARED(double, futad_rows, {THREADS // 32 * ROWS});")
+
+    def pointer_type(self, name: str, elem: Prim) -> str:
+        return f"{'const ' if name in self.constant else ''}{c_type(elem)} *"
+
+    def pointer(self, s: ir.Pointer) -> None:
+        init = "" if s.base is None else f" = {self.address(s.base, s.offset)}"
+        self.line(f"{self.pointer_type(s.name, s.elem)}{'' if s.mutable else 'const '}{s.name}{init};")
+
+    def swap(self, s: ir.Swap) -> None:
+        if s.left not in self.constant:
+            super().swap(s)
+            return
+        assert s.elem is not None
+        t = self.pointer_type(s.left, s.elem)
+        self.line(f"{{ {t}swapped = {s.left}; {s.left} = {s.right}; {s.right} = swapped; }}")
 
     def expr(self, e: Expr) -> str:
         match e:
@@ -211,10 +240,44 @@ class DeviceEmitter(Emitter):
                 bound, narrow = f"(futad_ix){bound}", True  # the number of the launch's points
         else:
             start, narrow = self.expr(s.start), self.indices.narrow(s.start) and self.indices.narrow(s.bound)
+        if s.after:
+            self.by_warps(s, start, bound, narrow)
+            return
         i = self.counter(s.var, narrow)
         self.line(f"for ({i} = {start}; {s.var} < {bound}; {s.var} += {s.step}) {{")
         self.nested(s.body)
         self.line("}")
+
+    def by_warps(self, s: kir.Stride, start: str, bound: str, narrow: bool) -> None:
+        """A loop over points whose turns a warp ends together."""
+        i, first = self.counter(s.var, narrow), "futad_first"
+        t = "futad_ix" if narrow else "int64_t"
+        own = [x for x in s.body if isinstance(x, ir.Decl) and x.mutable]
+        self.line(f"for ({t} {first} = {start} - futad_lane(); {first} < {bound}; {first} += {s.step}) {{")
+        self.depth += 1
+        self.line(f"const {i} = {first} + futad_lane();")
+        self.block([*own])
+        self.line(f"if ({s.var} < {bound}) {{")
+        self.nested([x for x in s.body if x not in own])
+        self.line("}")
+        for rows in s.after:
+            self.rows_out(rows, first, bound)
+        self.depth -= 1
+        self.line("}")
+
+    def rows_out(self, s: kir.RowsOut, first: str, bound: str) -> None:
+        """Columns of a warp's rows, as many at a time as there is room for."""
+        t, width = c_type(s.values[0].type), len(s.values)
+        many = f"{bound} - {first} < 32 ? {bound} - {first} : 32"
+        for at in range(0, width, COLUMNS):
+            xs = [x.name for x in s.values[at : at + COLUMNS]]
+            self.line("{")
+            self.line(f"  const {t} futad_row[] = {{{', '.join(xs)}}};")
+            start = self.index(ir.add(s.offset, ir.num(at)))
+            to = f"{s.pointer} + {start} + {first} * {width}"
+            tile = f"({t} *)(futad_rows + futad_warp() * {ROWS})"
+            self.line(f"  futad_put_rows<{len(xs)}>({tile}, {to}, (futad_ix){width}, (int)({many}), futad_row);")
+            self.line("}")
 
     def single(self, s: kir.Single) -> None:
         self.line("if (futad_tid == 0) {")
@@ -498,19 +561,20 @@ def _bounds(k: Kernel) -> str:
     if isinstance(tile, kir.Tile):
         return f"{kir.TILE_THREADS}" if tile.shape[0] * tile.shape[1] > 64 * 64 else f"{kir.TILE_THREADS}, 2"
     if k.kind == "thread" and sum(1 for _ in kir.walk(k.body)) > LARGE:
-        return "128, 3"
-    return {"thread": "128, 4", "warp": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
+        return f"{THREADS}, 3"
+    return {"thread": f"{THREADS}, 4", "warp": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
 
 
 def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
     """The source of a module's kernels, and under what name each is; equal kernels are emitted once."""
     named: dict[str, str] = {}
     names: dict[Kernel, str] = {}
+    known = qualifiers(module)
     parts = [RUNTIME]
     used = {type(s) for k in module.kernels for s in kir.walk(k.body)}
     parts += [f'#include "{header}"\n' for header, kinds in HEADERS.items() if used & kinds]
     for k in module.kernels:
-        text = canonical(DeviceEmitter().kernel(k))
+        text = canonical(DeviceEmitter(known[k]).kernel(k))
         if text not in named:
             named[text] = f"futad_{k.name}"
             bounds = _bounds(k)

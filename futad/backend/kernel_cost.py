@@ -215,6 +215,7 @@ class _Estimate:
         unit = Value((units - 1) / 2, {"unit": units}, f"[{units:g}]")
         self.env |= {
             "futad_thread": replace(unit, lanes=_warp(units)),
+            "futad_threads": _constant(units),
             "futad_block": unit,
             "futad_tid": replace(_constant(0), lanes=_LANES),
             "futad_width": replace(_constant(1), lanes=float(kir.BLOCK_LIMIT)),
@@ -400,6 +401,9 @@ class _Estimate:
                     self.threads = float(min(WARP, max(1, (last.mean or WARP) - (first.mean or 0))))
                 self.loop(var, first, last, body, times)
                 self.threads = outside
+                for made in s.after:
+                    elements = times * (last.mean or 0) * len(made.values)
+                    self.whole(made.pointer, elements, made.values[0].type, True, f"rows {made.pointer}")
             case ir.If(cond, then, orelse):
                 c = self.value(cond, times)
                 if c.fixed:

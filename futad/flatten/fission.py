@@ -151,10 +151,10 @@ class Fission:
         assert isinstance(e, ir.Map)
         self.stm, self.e = stm, e
         self.out: list[ir.Stm] = []
-        self.expanded: dict[Var, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))
+        self.expanded: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))
         """Variables of the body with an array that has their values for all iterations."""
         self.cheap: dict[Var, ir.Stm] = {}
-        self.bound: set[Var] = set(e.lam.params)
+        self.bound: set[Atom] = set(e.lam.params)
         self.heavy = 0
 
     def run(self) -> list[ir.Stm] | None:
@@ -248,7 +248,7 @@ class Fission:
             return False
         whole = self.expanded[v] = Var(v.name, self.wide_type(v.type))
         rows = Range(ZERO, self.e.width, ONE)
-        self.out.append(ir.Stm((whole,), ir.At(self.expanded[e.array], (rows, *e.index), None)))  # type: ignore[index]
+        self.out.append(ir.Stm((whole,), ir.At(self.expanded[e.array], (rows, *e.index), None)))
         return True
 
     def concat(self, stm: ir.Stm, e: ir.Concat) -> bool:
@@ -264,9 +264,9 @@ class Fission:
         self.out.append(ir.Stm((whole,), ir.Scratch(t.elem, (width, size, *t.shape[2:]))))
         at: Atom = ZERO
         for a, n in zip(e.arrays, lengths, strict=True):
-            if a not in self.expanded and a in self.bound and not self.view(a):  # type: ignore[arg-type]
-                self.group([], [a])  # type: ignore[list-item]
-            piece = self.expanded.get(a)  # type: ignore[arg-type]
+            if isinstance(a, Var) and a not in self.expanded and a in self.bound and not self.view(a):
+                self.group([], [a])
+            piece = self.expanded.get(a)
             if piece is None:
                 piece = Var("piece", self.wide_type(a.type))
                 self.out.append(ir.Stm((piece,), ir.Replicate((width,), a)))

@@ -45,13 +45,25 @@ class Guarded(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Stride(Stmt):
-    """`for (var = start; var < bound; var += step)`, start and step being C text (or start an expression)."""
+    """`for (var = start; var < bound; var += step)`, start and step being C text (or start an expression).  `after`
+    each turn is what the threads of a warp do together, of the variables that the body declares first."""
 
     var: str
     start: str | Expr
     bound: Expr
     step: str
     body: list[Stmt]
+    after: list[RowsOut] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class RowsOut(Stmt):
+    """The rows of a warp's threads, `values` each, are written one after another: that of point i, in a loop over the
+    grid's threads, from `pointer[offset + i * len(values)]` on."""
+
+    pointer: str
+    offset: Expr
+    values: list[Ref]
 
 
 @dataclass(slots=True, eq=False)
@@ -317,6 +329,8 @@ def bodies(s: Stmt) -> tuple[list[Stmt], ...]:
     """The nested statement lists."""
     if isinstance(s, ir.If):
         return (s.then, s.orelse)
+    if isinstance(s, Stride):
+        return (s.body, [*s.after])
     if isinstance(s, Tile):
         return (s.functors,)
     if isinstance(s, Together):
@@ -391,6 +405,8 @@ def expressions(s: Stmt) -> list[Expr]:
             return [cond]
         case Locked(index=e):
             return [e]
+        case RowsOut(offset=e, values=xs):
+            return [e, *xs]
         case Zero(count=e) | Chunks(count=e):
             return [e]
         case Launch(units=u, inner=e):
@@ -471,6 +487,8 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
             case Tile(elem=elem):
                 for m in s.matrices:
                     use(m.pointer, elem, True)
+            case RowsOut(target, _, values):
+                use(target, values[0].type, True)
             case Locked(locks):
                 use(locks, U32, True)
             case ScanAll(state=state):

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of
+from futad.flatten import interleave
 from futad.flatten import kernel as kir
 from futad.flatten.history import rows_apart
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
@@ -425,6 +426,7 @@ class DeviceLowerer(Lowerer):
             if isinstance(s, ir.Ensure) and isinstance(s.slot, int):
                 ensures.setdefault(s.slot, []).append((s, _on_host(s.count, decls, own)))
         replaced: dict[ir.Stmt, ir.Stmt] = {}
+        by_thread: dict[ir.Stmt, str] = {}
         for slot, uses in ensures.items():
             per_block = kind == "block" and slot not in self.thread_slots
             if slot in named or any(n is None for _, n in uses):
@@ -443,6 +445,10 @@ class DeviceLowerer(Lowerer):
             self.slots += 1
             for s, _ in uses:
                 replaced[s] = ir.Pointer(s.name, s.elem, name, ir.mul(unit, count), s.mutable)
+                if not per_block and kind != "single":
+                    by_thread[s] = name
+        for s in interleave.interleaved(body, by_thread, self.name):
+            del replaced[s]
         if replaced:
             _replace(body, replaced)
         for s in kir.walk(body):

@@ -24,6 +24,7 @@ from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transpo
 from futad.flatten.pairs import pairs_of, peeled
 from futad.flatten.pairtiles import lower_pairs
 from futad.flatten.rowadds import rows_after
+from futad.flatten.staging import staged
 from futad.flatten.subhist import in_shared_memory, rows_in_shared_memory
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Ref, compare, num
@@ -164,6 +165,8 @@ def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], t
                 lo.env |= near
                 with lo.kernel("thread" if unit == "thread" else "block") as body, lo.space(sizes, unit) as (index, _):
                     _point(lo, n, levels, index)
+                if unit == "thread":
+                    staged(body, lo.name)
                 what = _what(n, levels)
                 if inner is None or unit == "thread":
                     lo.launch(body, unit, total, what + (", sequential inside" if inner is not None else ""))

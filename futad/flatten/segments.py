@@ -24,48 +24,57 @@ from futad.ad.bins import segmented
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
-from futad.core.types import FALSE, I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of, shape_of
+from futad.core.types import FALSE, I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Type, Var, array_of, shape_of
 from futad.flatten.fission import CHEAP
 from futad.rewrite.strategy import with_lambdas
+
+Fold = ir.Reduce | ir.Scan | ir.Fused
 
 
 @dataclass(slots=True)
 class Rows:
-    """A nest of maps whose innermost body, the last of `bodies`, folds: its statements before the fold, the fold, and
-    those after it."""
+    """A nest of maps, from the outermost on, whose innermost body folds: its statements before the fold, the fold
+    (`exp` is what that statement does), and those after it."""
 
     stm: Stm
-    bodies: list[Lambda]
+    maps: list[ir.Map]
     before: tuple[Stm, ...]
     fold: Stm
+    exp: Fold
     after: tuple[Stm, ...]
+
+    @property
+    def bodies(self) -> list[Lambda]:
+        """Those of the maps."""
+        return [m.lam for m in self.maps]
 
     @property
     def width(self) -> Atom:
         """The length of a row."""
-        return self.fold.exp.width  # type: ignore[attr-defined,no-any-return]
+        return self.exp.width
 
     @property
     def scans(self) -> bool:
         """Whether rows are scanned."""
-        e = self.fold.exp
-        return isinstance(e, ir.Scan) or (isinstance(e, ir.Fused) and bool(e.scan_lams))
+        return isinstance(self.exp, ir.Scan) or (isinstance(self.exp, ir.Fused) and bool(self.exp.scan_lams))
 
 
 def rows_of(stm: Stm, inner: Sequence[Stm]) -> Rows | None:
     """A nest of maps, `inner` being those inside the first, whose rows can be cut up; None for any other."""
     if not isinstance(stm.exp, ir.Map):
         return None
-    bodies = [s.exp.lam for s in (stm, *inner)]  # type: ignore[attr-defined]
+    maps = [s.exp for s in (stm, *inner) if isinstance(s.exp, ir.Map)]
+    bodies = [m.lam for m in maps]
     for lam, below in zip(bodies, inner, strict=False):
         if lam.stms[-1] is not below or lam.result != below.pat:
             return None
     folds = [s for s in bodies[-1].stms if isinstance(s.exp, ir.SOACS)]
-    if len(folds) != 1 or not isinstance(folds[0].exp, (ir.Reduce, ir.Scan, ir.Fused)):
+    fold = folds[0].exp if len(folds) == 1 else None
+    if not isinstance(fold, (ir.Reduce, ir.Scan, ir.Fused)):
         return None
     stms = bodies[-1].stms
     at = stms.index(folds[0])
-    found = Rows(stm, bodies, stms[:at], folds[0], stms[at + 1 :])
+    found = Rows(stm, maps, stms[:at], folds[0], fold, stms[at + 1 :])
     bound = {v for lam in bodies for v in (*lam.params, *(v for s in lam.stms for v in s.pat))}
     around = [s for lam, below in zip(bodies, inner, strict=False) for s in lam.stms if s is not below]
     if found.width in bound or not all(isinstance(s.exp, CHEAP) for s in (*around, *found.before)):
@@ -78,22 +87,22 @@ def rows_of(stm: Stm, inner: Sequence[Stm]) -> Rows | None:
 
 def _simple(r: Rows, bound: set[Var]) -> bool:
     """Whether there are either reductions of scalars, or one scan of scalars, alike in all rows, that is the result."""
-    e = r.fold.exp
-    groups = (*e.scan_neutrals, *e.red_neutrals) if isinstance(e, ir.Fused) else (e.neutral,)  # type: ignore[attr-defined]
+    e = r.exp
+    groups = (*e.scan_neutrals, *e.red_neutrals) if isinstance(e, ir.Fused) else (e.neutral,)
     if not all(isinstance(a.type, Prim) for g in groups for a in g):
         return False
     if not r.scans:
         return len(r.fold.pat) == sum(map(len, groups))
     if len(groups) != 1 or len(r.fold.pat) != len(groups[0]) or r.after or r.bodies[-1].result != r.fold.pat:
         return False
-    (op,) = e.scan_lams if isinstance(e, ir.Fused) else (e.lam,)  # type: ignore[attr-defined]
+    (op,) = e.scan_lams if isinstance(e, ir.Fused) else (e.lam,)
     return not bound & {*groups[0], *op.free()}
 
 
 def _elements(b: Builder, r: Rows, i: Atom) -> Sequence[Atom]:
     """What is folded, of element i."""
-    e = r.fold.exp
-    here = [b.at(a, i) for a in e.arrays]  # type: ignore[attr-defined]
+    e = r.exp
+    here = [b.at(a, i) for a in e.arrays]
     return b.inline(e.lam, here) if isinstance(e, ir.Fused) else here
 
 
@@ -102,7 +111,7 @@ def _elements(b: Builder, r: Rows, i: Atom) -> Sequence[Atom]:
 
 def in_parts(r: Rows, count: Var, size: Var) -> list[Stm]:
     """Rows reduced in `count` parts of `size` elements."""
-    e = r.fold.exp
+    e = r.exp
     if isinstance(e, ir.Fused):
         lams, neutrals, comms = e.red_lams, e.red_neutrals, e.red_comms
     else:
@@ -141,22 +150,21 @@ def _identity(like: Sequence[Atom]) -> Lambda:
     return Lambda(params, (), params)
 
 
-def _around(r: Rows, leaf: Lambda, types: list | None, arrays: Sequence[Var] = ()) -> Stm:  # type: ignore[type-arg]
+def _around(r: Rows, leaf: Lambda, types: list[Type] | None, arrays: Sequence[Var] = ()) -> Stm:
     """The nest with another innermost body, of results of other `types` if these are given; `leaf` has the rows of more
     `arrays` as its last parameters."""
     maps = [r.stm, *[lam.stms[-1] for lam in r.bodies[:-1]]]
     pats = [tuple(m.pat) for m in maps]
     if types is not None:
         for k in reversed(range(len(maps))):
-            types = [array_of(t, maps[k].exp.width) for t in types]  # type: ignore[attr-defined]
+            types = [array_of(t, r.maps[k].width) for t in types]
             pats[k] = tuple([Var("parts", t) for t in types])
     inside: list[tuple[Var, ...]] = [tuple(arrays)]  # the further arrays of each level
     for _ in maps[1:]:
         inside.append(tuple([Var("parts", _row(v)) for v in inside[-1]]))
     lam = leaf
     for k in reversed(range(len(maps))):
-        e = maps[k].exp
-        assert isinstance(e, ir.Map)
+        e = r.maps[k]
         made = Stm(pats[k], ir.Map(e.width, (*e.arrays, *inside[k]), lam), maps[k].attrs)
         if k:
             above = r.bodies[k - 1]
@@ -180,14 +188,13 @@ def _fresh(stm: Stm) -> Stm:
 
 def as_one_scan(r: Rows) -> Lambda:
     """Rows scanned as one array; the results along one dimension."""
-    e = r.fold.exp
+    e = r.exp
     if isinstance(e, ir.Fused):
         (op,), (neutral,) = e.scan_lams, e.scan_neutrals
     else:
         assert isinstance(e, ir.Scan)
         op, neutral = e.lam, e.neutral
-    maps = [r.stm, *[lam.stms[-1] for lam in r.bodies[:-1]]]
-    sizes = [*[m.exp.width for m in maps], r.width]  # type: ignore[attr-defined]
+    sizes = [*[m.width for m in r.maps], r.width]
     b = Builder()
     total = b.size_mul(sizes)
 
@@ -199,8 +206,8 @@ def as_one_scan(r: Rows) -> Lambda:
             index.append(c.op("sub", rest, c.op("mul", above, n)))
             rest = above
         i, *inner = index
-        for m, body, k in zip(maps, r.bodies, [rest, *reversed(inner)], strict=True):
-            for p, a in zip(body.params, m.exp.arrays, strict=True):  # type: ignore[attr-defined]
+        for m, body, k in zip(r.maps, r.bodies, [rest, *reversed(inner)], strict=True):
+            for p, a in zip(body.params, m.arrays, strict=True):
                 c.add(Stm((p,), ir.At(a, (k,))))
             c.extend(r.before if body is r.bodies[-1] else body.stms[:-1])
         return [c.op("eq", i, ZERO), *_elements(c, r, i)]

@@ -1,0 +1,150 @@
+"""Arrays that each thread of a kernel has for itself, element by element side by side.
+
+A thread's own array in one piece is far from its neighbour's, and what a warp's threads access together, element i of
+each, is far apart.  So element i of all threads is put in one place, those of neighbouring threads side by side: the
+array starts at the thread's number and its step is the number of threads, as the hardware lays out local memory.
+
+Pointers come to such arrays by declarations, assignments and exchanges; those that may point to the same memory are one
+group, and a group is rewritten only if all of it is arrays of this kind and everything is known that is done with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from futad.core.types import I64
+from futad.flatten import kernel as kir
+from futad.imp import ir
+from futad.imp.ir import Expr, Ref, Stmt
+from futad.imp.views import Mem
+
+STEP = Ref("futad_threads", I64)
+FIRST = Ref("futad_thread", I64)
+
+
+def interleaved(body: list[Stmt], own: Mapping[Stmt, str], name: Callable[[str], str]) -> set[Stmt]:
+    """Rewrite what a kernel does with its threads' own arrays, and return which of the declarations `own`, with the
+    memory they are to be of, are in it no more."""
+    groups = _Groups()
+    strange: set[str] = set()
+    for s in kir.walk(body):
+        match s:
+            case ir.Pointer(p, base=base) | ir.SetPointer(p, base):
+                if base is not None:
+                    groups.join(p, base)
+            case ir.Swap(left, right) if s.elem is not None:
+                groups.join(left, right)
+            case ir.Store() | kir.Atomic() | ir.Copy() | ir.Ensure():
+                pass
+            case _:
+                strange.update(names_in(s))
+    declared = {s.name for s in own if isinstance(s, ir.Ensure)}
+    made = {s.name for s in kir.walk(body) if isinstance(s, (ir.Pointer, ir.Ensure))}
+    others = {s.name for s in kir.walk(body) if isinstance(s, (ir.Ensure, ir.Stack)) and s not in own}
+    bad = {groups.find(n) for n in {*strange, *others, *(n for n in groups.up if n not in made)}}
+    bad |= {groups.find(n) for n in set(groups.up.values()) if n not in made}
+    good = {groups.find(n) for n in declared} - bad
+    if not good:
+        return set()
+
+    def inside(pointer: str) -> bool:
+        return groups.find(pointer) in good
+
+    _rewrite(body, own, inside, name)
+    return {s for s in own if isinstance(s, ir.Ensure) and inside(s.name)}
+
+
+class _Groups:
+    def __init__(self) -> None:
+        self.up: dict[str, str] = {}
+
+    def find(self, name: str) -> str:
+        while name in self.up:
+            name = self.up[name]
+        return name
+
+    def join(self, a: str, b: str) -> None:
+        a, b = self.find(a), self.find(b)
+        if a != b:
+            self.up[a] = b
+
+
+def names_in(x: Any) -> Iterable[str]:
+    """The texts in a statement, its nested statements and expressions left out."""
+    if isinstance(x, str):
+        yield x
+    elif isinstance(x, Mem):
+        yield x.pointer
+    elif isinstance(x, (list, tuple)):
+        for y in x:
+            if not isinstance(y, (Stmt, Expr)):
+                yield from names_in(y)
+    elif is_dataclass(x) and not isinstance(x, (Expr, type)):
+        for f in fields(x):
+            y = getattr(x, f.name)
+            if not isinstance(y, (Stmt, Expr)):
+                yield from names_in(y)
+
+
+def _rewrite(
+    body: list[Stmt], own: Mapping[Stmt, str], inside: Callable[[str], bool], name: Callable[[str], str]
+) -> None:
+    def expr(e: Expr) -> Expr:
+        match e:
+            case ir.Bin(op, a, b):
+                return ir.Bin(op, expr(a), expr(b), e.type)
+            case ir.Scalar(op, args):
+                return ir.Scalar(op, tuple([expr(a) for a in args]), e.arg, e.type)
+            case ir.Load(p, i, t):
+                return ir.Load(p, place(p, expr(i)), t)
+        return e
+
+    def place(pointer: str, index: Expr) -> Expr:
+        return ir.mul(index, STEP) if inside(pointer) else index
+
+    def field(x: Any) -> Any:
+        if isinstance(x, Expr):
+            return expr(x)
+        if isinstance(x, list):
+            if x and isinstance(x[0], Stmt):
+                x[:] = stmts(x)
+                return x
+            return [field(y) for y in x]
+        if isinstance(x, tuple):
+            return tuple([field(y) for y in x])
+        if isinstance(x, Stmt):
+            (out,) = stmts([x])
+            return out
+        if type(x).__module__ == kir.__name__ and is_dataclass(x):
+            return replace(x, **{f.name: field(getattr(x, f.name)) for f in fields(x)})  # type: ignore[type-var]
+        return x
+
+    def stmts(body: Sequence[Stmt]) -> list[Stmt]:
+        out: list[Stmt] = []
+        for s in body:
+            if isinstance(s, ir.Ensure) and s in own and inside(s.name):
+                out.append(ir.Pointer(s.name, s.elem, own[s], FIRST, s.mutable))
+                continue
+            for f in fields(s):  # type: ignore[arg-type]
+                setattr(s, f.name, field(getattr(s, f.name)))
+            match s:
+                case ir.Store(p, i) | kir.Atomic(p, i):
+                    s.index = place(p, i)
+                case ir.Pointer(base=base) | ir.SetPointer(base=base):
+                    if base is not None:
+                        s.offset = place(base, s.offset)
+                case ir.Copy(to, start, source, source_start, count, elem) if inside(to) or inside(source):
+                    i = Ref(name("i"), I64)
+                    x = ir.Load(source, place(source, ir.add(source_start, i)), elem)
+                    store = ir.Store(to, place(to, ir.add(start, i)), x)
+                    out.append(ir.For(i.name, count, [store]))
+                    continue
+            out.append(s)
+        return out
+
+    body[:] = stmts(body)
+
+
+__all__ = ["interleaved", "names_in"]

@@ -1,0 +1,140 @@
+"""Rows that threads make one each, written by all threads of a warp together.
+
+A thread that writes a row of its own, element by element, is far from its neighbours with each of its writes.  Where
+the result's layout cannot be another (`layouts.py`), being that of an entry's result, say, a warp's threads compute
+their rows first, and then write all of them through shared memory, some columns at a time, so that neighbouring threads
+write neighbouring elements (`kir.RowsOut`).
+
+That is done in kernels of which each thread makes whole rows of constant length, by writes that no condition is around
+but the checks of the point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from futad.flatten import kernel as kir
+from futad.flatten.interleave import names_in
+from futad.imp import ir
+from futad.imp.ir import Expr, Num, Ref
+
+LEAST, MOST = 3, 64  # elements of a row, and of all rows of a thread: they are kept until all are computed
+SMALLEST = 4  # bytes of an element
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """`point * row + column + rest` in an array."""
+
+    row: int
+    column: int
+    rest: Expr = ir.ZERO
+
+
+def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> None:
+    """Rewrite the kernel if there are such writes."""
+    strides = [s for s in body if isinstance(s, kir.Stride)]
+    if len(strides) != 1 or strides[0].start != "futad_thread" or len(strides[0].body) != 1:
+        return
+    (stride,) = strides
+    inside = stride.body[0]
+    if not isinstance(inside, kir.Guarded):
+        return
+    known = {s.name: s.init for s in inside.body if isinstance(s, ir.Decl) and s.init is not None and not s.mutable}
+    mutable = {n for s in kir.walk(body) if (n := kir.defined(s)) is not None and n not in known}
+    writes = {id(s): _stores(s) for s in inside.body}
+    groups: dict[tuple[str, int, Expr], dict[int, ir.Store]] = {}
+    mine: set[int] = set()  # statements that write arrays in ways that are known
+    for s in inside.body:
+        for w in writes[id(s)]:
+            at = _place(w.index, stride.var, known, mutable)
+            if at is not None:
+                mine.add(id(s))
+            if at is not None and at.row > 1:
+                groups.setdefault((w.pointer, at.row, at.rest), {})[at.column] = w
+    others = _elsewhere(inside.body, mine)
+    first: list[ir.Stmt] = []
+    kept: dict[int, str] = {}
+    for (pointer, row, rest), stores in sorted(groups.items(), key=lambda g: len(g[1])):
+        low = min(stores)
+        whole = sorted(stores) == list(range(low, low + row)) and low % row == 0
+        if not whole or not LEAST <= row or len(first) + row > MOST or pointer in others:
+            continue
+        if sum(g[0] == pointer for g in groups) > 1:
+            continue
+        values: list[Ref] = []
+        for k in range(low, low + row):
+            t = stores[k].value.type
+            x = Ref(name("x"), t)
+            values.append(x)
+            first.append(ir.Decl(x.name, t, Num(False if t.is_bool else 0.0 if t.is_float else 0, t), mutable=True))
+            kept[id(stores[k])] = x.name
+        stride.after.append(kir.RowsOut(pointer, ir.add(rest, ir.num(low)), values))
+    out: list[ir.Stmt] = []
+    for s in inside.body:
+        taken = [ir.Assign(kept[id(w)], w.value) for w in writes[id(s)] if id(w) in kept]
+        out += taken or [s]
+    inside.body[:] = out
+    stride.body[:0] = first
+
+
+def _stores(s: ir.Stmt) -> list[ir.Store]:
+    """The writes of single elements that a statement is: one, or a copy of a few."""
+    if isinstance(s, ir.Store) and s.op is None:
+        return [s] if s.value.type.bytes >= SMALLEST else []
+    if not isinstance(s, ir.Copy) or not isinstance(s.count, Num) or s.count.value > MOST or s.elem.bytes < SMALLEST:
+        return []
+    return [
+        ir.Store(s.target, ir.add(s.offset, k), ir.Load(s.source, ir.add(s.source_offset, k), s.elem))
+        for k in map(ir.num, range(s.count.value))
+    ]
+
+
+def _elsewhere(body: list[ir.Stmt], mine: set[int]) -> set[str]:
+    """The arrays that are used by anything but these statements' own writes."""
+    out: set[str] = set()
+    for s in kir.walk(body):
+        for e in kir.expressions(s):
+            out.update(x.pointer for x in kir.parts(e) if isinstance(x, ir.Load))
+        if isinstance(s, ir.Copy):
+            out.add(s.source)
+        if id(s) not in mine and not kir.bodies(s):
+            out.update(names_in(s))
+    return out
+
+
+def _place(e: Expr, point: str, known: dict[str, Expr], mutable: set[str]) -> _Place | None:
+    match e:
+        case Num(x):
+            return _Place(0, int(x))
+        case Ref(name):
+            if name == point:
+                return _Place(1, 0)
+            if name in known:
+                return _place(known[name], point, known, mutable)
+            return None if name in mutable else _Place(0, 0, e)
+        case ir.Bin("+", a, b):
+            x, y = _place(a, point, known, mutable), _place(b, point, known, mutable)
+            if x is None or y is None:
+                return None
+            return _Place(x.row + y.row, x.column + y.column, ir.add(x.rest, y.rest))
+        case ir.Bin("*", a, b):
+            x, y = _place(a, point, known, mutable), _place(b, point, known, mutable)
+            if x is None or y is None:
+                return None
+            if x.row or x.rest != ir.ZERO:
+                x, y = y, x
+            if x.row or x.rest != ir.ZERO:
+                return _Place(0, 0, e) if not x.row and not y.row and _outside(e, known, mutable, point) else None
+            return _Place(x.column * y.row, x.column * y.column, ir.mul(ir.num(x.column), y.rest))
+    return None
+
+
+def _outside(e: Expr, known: dict[str, Expr], mutable: set[str], point: str) -> bool:
+    """Whether an expression is of the host's names alone."""
+    names = {x.name for x in kir.parts(e) if isinstance(x, Ref)}
+    return not names & (mutable | set(known) | {point}) and not kir.has_load(e)
+
+
+__all__ = ["staged"]
