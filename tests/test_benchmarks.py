@@ -213,6 +213,19 @@ def test_overhead(tmp_path: Path) -> None:
     assert run("overhead.py", "nothing").returncode == 2
 
 
+@needs_cc
+def test_calls(tmp_path: Path) -> None:
+    out = tmp_path / "calls.json"
+    done = run("calls.py", "--runs", "1", "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    record = json.loads(out.read_text())
+    assert {f"{k} arrays" for k in (0, *range(2, 8))} < record["calls"].keys() and min(record["calls"].values()) > 0
+    assert len(record["shares"]) == 4 and all(0 < code < whole for whole, code in record["shares"].values())
+    assert all(len(times) == len(record["maps"]["lengths"]) and min(times) > 0 for times in record["maps"].values())
+    assert done.stdout.count(" us") == len(record["calls"]) + 4 + len(record["maps"]["lengths"])
+    assert run("calls.py", "--backend", "cuda").returncode == 2
+
+
 EVAL = """
 import json, sys
 def ask(id, **message):
