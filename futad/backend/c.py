@@ -19,11 +19,12 @@ from futad.backend import c_blocks, c_lanes, c_threads
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
-from futad.core.types import Prim
+from futad.core.types import Prim, Var
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.lower import STACK_LIMIT, Lowerer
+from futad.imp.lower import STACK_LIMIT, Lowerer, Scope
 from futad.imp.strips import in_strips
+from futad.optimise.history import kept_in_place, rows_apart
 from futad.optimise.layout import by_columns
 from futad.optimise.untransposed import untransposed
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
@@ -297,6 +298,9 @@ class CLowerer(Lowerer):
         in_strips(f)
         return f
 
+    def apart(self, sc: Scope, update: core.Update, a: Var) -> bool:
+        return rows_apart(sc.lam, update, a)
+
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:
         return c_lanes.possible(fold)
@@ -317,7 +321,8 @@ class CBackend:
         program = self.program = without_accs(program)
         self.multicore = multicore
         self.grain = grain
-        lowerer = CLowerer(by_columns(untransposed(program)), parallel=multicore, reassociate=reassociate)
+        program = core.map_bodies(untransposed(program), lambda lam: kept_in_place(lam, joins=True))
+        lowerer = CLowerer(by_columns(program), parallel=multicore, reassociate=reassociate)
         self.module = lowerer.module()
         self._source: str | None = None
         self._compiled: CLibrary | None = None

@@ -30,7 +30,6 @@ from futad.core import ir as core
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of
 from futad.flatten import interleave
 from futad.flatten import kernel as kir
-from futad.flatten.history import rows_apart
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
 from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
@@ -40,6 +39,7 @@ from futad.imp.assemble import find_parts, sizes_first
 from futad.imp.ir import Expr, Num, Ref
 from futad.imp.lower import HANDLERS, PLACED, Lowerer, Scope, Want
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View
+from futad.optimise.history import rows_apart
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell

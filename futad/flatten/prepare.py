@@ -27,12 +27,12 @@ from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of, row_type, shape_of, zero
 from futad.flatten.again import computed_again
 from futad.flatten.binned import binned
-from futad.flatten.history import kept_in_place
 from futad.flatten.late import is_light
 from futad.flatten.placed import with_places
 from futad.flatten.rowadds import loops_that_add
 from futad.flatten.turns import turns_apart
 from futad.optimise.addto import sum_of
+from futad.optimise.history import kept_in_place
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import with_lambdas
 

@@ -41,14 +41,15 @@ class _Saved:
     last: bool
 
 
-def kept_in_place(lam: Lambda) -> Lambda:
-    """A scope that the host runs, and those in it, with such loops; the same object if there are none."""
+def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
+    """A scope that the host runs, and those in it, with such loops; the same object if there are none.  `joins`: a
+    concatenation may be a view of its pieces, so a loop that reads its variable by way of one copies anyway."""
     out: list[Stm] = []
     made: dict[Var, ir.Exp] = {}
     changed = False
     for s in lam.stms:
         if isinstance(s.exp, (ir.If, ir.For, ir.While)):
-            kept = ir.map_scopes(s, kept_in_place)
+            kept = ir.map_scopes(s, lambda inner: kept_in_place(inner, joins))
             changed |= kept is not s
             s = kept
         if isinstance(s.exp, ir.For):
@@ -58,9 +59,12 @@ def kept_in_place(lam: Lambda) -> Lambda:
         e = s.exp
         for v in s.pat:
             made[v] = e
-        found = _saved(e, made, lam) if isinstance(e, ir.For) else []
+        found = _saved(e, made, lam, joins) if isinstance(e, ir.For) else []
         if found:
             assert isinstance(e, ir.For)
+            # Nothing else uses the memory there was for what is saved.
+            gone = {(e.inits[x.kept],) for x in found}
+            out = [x for x in out if x.pat not in gone]
             out += _rewritten(s, e, found)
             changed = True
         else:
@@ -140,7 +144,7 @@ def _sooner(s: Stm, e: ir.Exp) -> Stm:
     return Stm(s.pat, ir.For(e.bound, e.inits, Lambda(e.body.params, tuple(stms), e.body.result)), s.attrs)
 
 
-def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda) -> list[_Saved]:
+def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda, joins: bool) -> list[_Saved]:
     if e.body.params[0].type is not I64:
         return []
     carried = e.body.params[1:]
@@ -163,7 +167,7 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda) -> list[_Saved]:
             continue
         if _uses(e.body, s.pat[0]) != 1 or set(shape_of(p.type)) & {*carried, *_bound(e.body)}:
             continue
-        found = _next(e.body, carried[value], e.body.result[value], s)
+        found = _next(e.body, carried[value], e.body.result[value], s, joins)
         if found is not None:
             out.append(_Saved(value, at, s, *found))
     return out
@@ -184,7 +188,7 @@ def _bound(lam: Lambda) -> set[Var]:
     return {v for s in lam.stms for v in s.pat}
 
 
-def _next(body: Lambda, p: Var, result: Atom, update: Stm) -> tuple[Stm, bool] | None:
+def _next(body: Lambda, p: Var, result: Atom, update: Stm, joins: bool) -> tuple[Stm, bool] | None:
     """The statement that makes the next value of `p`, and whether nothing reads `p` after it; None unless that value
     has memory of its own and `p` is but read."""
     if not isinstance(p.type, ArrayType) or not isinstance(result, Var) or list(body.result).count(result) != 1:
@@ -200,7 +204,7 @@ def _next(body: Lambda, p: Var, result: Atom, update: Stm) -> tuple[Stm, bool] |
             continue
         if isinstance(e, VIEWS):
             names.update(s.pat)
-        elif not isinstance(e, READING):
+        elif not isinstance(e, READING) or joins and isinstance(e, ir.Concat):
             return None
         if maker is not None and maker is not s:
             last = False
