@@ -59,9 +59,7 @@ def _linear(*fields: str) -> Callable[[Tangents, ir.Stm], None]:
             v = getattr(e, f)
             swap[f] = tuple([t.dense(a) for a in v]) if isinstance(v, tuple) else t.dense(v)
         args = [swap.get(f, getattr(e, f)) for f in e.kinds]
-        new = type(e)(*args)
-        if hasattr(new, "check"):
-            new.check = None
+        new = type(e)(*args)  # with the check of an index, if there is one: the primal may be dead
         out = Var(f"{stm.pat[0].name}_tan", stm.pat[0].type)
         t.b.add(ir.Stm((out,), new))
         t.set(stm.pat[0], out)
@@ -97,17 +95,17 @@ def _rule(pull: Pull) -> Callable[[Scope, ir.Stm, ir.Stm], None]:
 
 
 def _at(s: Scope, e: ir.At, seed: Atom) -> None:
-    s.add(e.array, seed, e.index)
+    s.add(e.array, seed, e.index, e.check)
 
 
 def _update(s: Scope, e: ir.Update, seed: Atom) -> None:
     part = index_type(seed.type, e.index)
     if s.is_active(e.value):
-        read = s.b.let(ir.At(seed, e.index), f"{_name(e.value)}_bar")
+        read = s.b.let(ir.At(seed, e.index, e.check), f"{_name(e.value)}_bar")
         # A part that is an array is copied: the seed is about to be overwritten there.
         s.add(e.value, read if isinstance(part, Prim) else s.b.let(ir.Copy(read), read.name))
     if s.is_active(e.array):
-        s.add(e.array, s.b.let(ir.Update(seed, e.index, s.b.zeros(part)), f"{_name(e.array)}_bar"))
+        s.add(e.array, s.b.let(ir.Update(seed, e.index, s.b.zeros(part), e.check), f"{_name(e.array)}_bar"))
 
 
 def _name(a: Atom) -> str:

@@ -18,6 +18,7 @@ from futad.ad.scan import scan_part
 from futad.ad.vjp import again
 from futad.core import ir
 from futad.core.types import AccType, ArrayType, Atom, Var
+from futad.errors import Span
 
 if TYPE_CHECKING:
     from futad.ad.jvp import Tangents
@@ -60,10 +61,12 @@ def _read_by_element(lam: ir.Lambda, row: Var) -> bool:
     return row not in lam.result
 
 
-def _pull_point(s: Scope, e: ir.Map, pat: tuple[Var, ...], at: Atom, seeds: dict[Var, Atom]) -> None:
+def _pull_point(
+    s: Scope, e: ir.Map, pat: tuple[Var, ...], at: Atom, seeds: dict[Var, Atom], check: Span | None = None
+) -> None:
     """The return sweep of a map at one element: its body there, in line."""
     lam = again(e.lam)
-    first = [ir.Stm((p,), ir.At(a, (at,))) for p, a in zip(lam.params, e.arrays, strict=True)]
+    first = [ir.Stm((p,), ir.At(a, (at,), check)) for p, a in zip(lam.params, e.arrays, strict=True)]
     for p, a in zip(lam.params, e.arrays, strict=True):
         # What is added to single elements of a row goes to the accumulator, not to a row of zeros first.
         if isinstance(p.type, ArrayType) and s.is_active(a) and s.in_acc(a) and _read_by_element(lam, p):
@@ -78,13 +81,15 @@ def _pull_point(s: Scope, e: ir.Map, pat: tuple[Var, ...], at: Atom, seeds: dict
 def _map_points(s: Scope, e: ir.Map, pat: tuple[Var, ...]) -> None:
     """See Note [Points] in vjp.py."""
     places: dict[tuple[Atom, bool], dict[Var, Atom]] = {}
+    checks: dict[Atom, Span | None] = {}
     for v in pat:
         for p in s.points.pop(v, ()):
             seeds = places.setdefault((p.index, p.guarded), {})
             seeds[v] = s.b.plus(seeds[v], p.value) if v in seeds else p.value
+            checks[p.index] = checks.get(p.index) or p.check
     for (at, guarded), seeds in places.items():
         if not guarded:
-            _pull_point(s, e, pat, at, seeds)
+            _pull_point(s, e, pat, at, seeds, checks[at])
             continue
         inside = in_range(s.b, (at,), (e.width,))
         assert inside is not None

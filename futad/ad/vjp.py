@@ -60,6 +60,7 @@ from futad.core.types import (
     zero,
 )
 from futad.core.typing import index_type
+from futad.errors import Span
 
 Tape = list[tuple[ir.Stm, ir.Stm]]
 
@@ -118,11 +119,13 @@ def _may_repeat(index: ir.Index) -> bool:
 
 @dataclass(slots=True, frozen=True)
 class Point:
-    """An adjoint that is zero but for one element; `guarded` if the index may be out of range."""
+    """An adjoint that is zero but for one element; `guarded` if the index may be out of range, where that is an error
+    with its place."""
 
     index: Atom
     value: Atom
     guarded: bool
+    check: Span | None = None
 
 
 MAX_POINTS = 2  # more points than these are kept as an array
@@ -237,17 +240,20 @@ class Scope:
         self.captured[v] = self.adj[v] = Var(f"{v.name}_bar", t)
         return self.adj[v]
 
-    def add(self, a: Atom, c: Atom, index: ir.Index = ()) -> None:
-        """Contribute: the adjoint of `a` at `index` grows by `c`."""
+    def add(self, a: Atom, c: Atom, index: ir.Index = (), check: Span | None = None) -> None:
+        """Contribute: the adjoint of `a` at `index` grows by `c`; `check` as in `At`.
+
+        What was read there is dead code where nothing but its adjoint is wanted, and its check with it.
+        """
         if type(a) is not Var or a not in self.ctx.active:
             return
         if isinstance(a.type, AccType):
             self.adj[a] = c
             return
         if isinstance(a.type, ArrayType) and (view := self.view_of(a)) is not None:
-            self.add(view[0], c, view[1] + index)
+            self.add(view[0], c, view[1] + index, check)
             return
-        if len(index) == 1 and not isinstance(index[0], Range) and self._point(a, Point(index[0], c, False)):
+        if len(index) == 1 and not isinstance(index[0], Range) and self._point(a, Point(index[0], c, False, check)):
             return
         now = self.grab(a)
         if now is not None and isinstance(now.type, AccType):
@@ -256,17 +262,17 @@ class Scope:
             c = self.coerce(c, a.type)
             self.adj[a] = c if now is None else self.b.plus(now, c, hint=f"{a.name}_bar")
         else:
-            self.adj[a] = self._add_at(a, now, index, c)
+            self.adj[a] = self._add_at(a, now, index, c, check)
 
-    def _add_at(self, a: Var, now: Atom | None, index: ir.Index, c: Atom) -> Atom:
+    def _add_at(self, a: Var, now: Atom | None, index: ir.Index, c: Atom, check: Span | None) -> Atom:
         b, hint = self.b, f"{a.name}_bar"
         whole = now if now is not None else b.zeros(a.type, hint)
         if _may_repeat(index):
             return self.scatter_add([(a, whole)], lambda inner, accs: [add_to_acc(inner, accs[0], index, c)])[0]
         c = self.coerce(c, index_type(a.type, index))
         if now is not None:
-            c = b.plus(b.let(ir.At(whole, index), "old"), c)
-        return b.let(ir.Update(whole, index, c), hint)
+            c, check = b.plus(b.let(ir.At(whole, index, check), "old"), c), None
+        return b.let(ir.Update(whole, index, c, check), hint)
 
     def add_one(self, a: Atom, at: Atom, c: Atom) -> None:
         """Contribute `c` to the element `at` of the vector `a`, if that is in range."""
@@ -308,7 +314,7 @@ class Scope:
             if p.guarded:
                 self.add_one(v, p.index, p.value)
             else:
-                self.add(v, p.value, (p.index,))
+                self.add(v, p.value, (p.index,), p.check)
 
     def scatter_add(self, arrays: Sequence[tuple[Var, Atom]], f: object) -> ir.Atoms:
         """Open accumulators on the given current adjoints, run `f(builder, accs)`; the new adjoints."""

@@ -1,0 +1,58 @@
+"""Indices out of bounds in derivatives, where nothing needs the value itself: an error all the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from device_support import has_cxx
+
+import futad
+from futad.errors import BoundsError
+from futad.runtime import cc
+
+SOURCE = """
+entry rev [n] (xs: [n]f64) (i: i64) = vjp (\\xs -> xs[i]) xs 1
+entry fwd [n] (xs: [n]f64) (i: i64) = jvp (\\xs -> xs[i]) xs (map (* 2) xs)
+entry rev_slice [n] (xs: [n]f64) (i: i64) = vjp (\\xs -> f64.sum xs[i:i + 2]) xs 1
+entry fwd_slice [n] (xs: [n]f64) (i: i64) = jvp (\\xs -> f64.sum xs[i:i + 2]) xs (map (* 2) xs)
+entry rev_twice [n] (xs: [n]f64) (i: i64) = vjp (\\xs -> 3 * xs[i] + xs[0] + xs[i]) xs 1
+entry rev_row [n] (xs: [n]f64) (i: i64) = vjp (\\xs -> f64.sum ((map (\\x -> [x, 2 * x]) xs)[i])) xs 1
+entry rev_value [n] (xs: [n]f64) (i: i64) = vjp (\\x -> f64.sum (copy xs with [i] = x)) 3 1
+entry rev_array [n] (xs: [n]f64) (i: i64) = vjp (\\xs -> f64.sum (copy xs with [i] = 3)) xs 1
+entry fwd_update [n] (xs: [n]f64) (i: i64) =
+  jvp (\\xs -> (copy xs with [i] = 2 * xs[1])) xs (map (* 2) xs)
+entry rev_loop [n] (xs: [n]f64) (i: i64) =
+  vjp (\\xs -> (loop (s, p) = (1, 1) for k < 3 do (s + p, p * (if k == 2 then xs[i] else 2))).1) xs 1
+entry twice [n] (xs: [n]f64) (i: i64) = jvp (\\xs -> vjp (\\xs -> xs[i] * xs[i]) xs 1) xs (map (* 2) xs)
+"""
+N = 4
+EXPECTED = {
+    "rev": lambda xs, i: np.eye(N)[i],
+    "fwd": lambda xs, i: 2 * xs[i],
+    "rev_slice": lambda xs, i: np.eye(N)[i] + np.eye(N)[i + 1],
+    "fwd_slice": lambda xs, i: 2 * (xs[i] + xs[i + 1]),
+    "rev_twice": lambda xs, i: 4 * np.eye(N)[i] + np.eye(N)[0],
+    "rev_row": lambda xs, i: 3 * np.eye(N)[i],
+    "rev_value": lambda xs, i: 1,
+    "rev_array": lambda xs, i: 1 - np.eye(N)[i],
+    "fwd_update": lambda xs, i: np.where(np.arange(N) == i, 4 * xs[1], 2 * xs),
+    "rev_loop": lambda xs, i: 4 * np.eye(N)[i],
+    "twice": lambda xs, i: 4 * xs * np.eye(N)[i],
+}
+BACKENDS = ["interp", *(["c"] if cc.compiler_available() else []), *(["emulated"] if has_cxx() else [])]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_out_of_bounds(backend: str) -> None:
+    program = futad.compile(SOURCE, "bounds.fut", backend=backend)
+    assert set(EXPECTED) == set(program)
+    xs = np.array([1.0, -2.0, 0.5, 3.0])
+    lines = ["", *SOURCE.splitlines()]
+    for entry, expected in EXPECTED.items():
+        line = next(k for k, text in enumerate(lines) if text.startswith(f"entry {entry} "))
+        for i in (0, 1, 2):
+            np.testing.assert_allclose(program[entry](xs, i), expected(xs, i), err_msg=f"{entry} {i}")
+        for i in (N, -1, 1 << 40):
+            with pytest.raises(BoundsError) as e:
+                program[entry](xs, i)
+            assert e.value.span is not None and e.value.span.line in (line, line + 1), entry
