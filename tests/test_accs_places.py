@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_support import OnDevice, needs_cxx
 
 from futad.accs import accs, without_accs
 from futad.accs.places import SMALL, own_places
@@ -145,7 +146,7 @@ def core() -> Any:
     return compiled(text(OWN | SHARED) + TORUS)
 
 
-def agree(core: Any, backend: CBackend, name: str, args: list[Any]) -> bool:
+def agree(core: Any, backend: CBackend | OnDevice, name: str, args: list[Any]) -> bool:
     """Whether the entry has a result there; asserts that the backend has the same, or fails too."""
     try:
         expected = Interpreter(core).run(name, args)
@@ -173,6 +174,19 @@ def test_gradients(core: Any, kind: str) -> None:
             for c, d in ((0, 0), (1, -1), (n - 1, m), (-n, 1), (1, m - 1)):
                 x, w = rng.standard_normal((2, n, m))
                 assert agree(core, backend, name, [n, m, c, d, x, w]), (name, n, m, c, d)
+
+
+@needs_cxx
+def test_gradients_on_a_device() -> None:
+    device = OnDevice(text(OWN) + TORUS)
+    agreed = 0
+    for name in (*OWN, "torus", "rows", "branches"):
+        for n, m in ((1, 1), (2, 3), (33, 5)):
+            for c in (0, 1, 1 - n):
+                sizes, numbers = ([n, m], [c, -1]) if name in ("torus", "rows", "branches") else ([n], [c])
+                args = [*sizes, *numbers, *np.random.default_rng(n).standard_normal((2, *sizes))]
+                agreed += agree(device.program, device, name, args)
+    assert agreed > 80
 
 
 def test_sums_that_wrap_around(core: Any) -> None:

@@ -190,7 +190,7 @@ def own_places(
     places of their own: None if not, else the variables from outside that must be less than SMALL in size for this.
     `counters`: parameters that are the turn's position, up to a small number, forwards (1) or backwards (-1).
     `outside`: what defines variables from outside."""
-    size: Sum = {None: int(width.value)} if type(width) is Const else {width: 1}  # type: ignore[dict-item]
+    size: Sum = {None: int(width.value)} if isinstance(width, Const) else {width: 1}
     turn = _Turn(counters, size, outside)
     turn.enter(lam)
     updates: list[ir.Atoms] = []

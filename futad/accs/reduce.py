@@ -152,9 +152,9 @@ class _Accs:
             d = define(a)
             source = d.array if type(d) is ir.Reshape else a
             shape = shape_of(a.type)
-            if source not in e.lam.params or not _same_size(shape_of(source.type)[0], shape[0]):
+            whole = _array_of(e, source)
+            if whole is None or not _same_size(shape_of(source.type)[0], shape[0]):
                 return None
-            whole = e.arrays[e.lam.params.index(source)]  # type: ignore[arg-type]
             return b.let(ir.Reshape(whole, (rows, shape[1])), "stacked")
 
         outer = define(value)
@@ -179,9 +179,7 @@ class _Accs:
 
     def is_own(self, e: ir.Map, i: Atom) -> bool:
         """Whether `i` is the position of the map's element."""
-        if i not in e.lam.params:
-            return False
-        source = e.arrays[e.lam.params.index(i)]  # type: ignore[arg-type]
+        source = _array_of(e, i)
         return type(source) is Var and is_index(self.defs.get(source))
 
     def mapped(
@@ -192,11 +190,9 @@ class _Accs:
         pat = [v for k, v in enumerate(stm.pat) if k != out]
         results = [r for k, r in enumerate(e.lam.result) if k != out]
         values: Atom = ZERO
-        if value is None:
-            pass
-        elif value in e.lam.params:
-            values = e.arrays[e.lam.params.index(value)]  # type: ignore[arg-type]
-        else:
+        if value is not None and (read := _array_of(e, value)) is not None:
+            values = read
+        elif value is not None:
             values = Var("part", array_of(value.type, e.width))
             pat.append(values)
             results.append(value)
@@ -318,6 +314,11 @@ class _Accs:
 def _acc_arguments(e: ir.Map) -> list[int]:
     """The positions of the accumulators among the arrays; the map returns them first, in this order."""
     return [k for k, a in enumerate(e.arrays) if type(a.type) is AccType]
+
+
+def _array_of(e: ir.Map, element: Atom) -> Atom | None:
+    """The array of whose elements this is one."""
+    return next((a for a, p in zip(e.arrays, e.lam.params, strict=True) if p is element), None)
 
 
 def _same_size(a: Atom, b: Atom) -> bool:
