@@ -2,6 +2,10 @@
 
 A region gets the values of the variables around it in a structure, and keeps them in constants of its own: what threads
 share the C compiler would have to read again and again.
+
+Where nothing depends on the parts, each is done in pieces, and whoever has done his own helps with the others': a
+thread that the machine interrupts holds up no more than a piece, and yet the next region finds in its cache what it
+wrote in this one.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from futad.imp import ir
 if TYPE_CHECKING:
     from futad.backend.c import CEmitter
 
-CHUNKS = 8  # parts for each thread, where they are taken as threads become free
+CHUNKS = 8  # pieces of a part, where nothing depends on the parts
 SHORT_BODY = 250  # statements a map, of a region that is emitted for one thread as well
 LANES = 32  # steps that a loop may take at a time: no part is shorter unless it has to be
 
@@ -28,7 +32,7 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
     em.number_of_regions += 1
     captured = captures(s, em.declared)
     em.declarations += ["", f"struct {name} {{", *[f"  {t}{variable};" for variable, t in captured.items()]]
-    em.declarations += [*(["  int64_t next;"] if s.dynamic else []), "};", f"static {_head(s, name)};"]
+    em.declarations += [*(["  int64_t next[FUTAD_TEAM_MOST];"] if s.dynamic else []), "};", f"static {_head(s, name)};"]
     em.regions += _region(em, s, name, captured)
     n, work = s.threads, em.works[s.threads]
     opened = 1
@@ -56,7 +60,7 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
         em.depth -= 1
         em.line("} else {")
         em.depth += 1
-    em.line(f"struct {name} region = {{{', '.join([*captured, *(['0'] if s.dynamic else [])])}}};")
+    em.line(f"struct {name} region = {{{', '.join([*captured, *(['{0}'] if s.dynamic else [])])}}};")
     em.line(f"futad_parallel(ctx, {n}, {str(s.dynamic).lower()}, {work}, &speed, {name}, &region);")
     em.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, {n}))) goto {em.label};")
     for _ in range(opened):
@@ -82,13 +86,18 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
     if s.dynamic:
         unit = LANES if in_lanes(s.body) else 1
         em.line(f"const int64_t chunk = futad_chunk({steps}, {n} == 1 ? 1 : {n} * {CHUNKS}, {unit});")
-        em.line("for (;;) {")
-        em.depth += 1
-        em.line(f"const int64_t {s.start} = __atomic_fetch_add(&region->next, chunk, __ATOMIC_RELAXED);")
-        em.line(f"if ({s.start} >= {steps}) break;")
-        em.line(f"const int64_t {s.end} = {s.start} + chunk < {steps} ? {s.start} + chunk : {steps};")
+        em.line(f"for (int64_t turn = 0; turn < {n}; turn++) {{")
+        em.line(f"  const int64_t part = ({s.thread} + turn) % {n};")
+        em.line(f"  const int64_t first = futad_part({steps}, part, {n}, {LANES});")
+        em.line(f"  const int64_t last = futad_part({steps}, part + 1, {n}, {LANES});")
+        em.line("  for (;;) {")
+        em.depth += 2
+        em.line(f"const int64_t {s.start} = first + __atomic_fetch_add(&region->next[part], chunk, __ATOMIC_RELAXED);")
+        em.line(f"if ({s.start} >= last) break;")
+        em.line(f"const int64_t {s.end} = {s.start} + chunk < last ? {s.start} + chunk : last;")
         em.block(s.body)
-        em.depth -= 1
+        em.depth -= 2
+        em.line("  }")
         em.line("}")
     else:
         em.line(f"const int64_t {s.start} = futad_part({steps}, {s.thread}, {n}, {LANES});")
@@ -114,7 +123,10 @@ def inner_body(s: ir.Stmt) -> Sequence[ir.Stmt]:
 
 def in_lanes(body: Sequence[ir.Stmt]) -> bool:
     """Whether the steps are taken some at a time."""
-    return any(isinstance(s, (ir.Blocks, ir.Across)) or (isinstance(s, ir.For) and s.independent) for s in body)
+    return any(
+        isinstance(s, (ir.Blocks, ir.Across, ir.While)) or (isinstance(s, ir.For) and (s.independent or s.step > 1))
+        for s in body
+    )
 
 
 def captures(s: ir.Parallel, declared: dict[str, str]) -> dict[str, str]:
