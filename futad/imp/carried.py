@@ -101,7 +101,7 @@ class Carried:
         names = {v.name for v in self.vars if isinstance(v, _Scalar)}
         scalars: list[tuple[str, Expr]] = []
         for cycle in exchanged:
-            _Buffer.exchange([self.vars[i] for i in cycle])  # type: ignore[misc]
+            _Buffer.exchange([v for v in map(self.vars.__getitem__, cycle) if isinstance(v, _Buffer)])
         for i, (var, v) in enumerate(zip(self.vars, values, strict=True)):
             if i in moving:
                 continue
@@ -150,13 +150,13 @@ def _cycles(params: Sequence[Var], body: core.Lambda) -> list[list[int]]:
                 origin.update(zip(stm.pat, stm.exp.dests, strict=True))
             case core.WithAcc(arrays):
                 origin.update(zip(stm.pat, arrays, strict=False))
-    places = {p: i for i, p in enumerate(params)}
+    places: dict[Atom, int] = {p: i for i, p in enumerate(params)}
     after: dict[int, int] = {}
     for i, a in enumerate(body.result):
         while a in origin:
             a = origin[a]
         if a in places and a.type == params[i].type:
-            after[i] = places[a]  # type: ignore[index]
+            after[i] = places[a]
     cycles: list[list[int]] = []
     seen: set[int] = set()
     for i in after:
@@ -166,8 +166,8 @@ def _cycles(params: Sequence[Var], body: core.Lambda) -> list[list[int]]:
             seen.add(at)
             chain.append(at)
             at = after.get(at)
-        if at in chain:
-            cycle = chain[chain.index(at) :]  # type: ignore[arg-type]
+        if at is not None and at in chain:
+            cycle = chain[chain.index(at) :]
             cycles += [cycle] if len(cycle) > 1 else []
     return cycles
 
@@ -398,7 +398,7 @@ def elementwise(lam: core.Lambda, p: Var, result: core.Atom) -> bool:
     if p not in e.arrays:
         return False
     accs = sum(1 for a in e.arrays if isinstance(a.type, AccType))
-    k = maker.pat.index(result)  # type: ignore[arg-type]
+    k = next(k for k, v in enumerate(maker.pat) if v is result)
     if k < accs:
         return False
     row, out = e.lam.params[e.arrays.index(p)], e.lam.result[k]

@@ -75,7 +75,7 @@ class Scope:
     """
 
     lam: core.Lambda
-    last: dict[Var, int]
+    last: dict[Atom, int]
     uses: dict[Var, int]
     repeats: bool
     index: int = -1
@@ -86,7 +86,7 @@ class Scope:
     whole: dict[Var, View] = field(default_factory=dict)
     pieces: dict[Var, View] = field(default_factory=dict)
     literals: dict[Var, core.ArrayLit] = field(default_factory=dict)
-    late: dict[Var, RowProduct] = field(default_factory=dict)
+    late: dict[Atom, RowProduct] = field(default_factory=dict)
 
 
 Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]
@@ -342,7 +342,7 @@ class Lowerer:
         return values
 
     def open_scope(self, lam: core.Lambda, wants: Sequence[Want], repeats: bool) -> Scope:
-        last: dict[Var, int] = {}
+        last: dict[Atom, int] = {}
         uses: dict[Var, int] = {}
         born: dict[Var, int] = {}
         for i, stm in enumerate(lam.stms):

@@ -75,7 +75,7 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
         return None
     for x in (e.a, e.b):
         # Nothing is written over the factors before the map is done.
-        sc.last[x] = max(sc.last.get(x, 0), at + 1)  # type: ignore[index,arg-type]
+        sc.last[x] = max(sc.last.get(x, 0), at + 1)
     m, n, k = a.shape[0], b.shape[1], a.shape[1]
     packed, whole, root = lo.packed.get(e.b), None, None
     assert isinstance(e.b, Var)
@@ -105,7 +105,7 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
 def left_to(nest: Nest) -> RowProduct | None:
     """The product that was left to the map."""
     late = nest.lo.scopes[-1].late
-    found = [late[a] for a in nest.arrays if a in late]  # type: ignore[index]
+    found = [late[a] for a in nest.arrays if a in late]
     return found[0] if found else None
 
 
@@ -136,8 +136,8 @@ def by_rows(
         end = lo.let(ir.Scalar("min", (add(first, p.rows), bound), I64, I64), "end")
         here = View(p.a.base, lo.let(add(p.a.offset, mul(first, p.a.strides[0])), "o"), p.a.strides, p.a.shape)
         sizes = (lo.let(sub(end, first), "n"), n, p.a.shape[1])
-        there = (base.pointer, offset, *product.strides)
-        gemm = ir.Gemm(p.elem, sizes, matrix(here), matrix(p.b), there, p.place, False, False, p.packed)  # type: ignore[arg-type]
+        there = matrix(View(base, offset, product.strides, product.shape))
+        gemm = ir.Gemm(p.elem, sizes, matrix(here), matrix(p.b), there, p.place, False, False, p.packed)
         skipped = mul(first, n)
         if few is None:
             lo.emit(gemm)
@@ -161,4 +161,5 @@ def done(nest: Nest) -> None:
 def matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
     """Pointer, offset and strides of a matrix."""
     assert isinstance(v.base, Mem)
-    return (v.base.pointer, v.offset, *v.strides)  # type: ignore[return-value]
+    rows, columns = v.strides
+    return v.base.pointer, v.offset, rows, columns
