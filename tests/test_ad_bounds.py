@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gensource
+import gensource_base
 import numpy as np
 import pytest
 from device_support import has_cxx
 
 import futad
-from futad.errors import BoundsError
+from futad.errors import BoundsError, Error, InternalError
 from futad.runtime import cc
 
 SOURCE = """
@@ -56,3 +58,38 @@ def test_out_of_bounds(backend: str) -> None:
             with pytest.raises(BoundsError) as e:
                 program[entry](xs, i)
             assert e.value.span is not None and e.value.span.line in (line, line + 1), entry
+
+
+ENTRIES = """
+def at [n][k] ((xs, ms, s): ([n]t, [n][k]t, t)) : (t, [n]t, [k]t, t) = f xs ms s
+entry primal [n][k] (xs: [n]t) (ms: [n][k]t) (s: t) = f xs ms s
+entry fwd [n][k] (xs: [n]t) (ms: [n][k]t) (s: t) = jvp at (xs, ms, s) (xs, ms, s)
+entry rev [n][k] (xs: [n]t) (ms: [n][k]t) (s: t) =
+  let (y, ys, zs, x) = f xs ms s in vjp at (xs, ms, s) (y, map (+ 1) ys, map (+ 1) zs, x)
+entry part [n][k] (xs: [n]t) (ms: [n][k]t) (s: t) = vjp (\\x -> (at x).1) (xs, ms, s) (map (const 1) xs)
+"""
+
+
+@pytest.mark.parametrize("seeds", [(2, 9), (26, 31)], ids=str)
+def test_random_programs(seeds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With any indices: the interpreter finds none out of bounds where the compiler has left out the check."""
+    plain = gensource_base.Base.at
+
+    def anywhere(self: gensource_base.Base, e: gensource_base.Env, size: str) -> str:
+        return f"({self.iexp(e)} - {self.r.randint(0, 2)})" if self.p(0.3) else plain(self, e, size)
+
+    monkeypatch.setattr(gensource_base.Base, "at", anywhere)
+    raised = 0
+    for seed in seeds:
+        program = futad.compile(gensource.source(seed, "f64", 6)[0] + ENTRIES, f"seed{seed}.fut", backend="interp")
+        for n, k in ((3, 2), (1, 1), (2, 3), (0, 2), (2, 0)):
+            rng = np.random.default_rng(seed + n)
+            args = rng.normal(size=n), rng.normal(size=(n, k)), rng.normal()
+            for entry in program:
+                try:
+                    program[entry](*args)
+                except InternalError as e:
+                    raise AssertionError(f"seed {seed}, {entry}, n = {n}, k = {k}") from e
+                except Error:
+                    raised += 1
+    assert raised
