@@ -38,6 +38,7 @@
 #define FUTAD_TEAM_MOST 64     /* threads, the caller included */
 #define FUTAD_TEAM_SPIN 30000  /* nanoseconds that a thread waits for the next job of a call before it sleeps */
 #define FUTAD_TEAM_CPUS 1024
+#define FUTAD_TEAM_STACK ((size_t)8 << 20) /* bytes, as a program's own; some C libraries give threads much less */
 /* Nanoseconds, by what `python benchmarks/calls.py` prints: a thread that sleeps is woken for a job of twice the first,
  * one that spins meets for one of the second; smaller jobs end as soon without it.  If smaller jobs follow each other
  * in a call, threads are woken after the third. */
@@ -168,7 +169,8 @@ static void futad_team_spread(struct futad_team *t) {
     }
     long bytes = futad_team_allowed(mask), left = 0;
     for (int k = 0; k < FUTAD_TEAM_CPUS / 64; k++) left |= (long)!!(mask[k] &= ~used[k]);
-    if (bytes > 0 && left && !syscall(SYS_sched_setaffinity, id, bytes, mask)) __atomic_store_n(&m->cpu, -1, __ATOMIC_RELEASE);
+    if (bytes > 0 && left && !syscall(SYS_sched_setaffinity, id, bytes, mask))
+      __atomic_store_n(&m->cpu, -1, __ATOMIC_RELEASE);
   }
 #else
   (void)t;
@@ -255,6 +257,7 @@ static void futad_team_grow(struct futad_team *t, int32_t wanted) {
   pthread_attr_t detached;
   if (pthread_attr_init(&detached)) return;
   pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&detached, FUTAD_TEAM_STACK);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the threads of the program */
   static bool watched;

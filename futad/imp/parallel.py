@@ -12,6 +12,9 @@ nest serves as the body unchanged.  What iterations share becomes one copy a thr
   for the others, added up afterwards; except accumulators that each iteration updates at places of its own
   (`accs/places.py`), which all threads share.
 
+Without any of these nothing depends on the parts, and threads that are done with theirs help with the others'
+(`backend/c_threads.py`).
+
 Small work, and accumulators so large that the copies would cost more than the work, take one thread.
 
 Copies of large arrays are shared out too, as are the additions of threads' copies of an accumulator.
