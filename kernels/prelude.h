@@ -42,6 +42,7 @@ typedef _Float16 futad_f16;
 #define FUTAD_CONST __attribute__((const))
 #define FUTAD_VEC FUTAD_CONST
 #define FUTAD_VEC35 FUTAD_CONST
+#define FUTAD_VECTOR_CALLS 0 /* whether they all are */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     defined(__OPTIMIZE__) && !defined(FUTAD_NO_LIBMVEC)
 #undef FUTAD_VEC
@@ -49,6 +50,8 @@ typedef _Float16 futad_f16;
 #if __GLIBC_PREREQ(2, 35)
 #undef FUTAD_VEC35
 #define FUTAD_VEC35 FUTAD_VEC
+#undef FUTAD_VECTOR_CALLS
+#define FUTAD_VECTOR_CALLS 1
 #endif
 #endif
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from futad.accs import without_accs
-from futad.backend import c_blocks, c_lanes, c_threads
+from futad.backend import c_blocks, c_lanes, c_tails, c_threads
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
@@ -221,6 +221,13 @@ class CEmitter(Emitter):
     # -- loops
 
     def for_(self, s: ir.For) -> None:
+        if c_tails.possible(s):
+            c_tails.emit(self, s)
+        else:
+            self.plain_for(s)
+
+    def plain_for(self, s: ir.For) -> None:
+        """A loop from its start to its end."""
         if s.independent:
             groups: dict[str, list[str]] = {}
             for p in s.partials:
