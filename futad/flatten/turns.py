@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
-from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, shape_of
+from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, elem_of, shape_of
 from futad.flatten.binned import HOST
+from futad.flatten.late import row_sums
 from futad.optimise.addto import sum_of
 from futad.rewrite.strategy import with_lambdas
 
@@ -50,7 +51,7 @@ def turns_apart(lam: Lambda, defs: Defs | None = None) -> Lambda:
 @dataclass(slots=True)
 class _Sum:
     """A loop's variable that only gets terms added that do not depend on it: the statement that adds one, and the
-    factors of a product (the left one transposed) or the vector."""
+    factors of a product (the left one transposed), a vector, or a matrix of which it is the sum of the rows."""
 
     stm: Stm
     terms: tuple[Var, ...]
@@ -90,7 +91,8 @@ class _Turns:
         if whole is None or not any(isinstance(s.exp, ir.MatMul) for s in whole.exp.lam.stms):  # type: ignore[attr-defined]
             return None
         arrays = dict(zip(kept, whole.pat, strict=True)) | self.slices
-        return [whole, self.rest(stms, kept, arrays, sums), *self.totals(arrays, sums)]
+        rest = [self.rest(stms, kept, arrays, sums)] if len(sums) < len(body.result) else []
+        return [whole, *rest, *self.totals(arrays, sums)]
 
     def _products_apart(self, body: Lambda) -> list[Stm]:
         """The body, with products of what depends on nothing carried apart from what they are added to, if that is
@@ -165,10 +167,15 @@ class _Turns:
                 if isinstance(left, ir.Rearrange) and left.perm == (1, 0):
                     terms = (left.array, e.b)
             elif (pair := sum_of(s)) is not None and p in pair and len(shape_of(p.type)) == 1:
-                terms = tuple([a for a in pair if a is not p])
+                terms = tuple([self.summed(a) for a in pair if a is not p])
             if terms and all(isinstance(a, Var) and a in self.made and self.made[a] in self.free for a in terms):
                 out[k] = _Sum(s, tuple(terms))  # type: ignore[arg-type]
         return out
+
+    def summed(self, v: Atom) -> Atom:
+        """The matrix of which a vector is the sum of the rows; the vector itself if it is none."""
+        found = row_sums(self.made[v], self.made) if v in self.made else None  # type: ignore[index]
+        return found[0] if found is not None and found[1:] == ((1, 0), False) else v
 
     def kept(self, wanted: Sequence[Var]) -> list[Var] | None:
         """What of the free statements' values the rest needs that a turn should not compute; None if one is larger than
@@ -240,28 +247,33 @@ class _Turns:
     def totals(self, arrays: dict[Var, Var], sums: dict[int, _Sum]) -> list[Stm]:
         """The sums over all turns."""
         b = Builder()
+        flat: dict[Var, Var] = {}
+        columns: dict[Var, Var] = {}
         for k, x in sums.items():
             init, out = self.loop.inits[k], self.stm.pat[k]
-            whole = [arrays[v] for v in x.terms]
-            if len(whole) == 2:
-                flat = []
-                for a in whole:
-                    n, rows, columns = shape_of(a.type)
-                    flat.append(b.let(ir.Reshape(a, (b.size_mul([n, rows]), columns)), "flat"))
-                left = b.let(ir.Rearrange(flat[0], (1, 0)), "columns")
-                b.add(Stm((out,), ir.MatMul(left, flat[1], (init,))))
-            else:
-                columns = b.let(ir.Rearrange(whole[0], (1, 0)), "columns")
-                elem = init.type.elem  # type: ignore[union-attr]
-                plus = b.lambda_([("x", elem), ("y", elem)], lambda c, u, v: [c.op("add", u, v)])
-                zero = b.zeros(elem)
-
-                def total(c: Builder, x: Atom, column: Atom) -> Atom:
-                    (s,) = c.emit(ir.Reduce(self.loop.bound, (column,), plus, (zero,), True), "total")  # noqa: B023
-                    return c.op("add", x, s)
-
-                b.add(Stm((out,), ir.Alias(b.zip_with(total, init, columns))))
+            for v in x.terms:
+                if v not in flat:
+                    n, *rows, width = shape_of(arrays[v].type)
+                    flat[v] = b.let(ir.Reshape(arrays[v], (b.size_mul([n, *rows]), width)), "flat")
+                    columns[v] = b.let(ir.Rearrange(flat[v], (1, 0)), "columns")
+            left = columns[x.terms[0]]
+            if len(x.terms) == 2:
+                b.add(Stm((out,), ir.MatMul(left, flat[x.terms[1]], (init,))))
+                continue
+            total = sum_inner(b, left)
+            d = self.defs.get(init)  # type: ignore[arg-type]
+            zeros = isinstance(d, ir.Replicate) and isinstance(d.value, Const) and d.value.value == 0
+            b.add(Stm((out,), ir.Alias(total if zeros else b.plus(init, total))))
         return b.stms
+
+
+def sum_inner(b: Builder, matrix: Var) -> Var:
+    """The sums of a matrix's rows."""
+    elem = elem_of(matrix.type)
+    plus = b.lambda_([("x", elem), ("y", elem)], lambda c, u, v: [c.op("add", u, v)])
+    zero = b.zeros(elem)
+    width = shape_of(matrix.type)[1]
+    return b.map_(lambda c, row: c.emit(ir.Reduce(width, (row,), plus, (zero,), True), "total"), matrix)[0]
 
 
 __all__ = ["turns_apart"]
