@@ -15,7 +15,8 @@
  * The blocking is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): a
  * KC x NC panel of B and an MC x KC block of A are copied into contiguous slivers of NR columns and MR rows;
  * the kernel keeps an MR x NR tile of C in vector registers (plain local arrays would be spilled, hence the
- * compiler's vector extension).  Sums over k are taken in blocks of KC, each from left to right.
+ * compiler's vector extension).  Sums over k are taken in blocks of KC at most, all of about the
+ * same length, each from left to right.
  *
  * What is read only a few times is not copied: A if B has few columns, B if A has few rows and B's rows are
  * contiguous.  Where columns are no multiple of a vector's lanes, the last vector of a tile starts earlier and does
@@ -40,7 +41,7 @@
 #define FUTAD_GEMM_MR 4
 #endif
 #define FUTAD_GEMM_NV 3 /* vectors a row of the tile */
-#define FUTAD_GEMM_KC 256
+#define FUTAD_GEMM_KC 256 /* for f32 a quarter more: a sum of 300 is then one block */
 #define FUTAD_GEMM_MC 96
 #define FUTAD_GEMM_NC 768
 #define FUTAD_GEMM_TINY 512 /* multiplications of a product that is not worth a tile */

@@ -5,6 +5,7 @@
 #define VL ((int64_t)(FUTAD_GEMM_BYTES / sizeof(T)))
 #define NR (FUTAD_GEMM_NV * VL)
 #define MR FUTAD_GEMM_MR
+#define KC ((int64_t)(sizeof(T) == 4 ? FUTAD_GEMM_KC / 4 * 5 : FUTAD_GEMM_KC))
 
 /* Wherever they lie. */
 typedef T F(vec) __attribute__((vector_size(FUTAD_GEMM_BYTES), aligned(sizeof(T)), may_alias));
@@ -230,7 +231,7 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
   }
   const int turn_a = n > 4 * NR, turn_b = !packed && (n < VL || csB != 1 || (m > 16 * MR && n * k > 2048));
   const int in_slivers = packed || turn_b;
-  const int64_t kc_max = futad_gemm_least(k, FUTAD_GEMM_KC);
+  const int64_t parts = (k + KC - 1) / KC, kc_max = (k + parts - 1) / parts;
   const int64_t mc_max = turn_a ? (futad_gemm_least(m, FUTAD_GEMM_MC) + MR - 1) / MR * MR : 0;
   const int64_t nc_max = turn_b ? (futad_gemm_least(n, FUTAD_GEMM_NC) + VL - 1) / VL * VL : 0;
   /* + 8 vectors, so that both buffers can start on a cache line. */
@@ -239,8 +240,8 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
   T *pb = space, *pa = space + (nc_max * kc_max + VL - 1) / VL * VL;
   for (int64_t jc = 0, nc; jc < n; jc += nc) {
     nc = n - jc <= FUTAD_GEMM_NC ? n - jc : n - jc < FUTAD_GEMM_NC + VL ? FUTAD_GEMM_NC - NR : FUTAD_GEMM_NC;
-    for (int64_t pc = 0; pc < k; pc += FUTAD_GEMM_KC) {
-      const int64_t kc = futad_gemm_least(k - pc, FUTAD_GEMM_KC), mc_step = turn_a ? FUTAD_GEMM_MC : m;
+    for (int64_t pc = 0; pc < k; pc += kc_max) {
+      const int64_t kc = futad_gemm_least(k - pc, kc_max), mc_step = turn_a ? FUTAD_GEMM_MC : m;
       const int add = accumulate || pc > 0;
       const T *panel = B + pc * rsB + jc * csB;
       if (turn_b) F(pack)(kc, nc, panel, rsB, csB, pb, 0, nc);
@@ -318,3 +319,4 @@ static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_G
 #undef VL
 #undef NR
 #undef MR
+#undef KC
