@@ -98,6 +98,7 @@ class DeviceLowerer(Lowerer):
         self.why: list[str] = []
         self.given: dict[core.Stm, Expr] = {}
         self.cut_up = False  # rows are in parts already
+        self.by_threads: dict[core.Stm, None] = {}  # maps of which each point is done by a thread, whatever is inside
         self.distributed = False  # a map has been, so that its rows can be put in parts
         self.scalar_roots: dict[str, Root] = {}
         self.thread_slots: set[int] = set()

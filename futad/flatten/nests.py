@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from futad.core import ir as core
-from futad.core.types import I64, Const, Var
+from futad.core.types import I64, Atom, Const, Var
 from futad.flatten import fission, segments
 from futad.flatten import kernel as kir
 from futad.flatten.interchange import loop_out
 from futad.flatten.known import known_on_host
-from futad.flatten.levels import Levels, levels_of
-from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transposed
+from futad.flatten.levels import MOST_LEVELS, Levels, levels_of
+from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transposed, turned
 from futad.flatten.pairs import pairs_of, peeled
 from futad.flatten.pairtiles import lower_pairs
 from futad.flatten.rowadds import rows_after
@@ -37,6 +37,8 @@ UNKNOWN_INNER = 64  # assumed for an inner width that the host does not know
 WARP = 32
 LONG_ROWS = 32  # times as many elements as a thread does at most make a row worth several blocks
 FEW_ROWS = 128  # a number of points up to here that is known is done by blocks at once
+LEAST_PART = 16  # elements of a column that a thread reduces at least
+LARGE_COLUMNS = 16  # times as many elements as threads make columns worth a launch for their parts
 SMALL_INNER = 8  # inner widths up to here are not worth a block
 
 
@@ -143,7 +145,8 @@ def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], t
         least = next(v.view.count() for v in n.inputs if isinstance(v, Acc))
     versions: list[list[ir.Stmt]] = []
     depth = len(lo.scopes)
-    units = ("thread",) if inner is None or apart is not None else ("block",) if lo.cut_up else ("thread", "block")
+    alone = inner is None or apart is not None or n.stm in lo.by_threads
+    units = ("thread",) if alone else ("block",) if lo.cut_up else ("thread", "block")
     modes = flattening(n.stm) if inner is not None and not lo.cut_up else frozenset()
     if "no_outer" in modes and apart is not None:
         lo.out += apart
@@ -205,6 +208,10 @@ def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], t
         together = _cut_up(lo, n, levels, total, inner, versions[1])
         if _long_elements(levels.leaf):
             narrow = wide  # few points are worth several threads each, even if these are few
+        columns = None if modes or lo.cut_up else _by_columns(lo, n, levels, total, inner)
+        if columns is not None:
+            large = compare("<", ir.mul(Ref("ENOUGH_THREADS", I64), num(LARGE_COLUMNS)), ir.mul(total, inner))
+            wide, together = many, [ir.If(large, columns, together)]
         choice: ir.Stmt = ir.If(compare("||", narrow, wide), versions[0], together)
         outside = loop_out(n.stm) if not levels.inner and not modes else None
         if outside is not None:
@@ -293,6 +300,47 @@ def _in_parts(lo: DeviceLowerer, n: Nest, rows: segments.Rows, total: Expr) -> N
     for v, out in zip(lo.scope(lam, outs), made, strict=True):
         assert isinstance(v, View)
         lo.copy(out, dense_view(v.base, out.shape, v.offset) if rows.scans else v)
+
+
+def _by_columns(lo: DeviceLowerer, n: Nest, levels: Levels, total: Expr, inner: Expr) -> list[ir.Stmt] | None:
+    """Reductions of columns, which are neighbours in memory, in as many parts as there are threads for; None if the
+    map is of anything else."""
+    views = [v for v in _innermost(lo, n, levels) if v.rank > 1 and isinstance(v.base, Mem)]
+    apart = [v for v in views if v.strides[0] == ONE and v.strides[1] != ONE]
+    rows = segments.rows_of(n.stm, levels.inner) if apart and len(apart) == len(views) else None
+    if rows is None or rows.scans or len(levels.inner) + 1 == MOST_LEVELS:
+        return None
+    with lo.block() as body:
+        width, count, size = lo.expr(rows.width), Var("parts", I64), Var("part", I64)
+        for_all = ir.Bin("/", ir.add(Ref("ENOUGH_THREADS", I64), total), ir.Scalar("max", (total, ONE), I64, I64))
+        most = ir.Bin("/", ir.add(width, num(LEAST_PART)), num(LEAST_PART))
+        lo.bind(count, lo.let(ir.Scalar("min", (for_all, most), I64, I64), "parts"))
+        parts = lo.expr(count)
+        lo.bind(size, lo.let(ir.Bin("/", ir.sub(ir.add(width, parts), ONE), parts), "n"))
+        stms = segments.in_parts(rows, count, size, columns=True)
+        lo.by_threads |= {s: None for s in stms if isinstance(s.exp, core.Map) and s.pat[0] not in n.stm.pat}
+        lo.cut_up = True
+        lo.out += _lowered(lo, n, stms)
+        lo.cut_up = False
+    return body
+
+
+def _innermost(lo: DeviceLowerer, n: Nest, levels: Levels) -> list[View]:
+    """The arrays of a nest's innermost map, at some point of the maps around it."""
+    assert n.lam is not None
+    lam, arrays = n.lam, n.inputs
+    for inner in levels.inner:
+        rows: dict[Atom, Value] = {
+            p: v.row((ir.ZERO,)) for p, v in zip(lam.params, arrays, strict=True) if isinstance(v, View)
+        }
+        for s in lam.stms:
+            if isinstance(s.exp, core.Rearrange) and isinstance(v := rows.get(s.exp.array), View):
+                rows[s.pat[0]] = turned(v, s.exp.perm)
+        assert isinstance(inner.exp, core.Map)
+        outside = [lo.env.get(a) if isinstance(a, Var) else None for a in inner.exp.arrays]
+        arrays = [rows.get(a) or x or ir.ZERO for a, x in zip(inner.exp.arrays, outside, strict=True)]
+        lam = inner.exp.lam
+    return [v for v in arrays if isinstance(v, View)]
 
 
 def rows_in_order(lo: DeviceLowerer, n: Nest, k: int) -> Value:

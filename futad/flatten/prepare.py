@@ -28,6 +28,7 @@ from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, V
 from futad.flatten.again import computed_again
 from futad.flatten.binned import binned
 from futad.flatten.late import is_light
+from futad.flatten.perfect import by_columns, rows_as_maps
 from futad.flatten.placed import with_places
 from futad.flatten.rowadds import loops_that_add
 from futad.flatten.turns import turns_apart
@@ -48,7 +49,7 @@ def prepare(program: Program) -> Program:
     program = ir.map_bodies(program, with_places)
     program = ir.map_bodies(program, loops_that_add)
     program = ir.map_bodies(program, binned)
-    loose = ir.map_bodies(program, _loosened)
+    loose = ir.map_bodies(ir.map_bodies(program, _loosened), by_columns)
     if _changed(program, loose):
         # Sums are found after fusion, which would join them to the nests that use them.
         program = simplify(fuse(simplify(loose)))
@@ -61,7 +62,7 @@ def prepare(program: Program) -> Program:
     apart = ir.map_bodies(program, turns_apart)
     if _changed(program, apart):
         program = simplify(fuse(simplify(apart)))
-    return ir.map_bodies(program, kept_in_place)
+    return ir.map_bodies(ir.map_bodies(program, rows_as_maps), kept_in_place)
 
 
 def _changed(before: Program, after: Program) -> bool:

@@ -10,6 +10,12 @@ has each row cut into c parts of k elements (the last ones may have fewer, or no
     let parts = map (\\xs -> map (part xs) (iota c)) xss
     in map (\\xs ps -> g (reduce op ne ps)) xss parts
 
+Rows that are columns of a matrix, so that each has its elements far apart and beside those of its neighbours, are not
+parted each by itself but all together, for neighbouring threads to go along neighbouring columns:
+
+    let parts = map (\\j -> map (\\xs -> part xs j) xss) (iota c)
+    in map (\\xs ps -> g (reduce op ne ps)) xss (transpose parts)
+
 A map of scans is one scan of all rows, which starts anew where a row does (Blelloch, "Prefix sums and their
 applications", 1990).  A map of sorts is one sort by row and key.  What comes before the fold or sort in a row is cheap,
 and done again for each part or element.
@@ -109,8 +115,9 @@ def _elements(b: Builder, r: Rows, i: Atom) -> Sequence[Atom]:
 # --- reductions --------------------------------------------------------------------------------------------------
 
 
-def in_parts(r: Rows, count: Var, size: Var) -> list[Stm]:
-    """Rows reduced in `count` parts of `size` elements."""
+def in_parts(r: Rows, count: Var, size: Var, columns: bool = False) -> list[Stm]:
+    """Rows reduced in `count` parts of `size` elements; if they are `columns`, neighbours in memory, part by part of
+    all of them."""
     e = r.exp
     if isinstance(e, ir.Fused):
         lams, neutrals, comms = e.red_lams, e.red_neutrals, e.red_comms
@@ -119,7 +126,7 @@ def in_parts(r: Rows, count: Var, size: Var) -> list[Stm]:
         lams, neutrals, comms = (e.lam,), (e.neutral,), (e.comm,)
     flat = [a for g in neutrals for a in g]
 
-    def part(b: Builder, j: Var) -> Sequence[Atom]:
+    def part(b: Builder, j: Atom) -> Sequence[Atom]:
         start = b.op("mul", j, size)
 
         def element(c: Builder, k: Var) -> Sequence[Atom]:
@@ -132,17 +139,34 @@ def in_parts(r: Rows, count: Var, size: Var) -> list[Stm]:
         return b.emit(fold, "part", types=[a.type for a in flat])
 
     b = Builder()
-    parts = b.map_(part, b.let(ir.Iota(count, ZERO, ONE), "js"), hint="parts")
-    first = _around(r, Lambda(r.bodies[-1].params, (*r.before, *b.stms), parts), [v.type for v in parts])
-    made = tuple([Var("parts", v.type) for v in first.pat])
-    first = Stm(made, first.exp)
-
-    rows = tuple([Var("parts", v.type) for v in parts])
-    again = ir.Fused(count, rows, _identity(flat), (), (), lams, neutrals, comms)
+    js = b.let(ir.Iota(count, ZERO, ONE), "js")
     body = r.bodies[-1]
+    if not columns:
+        parts = b.map_(part, js, hint="parts")
+        first = _around(r, Lambda(body.params, (*r.before, *b.stms), parts), [v.type for v in parts])
+        made = tuple([Var("parts", v.type) for v in first.pat])
+        out = [_fresh(Stm(made, first.exp))]
+    else:
+
+        def nest(c: Builder, j: Var) -> Sequence[Atom]:
+            d = Builder()
+            found = tuple(part(d, j))
+            inside = _around(r, Lambda(body.params, (*r.before, *d.stms), found), [a.type for a in flat])
+            c.add(_fresh(inside))
+            return inside.pat
+
+        whole = b.map_(nest, js, hint="parts")
+        out = list(b.stms)
+        c = Builder()
+        depth = len(r.maps)
+        made = tuple([c.let(ir.Rearrange(v, (*range(1, depth + 1), 0)), "parts") for v in whole])
+        out += c.stms
+
+    rows = tuple([Var("parts", array_of(a.type, count)) for a in flat])
+    again = ir.Fused(count, rows, _identity(flat), (), (), lams, neutrals, comms)
     stms = (*r.before, Stm(r.fold.pat, again), *r.after)
     second = _around(r, Lambda((*body.params, *rows), stms, body.result), None, made)
-    return [_fresh(first), _fresh(second)]
+    return [*out, _fresh(second)]
 
 
 def _identity(like: Sequence[Atom]) -> Lambda:

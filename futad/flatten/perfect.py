@@ -1,0 +1,142 @@
+"""Bodies of maps as maps over their elements, so that nests are perfect and neighbouring threads have neighbours.
+
+A thread that copies a row, or folds a few rows into one, goes along the row by itself, far from the thread beside it.
+So inside of maps
+
+- a row that is picked and returned as it is becomes a map:  `xs[i]`  -->  `map (\\x -> x) xs[i]`;
+- a fold of few rows, of known number, whose operator is a map becomes a map of folds:
+
+    reduce (map2 op) ne (map f xss)   -->   map (\\j -> reduce op ne[j] (map (\\xs -> (f xs)[j]) xss)) (iota w)
+
+  where f is a map of width w whose elements depend on those of its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.ir import Lambda, Stm
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, row_type, shape_of
+from futad.flatten.fission import CHEAP
+
+FEW = 8  # rows that a thread folds by itself
+
+
+def by_columns(lam: Lambda, inside: bool = False) -> Lambda:
+    """The scope, and those in it, with folds of few rows as maps of folds; `inside` of a map."""
+    stms: list[Stm] = []
+    for s in lam.stms:
+        within = inside or isinstance(s.exp, ir.Map)
+        x = ir.map_scopes(s, partial(by_columns, inside=within))
+        found = _columns(x) if inside else None
+        stms += [x] if found is None else found
+    same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
+    return lam if same else Lambda(lam.params, tuple(stms), lam.result)
+
+
+def _columns(s: Stm) -> list[Stm] | None:
+    """The fold as a map of folds; None if it is not one of few rows by maps."""
+    e = s.exp
+    if isinstance(e, ir.Fused):
+        if e.scan_lams or len(e.red_lams) != 1 or len(s.pat) != len(e.red_neutrals[0]):
+            return None
+        op, neutral, comm, element = e.red_lams[0], e.red_neutrals[0], e.red_comms[0], e.lam
+    elif isinstance(e, ir.Reduce):
+        op, neutral, comm = e.lam, e.neutral, e.comm
+        params = tuple([Var("x", row_type(a.type)) for a in e.arrays])
+        element = Lambda(params, (), params)
+    else:
+        return None
+    if not isinstance(e.width, Const) or e.width.value > FEW or any(isinstance(a.type, AccType) for a in e.arrays):
+        return None
+    if not s.pat or not all(isinstance(v.type, ArrayType) and v.type.rank == 1 for v in s.pat):
+        return None
+    width = shape_of(s.pat[0].type)[0]
+    scalar, made = _mapped(op, op.params, width), _element(element, width)
+    if scalar is None or made is None:
+        return None
+    b = Builder()
+
+    def column(c: Builder, j: Var) -> Sequence[Atom]:
+        first = tuple([c.at(n, j) for n in neutral])
+        lam = ir.rename(Lambda(element.params, *_at(made, j)))
+        fold = ir.Fused(e.width, e.arrays, lam, (), (), (ir.rename(scalar),), (first,), (comm,))
+        return c.emit(fold, "red", types=[a.type for a in first])
+
+    places = b.let(ir.Iota(width, ZERO, ONE), "js")
+    lam = b.lambda_([("j", I64)], column)
+    return [*b.stms, Stm(s.pat, ir.Map(width, (places,), lam), s.attrs)]
+
+
+def _mapped(op: Lambda, params: Sequence[Var], width: Atom) -> Lambda | None:
+    """The scalar operator of one that maps it over rows; None for any other."""
+    if len(op.stms) != 1 or not isinstance(op.stms[0].exp, ir.Map) or op.result != op.stms[0].pat:
+        return None
+    m = op.stms[0].exp
+    if m.width is not width or len(set(m.arrays)) != len(m.arrays) or not set(m.arrays) <= set(params):
+        return None
+    if not all(isinstance(a.type, Prim) for a in m.lam.result) or set(params) & m.lam.free().keys():
+        return None
+    given = dict(zip(m.arrays, m.lam.params, strict=True))
+    scalars = tuple([given.get(p) or Var(p.name, row_type(p.type)) for p in params])
+    return Lambda(scalars, m.lam.stms, m.lam.result)  # type: ignore[arg-type]
+
+
+Element = tuple[tuple[Stm, ...], tuple[Var, ...], tuple[Atom, ...], Lambda]
+
+
+def _element(lam: Lambda, width: Atom) -> Element | None:
+    """What is folded of element j of a row: statements before, then the parameters of a function of element j, what
+    they are the elements of, and the function."""
+    if lam.stms and lam.result == lam.stms[-1].pat and isinstance(lam.stms[-1].exp, ir.Map):
+        m, before = lam.stms[-1].exp, lam.stms[:-1]
+        scalars = all(isinstance(a.type, Prim) for a in m.lam.result)
+        if m.width is not width or not scalars or any(isinstance(a.type, AccType) for a in m.arrays):
+            return None
+        found: Element = before, m.lam.params, m.arrays, m.lam
+    else:
+        if not all(isinstance(a, Var) and isinstance(a.type, ArrayType) for a in lam.result):
+            return None
+        rows = tuple([Var("x", row_type(a.type)) for a in lam.result])
+        found = lam.stms, rows, lam.result, Lambda(rows, (), rows)
+    return found if all(isinstance(x.exp, (*CHEAP, ir.Op)) for x in found[0]) else None
+
+
+def _at(e: Element, j: Var) -> tuple[tuple[Stm, ...], tuple[Atom, ...]]:
+    """Statements and results of the element."""
+    before, params, arrays, body = e
+    reads = [Stm((p,), ir.At(a, (j,), None)) for p, a in zip(params, arrays, strict=True)]
+    return (*before, *reads, *body.stms), body.result
+
+
+def rows_as_maps(lam: Lambda) -> Lambda:
+    """The scope, and those in it, with rows that maps pick as maps over their elements."""
+    stms = [_picked(ir.map_scopes(s, rows_as_maps)) for s in lam.stms]
+    same = all(a is b for a, b in zip(stms, lam.stms, strict=True))
+    return lam if same else Lambda(lam.params, tuple(stms), lam.result)
+
+
+def _picked(s: Stm) -> Stm:
+    e = s.exp
+    if not isinstance(e, ir.Map) or len(e.lam.result) != 1 or any(isinstance(a.type, AccType) for a in e.arrays):
+        return s
+    (row,) = e.lam.result
+    made = {v: x.exp for x in e.lam.stms for v in x.pat}
+    bound = {*e.lam.params, *made}
+    if not isinstance(row, Var) or not isinstance(made.get(row), ir.At) or not isinstance(row.type, ArrayType):
+        return s
+    if set(row.type.shape) & bound:
+        return s
+
+    def copied(b: Builder, x: Var) -> Sequence[Atom]:
+        return b.map_(copied, x, hint="row") if isinstance(x.type, ArrayType) else [x]
+
+    b = Builder()
+    (out,) = b.map_(copied, row, hint="row")
+    return Stm(s.pat, ir.Map(e.width, e.arrays, Lambda(e.lam.params, (*e.lam.stms, *b.stms), (out,))), s.attrs)
+
+
+__all__ = ["by_columns", "rows_as_maps"]
