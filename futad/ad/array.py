@@ -61,7 +61,7 @@ def _linear(*fields: str) -> Callable[[Tangents, ir.Stm], None]:
         args = [swap.get(f, getattr(e, f)) for f in e.kinds]
         new = type(e)(*args)  # with the check of an index, if there is one: the primal may be dead
         out = Var(f"{stm.pat[0].name}_tan", stm.pat[0].type)
-        t.b.add(ir.Stm((out,), new))
+        t.b.add(ir.Stm((out,), new, (ir.DERIVED,) if getattr(new, "check", None) is not None else ()))
         t.set(stm.pat[0], out)
 
     return jvp

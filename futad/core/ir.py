@@ -432,6 +432,9 @@ class WithVjp(Exp):
 
 Lambdas = tuple[Lambda, ...]
 
+# The attribute of an index of a tangent: its check goes where nothing is read any more, as the value's own stands.
+DERIVED = ("derived",)
+
 EFFECTS = (Assert, Trace)  # what is evaluated exactly where and as often as it stands, though it binds nothing
 
 SOACS = (Map, Reduce, Scan, Fused, Scatter, Hist)

@@ -105,7 +105,7 @@ def _convert(out: Emit, a: Any, t: Prim) -> Atom:
 
 
 def _at_replicate(stm: Stm, e: ir.At, d: ir.Replicate, ctx: Context) -> Result:
-    if e.check is not None:
+    if e.check is not None and ir.DERIVED not in stm.attrs:
         return None
     k = len(d.shape)
     kept = tuple([i.count for i in e.index[:k] if type(i) is Range]) + d.shape[len(e.index) :]
@@ -113,7 +113,7 @@ def _at_replicate(stm: Stm, e: ir.At, d: ir.Replicate, ctx: Context) -> Result:
     if rest:
         if kept or ctx.mutable(d.value):
             return None
-        return [Stm(stm.pat, ir.At(d.value, rest, None))]
+        return [Stm(stm.pat, ir.At(d.value, rest, e.check), stm.attrs)]
     if kept:
         return [Stm(stm.pat, ir.Replicate(kept, d.value))] if ctx.fresh(stm.pat[0]) else None
     if isinstance(d.value.type, Prim) or not (ctx.mutable(d.value) or ctx.mutable(stm.pat[0])):
