@@ -10,6 +10,7 @@ import pytest
 from device_support import OnDevice, needs_cxx
 
 from futad.core.check import check_program
+from futad.errors import RuntimeError_
 from futad.flatten.prepare import prepare
 
 SOURCE = """
@@ -65,6 +66,30 @@ def test_equal_to_the_interpreter(entry: str, n: int, k: int) -> None:
 def test_places_out_of_range_take_part_in_nothing(n: int) -> None:
     args = arguments(n, 2, lambda rng: rng.choice([-(2**62), -1, 2, 2**62], n))
     assert np.array_equal(DEVICE.run("guarded", [n, 2, *args])[0], np.zeros(2))
+
+
+@needs_cxx
+def test_what_fails_fails_without_bins() -> None:
+    """No bins are no passes over the updates, but these are computed."""
+    text = """
+entry gathered [m][n] (is: [m]i64) (w: [n]f64) = vjp (\\w -> f64.sum (map (\\i -> f64.sin (w[i % n])) is)) w 1
+entry counted (n: i64) (is: []i64) = hist (+) 0i64 n (map (\\i -> 10 / i) is) is"""
+    device = OnDevice(text)
+    for m in (0, 3, 2000):
+        is_ = np.arange(m) % 7
+        for entry, sizes, args, fails in (
+            ("gathered", [m, 0], [is_, np.zeros(0)], m > 0),
+            ("gathered", [m, 5], [is_, np.arange(5.0)], False),
+            ("counted", [m], [0, is_], m > 0),
+            ("counted", [m], [0, is_ + 1], False),
+        ):
+            values = [*map(np.int64, sizes), *args]
+            if fails:
+                for run in (device.run, device.interpreted):
+                    with pytest.raises(RuntimeError_, match="integer division by zero"):
+                        run(entry, values)
+            else:
+                np.testing.assert_allclose(device.run(entry, values)[-1], device.interpreted(entry, values)[-1])
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

@@ -246,7 +246,8 @@ def _in_shared_memory(
             lo.out.append(kir.SubHist(op, unit_of(op, target.elem), made, total, [bins], [start], cells))
         passes = ir.Bin("/", ir.add(bins, num(cells - 1)), num(cells))
         lo.launch(kernel, "tile", ir.mul(blocks, passes), f"histogram {name}, atomic {op} in shared memory")
-    few = compare("<=", bins, num(MOST_PASSES * cells))
+    some = compare("<", ZERO, bins)  # in no pass at all nothing would be computed, nor fail
+    few = compare("&&", some, compare("<=", bins, num(MOST_PASSES * cells)))
     many = compare("<", ir.mul(num(FEW_BINS), bins), total)
     lo.out.append(ir.If(compare("&&", few, many), body, apart))
 

@@ -103,7 +103,8 @@ def in_shared_memory(
             lo.out.append(kir.SubHist(made.op, made.neutral, each, total, bins, targets, made.cells))
         passes = ir.Bin("/", ir.add(made.total, num(made.cells - 1)), num(made.cells))
         lo.launch(kernel, "tile", ir.mul(blocks, passes), f"{what}, added up in shared memory")
-    few = compare("<=", made.total, num(MOST_PASSES * made.cells))
+    some = compare("<", ZERO, made.total)  # in no pass at all nothing would be computed, nor fail
+    few = compare("&&", some, compare("<=", made.total, num(MOST_PASSES * made.cells)))
     many = compare("<", ir.mul(num(FEW_BINS), made.total), total)
     return compare("&&", few, many), body
 
