@@ -223,6 +223,8 @@ def test_lbm_is_made_where_it_is_returned() -> None:
 STRIDED = {  # most of the traffic that only strided accesses take, and transposing copies
     ("ba", "jacobian"): ({"n": 100, "m": 10_000, "p": 50_000}, 0.03, 0),
     ("det", "gradient"): ({"ell": 10, "size": 100}, 0.01, 0),
+    ("gmm", "gradient"): ({"n": 1000, "d": 128, "k": 200, "l": 128 * 129 // 2}, 0.14, 1),
+    ("lstm", "gradient"): ({"t": 20, "b": 1024, "d": 300, "h": 192, "o": 300}, 0.01, 0),
     ("hand", "simple_jacobian"): ({"b": 22, "v": 544, "c": 2000}, 0.35, 0),
     ("hand", "complicated_jacobian"): ({"b": 22, "v": 544, "c": 2000, "t": 1000}, 0.25, 0),
     ("kmeans_sparse", "gradient"): ({"e": 1_000_000, "r": 6041, "k": 10, "d": 3706}, 0.01, 1),
