@@ -42,6 +42,14 @@ entry shifted [n] (xs: [n]f64): [n]f64 =
 entry walked [n] (k: i64) (xs: [n]f64): [n]f64 =
   loop ys = copy xs for i < k do map3 (\\a b x -> a * b + x * f64.i64 i) ys (sized n ([1] ++ take (n - 1) ys)) xs
 entry walked_back [n] (k: i64) (xs: [n]f64): [n]f64 = vjp (walked k) xs (map (+ 1) xs)
+entry added [n] (xs: [n]f64): [3][2][n]f64 =
+  loop zsss = replicate 3 (replicate 2 xs) for i < 3 do
+    let zsss = zsss with [i, 1] = map2 (+) zsss[i, 1] xs
+    in zsss with [i, 0] = map2 (*) zsss[i, 0] (map (+ f64.i64 i) xs)
+entry crossed [n] (xs: [n]f64): [3][2][n]f64 =
+  loop zsss = replicate 3 (replicate 2 xs) for i < 3 do
+    let zsss = zsss with [i, 1] = map2 (+) zsss[2 - i, 1] xs
+    in zsss with [2 - i, 0] = map2 (*) zsss[i, 0] (map (+ f64.i64 i) (scan (+) 0 zsss[i, 0]))
 entry overwritten [n] (xs: [n]f64): ([n]f64, [n]f64) =
   let ys = copy xs
   let zs = ys with [0] = 7
@@ -153,7 +161,7 @@ def test_results_die_in_other_threads(backend: CBackend) -> None:
 
 @pytest.mark.parametrize("name", [
     "joined", "doubled", "flat", "same", "kept", "changed", "turns", "shifted",
-    "walked", "walked_back", "overwritten", "chained", "table", "picked", "chosen"])
+    "walked", "walked_back", "added", "crossed", "overwritten", "chained", "table", "picked", "chosen"])
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str, n: int) -> None:
     xs = np.random.default_rng(n).standard_normal(n)
@@ -192,6 +200,12 @@ def test_shifted_arrays_are_not_copied(backend: CBackend, name: str) -> None:
     """But for what a loop starts with, and the turns that are saved."""
     counts = shape(backend, name)
     assert counts[ir.Copy] == {"shifted": 0, "walked": 0, "walked_back": 1}[name]
+
+
+def test_rows_are_added_to_where_they_lie(backend: CBackend) -> None:
+    """Not where the row that is read may be another one."""
+    counts = {name: shape(backend, name)[ir.Copy] for name in ("added", "crossed")}
+    assert counts["added"] == 0 and counts["crossed"] > 0
 
 
 def test_maps_write_over_what_nobody_reads_later(backend: CBackend) -> None:

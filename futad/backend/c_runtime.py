@@ -143,8 +143,16 @@ static __attribute__((unused)) void *futad_append(struct futad_context *ctx, str
   return to;
 }
 
+/* A library's call takes longer than copying a few words; the last ones may be copied twice. */
+#define FUTAD_SHORT_COPY 256
 FUTAD_INLINE void futad_copy(void *to, const void *from, int64_t bytes) {
-  if (to != from) memcpy(to, from, (size_t)bytes);
+  if (to == from) return;
+  if (bytes < 32 || bytes > FUTAD_SHORT_COPY) {
+    memcpy(to, from, (size_t)bytes);
+    return;
+  }
+  for (int64_t at = 0; at < bytes - 32; at += 32) memcpy((char *)to + at, (const char *)from + at, 32);
+  memcpy((char *)to + bytes - 32, (const char *)from + bytes - 32, 32);
 }
 
 /* A piece of an array of `total` bytes: with stores past the caches if the array is larger than they are, which

@@ -249,7 +249,7 @@ def place_one(lo: Lowerer, stm: core.Stm, sc: Scope, after: core.Update) -> None
     if type(stm.exp) is core.Map and after.check is None and (read := read_alike(lo, stm, dst)):
         # It may read the very place it writes, element by element.
         target = indexed(lo, dst, after.index, None)
-        used = {a: None for a in used if not (a in read and lo.view(a).same_place(target))}
+        used = {a: None for a in used if not (a in read and lo.same_place(lo.view(a), target))}
     if lo.can_overwrite(dst, [a for a in used if not lo.apart(sc, after, a)]):
         target = target or indexed(lo, dst, after.index, after.check)
         sc.wants[v] = target  # type: ignore[index]

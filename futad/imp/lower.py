@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
@@ -128,6 +128,7 @@ class Lowerer:
         self.free_slots: dict[str, list[int]] = {}
         self.out: list[Stmt] = []
         self.ranges: dict[str, Expr] = {}  # loop variables: 0 <= name < bound
+        self.lets: dict[str, Expr] = {}  # what variables that `let` made stand for
         self.sizes: set[Expr] = set()  # known not to be negative
         # Index and size, divisor and condition: checks that have been passed here.
         self.checked: dict[tuple[Expr, Expr], None] = {}
@@ -168,7 +169,19 @@ class Lowerer:
             return e
         name = self.name(hint)
         self.emit(ir.Decl(name, e.type, e))
+        self.lets[name] = e
         return Ref(name, e.type)
+
+    def same_place(self, a: View, b: View) -> bool:
+        """`View.same_place`, where one's offset is in a variable and the other's is not."""
+
+        def spelled(v: View) -> View:
+            offset = v.offset
+            while isinstance(offset, Ref) and offset.name in self.lets:
+                offset = self.lets[offset.name]
+            return replace(v, offset=offset)
+
+        return spelled(a).same_place(spelled(b))
 
     def place(self, span: Span | None, message: str = "", types: tuple[Prim, ...] = ()) -> int:
         self.places.append(ir.Place(span, message, types))
