@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import agree
 from device_support import OnDevice, needs_cxx
 
 from futad.accs import accs, without_accs
@@ -146,19 +147,6 @@ def core() -> Any:
     return compiled(text(OWN | SHARED) + TORUS)
 
 
-def agree(core: Any, backend: CBackend | OnDevice, name: str, args: list[Any]) -> bool:
-    """Whether the entry has a result there; asserts that the backend has the same, or fails too."""
-    try:
-        expected = Interpreter(core).run(name, args)
-    except Exception as error:
-        with pytest.raises(type(error)):
-            backend.run(name, args)
-        return False
-    for a, e in zip(backend.run(name, args), expected, strict=True):
-        np.testing.assert_allclose(a, e, rtol=1e-13, atol=1e-13, err_msg=f"{name} {args}")
-    return True
-
-
 @pytest.mark.parametrize("kind", ["c", "multicore"])
 def test_gradients(core: Any, kind: str) -> None:
     backend = CBackend(core, multicore=kind == "multicore", grain=1)
@@ -167,13 +155,13 @@ def test_gradients(core: Any, kind: str) -> None:
     for name in OWN | SHARED:
         for n in (0, 1, 2, 150):
             for c in sorted({0, 1, -1, n // 2, n - 1, n, -n, 2 * n + 3}):
-                agreed += agree(core, backend, name, [n, c, *rng.standard_normal((2, n))])
+                agreed += agree(core, backend, name, [n, c, *rng.standard_normal((2, n))], 1e-13)
     assert agreed > 200
     for name in ("torus", "rows", "branches"):
         for n, m in ((1, 1), (2, 1), (2, 3), (5, 130), (90, 7)):
             for c, d in ((0, 0), (1, -1), (n - 1, m), (-n, 1), (1, m - 1)):
                 x, w = rng.standard_normal((2, n, m))
-                assert agree(core, backend, name, [n, m, c, d, x, w]), (name, n, m, c, d)
+                assert agree(core, backend, name, [n, m, c, d, x, w], 1e-13), (name, n, m, c, d)
 
 
 @needs_cxx
@@ -185,7 +173,7 @@ def test_gradients_on_a_device() -> None:
             for c in (0, 1, 1 - n):
                 sizes, numbers = ([n, m], [c, -1]) if name in ("torus", "rows", "branches") else ([n], [c])
                 args = [*sizes, *numbers, *np.random.default_rng(n).standard_normal((2, *sizes))]
-                agreed += agree(device.program, device, name, args)
+                agreed += agree(device.program, device, name, args, 1e-13)
     assert agreed > 80
 
 
@@ -195,8 +183,8 @@ def test_sums_that_wrap_around(core: Any) -> None:
     for n in (3, 1000):
         x, w = np.random.default_rng(n).standard_normal((2, n))
         for c in (2**63 - 1, 2**63 - n // 2, -(2**63), SMALL, -SMALL, SMALL - 1):
-            assert agree(core, backend, "modulo", [n, c, x, w])
-            assert agree(core, backend, "mirrored", [n, c, x, w])
+            assert agree(core, backend, "modulo", [n, c, x, w], 1e-13)
+            assert agree(core, backend, "mirrored", [n, c, x, w], 1e-13)
 
 
 def test_threads_need_no_copies(core: Any) -> None:
@@ -245,7 +233,7 @@ def test_what_is_stored_and_not_added(core: Any) -> None:
                 x, w = np.random.default_rng(n).standard_normal((2, n))
                 sizes = [n + 2, n] if name == "longer" else [n]
                 args = [*sizes, np.resize(x, sizes[0]), w]
-                assert agree(backend.program, backend, name, args) or n == 1
+                assert agree(backend.program, backend, name, args, 1e-13) or n == 1
 
 
 def test_a_constant_width() -> None:

@@ -11,7 +11,7 @@ import pytest
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.pipeline import compile_program
-from futad.source import load_program
+from futad.source import compile_text
 
 TEXT = """
 def mul [m][k][n] (a: [m][k]f64) (b: [k][n]f64): [m][n]f64 =
@@ -47,10 +47,8 @@ entry gradient [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): ([m][n]f64, [n
 
 
 @pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("packed") / "packed.fut"
-    file.write_text(TEXT)
-    return compile_program(load_program(str(file)))
+def core() -> Any:
+    return compile_program(compile_text(TEXT, "packed.fut"))
 
 
 @pytest.fixture(scope="module", params=["c", "multicore"])

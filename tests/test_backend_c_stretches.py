@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import agree
 
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
@@ -62,28 +63,13 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return CBackend(core, multicore=request.param == "multicore", grain=1)
 
 
-def same(core: Any, backend: CBackend, name: str, args: list[Any]) -> bool:
-    """Whether the call has a result; asserts that it is the interpreter's, or that both fail."""
-    try:
-        expected = Interpreter(core).run(name, args)
-    except Exception as error:
-        # Of several places that are out of range either may be reported.
-        with pytest.raises(type(error)):
-            backend.run(name, args)
-        return False
-    for a, e in zip(backend.run(name, args), expected, strict=True):
-        assert np.asarray(a).dtype == np.asarray(e).dtype
-        np.testing.assert_array_equal(a, e, err_msg=f"{name} {args[:2]}")
-    return True
-
-
 @pytest.mark.parametrize("name", ENTRIES)
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
     results = 0
     for n in SIZES[: -2 if name == "around" else None]:
         x = np.random.default_rng(n).integers(-99, 99, n)
         for c in sorted({0, 1, -1, 2, n // 3, n // 2 + 1, n - 1, n, n + 1, -n, 1 - n, 64, 70, -80}):
-            results += same(core, backend, name, [n, c, x])
+            results += agree(core, backend, name, [n, c, x])
     assert results > len(SIZES)
 
 
@@ -94,7 +80,7 @@ EXTREMES = (2**63 - 1, -(2**63), 2**60, 2**60 - 1, -(2**60), 2**62 + 5, 1 - 2**6
 def test_sums_that_wrap_around(core: Any, backend: CBackend, name: str) -> None:
     x = np.arange(200)
     for c in EXTREMES:
-        same(core, backend, name, [200, c, x])
+        agree(core, backend, name, [200, c, x])
 
 
 def test_failures_are_where_they_were(core: Any) -> None:
@@ -158,4 +144,4 @@ def test_random_places() -> None:
         for n in (1, 65, 300):
             x = rng.integers(-99, 99, n)
             for c in (0, 1, -1, n - 1, 3 * n, -97):
-                assert same(core, backend, name, [n, c, x])
+                assert agree(core, backend, name, [n, c, x])

@@ -11,7 +11,7 @@ import pytest
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.pipeline import compile_program
-from futad.source import load_program
+from futad.source import compile_text
 
 TEXT = """
 entry plain [n] (xs: [n]f64): [n]f64 = map (\\x -> f64.exp (f64.tanh x) + f64.log (1 + x * x)) xs
@@ -36,10 +36,8 @@ entry slope [n] (xs: [n]f64): ([n]f64, [n]f64) =
 
 
 @pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("tails") / "tails.fut"
-    file.write_text(TEXT)
-    return compile_program(load_program(str(file)))
+def core() -> Any:
+    return compile_program(compile_text(TEXT, "tails.fut"))
 
 
 @pytest.fixture(scope="module", params=["c", "multicore"])

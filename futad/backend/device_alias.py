@@ -20,6 +20,7 @@ from itertools import combinations
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule, Kernel
 from futad.imp import ir
+from futad.imp.groups import Groups
 
 MOST_STATES = 64  # ways in which pointers may point to memory at one place of the host code
 CONST, APART = "const", "apart"
@@ -129,22 +130,11 @@ def _different(states: Sequence[State], seen: Sequence[State] = ()) -> list[Stat
 
 
 @dataclass(slots=True)
-class _Accesses:
-    """What a kernel does with its pointers: names of one group may point to the same memory."""
+class _Accesses(Groups):
+    """What a kernel does with its pointers."""
 
-    group: dict[str, str] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
-
-    def find(self, name: str) -> str:
-        while name in self.group:
-            name = self.group[name]
-        return name
-
-    def join(self, a: str, b: str) -> None:
-        a, b = self.find(a), self.find(b)
-        if a != b:
-            self.group[a] = b
 
     def both(self, *names: str) -> None:
         self.read.update(names)

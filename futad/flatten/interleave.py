@@ -17,6 +17,7 @@ from typing import Any
 from futad.core.types import I64
 from futad.flatten import kernel as kir
 from futad.imp import ir
+from futad.imp.groups import Groups
 from futad.imp.ir import Expr, Ref, Stmt
 from futad.imp.views import Mem
 
@@ -27,7 +28,7 @@ FIRST = Ref("futad_thread", I64)
 def interleaved(body: list[Stmt], own: Mapping[Stmt, str], name: Callable[[str], str]) -> set[Stmt]:
     """Rewrite what a kernel does with its threads' own arrays, and return which of the declarations `own`, with the
     memory they are to be of, are in it no more."""
-    groups = _Groups()
+    groups = Groups()
     strange: set[str] = set()
     for s in kir.walk(body):
         match s:
@@ -54,21 +55,6 @@ def interleaved(body: list[Stmt], own: Mapping[Stmt, str], name: Callable[[str],
 
     _rewrite(body, own, inside, name)
     return {s for s in own if isinstance(s, ir.Ensure) and inside(s.name)}
-
-
-class _Groups:
-    def __init__(self) -> None:
-        self.up: dict[str, str] = {}
-
-    def find(self, name: str) -> str:
-        while name in self.up:
-            name = self.up[name]
-        return name
-
-    def join(self, a: str, b: str) -> None:
-        a, b = self.find(a), self.find(b)
-        if a != b:
-            self.up[a] = b
 
 
 def names_in(x: Any) -> Iterable[str]:

@@ -12,6 +12,7 @@ maps then run over each piece by itself (`Joined`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
@@ -249,11 +250,19 @@ def place_one(lo: Lowerer, stm: core.Stm, sc: Scope, after: core.Update) -> None
     if type(stm.exp) is core.Map and after.check is None and (read := read_alike(lo, stm, dst)):
         # It may read the very place it writes, element by element.
         target = indexed(lo, dst, after.index, None)
-        used = {a: None for a in used if not (a in read and lo.same_place(lo.view(a), target))}
+        used = {a: None for a in used if not (a in read and spelled(lo, lo.view(a)).same_place(spelled(lo, target)))}
     if lo.can_overwrite(dst, [a for a in used if not lo.apart(sc, after, a)]):
         target = target or indexed(lo, dst, after.index, after.check)
         sc.wants[v] = target  # type: ignore[index]
         sc.placed[v] = (dst, target)  # type: ignore[index]
+
+
+def spelled(lo: Lowerer, v: View) -> View:
+    """The view with its offset spelled out, where that is in a variable."""
+    offset = v.offset
+    while isinstance(offset, ir.Ref) and offset.name in lo.lets:
+        offset = lo.lets[offset.name]
+    return replace(v, offset=offset)
 
 
 def read_alike(lo: Lowerer, stm: core.Stm, dst: View) -> set[Var]:

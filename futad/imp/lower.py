@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
@@ -171,17 +171,6 @@ class Lowerer:
         self.emit(ir.Decl(name, e.type, e))
         self.lets[name] = e
         return Ref(name, e.type)
-
-    def same_place(self, a: View, b: View) -> bool:
-        """`View.same_place`, where one's offset is in a variable and the other's is not."""
-
-        def spelled(v: View) -> View:
-            offset = v.offset
-            while isinstance(offset, Ref) and offset.name in self.lets:
-                offset = self.lets[offset.name]
-            return replace(v, offset=offset)
-
-        return spelled(a).same_place(spelled(b))
 
     def place(self, span: Span | None, message: str = "", types: tuple[Prim, ...] = ()) -> int:
         self.places.append(ir.Place(span, message, types))
