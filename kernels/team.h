@@ -6,7 +6,7 @@
  *   futad_team_threads()                  how many threads there are: OMP_NUM_THREADS, else the processors
  *   futad_team_set_threads(n)
  *
- * What sets it apart from OpenMP's teams, which took several times as long on jobs of some ten microseconds:
+ * What sets it apart from OpenMP's teams, and is for jobs of some ten microseconds:
  *
  * - Whoever is free takes the next part, the caller first.  A thread that wakes late, because the machine has other
  *   work, finds nothing left to do and is waited for by nobody.
