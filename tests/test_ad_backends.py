@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from ad_cases_all import CASES
 from derived_program import derived_program
-from test_ad_support import Derivs, like, make, run, sizes_of
+from test_ad_support import Derivs, like, make, nodes_of, run, sizes_of
 
 import futad
 from futad.ad import expand
+from futad.core import ir
 from futad.core.check import check_program
+from futad.pipeline import compile_program
 from futad.runtime import backends, cc
+from futad.source import compile_text
 
 SOURCE = """
 def mm (a: [2][2]f64) (b: [2][2]f64): [2][2]f64 =
@@ -64,9 +67,12 @@ def test_as_the_interpreter(both: tuple[Any, Any], n: int) -> None:
             np.testing.assert_allclose(g, w, rtol=1e-11, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("c", [c for c in CASES if c.name.startswith("hist")], ids=lambda c: c.name)
+FOLDS = [c for c in CASES if c.name.startswith(("hist", "reduce", "scan", "integers", "bools", "nested"))]
+
+
+@pytest.mark.parametrize("c", FOLDS, ids=lambda c: c.name)
 def test_what_one_thread_does_as_what_many_do(c: Any) -> None:
-    """First derivatives, second ones and many directions by the loops of sequential code, and by the sort."""
+    """First derivatives, second ones and many directions by the loops of sequential code, and by sorts and scans."""
     program = make(c.params, c.f)
     d = Derivs(program)
     sizes, results = sizes_of(program, c.args), d.primal(c.args)
@@ -111,3 +117,51 @@ def test_a_histogram_on_one_thread_is_not_sorted(monkeypatch: pytest.MonkeyPatch
     pairs = [(seconds(loops), seconds(sort)) for _ in range(5)]
     fast, slow = (min(times) for times in zip(*pairs, strict=True))
     assert 2 * fast < slow
+
+
+FOLDED = """
+def lse (a: f64) (b: f64) = let m = f64.max a b in m + f64.log (f64.exp (a - m) + f64.exp (b - m))
+def mm [k] (a: [k][k]f64) (b: [k][k]f64): [k][k]f64 =
+  map (\\r -> map (\\c -> reduce lse (-1e30) (map2 (+) r c)) (transpose b)) a
+entry reduced [n] (xs: [n]f64) = vjp (reduce lse (-1e30)) xs 1
+entry scanned [n] (xs: [n]f64) (ys: [n]f64) = vjp (scan lse (-1e30)) xs ys
+entry matrices [n][k] (ms: [n][k][k]f64) =
+  let unit = tabulate_2d k k (\\i j -> if i == j then 0 else -1e30)
+  in vjp (\\ms -> f64.sum (flatten (reduce mm unit ms))) ms 1
+entry largest [n] (xs: [n]f64) (ys: [n]f64) =
+  let pick (a: (f64, f64)) (b: (f64, f64)) = if a.0 >= b.0 then a else b
+  in vjp (\\(xs, ys) -> let (x, y) = reduce pick (-f64.inf, 0) (zip xs ys) in x * y) (xs, ys) 1
+entry started [n] (x: f64) (xs: [n]f64) = vjp (\\(x, xs) -> reduce lse x xs) (x, xs) 1
+entry mixed [n] (xs: [n]f64) =
+  vjp (\\xs -> let (a, b) = reduce (\\(a, b) (c, d) -> (a + c, lse b d)) (0, -1e30) (zip xs xs) in a * b) xs 1
+"""
+
+
+@pytest.fixture(scope="module", params=["c", "multicore"])
+def folded(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+    if not cc.compiler_available():
+        pytest.skip("no C compiler")
+    return futad.compile(FOLDED, backend=request.param), futad.compile(FOLDED, backend="interp")
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 33])
+def test_folds_as_loops_as_the_interpreter(folded: tuple[Any, Any], n: int) -> None:
+    rng = np.random.default_rng(n)
+    got, want = folded
+    xs, ys = rng.normal(size=(2, n))
+    ms = rng.normal(size=(n, 3, 3))
+    args = {"scanned": (xs, ys), "matrices": (ms,), "largest": (xs, ys), "started": (0.5, xs)}
+    for name in ("reduced", "scanned", "matrices", "largest", "started", "mixed"):
+        given = args.get(name, (xs,))
+        for g, w in zip(parts(getattr(got, name)(*given)), parts(getattr(want, name)(*given)), strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-11, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "folds"), [("reduced", set()), ("scanned", set()), ("largest", set()), ("mixed", {ir.Reduce}),
+                        ("started", {ir.Scan})]
+)  # fmt: skip
+def test_which_folds_become_loops(name: str, folds: set[type]) -> None:
+    """All but those that have a cheap rule, and those that start from what is differentiated."""
+    program = compile_program(compile_text(FOLDED), sequential=True)
+    assert nodes_of(program.funs[name].body) & {ir.Reduce, ir.Scan} == folds

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from futad.ad import acc, array, hist, loop, scalar, soac  # noqa: F401  (each fills the table of rules)
 from futad.ad.custom import Plain, has_custom
+from futad.ad.foldloop import folds_as_loops
 from futad.ad.jvp import expand_jvp
 from futad.ad.live import live
 from futad.ad.many import CannotWiden, all_directions
@@ -29,6 +30,8 @@ def _one(
 ) -> tuple[list[Atom], list[Atom]]:
     if isinstance(e, ir.Jvp):
         return expand_jvp(b, ir.Jvp(lam, e.args, directions))
+    if sequential:
+        lam = folds_as_loops(lam)
     out = expand_vjp(b, ir.Vjp(prepared(lam), e.args, directions), sequential)
     b.stms[:] = without_notes(b.stms)
     return out
