@@ -48,6 +48,8 @@ entry torus [n][m] (c: i64) (d: i64) (x: [n][m]f64) (w: [n][m]f64): [n][m]f64 =
 entry rows [n][m] (c: i64) (d: i64) (x: [n][m]f64) (w: [n][m]f64): [n][m]f64 =
   vjp (\\x -> tabulate n (\\i -> loop s = w[i] for _k < 3 do
                                  map2 (\\a b -> a * b + f64.i64 d) s x[wrapped n (i + c)])) x w
+entry line [n] (c: i64) (x: [n]f64) (w: [n]f64): [n]f64 =
+  vjp (\\x -> tabulate n (\\i -> w[i] * x[wrapped n (i + c)])) x w
 entry branches [n][m] (c: i64) (d: i64) (x: [n][m]f64) (w: [n][m]f64): [n][m]f64 =
   vjp (\\x -> tabulate n (\\i -> let j = wrapped n (i + c)
                                in map (\\v -> if v > 0 then v * x[j, 0] else x[j, m - 1] + x[j, (d + i) % m]) w[i])) x w
@@ -200,7 +202,7 @@ PART = {
     "branch": "entry branch [n] (x: [n]f64) (w: [n]f64): [n]f64 =\n"
     "  vjp (\\x -> tabulate n (\\i -> if w[i] > 0 then f64.sin (w[i] * x[wrapped n (i + 1)]) else w[i])) x w\n",
     "linear": "entry linear [n] (x: [n]f64) (w: [n]f64): [n]f64 =\n"
-    "  vjp (\\x -> tabulate n (\\i -> w[i] * x[#[unsafe] wrapped n (i + 1)])) x w\n",
+    "  vjp (\\x -> tabulate n (\\i -> w[i] * (#[unsafe] x[wrapped n (i + 1)]))) x w\n",
     "twice": "entry twice [n] (x: [n]f64) (w: [n]f64): [n]f64 =\n"
     "  vjp (\\x -> tabulate n (\\i -> f64.sin (w[i] * x[wrapped n (i + 1)] * x[n - 1 - i]))) x w\n",
     "before": "entry before [n] (x: [n]f64) (w: [n]f64): [n]f64 =\n"
@@ -223,6 +225,7 @@ def test_what_is_stored_and_not_added(core: Any) -> None:
     """Where every place of the adjoint is updated once, it needs no zeros."""
     for multicore in (False, True):
         functions = {f.name: f.body for f in CBackend(core, multicore=multicore).module.functions}
+        assert not adds(functions["line"])
         stored = {name for name in OWN | SHARED if not adds(functions[name])}
         assert stored == OWN.keys() - {"modulo", "mirrored"}
         backend = CBackend(compiled(HEAD + "".join(PART.values())), multicore=multicore, grain=1)

@@ -60,6 +60,53 @@ def test_out_of_bounds(backend: str) -> None:
             assert e.value.span is not None and e.value.span.line in (line, line + 1), entry
 
 
+IN_MAPS = {
+    "gather": "2 * xs[i]",
+    "square": "xs[i] * xs[i]",
+    "slice": "f64.sum xs[i:i + 2]",
+    "strided": "f64.sum xs[i:i + 2 * (i + 1):i + 1]",
+    "row": "f64.sum (map (\\x -> [x, 2 * x]) xs)[i]",
+    "matrix": "(unflatten (xs :> [2 * 2]f64))[i / 2, i % 2]",
+    "nest": "f64.sum (map (* xs[i]) (map f64.i64 (iota 3)))",
+    "loop": "(loop s = 0 for k < 2 do s + xs[i + k])",
+    "branch": "(if i == 0 then 0 else xs[i])",
+    "sum": "f64.sum (map (\\j -> xs[i + j]) (iota 2))",
+}
+MODES = """
+entry NAME_value [n] (xs: [n]f64) (is: []i64) = map (\\i -> BODY) is
+entry NAME_rev [n] (xs: [n]f64) (is: []i64) = vjp (\\(xs: [n]f64) -> map (\\i -> BODY) is) xs (map (const 1) is)
+entry NAME_fwd [n] (xs: [n]f64) (is: []i64) = jvp (\\(xs: [n]f64) -> map (\\i -> BODY) is) xs (map (* 2) xs)
+entry NAME_for_rev [n] (xs: [n]f64) (is: []i64) =
+  jvp (\\xs -> vjp (\\(xs: [n]f64) -> map (\\i -> BODY) is) xs (map (const 1) is)) xs (map (* 2) xs)
+entry NAME_rev_rev [n] (xs: [n]f64) (is: []i64) =
+  vjp (\\ys -> vjp (\\(xs: [n]f64) -> map (\\i -> BODY) is) xs ys) (map (const 1) is) (map (* 2) xs)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_in_maps(backend: str) -> None:
+    """There the adjoint of `xs` is an accumulator; those ignore updates that are out of range."""
+    text = "".join(MODES.replace("NAME", name).replace("BODY", body) for name, body in IN_MAPS.items())
+    program = futad.compile(text, "maps.fut", backend=backend)
+    lines = [line.split()[1] if line.startswith("entry") else "" for line in ["", *text.splitlines()]]
+    xs = np.array([1.0, -2.0, 0.5, 3.0])
+    for name in IN_MAPS:
+        modes = {mode: program[f"{name}_{mode}"] for mode in ("value", "rev", "fwd", "for_rev", "rev_rev")}
+        for places in (np.array([0, 1, 1]), np.array([], int)):
+            adjoint, along = modes["rev"](xs, places), modes["fwd"](xs, places)
+            np.testing.assert_allclose(adjoint @ (2 * xs), along.sum(), err_msg=name)
+            np.testing.assert_allclose(modes["rev_rev"](xs, places), along, err_msg=name)
+        assert modes["for_rev"](xs, np.array([2, 0])).any() == (name == "square")
+        if name != "square":
+            del modes["for_rev"]  # zero, whatever the places
+        for places in (np.array([0, N]), np.array([-1, 0]), np.array([1, 1 << 40, 0])):
+            for mode, entry in modes.items():
+                with pytest.raises(BoundsError) as e:
+                    entry(xs, places)
+                assert e.value.span is not None
+                assert lines[e.value.span.line] in (f"{name}_{mode}", ""), (name, mode)
+
+
 ENTRIES = """
 def at [n][k] ((xs, ms, s): ([n]t, [n][k]t, t)) : (t, [n]t, [k]t, t) = f xs ms s
 entry primal [n][k] (xs: [n]t) (ms: [n][k]t) (s: t) = f xs ms s

@@ -8,12 +8,14 @@ are less than n apart.  So several threads may add at once, without atomics or c
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from futad.core import ir
 from futad.core.ir import Lambda
 from futad.core.types import I64, AccType, Atom, Const, Var, shape_of
+from futad.rewrite.ranges import is_index
 
 Sum = dict[Var | None, int]
 """A sum of variables with factors; that of None is a number."""
@@ -64,6 +66,10 @@ class _Turn:
         found = self.linear(e)
         return self.chosen(e, k) if found is None else found
 
+    def definition(self, a: Atom) -> ir.Exp | None:
+        assert isinstance(a, Var)
+        return self.defs[a][0] if a in self.defs else self.outside.get(a)
+
     def invariant(self, a: Var) -> Sum:
         """What comes from outside, as a sum of what that is made of."""
         found = self.linear(self.outside.get(a))
@@ -73,6 +79,8 @@ class _Turn:
         match e:
             case ir.Alias(b):
                 return self.sum(b)
+            case ir.At(array, (i,)) if isinstance(i, Var | Const) and is_index(self.definition(array)):
+                return self.sum(i)  # a place that is checked
             case ir.Op("add", (x, y)):
                 return _plus(self.sum(x), self.sum(y), 1)
             case ir.Op("sub", (x, y)):
@@ -232,9 +240,13 @@ def fills(lam: Lambda, acc: Var, counters: Mapping[Var, int], width: Atom, outsi
     reads = [s.exp for s in lam.stms if type(s.exp) is ir.At]
     read = [pair for e in reads for pair in zip(e.index, shape_of(e.array.type), strict=False)]
     inside = any(i is place and n is width for i, n in read)
-    made = next((s.exp for s in lam.stms if s.pat == (place,)), None)
-    remainder = type(made) is ir.Op and made.op == "mod" and made.args[1] is width
-    return (inside or remainder) and own_places(lam, acc, counters, width, outside) == []
+    defs = ChainMap({s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}, dict(outside))
+    match defs.get(place) if isinstance(place, Var) else None:
+        case ir.At(array) if isinstance(array, Var) and is_index(defs.get(array)):
+            inside |= shape_of(array.type)[0] is width
+        case ir.Op("mod", (_, n)):
+            inside |= n is width
+    return inside and own_places(lam, acc, counters, width, outside) == []
 
 
 __all__ = ["SMALL", "fills", "own_places", "positions"]

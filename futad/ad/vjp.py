@@ -92,20 +92,28 @@ def coerce(b: Builder, a: Atom, t: Type) -> Atom:
     return b.let(ir.Reshape(a, shape_of(t)), "view")
 
 
-def add_to_acc(b: Builder, acc: Atom, index: ir.Index, value: Atom) -> Var:
-    """acc[index] += value; ranges of the index become maps that thread the accumulator."""
+def add_to_acc(b: Builder, acc: Atom, index: ir.Index, value: Atom, check: Span | None = None) -> Var:
+    """acc[index] += value; ranges of the index become maps that thread the accumulator.
+
+    With `check`, as in `At`, an index out of range is an error: the places are then read from all positions of their
+    dimensions, as accumulators ignore such updates, and what the program itself reads there may be dead code.
+    """
+    if check is not None:
+        positions = [b.let(ir.Iota(n, ZERO, ONE), "is") for n in shape_of(acc.type)[: len(index)]]
+        index = tuple([b.let(ir.At(a, (i,), check), "at") for a, i in zip(positions, index, strict=True)])
     for d, ix in enumerate(index):
-        if not isinstance(ix, Range):
+        where = b.let(ir.Iota(ix.count, ix.start, ix.stride), "is") if isinstance(ix, Range) else ix
+        if isinstance(where.type, Prim):
             continue
-        where = b.let(ir.Iota(ix.count, ix.start, ix.stride), "is")
-        rows = coerce(b, value, array_of(row_type(value.type), ix.count))
+        (n,) = shape_of(where.type)
+        rows = coerce(b, value, array_of(row_type(value.type), n))
         t = elem_of(where.type)
 
         def step(inner: Builder, a: Var, i: Var, row: Var, d: int = d) -> list[Atom]:
             return [add_to_acc(inner, a, (*index[:d], i, *index[d + 1 :]), row)]
 
         params = [("acc", acc.type), ("i", t), ("row", row_type(rows.type))]
-        return b.let(ir.Map(ix.count, (acc, where, rows), b.lambda_(params, step)), "acc")
+        return b.let(ir.Map(n, (acc, where, rows), b.lambda_(params, step)), "acc")
     plain: tuple[Atom, ...] = tuple([i for i in index if not isinstance(i, Range)])
     rest = shape_of(acc.type)[len(plain) :]
     want: Type = ArrayType(elem_of(acc.type), rest) if rest else elem_of(acc.type)
@@ -257,7 +265,7 @@ class Scope:
             return
         now = self.grab(a)
         if now is not None and isinstance(now.type, AccType):
-            self.adj[a] = add_to_acc(self.b, now, index, c)
+            self.adj[a] = add_to_acc(self.b, now, index, c, check)
         elif not index:
             c = self.coerce(c, a.type)
             self.adj[a] = c if now is None else self.b.plus(now, c, hint=f"{a.name}_bar")
@@ -268,7 +276,7 @@ class Scope:
         b, hint = self.b, f"{a.name}_bar"
         whole = now if now is not None else b.zeros(a.type, hint)
         if _may_repeat(index):
-            return self.scatter_add([(a, whole)], lambda inner, accs: [add_to_acc(inner, accs[0], index, c)])[0]
+            return self.scatter_add([(a, whole)], lambda inner, accs: [add_to_acc(inner, accs[0], index, c, check)])[0]
         c = self.coerce(c, index_type(a.type, index))
         if now is not None:
             c, check = b.plus(b.let(ir.At(whole, index, check), "old"), c), None
