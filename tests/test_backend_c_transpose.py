@@ -9,6 +9,7 @@ import pytest
 
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
+from futad.core.parse import parse_program
 from futad.core.types import PRIMS
 from futad.pipeline import compile_program
 from futad.source import load_program
@@ -78,3 +79,40 @@ def test_which_are_in_tiles(backend: CBackend) -> None:
     for name in [f"turn_{t}" for t in TYPES] + ["batch", "around", "part", "back", "columns"]:
         assert "futad_transpose_" in bodies[name], name
     assert not any("futad_transpose_" in bodies[name] for name in ("outer", "small"))
+
+
+RECORDS = """
+program "main"
+fun records [n_1: i64, m_2: i64] (xs_3: [n_1][3][m_2]f64) -> (r_4: [m_2][n_1][3]f64) = {
+  let tr_5: [m_2][n_1][3]f64 = rearrange(xs_3, [2, 0, 1])
+  in (tr_5)
+}
+fun few [n_6: i64] (xs_7: [n_6][3][26]f64) -> (r_8: [26][n_6][3]f64) = {
+  let tr_9: [26][n_6][3]f64 = rearrange(xs_7, [2, 0, 1])
+  in (tr_9)
+}
+fun slices [n_10: i64, m_11: i64] (xs_12: [n_10][3][m_11]f64) -> (r_13: [m_11][n_10][2]f64) = {
+  let part_14: [n_10][2][m_11]f64 = xs_12[0i64:n_10:1i64, 1i64:2i64:1i64]
+  let tr_15: [m_11][n_10][2]f64 = rearrange(part_14, [2, 0, 1])
+  in (tr_15)
+}
+"""
+
+
+@pytest.mark.parametrize("multicore", [False, True])
+def test_small_arrays_side_by_side_are_turned_as_one(multicore: bool) -> None:
+    """A matrix of records by columns: one transposition of their parts, not one a record; slices of the records do not
+    lie side by side."""
+    backend = CBackend(parse_program(RECORDS), multicore=multicore, grain=1)
+    if not multicore:
+        bodies = {f.split("(", 1)[0]: f for f in backend.source.split("\nint64_t futad_entry_")[1:]}
+        for name, loops in (("records", 0), ("few", 0), ("slices", 1)):
+            body = bodies[name]
+            assert body.count("futad_transpose_64(") == 1 and body.count("for (") == loops, body
+    for n, m in SIZES:
+        xs = values((n, 3, m), "f64")
+        for name, part in (("records", xs), ("slices", xs[:, 1:])):
+            (actual,) = backend.run(name, [n, m, xs])
+            np.testing.assert_array_equal(actual, part.transpose(2, 0, 1), strict=True)
+        xs = values((n, 3, 26), "f64")
+        np.testing.assert_array_equal(backend.run("few", [n, xs])[0], xs.transpose(2, 0, 1), strict=True)

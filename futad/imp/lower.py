@@ -35,7 +35,7 @@ from futad.imp.apart import separate_functions
 from futad.imp.assemble import find_parts, place_of, place_update, sizes_first
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.taint import consumed_vars
-from futad.imp.transpose import transpose, transposition
+from futad.imp.transpose import merged, transpose, transposition
 from futad.imp.views import Acc, Fill, Joined, Mem, Root, SlotWant, Value, View, dense_view
 
 if TYPE_CHECKING:
@@ -482,6 +482,8 @@ class Lowerer:
             for at, part in zip(src.base.starts, src.base.views, strict=True):
                 self.copy(View(dst.base, dst.place((at,)), dst.strides, part.shape, dst.dense), part)
             return
+        if self.transposes and isinstance(src.base, Mem) and not (dst.dense and src.dense):
+            dst, src = merged(dst, src, self.lets)
         if not (self.parallel and not self.in_parallel and self.nests == 0 and parallel.copy(self, dst, src)):
             self.copy_here(dst, src)
 

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from futad.core import ir as core
 from futad.core.types import Var
 from futad.imp import ir
-from futad.imp.ir import ONE, Expr, Num
+from futad.imp.ir import ONE, Expr, Num, Ref, mul
 from futad.imp.views import Mem, Value, View
 
 SMALL = 256  # elements of an array of constant size that is copied one by one
+
+
+def merged(dst: View, src: View, lets: Mapping[str, Expr]) -> tuple[View, View]:
+    """Both arrays with each run of dimensions as one along which both have their elements at even distances, so that a
+    matrix of small arrays is turned round as one of their elements.  `lets`: what variables stand for."""
+
+    def even(v: View, d: int) -> bool:
+        stride = v.strides[d - 1]
+        step = mul(v.shape[d], v.strides[d])
+        return stride == step or (isinstance(stride, Ref) and lets.get(stride.name) == step)
+
+    kept: list[int] = []  # the last dimension of each run
+    shape: list[Expr] = []
+    for d, n in enumerate(dst.shape):
+        if kept and even(dst, d) and even(src, d):
+            kept[-1], shape[-1] = d, mul(shape[-1], n)
+        else:
+            kept.append(d)
+            shape.append(n)
+    if len(kept) == dst.rank:
+        return dst, src
+    a, b = [
+        View(v.base, v.offset, tuple([v.strides[d] for d in kept]), tuple(shape), v.dense, v.injective)
+        for v in (dst, src)
+    ]
+    return a, b
 
 
 def transposition(dst: View, src: View, order: Sequence[int]) -> list[int] | None:
