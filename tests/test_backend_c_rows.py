@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -39,10 +41,21 @@ entry following [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [3][n][k]f64 =
   let w = mm b (transpose b)
   in loop z = replicate 3 a for i < 2 do
        z with [i + 1] = map (\\row -> map2 (\\s t -> f64.cos (s + t)) row (reverse row)) (mm z[i] w)
+entry pair [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n]f64 =
+  map2 (\\x y -> f64.sum (map2 (\\s t -> f64.sin s * t) x (reverse y))) (mm a b) (mm (reverse a) b)
+entry wide [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n]f64 =
+  let w = mm b (transpose b)
+  let v = map (map f64.sin) b
+  in map3 (\\x y z -> f64.sum x * f64.maximum y + f64.sum (map2 (*) z (reverse z)))
+          (mm a b) (mm (reverse a) w) (mm a v)
+entry gates [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][k]f64 =
+  let w = mm b (transpose b)
+  in loop x = copy a for _i < 3 do
+       map2 (\\s t -> map2 (\\s t -> f64.cos (s + t)) s (reverse t)) (mm x w) (mm (reverse x) w)
 entry picked [n][k][m] (at: i64) (a: [n][k]f64) (b: [k][m]f64): [n]f64 =
   map (\\row -> row[at] + f64.sum row) (mm a b)
 """
-NAMES = ["norms", "turned", "both", "many", "steps", "written", "following"]
+NAMES = ["norms", "turned", "both", "many", "steps", "written", "following", "pair", "wide", "gates"]
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +102,30 @@ def test_only_some_rows_are_in_memory(tmp_path: Any) -> None:
             made = {s.name: s.init for s in f.body if isinstance(s, ir.Decl)}
             assert isinstance(memory.count, ir.Bin) and isinstance(memory.count.left, ir.Ref)
             assert ir.num(rows.ROWS) in leaves(made[memory.count.left.name])
+
+
+@pytest.mark.parametrize("multicore", [False, True])
+def test_several_products_of_one_map(tmp_path: Any, multicore: bool) -> None:
+    """All are made in the loop over parts, none before."""
+    file = tmp_path / "rows.fut"
+    file.write_text(TEXT)
+    core = compile_program(load_program(str(file)))
+    functions = {f.name: f for f in CBackend(core, multicore=multicore).module.functions}
+    for name, expected in (("norms", 1), ("pair", 2), ("wide", 3), ("gates", 2)):
+        assert max(in_one_loop(functions[name].body)) == expected, name
+
+
+def in_one_loop(body: list[ir.Stmt]) -> Iterator[int]:
+    """How many products, under a condition or not, loops have side by side."""
+    for s in body:
+        for inner in parts_of(s):
+            if isinstance(s, ir.For):
+                yield sum(isinstance(t, ir.Gemm) for u in inner for t in (u, *getattr(u, "then", ())))
+            yield from in_one_loop(inner)
+
+
+def parts_of(s: ir.Stmt) -> list[list[ir.Stmt]]:
+    return [v for f in fields(s) if isinstance(v := getattr(s, f.name), list) and v and isinstance(v[0], ir.Stmt)]
 
 
 def leaves(e: ir.Expr) -> list[ir.Expr]:

@@ -180,8 +180,8 @@ def nest(n: Nest) -> list[Value] | None:
     per_step = add(cost(lo, n.lam), _elements(lo, n.lam.result)) if n.lam is not None else ONE
     for f, _ in n.scans + n.reds:
         per_step = add(per_step, cost(lo, f))
-    if late is not None:
-        per_step = add(per_step, mul(late.a.shape[1], late.b.shape[1]))
+    for p in late.values():
+        per_step = add(per_step, mul(p.a.shape[1], p.b.shape[1]))
     work = mul(n.width, per_step)
     if not heavy(lo, n.width, work):
         return None
@@ -219,7 +219,7 @@ def nest(n: Nest) -> list[Value] | None:
         for array, mine in zip(copies, own, strict=True):
             team.publish(array, thread, mine)
     lo.in_parallel = False
-    lo.emit(team.run(body, names, dynamic=not neutrals and not copied and late is None))
+    lo.emit(team.run(body, names, dynamic=not neutrals and not copied and not late))
     for array, a in zip(copies, copied, strict=True):
         _add_up(team, array, a)
     folds = _combine(team, n, parts)

@@ -2,10 +2,10 @@
 
     let p = matmul a b in map f p   -->   for each 128 rows of a: { q = matmul (those) b; map f q }
 
-A large product then never goes to memory.  On one thread its sums must be short, or its right factor packed already: a
-product of long ones is else better made at once, as the copies that it makes of its factors serve more rows.  Where
-several threads share out the map, each makes the rows that it reads, by a right factor that is packed for all of them;
-a product of few rows they make together before.
+A large product then never goes to memory; a map may read several.  On one thread its sums must be short, or its right
+factor packed already: a product of long ones is else better made at once, as the copies that it makes of its factors
+serve more rows.  Where several threads share out the map, each makes the rows that it reads, by a right factor that is
+packed for all of them; a product of few rows they make together before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROWS = 128
 LONGEST = 64  # terms of a sum
 LEAST = 1 << 17  # elements of a product too large for the nearer caches
 FEW = 64  # rows that threads do not share out
-SKIPPED = (core.Op, core.At, core.Rearrange, core.Replicate, core.Iota)
+SKIPPED = (core.Op, core.At, core.Rearrange, core.Reshape, core.Replicate, core.Iota, core.MatMul)
 
 
 @dataclass(slots=True, eq=False)
@@ -51,8 +51,8 @@ class RowProduct:
 
 
 def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> View | None:
-    """Leave the product to the map that reads it: the next statement, but for views, scalars and constants.  Returns
-    what stands for it; None if it is to be made now."""
+    """Leave the product to the map that reads it: the next statement, but for views, scalars, constants and other
+    products.  Returns what stands for it; None if it is to be made now."""
     sc, var = lo.scopes[-1], stm.pat[0]
     if not lo.assembles or e.plus or sc.uses.get(var) != 1:
         return None
@@ -102,60 +102,80 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
     return result
 
 
-def left_to(nest: Nest) -> RowProduct | None:
-    """The product that was left to the map."""
+def left_to(nest: Nest) -> dict[int, RowProduct]:
+    """The products that were left to the map, by the number of the input."""
     late = nest.lo.scopes[-1].late
-    found = [late[a] for a in nest.arrays if a in late]
-    return found[0] if found else None
+    return {k: late[a] for k, a in enumerate(nest.arrays) if a in late}
 
 
 def by_rows(
     nest: Nest, inputs: Sequence[Value], folds: list[Carried], start: Expr = ZERO, bound: Expr | None = None
 ) -> bool:
-    """Run the map, or from `start` to before `bound`, with the product that was left to it; False if none was."""
-    lo, p = nest.lo, left_to(nest)
-    if p is None:
+    """Run the map, or from `start` to before `bound`, with the products that were left to it; False if none was."""
+    lo, found = nest.lo, left_to(nest)
+    if not found:
         return False
-    k = next(k for k, a in enumerate(nest.arrays) if a in lo.scopes[-1].late)
-    product = inputs[k]
-    assert isinstance(product, View) and isinstance(product.base, Mem)
-    m, n = product.shape
-    bound = m if bound is None else bound
+    products = [(k, p, _product(inputs[k])) for k, p in found.items()]
+    bound = products[0][2].shape[0] if bound is None else bound
     lo.nests += 1
-    base, offset, few = product.base, product.offset, p.whole[1] if p.whole else None
-    if p.whole is not None and few is not None:
-        size = ir.Scalar("min", (p.rows, sub(bound, start)), I64, I64)
-        own = lo.alloc(p.elem, (ir.Scalar("select", (few, ZERO, size), I64, I64), n), None, "rows", heap=True)
-        assert isinstance(own.base, Mem)
-        base, offset = Mem(lo.name("rows"), p.elem, base.roots | own.base.roots), ZERO
-        lo.emit(ir.Pointer(base.pointer, p.elem, own.base.pointer, ZERO, mutable=True))
-        lo.emit(ir.If(few, [ir.SetPointer(base.pointer, p.whole[0])], []))
-    count = lo.let(ir.Bin("/", add(sub(bound, start), sub(p.rows, ONE)), p.rows), "parts")
+    rows = products[0][1].rows
+    for _, p, _ in products[1:]:
+        rows = p.rows if p.rows == rows else ir.Scalar("min", (rows, p.rows), I64, I64)
+    rows = lo.let(rows, "rows")
+    places = [_place(lo, p, v, sub(bound, start)) for _, p, v in products]
+    count = lo.let(ir.Bin("/", add(sub(bound, start), sub(rows, ONE)), rows), "parts")
     with lo.loop(count, "part") as (part, _):
-        first = lo.let(add(start, mul(part, p.rows)), "start")
-        end = lo.let(ir.Scalar("min", (add(first, p.rows), bound), I64, I64), "end")
-        here = View(p.a.base, lo.let(add(p.a.offset, mul(first, p.a.strides[0])), "o"), p.a.strides, p.a.shape)
-        sizes = (lo.let(sub(end, first), "n"), n, p.a.shape[1])
-        there = matrix(View(base, offset, product.strides, product.shape))
-        gemm = ir.Gemm(p.elem, sizes, matrix(here), matrix(p.b), there, p.place, False, False, p.packed)
-        skipped = mul(first, n)
-        if few is None:
-            lo.emit(gemm)
-        else:
-            lo.emit(ir.If(ir.Scalar("not", (few,), BOOL, BOOL), [gemm], []))
-            skipped = ir.Scalar("select", (few, ZERO, skipped), I64, I64)
+        first = lo.let(add(start, mul(part, rows)), "start")
+        end = lo.let(ir.Scalar("min", (add(first, rows), bound), I64, I64), "end")
+        size = lo.let(sub(end, first), "n")
         changed = list(inputs)
-        changed[k] = View(base, lo.let(sub(offset, skipped), "o"), product.strides, product.shape, True)
+        for (k, p, v), (base, offset) in zip(products, places, strict=True):
+            _, n = v.shape
+            here = View(p.a.base, lo.let(add(p.a.offset, mul(first, p.a.strides[0])), "o"), p.a.strides, p.a.shape)
+            there = matrix(View(base, offset, v.strides, v.shape))
+            sizes = (size, n, p.a.shape[1])
+            gemm = ir.Gemm(p.elem, sizes, matrix(here), matrix(p.b), there, p.place, False, False, p.packed)
+            skipped = mul(first, n)
+            if p.whole is None:
+                lo.emit(gemm)
+            else:
+                few = p.whole[1]
+                lo.emit(ir.If(ir.Scalar("not", (few,), BOOL, BOOL), [gemm], []))
+                skipped = ir.Scalar("select", (few, ZERO, skipped), I64, I64)
+            changed[k] = View(base, lo.let(sub(offset, skipped), "o"), v.strides, v.shape, True)
         nest.loop(changed, folds, first, end)
     lo.nests -= 1
     return True
 
 
+def _product(v: Value) -> View:
+    """What stands for a product that is still to be made."""
+    assert isinstance(v, View)
+    return v
+
+
+def _place(lo: Lowerer, p: RowProduct, product: View, height: Expr) -> tuple[Mem, Expr]:
+    """Where a part of the product goes, of so many rows at most: the memory, and the offset of its first row."""
+    base = product.base
+    assert isinstance(base, Mem)
+    if p.whole is None:
+        return base, product.offset
+    whole, few = p.whole
+    size = ir.Scalar("min", (p.rows, height), I64, I64)
+    shape = (ir.Scalar("select", (few, ZERO, size), I64, I64), product.shape[1])
+    own = lo.alloc(p.elem, shape, None, "rows", heap=True)
+    assert isinstance(own.base, Mem)
+    base = Mem(lo.name("rows"), p.elem, base.roots | own.base.roots)
+    lo.emit(ir.Pointer(base.pointer, p.elem, own.base.pointer, ZERO, mutable=True))
+    lo.emit(ir.If(few, [ir.SetPointer(base.pointer, whole)], []))
+    return base, ZERO
+
+
 def done(nest: Nest) -> None:
-    """The map has been lowered: the memory of the factor that was packed for it is free."""
-    p = left_to(nest)
-    if p is not None and p.root is not None:
-        unpack(nest.lo, p.factor, p.root)
+    """The map has been lowered: the memory of the factors that were packed for it is free."""
+    for p in left_to(nest).values():
+        if p.root is not None:
+            unpack(nest.lo, p.factor, p.root)
 
 
 def matrix(v: View) -> tuple[str, Expr, Expr, Expr]:
