@@ -22,6 +22,7 @@ from futad.core.types import ArrayType, Atom, Var, shape_of
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.views import Fill, Joined, Mem, SlotWant, Value, View, dense_view
+from futad.optimise.delay import apart
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer, Scope, Want
@@ -213,23 +214,26 @@ def place_update(lo: Lowerer, stm: core.Stm, sc: Scope, makers: tuple[type, ...]
     if not isinstance(stm.exp, makers):
         return
     at = sc.index
+    before: dict[Atom, list[core.Update]] = {}  # for what an update makes: that one, and those that made its array
     for k in range(at + 1, len(sc.lam.stms)):
         after = sc.lam.stms[k].exp
         if not isinstance(after, core.Update):
             return
-        v, array = after.value, after.array
+        chain = before.pop(after.array, [])
+        before[sc.lam.stms[k].pat[0]] = [*chain, after]
+        v, array = after.value, (chain or [after])[0].array
         if v in sc.whole or v not in stm.pat or v in sc.wants or array not in lo.env:  # type: ignore[index]
             continue
         if sc.uses.get(v) != 1 and not lo.shared_place(sc, k):  # type: ignore[arg-type]
             continue
-        if any(isinstance(a, Var) and a not in lo.env for a in after.operands() if a is not v):
+        if any(isinstance(a, Var) and a not in lo.env for a in after.operands()[1:] if a is not v):
             continue
         # The updates in between must not see the array overwritten early.
-        between = [a for x in sc.lam.stms[at + 1 : k] for a in core.stm_free(x)]
-        if any(shares(lo, a, array) for a in between):
+        between = [a for x in sc.lam.stms[at + 1 : k] for a in x.exp.operands()[x.exp in chain :]]
+        if any(shares(lo, a, array) for a in between) or any(u.value not in sc.placed for u in chain):
             continue
         sc.index = k
-        place_one(lo, stm, sc, after)
+        place_one(lo, stm, sc, after, chain)
         sc.index = at
 
 
@@ -239,22 +243,47 @@ def shares(lo: Lowerer, a: Atom, b: Atom) -> bool:
     return isinstance(v, View) and isinstance(w, View) and bool(v.roots & w.roots)
 
 
-def place_one(lo: Lowerer, stm: core.Stm, sc: Scope, after: core.Update) -> None:
-    dst, v = lo.view(after.array), after.value
-    if any(dst.roots & sc.placed[x][0].roots for x in stm.pat if x in sc.placed):
+def place_one(lo: Lowerer, stm: core.Stm, sc: Scope, after: core.Update, chain: list[core.Update]) -> None:
+    """Let `after` have its value made in place; `chain`: the updates that make its array, whose values are."""
+    array, v = (chain or [after])[0].array, after.value
+    dst = lo.view(array)
+    others = [x for x in stm.pat if x in sc.placed and dst.roots & sc.placed[x][0].roots]
+    if not all(any(u.value is x and apart(u.index, after.index) for u in chain) for x in others):
         return
     from futad.imp.arrays import indexed
 
     used = core.stm_free(stm)
     target: View | None = None
+    whole, place = _place(lo, array)
+    place += after.index
     if type(stm.exp) is core.Map and after.check is None and (read := read_alike(lo, stm, dst)):
         # It may read the very place it writes, element by element.
         target = indexed(lo, dst, after.index, None)
-        used = {a: None for a in used if not (a in read and spelled(lo, lo.view(a)).same_place(spelled(lo, target)))}
+        there = spelled(lo, target)
+        alike = {a for a in read if _place(lo, a) == (whole, place) or spelled(lo, lo.view(a)).same_place(there)}
+        used = {a: None for a in used if a not in alike}
+    for a in list(used):
+        if isinstance(a.type, ArrayType) and (row := _place(lo, a))[0] is whole and apart(row[1], place):
+            del used[a]
     if lo.can_overwrite(dst, [a for a in used if not lo.apart(sc, after, a)]):
         target = target or indexed(lo, dst, after.index, after.check)
         sc.wants[v] = target  # type: ignore[index]
         sc.placed[v] = (dst, target)  # type: ignore[index]
+
+
+def _place(lo: Lowerer, a: Atom) -> tuple[Atom, core.Index]:
+    """What array this one is a row of, and which; updates are of the array that they update."""
+    index: core.Index = ()
+    while isinstance(a, Var):
+        e = lo.defs.get(a)
+        if isinstance(e, core.At) and not any(type(i) is Range for i in e.index):
+            index = (*e.index, *index)
+            a = e.array
+        elif isinstance(e, core.Alias | core.Copy | core.Update):
+            a = e.operands()[0]
+        else:
+            break
+    return a, index
 
 
 def spelled(lo: Lowerer, v: View) -> View:

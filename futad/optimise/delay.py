@@ -1,0 +1,186 @@
+"""Updates of rows move down, past reads of other rows of the array.
+
+    let a1 = a  with [i, 1] = map2 (+) a[i, 1]  xs          let s = map2 (+) a[i, 1] xs
+    let a2 = a1 with [i, 0] = map2 (+) a1[i, 0] ys   -->    let t = map2 (+) a[i, 0] ys
+                                                            let a1 = a  with [i, 1] = s
+                                                            let a2 = a1 with [i, 0] = t
+
+The maps can then be fused; adjoints of rows that a program takes apart are such chains.  What is read where it, or all
+around it, was just written is the value that was written; what later updates overwrite as a whole is not written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from futad.core import ir
+from futad.core.ir import Lambda, Program, Stm
+from futad.core.node import Range
+from futad.core.types import ArrayType, Const, Prim, Var, shape_of
+from futad.rewrite.aliases import Aliases, aliases, consumed_roots
+
+LONGEST = 32  # updates that move together
+PIECES = 8  # rows that may overwrite an array between them
+
+# What only reads its arrays, if it does not consume them.
+_READERS = (ir.Map, ir.Fused, ir.Reduce, ir.Scan, ir.MatMul)
+
+
+def delay_updates(program: Program) -> Program:
+    """Let updates of rows wait for the reads of other rows."""
+    return ir.map_bodies(program, lambda lam: _scope(lam, aliases(lam)))
+
+
+def _scope(lam: Lambda, alias: Aliases) -> Lambda:
+    stms = [ir.map_scopes(s, lambda inner: _scope(inner, alias)) for s in lam.stms]
+    if any(map(_updates_row, stms)) and any(type(s.exp) is ir.At for s in stms):
+        stms = _Delay(stms, lam, alias).run()
+    if len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True)):
+        return lam
+    return Lambda(lam.params, tuple(stms), lam.result)
+
+
+def _updates_row(s: Stm) -> bool:
+    e = s.exp
+    if type(e) is not ir.Update or e.check is not None or not isinstance(e.value.type, ArrayType):
+        return False
+    return type(e.array) is Var and not any(type(i) is Range for i in e.index)
+
+
+@dataclass(slots=True, eq=False)
+class _Chain:
+    """Updates, each of what the one before it made, by position, and what the reads between them become."""
+
+    at: list[int]
+    reads: dict[int, Stm] = field(default_factory=dict)
+
+
+class _Delay:
+    """The statements of one scope."""
+
+    def __init__(self, stms: list[Stm], lam: Lambda, alias: Aliases) -> None:
+        self.stms, self.alias = stms, alias
+        self.defs = {s.pat[0]: s.exp for s in stms if len(s.pat) == 1}
+        self.consumed = [consumed_roots(s.exp, alias) for s in stms]
+        self.users: dict[Var, list[int]] = {}
+        for k, s in enumerate(stms):
+            for v in ir.stm_free(s):
+                self.users.setdefault(v, []).append(k)
+        self.results = set(lam.result)
+
+    def run(self) -> list[Stm]:
+        new: dict[int, list[Stm]] = {}
+        done: set[int] = set()
+        for k, s in enumerate(self.stms):
+            if k in done or not _updates_row(s):
+                continue
+            chain = self.chain(k)
+            done.update(chain.at)
+            if chain.reads:
+                new |= {at: [read] for at, read in chain.reads.items()}
+                new |= dict.fromkeys(chain.at, [])
+                new[chain.at[-1]] = self.written([self.stms[at] for at in chain.at])
+        return [t for k, s in enumerate(self.stms) for t in new.get(k, (s,))]
+
+    def chain(self, k: int) -> _Chain:
+        """The longest chain from this update on that can be delayed to its end."""
+        chain = _Chain([k])
+        while True:
+            x = self.stms[chain.at[-1]].pat[0]
+            users = self.users.get(x, [])
+            after = next((q for q in users if _updates_row(self.stms[q]) and self.stms[q].exp.operands()[0] is x), None)
+            reads = {q: self.read(q, chain, after) for q in users if q != after}
+            if after is None or x in self.results or None in reads.values() or len(chain.at) == LONGEST:
+                break
+            if self.stms[after].exp.value is x or not self.undisturbed(chain, after):  # type: ignore[attr-defined]
+                break
+            chain.reads |= {q: s for q, s in reads.items() if s is not None}
+            chain.at.append(after)
+        # At the end of the chain nothing is delayed: what is read there has been written.
+        last = {q: self.read(q, chain, None) for q in users}
+        chain.reads |= {q: s for q, s in last.items() if s is not None}
+        return chain
+
+    def undisturbed(self, chain: _Chain, end: int) -> bool:
+        """Whether the chain's updates can wait until then: nothing in between overwrites what they use.  They do not
+        wait for loops, as no map before one can be fused with a map after it."""
+        if any(type(self.stms[q].exp) in (ir.For, ir.While) for q in range(chain.at[0], end)):
+            return False
+        moving = {*chain.at, end}
+        atoms = [a for at in moving for a in self.stms[at].exp.operands()]
+        roots = {self.alias.root(a) for a in atoms if type(a) is Var and not isinstance(a.type, Prim)}
+        return not any(self.consumed[q] & roots for q in range(chain.at[0], end) if q not in moving)
+
+    def read(self, at: int, chain: _Chain, end: int | None) -> Stm | None:
+        """The read of the chain's last array as one of the array before it, if the updates wait until `end` (as long as
+        what is read may be used), or of what they write; None if it can be neither."""
+        s = self.stms[at]
+        e = s.exp
+        if type(e) is not ir.At or e.check is not None or e.array is not self.stms[chain.at[-1]].pat[0]:
+            return None
+        for k in reversed(chain.at):
+            update = self.stms[k].exp
+            assert type(update) is ir.Update
+            place = update.index
+            if e.index[: len(place)] == place:
+                return self.of_value(s, update.value, e.index[len(place) :])
+            if not apart(place, e.index):
+                return None
+        if end is None:
+            return None
+        first = self.stms[chain.at[0]].exp
+        assert type(first) is ir.Update
+        return Stm(s.pat, ir.At(first.array, e.index, None), s.attrs)
+
+    def of_value(self, s: Stm, value: ir.Atom, rest: ir.Index) -> Stm | None:
+        """The read as one of what was written."""
+        made = self.defs.get(value)  # type: ignore[arg-type]
+        t = s.pat[0].type
+        if type(made) is ir.Replicate and isinstance(made.value.type, Prim):
+            same: ir.Exp = ir.Replicate(shape_of(t), made.value) if isinstance(t, ArrayType) else ir.Alias(made.value)
+            return Stm(s.pat, same, s.attrs)
+        root = self.alias.root(value)  # type: ignore[arg-type]
+        if not rest or any(root in c for c in self.consumed) or not self.only_read(s):
+            return None
+        return Stm(s.pat, ir.At(value, rest, None), s.attrs)
+
+    def only_read(self, s: Stm) -> bool:
+        """Whether what the statement binds is only read."""
+        v = s.pat[0]
+        if isinstance(v.type, Prim):
+            return True
+        if v in self.results:
+            return False
+        root = self.alias.root(v)
+        users = self.users.get(v, [])
+        return all(type(self.stms[q].exp) in _READERS and root not in self.consumed[q] for q in users)
+
+    def written(self, updates: list[Stm]) -> list[Stm]:
+        """The updates one after the other, without those that later ones overwrite as a whole."""
+        out: list[Stm] = []
+        array = updates[0].exp.operands()[0]
+        for k, s in enumerate(updates):
+            e = s.exp
+            assert type(e) is ir.Update
+            if not self.overwritten(e, [u.exp for u in updates[k + 1 :]]):
+                out.append(s if e.array is array else Stm(s.pat, ir.Update(array, e.index, e.value, None), s.attrs))
+                array = s.pat[0]
+        return out
+
+    def overwritten(self, e: ir.Update, later: list[ir.Exp]) -> bool:
+        """Whether later updates write all that this one does."""
+        places = {u.index for u in later if type(u) is ir.Update}
+        if any(e.index[: len(p)] == p for p in places):
+            return True
+        rows = shape_of(e.value.type)[0]
+        if type(rows) is not Const or rows.value > PIECES:
+            return False
+        return all((*e.index, Const(rows.type, i)) in places for i in range(rows.value))
+
+
+def apart(p: ir.Index, q: ir.Index) -> bool:
+    """Whether two places of an array surely have nothing in common."""
+    return any(type(i) is Const and type(j) is Const and i.value != j.value for i, j in zip(p, q, strict=False))
+
+
+__all__ = ["apart", "delay_updates"]
