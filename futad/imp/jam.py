@@ -92,11 +92,24 @@ def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
     copies = _pays(loop, facts, reassociate)
     if copies == 0 or not _folds_stay(loop):
         return [loop]
+    if isinstance(loop.bound, Num) and isinstance(loop.start, Num):
+        return _counted(loop, loop.start.value, loop.bound.value, copies)
     main = ir.For(loop.var, sub(loop.bound, num(copies - 1)), [], loop.start, map=True, step=copies)
     main.body = _jammed(loop.body, loop.var, copies)
     done = mul(ir.Bin("/", sub(loop.bound, loop.start), num(copies)), num(copies))
     rest = ir.For(loop.var, loop.bound, loop.body, add(loop.start, done), map=True)
     return [main, rest]
+
+
+def _counted(loop: ir.For, start: int, end: int, copies: int) -> list[Stmt]:
+    """The jammed loop from a known number to another: what is left in the end runs together, too."""
+    whole = start + max(0, end - start) // copies * copies
+    out: list[Stmt] = []
+    for first, last, step in ((start, whole, copies), (whole, end, end - whole)):
+        if first < last:
+            body = _jammed(loop.body, loop.var, step) if step > 1 else loop.body
+            out.append(ir.For(loop.var, num(last), body, num(first), map=True, step=step))
+    return out
 
 
 def _pays(loop: ir.For, facts: _Facts, reassociate: bool) -> int:
