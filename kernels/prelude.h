@@ -348,6 +348,7 @@ FUTAD_INLINE double futad_gamma_f64(double x) { return tgamma(x); }
   FUTAD_INLINE t futad_hypot_##T(t x, t y) { return hypot##s(x, y); }                                     \
   FUTAD_INLINE t futad_copysign_##T(t x, t y) { return FUTAD_MATH(copysign##s)(x, y); }                     \
   FUTAD_INLINE t futad_nextafter_##T(t x, t y) { return nextafter##s(x, y); }                             \
+  FUTAD_INLINE t futad_ldexp_##T(t x, int32_t n) { return ldexp##s(x, n); }                               \
   FUTAD_INLINE bool futad_isnan_##T(t x) { return x != x; }                                               \
   FUTAD_INLINE bool futad_isinf_##T(t x) { return FUTAD_MATH(fabs##s)(x) == (t)FUTAD_INF; }                 \
   FUTAD_INLINE bool futad_signbit_##T(t x) { return FUTAD_SIGNBIT(x); }                          \
@@ -480,6 +481,7 @@ FUTAD_HALF1(lgamma)
 FUTAD_HALF1(digamma)
 FUTAD_HALF1(trigamma)
 FUTAD_INLINE futad_f16 futad_polygamma_f16(futad_f16 x, int32_t n) { return (futad_f16)futad_polygamma_f32((float)x, n); }
+FUTAD_INLINE futad_f16 futad_ldexp_f16(futad_f16 x, int32_t n) { return (futad_f16)ldexpf((float)x, n); }
 FUTAD_HALF1(erf)
 FUTAD_HALF1(erfc)
 FUTAD_HALF1(floor)

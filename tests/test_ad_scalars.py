@@ -23,10 +23,6 @@ from futad.core.types import F64, PRIMS, Prim, prim
 TYPES = list(PRIMS.values())
 
 
-def arg_types(op: ScalarOp, t: Prim) -> list[Prim]:
-    return [t if n == "a" else prim(n) for n in op.sig.split("->")[0].split()]
-
-
 def points(t: Prim) -> np.ndarray:
     if t.is_bool:
         return np.array([False, True])
@@ -56,7 +52,7 @@ def test_reverse_equals_forward_at_special_values(t: Prim) -> None:
     for op in OPS.values():
         if t not in op.types:
             continue
-        ts = arg_types(op, t)
+        ts = op.arg_types(t)
         args = grid(op, ts)
         d = Derivs(elementwise(op, ts))
         y = d.primal(args)[0]
@@ -174,7 +170,7 @@ def family(t: Prim) -> tuple[list[tuple[ScalarOp, int]], ir.Program, list[np.nda
     sizes: dict[int, str] = {}
     params: list[str] = []
     for op in ops:
-        own = grid(op, arg_types(op, t))
+        own = grid(op, op.arg_types(t))
         args += own
         size = sizes.setdefault(len(own[0]), f"n{len(sizes)}")
         params += [f"[{size}]{t.name}"] * op.arity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_scalarops import C_TYPES, CASES, arg_types, inputs, tolerance
+from test_scalarops import C_TYPES, CASES, inputs, tolerance
 
 from futad.core import scalarops
 from futad.core.scalarops import OPS, ScalarOp
@@ -16,7 +16,7 @@ def kernel_source() -> str:
     """One kernel for each operation and type."""
     out = ['#include "futad_scalar.cuh"']
     for op, t in CASES:
-        args = arg_types(op, t)
+        args = op.arg_types(t)
         result = op.result_type(args)
         expr = op.c_template(t).format(
             *[f"x{i}[i]" for i in range(len(args))],
@@ -43,7 +43,7 @@ def test_device_equals_numpy(module: EmulatedModule, op: ScalarOp) -> None:
         actual = np.empty_like(expected)
         n = expected.size
         module.launch(f"{op.name}_{t.name}", -(-n // 256), 256, 0, [np.int64(n), actual, *args])
-        if not op.result_type(arg_types(op, t)).is_float:
+        if not op.result_type(op.arg_types(t)).is_float:
             bad = actual != expected
         else:
             with np.errstate(all="ignore"):

@@ -27,10 +27,6 @@ needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler
 CASES = [(op, t) for op in OPS.values() for t in op.types]
 
 
-def arg_types(op: ScalarOp, t: Prim) -> tuple[Prim, ...]:
-    return tuple([t if n == "a" else prim(n) for n in op.sig.split("->")[0].split()])
-
-
 def function_name(op: ScalarOp, t: Prim) -> str:
     return f"test_{op.name}_{t.name}"
 
@@ -39,7 +35,7 @@ def c_source() -> str:
     """One loop over arrays for each operation and type."""
     out = ['#include "prelude.h"']
     for op, t in CASES:
-        args = arg_types(op, t)
+        args = op.arg_types(t)
         result = op.result_type(args)
         expr = op.c_template(t).format(
             *[f"x{i}[i]" for i in range(len(args))],
@@ -95,7 +91,7 @@ def specials(t: Prim) -> np.ndarray:
 
 def inputs(op: ScalarOp, t: Prim) -> list[np.ndarray]:
     """All combinations of the special values, flat."""
-    pools = [specials(a) for a in arg_types(op, t)]
+    pools = [specials(a) for a in op.arg_types(t)]
     if op.name == "fma":
         pools = [p[::3] for p in pools]
     grids = np.meshgrid(*pools, indexing="ij")
@@ -107,7 +103,7 @@ def inputs(op: ScalarOp, t: Prim) -> list[np.ndarray]:
 
 
 def run_c(library: ctypes.CDLL, op: ScalarOp, t: Prim, args: list[np.ndarray]) -> np.ndarray:
-    out = np.empty(args[0].shape, op.result_type(arg_types(op, t)).dtype)
+    out = np.empty(args[0].shape, op.result_type(op.arg_types(t)).dtype)
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in (out, *args)]
     getattr(library, function_name(op, t))(ctypes.c_int64(out.size), *pointers)
     return out
@@ -151,7 +147,7 @@ def test_c_equals_numpy(library: ctypes.CDLL, op: ScalarOp) -> None:
         args = inputs(op, t)
         expected = np.asarray(scalarops.evaluate(op.name, *args))
         actual = run_c(library, op, t, args)
-        result = op.result_type(arg_types(op, t))
+        result = op.result_type(op.arg_types(t))
         assert expected.dtype == result.dtype, (op.name, t)
         if not result.is_float:
             bad = actual != expected
@@ -191,7 +187,7 @@ def test_zero_signs(library: ctypes.CDLL, name: str) -> None:
 def test_signatures() -> None:
     """`result_type` accepts exactly the declared argument types."""
     for op, t in CASES:
-        args = arg_types(op, t)
+        args = op.arg_types(t)
         assert op.arity == len(args)
         assert op.result_type(args) in ALL
         with pytest.raises(TypeError):

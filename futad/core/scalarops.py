@@ -57,6 +57,10 @@ class ScalarOp:
     def arity(self) -> int:
         return len(self.sig.split("->")[0].split())
 
+    def arg_types(self, t: Prim) -> tuple[Prim, ...]:
+        """The types of its arguments at type `t`."""
+        return tuple([t if n == "a" else PRIMS[n] for n in self.sig.split("->")[0].split()])
+
     def result_type(self, arg_types: tuple[Prim, ...]) -> Prim:
         """The result's type, or TypeError if the arguments do not fit the signature."""
         left, right = self.sig.split("->")
@@ -494,6 +498,9 @@ _fun("ceil", np.ceil, lambda x, r: 0, cost=1)
 _fun("round", np.rint, lambda x, r: 0, cost=1)  # ties to even
 _fun("trunc", np.trunc, lambda x, r: 0, cost=1)
 _fun("copysign", np.copysign, lambda x, y, r: x.op("sgn") * r.op("sgn"), lambda x, y, r: 0, arity=2, cost=1)
+# The exponent is an integer, and as such has no derivative.
+_op("ldexp", "i32 a -> a", FLOATS, lambda n, x: np.ldexp(x, np.asarray(n, np.int32)), "futad_ldexp_{T}({1}, {0})",
+    lambda n, x, r: 0, lambda n, x, r: n.op("ldexp", x.lift(1)), cost=10)
 _fun("nextafter", np.nextafter, lambda x, y, r: 1, lambda x, y, r: 0, arity=2, cost=3)
 _fun("fma", _fma, lambda x, y, z, r: y, lambda x, y, z, r: x, lambda x, y, z, r: 1, arity=3, cost=1)
 _op("isnan", "a -> bool", FLOATS, np.isnan, "futad_isnan_{T}({0})")

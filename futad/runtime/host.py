@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from futad.core.scalarops import OPS
+from futad.core.types import PRIMS
 from futad.errors import InternalError, MemoryError_, UsageError
 from futad.runtime import cache, tuning
 from futad.runtime.arena import Arena, bytes_text
@@ -23,6 +25,13 @@ from futad.runtime.tape import ENOUGH_LAUNCHES, MOST_NODES, Step, Tape, Tapes
 
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
 TILE_THREADS = 256  # of flatten/kernel.py
+
+@functools.cache
+def _argument_types(name: str, arg: np.dtype[Any]) -> list[type[np.generic]]:
+    """What the arguments of a scalar operation are as NumPy scalars, where those of any type are `arg`."""
+    t = next(p for p in PRIMS.values() if p.dtype == arg)
+    return [p.dtype.type for p in OPS[name].arg_types(t)]
+
 
 # Where a number of a matrix product comes from: the place of a kernel's parameter, or (-1, the number).
 Source = tuple[int, int]
@@ -263,7 +272,7 @@ class Runtime:
 
     def op(self, name: str, arg: np.dtype[Any], result: np.dtype[Any], *args: Any) -> Any:
         """A scalar operation of the table."""
-        values = [arg.type(a) for a in args]
+        values = [t(a) for t, a in zip(_argument_types(name, arg), args, strict=True)]
         with np.errstate(all="ignore"):
             return host_scalar(result.type(OPS[name].eval(*values)))
 

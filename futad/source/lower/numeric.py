@@ -245,6 +245,8 @@ def special_float(t: Prim, name: str) -> Entry | None:
         return formula(1, lambda b, x: b.scalar("div", one, x))
     if name == "mad":
         return formula(3, lambda b, x, y, z: b.scalar("add", b.scalar("mul", x, y), z))
+    if name == "ldexp":
+        return op("ldexp", 2, swap=True)
     if name == "lerp":
         return formula(
             3, lambda b, x, y, s: b.scalar("add", x, b.scalar("mul", b.scalar("sub", y, x), s))
@@ -255,9 +257,6 @@ def special_float(t: Prim, name: str) -> Entry | None:
         return formula(1, lambda b, x: b.scalar(f"bits_{t.name}", x))
     if name == "from_bits":
         return formula(1, lambda b, x: b.scalar(f"from_bits_{t.name}", x))
-    if name == "ldexp":
-        two = Const(t, 2)
-        return formula(2, lambda b, x, n: b.scalar("mul", x, b.scalar("pow", two, b.convert(t, n))))
     return None
 
 
