@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,15 @@ int64_t paying(int64_t ns, int64_t count, int awake) {
   }
   futad_team_rest();
   return bits;
+}
+/* The nanoseconds of a member's turns, as the kernel says; 0 if it does not. */
+int64_t turns(void) {
+  int64_t attributes[8] = {0}; /* the fourth is the run time */
+#ifdef FUTAD_TEAM_LINUX
+  for (int i = 0; i < 1000 && futad_team->sleeping < (uint32_t)futad_team->members; i++) usleep(1000);
+  if (syscall(SYS_sched_getattr, futad_team->member[0].id, attributes, sizeof attributes, 0)) return 0;
+#endif
+  return attributes[3];
 }
 /* A member that was last where the caller is: whether it may not run there any more. */
 int spread(void) {
@@ -150,6 +160,18 @@ def test_which_jobs_pay(team: ctypes.CDLL) -> None:
 def test_member_is_kept_off_the_callers_processor(team: ctypes.CDLL) -> None:
     assert jobs(team, 2, 2, 10)
     assert any(team.spread() for _ in range(20))  # the caller may move in between
+
+
+KERNEL = tuple(int(x) for x in re.findall(r"\d+", platform.release())[:2]) if sys.platform == "linux" else (0, 0)
+
+
+@pytest.mark.skipif(KERNEL < (6, 12), reason="a kernel on which threads do not choose their turns")
+def test_member_has_short_turns(team: ctypes.CDLL, request: pytest.FixtureRequest) -> None:
+    """So that it runs soon after it is woken, whatever else its processor does."""
+    assert jobs(team, 2, 2, 10)
+    team.turns.restype = ctypes.c_int64
+    portable = request.node.callspec.params["team"] != ""
+    assert team.turns() == (0 if portable else 100_000)
 
 
 def test_programs_share_one_team(team: ctypes.CDLL) -> None:

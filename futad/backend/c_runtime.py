@@ -269,25 +269,55 @@ static inline int64_t futad_part(int64_t steps, int64_t thread, int64_t threads,
   return steps < 8 * threads * unit ? steps * thread / threads : steps / unit * thread / threads * unit;
 }
 
-/* How long a region may take, by its `work` and by `speed`, the nanoseconds that one of its operations has taken so
- * far (0: none has).  By this it is decided who does the parts, on which no answer depends. */
+/* How long a region may take, by its `work` and by its `speed`: the nanoseconds that one of its operations has taken so
+ * far (0: none has).  By this it is decided who does the parts and in what pieces, on which no answer depends. */
 #define FUTAD_SPEED 0.1
-static inline int64_t futad_expected(int64_t work, double speed) {
-  const double ns = (speed > 0 ? speed : FUTAD_SPEED) * (double)work;
+#define FUTAD_WATCHED 8 /* one of so many times that one thread does a region is measured: clocks cost time too */
+struct futad_speed {
+  double ns;
+  uint32_t times;
+};
+
+static inline int64_t futad_expected(int64_t work, const struct futad_speed *speed) {
+  const double ns = (speed->ns > 0 ? speed->ns : FUTAD_SPEED) * (double)work;
   return FUTAD_GRAIN > 1 && ns < 1e15 ? (int64_t)ns : INT64_MAX;
 }
 
 /* The parts of a region whose answer does not depend on them: one if several threads do not do it sooner. */
-static inline int64_t futad_together(int64_t n, int64_t work, double speed) {
+static inline int64_t futad_together(int64_t n, int64_t work, const struct futad_speed *speed) {
   return FUTAD_UNLIKELY(n > 1) && futad_team_pays(futad_expected(work, speed)) ? n : 1;
+}
+
+/* Whether to measure this time. */
+static inline bool futad_watched(int64_t n, struct futad_speed *speed) {
+  return FUTAD_UNLIKELY(n > 1) && (speed->ns <= 0 || ++speed->times % FUTAD_WATCHED == 0);
 }
 
 /* So many nanoseconds it took, of all threads together.  What disturbs a region makes it slower, so less time says more
  * than more. */
-static inline void futad_took(int64_t ns, int64_t work, double *speed) {
-  const double now = (double)ns / (double)work, before = *speed;
+static inline void futad_took(int64_t ns, int64_t work, struct futad_speed *speed) {
+  const double now = (double)ns / (double)work, before = speed->ns;
   const double most = now < 2 * before ? now : 2 * before;
-  *speed = before <= 0 ? now : now < before ? (before + now) / 2 : before + (most - before) / 16;
+  speed->ns = before <= 0 ? now : now < before ? (before + now) / 2 : before + (most - before) / 16;
+}
+
+/* The pieces of a region's parts, where nothing depends on the parts: how many there are, and how many steps of each
+ * part have been taken.  Each thread's count has a cache line of its own, as only who helps it needs it too. */
+#define FUTAD_PIECES 8   /* of a part, at most */
+#define FUTAD_PIECE 4000 /* nanoseconds that none need be shorter than */
+struct futad_taken {
+  int64_t steps __attribute__((aligned(64)));
+};
+struct futad_pieces {
+  int64_t number;
+  struct futad_taken of[FUTAD_MOST_THREADS];
+};
+
+static inline void futad_divide(struct futad_pieces *pieces, int64_t n, int64_t ns) {
+  int64_t each = n > 1 ? ns / (n * FUTAD_PIECE) : 1;
+  each = each < 1 ? 1 : each > FUTAD_PIECES ? FUTAD_PIECES : each;
+  pieces->number = n * each;
+  for (int64_t i = 0; i < n; i++) pieces->of[i].steps = 0;
 }
 
 struct futad_job {
@@ -304,17 +334,18 @@ static void futad_job_part(void *job, int64_t i) {
   __atomic_add_fetch(&j->taken, futad_team_clock() - start, __ATOMIC_RELAXED);
 }
 
-/* The threads' parts of a region.  `chosen`: it is known already that several threads do it sooner. */
+/* The threads' parts of a region.  If they have pieces, it is known already that several threads do it sooner. */
 static __attribute__((noinline, cold, unused)) void futad_parallel(
-    struct futad_context *ctx, int64_t n, bool chosen, int64_t work, double *speed,
+    struct futad_context *ctx, int64_t n, struct futad_pieces *pieces, int64_t work, struct futad_speed *speed,
     void (*body)(void *, struct futad_context *, int64_t), void *region) {
   struct futad_job job = {body, region, ctx, 0};
-  const int64_t ns = futad_expected(work, *speed);
+  const int64_t ns = futad_expected(work, speed);
+  if (pieces) futad_divide(pieces, n, ns);
   if (n == 1) {
     futad_job_part(&job, 0);
   } else {
     ctx->inside = true;
-    if (chosen || futad_team_pays(ns))
+    if (pieces || futad_team_pays(ns))
       futad_team_run(n, ns, futad_job_part, &job);
     else
       futad_team_alone(n, futad_job_part, &job);

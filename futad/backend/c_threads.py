@@ -21,7 +21,6 @@ from futad.imp import ir
 if TYPE_CHECKING:
     from futad.backend.c import CEmitter
 
-CHUNKS = 8  # pieces of a part, where nothing depends on the parts
 SHORT_BODY = 250  # statements a map, of a region that is emitted for one thread as well
 LANES = 32  # steps that a loop may take at a time: no part is shorter unless it has to be
 
@@ -32,19 +31,19 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
     em.number_of_regions += 1
     captured = captures(s, em.declared)
     em.declarations += ["", f"struct {name} {{", *[f"  {t}{variable};" for variable, t in captured.items()]]
-    em.declarations += [*(["  int64_t next[FUTAD_TEAM_MOST];"] if s.dynamic else []), "};", f"static {_head(s, name)};"]
+    em.declarations += [*(["  struct futad_pieces *pieces;"] if s.dynamic else []), "};", f"static {_head(s, name)};"]
     em.regions += _region(em, s, name, captured)
     n, work = s.threads, em.works[s.threads]
     opened = 1
     em.line("{")
     em.depth += 1
-    em.line("static double speed;")
+    em.line("static struct futad_speed speed;")
     if s.dynamic:
         opened += 1
         em.line(f"const int64_t parts = {n};")
         em.line("{")
         em.depth += 1
-        em.line(f"const int64_t {n} = futad_together(parts, {work}, speed);")
+        em.line(f"const int64_t {n} = futad_together(parts, {work}, &speed);")
     # The body once more for one thread, where the call costs as much as some ten operations; but compiling it twice
     # costs time.
     if statements(s.body) <= SHORT_BODY * s.maps:
@@ -53,15 +52,19 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
         em.depth += 1
         em.line(f"const int64_t {s.thread} = 0, {s.start} = 0, {s.end} = {em.expr(s.steps)};")
         if s.dynamic:
-            em.line("const int64_t began = parts > 1 ? futad_team_clock() : 0;")
+            em.line("const bool watched = futad_watched(parts, &speed);")
+            em.line("const int64_t began = watched ? futad_team_clock() : 0;")
         em.block(s.body)
         if s.dynamic:
-            em.line(f"if (parts > 1) futad_took(futad_team_clock() - began, {work}, &speed);")
+            em.line(f"if (watched) futad_took(futad_team_clock() - began, {work}, &speed);")
         em.depth -= 1
         em.line("} else {")
         em.depth += 1
-    em.line(f"struct {name} region = {{{', '.join([*captured, *(['{0}'] if s.dynamic else [])])}}};")
-    em.line(f"futad_parallel(ctx, {n}, {str(s.dynamic).lower()}, {work}, &speed, {name}, &region);")
+    pieces = "&pieces" if s.dynamic else "NULL"
+    if s.dynamic:
+        em.line("struct futad_pieces pieces;")
+    em.line(f"struct {name} region = {{{', '.join([*captured, *([pieces] if s.dynamic else [])])}}};")
+    em.line(f"futad_parallel(ctx, {n}, {pieces}, {work}, &speed, {name}, &region);")
     em.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, {n}))) goto {em.label};")
     for _ in range(opened):
         em.depth -= 1
@@ -85,14 +88,16 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
     n, steps = s.threads, em.expr(s.steps)
     if s.dynamic:
         unit = LANES if in_lanes(s.body) else 1
-        em.line(f"const int64_t chunk = futad_chunk({steps}, {n} == 1 ? 1 : {n} * {CHUNKS}, {unit});")
+        em.line("struct futad_pieces *const pieces = region->pieces;")
+        em.line(f"const int64_t chunk = futad_chunk({steps}, pieces->number, {unit});")
         em.line(f"for (int64_t turn = 0; turn < {n}; turn++) {{")
         em.line(f"  const int64_t part = ({s.thread} + turn) % {n};")
         em.line(f"  const int64_t first = futad_part({steps}, part, {n}, {LANES});")
         em.line(f"  const int64_t last = futad_part({steps}, part + 1, {n}, {LANES});")
         em.line("  for (;;) {")
         em.depth += 2
-        em.line(f"const int64_t {s.start} = first + __atomic_fetch_add(&region->next[part], chunk, __ATOMIC_RELAXED);")
+        em.line("int64_t *const taken = &pieces->of[part].steps;")
+        em.line(f"const int64_t {s.start} = first + __atomic_fetch_add(taken, chunk, __ATOMIC_RELAXED);")
         em.line(f"if ({s.start} >= last) break;")
         em.line(f"const int64_t {s.end} = {s.start} + chunk < last ? {s.start} + chunk : last;")
         em.block(s.body)
