@@ -48,7 +48,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return CBackend(core, multicore=request.param == "multicore", grain=1)
 
 
-@pytest.mark.parametrize("k", [0, 1, 7, 8, 9, 15, 16, 31, 32, 33, 64, 97])
+@pytest.mark.parametrize("k", [0, 1, 7, 8, 9, 15, 16, 17, 24, 25, 31, 32, 33, 49, 64, 97])
 @pytest.mark.parametrize("n,d", [(0, 3), (3, 0), (1, 1), (5, 7), (4, 16)])
 def test_as_the_interpreter(core: Any, backend: CBackend, n: int, d: int, k: int) -> None:
     rng = np.random.default_rng(100 * k + d)
@@ -89,3 +89,12 @@ def test_structure(core: Any) -> None:
     }  # fmt: skip
     again = by_columns(core)
     assert again.funs["few"] is core.funs["few"] and again.funs["rows"] is core.funs["rows"]
+
+
+def test_what_is_done_twice(core: Any) -> None:
+    """Iterations whose results are stored or of which the least counts; not those that are summed."""
+    source = CBackend(core).source
+    for name, twice in (("nearest", True), ("distances", True), ("gradient", True), ("total", False)):
+        start = source.index(f"int64_t futad_entry_{name}(")
+        text = source[start : source.index("\n}\n", start)]
+        assert ("int64_t apart =" in text, "int64_t skipped =" in text) == (twice, not twice), name

@@ -3,7 +3,8 @@
 GCC does not vectorise a loop around another one whose length it does not know, so such a loop is written in its vector
 types: some vectors of iterations at a time, which stay in registers while the reduction runs, then what follows the
 reduction, lane by lane; the same for one vector at a time; the rest by a vector that ends where the loop does; and
-one by one if there are fewer iterations than lanes.
+one by one if there are fewer iterations than lanes.  Where an iteration may be done twice (a minimum, not a sum), the
+last two vectors run together, so that neither waits for its additions alone.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from futad.core.types import F64, I64
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
 from futad.imp.jam import substitute
-from futad.imp.vectorise import count_refs
+from futad.imp.vectorise import count_refs, expressions, loads_in
 
 if TYPE_CHECKING:
     from futad.backend.c import CEmitter
 
 VECTORS = 4  # registers that sum at the same time, so that none waits for its last addition
+_IDEMPOTENT = ("min", "max", "and", "or")
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 LANES = "FUTAD_VECTOR / 8"
 
@@ -49,32 +51,54 @@ def possible(fold: ir.For) -> bool:
 def emit(em: CEmitter, s: ir.Across) -> None:
     """The loops described above."""
     loop = s.loop
+    again = _again(s)
     em.line(f"int64_t {loop.var} = {em.expr(loop.start)};")
-    for vectors in (VECTORS, 1):
-        _vectors(em, s, vectors)
-    _vectors(em, s, 1, tail=True)
+    _vectors(em, s, VECTORS)
+    _vectors(em, s, 1, left=again)
+    if again:
+        _vectors(em, s, 2, tail=True, again=True)
+    _vectors(em, s, 1, tail=True, again=again)
     em.line(f"for (; {loop.var} < {em.expr(loop.bound)}; {loop.var}++) {{")
     em.nested(loop.body)
     em.line("}")
 
 
-def _vectors(em: CEmitter, s: ir.Across, vectors: int, tail: bool = False) -> None:
-    """The loop over so many vectors of iterations at a time, or what is left by a vector that ends where the loop does:
-    it does some iterations again, and skips them after the reduction."""
+def _again(s: ir.Across) -> bool:
+    """Whether iterations may be done twice."""
+    after = s.loop.body[s.loop.body.index(s.fold) + 1 :]
+    if any(p.op not in _IDEMPOTENT for p in s.partials):
+        return False
+    reads = any(True for a in after for e in expressions(a) for _ in loads_in(e))
+    return not reads or not any(isinstance(a, ir.Store) for a in after)
+
+
+def _vectors(
+    em: CEmitter, s: ir.Across, vectors: int, tail: bool = False, again: bool = False, left: bool = False
+) -> None:
+    """The loop over so many vectors of iterations at a time (until two are `left`), or what is left by vectors of which
+    the last one ends where the loop does: it does some iterations again, and skips them after the reduction unless they
+    may be done `again`."""
     loop, fold = s.loop, s.fold
     i = loop.var
     width = f"({vectors} * ({LANES}))"
+    apart = "apart" if tail and vectors > 1 else f"({LANES})"
     sums = {a.name: a for a in loop.body if isinstance(a, ir.Decl) and a.name in {p.name for p in s.sums}}
     bound = em.expr(loop.bound)
     first: Expr = ir.ZERO
-    if tail:
-        first = Ref("skipped", I64)
+    if tail and vectors > 1:
+        em.line(f"if ({bound} - {i} > {LANES}) {{")
+        em.depth += 1
+        em.line(f"const int64_t apart = {bound} - {LANES} - {i};")
+    elif tail:
         em.line(f"if ({i} < {bound} && {bound} - {em.expr(loop.start)} >= {width}) {{")
         em.depth += 1
-        em.line(f"const int64_t skipped = {i} + {width} - {bound};")
+        if not again:
+            first = Ref("skipped", I64)
+            em.line(f"const int64_t skipped = {i} + {width} - {bound};")
         em.line(f"{i} = {bound} - {width};")
     else:
-        em.line(f"for (; {i} + {width} <= {bound}; {i} += {width}) {{")
+        limit = f"{i} + 2 * ({LANES}) < {bound}" if left else f"{i} + {width} <= {bound}"
+        em.line(f"for (; {limit}; {i} += {width}) {{")
         em.depth += 1
     for a in loop.body[: loop.body.index(fold)]:
         if isinstance(a, ir.Decl) and a.name not in sums:
@@ -95,10 +119,10 @@ def _vectors(em: CEmitter, s: ir.Across, vectors: int, tail: bool = False) -> No
             wide = _mentions(a.init, varying)
             if wide:
                 varying.add(a.name)
-            em.line(f"const {'futad_lanes_t' if wide else 'double'} {a.name} = {_text(em, a.init, i, varying)};")
+            em.line(f"const {'futad_lanes_t' if wide else 'double'} {a.name} = {_text(em, a.init, i, varying, apart)};")
         else:
             assert isinstance(a, ir.Accumulate)
-            em.line(f"{a.name}_v[u] += {_text(em, a.value, i, varying)};")
+            em.line(f"{a.name}_v[u] += {_text(em, a.value, i, varying, apart)};")
     for _ in range(2):
         em.depth -= 1
         em.line("}")
@@ -107,10 +131,29 @@ def _vectors(em: CEmitter, s: ir.Across, vectors: int, tail: bool = False) -> No
     for name in sums:
         em.line(f"double {name}_l[{width}];")
         em.line(f"memcpy({name}_l, {name}_v, sizeof {name}_l);")
+    after = loop.body[loop.body.index(fold) + 1 :]
+    if apart == "apart" and any(_mentions(e, {i}) for a in after for e in expressions(a)):
+        for u in range(vectors):
+            place = ir.add(Ref(i, I64), ir.mul(ir.num(u), Ref(apart, I64)))
+            _after(em, s, after, f"({LANES})", place, ir.mul(ir.num(u), Ref(f"({LANES})", I64)), first)
+    else:
+        _after(em, s, after, width, Ref(i, I64), ir.ZERO, first)
+    em.depth -= 1
+    em.line("}")
+    if tail:
+        em.line(f"{i} = {bound};")
+    em.depth -= 1
+    em.line("}")
+
+
+def _after(
+    em: CEmitter, s: ir.Across, after: list[ir.Stmt], width: str, place: Expr, offset: Expr, first: Expr
+) -> None:
+    """What follows the reduction, for lanes from `first` on: iterations from `place`, their sums from `offset` on."""
     lane = ir.Ref("lane", I64)
-    moved: dict[str, Expr] = {i: ir.add(Ref(i, I64), lane)}
-    rest: list[ir.Stmt] = [ir.Decl(name, F64, ir.Load(f"{name}_l", lane, F64)) for name in sums]
-    for a in loop.body[loop.body.index(fold) + 1 :]:
+    moved: dict[str, Expr] = {s.loop.var: ir.add(place, lane)}
+    rest: list[ir.Stmt] = [ir.Decl(p.name, F64, ir.Load(f"{p.name}_l", ir.add(offset, lane), F64)) for p in s.sums]
+    for a in after:
         match a:
             case ir.Decl(name, t, e):
                 rest.append(ir.Decl(name, t, None if e is None else substitute(e, moved)))
@@ -118,14 +161,7 @@ def _vectors(em: CEmitter, s: ir.Across, vectors: int, tail: bool = False) -> No
                 rest.append(ir.Store(p, substitute(index, moved), substitute(e, moved), op))
             case ir.Accumulate(name, op, e):
                 rest.append(ir.Accumulate(name, op, substitute(e, moved)))
-    after = ir.For("lane", Ref(width, I64), rest, first, independent=True, partials=s.partials)
-    em.for_(after)
-    em.depth -= 1
-    em.line("}")
-    if tail:
-        em.line(f"{i} = {bound};")
-    em.depth -= 1
-    em.line("}")
+    em.for_(ir.For("lane", Ref(width, I64), rest, first, independent=True, partials=s.partials))
 
 
 def _mentions(e: Expr | None, names: set[str]) -> bool:
@@ -135,13 +171,13 @@ def _mentions(e: Expr | None, names: set[str]) -> bool:
     return bool(names & uses.keys())
 
 
-def _text(em: CEmitter, e: Expr, i: str, varying: set[str]) -> str:
+def _text(em: CEmitter, e: Expr, i: str, varying: set[str], apart: str) -> str:
     """The expression of vectors (and scalars, which stand for vectors of them)."""
     match e:
         case ir.Load(p, index) if _mentions(index, {i}):
-            return f"*(const futad_lanes_t *)({p} + ({em.expr(index)}) + u * ({LANES}))"
+            return f"*(const futad_lanes_t *)({p} + ({em.expr(index)}) + u * {apart})"
         case ir.Scalar("neg", (a,)):
-            return f"(-{_text(em, a, i, varying)})"
+            return f"(-{_text(em, a, i, varying, apart)})"
         case ir.Scalar(op, (a, b)):
-            return f"({_text(em, a, i, varying)} {_OPERATORS[op]} {_text(em, b, i, varying)})"
+            return f"({_text(em, a, i, varying, apart)} {_OPERATORS[op]} {_text(em, b, i, varying, apart)})"
     return em.expr(e)
