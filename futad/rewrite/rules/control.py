@@ -168,5 +168,3 @@ def if_select(stm: Stm, ctx: Context) -> Result:
 
 CONTROL_ENTER = (assert_true, if_constant, for_few, for_unrolled, while_false, loop_invariant)
 CONTROL_LEAVE = (if_same, if_select, loop_invariant)
-
-__all__ = ["CONTROL_ENTER", "CONTROL_LEAVE", "aliases_of"]
