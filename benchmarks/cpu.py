@@ -2,11 +2,12 @@
 JAX and PyTorch where they are installed, what the machine can do at best (copying, matrix products), and published
 figures of others scaled by that.
 
-    python benchmarks/cpu.py [--small] [--only NAME...] [--threads N...] [--runs N] [--json OUT]
+    python benchmarks/cpu.py [--small] [--only NAME...] [--threads N...] [--runs N] [--seconds S] [--json OUT]
 
 Answers are compared before anything is timed.  Each number is a median of at least five runs, taken in turn with the
-others of its row; with one thread of the process's CPU time, which a busy machine disturbs less, else of the wall's.
-Exit status 1 if an answer is wrong.
+others of its row, more of them if they take less than a second; with one thread of the process's CPU time, which a busy
+machine disturbs less, else of the wall's.  With several threads the last table says which rows are to gain from them,
+and which of these fall short (`speedup.py`).  Exit status 1 if an answer is wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from speedup import AtOnce, least_work, speedup, summary
+
 ROOT = Path(__file__).resolve().parents[1]
+MOST = 25  # runs, unless more are asked for
 
 
 def main() -> int:
@@ -33,6 +37,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="programs whose name begins so")
     parser.add_argument("--threads", nargs="+", type=int, metavar="N", help="numbers of threads (default: all)")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each (at least 5)")
+    parser.add_argument("--seconds", type=float, default=1, metavar="S", help=f"more runs for so long, at most {MOST}")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the measurements here")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -90,7 +95,7 @@ def measure(options: argparse.Namespace, threads: int) -> dict[str, Any]:
         for make in bar.track(chosen, description=name):
             case = make()
             for part in (0, 1):
-                rows.append(one_row(case, part, runs, threads, limits))
+                rows.append(one_row(case, part, runs, options.seconds, threads, limits))
                 print(times_of(rows[-1]), flush=True)
     return {"ceilings": {"threads": threads, **limits}, "rows": rows}
 
@@ -103,7 +108,7 @@ def times_of(row: dict[str, Any]) -> str:
     return f"{row['case'] + ' ' + row['size']:40} {row['threads']:3} {row['what']:10} {times}"
 
 
-def one_row(case: Any, part: int, runs: int, threads: int, limits: dict[str, float]) -> dict[str, Any]:
+def one_row(case: Any, part: int, runs: int, longest: float, threads: int, limits: dict[str, float]) -> dict[str, Any]:
     """The objective (part 0) or derivative (1) of a case: errors first, then times."""
     from peers_jax import jax_calls
     from peers_torch import torch_calls
@@ -116,10 +121,14 @@ def one_row(case: Any, part: int, runs: int, threads: int, limits: dict[str, flo
     args = (*case.args, *case.more) if part else case.args
     candidates: dict[str, Callable[[], Any]] = {}
     errors = {}
-    for backend in ("c", "multicore"):
+
+    def ours(backend: str) -> Callable[[], Any]:
         program = futad.load(ROOT / "benchmarks" / "programs" / f"{case.program}.fut", backend=backend)
         entry = program[(case.objective, case.derivative)[part]]
-        candidates[backend] = lambda entry=entry: entry(*args)
+        return lambda: entry(*args)
+
+    for backend in ("c", "multicore"):
+        candidates[backend] = ours(backend)
         result = candidates[backend]()
         errors[backend] = relative_error(case.seen(result) if part else result, expected)
     if case.timed[part]:
@@ -130,7 +139,12 @@ def one_row(case: Any, part: int, runs: int, threads: int, limits: dict[str, flo
             candidates[peer] = made[part]
             result = made[part]()
             errors[peer] = relative_error(case.peer_seen(result) if part else result, expected)
-    seconds = interleaved(runs, candidates, threads)
+    if threads > 1:
+        with AtOnce([ours("c") for _ in range(threads)]) as copies:
+            seconds = interleaved(runs, {"at once": copies} | candidates, threads, longest)
+        at_once = seconds.pop("at once")
+    else:
+        seconds, at_once = interleaved(runs, candidates, threads, longest), None
     rate = limits["sgemm_flops" if np_single(case.args) else "dgemm_flops"]
     what = ("objective", "derivative")[part]
     return {
@@ -143,11 +157,13 @@ def one_row(case: Any, part: int, runs: int, threads: int, limits: dict[str, flo
         "tolerance": case.tolerance,
         "bound": max(case.flops[part] / rate, case.bytes[part] / limits["copy_bytes"]),
         "published": scaled(case.name, case.size, what, threads, limits),
-        "times": [
-            {"who": who, "median": statistics.median(s), "best": min(s), "seconds": s, "error": errors[who]}
-            for who, s in seconds.items()
-        ],
+        "at_once": at_once and figures(at_once),
+        "times": [{"who": who, **figures(s), "error": errors[who]} for who, s in seconds.items()],
     }
+
+
+def figures(seconds: list[float]) -> dict[str, Any]:
+    return {"median": statistics.median(seconds), "best": min(seconds), "seconds": seconds}
 
 
 def np_single(args: tuple[Any, ...]) -> bool:
@@ -155,21 +171,32 @@ def np_single(args: tuple[Any, ...]) -> bool:
     return any(str(getattr(a, "dtype", "")) == "float32" for a in args)
 
 
-def interleaved(runs: int, candidates: dict[str, Callable[[], Any]], threads: int) -> dict[str, list[float]]:
-    """Seconds of each run of each candidate, taken in turn.
+def interleaved(
+    runs: int, candidates: dict[str, Callable[[], Any] | AtOnce], threads: int, longest: float = 0
+) -> dict[str, list[float]]:
+    """Seconds of each run of each candidate, taken in turn: of so many, and of more until `longest` seconds are over.
 
     Each run follows one of its own that is not counted, so that caches and threads are its own, and that one waits for
     the threads of the candidate before: those of BLAS libraries spin for tens of milliseconds after a call.
     """
     clock = time.process_time if threads == 1 else time.perf_counter
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(runs):
+
+    def once(run: Callable[[], Any] | AtOnce) -> float:
+        if isinstance(run, AtOnce):
+            return run.seconds()
+        start = clock()
+        run()
+        return clock() - start
+
+    end = time.perf_counter() + longest
+    rounds = 0
+    while rounds < runs or (rounds < MOST and time.perf_counter() < end):
+        rounds += 1
         for name, run in candidates.items():
             settle()
-            run()
-            start = clock()
-            run()
-            seconds[name].append(clock() - start)
+            once(run)
+            seconds[name].append(once(run))
     return seconds
 
 
@@ -239,15 +266,20 @@ def show(record: dict[str, Any]) -> None:
             if a["who"] == b["who"]
         ]
         print(f"{first['case'] + ' ' + first['size']:40} {first['threads']:3} {'  '.join(ratios)}")
-    if any(row["threads"] > 1 for row in record["rows"]):
-        print("c / multicore in the same run, by medians and by the best runs:")
-    for row in record["rows"]:
-        if row["threads"] > 1:
-            c, multicore = (next(t for t in row["times"] if t["who"] == who) for who in ("c", "multicore"))
-            print(
-                f"{row['case'] + ' ' + row['size']:40} {row['threads']:3} {row['what']:10} "
-                f"{c['median'] / multicore['median']:.2f}  {c['best'] / multicore['best']:.2f}"
-            )
+    for threads in sorted({row["threads"] for row in record["rows"]} - {1}):
+        print(
+            f"c / multicore with {threads} threads: by medians, by the best runs, and what the machine gave {threads} "
+            f"copies of c at once; a limit where c takes at least {1e3 * least_work(threads):.2f} ms:"
+        )
+        found = []
+        for row in record["rows"]:
+            if row["threads"] == threads and (s := speedup(row)):
+                found.append(s)
+                print(
+                    f"{row['case'] + ' ' + row['size']:40} {threads:3} {row['what']:10} {s.gain:5.2f} {s.best:5.2f} "
+                    f"{s.machine or 0:5.2f}  {s.verdict}"
+                )
+        print(summary(found))
 
 
 if __name__ == "__main__":

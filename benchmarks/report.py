@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from speedup import Speedup, least_work, limit, speedup, summary
+
 Row = dict[str, Any]
 
 NAMES = {"c": "futad c", "multicore": "futad multicore", "numpy": "NumPy", "jax": "JAX", "torch": "PyTorch",
@@ -111,6 +113,7 @@ def page(record: dict[str, Any], plots: dict[str, bytes]) -> str:
             f"{ceiling['dgemm_flops'] / 1e9:.0f} (f64) and {ceiling['sgemm_flops'] / 1e9:.0f} (f32) GFLOP/s.</p>",
             *[image(name, data) for name, data in plots.items() if name.endswith(f" {threads}")],
             table(rows),
+            *([gains_table(rows, threads)] if threads > 1 else []),
         ]
     return "\n".join(parts) + "\n"
 
@@ -137,6 +140,27 @@ def table(rows: list[Row]) -> str:
             f"<tr><td>{html.escape(label(r))}</td><td>{r['what']}</td>{''.join(cells)}<td{wrong}>{error:.0e}</td></tr>"
         )
     return "\n".join([*lines, "</tbody></table><p class='note'>Milliseconds; the fastest in bold.</p>"])
+
+
+def gains_table(rows: list[Row], threads: int) -> str:
+    """How many times faster `multicore` is than `c`, what the machine gave, and which rows fall short."""
+    found = [(r, s) for r in rows if (s := speedup(r))]
+    lines = [
+        f"<table><thead><tr><th>case</th><th></th><th>c / multicore</th><th>best runs</th><th>{threads} copies of c at "
+        "once</th><th>limit</th></tr></thead><tbody>"
+    ]
+    for r, s in found:
+        wrong = " class='wrong'" if s.missed else ""
+        machine = "" if s.machine is None else f"{s.machine:.2f}"
+        lines.append(
+            f"<tr><td>{html.escape(label(r))}</td><td>{r['what']}</td><td{wrong}>{s.gain:.2f}</td><td>{s.best:.2f}</td>"
+            f"<td>{machine}</td><td>{s.verdict}</td></tr>"
+        )
+    note = (
+        f"Speed-up by {threads} threads. Rows have the work for it where c takes at least "
+        f"{1e3 * least_work(threads):.2f} ms. {summary([s for _, s in found])}."
+    )
+    return "\n".join([*lines, f"</tbody></table><p class='note'>{note}</p>"])
 
 
 # --- Plots -------------------------------------------------------------------------------------------
@@ -312,16 +336,33 @@ def shares_plot(rows: list[Row], title: str) -> Any:
 
 
 def threads_plot(rows: list[Row], title: str) -> Any:
-    """How many times faster `multicore` is than `c`, which has one thread, in the same run."""
+    """How many times faster `multicore` is than `c`, which has one thread, in the same run: filled marks where the row
+    has the work for it.  Crosses are what copies of `c` reach at once, the line is the limit."""
+    from matplotlib.lines import Line2D
+
     both = pairs(rows)
-    figure, axes = canvas(1, 2, 12, 1.3 + 0.2 * len(both))
+    figure, axes = canvas(1, 2, 12, 1.6 + 0.2 * len(both))
     for a, part, of in zip(axes[0], PARTS, zip(*both, strict=True), strict=True):
-        ratios = [one / more if (one := median(r, "c")) and (more := median(r, "multicore")) else None for r in of]
-        dots(a, [label(r) for r in of], {"multicore": ratios}, 1, log=False)
+        dots(a, [label(r) for r in of], {}, limit(of[0]["threads"]), log=False)
+        found: list[tuple[int, Speedup]] = [(i, s) for i, r in enumerate(of) if (s := speedup(r))]
+        for enough, face in ((True, COLOURS["multicore"]), (False, "white")):
+            points = [(s.gain, i) for i, s in found if s.enough == enough]
+            if points:
+                a.plot(*zip(*points, strict=True), "s", color=COLOURS["multicore"], markersize=5, markerfacecolor=face)
+        machine = [(s.machine, i) for i, s in found if s.machine is not None]
+        if machine:
+            a.plot(*zip(*machine, strict=True), "x", color=COLOURS["c"], markersize=5)
         a.set_xlim(left=0)
         a.set_title(part, fontsize=10)
         a.set_xlabel("c / multicore", fontsize=8)
     axes[0][1].set_yticklabels([])
+    marks = [
+        Line2D([], [], color=COLOURS["multicore"], marker="s", linestyle="", label="c / multicore"),
+        Line2D([], [], color=COLOURS["multicore"], marker="s", linestyle="", markerfacecolor="white",
+               label="too little work"),
+        Line2D([], [], color=COLOURS["c"], marker="x", linestyle="", label="copies of c at once"),
+    ]  # fmt: skip
+    legend(figure, [], marks)
     figure.suptitle(f"Speed-up by {title}", fontsize=12, x=0.01, ha="left")
     return figure
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -23,6 +25,7 @@ import cases  # noqa: E402
 import cpu  # noqa: E402
 import published  # noqa: E402
 import registers  # noqa: E402
+import speedup  # noqa: E402
 
 needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 
@@ -39,7 +42,7 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
 def test_cpu(tmp_path: Path) -> None:
     """Answers are compared and everyone is timed."""
     out = tmp_path / "cpu.json"
-    done = run("cpu.py", "--small", "--only", "ls", "lls", "--threads", "1", "--json", str(out))
+    done = run("cpu.py", "--small", "--only", "ls", "lls", "--threads", "1", "--seconds", "0", "--json", str(out))
     assert done.returncode == 0, done.stderr
     record = json.loads(out.read_text())
     rows = [(r["case"], r["what"], r["threads"]) for r in record["rows"]]
@@ -54,6 +57,19 @@ def test_cpu(tmp_path: Path) -> None:
     assert record["ceilings"][0]["dgemm_flops"] > 1e8
     assert "llsq n=256 m=32" in done.stdout and "derivative / objective" in done.stdout and "ceiling" in done.stdout
     assert "WRONG" not in done.stdout
+
+
+@needs_cc
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_cpu_two_threads(tmp_path: Path) -> None:
+    """What copies of `c` take at once is measured, and each row is judged."""
+    out = tmp_path / "cpu.json"
+    done = run("cpu.py", "--small", "--only", "lls", "--threads", "2", "--seconds", "0", "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(out.read_text())["rows"]
+    assert len(rows) == 2 and all(len(r["at_once"]["seconds"]) == 5 and r["at_once"]["median"] > 0 for r in rows)
+    assert len(re.findall(r"tive .* (limit 1.6: good|limit 1.6: MISSED|too little work)\n", done.stdout)) == 2
+    assert "rows with enough work miss the limit" in done.stdout
 
 
 def test_cpu_usage() -> None:
@@ -75,6 +91,13 @@ def test_turns() -> None:
     seconds = cpu.interleaved(5, calls, 2)
     assert {name: len(s) for name, s in seconds.items()} == dict.fromkeys("abc", 5)
     assert order == list("aabbcc") * 5
+
+
+def test_more_turns() -> None:
+    """Short runs are repeated for so long, up to a number of rounds."""
+    assert len(cpu.interleaved(5, {"a": lambda: None}, 2, 60)["a"]) == cpu.MOST
+    assert len(cpu.interleaved(5, {"a": lambda: time.sleep(0.01)}, 2, 0.05)["a"]) == 5
+    assert len(cpu.interleaved(cpu.MOST + 1, {"a": lambda: None}, 2)["a"]) == cpu.MOST + 1
 
 
 def test_what_others_threads_still_do_is_waited_for() -> None:
@@ -128,6 +151,87 @@ def test_published_figures() -> None:
     assert published.scaled("lse", "n=7", "derivative", 1, machine) == []
 
 
+# --- speedup.py --------------------------------------------------------------------------------------
+
+
+def timed_row(c: float, multicore: float, at_once: float | None = None, threads: int = 2) -> dict[str, Any]:
+    """A row of `cpu.py`'s, as far as its speed-up is concerned; the best runs take half as long on `multicore`."""
+    times = [{"who": "c", "median": c, "best": c}, {"who": "multicore", "median": multicore, "best": multicore / 2}]
+    return {"threads": threads, "times": times} | ({"at_once": {"median": at_once}} if at_once else {})
+
+
+@pytest.mark.parametrize(("row", "gain", "machine", "verdict"), [
+    (timed_row(16e-3, 10e-3, 8e-3), 1.6, 4, "limit 1.6: good"),
+    (timed_row(16e-3, 10.1e-3, 16e-3), 16 / 10.1, 2, "limit 1.6: MISSED"),
+    (timed_row(16e-3, 20e-3), 0.8, None, "limit 1.6: MISSED"),
+    (timed_row(161e-6, 161e-6), 1, None, "limit 1.6: MISSED"),
+    (timed_row(159e-6, 200e-6), 0.795, None, "too little work"),
+    (timed_row(159e-6, 50e-6), 3.18, None, "too little work"),
+    (timed_row(16e-3, 5.1e-3, threads=4), 16 / 5.1, None, "limit 3.2: MISSED"),
+    (timed_row(16e-3, 5e-3, threads=4), 3.2, None, "limit 3.2: good"),
+    (timed_row(300e-6, 300e-6, threads=4), 1, None, "too little work"),
+])  # fmt: skip
+def test_speedup(row: dict[str, Any], gain: float, machine: float | None, verdict: str) -> None:
+    """Which rows have the work for several threads, and which of these fall short."""
+    found = speedup.speedup(row)
+    assert found is not None
+    assert (found.gain, found.machine) == (pytest.approx(gain), machine and pytest.approx(machine))
+    assert found.best == pytest.approx(2 * gain)
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_least_work(threads: int) -> None:
+    """With that much, sharing it out reaches the limit at best, by what `kernels/team.h` says that waking costs."""
+    waking = re.search(r"#define FUTAD_TEAM_WAKING (\d+)", (ROOT / "kernels" / "team.h").read_text())
+    assert waking is not None and pytest.approx(2e-9 * int(waking[1])) == speedup.WAKING
+    seconds = speedup.least_work(threads)
+    assert seconds / (seconds / threads + speedup.WAKING) == pytest.approx(speedup.limit(threads))
+
+
+def test_no_speedup_of_one_thread() -> None:
+    assert speedup.speedup(timed_row(1, 1, threads=1)) is None
+
+
+def test_summary_of_speedups() -> None:
+    rows = [timed_row(1, 0.5, 1), timed_row(1, 0.9, 1), timed_row(1, 0.9, 1.9), timed_row(1e-6, 1e-6)]
+    text = speedup.summary([s for r in rows if (s := speedup.speedup(r))])
+    assert text == (
+        "2 of 3 rows with enough work miss the limit, 1 of these while the machine gave copies of c less than that; "
+        "1 rows have too little work"
+    )
+
+
+def test_calls_at_once() -> None:
+    """They run at the same time, each as often, and it counts when the last one ends."""
+    counts = [0, 0, 0]
+    meeting = threading.Barrier(3)
+
+    def call(i: int) -> None:
+        counts[i] += 1
+        time.sleep(0.005 * (i + 1))
+        if counts[i] > 1:  # the first ones are to find out how long they take
+            meeting.wait(10)
+
+    with speedup.AtOnce([lambda i=i: call(i) for i in range(3)]) as calls:
+        seconds = [calls.seconds() for _ in range(3)]
+    assert counts == [4, 4, 4] and all(0.015 <= s < 1 for s in seconds)
+    assert not any(t.is_alive() for t in calls.threads)
+
+
+def test_calls_at_once_that_fail() -> None:
+    """The failure is the caller's, and nobody waits for ever."""
+    counts = [0, 0]
+
+    def call(i: int) -> None:
+        counts[i] += 1
+        if i == 0 and counts[i] > 1:
+            raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"), speedup.AtOnce([lambda i=i: call(i) for i in range(2)]) as calls:
+        calls.seconds()
+
+
 # --- report.py ---------------------------------------------------------------------------------------
 
 
@@ -144,6 +248,7 @@ def test_report(tmp_path: Path) -> None:
                 rows.append({
                     "case": "<case>", "size": size, "what": what, "threads": threads, "work": work, "times": times,
                     "bound": 0.001, "tolerance": 1e-9, "published": [{"who": "C++", "seconds": 0.03}],
+                    "at_once": {"median": 0.0125, "best": 0.01, "seconds": [0.0125] * 5} if threads > 1 else None,
                 })  # fmt: skip
     ceilings = [{"threads": n, "copy_bytes": 1e10, "dgemm_flops": 4e10, "sgemm_flops": 8e10} for n in (1, 2)]
     measurements, page, plots = tmp_path / "cpu.json", tmp_path / "page.html", tmp_path / "plots"
@@ -157,6 +262,8 @@ def test_report(tmp_path: Path) -> None:
     assert text.count("data:image/png") == len(names)
     assert all((plots / name).read_bytes().startswith(b"\x89PNG") for name in names)
     assert "&lt;case&gt;  n=10000" in text and "&lt;m&gt;" in text and "<td class='best'>5</td>" in text
+    assert text.count("<td>2.00</td><td>2.00</td><td>1.60</td><td>limit 1.6: good</td>") == 4
+    assert "0 of 4 rows with enough work miss the limit" in text
 
 
 # --- The others --------------------------------------------------------------------------------------
