@@ -271,3 +271,43 @@ def test_simplifying_twice_changes_nothing():
         once = simplify(parse_program(fun(before, result, ret)))
         check_program(once)
         assert simplify(once) is once, name
+
+
+# name: (what is turned, permutation, reshape, permutation, whether it becomes a reshape, the array itself, or stays)
+TURNED = {
+    "in order again": ("[b_2][3][5]", "[1, 2, 0]", "[15][b_2]", "[1, 0]", ["Reshape", "Copy"]),
+    "in order again, as four": ("[b_2][3][5]", "[1, 2, 0]", "[3][5][b_2]", "[2, 0, 1]", ["Copy"]),
+    "another order": ("[b_2][3][5]", "[2, 1, 0]", "[15][b_2]", "[1, 0]", ["Rearrange", "Reshape", "Rearrange", "Copy"]),
+    "dimensions of which only a part is joined": ("[b_2][3][4]", "[1, 2, 0]", "[2][6][b_2]", "[2, 0, 1]", ["Rearrange", "Reshape", "Rearrange", "Copy"]),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_reshapes_between_permutations(name: str) -> None:
+    """What a derivative in many directions leaves of a product's right factor."""
+    source, first, shape, second, left = TURNED[name]
+
+    def dims(text: str, perm: str) -> str:
+        sizes = text[1:-1].split("][")
+        return "".join(f"[{sizes[int(p)]}]" for p in perm[1:-1].split(", "))
+
+    def atoms(text: str) -> str:
+        return "[" + ", ".join(n if n == "b_2" else f"{n}i64" for n in text[1:-1].split("][")) + "]"
+
+    result = dims(shape, second)
+    text = (
+        f"fun main [b_2: i64] (x_3: {source}f64) -> (r_9: {result}f64) = {{"
+        f" let t_4: {dims(source, first)}f64 = rearrange(x_3, {first})"
+        f" let s_5: {shape}f64 = reshape(t_4, {atoms(shape)})"
+        f" let u_6: {result}f64 = rearrange(s_5, {second}) let c_7: {result}f64 = copy(u_6) in (c_7) }}"
+    )
+    program = parse_program(text)
+    done = simplify(program)
+    check_program(done, "simplify")
+    kinds = [type(s.exp).__name__ for s in done.funs["main"].body.stms]
+    assert kinds == left
+    sizes = [int(n) for n in source[1:-1].split("][")[1:]]
+    for b in (0, 1, 4):
+        x = np.arange(b * np.prod(sizes), dtype=float).reshape(b, *sizes)
+        (want,), (got,) = Interpreter(program).run("main", [b, x]), Interpreter(done).run("main", [b, x])
+        np.testing.assert_array_equal(got, want, strict=True)

@@ -7,6 +7,7 @@ view may still be read, nothing it shares memory with has been overwritten.  Whe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from futad.core import ir
@@ -278,7 +279,8 @@ def reshape(stm: Stm, ctx: Context) -> Result:
 
 @rule(ir.Rearrange)
 def rearrange(stm: Stm, ctx: Context) -> Result:
-    """The identity permutation -> its array; of a rearrange -> one; of a replicated scalar, a replicate."""
+    """The identity permutation -> its array; of a rearrange -> one; of a replicated scalar, a replicate; of a reshape
+    of a rearrange, a reshape, where all elements are in their first order again."""
     e: Any = stm.exp
     if e.perm == tuple(range(len(e.perm))):
         return alias(stm, e.array)
@@ -287,7 +289,31 @@ def rearrange(stm: Stm, ctx: Context) -> Result:
         return [Stm(stm.pat, ir.Rearrange(d.array, tuple([d.perm[p] for p in e.perm])))]
     if type(d) is ir.Replicate and isinstance(d.value.type, Prim) and ctx.fresh(stm.pat[0]):
         return [Stm(stm.pat, ir.Replicate(tuple([shape_of(e.array.type)[p] for p in e.perm]), d.value))]
+    if type(d) is ir.Reshape and type(r := ctx.exp(d.array)) is ir.Rearrange:
+        joined = _joined_dims(shape_of(d.array.type), d.shape)
+        if joined is not None and [r.perm[k] for p in e.perm for k in joined[p]] == sorted(r.perm):
+            return [Stm(stm.pat, ir.Reshape(r.array, tuple([d.shape[p] for p in e.perm])))]
     return None
+
+
+def _joined_dims(shape: Sequence[Atom], joined: Sequence[Atom]) -> list[range] | None:
+    """Which dimensions of `shape` make one of `joined`, neighbours all of them; None if it is not known."""
+    out: list[range] = []
+    at = 0
+    for n in joined:
+        start, size = at, 1
+        if type(n) is not Const:
+            at += 1
+            if shape[start : at] != (n,):
+                return None
+        while type(n) is Const and size < n.value and at < len(shape):
+            if type(k := shape[at]) is not Const or k.value < 1:
+                return None
+            size, at = size * k.value, at + 1
+        if type(n) is Const and size != n.value:
+            return None
+        out.append(range(start, at))
+    return out if at == len(shape) else None
 
 
 @rule(ir.Replicate)
