@@ -11,6 +11,7 @@ from futad.imp import ir, parallel
 from futad.imp.arrays import if_inside
 from futad.imp.blocks import block
 from futad.imp.carried import Carried, elementwise
+from futad.imp.halves import in_halves
 from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Added, Lowerer, Want, handles
@@ -280,6 +281,9 @@ class Nest:
         blocks = block(loops[-1], accumulations(loops[-1].body)) if lo.blocks and lo.reassociate else None
         if blocks is not None:
             return [*loops[:-1], blocks]
+        halves = in_halves(loop, lo.reassociate, lo.name) if len(loops) == 1 else None
+        if halves is not None:
+            return [halves]
         return [*loops[:-1], *jam(loops[-1], lo.reassociate)]
 
     def added(self, folds: list[Carried]) -> dict[int, Want]:
