@@ -65,6 +65,7 @@ PASSES: list[tuple[str, Pass]] = [
     ("fuse", _lazy("futad.optimise.fusion", "fuse")),
     ("simplify-fused", _simplify),
     ("save-scalars", _lazy("futad.optimise.saved_scalars", "save_scalars")),
+    ("save-turns", _lazy("futad.optimise.saved_turns", "save_turns")),
     ("simplify-saved", _simplify),
     ("hoist", _lazy("futad.optimise.hoist", "hoist")),
     ("simplify-hoisted", _simplify),

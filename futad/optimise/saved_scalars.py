@@ -165,7 +165,7 @@ def _pair(first: Stm, second: Stm, defs: dict[Var, ir.Exp]) -> tuple[list[Stm], 
             e = s.exp
             if type(e) is ir.Update and s.pat[0] is result and e.array is p and e.index == (f.body.params[0],):
                 saved[v] = forward.key(e.value)
-    turn = _turns(r, defs)
+    turn = turns_back(r, defs)
     back = _Values(r, turn)
     again: dict[int, list[tuple[Key, Var]]] = {}
     wanted: dict[Key, None] = {}
@@ -183,17 +183,27 @@ def _pair(first: Stm, second: Stm, defs: dict[Var, ir.Exp]) -> tuple[list[Stm], 
     return _rewritten(first, second, made, list(wanted), again, turn)
 
 
-def _turns(r: ir.For, defs: dict[Var, ir.Exp]) -> set[Atom]:
+def turns_back(r: ir.For, defs: dict[Var, ir.Exp]) -> set[Atom]:
     """The index of the forward sweep's turn in the return sweep's body: bound - 1 - its own turn."""
     counter = r.body.params[0]
     out: set[Atom] = set()
     for s in r.body.stms:
         e = s.exp
         if type(e) is ir.Op and e.op == "sub" and e.args[1] is counter and type(e.args[0]) is Var:
-            last = defs.get(e.args[0])
-            if type(last) is ir.Op and last.op == "sub" and last.args[0] is r.bound and ir.const_of(last.args[1]) == 1:
+            base, more = _plus(e.args[0], defs)
+            bound, rest = _plus(r.bound, defs)
+            if base is bound and more == rest - 1:
                 out.add(s.pat[0])
     return out
+
+
+def _plus(a: Atom, defs: dict[Var, ir.Exp]) -> tuple[Atom, int]:
+    """The integer as another one and a constant."""
+    more = 0
+    while type(a) is Var and type(e := defs.get(a)) is ir.Op and e.op in ("add", "sub") and type(e.args[1]) is Const:
+        more += e.args[1].value if e.op == "add" else -e.args[1].value
+        a = e.args[0]
+    return a, more
 
 
 def _rewritten(
@@ -258,4 +268,4 @@ def _with(e: ir.Map | ir.Fused, arrays: tuple[Atom, ...], lam: Lambda) -> ir.Exp
     return ir.Fused(e.width, arrays, lam, *folds)
 
 
-__all__ = ["save_scalars"]
+__all__ = ["save_scalars", "turns_back"]
