@@ -16,6 +16,7 @@ from typing import Any
 
 from futad.accs import without_accs
 from futad.backend import c_blocks, c_lanes, c_tails, c_threads
+from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
@@ -219,6 +220,9 @@ class CEmitter(Emitter):
         return f"futad_real_bits((double){self.expr(v)})" if v.type.is_float else f"(int64_t){self.expr(v)}"
 
     # -- loops
+
+    def block(self, body: list[ir.Stmt]) -> None:
+        super().block(divided_once(body, {t for op, t in IN_LANES if op == "div"} if self.in_lanes else ()))
 
     def for_(self, s: ir.For) -> None:
         if c_tails.possible(s):
