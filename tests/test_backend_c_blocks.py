@@ -53,6 +53,27 @@ entry loops_gradient [n][m] (ts: [n]f64) (x: [m]f64): [m]f64 =
   vjp (\\x -> f64.sum (map (nested x) ts)) x 1
 entry fixed [n][m] (ts: [n]f64) (_x: [m]f64): [n]f64 =
   map (\\t -> vjp (\\t -> loop y = t for j < 7 do f64.sin (y * t) + f64.i64 j) t 1) ts
+def lse (a: f64) (b: f64): f64 =
+  let m = f64.max a b in if m == -f64.inf then m else m + f64.log (f64.exp (a - m) + f64.exp (b - m))
+def outer [n][m] (ts: [n]f64) (x: [m]f64) =
+  loop a = map (\\t -> map (\\v -> t * v + v) x) ts for i < 2 do map (map (+ f64.i64 i)) a
+entry row_folds [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 = map (reduce lse (-f64.inf)) (outer ts x)
+entry row_slopes [n][m] (ts: [n]f64) (x: [m]f64): [n][m]f64 =
+  vjp (map (reduce lse (-f64.inf))) (outer ts x) (map (+ 1) ts)
+entry row_scans [n][m] (ts: [n]f64) (x: [m]f64): [n][m]f64 = map (scan lse (-f64.inf)) (outer ts x)
+entry column_folds [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  map (reduce lse (-f64.inf)) (transpose (map (\\v -> map (+ v) ts) x))
+entry either [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  let step (y: f64) (v: f64) = if y > v then f64.sin (y - v) + f64.exp (-y * y) else f64.cos (v * y) * f64.tanh v
+  in map (\\t -> loop y = t for j < m do step y x[j]) ts
+entry either_slopes [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  let step (y: f64) (v: f64) = if y > v then f64.sin (y - v) + f64.exp (-y * y) else f64.cos (v * y) * f64.tanh v
+  in map (\\t -> vjp (\\t -> loop y = t for j < m do step y x[j]) t 1) ts
+entry guarded [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  map (\\t -> loop y = t for j < m do if y > 0 then f64.exp (-y) + x[m - 1 - j] * f64.sin (f64.log (1 + y * y))
+                                     else f64.sqrt (y * y + 1) * f64.cos (y * f64.tanh y)) ts
+entry row_sums [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  map (\\r -> loop y = 0 for v in r do y * 0.5 + v) (outer ts x)
 entry quotients [n][m] (ts: [n]f64) (x: [m]f64): [n]i32 =
   let d = i32.i64 m
   in map (\\t -> loop y = i32.f64 (100 * t) for j < m do y * 7 - (y + i32.i64 j) / d) ts
@@ -66,8 +87,10 @@ entry own_turns [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
 IN_LANES = (
     "values", "total", "largest", "gradient", "coefficients", "hessian_row", "pairs", "single", "whole", "flags",
     "rows", "own_rows", "slopes", "curves", "loops", "loop_slopes", "loops_gradient", "fixed",
+    "row_folds", "row_slopes", "row_scans", "column_folds", "either", "either_slopes",
 )  # fmt: skip
-NOT_IN_LANES = ("own_turns", "quotients")  # division by zero fails where it is
+# Division by zero fails where it is, what a branch reads is read there alone, and gathering takes longer than adding.
+NOT_IN_LANES = ("own_turns", "quotients", "guarded", "row_sums")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +105,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
 
 @pytest.mark.parametrize("name", IN_LANES + NOT_IN_LANES)
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
-    for n in (0, 1, 31, 32, 33, 64, 97):
+    for n in (0, 1, 3, 4, 31, 32, 33, 64, 97):
         for m in (0, 1, 5):
             rng = np.random.default_rng(100 * n + m)
             args = [n, m, rng.uniform(-1, 1, n), rng.standard_normal(m)]
@@ -93,7 +116,9 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
                 np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance, err_msg=f"{name} {n} {m}")
 
 
-@pytest.mark.parametrize("name", ["values", "gradient", "slopes", "curves", "loops", "loop_slopes", "whole"])
+@pytest.mark.parametrize(
+    "name", ["values", "gradient", "slopes", "curves", "loops", "loop_slopes", "whole", "row_folds", "either"]
+)
 def test_special_values(core: Any, backend: CBackend, name: str) -> None:
     """Not-a-number and infinity stay in their lane; integers wrap around as they do in one iteration alone."""
     rng = np.random.default_rng(9)

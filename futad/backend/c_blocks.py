@@ -18,41 +18,50 @@ if TYPE_CHECKING:
 
 LANES = (32, 16, 8)  # iterations of a block: the first number, or the first that a constant number of iterations allows
 LANE = Ref("lane", I64)
+FEW = 4  # fewer iterations than these, left over, are done one by one
 MEMORY = 1 << 24  # bytes of the arrays that all iterations of a block have for themselves
 
 
 def emit(em: CEmitter, s: ir.Blocks) -> None:
-    """The loop in blocks, and its last iterations."""
+    """The loop in blocks, and its last iterations: in a block that is not full, or one by one."""
     loop = s.loop
     i = loop.var
-    known = loop.bound.value if isinstance(loop.bound, Num) else LANES[0]
-    lanes = next((n for n in LANES if n <= known), 0)
+    known = loop.bound.value if isinstance(loop.bound, Num) else None
+    lanes = next((n for n in LANES if known is None or n <= known), 0)
     if not lanes:
         em.for_(loop)
         return
+    bound = em.expr(loop.bound)
+    sizes = [n for n in s.sizes if not isinstance(n, Num)]
+    fits = "".join([f" && {em.expr(n)} <= {MEMORY // lanes}" for n in sizes])
     em.line(f"int64_t {i} = {em.expr(loop.start)};")
-    fits = "".join([f" && {em.expr(n)} <= {MEMORY // lanes}" for n in s.sizes if not isinstance(n, Num)])
-    em.line(f"for (; {i} + {lanes} <= {em.expr(loop.bound)}{fits}; {i} += {lanes}) {{")
-    em.depth += 1
-    em.line(f"const int64_t block_{i} = {i};")
-    _Block(em, s, lanes).emit()
-    em.depth -= 1
+    em.line(f"for (; {i} + {lanes} <= {bound}{fits}; {i} += {lanes}) {{")
+    _Block(em, s, lanes, Num(lanes, I64)).emit()
     em.line("}")
-    em.line(f"for (; {i} < {em.expr(loop.bound)}; {i}++) {{")
+    if known is None or known % lanes >= FEW:
+        em.line(f"if ({bound} - {i} >= {FEW}{fits}) {{")
+        em.line(f"  const int64_t left_{i} = {bound} - {i};")
+        _Block(em, s, lanes, Ref(f"left_{i}", I64)).emit()
+        em.line(f"  {i} = {bound};")
+        em.line("}")
+    em.line(f"for (; {i} < {bound}; {i}++) {{")
     em.nested(loop.body)
     em.line("}")
 
 
 class _Block:
-    """The statements of some iterations at a time."""
+    """The statements of some iterations at a time: `lanes` that have room, `used` of them."""
 
-    def __init__(self, em: CEmitter, s: ir.Blocks, count: int) -> None:
-        self.em, self.s, self.var, self.count = em, s, s.loop.var, count
+    def __init__(self, em: CEmitter, s: ir.Blocks, lanes: int, used: Expr) -> None:
+        self.em, self.s, self.var, self.count, self.used = em, s, s.loop.var, lanes, used
         self.arrays: dict[str, tuple[Prim, bool]] = {}
         """Scalars with an array of lanes: their type and whether they are assigned to."""
 
     def emit(self) -> None:
+        self.em.depth += 1
+        self.em.line(f"const int64_t block_{self.var} = {self.var};")
         self.statements(self.s.loop.body)
+        self.em.depth -= 1
 
     def statements(self, body: list[ir.Stmt]) -> None:
         outer = dict(self.arrays)
@@ -170,7 +179,7 @@ class _Block:
             for s in part
             if isinstance(s, ir.Accumulate) and s.name not in self.arrays and s.name not in made
         ]
-        self.em.for_(ir.For(LANE.name, Num(self.count, I64), body, independent=True, partials=partials))
+        self.em.for_(ir.For(LANE.name, self.used, body, independent=True, partials=partials))
 
 
 def _mentioned(body: Sequence[ir.Stmt]) -> set[str]:

@@ -378,6 +378,7 @@ class Lowerer:
 
     def spread_wants(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
         """What consumes an array made here, for a wanted result, wants that array in the same place."""
+        results: Sequence[Var] = stm.pat
         match stm.exp:
             case core.Update(a):
                 # Nothing else uses the array afterwards; whether it is overwritten is seen then.
@@ -399,9 +400,13 @@ class Lowerer:
                     place = dense_view(want.base, self.shape(a.type), want.offset)
                     sc.wants.setdefault(a, place)  # type: ignore[arg-type]
                 return
+            case core.For(_, inits):
+                # What the loop fills; other arrays stay where they were made until a turn changes them.
+                sources = tuple([a for a in inits if a in born and isinstance(sc.lam.stms[born[a]].exp, core.Scratch)])  # type: ignore[index]
+                results = [v for v, a in zip(stm.pat, inits, strict=True) if a in sources]
             case _:
                 return
-        for v, a in zip(stm.pat, sources, strict=False):
+        for v, a in zip(results, sources, strict=False):
             want = sc.wants.get(v)
             if want is not None and a in born and sc.uses[a] == 1 and a not in sc.wants:  # type: ignore[index]
                 sc.wants[a] = want  # type: ignore[index]
