@@ -77,6 +77,18 @@ def complicated [c] (points: [c][3]f64) (us: [c][2]f64) (corners: [c][3][3]f64):
           in map2 (-) p (map3 place triangle[0] triangle[1] triangle[2]))
        points us corners
 
+-- The same with each place as a vertex of its own, which has a weight and a position for each corner and bone, and one
+-- product of both: fewer operations if there is much to compute for each place, like 26 derivatives, more if not.
+def complicated_by_bones [b][v][t][c] (hand: model [b][v]) (triangles: [t][3]i32) (correspondences: [c]i32)
+                                      (points: [c][3]f64) (us: [c][2]f64) (theta: [26]f64): [c][3]f64 =
+  let corner i share = map (\w -> map (* (share * w)) hand.positions[i]) hand.weights[i]
+  let vertex i (u: [2]f64) =
+    let t = triangles[i]
+    in map3 (map3 (\x y z -> x + y + z)) (corner t[0] u[0]) (corner t[1] u[1]) (corner t[2] (1 - u[0] - u[1]))
+  let moves = sized (b * 4) (flatten (map transpose (movements hand theta)))
+  let vertices = map flatten (map2 vertex correspondences us)
+  in map2 (\p x -> map3 (\p x t -> p - (x + t)) p x theta[3:6]) points (product vertices moves)
+
 def one_hot (n: i64) (i: i64): [n]f64 = tabulate n (\j -> f64.bool (i == j))
 
 -- ==
@@ -136,6 +148,6 @@ entry complicated_jacobian [b][v][t][c] (parents: [b]i32) (relatives: [b][4][4]f
                                         (triangles: [t][3]i32) (correspondences: [c]i32) (points: [c][3]f64)
                                         (theta: [26]f64) (us: [c][2]f64): ([2][c][3]f64, [26][c][3]f64) =
   let hand = {parents, relatives, inverses, positions, weights, mirrored}
-  let posed = corners hand triangles correspondences
-  in (jmp (\us -> complicated points us (posed theta)) us [replicate c [1, 0], replicate c [0, 1]],
-      jmp (\theta -> complicated points us (posed theta)) theta (tabulate 26 (one_hot 26)))
+  let posed = corners hand triangles correspondences theta
+  in (jmp (\us -> complicated points us posed) us [replicate c [1, 0], replicate c [0, 1]],
+      jmp (complicated_by_bones hand triangles correspondences points us) theta (tabulate 26 (one_hot 26)))
