@@ -301,28 +301,26 @@ static inline void futad_took(int64_t ns, int64_t work, struct futad_speed *spee
   speed->ns = before <= 0 ? now : now < before ? (before + now) / 2 : before + (most - before) / 16;
 }
 
-/* The pieces of a region's parts, where nothing depends on the parts: how many there are, and how many steps of each
- * part have been taken.  Each thread's count has a cache line of its own, as only who helps it needs it too. */
+/* Of a part that is done in pieces, as nothing depends on them: how many steps have been taken.  Each count has a cache
+ * line of its own, as only who helps needs another one's. */
 #define FUTAD_PIECES 8   /* of a part, at most */
 #define FUTAD_PIECE 4000 /* nanoseconds that none need be shorter than */
 struct futad_taken {
   int64_t steps __attribute__((aligned(64)));
 };
-struct futad_pieces {
-  int64_t number;
-  struct futad_taken of[FUTAD_MOST_THREADS];
-};
 
-static inline void futad_divide(struct futad_pieces *pieces, int64_t n, int64_t ns) {
-  int64_t each = n > 1 ? ns / (n * FUTAD_PIECE) : 1;
+/* How many pieces there are of all parts; if one of each, nobody counts. */
+static inline int64_t futad_divide(struct futad_taken *taken, int64_t n, int64_t work,
+                                   const struct futad_speed *speed) {
+  int64_t each = n > 1 ? futad_expected(work, speed) / (n * FUTAD_PIECE) : 1;
   each = each < 1 ? 1 : each > FUTAD_PIECES ? FUTAD_PIECES : each;
-  pieces->number = n * each;
-  for (int64_t i = 0; i < n; i++) pieces->of[i].steps = 0;
+  for (int64_t i = 0; each > 1 && i < n; i++) taken[i].steps = 0;
+  return n * each;
 }
 
+/* What a region's structure begins with, so that threads find all that they need in one place. */
 struct futad_job {
   void (*body)(void *region, struct futad_context *ctx, int64_t thread);
-  void *region;
   struct futad_context *ctx;
   int64_t taken;
 };
@@ -330,28 +328,25 @@ struct futad_job {
 static void futad_job_part(void *job, int64_t i) {
   struct futad_job *j = job;
   const int64_t start = futad_team_clock();
-  j->body(j->region, i ? j->ctx->threads[i] : j->ctx, i);
+  j->body(job, i ? j->ctx->threads[i] : j->ctx, i);
   __atomic_add_fetch(&j->taken, futad_team_clock() - start, __ATOMIC_RELAXED);
 }
 
-/* The threads' parts of a region.  If they have pieces, it is known already that several threads do it sooner. */
-static __attribute__((noinline, cold, unused)) void futad_parallel(
-    struct futad_context *ctx, int64_t n, struct futad_pieces *pieces, int64_t work, struct futad_speed *speed,
-    void (*body)(void *, struct futad_context *, int64_t), void *region) {
-  struct futad_job job = {body, region, ctx, 0};
+/* The threads' parts of a region.  `chosen`: it is known already that several threads do it sooner. */
+static __attribute__((noinline, cold, unused)) void futad_parallel(struct futad_job *job, int64_t n, bool chosen,
+                                                                   int64_t work, struct futad_speed *speed) {
   const int64_t ns = futad_expected(work, speed);
-  if (pieces) futad_divide(pieces, n, ns);
   if (n == 1) {
-    futad_job_part(&job, 0);
+    futad_job_part(job, 0);
   } else {
-    ctx->inside = true;
-    if (pieces || futad_team_pays(ns))
-      futad_team_run(n, ns, futad_job_part, &job);
+    job->ctx->inside = true;
+    if (chosen || futad_team_pays(ns))
+      futad_team_run(n, ns, futad_job_part, job);
     else
-      futad_team_alone(n, futad_job_part, &job);
-    ctx->inside = false;
+      futad_team_alone(n, futad_job_part, job);
+    job->ctx->inside = false;
   }
-  futad_took(job.taken, work, speed);
+  futad_took(job->taken, work, speed);
 }
 
 /* Takes over the first thread's failure, if any failed. */

@@ -30,8 +30,12 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
     name = f"futad_region_{em.number_of_regions}"
     em.number_of_regions += 1
     captured = captures(s, em.declared)
-    em.declarations += ["", f"struct {name} {{", *[f"  {t}{variable};" for variable, t in captured.items()]]
-    em.declarations += [*(["  struct futad_pieces *pieces;"] if s.dynamic else []), "};", f"static {_head(s, name)};"]
+    members = ["struct futad_job job", *[f"{t}{variable}" for variable, t in captured.items()]]
+    values = [f"{{{name}, ctx, 0}}", *captured]
+    if s.dynamic:
+        members += ["struct futad_taken *taken", "int64_t pieces"]
+        values += ["taken", "pieces"]
+    em.declarations += ["", f"struct {name} {{", *[f"  {f};" for f in members], "};", f"static {_head(s, name)};"]
     em.regions += _region(em, s, name, captured)
     n, work = s.threads, em.works[s.threads]
     opened = 1
@@ -60,11 +64,11 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
         em.depth -= 1
         em.line("} else {")
         em.depth += 1
-    pieces = "&pieces" if s.dynamic else "NULL"
     if s.dynamic:
-        em.line("struct futad_pieces pieces;")
-    em.line(f"struct {name} region = {{{', '.join([*captured, *([pieces] if s.dynamic else [])])}}};")
-    em.line(f"futad_parallel(ctx, {n}, {pieces}, {work}, &speed, {name}, &region);")
+        em.line("struct futad_taken taken[FUTAD_TEAM_MOST];")
+        em.line(f"const int64_t pieces = futad_divide(taken, {n}, {work}, &speed);")
+    em.line(f"struct {name} region = {{{', '.join(values)}}};")
+    em.line(f"futad_parallel(&region.job, {n}, {str(s.dynamic).lower()}, {work}, &speed);")
     em.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, {n}))) goto {em.label};")
     for _ in range(opened):
         em.depth -= 1
@@ -88,19 +92,22 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
     n, steps = s.threads, em.expr(s.steps)
     if s.dynamic:
         unit = LANES if in_lanes(s.body) else 1
-        em.line("struct futad_pieces *const pieces = region->pieces;")
-        em.line(f"const int64_t chunk = futad_chunk({steps}, pieces->number, {unit});")
-        em.line(f"for (int64_t turn = 0; turn < {n}; turn++) {{")
+        em.line("struct futad_taken *const taken = region->taken;")
+        em.line("const int64_t pieces = region->pieces;")
+        em.line(f"const int64_t turns = pieces > {n} ? {n} : 1;")
+        em.line(f"const int64_t chunk = futad_chunk({steps}, pieces, {unit});")
+        em.line("for (int64_t turn = 0; turn < turns; turn++) {")
         em.line(f"  const int64_t part = ({s.thread} + turn) % {n};")
         em.line(f"  const int64_t first = futad_part({steps}, part, {n}, {LANES});")
         em.line(f"  const int64_t last = futad_part({steps}, part + 1, {n}, {LANES});")
-        em.line("  for (;;) {")
+        em.line("  for (int64_t at = 0;;) {")
         em.depth += 2
-        em.line("int64_t *const taken = &pieces->of[part].steps;")
-        em.line(f"const int64_t {s.start} = first + __atomic_fetch_add(taken, chunk, __ATOMIC_RELAXED);")
+        em.line("if (turns > 1) at = __atomic_fetch_add(&taken[part].steps, chunk, __ATOMIC_RELAXED);")
+        em.line(f"const int64_t {s.start} = first + at;")
         em.line(f"if ({s.start} >= last) break;")
-        em.line(f"const int64_t {s.end} = {s.start} + chunk < last ? {s.start} + chunk : last;")
+        em.line(f"const int64_t {s.end} = turns > 1 && {s.start} + chunk < last ? {s.start} + chunk : last;")
         em.block(s.body)
+        em.line("if (turns == 1) break;")
         em.depth -= 2
         em.line("  }")
         em.line("}")
