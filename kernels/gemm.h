@@ -18,10 +18,10 @@
  * compiler's vector extension).  Sums over k are taken in blocks of KC at most, all of about the
  * same length, each from left to right.
  *
- * What is read only a few times is not copied: A if B has few columns, B if A has few rows and B's rows are
- * contiguous.  Where columns are no multiple of a vector's lanes, the last vector of a tile starts earlier and does
- * some columns twice, so that no lane is without a column (if there are fewer columns than lanes, B is copied and
- * padded with zeros).
+ * What is read only a few times is not copied: A if B has few columns, or if A has few rows, which are contiguous, and
+ * sums are long for the type; B if A has few rows and B's rows are contiguous.  Where columns are no multiple of a
+ * vector's lanes, the last vector of a tile starts earlier and does some columns twice, so that no lane is without a
+ * column (if there are fewer columns than lanes, B is copied and padded with zeros).
  */
 #ifndef FUTAD_GEMM_H
 #define FUTAD_GEMM_H
@@ -44,6 +44,7 @@
 #define FUTAD_GEMM_KC 256 /* for f32 a quarter more: a sum of 300 is then one block */
 #define FUTAD_GEMM_MC 96
 #define FUTAD_GEMM_NC 768
+#define FUTAD_GEMM_FEW 128 /* rows that stay in a near cache as they lie */
 #define FUTAD_GEMM_TINY 512 /* multiplications of a product that is not worth a tile */
 #define FUTAD_GEMM_SPEED 25 /* multiplications a nanosecond, to tell how long a product takes about */
 

@@ -229,7 +229,9 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
     const int64_t rows = m, rs = rsA, cs = csA;
     A = B, rsA = csB, csA = rsB, B = a, rsB = cs, csB = rs, m = n, n = rows, rsC = csC, csC = 1, packed = NULL;
   }
-  const int turn_a = n > 4 * NR, turn_b = !packed && (n < VL || csB != 1 || (m > 16 * MR && n * k > 2048));
+  const int as_it_lies = csA == 1 && m <= FUTAD_GEMM_FEW && (sizeof(T) == 4 || k > KC);
+  const int turn_a = n > 4 * NR && !as_it_lies;
+  const int turn_b = !packed && (n < VL || csB != 1 || (m > 16 * MR && n * k > 2048));
   const int in_slivers = packed || turn_b;
   const int64_t parts = (k + KC - 1) / KC, kc_max = (k + parts - 1) / parts;
   const int64_t mc_max = turn_a ? (futad_gemm_least(m, FUTAD_GEMM_MC) + MR - 1) / MR * MR : 0;

@@ -59,7 +59,7 @@ def pack(library: ctypes.CDLL, b: np.ndarray, parts: list[int]) -> np.ndarray:
 # both; a last panel of a column or so.
 SIZES = [(1, 1, 1), (0, 3, 2), (3, 2, 0), (7, 5, 3), (8, 24, 9), (64, 64, 300), (97, 50, 257), (5, 800, 3),
          (100, 10, 10), (12, 17, 300), (9, 33, 11), (2, 200, 7), (33, 1, 40), (10, 769, 5), (4, 4, 4),
-         (20, 30, 321), (9, 100, 513), (9, 60, 641)]  # fmt: skip
+         (20, 30, 321), (9, 100, 513), (9, 60, 641), (131, 200, 30), (20, 200, 600)]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
