@@ -149,7 +149,7 @@ def test_folds_as_loops_as_the_interpreter(folded: tuple[Any, Any], n: int) -> N
     rng = np.random.default_rng(n)
     got, want = folded
     xs, ys = rng.normal(size=(2, n))
-    ms = rng.normal(size=(n, 3, 3))
+    ms = rng.normal(size=(n, 6, 6))
     args = {"scanned": (xs, ys), "matrices": (ms,), "largest": (xs, ys), "started": (0.5, xs)}
     for name in ("reduced", "scanned", "matrices", "largest", "started", "mixed"):
         given = args.get(name, (xs,))

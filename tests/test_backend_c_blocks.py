@@ -72,6 +72,9 @@ entry either_slopes [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
 entry guarded [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   map (\\t -> loop y = t for j < m do if y > 0 then f64.exp (-y) + x[m - 1 - j] * f64.sin (f64.log (1 + y * y))
                                      else f64.sqrt (y * y + 1) * f64.cos (y * f64.tanh y)) ts
+entry product_slopes [n][m] (ts: [n]f64) (x: [m]f64): ([n][m]f64, [n][m]f64) =
+  let product a b = map (\\r -> map (\\c -> reduce lse (-f64.inf) (map2 (+) r c)) b) a
+  in vjp (\\(a, b) -> product a b) (outer ts x, outer (reverse ts) x) (tabulate_2d n n (\\i j -> ts[i] - ts[j]))
 entry row_sums [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   map (\\r -> loop y = 0 for v in r do y * 0.5 + v) (outer ts x)
 entry quotients [n][m] (ts: [n]f64) (x: [m]f64): [n]i32 =
@@ -88,6 +91,7 @@ IN_LANES = (
     "values", "total", "largest", "gradient", "coefficients", "hessian_row", "pairs", "single", "whole", "flags",
     "rows", "own_rows", "slopes", "curves", "loops", "loop_slopes", "loops_gradient", "fixed",
     "row_folds", "row_slopes", "row_scans", "column_folds", "either", "either_slopes",
+    "product_slopes",
 )  # fmt: skip
 # Division by zero fails where it is, what a branch reads is read there alone, and gathering takes longer than adding.
 NOT_IN_LANES = ("own_turns", "quotients", "guarded", "row_sums")

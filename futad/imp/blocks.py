@@ -12,13 +12,14 @@ are computed on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 from futad.core.scalarops import OPS
 from futad.imp import ir
-from futad.imp.ir import Expr
-from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten
+from futad.imp.ir import Expr, Ref
+from futad.imp.straighten import can_fail, refs, straightened
+from futad.imp.vectorise import count_refs, expressions, loads_in
 
 LARGEST = 60  # statements of an inner loop
 MUCH = 20  # cost of an inner loop for which lanes may read and write where it suits each of them
@@ -29,8 +30,8 @@ def block(loop: ir.For, body: list[ir.Stmt]) -> ir.Blocks | None:
     take equally often, and nothing else that could differ between iterations but scalars and places in memory."""
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
         return None
-    body = _straight(_placed(_flat(body), {}))
-    shape = _Shape({loop.var})
+    body = straightened(body)
+    shape = _Shape(loop.var, {loop.var})
     if not shape.takes(body, inner=False) or not shape.carried or shape.stored & shape.read:
         return None
     if shape.apart and _cost(body) < MUCH:
@@ -39,145 +40,23 @@ def block(loop: ir.For, body: list[ir.Stmt]) -> ir.Blocks | None:
     if shape.partials & shape.mentioned.keys():
         return None
     # The sizes are needed before the first block.
-    if any(_refs(n) & shape.made for n in shape.sizes):
+    if any(refs(n) & shape.made for n in shape.sizes):
         return None
+    if any(n > 1 for n in shape.spread.values()) or shape.spread.keys() & shape.read:
+        return None
+    body = _apart(body, shape.spread.keys())
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Blocks(plain, frozenset(shape.arrays), tuple(shape.sizes), frozenset(shape.made - shape.varying))
-
-
-def _flat(body: list[ir.Stmt]) -> list[ir.Stmt]:
-    """The statements, without grouping."""
-    out: list[ir.Stmt] = []
-    for s in body:
-        if isinstance(s, ir.Seq):
-            out += _flat(s.body)
-        elif isinstance(s, ir.If):
-            out.append(ir.If(s.cond, _flat(s.then), _flat(s.orelse)))
-        else:
-            out.append(replace(s, body=_flat(s.body)) if isinstance(s, ir.For) else s)
-    return out
-
-
-def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stmt]:
-    """The statements without pointers into other arrays than their own: these are indexed instead.  `at`: the array
-    and offset of such pointers."""
-    own = {s.name for s in body if isinstance(s, (ir.Ensure, ir.Stack))}
-    moved = {s.name for s in _all(body) if isinstance(s, ir.SetPointer)}
-
-    def load(e: Expr) -> Expr:
-        if isinstance(e, ir.Load) and e.pointer in at:
-            base, offset = at[e.pointer]
-            return ir.Load(base, ir.add(offset, e.index), e.type)
-        return e
-
-    def go(s: ir.Stmt) -> ir.Stmt:
-        match s:
-            case ir.Decl(init=e) if e is not None:
-                return replace(s, init=rewritten(e, load))
-            case ir.Assign(value=e) | ir.Accumulate(value=e):
-                return replace(s, value=rewritten(e, load))
-            case ir.Store(pointer, index, value):
-                base, offset = at.get(pointer, (pointer, ir.ZERO))
-                return replace(
-                    s, pointer=base, index=ir.add(offset, rewritten(index, load)), value=rewritten(value, load)
-                )
-            case ir.Check(cond, values=values):
-                return replace(s, cond=rewritten(cond, load), values=tuple([rewritten(e, load) for e in values]))
-            case ir.For(bound=bound, body=inside, start=start):
-                return replace(
-                    s, bound=rewritten(bound, load), start=rewritten(start, load), body=_placed(inside, at)
-                )
-            case ir.If(cond, then, orelse):
-                return ir.If(rewritten(cond, load), _placed(then, at), _placed(orelse, at))
-        return s
-
-    out: list[ir.Stmt] = []
-    for s in body:
-        if isinstance(s, ir.Pointer) and s.base is not None and s.base not in own and s.name not in moved:
-            base, offset = at.get(s.base, (s.base, ir.ZERO))
-            at[s.name] = base, ir.add(offset, rewritten(s.offset, load))
-        else:
-            out.append(go(s))
-    return out
-
-
-def _all(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
-    """The statements, with those inside others."""
-    for s in body:
-        yield s
-        if isinstance(s, ir.For):
-            yield from _all(s.body)
-        elif isinstance(s, ir.If):
-            yield from _all(s.then)
-            yield from _all(s.orelse)
-
-
-def _straight(body: list[ir.Stmt]) -> list[ir.Stmt]:
-    """The statements with both sides computed of branches that only compute scalars, which may differ by lane."""
-    out: list[ir.Stmt] = []
-    for s in body:
-        match s:
-            case ir.For(body=inside):
-                out.append(replace(s, body=_straight(inside)))
-            case ir.If(cond, then, orelse):
-                sides = [_straight(then), _straight(orelse)]
-                out += _both(cond, *sides) or [ir.If(cond, *sides)]
-            case _:
-                out.append(s)
-    return out
-
-
-def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stmt] | None:
-    """Both sides, and then what each assigns by choice; None if a side does more than that."""
-    made: list[ir.Stmt] = []
-    values: list[dict[str, Expr]] = []
-    for side in (then, orelse):
-        set_: dict[str, Expr] = {}
-        for s in side:
-            if any(_can_fail(e) or any(True for _ in loads_in(e)) or _refs(e) & set_.keys() for e in expressions(s)):
-                return None
-            if isinstance(s, ir.Decl) and s.init is not None and not s.mutable:
-                made.append(s)
-            elif isinstance(s, ir.Assign):
-                set_[s.name] = s.value
-            else:
-                return None
-        values.append(set_)
-    yes, no = values
-    if yes.keys() != no.keys() or any(_refs(e) & yes.keys() for e in (*yes.values(), *no.values())):
-        return None
-    chosen = [
-        ir.Assign(name, e if e == no[name] else ir.Scalar("select", (cond, e, no[name]), e.type, e.type))
-        for name, e in yes.items()
-    ]
-    return [*made, *chosen]
-
-
-def _cost(body: list[ir.Stmt]) -> int:
-    """The largest cost of a turn of an inner loop."""
-    most = 0
-    for s in body:
-        if isinstance(s, ir.For):
-            own = sum(_of(e) for x in s.body if not isinstance(x, ir.For) for e in expressions(x))
-            most = max(most, own, _cost(s.body))
-    return most
-
-
-def _of(e: Expr) -> int:
-    match e:
-        case ir.Scalar(op, args):
-            return OPS[op].cost + sum(map(_of, args))
-        case ir.Bin(_, a, b):
-            return 1 + _of(a) + _of(b)
-    return 0
 
 
 @dataclass(slots=True)
 class _Shape:
     """What the body of a map does.  `varying`: scalars that differ between iterations; `made`: all that the body
-    declares; `arrays`: what an iteration has for itself, and `sizes` in bytes; `stored` and `read`: other arrays;
-    `apart`: in an inner loop these are read or written at places that differ between iterations."""
+    declares; `arrays`: what an iteration has for itself, and `sizes` in bytes; `stored` (at a place that all iterations
+    share) and `read`: other arrays; `apart`: in an inner loop these are read or written at places that differ between
+    iterations; `spread`: how often they are added to there, at places of each iteration's own."""
 
+    var: str
     varying: set[str]
     made: set[str] = field(default_factory=set)
     arrays: set[str] = field(default_factory=set)
@@ -186,6 +65,9 @@ class _Shape:
     read: set[str] = field(default_factory=set)
     partials: set[str] = field(default_factory=set)
     apart: bool = False
+    spread: dict[str, int] = field(default_factory=dict)
+    defs: dict[str, Expr] = field(default_factory=dict)
+    bounds: list[Expr] = field(default_factory=list)
     mentioned: dict[str, int] = field(default_factory=dict)
     carried: bool = False
 
@@ -197,6 +79,8 @@ class _Shape:
         match s:
             case ir.Decl(name, init=init, mutable=mutable):
                 self.made.add(name)
+                if init is not None and not mutable:
+                    self.defs[name] = init
                 if mutable or init is None or any(True for _ in loads_in(init)) or self.differs(init):
                     self.varying.add(name)
             case ir.Assign(name):
@@ -209,16 +93,26 @@ class _Shape:
             case ir.Store(pointer, index, value, op):
                 if pointer in self.arrays:
                     return op is None and not self.differs(index)
-                self.stored.add(pointer)
-                if not inner or op is None:
-                    self.apart |= inner and self.differs(index)
+                # What an iteration stores at a place of its own no other one reads: a map's are independent.
+                apart = self.differs(index)
+                if not apart:
+                    self.stored.add(pointer)
+                if not inner:
                     return op is None
-                return op == "add" and value.type.is_float and not self.differs(index)
+                self.apart |= apart
+                if op is None:
+                    return apart
+                if apart:
+                    self.spread[pointer] = self.spread.get(pointer, 0) + 1
+                return op == "add" and value.type.is_float and (not apart or self.own_place(index))
             case ir.For(var, bound, inside, start, step=step):
                 self.made.add(var)
                 if step != 1 or self.differs(bound) or self.differs(start) or len(inside) > LARGEST:
                     return False
-                return self.takes(inside, inner=True)
+                self.bounds.append(bound)
+                taken = self.takes(inside, inner=True)
+                self.bounds.pop()
+                return taken
             case ir.Ensure(name, elem, slot, count):
                 self.arrays.add(name)
                 self.sizes.append(ir.mul(count, ir.num(elem.bits // 8)))
@@ -245,7 +139,7 @@ class _Shape:
         """Whether all iterations can compute the statement's expressions together; notes what they mention."""
         for e in expressions(s):
             count_refs(e, self.mentioned)
-            if inner and _can_fail(e):
+            if inner and can_fail(e):
                 return False
             for x in loads_in(e):
                 if x.pointer not in self.arrays:
@@ -255,21 +149,56 @@ class _Shape:
                     return False
         return True
 
+    def own_place(self, e: Expr) -> bool:
+        """Whether the index is the iteration times something that is not 0, plus what is the same for all."""
+        if isinstance(e, Ref) and e.name in self.defs:
+            return self.own_place(self.defs[e.name])
+        match e:
+            case Ref(name):
+                return name == self.var
+            case ir.Bin("+", a, b):
+                return self.own_place(a) and not self.differs(b) or self.own_place(b) and not self.differs(a)
+            case ir.Bin("*", a, b):
+                return any(
+                    self.own_place(x) and (y in self.bounds or isinstance(y, ir.Num) and y.value > 0)
+                    for x, y in ((a, b), (b, a))
+                )
+        return False
+
     def differs(self, e: Expr) -> bool:
         """Whether the expression is another one in each iteration."""
-        return bool(_refs(e) & self.varying) or any(x.pointer in self.arrays for x in loads_in(e))
+        return bool(refs(e) & self.varying) or any(x.pointer in self.arrays for x in loads_in(e))
 
 
-def _refs(e: Expr) -> Set[str]:
-    uses: dict[str, int] = {}
-    count_refs(e, uses)
-    return uses.keys()
+def _cost(body: list[ir.Stmt]) -> int:
+    """The largest cost of a turn of an inner loop."""
+    most = 0
+    for s in body:
+        if isinstance(s, ir.For):
+            own = sum(_of(e) for x in s.body if not isinstance(x, ir.For) for e in expressions(x))
+            most = max(most, own, _cost(s.body))
+    return most
 
 
-def _can_fail(e: Expr) -> bool:
+def _of(e: Expr) -> int:
     match e:
         case ir.Scalar(op, args):
-            return (OPS[op].can_fail and e.type.is_integral) or any(_can_fail(a) for a in args)
+            return OPS[op].cost + sum(map(_of, args))
         case ir.Bin(_, a, b):
-            return _can_fail(a) or _can_fail(b)
-    return False
+            return 1 + _of(a) + _of(b)
+    return 0
+
+
+def _apart(body: list[ir.Stmt], spread: Set[str]) -> list[ir.Stmt]:
+    """The statements with what is added to at a place of each iteration's own read and stored by it."""
+    out: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, ir.For):
+            s = replace(s, body=_apart(s.body, spread))
+        elif isinstance(s, ir.If):
+            s = ir.If(s.cond, _apart(s.then, spread), _apart(s.orelse, spread))
+        elif isinstance(s, ir.Store) and s.op is not None and s.pointer in spread:
+            t = s.value.type
+            s = ir.Store(s.pointer, s.index, ir.Scalar("add", (ir.Load(s.pointer, s.index, t), s.value), t, t))
+        out.append(s)
+    return out

@@ -1,0 +1,165 @@
+"""Statements of a map's body brought to the form in which several iterations can be done at a time (see `blocks.py`):
+without groups, without pointers into arrays of others, without branches that only compute scalars, and with additions
+to memory as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import replace
+
+from futad.core.scalarops import OPS
+from futad.imp import ir
+from futad.imp.ir import Expr, Ref
+from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten
+
+
+def straightened(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """The statements in this form."""
+    return _straight(_placed(_flat(body), {}))
+
+
+def _flat(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """The statements, without grouping."""
+    out: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, ir.Seq):
+            out += _flat(s.body)
+        elif isinstance(s, ir.If):
+            out.append(ir.If(s.cond, _flat(s.then), _flat(s.orelse)))
+        else:
+            out.append(replace(s, body=_flat(s.body)) if isinstance(s, ir.For) else s)
+    return out
+
+
+def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stmt]:
+    """The statements without pointers into other arrays than their own: these are indexed instead.  `at`: the array
+    and offset of such pointers."""
+    own = {s.name for s in body if isinstance(s, (ir.Ensure, ir.Stack))}
+    moved = {s.name for s in _all(body) if isinstance(s, ir.SetPointer)}
+
+    def load(e: Expr) -> Expr:
+        if isinstance(e, ir.Load) and e.pointer in at:
+            base, offset = at[e.pointer]
+            return ir.Load(base, ir.add(offset, e.index), e.type)
+        return e
+
+    def go(s: ir.Stmt) -> ir.Stmt:
+        match s:
+            case ir.Decl(init=e) if e is not None:
+                return replace(s, init=rewritten(e, load))
+            case ir.Assign(value=e) | ir.Accumulate(value=e):
+                return replace(s, value=rewritten(e, load))
+            case ir.Store(pointer, index, value):
+                base, offset = at.get(pointer, (pointer, ir.ZERO))
+                return replace(
+                    s, pointer=base, index=ir.add(offset, rewritten(index, load)), value=rewritten(value, load)
+                )
+            case ir.Check(cond, values=values):
+                return replace(s, cond=rewritten(cond, load), values=tuple([rewritten(e, load) for e in values]))
+            case ir.For(bound=bound, body=inside, start=start):
+                return replace(s, bound=rewritten(bound, load), start=rewritten(start, load), body=_placed(inside, at))
+            case ir.If(cond, then, orelse):
+                return ir.If(rewritten(cond, load), _placed(then, at), _placed(orelse, at))
+        return s
+
+    out: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, ir.Pointer) and s.base is not None and s.base not in own and s.name not in moved:
+            base, offset = at.get(s.base, (s.base, ir.ZERO))
+            at[s.name] = base, ir.add(offset, rewritten(s.offset, load))
+        else:
+            out.append(go(s))
+    return out
+
+
+def _all(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
+    """The statements, with those inside others."""
+    for s in body:
+        yield s
+        if isinstance(s, ir.For):
+            yield from _all(s.body)
+        elif isinstance(s, ir.If):
+            yield from _all(s.then)
+            yield from _all(s.orelse)
+
+
+def _straight(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """The statements with both sides computed of branches that only compute scalars, which may differ by lane."""
+    out: list[ir.Stmt] = []
+    for s in body:
+        match s:
+            case ir.For(body=inside):
+                out.append(replace(s, body=_additions(_straight(inside))))
+            case ir.If(cond, then, orelse):
+                sides = [_straight(then), _straight(orelse)]
+                out += _both(cond, *sides) or [ir.If(cond, *sides)]
+            case _:
+                out.append(s)
+    return out
+
+
+def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stmt] | None:
+    """Both sides, and then what each assigns by choice; None if a side does more than that."""
+    made: list[ir.Stmt] = []
+    values: list[dict[str, Expr]] = []
+    for side in (then, orelse):
+        set_: dict[str, Expr] = {}
+        for s in side:
+            if any(can_fail(e) or any(True for _ in loads_in(e)) or refs(e) & set_.keys() for e in expressions(s)):
+                return None
+            if isinstance(s, ir.Decl) and s.init is not None and not s.mutable:
+                made.append(s)
+            elif isinstance(s, ir.Assign):
+                set_[s.name] = s.value
+            else:
+                return None
+        values.append(set_)
+    yes, no = values
+    if yes.keys() != no.keys() or any(refs(e) & yes.keys() for e in (*yes.values(), *no.values())):
+        return None
+    chosen = [
+        ir.Assign(name, e if e == no[name] else ir.Scalar("select", (cond, e, no[name]), e.type, e.type))
+        for name, e in yes.items()
+    ]
+    return [*made, *chosen]
+
+
+def _additions(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """`t = p[i]; s = t + v; p[i] = s`, where nothing else mentions t and s, as the addition to memory that it is."""
+    uses: dict[str, int] = {}
+    for s in _all(body):
+        for e in expressions(s):
+            count_refs(e, uses)
+    made = {s.name: s.init for s in body if isinstance(s, ir.Decl) and s.init is not None and not s.mutable}
+    touched = [x.pointer for s in body for e in expressions(s) for x in loads_in(e)]
+    touched += [s.pointer for s in body if isinstance(s, ir.Store)]
+    gone: set[str] = set()
+    out: list[ir.Stmt] = []
+    for s in body:
+        total = made.get(s.value.name) if isinstance(s, ir.Store) and isinstance(s.value, Ref) else None
+        if isinstance(s, ir.Store) and s.op is None and isinstance(total, ir.Scalar) and total.op == "add":
+            assert isinstance(s.value, Ref)
+            for old, v in (total.args, total.args[::-1]):
+                was = made.get(old.name) if isinstance(old, Ref) else None
+                alone = was == ir.Load(s.pointer, s.index, total.type) and touched.count(s.pointer) == 2
+                if alone and isinstance(old, Ref) and uses[old.name] == uses[s.value.name] == 1:
+                    gone |= {old.name, s.value.name}
+                    s = ir.Store(s.pointer, s.index, v, "add")
+                    break
+        out.append(s)
+    return [s for s in out if not (isinstance(s, ir.Decl) and s.name in gone)]
+
+
+def refs(e: Expr) -> Set[str]:
+    uses: dict[str, int] = {}
+    count_refs(e, uses)
+    return uses.keys()
+
+
+def can_fail(e: Expr) -> bool:
+    match e:
+        case ir.Scalar(op, args):
+            return (OPS[op].can_fail and e.type.is_integral) or any(can_fail(a) for a in args)
+        case ir.Bin(_, a, b):
+            return can_fail(a) or can_fail(b)
+    return False
