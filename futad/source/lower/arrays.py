@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import BOOL, I64, TRUE, Atom, Var, i64, shape_of
+from futad.core.types import BOOL, F64, I64, TRUE, Atom, Const, Var, i64, shape_of
+from futad.errors import Span
 from futad.source.lower.attributes import trace
 from futad.source.lower.calls import Use, apply
 from futad.source.lower.core import Lowerer, lam_of
@@ -206,12 +207,38 @@ def reshape(lw: Lowerer, array: Arr, old: int, new: tuple[Atom, ...]) -> Value:
     return rebuild(Arr(new + array.dims[old:], array.elem), iter(made))
 
 
+MOST_ELEMENTS = 1 << 60
+
+
+def require_room(lw: Lowerer, sizes: Sequence[Atom], span: Span) -> None:
+    """Check at run time that so many elements have room in the address space, so that their number is one of i64."""
+    count: Atom = Const(F64, 1.0)
+    for d in sizes:
+        count = lw.b.scalar("mul", count, lw.b.convert(F64, d))
+    fits = lw.b.scalar("lt", count, Const(F64, float(MOST_ELEMENTS)))
+    if fits is not TRUE:
+        message = f"an array of {' times '.join(['{}'] * len(sizes))} elements exceeds the address space"
+        lw.b.emit(ir.Assert(fits, message, tuple(sizes), span))
+
+
+def _in_memory(lw: Lowerer, a: Atom) -> bool:
+    """Whether an array is known to be there: one that only its elements are asked of may never be made."""
+    while True:
+        match lw.b.definition(a):
+            case ir.Reshape(b) | ir.Rearrange(b) | ir.Copy(b) | ir.At(b) | ir.Alias(b):
+                a = b
+            case e:
+                return e is None
+
+
 def do_flatten(rank: int) -> Handler:
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
         array = as_array(args[0])
         n: Atom = i64(1)
         for d in array.dims[:rank]:
             n = lw.b.scalar("mul", n, d, hint="size")
+        if lw.check_span(use.span) is not None and not all(_in_memory(lw, a) for a in leaves(array)):
+            require_room(lw, array.dims[:rank], use.span)
         return reshape(lw, array, rank, (n,))
 
     return go

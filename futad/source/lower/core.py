@@ -93,13 +93,14 @@ class Lowerer:
     def require_size(self, n: Atom, span: Span) -> None:
         """Check at run time, with the place, that a number of elements is not negative.
 
-        Only outside of loops and parallel constructs, where it costs nothing; elsewhere what is made finds out.
+        In a map or loop only if it is made there: checking the same number each time would keep a map alive that
+        nobody needs.  Without it what is made finds out, but not where.
         """
         known = type(n) is Var and n in self.known_sizes or type(n) is Const and n.value >= 0
-        if self.b is self.fun_scope and not known and not self.unchecked:
+        if (self.b is self.fun_scope or self.b.is_local(n)) and not known and not self.unchecked:
             ok = self.b.scalar("le", ZERO, n)
             self.b.emit(ir.Assert(ok, "an array of negative size ({}) is needed", (n,), span))
-            if type(n) is Var:
+            if self.b is self.fun_scope and type(n) is Var:
                 self.known_sizes.add(n)
 
     def owned(self, v: Value) -> Value:

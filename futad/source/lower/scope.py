@@ -79,6 +79,13 @@ class Scope(Builder):
     def convert(self, to: Any, a: Atom) -> Atom:
         return a if a.type is to else self.scalar(f"to_{to.name}", a)
 
+    def definition(self, a: Atom) -> ir.Exp | None:
+        """What defines `a` in this scope or one around it; None for a parameter or a constant."""
+        scope: Scope | None = self
+        while scope is not None and a not in scope.defs:
+            scope = scope.parent
+        return scope.defs[a] if scope is not None and isinstance(a, Var) else None
+
     def is_local(self, a: Atom) -> bool:
         return type(a) is Var and a in self.defs
 
