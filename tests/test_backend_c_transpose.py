@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,43 @@ def test_small_arrays_side_by_side_are_turned_as_one(multicore: bool) -> None:
             np.testing.assert_array_equal(actual, part.transpose(2, 0, 1), strict=True)
         xs = values((n, 3, 26), "f64")
         np.testing.assert_array_equal(backend.run("few", [n, xs])[0], xs.transpose(2, 0, 1), strict=True)
+
+
+SHIFTED = """
+entry small [n] (xs: [n][3]f64) (ds: [26][3]f64): [n][3][26]f64 =
+  map (\\x -> map2 (\\a d -> map (+ a) d) x (transpose ds)) xs
+entry any [n][m][k] (xs: [n][m]f64) (ds: [k][m]f64): [n][m][k]f64 =
+  map (\\x -> map2 (\\a d -> map (+ a) d) x (transpose ds)) xs
+entry changed [n] (xs: [n][3]f64) (ds: *[26][3]f64): ([n][3][26]f64, [26][3]f64) =
+  let ys = map (\\x -> map2 (\\a d -> map (+ a) d) x (transpose ds)) xs
+  in (ys, ds with [0] = [1, 2, 3])
+entry directions [n] (xs: [n]f64) (t: [3]f64) (ds: [26][3]f64): [26][n][3]f64 =
+  jmp (\\t -> map (\\x -> map (\\y -> x * f64.sin y) t) xs) t ds
+"""
+
+
+@pytest.mark.parametrize("multicore", [False, True])
+def test_small_arrays_that_each_point_reads_by_columns(
+    tmp_path_factory: pytest.TempPathFactory, multicore: bool
+) -> None:
+    """They are turned round before the map, once; others are read as they lie."""
+    file = tmp_path_factory.mktemp("shifted") / "shifted.fut"
+    file.write_text(SHIFTED)
+    core = compile_program(load_program(str(file)))
+    backend = CBackend(core, multicore=multicore, grain=1)
+    if not multicore:
+        bodies = {f.split("(", 1)[0]: f for f in backend.source.split("\nint64_t futad_entry_")[1:]}
+        for name, before in (("small", True), ("changed", True), ("any", False)):
+            points = re.search(r"for \(int64_t \w+ = 0; \w+ < n_\d+;", bodies[name])
+            reads = [m.start() for m in re.finditer(r"ds_\d+\[", bodies[name])]
+            assert points and reads and all((at < points.start()) == before for at in reads[:1]), bodies[name]
+    interp = Interpreter(core)
+    rng = np.random.default_rng(5)
+    for n in (0, 1, 5, 70):
+        xs, ds = rng.standard_normal((n, 3)), rng.standard_normal((26, 3))
+        calls = [("small", [n, xs, ds]), ("any", [n, 3, 26, xs, ds]), ("changed", [n, xs, ds.copy()])]
+        calls += [("directions", [n, xs[:, 0].copy(), rng.standard_normal(3), ds])]
+        for name, args in calls:
+            expected = interp.run(name, [a.copy() if isinstance(a, np.ndarray) else a for a in args])
+            for got, want in zip(backend.run(name, args), expected, strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-15, atol=1e-15, strict=True, err_msg=name)

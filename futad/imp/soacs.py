@@ -19,7 +19,7 @@ from futad.imp.packed import packed
 from futad.imp.rows import by_rows, done
 from futad.imp.staging import staged
 from futad.imp.stretches import in_stretches
-from futad.imp.transpose import wants_rows
+from futad.imp.transpose import turned_round, wants_rows
 from futad.imp.vectorise import accumulations, across, annotate, split_checks
 from futad.imp.views import Acc, Joined, Mem, Root, Value, View
 from futad.optimise.sequential import attributes
@@ -98,7 +98,7 @@ def screma(
 ) -> list[Value]:
     """One loop that maps (`lam`, or the identity), scans and reduces; results in the order of `core.Fused`."""
     nest = Nest(lo, stm, width, arrays, lam, scans, reds, wants)
-    with packed(lo, [lam, *[f for f, _ in (*scans, *reds)]], nest.width):
+    with packed(lo, [lam, *[f for f, _ in (*scans, *reds)]], nest.width), turned_round(lo, lam):
         values = _lowered(nest, attributes(stm))
     done(nest)
     return values

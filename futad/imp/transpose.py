@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import Var
@@ -10,6 +12,10 @@ from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Num, Ref, mul
 from futad.imp.views import Mem, Value, View
 
+if TYPE_CHECKING:
+    from futad.imp.lower import Lowerer
+
+TURNED = 4096  # elements of an array of constant size that is turned round for a map
 SMALL = 256  # elements of an array of constant size that is copied one by one
 
 
@@ -79,4 +85,43 @@ def wants_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
                 return True
             case core.For() | core.While() if p in stm.exp.inits:
                 return True
+    return False
+
+
+@contextmanager
+def turned_round(lo: Lowerer, lam: core.Lambda | None) -> Iterator[None]:
+    """Around the lowering of an outermost map: small arrays by columns from outside whose rows maps inside it go
+    through, such as the directions of derivatives, are turned round before, as each point reads them."""
+    turned: list[tuple[Var, View, View]] = []
+    if lam is not None and lo.transposes and lo.nests == 0:
+        for v in lam.free():
+            x = lo.env.get(v)
+            if isinstance(x, View) and _small_by_columns(x) and _mapped(lam, v):
+                rows = lo.materialise(x, heap=True)
+                for root in rows.roots:
+                    root.pinned += 1
+                turned.append((v, x, rows))
+        for v, _, rows in turned:
+            lo.env[v] = rows
+    yield
+    for v, x, rows in turned:
+        lo.env[v] = x
+        for root in rows.roots:
+            root.pinned -= 1
+
+
+def _small_by_columns(v: View) -> bool:
+    count = v.count()
+    if not isinstance(v.base, Mem) or not isinstance(count, Num) or count.value > TURNED:
+        return False
+    return v.rank > 1 and ONE in v.strides and v.strides[-1] != ONE and v.shape[-1] != ONE
+
+
+def _mapped(lam: core.Lambda, v: Var) -> bool:
+    """Whether a map in the scope goes through the rows of the array."""
+    for s in lam.stms:
+        if isinstance(s.exp, (core.Map, core.Fused)) and v in s.exp.arrays:
+            return True
+        if any(_mapped(inner, v) for inner in s.exp.lambdas()):
+            return True
     return False
