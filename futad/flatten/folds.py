@@ -23,8 +23,9 @@ from futad.core.types import I64, U32, Atom, Prim
 from futad.flatten import fission, pairs, prepare, products
 from futad.flatten import kernel as kir
 from futad.flatten.arrayfolds import in_turns
+from futad.flatten.finish import NotInBlock
 from futad.flatten.known import known_on_host
-from futad.flatten.lower import DeviceLowerer, NotInBlock, in_block, on_host
+from futad.flatten.lower import DeviceLowerer, in_block, on_host
 from futad.flatten.nests import atomic, block_map, host_map, nest_of
 from futad.flatten.operators import Fold, combine, commutes, operator
 from futad.flatten.pairtiles import lower_pairs

@@ -11,8 +11,9 @@ from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.types import I64, U32, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
 from futad.flatten import kernel as kir
+from futad.flatten.finish import NotInBlock
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES, has_load
-from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, in_block, on_host, over
+from futad.flatten.lower import DeviceLowerer, SharedAcc, in_block, on_host, over
 from futad.flatten.sort import histogram_by_sorting
 from futad.imp import arrays, ir
 from futad.imp.arrays import if_inside

@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of
-from futad.flatten import interleave
 from futad.flatten import kernel as kir
+from futad.flatten.finish import finished
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
 from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
 from futad.flatten.layouts import Order, layouts
 from futad.imp import ir
 from futad.imp.assemble import find_parts, sizes_first
-from futad.imp.ir import Expr, Num, Ref
+from futad.imp.ir import Expr, Ref
 from futad.imp.lower import HANDLERS, PLACED, Lowerer, Scope, Want
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View
 from futad.optimise.history import rows_apart
@@ -55,10 +55,6 @@ class SharedAcc(Acc):
     """An accumulator that several threads update."""
 
     __slots__ = ()
-
-
-class NotInBlock(Exception):
-    """A construct has no lowering in block mode."""
 
 
 def on_host(*classes: type) -> Callable[[Dispatch], Dispatch]:
@@ -417,50 +413,7 @@ class DeviceLowerer(Lowerer):
 
     def launch(self, body: list[ir.Stmt], kind: str, units: Expr, what: str, inner: Expr = ir.ONE) -> Kernel:
         """On the host: run a kernel's inside; `inner` is how much parallel work a unit has."""
-        own = {name for s in kir.walk(body) if (name := kir.defined(s)) is not None}
-        name = f"k{len(self.kernels)}_{_word(what or 'step')}"
-        made = Kernel(name, kind, body, what, line=self.line)
-        decls = {s.name: s.init for s in kir.walk(body) if isinstance(s, ir.Decl) and not s.mutable}
-        named = {s.slot for s in kir.walk(body) if isinstance(s, ir.SlotRef)}
-        ensures: dict[int, list[tuple[ir.Ensure, Expr | None]]] = {}
-        for s in kir.walk(body):
-            if isinstance(s, ir.Ensure) and isinstance(s.slot, int):
-                ensures.setdefault(s.slot, []).append((s, _on_host(s.count, decls, own)))
-        replaced: dict[ir.Stmt, ir.Stmt] = {}
-        by_thread: dict[ir.Stmt, str] = {}
-        for slot, uses in ensures.items():
-            per_block = kind == "block" and slot not in self.thread_slots
-            if slot in named or any(n is None for _, n in uses):
-                if per_block:
-                    raise NotInBlock
-                made.local_slots.append(slot)
-                continue
-            count: Expr = ir.ZERO
-            for _, n in uses:
-                assert n is not None
-                count = n if count == ir.ZERO or count == n else ir.Scalar("max", (count, n), n.type, n.type)
-            count = self.let(count, "n")
-            name = self.name("scratch")
-            unit = Ref("futad_block" if per_block else "futad_thread", ir.ZERO.type)
-            made.scratch.append(kir.Scratch(name, uses[0][0].elem, self.slots, count, per_block))
-            self.slots += 1
-            for s, _ in uses:
-                replaced[s] = ir.Pointer(s.name, s.elem, name, ir.mul(unit, count), s.mutable)
-                if not per_block and kind != "single":
-                    by_thread[s] = name
-        for s in interleave.interleaved(body, by_thread, self.name):
-            del replaced[s]
-        if replaced:
-            _replace(body, replaced)
-        for s in kir.walk(body):
-            if isinstance(s, ir.Ensure) and isinstance(s.slot, str) and kind == "block":  # it would be shared
-                raise NotInBlock
-            if isinstance(s, ir.SlotRef) and isinstance(s.slot, int) and s.slot not in made.local_slots:
-                if kind == "block" and s.slot not in self.thread_slots:
-                    raise NotInBlock
-                made.local_slots.append(s.slot)
-        made.fails = any(isinstance(s, (ir.Check, ir.Ensure)) for s in kir.walk(body))
-        made.params = [p for p in kir.free_names(body) if p[0] not in kir.PROVIDED]
+        made = finished(self, body, kind, what)
         self.kernels.append(made)
         self.out.append(Launch(made, units, inner))
         return made
@@ -595,37 +548,6 @@ def line_of(stm: core.Stm) -> int:
             if line:
                 return line
     return 0
-
-
-def _word(what: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in what.split(" ")[0])
-
-
-def _on_host(e: Expr, decls: dict[str, Expr | None], own: set[str]) -> Expr | None:
-    """The expression in terms of the host's names, None if it depends on the kernel's work."""
-    match e:
-        case Num():
-            return e
-        case Ref(name):
-            if name not in own:
-                return e
-            init = decls.get(name)
-            return None if init is None else _on_host(init, decls, own)
-        case ir.Bin(op, a, b):
-            x, y = _on_host(a, decls, own), _on_host(b, decls, own)
-            return None if x is None or y is None else ir.Bin(op, x, y, e.type)
-        case ir.Scalar(op, args, arg, t):
-            xs = [_on_host(a, decls, own) for a in args]
-            return None if any(x is None for x in xs) else ir.Scalar(op, tuple(xs), arg, t)  # type: ignore[arg-type]
-    return None
-
-
-def _replace(body: list[ir.Stmt], replaced: dict[ir.Stmt, ir.Stmt]) -> None:
-    for i, s in enumerate(body):
-        if s in replaced:
-            body[i] = replaced[s]
-        for inner in kir.bodies(s):
-            _replace(inner, replaced)
 
 
 from futad.flatten import cells, folds, hosted, products, sort  # noqa: E402, F401  (they register their handlers)

@@ -17,10 +17,11 @@ from futad.core import ir as core
 from futad.core.types import I64, Atom, Const, Var
 from futad.flatten import fission, segments
 from futad.flatten import kernel as kir
+from futad.flatten.finish import NotInBlock
 from futad.flatten.interchange import loop_out
 from futad.flatten.known import known_on_host
 from futad.flatten.levels import MOST_LEVELS, Levels, levels_of
-from futad.flatten.lower import DeviceLowerer, NotInBlock, SharedAcc, is_transposed, turned
+from futad.flatten.lower import DeviceLowerer, SharedAcc, is_transposed, turned
 from futad.flatten.pairs import pairs_of, peeled
 from futad.flatten.pairtiles import lower_pairs
 from futad.flatten.rowadds import rows_after
