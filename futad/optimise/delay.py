@@ -6,17 +6,19 @@
                                                             let a2 = a1 with [i, 0] = t
 
 The maps can then be fused; adjoints of rows that a program takes apart are such chains.  What is read where it, or all
-around it, was just written is the value that was written; what later updates overwrite as a whole is not written.
+around it, was just written is the value that was written; what later updates overwrite as a whole is not written.  An
+update by a literal of rows is one of each row, so that rows can be computed there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
-from futad.core.types import ArrayType, Const, Prim, Var, shape_of
+from futad.core.types import ArrayType, Const, Prim, Var, i64, shape_of
 from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 
 LONGEST = 32  # updates that move together
@@ -33,11 +35,42 @@ def delay_updates(program: Program) -> Program:
 
 def _scope(lam: Lambda, alias: Aliases) -> Lambda:
     stms = [ir.map_scopes(s, lambda inner: _scope(inner, alias)) for s in lam.stms]
+    stms = _row_by_row(stms, lam, alias)
     if any(map(_updates_row, stms)) and any(type(s.exp) is ir.At for s in stms):
         stms = _Delay(stms, lam, alias).run()
     if len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True)):
         return lam
     return Lambda(lam.params, tuple(stms), lam.result)
+
+
+def _row_by_row(stms: list[Stm], lam: Lambda, alias: Aliases) -> list[Stm]:
+    """`a with [i] = [xs, ys]` -> `a with [i, 0] = xs with [i, 1] = ys`: the rows may be computed there."""
+    made = {s.pat[0]: s.exp for s in stms if type(s.exp) is ir.ArrayLit}
+    if not made:
+        return stms
+    uses = Counter(v for s in stms for v in ir.stm_free(s))
+    uses.update(a for a in lam.result if type(a) is Var)
+    out: list[Stm] = []
+    for s in stms:
+        e = s.exp
+        literal = made.get(e.value) if _updates_row(s) else None  # type: ignore[attr-defined]
+        if type(literal) is not ir.ArrayLit or not isinstance(literal.type, ArrayType) or len(literal.elems) > PIECES:
+            out.append(s)
+            continue
+        assert type(e) is ir.Update
+        # A row of the array itself is not what it was when the others have been written.
+        shared = any(alias.root(x) is alias.root(e.array) for x in literal.elems)  # type: ignore[arg-type]
+        if uses[e.value] > 1 or shared:  # type: ignore[index]
+            out.append(s)
+            continue
+        array = e.array
+        # First those that nobody outside needs, which can be computed there.
+        rows = sorted(enumerate(literal.elems), key=lambda row: row[1] in lam.result)
+        for k, x in rows:
+            after = s.pat[0] if k == rows[-1][0] else Var(s.pat[0].name, s.pat[0].type)
+            out.append(Stm((after,), ir.Update(array, (*e.index, i64(k)), x, None)))
+            array = after
+    return out
 
 
 def _updates_row(s: Stm) -> bool:
