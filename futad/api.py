@@ -238,14 +238,18 @@ def load(path: str | os.PathLike[str], *, backend: str = "auto", check: bool = F
     backends.check_name(backend)
     from futad.source import load_program
 
-    file = os.fspath(path)
+    file = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(file, str):
+        raise UsageError(f"path must be a str or an os.PathLike of one, not {type(path).__name__}")
     return Program(load_program(file), backend=backend, check=check, name=file)
 
 
 def compile(source: str, name: str = "main", *, backend: str = "auto", check: bool = False) -> Program:
-    """The program whose text is `source`; `name` stands for the file in messages.  Options as in `load`."""
+    """The program whose text is `source`; `name` stands for the file in messages.  Options and errors as in `load`."""
     if not isinstance(source, str):
         raise UsageError(f"source must be a str with a program's text, not {type(source).__name__}")
+    if not isinstance(name, str):
+        raise UsageError(f"name must be a str, not {type(name).__name__}")
     backends.check_name(backend)
     from futad.source import compile_text
 

@@ -145,13 +145,17 @@ def _is_single(argnums: Argnums) -> bool:
 def _numbers(f: Function, argnums: Argnums) -> tuple[int, ...]:
     """The arguments named, counted from 0; negative numbers count from the end."""
     count = len(f.entry.params)
-    numbers = (argnums,) if _is_single(argnums) else tuple(argnums)  # type: ignore[arg-type]
+    wrong = UsageError(f"argnums must be an int or a sequence of ints, not {argnums!r}")
+    try:
+        numbers = tuple(argnums) if isinstance(argnums, Iterable) else (argnums,)
+    except TypeError:
+        raise wrong from None
     if not numbers:
         raise UsageError("argnums is empty: there is nothing to differentiate with respect to")
     out = []
     for n in numbers:
         if not isinstance(n, int | np.integer) or isinstance(n, bool):
-            raise UsageError(f"argnums must be an int or a sequence of ints, not {argnums!r}")
+            raise wrong
         n = int(n)
         if not -count <= n < count:
             raise UsageError(

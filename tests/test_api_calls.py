@@ -170,6 +170,17 @@ def test_sources_that_do_not_compile(tmp_path):
     assert str(e.value).startswith("bad.fut:1:")
     with pytest.raises(FileError):
         futad.load(tmp_path / "missing.fut")
+    for value in (None, 3, b"a", [], np.zeros(2)):
+        with pytest.raises(UsageError, match="path must be a str or an os.PathLike of one, not"):
+            futad.load(value)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="name must be a str, not"):
+            futad.compile("entry main = 1", value)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="backend must be a str, not .*; there are: auto"):
+            futad.compile("entry main = 1", backend=value)  # type: ignore[arg-type]
+    square = futad.compile("entry main (x: f64) = x * x", backend="interp").main
+    for number in (None, 1.5, "x", np.zeros(()), np.ones(2), object()):
+        with pytest.raises(UsageError, match="argnums must be an int or a sequence of ints, not"):
+            futad.grad(square, number)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="source must be a str"):
         futad.compile(b"entry f = 1")
     backend_names = "auto, interp, c, multicore, cuda, emulated"

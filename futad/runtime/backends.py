@@ -37,6 +37,8 @@ class FutadWarning(UserWarning):
 
 def check_name(backend: str) -> None:
     """Raises UsageError unless `backend` is one of `BACKENDS`."""
+    if not isinstance(backend, str):
+        raise UsageError(f"backend must be a str, not {type(backend).__name__}; there are: {', '.join(BACKENDS)}")
     if backend not in BACKENDS:
         raise UsageError(f"no backend is called '{backend}'; there are: {', '.join(BACKENDS)}")
 
