@@ -17,7 +17,7 @@ from typing import Any
 from futad.core.entry import Entry as Entry
 from futad.core.entry import EntryType as EntryType
 from futad.core.node import Range, node
-from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, subst_type
+from futad.core.types import AccType, ArrayType, Atom, Prim, Type, Var, subst_type
 from futad.errors import Span
 
 Atoms = tuple[Atom, ...]
@@ -571,8 +571,3 @@ class Renamer:
 def rename(scope: Lambda, mapping: dict[Var, Atom] | None = None) -> Lambda:
     """A copy of `scope` with fresh bound variables, free ones substituted by `mapping`."""
     return Renamer(mapping).lam(scope)
-
-
-def const_of(a: Atom) -> Any:
-    """The Python value of a constant atom, None for a variable."""
-    return a.value if type(a) is Const else None
