@@ -38,8 +38,8 @@ def derivative(text: str, entry: str = "rev") -> list[ir.Stm]:
 
 
 def saved(stms: list[ir.Stm]) -> int:
-    """How many arrays are made for saved values."""
-    return sum(isinstance(s.exp, ir.Scratch) for s in stms)
+    """How many arrays are made for saved values: those that loops fill, but adjoints."""
+    return sum(isinstance(s.exp, ir.Scratch) and not s.pat[0].name.endswith("_bar") for s in stms)
 
 
 # --- dependence analysis, on random loops ------------------------------------------------------------------------
