@@ -283,7 +283,7 @@ class _Block:
                 value = self.reader.value()
             except ValueError_ as e:
                 raise ParseError(f"test block: {e.message}", e.span, source_line=e.source_line) from None
-            (data.values if data.kind == "values" else data.random).append(value)  # type: ignore[arg-type]
+            (data.values if data.kind == "values" else data.random).append(value)
 
     def balanced(self) -> str:
         """The text up to the brace that closes one already read."""

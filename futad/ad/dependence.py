@@ -146,7 +146,7 @@ class Uses:
             case ir.Alias():
                 views[s.pat[0]] = views[e.atom]  # type: ignore[index]
             case ir.At() if e.array in views:
-                part = views[e.array].at(e.index)  # type: ignore[index]
+                part = views[e.array].at(e.index)
                 if part.whole():
                     raise Unclear
                 if isinstance(s.pat[0].type, ArrayType):
@@ -154,10 +154,10 @@ class Uses:
                 else:
                     self.reads[Touch(part.region, path, part.version)] = None
             case ir.Reshape() if e.array in views:
-                old = views[e.array]  # type: ignore[index]
+                old = views[e.array]
                 views[s.pat[0]] = View(old.version, old.region, None)
             case ir.Rearrange() if e.array in views:
-                old = views[e.array]  # type: ignore[index]
+                old = views[e.array]
                 dims = None if old.dims is None else tuple([old.dims[i] for i in e.perm])
                 views[s.pat[0]] = View(old.version, old.region, dims)
             case ir.Update() if e.array in views:

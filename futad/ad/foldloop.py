@@ -43,7 +43,7 @@ def _parts(s: ir.Stm, e: ir.Reduce | ir.Scan, active: set[Var]) -> list[ir.Stm]:
         )
         one = ir.Stm(tuple([s.pat[i] for i in part]), exp, s.attrs)
         # A neutral element takes no adjoint; what a loop starts from would.
-        if active.isdisjoint(one.pat) or not active.isdisjoint(neutral) or _has_rule(op, exp):  # type: ignore[arg-type]
+        if active.isdisjoint(one.pat) or not active.isdisjoint(neutral) or _has_rule(op, exp):
             out.append(one)
         else:
             out += as_loop(one)

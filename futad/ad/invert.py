@@ -37,7 +37,7 @@ def _split(lam: ir.Lambda, j: int) -> tuple[str, _Terms] | None:
 
     def walk(a: Atom, minus: bool) -> bool:
         if a in seen:
-            seen[a] += 1  # type: ignore[index]
+            seen[a] += 1
             return not minus
         e = defs.get(a)  # type: ignore[arg-type]
         if isinstance(e, ir.Op) and e.op in group:

@@ -40,7 +40,7 @@ def _sized(stm: ir.Stm, keep: list[bool]) -> list[bool]:
         if k:
             for n in shape_of(v.type):
                 if n in stm.pat:
-                    keep[stm.pat.index(n)] = True  # type: ignore[arg-type]
+                    keep[stm.pat.index(n)] = True
     return keep
 
 

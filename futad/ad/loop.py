@@ -95,7 +95,7 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Sa
     i, xs = body.params[0], body.params[1:]
     final = s.ctx.final
     final.update({xs[q]: pat[q] for q in noted(stm)})
-    final.update({x: final[a] for x, a in zip(xs, inits, strict=True) if a in final})  # type: ignore[index]
+    final.update({x: final[a] for x, a in zip(xs, inits, strict=True) if a in final})
     seeds = [s.take(v) for v in pat]
     flags = loop_flow(ir.For(bound, inits, body), s.ctx.active)
     inner = s.child("loop")

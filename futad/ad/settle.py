@@ -26,7 +26,7 @@ def settle(stm: ir.Stm, final: dict[Var, Atom]) -> ir.Stm | None:
         return stm
     match e:
         case ir.Update() if e.array in final:
-            final[stm.pat[0]] = final[e.array]  # type: ignore[index]
+            final[stm.pat[0]] = final[e.array]
             return None
         case ir.Alias() | ir.Copy() if e.operands()[0] in final:
             # A copy is never read after it or the array has changed.

@@ -100,7 +100,7 @@ def guarded(action: object) -> int:
         print(f"warning: {message}", file=sys.stderr)
 
     before = warnings.showwarning
-    warnings.showwarning = show  # type: ignore[assignment]
+    warnings.showwarning = show
     try:
         assert callable(action)
         return int(action())

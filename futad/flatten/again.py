@@ -87,7 +87,7 @@ def _derived(lam: Lambda, r: Atom, first: int) -> tuple[int, Lambda] | None:
         source = found[0] if found is not None else None
     if found is None or source not in lam.result[first:] or set(found[1].free()) & bound:
         return None
-    return first + list(lam.result[first:]).index(source), found[1]  # type: ignore[arg-type]
+    return first + list(lam.result[first:]).index(source), found[1]
 
 
 def _function(

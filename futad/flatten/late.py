@@ -43,7 +43,7 @@ class Late:
 
     def dims(self, steps: Sequence[Expr]) -> list[int] | None:
         """Which dimension each of these strides is that of; None unless they are all of them, once each."""
-        found = [self.strides.index(s) for s in steps if s in self.strides]  # type: ignore[arg-type]
+        found = [self.strides.index(s) for s in steps if s in self.strides]
         return found if sorted(found) == list(range(len(self.strides))) and len(found) == len(steps) else None
 
 

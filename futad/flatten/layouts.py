@@ -74,8 +74,8 @@ def layouts(lam: ir.Lambda) -> dict[Var, Order]:
                     made[v], views[v] = _Uses(v), (v, dims)
                     made[v].along.append(_made_along(stm, k))
     for x in lam.result:
-        if x in views and views[x][0] in made:  # type: ignore[index]
-            a, dims = views[x]  # type: ignore[index]
+        if x in views and views[x][0] in made:
+            a, dims = views[x]
             made[a].dense.append(dims)
     out: dict[Var, Order] = {}
     for v, uses in made.items():
@@ -142,10 +142,10 @@ def _made_along(stm: ir.Stm, k: int) -> int:
         literals = {s.pat[0]: s.exp for s in lam.stms if isinstance(s.exp, ir.ArrayLit)}
         along += 1
         if x in literals:  # rows side by side
-            x = literals[x].elems[0]  # type: ignore[index]
+            x = literals[x].elems[0]
             along += 1
         assert isinstance(inner.exp, ir.Map)
-        lam, k = inner.exp.lam, inner.pat.index(x)  # type: ignore[arg-type]
+        lam, k = inner.exp.lam, inner.pat.index(x)
     return along
 
 

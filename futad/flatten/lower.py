@@ -206,8 +206,8 @@ class DeviceLowerer(Lowerer):
         if isinstance(stm.exp, core.ArrayLit):
             want = sc.wants.get(stm.pat[0])
             for i, x in enumerate(stm.exp.elems):
-                if isinstance(want, View) and want.rank > 1 and x in born and sc.uses[x] == 1:  # type: ignore[index]
-                    sc.wants.setdefault(x, want.row((ir.num(i),)))  # type: ignore[arg-type]
+                if isinstance(want, View) and want.rank > 1 and x in born and sc.uses[x] == 1:
+                    sc.wants.setdefault(x, want.row((ir.num(i),)))
             return
         super().spread_wants(stm, sc, born)
 

@@ -82,7 +82,7 @@ def _mapped(op: Lambda, params: Sequence[Var], width: Atom) -> Lambda | None:
         return None
     given = dict(zip(m.arrays, m.lam.params, strict=True))
     scalars = tuple([given.get(p) or Var(p.name, row_type(p.type)) for p in params])
-    return Lambda(scalars, m.lam.stms, m.lam.result)  # type: ignore[arg-type]
+    return Lambda(scalars, m.lam.stms, m.lam.result)
 
 
 Element = tuple[tuple[Stm, ...], tuple[Var, ...], tuple[Atom, ...], Lambda]

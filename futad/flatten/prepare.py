@@ -361,7 +361,7 @@ def _unrolled(stms: list[Stm]) -> list[Stm]:
         rows: list[ir.Atoms] = []
         for i in range(e.width.value):
             args = [
-                literals[a].elems[i] if a in literals else b.at(a, Const(I64, i))  # type: ignore[index]
+                literals[a].elems[i] if a in literals else b.at(a, Const(I64, i))
                 for a in e.arrays
             ]
             rows.append(b.inline(e.lam, args))
@@ -495,7 +495,7 @@ def _started(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
             e = out[at].exp if at >= 0 else None
             if not isinstance(e, ir.WithAcc) or e.op != "add" or w in final or uses.get(w, 0) != 1:  # type: ignore[arg-type]
                 continue
-            k = out[at].pat.index(w)  # type: ignore[arg-type]
+            k = out[at].pat.index(w)
             zeros = stms[made[e.arrays[k]]].exp if k < len(e.arrays) and e.arrays[k] in made else None  # type: ignore[index]
             if not isinstance(zeros, ir.Replicate) or not isinstance(zeros.value, Const) or zeros.value.value != 0:
                 continue

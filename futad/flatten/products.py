@@ -271,7 +271,7 @@ def operation(lo: DeviceLowerer, stm: core.Stm) -> Operation | None:
     (k,) = lo.shape(last.a.type)[1:]
     plus = None
     if last.plus:
-        plus = inputs[lam.params.index(last.plus[0])]  # type: ignore[arg-type]
+        plus = inputs[lam.params.index(last.plus[0])]
         if not isinstance(plus.base, Mem):
             return None
     return Operation((m, n, k), batches, made[0], made[1], t.elem, name, 3, plus)

@@ -102,7 +102,7 @@ class _Turns:
         for s in body.stms:
             e = s.exp
             if carried & set(ir.stm_free(s)):
-                plain = isinstance(e, ir.MatMul) and e.plus and not carried & {e.a, e.b}  # type: ignore[arg-type]
+                plain = isinstance(e, ir.MatMul) and e.plus and not carried & {e.a, e.b}
                 if plain and not (e.plus[0] in body.params and s.pat[0] in body.result):  # type: ignore[attr-defined]
                     assert isinstance(e, ir.MatMul)
                     b = Builder()
@@ -174,7 +174,7 @@ class _Turns:
 
     def summed(self, v: Atom) -> Atom:
         """The matrix of which a vector is the sum of the rows; the vector itself if it is none."""
-        found = row_sums(self.made[v], self.made) if v in self.made else None  # type: ignore[index]
+        found = row_sums(self.made[v], self.made) if v in self.made else None
         return found[0] if found is not None and found[1:] == ((1, 0), False) else v
 
     def kept(self, wanted: Sequence[Var]) -> list[Var] | None:

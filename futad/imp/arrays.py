@@ -166,11 +166,11 @@ def _array_lit(lo: Lowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) 
         v = lo.value(a)
         if isinstance(v, View):
             row = dst.row((ir.num(i),))
-            if i == e.elems.index(a) and a in pieces and v.same_place(pieces[a]):  # type: ignore[index]
+            if i == e.elems.index(a) and a in pieces and v.same_place(pieces[a]):
                 continue
             if a in literals:
                 # The same row again: from its scalars, not from memory just written.
-                for j, x in enumerate(literals[a].elems):  # type: ignore[index]
+                for j, x in enumerate(literals[a].elems):
                     lo.store(row, (ir.num(j),), lo.expr(x))
             else:
                 lo.copy(row, v)
@@ -269,7 +269,7 @@ def _replaces(lam: core.Lambda, row: Var, result: Atom) -> bool:
         return False
     if result not in maker.pat[first:]:
         return False
-    k = maker.pat.index(result)  # type: ignore[arg-type]
+    k = maker.pat.index(result)
     return _replaces(e.lam, e.lam.params[e.arrays.index(row)], e.lam.result[k])
 
 

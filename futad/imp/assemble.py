@@ -73,7 +73,7 @@ def find_parts(sc: Scope, born: dict[Var, int], makers: tuple[type, ...]) -> Non
                 pieces = elems
             case core.Concat():
                 pieces = e.arrays
-                made = all(a in born and isinstance(sc.lam.stms[born[a]].exp, makers) for a in pieces)  # type: ignore[index]
+                made = all(a in born and isinstance(sc.lam.stms[born[a]].exp, makers) for a in pieces)
                 if not made and only_maps_read(sc, stm.pat[0]):
                     continue
             case core.Reshape(a):
@@ -81,8 +81,8 @@ def find_parts(sc: Scope, born: dict[Var, int], makers: tuple[type, ...]) -> Non
             case _:
                 continue
         for a in pieces:
-            if a in born and sc.uses[a] == pieces.count(a):  # type: ignore[index]
-                sc.parts[a] = stm  # type: ignore[index]
+            if a in born and sc.uses[a] == pieces.count(a):
+                sc.parts[a] = stm
 
 
 def place_of(lo: Lowerer, v: Var, sc: Scope) -> View | None:
@@ -222,9 +222,9 @@ def place_update(lo: Lowerer, stm: core.Stm, sc: Scope, makers: tuple[type, ...]
         chain = before.pop(after.array, [])
         before[sc.lam.stms[k].pat[0]] = [*chain, after]
         v, array = after.value, (chain or [after])[0].array
-        if v in sc.whole or v not in stm.pat or v in sc.wants or array not in lo.env:  # type: ignore[index]
+        if v in sc.whole or v not in stm.pat or v in sc.wants or array not in lo.env:
             continue
-        if sc.uses.get(v) != 1 and not lo.shared_place(sc, k):  # type: ignore[arg-type]
+        if sc.uses.get(v) != 1 and not lo.shared_place(sc, k):
             continue
         if any(isinstance(a, Var) and a not in lo.env for a in after.operands()[1:] if a is not v):
             continue

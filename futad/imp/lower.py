@@ -365,7 +365,7 @@ class Lowerer:
         sc = Scope(lam, last, uses, repeats)
         for a, want in zip(lam.result, wants, strict=False):
             if want is not None and a in born and a not in sc.wants:
-                sc.wants[a] = want  # type: ignore[index]
+                sc.wants[a] = want
         for stm in reversed(lam.stms):
             self.spread_wants(stm, sc, born)
         self.find_parts(sc, born)
@@ -383,7 +383,7 @@ class Lowerer:
             case core.Update(a):
                 # Nothing else uses the array afterwards; whether it is overwritten is seen then.
                 want = sc.wants.get(stm.pat[0])
-                last = a in born and sc.lam.stms[sc.last[a]] is stm  # type: ignore[index]
+                last = a in born and sc.lam.stms[sc.last[a]] is stm
                 if want is not None and last:
                     sc.wants.setdefault(a, want)  # type: ignore[arg-type]
                 return
@@ -396,20 +396,20 @@ class Lowerer:
             case core.Reshape(a):
                 want = sc.wants.get(stm.pat[0])
                 known = all(n in self.env for n in shape_of(a.type) if isinstance(n, Var))
-                if isinstance(want, View) and want.dense and known and a in born and sc.uses[a] == 1:  # type: ignore[index]
+                if isinstance(want, View) and want.dense and known and a in born and sc.uses[a] == 1:
                     place = dense_view(want.base, self.shape(a.type), want.offset)
-                    sc.wants.setdefault(a, place)  # type: ignore[arg-type]
+                    sc.wants.setdefault(a, place)
                 return
             case core.For(_, inits):
                 # What the loop fills; other arrays stay where they were made until a turn changes them.
-                sources = tuple([a for a in inits if a in born and isinstance(sc.lam.stms[born[a]].exp, core.Scratch)])  # type: ignore[index]
+                sources = tuple([a for a in inits if a in born and isinstance(sc.lam.stms[born[a]].exp, core.Scratch)])
                 results = [v for v, a in zip(stm.pat, inits, strict=True) if a in sources]
             case _:
                 return
         for v, a in zip(results, sources, strict=False):
             want = sc.wants.get(v)
-            if want is not None and a in born and sc.uses[a] == 1 and a not in sc.wants:  # type: ignore[index]
-                sc.wants[a] = want  # type: ignore[index]
+            if want is not None and a in born and sc.uses[a] == 1 and a not in sc.wants:
+                sc.wants[a] = want
 
     def close_scope(self, sc: Scope, values: Sequence[Value]) -> None:
         """Hand the roots of results to the enclosing scope and free the others."""

@@ -35,7 +35,7 @@ def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], turns: Expr) -> Iter
             free = set(lam.free()) if lam is not None else set()
             for m, rows in products(lo, lam, free, turns) if lam is not None else ():
                 if m.b in free and m.b not in lo.packed and (root := pack(lo, m.b, rows)) is not None:
-                    made.append((m.b, root))  # type: ignore[arg-type]
+                    made.append((m.b, root))
     yield
     for b, root in made:
         unpack(lo, b, root)

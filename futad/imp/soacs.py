@@ -223,8 +223,8 @@ class Nest:
         parts: list[tuple[Sequence[Value], Expr, Expr | None]] = [(inputs, start, bound)]
         bases = {v.base: None for v in inputs if isinstance(v, View) and isinstance(v.base, Joined)}
         while bases:
-            starts = next(iter(bases)).starts  # type: ignore[union-attr]
-            alike = [b for b in bases if b.starts == starts]  # type: ignore[union-attr]
+            starts = next(iter(bases)).starts
+            alike = [b for b in bases if b.starts == starts]
             for b in alike:
                 del bases[b]
             split: list[tuple[Sequence[Value], Expr, Expr | None]] = []

@@ -67,7 +67,7 @@ def _scope(lam: Lambda, own: set[Var], fixed: set[Var], zeros: set[Var]) -> tupl
                 out += b.stms
                 s = Stm(s.pat, ir.Map(e.width, tuple(arrays), Lambda(tuple(params), inner.stms, inner.result)), s.attrs)
         elif type(e) is ir.Reduce and len(e.arrays) == 1 and e.arrays[0] in scaled and _adds_vectors(e.lam):
-            x, rows = scaled[e.arrays[0]]  # type: ignore[index]
+            x, rows = scaled[e.arrays[0]]
             outside = rows not in own
             known = outside or rows in fixed and rows in lam.params
             if known and e.neutral[0] in zeros and x in own and x not in fixed:

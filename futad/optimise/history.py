@@ -162,7 +162,7 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda, joins: bool) -> list
             continue
         if u.check is not None or u.value not in carried or e.body.result[at] is not s.pat[0]:
             continue
-        value = carried.index(u.value)  # type: ignore[arg-type]
+        value = carried.index(u.value)
         if any(x.value == value for x in out) or not _turns(shape_of(p.type)[0], e, made) or _uses(lam, init) != 1:
             continue
         if _uses(e.body, s.pat[0]) != 1 or set(shape_of(p.type)) & {*carried, *_bound(e.body)}:

@@ -574,7 +574,7 @@ def _acc_origin(e: ir.Map, acc: Var) -> tuple[int, Atom] | None:
     back = {s.pat[0]: s for s in e.lam.stms if len(s.pat) == 1 and isinstance(s.pat[0].type, AccType)}
     now: Atom = acc
     while now in back:
-        now = next((a for a in back[now].exp.operands() if isinstance(a.type, AccType)), now)  # type: ignore[index]
+        now = next((a for a in back[now].exp.operands() if isinstance(a.type, AccType)), now)
     for i, (a, p) in enumerate(zip(e.arrays, e.lam.params, strict=True)):
         if p is now:
             return i, a

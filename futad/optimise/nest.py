@@ -123,7 +123,7 @@ def elementwise(p: Nest, c: Nest) -> bool:
     mine = set(p.bound())
     for a, param in zip(c.arrays, c.params, strict=True):
         if a in mine:
-            r = results.get(a)  # type: ignore[arg-type]
+            r = results.get(a)
             if r is None or r.type != param.type:
                 return False
     return True
@@ -141,7 +141,7 @@ def merge(p: Nest, c: Nest, keep: set[Var]) -> Nest:
     at = dict(zip(arrays, params, strict=True))
     for a, q in zip(c.arrays, c.params, strict=True):
         if a in results:
-            r.mapping[q] = results[a]  # type: ignore[index]
+            r.mapping[q] = results[a]
         elif a in at and at[a].type == q.type:
             r.mapping[q] = at[a]
         else:

@@ -49,7 +49,7 @@ def dots(stms: tuple[Stm, ...], result: ir.Atoms) -> list[Dot]:
                 products[s.pat[0]] = (i, a, b)
         elif type(e) is ir.Reduce and len(e.arrays) == 1 and e.arrays[0] in products and _is_op(e.lam, "add"):
             if e.neutral == (zero(elem_of(e.arrays[0].type)),):
-                j, a, b = products[e.arrays[0]]  # type: ignore[index]
+                j, a, b = products[e.arrays[0]]
                 out.append(Dot((j, i), a, b, s.pat[0]))
     return out
 

@@ -78,9 +78,9 @@ class _Sharing:
             x = t.exp
             if type(x) is ir.Update and len(x.index) == 1 and x.index[0] in turn:
                 if x.value in params and x.array in params:
-                    k = params.index(x.array)  # type: ignore[arg-type]
+                    k = params.index(x.array)
                     if e.body.result[k] is t.pat[0]:
-                        saved[x.value] = (s.pat[k], x.index[0])  # type: ignore[assignment]
+                        saved[x.value] = (s.pat[k], x.index[0])
         own = {v for t in e.body.stms for v in t.pat} | set(e.body.params)
         for t in e.body.stms:
             x = t.exp

@@ -104,7 +104,7 @@ class _Values:
             case ir.At(a, index) if not any(type(i) is Range for i in index):
                 keys = tuple([self.key(i) for i in index])  # type: ignore[arg-type]
                 if a in saved and keys[0] == TURN:
-                    self.keys[v] = self.at(saved[a], keys[1:]) if keys[1:] else saved[a]  # type: ignore[index]
+                    self.keys[v] = self.at(saved[a], keys[1:]) if keys[1:] else saved[a]
                 else:
                     self.keys[v] = self.at(self.key(a), keys)
             case ir.Update(a, index, value) if not any(type(i) is Range for i in index):
@@ -136,7 +136,7 @@ def _maps(loop: ir.For) -> list[int]:
         k
         for k, s in enumerate(loop.body.stms)
         if (type(s.exp) is ir.Map or type(s.exp) is ir.Fused)
-        and not any(t.exp.lambdas() for t in s.exp.lam.stms)  # type: ignore[union-attr]
+        and not any(t.exp.lambdas() for t in s.exp.lam.stms)
     ]
 
 

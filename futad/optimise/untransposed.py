@@ -79,7 +79,7 @@ class _Scope:
         if type(made) is not ir.At or made.array not in e.lam.params or len(made.index) != 1:
             return None
         (at,) = made.index
-        turned = self.defs.get(e.arrays[e.lam.params.index(made.array)])  # type: ignore[arg-type]
+        turned = self.defs.get(e.arrays[e.lam.params.index(made.array)])
         if type(turned) is not ir.Rearrange or turned.perm != (1, 0) or type(at) is not Const:
             return None
         rows = shape_of(turned.array.type)[0]
@@ -95,7 +95,7 @@ def _together(e: ir.Map) -> ir.ArrayLit | None:
     elems = _elements(e.lam)
     if elems is None or not elems or not all(a in e.lam.params for a in elems):
         return None
-    arrays = tuple([e.arrays[e.lam.params.index(a)] for a in elems])  # type: ignore[arg-type]
+    arrays = tuple([e.arrays[e.lam.params.index(a)] for a in elems])
     t = arrays[0].type
     assert isinstance(t, ArrayType)
     return ir.ArrayLit(arrays, t) if all(a.type == t for a in arrays) else None

@@ -42,7 +42,7 @@ class _DeadCode:
             if type(a) is Var:
                 live.add(a)
         if type(e) is ir.ArrayLit and not isinstance(e.type, Prim):
-            self.use(e.type.shape)  # type: ignore[union-attr]
+            self.use(e.type.shape)
 
     def asserts(self, lam: Lambda) -> bool:
         """Whether the scope contains an assertion, or a call of a function that does."""

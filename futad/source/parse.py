@@ -52,7 +52,7 @@ def build_tables(grammar: str) -> Tables:
             return iter(())
 
     made = lark.Lark(grammar, parser="lalr", lexer=NoLexer, strict=True, keep_all_tokens=True, maybe_placeholders=False)
-    table = made.parser.parser._parse_table  # type: ignore[attr-defined]
+    table = made.parser.parser._parse_table
     number = {state: i for i, state in enumerate(table.states)}
     rules: list[tuple[str, int, str | None]] = []
     rule_ids: dict[Any, int] = {}
