@@ -56,7 +56,7 @@ def alone(program: Program, name: str) -> Program:
 
 def regions(program: Program, name: str) -> int:
     """How many parallel regions the C for several threads has."""
-    return CBackend(alone(program, name), multicore=True).source.count("futad_parallel(ctx, ")
+    return CBackend(alone(program, name), multicore=True).source.count("futad_parallel(&region.job, ")
 
 
 def kernels(program: Program, name: str) -> list[str]:
