@@ -11,7 +11,7 @@ from futad.backend.emit import c_type
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref
-from futad.imp.vectorise import count_refs, expressions, rewritten, unit_of
+from futad.imp.vectorise import count_refs, expressions, rewritten, unit_of, with_expressions
 
 if TYPE_CHECKING:
     from futad.backend.c import CEmitter
@@ -137,15 +137,9 @@ class _Block:
         def load(e: Expr) -> Expr:
             return Load(e.pointer, at(e.index), e.type) if isinstance(e, Load) and e.pointer in self.s.arrays else e
 
-        match s:
-            case ir.Decl(init=init) if init is not None:
-                return replace(s, init=rewritten(init, load))
-            case ir.Assign(value=value) | ir.Accumulate(value=value):
-                return replace(s, value=rewritten(value, load))
-            case ir.Store(pointer, index, value):
-                place = at(index) if pointer in self.s.arrays else rewritten(index, load)
-                return replace(s, index=place, value=rewritten(value, load))
-        return s
+        own = isinstance(s, ir.Store) and s.pointer in self.s.arrays
+        s = with_expressions(s, lambda e: rewritten(e, load))
+        return replace(s, index=at(s.index)) if own and isinstance(s, ir.Store) else s
 
     def lanes(self, part: list[ir.Stmt]) -> None:
         """A loop over the lanes."""

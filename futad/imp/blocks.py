@@ -54,7 +54,8 @@ class _Shape:
     """What the body of a map does.  `varying`: scalars that differ between iterations; `made`: all that the body
     declares; `arrays`: what an iteration has for itself, and `sizes` in bytes; `stored` (at a place that all iterations
     share) and `read`: other arrays; `apart`: in an inner loop these are read or written at places that differ between
-    iterations; `spread`: how often they are added to there, at places of each iteration's own."""
+    iterations; `spread`: how often they are added to there, at places of each iteration's own; `bounds`: those of inner
+    loops around, which are above 0 as the loops start there or later."""
 
     var: str
     varying: set[str]
@@ -109,6 +110,8 @@ class _Shape:
                 self.made.add(var)
                 if step != 1 or self.differs(bound) or self.differs(start) or len(inside) > LARGEST:
                     return False
+                if not isinstance(start, ir.Num) or start.value < 0:
+                    return self.takes(inside, inner=True)
                 self.bounds.append(bound)
                 taken = self.takes(inside, inner=True)
                 self.bounds.pop()

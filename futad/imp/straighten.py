@@ -10,7 +10,7 @@ from dataclasses import replace
 from futad.core.scalarops import OPS
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
-from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten
+from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten, with_expressions
 
 
 def straightened(body: list[ir.Stmt]) -> list[ir.Stmt]:
@@ -43,30 +43,26 @@ def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stm
             return ir.Load(base, ir.add(offset, e.index), e.type)
         return e
 
+    def there(e: Expr) -> Expr:
+        return rewritten(e, load)
+
     def go(s: ir.Stmt) -> ir.Stmt:
         match s:
-            case ir.Decl(init=e) if e is not None:
-                return replace(s, init=rewritten(e, load))
-            case ir.Assign(value=e) | ir.Accumulate(value=e):
-                return replace(s, value=rewritten(e, load))
-            case ir.Store(pointer, index, value):
-                base, offset = at.get(pointer, (pointer, ir.ZERO))
-                return replace(
-                    s, pointer=base, index=ir.add(offset, rewritten(index, load)), value=rewritten(value, load)
-                )
-            case ir.Check(cond, values=values):
-                return replace(s, cond=rewritten(cond, load), values=tuple([rewritten(e, load) for e in values]))
             case ir.For(bound=bound, body=inside, start=start):
-                return replace(s, bound=rewritten(bound, load), start=rewritten(start, load), body=_placed(inside, at))
+                return replace(s, bound=there(bound), start=there(start), body=_placed(inside, at))
             case ir.If(cond, then, orelse):
-                return ir.If(rewritten(cond, load), _placed(then, at), _placed(orelse, at))
+                return ir.If(there(cond), _placed(then, at), _placed(orelse, at))
+        s = with_expressions(s, there)
+        if isinstance(s, ir.Store) and s.pointer in at:
+            base, offset = at[s.pointer]
+            return replace(s, pointer=base, index=ir.add(offset, s.index))
         return s
 
     out: list[ir.Stmt] = []
     for s in body:
         if isinstance(s, ir.Pointer) and s.base is not None and s.base not in own and s.name not in moved:
             base, offset = at.get(s.base, (s.base, ir.ZERO))
-            at[s.name] = base, ir.add(offset, rewritten(s.offset, load))
+            at[s.name] = base, ir.add(offset, there(s.offset))
         else:
             out.append(go(s))
     return out

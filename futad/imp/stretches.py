@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from futad.core.types import BOOL, I64
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
-from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten
+from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten, with_expressions
 
 SHORTEST = 64  # iterations, and divisors, that are worth it
 LARGEST = 1 << 60  # of values that are compared
@@ -303,14 +303,7 @@ class _Stretches:
 
     def moved(self, s: ir.Stmt) -> ir.Stmt:
         """The statement with sums in place of what is chosen."""
-        match s:
-            case ir.Decl(init=e) if e is not None:
-                return replace(s, init=rewritten(e, self.on_stretch))
-            case ir.Store(_, index, value):
-                return replace(s, index=rewritten(index, self.on_stretch), value=rewritten(value, self.on_stretch))
-            case ir.Assign(_, value) | ir.Accumulate(_, _, value):
-                return replace(s, value=rewritten(value, self.on_stretch))
-        return s
+        return with_expressions(s, lambda e: rewritten(e, self.on_stretch))
 
     def on_stretch(self, e: Expr) -> Expr:
         if not isinstance(e, Ref) or (known := self.known.get(e.name)) is None or not known.chosen:

@@ -10,6 +10,7 @@ results, so that it has stored less by then makes no difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -238,6 +239,20 @@ def expressions(s: ir.Stmt) -> list[Expr]:
         case ir.Check(e, values=values):
             return [e, *values]
     return []
+
+
+def with_expressions(s: ir.Stmt, f: Callable[[Expr], Expr]) -> ir.Stmt:
+    """A simple statement with `f` of each of its expressions; others as they are."""
+    match s:
+        case ir.Decl(init=e) if e is not None:
+            return replace(s, init=f(e))
+        case ir.Assign(value=e) | ir.Accumulate(value=e):
+            return replace(s, value=f(e))
+        case ir.Store(_, i, e):
+            return replace(s, index=f(i), value=f(e))
+        case ir.Check(e, values=values):
+            return replace(s, cond=f(e), values=tuple([f(v) for v in values]))
+    return s
 
 
 def count_refs(e: Expr, uses: dict[str, int]) -> None:

@@ -21,7 +21,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from futad.ad.stripmine import NEST
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
@@ -192,9 +191,7 @@ class _Pair:
         assert type(second) is ir.For
         for k, s in enumerate(self.f.body.stms):
             first = s.exp
-            if type(first) is not ir.For or first.bound is not second.bound:
-                continue
-            if (NEST,) in s.attrs or _checks(first.body):
+            if type(first) is not ir.For or first.bound is not second.bound or _checks(first.body):
                 continue
             found = self.same(_Match(k, back, []), first, second)
             if found is not None:
