@@ -111,6 +111,10 @@ class Warning_:
         return f"{out}\nhint: {self.hint}" if self.hint else out
 
 
+class FutadWarning(UserWarning):
+    """Something works, but not as well as it could; the text says what to do."""
+
+
 class UsageError(Error):
     """The command line or a Python call was used wrongly (unknown entry, backend, option)."""
 
@@ -197,3 +201,7 @@ class BackendError(Error):
 
 class InternalError(Error):
     """A defect of futad itself: a pass produced a program that does not check."""
+
+
+class CheckFailure(InternalError):
+    """Checked execution (docs/checking.md) found that compiled code does not do what the program says."""

@@ -59,3 +59,30 @@ def test_too_large(backend: str) -> None:
             assert e.value.span is not None and e.value.span.line == line_of(entry, PRODUCTS), entry
     assert program["given"](np.zeros((3, 4), int)) == 12
     assert "exceeds" not in str(futad.compile(PRODUCTS.splitlines()[-1], backend="interp")["given"].unit.core)
+
+
+JOINED = """
+entry two (n: i64) (m: i64) = length (replicate n 1u8 ++ replicate m 2u8)
+entry units (n: i64) (m: i64) = length (map (\\_ -> 1u8) (replicate n () ++ replicate m ()))
+entry rows (n: i64) (m: i64) = length (replicate n [1u8, 2] ++ replicate m [3, 4])
+entry mapped (n: i64) (m: i64) = map (\\k -> length (iota (k + n) ++ iota m)) [0, 0]
+entry of_rows (n: i64) (m: i64) = map (\\row -> length (row ++ replicate m 1u8)) (replicate 2 (replicate n 0u8))
+entry sliced (n: i64) (m: i64) = length ((replicate n 0u8)[0:] ++ copy (replicate m 1u8)[:m])
+entry given [n] (xs: [n]i64) (ys: []i64) = (map (* 2) xs ++ [1] ++ ys)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_joined(backend: str) -> None:
+    """The number of elements of two arrays together, whether or not anything makes them."""
+    program = futad.compile(JOINED, "sizes.fut", backend=backend)
+    most = (1 << 63) - 1
+    for entry in ("two", "units", "rows", "mapped", "of_rows", "sliced"):
+        for n, m in ((3, 4), (0, most), (most, 0), (most - 5, 5), (1 << 62, (1 << 62) - 1)):
+            assert np.all(program[entry](n, m) == n + m), (entry, n, m)
+        for n, m in ((most, 1), (1, most), (1 << 62, 1 << 62), (most, most)):
+            with pytest.raises(AssertionError_, match=f"an array of {n} and {m} elements has more") as e:
+                program[entry](n, m)
+            assert e.value.span is not None and e.value.span.line == line_of(entry, JOINED), entry
+    np.testing.assert_array_equal(program["given"]([1, 2], [7]), [2, 4, 1, 7])
+    assert "elements has more" not in str(futad.compile(JOINED.splitlines()[-1], backend="interp")["given"].unit.core)

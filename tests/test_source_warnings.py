@@ -16,6 +16,16 @@ CASES = [
     ("#[fast]\ndef f (x: f64) = x", (1, 3), "unknown attribute 'fast'"),
     ("def f (x: f64) = if x > 0 then x else ???", (1, 39), "a hole (???): evaluating it is an error"),
     (
+        "def f (x: f64) = vjp (\\x -> i32.f64 (3 * x)) x 2",
+        (1, 18),
+        "the derivative of the result's integers is taken as if 'i32.f64' did not round",
+    ),
+    (
+        "def g (x: f64) = (t64 x, x)\ndef f (x: f64) = (x |> jvp2 g <| 1).1.0",
+        (2, 24),
+        "the derivative of the result's integers is taken as if 'i32.f64' did not round",
+    ),
+    (
         "def f (xs: *[9]i64) = loop ys = xs for i < 9 do copy ys with [i] = i",
         (1, 49),
         "each turn of the loop copies all of 'ys' to change a part of it",
@@ -58,6 +68,10 @@ def test_warning(text, place, message, tmp_path, capsys):
         "def f (xs: [9]i64) = loop s = 0 for i < 9 do s + (copy xs with [i] = i)[0]",
         "def f (xs: *[9]i64) = loop xs for i < 9 do let ys = copy xs let ys[i] = i in map2 (+) xs ys",
         "def f (xs: *[9]i64) = loop xs for i < 9 do let ys = copy xs in map (+ i) ys",
+        "def f (x: f64) = vjp (\\x -> f64.i64 (i64.f64 (3 * x))) x 2",
+        "def f (x: f64) = jvp (\\(x: f64) -> (x, 3i64)) x 1",
+        "def f (k: i64) = jvp (\\k -> k * i64.f64 2.5) k 1",
+        "def f (x: f64) = jvp f64.to_bits x 1",
         "module m = { def map f xs = map f xs }",
         "#[noinline]\ndef f (x: f64) = #[unsafe] x",
         "module m (p: { val k: i64 }) = { def g (x: i64) = x + p.k }\nmodule a = m { def k = 1i64 }",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from futad.core.ir import Program
+from futad.deep import deep
 from futad.errors import Error, UnsupportedError, Warning_, line_of
 from futad.source.ast import CheckedProgram, File
 from futad.source.files import Loader
@@ -70,6 +71,7 @@ def compile_expression(text: str, path: str | Path | None = None) -> Program:
     return _check(load, lower)
 
 
+@deep
 def _check(
     load: Callable[[Loader], File],
     then: Callable[[CheckedProgram], T],

@@ -11,7 +11,7 @@ from futad.errors import NameError_, Span, TypeError_
 from futad.source import ast as A
 from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
-from futad.source.check_loops import loop_exp, type_of
+from futad.source.check_loops import keeps_size, loop_exp, type_of
 from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
@@ -342,7 +342,7 @@ def most_common(ck: Checker, a: SType, b: SType, span: Span, new: dict[tuple[str
             for x, y in ((sa, sb), (sb, sa)):
                 # What a loop parameter's size is, its initial value and the body's result decide.
                 free = type(y) is SizeMeta and y not in ck.soft_sizes
-                if x in ck.soft_sizes and x is not y and not free and poly(ck.soft_sizes[x]) != poly(y):
+                if x in ck.soft_sizes and x is not y and not free and not keeps_size(ck, x, y):
                     raise Mismatch()
             ck.unify_size(sa, sb)
             return TArray(sa, elem)

@@ -160,6 +160,25 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
     return e
 
 
+def keeps_size(ck: Checker, a: Size, b: Size) -> bool:
+    """Whether two sizes, of which loop parameters have one, are the same if loops keep the sizes they start with.
+
+    It is supposed then that they do.  If that leads to an error, the definition is checked once more without.
+    """
+    if not ck.supposes or poly(_initial(ck, a)) != poly(_initial(ck, b)):
+        return False
+    ck.supposed = True
+    return True
+
+
+def _initial(ck: Checker, s: Size) -> Size:
+    """What the loops that we are in give a size to start with: that of the outermost one's initial value."""
+    s = resolve_size(s)
+    while (start := ck.soft_sizes.get(s)) is not None and resolve_size(start) is not s:
+        s = resolve_size(start)
+    return s
+
+
 def _settle(
     ck: Checker,
     e: A.ELoop,
@@ -208,6 +227,9 @@ def _settle(
         for u in unsolved:
             p, init, after = u
             if u not in changes and poly(after) != poly(init):
+                if resolve_size(init) in ck.soft_sizes and keeps_size(ck, init, after):
+                    ck.unify_size(init, after)
+                    continue
                 p.ref = None
                 changes.append(u)
                 failing = True

@@ -6,16 +6,14 @@ The tables are plain data, so that a start from the cache neither imports lark n
 from __future__ import annotations
 
 import hashlib
-import os
-import pickle
-import tempfile
+import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from futad.errors import ParseError, Span
-from futad.runtime.cache import cache_dir
+from futad.runtime import cache
 from futad.source import ast as A
 from futad.source.actions import ACTIONS
 from futad.source.lexer import KEYWORDS, Token, tokenize
@@ -82,30 +80,14 @@ def tables() -> Tables:
     """The parse tables, from the disk cache if they are there and sound."""
     grammar = GRAMMAR.read_bytes()
     digest = hashlib.sha256(grammar + str(_FORMAT).encode()).hexdigest()
-    path = cache_dir() / f"grammar-{digest[:24]}.tables"
-    try:
-        raw = path.read_bytes()
-        if hashlib.sha256(raw[32:]).digest() == raw[:32]:
-            states, gotos, rules, start, accept = pickle.loads(raw[32:])
-            return Tables(states, gotos, rules, start, accept)
-    except (OSError, pickle.UnpicklingError, ValueError, EOFError):
-        pass
+    name = f"grammar-{digest[:24]}.tables"
+    raw = cache.read(name)
+    if raw is not None:
+        states, gotos, rules, start, accept = json.loads(raw)
+        return Tables(states, gotos, [tuple(r) for r in rules], start, accept)
     made = build_tables(grammar.decode())
-    body = pickle.dumps((made.states, made.gotos, made.rules, made.start, made.accept), protocol=4)
-    write_atomically(path, hashlib.sha256(body).digest() + body)
+    cache.write(name, json.dumps((made.states, made.gotos, made.rules, made.start, made.accept)).encode())
     return made
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a cache file so that a reader sees all of it or nothing; a full or read-only disk is no error."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd, temp = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(fd, "wb") as out:
-            out.write(data)
-        os.replace(temp, path)
-    except OSError:
-        return
 
 
 def parse(text: str, file: str) -> A.File:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from futad.runtime.cache import cache_dir
+from futad.runtime import cache
 from futad.source import ast as A
-from futad.source.parse import GRAMMAR, parse, write_atomically
+from futad.source.parse import GRAMMAR, parse
 
 HERE = Path(__file__).parent
 # The texts, and what their names begin with in a program.
@@ -38,19 +38,15 @@ def prelude() -> Prelude:
     texts = {name: (HERE / name).read_bytes() for name in TEXTS}
     code = b"".join((HERE / f"{n}.py").read_bytes() for n in ("ast", "actions", "actions_decl", "lexer", "prelude"))
     key = hashlib.sha256(b"".join(texts.values()) + GRAMMAR.read_bytes() + code).hexdigest()
-    path = cache_dir() / f"prelude-{key[:24]}.tree"
-    try:
-        raw = path.read_bytes()
-        if hashlib.sha256(raw[32:]).digest() == raw[:32]:
-            return Prelude(pickle.loads(raw[32:]))
-    except OSError:
-        pass
+    tree = f"prelude-{key[:24]}.tree"
+    raw = cache.read(tree)
+    if raw is not None:
+        return Prelude(pickle.loads(raw))
     made: dict[str, bytes] = {}
     for name, text in texts.items():
         for d in parse(text.decode(), name).decls:
             if isinstance(d, (A.FunDef, A.ValSpec)):
                 d.name = TEXTS[name] + d.name
                 made[d.name] = pickle.dumps(d, protocol=4)
-    body = pickle.dumps(made, protocol=4)
-    write_atomically(path, hashlib.sha256(body).digest() + body)
+    cache.write(tree, pickle.dumps(made, protocol=4))
     return Prelude(made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from futad.errors import FileError, NameError_, SourceError, Span, TypeError_
@@ -14,10 +13,11 @@ from futad.source.check_exps import applied
 from futad.source.check_funs import fundef, holds_function
 from futad.source.check_pats import pattern_names
 from futad.source.check_types import FAILED_TYPE, define_type
+from futad.source.parse import parse
 from futad.source.stypes import Binding, Scheme, TFun, resolve
 from futad.source.unique import Consumption
 from futad.source.walk import strip
-from futad.source.warn import attributes, never_unrolled, shadows
+from futad.source.warn import DERIVATIVES, attributes, derivatives_of_integers, never_unrolled, shadows
 
 # More errors than this are not shown: after so many, most follow from others.
 MAX_ERRORS = 20
@@ -38,18 +38,43 @@ class ProgramChecker(Checker):
     def declare_all(self, decls: list[Any]) -> None:
         """Check declarations one by one; one with an error is noted, and the next are checked all the same."""
         level = self.level
-        for d in decls:
+        for k, d in enumerate(decls):
             exports = self.exports
+            self.supposed = False
             try:
                 self.declare(d)
             except SourceError as err:
-                self.report(err)
-                self.exports = exports
-                self.level, self.on_postpone = level, None
-                self.defining.clear()
-                self.postponed.clear()
-                self.forget()
-                self.fail(d)
+                for again in self.parsed_again(decls, k):
+                    self.restore(exports, level)
+                    self.supposes = False
+                    try:
+                        self.declare(again)
+                        break
+                    except SourceError:
+                        pass
+                    finally:
+                        self.supposes = True
+                else:
+                    self.report(err)
+                    self.restore(exports, level)
+                    self.fail(d)
+
+    def restore(self, exports: modules.Module, level: int) -> None:
+        """The state after a declaration with an error."""
+        self.exports = exports
+        self.level, self.on_postpone = level, None
+        self.defining.clear()
+        self.postponed.clear()
+        self.forget()
+
+    def parsed_again(self, decls: list[Any], k: int) -> list[Any]:
+        """The declaration as it was, if it failed with something supposed (`check_loops.keeps_size`)."""
+        if not self.supposed or decls is not self.file.decls or decls[k].span.file != self.file.path:
+            return []
+        again = parse(self.file.text, self.file.path).decls[k]
+        if isinstance(again, A.FunDef):
+            again.entry = decls[k].entry
+        return [again]
 
     def report(self, err: SourceError) -> None:
         if err.code == "E0305" and err.hint is None:
@@ -233,21 +258,19 @@ def check_program(file: A.File) -> A.CheckedProgram:
 
     Raises the first error, in the order of the text; `more` of it holds the others.
     """
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, 20000))
-    try:
-        ck = ProgramChecker(file)
-        ck.check_file(file)
-        if ck.errors:
-            ck.errors.sort(key=lambda e: (e.span is not None and e.span.file == file.path, _place(e)))
-            first, *rest = ck.errors[:MAX_ERRORS]
-            first.more = list(rest)
-            raise first
-        for d in ck.entries:
-            if d.binding is not None and not d.binding.used:  # no other function gives it constants
-                sizes = {tp.binding for tp in d.tparams if tp.binding is not None}
-                values = {v.binding for p in d.params for v in pattern_names(p) if v.binding is not None}
-                never_unrolled(ck, d.body, {*sizes, *d.implicit, *values})
-        return A.CheckedProgram(ck.funs, ck.entries, ck.files, [w for _, w in sorted(ck.warnings.items())])
-    finally:
-        sys.setrecursionlimit(limit)
+    ck = ProgramChecker(file)
+    ck.check_file(file)
+    if ck.errors:
+        ck.errors.sort(key=lambda e: (e.span is not None and e.span.file == file.path, _place(e)))
+        first, *rest = ck.errors[:MAX_ERRORS]
+        first.more = list(rest)
+        raise first
+    for d in ck.entries:
+        if d.binding is not None and not d.binding.used:  # no other function gives it constants
+            sizes = {tp.binding for tp in d.tparams if tp.binding is not None}
+            values = {v.binding for p in d.params for v in pattern_names(p) if v.binding is not None}
+            never_unrolled(ck, d.body, {*sizes, *d.implicit, *values})
+    if any(name in file.text for name in DERIVATIVES):
+        for d in ck.funs:
+            derivatives_of_integers(ck, d.body)
+    return A.CheckedProgram(ck.funs, ck.entries, ck.files, [w for _, w in sorted(ck.warnings.items())])

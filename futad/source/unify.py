@@ -94,6 +94,8 @@ class Unifier:
         # Unsolved sizes that coercions and branches leave alone: those of `[]` in parameters, and those of the
         # parameters of the loops we are in, with their initial sizes.
         self.soft_sizes: dict[Size, Size] = {}
+        self.supposes = True  # see `check_loops.keeps_size`
+        self.supposed = False
         self.made_sizes = False  # whether the definition computes sizes
         self.origin: dict[Binding, str] = {}  # how a skolem came about, for messages
 

@@ -5,13 +5,14 @@ Only the program's own file is looked at; what it imports is not for its author 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from futad.errors import Span, Warning_
 from futad.source import ast as A
 from futad.source.causality import children
+from futad.source.opaque import opened
 from futad.source.sizes import is_intrinsic
-from futad.source.stypes import Binding
+from futad.source.stypes import Binding, SType, TArray, TFun, TPrim, TRecord, TSum
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -92,6 +93,64 @@ def never_unrolled(ck: Checker, body: A.Expr, given: set[Binding]) -> None:
                     e.attr.span,
                     f"it is for loops whose number of turns is a constant, and callers give '{turns.name}'",
                 )
+
+
+DERIVATIVES = frozenset(("jvp", "jvp2", "vjp", "vjp2", "jmp", "jmp2", "mjp", "mjp2"))
+
+
+def derivatives_of_integers(ck: Checker, body: A.Expr) -> None:
+    """Warn of derivatives of integers that a function makes from floats: they are as if it did not round."""
+    stack = [body]
+    while stack:
+        e = stack.pop()
+        stack += children(e)
+        if type(e) is A.EApp and type(e.fun) is A.EVar and e.fun.name in DERIVATIVES and is_intrinsic(e.fun):
+            f = _function(e.arg.type)
+            if f is None or not _holds(f.param, "is_float") or not _holds(f.result, "is_integral"):
+                continue
+            if name := _rounds(e.arg):
+                warn(
+                    ck,
+                    f"the derivative of the result's integers is taken as if '{name}' did not round",
+                    e.fun.span,
+                    "it is 0 almost everywhere: keep what is rounded out of the result, or as a float",
+                )
+
+
+def _function(t: SType | None) -> TFun | None:
+    f = opened(t) if t is not None else None
+    return f if type(f) is TFun else None
+
+
+def _holds(t: SType, kind: str) -> bool:
+    """Whether there are numbers of a kind in a value of that type."""
+    t = opened(t)
+    if type(t) is TPrim:
+        return bool(getattr(t.prim, kind))
+    if type(t) is TArray:
+        return _holds(t.elem, kind)
+    if type(t) is TRecord:
+        return any(_holds(f, kind) for _, f in t.fields)
+    return type(t) is TSum and any(_holds(a, kind) for _, args in t.constrs for a in args)
+
+
+def _rounds(e: A.Expr) -> str:
+    """The name of a conversion from floats to integers in an expression or in a function that it may call; else ''."""
+    seen: set[Any] = set()
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        stack += children(x)
+        if type(x) is not A.EVar or x.binding is None:
+            continue
+        if x.binding.decl is not None and x.binding not in seen:
+            seen.add(x.binding)
+            stack.append(x.binding.decl.body)
+        f = _function(x.type) if is_intrinsic(x) and not x.binding.name.endswith("to_bits") else None
+        if f is not None and type(opened(f.param)) is TPrim and type(opened(f.result)) is TPrim:
+            if _holds(f.param, "is_float") and _holds(f.result, "is_integral"):
+                return x.binding.name
+    return ""
 
 
 def copied_update(ck: Checker, e: A.EUpdate) -> None:

@@ -6,16 +6,11 @@ expressions evaluate to) and `calls.py` (when a function becomes a core function
 
 from __future__ import annotations
 
-import sys
-
 from futad.core.ir import Program
 from futad.source.ast import CheckedProgram
 from futad.source.lower import attributes, control, expr  # noqa: F401  (they register their expressions)
 from futad.source.lower.core import Lowerer
 from futad.source.lower.entries import lower_entry
-
-# Nested expressions recurse a few Python frames a level.
-_RECURSION = 20_000
 
 
 def lower(checked: CheckedProgram, name: str = "main") -> Program:
@@ -23,7 +18,6 @@ def lower(checked: CheckedProgram, name: str = "main") -> Program:
 
     Raises UnsupportedError (with the place) for what this version does not compile.
     """
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     lw = Lowerer(checked)
     for fd in checked.entries:
         lw.names[fd.name] = 0

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import BOOL, F64, I64, TRUE, Atom, Const, Var, i64, shape_of
-from futad.errors import Span
+from futad.core.types import BOOL, I64, TRUE, Atom, Const, Var, i64, shape_of
 from futad.source.lower.attributes import trace
 from futad.source.lower.calls import Use, apply
 from futad.source.lower.core import Lowerer, lam_of
 from futad.source.lower.expr import Slot, index_value, resolve_slots
-from futad.source.lower.sizes import like, placed_sizes, recast, size_atom
+from futad.source.lower.sizes import MOST_ELEMENTS, like, placed_sizes, recast, require_room, size_atom
 from futad.source.lower.soacs import as_array, replicate, same_width
 from futad.source.lower.values import (
     Arr,
@@ -175,8 +174,39 @@ def do_concat(lw: Lowerer, args: Args, use: Use) -> Value:
     x, y = as_array(args[0]), as_array(args[1])
     y = as_array(recast(lw, y, [y.dims[0], *dims_of(x)[1:]]))
     size = lw.b.scalar("add", x.dims[0], y.dims[0])
+    if lw.check_span(use.span) is not None and not (_is_short(lw, x) and _is_short(lw, y)):
+        fits = lw.b.scalar("le", x.dims[0], lw.b.scalar("sub", i64((1 << 63) - 1), y.dims[0]))
+        message = "an array of {} and {} elements has more than an array can have"
+        lw.b.emit(ir.Assert(fits, message, (x.dims[0], y.dims[0]), use.span))
     made = [lw.b.let(ir.Concat((a, c), size), "cat") for a, c in zip(leaves(x), leaves(y), strict=True)]
     return rebuild(Arr((size, *x.dims[1:]), x.elem), iter(made))
+
+
+def _is_short(lw: Lowerer, array: Arr) -> bool:
+    """Whether an array has far fewer than 2^63 elements: by its size, or as a part of one that has."""
+    return _is_small(lw, array.dims[0]) or any(_is_part(lw, a) for a in leaves(array))
+
+
+def _is_part(lw: Lowerer, a: Atom) -> bool:
+    """Whether an array shares its elements with one whose sizes are known to be small."""
+    while True:
+        match lw.b.definition(a):
+            case ir.Copy(b) | ir.Alias(b):
+                a = b
+            case ir.At(b, (Range(_, _, stride), *_)) if type(stride) is Const and stride.value != 0:
+                a = b
+            case _:
+                return all(_is_small(lw, n) for n in shape_of(a.type))
+
+
+def _is_small(lw: Lowerer, size: Atom, depth: int = 4) -> bool:
+    """Whether a size is known to be far below 2^63: a constant, that of what is in memory, or little more."""
+    if type(size) is Const:
+        return abs(size.value) < MOST_ELEMENTS
+    match lw.b.definition(size):
+        case ir.Op("add" | "sub" | "min" | "max", args) if depth:
+            return all(_is_small(lw, a, depth - 1) for a in args)
+    return size in lw.stored_sizes
 
 
 def do_rotate(lw: Lowerer, args: Args, use: Use) -> Value:
@@ -205,20 +235,6 @@ def reshape(lw: Lowerer, array: Arr, old: int, new: tuple[Atom, ...]) -> Value:
     for a in leaves(array):
         made.append(lw.b.let(ir.Reshape(a, new + shape_of(a.type)[old:]), "shaped"))
     return rebuild(Arr(new + array.dims[old:], array.elem), iter(made))
-
-
-MOST_ELEMENTS = 1 << 60
-
-
-def require_room(lw: Lowerer, sizes: Sequence[Atom], span: Span) -> None:
-    """Check at run time that so many elements have room in the address space, so that their number is one of i64."""
-    count: Atom = Const(F64, 1.0)
-    for d in sizes:
-        count = lw.b.scalar("mul", count, lw.b.convert(F64, d))
-    fits = lw.b.scalar("lt", count, Const(F64, float(MOST_ELEMENTS)))
-    if fits is not TRUE:
-        message = f"an array of {' times '.join(['{}'] * len(sizes))} elements exceeds the address space"
-        lw.b.emit(ir.Assert(fits, message, tuple(sizes), span))
 
 
 def _in_memory(lw: Lowerer, a: Atom) -> bool:
@@ -273,6 +289,8 @@ def do_unflatten(rank: int) -> Handler:
             message = "Cannot unflatten array of shape [{}] to array of shape " + "[{}]" * rank
             if ok is not TRUE:
                 lw.b.emit(ir.Assert(ok, message, (array.dims[0], *new), use.span))
+            if lw.checked_here(*new):
+                require_room(lw, new, use.span)  # else a product that wraps around may be a smaller array's size
         return reshape(lw, array, 1, tuple(new))
 
     return go

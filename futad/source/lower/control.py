@@ -7,7 +7,7 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.scalarops import OPS
-from futad.core.types import BOOL, FALSE, I64, TRUE, Atom, Const, Var
+from futad.core.types import BOOL, FALSE, I64, TRUE, ArrayType, Atom, Const, Var
 from futad.source import ast
 from futad.source.lower.core import Lowerer, TypeAt, handles, lam_of
 from futad.source.lower.patterns import bind, matches, pattern_value, pattern_vars
@@ -200,6 +200,8 @@ def loop(lw: Lowerer, e: ast.ELoop, fr: Frame, attrs: tuple[Any, ...]) -> Value:
         assert isinstance(array, Arr)
         bound = array.dims[0]
         head_params = [Var("i", I64)]
+    # What changes its size from turn to turn is in memory.
+    lw.stored_sizes.update(n for p in params if type(p.type) is ArrayType for n in p.type.shape if n in params)
     scope = lw.new_scope(head_params + params)
     with lw.within(scope):
         bind(lw, e.pat, value, frame)

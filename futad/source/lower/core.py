@@ -58,6 +58,7 @@ class Lowerer:
         self.unchecked = 0
         self.kept_apart: ast.FunDef | None = None  # the function that is being applied under `noinline`
         self.known_sizes: set[Var] = set()  # those that are not negative
+        self.stored_sizes: set[Atom] = set()  # of what is in memory: arguments, what loops carry
 
     # -- expressions
 
@@ -97,11 +98,15 @@ class Lowerer:
         nobody needs.  Without it what is made finds out, but not where.
         """
         known = type(n) is Var and n in self.known_sizes or type(n) is Const and n.value >= 0
-        if (self.b is self.fun_scope or self.b.is_local(n)) and not known and not self.unchecked:
+        if self.checked_here(n) and not known and not self.unchecked:
             ok = self.b.scalar("le", ZERO, n)
             self.b.emit(ir.Assert(ok, "an array of negative size ({}) is needed", (n,), span))
             if self.b is self.fun_scope and type(n) is Var:
                 self.known_sizes.add(n)
+
+    def checked_here(self, *sizes: Atom) -> bool:
+        """Whether sizes are checked in this scope: in a map or loop only if one is made there."""
+        return self.b is self.fun_scope or any(self.b.is_local(n) for n in sizes)
 
     def owned(self, v: Value) -> Value:
         """`v`, about to be consumed, with copies of arrays that others hold though its type calls it new."""

@@ -11,7 +11,7 @@ from futad.source import ast
 from futad.source.lower.calls import bind_params, close_function, function_scope, is_unique
 from futad.source.lower.core import Lowerer
 from futad.source.lower.patterns import bind, pattern_vars
-from futad.source.lower.sizes import fields_of, fit, head, size_atom
+from futad.source.lower.sizes import fields_of, fit, head, require_product, size_atom
 from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, has_function, in_order
 from futad.source.stypes import (
     Binding,
@@ -37,6 +37,7 @@ def lower_entry(lw: Lowerer, fd: ast.FunDef) -> None:
     made = EntryParams(lw, fd, frame)
     with function_scope(lw, [*made.sizes, *made.params]) as scope:
         lw.known_sizes |= set(made.sizes)
+        lw.stored_sizes.update(n for p in made.params if type(p.type) is ArrayType for n in p.type.shape)
         for p, v in zip(fd.params, made.values, strict=True):
             bind(lw, p, v, frame)
         made.check_size_expressions()
@@ -150,6 +151,7 @@ class EntryParams:
         ok = self.lw.b.scalar("eq", v, atom)
         message = "an argument has size {}, but its type says {}"
         self.lw.b.emit(ir.Assert(ok, message, (v, atom), self.fd.span))
+        require_product(self.lw, atom, self.fd.span)
 
 
 def as_declared(t: SType, v: Value, fr: Frame) -> Value:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import (
-    BOOL,
     FALSE,
     I64,
-    TRUE,
     U8,
     AccType,
     Atom,
@@ -22,6 +20,7 @@ from futad.source import ast
 from futad.source.lower.control import branch
 from futad.source.lower.core import Lowerer, handles
 from futad.source.lower.patterns import bind, constr_tag
+from futad.source.lower.ranges import Slot, resolve_slots
 from futad.source.lower.sizes import (
     bind_sizes,
     fields_of,
@@ -270,84 +269,6 @@ def lower_not(lw: Lowerer, e: ast.ENot, fr: Frame) -> Value:
     return Leaf(lw.b.scalar("not", lw.scalar(e.arg, fr)))
 
 
-# --- ranges ---------------------------------------------------------------------------------------------
-
-
-@handles(ast.ERange)
-def lower_range(lw: Lowerer, e: ast.ERange, fr: Frame) -> Value:
-    """`Iota` with the number of elements; what cannot be counted is an error at run time."""
-    b = lw.b
-    start = lw.scalar(e.start, fr)
-    second = None if e.second is None else lw.scalar(e.second, fr)
-    end = lw.scalar(e.end, fr)
-    t = start.type
-    assert isinstance(t, Prim)
-    one = Const(t, 1)
-    step: Atom = Const(t, -1) if second is None and e.kind == "..>" else one
-    if second is not None:
-        step = b.scalar("sub", second, start)
-    count, ok = range_count(lw, start, step, end, e.kind)
-    span = lw.check_span(e.span)
-    if span is not None and ok is not TRUE:
-        shown = [b.convert(I64, x) for x in (start, second, end) if x is not None]
-        message = f"Range {{}}{'' if second is None else '..{}'}{e.kind}{{}} is invalid."
-        b.emit(ir.Assert(ok, message, tuple(shown), span))
-    v: Value = Arr((count,), Leaf(b.let(ir.Iota(count, start, step), "range")))
-    if e.type is not None:
-        bind_sizes(e.type, v, fr)
-    return v
-
-
-def range_count(lw: Lowerer, start: Atom, step: Atom, end: Atom, kind: str) -> tuple[Atom, Atom]:
-    """The number of elements (i64) and whether the range is valid.
-
-    Valid: the step is not 0, it points from start to end, and an exclusive end is not passed.
-    """
-    b = lw.b
-    t = start.type
-    assert isinstance(t, Prim)
-    nil = Const(t, 0)
-    if type(step) is Const and t.kind == "int":
-        up = step.value > 0
-        if step.value == 0 or (kind == "..<" and not up) or (kind == "..>" and up):
-            return i64(0), Const(BOOL, False)
-        near, far = (start, end) if up else (end, start)
-        distance = b.convert(I64, b.scalar("sub", far, near))
-        ok = _le(lw, near, far)
-        rounding = abs(step.value) - 1
-        if kind == "...":
-            distance = b.scalar("add", distance, i64(1))
-        if rounding:
-            distance = b.scalar("quot", b.scalar("add", distance, i64(rounding)), i64(rounding + 1))
-        return distance, ok
-    if t.kind == "uint":
-        # An unsigned step that points down has wrapped around: compare before subtracting.
-        second = b.scalar("add", start, step)
-        down = b.scalar("lt", second, start)
-        magnitude = b.scalar("select", down, b.scalar("neg", step), step)
-    else:
-        down = b.scalar("lt", step, nil)
-        magnitude = b.scalar("abs", step)
-    near = b.scalar("select", down, end, start)
-    far = b.scalar("select", down, start, end)
-    ok = b.scalar("and", b.scalar("ne", step, nil), b.scalar("le", near, far))
-    if kind == "..<":
-        ok = b.scalar("and", ok, b.scalar("not", down))
-    elif kind == "..>":
-        ok = b.scalar("and", ok, down)
-    distance = b.convert(I64, b.scalar("sub", far, near))
-    size = b.scalar("max", b.convert(I64, magnitude), i64(1))
-    if kind == "...":
-        distance = b.scalar("add", distance, i64(1))
-    rounded = b.scalar("sub", b.scalar("add", distance, size), i64(1))
-    return b.scalar("quot", rounded, size), ok
-
-
-def _le(lw: Lowerer, x: Atom, y: Atom) -> Atom:
-    """x <= y; a size is known not to be negative."""
-    return lw.b.scalar("le", x, y)
-
-
 # --- indexing -------------------------------------------------------------------------------------------
 
 
@@ -380,9 +301,6 @@ def lower_index_section(lw: Lowerer, e: ast.EIndexSection, fr: Frame) -> Value:
     return Fn("#index." + "".join(form), lw.root, tuple(parts), None, len(parts) + 1)
 
 
-Slot = tuple[Atom | None, Atom | None, Atom | None]
-
-
 def slots_of(lw: Lowerer, index: list[ast.Expr | ast.ESlice], fr: Frame) -> list[Atom | Slot]:
     """The atoms of an index; a slice is (start, end, stride), None where left out."""
     slots: list[Atom | Slot] = []
@@ -393,52 +311,6 @@ def slots_of(lw: Lowerer, index: list[ast.Expr | ast.ESlice], fr: Frame) -> list
         else:
             slots.append(lw.index(i, fr))
     return slots
-
-
-def resolve_slots(
-    lw: Lowerer, dims: tuple[Atom, ...], slots: list[Atom | Slot], span: Span
-) -> list[Atom | Range]:
-    """The index of an array of such sizes, its slices checked for a sensible number of elements."""
-    out: list[Atom | Range] = []
-    for d, s in zip(dims, slots, strict=False):
-        out.append(slice_range(lw, d, s, span) if isinstance(s, tuple) else s)
-    return out
-
-
-def slice_range(lw: Lowerer, width: Atom, slot: Slot, span: Span) -> Range:
-    """`start:end:stride` of a dimension.  Its ends are checked by the indexing; here, its direction."""
-    b = lw.b
-    start, end, stride = slot
-    message = f"Index [{{}}:{{}}{'' if stride is None else ':{}'}] out of bounds for array of shape [{{}}]."
-    shown = () if stride is None else (stride,)
-    stride = i64(1) if stride is None else stride
-    if type(stride) is Const:
-        if stride.value == 0:
-            b.emit(ir.Assert(Const(BOOL, False), "slice with stride 0", (), span))
-            return Range(i64(0), i64(0), i64(1))
-        up = stride.value > 0
-        first = start if start is not None else i64(0) if up else b.scalar("sub", width, i64(1))
-        last = end if end is not None else width if up else i64(-1)
-        distance = b.scalar("sub", last, first) if up else b.scalar("sub", first, last)
-        count = distance
-        if abs(stride.value) != 1:
-            padded = b.scalar("add", distance, i64(abs(stride.value) - 1))
-            count = b.scalar("quot", padded, i64(abs(stride.value)))
-        if (start is not None or end is not None) and not lw.unchecked:
-            ok = b.scalar("le", i64(0), distance)
-            b.emit(ir.Assert(ok, message, (first, last, *shown, width), span))
-        return Range(first, count, stride)
-    down = b.scalar("lt", stride, i64(0))
-    first = start if start is not None else b.scalar("select", down, b.scalar("sub", width, i64(1)), i64(0))
-    last = end if end is not None else b.scalar("select", down, i64(-1), width)
-    gap = b.scalar("sub", last, first)
-    distance = b.scalar("select", down, b.scalar("neg", gap), gap)
-    size = b.scalar("max", b.scalar("abs", stride), i64(1))
-    if not lw.unchecked:
-        ok = b.scalar("and", b.scalar("ne", stride, i64(0)), b.scalar("le", i64(0), distance))
-        b.emit(ir.Assert(ok, message, (first, last, *shown, width), span))
-    count = b.scalar("quot", b.scalar("sub", b.scalar("add", distance, size), i64(1)), size)
-    return Range(first, count, stride)
 
 
 def index_value(lw: Lowerer, array: Arr, index: list[Atom | Range], check: Span | None) -> Value:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir
 from futad.core.scalarops import OPS
-from futad.core.types import I8, I64, AccType, Atom, Const, elem_of, i64, shape_of, zero
+from futad.core.types import F64, I8, I64, TRUE, AccType, Atom, Const, elem_of, i64, shape_of, zero
 from futad.errors import Span
 from futad.source import ast
 from futad.source.lower.scope import Scope
@@ -210,6 +211,9 @@ def recast(lw: Lowerer, v: Value, want: list[Atom], check: Span | None = None) -
         dims = "[{}]" * len(have)
         message = f'Value of shape {dims} cannot match shape of type "{dims}{elem}".'
         lw.b.emit(ir.Assert(ok, message, (*have, *want), check))
+        for w, d in zip(want, have, strict=True):
+            if w is not d:
+                require_product(lw, w, check)
     shaped = rebuild(v, iter(leaves(v)), iter(want))
     out: list[Atom] = []
     for atom, shape in walk_shapes(shaped):
@@ -221,6 +225,34 @@ def recast(lw: Lowerer, v: Value, want: list[Atom], check: Span | None = None) -
 def like(lw: Lowerer, v: Value, other: Value, check: Span | None = None) -> Value:
     """`v` with the sizes of `other`, which has the same structure."""
     return recast(lw, v, dims_of(other), check)
+
+
+MOST_ELEMENTS = 1 << 60
+
+
+def require_room(lw: Lowerer, sizes: Sequence[Atom], span: Span) -> None:
+    """Check at run time that so many elements have room in the address space, so that their number is one of i64."""
+    count: Atom = Const(F64, 1.0)
+    for d in sizes:
+        count = lw.b.scalar("mul", count, lw.b.convert(F64, d))
+    fits = lw.b.scalar("lt", count, Const(F64, float(MOST_ELEMENTS)))
+    if fits is not TRUE:
+        message = f"an array of {' times '.join(['{}'] * len(sizes))} elements exceeds the address space"
+        lw.b.emit(ir.Assert(fits, message, tuple(sizes), span))
+
+
+def require_product(lw: Lowerer, n: Atom, span: Span) -> None:
+    """Check of a size that an array is said to have: if it is a product, that has not wrapped around."""
+
+    def factors(a: Atom) -> list[Atom]:
+        match lw.b.definition(a):
+            case ir.Op("mul", (x, y)):
+                return factors(x) + factors(y)
+        return [a]
+
+    sizes = factors(n)
+    if len(sizes) > 1 and lw.checked_here(n):
+        require_room(lw, sizes, span)
 
 
 def hoist_size(lw: Lowerer, a: Atom, scope: Scope) -> Atom | None:

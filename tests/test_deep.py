@@ -1,0 +1,137 @@
+"""Programs that are nested deeply, and the thread with room for them."""
+
+from __future__ import annotations
+
+import contextvars
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import futad
+from futad.deep import deep
+from futad.errors import Error
+
+
+def total(terms: int) -> str:
+    return "entry main (x: f64): f64 = " + " + ".join(f"x * {i}" for i in range(terms))
+
+
+def chain(functions: int) -> str:
+    calls = [f"def f{i} (x: f64): f64 = f{i - 1} (x * 0.5 + 1)" for i in range(1, functions)]
+    last = f"entry main (x: f64): (f64, f64) = vjp2 f{functions - 1} x 1"
+    return "\n".join(["def f0 (x: f64): f64 = x", *calls, last])
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_a_sum_of_8000_terms(backend: str) -> None:
+    program = futad.compile(total(8000), backend=backend)
+    assert program.main(0.5) == 0.5 * 7999 * 8000 / 2
+
+
+def test_a_chain_of_5000_functions() -> None:
+    """Each calls the one before; their derivative is 0.5 for each of them."""
+    value, slope = futad.compile(chain(5000), backend="interp").main(7.0)
+    assert value == pytest.approx(2.0) and slope == 0.5**4999 == 0.0
+
+
+def test_a_chain_of_60_functions_is_right() -> None:
+    value, slope = futad.compile(chain(60), backend="interp").main(7.0)
+    assert value == 2 + 5 * 0.5**59 and slope == 0.5**59
+
+
+NESTS = ["(" * 3000 + "x" + ")" * 3000, "(-" * 3000 + "x" + ")" * 3000, "f64.sin (" * 3000 + "x" + ")" * 3000]
+
+
+@pytest.mark.parametrize("text", NESTS, ids=["brackets", "signs", "calls"])
+def test_other_nests(text: str) -> None:
+    assert futad.compile(f"entry main (x: f64): f64 = {text}", backend="interp").main(0.0) == 0
+
+
+def test_it_is_the_call_itself() -> None:
+    """Its value, its exceptions and its context are the caller's; the limit is as it was."""
+    variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
+    variable.set(3)
+    limit = sys.getrecursionlimit()
+
+    @deep
+    def down(n: int) -> int:
+        return variable.get() if n == 0 else 1 + down(n - 1)
+
+    @deep
+    def fails() -> None:
+        raise KeyError("lost")
+
+    assert down(20_000) == 20_003
+    with pytest.raises(KeyError, match="lost"):
+        fails()
+    with pytest.raises(RecursionError):
+        down(10**7)
+    assert sys.getrecursionlimit() == limit
+
+
+def test_inside_it_there_is_no_other_thread() -> None:
+    @deep
+    def where() -> threading.Thread:
+        return threading.current_thread()
+
+    @deep
+    def both() -> tuple[threading.Thread, threading.Thread]:
+        return threading.current_thread(), where()
+
+    inner = both()
+    assert inner[0] is inner[1] is not threading.current_thread()
+
+
+def test_several_at_once() -> None:
+    program = "entry main (x: i64): i64 = " + " + ".join(["x"] * 2000)
+    found: list[object] = []
+
+    def compiled() -> None:
+        try:
+            found.append(int(futad.compile(program, backend="interp").main(2)))
+        except Error as e:
+            found.append(e)
+
+    threads = [threading.Thread(target=compiled) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == [4000] * 3
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Shells start what runs in the background with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_stops_it(interruptible: None) -> None:
+    """Ctrl-C comes to the thread that waits, and is passed on."""
+    begun, stopped = threading.Event(), threading.Event()
+
+    @deep
+    def work() -> None:
+        begun.set()
+        try:
+            while True:
+                stopped.wait(0.001)
+        except KeyboardInterrupt:
+            stopped.set()
+            raise
+
+    def interrupt() -> None:
+        begun.wait()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    other = threading.Thread(target=interrupt)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    other.join()
+    assert stopped.is_set()
