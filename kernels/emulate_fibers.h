@@ -20,7 +20,8 @@
 #include <ucontext.h>
 #endif
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(FUTAD_EMU_LOOKED_UP) /* its calls are there, but not the library (`check_device.h`) */
+#elif defined(__SANITIZE_THREAD__)
 #define FUTAD_EMU_TSAN 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)

@@ -90,7 +90,14 @@ FUTAD_DECL2(FUTAD_VEC35, hypot)
 FUTAD_DECL2(FUTAD_CONST, fmod)
 FUTAD_DECL2(FUTAD_CONST, nextafter)
 FUTAD_DECL1(FUTAD_CONST, tgamma)
-FUTAD_DECL1(FUTAD_CONST, lgamma)
+
+/* Not lgamma: it writes the sign of the gamma function to a variable that all threads share. */
+double lgamma_r(double, int *);
+static __attribute__((noinline, const, unused)) double futad_lgamma(double x) {
+  int sign;
+  return lgamma_r(x, &sign);
+}
+#define FUTAD_LGAMMA futad_lgamma
 
 /* For vector loops: GCC makes one complex exponential of sin(x) and cos(x), which has no vector variant, but not of
  * functions whose names it does not know. */
@@ -312,9 +319,9 @@ FUTAD_INLINE double futad_polygamma_f64(double x, int32_t n) {
 FUTAD_INLINE float futad_polygamma_f32(float x, int32_t n) { return (float)futad_polygamma_f64((double)x, n); }
 FUTAD_INLINE float futad_digamma_f32(float x) { return (float)futad_digamma_f64((double)x); }
 FUTAD_INLINE float futad_trigamma_f32(float x) { return (float)futad_trigamma_f64((double)x); }
-FUTAD_INLINE float futad_lgamma_f32(float x) { return (float)lgamma((double)x); }
+FUTAD_INLINE float futad_lgamma_f32(float x) { return (float)FUTAD_LGAMMA((double)x); }
 FUTAD_INLINE float futad_gamma_f32(float x) { return (float)tgamma((double)x); }
-FUTAD_INLINE double futad_lgamma_f64(double x) { return lgamma(x); }
+FUTAD_INLINE double futad_lgamma_f64(double x) { return FUTAD_LGAMMA(x); }
 FUTAD_INLINE double futad_gamma_f64(double x) { return tgamma(x); }
 
 #define FUTAD_PI(t) ((t)3.14159265358979323846)

@@ -85,10 +85,11 @@ int main(int argc, char **argv) {
   bool binary = false, quiet = false, logging = false;
   int64_t runs = 0;
   int c;
+  futad_standard_files();
   while ((c = getopt_long(argc, argv, "hbe:nr:t:LDP", futad_options, NULL)) != -1) {
     char *rest;
     switch (c) {
-      case 'h': printf(futad_help, argv[0]); return 0;
+      case 'h': printf(futad_help, argv[0]); return futad_finish();
       case 'b': binary = true; break;
       case 'e': name = optarg; break;
       case 'n': quiet = true; break;
@@ -136,21 +137,19 @@ int main(int argc, char **argv) {
       fprintf(stderr, "%s: %lld microseconds, %lld bytes of temporary memory\n", e->name, (long long)elapsed,
               (long long)futad_memory(ctx));
   }
-  if (times && fclose(times)) {
+  const bool bad_times = times && ferror(times);
+  if (times && (fclose(times) || bad_times)) {
     fprintf(stderr, "error: cannot write %s: %s\n", runtime_file, strerror(errno));
     return 1;
   }
   for (int i = 0, n = 0; !quiet && i < e->results; i++)
     if (e->shown[i] >= 0) (binary ? futad_write_binary : futad_write_text)(stdout, &results[n++]);
-  if (fflush(stdout)) {
-    fprintf(stderr, "error: output: %s\n", strerror(errno));
-    return 1;
-  }
+  const int status = futad_finish();
   futad_free_arrays(leaves, e->leaves);
   futad_free_arrays(results, e->results);
   free(leaves);
   free(results);
   free(futad_message);
   futad_free(ctx);
-  return 0;
+  return status;
 }

@@ -305,9 +305,10 @@ static const struct option futad_server_options[] = {
 
 int main(int argc, char **argv) {
   int c;
+  futad_standard_files();
   while ((c = getopt_long(argc, argv, "hLDP", futad_server_options, NULL)) != -1) {
     switch (c) {
-      case 'h': printf(futad_server_help, argv[0]); return 0;
+      case 'h': printf(futad_server_help, argv[0]); return futad_finish();
       case 'L':
       case 'D': futad_logging = true; break;
       case 'P': futad_profiling = true; break;
@@ -328,9 +329,10 @@ int main(int argc, char **argv) {
   }
   char *line = NULL;
   size_t capacity = 0;
+  int status = 0;
   for (;;) {
     puts("%%% OK");
-    if (fflush(stdout)) return 1;
+    if ((status = futad_finish())) break;
     if (getline(&line, &capacity, stdin) < 0) break;
     if (!futad_command(line)) printf("%%%%%% FAILURE\n%s\n", futad_error_text());
   }
@@ -339,5 +341,5 @@ int main(int argc, char **argv) {
   free(futad_events.data);
   free(futad_message);
   futad_free(futad_server_context);
-  return 0;
+  return status;
 }

@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include <fcntl.h>
+
 #include "values_text.h"
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -412,6 +414,8 @@ static bool futad_read_binary(struct futad_reader *r, struct futad_array *a) {
   }
   a->data = futad_must_alloc(bytes);
   memcpy(a->data, p + head, bytes);
+  if (a->prim == FUTAD_BOOL)
+    for (size_t i = 0; i < bytes; i++) ((uint8_t *)a->data)[i] = p[head + i] != 0;
   r->at = start + head + bytes;
   return true;
 }
@@ -434,6 +438,23 @@ static bool futad_read_value(struct futad_reader *r, struct futad_array *a) {
   }
   a->data = g.data ? g.data : futad_must_alloc(0);
   return true;
+}
+
+/* --- standard files ------------------------------------------------------------------------------------ */
+
+/* Those that are closed are opened so that to read the one and to write the others fails, as it would: else the next
+ * file that is opened would get their numbers. */
+static void futad_standard_files(void) {
+  for (int fd = 0; fd < 3; fd++)
+    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", fd == 1 ? O_RDONLY : O_WRONLY);
+}
+
+/* The status to end with: 0, or 1 with a message if what was printed has not been written. */
+static int futad_finish(void) {
+  const bool before = ferror(stdout);
+  if (!fflush(stdout) && !before) return 0;
+  fprintf(stderr, "error: output: %s\n", before && !errno ? "it was not all written" : strerror(errno));
+  return 1;
 }
 
 /* --- writing ------------------------------------------------------------------------------------------- */

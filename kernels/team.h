@@ -75,10 +75,19 @@ struct futad_team {
   int32_t threads;   /* 0: not known yet */
   int32_t members;   /* threads beside the caller that exist */
   int64_t refused;   /* nanoseconds of jobs of this call that did not pay */
+#ifndef FUTAD_TEAM_LINUX
+  pthread_mutex_t mutex; /* all sleep by one, whichever library's code they are in */
+  pthread_cond_t changed;
+#endif
   struct futad_team_member member[FUTAD_TEAM_MOST];
 };
 
-static struct futad_team futad_team_own;
+#ifdef FUTAD_TEAM_LINUX
+#define FUTAD_TEAM_NEW {0}
+#else
+#define FUTAD_TEAM_NEW {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER}
+#endif
+static struct futad_team futad_team_own = FUTAD_TEAM_NEW;
 static struct futad_team *futad_team = &futad_team_own;
 
 /* The library's team, and another one's instead. */
@@ -100,18 +109,16 @@ static void futad_team_wake(uint32_t *word, int count) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 #else
-static pthread_mutex_t futad_team_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t futad_team_changed = PTHREAD_COND_INITIALIZER;
 static void futad_team_sleep(uint32_t *word, uint32_t value) {
-  pthread_mutex_lock(&futad_team_mutex);
-  while (FUTAD_TEAM_GET(*word) == value) pthread_cond_wait(&futad_team_changed, &futad_team_mutex);
-  pthread_mutex_unlock(&futad_team_mutex);
+  pthread_mutex_lock(&futad_team->mutex);
+  while (FUTAD_TEAM_GET(*word) == value) pthread_cond_wait(&futad_team->changed, &futad_team->mutex);
+  pthread_mutex_unlock(&futad_team->mutex);
 }
 static void futad_team_wake(uint32_t *word, int count) {
   (void)word, (void)count;
-  pthread_mutex_lock(&futad_team_mutex);
-  pthread_cond_broadcast(&futad_team_changed);
-  pthread_mutex_unlock(&futad_team_mutex);
+  pthread_mutex_lock(&futad_team->mutex);
+  pthread_cond_broadcast(&futad_team->changed);
+  pthread_mutex_unlock(&futad_team->mutex);
 }
 #endif
 
@@ -267,8 +274,18 @@ static void *futad_team_member_main(void *own) {
 static void futad_team_forked(void) {
   struct futad_team *t = futad_team;
   const int32_t threads = t->threads;
-  memset(t, 0, sizeof *t);
+  *t = (struct futad_team)FUTAD_TEAM_NEW;
   t->threads = threads;
+}
+
+/* Before the team is first taken, so that no process is made between the two. */
+static void futad_team_watch(void) {
+  static uint32_t watched;
+  uint32_t none = 0;
+  if (FUTAD_TEAM_GET(watched)) return;
+  if (__atomic_compare_exchange_n(&watched, &none, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
+      pthread_atfork(NULL, NULL, futad_team_forked))
+    FUTAD_TEAM_PUT(watched, 0);
 }
 
 /* As many members as wanted, or as the system gives. */
@@ -280,8 +297,6 @@ static void futad_team_grow(struct futad_team *t, int32_t wanted) {
   pthread_attr_setstacksize(&detached, FUTAD_TEAM_STACK);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the threads of the program */
-  static bool watched;
-  if (!watched) watched = !pthread_atfork(NULL, NULL, futad_team_forked);
   while (t->members < wanted) {
     struct futad_team_member *m = &t->member[t->members];
     *m = (struct futad_team_member){0, -1};
@@ -312,6 +327,7 @@ static __attribute__((unused)) bool futad_team_pays(int64_t ns) {
 static __attribute__((unused)) void futad_team_run(int64_t parts, int64_t ns, void (*run)(void *, int64_t), void *job) {
   struct futad_team *t = futad_team;
   uint32_t free = 0;
+  futad_team_watch();
   if (parts < 2 || futad_team_threads() < 2 ||
       !__atomic_compare_exchange_n(&t->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
     /* Perhaps this thread itself is of the team: then its caller has it. */

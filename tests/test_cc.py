@@ -90,7 +90,7 @@ def test_corrupt_entries_are_rebuilt(own_cache: Path, monkeypatch: pytest.Monkey
     elif damage == "empty":
         so.write_bytes(b"")
     else:
-        so.with_suffix(".sum").unlink()
+        so.with_name(f"{so.name}.sum").unlink()
     runs = counting(monkeypatch)
     assert cc.build_library(SOURCE % 7).answer(8) == 8
     assert len(runs) == 1

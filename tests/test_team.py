@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -43,6 +44,19 @@ int jobs(int64_t threads, int64_t parts, int64_t jobs) {
   return 1;
 }
 void futad_team_end(void) { futad_team_rest(); }
+/* A thread is about to sleep, or to wake others. */
+void hold(void) {
+#ifndef FUTAD_TEAM_LINUX
+  pthread_mutex_lock(&futad_team->mutex);
+#endif
+  futad_team->taken = 1;
+}
+void let_go(void) {
+#ifndef FUTAD_TEAM_LINUX
+  pthread_mutex_unlock(&futad_team->mutex);
+#endif
+  futad_team->taken = 0;
+}
 int members(void) { return futad_team->members; }
 int asleep(void) { return (int)futad_team->sleeping; }
 
@@ -185,7 +199,22 @@ def test_programs_share_one_team(team: ctypes.CDLL) -> None:
     before = len(list(tasks.iterdir())) if tasks.exists() else 0
     assert jobs(others[1], 3, 3, 10)
     assert others[1].members() == members
+    assert others[1].meeting() == 2, "a member that runs another library's code is woken"
+    others[1].futad_team_end()
     assert not tasks.exists() or len(list(tasks.iterdir())) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_fork_while_a_thread_has_the_team(team: ctypes.CDLL) -> None:
+    assert jobs(team, 2, 2, 10)
+    team.hold()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if team.meeting() == 2 and jobs(team, 3, 3, 300) else 1)
+    team.let_go()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert jobs(team, 2, 2, 10)
 
 
 WATCHED = """

@@ -10,19 +10,21 @@ compiler and may carry arguments; FUTAD_CFLAGS adds flags; FUTAD_CACHE_DIR moves
 from __future__ import annotations
 
 import ctypes
+import errno
 import functools
 import os
 import platform
+import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from futad.errors import BackendError, InternalError
+from futad.errors import BackendError, Error, InternalError
 from futad.runtime import cache
 
 INSTALL_HINT = (
@@ -213,15 +215,19 @@ def build_library(source: str, *, threads: bool = False, flags: Sequence[str] = 
     return lib
 
 
-def build_program(source: str, *, threads: bool = False) -> bytes:
-    """`source`, which has a `main`, compiled to an executable: the bytes of the file.  Raises as `build_library`."""
+def build_program(source: str, *, threads: bool = False, flags: Sequence[str] = ()) -> bytes:
+    """`source`, which has a `main`, compiled to an executable: the bytes of the file.  Options and errors as of
+    `build_library`."""
     compiler = find_compiler()
-    extra = _split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", ""))
+    extra = [*_split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
     options = [*compile_flags(threads=threads, compiler=compiler), *extra]
-    with tempfile.TemporaryDirectory(prefix="futad-") as work:
-        out = Path(work) / "program"
+
+    def build(work: Path) -> bytes:
+        out = work / "program"
         _compile(compiler, source, options, out, shared=False)
         return out.read_bytes()
+
+    return cache.in_temporary_folder(build)
 
 
 def build_cxx(source: str, *, flags: Sequence[str] = (), executable: bool = False) -> Path:
@@ -238,24 +244,21 @@ def build_cxx(source: str, *, flags: Sequence[str] = (), executable: bool = Fals
     )
 
     def build(out: Path) -> None:
-        with tempfile.TemporaryDirectory(prefix="futad-") as work:
-            main = Path(work) / "program.cpp"
-            main.write_text(source, encoding="utf-8")
-            done = _run(compiler, [*options, str(main), "-o", str(out), "-lm"])
-            if done.returncode == 0:
-                return
-            tiny = Path(work) / "tiny.cpp"
-            tiny.write_text("#include <utility>\nint main() { return 0; }\n")
-            check = _run(compiler, [*options, str(tiny), "-o", str(Path(work) / "tiny")])
-        name = " ".join(compiler.command)
+        main = out.with_name("program.cpp")
+        main.write_text(source, encoding="utf-8")
+        done = _run(compiler, [*options, str(main), "-o", str(out), "-lm"], out.parent)
+        if done.returncode == 0:
+            return
+        _check_space(done)
+        tiny = out.with_name("tiny.cpp")
+        tiny.write_text("#include <utility>\nint main() { return 0; }\n")
+        check = _run(compiler, [*options, str(tiny), "-o", str(out.with_name("tiny"))], out.parent)
         if check.returncode != 0:
+            name = " ".join(compiler.command)
             raise BackendError(
                 f"the C++ compiler {name} does not work:\n{_first_lines(check.stderr)}", hint=CXX_HINT
             )
-        raise InternalError(
-            f"the C++ compiler rejected the generated code:\n{_first_lines(done.stderr)}",
-            hint="this is a defect of futad; please report it with the program",
-        )
+        raise _rejected("C++", done)
 
     return cache.fetch(key, "" if executable else ".so", build)
 
@@ -266,26 +269,28 @@ def _load(key: str, build: Callable[[Path], None]) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     except OSError:
         # A cache on a file system mounted noexec, say.
-        private = cache.private_dir() / f"{key}.so"
-        build(private)
+        private = cache.build_privately(key, ".so", build)
+    try:
         return ctypes.CDLL(str(private))
+    except OSError as e:
+        raise BackendError(
+            f"compiled code cannot be loaded: {e}", hint="name a folder that allows it in TMPDIR or FUTAD_CACHE_DIR"
+        ) from None
 
 
 def _compile(compiler: Compiler, source: str, options: Sequence[str], out: Path, shared: bool = True) -> None:
-    with tempfile.TemporaryDirectory(prefix="futad-") as work:
-        main = Path(work) / "program.c"
-        main.write_text(source, encoding="utf-8")
-        for name, text in headers().items():
-            (Path(work) / name).write_text(text, encoding="utf-8")
-        kind = ["-fPIC", "-shared"] if shared else []
-        done = _run(compiler, [*options, *kind, str(main), "-o", str(out), *link_flags()])
-        if done.returncode == 0:
-            return
-        _check_works(compiler, Path(work))
-        raise InternalError(
-            f"the C compiler rejected the generated code:\n{_first_lines(done.stderr)}",
-            hint="this is a defect of futad; please report it with the program",
-        )
+    """Compiles to `out`; its folder is for temporary files.  Raises an OSError if that has no space."""
+    main = out.with_name("program.c")
+    main.write_text(source, encoding="utf-8")
+    for name, text in headers().items():
+        out.with_name(name).write_text(text, encoding="utf-8")
+    kind = ["-fPIC", "-shared"] if shared else []
+    done = _run(compiler, [*options, *kind, str(main), "-o", str(out), *link_flags()], out.parent)
+    if done.returncode == 0:
+        return
+    _check_space(done)
+    _check_works(compiler, out.parent)
+    raise _rejected("C", done)
 
 
 def _check_works(compiler: Compiler, work: Path) -> None:
@@ -294,18 +299,51 @@ def _check_works(compiler: Compiler, work: Path) -> None:
     tiny.write_text("#include <stdint.h>\nint64_t f(int64_t x) { return x; }\n")
     plain = ["-O0", "-fPIC", "-shared", str(tiny), "-o", str(work / "tiny.so")]
     name = " ".join(compiler.command)
-    done = _run(compiler, plain)
+    done = _run(compiler, plain, work)
     if done.returncode != 0:
+        _check_space(done)
         raise BackendError(
             f"the C compiler {name} does not work:\n{_first_lines(done.stderr)}", hint=INSTALL_HINT
         )
 
 
-def _run(compiler: Compiler, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+# What compilers, assemblers and linkers say, in the language that `_run` asks for.
+_NO_SPACE = {
+    errno.ENOSPC: re.compile("no space left on device|disk full", re.IGNORECASE),
+    errno.EDQUOT: re.compile("disk quota exceeded", re.IGNORECASE),
+    errno.EFBIG: re.compile("file too large|file size limit exceeded", re.IGNORECASE),
+}
+_KILLED = re.compile("killed|out of memory|cannot allocate memory|virtual memory exhausted", re.IGNORECASE)
+
+
+def _check_space(done: subprocess.CompletedProcess[str]) -> None:
+    """Raises an OSError if a compiler failed because the disk is full."""
+    for number, text in _NO_SPACE.items():
+        if text.search(done.stderr) or (number == errno.EFBIG and done.returncode == -signal.SIGXFSZ):
+            raise OSError(number, os.strerror(number))
+
+
+def _rejected(language: str, done: subprocess.CompletedProcess[str]) -> Error:
+    """The error of a compiler that works, but not on our source."""
+    if done.returncode < 0 or _KILLED.search(done.stderr):
+        return BackendError(
+            f"the {language} compiler was stopped:\n{_first_lines(done.stderr) or f'by signal {-done.returncode}'}",
+            hint="it may have had too little memory",
+        )
+    return InternalError(
+        f"the {language} compiler rejected the generated code:\n{_first_lines(done.stderr)}",
+        hint="this is a defect of futad; please report it with the program",
+    )
+
+
+def _run(compiler: Compiler, arguments: Sequence[str], work: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler; its temporary files are in `work`, its messages in English."""
+    environment = {**os.environ, "TMPDIR": str(work), "LC_ALL": "C"}
     try:
         return subprocess.run(
-            [*compiler.command, *arguments], capture_output=True, text=True, errors="replace"
-        )
+            [*compiler.command, *arguments], capture_output=True, text=True, errors="replace", env=environment,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
     except OSError as e:
         raise BackendError(
             f"cannot run the C compiler {' '.join(compiler.command)}: {e}", hint=INSTALL_HINT

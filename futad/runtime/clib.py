@@ -1,7 +1,7 @@
 """Calling compiled C: a shared library whose entries follow the convention described in `backend/c.py`.
 
-A `Layout` says how the entries of a library are called; it pickles, so that a program compiled before runs
-without the compiler being imported.
+A `Layout` says how the entries of a library are called; it is kept (`quick.py`), so that a program compiled before
+runs without the compiler being imported.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ from futad.errors import (
     UsageError,
     failed_check,
 )
+from futad.runtime import forks
+from futad.runtime.findings import Binding, Loop, finding
 
 # The codes of failures in `ctx->error.code`.
-BOUNDS, ASSERT, DIVISION, MEMORY = 1, 2, 3, 4
+BOUNDS, ASSERT, DIVISION, MEMORY, CHECK = 1, 2, 3, 4, 5
 COPY_LIMIT = 1 << 16  # bytes; smaller results are copied into NumPy's memory, larger ones change owner
 WASTE_LIMIT = 1 << 22  # bytes a result may hold beyond twice its own size
 
@@ -57,11 +59,14 @@ class CPlace:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The entries of a library by core name, the places that can fail, the largest rank of a result."""
+    """The entries of a library by core name, the places that can fail, the largest rank of a result; what checked
+    execution can name, if it is for that."""
 
     functions: dict[str, CFunction]
     places: tuple[CPlace, ...]
     max_rank: int
+    bindings: tuple[Binding, ...] = ()
+    loops: tuple[Loop, ...] = ()
 
 
 class _Frame:
@@ -122,15 +127,19 @@ _TELLS = sys.implementation.name == "cpython" and all(_in_object(x) == x.ctypes.
 _address = _in_object if _TELLS else _by_name
 
 
-class _Returns:
-    """The memory of results whose arrays have died, on its way back to the slots it was taken from.
+class _Context:
+    """The memory that calls use, and that of results whose arrays have died, on its way back to the slots it was taken
+    from.
 
     Arrays die in any thread, and whenever Python collects garbage, which may be in the middle of a call: so what
     comes back waits here for the next call.  After `close` it is freed at once.
     """
 
-    def __init__(self, lib: ctypes.CDLL, context: int) -> None:
-        self.lib, self.context = lib, context
+    def __init__(self, lib: ctypes.CDLL) -> None:
+        self.lib = lib
+        self.address = lib.futad_new()
+        if not self.address:
+            raise MemoryError_("out of memory")
         self.waiting: deque[tuple[int, int, int]] = deque()  # slot, address, bytes
         self.closed = False
 
@@ -143,13 +152,17 @@ class _Returns:
         """What has come back is put into its slots; while no call runs."""
         while self.waiting:
             slot, address, size = self.waiting.popleft()
-            self.lib.futad_return(self.context, slot, address, size)
+            self.lib.futad_return(self.address, slot, address, size)
 
     def close(self) -> None:
         """The context goes; results of its calls may live on."""
+        self.abandon()
+        self.lib.futad_free(self.address)
+
+    def abandon(self) -> None:
+        """No call uses the context again, and what it has is lost: a thread that is no more was changing it."""
         self.closed = True
         self.free()
-        self.lib.futad_free(self.context)
 
     def free(self) -> None:
         while True:
@@ -193,15 +206,29 @@ class CLibrary:
         self._frames = {name: _Frame(lib, f, 2 + layout.max_rank) for name, f in layout.functions.items()}
         self._lock = threading.Lock()
         share_team(lib)
-        self._context = lib.futad_new()
-        if not self._context:
-            raise MemoryError_("out of memory")
-        self._returns = _Returns(lib, self._context)
-        self._finalizer = weakref.finalize(self, self._returns.close)
+        self._context = _Context(lib)
+        self._finalizer = self._closing()
+        forks.watch(self)
+
+    def _closing(self) -> weakref.finalize[Any, Any]:
+        """Closes the context with the library; not at the end of the process, when a thread may still be in a call."""
+        finalizer = weakref.finalize(self, self._context.close)
+        finalizer.atexit = False
+        return finalizer
+
+    def forked(self) -> None:
+        """See `forks.py`."""
+        if forks.is_held(self._lock):
+            before, self._context = self._context, _Context(self.lib)
+            before.abandon()
+            self._finalizer.detach()
+            self._finalizer = self._closing()
+            self._lock = threading.Lock()
 
     def memory(self) -> tuple[int, int]:
         """Bytes of temporary memory held, and how many times it has grown."""
-        return self.lib.futad_memory(self._context), self.lib.futad_allocations(self._context)
+        context = self._context.address
+        return self.lib.futad_memory(context), self.lib.futad_allocations(context)
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
@@ -216,42 +243,73 @@ class CLibrary:
         if frame is None:
             raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self.layout.functions)}")
         with self._lock:
-            if self._returns.waiting:
-                self._returns.to_slots()
+            context = self._context
+            if context.waiting:
+                context.to_slots()
             keep = frame.fill(args)
             start = perf_counter()
-            code = frame.call(self._context, frame.pointers_address, frame.raw_address)
+            code = frame.call(context.address, frame.pointers_address, frame.raw_address)
             seconds = perf_counter() - start
             del keep
             if code:
-                raise self._failure()
+                raise self._failure(context)
             if frame.single is not None:
                 return seconds, [frame.single[0]]
             return seconds, [
-                self._array(dtype, words[0], words[1], tuple(words[2 : 2 + rank])) if rank else number[0]
+                _array(context, dtype, words[0], words[1], tuple(words[2 : 2 + rank])) if rank else number[0]
                 for (dtype, rank, number), words in zip(frame.results, frame.raw.tolist(), strict=False)
             ]
 
-    def _array(self, dtype: np.dtype[Any], address: int, slot: int, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        count = math.prod(shape) * dtype.itemsize
-        if count > COPY_LIMIT and slot >= 0:
-            # A slot an earlier result of this call has taken is empty; its memory is valid while that one lives.
-            size = self.lib.futad_slot_bytes(self._context, slot)
-            if count <= size <= 2 * count + WASTE_LIMIT and self.lib.futad_take(self._context, slot) == address:
-                buffer = (ctypes.c_char * count).from_address(address)
-                # At the end of the process nobody needs the memory, but somebody may still read the array.
-                weakref.finalize(buffer, self._returns.add, slot, address, size).atexit = False
-                return np.frombuffer(memoryview(buffer), dtype).reshape(shape)
-        copy = np.empty(shape, dtype)
-        if count:
-            ctypes.memmove(_address(copy), address, count)
-        return copy
-
-    def _failure(self) -> Error:
-        words = (ctypes.c_int64 * 8).from_address(self._context)
+    def _failure(self, context: _Context) -> Error:
+        words = (ctypes.c_int64 * 8).from_address(context.address)
+        if words[0] == CHECK:
+            return self._finding(context)
         index = words[1]
         place = self.layout.places[index] if index >= 0 else CPlace(None, "", ())
         return failure(place, words[0], list(words[4:8]))
+
+    def _finding(self, context: _Context) -> Error:
+        """What checked execution found."""
+        words = (ctypes.c_int64 * 5)()
+        self.lib.futad_finding(ctypes.c_void_p(context.address), words)
+        self.lib.futad_turn_at.restype = ctypes.c_int64
+        self.lib.futad_turn_at.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64]
+
+        def turn_at(loop: int, time: int) -> int:
+            return self.lib.futad_turn_at(context.address, loop, time)
+
+        return finding(list(words), self.layout.bindings, self.layout.loops, turn_at)
+
+
+def _array(
+    context: _Context, dtype: np.dtype[Any], address: int, slot: int, shape: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    """A result, in memory taken from its slot or copied."""
+    count = math.prod(shape) * dtype.itemsize
+    if count > COPY_LIMIT and slot >= 0:
+        # A slot an earlier result of this call has taken is empty; its memory is valid while that one lives.
+        size = context.lib.futad_slot_bytes(context.address, slot)
+        if count <= size <= 2 * count + WASTE_LIMIT and context.lib.futad_take(context.address, slot) == address:
+            buffer = (ctypes.c_char * count).from_address(address)
+            # At the end of the process nobody needs the memory, but somebody may still read the array.
+            weakref.finalize(buffer, context.add, slot, address, size).atexit = False
+            return np.frombuffer(memoryview(buffer), dtype).reshape(shape)
+    copy = empty_result(shape, dtype)
+    if count:
+        ctypes.memmove(_address(copy), address, count)
+    return copy
+
+
+def empty_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Memory for a result.  Raises MemoryError_, also where NumPy knows no such shape: it counts the elements of an
+    empty array as if no dimension were 0."""
+    try:
+        return np.empty(shape, dtype)
+    except (ValueError, MemoryError):
+        text = "".join(f"[{n}]" for n in shape)
+        if math.prod(shape) and math.prod(shape) * dtype.itemsize < 1 << 62:
+            raise MemoryError_(f"out of memory: a result of shape {text} is needed") from None
+        raise MemoryError_(f"a result of shape {text} is needed, whose size exceeds the address space") from None
 
 
 def failure(place: CPlace, code: int, words: list[int]) -> Error:
@@ -280,6 +338,6 @@ def _fill(place: CPlace, words: list[int]) -> str:
         elif t.is_bool:
             value = "true" if w else "false"
         else:
-            value = int(np.array(w, np.int64).astype(t.dtype))
+            value = int(np.array(w & (1 << 64) - 1, np.uint64).astype(t.dtype))  # words are signed or not
         text = text.replace("{}", str(value), 1)
     return text

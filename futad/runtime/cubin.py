@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -156,16 +155,19 @@ def _nvrtc(toolkit: _Toolkit, text: str, arch: str, flags: list[str]) -> tuple[b
 
 
 def _nvcc(toolkit: _Toolkit, text: str, arch: str, flags: list[str]) -> tuple[bytes, str]:
-    with tempfile.TemporaryDirectory(prefix="futad-") as work:
-        source, out = Path(work) / "kernels.cu", Path(work) / "kernels.cubin"
+    def build(work: Path) -> tuple[bytes, str]:
+        source, out = work / "kernels.cu", work / "kernels.cubin"
         source.write_text(text, encoding="utf-8")
         command = [toolkit.nvcc, f"-arch={arch}", "-cubin", "-std=c++17", "-w", "-Xptxas", "-v", *flags]
         done = subprocess.run(
-            [*command, str(source), "-o", str(out)], capture_output=True, text=True, errors="replace"
-        )
+            [*command, str(source), "-o", str(out)], capture_output=True, text=True, errors="replace",
+            env={**os.environ, "TMPDIR": str(work)},
+        )  # fmt: skip
         if done.returncode != 0:
             _rejected(done.stdout + done.stderr, arch)
         return out.read_bytes(), done.stdout + done.stderr
+
+    return cache.in_temporary_folder(build)
 
 
 def _rejected(log: str, arch: str) -> NoReturn:

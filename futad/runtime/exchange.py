@@ -1,5 +1,7 @@
 """Arrays of other libraries in device memory: what they say of themselves, without a copy.
 
+(Of bools `host.py` makes one all the same: their bytes may be others than 0 and 1.)
+
 A GPU array is recognised by `__cuda_array_interface__` (CuPy, Numba) or by DLPack (torch, JAX), and becomes a
 `DeviceArray`: address, shape, dtype, strides.  DLPack comes first for libraries other than CuPy, since only it lets
 the producer order its work before ours whatever stream that is on.

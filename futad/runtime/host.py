@@ -8,20 +8,26 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from futad.core.scalarops import OPS
-from futad.core.types import PRIMS
+from futad.core.types import PRIMS, with_true_as_one
 from futad.errors import InternalError, MemoryError_, UsageError
-from futad.runtime import cache, tuning
+from futad.runtime import cache, forks, tuning
 from futad.runtime.arena import Arena, bytes_text
-from futad.runtime.clib import MEMORY, CPlace, failure
+from futad.runtime.clib import MEMORY, CPlace, empty_result, failure
+from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Frame, Product, Thresholds
+from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.exchange import DeviceArray
+from futad.runtime.findings import Binding, Loop
 from futad.runtime.tape import ENOUGH_LAUNCHES, MOST_NODES, Step, Tape, Tapes
+
+if TYPE_CHECKING:
+    from futad.runtime.valuecheck import ValueCheck
 
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
 TILE_THREADS = 256  # of flatten/kernel.py
@@ -81,27 +87,14 @@ class KernelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A device program without its texts: entries by name as (Python name, dtypes and ranks, names of parameters)."""
+    """A device program without its texts: entries by name as (Python name, dtypes and ranks, names of parameters); what
+    checked execution can name, if it is for that."""
 
     functions: dict[str, tuple[str, tuple[tuple[np.dtype[Any], int], ...], tuple[str, ...]]]
     kernels: tuple[KernelInfo, ...]
     places: tuple[CPlace, ...]
-
-
-@dataclass(slots=True)
-class Counts:
-    """What one call did: kernels launched (in graphs too) and products left to the BLAS, graphs replayed and captured,
-    scalars read by the host on the way, bytes uploaded, downloaded as results, and copied within the device."""
-
-    launches: int = 0
-    products: int = 0
-    replayed: int = 0
-    captured: int = 0
-    reads: int = 0
-    uploaded: int = 0
-    downloaded: int = 0
-    copied: int = 0
-    path: list[int] = field(default_factory=list)  # the kernels launched, if `Runtime.trace` is set
+    bindings: tuple[Binding, ...] = ()
+    loops: tuple[Loop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +110,8 @@ class Out:
 class Runtime:
     """What emitted host code calls."""
 
+    graphs = True  # whether calls may be captured
+
     def __init__(self, device: Device, layout: Layout) -> None:
         self.device = device
         self.layout = layout
@@ -131,6 +126,7 @@ class Runtime:
         self.widest = 0  # elements of an array of the present call, at most
         self.wide: Callable[[], None] | None = None  # makes the kernels with wide indices ready, unless they are
         self.trace = False
+        self.reports: DeviceReports | None = None  # to whoever checks what calls bind
         self.frames = [Frame(k.symbol, (None, *k.params)) for k in layout.kernels]
         # How the present call is recorded; see Note [Tapes].
         self.tape: Tape | None = None
@@ -374,22 +370,20 @@ class Runtime:
             self.raise_(int(words[0]), int(words[1]), [int(w) for w in words[2:6]])
 
 
-def host_scalar(x: Any) -> Any:
-    """A scalar as host code has it: an int for i64, a bool, NumPy's own for the others."""
-    if x.dtype == np.int64:
-        return int(x)
-    return bool(x) if x.dtype == np.bool_ else x
-
-
 class DeviceProgram:
     """A program on a device: kernels compiled, host code ready; one call at a time."""
 
-    def __init__(self, device: Device, layout: Layout, source: str, host: str, constants: list[Any]) -> None:
+    def __init__(
+        self, device: Device, layout: Layout, source: str, host: str, constants: list[Any],
+        values: ValueCheck | None = None, runtime: type[Runtime] = Runtime,
+    ) -> None:  # fmt: skip
+        """`values` checks what the host code binds, which then reports it."""
         self.device, self.layout, self.constants = device, layout, constants
         names = sorted({k.symbol for k in layout.kernels})
         device.compile(source, names)
-        self.runtime = Runtime(device, layout)
-        self.runtime.wide = lambda: device.compile(f"#define FUTAD_WIDE 1\n{source}", names, wide=True)
+        self._values, self._runtime = values, runtime
+        self._widen = lambda: device.compile(f"#define FUTAD_WIDE 1\n{source}", names, wide=True)
+        self.runtime = self._new_runtime()
         scope: dict[str, Any] = {}
         exec(compile(host, "<host code>", "exec"), scope)
         self._functions: dict[str, Callable[..., list[Out]]] = {
@@ -403,7 +397,24 @@ class DeviceProgram:
         tuned = tuning.stored(device.model, self.key)
         if tuned is not None:
             self.runtime.choose(tuned)
-        self.graphs = os.environ.get("FUTAD_GRAPHS", "1") != "0"
+        # What is replayed reports nothing.
+        self.graphs = self.runtime.graphs and values is None and os.environ.get("FUTAD_GRAPHS", "1") != "0"
+        forks.watch(self)
+
+    def _new_runtime(self) -> Runtime:
+        made = self._runtime(self.device, self.layout)
+        made.wide = self._widen
+        made.reports = DeviceReports(self._values, made) if self._values is not None else None
+        return made
+
+    def forked(self) -> None:
+        """See `forks.py`.  The state of a GPU does not come along; its device says so when it is used."""
+        if forks.is_held(self._lock):
+            self._lock = threading.Lock()
+            if not self.device.cuda:
+                before, self.runtime = self.runtime, self._new_runtime()
+                self.runtime.thresholds, self.runtime.blas = before.thresholds, before.blas
+                self.tapes = Tapes()
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
@@ -417,9 +428,11 @@ class DeviceProgram:
             raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self._functions)}")
         with self._lock:
             self.runtime.counts = Counts()
-            outs = self._call(name, self._upload(name, args))
+            values = self._upload(name, args)
+            reports = self.runtime.reports
+            outs = self.call(name, values) if reports is None else reports.call(self, name, args, values)
             there = [a for a in args if isinstance(a, DeviceArray)]
-            results = [self._to_device(o) if there else self._to_numpy(o) for o in outs]
+            results = [self._to_device(o) if there else self.to_numpy(o) for o in outs]
             if there:
                 self.device.hold([a.owner for a in there])
             self.runtime.arena.settle()
@@ -430,7 +443,7 @@ class DeviceProgram:
         timed."""
         with self._lock:
             self.runtime.counts = Counts()
-            self._call(name, self._upload(name, args))
+            self.call(name, self._upload(name, args))
             self.runtime.arena.settle()
             values = self._upload(name, args)
             out = []
@@ -438,7 +451,7 @@ class DeviceProgram:
                 self.runtime.counts = Counts()
                 self.device.synchronise()
                 start = time.perf_counter()
-                self._call(name, values)
+                self.call(name, values)
                 self.device.synchronise()
                 out.append(time.perf_counter() - start)
             return out
@@ -454,9 +467,8 @@ class DeviceProgram:
         self.tapes.clear()
         self.runtime.arena.release()
 
-    # -- a call
-
-    def _call(self, name: str, values: list[Any]) -> list[Out]:
+    def call(self, name: str, values: list[Any]) -> list[Out]:
+        """Run an entry on arguments that are on the device; its results, there."""
         r = self.runtime
         tape = self.tapes.of(name, values) if self.graphs else Tape()
         if tape.version != r.arena.version:
@@ -524,7 +536,7 @@ class DeviceProgram:
                 r.widest = max(r.widest, a.size)
                 values.append(self._imported(a, (name, i), names[i]))
                 continue
-            x = np.ascontiguousarray(a, dtype=dtype)
+            x = with_true_as_one(np.ascontiguousarray(a, dtype=dtype))
             if x.ndim != rank:
                 raise InternalError(f"argument {i} has rank {x.ndim}, not {rank}")
             address = r.ensure((name, i), x.size, dtype.itemsize, names[i])
@@ -547,20 +559,23 @@ class DeviceProgram:
                              hint="copy it there first")  # fmt: skip
         if a.stream is not None:
             device.wait_for(a.stream)
-        if a.strides is None and not a.own and a.address % a.dtype.itemsize == 0:
+        bools = a.dtype == np.bool_  # which may have bytes other than 0 and 1, on which kernels rely
+        if a.strides is None and not a.own and not bools and a.address % a.dtype.itemsize == 0:
             return a.address
         address = self.runtime.ensure(slot, a.size, a.dtype.itemsize, label)
         self.runtime.counts.copied += a.nbytes
-        if a.strides is None:
+        if a.strides is None and not bools:
             device.copy(address, a.address, a.nbytes)
         else:
-            device.gather(address, a.address, a.dtype, a.shape, a.strides)
+            shape, strides = (a.shape, a.strides) if a.strides is not None else ((a.size,), (a.dtype.itemsize,))
+            device.gather(address, a.address, a.dtype, shape, strides)
         return address
 
-    def _to_numpy(self, out: Out) -> Any:
+    def to_numpy(self, out: Out) -> Any:
+        """A result as a NumPy array or scalar."""
         if out.value is not None:
             return out.value
-        host = np.empty(out.shape, out.dtype)
+        host = empty_result(out.shape, out.dtype)
         if host.nbytes:
             self.device.download(out.address, host)
             self.runtime.counts.downloaded += host.nbytes

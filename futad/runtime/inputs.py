@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,6 +62,14 @@ def read_arguments(signature: Signature, data: bytes, name: str) -> list[Any]:
         if e.span is not None and e.source_line is None:
             e.source_line = reader.line(e.span.line)
         raise
+
+
+def read_stdin() -> bytes:
+    """All of standard input.  Raises FileError."""
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as e:
+        raise FileError(f"<stdin>: {e.strerror or e}") from None
 
 
 def read_data_file(path: Path) -> bytes:

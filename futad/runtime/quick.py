@@ -3,30 +3,36 @@
 Beside the shared library the cache keeps, for a program file, how its entries are called.  The key covers the
 texts of the file and its imports, futad's own code, the backend, and what the compilation looks at in the
 environment; so what is found needs no further check.
+
+It is kept as JSON, of which nothing but these descriptions can be made.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
-import pickle
 import platform
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from futad import __version__
+from futad.core.entry import Entry, EntryType
+from futad.core.types import Prim, prim
+from futad.errors import Span
 from futad.runtime import cache
 from futad.runtime.cc import cpu
-from futad.runtime.clib import CLibrary, Layout
-from futad.runtime.values import Signature
+from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
+from futad.runtime.findings import Binding, Loop
+from futad.runtime.values import Leaf, Signature
 
 if TYPE_CHECKING:
     from futad.api import Program
 
 _IMPORT = re.compile(r'\bimport\s+"([^"]+)"')
-_ENVIRONMENT = ("FUTAD_CC", "CC", "FUTAD_CFLAGS", "PATH")
+_ENVIRONMENT = ("FUTAD_CC", "CC", "FUTAD_CFLAGS", "PATH", "FUTAD_CHECK", "FUTAD_MUTANT")
 
 
 @dataclass(slots=True)
@@ -38,12 +44,42 @@ class Compiled:
     layout: Layout
 
 
-class _Missing(Exception):
-    pass
+_CLASSES: dict[str, Any] = {
+    c.__name__: c for c in (Compiled, Signature, Entry, EntryType, Leaf, Layout, CFunction, CPlace, Binding, Loop, Span)
+}
 
 
-def _absent(path: Path) -> None:
-    raise _Missing
+def to_json(x: Any) -> Any:
+    """A description as JSON: lists are tuples, and what is neither that nor a plain value says what it is under ''."""
+    if isinstance(x, Prim):
+        return {"": "prim", "name": x.name}
+    if isinstance(x, tuple):
+        return [to_json(v) for v in x]
+    if isinstance(x, frozenset):
+        return {"": "set", "of": sorted(x)}
+    if isinstance(x, dict):
+        return {"": "dict", "of": [[k, to_json(v)] for k, v in x.items()]}
+    if type(x).__name__ in _CLASSES:
+        shown = [f.name for f in fields(x) if not f.name.startswith("_")]
+        return {"": type(x).__name__, **{name: to_json(getattr(x, name)) for name in shown}}
+    assert x is None or isinstance(x, str | int), x
+    return x
+
+
+def from_json(x: Any) -> Any:
+    """The description that `to_json` wrote.  Raises KeyError, TypeError and the like if it is none."""
+    if isinstance(x, list):
+        return tuple([from_json(v) for v in x])
+    if not isinstance(x, dict):
+        return x
+    kind = x.pop("")
+    if kind == "prim":
+        return prim(x["name"])
+    if kind == "set":
+        return frozenset(x["of"])
+    if kind == "dict":
+        return {k: from_json(v) for k, v in x["of"]}
+    return _CLASSES[kind](**{name: from_json(v) for name, v in x.items()})
 
 
 def texts_of(file: str) -> dict[str, str] | None:
@@ -83,11 +119,14 @@ def key_of(texts: dict[str, str], backend: str) -> str:
 
 def find(key: str) -> tuple[Compiled, CLibrary] | None:
     """The compiled program of that key, loaded; None if there is none (or no longer a whole one)."""
+    raw = cache.read(_name(key))
     try:
-        compiled = pickle.loads(cache.fetch(key, ".entries", _absent).read_bytes())
-        path = cache.fetch(compiled.library_key, ".so", _absent)
-        return compiled, CLibrary(ctypes.CDLL(str(path)), compiled.layout)
-    except (_Missing, OSError, pickle.UnpicklingError, AttributeError, ImportError, EOFError):
+        if raw is None:
+            return None
+        compiled = from_json(json.loads(raw))
+        path = cache.find(compiled.library_key, ".so")
+        return (compiled, CLibrary(ctypes.CDLL(str(path)), compiled.layout)) if path is not None else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -103,8 +142,8 @@ def store(key: str, program: Program) -> None:
         Path(executor.library._name).stem,
         executor.layout(),
     )
-    cache.fetch(key, ".entries", lambda path: _write(path, compiled))
+    cache.write(_name(key), json.dumps(to_json(compiled)).encode())
 
 
-def _write(path: Path, compiled: Compiled) -> None:
-    path.write_bytes(pickle.dumps(compiled))
+def _name(key: str) -> str:
+    return f"{key[:2]}/{key}.entries"

@@ -4,7 +4,8 @@ Text: scalars with an optional type suffix (`1`, `-2i64`, `0x1f`, `1.5f32`, `f64
 `[[1, 2], [3, 4]]`, `empty([0][2]f64)`, strings `"abc"` (arrays of u8), `-- comments`.  A literal without a
 suffix takes the type that is wanted if it is exact there, else i32 or f64.
 
-Binary: `b`, version 2, rank, a four-character type name, one little-endian u64 a dimension, the data.
+Binary: `b`, version 2, rank, a four-character type name, one little-endian u64 a dimension, the data.  A bool is a
+byte: false is 0, true is written as 1 and read from any other.
 
 The two may follow one another in one stream.  Errors carry the place in the input.
 """
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from futad.core.showvalue import prim_of
-from futad.core.types import F64, I32, PRIMS, Prim
+from futad.core.types import F64, I32, PRIMS, Prim, with_true_as_one
 from futad.errors import Span, ValueError_
 
 _SUFFIX = "i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64"
@@ -357,7 +358,7 @@ class Reader:
                 f"a binary value of type {''.join(f'[{d}]' for d in dims)}{prim} needs "
                 f"{count * prim.bytes} bytes, but only {len(data) - body} follow"
             )
-        flat = np.frombuffer(data, prim.dtype.newbyteorder("<"), count, body)
+        flat = with_true_as_one(np.frombuffer(data, prim.dtype.newbyteorder("<"), count, body))
         place = self.place()
         self.pos = body + count * prim.bytes
         array = flat.astype(prim.dtype).reshape(dims)

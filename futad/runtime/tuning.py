@@ -7,9 +7,7 @@ program goes back to the device's own until it is tuned again.
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +17,20 @@ from futad.runtime.device import Thresholds
 
 
 def store_path(model: str) -> Path:
-    """The file of a device's thresholds."""
+    """The file of a device's thresholds.  Raises FileError if the cache cannot be used."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-").lower() or "device"
-    return cache.cache_dir() / "tuned" / f"{name}.json"
+    folder = cache.folder("tuned")
+    if folder is None:
+        raise FileError(f"the cache folder {cache.cache_dir()} cannot be used for thresholds")
+    return folder / f"{name}.json"
 
 
 def read_store(model: str) -> dict[str, Any]:
     """What is kept for a device, by program; empty if there is nothing, or nothing whole."""
     try:
-        found = json.loads(store_path(model).read_text(encoding="utf-8"))
-        programs = found["programs"]
-    except (OSError, ValueError, KeyError, TypeError):
+        raw = cache.read_own(store_path(model))
+        programs = json.loads(raw)["programs"] if raw is not None else {}
+    except (FileError, ValueError, KeyError, TypeError):
         return {}
     return programs if isinstance(programs, dict) else {}
 
@@ -53,10 +54,7 @@ def store(model: str, key: str, thresholds: Thresholds | None, about: dict[str, 
     path = store_path(model)
     text = json.dumps({"device": model, "programs": programs}, indent=1) + "\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as out:
-            out.write(text)
-        os.replace(out.name, path)
+        cache.replace_file(path, text.encode())
     except OSError as e:
         raise FileError(f"cannot write {path}: {e.strerror}") from None
     return path

@@ -1,7 +1,7 @@
 """Between a user's values and the flat arguments of a core function.
 
-A `Signature` is all that calling an entry needs: it is built from a `Fun`, pickles small, and mentions no
-variables, so a cached program can be called without its IR.
+A `Signature` is all that calling an entry needs: it is built from a `Fun` and mentions no variables, so a cached
+program can be called without its IR.
 
 What the user passes, per parameter type:
 
@@ -9,6 +9,7 @@ What the user passes, per parameter type:
   holds them (`2` for f64; `0.1` is rounded for f32); a NumPy number must have exactly the parameter's dtype.
 - an array: anything NumPy can view as an array of exactly that dtype (either byte order, any strides,
   read-only is fine), or nested lists of Python numbers.
+  Of a bool any byte but 0 is true.
   Arrays of other libraries are viewed without a copy where they lie densely: in CPU memory by `__array__` or DLPack,
   in GPU memory by `__cuda_array_interface__` or DLPack (see `exchange.py`).
 - a tuple: a tuple or list of its components.
