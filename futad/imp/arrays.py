@@ -12,10 +12,12 @@ from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of
 from futad.errors import Span
 from futad.imp import ir
-from futad.imp.assemble import appended, assembled, joined, padded
+from futad.imp.assemble import AS_IT_LIES, appended, assembled, joined, padded
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
 from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, SlotWant, Soft, Want, handles
+from futad.imp.placement import in_step
 from futad.imp.rows import matrix, put_off
+from futad.imp.sharing import DEAD, UNREAD
 from futad.imp.views import Acc, Fill, Joined, Mem, Root, Sequence_, Value, View, dense_view
 
 
@@ -76,7 +78,7 @@ def indexed(lo: Lowerer, v: View, index: core.Index, check: Span | None) -> View
             if check is not None and not lo.in_range(at, size):
                 ok = ir.Bin("<u", at, size, ir.TRUE.type)
                 lo.emit(ir.Check(ok, BOUNDS, lo.place(check), (at, size)))
-                if lo.assembles and isinstance(at, ir.Ref):
+                if lo.assembles and isinstance(at, ir.Ref | Num):
                     lo.checked[at, size] = None
             offset = add(offset, mul(at, stride))
     k = len(index)
@@ -90,7 +92,7 @@ def _check_range(lo: Lowerer, start: Expr, count: Expr, step: Expr, size: Expr, 
     if start == ZERO and step == ONE and count == size:
         return
     place = lo.place(span)
-    empty = compare("<=", count, ZERO)
+    empty = compare("==", count, ZERO)
     start = lo.let(start, "start")
     last = lo.let(add(start, mul(sub(count, ONE), step)), "last")
     for at in (start, last):
@@ -110,7 +112,7 @@ def _at(lo: Lowerer, stm: core.Stm, e: core.At, wants: list[Want]) -> Sequence[V
 @handles(core.Update)
 def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Sequence[Value]:
     src = lo.view(e.array)
-    placed = lo.scopes[-1].placed.get(e.value)  # type: ignore[arg-type]
+    placed = lo.scopes[-1].placed.get(stm.pat[0])
     if placed is not None:
         dst, target = placed
     elif (whole := padded(lo, e, stm.pat[0], src)) is not None:
@@ -119,11 +121,13 @@ def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Se
         if lo.can_overwrite(src):
             dst = src
         else:
-            # The array itself may lie where the result is wanted.
+            # What is read, or is needed later, may lie where the result is wanted: an array that was updated there
+            # before, or a part of one.
             want = wants[0].view if isinstance(wants[0], Soft) else wants[0]
             there = want.roots if isinstance(want, View) else {want.root} if isinstance(want, SlotWant) else set()
-            taken = bool(there & src.roots)
-            dst = lo.alloc(src.elem, src.shape, None if taken else want, stm.pat[0].name)
+            read = [v for v in (src, lo.value(e.value)) if isinstance(v, View)]
+            free = UNREAD(not any(there & v.roots for v in read)) and DEAD(not lo.roots_live(there))
+            dst = lo.alloc(src.elem, src.shape, want if free else None, stm.pat[0].name)
             lo.copy(dst, src)
         target = indexed(lo, dst, e.index, e.check)
     value = lo.value(e.value)
@@ -166,7 +170,7 @@ def _array_lit(lo: Lowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) 
         v = lo.value(a)
         if isinstance(v, View):
             row = dst.row((ir.num(i),))
-            if i == e.elems.index(a) and a in pieces and v.same_place(pieces[a]):
+            if a in pieces and AS_IT_LIES(i == e.elems.index(a) and v.same_place(pieces[a])):
                 continue
             if a in literals:
                 # The same row again: from its scalars, not from memory just written.
@@ -199,7 +203,7 @@ def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Se
             continue
         piece = lo.scopes[-1].pieces.get(a)  # type: ignore[arg-type]
         # An array that comes twice lies at its first place.
-        if piece is None or k != e.arrays.index(a) or not v.same_place(piece):
+        if piece is None or not AS_IT_LIES(k == e.arrays.index(a) and v.same_place(piece)):
             part = dst.row((at,))
             lo.copy(View(dst.base, part.offset, dst.strides, v.shape, dst.dense), v)
         at = lo.let(add(at, v.shape[0]), "at")
@@ -222,6 +226,8 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Se
         if e.plus:
             lo.copy(dst, plus)
     views = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (a, b)]
+    for v in views:
+        lo.reads(v)
     sizes = (a.shape[0], b.shape[1], a.shape[1])
     ma, mb, mc = [matrix(v) for v in (*views, dst)]
     parallel = lo.parallel and not lo.in_parallel
@@ -242,35 +248,12 @@ def overwritten(lo: Lowerer, var: Var, operands: Iterable[Atom]) -> View | None:
         param = s.exp.lam.params[s.exp.arrays.index(var)]
         for v, r in zip(s.pat, s.exp.lam.result, strict=True):
             want = sc.wants.get(v)
-            if isinstance(want, View) and want.dense and _replaces(s.exp.lam, param, r):
+            if isinstance(want, View) and want.dense and in_step(s.exp.lam, param, r):
                 want = dense_view(want.base, lo.shape(var.type), want.offset)
                 read = frozenset[Root]().union(*[lo.view(a).roots for a in operands if isinstance(a, Var)])
-                return None if read & want.roots or lo.roots_live(want.roots) else want
+                fits = UNREAD(not read & want.roots) and DEAD(not lo.roots_live(want.roots))
+                return want if fits else None
     return None
-
-
-def _replaces(lam: core.Lambda, row: Var, result: Atom) -> bool:
-    """Whether `result` is made where `row` alone is read, and of each element of the row only one of it."""
-    if isinstance(row.type, Prim):
-        return isinstance(result.type, Prim)
-    if row in lam.result or sum((row in core.stm_free(s)) for s in lam.stms) != 1:
-        return False
-    maker = next(s for s in lam.stms if row in core.stm_free(s))
-    e = maker.exp
-    if type(e) is core.Reshape:
-        return _replaces(lam, maker.pat[0], result)
-    if type(e) is core.Fused:
-        first = sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
-    elif type(e) is core.Map:
-        first = 0
-    else:
-        return False
-    if any(isinstance(a.type, AccType) for a in e.arrays) or e.arrays.count(row) != 1 or row in e.lam.free():
-        return False
-    if result not in maker.pat[first:]:
-        return False
-    k = maker.pat.index(result)
-    return _replaces(e.lam, e.lam.params[e.arrays.index(row)], e.lam.result[k])
 
 
 @handles(core.Copy)

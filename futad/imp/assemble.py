@@ -12,36 +12,45 @@ maps then run over each piece by itself (`Joined`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
-from futad.core.node import Range
+from futad.core.node import Range, index_operands
 from futad.core.scalarops import OPS
-from futad.core.types import ArrayType, Atom, Var, shape_of
+from futad.core.types import ArrayType, Atom, Const, Var, shape_of
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.views import Fill, Joined, Mem, SlotWant, Value, View, dense_view
-from futad.optimise.delay import apart
+from futad.legality import Legality
+
+ASSEMBLY = Legality("assembly", "what is put together with others is computed where the whole will lie")
+AS_IT_LIES = ASSEMBLY.condition("the piece lies there", "the part of the whole would be left as it was")
+APPEND = Legality("appending", "what a loop appends to stays in its memory, and only what is new is written")
+PRESENT = APPEND.condition("begins with the present value", "other elements would be taken for the first ones")
+OUTSIDE = APPEND.condition("appended from elsewhere", "what is appended would be read after the memory was moved")
+DONE = APPEND.condition("the present value dead", "a later statement would read memory that has moved")
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer, Scope, Want
 
 
-def sizes_first(lam: core.Lambda) -> core.Lambda:
-    """The scope with the sizes of what is put together computed as early as can be, so that the pieces can be computed
-    in place."""
+def places_first(lam: core.Lambda) -> core.Lambda:
+    """The scope with the sizes of what is put together, and the places of updates, computed as early as can be, so that
+    the pieces, and the rows, can be computed there."""
     needed: set[Atom] = set()
     for stm in lam.stms:
         if isinstance(stm.exp, core.Concat):
             needed.update(shape_of(stm.pat[0].type))
             needed.update(shape_of(a.type)[0] for a in stm.exp.arrays)
+        elif isinstance(stm.exp, core.Update) and isinstance(stm.exp.value.type, ArrayType):
+            needed.update(index_operands(stm.exp.index))
+    needed = {a for a in needed if isinstance(a, Var)}
     if not needed:
         return lam
     early: list[core.Stm] = []
     for stm in reversed(lam.stms):
         e = stm.exp
-        if isinstance(e, core.Op) and stm.pat[0] in needed and not OPS[e.op].can_fail:
+        if isinstance(e, core.Op) and stm.pat[0] in needed and not fails(e):
             early.append(stm)
             needed.update(e.args)
     early.reverse()
@@ -58,6 +67,12 @@ def sizes_first(lam: core.Lambda) -> core.Lambda:
                 early.remove(size)
                 late.difference_update(size.pat)
     return core.Lambda(lam.params, tuple(out), lam.result)
+
+
+def fails(e: core.Op) -> bool:
+    """Whether the operation may stop the program."""
+    last = e.args[-1]
+    return OPS[e.op].can_fail and not (isinstance(last, Const) and last.value != 0)
 
 
 def find_parts(sc: Scope, born: dict[Var, int], makers: tuple[type, ...]) -> None:
@@ -143,13 +158,15 @@ def grows(want: Want, first: Value | None) -> bool:
     present one, where it lies."""
     if not isinstance(want, SlotWant) or want.grown is None or not isinstance(first, View):
         return False
-    return isinstance(first.base, Mem) and first.dense and first.roots == want.grown.roots
+    return isinstance(first.base, Mem) and first.dense and PRESENT(first.roots == want.grown.roots)
 
 
 def appended(lo: Lowerer, views: list[View], shape: Sequence[Expr], want: Want, hint: str) -> View | None:
     """Memory in which the first of the views to be put together is already, if nobody else needs that afterwards."""
     first = views[0]
-    if not grows(want, first) or any(v.roots & first.roots for v in views[1:]) or lo.roots_live(first.roots):
+    if not grows(want, first) or not OUTSIDE(not any(v.roots & first.roots for v in views[1:])):
+        return None
+    if not DONE(not lo.roots_live(first.roots)):
         return None
     assert isinstance(want, SlotWant) and isinstance(first.base, Mem)
     name = lo.name(hint)
@@ -207,99 +224,3 @@ def padded(lo: Lowerer, e: core.Update, v: Var, src: View) -> View | None:
     if start != ir.ZERO:
         pieces.insert(0, (ir.ZERO, dense_view(src.base, (start,))))
     return joined(lo, v, pieces, size)
-
-
-def place_update(lo: Lowerer, stm: core.Stm, sc: Scope, makers: tuple[type, ...]) -> None:
-    """If the next statements write this one's arrays into others, in place, let them be computed there."""
-    if not isinstance(stm.exp, makers):
-        return
-    at = sc.index
-    before: dict[Atom, list[core.Update]] = {}  # for what an update makes: that one, and those that made its array
-    for k in range(at + 1, len(sc.lam.stms)):
-        after = sc.lam.stms[k].exp
-        if not isinstance(after, core.Update):
-            return
-        chain = before.pop(after.array, [])
-        before[sc.lam.stms[k].pat[0]] = [*chain, after]
-        v, array = after.value, (chain or [after])[0].array
-        if v in sc.whole or v not in stm.pat or v in sc.wants or array not in lo.env:
-            continue
-        if sc.uses.get(v) != 1 and not lo.shared_place(sc, k):
-            continue
-        if any(isinstance(a, Var) and a not in lo.env for a in after.operands()[1:] if a is not v):
-            continue
-        # The updates in between must not see the array overwritten early.
-        between = [a for x in sc.lam.stms[at + 1 : k] for a in x.exp.operands()[x.exp in chain :]]
-        if any(shares(lo, a, array) for a in between) or any(u.value not in sc.placed for u in chain):
-            continue
-        sc.index = k
-        place_one(lo, stm, sc, after, chain)
-        sc.index = at
-
-
-def shares(lo: Lowerer, a: Atom, b: Atom) -> bool:
-    """Whether two arrays may lie in one piece of memory; of one that is not known yet it does not matter."""
-    v, w = lo.env.get(a), lo.env.get(b)  # type: ignore[arg-type]
-    return isinstance(v, View) and isinstance(w, View) and bool(v.roots & w.roots)
-
-
-def place_one(lo: Lowerer, stm: core.Stm, sc: Scope, after: core.Update, chain: list[core.Update]) -> None:
-    """Let `after` have its value made in place; `chain`: the updates that make its array, whose values are."""
-    array, v = (chain or [after])[0].array, after.value
-    dst = lo.view(array)
-    others = [x for x in stm.pat if x in sc.placed and dst.roots & sc.placed[x][0].roots]
-    if not all(any(u.value is x and apart(u.index, after.index) for u in chain) for x in others):
-        return
-    from futad.imp.arrays import indexed
-
-    used = core.stm_free(stm)
-    target: View | None = None
-    whole, place = _place(lo, array)
-    place += after.index
-    if type(stm.exp) is core.Map and after.check is None and (read := read_alike(lo, stm, dst)):
-        # It may read the very place it writes, element by element.
-        target = indexed(lo, dst, after.index, None)
-        there = spelled(lo, target)
-        alike = {a for a in read if _place(lo, a) == (whole, place) or spelled(lo, lo.view(a)).same_place(there)}
-        used = {a: None for a in used if a not in alike}
-    for a in list(used):
-        if isinstance(a.type, ArrayType) and (row := _place(lo, a))[0] is whole and apart(row[1], place):
-            del used[a]
-    if lo.can_overwrite(dst, [a for a in used if not lo.apart(sc, after, a)]):
-        target = target or indexed(lo, dst, after.index, after.check)
-        sc.wants[v] = target  # type: ignore[index]
-        sc.placed[v] = (dst, target)  # type: ignore[index]
-
-
-def _place(lo: Lowerer, a: Atom) -> tuple[Atom, core.Index]:
-    """What array this one is a row of, and which; updates are of the array that they update."""
-    index: core.Index = ()
-    while isinstance(a, Var):
-        e = lo.defs.get(a)
-        if isinstance(e, core.At) and not any(type(i) is Range for i in e.index):
-            index = (*e.index, *index)
-            a = e.array
-        elif isinstance(e, core.Alias | core.Copy | core.Update):
-            a = e.operands()[0]
-        else:
-            break
-    return a, index
-
-
-def spelled(lo: Lowerer, v: View) -> View:
-    """The view with its offset spelled out, where that is in a variable."""
-    offset = v.offset
-    while isinstance(offset, ir.Ref) and offset.name in lo.lets:
-        offset = lo.lets[offset.name]
-    return replace(v, offset=offset)
-
-
-def read_alike(lo: Lowerer, stm: core.Stm, dst: View) -> set[Var]:
-    """The arrays in the memory of `dst` whose elements a map of scalars reads in turn, as it writes its own."""
-    e = stm.exp
-    assert isinstance(e, core.Map)
-    if any(s.exp.lambdas() for s in e.lam.stms):
-        return set()
-    free = e.lam.free()
-    views = {a: lo.env.get(a) for a in e.arrays if isinstance(a, Var) and a not in free}
-    return {a for a, v in views.items() if isinstance(v, View) and v.rank == 1 and v.roots & dst.roots}

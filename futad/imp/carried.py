@@ -21,11 +21,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.core import ir as core
-from futad.core.types import BOOL, I64, AccType, ArrayType, Atom, Prim, Var
+from futad.core.types import BOOL, I64, ArrayType, Atom, Var
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, is_leaf
 from futad.imp.lower import STACK_LIMIT, Lowerer, Soft, Want
+from futad.imp.placement import in_step
+from futad.imp.sharing import saved
 from futad.imp.views import Acc, Mem, Root, SlotWant, Value, View, dense_view
+from futad.legality import Legality
+
+CARRIED = Legality("loop variables", "a loop's arrays stay in one or two pieces of memory")
+ALONE = CARRIED.condition("begins alone", "the next values of two variables that begin as one would be one")
+EITHER = CARRIED.condition("this or the next buffer", "memory that is given back would be the variable's value")
+EACH = CARRIED.condition("each other's present memory", "a variable would get another one's elements, or length")
+SAME = CARRIED.condition("in its own memory", "the value would be left in memory that the variable does not point to")
+OWN_SLOTS = CARRIED.condition("the outer variable dead", "the loop around would read what the inner one overwrote")
 
 
 def small_type(lo: Lowerer, t: ArrayType, bound: Sequence[Var]) -> bool:
@@ -85,6 +95,12 @@ class Carried:
         lo = self.lo
         exchanged = [c for c in self.cycles if self._exchanged(c, values)]
         moving = {i for c in exchanged for i in c}
+        written = [
+            var.written(v) if i not in moving and isinstance(var, _Array) and isinstance(v, View) else None
+            for i, (var, v) in enumerate(zip(self.vars, values, strict=True))
+        ]
+        values = saved(lo, values, written)
+        lo.turning(self.params, values)
         for i, (var, v) in enumerate(zip(self.vars, values, strict=True)):
             if i in moving:
                 continue
@@ -116,13 +132,14 @@ class Carried:
             scalars = [(n, self._keep(v) if isinstance(v, Ref) and v.name in names else v) for n, v in scalars]
         for n, v in scalars:
             lo.emit(ir.Assign(n, v))
+        lo.next_turn(self.params)
 
     def _exchanged(self, cycle: list[int], values: Sequence[Value]) -> bool:
         """Whether each variable of the cycle takes the memory of the one after it."""
         for i, j in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
             v, there = values[i], self.vars[j]
             assert isinstance(v, View) and isinstance(there, _Buffer)
-            if there.varying or not v.same_place(there.cur) or v.shape != there.cur.shape:
+            if there.varying or not EACH(v.same_place(there.cur) and v.shape == there.cur.shape):
                 return False
         return True
 
@@ -207,6 +224,10 @@ class _Array:
     cur: View
     want: View | SlotWant
 
+    def written(self, v: View) -> View | Root | None:
+        """Where the turn's result is collected, if it is not there already."""
+        raise NotImplementedError
+
     def collect(self, v: View) -> None:
         """Bring the turn's result out of the way of what other variables still read."""
         raise NotImplementedError
@@ -231,8 +252,12 @@ class _Small(_Array):
         self.lo = lo
         self.cur = lo.alloc(t.elem, lo.shape(t), None, p.name)
         lo.copy(self.cur, init)
-        self.want = self.cur if elementwise(body, p, result) else lo.alloc(t.elem, lo.shape(t), None, "next")
+        self.want = self.cur if in_step(body, p, result) else lo.alloc(t.elem, lo.shape(t), None, "next")
         lo.bind(p, self.cur)
+
+    def written(self, v: View) -> View | Root | None:
+        assert isinstance(self.want, View)
+        return None if v.same_place(self.cur) or v.same_place(self.want) else self.want
 
     def collect(self, v: View) -> None:
         self.changed = not v.same_place(self.cur)
@@ -259,10 +284,10 @@ class _Buffer(_Array):
         t = _array(p)
         self.lo, self.type = lo, t
         self.varying = any(s in params for s in t.shape)
-        in_place = not self.varying and elementwise(body, p, result)
+        in_place = not self.varying and in_step(body, p, result)
         self.owned = in_place or p in lo.consumed
         target = want if isinstance(want, View) and want.dense and not self.varying else None
-        if self.owned and (shared or not init.dense or not lo.can_overwrite(init, body.free())):
+        if self.owned and not (init.dense and ALONE(not shared) and lo.can_overwrite(init, body.free())):
             init = lo.materialise(init, target, heap=True)
         elif not init.dense or not isinstance(init.base, Mem) or any(r.stack for r in init.roots):
             init = lo.materialise(init, heap=True)
@@ -295,12 +320,21 @@ class _Buffer(_Array):
         self.partners: list[_Buffer] = []
         lo.bind(p, self.cur)
 
+    def written(self, v: View) -> View | Root | None:
+        if v.same_place(self.cur) or self._stays(v):
+            return None
+        return self.want.root if isinstance(self.want, SlotWant) else self.want
+
+    def _stays(self, v: View) -> bool:
+        """Whether the pointer can go to where the result is."""
+        return (self.lo.grows or not self.varying) and v.dense and bool(v.roots) and EITHER(self._has(v.roots))
+
     def collect(self, v: View) -> None:
         """See Note [Loop variables]; a branch's result may be `cur` or `next`, which only running it tells."""
         lo = self.lo
-        if v.same_place(self.cur):
+        if SAME(v.same_place(self.cur)):
             self.result = None
-        elif (lo.grows or not self.varying) and v.dense and v.roots and v.roots <= {self.cur_root, self.next_root}:
+        elif self._stays(v):
             self.result = v
         elif self.want is self.cur:
             # The map that was to write here wrote to another variable with the same result.
@@ -336,6 +370,9 @@ class _Buffer(_Array):
             lo.emit(ir.If(changed, steps, []))
         else:
             lo.out += steps
+
+    def _has(self, roots: frozenset[Root]) -> bool:
+        return roots <= {self.cur_root, self.next_root}
 
     @staticmethod
     def exchange(cycle: list[_Buffer]) -> None:
@@ -379,29 +416,4 @@ def takes_over(lo: Lowerer, want: Want, init: View, body: core.Lambda) -> bool:
     if not isinstance(want, SlotWant) or want.grown is None or init.roots != want.grown.roots:
         return False
     inside = body.free()
-    return not lo.roots_live(init.roots) and not any(v in inside for r in init.roots for v in r.vars)
-
-
-def elementwise(lam: core.Lambda, p: Var, result: core.Atom) -> bool:
-    """Whether `result` comes from a map that reads `p` only at the position it writes (so it can replace it)."""
-    uses = 0
-    maker: core.Stm | None = None
-    for stm in lam.stms:
-        uses += sum(1 for a in stm.exp.operands() if a is p)
-        if any(p in inner.free() for inner in stm.exp.lambdas()):
-            return False
-        if result in stm.pat:
-            maker = stm
-    if maker is None or type(maker.exp) is not core.Map or uses != 1 or p in lam.result:
-        return False
-    e = maker.exp
-    if p not in e.arrays:
-        return False
-    accs = sum(1 for a in e.arrays if isinstance(a.type, AccType))
-    k = next(k for k, v in enumerate(maker.pat) if v is result)
-    if k < accs:
-        return False
-    row, out = e.lam.params[e.arrays.index(p)], e.lam.result[k]
-    if isinstance(row.type, Prim):
-        return isinstance(out.type, Prim)
-    return elementwise(e.lam, row, out)
+    return OWN_SLOTS(not lo.roots_live(init.roots) and not any(v in inside for r in init.roots for v in r.vars))

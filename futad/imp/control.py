@@ -13,6 +13,7 @@ from futad.imp.ir import Expr, Ref, num
 from futad.imp.lower import Lowerer, Want, handles
 from futad.imp.packed import packed
 from futad.imp.parallel import UNKNOWN_WIDTH
+from futad.imp.report import unreported
 from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
 
 SELECT_COST = 40  # branches of at most this cost, without effects, are computed both
@@ -45,7 +46,8 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
     cond = lo.expr(e.cond)
     limit = _limit(lo)
     if _cheap(e.then, limit) and _cheap(e.orelse, limit):
-        yes, no = lo.scope(e.then), lo.scope(e.orelse)
+        with unreported(lo.scopes[-1]):
+            yes, no = lo.scope(e.then), lo.scope(e.orelse)
         return [
             lo.let(_select(cond, a, b), v.name)  # type: ignore[arg-type]
             for v, a, b in zip(stm.pat, yes, no, strict=True)

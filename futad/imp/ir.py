@@ -3,6 +3,9 @@
 Expressions are immutable and compare by structure, which is how lowering recognises equal sizes and offsets.
 Index arithmetic (`Bin`) is on i64 and does not overflow; everything else is a scalar operation of the table.
 Statements are mutable where a later step annotates them.
+
+In checked execution (`claims.py`) loads have an `origin`, and statements that write memory say `by` which binding, by
+number, they do so.
 """
 
 from __future__ import annotations
@@ -57,12 +60,22 @@ class Scalar(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """In checked execution (docs/checking.md), of whose value memory is read: a binding's number, and the variable
+    with the time after which nobody has written that memory."""
+
+    binding: int
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Load(Expr):
     """`pointer[index]`."""
 
     pointer: str
     index: Expr
     type: Prim
+    origin: Origin | None = field(default=None, compare=False)
 
 
 # --- statements ---------------------------------------------------------------------------------------
@@ -109,6 +122,7 @@ class Store(Stmt):
     index: Expr
     value: Expr
     op: str | None = None
+    by: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -158,6 +172,7 @@ class Ensure(Stmt):
     slot: str | int
     count: Expr
     mutable: bool = False
+    by: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -182,6 +197,7 @@ class Transpose(Stmt):
     source_stride: Expr
     sizes: tuple[Expr, Expr]
     elem: Prim
+    by: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -201,6 +217,7 @@ class Append(Stmt):
     offset: Expr
     kept: Expr
     count: Expr
+    by: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -222,6 +239,7 @@ class Copy(Stmt):
     source_offset: Expr
     count: Expr
     elem: Prim
+    by: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -259,6 +277,7 @@ class Gemm(Stmt):
     parallel: bool = False
     accumulate: bool = False  # add to the third matrix
     packed: tuple[str, Expr] | None = None
+    by: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -272,6 +291,7 @@ class Pack(Stmt):
     matrix: tuple[str, Expr, Expr, Expr]
     start: Expr
     end: Expr
+    by: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -294,6 +314,21 @@ class Trace(Stmt):
     pointer: str = ""
     offset: Expr = Num(0, I64)
     shape: tuple[Expr, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Report(Stmt):
+    """Show binding number `number` to whoever checks the run: a scalar `value`; an array in memory (`pointer`), of one
+    value everywhere, or that counts from `value` on by `step`.  It reads, and changes nothing."""
+
+    number: int
+    elem: Prim
+    value: Expr | None
+    pointer: str = ""
+    offset: Expr = Num(0, I64)
+    shape: tuple[Expr, ...] = ()
+    strides: tuple[Expr, ...] = ()
+    step: Expr | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -471,11 +506,12 @@ class Result:
 
 @dataclass(slots=True)
 class Param:
-    """A parameter: a scalar, or a dense array's pointer."""
+    """A parameter: a scalar, or a dense array's pointer; `count` is how many elements the array has."""
 
     name: str
     type: Prim
     rank: int = 0
+    count: Expr | None = None
 
 
 @dataclass(slots=True)

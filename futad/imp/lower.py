@@ -32,11 +32,15 @@ from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, elem_
 from futad.errors import Span
 from futad.imp import ir, parallel
 from futad.imp.apart import separate_functions
-from futad.imp.assemble import find_parts, place_of, place_update, sizes_first
+from futad.imp.assemble import find_parts, place_of, places_first
+from futad.imp.claims import Unchecked
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
+from futad.imp.placement import short_circuit
+from futad.imp.report import NO_REPORTS, Reports
+from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, saved
 from futad.imp.taint import consumed_vars
 from futad.imp.transpose import merged, transpose, transposition
-from futad.imp.views import Acc, Fill, Joined, Mem, Root, SlotWant, Value, View, dense_view
+from futad.imp.views import Acc, Added, Fill, Joined, Mem, Root, SlotWant, Soft, Value, View, dense_view
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
@@ -46,21 +50,6 @@ STACK_LIMIT = 64  # elements; larger arrays go to slots
 
 BOUNDS, ASSERT, DIVISION, MEMORY = 1, 2, 3, 4
 
-
-@dataclass(slots=True, eq=False)
-class Soft:
-    """A destination that may be used if that saves a copy, and otherwise is not."""
-
-    view: View
-
-
-@dataclass(slots=True, eq=False)
-class Added:
-    """A vector to whose elements those of a map's result are added, instead of being stored."""
-
-    view: View
-
-
 Want = View | Soft | Added | SlotWant | None
 
 
@@ -68,10 +57,10 @@ Want = View | Soft | Added | SlotWant | None
 class Scope:
     """A lambda being lowered: the last use of each variable it uses, and the roots allocated in it.
 
-    `placed`: values computed straight into the array that the next statement updates with them; that array, and
-    the place in it.  `parts`: what arrays made here are put together into, or viewed as, and used for nothing else;
-    `whole`: arrays that are being put together, and `pieces`: theirs, where they lie already.  `literals`: arrays
-    of scalars written out.  `late`: products that the map that reads them makes.
+    `placed`: for the results of updates whose values are computed in place: the array, and the place in it.
+    `parts`: what arrays made here are put together into, or viewed as, and used for nothing else; `whole`: arrays that
+    are being put together, and `pieces`: theirs, where they lie already.  `literals`: arrays of scalars written out.
+    `late`: products that the map that reads them makes.
     """
 
     lam: core.Lambda
@@ -87,12 +76,13 @@ class Scope:
     pieces: dict[Var, View] = field(default_factory=dict)
     literals: dict[Var, core.ArrayLit] = field(default_factory=dict)
     late: dict[Atom, RowProduct] = field(default_factory=dict)
+    reports: bool = False  # what is bound here is reported
 
 
 Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]
 
 
-class Lowerer:
+class Lowerer(Unchecked):
     """Lowers a program.  `parallel`: mark loops worth running on several threads."""
 
     jams = True  # whether several iterations of a loop may run together inside its inner loops
@@ -108,6 +98,8 @@ class Lowerer:
     def in_lanes(fold: ir.For) -> bool:
         """Whether reductions like this can be done in vector lanes, several at a time."""
         return False
+
+    reports: Reports = NO_REPORTS  # of what is bound
 
     def __init__(self, program: core.Program, *, parallel: bool = False, reassociate: bool = True) -> None:
         self.program = program
@@ -192,9 +184,7 @@ class Lowerer:
 
     def expr(self, a: Atom) -> Expr:
         """A scalar atom's expression."""
-        if isinstance(a, Const):
-            return Num(a.value, a.type)
-        v = self.env[a]
+        v = Num(a.value, a.type) if isinstance(a, Const) else self.env[a]
         assert isinstance(v, Expr), (a, v)
         return v
 
@@ -218,8 +208,8 @@ class Lowerer:
 
     def in_range(self, index: Expr, size: Expr) -> bool:
         """Whether 0 <= index < size is evident."""
-        if isinstance(index, Ref):
-            return self.ranges.get(index.name) == size or (index, size) in self.checked
+        if isinstance(index, Ref) and self.ranges.get(index.name) == size or (index, size) in self.checked:
+            return True
         return isinstance(index, Num) and isinstance(size, Num) and 0 <= index.value < size.value
 
     def size(self, a: Atom) -> Expr:
@@ -245,15 +235,15 @@ class Lowerer:
     def can_overwrite(self, view: View, also_used: Iterable[Atom] = ()) -> bool:
         """Whether the view's memory may be written now: nobody reads it later, nor through `also_used`."""
         roots = view.roots
-        if not roots or not view.injective or not all(r.writable for r in roots):
+        if not roots or not ONCE(view.injective) or not OURS(all(r.writable for r in roots)):
             return False
         for a in also_used:
             v = self.env.get(a) if isinstance(a, Var) else None
             if isinstance(v, Acc):
                 v = v.view
-            if isinstance(v, View) and v.roots & roots:
+            if not UNREAD(not (isinstance(v, View) and v.roots & roots)):
                 return False
-        return not self.roots_live(roots)
+        return DEAD(not self.roots_live(roots))
 
     def new_root(self, elem: Prim, *, stack: bool = False, fresh: bool = False) -> Root:
         """A root owned by the current scope; `fresh`: in a slot that nothing emitted so far uses."""
@@ -310,10 +300,10 @@ class Lowerer:
         sc = self.scopes[-1]
         kept = []
         for r in sc.owned:
-            if r.pinned or any(self.is_live(v) for v in r.vars):
-                kept.append(r)
-            else:
+            if HELD(not r.pinned) and FREE(not any(self.is_live(v) for v in r.vars)):
                 self.free_root(r)
+            else:
+                kept.append(r)
         sc.owned = kept
 
     # -- scopes
@@ -325,23 +315,32 @@ class Lowerer:
         only if that was convenient.  In a scope that repeats, the caller must copy an array result that has no place
         of its own before it emits anything else.
         """
-        lam = sizes_first(lam) if self.assembles else lam
+        given, lam = lam, self.ordered(lam)
         sc = self.open_scope(lam, wants, repeats)
         self.scopes.append(sc)
+        self.reports.open(self, given, lam.stms)
         for i, stm in enumerate(lam.stms):
             sc.index = i
             self.stm(stm, sc)
         sc.index = len(lam.stms) - 1
-        values: list[Value] = []
-        for i, a in enumerate(lam.result):
-            v = self.value(a)
-            want = wants[i] if i < len(wants) else None
-            if isinstance(v, View) and isinstance(want, View):
-                v = self.move(v, want)
-            values.append(v)
+        values = [self.value(a) for a in lam.result]
+        places = [w if isinstance(w, View) else None for w in wants[: len(values)]]
+        places += [None] * (len(values) - len(places))
+        moved = [
+            w if isinstance(v, View) and w is not None and not v.same_place(w) else None
+            for v, w in zip(values, places, strict=True)
+        ]
+        values = [
+            self.move(v, w) if isinstance(v, View) and w is not None else v
+            for v, w in zip(saved(self, values, moved), places, strict=True)
+        ]
         self.scopes.pop()
         self.close_scope(sc, values)
         return values
+
+    def ordered(self, lam: core.Lambda) -> core.Lambda:
+        """The scope with its statements in the order in which they are lowered."""
+        return places_first(lam) if self.assembles else lam
 
     def open_scope(self, lam: core.Lambda, wants: Sequence[Want], repeats: bool) -> Scope:
         last: dict[Atom, int] = {}
@@ -383,7 +382,7 @@ class Lowerer:
             case core.Update(a):
                 # Nothing else uses the array afterwards; whether it is overwritten is seen then.
                 want = sc.wants.get(stm.pat[0])
-                last = a in born and sc.lam.stms[sc.last[a]] is stm
+                last = a in born and sc.last[a] < len(sc.lam.stms) and sc.lam.stms[sc.last[a]] is stm
                 if want is not None and last:
                     sc.wants.setdefault(a, want)  # type: ignore[arg-type]
                 return
@@ -408,7 +407,7 @@ class Lowerer:
                 return
         for v, a in zip(results, sources, strict=False):
             want = sc.wants.get(v)
-            if want is not None and a in born and sc.uses[a] == 1 and a not in sc.wants:
+            if want is not None and a in born and a not in sc.wants and sc.uses[a] == 1:
                 sc.wants[a] = want
 
     def close_scope(self, sc: Scope, values: Sequence[Value]) -> None:
@@ -426,12 +425,14 @@ class Lowerer:
     def stm(self, stm: core.Stm, sc: Scope) -> None:
         e = stm.exp
         self.place_parts(stm, sc)
-        self.place_update(stm, sc)
+        short_circuit(self, stm, sc, PLACED)
         values = HANDLERS[type(e)](self, stm, e, [sc.wants.get(v) for v in stm.pat])
         if len(stm.pat) == 1:
             self.defs[stm.pat[0]] = e
         for var, value in zip(stm.pat, values, strict=True):
-            self.bind(var, value)
+            self.define(var, value, e)
+        if sc.reports:
+            self.reports.done(self, stm)
         if sc.owned:
             self.sweep()
 
@@ -441,20 +442,6 @@ class Lowerer:
             for v in stm.pat:
                 if v in sc.parts and v not in sc.wants and (place := place_of(self, v, sc)) is not None:
                     sc.wants[v] = place
-
-    def place_update(self, stm: core.Stm, sc: Scope) -> None:
-        """Let the arrays of the statement be computed where the next ones write them, if they may."""
-        place_update(self, stm, sc, PLACED)
-
-    def shared_place(self, sc: Scope, at: int) -> bool:
-        """Whether what statement `at` writes into an array may be computed there, though others read it, too: nothing
-        writes to the array again in this turn or scope."""
-        whole = sc.lam.stms[at].pat[0]
-        return sc.uses.get(whole) == 1 and whole in sc.lam.result
-
-    def apart(self, sc: Scope, update: core.Update, a: Var) -> bool:
-        """Whether an array is known not to overlap the place that is updated, though it lies in the same memory."""
-        return False
 
     def move(self, v: View, want: Want) -> View:
         """The array in the wanted place."""
@@ -496,9 +483,7 @@ class Lowerer:
         """Copy on one thread."""
         assert isinstance(dst.base, Mem)
         if dst.dense and src.dense and isinstance(src.base, Mem):
-            self.emit(
-                ir.Copy(dst.base.pointer, dst.offset, src.base.pointer, src.offset, dst.count(), dst.elem)
-            )
+            self.emit(ir.Copy(dst.base.pointer, dst.offset, src.base.pointer, src.offset, dst.count(), dst.elem))
             return
         if dst.dense and isinstance(src.base, Fill):
             flat = dense_view(dst.base, (self.let(dst.count(), "n"),), dst.offset)
@@ -548,13 +533,17 @@ class Lowerer:
         self.reset()
         params = []
         body = self.out
+        self.reports.begin(self, fun, local)
         self.scopes.append(Scope(core.Lambda((), (), ()), {}, {}, False))
         for p in fun.body.params:
             name = self.name(p.name)
             if isinstance(p.type, ArrayType):
-                params.append(ir.Param(name, p.type.elem, p.type.rank))
+                shape = self.shape(p.type)
+                params.append(ir.Param(name, p.type.elem, p.type.rank, ir.product(shape)))
                 root = Root(None, False, p.type.elem)
-                view = dense_view(Mem(name, p.type.elem, frozenset((root,))), self.shape(p.type))
+                view = dense_view(Mem(name, p.type.elem, frozenset((root,))), shape)
+                if not local:
+                    self.receive(params[-1], view.shape)
                 strides = tuple([self.let(s, "s") for s in view.strides])
                 self.bind(p, View(view.base, view.offset, strides, view.shape, True))
             else:
@@ -568,7 +557,10 @@ class Lowerer:
             is_array = local and isinstance(a.type, ArrayType)
             wants.append(SlotWant(self.name("slot"), Root(None, True, a.type.elem)) if is_array else None)  # type: ignore[union-attr]
         results = []
-        for v, want in zip(self.scope(fun.body, wants), wants, strict=True):
+        values = self.scope(fun.body, wants)
+        slots = [w.root if isinstance(w, SlotWant) else None for w in wants]
+        moved = [r if isinstance(v, View) and v.roots != {r} else None for v, r in zip(values, slots, strict=True)]
+        for v, want in zip(saved(self, values, moved), wants, strict=True):
             if isinstance(v, View):
                 if want is not None:
                     v = self.move(v, want)

@@ -32,11 +32,12 @@ class Root:
 
 @dataclass(slots=True, eq=False)
 class Mem:
-    """A pointer variable to memory that is one of `roots`."""
+    """A pointer variable to memory that is one of `roots`; in checked execution, whose value it is."""
 
     pointer: str
     elem: Prim
     roots: frozenset[Root]
+    origin: ir.Origin | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -122,7 +123,7 @@ class View:
         at = self.place(index)
         base = self.base
         if isinstance(base, Mem):
-            return ir.Load(base.pointer, at, base.elem)
+            return ir.Load(base.pointer, at, base.elem, base.origin)
         if isinstance(base, Fill):
             return base.value
         if isinstance(base, Joined):
@@ -156,9 +157,9 @@ def sequence_at(base: Sequence_, at: Expr) -> Expr:
     step = i if base.step == one else scalar("mul", (i, base.step), t)
     if isinstance(base.start, ir.Num) and base.start.value == 0:
         return step
-    if t is I64:
+    if t is I64 and isinstance(base.step, ir.Num) and abs(base.step.value) < 1 << 31:
         return add(base.start, step)
-    return scalar("add", (base.start, step), t)
+    return scalar("add", (base.start, step), t)  # a multiple of a large step wraps around, and the sum back
 
 
 def scalar(op: str, args: tuple[Expr, ...], result: Prim) -> Expr:
@@ -198,6 +199,20 @@ class SlotWant:
     root: Root
     grown: View | None = None
     spare: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Soft:
+    """A destination that may be used if that saves a copy, and otherwise is not."""
+
+    view: View
+
+
+@dataclass(slots=True, eq=False)
+class Added:
+    """A vector to whose elements those of a map's result are added, instead of being stored."""
+
+    view: View
 
 
 Value = Expr | View | Acc

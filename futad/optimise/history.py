@@ -32,13 +32,11 @@ VIEWS = (ir.At, ir.Rearrange, ir.Reshape, ir.Alias)
 @dataclass(slots=True)
 class _Saved:
     """A carried array and the one that keeps its values: their places among the loop's variables, the statement that
-    saves, the one that makes the next value, and whether nothing reads this turn's value after that."""
+    saves."""
 
     value: int
     kept: int
     update: Stm
-    maker: Stm
-    last: bool
 
 
 def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
@@ -54,7 +52,6 @@ def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
             s = kept
         if isinstance(s.exp, ir.For):
             before, s = s, _written_once(s, s.exp, made, lam, out)
-            s = _sooner(s, s.exp)
             changed |= s is not before
         e = s.exp
         for v in s.pat:
@@ -117,33 +114,6 @@ def _each_once(j: Atom | Range, e: ir.For, inner: dict[Var, ir.Exp], made: dict[
     return isinstance(last, ir.Op) and last.op == "sub" and last.args == (e.bound, ONE)
 
 
-def _sooner(s: Stm, e: ir.Exp) -> Stm:
-    """The loop with updates of its variables next to the statements that make the rows, if these are no other
-    statement's and nothing looks at the array from there on."""
-    assert isinstance(e, ir.For)
-    stms = list(e.body.stms)
-    for p in e.body.params[1:]:
-        users = [x for x in stms if p in ir.stm_free(x)]
-        update = users[-1] if users else None
-        if update is None or not isinstance(update.exp, ir.Update) or update.exp.array is not p:
-            continue
-        value = update.exp.value
-        at = next((k for k, x in enumerate(stms) if value in x.pat), -1)
-        if at < 0 or not isinstance(stms[at].exp, FRESH) or not isinstance(value.type, ArrayType):
-            continue
-        if update.exp.check is not None or len(users) > 1:
-            continue
-        known = {v for x in stms[: at + 1] for v in x.pat}
-        bound = {v for x in stms for v in x.pat}
-        if any(isinstance(v, Var) and v in bound and v not in known for v in update.exp.operands()):
-            continue
-        stms.remove(update)
-        stms.insert(at + 1, update)
-    if all(a is b for a, b in zip(stms, e.body.stms, strict=True)):
-        return s
-    return Stm(s.pat, ir.For(e.bound, e.inits, Lambda(e.body.params, tuple(stms), e.body.result)), s.attrs)
-
-
 def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda, joins: bool) -> list[_Saved]:
     if e.body.params[0].type is not I64:
         return []
@@ -167,9 +137,8 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda, joins: bool) -> list
             continue
         if _uses(e.body, s.pat[0]) != 1 or set(shape_of(p.type)) & {*carried, *_bound(e.body)}:
             continue
-        found = _next(e.body, carried[value], e.body.result[value], s, joins)
-        if found is not None:
-            out.append(_Saved(value, at, s, *found))
+        if _made_anew(e.body, carried[value], e.body.result[value], s, joins):
+            out.append(_Saved(value, at, s))
     return out
 
 
@@ -188,14 +157,12 @@ def _bound(lam: Lambda) -> set[Var]:
     return {v for s in lam.stms for v in s.pat}
 
 
-def _next(body: Lambda, p: Var, result: Atom, update: Stm, joins: bool) -> tuple[Stm, bool] | None:
-    """The statement that makes the next value of `p`, and whether nothing reads `p` after it; None unless that value
-    has memory of its own and `p` is but read."""
+def _made_anew(body: Lambda, p: Var, result: Atom, update: Stm, joins: bool) -> bool:
+    """Whether the next value of `p` has memory of its own, and `p` is but read."""
     if not isinstance(p.type, ArrayType) or not isinstance(result, Var) or list(body.result).count(result) != 1:
-        return None
+        return False
     names = {p}  # of views of it
     maker: Stm | None = None
-    last = True
     for s in body.stms:
         e = s.exp
         if result in s.pat:
@@ -205,12 +172,8 @@ def _next(body: Lambda, p: Var, result: Atom, update: Stm, joins: bool) -> tuple
         if isinstance(e, VIEWS):
             names.update(s.pat)
         elif not isinstance(e, READING) or joins and isinstance(e, ir.Concat):
-            return None
-        if maker is not None and maker is not s:
-            last = False
-    if maker is None or not isinstance(maker.exp, FRESH) or names & set(body.result):
-        return None
-    return maker, last
+            return False
+    return maker is not None and isinstance(maker.exp, FRESH) and not names & set(body.result)
 
 
 def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
@@ -219,7 +182,6 @@ def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
     pat = list(s.pat)
     after: list[Stm] = []
     first: list[Stm] = []
-    inside: dict[Stm, list[Stm]] = {}
     ending: list[Stm] = []
     body = Builder()
     following = body.op("add", e.body.params[0], ONE)
@@ -235,13 +197,13 @@ def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
         first.append(Stm((p,), ir.At(hist, (e.body.params[0],), None)))
         result = results[x.value]
         update = Stm((new,), ir.Update(hist, (following,), result, None))
-        (inside.setdefault(x.maker, []) if x.last else ending).append(update)
+        ending.append(update)
         params[x.kept], inits[x.kept], results[x.kept], pat[x.kept] = hist, start, new, final
         after.append(Stm((s.pat[x.value],), ir.At(final, (turns,), None)))
         rows = Range(ZERO, turns, ONE)
         after.append(Stm((s.pat[x.kept],), ir.At(final, (rows,), None)))
     gone = {x.update for x in found}
-    stms = [y for z in e.body.stms if z not in gone for y in (z, *inside.get(z, []))]
+    stms = [z for z in e.body.stms if z not in gone]
     keep = [k for k in range(len(params)) if k not in {x.value for x in found}]
     lam = Lambda(
         (e.body.params[0], *[params[k] for k in keep]), (*first, *stms, *ending), tuple([results[k] for k in keep])
@@ -250,24 +212,4 @@ def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
     return [*b.stms, Stm(tuple([pat[k] for k in keep]), loop, s.attrs), *after]
 
 
-def rows_apart(lam: Lambda, target: ir.Update, other: Var) -> bool:
-    """Whether an array of the scope is a row of what `target` updates, or a view of one, and not the row updated."""
-    made = {v: s.exp for s in lam.stms for v in s.pat}
-    e = made.get(other)
-    while isinstance(e, VIEWS) and not (isinstance(e, ir.At) and e.array is target.array):
-        e = made.get(next(iter(e.operands())))  # type: ignore[arg-type]
-    if not isinstance(e, ir.At) or not isinstance(target.index[0], Var):
-        return False
-    step = made.get(target.index[0])
-    i = e.index[0]
-    if not isinstance(step, ir.Op) or step.op != "add" or not isinstance(i, Var):
-        return False
-    return i in step.args and _constant(step.args)
-
-
-def _constant(args: Sequence[Atom]) -> bool:
-    """Whether one of two summands is a constant that is not zero."""
-    return any(isinstance(a, Const) and a.value != 0 for a in args)
-
-
-__all__ = ["kept_in_place", "rows_apart"]
+__all__ = ["kept_in_place"]
