@@ -53,6 +53,7 @@ typedef unsigned long long uint64_t;
 #define FUTAD_NAN (__longlong_as_double(0x7ff8000000000000LL))
 #define FUTAD_MATH(f) f
 #define FUTAD_SIGNBIT(x) (copysign(1.0, (double)(x)) < 0)
+#define FUTAD_LGAMMA(x) lgamma(x)
 #define FUTAD_POPC(x) __popcll(x)
 #define FUTAD_CLZ(x) __clzll((long long)(x))
 #define FUTAD_CTZ(x) (__ffsll((long long)(x)) - 1)

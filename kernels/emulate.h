@@ -370,6 +370,9 @@ FUTAD_EMU_FN static int run(const Launch *launch, void (*body)(void *), void *ar
   return device.failed;
 }
 
+/* Forgets a launch that a thread was doing which is no more: in a new process, before any other launch. */
+extern "C" __attribute__((unused)) void futad_emu_reset() { device = Device(); }
+
 template <class... A>
 struct Call {
   void (*kernel)(A...);

@@ -14,28 +14,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from futad import checks
 from futad.accs import without_accs
-from futad.backend import c_blocks, c_lanes, c_tails, c_threads
+from futad.backend import c_blocks, c_lanes, c_reports, c_tails, c_threads
 from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
+from futad.checks import checked
 from futad.core import ir as core
-from futad.core.types import Prim, Var
+from futad.core.types import Prim
+from futad.deep import deep
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.lower import STACK_LIMIT, Lowerer, Scope
+from futad.imp.lower import STACK_LIMIT, Lowerer
+from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.strips import in_strips
-from futad.optimise.history import kept_in_place, rows_apart
+from futad.optimise.history import kept_in_place
 from futad.optimise.layout import by_columns
 from futad.optimise.untransposed import untransposed
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
+from futad.runtime.findings import named
 
 
 class CEmitter(Emitter):
     """C for one or several threads."""
 
+    reports: Reports | None = None  # of what is bound
+
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
+        self.handlers[ir.Report] = self.report
         self.handlers[ir.Across] = lambda s: c_lanes.emit(self, s)
         self.handlers[ir.Blocks] = lambda s: c_blocks.emit(self, s)
         self.handlers[ir.Stack] = self.stack
@@ -62,21 +70,33 @@ class CEmitter(Emitter):
     def text(self) -> str:
         """The whole source file."""
         rank = max([len(r.shape) for f in self.module.functions if not f.local for r in f.results] + [1])
-        self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots)}")
+        bools = max([len(bool_arrays(f)) for f in self.module.functions], default=0)
+        self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots + bools)}")
         self.line(f"#define FUTAD_MAX_RANK {rank}")
         if self.multicore:
             self.line('#include "team.h"')
-        self.lines += RUNTIME.splitlines()
+        runtime, threads = self.runtime()
+        self.lines += runtime.splitlines()
         if self.multicore:
             self.line(f"#define FUTAD_GRAIN {self.grain}")
-            self.lines += THREADS.splitlines()
+            self.lines += threads.splitlines()
         if any(has(f.body, ir.Transpose) for f in self.module.functions):
             self.line('#include "transpose.h"')
         if any(has(f.body, ir.Trace) for f in self.module.functions):
             self.line('#include "values_text.h"')
+        if self.reports is not None:
+            self.lines += c_reports.runtime(self.reports)
         for f in self.module.functions:
             self.function(f)
         return "\n".join(self.lines) + "\n"
+
+    def runtime(self) -> tuple[str, str]:
+        """The C that the file begins with, and what threads need."""
+        return RUNTIME, THREADS
+
+    def body(self, f: ir.Function) -> None:
+        """The statements of a function."""
+        self.block(f.body)
 
     def function(self, f: ir.Function) -> None:
         at = len(self.lines)
@@ -88,13 +108,8 @@ class CEmitter(Emitter):
         self.depth = 1
         if not f.local:
             self.line("ctx->error.code = FUTAD_OK;")
-            for i, p in enumerate(f.params):
-                t = c_type(p.type)
-                if p.rank:
-                    self.line(f"{t} *const {p.name} = args[{i}];")
-                else:
-                    self.line(f"const {t} {p.name} = *({t} *)args[{i}];")
-        self.block(f.body)
+            self.arguments(f)
+        self.body(f)
         for i, r in enumerate(f.results):
             if f.local:
                 value = self.address(r.pointer, r.offset) if r.value is None else self.expr(r.value)
@@ -119,6 +134,25 @@ class CEmitter(Emitter):
         self.line("}")
         self.lines[at:at] = self.declarations
         self.lines += self.regions
+
+    def arguments(self, f: ir.Function) -> None:
+        """An entry's parameters, from what the caller gives.  Of a bool any byte but 0 is true; what follows relies on
+        1, so an array that has others is copied first."""
+        arrays = bool_arrays(f)
+        for i, p in enumerate(f.params):
+            t = c_type(p.type)
+            if not p.rank:
+                value = f"*(uint8_t *)args[{i}] != 0" if p.type.is_bool else f"*({t} *)args[{i}]"
+                self.line(f"const {t} {p.name} = {value};")
+            elif i not in arrays:
+                self.line(f"{t} *const {p.name} = args[{i}];")
+        for k, i in enumerate(arrays):
+            p = f.params[i]
+            assert p.count is not None
+            args = f"{self.slot(self.module.slots + k)}, args[{i}], {self.size(p.count)}"
+            self.line(f"bool *const {p.name} = futad_bools(ctx, {args});")
+        if arrays:
+            self.line("if (FUTAD_UNLIKELY(ctx->error.code)) goto failed;")
 
     def head(self, f: ir.Function) -> str:
         """The declaration of a function."""
@@ -199,6 +233,10 @@ class CEmitter(Emitter):
         shape = f"(const int64_t[]){{{', '.join(map(self.expr, s.shape))}}}"
         self.line(f"futad_trace({tag}, {prim}, {len(s.shape)}, {shape}, {self.address(s.pointer, s.offset)});")
 
+    def report(self, s: ir.Report) -> None:
+        if self.reports is not None and self.reports.wanted(s.number):
+            c_reports.emit(self, s)
+
     def gemm(self, s: ir.Gemm) -> None:
         args = [self.expr(n) for n in s.sizes]
         packed = f"{self.expr(s.packed[1])} ? {s.packed[0]} : NULL" if s.packed is not None else "NULL"
@@ -267,6 +305,11 @@ class CEmitter(Emitter):
         self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_TEAM_MOST];")
 
 
+def bool_arrays(f: ir.Function) -> list[int]:
+    """Which parameters of an entry are arrays of bools."""
+    return [i for i, p in enumerate(f.params) if p.rank and p.type.is_bool and not f.local]
+
+
 # Operations with a variant that the C compiler can vectorise.
 IN_LANES = {(op, t) for op in ("sin", "cos") for t in ("f32", "f64")} | {
     (op, "i32") for op in ("div", "mod", "quot", "rem")
@@ -306,11 +349,9 @@ class CLowerer(Lowerer):
 
     def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
         f = super().function(fun, local)
-        in_strips(f)
+        for r in in_strips(f):
+            self.reports.skip(self.reports.numbers[r.number], "an array that is made and read in strips")
         return f
-
-    def apart(self, sc: Scope, update: core.Update, a: Var) -> bool:
-        return rows_apart(sc.lam, update, a)
 
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:
@@ -321,20 +362,42 @@ class CBackend:
     """A program compiled to C.
 
     `multicore` distributes work over threads, each of which gets at least `grain` scalar operations;
-    `reassociate` lets sums of floats be taken in vector lanes.
+    `reassociate` lets sums of floats be taken in vector lanes; `carries` are the checks of docs/checking.md that the
+    code carries, by default those that FUTAD_CHECK names; with both, it is compiled twice and each call made twice.
     """
 
     fresh = True
 
+    @deep
     def __init__(
-        self, program: core.Program, multicore: bool = False, reassociate: bool = True, grain: int = 1 << 13
-    ) -> None:
-        program = self.program = without_accs(program)
+        self, program: core.Program, multicore: bool = False, reassociate: bool = True, grain: int = 1 << 13,
+        carries: frozenset[str] | None = None,
+    ) -> None:  # fmt: skip
+        carries = checks.modes() if carries is None else carries
+        self.memory_checked: CBackend | None = None
+        if carries >= checks.EXECUTION:
+            # Checked memory takes other code; values are checked in the code that runs unchecked.
+            carries -= {checks.MEMORY}
+            self.memory_checked = CBackend(program, multicore, reassociate, grain, carries=frozenset({checks.MEMORY}))
+        program = self.program = checked(without_accs(program), "accs")
         self.multicore = multicore
         self.grain = grain
-        program = core.map_bodies(untransposed(program), lambda lam: kept_in_place(lam, joins=True))
-        lowerer = CLowerer(by_columns(program), parallel=multicore, reassociate=reassociate)
+        program = checked(untransposed(program), "untransposed")
+        program = checked(core.map_bodies(program, lambda lam: kept_in_place(lam, joins=True)), "kept-in-place")
+        program = checked(by_columns(program), "by-columns")
+        lowerer_class: type[CLowerer] = CLowerer
+        self.emitter: type[CEmitter] = CEmitter
+        if checks.MEMORY in carries:
+            from futad.backend.c_checked import CheckedEmitter, CheckedLowerer
+
+            lowerer_class, self.emitter = CheckedLowerer, CheckedEmitter
+        self.lowered = program
+        self.reports = Reports() if checks.VALUES in carries else None
+        lowerer = lowerer_class(program, parallel=multicore, reassociate=reassociate)
+        lowerer.reports = self.reports or NO_REPORTS
         self.module = lowerer.module()
+        self.bindings, self.loops = named(lowerer.bindings, lowerer.loops)
+        self.plan = lowerer.reports.plan()
         self._source: str | None = None
         self._compiled: CLibrary | None = None
 
@@ -342,7 +405,9 @@ class CBackend:
     def source(self) -> str:
         """The C text; it includes `prelude.h`."""
         if self._source is None:
-            self._source = CEmitter(self.module, self.multicore, self.grain).text()
+            emitter = self.emitter(self.module, self.multicore, self.grain)
+            emitter.reports = self.reports
+            self._source = deep(emitter.text)()
         return self._source
 
     @property
@@ -356,7 +421,14 @@ class CBackend:
         if self._compiled is None:
             from futad.runtime.cc import build_library
 
-            self._compiled = CLibrary(build_library(self.source, threads=self.multicore), self.layout())
+            library = build_library(self.source, threads=self.multicore)
+            if self.reports is None:
+                self._compiled = CLibrary(library, self.layout())
+            else:
+                from futad.runtime.valuecheck import CheckedLibrary
+
+                first = self.memory_checked.compiled if self.memory_checked is not None else None
+                self._compiled = CheckedLibrary(library, self.layout(), self.lowered, self.plan, first)
         return self._compiled
 
     def layout(self) -> Layout:
@@ -372,7 +444,7 @@ class CBackend:
         }
         places = tuple([CPlace(p.span, p.message, p.types) for p in self.module.places])
         rank = max([r for f in functions.values() for _, r in f.results] + [1])
-        return Layout(functions, places, rank)
+        return Layout(functions, places, rank, self.bindings, self.loops)
 
     def memory(self) -> tuple[int, int]:
         """Bytes of temporary memory held, and how many times it has grown."""

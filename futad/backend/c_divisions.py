@@ -56,7 +56,7 @@ def _may_assign(s: ir.Stmt, args: tuple[Expr, ...]) -> bool:
     """Whether the statement may change a variable among `args`."""
     if isinstance(s, (ir.Assign, ir.Accumulate)):
         return any(isinstance(a, Ref) and a.name == s.name for a in args)
-    return not isinstance(s, (ir.Decl, ir.Check, ir.Store))
+    return not isinstance(s, (ir.Decl, ir.Check, ir.Store, ir.Report))
 
 
 __all__ = ["divided_once"]

@@ -108,6 +108,19 @@ FUTAD_INLINE void *futad_ensure(struct futad_context *ctx, struct futad_slot *sl
   return futad_grow(ctx, slot, count, size);
 }
 
+/* An array of bools from outside: itself, or if it has bytes other than 0 and 1, a copy in the slot where these are 1.
+ * NULL also if there is no array; that memory is short, the context's error says. */
+static __attribute__((noinline, unused)) bool *futad_bools(struct futad_context *ctx, struct futad_slot *slot,
+                                                           void *data, int64_t count) {
+  const uint8_t *from = data;
+  uint8_t all = 0;
+  for (int64_t i = 0; i < count; i++) all |= from[i];
+  if (FUTAD_LIKELY(all <= 1)) return data;
+  uint8_t *to = futad_ensure(ctx, slot, count, 1);
+  for (int64_t i = 0; to && i < count; i++) to[i] = from[i] != 0;
+  return (bool *)to;
+}
+
 /* Whether the data are in the slot; an empty slot has none. */
 FUTAD_INLINE bool futad_within(const struct futad_slot *slot, const void *data) {
   return (uintptr_t)data - (uintptr_t)slot->data < (uintptr_t)slot->bytes;

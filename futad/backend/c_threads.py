@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from futad.backend.emit import c_type
 from futad.core.types import Prim
 from futad.imp import ir
+from futad.imp.claims import Receive
 
 if TYPE_CHECKING:
     from futad.backend.c import CEmitter
@@ -175,7 +176,7 @@ def declarations(body: Sequence[ir.Stmt]) -> dict[str, str]:
         match s:
             case ir.Decl(name, t):
                 out[name] = f"{c_type(t)} "
-            case ir.Pointer() | ir.Stack() | ir.Ensure() | ir.Append() | ir.Subscribe():
+            case ir.Pointer() | ir.Stack() | ir.Ensure() | ir.Append() | ir.Subscribe() | Receive():
                 out[s.name] = f"{c_type(s.elem)} *"
             case ir.SlotRef(name):
                 out[name] = "struct futad_slot *"

@@ -8,25 +8,40 @@ from typing import Any
 from futad.backend.device_emit import emit_kernels
 from futad.backend.device_host import HostEmitter
 from futad.backend.device_index import narrow_params
+from futad.checks import MEMORY, VALUES, modes
 from futad.core import ir as core
-from futad.flatten import flatten
+from futad.deep import deep
 from futad.flatten import kernel as kir
+from futad.flatten import lowered, prepared
 from futad.imp.ir import Expr, Num, Ref
+from futad.imp.report import NO_REPORTS, Reports
 from futad.runtime.clib import CPlace
 from futad.runtime.device import Device, EmulatedDevice
-from futad.runtime.host import DeviceProgram, KernelInfo, Layout, ProductInfo
+from futad.runtime.findings import named
+from futad.runtime.host import DeviceProgram, KernelInfo, Layout, ProductInfo, Runtime
 
 
 class DeviceBackend:
-    """A program compiled for a device: `source` is the CUDA C, `host` the Python around it."""
+    """A program compiled for a device: `source` is the CUDA C, `host` the Python around it.  `carries` are the checks
+    of docs/checking.md that the code carries, by default those that FUTAD_CHECK names."""
 
     fresh = False
 
-    def __init__(self, program: core.Program) -> None:
+    @deep
+    def __init__(self, program: core.Program, carries: frozenset[str] | None = None) -> None:
+        """`carries`: the checks that the program is made for (docs/checking.md), by default those of FUTAD_CHECK that
+        any device can do; that of memory is for a `CheckedDevice`."""
         self.program = program
-        self.module = flatten(program)
-        self.source, self.names = emit_kernels(self.module)
-        emitter = HostEmitter({k: i for i, k in enumerate(self.module.kernels)})
+        carries = modes() - {MEMORY} if carries is None else carries
+        checked = VALUES in carries
+        self.memory_checked = MEMORY in carries
+        self.reports = Reports() if checked else NO_REPORTS
+        self.prepared = prepared(program)
+        self.module = lowered(self.prepared, self.reports, self.memory_checked)
+        self.plan = self.reports.plan()
+        self.source, self.names = emit_kernels(self.module, self.memory_checked)
+        numbers = {k: i for i, k in enumerate(self.module.kernels)}
+        emitter = HostEmitter(numbers, self.reports if checked else None)
         functions = {}
         for i, f in enumerate(self.module.functions):
             emitter.function(f, f"entry_{i}")
@@ -34,7 +49,8 @@ class DeviceBackend:
             functions[f.name] = (f"entry_{i}", kinds, tuple([p.name for p in f.params]))
         self.host = "\n".join(emitter.lines) + "\n"
         self.constants = emitter.constants
-        self.layout = Layout(functions, tuple([self._info(k) for k in self.module.kernels]), self._places())
+        kernels = tuple([self._info(k) for k in self.module.kernels])
+        self.layout = Layout(functions, kernels, self._places(), *named(self.module.bindings, self.module.loops))
         self._running: DeviceProgram | None = None
 
     def _info(self, k: Any) -> KernelInfo:
@@ -50,7 +66,17 @@ class DeviceBackend:
 
     def on(self, device: Device) -> DeviceProgram:
         """The program made ready on a device."""
-        self._running = DeviceProgram(device, self.layout, self.source, self.host, self.constants)
+        values = None
+        if self.reports is not NO_REPORTS:
+            from futad.runtime.valuecheck import ValueCheck
+
+            values = ValueCheck(self.prepared, self.plan)
+        runtime = Runtime
+        if self.memory_checked:
+            from futad.runtime.checked import CheckedRuntime
+
+            runtime = CheckedRuntime
+        self._running = DeviceProgram(device, self.layout, self.source, self.host, self.constants, values, runtime)
         return self._running
 
     @property
@@ -67,7 +93,12 @@ class DeviceBackend:
 def device_backend(program: core.Program, name: str) -> DeviceBackend:
     """The program on the device of backend `name`, 'cuda' or 'emulated'.  Raises BackendError."""
     device = open_device(name)
-    made = DeviceBackend(program)
+    carries = modes() if name == "emulated" else modes() - {MEMORY}
+    if MEMORY in carries:
+        from futad.runtime.checked import CheckedDevice
+
+        device = CheckedDevice()
+    made = DeviceBackend(program, carries)
     made.on(device)
     return made
 

@@ -42,9 +42,11 @@ HEADERS: dict[str, set[type]] = {
 class DeviceEmitter(Emitter):
     """The text of one kernel."""
 
-    def __init__(self, known: dict[str, str] | None = None) -> None:
-        """`known`: which parameters are apart from what else the kernel has (`device_alias.py`)."""
+    def __init__(self, known: dict[str, str] | None = None, moves: bool = False) -> None:
+        """`known`: which parameters are apart from what else the kernel has (`device_alias.py`); `moves`: stores of
+        what was loaded are copies, which in checked execution of memory are no use of the value."""
         super().__init__()
+        self.moves = moves
         self.known = known or {}
         self.constant: set[str] = set()  # pointers that are only read through
         self.labels: list[str] = []
@@ -496,6 +498,13 @@ class DeviceEmitter(Emitter):
             f"futad_update<{_kind(s.op)}>({place}, ({c}){value}, []({c} a, {c} b) -> {c} {{ return {update}; }});"
         )
 
+    def store(self, s: ir.Store) -> None:
+        if self.moves and s.op is None and isinstance(s.value, ir.Load):
+            from_ = f"&{s.value.pointer}[{self.index(s.value.index)}]"
+            self.line(f"futad_copy(&{s.pointer}[{self.index(s.index)}], {from_}, 1);")
+        else:
+            super().store(s)
+
     def copy(self, s: ir.Copy) -> None:
         to, source = self.address(s.target, s.offset), self.address(s.source, s.source_offset)
         self.line(f"futad_copy({to}, {source}, {self.expr(s.count)});")
@@ -565,8 +574,9 @@ def _bounds(k: Kernel) -> str:
     return {"thread": f"{THREADS}, 4", "warp": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
 
 
-def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
-    """The source of a module's kernels, and under what name each is; equal kernels are emitted once."""
+def emit_kernels(module: DeviceModule, moves: bool = False) -> tuple[str, dict[Kernel, str]]:
+    """The source of a module's kernels, and under what name each is; equal kernels are emitted once.  `moves`: see
+    `DeviceEmitter`."""
     named: dict[str, str] = {}
     names: dict[Kernel, str] = {}
     known = qualifiers(module)
@@ -574,7 +584,7 @@ def emit_kernels(module: DeviceModule) -> tuple[str, dict[Kernel, str]]:
     used = {type(s) for k in module.kernels for s in kir.walk(k.body)}
     parts += [f'#include "{header}"\n' for header, kinds in HEADERS.items() if used & kinds]
     for k in module.kernels:
-        text = canonical(DeviceEmitter(known[k]).kernel(k))
+        text = canonical(DeviceEmitter(known[k], moves).kernel(k))
         if text not in named:
             named[text] = f"futad_{k.name}"
             bounds = _bounds(k)

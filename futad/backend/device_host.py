@@ -6,13 +6,15 @@ Pointers are device addresses, i64 scalars are ints, other scalars NumPy's.  `R`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from futad.core.types import I64, Prim
 from futad.flatten import kernel as kir
 from futad.imp import ir
+from futad.imp.claims import Claim, Doing, Now, Turn
 from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar
+from futad.imp.report import Reports
 
 _BIN = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "<": "<", "<=": "<=", "==": "==", "!=": "!="}
 _WORDS = {"&&": "and", "||": "or"}
@@ -23,8 +25,9 @@ _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 class HostEmitter:
     """The Python of a module's functions."""
 
-    def __init__(self, numbers: dict[kir.Kernel, int]) -> None:
-        self.numbers = numbers
+    def __init__(self, numbers: dict[kir.Kernel, int], reports: Reports | None = None) -> None:
+        self.numbers, self.reports = numbers, reports
+        self.reader = "R.read"  # what reads a scalar of the device
         self.lines: list[str] = []
         self.depth = 0
         self.constants: list[Any] = []
@@ -42,6 +45,7 @@ class HostEmitter:
             ir.Swap: lambda s: self.line(f"{s.left}, {s.right} = {s.right}, {s.left}"),
             ir.Copy: self.copy,
             ir.Check: self.check,
+            ir.Report: self.report,
             ir.Seq: lambda s: self.block(s.body),
             ir.For: self.for_,
             ir.While: self.while_,
@@ -49,6 +53,9 @@ class HostEmitter:
             kir.Zero: lambda s: self.line(f"R.zero({s.pointer}, {self.expr(s.count)} * {s.elem.bytes})"),
             kir.Chunks: lambda s: self.line(f"{s.name} = R.chunks({self.expr(s.count)}, {self.expr(s.segments)})"),
             kir.Launch: self.launch,
+            Claim: self.claim,
+            Doing: lambda s: self.line(f"R.doing = {s.binding}"),
+            Turn: lambda s: self.line(f"R.turn({s.loop}, {self.expr(s.number)})"),
         }
         self.elems: dict[str, Prim] = {}
 
@@ -100,6 +107,8 @@ class HostEmitter:
         match e:
             case Ref(name):
                 return name
+            case Now():
+                return "R.now()"
             case Num(value, t):
                 if t.name == "i64":
                     return f"({int(value)})" if value < 0 else str(int(value))
@@ -109,7 +118,7 @@ class HostEmitter:
             case Bin(op, a, b):
                 return f"({self.expr(a)} {_WORDS.get(op) or _BIN[op]} {self.expr(b)})"
             case Load(p, i, t):
-                return f"R.read({self.address(p, i, t)}, {self.dtype(t)})"
+                return f"{self.reader}({self.address(p, i, t)}, {self.dtype(t)})"
             case Scalar(op, args, arg, result):
                 return self.operation(op, [self.expr(a) for a in args], arg, result)
         raise TypeError(e)
@@ -146,6 +155,35 @@ class HostEmitter:
     def check(self, s: ir.Check) -> None:
         values = "".join(f", {self.expr(v)}" for v in s.values[:4])
         self.line(f"if not {self.expr(s.cond)}: R.fail({s.code}, {s.place}{values})")
+
+    def report(self, s: ir.Report) -> None:
+        """A report reads the device's memory by itself: it is no value that the host needs to go on."""
+        if self.reports is None or not self.reports.wanted(s.number):
+            return
+        self.reader = "R.reports.peek"
+        shape, strides = ["".join(f"{self.expr(e)}, " for e in es) for es in (s.shape, s.strides)]
+        dtype = self.dtype(s.elem)
+        if s.value is None:
+            place = self.address(s.pointer, s.offset, s.elem)
+            self.line(f"R.reports.array({s.number}, {place}, {dtype}, ({shape}), ({strides}))")
+        elif s.step is None:
+            self.line(f"R.reports.one({s.number}, {self.expr(s.value)}, {dtype}, ({shape}))")
+        else:
+            args = f"{self.expr(s.value)}, {self.expr(s.step)}, {dtype}, {self.expr(s.offset)}"
+            self.line(f"R.reports.counted({s.number}, {args}, ({shape}), ({strides}))")
+        self.reader = "R.read"
+
+    def claim(self, s: Claim) -> None:
+        """In checked execution; see `runtime/checked.py`."""
+        a, o = s.array, s.other
+        limit, about = (s.origin.limit, s.origin.binding) if s.origin is not None else ("0", s.about)
+        there = f"{self.address(o.pointer, o.offset, o.elem)}, {self.tuple(o.strides)}" if o is not None else "0, ()"
+        here = f"{self.address(a.pointer, a.offset, a.elem)}, {a.elem.bytes}"
+        extent = f"{self.tuple(a.shape)}, {self.tuple(a.strides)}"
+        self.line(f"R.claim({s.kind!r}, {s.about}, {about}, {here}, {extent}, {s.since or 0}, {limit}, {there})")
+
+    def tuple(self, exprs: Sequence[Expr]) -> str:
+        return f"({''.join(f'{self.expr(e)}, ' for e in exprs)})"
 
     def for_(self, s: ir.For) -> None:
         self.line(f"for {s.var} in range({self.expr(s.start)}, {self.expr(s.bound)}, {s.step}):")

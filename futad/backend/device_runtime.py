@@ -33,6 +33,9 @@ FUTAD_INLINE void *futad_ensure(struct futad_slot *slot, int64_t count, int64_t 
 
 template <class T>
 FUTAD_DEV void futad_copy(T *to, const T *from, int64_t count) {
+#ifdef FUTAD_LOOKED_UP_COPY
+  FUTAD_LOOKED_UP_COPY(to, from, count * sizeof(T));
+#endif
   if (to != from)
     for (int64_t i = 0; i < count; i++) to[i] = from[i];
 }

@@ -1,4 +1,4 @@
-"""The checker of the core IR, run after every pass in tests.
+"""The checker of the core IR, run after every pass in test runs (`checks.checked`).
 
 It checks scoping, unique binding, the types of operands, scopes and patterns, linearity of accumulators, and
 that no array is used after it was certainly consumed.  Sizes are equal if they are the same atom after
@@ -32,6 +32,8 @@ from futad.core.typing import exp_types
 from futad.errors import InternalError
 
 _SHOWN = 400  # characters of a statement in a message
+# What Python raises where the rules look for what is not there.
+MALFORMED = (LookupError, AssertionError, TypeError, ValueError, AttributeError)
 
 
 def check_program(p: ir.Program, pass_name: str | None = None) -> None:
@@ -92,6 +94,8 @@ class Checker:
             self.existential("result", f.ret, f.body.result)
         except Failure as e:
             self.report(f"{e}", None)
+        except MALFORMED as e:
+            self.report(f"malformed: {type(e).__name__} {e}", None)
         if self.done.get(f.name) is not None or self.program.funs.get(f.name) is not f:
             self.report("it is defined under another name", None)
         self.done[f.name] = f
@@ -110,7 +114,7 @@ class Checker:
                 self.stm(s)
             except Failure as e:
                 self.report(str(e), s)
-            except (KeyError, AssertionError, IndexError, TypeError, AttributeError) as e:
+            except MALFORMED as e:
                 self.report(f"malformed: {type(e).__name__} {e}", s)
 
     def stm(self, s: ir.Stm) -> None:

@@ -27,10 +27,10 @@ import numpy as np
 
 from futad.core import ir
 from futad.core.lastuse import analyse, unique_params
-from futad.core.scalarops import OPS
+from futad.core.scalarops import OPS, ScalarOp
 from futad.core.showvalue import write_text
 from futad.core.text import node_name
-from futad.core.types import AccType, ArrayType, Atom, Const, Type, Var
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, with_true_as_one
 from futad.errors import InternalError, MemoryError_, RuntimeError_, failed_check
 
 Value = Any  # a NumPy scalar or array with batch dimensions, or an `Acc`
@@ -204,6 +204,7 @@ class Interpreter:
             a = np.asarray(a)
             if a.dtype != t.elem.dtype or a.ndim != t.rank:
                 raise InternalError(f"argument {p.name} must be a rank-{t.rank} array of {t.elem}")
+            a = with_true_as_one(a)
             if not unique:
                 a = a.view()
                 a.flags.writeable = False
@@ -284,12 +285,25 @@ class Interpreter:
             return np.zeros(self.sizes(t.shape, sc), t.elem.dtype)
         raise InternalError("a scalar where an empty array is expected")
 
+    def unwritten(self, shape: tuple[int, ...], elem: Prim) -> np.ndarray:
+        """An array of unspecified elements: poison, so that a read of one shows."""
+        poison = math.nan if elem.is_float else True if elem.is_bool else np.iinfo(elem.dtype).max
+        return np.full(shape, poison, elem.dtype)
+
     def count(self, kind: str, ops: int = 0, read: int = 0, written: int = 0) -> None:
         if self.counting:
             w = self.counts.setdefault(kind, Work())
             w.ops += ops
             w.read += read
             w.written += written
+
+    def evaluate(self, record: ScalarOp, args: Sequence[Value]) -> Value:
+        """A scalar operation's result; with `total`, where floats are rounded."""
+        return record.eval(*args)
+
+    def total(self, op: str, out: Value, size: Callable[[], Value], terms: int) -> Value:
+        """What so many floats came to by `op`, in some order; `size()` is the sum of their magnitudes."""
+        return out
 
     def in_place(self, stm: ir.Stm) -> bool:
         """Whether alias analysis lets `stm` overwrite the arrays it consumes."""
@@ -349,7 +363,7 @@ def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope, place: An
         m.count("op", ops=sc.lanes)
     if record.can_fail and args[1].dtype.kind in "iu" and select_lanes(sc, args[1] == 0) is not False:
         raise RuntimeError_("integer division by zero", place)
-    out = record.eval(*args)
+    out = m.evaluate(record, args)
     return out[()] if out.ndim == 0 else out
 
 

@@ -23,7 +23,7 @@ from futad.core.interp import (
 )
 from futad.core.node import Range
 from futad.core.types import ArrayType
-from futad.errors import BoundsError, InternalError, RuntimeError_, Span
+from futad.errors import BoundsError, InternalError, MemoryError_, RuntimeError_, Span
 
 _ALL = slice(None)
 
@@ -58,11 +58,13 @@ class _Positions:
             if isinstance(i, Range):
                 count = m.size(i.count, sc)
                 start, stride = m.lift(i.start, sc.depth), m.lift(i.stride, sc.depth)
+                if count != 0:
+                    _check(sc, (start < 0) | (start >= n), start, n, check)
                 if count < 0:
                     raise RuntimeError_(f"slice of negative size {count}", check)
                 if count > 0:
-                    last = start + stride * np.int64(count - 1)
-                    _check(sc, (start < 0) | (start >= n), start, n, check)
+                    with np.errstate(over="ignore"):
+                        last = start + stride * np.int64(count - 1)
                     _check(sc, (last < 0) | (last >= n), last, n, check)
                 self.counts.append(count)
                 parts = [start, stride]
@@ -281,7 +283,10 @@ def _reshape(m: Interpreter, e: ir.Reshape, stm: ir.Stm, sc: Scope) -> Values:
     shape = m.sizes(e.shape, sc)
     if math.prod(shape) != own_size(v, d):
         raise InternalError(f"reshape of {v.shape[d:]} to {shape}")
-    return (v.reshape(v.shape[:d] + shape),)
+    try:
+        return (v.reshape(v.shape[:d] + shape),)
+    except ValueError:  # of an array without elements
+        raise MemoryError_("an array is needed whose size exceeds the address space") from None
 
 
 @handler(ir.Rearrange)
@@ -311,7 +316,7 @@ def _matmul(m: Interpreter, e: ir.MatMul, stm: ir.Stm, sc: Scope) -> Values:
         written=rows * columns * sc.lanes,
     )
     with np.errstate(all="ignore"):
-        out = np.matmul(a, b)
+        out = m.total("add", np.matmul(a, b), lambda: np.matmul(np.abs(a), np.abs(b)), inner)
         return (out + m.common(e.plus, sc)[1][0] if e.plus else out,)
 
 
@@ -325,9 +330,7 @@ def _copy(m: Interpreter, e: ir.Copy, stm: ir.Stm, sc: Scope) -> Values:
 
 @handler(ir.Scratch)
 def _scratch(m: Interpreter, e: ir.Scratch, stm: ir.Stm, sc: Scope) -> Values:
-    # Poison, so that a read of an unwritten element shows.
-    poison = math.nan if e.elem.is_float else True if e.elem.is_bool else np.iinfo(e.elem.dtype).max
-    return (np.full(m.sizes(e.shape, sc), poison, e.elem.dtype),)
+    return (m.unwritten(m.sizes(e.shape, sc), e.elem),)
 
 
 __all__ = ["ArrayType", "Irregular", "gather", "own_size", "target"]

@@ -219,6 +219,7 @@ def run_reduce(
         if m.counting:
             m.count("op", ops=n * sc.lanes)
         total = ufunc_of(name, a.type).reduce(v, axis=v.ndim - 1, dtype=v.dtype)
+        total = m.total(name, total, lambda: np.add.reduce(np.abs(v), axis=v.ndim - 1), n)
         return [_combine(name, m.lift(a, sc.depth), a, lift_value(total, 0, sc.depth) if total.ndim else total)]
     for i in range(n):
         state = m.apply(lam, [*state, *[_row(v, r, i) for v, r in zip(arrays, ranks, strict=True)]], sc)
@@ -246,6 +247,7 @@ def run_scan(
             m.count("op", ops=n * sc.lanes)
         v = lift_value(v, 1, sc.depth)
         out = ufunc_of(name, a.type).accumulate(v, axis=sc.depth, dtype=v.dtype)
+        out = m.total(name, out, lambda: np.add.accumulate(np.abs(v), axis=sc.depth), n)
         first = m.lift(a, sc.depth)
         return [_combine(name, first[..., None] if first.ndim else first, a, out)]
     state = [m.value(a) for a in neutral]
@@ -356,11 +358,9 @@ def _hist(m: Interpreter, e: ir.Hist, stm: ir.Stm, sc: Scope) -> Values:
         if m.counting:
             m.count("op", ops=len(lanes[0]))
         ufunc = ufunc_of(name, e.neutral[0].type)
-        ufunc.at(
-            outs[0],
-            lanes[:k] + tuple([i[lanes] for i in idxs]),
-            np.broadcast_to(values[0], (*sc.batch, n))[lanes],
-        )
+        added = np.broadcast_to(values[0], (*sc.batch, n))[lanes]
+        added = m.total(name, added, lambda: np.abs(added), n)
+        ufunc.at(outs[0], lanes[:k] + tuple([i[lanes] for i in idxs]), added)
         return outs
     ranks = [v.ndim - k for v in values]
     for i in range(n):
@@ -418,10 +418,12 @@ def _update_acc(m: Interpreter, e: ir.UpdateAcc, stm: ir.Stm, sc: Scope) -> Valu
         return (acc,)
     lanes = np.nonzero(hit)
     at = lanes[: acc.depth] + tuple([i[lanes] for i in idxs])
+    added = value[lanes]
+    added = m.total(acc.op, added, lambda: np.abs(added), sc.lanes)
     if at:
-        ufunc.at(acc.data, at, value[lanes])
+        ufunc.at(acc.data, at, added)
     else:
-        acc.data[...] = ufunc(acc.data, ufunc.reduce(value[lanes], axis=0))
+        acc.data[...] = ufunc(acc.data, ufunc.reduce(added, axis=0))
     return (acc,)
 
 

@@ -50,6 +50,13 @@ def _index_operands(index: tuple[Any, ...], out: list[Any]) -> None:
             out.append(i)
 
 
+def index_operands(index: tuple[Any, ...]) -> list[Any]:
+    """The atoms of an index, those of its ranges included."""
+    out: list[Any] = []
+    _index_operands(index, out)
+    return out
+
+
 def _index_map(index: tuple[Any, ...], fa: Any) -> tuple[Any, ...]:
     return tuple(
         [

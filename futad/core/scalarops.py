@@ -136,7 +136,7 @@ def _pow(x: Any, y: Any) -> Any:
     if x.dtype.kind == "f":
         return np.power(x, y)
     with np.errstate(all="ignore"):
-        # Wrapping integer power by squaring; a negative exponent gives 0 as in Futhark's prelude... of 1.
+        # By squaring, wrapping around.  A negative exponent, which programs check for, counts as 0.
         shape = np.broadcast_shapes(x.shape, y.shape)
         out = np.ones(shape, x.dtype)
         base = np.broadcast_to(x, shape).copy()

@@ -68,6 +68,14 @@ PRIMS: dict[str, Prim] = {
 }
 
 
+def with_true_as_one(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array from outside; if it is one of bools that has bytes other than 0 and 1, a copy where these are 1.  NumPy
+    takes them for true."""
+    if a.dtype == np.bool_ and bool((a.view(np.uint8) > 1).any()):
+        return a.view(np.uint8) != 0
+    return a
+
+
 def prim(name: str) -> Prim:
     """The scalar type of that name."""
     return PRIMS[name]

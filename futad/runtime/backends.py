@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from futad.core.ir import Program
-from futad.errors import BackendError, UsageError
+from futad.errors import BackendError, FutadWarning, UsageError
+from futad.runtime import forks
 
 BACKENDS = ("auto", "interp", "c", "multicore", "cuda", "emulated")
 AUTO = ("cuda", "multicore", "c", "interp")
@@ -31,8 +33,31 @@ class Executor(Protocol):
         ...
 
 
-class FutadWarning(UserWarning):
-    """Something works, but not as well as it could; the text says what to do."""
+class Interpreted:
+    """The interpreter as a backend: one call at a time, as it keeps a call's values; `limit` as of `Interpreter`."""
+
+    fresh = False
+    limit: float | None = None
+
+    def __init__(self, program: Program) -> None:
+        from futad.core.interp import Interpreter
+
+        self._make = lambda: Interpreter(program)
+        self._interpreter = self._make()
+        self._lock = threading.Lock()
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """See `forks.py`."""
+        if forks.is_held(self._lock):
+            self._interpreter, self._lock = self._make(), threading.Lock()
+
+    def run(self, name: str, args: Sequence[Any]) -> Sequence[Any]:
+        """See `Executor`."""
+        with self._lock:
+            if self.limit is not None:
+                self._interpreter.limit = self.limit
+            return self._interpreter.run(name, args)
 
 
 def check_name(backend: str) -> None:
@@ -103,9 +128,7 @@ def is_sequential(backend: str) -> bool:
 def _make(compiled: Callable[[bool], Program], backend: str) -> Executor:
     program = compiled(is_sequential(backend))
     if backend == "interp":
-        from futad.core.interp import Interpreter
-
-        return Interpreter(program)
+        return Interpreted(program)
     if backend in DEVICES:
         from futad.backend.cuda import device_backend
         from futad.flatten import without_traces

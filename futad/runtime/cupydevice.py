@@ -53,6 +53,7 @@ class CupyDevice:
         self.blas: _Blas | None = None
         self.has_blas = True
         self.heap: int | None = None
+        self.process = os.getpid()
 
     @property
     def number(self) -> int:
@@ -88,6 +89,11 @@ class CupyDevice:
         self.heap = int(self.runtime.deviceGetLimit(limit))
 
     def enter(self) -> None:
+        if self.process != os.getpid():
+            raise BackendError(
+                "the GPU was opened by the process that this one was forked from, and CUDA does not work in both",
+                hint="start processes by multiprocessing's 'spawn', or load the program in each of them first",
+            )
         if self.runtime.getDevice() != self.number:
             self.device.use()
         now = self.cupy.cuda.get_current_stream()
@@ -146,7 +152,10 @@ class CupyDevice:
         extent = dtype.itemsize + sum(abs(s) * (n - 1) for n, s in zip(shape, strides, strict=True))
         count = int(np.prod(shape, dtype=np.int64))
         dense = self._array(to, dtype, shape, None, count * dtype.itemsize)
-        dense[...] = self._array(source, dtype, shape, strides, extent)
+        if dtype == np.bool_:
+            self.cupy.not_equal(self._array(source, np.dtype(np.uint8), shape, strides, extent), 0, out=dense)
+        else:
+            dense[...] = self._array(source, dtype, shape, strides, extent)
 
     def _array(self, address: int, dtype: Any, shape: Sequence[int], strides: Any, nbytes: int) -> Any:
         memory = self.cupy.cuda.UnownedMemory(address, nbytes, self, self.number)

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from futad.core.types import with_true_as_one
 from futad.errors import InternalError, MemoryError_
+from futad.runtime import forks
 
 
 class Thresholds(NamedTuple):
@@ -140,7 +142,7 @@ class Device(Protocol):
         """Copy within the device."""
 
     def gather(self, to: int, source: int, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int]) -> None:
-        """Copy an array of any strides (in bytes) to dense memory."""
+        """Copy an array of any strides (in bytes) to dense memory.  Of a bool any byte but 0 becomes 1."""
 
     def zero(self, address: int, nbytes: int) -> None:
         """Set bytes to zero."""
@@ -243,6 +245,7 @@ class EmulatedDevice:
     number = 0
     heap: int | None = None
     model = "emulated"
+    looks_up = False  # whether kernels look up their accesses to memory (`checked.py`)
     limits = Limits(32, 64, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 64, 2, 2, 1 << 62))
 
     def __init__(
@@ -260,12 +263,18 @@ class EmulatedDevice:
         self.used = 0
         self.done: Counter[str] = Counter()
         self.recording: list[Callable[[], None]] | None = None
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """See `forks.py`.  What was being recorded, if anything, is of a call that the child does not have."""
+        self.recording = None
 
     def compile(self, source: str, names: Sequence[str], wide: bool = False) -> None:
         from futad.runtime.emulated import EmulatedModule
 
         if names:
-            self.modules[wide] = EmulatedModule(source, sanitize=self.sanitize, seed=self.seed)
+            module = EmulatedModule(source, sanitize=self.sanitize, seed=self.seed, checked=self.looks_up)
+            self.modules[wide] = module
         self.checked: set[str] = set()
 
     def enter(self) -> None:
@@ -295,8 +304,8 @@ class EmulatedDevice:
         skip = -buffer.ctypes.data % 64
         buffer = buffer[skip : skip + nbytes]
         address = buffer.ctypes.data
-        bisect.insort(self.starts, address)
         self.buffers[address] = buffer
+        bisect.insort(self.starts, address)
         self.used += nbytes
         return address
 
@@ -331,7 +340,7 @@ class EmulatedDevice:
         low = source + sum(min(0, s * (n - 1)) for n, s in zip(shape, strides, strict=True))
         memory = self.view(low)
         assert memory is not None
-        dense: np.ndarray[Any, Any] = np.ndarray(tuple(shape), dtype, memory, source - low, tuple(strides)).copy()
+        dense = with_true_as_one(np.ndarray(tuple(shape), dtype, memory, source - low, tuple(strides)).copy())
         ctypes.memmove(to, dense.ctypes.data, dense.nbytes)
 
     def zero(self, address: int, nbytes: int) -> None:

@@ -23,6 +23,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from futad.errors import InternalError, UsageError
-from futad.runtime import cc
+from futad.runtime import cc, forks
 from futad.runtime.kerneltext import expand, kernel_names
 
 Extent = int | Sequence[int]
@@ -40,8 +41,34 @@ _FLAGS = [
     "-std=gnu++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
     "-fno-exceptions",
 ]  # fmt: skip
+# Calls before accesses to memory, but not the library of the thread sanitizer, which would be what they call.
+_CHECKED = (
+    "-DFUTAD_EMU_LOOKED_UP", "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", "-nodefaultlibs",
+    "-Wl,--no-as-needed,-lstdc++,-lm,-lc,-lgcc_s",
+)  # fmt: skip
 _SANITIZERS = (None, "address", "thread")
-_loaded: dict[Path, ctypes.CDLL] = {}
+
+
+class _Library:
+    """Compiled kernels in this process, and the state of the launch in progress: one at a time."""
+
+    loaded: dict[Path, _Library] = {}
+
+    def __init__(self, path: Path) -> None:
+        self.code = ctypes.CDLL(str(path))
+        self.lock = threading.Lock()
+        forks.watch(self)
+
+    @staticmethod
+    def of(path: Path) -> _Library:
+        """The library at a path, loaded once."""
+        return _Library.loaded.get(path) or _Library.loaded.setdefault(path, _Library(path))
+
+    def forked(self) -> None:
+        """See `forks.py`."""
+        if forks.is_held(self.lock):
+            self.lock = threading.Lock()
+            self.code.futad_emu_reset()
 
 
 class _Launch(ctypes.Structure):
@@ -72,11 +99,13 @@ class EmulatedModule:
 
     `source` may include the files of `kernels/`; its kernels are found by their head, `FUTAD_KERNEL NAME(` or
     `extern "C" __global__ void NAME(`.  `seed` (not 0) makes blocks interleave at random, the same way every
-    time; None runs them in order.  Raises BackendError if there is no C++ compiler, InternalError if it rejects
-    the text.
+    time; None runs them in order.  `checked`: accesses are looked up
+    (`kernels/check_device.h`).  Raises BackendError if there is no C++ compiler, InternalError if it rejects the text.
     """
 
-    def __init__(self, source: str, *, sanitize: str | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self, source: str, *, sanitize: str | None = None, seed: int | None = None, checked: bool = False
+    ) -> None:
         if sanitize not in _SANITIZERS:
             raise UsageError(f"no sanitizer {sanitize!r}: 'address', 'thread' or None")
         self.kernels = kernel_names(source)
@@ -86,15 +115,15 @@ class EmulatedModule:
         self.sanitize = sanitize
         self._message = ctypes.create_string_buffer(512)
         parts = [('#include "emulate.h"\n', "device.cpp"), (source, "kernels.cu"), (self._launchers(), "launchers.cpp")]
+        if checked:
+            parts.insert(1, ('#include "check_device.h"\n', "checks.cpp"))
         text = "\n".join(expand(part, name=name) for part, name in parts)
         if sanitize is None:
             self._program = None
-            path = cc.build_cxx(text, flags=[*_FLAGS, "-march=native"])
-            lib = _loaded.get(path)
-            if lib is None:
-                lib = _loaded[path] = ctypes.CDLL(str(path))
-            self._lib = lib
-            self._functions = {k: getattr(lib, f"futad_launch_{k}") for k in self.kernels}
+            path = cc.build_cxx(text, flags=[*_FLAGS, "-march=native", *(_CHECKED if checked else ())])
+            self._library = _Library.of(path)
+            self.lib = self._library.code
+            self._functions = {k: getattr(self.lib, f"futad_launch_{k}") for k in self.kernels}
             self._signatures = {k: self._signature(k) for k in self.kernels}
         else:
             flags = [*_FLAGS, f"-fsanitize={sanitize}", "-g", "-fno-omit-frame-pointer"]
@@ -116,7 +145,7 @@ class EmulatedModule:
 
     def _signature(self, kernel: str) -> list[int]:
         """For each parameter twice its size, plus 1 for a pointer."""
-        f = getattr(self._lib, f"futad_signature_{kernel}")
+        f = getattr(self.lib, f"futad_signature_{kernel}")
         f.restype = ctypes.POINTER(ctypes.c_longlong)
         table = f()
         return [table[i + 1] for i in range(table[0])]
@@ -167,7 +196,9 @@ class EmulatedModule:
                 holders.append(ctypes.create_string_buffer(a.raw, len(a.raw)))
         pointers = (ctypes.c_void_p * max(1, len(holders)))(*[ctypes.addressof(h) for h in holders])
         message = ctypes.create_string_buffer(512)
-        if self._functions[kernel](ctypes.byref(launch), pointers, message, ctypes.c_size_t(512)):
+        with self._library.lock:
+            failed = self._functions[kernel](ctypes.byref(launch), pointers, message, ctypes.c_size_t(512))
+        if failed:
             raise InternalError(f"kernel {kernel}: {message.value.decode(errors='replace')}")
 
     def launch_packed(self, kernel: str, grid: Extent, block: Extent, table: int) -> None:
@@ -178,7 +209,9 @@ class EmulatedModule:
         launch.block[:] = _extent(block)
         launch.seed = self.seed or 0
         message, run = self._message, self._functions[kernel]
-        if run(ctypes.byref(launch), ctypes.c_void_p(table), message, ctypes.c_size_t(len(message))):
+        with self._library.lock:
+            failed = run(ctypes.byref(launch), ctypes.c_void_p(table), message, ctypes.c_size_t(len(message)))
+        if failed:
             raise InternalError(f"kernel {kernel}: {message.value.decode(errors='replace')}")
 
     def sizes(self, kernel: str) -> list[tuple[int, bool]]:

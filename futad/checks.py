@@ -1,0 +1,62 @@
+"""What is checked beside what programs check themselves: `FUTAD_CHECK`, and what sets it for a while.
+
+Every folder may ask; this is the one place that answers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from futad.errors import UsageError
+
+if TYPE_CHECKING:
+    from futad.core.ir import Program
+
+VARIABLE = "FUTAD_CHECK"
+IR, MEMORY, VALUES = "ir", "memory", "values"
+MODES = (IR, MEMORY, VALUES)
+EXECUTION = frozenset({MEMORY, VALUES})  # what compiled programs carry; IR is of the compiler, see core/check.py
+
+
+def modes() -> frozenset[str]:
+    """The checks that the environment asks for, see docs/checking.md.  Raises UsageError for one there is not."""
+    names = [part.strip() for part in os.environ.get(VARIABLE, "").split(",")]
+    chosen = frozenset(name for name in names if name)
+    unknown = sorted(chosen.difference(MODES))
+    if unknown:
+        raise UsageError(f"{VARIABLE}: there is no check '{unknown[0]}'; there are: {', '.join(MODES)}")
+    return chosen
+
+
+def checked(program: Program, name: str) -> Program:
+    """The program that the pass of that name made, after `core.check.check_program` has seen it if IR is asked for, as
+    `futad test` and `futad gradcheck` do.  Raises InternalError, which names the pass."""
+    if IR in modes():
+        from futad.core.check import check_program
+
+        check_program(program, name)
+    return program
+
+
+@contextmanager
+def also(*more: str) -> Iterator[None]:
+    """Within it, or within the function it decorates, these checks besides those that the environment asks for."""
+    with checking(modes() | set(more)):
+        yield
+
+
+@contextmanager
+def checking(chosen: Iterable[str]) -> Iterator[None]:
+    """Programs made ready inside carry these checks, whatever the environment says."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = ",".join(sorted(chosen))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before

@@ -1,0 +1,126 @@
+"""What checked execution adds to the imperative IR (docs/checking.md), and where lowering tells what that needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from futad.core import ir as core
+from futad.core.types import U64, Prim, Var
+from futad.errors import Span
+from futad.imp.ir import Expr, Origin, Param, Stmt
+from futad.imp.views import Value, View
+
+
+@dataclass(frozen=True, slots=True)
+class Now(Expr):
+    """The time; whatever is written from here on is later."""
+
+    type: Prim = U64
+
+
+@dataclass(slots=True, eq=False)
+class Receive(Stmt):
+    """Declare `name` as a pointer to a copy, in the slot, of the `count` elements that the caller has at `source`."""
+
+    name: str
+    elem: Prim
+    source: str
+    count: Expr
+    slot: int
+    by: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Turn(Stmt):
+    """The loop of that number is in this turn."""
+
+    loop: int
+    number: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Doing(Stmt):
+    """What follows is of the binding of that number: for host code, which does not say so of each statement."""
+
+    binding: int
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """An array in memory."""
+
+    pointer: str
+    offset: Expr
+    strides: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
+    elem: Prim
+
+
+@dataclass(slots=True, eq=False)
+class Claim(Stmt):
+    """Stop unless what `kind` says of the array is so; `about` is the binding that it is said about.
+
+    "read": it is as `origin` has it.  "made": all of it was written since `since`.  "holds": it is in the place of
+    `other`, which is as `origin` has it, or was all written since.  "stays": it is in the place of `other`, or was all
+    written since.  "own": nobody but `about` has written it since "mine", which marks all of it.
+    """
+
+    kind: str
+    array: Region
+    about: int
+    since: str = ""
+    origin: Origin | None = None
+    other: Region | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a finding names: a variable, what makes it, about where in the source, and the number of the loop around."""
+
+    name: str
+    what: str
+    span: Span | None
+    loop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop whose turns are known: what it is, about where, and the number of the loop around."""
+
+    what: str
+    span: Span | None
+    outer: int
+
+
+class Unchecked:
+    """A lowering's remarks, which only checked execution needs (`watch.py`).  `plain`: loops stay as lowering makes
+    them, one iteration after the other."""
+
+    plain = False
+    bindings: Sequence[Binding] = ()
+    loops: Sequence[Loop] = ()
+
+    def bind(self, var: Var, value: Value) -> None:
+        """The variable has that value."""
+        raise NotImplementedError
+
+    def define(self, var: Var, value: Value, e: core.Exp) -> None:
+        """A statement gives the variable that value."""
+        self.bind(var, value)
+
+    def turning(self, params: Sequence[Var], values: Sequence[Value]) -> None:
+        """A turn ends, whose results are these."""
+
+    def next_turn(self, params: Sequence[Var]) -> None:
+        """Loop variables have the values of the next turn."""
+
+    def reads(self, v: View) -> None:
+        """A statement to come reads the array as a whole."""
+
+    def changing(self, v: View) -> View:
+        """The array, which may have changed since it was bound."""
+        return v
+
+    def receive(self, param: Param, shape: Sequence[Expr]) -> None:
+        """An array of the caller is an argument."""

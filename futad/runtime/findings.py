@@ -1,0 +1,97 @@
+"""What checked execution of memory found, in words (docs/checking.md; `kernels/check_memory.h` finds it)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from futad.errors import CheckFailure, Span
+
+BITS = 20  # of an entry, for the number of a binding
+UNWRITTEN, FREED = 1 << 63, 1 << 62
+READ, WRITE, MADE = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What may be named: a variable, what makes it, about where in the source, and the number of the loop around."""
+
+    name: str
+    what: str
+    span: Span | None
+    loop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop whose turns are known: what it is, about where, and the number of the loop around."""
+
+    what: str
+    span: Span | None
+    outer: int
+
+
+def named(bindings: Iterable[Any], loops: Iterable[Any]) -> tuple[tuple[Binding, ...], tuple[Loop, ...]]:
+    """The same of what lowering has numbered (`imp/claims.py`)."""
+    made = tuple([Binding(b.name, b.what, b.span, b.loop) for b in bindings])
+    return made, tuple([Loop(x.what, x.span, x.outer) for x in loops])
+
+
+def shown(number: int, bindings: Sequence[Binding], loops: Sequence[Loop], turn_of: Callable[[int], int]) -> str:
+    """A binding with the iterations of the loops around it; `turn_of(loop)` is -1 if that is not known."""
+    if not 0 < number < len(bindings):
+        return "a value of its own"
+    b = bindings[number]
+    loop = b.loop
+    turns: list[str] = []
+    while loop:
+        turn = turn_of(loop)
+        turns.insert(0, "?" if turn < 0 else str(turn))
+        loop = loops[loop].outer
+    return f"'{b.name}' ({b.what}{f', {b.span}' if b.span else ''})" + (
+        f" in iteration {', '.join(turns)}" if turns else ""
+    )
+
+
+def report(kind: str, here: str, there: str, element: int, span: Span | None) -> CheckFailure:
+    """The error of a finding: what `here` reads, writes or is said to have, and who had the memory before (`there`)."""
+    at = f"element {element} of its memory" if element >= 0 else "an element"
+    texts = {
+        "foreign read": f"foreign memory: {here} reads where no array is",
+        "foreign write": f"foreign memory: {here} writes where no array is",
+        "freed": f"stale memory: {here} reads what {there} has given back",
+        "uninitialised": f"uninitialised memory: {here} reads {at}, memory for {there} that nobody has written",
+        "overwritten": f"overwritten memory: {at}, read as {here}, was last written by {there}",
+        "stale": f"stale memory: {here} is said to be there, but {at} was last written by {there}, before it began",
+    }
+    hint = "this is a defect of futad; please report it with the program (FUTAD_CHECK=memory)"
+    return CheckFailure(texts[kind], span, hint=hint)
+
+
+def span_of(number: int, bindings: Sequence[Binding]) -> Span | None:
+    """About where in the source a binding is."""
+    return bindings[number].span if 0 < number < len(bindings) else None
+
+
+def finding(
+    words: Sequence[int], bindings: Sequence[Binding], loops: Sequence[Loop], turn_at: Callable[[int, int], int]
+) -> CheckFailure:
+    """The error of a finding of compiled C; `words` are what it is, the reader, the entry, the time of the reader's
+    value, and the number of the element in its block.  `turn_at(loop, time)` is the turn a loop was in, at time 0 the
+    one it is in."""
+    what, reader, entry, _, element = words[:5]
+    entry &= (1 << 64) - 1
+    time = 0 if entry & UNWRITTEN else entry >> BITS << BITS
+    here = shown(reader, bindings, loops, lambda loop: turn_at(loop, 0))
+    there = shown(entry & ((1 << BITS) - 1), bindings, loops, lambda loop: turn_at(loop, time))
+    if entry == 0:
+        kind = "foreign write" if what == WRITE else "foreign read"
+    elif entry & UNWRITTEN:
+        kind = "freed" if entry & FREED else "uninitialised"
+    else:
+        kind = "overwritten" if what == READ else "stale"
+    return report(kind, here, there, element, span_of(reader, bindings))
+
+
+__all__ = ["Binding", "Loop", "finding", "named", "report", "shown", "span_of"]

@@ -1,0 +1,215 @@
+/* Checked execution: reads, writes and what is claimed of arrays, looked up in their elements' entries
+ * (`check_arena.h`).  Included after the definition of a context. */
+#ifndef FUTAD_CHECK_MEMORY_H
+#define FUTAD_CHECK_MEMORY_H
+
+#define FUTAD_CHECK 5
+enum { FUTAD_READ, FUTAD_WRITE, FUTAD_MADE };
+
+/* A finding: leaves the entry, or the thread's part. */
+static __attribute__((noinline, cold, noreturn, unused)) void futad_found(struct futad_context *ctx, int64_t what,
+                                                                          int64_t reader, uint64_t entry,
+                                                                          uint64_t bound, int64_t place) {
+  futad_fail(ctx, FUTAD_CHECK, -1, what, reader, (int64_t)entry, (int64_t)bound);
+  ctx->watch.finding.what = what;
+  ctx->watch.finding.reader = reader;
+  ctx->watch.finding.entry = (int64_t)entry;
+  ctx->watch.finding.bound = (int64_t)bound;
+  ctx->watch.finding.place = place;
+  ctx->watch.finding.by = ctx;
+  longjmp(ctx->watch.stop, 1);
+}
+
+/* The number of an element in its block. */
+static __attribute__((noinline, cold, unused)) int64_t futad_place(const uint64_t *entry) {
+  const int k = (int)(((uintptr_t)entry - FUTAD_SPACE(0)) >> 41);
+  const uint64_t *first = entry;
+  const uint64_t *const least = (const uint64_t *)(FUTAD_SPACE(k) + FUTAD_ENTRIES);
+  if (!*entry) return -1;
+  while (first > least && first[-1]) first--;
+  return entry - first;
+}
+
+/* Time goes on: what has been written by now is older than what will be. */
+FUTAD_INLINE uint64_t futad_now(struct futad_context *ctx) { return ctx->watch.clock += FUTAD_MOMENT; }
+
+FUTAD_INLINE void futad_turn(struct futad_context *ctx, int64_t loop, int64_t number) {
+  const uint64_t now = futad_now(ctx);
+  ctx->watch.turns[ctx->watch.turns_made++ % FUTAD_TURNS] = (struct futad_turn){now, loop, number};
+}
+
+/* In which turn a loop was at that time, -1 if that is not known any more. */
+static int64_t futad_turn_of(struct futad_context *ctx, int64_t loop, uint64_t time) {
+  const struct futad_watch *const w = &ctx->watch;
+  const uint64_t known = w->turns_made < FUTAD_TURNS ? w->turns_made : FUTAD_TURNS;
+  for (uint64_t back = 1; back <= known; back++) {
+    const struct futad_turn *const turn = &w->turns[(w->turns_made - back) % FUTAD_TURNS];
+    if (turn->loop == loop && turn->clock <= time) return turn->number;
+  }
+  return -1;
+}
+
+/* For who reports: the finding, and a loop's turn at a time (0: when it was found). */
+void futad_finding(struct futad_context *ctx, int64_t *out) {
+  memcpy(out, &ctx->watch.finding, 5 * sizeof *out);
+}
+
+int64_t futad_turn_at(struct futad_context *ctx, int64_t loop, uint64_t time) {
+  struct futad_context *const by = ctx->watch.finding.by ? ctx->watch.finding.by : ctx;
+  const int64_t turn = futad_turn_of(by, loop, time ? time : by->watch.clock);
+  return turn < 0 && by != ctx ? futad_turn_of(ctx, loop, time ? time : ctx->watch.clock) : turn;
+}
+
+#define FUTAD_ANY (FUTAD_UNWRITTEN - 1) /* the time that all is older than */
+
+/* Of each type: reads of an element written before `limit` by whoever, and copies of one, where what has not been written
+ * in one place has not been in the other. */
+#define FUTAD_ACCESS(name, T, k)                                                                                  \
+  FUTAD_INLINE T futad_read_##name(struct futad_context *ctx, const T *p, uint64_t limit, int64_t reader) {       \
+    const uint64_t *const e = futad_entries(p, k);                                                                \
+    if (FUTAD_UNLIKELY(*e - 1 >= limit)) futad_found(ctx, FUTAD_READ, reader, *e, limit, futad_place(e));         \
+    return *p;                                                                                                    \
+  }                                                                                                               \
+  FUTAD_INLINE void futad_move_##name(struct futad_context *ctx, T *to, const T *p, uint64_t limit,               \
+                                      int64_t reader, int64_t by) {                                               \
+    const uint64_t e = *futad_entries(p, k);                                                                      \
+    uint64_t *const there = futad_entries(to, k);                                                                 \
+    const bool unwritten = e & FUTAD_UNWRITTEN && !(e & FUTAD_FREED);                                             \
+    if (FUTAD_UNLIKELY(e - 1 >= limit && !unwritten))                                                             \
+      futad_found(ctx, FUTAD_READ, reader, e, limit, futad_place(futad_entries(p, k)));                           \
+    if (FUTAD_UNLIKELY(!*there)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);                                     \
+    *to = *p;                                                                                                     \
+    *there = (unwritten ? FUTAD_UNWRITTEN | FUTAD_MOVED : ctx->watch.clock) | (uint64_t)by;                       \
+  }
+FUTAD_ACCESS(i8, int8_t, 0)
+FUTAD_ACCESS(i16, int16_t, 1)
+FUTAD_ACCESS(i32, int32_t, 2)
+FUTAD_ACCESS(i64, int64_t, 3)
+FUTAD_ACCESS(u8, uint8_t, 0)
+FUTAD_ACCESS(u16, uint16_t, 1)
+FUTAD_ACCESS(u32, uint32_t, 2)
+FUTAD_ACCESS(u64, uint64_t, 3)
+#ifdef FUTAD_HAS_F16
+FUTAD_ACCESS(f16, futad_f16, 1)
+#endif
+FUTAD_ACCESS(f32, float, 2)
+FUTAD_ACCESS(f64, double, 3)
+FUTAD_ACCESS(bool, bool, 0)
+
+FUTAD_INLINE void futad_wrote(struct futad_context *ctx, const void *p, int k, int64_t by) {
+  uint64_t *const e = futad_entries(p, k);
+  if (FUTAD_UNLIKELY(!*e)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
+  *e = ctx->watch.clock | (uint64_t)by;
+}
+
+/* An array begins in a block: `count` elements from `data` on, of which the first `kept` have their values. */
+static __attribute__((unused)) void futad_begin(void *data, void *block, int64_t kept, int64_t count, int k,
+                                                int64_t by) {
+  struct futad_block *const b = futad_block_of(block);
+  const int64_t before = (int64_t)((uintptr_t)data - (uintptr_t)block) >> k;
+  uint64_t *const entries = futad_entries(block, k);
+  for (int64_t i = before + kept; i < before + count; i++) entries[i] = FUTAD_UNWRITTEN | (uint64_t)by;
+  for (int64_t i = before + count; i < b->marked; i++) entries[i] = 0;
+  b->marked = before + count;
+}
+
+/* An array has been moved to another block, by a binding that is then noted. */
+static __attribute__((unused)) void futad_moved(void *to, const void *from, int64_t count, int64_t size) {
+  const int k = __builtin_ctzll((uint64_t)size);
+  memcpy(futad_entries(to, k), futad_entries(from, k), (size_t)count * sizeof(uint64_t));
+}
+
+/* The elements of an array of `rank` dimensions: `f(entry)` for each, innermost ones as a loop. */
+#define FUTAD_EACH(entry, first, rank, shape, strides, body)                               \
+  do {                                                                                     \
+    int64_t index_[16] = {0}, inner_ = (rank) ? (shape)[(rank) - 1] : 1, step_ = (rank) ? (strides)[(rank) - 1] : 0; \
+    bool none_ = false;                                                                    \
+    for (int d_ = 0; d_ < (rank); d_++) none_ |= (shape)[d_] <= 0;                         \
+    uint64_t *row_ = (first);                                                              \
+    while (!none_) {                                                                       \
+      for (int64_t i_ = 0; i_ < inner_; i_++) {                                            \
+        uint64_t *const entry = row_ + i_ * step_;                                         \
+        body                                                                               \
+      }                                                                                    \
+      int d_ = (rank) - 2;                                                                 \
+      for (; d_ >= 0; d_--) {                                                              \
+        row_ += (strides)[d_];                                                             \
+        if (++index_[d_] < (shape)[d_]) break;                                             \
+        row_ -= (shape)[d_] * (strides)[d_];                                               \
+        index_[d_] = 0;                                                                    \
+      }                                                                                    \
+      none_ = d_ < 0;                                                                      \
+    }                                                                                      \
+  } while (0)
+
+/* All elements of an array were written since one time and before another; one that is made may be copied from memory
+ * that was not written. */
+static __attribute__((unused)) void futad_examine(struct futad_context *ctx, const void *p, int k, int rank,
+                                                  const int64_t *shape, const int64_t *strides, uint64_t since,
+                                                  uint64_t limit, int64_t what, int64_t reader) {
+  FUTAD_EACH(e, futad_entries(p, k), rank, shape, strides, {
+    if (FUTAD_UNLIKELY(*e - since > limit - since) && !(what == FUTAD_MADE && *e & FUTAD_MOVED))
+      futad_found(ctx, what, reader, *e, what == FUTAD_READ ? limit : since, futad_place(e));
+  });
+}
+
+/* All elements of an array were written before one time, or again since another, or never: one that is copied, or is in
+ * its place. */
+static __attribute__((unused)) void futad_examine_copied(struct futad_context *ctx, const void *p, int k, int rank,
+                                                         const int64_t *shape, const int64_t *strides, uint64_t limit,
+                                                         uint64_t since, int64_t reader) {
+  FUTAD_EACH(e, futad_entries(p, k), rank, shape, strides, {
+    const bool unwritten = *e & FUTAD_UNWRITTEN && !(*e & FUTAD_FREED);
+    if (FUTAD_UNLIKELY(*e - 1 >= limit && !unwritten && (*e < since || *e & FUTAD_UNWRITTEN)))
+      futad_found(ctx, FUTAD_READ, reader, *e, limit, futad_place(e));
+  });
+}
+
+static __attribute__((unused)) void futad_mark(struct futad_context *ctx, const void *p, int k, int rank,
+                                               const int64_t *shape, const int64_t *strides, int64_t by) {
+  FUTAD_EACH(e, futad_entries(p, k), rank, shape, strides, {
+    if (FUTAD_UNLIKELY(!*e)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
+    *e = ctx->watch.clock | (uint64_t)by;
+  });
+}
+
+/* All of an array was written last by that binding. */
+static __attribute__((unused)) void futad_examine_own(struct futad_context *ctx, const void *p, int k, int rank,
+                                                      const int64_t *shape, const int64_t *strides, int64_t by) {
+  FUTAD_EACH(e, futad_entries(p, k), rank, shape, strides, {
+    if (FUTAD_UNLIKELY((*e & (FUTAD_MOMENT - 1)) != (uint64_t)by))
+      futad_found(ctx, FUTAD_READ, by, *e, *e, futad_place(e));
+  });
+}
+
+/* Whether two arrays of one shape lie in the same place. */
+FUTAD_INLINE bool futad_same(const void *p, const int64_t *strides, const void *q, const int64_t *others, int rank,
+                             const int64_t *shape) {
+  bool same = p == q, none = false;
+  for (int d = 0; d < rank; d++) {
+    none |= shape[d] <= 0;
+    same &= shape[d] <= 1 || strides[d] == others[d];
+  }
+  return same || none;
+}
+
+static __attribute__((unused)) void futad_moved_by(struct futad_context *ctx, void *to, int64_t count, int k, int64_t by) {
+  uint64_t *const entries = futad_entries(to, k);
+  for (int64_t i = 0; i < count; i++)
+    entries[i] = (entries[i] & FUTAD_UNWRITTEN ? FUTAD_UNWRITTEN | FUTAD_MOVED : ctx->watch.clock) | (uint64_t)by;
+}
+
+/* A copy: what has not been written in one array has not been in the other. */
+static __attribute__((unused)) void futad_copied(struct futad_context *ctx, const void *to, const void *from, int k,
+                                                 int64_t count, int64_t by) {
+  uint64_t *const t = futad_entries(to, k);
+  const uint64_t *const f = futad_entries(from, k);
+  if (t == f) return;
+  for (int64_t i = 0; i < count; i++) {
+    if (FUTAD_UNLIKELY(!t[i])) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
+    if (FUTAD_UNLIKELY(!f[i])) futad_found(ctx, FUTAD_READ, by, 0, FUTAD_ANY, -1);
+    t[i] = (f[i] & FUTAD_UNWRITTEN ? FUTAD_UNWRITTEN | FUTAD_MOVED : ctx->watch.clock) | (uint64_t)by;
+  }
+}
+
+#endif
