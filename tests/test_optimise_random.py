@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import genprog
 import numpy as np
 import pytest
-from derived_program import derived_program, result_sizes
 
 from futad.ad import expand
 from futad.core import ir
@@ -16,6 +14,8 @@ from futad.optimise.fusion import fuse
 from futad.optimise.hoist import hoist
 from futad.optimise.inline import inline
 from futad.rewrite import simplify
+from futad.testing.programs import core as genprog
+from futad.testing.programs.core_derived import derived_program, result_sizes
 
 TAIL = [simplify, fuse, simplify, hoist, simplify]
 

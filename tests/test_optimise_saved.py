@@ -79,3 +79,36 @@ def test_answers(file: Path, n: int, l: int, b: int) -> None:  # noqa: E741
             down[i, j] -= step
             slope = (programs[1].value(up, xs) - programs[1].value(down, xs)) / (2 * step)
             assert abs(slope - expected[0][i, j]) < 1e-6 * max(1, abs(slope))
+
+
+FEWER = """
+def f [n][m] (k: i64) (a: [n]f64) (b: [m]f64): f64 =
+  let r = loop s = copy b for i < n do
+    let t = map (* a[i]) s
+    in loop t for j < k do map2 (\\x y -> f64.exp (-x * y) * f64.tanh (x + y + f64.i64 j)) t b
+  in f64.sum r
+-- Turns counted in another type than sizes.
+def g [n][m] (k: i32) (a: [n]f64) (b: [m]f64): f64 =
+  let r = loop s = copy b for i < n do
+    loop t = map (* a[i]) s for j < k do map2 (\\x y -> f64.exp (-x * y) * f64.tanh (x + y + f64.i32 j)) t b
+  in f64.sum r
+entry along_f [n][m] (k: i64) (a: [n]f64) (b: [m]f64) (u: [n]f64) (v: [m]f64) =
+  jvp (\\(a, b) -> f k a b) (a, b) (u, v)
+entry back_f [n][m] (k: i64) (a: [n]f64) (b: [m]f64) = vjp (\\(a, b) -> f k a b) (a, b) 1
+entry along_g [n][m] (k: i32) (a: [n]f64) (b: [m]f64) (u: [n]f64) (v: [m]f64) =
+  jvp (\\(a, b) -> g k a b) (a, b) (u, v)
+entry back_g [n][m] (k: i32) (a: [n]f64) (b: [m]f64) = vjp (\\(a, b) -> g k a b) (a, b) 1
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c", "emulated"])
+@pytest.mark.parametrize("name", ["f", "g"])
+def test_a_negative_number_of_turns_is_none(backend: str, name: str) -> None:
+    """What is saved has room for no turn, not for less than none."""
+    p = futad.compile(FEWER, backend=backend, check=True)
+    rng = np.random.default_rng(3)
+    for k in (-3, -1, 0, 1, 4):
+        for n, m in ((2, 3), (1, 1), (0, 2)):
+            a, b, u, v = rng.uniform(0, 1, n), rng.uniform(0, 1, m), rng.standard_normal(n), rng.standard_normal(m)
+            da, db = p[f"back_{name}"](k, a, b)
+            assert abs(da @ u + db @ v - p[f"along_{name}"](k, a, b, u, v)) < 1e-12, (k, n, m)

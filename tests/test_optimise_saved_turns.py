@@ -13,7 +13,7 @@ from futad.core import ir
 from futad.core.interp import Interpreter
 from futad.errors import BoundsError
 from futad.pipeline import compile_program, pass_names
-from futad.source import load_program
+from futad.source import compile_text, load_program
 
 PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "programs"
 
@@ -170,3 +170,63 @@ def test_loops_that_are_split_save_no_more(tmp_path: Path) -> None:
     scratch = [[s.exp for s in p.funs["gradient"].body.stms if isinstance(s.exp, ir.Scratch)] for p in (ours, before)]
     assert len(scratch[0]) == len(scratch[1]) > 0
     assert count(ours.funs["gradient"].body, ("tanh",)) < count(before.funs["gradient"].body, ("tanh",))
+
+
+ROWS = """
+-- The row before, which the loop carries, is read in the inner loop: it is saved in the turn, and only then.
+def rows [m] (p: [m]f64) (xs: []f64): f64 =
+  let last = loop prev = map f64.sin (p ++ [1]) for x in xs do
+    let row = replicate (m + 1) x
+    in loop row for j < m do row with [j + 1] = f64.sin (prev[j] + f64.tanh (prev[j + 1] * row[j]))
+  in f64.sum last
+-- A distance of sequences by dynamic programming, two rows at a time.
+def distance [m][n] (a: [n]f64) (b: [m]f64): f64 =
+  let last = loop prev = map f64.i64 (iota (m + 1)) for i < n do
+    let row = replicate (m + 1) 0 with [0] = f64.i64 (i + 1)
+    in loop row for j < m do
+      let c = (a[i] - b[j]) ** 2
+      let low = f64.log (f64.exp (-prev[j] - c) + f64.exp (-prev[j + 1] - 1) + f64.exp (-row[j] - 1))
+      in row with [j + 1] = -low
+  in last[m]
+-- What the inner loop starts from is saved; it reads what lies between the loops.
+def between [m] (start: [m]f64) (xs: []f64): f64 =
+  let last = loop s = start for x in xs do
+    let t = map (* x) s
+    in loop s = copy s for j < m do s with [j] = f64.sin (t[j] + f64.tanh (s[j] * s[(j + 1) % m])) * s[j]
+  in f64.sum last
+entry rows_value [m] (p: [m]f64) (x: []f64) = rows p x
+entry rows_gradient [m][n] (p: [m]f64) (x: [n]f64) = vjp (\\(p, x) -> rows p x) (p, x) 1
+entry distance_value [m][n] (a: [m]f64) (b: [n]f64) = distance a b
+entry distance_gradient [m][n] (a: [m]f64) (b: [n]f64) = vjp (\\(a, b) -> distance a b) (a, b) 1
+entry between_value [m] (p: [m]f64) (x: []f64) = between p x
+entry between_gradient [m][n] (p: [m]f64) (x: [n]f64) = vjp (\\(p, x) -> between p x) (p, x) 1
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+@pytest.mark.parametrize("name", ["rows", "distance", "between"])
+def test_rows_that_are_read_while_the_next_is_made(backend: str, name: str) -> None:
+    """The history of the row is read inside the loop that is run again: gradients beside central differences."""
+    p = futad.compile(ROWS, backend=backend, check=True)
+    value, gradient = p[f"{name}_value"], p[f"{name}_gradient"]
+    for m, n in [(1, 1), (4, 3), (5, 1), (3, 6), (2, 0)]:
+        rng = np.random.default_rng(m + 10 * n)
+        args = [rng.standard_normal(m), rng.standard_normal(n)]
+        bars = gradient(*args)
+        for k, bar in enumerate(bars):
+            for at in range(len(bar)):
+                up, down = [a.copy() for a in args], [a.copy() for a in args]
+                up[k][at] += 1e-6
+                down[k][at] -= 1e-6
+                slope = (value(*up) - value(*down)) / 2e-6
+                assert abs(slope - bar[at]) < 1e-7 * max(1, abs(slope)), (name, m, n, k, at)
+
+
+def test_the_row_is_read_where_it_is() -> None:
+    """The forward sweep reads the row itself; what it saves is what the return sweep then reads."""
+    core = compile_program(compile_text(ROWS, "rows.fut"), sequential=True, check=True)
+    for name in ("rows_gradient", "distance_gradient", "between_gradient"):
+        forward, back = sweeps(core, name)
+        assert loops(forward) == 1 and loops(back) == 1
+        bound = {v for s in core.funs[name].body.stms if s.exp is forward for v in s.pat}
+        assert not bound & forward.body.free().keys()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from derived_program import derived_program
 from optimise_support import heads, passes, same_results
 
 from futad.ad import expand
@@ -15,6 +14,7 @@ from futad.optimise.fusion import fuse
 from futad.optimise.hoist import hoist
 from futad.optimise.inline import inline
 from futad.rewrite import simplify
+from futad.testing.programs.core_derived import derived_program
 
 # Sum of squared distances to the nearest centroid.
 NEAREST = r"""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from optimise_support import passes
 
+import futad
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import Interpreter
@@ -127,3 +128,25 @@ def test_comparisons_are_decided_only_if_always_so():
             except RuntimeError_:
                 continue
             assert Interpreter(q).run("main", args)[0] == want, f"seed {seed}\n{p}\n{q}"
+
+
+@pytest.mark.parametrize(
+    "condition, index, given",
+    [
+        ("i >= 0 && i + 1 <= n", "i", 2**63 - 1),
+        ("i >= 0 && i + 5 < n", "i + 5", 2**63 - 3),
+        ("i >= 0 && i * 2 < n", "i * 2", 2**62 + 1),
+        ("i < n && i - 1 >= 0", "i", -(2**63)),
+    ],
+)
+def test_conditions_on_sums_that_wrap(condition, index, given):
+    """A sum beyond 64 bits passes the condition, but its terms are no index."""
+    parts = condition.split(" && ")
+    tests, ends = " ".join(f"if {c} then (" for c in parts), " ".join(") else 0" for _ in parts)
+    text = f"""entry flat [n] (xs: [n]f64) (i: i64) : f64 = if {condition} then xs[{index}] else 0
+entry nested [n] (xs: [n]f64) (i: i64) : f64 = {tests} xs[{index}] {ends}
+entry told [n] (xs: [n]f64) (i: i64) : f64 = assert ({condition}) xs[{index}]"""
+    program = futad.compile(text, backend="interp")
+    for entry in program:
+        with pytest.raises(futad.errors.BoundsError):
+            program[entry](np.ones(3), given)

@@ -15,7 +15,18 @@ from dataclasses import dataclass, field
 from futad.core import ir
 from futad.core.ir import Lambda
 from futad.core.types import I64, AccType, Atom, Const, Var, shape_of
+from futad.legality import Legality
 from futad.rewrite.ranges import is_index
+
+LEGAL = Legality("own-places", "turns add to an accumulator at the same time, each at places of its own; or fill it")
+WRAPS_AT_WIDTH = LEGAL.condition("remainder by the width", "two turns have one remainder")
+NO_OVERFLOW = LEGAL.condition("no overflow", "a sum that has wrapped around has another remainder")
+BRANCHES_ALIKE = LEGAL.condition("choices alike", "two turns choose one place")
+EACH_ITS_OWN = LEGAL.condition("moves with the turn", "two turns have one place")
+UPDATES_ALIKE = LEGAL.condition("all updates alike", "a turn's second update goes to another turn's place")
+FILLS_ONCE = LEGAL.condition("filled by one update", "numbers are written twice instead of added to")
+FILLS_ALL = LEGAL.condition("filled as a whole", "numbers are left that no turn writes")
+FILLS_INSIDE = LEGAL.condition("filled in range", "an update out of range is left out, and a number with it")
 
 Sum = dict[Var | None, int]
 """A sum of variables with factors; that of None is a number."""
@@ -98,7 +109,9 @@ class _Turn:
         match e:
             case ir.Op("mod", (x, y)):
                 inner = self.sum(x)
-                if inner is None or self.sum(y) != self.width or abs(inner.get(None, 0)) >= SMALL:
+                if inner is None or not WRAPS_AT_WIDTH(self.sum(y) == self.width):
+                    return None
+                if not NO_OVERFLOW(abs(inner.get(None, 0)) < SMALL):
                     return None
                 # Its remainder says nothing of a sum that has wrapped around.
                 self.small.update((v, None) for v in inner if v is not None and v not in self.counters)
@@ -115,7 +128,7 @@ class _Turn:
         left, right = self.sum(x), self.sum(y)
         if left is None or right is None:
             return None
-        if self.alike(left, right):
+        if BRANCHES_ALIKE(self.alike(left, right)):
             return left
         e, _ = self.defs.get(cond, (None, 0)) if type(cond) is Var else (None, 0)
         if not isinstance(e, ir.Op) or e.op not in ("eq", "ne") or e.args[0].type is not I64:
@@ -143,7 +156,7 @@ class _Turn:
 
     def own(self, place: Sum) -> bool:
         """Whether no two turns have the place in common."""
-        return abs(sum(k * self.counters.get(v, 0) for v, k in place.items() if v is not None)) == 1
+        return EACH_ITS_OWN(abs(sum(k * self.counters.get(v, 0) for v, k in place.items() if v is not None)) == 1)
 
 
 def _plus(x: Sum | None, y: Sum | None, k: int) -> Sum | None:
@@ -209,7 +222,8 @@ def own_places(
         turn.sums.clear()
         places = [turn.sum(index[dim]) for index in updates]
         first = places[0]
-        if first is not None and turn.own(first) and all(p is not None and turn.alike(p, first) for p in places):
+        alike = all(p is not None and turn.alike(p, first) for p in places) if first is not None else False
+        if first is not None and turn.own(first) and UPDATES_ALIKE(alike):
             return list(turn.small)
     return None
 
@@ -230,11 +244,11 @@ def fills(lam: Lambda, acc: Var, counters: Mapping[Var, int], width: Atom, outsi
     """Whether the turns of such a map update every number of a vector once: each one, all of them in range."""
     updates = [s.exp for s in lam.stms if type(s.exp) is ir.UpdateAcc and s.exp.acc is acc]
     users = [s for s in lam.stms if acc in ir.stm_free(s)]
-    if len(updates) != 1 or len(users) != 1 or len(updates[0].index) != 1:
+    if not updates or not FILLS_ONCE(len(updates) == 1 and len(users) == 1) or len(updates[0].index) != 1:
         return False
     t, (place,) = acc.type, updates[0].index
     assert type(t) is AccType
-    if len(t.shape) != 1 or t.shape[0] is not width:
+    if len(t.shape) != 1 or not FILLS_ALL(t.shape[0] is width):
         return False
     # A read at the same place of an array as long has been checked, or was known to be in range.
     reads = [s.exp for s in lam.stms if type(s.exp) is ir.At]
@@ -246,7 +260,7 @@ def fills(lam: Lambda, acc: Var, counters: Mapping[Var, int], width: Atom, outsi
             inside |= shape_of(array.type)[0] is width
         case ir.Op("mod", (_, n)):
             inside |= n is width
-    return inside and own_places(lam, acc, counters, width, outside) == []
+    return FILLS_INSIDE(inside) and own_places(lam, acc, counters, width, outside) == []
 
 
 __all__ = ["SMALL", "fills", "own_places", "positions"]

@@ -25,8 +25,19 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.types import ZERO, AccType, Atom, Const, Prim, Type, Var, array_of, shape_of, zero
+from futad.legality import Legality
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import Stats, with_lambdas
+
+LEGAL = Legality("accumulators", "updates of an accumulator at known places become sums, products and maps")
+CHAIN_ENDS = LEGAL.condition("the update is the last", "other updates follow, or the update is one of a branch")
+INVARIANT = LEGAL.condition("place invariant", "the turns add to different places")
+ROW_INVARIANT = LEGAL.condition("row invariant", "the turns add to different rows")
+IN_ORDER = LEGAL.condition("places in order", "a turn adds to another place than its own")
+AS_MANY = LEGAL.condition("as many turns as places", "there are places without a turn, or turns without a place")
+REGULAR = LEGAL.condition("factors regular", "the factors' sizes are known only in the turn")
+SUMMED_FIRST = LEGAL.condition("summed over first", "rows one below the other are not what the product sums over")
+WAS_ZERO = LEGAL.condition("was zero", "what was in the array is not in the sum")
 
 ONCE = "kept: not one unconditional update in each turn of the map"
 VARIES = "kept: the place varies with the map"
@@ -101,15 +112,15 @@ class _Accs:
         users = [(at, s) for at, s in enumerate(e.lam.stms) if acc in ir.stm_free(s)]
         if len(users) != 1:
             return ONCE
-        ((at, s),) = users
+        at, s = users[0]
         inside: list[Stm] = []
         x = s.exp
-        if type(x) is ir.UpdateAcc and end is s.pat[0]:
+        if type(x) is ir.UpdateAcc and CHAIN_ENDS(end is s.pat[0]):
             index, value = x.index, x.value
         elif type(x) is ir.Map and acc in x.arrays:
             inner_arg = x.arrays.index(acc)
             inner_out = _acc_arguments(x).index(inner_arg)
-            if end is not s.pat[inner_out]:
+            if not CHAIN_ENDS(end is s.pat[inner_out]):
                 return ONCE
             found = self.lift(s, x, inner_arg, inner_out)
             if isinstance(found, str):
@@ -119,7 +130,7 @@ class _Accs:
             return ONCE
         body = [*e.lam.stms[:at], *inside, *e.lam.stms[at + 1 :]]
         bound = {v for t in body for v in t.pat} | set(e.lam.params)
-        if not any(i in bound for i in index):
+        if INVARIANT(not any(i in bound for i in index)):
             if not isinstance(value.type, Prim) and not _is_read(e, value.type):
                 return self.product(stm, e, arg, out, body, index, value) or ROW
             stms, values = self.mapped(stm, e, arg, out, body, value)
@@ -130,9 +141,9 @@ class _Accs:
             (total,) = b.emit(ir.Reduce(e.width, (values,), lam, (b.zeros(t),), True), "total")
             return _Lifted(b.stms, index, total, True)
         *first, last = index
-        if any(i in bound for i in first) or not self.is_own(e, last):
+        if not ROW_INVARIANT(not any(i in bound for i in first)) or not IN_ORDER(self.is_own(e, last)):
             return VARIES
-        if not _same_size(shape_of(acc.type)[len(first)], e.width):
+        if not AS_MANY(_same_size(shape_of(acc.type)[len(first)], e.width)):
             return "kept: the map's width is not the array's size"
         stms, values = self.mapped(stm, e, arg, out, body, value)
         return _Lifted(stms, tuple(first), values, False)
@@ -153,7 +164,7 @@ class _Accs:
             source = d.array if type(d) is ir.Reshape else a
             shape = shape_of(a.type)
             whole = _array_of(e, source)
-            if whole is None or not _same_size(shape_of(source.type)[0], shape[0]):
+            if whole is None or not SUMMED_FIRST(_same_size(shape_of(source.type)[0], shape[0])):
                 return None
             return b.let(ir.Reshape(whole, (rows, shape[1])), "stacked")
 
@@ -164,7 +175,7 @@ class _Accs:
         turned = define(product.a)
         if type(turned) is not ir.Rearrange or turned.perm != (1, 0):
             return None
-        if any(n in bound for x in (turned.array, product.b, value) for n in shape_of(x.type)):
+        if not REGULAR(not any(n in bound for x in (turned.array, product.b, value) for n in shape_of(x.type))):
             return None
         b = Builder()
         rows = b.op("mul", e.width, shape_of(product.b.type)[0], hint="rows")
@@ -293,7 +304,7 @@ class _Accs:
     def added(self, b: Builder, array: Atom, index: ir.Atoms, value: Atom) -> Atom:
         """The array with `value` added at a place, if that is inside it."""
         if not index:
-            return b.let(ir.Copy(value), "sum") if self.zeros(array) else b.plus(array, value)
+            return b.let(ir.Copy(value), "sum") if WAS_ZERO(self.zeros(array)) else b.plus(array, value)
 
         def there(c: Builder) -> list[Atom]:
             return [c.let(ir.Update(array, index, c.plus(c.at(array, *index), value)), "sum")]

@@ -7,12 +7,18 @@ derivative (so not through an index, a size or a comparison).  Over-approximates
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from futad.core import ir
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, Atom, Var
+from futad.core.types import PRIMS, AccType, Atom, Prim, Var
 from futad.errors import InternalError
+from futad.legality import Legality
+
+LEGAL = Legality("activity", "what does not depend on the inputs in a way that has a derivative gets none")
+CONSTANT = LEGAL.condition("no derivative", "what the operation passes on is lost")
+ALL_TURNS = LEGAL.condition("no more in later turns", "a variable depends on the inputs by way of others, turns later")
+ALL_COMPONENTS = LEGAL.condition("no more in later folds", "a component depends on the inputs by way of others")
 
 Flags = tuple[bool, ...]
 
@@ -43,7 +49,7 @@ def loop_flow(exp: ir.For | ir.While, active: set[Var]) -> Flags:
     while True:
         out = lambda_flow(exp.body, lead + flags, active)
         merged = [f or g for f, g in zip(flags, out, strict=True)]
-        if merged == flags:
+        if ALL_TURNS(merged == flags):
             return tuple(flags)
         flags = merged
 
@@ -54,18 +60,27 @@ def operator_flow(lam: ir.Lambda, elems: Sequence[bool], active: set[Var]) -> Fl
     while True:
         out = lambda_flow(lam, flags + list(elems), active)
         merged = [f or g for f, g in zip(flags, out, strict=True)]
-        if merged == flags:
+        if ALL_COMPONENTS(merged == flags):
             return tuple(flags)
         flags = merged
 
 
-def _carries(op: str) -> bool:
-    return op.startswith(("to_", "bits_", "from_bits_"))
+def carries(e: ir.Op) -> bool:
+    """Whether an operation that changes a value's type carries a derivative over as it carries the value.
+
+    A float made from an integer or a bool has none: adjoints of these hold no fractions, so what they would pass on to
+    what they were made of is not linear.  Integers made from floats carry theirs, as Futhark's tests have it, so that
+    of `f64.i64 (i64.f64 x)` is 0, as that of any function that is constant but for steps.
+    """
+    if not e.op.startswith("to_"):
+        return e.op.startswith(("bits_", "from_bits_"))
+    source, target = cast(Prim, e.args[0].type), PRIMS[e.op.removeprefix("to_")]
+    return source is target or source.is_float == target.is_float or source.is_float and target.is_integral
 
 
 def _op(e: ir.Op, active: set[Var]) -> Flags:
     # Comparisons and bit counts have no derivative.
-    if OPS[e.op].partials is None and not _carries(e.op):
+    if CONSTANT(OPS[e.op].partials is None and not carries(e)):
         return (False,)
     return (any(is_active(a, active) for a in e.args),)
 

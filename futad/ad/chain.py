@@ -21,7 +21,14 @@ from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import BOOL, I64, ONE, ZERO, ArrayType, Atom, Const, Type, Var, array_of, elem_of, i64, shape_of
 from futad.core.typing import index_type
+from futad.legality import Legality
 
+LEGAL = Legality("saved-updates", "of an array that turns change by updates only what these overwrite is saved")
+ENDS = LEGAL.condition("ends in the result", "the array is also changed in another way")
+COMPUTABLE = LEGAL.condition("index computed again", "the index is not known in the return sweep")
+CONDITION_COMPUTABLE = LEGAL.condition("condition computed again", "the branch is not known in the return sweep")
+FAILS_NOT = LEGAL.condition("recomputed fails not", "the return sweep divides by zero where the turn did not")
+SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory for what is overwritten is had before the loop")
 
 @dataclass(eq=False)
 class Slot:
@@ -102,7 +109,7 @@ class Finder:
         self.bound.update(lam.params)
         for s in lam.stms:
             self.bound.update(s.pat)
-            if isinstance(s.exp, ir.Op) and not _fails(s.exp):
+            if isinstance(s.exp, ir.Op) and FAILS_NOT(not _fails(s.exp)):
                 self.defs[s.pat[0]] = s.exp
             for inner in s.exp.lambdas():
                 self.enter(inner)
@@ -128,7 +135,7 @@ class Finder:
                 now, element = step
                 if element is not None:
                     out.append(element)
-        return out if now is result else None
+        return out if ENDS(now is result) else None
 
     def _step(self, s: ir.Stm, x: Var, dims: tuple[Atom, ...]) -> tuple[Var, Element | None] | None:
         """The chain's next array and what leads there, if this statement continues it."""
@@ -137,9 +144,9 @@ class Finder:
             return s.pat[0], None
         if isinstance(e, ir.Update) and e.array is x:
             t = index_type(x.type, e.index)
-            if not self.fixed(shape_of(t)):
+            if not SIZES_OUTSIDE(self.fixed(shape_of(t))):
                 return None
-            lost = [a for a in e.operands()[1:-1] if isinstance(a, Var) and not self.computable(a)]
+            lost = [a for a in e.operands()[1:-1] if isinstance(a, Var) and not COMPUTABLE(self.computable(a))]
             return s.pat[0], Write(s, Slot(t, dims), {a: Slot(I64, dims) for a in lost})
         if isinstance(e, ir.Scatter) and x in e.dests and self.fixed((e.width,)):
             j = e.dests.index(x)
@@ -155,7 +162,7 @@ class Finder:
                     continue
                 then, orelse = self.chain(e.then, x, a, dims), self.chain(e.orelse, x, c, dims)
                 if then is not None and orelse is not None and (then or orelse):
-                    cond = None if self.computable(e.cond) else Slot(BOOL, dims)
+                    cond = None if CONDITION_COMPUTABLE(self.computable(e.cond)) else Slot(BOOL, dims)
                     return v, Branch(s, then, orelse, cond)
         if isinstance(e, ir.For) and x in e.inits and self.fixed((e.bound,)) and e.bound.type is I64:
             q = e.inits.index(x)

@@ -26,7 +26,15 @@ from dataclasses import dataclass, field
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import BOOL, I32, I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, shape_of
+from futad.legality import Legality
 from futad.rewrite.ranges import Poly, Ranges
+
+LEGAL = Legality("kept-for-return", "a return sweep reads in a loop's final array what its turns have read")
+NEWEST = LEGAL.condition("newest version updated", "two arrays come of one, of which the loop ends with one")
+RETURNED = LEGAL.condition("changed array returned", "a branch changes an array that is not the loop's any more")
+UNCONSUMED = LEGAL.condition("changed by updates only", "what a scatter overwrites is not seen by the analysis")
+SAME_TURN = LEGAL.condition("not overwritten in its turn", "an element is overwritten after it was read, in that turn")
+LATER_TURNS = LEGAL.condition("not overwritten in later turns", "a later turn overwrites what one has read")
 
 Dim = Atom | Range | None  # a position, a range of them, or all
 MAX_PAIRS = 300  # more pairs of a read and a write than these are not looked at
@@ -180,7 +188,7 @@ class Uses:
     def newest(self, a: Atom, views: dict[Var, View], now: View) -> None:
         """`a` is to be the newest version, or the array forks."""
         v = views.get(a) if isinstance(a, Var) else None
-        if v is None or v.version != now.version or not v.whole():
+        if v is None or not NEWEST(v.version == now.version and v.whole()):
             raise Unclear
 
     def branches(self, s: ir.Stm, e: ir.If, views: dict[Var, View], now: View, path: Path) -> View:
@@ -205,7 +213,7 @@ class Uses:
                 raise Unclear
             for lam, inner, here, _ in sides:
                 self.read(lam.result[k], inner, here)
-        if changed and not found:
+        if not RETURNED(not changed or found):
             raise Unclear
         return after
 
@@ -256,7 +264,7 @@ class Uses:
             consumed = e.dests
         elif isinstance(e, ir.WithAcc):
             consumed = e.arrays
-        if any(a in views for a in consumed):
+        if not UNCONSUMED(not any(a in views for a in consumed)):
             raise Unclear
         for a in e.operands():
             self.read(a, views, path)
@@ -502,9 +510,9 @@ def _kept(w: Touch, r: Touch, facts: Facts, inside: set[Var]) -> bool:
     shared = 0
     while shared < min(len(loops), len(r.version.loops)) and loops[shared] is r.version.loops[shared]:
         shared += 1
-    if w.version.time > r.version.time and not _apart(w, r, loops[:shared], None, facts, inside):
+    if not SAME_TURN(w.version.time <= r.version.time or _apart(w, r, loops[:shared], None, facts, inside)):
         return False
-    return all(_apart(w, r, loops[:k], loops[k], facts, inside) for k in range(shared))
+    return LATER_TURNS(all(_apart(w, r, loops[:k], loops[k], facts, inside) for k in range(shared)))
 
 
 def _around(ranges: Ranges, path: Path) -> None:
@@ -521,7 +529,7 @@ def _around(ranges: Ranges, path: Path) -> None:
 
 def _apart(w: Touch, r: Touch, same: Sequence[Turns], later: Turns | None, facts: Facts, inside: set[Var]) -> bool:
     """Whether the regions are apart in the same turns of loops `same`, and the write in a later one of `later`."""
-    ranges = Ranges(facts.defs)
+    ranges = Ranges(facts.defs, places=True)
     ranges.sizes = facts.sizes
     _around(ranges, facts.path)
     equal = {p: Var("turn", I64) for p in same}

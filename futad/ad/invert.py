@@ -18,6 +18,14 @@ from futad.ad.operators import needed
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import Atom, Prim, Var
+from futad.legality import Legality
+
+LEGAL = Legality("undone-operators", "what follows an element of a fold is found from the prefix and the result")
+NOT_SUBTRACTED = LEGAL.condition("added", "the element is the difference's other sign")
+ONE_TERM = LEGAL.condition("one term", "the component is not the sum of one of each")
+REST_APART = LEGAL.condition("rest of other components", "the rest is not known before the component is")
+EXACT = LEGAL.condition("exact", "a difference of floats has the rounding of all elements")
+KNOWN = LEGAL.condition("solved in order", "the rest needs components that are not known yet")
 
 # The terms of a component other than p_j and r_j, each with whether it is subtracted.
 _Terms = list[tuple[Atom, bool]]
@@ -38,18 +46,18 @@ def _split(lam: ir.Lambda, j: int) -> tuple[str, _Terms] | None:
     def walk(a: Atom, minus: bool) -> bool:
         if a in seen:
             seen[a] += 1
-            return not minus
+            return NOT_SUBTRACTED(not minus)
         e = defs.get(a)  # type: ignore[arg-type]
         if isinstance(e, ir.Op) and e.op in group:
             return walk(e.args[0], minus) and walk(e.args[1], minus != (e.op == "sub"))
         rest.append((a, minus))
         return True
 
-    if not walk(lam.result[j], False) or any(n != 1 for n in seen.values()):
+    if not walk(lam.result[j], False) or not ONE_TERM(all(n == 1 for n in seen.values())):
         return None
     for a, _ in rest:
         _, used = needed(lam.stms, (a,))
-        if any(v in used for v in own):
+        if not REST_APART(not any(v in used for v in own)):
             return None
     return group[0], rest
 
@@ -57,7 +65,7 @@ def _split(lam: ir.Lambda, j: int) -> tuple[str, _Terms] | None:
 def _order(lam: ir.Lambda) -> list[tuple[int, str, _Terms]] | None:
     """The components in an order in which each can be solved, None if there is none."""
     k = len(lam.result)
-    if not all(isinstance(p.type, Prim) and not p.type.is_float for p in lam.params):
+    if not EXACT(all(isinstance(p.type, Prim) and not p.type.is_float for p in lam.params)):
         return None
     open_ = {j: found for j in range(k) if (found := _split(lam, j)) is not None}
     if len(open_) < k:
@@ -66,7 +74,7 @@ def _order(lam: ir.Lambda) -> list[tuple[int, str, _Terms]] | None:
     unknown = set(lam.params[k:])
 
     def known(terms: _Terms) -> bool:
-        return not needed(lam.stms, tuple([a for a, _ in terms]))[1] & unknown
+        return KNOWN(not needed(lam.stms, tuple([a for a, _ in terms]))[1] & unknown)
 
     while open_:
         j = next((j for j, (_, rest) in open_.items() if known(rest)), None)

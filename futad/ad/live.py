@@ -6,6 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from futad.core import ir
 from futad.core.types import AccType, Atom, Var, shape_of
+from futad.legality import Legality
+
+LEGAL = Legality("sweeps", "a sweep executes only what its results need")
+NO_EFFECT = LEGAL.condition("no effect", "assertions are there for themselves")
+ALL_NEEDED = LEGAL.condition("variables needed by others", "a loop's variable is needed for the next value of another")
 
 
 def live(stms: Sequence[ir.Stm], result: Iterable[Atom]) -> tuple[list[ir.Stm], set[Var]]:
@@ -16,7 +21,7 @@ def live(stms: Sequence[ir.Stm], result: Iterable[Atom]) -> tuple[list[ir.Stm], 
     used: set[Var] = {a for a in result if isinstance(a, Var)}
     kept: list[ir.Stm] = []
     for stm in reversed(stms):
-        if not any(v in used for v in stm.pat) and not _checks(stm.exp):
+        if not any(v in used for v in stm.pat) and NO_EFFECT(not _checks(stm.exp)):
             continue
         stm = prune(stm, used)
         kept.append(stm)
@@ -93,7 +98,7 @@ def _prune_loop(stm: ir.Stm, e: ir.For | ir.While, keep: list[bool]) -> ir.Stm:
         body = live_lambda(e.body, _pick(e.body.result, keep))
         inside = _used_in(body)
         more = [k or p in inside for k, p in zip(keep, own, strict=True)]
-        if more == keep:
+        if ALL_NEEDED(more == keep):
             break
         # A kept body mentions every parameter in scope; only those it reads are carried.
         keep = more

@@ -11,6 +11,13 @@ from collections.abc import Sequence
 from futad.ad.undo import take_back
 from futad.core import ir
 from futad.core.types import ArrayType, Atom, Var
+from futad.legality import Legality
+
+LEGAL = Legality("protect", "what derivative code overwrites is not copied first")
+DEAD = LEGAL.condition("not read later", "the return sweep reads what was overwritten")
+ONCE = LEGAL.condition("overwritten once", "two results are written to one array")
+OWN = LEGAL.condition("made in the turn", "each turn overwrites what the others start from")
+APART = LEGAL.condition("not its own value", "the array is read while it is written")
 
 _VIEWS = (ir.Alias, ir.Rearrange, ir.Reshape, ir.At)
 _REPEATED = (ir.Map, ir.Reduce, ir.Scan, ir.Fused, ir.Hist, ir.For, ir.While)
@@ -65,7 +72,7 @@ class _Protector:
             if not isinstance(a, Var) or not isinstance(a.type, ArrayType):
                 return a
             r = self.of(a)
-            if r not in live and r not in taken and (own is None or r in own):
+            if DEAD(r not in live) and ONCE(r not in taken) and OWN(own is None or r in own):
                 taken.add(r)
                 return a
             fresh = Var(a.name, a.type)
@@ -84,7 +91,7 @@ class _Protector:
         match e:
             case ir.Update():
                 reads = {self.of(a) for a in e.operands()[1:] if isinstance(a, Var)}
-                if isinstance(e.array, Var) and self.of(e.array) in reads:
+                if isinstance(e.array, Var) and not APART(self.of(e.array) not in reads):
                     live = live | reads
                 e = ir.Update(guard(e.array), e.index, e.value, e.check)
             case ir.Scatter():

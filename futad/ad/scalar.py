@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from futad.ad.activity import carries
 from futad.ad.rule import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder, Ex
@@ -22,10 +23,10 @@ def _choice(cond: Ex, seed: Ex, taken: bool) -> Ex:
 
 
 def reinterprets(op: str) -> str | None:
-    """The inverse of an operation that only changes the type of a value, None for any other operation.
+    """The inverse of an operation that only reads a value's bits as another type, None for any other operation.
 
-    Conversions and reinterpretations of bits carry derivatives over as they carry values over, so that a
-    program that takes a float apart as an integer and puts it together again keeps its derivative.
+    These carry derivatives over as they carry values over, so that a program that takes a float apart as an integer
+    and puts it together again keeps its derivative.
     """
     if op.startswith("bits_"):
         return f"from_{op}"
@@ -69,12 +70,9 @@ def _vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     seed = s.take(stm.pat[0])
     if seed is None:
         return
-    if e.op.startswith("to_"):
-        t = e.args[0].type
-        s.add(e.args[0], s.b.convert(t, seed))  # type: ignore[arg-type]
-        return
-    if (inverse := reinterprets(e.op)) is not None:
-        s.add(e.args[0], s.b.op(inverse, seed))
+    if carries(e):
+        t, inverse = e.args[0].type, reinterprets(e.op)
+        s.add(e.args[0], s.b.op(inverse, seed) if inverse else s.b.convert(t, seed))  # type: ignore[arg-type]
         return
     args, result = _handles(s.b, stm)
     for i, a in enumerate(e.args):
@@ -88,7 +86,7 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Op)
     t.b.add(stm)
-    if e.op.startswith("to_") or reinterprets(e.op) is not None:
+    if carries(e):
         d = t.of(e.args[0])
         if d is not None:
             t.set(stm.pat[0], t.b.op(e.op, d))

@@ -21,6 +21,13 @@ from futad.core.node import Range
 from futad.core.types import BOOL, FALSE, TRUE, AccType, ArrayType, Atom, Prim, Type, Var, shape_of
 from futad.core.typing import index_type
 from futad.errors import Span
+from futad.legality import Legality
+
+LEGAL = Legality("true-dep", "#[true_dep]: the promise that nothing read is overwritten is checked as the loop runs")
+NOT_STALE = LEGAL.condition("newest version read", "a read of an older version sets the flags of the newer one")
+BOTH_SIDES = LEGAL.condition(
+    "same results of both branches", "after the branch it is not known which array is the loop's"
+)
 
 
 def promised(stm: ir.Stm) -> dict[str, Span | None]:
@@ -69,7 +76,7 @@ class _Check:
         for s in stms:
             e = s.exp
             free = ir.stm_free(s)
-            if any(v in self.stale for v in free):
+            if not NOT_STALE(not any(v in self.stale for v in free)):
                 raise _Unseen
             if not any(v in names for v in free):
                 b.add(s)
@@ -131,7 +138,7 @@ class _Check:
             sides.append(ir.Lambda((), tuple(stms), (*lam.result, after)))
             if not same[-1] and inner.isdisjoint(names):
                 raise _Unseen
-        if same[0] != same[1]:
+        if not BOTH_SIDES(same[0] == same[1]):
             raise _Unseen
         self.stale = stale
         return self.bound(b, s, ir.If(e.cond, *sides), names, same[0], flags.type)

@@ -18,6 +18,13 @@ from collections.abc import Sequence
 from futad.core import ir
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of, shape_of
 from futad.core.typing import index_type
+from futad.legality import Legality
+
+LEGAL = Legality("take-back", "an update is undone instead of the array copied before it")
+REPLACED = LEGAL.condition("not used outside", "what is used outside the scope is the updated array")
+NO_VIEWS = LEGAL.condition("no views", "a view shows the updated array")
+NOT_RETURNED = LEGAL.condition("update not returned", "the updated array is a result")
+NEW_FIRST = LEGAL.condition("new before old", "the updated array is read after the update is undone")
 
 
 def substitute(stm: ir.Stm, mapping: dict[Var, Atom]) -> ir.Stm:
@@ -117,7 +124,7 @@ def _window(
 ) -> int | None:
     """The position before which the update at p is to be taken back; None if it need not or cannot be."""
     base = root.get(x, x)
-    if base is not x or base in later or y in later or any(root.get(v, v) in (x, y) for v in later):
+    if base is not x or not REPLACED(not any(root.get(v, v) in (x, y) for v in later)):
         return None
     end = len(stms)
     first, last = None, p
@@ -126,15 +133,18 @@ def _window(
             if v is x:
                 first = q if first is None else first
             elif root.get(v, v) is x:
-                return None
+                if not NO_VIEWS(False):
+                    return None
             elif root.get(v, v) is y:
                 last = q
     finals = {root.get(v, v) for v in result if isinstance(v, Var)}
-    if y in finals or any(root.get(v, v) is x and v is not x for v in result if isinstance(v, Var)):
+    if not NOT_RETURNED(y not in finals):
+        return None
+    if any(root.get(v, v) is x and v is not x for v in result if isinstance(v, Var)):
         return None
     if first is None and x in finals:
         first = end
-    return first if first is not None and last < first else None
+    return first if first is not None and NEW_FIRST(last < first) else None
 
 
 def _replaced(

@@ -7,15 +7,38 @@ from __future__ import annotations
 
 from futad.core.ir import Lambda, Program, Trace, map_bodies, map_scopes
 from futad.flatten.kernel import DeviceModule
+from futad.imp.report import Reports
 
 
 def flatten(program: Program) -> DeviceModule:
     """The kernels and the host code of a program that all passes have seen."""
+    return lowered(prepared(program))
+
+
+def lowered(program: Program, reports: Reports | None = None, memory_checked: bool = False) -> DeviceModule:
+    """The kernels and the host code of a program as `prepared` made it; with `reports`, of what the host code binds;
+    `memory_checked`: for checked execution of memory (docs/checking.md)."""
     from futad.flatten.lower import DeviceLowerer
+
+    lowerer = DeviceLowerer(program)
+    if memory_checked:
+        from futad.flatten.watch import WatchingDevice
+
+        lowerer = WatchingDevice(program)
+    if reports is not None:
+        lowerer.reports = reports
+    return lowerer.device_module()
+
+
+def prepared(program: Program) -> Program:
+    """A program that all passes have seen as it is lowered for devices."""
+    from futad.checks import checked
     from futad.flatten.prepare import prepare
     from futad.optimise.sequential import sequentialise
 
-    return DeviceLowerer(prepare(sequentialise(without_traces(program)))).device_module()
+    program = checked(without_traces(program), "without-traces")
+    program = checked(sequentialise(program), "sequentialise")
+    return prepare(program)
 
 
 def without_traces(program: Program) -> Program:
@@ -41,4 +64,4 @@ def report(program: Program, why: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
-__all__ = ["flatten", "report", "without_traces"]
+__all__ = ["flatten", "lowered", "prepared", "report", "without_traces"]

@@ -16,7 +16,13 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Prim, Var, row_type
+from futad.legality import Legality
 from futad.rewrite.aliases import aliases
+
+LEGAL = Legality("computed-again", "a cheap function of another array is computed where it is used")
+CONSTANT = LEGAL.condition("sources not overwritten", "what it is computed from has changed since")
+FAILS_NOT = LEGAL.condition("fails not", "a failure is reported at another place, or not at all")
+BY_ELEMENTS = LEGAL.condition("used by elements", "the user looks at other elements than its own")
 
 CHEAP = 4  # operations an element
 
@@ -46,7 +52,7 @@ def computed_again(lam: Lambda) -> Lambda:
             if found is None:
                 continue
             q = s.pat[found[0]]
-            if alias.mutable(q) or any(alias.mutable(v) for v in found[1].free()):
+            if not CONSTANT(not alias.mutable(q) and not any(alias.mutable(v) for v in found[1].free())):
                 continue
             for j in range(at + 1, len(stms)):
                 if r in ir.stm_free(stms[j]):
@@ -107,7 +113,7 @@ def _function(
         s = made.get(v)
         if s is None or not isinstance(s.exp, ir.Op) or len(chosen) >= CHEAP:
             return None
-        if OPS[s.exp.op].can_fail and s.exp.args[-1].type.is_integral:  # type: ignore[union-attr]
+        if not FAILS_NOT(not (OPS[s.exp.op].can_fail and s.exp.args[-1].type.is_integral)):  # type: ignore[union-attr]
             return None
         chosen[s] = None
         todo += [a for a in s.exp.args if isinstance(a, Var)]
@@ -126,7 +132,7 @@ def _instead(s: Stm, r: Var, q: Var, f: Lambda) -> Stm | None:
             return None
         lam = _inside(e.lam, r, q, f)
         return None if lam is None else Stm(s.pat, ir.WithAcc(e.arrays, e.op, lam), s.attrs)
-    if not isinstance(e, (ir.Map, ir.Fused)) or any(r in lam.free() for lam in e.lambdas()):
+    if not isinstance(e, (ir.Map, ir.Fused)) or not BY_ELEMENTS(not any(r in lam.free() for lam in e.lambdas())):
         return None
     if list(e.operands()).count(r) != 1 or r not in e.arrays:
         return None

@@ -21,7 +21,12 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, AccType, Atom, Prim, Var, elem_of, i64, shape_of
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES
+from futad.legality import Legality
 from futad.rewrite.strategy import with_lambdas
+
+LEGAL = Legality("binned", "an accumulator of few bins becomes a histogram of what a map adds")
+ONCE = LEGAL.condition("one update a turn", "of a turn's updates all but one are lost")
+ADDS = LEGAL.condition("numbers are added", "the bins are combined by another operation")
 
 HOST = (ir.If, ir.For, ir.While)
 
@@ -80,7 +85,7 @@ def _as_histograms(e: ir.WithAcc) -> tuple[Lambda, Atom] | None:
     all the updates, at most one of each accumulator a turn, at a place that it computes."""
     accs, n = e.lam.params, len(e.arrays)
     users = [at for at, s in enumerate(e.lam.stms) if any(v in accs for v in ir.stm_free(s))]
-    if e.op != "add" or len(users) != 1 or any(elem_of(a.type).is_bool for a in e.arrays):
+    if len(users) != 1 or not ADDS(e.op == "add" and not any(elem_of(a.type).is_bool for a in e.arrays)):
         return None
     at = users[0]
     s, m = e.lam.stms[at], e.lam.stms[at].exp
@@ -130,7 +135,7 @@ def _without_updates(stms: Sequence[Stm], state: _State) -> list[Stm] | None:
         used = [v for v in ir.stm_free(s) if v in state]
         if not used:
             out.append(s)
-        elif any(state[v] is not None for v in used):
+        elif not ONCE(all(state[v] is None for v in used)):
             return None
         elif isinstance(e, ir.UpdateAcc):
             assert isinstance(e.acc, Var)

@@ -16,6 +16,11 @@ from collections.abc import Sequence
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Type, Var, array_of, row_type, shape_of
+from futad.legality import Legality
+
+LEGAL = Legality("fission", "a map is distributed over the statements of its body")
+REGULAR = LEGAL.condition("arrays regular", "what lies between two parts has a size of its own in each point")
+SAME_PART = LEGAL.condition("same part of all rows", "each row has another part taken")
 
 SMALL = 8  # parallel constructs of at most this width are not worth being distributed
 
@@ -177,7 +182,7 @@ class Fission:
                 if isinstance(stm.exp, ir.Assert):
                     asserts.append(stm)
                 continue
-            if any(s in self.bound for v in stm.pat for s in shape_of(v.type)):
+            if not REGULAR(not any(s in self.bound for v in stm.pat for s in shape_of(v.type))):
                 return None
             self.group([*asserts, stm], stm.pat)
             asserts = []
@@ -244,7 +249,7 @@ class Fission:
         e = self.cheap[v].exp if v in self.cheap else None
         if not isinstance(e, ir.At) or e.array not in self.expanded or e.check is not None:
             return False
-        if any(a in self.bound for a in e.operands() if a is not e.array):
+        if not SAME_PART(not any(a in self.bound for a in e.operands() if a is not e.array)):
             return False
         whole = self.expanded[v] = Var(v.name, self.wide_type(v.type))
         rows = Range(ZERO, self.e.width, ONE)

@@ -68,7 +68,7 @@ def _rearrange(lo: DeviceLowerer, stm: core.Stm, e: core.Rearrange, wants: list[
 @on_host(core.Update)
 def _update(lo: DeviceLowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Sequence[Value]:
     fixed = [i for i in e.index if not isinstance(i, Range)]
-    if e.value in lo.scopes[-1].placed or not any(has_load(lo.expr(i)) for i in fixed):
+    if stm.pat[0] in lo.scopes[-1].placed or not any(has_load(lo.expr(i)) for i in fixed):
         return HANDLERS[core.Update](lo, stm, e, wants)
     src = lo.view(e.array)
     dst = src
@@ -382,7 +382,12 @@ def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.For | core.While, wants: lis
         inner.append(place if isinstance(place, View) else None)
     with lo.single("loop"):
         # An initial value that the host no longer needs may be overwritten, but not exchanged: copy into place.
-        values = HANDLERS[type(e)](lo, stm, e, inner)
+        values = list(HANDLERS[type(e)](lo, stm, e, inner))
+        for k, x in enumerate(values):
+            # Variables that change places may each end where another one is to go.
+            others = [p.roots for j, p in enumerate(places) if j != k and isinstance(p, View)]
+            if isinstance(x, View) and any(x.roots & roots for roots in others):
+                values[k] = lo.materialise(x, heap=True)
         for p, x in zip(places, values, strict=True):
             if isinstance(p, View):
                 assert isinstance(x, View)

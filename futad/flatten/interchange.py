@@ -13,6 +13,12 @@ from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.types import AccType, Atom, Var, array_of, shape_of
 from futad.flatten.fission import distribute, wide
+from futad.legality import Legality
+
+LEGAL = Legality("interchange", "a loop in a map becomes a loop around maps")
+SAME_TURNS = LEGAL.condition("as many turns for all", "the points' loops have different turns")
+ALL_OF_IT = LEGAL.condition("results are the loop's", "what the map returns beside is known before the loop only")
+REGULAR = LEGAL.condition("variables regular", "what a loop carries has a size of its own in each point")
 
 CONSUMING = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.Call)
 
@@ -31,12 +37,18 @@ def loop_out(stm: Stm) -> list[Stm] | None:
     assert isinstance(f, ir.For)
     made = {v for s in before for v in s.pat}
     bound = {*e.lam.params, *made}
-    if f.bound in bound or not wide(f.body) or any(a not in loop.pat for a in e.lam.result):
+    if (
+        not SAME_TURNS(f.bound not in bound)
+        or not wide(f.body)
+        or not ALL_OF_IT(all(a in loop.pat for a in e.lam.result))
+    ):
         return None
     carried = f.body.params[1:]
     live = [v for v in f.body.free() if v in made]
     own = {*bound, *f.body.params}
-    if any(isinstance(v.type, AccType) or set(shape_of(v.type)) & own for v in (*carried, *live)) or _consumes(f.body):
+    if any(isinstance(v.type, AccType) for v in (*carried, *live)) or _consumes(f.body):
+        return None
+    if not REGULAR(not any(set(shape_of(v.type)) & own for v in (*carried, *live))):
         return None
     width = e.width
     given: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))

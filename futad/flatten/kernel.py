@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from futad.core.types import U32, Prim
 from futad.imp import ir
+from futad.imp.claims import Binding, Loop
 from futad.imp.ir import Expr, Ref, Stmt
 from futad.imp.views import Mem
 
@@ -314,12 +315,15 @@ class Launch(Stmt):
 
 @dataclass(slots=True)
 class DeviceModule:
-    """A program for a device: host functions, kernels, places of failure, what stayed sequential and why."""
+    """A program for a device: host functions, kernels, places of failure, what stayed sequential and why; what checked
+    execution can name, if it is for that."""
 
     functions: list[ir.Function]
     kernels: list[Kernel]
     places: list[ir.Place]
     why: list[str]
+    bindings: tuple[Binding, ...] = ()
+    loops: tuple[Loop, ...] = ()
 
 
 # --- walking -------------------------------------------------------------------------------------------------

@@ -35,11 +35,11 @@ from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
 from futad.flatten.layouts import Order, layouts
 from futad.imp import ir
-from futad.imp.assemble import find_parts, sizes_first
+from futad.imp.assemble import find_parts, places_first
 from futad.imp.ir import Expr, Ref
 from futad.imp.lower import HANDLERS, PLACED, Lowerer, Scope, Want
+from futad.imp.placement import short_circuit
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View
-from futad.optimise.history import rows_apart
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
@@ -123,13 +123,14 @@ class DeviceLowerer(Lowerer):
                 if late:
                     for (r, _), cell in zip(late, self.in_a_cell([e for _, e in late], "results"), strict=True):
                         r.value = cell
-        return kir.DeviceModule(functions, self.kernels, self.places, list(dict.fromkeys(self.why)))
+        why = list(dict.fromkeys(self.why))
+        return kir.DeviceModule(functions, self.kernels, self.places, why, tuple(self.bindings), tuple(self.loops))
 
     # -- dispatch
 
     def stm(self, stm: core.Stm, sc: Scope) -> None:
         self.place_parts(stm, sc)
-        self.place_update(stm, sc)
+        short_circuit(self, stm, sc, PLACED)
         if self.mode == "host":
             self.line = line_of(stm) or self.line
         wants = [sc.wants.get(v) for v in stm.pat]
@@ -137,7 +138,9 @@ class DeviceLowerer(Lowerer):
         for var, value in zip(stm.pat, values, strict=True):
             if self.mode == "host" and isinstance(value, Expr) and var in self.forced and has_load(value):
                 value = self.let(value, var.name)
-            self.bind(var, value)
+            self.define(var, value, stm.exp)
+        if sc.reports:
+            self.reports.done(self, stm)
         if sc.owned:
             self.sweep()
 
@@ -146,9 +149,6 @@ class DeviceLowerer(Lowerer):
             find_parts(sc, born, PLACED)
             sc.literals.clear()
             sc.parts = {v: s for v, s in sc.parts.items() if isinstance(s.exp, core.Concat | core.Reshape)}
-
-    def apart(self, sc: Scope, update: core.Update, a: Var) -> bool:
-        return rows_apart(sc.lam, update, a)
 
     def lower(self, stm: core.Stm, wants: list[Want]) -> Sequence[Value]:
         e = stm.exp
@@ -174,16 +174,16 @@ class DeviceLowerer(Lowerer):
 
     # -- late arrays
 
-    def scope(self, lam: core.Lambda, wants: Sequence[Want] = (), *, repeats: bool = False) -> list[Value]:
+    def ordered(self, lam: core.Lambda) -> core.Lambda:
         if self.mode == "host":
-            lam = sizes_first(lam)
+            lam = places_first(lam)
             found = arrange(lam)
             self.late |= found.late
             self.products |= found.products
             if found.products:
                 lam = core.Lambda(lam.params, tuple(found.stms), lam.result)
             self.layouts |= layouts(lam)
-        return super().scope(lam, wants, repeats=repeats)
+        return lam
 
     def open_scope(self, lam: core.Lambda, wants: Sequence[Want], repeats: bool) -> Scope:
         sc = super().open_scope(lam, wants, repeats)
@@ -227,6 +227,7 @@ class DeviceLowerer(Lowerer):
         sums = next((p for p in self.products.values() if p.sums is stm), None)
         if sums is not None:
             # The product that follows at once puts them there.
+            self.reports.skip(stm.pat[0], "sums that the product after them takes")
             return [self.host_view(stm.pat[0], wants[0])]
         if taken is None and not isinstance(stm.exp, core.Rearrange):
             self.settle_all(core.stm_free(stm))

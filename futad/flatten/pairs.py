@@ -16,6 +16,11 @@ from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Const, Prim, Var, array_of, shape_of
 from futad.flatten import fission
 from futad.flatten.late import ELEMENTS, price
+from futad.legality import Legality
+
+LEGAL = Legality("pairs", "folds over all pairs of rows go by tiles of pairs")
+OUTSIDE = LEGAL.condition("pair's operation from outside", "the operation differs by pair")
+FROM_NEUTRAL = LEGAL.condition("from the neutral element", "what a fold starts from is not in the tiles")
 
 NEUTRAL = {"add": 0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}
 TILED = ("flattening", "no_outer")  # as an attribute: by tiles, where that is possible
@@ -65,7 +70,7 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
     if x not in outer.lam.params or y not in inner.lam.params:
         return None
     bound = {v for lam in (outer.lam, inner.lam) for v in (*lam.params, *(v for s in lam.stms for v in s.pat))}
-    if {outer.width, inner.width, fold.width} & bound or any(v in bound for v in term.free()):
+    if not OUTSIDE(not {outer.width, inner.width, fold.width} & bound and not any(v in bound for v in term.free())):
         return None
     if isinstance(inner, core.Fused):
         outside = core.Lambda((), (), tuple([a for group in inner.red_neutrals for a in group]))
@@ -97,7 +102,9 @@ def _operation(fold: core.Fused) -> str | None:
     e = lam.stms[0].exp if len(lam.stms) == 1 else None
     if not isinstance(e, core.Op) or lam.result != lam.stms[0].pat or set(e.args) != set(lam.params):
         return None
-    fits = isinstance(neutral, Const) and e.op in NEUTRAL and neutral.value == NEUTRAL[e.op]
+    if not isinstance(neutral, Const) or e.op not in NEUTRAL:
+        return None
+    fits = FROM_NEUTRAL(neutral.value == NEUTRAL[e.op])
     return e.op if fits else None
 
 

@@ -21,6 +21,11 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, row_type, shape_of
 from futad.flatten.fission import CHEAP
+from futad.legality import Legality
+
+LEGAL = Legality("perfect-nests", "rows that maps pick or fold become maps over their elements")
+BY_ELEMENTS = LEGAL.condition("operator by elements", "the operator looks at other elements of the rows")
+REGULAR = LEGAL.condition("rows regular", "the rows have a size of their own in each point")
 
 FEW = 8  # rows that a thread folds by itself
 
@@ -78,7 +83,9 @@ def _mapped(op: Lambda, params: Sequence[Var], width: Atom) -> Lambda | None:
     m = op.stms[0].exp
     if m.width is not width or len(set(m.arrays)) != len(m.arrays) or not set(m.arrays) <= set(params):
         return None
-    if not all(isinstance(a.type, Prim) for a in m.lam.result) or set(params) & m.lam.free().keys():
+    if not all(isinstance(a.type, Prim) for a in m.lam.result) or not BY_ELEMENTS(
+        not set(params) & m.lam.free().keys()
+    ):
         return None
     given = dict(zip(m.arrays, m.lam.params, strict=True))
     scalars = tuple([given.get(p) or Var(p.name, row_type(p.type)) for p in params])
@@ -128,7 +135,7 @@ def _picked(s: Stm) -> Stm:
     bound = {*e.lam.params, *made}
     if not isinstance(row, Var) or not isinstance(made.get(row), ir.At) or not isinstance(row.type, ArrayType):
         return s
-    if set(row.type.shape) & bound:
+    if not REGULAR(not set(row.type.shape) & bound):
         return s
 
     def copied(b: Builder, x: Var) -> Sequence[Atom]:

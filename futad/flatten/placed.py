@@ -16,6 +16,11 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.types import BOOL, ArrayType, Atom, Prim, Var
+from futad.legality import Legality
+
+LEGAL = Legality("placed", "the least element and its place are found by one fold")
+SEARCHED = LEGAL.condition("the elements searched", "other elements are searched than those that are folded")
+EXTREMUM = LEGAL.condition("least or greatest", "the fold's result is none of the elements")
 
 
 def with_places(lam: Lambda) -> Lambda:
@@ -49,13 +54,13 @@ def _joined(first: Stm, second: Stm) -> Stm | None:
         return None
     op = _operation(e.red_lams[0])
     found = _search(f, first.pat[0])
-    if op not in ("min", "max") or found is None or e.width != f.width:
+    if op is None or found is None or e.width != f.width or not EXTREMUM(op in ("min", "max")):
         return None
     elements, places, none = found
     # What is searched must be the elements that the first folds.
     x = e.lam.result[0]
     known_as = dict(zip((*e.arrays, *first.pat[1:]), (*e.lam.params, *e.lam.result[1:]), strict=True))
-    if known_as.get(elements) is not x or places in first.pat or not isinstance(places.type, ArrayType):
+    if not SEARCHED(known_as.get(elements) is x) or places in first.pat or not isinstance(places.type, ArrayType):
         return None
     place, there, known = Var("place", places.type.elem), Var("there", BOOL), Var("place", places.type.elem)
     stms = (

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from futad.checks import checked
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
@@ -32,10 +33,20 @@ from futad.flatten.perfect import by_columns, rows_as_maps
 from futad.flatten.placed import with_places
 from futad.flatten.rowadds import loops_that_add
 from futad.flatten.turns import turns_apart
+from futad.legality import Legality
 from futad.optimise.addto import sum_of
 from futad.optimise.history import kept_in_place
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import with_lambdas
+
+LEGAL = Legality("prepare", "accumulators become sums and products, arrays of few rows literals, for devices")
+WHOLE_ROWS = LEGAL.condition("rows written whole", "the rest of a row is what was there before")
+ALL_ROWS = LEGAL.condition("all rows written", "a row that nothing writes is what was there before")
+UNCONSUMED = LEGAL.condition("nothing overwritten between", "what the map reads has changed where the row is added")
+IN_ORDER = LEGAL.condition("places in order", "the sums go to other places")
+AS_MANY = LEGAL.condition("as many places", "there are places without a sum, or sums without a place")
+FROM_ZERO = LEGAL.condition("sum from zero", "what was in the array is lost")
+STARTS_AT_ZERO = LEGAL.condition("accumulator from zero", "what the accumulator started from is lost")
 
 OVERWRITING = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.For, ir.While, ir.If, ir.Call)
 FEW = 8  # rows of an array that are worth being done one by one, and statements for each
@@ -46,27 +57,26 @@ def prepare(program: Program) -> Program:
     from futad.optimise.fusion import fuse
     from futad.rewrite.simplify import simplify
 
-    program = ir.map_bodies(program, with_places)
-    program = ir.map_bodies(program, loops_that_add)
-    program = ir.map_bodies(program, binned)
-    loose = ir.map_bodies(ir.map_bodies(program, _loosened), by_columns)
-    if _changed(program, loose):
+    def fused(p: Program) -> Program:
+        return simplify(fuse(simplify(p)))
+
+    for name, rewrite, clean in (
+        ("with-places", with_places, None),
+        ("loops-that-add", loops_that_add, None),
+        ("binned", binned, None),
         # Sums are found after fusion, which would join them to the nests that use them.
-        program = simplify(fuse(simplify(loose)))
-    again = ir.map_bodies(program, computed_again)
-    if _changed(program, again):
-        program = simplify(again)
-    summed = ir.map_bodies(program, lambda lam: _Sums().scope(lam))
-    if _changed(program, summed):
-        program = simplify(summed)
-    apart = ir.map_bodies(program, turns_apart)
-    if _changed(program, apart):
-        program = simplify(fuse(simplify(apart)))
-    return ir.map_bodies(ir.map_bodies(program, rows_as_maps), kept_in_place)
-
-
-def _changed(before: Program, after: Program) -> bool:
-    return any(f is not before.funs[name] for name, f in after.funs.items())
+        ("loosened", lambda lam: by_columns(_loosened(lam)), fused),
+        ("computed-again", computed_again, simplify),
+        ("sums", lambda lam: _Sums().scope(lam), simplify),
+        ("turns-apart", turns_apart, fused),
+        ("rows-as-maps", rows_as_maps, None),
+        ("kept-in-place", kept_in_place, None),
+    ):
+        new = checked(ir.map_bodies(program, rewrite), name)
+        if clean is not None and any(f is not program.funs[n] for n, f in new.funs.items()):
+            new = checked(clean(new), f"{name}, simplified")
+        program = new
+    return program
 
 
 def _loosened(lam: Lambda) -> Lambda:
@@ -144,7 +154,7 @@ class _Sums:
         b = Builder()
         b.extend(made)
         old = e.arrays[k]
-        if self.zeros(old):
+        if FROM_ZERO(self.zeros(old)):
             b.add(Stm((stm.pat[k],), ir.Copy(total)))
         else:
             result = b.plus(old, total)
@@ -180,10 +190,12 @@ class _Sums:
                   if isinstance(a, Var) and is_index(self.defs.get(a))}  # fmt: skip
         places = [levels.get(i, -1) if isinstance(i, Var) else -1 for i in u.index]
         summed = len(nest.maps) - len(places)
-        if not u.index or places != list(range(summed, len(nest.maps))) or summed < 1 or not isinstance(u.value, Var):
+        if not u.index or summed < 1 or not isinstance(u.value, Var):
+            return None
+        if not IN_ORDER(places == list(range(summed, len(nest.maps)))):
             return None
         sizes = tuple([m.width for m in nest.maps])
-        if shape_of(acc.type) != sizes[summed:]:
+        if not AS_MANY(shape_of(acc.type) == sizes[summed:]):
             return None
         local = {v: s.exp for m in nest.maps for s in m.lam.stms for v in s.pat}
         v, negate = u.value, False
@@ -334,7 +346,9 @@ def _rows_of(e: ir.Exp, made: dict[Var, ir.Exp], uses: dict[Var, int]) -> tuple[
         i = x.index[0]
         whole = len(x.index) == 1
         array = x.array
-        if not whole or not isinstance(array, Var) or not isinstance(i, Const) or uses.get(array, 0) != 1:
+        if not isinstance(array, Var) or not isinstance(i, Const) or not WHOLE_ROWS(whole):
+            return None
+        if uses.get(array, 0) != 1:
             return None
         if shape_of(array.type)[1:] != shape_of(x.value.type):
             return None
@@ -343,7 +357,9 @@ def _rows_of(e: ir.Exp, made: dict[Var, ir.Exp], uses: dict[Var, int]) -> tuple[
         x = made.get(array)
     if not isinstance(x, (ir.Replicate, ir.Scratch)) or not isinstance(width, Const) or width.value > FEW:
         return None
-    return tuple([rows[k] for k in range(width.value)]) if sorted(rows) == list(range(width.value)) else None
+    if not ALL_ROWS(sorted(rows) == list(range(width.value))):
+        return None
+    return tuple([rows[k] for k in range(width.value)])
 
 
 def _unrolled(stms: list[Stm]) -> list[Stm]:
@@ -404,7 +420,7 @@ def _rows_added(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
     out: list[Stm] = []
     for s in stms:
         e = s.exp
-        if isinstance(e, OVERWRITING):
+        if not UNCONSUMED(not isinstance(e, OVERWRITING)):
             made.clear()  # what those maps read may be overwritten here
         elif len(s.pat) == 1 and isinstance(e, ir.Map | ir.Replicate):
             made[s.pat[0]] = s
@@ -497,7 +513,9 @@ def _started(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
                 continue
             k = out[at].pat.index(w)
             zeros = stms[made[e.arrays[k]]].exp if k < len(e.arrays) and e.arrays[k] in made else None  # type: ignore[index]
-            if not isinstance(zeros, ir.Replicate) or not isinstance(zeros.value, Const) or zeros.value.value != 0:
+            if not isinstance(zeros, ir.Replicate) or not isinstance(zeros.value, Const):
+                continue
+            if not STARTS_AT_ZERO(zeros.value.value == 0):
                 continue
             if not isinstance(a, Var) or made.get(a, at) >= at or a in final or uses.get(a, 0) != 1:
                 continue

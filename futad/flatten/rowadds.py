@@ -17,6 +17,10 @@ from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of
 from futad.flatten.binned import light_updates
 from futad.flatten.fission import CHEAP
+from futad.legality import Legality
+
+LEGAL = Legality("row-updates", "places of rows are computed first, then all elements of the rows are added")
+SAME_WIDTH = LEGAL.condition("rows of one width", "the points add rows of different widths")
 
 
 @dataclass(slots=True)
@@ -55,7 +59,7 @@ def row_updates(stm: Stm) -> RowUpdates | None:
         return None
     body = _nest(tail, accs)
     own = {v for s in lam.stms for v in s.pat}
-    if body is None or body.width in own or body.width in lam.params:
+    if body is None or not SAME_WIDTH(body.width not in own and body.width not in lam.params):
         return None
     before = [s for s in lam.stms if s not in users]
     found = _needed(tail, before)

@@ -22,8 +22,15 @@ from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, elem_of, shape_of
 from futad.flatten.binned import HOST
 from futad.flatten.late import row_sums
+from futad.legality import Legality
 from futad.optimise.addto import sum_of
 from futad.rewrite.strategy import with_lambdas
+
+LEGAL = Legality("turns-apart", "what turns compute apart from what a loop carries is computed for all turns at once")
+OF_THE_TURN = LEGAL.condition("part of the turn", "the turn reads another part")
+AS_MANY = LEGAL.condition("as many parts as turns", "there are parts without a turn, or turns without a part")
+ADDED_ONLY = LEGAL.condition("added to only", "a turn reads the sum so far")
+FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is lost")
 
 VIEWS = (ir.Rearrange, ir.Reshape, ir.Alias)
 HEAVY = (ir.Map, ir.Fused, ir.Reduce, ir.Scan, ir.MatMul)
@@ -129,10 +136,12 @@ class _Turns:
             self.free.add(s)
             e = s.exp
             fits = isinstance(e, ir.At) and e.check is None and len(e.index) == 1 and isinstance(e.index[0], Var)
-            if not fits or e.array in local or shape_of(e.array.type)[0] != bound:  # type: ignore[attr-defined]
+            if not fits or e.array in local:  # type: ignore[attr-defined]
+                continue
+            if not AS_MANY(shape_of(e.array.type)[0] == bound):  # type: ignore[attr-defined]
                 continue
             at = e.index[0]  # type: ignore[attr-defined]
-            if (self.place is None or at is self.place) and self.covers(at, stms):
+            if (self.place is None or at is self.place) and OF_THE_TURN(self.covers(at, stms)):
                 self.place = at
                 self.slices[s.pat[0]] = e.array  # type: ignore[attr-defined]
         return list(stms)
@@ -158,7 +167,7 @@ class _Turns:
         out: dict[int, _Sum] = {}
         for k, (p, r) in enumerate(zip(body.params[1:], body.result, strict=True)):
             s = self.made.get(r) if isinstance(r, Var) else None
-            if s is None or uses[p] != 1 or uses[r] != 1:  # type: ignore[index]
+            if s is None or not ADDED_ONLY(uses[p] == 1 and uses[r] == 1):  # type: ignore[index]
                 continue
             e = s.exp
             terms: Sequence[Atom] = ()
@@ -168,9 +177,16 @@ class _Turns:
                     terms = (left.array, e.b)
             elif (pair := sum_of(s)) is not None and p in pair and len(shape_of(p.type)) == 1:
                 terms = tuple([self.summed(a) for a in pair if a is not p])
-            if terms and all(isinstance(a, Var) and a in self.made and self.made[a] in self.free for a in terms):
+            if terms and all(map(self.of_all_turns, terms)):
                 out[k] = _Sum(s, tuple(terms))  # type: ignore[arg-type]
         return out
+
+    def of_all_turns(self, a: Atom) -> bool:
+        """Whether what a turn has can be had of all turns: a part of such an array, or what a map over the turns keeps.
+        Else it is computed by the turn itself, from parts at other places maybe."""
+        if not isinstance(a, Var) or a not in self.made or self.made[a] not in self.free:
+            return False
+        return a in self.slices or isinstance(self.made[a].exp, HEAVY)
 
     def summed(self, v: Atom) -> Atom:
         """The matrix of which a vector is the sum of the rows; the vector itself if it is none."""
@@ -249,12 +265,15 @@ class _Turns:
         b = Builder()
         flat: dict[Var, Var] = {}
         columns: dict[Var, Var] = {}
+        sizes: dict[tuple[Atom, ...], Atom] = {}  # of flat arrays: factors of a product have the same one
         for k, x in sums.items():
             init, out = self.loop.inits[k], self.stm.pat[k]
             for v in x.terms:
                 if v not in flat:
-                    n, *rows, width = shape_of(arrays[v].type)
-                    flat[v] = b.let(ir.Reshape(arrays[v], (b.size_mul([n, *rows]), width)), "flat")
+                    *outer, width = shape_of(arrays[v].type)
+                    if tuple(outer) not in sizes:
+                        sizes[tuple(outer)] = b.size_mul(outer)
+                    flat[v] = b.let(ir.Reshape(arrays[v], (sizes[tuple(outer)], width)), "flat")
                     columns[v] = b.let(ir.Rearrange(flat[v], (1, 0)), "columns")
             left = columns[x.terms[0]]
             if len(x.terms) == 2:
@@ -263,7 +282,7 @@ class _Turns:
             total = sum_inner(b, left)
             d = self.defs.get(init)  # type: ignore[arg-type]
             zeros = isinstance(d, ir.Replicate) and isinstance(d.value, Const) and d.value.value == 0
-            b.add(Stm((out,), ir.Alias(total if zeros else b.plus(init, total))))
+            b.add(Stm((out,), ir.Alias(total if FROM_ZERO(zeros) else b.plus(init, total))))
         return b.stms
 
 

@@ -20,6 +20,19 @@ from futad.imp import ir
 from futad.imp.ir import Expr, Ref
 from futad.imp.straighten import can_fail, refs, straightened
 from futad.imp.vectorise import count_refs, expressions, loads_in
+from futad.legality import Legality
+
+LEGAL = Legality("blocks", "iterations of a map around loops that carry scalars run together, each in a lane")
+STORED_APART = LEGAL.condition("stored not read", "a lane reads what another one has stored")
+UNSEEN = LEGAL.condition("reductions unseen", "an iteration reads what earlier ones have reduced")
+SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory of all lanes is had before the first block")
+SPREAD_APART = LEGAL.condition("added to once", "lanes read the element before others have added to it")
+SAME_TURNS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different turns")
+OWN_PLACE = LEGAL.condition("added at places of its own", "two lanes add to one element at once")
+SAME_BRANCH = LEGAL.condition("one branch for all", "lanes take different branches")
+FAILS_NOT = LEGAL.condition("fails not", "a failure of one lane stops them all, in another order")
+REDUCED_OUTSIDE = LEGAL.condition("reduced outside the loop", "lanes reduce their turns in another order")
+SAME_ELEMENT = LEGAL.condition("same element for all", "lanes look at different elements of their arrays")
 
 LARGEST = 60  # statements of an inner loop
 MUCH = 20  # cost of an inner loop for which lanes may read and write where it suits each of them
@@ -32,17 +45,17 @@ def block(loop: ir.For, body: list[ir.Stmt]) -> ir.Blocks | None:
         return None
     body = straightened(body)
     shape = _Shape(loop.var, {loop.var})
-    if not shape.takes(body, inner=False) or not shape.carried or shape.stored & shape.read:
+    if not shape.takes(body, inner=False) or not shape.carried or not STORED_APART(not shape.stored & shape.read):
         return None
     if shape.apart and _cost(body) < MUCH:
         return None
     # What the map itself reduces is seen by nothing inside.
-    if shape.partials & shape.mentioned.keys():
+    if not UNSEEN(not shape.partials & shape.mentioned.keys()):
         return None
     # The sizes are needed before the first block.
-    if any(refs(n) & shape.made for n in shape.sizes):
+    if not SIZES_OUTSIDE(not any(refs(n) & shape.made for n in shape.sizes)):
         return None
-    if any(n > 1 for n in shape.spread.values()) or shape.spread.keys() & shape.read:
+    if not SPREAD_APART(all(n == 1 for n in shape.spread.values()) and not shape.spread.keys() & shape.read):
         return None
     body = _apart(body, shape.spread.keys())
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
@@ -90,10 +103,10 @@ class _Shape:
             case ir.Accumulate(name):
                 if name not in self.made:
                     self.partials.add(name)
-                    return not inner
+                    return REDUCED_OUTSIDE(not inner)
             case ir.Store(pointer, index, value, op):
                 if pointer in self.arrays:
-                    return op is None and not self.differs(index)
+                    return op is None and SAME_ELEMENT(not self.differs(index))
                 # What an iteration stores at a place of its own no other one reads: a map's are independent.
                 apart = self.differs(index)
                 if not apart:
@@ -105,10 +118,12 @@ class _Shape:
                     return apart
                 if apart:
                     self.spread[pointer] = self.spread.get(pointer, 0) + 1
-                return op == "add" and value.type.is_float and (not apart or self.own_place(index))
+                return op == "add" and value.type.is_float and (not apart or OWN_PLACE(self.own_place(index)))
             case ir.For(var, bound, inside, start, step=step):
                 self.made.add(var)
-                if step != 1 or self.differs(bound) or self.differs(start) or len(inside) > LARGEST:
+                if step != 1 or len(inside) > LARGEST:
+                    return False
+                if not SAME_TURNS(not self.differs(bound) and not self.differs(start)):
                     return False
                 if not isinstance(start, ir.Num) or start.value < 0:
                     return self.takes(inside, inner=True)
@@ -131,7 +146,8 @@ class _Shape:
             case ir.If(cond, then, orelse):
                 count_refs(cond, self.mentioned)
                 loaded = {x.pointer for x in loads_in(cond)}
-                return not loaded and not self.differs(cond) and self.takes(then, inner) and self.takes(orelse, inner)
+                alike = SAME_BRANCH(not loaded and not self.differs(cond))
+                return alike and self.takes(then, inner) and self.takes(orelse, inner)
             case ir.Check(cond, values=values):
                 return not any(self.differs(e) or any(True for _ in loads_in(e)) for e in (cond, *values))
             case _:
@@ -142,13 +158,13 @@ class _Shape:
         """Whether all iterations can compute the statement's expressions together; notes what they mention."""
         for e in expressions(s):
             count_refs(e, self.mentioned)
-            if inner and can_fail(e):
+            if inner and not FAILS_NOT(not can_fail(e)):
                 return False
             for x in loads_in(e):
                 if x.pointer not in self.arrays:
                     self.read.add(x.pointer)
                     self.apart |= inner and self.differs(x.index)
-                elif self.differs(x.index):
+                elif not SAME_ELEMENT(not self.differs(x.index)):
                     return False
         return True
 

@@ -16,6 +16,12 @@ from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, num, sub
 from futad.imp.vectorise import annotate, count_refs, expressions, loads, split_checks
+from futad.legality import Legality
+
+LEGAL = Legality("in-halves", "the first parts of some iterations run before their second parts")
+READ_BEFORE = LEGAL.condition("read not written", "a first part reads what an earlier iteration's second part writes")
+UNSEEN = LEGAL.condition("reductions unseen", "a first part reads what the second parts before it have reduced")
+OWN_SCALARS = LEGAL.condition("scalars of its own", "a second part reads what later first parts have changed")
 
 TOGETHER = 64  # iterations
 MOST = 8  # scalars that go from one part to the other
@@ -29,7 +35,9 @@ def in_halves(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir
     before, after = loop.body[: inner[-1] + 1], loop.body[inner[-1] + 1 :]
     declared: dict[str, Prim] = {}
     read: set[str] = set()
-    if not _scalars(before, declared, read) or read & {s.pointer for s in after if isinstance(s, ir.Store)}:
+    if not _scalars(before, declared, read):
+        return None
+    if not READ_BEFORE(not read & {s.pointer for s in after if isinstance(s, ir.Store)}):
         return None
     *checks, second = split_checks(replace(loop, body=after, map=True))
     annotate(second, reassociate)
@@ -41,7 +49,7 @@ def in_halves(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir
             count_refs(e, used)
     shared = [(n, t, name(n)) for n, t in declared.items() if n in used]
     # What the map itself reduces is seen by nothing else.
-    if len(shared) > MOST or any(p.name in declared for p in second.partials):
+    if len(shared) > MOST or not UNSEEN(not any(p.name in declared for p in second.partials)):
         return None
     here, end = name("first"), name("end")
     place = sub(Ref(loop.var, I64), Ref(here, I64))
@@ -66,7 +74,7 @@ def _scalars(body: list[ir.Stmt], declared: dict[str, Prim], read: set[str]) -> 
             case ir.Decl(n, t):
                 declared[n] = t
             case ir.Assign(n) | ir.Accumulate(n):
-                if n not in declared:
+                if not OWN_SCALARS(n in declared):
                     return False
             case ir.Check():
                 pass

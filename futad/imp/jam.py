@@ -21,6 +21,13 @@ from dataclasses import dataclass, field
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, Stmt, add, mul, num, sub
 from futad.imp.vectorise import count_refs, expressions, loads
+from futad.legality import Legality
+
+LEGAL = Legality("unroll-and-jam", "several iterations of a loop run together inside its inner loops")
+SAME_TURNS = LEGAL.condition("inner loops alike", "the iterations' inner loops have different turns")
+WRITTEN_APART = LEGAL.condition("written not read", "an iteration reads what another one writes")
+FOLDS_STAY = LEGAL.condition("folds in one run", "an iteration sees a fold that others have continued")
+ONE_PLACE = LEGAL.condition("added to one place", "sums of different places are stored in one")
 
 ROWS = 4
 STEPS = 8
@@ -84,13 +91,13 @@ def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
     if not facts.simple or not facts.inner or facts.statements > LARGEST_BODY:
         return [loop]
     own = facts.declared | {loop.var}
-    if any(mentions(f.bound, own) or mentions(f.start, own) for f in facts.inner):
+    if not SAME_TURNS(not any(mentions(f.bound, own) or mentions(f.start, own) for f in facts.inner)):
         return [loop]
     written = facts.stores | facts.sums
-    if written & facts.loads or facts.stores & facts.sums:
+    if not WRITTEN_APART(not written & facts.loads and not facts.stores & facts.sums):
         return [loop]
     copies = _pays(loop, facts, reassociate)
-    if copies == 0 or not _folds_stay(loop):
+    if copies == 0 or not FOLDS_STAY(_folds_stay(loop)):
         return [loop]
     if isinstance(loop.bound, Num) and isinstance(loop.start, Num):
         return _counted(loop, loop.start.value, loop.bound.value, copies)
@@ -209,7 +216,7 @@ def _jam_block(body: list[Stmt], maps: list[dict[str, Expr]]) -> list[Stmt]:
 def _merged(s: ir.Store, maps: list[dict[str, Expr]]) -> list[Stmt]:
     """The copies of an addition to memory; one load and one store if all go to the same place."""
     places = [substitute(s.index, m) for m in maps]
-    if any(p != places[0] for p in places) or s.op is None:
+    if s.op is None or not ONE_PLACE(all(p == places[0] for p in places)):
         return [_copy(s, m) for m in maps]
     t = s.value.type
     total: Expr = ir.Load(s.pointer, s.index, t)

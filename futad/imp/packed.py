@@ -18,9 +18,13 @@ from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, add, compare, mul, num
 from futad.imp.parallel import UNKNOWN_WIDTH, Team
 from futad.imp.views import Mem, Root
+from futad.legality import Legality
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
+
+LEGAL = Legality("packed", "the right factor of products in a loop is packed once, before it")
+OUTSIDE = LEGAL.condition("from outside", "before the loop there is no such factor")
 
 LEAST_ROWS = 32  # of all turns' products
 PADDING = 16  # columns
@@ -34,7 +38,12 @@ def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], turns: Expr) -> Iter
         for lam in lams:
             free = set(lam.free()) if lam is not None else set()
             for m, rows in products(lo, lam, free, turns) if lam is not None else ():
-                if m.b in free and m.b not in lo.packed and (root := pack(lo, m.b, rows)) is not None:
+                if (
+                    type(m.b) is Var
+                    and OUTSIDE(m.b in free)
+                    and m.b not in lo.packed
+                    and (root := pack(lo, m.b, rows)) is not None
+                ):
                     made.append((m.b, root))
     yield
     for b, root in made:
@@ -65,6 +74,7 @@ def pack(lo: Lowerer, b: Var, rows: Expr) -> Root | None:
     v = lo.view(b)
     if not isinstance(v.base, Mem):
         return None
+    lo.reads(v)
     k, n = v.shape
     root = lo.new_root(v.elem)
     assert root.slot is not None

@@ -34,6 +34,7 @@ from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, prod
 from futad.imp.transpose import transpose, transposition
 from futad.imp.vectorise import unit_of
 from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
+from futad.legality import Legality
 
 if TYPE_CHECKING:
     from futad.imp.carried import Carried
@@ -99,6 +100,11 @@ def _known(lo: Lowerer, a: Atom) -> Expr:
     v = lo.env.get(a)
     return v if isinstance(v, Expr) and v.type is I64 else num(UNKNOWN_WIDTH)
 
+
+LEGAL = Legality("parallel-nests", "the iterations of a nest are shared out to threads")
+ANY_PART = LEGAL.condition("parts in any order", "a thread folds parts that do not follow each other, or each anew")
+DENSE = LEGAL.condition("accumulators dense", "copies of the accumulator are added up as if they were")
+OWN_PLACES = LEGAL.condition("places of its own", "two threads add to one element at once")
 
 class Team:
     """The threads of one parallel nest: names, and the copies made for each."""
@@ -175,7 +181,9 @@ def nest(n: Nest) -> list[Value] | None:
 
     lo, late = n.lo, left_to(n)
     accs = [v for v in n.inputs if isinstance(v, Acc)]
-    if any(not a.view.dense for a in accs) or any(isinstance(x.type, Prim) is False for _, ns in n.scans for x in ns):
+    if not DENSE(all(a.view.dense for a in accs)):
+        return None
+    if any(isinstance(x.type, Prim) is False for _, ns in n.scans for x in ns):
         return None
     per_step = add(cost(lo, n.lam), _elements(lo, n.lam.result)) if n.lam is not None else ONE
     for f, _ in n.scans + n.reds:
@@ -219,7 +227,7 @@ def nest(n: Nest) -> list[Value] | None:
         for array, mine in zip(copies, own, strict=True):
             team.publish(array, thread, mine)
     lo.in_parallel = False
-    lo.emit(team.run(body, names, dynamic=not neutrals and not copied and not late))
+    lo.emit(team.run(body, names, dynamic=ANY_PART(not neutrals and not copied) and not late))
     for array, a in zip(copies, copied, strict=True):
         _add_up(team, array, a)
     folds = _combine(team, n, parts)
@@ -234,7 +242,7 @@ def _shared_accs(n: Nest) -> dict[int, list[Var]]:
     counters = positions(n.lam.params, n.arrays, n.lo.defs)
     params = [p for p in n.lam.params if isinstance(p.type, AccType)]
     found = {k: own_places(n.lam, p, counters, n.size, n.lo.defs) for k, p in enumerate(params)}
-    return {k: small for k, small in found.items() if small is not None}
+    return {k: small or [] for k, small in found.items() if OWN_PLACES(small is not None)}
 
 
 def _unless_large(lo: Lowerer, small: Sequence[Var], work: Expr) -> Expr:
@@ -362,7 +370,7 @@ def histogram(
     lo.in_parallel = False
     lo.emit(team.run(body, names, False))
     k = len(targets)
-    flat = [dense_view(v.base, (v.count(),), v.offset) for v in targets]
+    flat = [dense_view(lo.changing(v).base, (v.count(),), v.offset) for v in targets]
     with lo.loop(team.count, "t", ONE) as (t, _):
         copies = [team.subscribe(a, t, v.elem, v.shape) for a, v in zip(shared, flat, strict=True)]
         with lo.loop(flat[0].shape[0]) as (i, _loop):

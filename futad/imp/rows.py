@@ -20,12 +20,18 @@ from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, add, compare, mul, num, sub
 from futad.imp.packed import pack, unpack
 from futad.imp.views import Mem, Root, Value, View, dense_view
+from futad.legality import Legality
 from futad.optimise.sequential import attributes
 
 if TYPE_CHECKING:
     from futad.imp.carried import Carried
     from futad.imp.lower import Lowerer
     from futad.imp.soacs import Nest
+
+LEGAL = Legality("rows-of-products", "a product is made some rows at a time by the map that reads them")
+READ_ONCE = LEGAL.condition("read by the map only", "others read the product, which is not there as a whole")
+FOLDS_NO_SCANS = LEGAL.condition("no scans", "a scan does not begin anew with each part")
+BY_ROWS = LEGAL.condition("read by rows", "the map reads other rows than its own")
 
 ROWS = 128
 LONGEST = 64  # terms of a sum
@@ -54,7 +60,7 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
     """Leave the product to the map that reads it: the next statement, but for views, scalars, constants and other
     products.  Returns what stands for it; None if it is to be made now."""
     sc, var = lo.scopes[-1], stm.pat[0]
-    if not lo.assembles or e.plus or sc.uses.get(var) != 1:
+    if not lo.assembles or e.plus or not READ_ONCE(sc.uses.get(var) == 1):
         return None
     if not all(isinstance(v.base, Mem) for v in (a, b)) or all(isinstance(n, ir.Num) for n in (*a.shape, *b.shape)):
         return None
@@ -68,7 +74,11 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
         scans = bool(reader.scan_lams)
     else:
         return None
-    if scans or var not in reader.arrays or not any(s.exp.lambdas() for s in reader.lam.stms):
+    if (
+        not FOLDS_NO_SCANS(not scans)
+        or not BY_ROWS(var in reader.arrays)
+        or not any(s.exp.lambdas() for s in reader.lam.stms)
+    ):
         return None
     shared = lo.parallel and not lo.in_parallel
     if shared and (attributes(sc.lam.stms[at]) or any(isinstance(x.type, AccType) for x in reader.arrays)):
@@ -115,7 +125,7 @@ def by_rows(
     lo, found = nest.lo, left_to(nest)
     if not found:
         return False
-    products = [(k, p, _product(inputs[k])) for k, p in found.items()]
+    products = [(k, p, _product(lo, inputs[k])) for k, p in found.items()]
     bound = products[0][2].shape[0] if bound is None else bound
     lo.nests += 1
     rows = products[0][1].rows
@@ -131,9 +141,12 @@ def by_rows(
         changed = list(inputs)
         for (k, p, v), (base, offset) in zip(products, places, strict=True):
             _, n = v.shape
-            here = View(p.a.base, lo.let(add(p.a.offset, mul(first, p.a.strides[0])), "o"), p.a.strides, p.a.shape)
+            start_of = lo.let(add(p.a.offset, mul(first, p.a.strides[0])), "o")
+            here = View(p.a.base, start_of, p.a.strides, (size, p.a.shape[1]))
             there = matrix(View(base, offset, v.strides, v.shape))
             sizes = (size, n, p.a.shape[1])
+            for factor in (here, p.b):
+                lo.reads(factor)
             gemm = ir.Gemm(p.elem, sizes, matrix(here), matrix(p.b), there, p.place, False, False, p.packed)
             skipped = mul(first, n)
             if p.whole is None:
@@ -148,10 +161,10 @@ def by_rows(
     return True
 
 
-def _product(v: Value) -> View:
+def _product(lo: Lowerer, v: Value) -> View:
     """What stands for a product that is still to be made."""
     assert isinstance(v, View)
-    return v
+    return lo.changing(v)
 
 
 def _place(lo: Lowerer, p: RowProduct, product: View, height: Expr) -> tuple[Mem, Expr]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from futad.core import ir as core
@@ -10,12 +11,13 @@ from futad.core.types import I64, ArrayType, Prim, Var, elem_of
 from futad.imp import ir, parallel
 from futad.imp.arrays import if_inside
 from futad.imp.blocks import block
-from futad.imp.carried import Carried, elementwise
+from futad.imp.carried import Carried
 from futad.imp.halves import in_halves
 from futad.imp.ir import Expr
 from futad.imp.jam import jam
 from futad.imp.lower import Added, Lowerer, Want, handles
 from futad.imp.packed import packed
+from futad.imp.placement import in_step
 from futad.imp.rows import by_rows, done
 from futad.imp.staging import staged
 from futad.imp.stretches import in_stretches
@@ -55,7 +57,7 @@ def guarded(v: Value) -> Value:
     """An array that must not be overwritten even if it looks dead: others read the same memory."""
     if not isinstance(v, View) or not isinstance(v.base, Mem):
         return v
-    base = Mem(v.base.pointer, v.elem, v.base.roots | {Root(None, False, v.elem)})
+    base = replace(v.base, roots=v.base.roots | {Root(None, False, v.elem)})
     return View(base, v.offset, v.strides, v.shape, v.dense, v.injective)
 
 
@@ -260,6 +262,8 @@ class Nest:
                 carried.commit(results)
                 at += k
         loop.map = True
+        if lo.plain:
+            return
         lo.out.pop()
         stretches = in_stretches(loop, lo.name("s"), self.finished) if lo.jams else None
         lo.out += stretches or self.finished(loop)
@@ -436,8 +440,8 @@ def _hist(lo: Lowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequen
                 rows = [t.row(index) for t in into]
                 inner: list[Want] = []
                 for p, row, r in zip(e.lam.params[:k], rows, e.lam.result, strict=True):
-                    lo.bind(p, row if row.rank else lo.let(row.load(()), p.name))
-                    inner.append(row if row.rank and elementwise(e.lam, p, r) else None)
+                    lo.bind(p, lo.changing(row) if row.rank else lo.let(lo.changing(row).load(()), p.name))
+                    inner.append(row if row.rank and in_step(e.lam, p, r) else None)
                 bind_elements(lo, e.lam, e.lam.params[k:], [guarded(v) for v in values], i)
                 results = lo.scope(e.lam, inner, repeats=True)
                 results = [

@@ -120,4 +120,4 @@ def pointer(lo: Lowerer, v: View, mutable: bool = True) -> Mem:
     assert isinstance(v.base, Mem)
     name = lo.name("p")
     lo.emit(ir.Pointer(name, v.elem, v.base.pointer, v.offset, mutable))
-    return Mem(name, v.elem, v.base.roots)
+    return Mem(name, v.elem, v.base.roots, v.base.origin)

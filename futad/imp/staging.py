@@ -10,6 +10,11 @@ from __future__ import annotations
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, add, mul, num
+from futad.legality import Legality
+
+LEGAL = Legality("staging", "rows of a result are written to a buffer, which is then written out as a whole")
+STORED_ONCE = LEGAL.condition("each element stored once", "what the buffer is to be added to is not in it")
+WHOLE = LEGAL.condition("whole rows", "elements that no iteration writes are overwritten by what is in the buffer")
 
 LEAST = 8  # elements of a row that goes through a buffer
 BUFFER = 12 << 10  # bytes of all buffers of a loop
@@ -64,14 +69,14 @@ def _rows(loop: ir.For) -> list[tuple[dict[int, ir.Store], int, Expr, Prim]]:
         scale, constant, rest = place
         key = (s.pointer, scale, rest)
         group = groups.setdefault(key, {})
-        if constant in group or s.op is not None:
+        if not STORED_ONCE(constant not in group and s.op is None):
             broken.add(key)
         group[constant] = s
     rows: list[tuple[dict[int, ir.Store], int, Expr, Prim]] = []
     for key, group in groups.items():
         _, scale, rest = key
         low = min(group)
-        if key not in broken and scale >= LEAST and set(group) == set(range(low, low + scale)):
+        if key not in broken and scale >= LEAST and WHOLE(set(group) == set(range(low, low + scale))):
             by_place = {at - low: s for at, s in group.items()}
             rows.append((by_place, scale, add(rest, num(low)), group[low].value.type))
     return rows

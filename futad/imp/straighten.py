@@ -11,6 +11,16 @@ from futad.core.scalarops import OPS
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
 from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten, with_expressions
+from futad.legality import Legality
+
+LEGAL = Legality("straightened", "branches in lanes compute both sides; sums in memory become additions to it")
+FAILS_NOT = LEGAL.condition("sides fail not", "what the branch guards against happens now")
+READS_NOTHING = LEGAL.condition("sides read nothing", "the side not taken reads out of range")
+NOT_ASSIGNED = LEGAL.condition("sides read what was before", "a side reads what it, or the other one, assigns")
+THE_ELEMENT = LEGAL.condition("the element added to", "another element than the one read is stored")
+NOT_TOUCHED = LEGAL.condition("not touched between", "the element is read or written in between")
+UNSEEN = LEGAL.condition("old and new unseen", "others use the element, or the sum")
+FIXED = LEGAL.condition("pointer fixed", "the pointer is set to another array")
 
 
 def straightened(body: list[ir.Stmt]) -> list[ir.Stmt]:
@@ -60,7 +70,7 @@ def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stm
 
     out: list[ir.Stmt] = []
     for s in body:
-        if isinstance(s, ir.Pointer) and s.base is not None and s.base not in own and s.name not in moved:
+        if isinstance(s, ir.Pointer) and s.base is not None and s.base not in own and FIXED(s.name not in moved):
             base, offset = at.get(s.base, (s.base, ir.ZERO))
             at[s.name] = base, ir.add(offset, there(s.offset))
         else:
@@ -101,7 +111,11 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
     for side in (then, orelse):
         set_: dict[str, Expr] = {}
         for s in side:
-            if any(can_fail(e) or any(True for _ in loads_in(e)) or refs(e) & set_.keys() for e in expressions(s)):
+            if not FAILS_NOT(not any(can_fail(e) for e in expressions(s))):
+                return None
+            if not READS_NOTHING(not any(True for e in expressions(s) for _ in loads_in(e))):
+                return None
+            if not NOT_ASSIGNED(not any(refs(e) & set_.keys() for e in expressions(s))):
                 return None
             if isinstance(s, ir.Decl) and s.init is not None and not s.mutable:
                 made.append(s)
@@ -111,7 +125,9 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
                 return None
         values.append(set_)
     yes, no = values
-    if yes.keys() != no.keys() or any(refs(e) & yes.keys() for e in (*yes.values(), *no.values())):
+    if yes.keys() != no.keys():
+        return None
+    if not NOT_ASSIGNED(not any(refs(e) & yes.keys() for e in (*yes.values(), *no.values()))):
         return None
     chosen = [
         ir.Assign(name, e if e == no[name] else ir.Scalar("select", (cond, e, no[name]), e.type, e.type))
@@ -137,8 +153,11 @@ def _additions(body: list[ir.Stmt]) -> list[ir.Stmt]:
             assert isinstance(s.value, Ref)
             for old, v in (total.args, total.args[::-1]):
                 was = made.get(old.name) if isinstance(old, Ref) else None
-                alone = was == ir.Load(s.pointer, s.index, total.type) and touched.count(s.pointer) == 2
-                if alone and isinstance(old, Ref) and uses[old.name] == uses[s.value.name] == 1:
+                if was is None or not isinstance(old, Ref):
+                    continue
+                there = THE_ELEMENT(was == ir.Load(s.pointer, s.index, total.type))
+                alone = there and NOT_TOUCHED(touched.count(s.pointer) == 2)
+                if alone and UNSEEN(uses[old.name] == uses[s.value.name] == 1):
                     gone |= {old.name, s.value.name}
                     s = ir.Store(s.pointer, s.index, v, "add")
                     break

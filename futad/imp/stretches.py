@@ -22,6 +22,15 @@ from futad.core.types import BOOL, I64
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
 from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten, with_expressions
+from futad.legality import Legality
+
+LEGAL = Legality("stretches", "a map that chooses its places runs a stretch at a time on which no choice changes")
+ONE_SLOPE = LEGAL.condition("one slope", "what is chosen moves in another way on either side")
+DIVISOR_FIXED = LEGAL.condition("divisor fixed", "the remainder changes with the divisor")
+SIZE_FIXED = LEGAL.condition("size fixed", "a place in range at both ends is not within")
+HOLDS = LEGAL.condition("condition fixed", "the condition holds at the first iteration only")
+BY_ONE = LEGAL.condition("moves by one", "the choice changes before the iteration that is computed")
+LINEAR = LEGAL.condition("linear", "the product of what moves does not move evenly")
 
 SHORTEST = 64  # iterations, and divisors, that are worth it
 LARGEST = 1 << 60  # of values that are compared
@@ -154,7 +163,7 @@ class _Stretches:
                 slope = int(a.value) * right.slope
             elif isinstance(b, Num):
                 slope = left.slope * int(b.value)
-            elif left.slope or right.slope:
+            elif not LINEAR(not left.slope and not right.slope):
                 return None
             else:
                 slope = 0
@@ -173,7 +182,7 @@ class _Stretches:
         slope = left.slope - right.slope
         if slope == 0:
             return _Known(0, left.chosen or right.chosen)
-        if abs(slope) > 1:
+        if not BY_ONE(abs(slope) == 1):
             return None
         x, y = self.at_start(a), self.at_start(b)
         self.limit(x)
@@ -199,7 +208,12 @@ class _Stretches:
     def divided(self, e: Expr, a: Expr, b: Expr) -> _Known | None:
         left, right = self.of(a), self.of(b)
         assert isinstance(e, ir.Scalar)
-        if left is None or right is None or right.slope or right.chosen or abs(left.slope) > 1:
+        if (
+            left is None
+            or right is None
+            or abs(left.slope) > 1
+            or not DIVISOR_FIXED(not right.slope and not right.chosen)
+        ):
             return None
         if left.slope:
             by, value = self.at_start(b), self.at_start(a)
@@ -215,7 +229,7 @@ class _Stretches:
         if which is None or left is None or right is None:
             return None
         slope = left.slope
-        if left.slope != right.slope:
+        if not ONE_SLOPE(left.slope == right.slope):
             # What is chosen in a single iteration has no slope.
             if which.one is None:
                 return None
@@ -273,7 +287,7 @@ class _Stretches:
                 return self.holds(a) and self.holds(b)
             case ir.Bin("<u", index, size):
                 here, there = self.of(index), self.of(size)
-                if here is None or there is None or there.slope:
+                if here is None or there is None or not SIZE_FIXED(not there.slope):
                     return False
                 first, bound = self.at_start(index), self.at_start(size)
                 self.good.append(ir.Bin("<u", first, bound, BOOL))
@@ -282,7 +296,7 @@ class _Stretches:
                     self.good.append(ir.Bin("<u", _i64("add", first, steps), bound, BOOL))
                 return True
         known = self.of(cond)
-        if known is None or known.chosen:
+        if known is None or not HOLDS(not known.chosen):
             return False
         self.good.append(self.at_start(cond))
         return True

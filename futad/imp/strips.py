@@ -28,6 +28,18 @@ from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, add, num, sub
 from futad.imp.staging import Affine, affine
 from futad.imp.vectorise import expressions, loads_in, rewritten
+from futad.legality import Legality
+
+LEGAL = Legality(
+    "strips", "maps that follow each other run a strip of their width at a time, in any order of the strips"
+)
+READS_NOTHING = LEGAL.condition("between reads nothing", "what comes before the maps now reads what one of them writes")
+USED_HERE = LEGAL.condition("used by the maps only", "what is never written to memory is read there")
+STEPS = LEGAL.condition("places beside", "a strip has not computed the place that it reads")
+STRAIGHT = LEGAL.condition("each place by one iteration", "a strip reads or writes what another one writes")
+FILLED = LEGAL.condition("filled by the maps", "the strips' parts are not all of the array")
+APART = LEGAL.condition("memory apart", "what is written to memory is in another array that the maps use")
+WRITTEN_FIRST = LEGAL.condition("written before read", "what was in the array before is read")
 
 LENGTHS = (2048, 1024, 512)  # iterations of a strip
 BUFFERS = 32 << 10  # bytes of all buffers, if that leaves any of these lengths
@@ -36,11 +48,14 @@ BESIDE = 64  # iterations more at an end
 MAPS = 32  # that are done together
 
 
-def in_strips(f: ir.Function) -> None:
-    """Do the function's maps in strips where they follow each other, and make all maps plain loops."""
+def in_strips(f: ir.Function) -> list[ir.Report]:
+    """Do the function's maps in strips where they follow each other, and make all maps plain loops; the reports of
+    arrays that are then nowhere as a whole, which are gone."""
     names = _Names()
     names.add(f)
-    _walk(f.body, names)
+    gone: list[ir.Report] = []
+    _walk(f.body, names, gone)
+    return gone
 
 
 @dataclass(slots=True)
@@ -56,14 +71,14 @@ class _Names:
         elif isinstance(x, (list, tuple)):
             for y in x:
                 self.add(y)
-        elif is_dataclass(x) and not isinstance(x, (type, Prim)):
+        elif is_dataclass(x) and not isinstance(x, (type, Prim, ir.Report)):
             if isinstance(x, ir.Ensure):
                 self.sizes[x.name] = x.count
             for f in fields(x):
                 self.add(getattr(x, f.name))
 
 
-def _walk(body: list[ir.Stmt], names: _Names) -> None:
+def _walk(body: list[ir.Stmt], names: _Names, gone: list[ir.Report]) -> None:
     done: list[ir.Stmt] = []
     at = 0
     while at < len(body):
@@ -73,13 +88,14 @@ def _walk(body: list[ir.Stmt], names: _Names) -> None:
         tries = (_strips(run[:k], names) for k in lengths)
         if (found := next((t for t in tries if t is not None), None)) is not None:
             done += found.statements
+            gone += found.gone
             at = found.end
             continue
         s = body[at]
         at += 1
         for part in ("body", "then", "orelse"):
             if inner := getattr(s, part, None):
-                _walk(inner, names)
+                _walk(inner, names, gone)
         if isinstance(s, ir.Pieces):
             done += s.body
         else:
@@ -102,8 +118,8 @@ class _Access:
 
 @dataclass(slots=True, eq=False)
 class _Map:
-    """A map, maybe on several threads, and the statements before it since the last one.  `end`: the position after
-    it; `ends`: how many iterations more are done at either end."""
+    """A map, maybe on several threads, and the statements before it since the last one, `reports` apart.  `end`: the
+    position after it; `ends`: how many iterations more are done at either end."""
 
     pieces: ir.Pieces
     before: list[ir.Stmt]
@@ -114,6 +130,7 @@ class _Map:
     accesses: list[_Access] = field(default_factory=list)
     names: _Names = field(default_factory=_Names)
     ends: tuple[int, int] = (0, 0)
+    reports: list[ir.Report] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         whole: dict[str, Expr] = {}
@@ -149,6 +166,7 @@ def _run(body: list[ir.Stmt], at: int) -> list[_Map]:
     """The maps from here on, with nothing between them that has to stay there."""
     run: list[_Map] = []
     before: list[ir.Stmt] = []
+    reports: list[ir.Report] = []
     literals: set[str] = set()
     while at < len(body) and len(run) < MAPS:
         s = body[at]
@@ -162,9 +180,13 @@ def _run(body: list[ir.Stmt], at: int) -> list[_Map]:
         if made is not None:
             if isinstance(made.pieces.width, Num) or (run and (run[0].threads is None) != (made.threads is None)):
                 return run
+            made.reports = reports
             run.append(made)
-            before = []
+            before, reports = [], []
             at = made.end
+        elif isinstance(s, ir.Report) and (run or before):
+            reports.append(s)
+            at += 1
         elif (run or before or isinstance(s, ir.Ensure)) and _may_go_first(s, literals):
             before.append(s)
             at += 1
@@ -182,7 +204,7 @@ def _may_go_first(s: ir.Stmt, literals: set[str]) -> bool:
         case ir.Pointer(base=base):
             return base is not None
         case ir.Decl() | ir.Check():
-            return not any(True for e in expressions(s) for _ in loads_in(e))
+            return READS_NOTHING(not any(True for e in expressions(s) for _ in loads_in(e)))
         case ir.Store(pointer):
             return pointer in literals and not any(True for e in expressions(s) for _ in loads_in(e))
         case ir.Stack(name):
@@ -200,6 +222,7 @@ def _may_go_first(s: ir.Stmt, literals: set[str]) -> bool:
 class _Strips:
     statements: list[ir.Stmt]
     end: int
+    gone: list[ir.Report] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -219,30 +242,46 @@ def _strips(run: Sequence[_Map], names: _Names) -> _Strips | None:
     before = [s for m in run for s in m.before]
     made = _made(run)
     written = {a.pointer for m in run for a in m.accesses if a.stores}
-    fresh = {p for p in written if not next(m for m in run if m.reads(p) or m.writes(p)).reads(p)}
+    fresh = {p for p in written if WRITTEN_FIRST(not next(m for m in run if m.reads(p) or m.writes(p)).reads(p))}
     private = _private(run, fresh & made, names)
     if not private or not all(a.pointer in m.pieces.memory for m in run for a in m.accesses):
         return None
     kept: dict[str, Expr] = {}
     while True:
         _look_beside(run, private, kept)
-        wrong = {p for p in written - private - kept.keys() if not _straight(run, p)}
+        wrong = {p for p in written - private - kept.keys() if not STRAIGHT(_straight(run, p))}
         if not wrong:
             break
         for p in wrong:
             size = names.sizes.get(p)
-            if p not in fresh or not _steps(run, p) or size is None or not _fills(run, p, size, p in made):
+            if p not in fresh or size is None or not STEPS(_steps(run, p)):
+                return None
+            if not FILLED(_fills(run, p, size, p in made)):
                 return None
             kept[p] = size
     if any(low < -BESIDE or high > BESIDE for low, high in (m.ends for m in run)):
         return None
-    if not _apart(run, written - private, private):
+    if not APART(_apart(run, written - private, private)):
         return None
     buffers = {p: _buffer(run, p, kept.get(p)) for p in (*sorted(private), *sorted(kept))}
     first = [s for s in before if not (isinstance(s, ir.Ensure) and s.name in private)]
     if any(isinstance(s, ir.Ensure) and s.name not in written for s in first):
         return None
-    return _emit(run, first, buffers)
+    strips = _emit(run, first, buffers)
+    if strips is not None:
+        _report(run, private, strips)
+    return strips
+
+
+def _report(run: Sequence[_Map], private: set[str], strips: _Strips) -> None:
+    """Report after the strips what the maps made, unless it is not there or has been overwritten."""
+    for k, m in enumerate(run):
+        later = {a.pointer for x in run[k:] for a in x.accesses if a.stores}
+        for r in m.reports:
+            if r.pointer in private | later:
+                strips.gone.append(r)
+            else:
+                strips.statements.append(r)
 
 
 def _made(run: Sequence[_Map]) -> set[str]:
@@ -253,7 +292,7 @@ def _made(run: Sequence[_Map]) -> set[str]:
 def _private(run: Sequence[_Map], made: set[str], names: _Names) -> set[str]:
     """Which of these arrays nothing but the maps uses."""
     inside = {p: sum(m.names.counts.get(p, 0) for m in run) for p in made}
-    return {p for p in made if names.counts[p] == inside[p] + 1 and _steps(run, p)}
+    return {p for p in made if USED_HERE(names.counts[p] == inside[p] + 1) and STEPS(_steps(run, p))}
 
 
 def _steps(run: Sequence[_Map], p: str) -> bool:

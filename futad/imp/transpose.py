@@ -11,9 +11,14 @@ from futad.core.types import Var
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Num, Ref, mul
 from futad.imp.views import Mem, Value, View
+from futad.legality import Legality
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
+
+LEGAL = Legality("transposed-copies", "copies between different layouts go by tiles, and small dimensions together")
+EVEN = LEGAL.condition("even distances", "two dimensions in one do not lie at even distances")
+TWO = LEGAL.condition("two dimensions", "the elements lie along one dimension in both")
 
 TURNED = 4096  # elements of an array of constant size that is turned round for a map
 SMALL = 256  # elements of an array of constant size that is copied one by one
@@ -31,7 +36,7 @@ def merged(dst: View, src: View, lets: Mapping[str, Expr]) -> tuple[View, View]:
     kept: list[int] = []  # the last dimension of each run
     shape: list[Expr] = []
     for d, n in enumerate(dst.shape):
-        if kept and even(dst, d) and even(src, d):
+        if kept and EVEN(even(dst, d) and even(src, d)):
             kept[-1], shape[-1] = d, mul(shape[-1], n)
         else:
             kept.append(d)
@@ -52,7 +57,7 @@ def transposition(dst: View, src: View, order: Sequence[int]) -> list[int] | Non
         return None
     rows = [d for d in order if src.strides[d] == ONE]
     columns = [d for d in order if dst.strides[d] == ONE]
-    if not rows or not columns or set(rows) & set(columns):
+    if not rows or not columns or not TWO(not set(rows) & set(columns)):
         return None
     sizes = [dst.shape[d] for d in (rows[-1], columns[-1])]
     count = ir.product(sizes)

@@ -18,6 +18,15 @@ from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
+from futad.legality import Legality
+
+LEGAL = Legality("vector-lanes", "iterations of a map run in vector lanes, after its checks")
+ADDED_APART = LEGAL.condition("added apart", "two lanes add to one element at once")
+SAME_TURNS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different turns")
+SAME_BEFORE = LEGAL.condition("same before the loop", "what is computed once differs by lane")
+BESIDE = LEGAL.condition("side by side", "lanes read and write elements that do not lie side by side")
+CHECKS_UNTOUCHED = LEGAL.condition("checks untouched", "what is checked changes after the checks")
+SUM_UNSEEN = LEGAL.condition("sum unseen", "an iteration looks at the sum so far")
 
 HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
@@ -50,7 +59,7 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
             case _:
                 return
     for indices in added.values():
-        if len(indices) > 1 or not _moves_with(indices[0], loop.var, declared):
+        if not ADDED_APART(len(indices) == 1 and _moves_with(indices[0], loop.var, declared)):
             return
     loop.body = body
     loop.independent = True
@@ -76,14 +85,14 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     uses: dict[str, int] = {}
     for e in (fold.bound, fold.start):
         count_refs(e, uses)
-    if own & uses.keys():
+    if not SAME_TURNS(not own & uses.keys()):
         return None
     for s in body[: body.index(fold)]:
         # What comes before is the same for all lanes.
         uses = {}
         for e in expressions(s):
             count_refs(e, uses)
-        if not isinstance(s, ir.Decl) or loop.var in uses:
+        if not isinstance(s, ir.Decl) or not SAME_BEFORE(loop.var not in uses):
             return None
     partials: list[ir.Partial] = []
     places: list[Expr] = []
@@ -112,7 +121,7 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
         else:
             uses = {}
             count_refs(index, uses)
-            if (own & uses.keys()) or index in places:
+            if not BESIDE(not own & uses.keys() and index not in places):
                 return None
     if not any(_moves_with(index, loop.var, inside - {fold.var}) for index in reads):
         return None
@@ -169,7 +178,9 @@ def split_checks(loop: ir.For) -> list[ir.For]:
             for e in expressions(s):
                 count_refs(e, needed)
                 loads(e, loaded)
-    if loaded & stored or needed.keys() & assigned or any(isinstance(s, ir.Decl) and s.mutable for s in first):
+    if not CHECKS_UNTOUCHED(not loaded & stored and not needed.keys() & assigned):
+        return [loop]
+    if any(isinstance(s, ir.Decl) and s.mutable for s in first):
         return [loop]
     first.reverse()
     rest = [s for s in body if not isinstance(s, ir.Check)]
@@ -214,7 +225,7 @@ def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     for s in body:
         if isinstance(s, ir.Decl) and s.name in finals and isinstance(s.init, ir.Scalar):
             acc, e = finals[s.name], s.init
-            if e.op in REDUCTIONS and uses.get(s.name) == 1 and uses.get(acc) == 1:
+            if e.op in REDUCTIONS and SUM_UNSEEN(uses.get(s.name) == 1 and uses.get(acc) == 1):
                 sides = [x for x in e.args if x != Ref(acc, e.type)]
                 if len(sides) == 1:
                     steps[s.name] = ir.Accumulate(acc, e.op, sides[0])

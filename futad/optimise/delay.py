@@ -19,7 +19,23 @@ from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
 from futad.core.types import ArrayType, Const, Prim, Var, i64, shape_of
+from futad.legality import Legality
 from futad.rewrite.aliases import Aliases, aliases, consumed_roots
+
+LEGAL = Legality(
+    "delay-updates", "updates of rows wait for the reads of other rows; what later ones overwrite is not written"
+)
+ROWS_FOREIGN = LEGAL.condition("rows of others", "a row of the array itself is not what it was once another is written")
+READS_FIT = LEGAL.condition("reads redirected", "a read between the updates sees the array before both")
+UNDISTURBED = LEGAL.condition(
+    "nothing between overwrites", "a value is overwritten before the update that waits stores it"
+)
+APART = LEGAL.condition("read elsewhere", "the row read is the one that the waiting update writes")
+VALUE_CONSTANT = LEGAL.condition("value not overwritten", "the value read in place of the row has changed since")
+ONLY_READ = LEGAL.condition(
+    "row only read", "the row that is read is the value itself then, which must not be overwritten"
+)
+OVERWRITTEN = LEGAL.condition("all written later", "what an update that is left out writes is seen")
 
 LONGEST = 32  # updates that move together
 PIECES = 8  # rows that may overwrite an array between them
@@ -60,7 +76,7 @@ def _row_by_row(stms: list[Stm], lam: Lambda, alias: Aliases) -> list[Stm]:
         assert type(e) is ir.Update
         # A row of the array itself is not what it was when the others have been written.
         shared = any(alias.root(x) is alias.root(e.array) for x in literal.elems)  # type: ignore[arg-type]
-        if uses[e.value] > 1 or shared:  # type: ignore[index]
+        if uses[e.value] > 1 or not ROWS_FOREIGN(not shared):  # type: ignore[index]
             out.append(s)
             continue
         array = e.array
@@ -123,9 +139,13 @@ class _Delay:
             users = self.users.get(x, [])
             after = next((q for q in users if _updates_row(self.stms[q]) and self.stms[q].exp.operands()[0] is x), None)
             reads = {q: self.read(q, chain, after) for q in users if q != after}
-            if after is None or x in self.results or None in reads.values() or len(chain.at) == LONGEST:
+            if after is None or len(chain.at) == LONGEST:
                 break
-            if self.stms[after].exp.value is x or not self.undisturbed(chain, after):  # type: ignore[attr-defined]
+            if x in self.results or not READS_FIT(None not in reads.values()):
+                break
+            if self.stms[after].exp.value is x:  # type: ignore[attr-defined]
+                break
+            if not self.undisturbed(chain, after):
                 break
             chain.reads |= {q: s for q, s in reads.items() if s is not None}
             chain.at.append(after)
@@ -142,7 +162,8 @@ class _Delay:
         moving = {*chain.at, end}
         atoms = [a for at in moving for a in self.stms[at].exp.operands()]
         roots = {self.alias.root(a) for a in atoms if type(a) is Var and not isinstance(a.type, Prim)}
-        return not any(self.consumed[q] & roots for q in range(chain.at[0], end) if q not in moving)
+        others = [q for q in range(chain.at[0], end) if q not in moving]
+        return UNDISTURBED(not any(self.consumed[q] & roots for q in others))
 
     def read(self, at: int, chain: _Chain, end: int | None) -> Stm | None:
         """The read of the chain's last array as one of the array before it, if the updates wait until `end` (as long as
@@ -157,7 +178,7 @@ class _Delay:
             place = update.index
             if e.index[: len(place)] == place:
                 return self.of_value(s, update.value, e.index[len(place) :])
-            if not apart(place, e.index):
+            if not APART(apart(place, e.index)):
                 return None
         if end is None:
             return None
@@ -173,7 +194,11 @@ class _Delay:
             same: ir.Exp = ir.Replicate(shape_of(t), made.value) if isinstance(t, ArrayType) else ir.Alias(made.value)
             return Stm(s.pat, same, s.attrs)
         root = self.alias.root(value)  # type: ignore[arg-type]
-        if not rest or any(root in c for c in self.consumed) or not self.only_read(s):
+        if (
+            not rest
+            or not VALUE_CONSTANT(not any(root in c for c in self.consumed))
+            or not ONLY_READ(self.only_read(s))
+        ):
             return None
         return Stm(s.pat, ir.At(value, rest, None), s.attrs)
 
@@ -195,7 +220,8 @@ class _Delay:
         for k, s in enumerate(updates):
             e = s.exp
             assert type(e) is ir.Update
-            if not self.overwritten(e, [u.exp for u in updates[k + 1 :]]):
+            rest = [u.exp for u in updates[k + 1 :]]
+            if not rest or not OVERWRITTEN(self.overwritten(e, rest)):
                 out.append(s if e.array is array else Stm(s.pat, ir.Update(array, e.index, e.value, None), s.attrs))
                 array = s.pat[0]
         return out

@@ -15,7 +15,12 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.types import ArrayType, Const, Prim, Var, elem_of, shape_of, zero
+from futad.legality import Legality
 from futad.optimise.products import matvec
+
+LEGAL = Legality("directions", "sums of scaled rows inside maps become products with a matrix")
+USED_ONCE = LEGAL.condition("scaled rows summed only", "others use the scaled rows, which are not made any more")
+FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is not in the product")
 
 
 def interchanged(s: Stm, zeros: set[Var]) -> Stm:
@@ -49,7 +54,7 @@ def _scope(lam: Lambda, own: set[Var], fixed: set[Var], zeros: set[Var]) -> tupl
             zeros.add(s.pat[0])
         if type(e) is ir.Map:
             found = _scaled_rows(e)
-            if found is not None and uses.get(s.pat[0]) == 1:
+            if found is not None and USED_ONCE(uses.get(s.pat[0]) == 1):
                 scaled[s.pat[0]] = found
             inner_fixed = {
                 p for a, p in zip(e.arrays, e.lam.params, strict=True)
@@ -70,7 +75,7 @@ def _scope(lam: Lambda, own: set[Var], fixed: set[Var], zeros: set[Var]) -> tupl
             x, rows = scaled[e.arrays[0]]
             outside = rows not in own
             known = outside or rows in fixed and rows in lam.params
-            if known and e.neutral[0] in zeros and x in own and x not in fixed:
+            if known and FROM_ZERO(e.neutral[0] in zeros) and x in own and x not in fixed:
                 b = Builder()
                 if outside:
                     matrix = b.let(ir.Rearrange(rows, (1, 0)), "turned")

@@ -23,10 +23,49 @@ from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Const, Var, row_type
+from futad.legality import Legality
 from futad.optimise.nest import Nest, elementwise, from_nest, merge, to_nest
 from futad.optimise.subst import Subst
 from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 from futad.rewrite.strategy import Stats, with_lambdas
+
+LEGAL = Legality(
+    "fusion", "a producer is computed by its consumer's loop, or neighbours that read one array by one loop"
+)
+READ_BY_ELEMENTS = LEGAL.condition(
+    "read by elements only", "the consumer looks at other elements than its own, which are not made yet"
+)
+MADE_BY_ELEMENTS = LEGAL.condition(
+    "made by elements", "a fold's result is complete only after the loop, and is of no use to its turns"
+)
+EFFECTS_STAY = LEGAL.condition(
+    "no effect moves", "an assertion that needs the producer would come after what it guards"
+)
+NOT_NEEDED_BETWEEN = LEGAL.condition(
+    "nothing between needed by both", "what needs the producer moves below the consumer, which reads it"
+)
+UNCONSUMED = LEGAL.condition("nothing between consumes", "what moves down reads arrays that were overwritten meanwhile")
+COPY_READS_CONSTANTS = LEGAL.condition(
+    "copies read constants", "a copy of a cheap producer computes from arrays that were overwritten since"
+)
+ELEMENT_ASSERTS = LEGAL.condition("elements assert nothing", "assertions of the elements not read would be lost")
+CHECK_KEPT = LEGAL.condition("element's check kept", "without an array to index there is nothing that checks the index")
+ELEMENT_UNCONSUMED = LEGAL.condition(
+    "element's inputs unconsumed", "the element is computed from what was written since"
+)
+ELEMENT_NEW = LEGAL.condition("element new", "the element would lie in an array that is overwritten later")
+ABSORBED_UNCONSUMED = LEGAL.condition(
+    "absorbed reads no accumulator", "inside the accumulator's scope its array is being overwritten"
+)
+ABSORBED_CONSTANT = LEGAL.condition(
+    "absorbed not overwritten", "an extra result of the scope lies in memory of its own"
+)
+ABSORBED_APART = LEGAL.condition("absorbed not read there", "the scope reads what now it binds itself")
+SUNK_ONLY_THERE = LEGAL.condition(
+    "sunk read there only", "others read what is bound inside the accumulator's scope now"
+)
+SUNK_INSIDE = LEGAL.condition("sunk no operand", "the scope's operands are read before its body runs")
+SUNK_UNCONSUMED = LEGAL.condition("sunk inputs unconsumed", "what the nest reads is overwritten before its new place")
 
 CHEAP = 5  # total cost of scalar operations below which recomputing beats storing and loading
 UNROLL = 8  # elements and statements of a map that may be unrolled
@@ -193,9 +232,9 @@ class _Fuser:
     def fits(self, p: _Item, c: _Item) -> bool:
         """Whether the two have one width and `c` uses `p`'s results element by element only."""
         assert p.nest is not None and c.nest is not None
-        if p.nest.width is not c.nest.width or any(v in c.whole for v in p.stm.pat):
+        if p.nest.width is not c.nest.width or not READ_BY_ELEMENTS(not any(v in c.whole for v in p.stm.pat)):
             return False
-        return elementwise(p.nest, c.nest)
+        return MADE_BY_ELEMENTS(elementwise(p.nest, c.nest))
 
     def fuse(self, p: _Item, c: _Item, how: str) -> _Item | None:
         """`p` merged into `c`, at the place of `c`; None if that is not legal."""
@@ -230,12 +269,14 @@ class _Fuser:
         reads = {root(v) for v in p.free if mutable(v)}
         for x in self.items[start + 1 :]:
             if any(v in needs_p for v in x.free):
-                if type(x.stm.exp) in ir.EFFECTS or any(v in c.free for v in x.stm.pat):
+                if not EFFECTS_STAY(type(x.stm.exp) not in ir.EFFECTS):
+                    return None
+                if not NOT_NEEDED_BETWEEN(not any(v in c.free for v in x.stm.pat)):
                     return None
                 needs_p.update(x.stm.pat)
                 moved.append(x)
                 reads.update(root(v) for v in x.free if mutable(v))
-            elif not reads.isdisjoint(x.consumes):
+            elif not UNCONSUMED(reads.isdisjoint(x.consumes)):
                 return None
         return moved[1:]
 
@@ -250,7 +291,7 @@ class _Fuser:
         if max(uses) < 2 or uses != [self.elementwise_uses.get(v, 0) for v in p.stm.pat]:
             return None
         mutable = self.alias.mutable
-        if any(mutable(v) for v in p.free):
+        if not COPY_READS_CONSTANTS(not any(mutable(v) for v in p.free)):
             return None
         lam = Lambda(tuple(n.params), tuple(n.stms), tuple([a for _, a in n.maps]))
         price = cost(lam)
@@ -284,12 +325,12 @@ class _Fuser:
         if p is None or p.nest is None or type(i) is Range:
             return False
         n = p.nest
-        if n.accs or n.scans or n.reds or any(_asserts(s.exp) for s in n.stms):
+        if n.accs or n.scans or n.reds or not ELEMENT_ASSERTS(not any(_asserts(s.exp) for s in n.stms)):
             return False
         once = all(self.uses.get(v, 0) == (v is e.array) for v in p.stm.pat)
         if not once and not self.unrolls(p, i):  # type: ignore[arg-type]
             return False
-        if not self.readable(p, e.array) or (e.check is not None and not n.arrays):  # type: ignore[arg-type]
+        if not self.readable(p, e.array) or not CHECK_KEPT(e.check is None or n.arrays):  # type: ignore[arg-type]
             return False
         stms: list[Stm] = []
         mapping: dict[Var, ir.Atom] = {}
@@ -331,11 +372,11 @@ class _Fuser:
         if not reads:
             return True
         between = self.items[self.items.index(p) + 1 :]
-        if any(not reads.isdisjoint(x.consumes) for x in between):
+        if not ELEMENT_UNCONSUMED(all(reads.isdisjoint(x.consumes) for x in between)):
             return False
         made = {w: s.exp for s in p.nest.stms for w in s.pat}
         (result,) = [a for w, a in p.nest.maps if w is v]
-        return type(result) is Var and type(made.get(result)) in (ir.Op, ir.Map, ir.Fused)
+        return ELEMENT_NEW(type(result) is Var and type(made.get(result)) in (ir.Op, ir.Map, ir.Fused))
 
     def unrolls(self, p: _Item, i: ir.Atom) -> bool:
         """Whether the map has few elements, each of few statements, and is read at constant places only."""
@@ -357,11 +398,13 @@ class _Fuser:
         mutable, root = self.alias.mutable, self.alias.root
         for p in reversed(self.items):
             q = p.nest
-            if q is None or q.accs or p.copied or any(v in w.free for v in p.stm.pat):
+            if q is None or q.accs or p.copied or not ABSORBED_APART(not any(v in w.free for v in p.stm.pat)):
                 continue
             if not any(n.width is q.width and any(a in q.arrays and _of_rows(a) for a in n.arrays) for n in inner):
                 continue
-            if any(mutable(v) and root(v) in w.consumes for v in p.free) or any(mutable(v) for v in p.stm.pat):
+            if not ABSORBED_UNCONSUMED(not any(mutable(v) and root(v) in w.consumes for v in p.free)):
+                continue
+            if not ABSORBED_CONSTANT(not any(mutable(v) for v in p.stm.pat)):
                 continue
             after = self.displaced(p, w)
             if after is None:
@@ -397,11 +440,13 @@ class _Fuser:
                 if p is None or p.nest is None or p.nest.accs:
                     continue
                 outside = [self.uses.get(w, 0) != (w in item.free) for w in p.stm.pat]
-                if any(outside) or any(w in item.stm.exp.operands() for w in p.stm.pat):
+                if not SUNK_ONLY_THERE(not any(outside)):
+                    continue
+                if not SUNK_INSIDE(not any(w in item.stm.exp.operands() for w in p.stm.pat)):
                     continue
                 reads = {root(w) for w in p.free if mutable(w)}
                 later = self.items[self.items.index(p) + 1 :]
-                if not reads.isdisjoint(item.consumes) or any(not reads.isdisjoint(x.consumes) for x in later):
+                if not SUNK_UNCONSUMED(all(reads.isdisjoint(x.consumes) for x in (item, *later))):
                     continue
                 self.add_uses(item, -1)
                 self.remove(p)

@@ -11,9 +11,21 @@ from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ZERO, AccType, Const, Var, shape_of
+from futad.legality import Legality
 from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 from futad.rewrite.ranges import Ranges, index_in_range, is_index
 from futad.rewrite.strategy import Stats, with_lambdas
+
+LEGAL = Legality("hoist", "invariant statements leave loops and maps; what one branch alone needs moves into it")
+INVARIANT = LEGAL.condition("invariant", "outside there is no value yet of what it depends on")
+RUNS = LEGAL.condition("runs at least once", "a failure would be reported of turns that are none")
+CHECKS_ITSELF = LEGAL.condition("checks itself", "an assertion that stays inside is what guards it")
+MADE_ANEW = LEGAL.condition("not overwritten", "each turn overwrites an array that is to be new in each")
+USED_ONCE = LEGAL.condition("sunk used there only", "other statements use what only a branch makes then")
+ONE_BRANCH = LEGAL.condition("sunk used by one branch", "the other branch uses it too")
+SUNK_PURE = LEGAL.condition("sunk has no effects", "its assertions and updates would happen on one side only")
+SUNK_FAILS_NOT = LEGAL.condition("sunk fails not", "a failure would be reported on one side only")
+SUNK_UNCONSUMED = LEGAL.condition("sunk inputs unconsumed", "what it reads is overwritten before its new place")
 
 _CONSUMERS = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.UpdateAcc, ir.Call, *ir.EFFECTS, ir.Jvp, ir.Vjp)
 _SINK_COST = 4  # scalar operations below this are not worth moving into a branch
@@ -108,14 +120,15 @@ class _Hoister:
         out: list[Stm] = []
         runs: bool | None = None
         for stm in lam.stms:
-            if not any(v in bound for v in ir.stm_free(stm)):
+            if INVARIANT(not any(v in bound for v in ir.stm_free(stm))):
                 if branch:
-                    ok = type(stm.exp) is ir.Op and stm.pat[0].type is I64 and self.total(stm.exp) and cheap(stm.exp)
+                    ok = type(stm.exp) is ir.Op and stm.pat[0].type is I64 and cheap(stm.exp)
+                    ok = ok and self.total(stm.exp)  # type: ignore[arg-type]
                 else:
                     ok = self.pure(stm)
                     if ok and not self.safe(stm.exp):
                         runs = self.runs(e) if runs is None else runs
-                        ok = runs and self.failing(stm.exp)
+                        ok = RUNS(runs) and CHECKS_ITSELF(self.failing(stm.exp))
                 if ok:
                     out.append(stm)
                     continue
@@ -130,11 +143,11 @@ class _Hoister:
     def pure(self, stm: Stm) -> bool:
         """Consumes nothing, asserts nothing, and binds and reads nothing that is ever overwritten."""
         mutable = self.alias.mutable
-        if any(mutable(v) or isinstance(v.type, AccType) for v in stm.pat):
+        if any(isinstance(v.type, AccType) for v in (*stm.pat, *ir.stm_free(stm))):
             return False
-        if any(mutable(v) or isinstance(v.type, AccType) for v in ir.stm_free(stm)):
+        if not MADE_ANEW(not any(mutable(v) for v in stm.pat)):
             return False
-        return not _impure(stm.exp)
+        return not any(mutable(v) for v in ir.stm_free(stm)) and not _impure(stm.exp)
 
     def total(self, e: ir.Op) -> bool:
         """Whether a scalar operation cannot fail."""
@@ -221,7 +234,7 @@ class _Hoister:
             n = uses.get(v, 0)
             if n == 0:
                 continue
-            if n > 1 or v not in user:
+            if v not in user or not USED_ONCE(n == 1):
                 return None
             at = user[v]
             host = out[at]
@@ -229,7 +242,11 @@ class _Hoister:
             if type(host.exp) is not ir.If or v is host.exp.cond:
                 return None
             sides = [v in host.exp.then.free(), v in host.exp.orelse.free()]
-            if sum(sides) != 1 or any(v in shape_of(w.type) for w in host.pat):
+            if (
+                not any(sides)
+                or not ONE_BRANCH(not all(sides))
+                or not (not any(v in shape_of(w.type) for w in host.pat))
+            ):
                 return None
             where = (at, sides.index(True))
             if found is not None and found != where:
@@ -244,13 +261,17 @@ class _Hoister:
                 return False
         elif type(e) in (ir.For, ir.While) or not (e.lambdas() or type(e) in (ir.MatMul, ir.ArgSort)):
             return False
-        if _impure(e) or _fails(e) or any(isinstance(v.type, AccType) for v in ir.stm_free(stm)):
+        if any(isinstance(v.type, AccType) for v in ir.stm_free(stm)):
+            return False
+        if not SUNK_PURE(not _impure(e)) or not SUNK_FAILS_NOT(not _fails(e)):
             return False
         alias = self.alias
         if any(alias.mutable(v) for v in stm.pat):
             return False
         reads = {alias.root(v) for v in ir.stm_free(stm) if alias.mutable(v)}
-        return not reads or all(reads.isdisjoint(consumed_roots(s.exp, alias)) for s in between if s is not None)
+        if not reads:
+            return True
+        return SUNK_UNCONSUMED(all(reads.isdisjoint(consumed_roots(s.exp, alias)) for s in between if s is not None))
 
 
 class _LoopHoister(_Hoister):

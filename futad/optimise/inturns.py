@@ -13,8 +13,15 @@ from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, Var
+from futad.legality import Legality
 from futad.optimise.subst import Subst
 from futad.rewrite.aliases import Aliases, aliases
+
+LEGAL = Legality("make-in-turns", "an array of products is made part by part by the loop that reads it")
+CONSTANT = LEGAL.condition("inputs not overwritten", "the turns make the parts of what was overwritten since")
+TOTAL = LEGAL.condition("fails not", "what fails would be reported late, or not at all")
+READ_THERE = LEGAL.condition("read there only", "others read the array, which is not made any more")
+OF_THE_TURN = LEGAL.condition("part of the turn", "the turn reads another part than the one it makes")
 
 # What cannot fail, whatever its operands are.
 _TOTAL = (ir.MatMul, ir.Map, ir.Fused, ir.Reduce, ir.Scan, ir.Rearrange, ir.Reshape, ir.Alias, ir.Concat)
@@ -39,7 +46,7 @@ def _scope(lam: Lambda, alias: Aliases) -> Lambda:
         for k, s in enumerate(stms):
             if _moves(s, alias):
                 (at, *others) = users.get(s.pat[0], [-1])
-                if not others and at > k and (new := _into(s, stms[at])) is not None:
+                if READ_THERE(not others) and at > k and (new := _into(s, stms[at])) is not None:
                     stms[at] = new
                     gone.add(k)
         stms = [s for k, s in enumerate(stms) if k not in gone]
@@ -52,9 +59,9 @@ def _moves(s: Stm, alias: Aliases) -> bool:
     e = s.exp
     if type(e) is not ir.Map or len(s.pat) != 1 or s.attrs or not any(type(x.exp) is ir.MatMul for x in e.lam.stms):
         return False
-    if any(isinstance(v.type, AccType) or alias.mutable(v) for v in (*ir.stm_free(s), *s.pat)):
+    if any(isinstance(v.type, AccType) for v in (*ir.stm_free(s), *s.pat)):
         return False
-    return _total(e.lam)
+    return CONSTANT(not any(alias.mutable(v) for v in (*ir.stm_free(s), *s.pat))) and TOTAL(_total(e.lam))
 
 
 def _total(lam: Lambda) -> bool:
@@ -85,7 +92,7 @@ def _into(s: Stm, loop: Stm) -> Stm | None:
         return None
     reader = e.body.stms[readers[0]]
     at = reader.exp
-    if type(at) is not ir.At or at.array is not array or at.index != (i,):
+    if type(at) is not ir.At or at.array is not array or not OF_THE_TURN(at.index == (i,)):
         return None
     (result,), (element,) = made.lam.result, reader.pat
     if type(result) is not Var or result.type != element.type or not any(result in x.pat for x in made.lam.stms):

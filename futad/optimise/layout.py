@@ -15,6 +15,10 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Renamer, Stm
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var
+from futad.legality import Legality
+
+LEGAL = Legality("by-columns", "a matrix whose rows a map sums is laid out by columns before it")
+OUTSIDE = LEGAL.condition("from outside", "before the map there is no such matrix")
 
 ROWS = 8  # a matrix of fewer rows stays as it is
 LARGEST = 150  # statements of an outer map, of which there are two then
@@ -92,7 +96,7 @@ def _search(lam: Lambda, own: set[Var], found: dict[Var, list[Stm]]) -> None:
         e = s.exp
         if type(e) is ir.Map or type(e) is ir.Fused:
             for a, p in zip(e.arrays, e.lam.params, strict=True):
-                if type(a) is Var and a not in own and _sums(e.lam, p, e.arrays, a):
+                if type(a) is Var and OUTSIDE(a not in own) and _sums(e.lam, p, e.arrays, a):
                     found.setdefault(a, []).append(s)
         for inner in e.lambdas():
             _search(inner, own | set(inner.params), found)
@@ -104,7 +108,7 @@ def _sums(lam: Lambda, row: Var, arrays: tuple[Atom, ...], matrix: Var) -> bool:
     if not isinstance(row.type, ArrayType) or len(row.type.shape) != 1 or arrays.count(matrix) != 1:
         return False
     if matrix in lam.free() or any(isinstance(p.type, AccType) for p in lam.params):
-        return False
+        return False  # the copy by columns would not do for all reads
     mine = {v for s in lam.stms for v in s.pat} | set(lam.params)
     sums = 0
     for s in lam.stms:

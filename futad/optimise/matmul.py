@@ -40,11 +40,27 @@ from futad.core.types import (
     shape_of,
     zero,
 )
+from futad.legality import Legality
 from futad.optimise.directions import interchanged
 from futad.optimise.products import MatVec, Outer, Update, as_matvec, as_outer, dots, matvec
 from futad.optimise.subst import Subst
 from futad.optimise.views import invariant_views
+from futad.rewrite.aliases import Aliases, consumed_roots
 from futad.rewrite.strategy import Stats
+
+LEGAL = Legality("matmul", "maps are split around products of vectors, which then are products of matrices")
+SHARED_REGULAR = LEGAL.condition("shared values regular", "what two maps share has a size of its own in each turn")
+VECTOR_OUTSIDE = LEGAL.condition("vector from outside", "each turn multiplies by another vector")
+PLACE_OUTSIDE = LEGAL.condition("place from outside", "each turn adds its outer product to another place")
+REGULAR = LEGAL.condition("vectors regular", "what is computed for all turns first has a size of its own in each")
+UNCONSUMED = LEGAL.condition(
+    "rest reads nothing overwritten", "the vectors' map overwrites what the rest reads after it"
+)
+NOTHING_ELSE = LEGAL.condition("nothing else in the map", "other updates and assertions of the turns are lost")
+ALL_WHOLE = LEGAL.condition("only whole updates", "updates of parts of the accumulator are no terms of the sum")
+WHOLE = LEGAL.condition("update of the whole", "a part is no term of the sum")
+ADDS = LEGAL.condition("accumulator adds", "the terms are to be combined otherwise")
+WAS_ZERO = LEGAL.condition("was zero", "what was in the array is not in the sum")
 
 
 def matmul(program: Program, stats: Stats | None = None) -> Program:
@@ -176,7 +192,7 @@ class Nests:
             for i in sorted(keep):
                 shared.update((v, None) for v in ir.stm_free(lam.stms[i]) if v in bound and bound[v] not in keep)
             wanted.append(sorted(keep))
-        if any(not _escapes(v, bound, lam) for v in shared):
+        if not SHARED_REGULAR(all(_escapes(v, bound, lam) for v in shared)):
             return [s]
         plain = [(v, r) for v, r in zip(s.pat, lam.result, strict=True) if not isinstance(v.type, AccType)]
         if len(params) == 1 and not plain and not shared:
@@ -208,7 +224,7 @@ class Nests:
         for d in dots(lam.stms, lam.result):
             for row, z in ((d.a, d.b), (d.b, d.a)):
                 matrix = rows.get(row)
-                if type(matrix) is Var and z not in own:
+                if type(matrix) is Var and VECTOR_OUTSIDE(z not in own):
                     y = matvec(b, matrix, z, d.total.name)
                     arrays.append((y, d.total))
                     gone.update(d.at)
@@ -284,7 +300,12 @@ class Nests:
                     continue
             else:
                 o = as_outer(t, self.iotas)
-                if o is None or any(p in own for p in o.prefix) or o.u not in own or o.v not in own:
+                if (
+                    o is None
+                    or o.u not in own
+                    or o.v not in own
+                    or not PLACE_OUTSIDE(not any(p in own for p in o.prefix))
+                ):
                     continue
                 done = self.batch_outer(s, e, at, o)
             if done is not None:
@@ -341,7 +362,7 @@ class Nests:
             product = b.let(ir.Reshape(product, shape), "product")
         self.made += 1
         others = [t for i, t in enumerate(e.lam.stms) if i != at and i not in self.gone]
-        if len(s.pat) == 1 and not any(_threads(t) or type(t.exp) in ir.EFFECTS for t in others):  # all else is gone
+        if len(s.pat) == 1 and NOTHING_ELSE(not any(_threads(t) or type(t.exp) in ir.EFFECTS for t in others)):
             b.add(Stm(s.pat, ir.UpdateAcc(arg, o.prefix, product)))
             return [*out, *b.stms]
         acc = b.let(ir.UpdateAcc(arg, o.prefix, product), "acc")
@@ -366,14 +387,18 @@ class Nests:
         need = [views[v].array if v in views else v for v in need]  # type: ignore[misc]
         wanted = {bound[v] for v in need if v in bound}
         part = wanted | _slice(lam.stms, wanted, stop=lambda t: False)
-        if any(_threads(lam.stms[i]) or type(lam.stms[i].exp) in ir.EFFECTS for i in part):
+        if any(_threads(lam.stms[i]) for i in part):
+            return None
+        if any(type(lam.stms[i].exp) in ir.EFFECTS for i in part):
             return None
         live: list[Var] = []
         rest = [i for i in range(len(lam.stms)) if i not in part and i not in without]
         used = {v for i in rest for v in ir.stm_free(lam.stms[i])} | {a for a in lam.result if type(a) is Var}
         for i in sorted(part):
             live += [v for v in lam.stms[i].pat if v in used or v in need]
-        if any(not _escapes(v, bound, lam) for v in [*live, *need]):
+        if not REGULAR(all(_escapes(v, bound, lam) for v in [*live, *need])):
+            return None
+        if not UNCONSUMED(not any(v in _overwritten([lam.stms[i] for i in part]) for v in live)):
             return None
         outs = [Var(v.name, array_of(v.type, e.width)) for v in live]
         out: list[Stm] = []
@@ -431,11 +456,13 @@ class Nests:
             chain: list[int] = []
             values: list[Var] = []
             for i, t in enumerate(stms):
-                if type(t.exp) is ir.UpdateAcc and t.exp.acc is acc and not t.exp.index and type(t.exp.value) is Var:
+                if type(t.exp) is not ir.UpdateAcc or t.exp.acc is not acc or type(t.exp.value) is not Var:
+                    continue
+                if WHOLE(not t.exp.index):
                     chain.append(i)
                     values.append(t.exp.value)
                     acc = t.pat[0]
-            if acc is lam.result[k] and e.op == "add":
+            if ALL_WHOLE(acc is lam.result[k]) and ADDS(e.op == "add"):
                 stms = [t for i, t in enumerate(stms) if i not in chain]
                 sums[k] = values
             else:
@@ -448,7 +475,7 @@ class Nests:
         for k, values in sums.items():
             total = e.arrays[k]
             for value in values:
-                total = value if total in self.zeros else b.plus(total, value)
+                total = value if WAS_ZERO(total in self.zeros) else b.plus(total, value)
             b.add(Stm((s.pat[k],), ir.Alias(total)))
         return b.stms
 
@@ -497,6 +524,16 @@ def _propagate(stms: list[Stm], lam: Lambda) -> Lambda:
         else:
             out.append(s)
     return Lambda(lam.params, tuple(out), tuple([sub.atom(a) for a in lam.result]))
+
+
+def _overwritten(stms: list[Stm]) -> set[Var]:
+    """The arrays, and views of arrays, that the statements overwrite."""
+    views = Aliases()
+    for s in stms:
+        if type(s.exp) in (ir.Alias, ir.At, ir.Rearrange, ir.Reshape):
+            views.join(s.pat[0], s.exp.operands()[0])
+    gone = {v for s in stms for v in consumed_roots(s.exp, views)}
+    return {v for s in stms for v in s.pat if views.root(v) in gone} | gone
 
 
 def _threads(s: Stm) -> bool:

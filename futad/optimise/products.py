@@ -8,6 +8,17 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.types import AccType, ArrayType, Atom, Prim, Var, elem_of, shape_of, zero
+from futad.legality import Legality
+
+LEGAL = Legality(
+    "products", "parts of matrix products in nests of maps: dot products, matrices by vectors, outer products"
+)
+SUMMED_ONLY = LEGAL.condition("products summed only", "others use the products, which are not made any more")
+FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is not in the product")
+OF_THE_ROW = LEGAL.condition("product with the row", "every row has the same product, which none of its elements is in")
+PLACE_OUTSIDE = LEGAL.condition("place known outside", "each turn of the nest adds to another place")
+PLACE_IN_ORDER = LEGAL.condition("levels in order", "the product's elements are added to places of others")
+ALL_PLACES = LEGAL.condition("each place once", "indices count something else than the turns")
 
 
 def _is_op(lam: Lambda, op: str) -> bool:
@@ -43,12 +54,12 @@ def dots(stms: tuple[Stm, ...], result: ir.Atoms) -> list[Dot]:
     out: list[Dot] = []
     for i, s in enumerate(stms):
         e = s.exp
-        if type(e) is ir.Map and len(e.arrays) == 2 and _is_op(e.lam, "mul") and uses.get(s.pat[0]) == 1:
+        if type(e) is ir.Map and len(e.arrays) == 2 and _is_op(e.lam, "mul") and SUMMED_ONLY(uses.get(s.pat[0]) == 1):
             a, b = e.arrays
             if type(a) is Var and type(b) is Var and a is not b and elem_of(a.type).is_float:
                 products[s.pat[0]] = (i, a, b)
         elif type(e) is ir.Reduce and len(e.arrays) == 1 and e.arrays[0] in products and _is_op(e.lam, "add"):
-            if e.neutral == (zero(elem_of(e.arrays[0].type)),):
+            if FROM_ZERO(e.neutral == (zero(elem_of(e.arrays[0].type)),)):
                 j, a, b = products[e.arrays[0]]
                 out.append(Dot((j, i), a, b, s.pat[0]))
     return out
@@ -68,7 +79,7 @@ def as_matvec(s: Stm) -> MatVec | None:
         return None
     found = dots(e.lam.stms, e.lam.result)
     row = e.lam.params[0]
-    if len(found) != 1 or e.lam.result != (found[0].total,) or row not in (found[0].a, found[0].b):
+    if len(found) != 1 or e.lam.result != (found[0].total,) or not OF_THE_ROW(row in (found[0].a, found[0].b)):
         return None
     z = found[0].b if found[0].a is row else found[0].a
     return MatVec(e.arrays[0], z)
@@ -167,7 +178,9 @@ class Update:
         while k and (level := self.counter(self.index[k - 1], iotas)) is not None:
             levels.insert(0, level)
             k -= 1
-        if not levels or any(a in own for a in self.index[:k]) or levels != sorted(set(levels)):
+        if not levels or not PLACE_OUTSIDE(not any(a in own for a in self.index[:k])):
+            return None
+        if not PLACE_IN_ORDER(levels == sorted(set(levels))):
             return None
         return levels
 
@@ -176,7 +189,11 @@ class Update:
         if type(a) is not Var or a not in self.source:
             return None
         base, levels = self.source[a]
-        return levels[0] if len(levels) == 1 and iotas.get(base) is self.width(levels[0]) else None
+        return (
+            levels[0]
+            if len(levels) == 1 and base in iotas and ALL_PLACES(iotas[base] is self.width(levels[0]))
+            else None
+        )
 
 
 def as_outer(s: Stm, iotas: dict[Var, Atom]) -> Outer | None:

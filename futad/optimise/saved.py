@@ -16,6 +16,12 @@ from dataclasses import dataclass
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Atom, Var, array_of, elem_of, shape_of
+from futad.legality import Legality
+
+LEGAL = Legality("save-products", "a return sweep reads products that the forward sweep saves for it")
+CARRIED = LEGAL.condition("history carried on", "the array left at the end is not the one the turns have saved in")
+INVARIANT = LEGAL.condition("matrix invariant", "each turn multiplies by another matrix")
+SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory for all products is had before the loop")
 
 
 def save_products(program: Program) -> Program:
@@ -79,13 +85,13 @@ class _Sharing:
             if type(x) is ir.Update and len(x.index) == 1 and x.index[0] in turn:
                 if x.value in params and x.array in params:
                     k = params.index(x.array)
-                    if e.body.result[k] is t.pat[0]:
+                    if CARRIED(e.body.result[k] is t.pat[0]):
                         saved[x.value] = (s.pat[k], x.index[0])
         own = {v for t in e.body.stms for v in t.pat} | set(e.body.params)
         for t in e.body.stms:
             x = t.exp
-            if type(x) is ir.MatMul and not x.plus and x.a in saved and x.b not in own:
-                if not any(v in own for v in shape_of(t.pat[0].type)):
+            if type(x) is ir.MatMul and not x.plus and x.a in saved and INVARIANT(x.b not in own):
+                if SIZES_OUTSIDE(not any(v in own for v in shape_of(t.pat[0].type))):
                     history, index = saved[x.a]
                     self.known[history, x.b] = _Saved(i, index, t.pat[0], history)
 

@@ -21,8 +21,17 @@ from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import Atom, Const, Var, array_of, elem_of, shape_of
+from futad.core.types import I64, ZERO, Atom, Const, Var, array_of, elem_of, shape_of
+from futad.legality import Legality
 from futad.optimise.subst import Subst
+
+LEGAL = Legality("save-scalars", "a return sweep reads scalars that the forward sweep saves for it")
+SAME_TURNS = LEGAL.condition("as many turns", "the return sweep wants scalars of turns that there were none")
+LAST_FIRST = LEGAL.condition("turns back", "the return sweep's index is not that of the turn it undoes")
+AT_TURN = LEGAL.condition("saved at the turn", "the history's row is not the value of the turn of that number")
+READ_AT_TURN = LEGAL.condition("read at the turn", "another turn's value is read from the history")
+SAME_PLACE = LEGAL.condition("element read was written", "the element read is not the one the update wrote")
+WIDTH_OUTSIDE = LEGAL.condition("width known outside", "the memory for all scalars is had before the loop")
 
 COSTLY = 10
 MOST = 8
@@ -79,7 +88,7 @@ class _Values:
         """The element or row of the array at an index; an update that it does not see, or sees only, is left out."""
         while base[0] == "updated":
             _, array, place, value = base
-            if index[: len(place)] == place:
+            if SAME_PLACE(index[: len(place)] == place):
                 index = index[len(place) :]
                 if not index:
                     return value
@@ -103,7 +112,7 @@ class _Values:
                 self.keys[v] = self.key(a)
             case ir.At(a, index) if not any(type(i) is Range for i in index):
                 keys = tuple([self.key(i) for i in index])  # type: ignore[arg-type]
-                if a in saved and keys[0] == TURN:
+                if a in saved and READ_AT_TURN(keys[0] == TURN):
                     self.keys[v] = self.at(saved[a], keys[1:]) if keys[1:] else saved[a]
                 else:
                     self.keys[v] = self.at(self.key(a), keys)
@@ -143,16 +152,16 @@ def _maps(loop: ir.For) -> list[int]:
 def _pair(first: Stm, second: Stm, defs: dict[Var, ir.Exp]) -> tuple[list[Stm], Stm, Stm] | None:
     """What goes before the loops, and the loops, if the second computes again what the first did; else None."""
     f, r = first.exp, second.exp
-    if type(f) is not ir.For or type(r) is not ir.For or f.bound is not r.bound:
+    if type(f) is not ir.For or type(r) is not ir.For or not SAME_TURNS(f.bound is r.bound):
         return None
-    if not any(v in ir.stm_free(second) for v in first.pat):
+    if f.body.params[0].type is not I64 or not any(v in ir.stm_free(second) for v in first.pat):
         return None
     forward = _Values(f, {f.body.params[0]})
     made: dict[Key, tuple[int, Var]] = {}
     maps = _maps(f)
     for k, s in enumerate(f.body.stms):
         if k in maps:
-            if s.exp.width not in forward.own:  # type: ignore[attr-defined]
+            if WIDTH_OUTSIDE(s.exp.width not in forward.own):  # type: ignore[attr-defined]
                 for key, v in forward.scalars(s).items():
                     made.setdefault(key, (k, v))
         else:
@@ -163,7 +172,7 @@ def _pair(first: Stm, second: Stm, defs: dict[Var, ir.Exp]) -> tuple[list[Stm], 
     for v, p, result in zip(first.pat, f.body.params[1:], f.body.result, strict=True):
         for s in f.body.stms:
             e = s.exp
-            if type(e) is ir.Update and s.pat[0] is result and e.array is p and e.index == (f.body.params[0],):
+            if type(e) is ir.Update and s.pat[0] is result and e.array is p and AT_TURN(e.index == (f.body.params[0],)):
                 saved[v] = forward.key(e.value)
     turn = turns_back(r, defs)
     back = _Values(r, turn)
@@ -192,7 +201,7 @@ def turns_back(r: ir.For, defs: dict[Var, ir.Exp]) -> set[Atom]:
         if type(e) is ir.Op and e.op == "sub" and e.args[1] is counter and type(e.args[0]) is Var:
             base, more = _plus(e.args[0], defs)
             bound, rest = _plus(r.bound, defs)
-            if base is bound and more == rest - 1:
+            if base is bound and LAST_FIRST(more == rest - 1):
                 out.add(s.pat[0])
     return out
 
@@ -212,7 +221,8 @@ def _rewritten(
 ) -> tuple[list[Stm], Stm, Stm]:  # fmt: skip
     f, r = first.exp, second.exp
     assert type(f) is ir.For and type(r) is ir.For
-    before: list[Stm] = []
+    turns = Var("turns", I64)
+    before = [Stm((turns,), ir.Op("max", (f.bound, ZERO)))]
     stms = [[s] for s in f.body.stms]
     params, inits, results, finals = [], [], [], []
     history: dict[Key, Var] = {}
@@ -222,7 +232,7 @@ def _rewritten(
         e = s.exp
         assert type(e) is ir.Map or type(e) is ir.Fused
         row = Var(scalar.name, array_of(scalar.type, e.width))
-        t = array_of(row.type, f.bound)
+        t = array_of(row.type, turns)
         start, now, then, final = (Var("saved", t) for _ in range(4))
         lam = Lambda(e.lam.params, e.lam.stms, (*e.lam.result, scalar))
         stms[k][0] = Stm((*s.pat, row), _with(e, e.arrays, lam), s.attrs)

@@ -19,6 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 from futad.core import ir
@@ -49,17 +50,22 @@ def _body(lam: Lambda) -> Lambda:
 def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases) -> Lambda:
     defs = defs | {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
     stms = [ir.map_scopes(s, lambda inner: _scope(inner, defs, alias)) for s in lam.stms]
-    for j, second in enumerate(stms):
-        for i, first in enumerate(stms[:j]):
-            if type(first.exp) is ir.For and type(second.exp) is ir.For:
-                new = _Pair(first, second, defs, alias).rewritten()
-                if new is not None:
-                    stms[j] = new[-1]
-                    stms[i : i + 1] = new[:-1]
-                    return Lambda(lam.params, tuple(stms), lam.result)
-    if all(a is b for a, b in zip(stms, lam.stms, strict=True)):
-        return lam
-    return Lambda(lam.params, tuple(stms), lam.result)
+    if not all(a is b for a, b in zip(stms, lam.stms, strict=True)):
+        # What is new in them is not in the aliases: the next round looks at this scope.
+        return Lambda(lam.params, tuple(stms), lam.result)
+    for i, j in combinations([k for k, s in enumerate(stms) if type(s.exp) is ir.For], 2):
+        new = _Pair(stms[i], stms[j], defs, alias).rewritten()
+        later = {v for s in stms[i:j] for v in s.pat}
+        if new is not None and not later & _needed(new[:-1]):
+            stms[j] = new[-1]
+            stms[i : i + 1] = new[:-1]
+            return Lambda(lam.params, tuple(stms), lam.result)
+    return lam
+
+
+def _needed(stms: list[Stm]) -> set[Var]:
+    """What statements use of the scope before them."""
+    return set(Lambda((), tuple(stms), ()).free())
 
 
 # --- value numbers ------------------------------------------------------------------------------------------
@@ -265,9 +271,16 @@ class _Pair:
         old, again = f.body.stms[m.forward], r.body.stms[m.back]
         first, second = old.exp, again.exp
         assert type(first) is ir.For and type(second) is ir.For
-        known = self.names(m)
-        free = {v for v in second.body.free() if v in self.own}
-        if not free <= known.keys() or any(self.alias.mutable(known[v]) for v in free):
+        names = self.names(m)
+        known = {v: names[n] for v, n in self.back.of.items() if n in names and v in self.own}
+        body = self.without_histories(second.body, names)
+        free = {v for v in body.free() if v in self.own}
+        if not free <= known.keys():
+            return None
+        # An array that is overwritten is still there if the forward sweep's own loop reads it.
+        read = old.exp.lambdas()[0].free()
+        arrays = {known[v] for v in free} | {v for v in body.free() if v not in second.body.free()}
+        if any(self.alias.mutable(a) and a not in read for a in arrays):
             return None
         kept = self.kept(m)
         before: list[Stm] = []
@@ -277,7 +290,7 @@ class _Pair:
             carried[q] = [Var("saved", t) for _ in range(4)]
             before.append(Stm((carried[q][0],), ir.Scratch(elem_of(t), shape_of(t))))
         # The loop of the forward sweep is that of the return sweep, saving straight to where it is kept.
-        copy = ir.rename(second.body, known)
+        copy = ir.rename(body, dict[Var, Atom](known))
         filled = [q for q in kept if q in m.saving]
         params = [copy.params[q + 1] for q in m.same] + [Var("saved", carried[q][0].type) for q in filled]
         stms = list(copy.stms)
@@ -316,14 +329,33 @@ class _Pair:
         done = Stm((*self.first.pat, *[carried[q][3] for q in kept]), forward, self.first.attrs)
         return [*before, done, Stm(self.second.pat, back, self.second.attrs)]
 
-    def names(self, m: _Match) -> dict[Var, Atom]:
-        """What the return sweep's variables are in the forward sweep, at the loop there."""
-        known: dict[int, Atom] = {self.forward.atom(p): p for p in self.f.body.params}
+    def names(self, m: _Match) -> dict[int, Var]:
+        """The variables of the forward sweep's turn, by value numbers, as far as they are there before the loop."""
+        names: dict[int, Var] = {self.forward.atom(p): p for p in self.f.body.params}
         for s in self.f.body.stms[: m.forward]:
             for v in s.pat:
                 if v in self.forward.of:
-                    known.setdefault(self.forward.of[v], v)
-        return {v: known[n] for v, n in self.back.of.items() if n in known and type(v) is Var and v in self.own}
+                    names.setdefault(self.forward.of[v], v)
+        return names
+
+    def without_histories(self, lam: Lambda, names: dict[int, Var]) -> Lambda:
+        """The scope with reads of what the forward sweep saved in this turn, which it has saved only when its loop is
+        done, as reads of the values it saves."""
+
+        def read(s: Stm) -> Stm:
+            e = s.exp
+            if type(e) is not ir.At or e.array not in self.back.saved or e.index[0] not in self.turns:
+                return ir.map_scopes(s, scope)
+            value = names.get(self.back.saved[e.array])
+            if value is None:
+                return s
+            rest = e.index[1:]
+            return Stm(s.pat, ir.At(value, rest, e.check) if rest else ir.Alias(value), s.attrs)
+
+        def scope(inner: Lambda) -> Lambda:
+            return Lambda(inner.params, tuple([read(s) for s in inner.stms]), inner.result)
+
+        return scope(lam)
 
     def consumed(self, m: _Match, v: Var) -> bool:
         """Whether the return sweep overwrites the array."""

@@ -14,6 +14,18 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import ArrayType, Atom, Const, Prim, Var, shape_of
+from futad.legality import Legality
+
+LEGAL = Legality(
+    "untransposed", "maps that take rows of a transposed matrix apart, or make rows to be transposed, do not run"
+)
+SIZE_OUTSIDE = LEGAL.condition("sizes known outside", "the rows' size is known only inside the map")
+TRANSPOSED_ONLY = LEGAL.condition("read transposed only", "others read what the map makes, which is not made any more")
+SWAPPED = LEGAL.condition("transposed", "the map's rows are no columns of the matrix")
+IN_RANGE = LEGAL.condition("row in range", "there is no such row")
+SAME_TYPE = LEGAL.condition("of one type", "arrays of different types cannot be rows of one")
+OF_THE_LAST = LEGAL.condition("updates in a row", "an update of another array is no element of this one")
+THE_RESULT = LEGAL.condition("the last is the result", "what is written after the result was taken is not in it")
 
 
 def untransposed(program: Program) -> Program:
@@ -37,7 +49,7 @@ class _Scope:
         """What is made in place of a map here, which is only transposed."""
         gone: set[Atom] = set()
         for s in lam.stms:
-            if type(s.exp) is ir.Rearrange and s.exp.perm == (1, 0) and uses.get(s.exp.array) == 1:
+            if type(s.exp) is ir.Rearrange and s.exp.perm == (1, 0) and TRANSPOSED_ONLY(uses.get(s.exp.array) == 1):
                 made = self.defs.get(s.exp.array)
                 whole = _together(made) if type(made) is ir.Map else None
                 if whole is not None:
@@ -61,7 +73,7 @@ class _Scope:
             return [self.literals[s.pat[0]]]
         first = e.lam.stms[0].exp if len(e.lam.stms) == 1 else None
         if type(first) is ir.Reshape and e.lam.params == (first.array,) and e.lam.result == e.lam.stms[0].pat:
-            if not set(first.shape) & set(e.lam.params):
+            if SIZE_OUTSIDE(not set(first.shape) & set(e.lam.params)):
                 return [Stm(s.pat, ir.Reshape(e.arrays[0], (e.width, *first.shape)), s.attrs)]
         rows = [self.row(e, r) for r in e.lam.result]
         if not any(rows):
@@ -80,10 +92,10 @@ class _Scope:
             return None
         (at,) = made.index
         turned = self.defs.get(e.arrays[e.lam.params.index(made.array)])
-        if type(turned) is not ir.Rearrange or turned.perm != (1, 0) or type(at) is not Const:
+        if type(turned) is not ir.Rearrange or not SWAPPED(turned.perm == (1, 0)) or type(at) is not Const:
             return None
         rows = shape_of(turned.array.type)[0]
-        if type(rows) is not Const or not 0 <= at.value < rows.value:
+        if type(rows) is not Const or not IN_RANGE(0 <= at.value < rows.value):
             return None
         return ir.At(turned.array, (at,))
 
@@ -98,7 +110,7 @@ def _together(e: ir.Map) -> ir.ArrayLit | None:
     arrays = tuple([e.arrays[e.lam.params.index(a)] for a in elems])
     t = arrays[0].type
     assert isinstance(t, ArrayType)
-    return ir.ArrayLit(arrays, t) if all(a.type == t for a in arrays) else None
+    return ir.ArrayLit(arrays, t) if SAME_TYPE(all(a.type == t for a in arrays)) else None
 
 
 def _elements(lam: Lambda) -> list[Atom] | None:
@@ -112,12 +124,12 @@ def _elements(lam: Lambda) -> list[Atom] | None:
                 elems = list(given)
             case ir.Replicate((Const(value=count),), _) if now is None:
                 elems = [None] * int(count)
-            case ir.Update(array, (Const(value=at),), value) if array is now and 0 <= at < len(elems):
+            case ir.Update(array, (Const(value=at),), value) if OF_THE_LAST(array is now) and 0 <= at < len(elems):
                 elems[at] = value
             case _:
                 return None
         (now,) = s.pat
-    if now is not lam.result[0] or any(type(a) is not Var for a in elems):
+    if not THE_RESULT(now is lam.result[0]) or any(type(a) is not Var for a in elems):
         return None
     return [a for a in elems if a is not None]
 

@@ -13,7 +13,12 @@ from typing import TypeVar
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Prim, Var
+from futad.legality import Legality
 from futad.rewrite.aliases import Aliases, aliases
+
+LEGAL = Legality("views", "views of arrays from outside move out of maps and loops")
+CONSTANT = LEGAL.condition("not overwritten", "an array that a turn overwrites is to be new in each")
+INVARIANT = LEGAL.condition("invariant", "outside there is no value yet of what it depends on")
 
 Repeated = TypeVar("Repeated", bound=ir.Exp)
 _VIEWS = (ir.Reshape, ir.Rearrange, ir.Alias)
@@ -50,7 +55,11 @@ def invariant_views(e: Repeated) -> tuple[list[Stm], Repeated]:
     # An array that a turn overwrites has to be made anew in each.
     alias = aliases(Lambda((), (Stm((), e),), ())) if any(type(s.exp) is not ir.Op for s in free) else Aliases()
     for s in lam.stms:
-        if _is_free(s) and not alias.mutable(s.pat[0]) and not any(v in own for v in ir.stm_free(s) if v not in s.pat):
+        if (
+            _is_free(s)
+            and CONSTANT(not alias.mutable(s.pat[0]))
+            and INVARIANT(not any(v in own for v in ir.stm_free(s) if v not in s.pat))
+        ):
             out.append(s)
             own.difference_update(s.pat)
         else:

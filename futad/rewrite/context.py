@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Var, subst_type
+from futad.legality import Legality
 from futad.rewrite.aliases import Aliases
 from futad.rewrite.ranges import Ranges
 
 if TYPE_CHECKING:
     from futad.rewrite.strategy import Stats
+
+
+LEGAL = Legality("map-rows", "a row that a map reads at its own index becomes an input of it")
+OUTSIDE = LEGAL.condition("array from outside", "before the map there is no such array")
+AS_MANY = LEGAL.condition("as many rows", "the map has more turns than rows, or fewer")
 
 
 @dataclass(slots=True)
@@ -100,7 +106,9 @@ class Context:
         else:
             return None
         t = array.type
-        if self.level.get(array, 0) >= frame.level or not isinstance(t, ArrayType) or t.shape[0] is not frame.width:
+        if not isinstance(t, ArrayType) or not OUTSIDE(self.level.get(array, 0) < frame.level):
+            return None
+        if not AS_MANY(t.shape[0] is frame.width):
             return None
         got = frame.known.get(array)
         if got is None:

@@ -11,6 +11,12 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.types import AccType, Prim, Var
+from futad.legality import Legality
+
+LEGAL = Legality("dead-code", "what nothing needs is not computed")
+NO_EFFECT = LEGAL.condition("no effect", "assertions and what prints are there for themselves")
+LOOP_NEEDS = LEGAL.condition("variable of no use to others", "another variable's next value needs it")
+OPERATOR_NEEDS = LEGAL.condition("component of no use to others", "another component's fold needs it")
 
 Live = set[Var]
 
@@ -79,7 +85,7 @@ class _DeadCode:
                     if type(v.type) is not Prim:
                         self.use(v.type.shape)  # type: ignore[union-attr]
             handler = _SCOPES.get(head)
-            if not wanted and not self.stays(e):
+            if not wanted and NO_EFFECT(not self.stays(e)):
                 self.removed += 1
                 changed = True
                 continue
@@ -127,7 +133,7 @@ class _DeadCode:
         keep = set(self.live_pat(stm.pat))
         if not skip:
             keep.add(0)
-        if len(keep) < len(params):
+        if not LOOP_NEEDS(len(keep) == len(params)):
             self.needed(e.body, list(params), [e.body.result], keep)
         order = sorted(keep)
         body = self.body(self.selected(e.body, order))
@@ -201,7 +207,7 @@ class _DeadCode:
         """An associative operator of 2k parameters restricted to the components `keep` needs (which it grows);
         None if it is already that."""
         k = len(lam.result)
-        if len(keep) < k:
+        if not OPERATOR_NEEDS(len(keep) == k):
             self.needed(lam, list(lam.params), [lam.result], keep)
         order = sorted(keep)
         new = self.body(self.selected(lam, order))
@@ -323,6 +329,11 @@ def asserting_functions(program: ir.Program) -> set[str]:
     return out
 
 
+def asserts(lam: Lambda, asserting: frozenset[str] | set[str]) -> bool:
+    """Whether a scope contains what stays where nobody needs it: an assertion, what prints, a call of `asserting`."""
+    return _DeadCode(asserting).asserts(lam)
+
+
 def dead_code(lam: Lambda, asserting: frozenset[str] | set[str] = frozenset()) -> tuple[Lambda, int]:
     """A function's body without dead code, and how many statements, results and parameters went.
 
@@ -332,4 +343,4 @@ def dead_code(lam: Lambda, asserting: frozenset[str] | set[str] = frozenset()) -
     return d.body(lam), d.removed
 
 
-__all__ = ["asserting_functions", "dead_code"]
+__all__ = ["asserting_functions", "asserts", "dead_code"]

@@ -4,8 +4,10 @@ Integers are written as polynomials over variables; `prove(p)` looks for a deriv
 variable by a bound of it.  Bounds come from loops and maps (0 <= i < n), array sizes (n >= 0), conditions of
 enclosing branches, and the definitions of min, max and mod.
 
-Sound under one convention: index arithmetic does not wrap around 64 bits.  To keep that honest, constants
-above 2^31 and products of anything but indices, sizes and constants stay opaque.
+What is shown to lie between 0 and a size is so although arithmetic wraps around 64 bits: both sides are equal modulo
+2^64.  But a condition on a sum that has wrapped says nothing of its terms.  So sums are taken apart only if their terms
+are *tame*: sizes, indices of loops and maps, integers of fewer bits, and what lies between such.  Any other sum stays
+opaque, as do constants above 2^31 and products of anything but indices, sizes and constants.
 """
 
 from __future__ import annotations
@@ -14,7 +16,20 @@ from typing import cast
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import BOOL, I64, ONE, U8, U16, U32, ZERO, Atom, Const, Var, i64
+from futad.core.types import BOOL, I8, I16, I32, I64, ONE, U8, U16, U32, ZERO, Atom, Const, Var, i64
+from futad.legality import Legality
+
+LEGAL = Legality("ranges", "integers are shown to be in range, and bounds checks and comparisons decided by that")
+BELOW = LEGAL.condition("below the size", "an index at or after the end passes")
+NOT_WRAPPED = LEGAL.condition("not wrapped", "a condition on a sum beyond 64 bits says nothing of its terms")
+NOT_NEGATIVE = LEGAL.condition("not negative", "a negative index passes")
+ONE_SIGN = LEGAL.condition("variable of one sign", "a bound put for a variable makes the polynomial greater")
+COFACTORS = LEGAL.condition("cofactors not negative", "a bound times a negative number is a bound on the other side")
+DIVISOR = LEGAL.condition("divisor not negative", "a remainder by a negative number lies on the other side of zero")
+GREATER = LEGAL.condition("greater of two", "the lesser of two numbers is no bound of the greater")
+DIVIDEND = LEGAL.condition("dividend not negative", "a quotient of a negative number is greater than the number")
+SLICE_STARTS = LEGAL.condition("slice from the start on", "a slice that starts before the array passes")
+SLICE_ENDS = LEGAL.condition("slice ends in the array", "a slice that ends after the array passes")
 
 Mono = tuple[Var, ...]
 Poly = dict[Mono, int]
@@ -24,7 +39,8 @@ _DEPTH = 5
 _STEPS = 40  # polynomials looked at for one question
 
 
-def _add(p: Poly, q: Poly, k: int = 1) -> Poly:
+def plus(p: Poly, q: Poly, k: int = 1) -> Poly:
+    """p + k * q."""
     out = dict(p)
     for m, c in q.items():
         new = out.get(m, 0) + k * c
@@ -35,7 +51,8 @@ def _add(p: Poly, q: Poly, k: int = 1) -> Poly:
     return out
 
 
-def _mul(p: Poly, q: Poly) -> Poly:
+def times(p: Poly, q: Poly) -> Poly:
+    """p * q."""
     out: Poly = {}
     for m, c in p.items():
         for n, d in q.items():
@@ -48,7 +65,8 @@ def _mul(p: Poly, q: Poly) -> Poly:
     return out
 
 
-def _const(k: int) -> Poly:
+def constant(k: int) -> Poly:
+    """The polynomial of a number."""
     return {(): k} if k else {}
 
 
@@ -56,16 +74,20 @@ class Ranges:
     """Facts about i64 variables in scope.
 
     `sizes` are known >= 0; `lower` and `upper` hold inclusive bounds as polynomials, added on entering a
-    scope and removed on leaving it (`mark`, `release`).
+    scope and removed on leaving it (`mark`, `release`).  `places`: all sums are known to be places in arrays, so that
+    none has wrapped.
     """
 
-    def __init__(self, defs: dict[Var, ir.Exp]) -> None:
+    def __init__(self, defs: dict[Var, ir.Exp], places: bool = False) -> None:
         self.defs = defs
+        self.places = places
         self.sizes: set[Var] = set()
+        self.indices: set[Var] = set()
         self.lower: dict[Var, list[Poly]] = {}
         self.upper: dict[Var, list[Poly]] = {}
         self._trail: list[list[Poly]] = []
         self._polys: dict[Var, Poly] = {}
+        self._passing = False  # what was found last holds only as long as the present facts
 
     # -- facts
 
@@ -85,10 +107,25 @@ class Ranges:
         """0 <= i < bound: inside, the bound is also at least 1."""
         if i.type is not I64:
             return
+        self.indices.add(i)
         self._push(self.lower, i, {})
-        self._push(self.upper, i, _add(self.poly(bound), {(): -1}))
+        self._push(self.upper, i, plus(self.poly(bound), {(): -1}))
         if type(bound) is Var:
             self._push(self.lower, bound, {(i,): 1, (): 1})
+
+    def between(self, v: Var, bound: Poly) -> None:
+        """0 <= v < bound."""
+        self._push(self.lower, v, {})
+        self._push(self.upper, v, plus(bound, {(): -1}))
+        self.not_negative(plus(bound, {(): -1}))
+
+    def not_negative(self, p: Poly) -> None:
+        """p >= 0."""
+        for v, c in _linear(p):
+            if c == 1:
+                self._push(self.lower, v, plus({(v,): 1}, p, -1))
+            elif c == -1:
+                self._push(self.upper, v, plus({(v,): 1}, p))
 
     def positive(self, bound: Atom) -> None:
         """bound >= 1."""
@@ -122,24 +159,27 @@ class Ranges:
         p, q = self.poly(a), self.poly(b)
         for v, c in _linear(p):
             if c == 1:
-                self._push(self.upper, v, _add(_add(_add(q, {(): -gap}), p, -1), {(v,): 1}))
+                self._push(self.upper, v, plus(plus(plus(q, {(): -gap}), p, -1), {(v,): 1}))
             elif c == -1:
-                self._push(self.lower, v, _add(_add(_add(p, q, -1), {(): gap}), {(v,): 1}))
+                self._push(self.lower, v, plus(plus(plus(p, q, -1), {(): gap}), {(v,): 1}))
         for v, c in _linear(q):
             if c == 1:
-                self._push(self.lower, v, _add(_add(_add(p, {(): gap}), q, -1), {(v,): 1}))
+                self._push(self.lower, v, plus(plus(plus(p, {(): gap}), q, -1), {(v,): 1}))
 
     # -- polynomials
 
     def poly(self, a: Atom, depth: int = 6) -> Poly:
         """`a` as a polynomial over opaque variables."""
         if type(a) is Const:
-            return _const(a.value)
+            return constant(a.value)
         assert type(a) is Var
         got = self._polys.get(a)
         if got is None:
+            before, self._passing = self._passing, False
             got = self._expand(a, depth)
-            self._polys[a] = got
+            if not self._passing:
+                self._polys[a] = got
+            self._passing |= before
         return got
 
     def _expand(self, a: Var, depth: int) -> Poly:
@@ -148,16 +188,44 @@ class Ranges:
             if e.op in ("add", "sub"):
                 p, q = self.poly(e.args[0], depth - 1), self.poly(e.args[1], depth - 1)
                 if abs(p.get((), 0)) < _BIG and abs(q.get((), 0)) < _BIG and len(p) + len(q) <= 8:
-                    return _add(p, q, 1 if e.op == "add" else -1)
+                    if NOT_WRAPPED(self._tame(p) and self._tame(q)):
+                        return plus(p, q, 1 if e.op == "add" else -1)
             elif e.op == "mul":
                 p, q = self.poly(e.args[0], depth - 1), self.poly(e.args[1], depth - 1)
                 if all(self._small(m, c) for r in (p, q) for m, c in r.items()) and len(p) * len(q) <= 8:
-                    return _mul(p, q)
+                    return times(p, q)
         return {(a,): 1}
 
     def _small(self, m: Mono, c: int) -> bool:
         """A term that products may contain without fear of wrapping."""
-        return abs(c) < 1 << 20 and len(m) <= 3 and all(v in self.sizes or v in self.lower for v in m)
+        if abs(c) >= 1 << 20 or len(m) > 3 or not all(v in self.sizes or v in self.lower for v in m):
+            return False
+        return NOT_WRAPPED(self._tame({m: c}))
+
+    def _tame(self, p: Poly, depth: int = 3) -> bool:
+        """Whether all that the polynomial is made of is small enough for sums."""
+        return self.places or all(self._tame_var(v, depth) for m in p for v in m)
+
+    def _tame_atom(self, a: Atom, depth: int) -> bool:
+        return abs(a.value) < _BIG if type(a) is Const else self._tame_var(cast(Var, a), depth)
+
+    def _tame_var(self, v: Var, depth: int) -> bool:
+        if self.places or v in self.sizes or v in self.indices:
+            return True
+        e = self.defs.get(v)
+        if type(e) is ir.Op and e.op == "to_i64" and e.args[0].type in (BOOL, U8, U16, U32, I8, I16, I32):
+            return True
+        if depth == 0:
+            return False
+
+        if type(e) is ir.Op and e.op in ("min", "max", "select", "mod", "rem", "div", "quot"):
+            some = {"mod": e.args[1:], "rem": e.args[1:], "div": e.args[:1], "quot": e.args[:1]}
+            if all(self._tame_atom(a, depth - 1) for a in some.get(e.op, e.args[-2:])):
+                return True
+        # It may be so later, or no more.
+        self._passing = True
+        bounds = self.lower.get(v, []), self.upper.get(v, [])
+        return all(any(self._tame(p, depth - 1) for p in some) for some in bounds)
 
     # -- proofs
 
@@ -167,24 +235,29 @@ class Ranges:
             return a.value >= 0
         return self.prove(self.poly(a))
 
+    def modest(self, a: Atom) -> bool:
+        """a >= 0 and far below 2^62, provably: a place or a size."""
+        p = self.poly(a)
+        return self._tame(p) and self.prove(p)
+
     def less(self, a: Atom, b: Atom) -> bool:
         """a < b, provably."""
-        return self.prove(_add(_add(self.poly(b), self.poly(a), -1), {(): -1}))
+        return self.prove(plus(plus(self.poly(b), self.poly(a), -1), {(): -1}))
 
     def at_most(self, a: Atom, b: Atom) -> bool:
         """a <= b, provably."""
-        return self.prove(_add(self.poly(b), self.poly(a), -1))
+        return self.prove(plus(self.poly(b), self.poly(a), -1))
 
     def sum_at_most(self, parts: tuple[Atom, ...], b: Atom, slack: int = 0) -> bool:
         """The sum of `parts` is at most b + slack, provably."""
-        p = _add(self.poly(b), {(): slack} if slack else {})
+        p = plus(self.poly(b), {(): slack} if slack else {})
         for a in parts:
-            p = _add(p, self.poly(a), -1)
+            p = plus(p, self.poly(a), -1)
         return self.prove(p)
 
     def in_range(self, i: Atom, n: Atom) -> bool:
         """0 <= i < n, provably."""
-        return i.type is I64 and self.less(i, n) and self.nonneg(i)
+        return i.type is I64 and BELOW(self.less(i, n)) and NOT_NEGATIVE(self.nonneg(i))
 
     def prove(self, p: Poly, depth: int = _DEPTH) -> bool:
         """p >= 0: every term is, or replacing a variable by a bound of it in every term makes it so."""
@@ -213,7 +286,7 @@ class Ranges:
                     if v in tried:
                         continue
                     tried.add(v)
-                    if all(d * sign > 0 for n, d in p.items() if v in n) and self._cofactors(p, v):
+                    if ONE_SIGN(all(d * sign > 0 for n, d in p.items() if v in n)) and COFACTORS(self._cofactors(p, v)):
                         for bound in bounds_of(v):
                             if self._prove(_substitute(p, v, bound), depth - 1, seen):
                                 return True
@@ -240,7 +313,9 @@ class Ranges:
         match e.op:
             case "max":
                 return ok(e.args[0]) or ok(e.args[1])
-            case "min" | "add" | "div" | "quot":
+            case "add":
+                return ok(e.args[0]) and ok(e.args[1]) and NOT_WRAPPED(all(self._tame_atom(a, 3) for a in e.args))
+            case "min" | "div" | "quot":
                 return ok(e.args[0]) and ok(e.args[1])
             case "mod" | "rem":
                 return ok(e.args[1]) if e.op == "mod" else ok(e.args[0])
@@ -256,17 +331,17 @@ class Ranges:
         if type(e) is ir.Op:
             if e.op == "min":
                 out += [self.poly(e.args[0]), self.poly(e.args[1])]
-            elif e.op == "mod" and self.nonneg(e.args[1]):
+            elif e.op == "mod" and DIVISOR(self.nonneg(e.args[1])):
                 # A zero divisor stops the program before the value exists.
-                out.append(_add(self.poly(e.args[1]), {(): -1}))
+                out.append(plus(self.poly(e.args[1]), {(): -1}))
             elif e.op == "select" or e.op == "max":
                 a, b = (self.poly(x) for x in e.args[-2:])
-                if self.prove(_add(b, a, -1), 1):
+                if GREATER(self.prove(plus(b, a, -1), 1)):
                     out.append(b)
-                elif self.prove(_add(a, b, -1), 1):
+                elif self.prove(plus(a, b, -1), 1):
                     out.append(a)
             elif e.op in ("div", "quot") and type(e.args[1]) is Const and e.args[1].value >= 1:
-                if self.nonneg(e.args[0]):
+                if DIVIDEND(self.nonneg(e.args[0])):
                     out.append(self.poly(e.args[0]))
         return out
 
@@ -302,11 +377,11 @@ def index_in_range(r: Ranges, shape: tuple[Atom, ...], index: ir.Index) -> bool:
 def _slice_in_range(r: Ranges, s: Range, n: Atom) -> bool:
     if s.count is ZERO:
         return r.nonneg(s.start) and r.at_most(s.start, n)
-    if not r.nonneg(s.count) or not r.nonneg(s.start):
+    if not SLICE_STARTS(r.nonneg(s.count) and r.nonneg(s.start)):
         return False
     if s.stride is ONE:
-        return r.sum_at_most((s.start, s.count), n)
-    return s.stride is _MINUS_ONE and r.less(s.start, n) and r.sum_at_most((s.count,), s.start, 1)
+        return SLICE_ENDS(r.sum_at_most((s.start, s.count), n))
+    return s.stride is _MINUS_ONE and r.less(s.start, n) and SLICE_ENDS(r.sum_at_most((s.count,), s.start, 1))
 
 
 def _linear(p: Poly) -> list[tuple[Var, int]]:
@@ -318,7 +393,7 @@ def _substitute(p: Poly, v: Var, by: Poly) -> Poly:
     for m, c in p.items():
         if v in m:
             i = m.index(v)
-            out = _add(out, _mul({m[:i] + m[i + 1 :]: c}, by))
+            out = plus(out, times({m[:i] + m[i + 1 :]: c}, by))
         else:
-            out = _add(out, {m: c})
+            out = plus(out, {m: c})
     return out

@@ -16,6 +16,7 @@ from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import Atom, Prim, Var, subst_type
+from futad.legality import Legality
 from futad.rewrite.aliases import aliases
 from futad.rewrite.context import Context, Frame
 from futad.rewrite.dce import asserting_functions, dead_code
@@ -25,6 +26,10 @@ from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.rules.soacs import with_inputs
 from futad.rewrite.strategy import Rules, Stats, Strategy, with_lambdas
 
+LEGAL = Legality("common-subexpressions", "what was computed before is not computed again")
+ALIKE = LEGAL.condition("equal scopes", "two constructs on the same operands compute different things")
+SHAREABLE = LEGAL.condition("arrays shared", "one of two equal arrays is overwritten, or both are returned")
+SAME_TYPE = LEGAL.condition("of one type", "sizes that are equal have different names in the two types")
 
 @dataclass(slots=True)
 class Schedule:
@@ -121,7 +126,7 @@ class Simplifier:
             key = share_key(exp)
             if key is not None:
                 old = self.available.get(key)
-                if old is not None and (head not in _SCOPED or alike(old[1], exp)):
+                if old is not None and (head not in _SCOPED or ALIKE(alike(old[1], exp))):
                     if self.share(stm.pat, old[0], head in _VIEWS):
                         continue
             pat = self.bind(stm, exp, out)
@@ -134,7 +139,7 @@ class Simplifier:
     def alias(self, v: Var, a: Atom) -> bool:
         """Copy propagation; False if the types differ (a coerced size)."""
         ctx = self.ctx
-        if v.type is not a.type and subst_type(v.type, ctx.subst) != a.type:
+        if v.type is not a.type and not SAME_TYPE(subst_type(v.type, ctx.subst) == a.type):
             return False
         ctx.replace(v, a)
         self.propagated += 1
@@ -146,7 +151,7 @@ class Simplifier:
         for v, w in zip(pat, old, strict=True):
             if isinstance(v.type, Prim):
                 continue
-            if not (views or ctx.shareable(v, w)) or subst_type(v.type, ctx.subst) != w.type:
+            if not (views or SHAREABLE(ctx.shareable(v, w))) or not SAME_TYPE(subst_type(v.type, ctx.subst) == w.type):
                 return False
         for v, w in zip(pat, old, strict=True):
             ctx.replace(v, w)

@@ -7,6 +7,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Const, Var, row_type
+from futad.legality import Legality
 from futad.rewrite.aliases import consumed_roots
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.ranges import is_index
@@ -14,6 +15,14 @@ from futad.rewrite.rules.control import aliases_of
 from futad.rewrite.rules.soacs import binary_op, inside
 from futad.rewrite.strategy import Result, rule
 
+LEGAL = Legality("accumulator-rules", "what updates no accumulator leaves its scope; turns that add zero are none")
+IDLE = LEGAL.condition("accumulator idle", "updates are lost")
+OUTSIDE = LEGAL.condition("result from outside", "what the scope binds is not known outside")
+INDEPENDENT = LEGAL.condition("no accumulator needed", "outside of the scope there is no accumulator")
+UNCONSUMED = LEGAL.condition("inputs unconsumed", "what it reads was overwritten by what stays")
+VANISHES = LEGAL.condition("other turns add zero", "turns are left out that add something")
+ELSE_ZERO = LEGAL.condition("zero elsewhere", "turns are left out that add something")
+INVARIANT = LEGAL.condition("place invariant", "it is another turn for each")
 
 @rule(ir.UpdateAcc)
 def acc_zero(stm: Stm, ctx: Context) -> Result:
@@ -30,7 +39,7 @@ def with_acc_unused(stm: Stm, ctx: Context) -> Result:
     """An accumulator that is opened and closed without an update -> its array."""
     e: Any = stm.exp
     k = len(e.arrays)
-    idle = [j for j in range(k) if e.lam.result[j] is e.lam.params[j]]
+    idle = [j for j in range(k) if IDLE(e.lam.result[j] is e.lam.params[j])]
     if not idle:
         return None
     keep = [j for j in range(k) if j not in idle]
@@ -51,7 +60,7 @@ def with_acc_extras(stm: Stm, ctx: Context) -> Result:
     """A result of the scope that is bound outside it leaves it."""
     e: Any = stm.exp
     n = len(e.arrays)
-    free = [k for k in range(n, len(stm.pat)) if not inside(ctx, e.lam.result[k])]
+    free = [k for k in range(n, len(stm.pat)) if OUTSIDE(not inside(ctx, e.lam.result[k]))]
     free = [k for k in free if type(stm.pat[k].type) is not AccType]
     if not free:
         return None
@@ -76,7 +85,9 @@ def with_acc_outside(stm: Stm, ctx: Context) -> Result:
     root, mutable = ctx.aliases.root, ctx.aliases.mutable
     for s in lam.stms:
         free = ir.stm_free(s)
-        if not any(v in bound for v in free) and not any(mutable(v) and root(v) in consumed for v in free):
+        if INDEPENDENT(not any(v in bound for v in free)) and UNCONSUMED(
+            not any(mutable(v) and root(v) in consumed for v in free)
+        ):
             out.append(s)
         else:
             bound.update(s.pat)
@@ -103,7 +114,7 @@ def one_hot(stm: Stm, ctx: Context) -> Result:
         return None
     for s in lam.stms:
         place = _hot_place(s, lam, indices, ctx)
-        if place is not None and _vanishes(lam.stms, {s.pat[0]}):
+        if place is not None and VANISHES(_vanishes(lam.stms, {s.pat[0]})):
             return _single_turn(stm, e, indices, place, ctx)
     return None
 
@@ -111,13 +122,13 @@ def one_hot(stm: Stm, ctx: Context) -> Result:
 def _hot_place(s: Stm, lam: Lambda, indices: set[Var], ctx: Context) -> Atom | None:
     """The invariant k if the statement is `select (i == k) v 0` for an index i."""
     e = s.exp
-    if type(e) is not ir.Op or e.op != "select" or not is_const(e.args[2], 0) and e.args[2] is not FALSE:
+    if type(e) is not ir.Op or e.op != "select" or not ELSE_ZERO(is_const(e.args[2], 0) or e.args[2] is FALSE):
         return None
     test = ctx.exp(e.args[0])
     if type(test) is not ir.Op or test.op != "eq":
         return None
     for i, k in (test.args, test.args[::-1]):
-        if i in indices and (type(k) is Const or ctx.level.get(k, 0) <= ctx.depth):  # type: ignore[arg-type]
+        if i in indices and INVARIANT(type(k) is Const or ctx.level.get(k, 0) <= ctx.depth):  # type: ignore[arg-type]
             return k
     return None
 

@@ -14,11 +14,28 @@ from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.node import Range
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, shape_of
+from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.ranges import index_in_range
 from futad.rewrite.rules.scalar import alias, fold_op
 from futad.rewrite.strategy import Result, rule
 
+LEGAL = Legality("array-rules", "indexing and moving of data is resolved to what the data come from")
+AT_IN_RANGE = LEGAL.condition("read in range", "a read beyond the array is no longer reported")
+UPDATE_IN_RANGE = LEGAL.condition("update in range", "a write beyond the array is no longer reported")
+CHECK_DONE = LEGAL.condition("no check left", "an index out of range is no longer reported")
+CONSTANT = LEGAL.condition("source never overwritten", "a new array's source may have been overwritten since")
+COPIED_CONSTANT = LEGAL.condition("copied never overwritten", "the copy is of what the array was before")
+NO_VIEW = LEGAL.condition("never overwritten nor returned", "a view becomes an array of its own, or an array a view")
+IN_ORDER = LEGAL.condition("dimensions in order", "a slice of the source has its dimensions in another order")
+ELSEWHERE = LEGAL.condition("written elsewhere", "the element that is read was written since")
+THE_PLACE = LEGAL.condition("written there", "what was written is not what is read")
+WRITE_FAILS_NOT = LEGAL.condition("write fails not", "a write that fails goes with the read that needed it")
+IN_THE_FIRST = LEGAL.condition("in the first piece", "the element is one of another piece")
+ALL_ROWS = LEGAL.condition("all rows in order", "a part, or a reversed array, is not the whole")
+FIRST_ORDER = LEGAL.condition("elements in first order", "the transposition is not undone")
+COPY_SHARED = LEGAL.condition("copy shared", "a copy is there because one of the two is overwritten, or both returned")
+ITS_OWN = LEGAL.condition("its own element", "another array's element is written")
 
 class Emit:
     """Statements put before the one a rule rewrites; constants fold on the way."""
@@ -53,7 +70,7 @@ class Emit:
 def at_checked(stm: Stm, ctx: Context) -> Result:
     """`xs[i]` with a bounds check -> without, where `0 <= i < n` is known."""
     e: Any = stm.exp
-    if e.check is None or not index_in_range(ctx.ranges, shape_of(e.array.type), e.index):
+    if e.check is None or not AT_IN_RANGE(index_in_range(ctx.ranges, shape_of(e.array.type), e.index)):
         return None
     return [Stm(stm.pat, ir.At(e.array, e.index, None), stm.attrs)]
 
@@ -62,7 +79,7 @@ def at_checked(stm: Stm, ctx: Context) -> Result:
 def update_checked(stm: Stm, ctx: Context) -> Result:
     """`xs with [i] = v` with a bounds check -> without, where `0 <= i < n` is known."""
     e: Any = stm.exp
-    if e.check is None or not index_in_range(ctx.ranges, shape_of(e.array.type), e.index):
+    if e.check is None or not UPDATE_IN_RANGE(index_in_range(ctx.ranges, shape_of(e.array.type), e.index)):
         return None
     return [Stm(stm.pat, ir.Update(e.array, e.index, e.value, None), stm.attrs)]
 
@@ -83,7 +100,7 @@ def at_of(stm: Stm, ctx: Context) -> Result:
 
 
 def _at_iota(stm: Stm, e: ir.At, d: ir.Iota, ctx: Context) -> Result:
-    if e.check is not None:
+    if not CHECK_DONE(e.check is None):
         return None
     out = Emit()
     i = e.index[0]
@@ -106,18 +123,18 @@ def _convert(out: Emit, a: Any, t: Prim) -> Atom:
 
 
 def _at_replicate(stm: Stm, e: ir.At, d: ir.Replicate, ctx: Context) -> Result:
-    if e.check is not None and ir.DERIVED not in stm.attrs:
+    if not CHECK_DONE(e.check is None or ir.DERIVED in stm.attrs):
         return None
     k = len(d.shape)
     kept = tuple([i.count for i in e.index[:k] if type(i) is Range]) + d.shape[len(e.index) :]
     rest = e.index[k:]
     if rest:
-        if kept or ctx.mutable(d.value):
+        if kept or not CONSTANT(not ctx.mutable(d.value)):
             return None
         return [Stm(stm.pat, ir.At(d.value, rest, e.check), stm.attrs)]
     if kept:
-        return [Stm(stm.pat, ir.Replicate(kept, d.value))] if ctx.fresh(stm.pat[0]) else None
-    if isinstance(d.value.type, Prim) or not (ctx.mutable(d.value) or ctx.mutable(stm.pat[0])):
+        return [Stm(stm.pat, ir.Replicate(kept, d.value))] if NO_VIEW(ctx.fresh(stm.pat[0])) else None
+    if isinstance(d.value.type, Prim) or CONSTANT(not (ctx.mutable(d.value) or ctx.mutable(stm.pat[0]))):
         return alias(stm, d.value)
     return None
 
@@ -125,11 +142,11 @@ def _at_replicate(stm: Stm, e: ir.At, d: ir.Replicate, ctx: Context) -> Result:
 def _at_literal(stm: Stm, e: ir.At, d: ir.ArrayLit, ctx: Context) -> Result:
     i = e.index[0]
     if type(i) is not Const or not 0 <= i.value < len(d.elems):
-        return None
+        return None  # what fails is left to fail
     elem = d.elems[i.value]
     if isinstance(elem.type, Prim):
         return alias(stm, elem)
-    if ctx.mutable(elem) or ctx.mutable(stm.pat[0]):
+    if not CONSTANT(not ctx.mutable(elem) and not ctx.mutable(stm.pat[0])):
         return None
     return [Stm(stm.pat, ir.At(elem, e.index[1:], e.check))] if len(e.index) > 1 else alias(stm, elem)
 
@@ -142,7 +159,7 @@ def _at_rearrange(stm: Stm, e: ir.At, d: ir.Rearrange, ctx: Context) -> Result:
     for k, p in enumerate(d.perm):
         index[p] = full[k]
     kept = [d.perm.index(p) for p in range(rank) if type(index[p]) is Range]
-    if kept != sorted(kept):
+    if not IN_ORDER(kept == sorted(kept)):
         return None
     if e.check is None:
         source = shape_of(d.array.type)
@@ -152,8 +169,6 @@ def _at_rearrange(stm: Stm, e: ir.At, d: ir.Rearrange, ctx: Context) -> Result:
 
 
 def _at_at(stm: Stm, e: ir.At, d: ir.At, ctx: Context) -> Result:
-    if d.check is not None and e.check is not None and any(type(i) is Range for i in d.index):
-        return None
     out = Emit()
     index: list[Any] = []
     rest = list(e.index)
@@ -161,7 +176,7 @@ def _at_at(stm: Stm, e: ir.At, d: ir.At, ctx: Context) -> Result:
         if type(i) is not Range or not rest:
             index.append(i)
             continue
-        if e.check is not None:
+        if not CHECK_DONE(e.check is None):
             return None
         j = rest.pop(0)
         if type(j) is Range:
@@ -173,7 +188,7 @@ def _at_at(stm: Stm, e: ir.At, d: ir.At, ctx: Context) -> Result:
 
 
 def _at_copy(stm: Stm, e: ir.At, d: ir.Copy, ctx: Context) -> Result:
-    if ctx.mutable(d.array) or not ctx.fresh(stm.pat[0]):
+    if not COPIED_CONSTANT(not ctx.mutable(d.array)) or not NO_VIEW(ctx.fresh(stm.pat[0])):
         return None
     return [Stm(stm.pat, ir.At(d.array, e.index, e.check))]
 
@@ -181,25 +196,27 @@ def _at_copy(stm: Stm, e: ir.At, d: ir.Copy, ctx: Context) -> Result:
 def _at_update(stm: Stm, e: ir.At, d: ir.Update, ctx: Context) -> Result:
     """`(xs with [i] = v)[i]` -> `v`; `((replicate n x) with [1] = v)[2]` -> `x`."""
     i, j = e.index[0], d.index[0]
-    if type(i) is Const and type(j) is Const and i is not j and e.check is None:
+    if type(i) is Const and type(j) is Const and i is not j and CHECK_DONE(e.check is None):
         source = ctx.exp(d.array)
-        while type(source) is ir.Update and type(k := source.index[0]) is Const and k is not i:
+        while type(source) is ir.Update and type(k := source.index[0]) is Const and ELSEWHERE(k is not i):
             source = ctx.exp(source.array)
         if type(source) is not ir.Replicate or not isinstance(source.value.type, Prim):
             return None
         kept = shape_of(stm.pat[0].type)
         return [Stm(stm.pat, ir.Replicate(kept, source.value))] if kept else alias(stm, source.value)
-    if e.index != d.index or any(type(i) is Range for i in d.index) or d.check is not None:
-        return None  # an update that may fail stays, and so does what needs it
+    if not THE_PLACE(e.index == d.index) or any(type(i) is Range for i in d.index):
+        return None
+    if not WRITE_FAILS_NOT(d.check is None):
+        return None
     return alias(stm, d.value) if isinstance(d.value.type, Prim) else None
 
 
 def _at_concat(stm: Stm, e: ir.At, d: ir.Concat, ctx: Context) -> Result:
     i: Any = e.index[0]
     first = d.arrays[0]
-    if type(i) is Range or ctx.mutable(first):
+    if type(i) is Range or not CONSTANT(not ctx.mutable(first)):
         return None
-    if ctx.ranges.in_range(i, shape_of(first.type)[0]):
+    if IN_THE_FIRST(ctx.ranges.in_range(i, shape_of(first.type)[0])):
         return [Stm(stm.pat, ir.At(first, e.index, e.check))]
     return None
 
@@ -207,7 +224,7 @@ def _at_concat(stm: Stm, e: ir.At, d: ir.Concat, ctx: Context) -> Result:
 def _at_reshape(stm: Stm, e: ir.At, d: ir.Reshape, ctx: Context) -> Result:
     """`(unflatten n m xs)[i, j]` -> `xs[i * m + j]`; `(unflatten n m xs)[i]` -> `xs[i * m : (i+1) * m]`."""
     src = shape_of(d.array.type)
-    if e.check is not None or len(src) != 1 or any(type(i) is Range for i in e.index):
+    if len(src) != 1 or any(type(i) is Range for i in e.index) or not CHECK_DONE(e.check is None):
         return None
     out = Emit()
     flat: Atom = ZERO
@@ -258,7 +275,7 @@ def at_whole(stm: Stm, ctx: Context) -> Result:
     e: Any = stm.exp
     shape = shape_of(e.array.type)
     for i, n in zip(e.index, shape, strict=False):
-        if type(i) is not Range or i.count is not n or not is_const(i.start, 0) or not is_const(i.stride, 1):
+        if type(i) is not Range or not ALL_ROWS(i.count is n and is_const(i.start, 0) and is_const(i.stride, 1)):
             return None
     return alias(stm, e.array)
 
@@ -272,7 +289,7 @@ def reshape(stm: Stm, ctx: Context) -> Result:
     d = ctx.exp(e.array)
     if type(d) is ir.Reshape:
         return [Stm(stm.pat, ir.Reshape(d.array, e.shape))]
-    if type(d) is ir.Replicate and isinstance(d.value.type, Prim) and ctx.fresh(stm.pat[0]):
+    if type(d) is ir.Replicate and isinstance(d.value.type, Prim) and NO_VIEW(ctx.fresh(stm.pat[0])):
         return [Stm(stm.pat, ir.Replicate(e.shape, d.value))]
     return None
 
@@ -287,11 +304,11 @@ def rearrange(stm: Stm, ctx: Context) -> Result:
     d = ctx.exp(e.array)
     if type(d) is ir.Rearrange:
         return [Stm(stm.pat, ir.Rearrange(d.array, tuple([d.perm[p] for p in e.perm])))]
-    if type(d) is ir.Replicate and isinstance(d.value.type, Prim) and ctx.fresh(stm.pat[0]):
+    if type(d) is ir.Replicate and isinstance(d.value.type, Prim) and NO_VIEW(ctx.fresh(stm.pat[0])):
         return [Stm(stm.pat, ir.Replicate(tuple([shape_of(e.array.type)[p] for p in e.perm]), d.value))]
     if type(d) is ir.Reshape and type(r := ctx.exp(d.array)) is ir.Rearrange:
         joined = _joined_dims(shape_of(d.array.type), d.shape)
-        if joined is not None and [r.perm[k] for p in e.perm for k in joined[p]] == sorted(r.perm):
+        if joined is not None and FIRST_ORDER([r.perm[k] for p in e.perm for k in joined[p]] == sorted(r.perm)):
             return [Stm(stm.pat, ir.Reshape(r.array, tuple([d.shape[p] for p in e.perm])))]
     return None
 
@@ -323,7 +340,7 @@ def replicate(stm: Stm, ctx: Context) -> Result:
     if not e.shape:
         return alias(stm, e.value) if isinstance(e.value.type, Prim) else [Stm(stm.pat, ir.Copy(e.value))]
     d = ctx.exp(e.value)
-    if type(d) is ir.Replicate and (isinstance(d.value.type, Prim) or not ctx.mutable(d.value)):
+    if type(d) is ir.Replicate and (isinstance(d.value.type, Prim) or CONSTANT(not ctx.mutable(d.value))):
         return [Stm(stm.pat, ir.Replicate(e.shape + d.shape, d.value))]
     return None
 
@@ -334,7 +351,7 @@ def copy(stm: Stm, ctx: Context) -> Result:
     `copy (replicate n v)` -> a new one."""
     e: Any = stm.exp
     x, y = stm.pat[0], e.array
-    if isinstance(y.type, Prim) or ctx.shareable(x, y):
+    if isinstance(y.type, Prim) or COPY_SHARED(ctx.shareable(x, y)):
         return alias(stm, y)
     d = ctx.exp(y)
     if type(d) is ir.Replicate and isinstance(d.value.type, Prim) or type(d) is ir.Iota:
@@ -349,11 +366,11 @@ def concat(stm: Stm, ctx: Context) -> Result:
     arrays = tuple([a for a in e.arrays if not is_const(shape_of(a.type)[0], 0)]) or e.arrays[:1]
     if len(arrays) == 1 and shape_of(arrays[0].type)[0] is e.size:
         return [Stm(stm.pat, ir.Copy(arrays[0]))]
-    if any(type(d := ctx.exp(a)) is ir.Concat and not any(ctx.mutable(x) for x in d.arrays) for a in arrays):
+    if any(type(d := ctx.exp(a)) is ir.Concat and CONSTANT(not any(map(ctx.mutable, d.arrays))) for a in arrays):
         flat: list[Atom] = []
         for a in arrays:
             d = ctx.exp(a)
-            if type(d) is ir.Concat and not any(ctx.mutable(x) for x in d.arrays):
+            if type(d) is ir.Concat and CONSTANT(not any(map(ctx.mutable, d.arrays))):
                 flat += d.arrays
             else:
                 flat.append(a)
@@ -380,10 +397,10 @@ def update(stm: Stm, ctx: Context) -> Result:
     v = ctx.exp(e.value)
     if type(v) is ir.At and v.index == e.index and isinstance(e.value.type, Prim):
         source = ctx.exp(e.array)
-        if v.array is e.array or type(source) is ir.Copy and source.array is v.array:
+        if ITS_OWN(v.array is e.array or type(source) is ir.Copy and source.array is v.array):
             return alias(stm, e.array)
     if isinstance(e.value.type, ArrayType) and all(
-        type(i) is Range and i.count is n and is_const(i.start, 0) and is_const(i.stride, 1)
+        type(i) is Range and ALL_ROWS(i.count is n and is_const(i.start, 0) and is_const(i.stride, 1))
         for i, n in zip(e.index, shape, strict=False)
     ):
         if len(e.index) <= len(shape) and e.value.type == e.array.type:

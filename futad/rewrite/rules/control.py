@@ -8,8 +8,15 @@ from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import FALSE, TRUE, AccType, Atom, Const, Prim, Var, zero
+from futad.legality import Legality
 from futad.rewrite.context import Context
 from futad.rewrite.strategy import Result, rule
+
+LEGAL = Legality("control-rules", "results that are known leave branches and loops; cheap branches become choices")
+UNCHANGED = LEGAL.condition("variable unchanged", "a turn makes another value of the loop's variable")
+EQUAL = LEGAL.condition("equal in both branches", "the branch decides which value it is")
+FAILS_NOT = LEGAL.condition("branch fails not", "what the branch guards against happens now")
+TAME = LEGAL.condition("bounded partials", "the derivative of the branch not taken is 0 times infinity")
 
 
 def aliases_of(pat: tuple[Var, ...], atoms: tuple[Atom, ...]) -> list[Stm]:
@@ -91,7 +98,9 @@ def loop_invariant(stm: Stm, ctx: Context) -> Result:
     same = [
         k
         for k, (p, a, r) in enumerate(zip(params, e.inits, e.body.result, strict=True))
-        if (ctx.atom(r) is p or ctx.atom(r) is a) and not isinstance(p.type, AccType) and not (k == 0 and not is_for)
+        if UNCHANGED(ctx.atom(r) is p or ctx.atom(r) is a)
+        and not isinstance(p.type, AccType)
+        and not (k == 0 and not is_for)
     ]
     # The type of a loop-carried array may name an earlier loop variable; it is substituted with it.
     if not same:
@@ -113,7 +122,7 @@ def loop_invariant(stm: Stm, ctx: Context) -> Result:
 def if_same(stm: Stm, ctx: Context) -> Result:
     """Results equal in both branches leave the branch; a branch without results left goes (if it may)."""
     e: Any = stm.exp
-    same = [k for k, (a, b) in enumerate(zip(e.then.result, e.orelse.result, strict=True)) if a is b]
+    same = [k for k, (a, b) in enumerate(zip(e.then.result, e.orelse.result, strict=True)) if EQUAL(a is b)]
     if not same:
         return None
     out = aliases_of(tuple([stm.pat[k] for k in same]), tuple([e.then.result[k] for k in same]))
@@ -153,9 +162,9 @@ def if_select(stm: Stm, ctx: Context) -> Result:
             return None
         record = OPS[op.op]
         integral = op.args[0].type.is_integral  # type: ignore[union-attr]
-        if record.can_fail and integral:
+        if not FAILS_NOT(not (record.can_fail and integral)):
             return None
-        if ctx.differentiates and not integral and op.op not in _TAME:
+        if not TAME(not ctx.differentiates or integral or op.op in _TAME):
             return None
         cost += record.cost
     if cost > _SELECT_COST or len(stm.pat) > 3:

@@ -7,9 +7,18 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.types import ArrayType, Atom, Const, Var
+from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.rules.soacs import binary_op
 from futad.rewrite.strategy import Result, rule
+
+LEGAL = Legality("loop-fills", "a loop that adds to each element of zeros once stores there instead")
+ZEROS = LEGAL.condition("zeros before", "what was there is part of the sum")
+AS_MANY = LEGAL.condition("as many turns as rows", "rows without a turn are not zero but undefined")
+SAME_PLACE = LEGAL.condition("read where written", "an element is read that an earlier turn wrote")
+EACH_ONCE = LEGAL.condition("each element once", "an element is added to again, or never")
+CARRIED_ON = LEGAL.condition("carried on", "the next turn has another array")
+ADDED_ONLY = LEGAL.condition("added to only", "others read the zero")
 
 
 @rule(ir.For)
@@ -20,22 +29,30 @@ def loop_fills(stm: Stm, ctx: Context) -> Result:
     i, *params = e.body.params
     for k, a in enumerate(params):
         zeros = ctx.exp(e.inits[k])
-        if type(a.type) is not ArrayType or a.type.shape[0] != e.bound or type(zeros) is not ir.Replicate:
+        if type(a.type) is not ArrayType or type(zeros) is not ir.Replicate or not AS_MANY(a.type.shape[0] == e.bound):
             continue
         uses = [s for s in e.body.stms if a in ir.stm_free(s)]
-        if len(uses) != 2 or not is_const(zeros.value, 0) or a in e.body.result or zeros.shape != a.type.shape:
+        if len(uses) != 2 or a in e.body.result or zeros.shape != a.type.shape:
+            continue
+        if not ZEROS(is_const(zeros.value, 0)):
             continue
         old, new = uses
         read, write = old.exp, new.exp
-        if type(read) is not ir.At or type(write) is not ir.Update or read.index != write.index or len(read.index) != 1:
+        if type(read) is not ir.At or type(write) is not ir.Update or len(read.index) != 1:
+            continue
+        if not SAME_PLACE(read.index == write.index):
             continue
         after, (x,) = new.pat[0], old.pat
         others = [s for s in e.body.stms if x in ir.stm_free(s) or after in ir.stm_free(s)]
-        if e.body.result.count(after) != 1 or e.body.result[k] is not after or x in e.body.result or len(others) != 1:
+        if e.body.result.count(after) != 1 or not CARRIED_ON(e.body.result[k] is after):
+            continue
+        if not ADDED_ONLY(x not in e.body.result and len(others) == 1):
             continue
         (added,) = others
         value = _added_to(added, x)
-        if value is None or added.pat != (write.value,) or not _each_once(read.index[0], i, e.bound, e.body, ctx):
+        if value is None or added.pat != (write.value,):
+            continue
+        if not EACH_ONCE(_each_once(read.index[0], i, e.bound, e.body, ctx)):
             continue
         start = Var(a.name, a.type)
         alone = Stm(added.pat, ir.Copy(value) if type(value.type) is ArrayType else ir.Alias(value), added.attrs)

@@ -253,17 +253,23 @@ def conversion(stm: Stm, ctx: Context) -> Result:
     return None
 
 
+_HUGE = (1 << 63) - 2  # numbers of elements are compared with it where they might be too many
+
+
 @op_rule("lt", "le", "eq", "ne", "min", "max")
 def decided(stm: Stm, ctx: Context) -> Result:
     """`i < n` -> `true` inside `for i < n`; `min i (n-1)` -> `i`; `max i 0` -> `i`: where ranges decide."""
     e: Any = stm.exp
     x, y = e.args
-    if x.type is not I64:
-        if e.op in ("eq", "ne") and x.type is BOOL:
-            return _bool_eq(stm, e)
-        return None
     r = ctx.ranges
     op = e.op
+    if x.type is not I64:
+        if op in ("eq", "ne") and x.type is BOOL:
+            return _bool_eq(stm, e)
+        d = ctx.exp(x)
+        if op == "le" and type(d) is ir.Op and d.op == "to_u64" and type(y) is Const and y.value >= _HUGE:
+            return alias(stm, TRUE) if d.args[0].type is I64 and r.modest(d.args[0]) else None
+        return None
     if op == "lt":
         return alias(stm, TRUE) if r.less(x, y) else alias(stm, FALSE) if r.at_most(y, x) else None
     if op == "le":

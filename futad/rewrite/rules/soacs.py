@@ -8,12 +8,18 @@ from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var
+from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.ranges import is_index
 from futad.rewrite.rules.arrays import Emit
 from futad.rewrite.rules.control import aliases_of
 from futad.rewrite.strategy import Result, rule
 
+LEGAL = Legality("map-rules", "inputs and results of maps that are known, or equal, go; folds of neutral elements too")
+REPEATED_CONSTANT = LEGAL.condition("value not overwritten", "what is repeated is overwritten meanwhile")
+NEUTRAL = LEGAL.condition("neutral elements", "a fold of other values is something else")
+RESULT_OUTSIDE = LEGAL.condition("result from outside", "each turn has a result of its own")
+RESULTS_SHARED = LEGAL.condition("results shared", "one of two equal arrays is overwritten, or both are returned")
 
 def with_inputs(e: Any, arrays: tuple[Atom, ...], lam: Lambda) -> Any:
     """The same `Map` or `Fused` over other inputs and lambda."""
@@ -42,10 +48,10 @@ def map_inputs(stm: Stm, ctx: Context) -> Result:
             params.append(p)
             continue
         d = ctx.exp(a)
-        if a in seen and not ctx.mutable(p) and seen[a].type == p.type:
+        if a in seen and seen[a].type == p.type and not ctx.mutable(p):
             ctx.replace(p, seen[a])
         elif type(d) is ir.Replicate and not ctx.mutable(p) and (
-            isinstance(d.value.type, Prim) or not ctx.mutable(d.value)
+            isinstance(d.value.type, Prim) or REPEATED_CONSTANT(not ctx.mutable(d.value))
         ):
             if len(d.shape) == 1:
                 row: Atom = d.value
@@ -97,7 +103,7 @@ def reduce_trivial(stm: Stm, ctx: Context) -> Result:
         return aliases_of(stm.pat, e.neutral)
     for a, ne in zip(e.arrays, e.neutral, strict=True):
         d = ctx.exp(a)
-        if type(d) is not ir.Replicate or len(d.shape) != 1 or d.value is not ne or type(ne) is not Const:
+        if type(d) is not ir.Replicate or len(d.shape) != 1 or type(ne) is not Const or not NEUTRAL(d.value is ne):
             return None
     if is_reduce:
         return aliases_of(stm.pat, e.neutral)
@@ -135,11 +141,11 @@ def map_results(stm: Stm, ctx: Context) -> Result:
             continue
         array = of_param.get(r) if type(r) is Var else None
         if array is not None and array.type == v.type:
-            plain = ctx.shareable(v, array)
+            plain = RESULTS_SHARED(ctx.shareable(v, array))
             out.append(Stm((v,), ir.Alias(array) if plain else ir.Copy(array)))
-        elif not inside(ctx, r) and (isinstance(r.type, Prim) or not ctx.mutable(r)):
+        elif RESULT_OUTSIDE(not inside(ctx, r)) and (isinstance(r.type, Prim) or REPEATED_CONSTANT(not ctx.mutable(r))):
             out.append(Stm((v,), ir.Replicate((e.width,), r)))
-        elif r in seen and ctx.shareable(v, stm.pat[seen[r]]):
+        elif r in seen and RESULTS_SHARED(ctx.shareable(v, stm.pat[seen[r]])):
             out.append(Stm((v,), ir.Alias(stm.pat[seen[r]])))
         else:
             seen[r] = k

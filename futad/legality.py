@@ -1,0 +1,143 @@
+"""When a transformation is legal, said once, and switched off one condition at a time to see who notices.
+
+A transformation that moves, shares, reuses, drops or reorders something declares at the top of its file what must hold
+for the result to be right:
+
+    LEGAL = Legality("fusion", "a producer's body runs where its only consumer runs")
+    UNWRITTEN = LEGAL.condition("inputs unwritten between", "the producer would read what was written since")
+
+and asks each condition where it decides:
+
+    if not UNWRITTEN(not written & inputs):
+        return None
+
+A condition is called with whether it holds and answers that.  It stands for what makes the result *right*; whether a
+transformation pays (sizes, costs) is decided by plain code, and so is what kind of statement it knows how to handle.
+
+A *mutant* is the compiler with one condition dropped: it then answers True whatever it is told.  `dropping(name)` does
+that within a `with`, the variable FUTAD_MUTANT=TRANSFORMATION/CONDITION in a whole process (it is part of the keys that
+compiled programs are kept under).  `python -m futad.testing.mutants` looks whether the tests notice each.  Where code
+after a dropped condition would not even run, that counts as noticed only if it is an internal error; so a condition
+that guards an operand's existence is written `if x is None: return` and is none of these.
+
+`refusals` counts how often a condition said no: programs for which it stays 0 cannot notice that it is gone.
+
+`futad dev --legality` prints all conditions; docs/legality.md is that list, written anew by sending it there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from futad.errors import UsageError
+
+VARIABLE = "FUTAD_MUTANT"
+
+# Folders whose files declare transformations; `load_all` imports them, drivers first: these and what registers itself
+# with them import each other.
+DRIVERS = ("futad.core.check", "futad.core.interp", "futad.imp.lower", "futad.flatten.lower")
+FOLDERS = ("core", "rewrite", "optimise", "ad", "accs", "imp", "flatten", "backend")
+
+_all: dict[str, Legality] = {}
+
+
+class Condition:
+    """Something that must hold for a transformation's result to be right, and why."""
+
+    __slots__ = ("dropped", "legality", "name", "refusals", "why")
+
+    def __init__(self, legality: Legality, name: str, why: str) -> None:
+        self.legality, self.name, self.why = legality, name, why
+        self.dropped = os.environ.get(VARIABLE) == str(self)
+        self.refusals = 0
+
+    def __call__(self, holds: object) -> bool:
+        """Whether the condition holds, as the caller found out; True where it is dropped."""
+        if holds:
+            return True
+        self.refusals += 1
+        return self.dropped
+
+    def __str__(self) -> str:
+        return f"{self.legality.name}/{self.name}"
+
+    def __repr__(self) -> str:
+        return f"Condition({str(self)!r})"
+
+
+class Legality:
+    """The conditions of one transformation; `what` says what it does, `module` is the one that declares it."""
+
+    def __init__(self, name: str, what: str) -> None:
+        if name in _all:
+            raise ValueError(f"two transformations are called {name!r}")
+        self.name, self.what = name, what
+        self.module: str = sys._getframe(1).f_globals["__name__"]
+        self.conditions: dict[str, Condition] = {}
+        _all[name] = self
+
+    def condition(self, name: str, why: str) -> Condition:
+        """A condition of this transformation: `name` says what must hold, `why` what goes wrong where it does not."""
+        if name in self.conditions:
+            raise ValueError(f"two conditions of {self.name!r} are called {name!r}")
+        self.conditions[name] = made = Condition(self, name, why)
+        return made
+
+
+def load_all() -> list[Legality]:
+    """Every transformation that declares conditions, by name."""
+    package = Path(__file__).parent
+    for driver in DRIVERS:
+        import_module(driver)
+    for folder in FOLDERS:
+        for path in sorted((package / folder).rglob("*.py")):
+            if "Legality(" in path.read_text():
+                parts = path.relative_to(package).with_suffix("").parts
+                import_module(".".join(["futad", *[p for p in parts if p != "__init__"]]))
+    return [_all[name] for name in sorted(_all)]
+
+
+def conditions() -> str:
+    """The list of all transformations and their conditions, as Markdown."""
+    every = load_all()
+    lines = [
+        "# What makes each transformation legal",
+        "",
+        "`futad dev --legality` prints this page. A transformation is applied where all of its conditions hold; beside",
+        "each stands what goes wrong without it. `python -m futad.testing.mutants` drops them one at a time and looks",
+        "whether the tests notice.",
+    ]
+    for t in every:
+        path = t.module.replace(".", "/") + ".py"
+        lines += ["", f"## {t.name}", "", f"`{path}`: {t.what}.", "", "| must hold | or else |", "|---|---|"]
+        lines += [f"| {c.name} | {c.why} |" for c in t.conditions.values()]
+    return "\n".join(lines) + "\n"
+
+
+def find(name: str) -> Condition:
+    """The condition called TRANSFORMATION/CONDITION; UsageError if there is none."""
+    transformation, _, condition = name.partition("/")
+    load_all()
+    try:
+        return _all[transformation].conditions[condition]
+    except KeyError:
+        raise UsageError(f"no condition is called {name!r}", hint="futad dev --legality lists them") from None
+
+
+@contextmanager
+def dropping(*names: str) -> Iterator[None]:
+    """Within it these conditions (TRANSFORMATION/CONDITION) answer True."""
+    conditions = [find(name) for name in names]
+    before = [c.dropped for c in conditions]
+    for c in conditions:
+        c.dropped = True
+    try:
+        yield
+    finally:
+        for c, was in zip(conditions, before, strict=True):
+            c.dropped = was

@@ -1,0 +1,67 @@
+-- What must have a derivative: an entry for each condition.
+
+entry operation (x: f64) : f64 = vjp (\x -> f64.sin x * x) x 1
+
+entry turns (x: f64) : f64 =
+  vjp (\x -> let (_, _, c) = loop (a, b, c) = (x, 0, 0) for _i < 4 do (a, a, b) in c) x 1
+
+entry folds [n] (xs: [n]f64) (ys: [n]f64) : [n]f64 =
+  vjp (\xs -> let (_, b) = reduce (\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (zip xs ys) in b) xs 1
+
+entry folds_forward [n] (xs: [n]f64) (ys: [n]f64) : f64 =
+  jvp (\xs -> let (_, b) = reduce (\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (zip xs ys) in b) xs (map (+ 1) xs)
+
+-- Elements that a turn reads and then overwrites.
+entry its_turn [n] (xs: [n]f64) : [n]f64 =
+  vjp (\xs -> f64.sum (loop a = copy xs for i < n do a with [i] = f64.sin a[i] * xs[n - 1 - i])) xs 1
+
+-- Elements that a later turn overwrites.
+entry later_turn [n] (xs: [n]f64) : [n]f64 =
+  vjp (\xs -> f64.sum (loop a = copy xs for i < n - 1 do a with [i] = a[i + 1] * a[i + 1])) xs 1
+
+entry scattered [n] (xs: [n]f64) (is: [n]i64) : [n]f64 =
+  vjp (\xs -> f64.sum (loop a = copy xs for i < n do
+                         let v = a[i] * a[i]
+                         let a = scatter a is (map (* v) xs)
+                         in a with [i] = a[i] + v)) xs 1
+
+entry branches [n] (xs: [n]f64) : [n]f64 =
+  vjp (\xs -> f64.sum (loop a = copy xs for i < n do
+                         let b = if a[i] > 1 then a with [i] = a[i] * a[i] else a
+                         in b with [n - 1 - i] = b[i] * 2)) xs 1
+
+entry lost_index [n] (xs: [n]f64) (is: [n]i64) : [n]f64 =
+  vjp (\xs -> f64.sum (loop a = copy xs for i < n do
+                         let j = (is[i] + i64.f64 a[0]) % n
+                         in a with [j] = f64.sin a[j] * xs[i])) xs 1
+
+entry lost_branch [n] (xs: [n]f64) : [n]f64 =
+  vjp (\xs -> f64.sum (loop a = copy xs for i < n do
+                         if a[0] > 0.8 then a with [i] = f64.sin a[i] else a with [n - 1 - i] = a[i] * a[i])) xs 1
+
+entry divided [n] (xs: [n]f64) (k: i64) : [n]f64 =
+  vjp (\xs -> f64.sum (loop a = copy xs for i < n do
+                         if k == 0 then a with [i] = a[i] * 2 else a with [(i / k) % n] = f64.sin a[i])) xs 1
+
+-- ==
+-- entry: checked
+-- input { [1.0, -2.0] }
+entry checked [n] (xs: [n]f64) : [n]f64 =
+  vjp (\xs -> f64.sum (map (\x -> assert (x > 0) (2 * x)) xs)) xs 1
+
+entry undone [n] (xs: [n]i64) : [n]i64 =
+  vjp (\xs -> let (_, b) = reduce (\(a, b) (c, d) -> (a + c, b + d + a * c)) (0, 0) (zip xs xs) in b) xs 1
+
+entry undone_not [n] (xs: [n]i64) : [n]i64 =
+  vjp (\xs -> let (_, b) = reduce (\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (zip xs xs) in b) xs 1
+
+entry undone_difference [n] (xs: [n]i64) : [n]i64 = vjp (\xs -> reduce (\a b -> a - b) 0 xs) xs 1
+
+entry undone_twice [n] (xs: [n]i64) : [n]i64 = vjp (\xs -> reduce (\a b -> a + b + b) 0 xs) xs 1
+
+entry undone_product [n] (xs: [n]i64) : [n]i64 = vjp (\xs -> reduce (\a b -> a + b + a * b) 0 xs) xs 1
+
+entry undone_crossed [n] (xs: [n]i64) : [n]i64 =
+  vjp (\xs -> let (a, b) = reduce (\(a, b) (c, d) -> (a + c + b * d, b + d + a * c)) (0, 0) (zip xs xs) in a * b) xs 1
+
+entry undone_floats [n] (xs: [n]f64) : [n]f64 = vjp (\xs -> reduce (\a b -> a + b + a * b) 0 xs) xs 1

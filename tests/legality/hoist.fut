@@ -1,0 +1,44 @@
+-- What hoisting must not do: an entry for each condition.
+
+-- No turn, no failure.
+-- ==
+-- entry: no_turn
+-- input { [1.0] 0i64 5i64 }
+entry no_turn [n] (xs: [n]f64) (k: i64) (j: i64) : f64 = loop s = 0 for i < k do s + xs[j] * f64.i64 i
+
+-- What an assertion in the loop guards stays behind it.
+-- ==
+-- entry: guarded
+-- input { [1.0] 5i64 }
+entry guarded [n] (xs: [n]f64) (j: i64) : f64 =
+  loop s = 0 for i < 3 do let x = assert (j >= 0 && j < n) xs[j] in s + x * f64.i64 i
+
+-- An array that each turn overwrites.
+entry anew [n] (xs: [n]i64) (k: i64) : i64 =
+  loop s = 0 for i < k do
+    let t = replicate (n + 1) k
+    let t[i % (n + 1)] = s
+    in s + i64.sum t
+
+-- An assertion that is one branch's only by what it guards.
+-- ==
+-- entry: asserting
+-- input { [-1.0] false }
+entry asserting [n] (xs: [n]f64) (c: bool) : f64 =
+  let ys = map (\x -> assert (x > 0) (f64.exp x)) xs
+  in if c then f64.sum ys else 0
+
+-- A failure that is one branch's only.
+-- ==
+-- entry: failing
+-- input { [1.0] [3i64] false }
+entry failing [n][m] (xs: [n]f64) (is: [m]i64) (c: bool) : f64 =
+  let ys = map (\i -> f64.exp xs[i]) is
+  in if c then f64.sum ys else 0
+
+-- What a branch alone needs is made of what is overwritten before it.
+entry overwritten [n] (a: *[n]f64) (c: bool) : (f64, [n]f64) =
+  let ys = map f64.exp a
+  let a[0] = 1
+  let b = if c then f64.sum ys else a[0] + 1
+  in (b, a)
