@@ -252,6 +252,11 @@ def install(monkeypatch: Any, card: Card) -> Card:
     cupy.empty = lambda shape, dtype: Array(  # type: ignore[attr-defined]
         shape, dtype, alloc(max(1, int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize))
     )
+
+    def not_equal(x: Array, y: int, out: Array) -> None:
+        card.work("not_equal", card.current.ptr, lambda: np.not_equal(x.host(), y, out=out.host()) is None)
+
+    cupy.not_equal = not_equal  # type: ignore[attr-defined]
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 24)  # type: ignore[attr-defined]
     driver = types.SimpleNamespace(CUDADriverError=CUDADriverError, launchKernel=launch)
 

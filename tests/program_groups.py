@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from futad import api
+from futad.checks import modes
 from futad.cli.test import run_case
 from futad.core import ir
 from futad.source import load_program
@@ -24,7 +25,8 @@ def statements(lam: ir.Lambda) -> Iterator[ir.Stm]:
 
 
 @cache
-def compiled(paths: tuple[Path, ...], backend: str) -> api.Program:
+def compiled(paths: tuple[Path, ...], backend: str, checked: frozenset[str]) -> api.Program:
+    """`checked`: the checks of docs/checking.md that the environment names, to which the program belongs."""
     return joined(paths, f"group of {paths[0].stem}", backend)
 
 
@@ -47,7 +49,7 @@ def check_cases(path: Path, programs: Sequence[Path], groups: int, backend: str)
     """Run the test blocks of one of `programs`, which are compiled as so many groups; a failure is an assertion."""
     spec = read_test_file(path)
     assert spec.cases
-    program = compiled(tuple(programs[programs.index(path) % groups :: groups]), backend)
+    program = compiled(tuple(programs[programs.index(path) % groups :: groups]), backend, modes())
     for case in spec.cases:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

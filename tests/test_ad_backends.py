@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from ad_cases_all import CASES
-from derived_program import derived_program
 from test_ad_support import Derivs, like, make, nodes_of, run, sizes_of
 
 import futad
@@ -18,6 +17,7 @@ from futad.core.check import check_program
 from futad.pipeline import compile_program
 from futad.runtime import backends, cc
 from futad.source import compile_text
+from futad.testing.programs.core_derived import derived_program
 
 SOURCE = """
 def mm (a: [2][2]f64) (b: [2][2]f64): [2][2]f64 =

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gensource
-import gensource_base
 import numpy as np
 import pytest
 from device_support import has_cxx
@@ -11,6 +9,8 @@ from device_support import has_cxx
 import futad
 from futad.errors import BoundsError, Error, InternalError
 from futad.runtime import cc
+from futad.testing.programs import source as gensource
+from futad.testing.programs import source_base as gensource_base
 
 SOURCE = """
 entry rev [n] (xs: [n]f64) (i: i64) = vjp (\\xs -> xs[i]) xs 1

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from ad_cases_all import CASES, Case
-from derived_program import derived_program
 from test_ad_support import Derivs, differences, directions, duality, make, nodes_of, retyped, second_order
 
 from futad.ad import expand
@@ -20,6 +19,7 @@ from futad.core import ir
 from futad.core.interp import HANDLERS, Interpreter
 from futad.core.types import F32, F64, I64, Atom
 from futad.rewrite.simplify import simplify
+from futad.testing.programs.core_derived import derived_program
 
 IDS = [f"{c.name}-{i}" for i, c in enumerate(CASES)]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from derived_program import derived_program
 from scipy import special
 from test_ad_support import Derivs, like, make, many_directions, run, sizes_of
 
@@ -19,6 +18,7 @@ from futad.ad import expand
 from futad.core import ir
 from futad.core.scalarops import OPS, ScalarOp
 from futad.core.types import F64, PRIMS, Prim, prim
+from futad.testing.programs.core_derived import derived_program
 
 TYPES = list(PRIMS.values())
 

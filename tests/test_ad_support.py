@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from derived_program import derived_program, result_sizes
 
 from futad.ad import expand
 from futad.core import ir
@@ -28,6 +27,7 @@ from futad.core.types import (
     prim,
     subst_type,
 )
+from futad.testing.programs.core_derived import derived_program, result_sizes
 
 
 def parse_type(text: str, sizes: dict[str, Var]) -> Type:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from ad_cases import operator, total
 from ad_cases_all import CASES
-from derived_program import derived_program
 from test_ad_support import make, sizes_of
 
 from futad.core import ir
@@ -18,6 +17,7 @@ from futad.core.interp import Interpreter, Work
 from futad.core.types import F64, I64, Const, i64, one, zero
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.programs.core_derived import derived_program
 
 rng = np.random.default_rng(3)
 

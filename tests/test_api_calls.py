@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -153,6 +154,25 @@ def test_calls_from_many_threads(prog):
     with ThreadPoolExecutor(4) as pool:
         got = list(pool.map(lambda x: prog.scale(2.0, x), xs))
     assert all((g == 2.0 * i).all() for i, g in enumerate(got))
+
+
+@pytest.mark.parametrize("backend", ["interp", *(["c", "multicore", "emulated"] if cc.compiler_available() else [])])
+def test_threads_get_their_own_results(backend):
+    """Of one program, and of two with the same code, by arrays of different sizes."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    text = "entry main [n] (xs: [n]f64): [n]f64 = let ys = map f64.sin xs in map2 (+) ys (map (* f64.sum ys) xs)"
+    progs = [futad.compile(text, backend=backend) for _ in range(2)]
+    arrays = [np.linspace(0, 1, n) for n in (3, 50, 700)]
+    want = [progs[0].main(x) for x in arrays]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            for i, got in pool.map(lambda k: (k % 3, progs[k % 2].main(arrays[k % 3])), range(900)):
+                np.testing.assert_array_equal(got, want[i])
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_load_reads_a_file_and_its_imports(tmp_path):

@@ -11,6 +11,7 @@ import re
 import numpy as np
 import pytest
 
+from futad import checks
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
@@ -399,11 +400,13 @@ def build():
 def compiled():
     """Both backends; `multicore` takes threads even for the smallest work."""
     program = build()
-    multicore = CBackend(program, multicore=True, grain=1)
+    with checks.checking(()):  # `update_kept` reads what it has overwritten, which backends allow and the IR does not
+        multicore = CBackend(program, multicore=True, grain=1)
+        sequential = CBackend(program)
     with pytest.MonkeyPatch.context() as env:
         env.setenv("FUTAD_CFLAGS", "-O1")  # compiles in half the time
         multicore.library.futad_team_set_threads(3)
-    return {"c": CBackend(program), "multicore": multicore}
+    return {"c": sequential, "multicore": multicore}
 
 
 def inputs(n):

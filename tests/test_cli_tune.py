@@ -38,6 +38,7 @@ entry product [n][m][k] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A program, and a store of thresholds of its own."""
+    (tmp_path / "tuned").mkdir()
     monkeypatch.setattr(tuning, "store_path", lambda model: tmp_path / "tuned" / f"{model}.json")
     (tmp_path / "p.fut").write_text(SOURCE)
     return str(tmp_path / "p.fut")
@@ -182,7 +183,6 @@ def test_the_blas_threshold(file: str) -> None:
 
 def test_a_broken_store_is_none(file: str, tmp_path: Path) -> None:
     path = tmp_path / "tuned" / "emulated.json"
-    path.parent.mkdir()
     for text in ("", "{", "[]", '{"programs": 3}', '{"programs": {"k": {"thresholds": {"blas": "x"}}}}'):
         path.write_text(text)
         assert tuning.stored("emulated", "k") is None

@@ -60,8 +60,15 @@ entry pairs [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
 entry shifted [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
   loop s = replicate b (replicate h 1) for i < t do
     map2 (map2 (+)) (mul xs[(i + 1) % t] w) (mul s v)
+
+-- A sum of products with other turns' parts.
+entry mirrored [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
+  let ww = mul w (mul v (transpose w))
+  in loop (a, c) = (replicate b (replicate d 0.1), ww) for i < t do
+    let y = mul xs[i] ww
+    in (map2 (map2 (\\p q -> f64.sin (p + q))) a y, map2 (map2 (+)) c (mul (transpose y) xs[t - 1 - i]))
 """
-ENTRIES = ("forward", "adjoint", "predicted", "sums", "totals", "pairs", "shifted")
+ENTRIES = ("forward", "adjoint", "predicted", "sums", "totals", "pairs", "shifted", "mirrored")
 DEVICE = OnDevice(SOURCE, "turns.fut", check=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import genprog
 import numpy as np
 import pytest
 from device_support import has_cxx
@@ -15,6 +14,7 @@ from futad.core.interp import Interpreter
 from futad.errors import Error
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
+from futad.testing.programs import core as genprog
 
 BATCH = 6
 

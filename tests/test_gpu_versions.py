@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from device_support import OnDevice, needs_cxx
-from gensource import source
 
 from futad.errors import Error
 from futad.runtime.device import EmulatedDevice, Thresholds
+from futad.testing.programs.source import source
 
 FIRST = int(os.environ.get("FUTAD_SEED", "1"))
 SCALE = float(os.environ.get("FUTAD_PROGRAMS", "1"))

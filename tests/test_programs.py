@@ -29,6 +29,15 @@ def test_cases(path: Path, backend: str) -> None:
     check_cases(path, PROGRAMS, GROUPS, backend)
 
 
+@pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
+@pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
+def test_every_value(path: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is bound outside of maps, against the interpreter; what the C compiler makes of it is tested above."""
+    monkeypatch.setenv("FUTAD_CHECK", "values")
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O0")
+    check_cases(path, PROGRAMS, 2, backend)
+
+
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_ir_after_every_pass(path: Path) -> None:
     def well_formed(name: str, program: ir.Program) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from derivatives import with_jvp, with_vjp
-from genprog import Sample, differentiable, program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from futad.core.text import program_text
 from futad.errors import BackendError
 from futad.pipeline import PASSES, compile_program
 from futad.runtime.cc import find_compiler
+from futad.testing.programs.core import Sample, differentiable, program
 
 FIRST = int(os.environ.get("FUTAD_SEED", "1"))
 SCALE = float(os.environ.get("FUTAD_PROGRAMS", "1"))

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gensource import source
 
 import futad
 from futad.runtime import cc
+from futad.testing.programs.source import source
 
 FIRST = int(os.environ.get("FUTAD_SEED", "1"))
 SCALE = float(os.environ.get("FUTAD_PROGRAMS", "1"))

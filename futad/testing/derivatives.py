@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from futad import checks
 from futad.api import Function
 from futad.api_ad import _derived, _entry, has_floats
 from futad.errors import UsageError
@@ -162,6 +163,7 @@ class Probe:
         return {j: _random_like(rng, self.value[j]) for j in self.float_results}
 
 
+@checks.also(checks.IR)
 def check_grads(
     f: Function,
     *args: Any,
@@ -239,6 +241,7 @@ def _agree(f: Function, what: str, leaf: Leaf, got: Any, want: Any, tolerance: f
         )
 
 
+@checks.also(checks.IR)
 def compare_jacobians(
     f: Function,
     leaves: Leaves,

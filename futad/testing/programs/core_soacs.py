@@ -1,11 +1,10 @@
-"""Random maps, reductions, scans and their operators, for `genprog.py`."""
+"""Random maps, reductions, scans and their operators, for `core.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from genprog_base import Base, Scope
 
 from futad.core import ir
 from futad.core.types import (
@@ -19,6 +18,7 @@ from futad.core.types import (
     i64,
     row_type,
 )
+from futad.testing.programs.core_base import Base, Scope
 
 
 class Soacs(Base):

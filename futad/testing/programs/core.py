@@ -13,9 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from genprog_arrays import Arrays
-from genprog_base import Scope
-from genprog_soacs import Soacs
 
 from futad.core import ir
 from futad.core.builder import Builder
@@ -36,6 +33,9 @@ from futad.core.types import (
     i64,
     shape_of,
 )
+from futad.testing.programs.core_arrays import Arrays
+from futad.testing.programs.core_base import Scope
+from futad.testing.programs.core_soacs import Soacs
 
 
 @dataclass(slots=True)
@@ -219,8 +219,8 @@ class Gen(Soacs, Arrays):
             ir.Call(f.name, (size, xs, x)),
             "u",
             types=[F64, array_of(F64, size)],
-            roots=[frozenset(), self.roots.get(xs, frozenset())],
-        )  # type: ignore[arg-type]
+            roots=[frozenset(), self.roots.get(xs, frozenset()) if isinstance(xs, Var) else frozenset()],
+        )
 
     def helper(self) -> ir.Fun:
         n = Var("n", I64)
@@ -254,12 +254,13 @@ class Gen(Soacs, Arrays):
             made = [v for v in sc.vars[len(params) + 2 :] if elem_of(v.type) is F64]
             made = [v for v in made if all(s in (n, m) or isinstance(s, Const) for s in shape_of(v.type))]
             unused = [v for v in made if v not in self.used]
-            result: list[Atom] = unused[-4:] + self.rng.sample(made, min(2, len(made))) or [self.scalar(sc, F64)]
+            found = unused[-4:] + self.rng.sample(made, min(2, len(made))) or [self.scalar(sc, F64)]
         else:
             made = sc.vars[len(params) + 2 :]
             unused = [v for v in made if v not in self.used]
-            result = unused[-12:] + self.rng.sample(made, min(3, len(made)))
-        result = [a for a in dict.fromkeys(result) if not (isinstance(a.type, ArrayType) and a.type.rank > 3)]
+            found = unused[-12:] + self.rng.sample(made, min(3, len(made)))
+        found = [v for v in dict.fromkeys(found) if not (isinstance(v.type, ArrayType) and v.type.rank > 3)]
+        result: list[Atom] = list(found)
         sizes = sorted(
             {s for a in result for s in shape_of(a.type) if isinstance(s, Var) and s not in (n, m)},
             key=lambda v: v.id,
@@ -293,7 +294,7 @@ def arguments(seed: int, fun: ir.Fun, zero: bool) -> list[object]:
         elem = elem_of(p.type)
         shape = tuple([s.value if isinstance(s, Const) else sizes[s] for s in shape_of(p.type)])
         if elem.is_float:
-            value = rng.uniform(-1.5, 1.5, shape)
+            value: np.ndarray = rng.uniform(-1.5, 1.5, shape)
         elif elem.is_bool:
             value = rng.integers(0, 2, shape)
         else:

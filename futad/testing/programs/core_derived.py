@@ -1,4 +1,4 @@
-"""Functions that compute derivatives of a program's functions, for tests.
+"""Functions that compute derivatives of a core program's functions.
 
     p = derived_program(program, "f", "vjp")          # adds f_vjp
     p = derived_program(p, "f_vjp", "jvp", name="f_hvp")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from gensource_base import FLOATS, HEAD, INTEGERS, Base, Env
+from futad.testing.programs.source_base import FLOATS, HEAD, INTEGERS, Base, Env
 
 
 class Gen(Base):
@@ -452,9 +452,22 @@ def _of_integers(text: str) -> str:
     return re.sub(r"\b\d+\.\d+\b", lambda m: str((2, 3, 5, 7)[int(m[0].replace(".", "")) % 4]), text)
 
 
-def source(seed: int, elem: str = "f64", size: int = 9) -> tuple[str, bool]:
-    """The program, and whether a scatter in it has several values for one place (then not all backends agree)."""
+def head(elem: str) -> str:
+    """What programs over `elem` have in front."""
     smooth = elem.startswith("f")
-    g = Gen(seed, size, smooth)
-    text = HEAD + (FLOATS if smooth else INTEGERS) + "".join(g.text())
-    return f"module t = {elem}\ntype t = {elem}\n" + (text if smooth else _of_integers(text)), g.dups
+    text = HEAD + (FLOATS if smooth else INTEGERS)
+    return f"module t = {elem}\ntype t = {elem}\n" + (text if smooth else _of_integers(text))
+
+
+def function(seed: int, elem: str = "f64", size: int = 9) -> tuple[str, bool]:
+    """The function `f` to stand behind `head(elem)`, and whether a scatter in it has several values for one place (then
+    not all backends agree)."""
+    g = Gen(seed, size, elem.startswith("f"))
+    text = g.text()
+    return (text if g.smooth else _of_integers(text)), g.dups
+
+
+def source(seed: int, elem: str = "f64", size: int = 9) -> tuple[str, bool]:
+    """The whole program, and what `function` says of it."""
+    text, dups = function(seed, elem, size)
+    return head(elem) + text, dups

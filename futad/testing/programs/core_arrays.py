@@ -1,10 +1,8 @@
-"""Random statements of `genprog.py` that index, slice, build and write arrays."""
+"""Random statements of `core.py` that index, slice, build and write arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from genprog_base import SPAN, Base, Scope
 
 from futad.core import ir
 from futad.core.builder import Builder
@@ -27,6 +25,7 @@ from futad.core.types import (
     row_type,
     shape_of,
 )
+from futad.testing.programs.core_base import SPAN, Base, Scope
 
 
 class Arrays(Base):

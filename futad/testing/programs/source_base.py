@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (programs read better unbroken)
-"""The ground of `gensource.py`: what programs start with, scopes, expressions."""
+"""The ground of `source.py`: what programs start with, scopes, expressions."""
 
 from __future__ import annotations
 

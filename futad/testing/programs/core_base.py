@@ -1,4 +1,4 @@
-"""The ground of `genprog.py`: scopes, choosing values and types, scalar code."""
+"""The ground of `core.py`: scopes, choosing values and types, scalar code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Base:
 
     # -- choosing and making values
 
-    def choose(self, xs: Sequence):  # type: ignore[no-untyped-def, type-arg]
+    def choose(self, xs: Sequence):  # type: ignore[no-untyped-def]
         return xs[self.rng.randrange(len(xs))]
 
     def prefer(self, found: list[Var]) -> Var:

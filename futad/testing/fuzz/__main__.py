@@ -1,0 +1,128 @@
+"""`python -m futad.testing.fuzz`: random programs against the compiler, for a given time."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from futad import checks
+from futad.errors import Error, UsageError
+from futad.runtime import cc
+from futad.testing.fuzz.batch import Task
+from futad.testing.fuzz.cases import KINDS, MODES, SOURCE, kinds_named
+from futad.testing.fuzz.report import Report, append
+from futad.testing.fuzz.workers import Pool
+
+BATCH = 14  # programs in one file
+# Of how many files in a hundred: a program of `multicore` takes the C compiler four times as long.
+SHARES = {"c": 65, "emulated": 30, "multicore": 5}
+
+OFTEN = {"inplace": 5}  # kinds that are many kinds of program
+
+
+def tasks(
+    seed: int, kinds: Sequence[str], backends: Sequence[str], every: bool, modes: tuple[str, ...], shrink: float
+) -> Iterator[Task]:
+    """Files of programs without end: all kinds in turn, programs of a file from one kind of source text."""
+    rng = random.Random(f"tasks {seed}")
+    number = 0
+    turn = 0
+    mixed = [k for k in kinds if k != SOURCE for _ in range(OFTEN.get(k, 1))]
+    while True:
+        chosen: list[tuple[str, int]] = []
+        source = SOURCE in kinds and (not mixed or number % 8 == 7)
+        for _ in range(BATCH // 2 if source else BATCH):
+            kind = SOURCE if source else mixed[turn % len(mixed)]
+            turn += not source
+            chosen.append((kind, seed * 1_000_000 + rng.randrange(1_000_000)))
+        elem = "f32" if rng.random() < 0.08 else "f64"
+        drawn = backends if every else rng.choices(list(backends), [SHARES.get(b, 10) for b in backends])
+        for backend in drawn:
+            yield Task(number, backend, elem, tuple(chosen), modes, shrink)
+        number += 1
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="python -m futad.testing.fuzz",
+        description="Random programs against the compiler: values and derivatives on compiled backends must be the "
+        "interpreter's, reverse mode must agree with forward mode, and smooth programs with central differences.",
+        epilog=f"Kinds: all (the default), skeletons, {', '.join(KINDS)}.",
+    )
+    p.add_argument("--seconds", type=float, default=60, help="for how long (default 60)")
+    p.add_argument("--programs", type=int, default=0, help="stop after as many programs")
+    p.add_argument("--seed", type=int, default=1, help="other seeds are other programs (default 1)")
+    p.add_argument("--kinds", default="all", help="which programs, comma-separated")
+    p.add_argument("--modes", default="", help=f"derivatives of every program (else drawn): {', '.join(MODES)}")
+    p.add_argument("--backends", default="c,multicore,emulated", help="comma-separated")
+    p.add_argument("--check", default="", help="checks that programs carry, see docs/checking.md: memory, values")
+    p.add_argument("--every-backend", action="store_true", help="each program on all of them (else on one, drawn)")
+    p.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+    p.add_argument("--limit", type=float, default=30, help="seconds for a program before it counts as hanging")
+    p.add_argument("--shrink", type=float, default=0, help="seconds for making each program that went wrong smaller")
+    p.add_argument("--keep", type=Path, help="a folder for the programs that went wrong")
+    p.add_argument("--log", type=Path, help="a file that the run's sums are appended to, as a line of JSON")
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 if nothing was found, 1 if something was, 2 if it could not run."""
+    given = parser().parse_args(argv)
+    try:
+        kinds = kinds_named([k for k in given.kinds.split(",") if k])
+        modes = tuple(m for m in given.modes.split(",") if m)
+        backends = [b for b in given.backends.split(",") if b]
+        for name, known in ((m, MODES) for m in modes):
+            if name not in known:
+                raise UsageError(f"no derivative is called '{name}'; there are: {', '.join(known)}")
+        for b in backends:
+            if b not in SHARES:
+                raise UsageError(f"backend '{b}' is not one of {', '.join(SHARES)}")
+        if not backends or given.jobs < 1 or given.seconds <= 0:
+            raise UsageError("--backends names none, or --jobs or --seconds is not positive")
+        cc.find_compiler()
+        with checks.also(*[name for name in given.check.split(",") if name]):
+            checks.modes()
+            return _run(given, kinds, modes, backends)
+    except Error as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 2
+
+
+def _run(given: argparse.Namespace, kinds: list[str], modes: tuple[str, ...], backends: list[str]) -> int:
+    report = Report(sys.stdout, given.keep)
+    pool = Pool(given.jobs, given.limit)
+    end = time.monotonic() + given.seconds
+    started = 0
+
+    def coming() -> Iterator[Task]:
+        nonlocal started
+        for task in tasks(given.seed, kinds, backends, given.every_backend, modes, given.shrink):
+            if time.monotonic() >= end or 0 < given.programs <= started:
+                return
+            started += len(task.programs)
+            yield task
+
+    try:
+        for outcome in pool.outcomes(coming()):
+            report.add(outcome)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    finally:
+        pool.close()
+    print(report.table())
+    report.progress()
+    if report.ties:
+        print(f"{report.ties} programs where rounding decides: not counted as findings")
+    if given.log is not None:
+        sums = append(given.log, report.summary(given.seed))
+        print(f"{given.log}: " + ", ".join(f"{n} {k}" for k, n in sums.items()))
+    return 1 if report.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

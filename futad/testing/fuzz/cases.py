@@ -1,0 +1,194 @@
+"""What is tried: programs of all kinds in one form, their derivatives as entries, their inputs."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from futad.errors import UsageError
+from futad.testing import skeletons
+from futad.testing.programs import source
+from futad.testing.skeletons.base import Param, Program, shape_type
+
+# The derivatives: of first order forwards and backwards, of second order in all three ways that reverse mode is in.
+FIRST = ("value", "fwd", "rev")
+SECOND = ("fwdrev", "revfwd", "revrev")
+MODES = FIRST + SECOND
+SOURCE = "source"  # the random programs of `programs.source`
+KINDS = (*skeletons.FAMILIES, SOURCE)
+
+
+def kinds_named(names: Sequence[str]) -> list[str]:
+    """The kinds of these names; none or `all`: all, `skeletons`: all but the random programs."""
+    out: list[str] = []
+    for name in names or ["all"]:
+        if name == "all":
+            out += KINDS
+        elif name == "skeletons":
+            out += skeletons.FAMILIES
+        elif name in KINDS:
+            out.append(name)
+        else:
+            raise UsageError(f"no kind of program is called '{name}'; there are: all, skeletons, {', '.join(KINDS)}")
+    return list(dict.fromkeys(out))
+
+
+# What the interpreter computes for a mode: the same, and what that is compared with.
+_BESIDE = {
+    "value": ("value",), "fwd": ("value", "fwd"), "rev": ("value", "fwd", "rev"), "fwdrev": ("rev", "fwdrev"),
+    "revfwd": ("fwdrev", "revfwd"), "revrev": ("fwdrev", "revrev"),
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Case:
+    """A program that is tried: its kind and seed make it, `modes` are the derivatives taken of it."""
+
+    kind: str
+    seed: int
+    elem: str
+    modes: tuple[str, ...]
+    program: Program
+    repeats: bool = False  # a scatter in it has several values for one place
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.seed}"
+
+    @property
+    def reference(self) -> tuple[str, ...]:
+        """The derivatives that the interpreter computes, to compare with."""
+        need = {m for mode in self.modes for m in _BESIDE[mode]}
+        return tuple(m for m in MODES if m in need)
+
+    def source(self, tag: str) -> str:
+        """The definitions, and the entries of `modes` and `reference`, every name of them with `tag`."""
+        entries = [entry(self.program, m) for m in MODES if m in (*self.modes, *self.reference)]
+        return (self.program.text + "".join(entries)).replace("@", tag)
+
+    def text(self) -> str:
+        """A program of this alone."""
+        return head(self.kind, self.elem) + self.source("")
+
+
+def head(kind: str, elem: str) -> str:
+    """What programs of that kind have in front; equal for those that can share a file."""
+    return source.head(elem) if kind == SOURCE else skeletons.HEAD.format(t=elem)
+
+
+def case(kind: str, seed: int, elem: str, modes: Sequence[str]) -> Case:
+    """The program of that kind and seed."""
+    if kind != SOURCE:
+        return Case(kind, seed, elem, tuple(modes), skeletons.program(kind, seed))
+    text, repeats = source.function(seed, elem, 6)
+    params = (Param("xs", ("n",)), Param("ms", ("n", "k")), Param("s"))
+    text = text.replace("def f ", "def f@ ", 1)
+    made = Program(kind, text, ("n", "k"), params, ((), ("n",), ("k",), ()), smooth=True)
+    return Case(kind, seed, elem, tuple(modes), made, repeats)
+
+
+_SHARES = {"value": 40, "fwd": 8, "rev": 36, "fwdrev": 8, "revfwd": 4, "revrev": 4}
+
+
+def modes_of(rng: random.Random, elem: str) -> tuple[str, ...]:
+    """The derivative that is taken of a program, as many programs find more than many derivatives of one; of one in
+    fifty all."""
+    allowed = {m: share for m, share in _SHARES.items() if elem == "f64" or m in FIRST}
+    if rng.random() < 0.02:
+        return tuple(allowed)
+    return (rng.choices(list(allowed), list(allowed.values()))[0],)
+
+
+def entry(p: Program, mode: str) -> str:
+    """The entry of that mode: its parameters are those of `f@`, then tangents, then cotangents, as it needs them."""
+    sizes = "".join(f" [{s}]" for s in p.sizes)
+    xs = " ".join(f"({q.name}: {q.type})" for q in p.params)
+    ds = " ".join(f"(d_{q.name}: {q.type})" for q in p.floats)
+    ys = " ".join(f"(y_{i}: {shape_type(r)})" for i, r in enumerate(p.results))
+    x, d, y = (_tuple(names) for names in (
+        [q.name for q in p.floats], [f"d_{q.name}" for q in p.floats], [f"y_{i}" for i in range(len(p.results))]
+    ))  # fmt: skip
+    f = f"(\\{x} -> f@ {' '.join(q.name for q in p.params)})"
+    if mode == "value":
+        return f"entry value@{sizes} {xs} = f@ {' '.join(q.name for q in p.params)}\n"
+    body, more = {
+        "fwd": (f"jvp {f} {x} {d}", ds),
+        "rev": (f"vjp {f} {x} {y}", ys),
+        "fwdrev": (f"jvp (\\{x} -> vjp {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
+        "revfwd": (f"vjp (\\{x} -> jvp {f} {x} {d}) {x} {y}", f"{ds} {ys}"),
+        "revrev": (f"vjp (\\{x} -> vjp {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
+    }[mode]
+    return f"entry {mode}@{sizes} {xs} {more} = {body}\n"
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+@dataclass(slots=True)
+class Inputs:
+    """Sizes, and values for them: arguments, a tangent and a cotangent (of floats only)."""
+
+    sizes: dict[str, int]
+    args: list[Any]
+    tangents: list[Any]
+    cotangents: list[Any]
+
+    def given(self, mode: str, args: Sequence[Any] | None = None) -> list[Any]:
+        """The arguments of the entry of that mode."""
+        own = list(self.args if args is None else args)
+        if mode in ("fwd", *SECOND):
+            own += self.tangents
+        if mode in ("rev", *SECOND):
+            own += self.cotangents
+        return own
+
+
+_SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9)
+_MANY = (16, 17, 31, 33, 40, 64, 70)  # around what goes through vectors and blocks of iterations at a time
+
+
+def inputs(c: Case, number: int, sizes: dict[str, int] | None = None) -> Inputs:
+    """The inputs of that number of a program: always the same.  The first ones are small."""
+    p = c.program
+    rng = np.random.default_rng([zlib.crc32(c.kind.encode()), c.seed, number])
+    if sizes is None:
+        sizes = {}
+        for s in p.sizes:
+            top = min(p.most.get(s, 9), 4 if number == 0 else 9)
+            if c.kind == SOURCE:
+                top = min(top, 5)
+            choices = [z for z in _SIZES if p.least.get(s, 0) <= z <= top]
+            sizes[s] = int(rng.choice(choices))
+        free = [s for s in p.sizes if s not in p.most]
+        if number > 0 and c.seed % 4 == 1 and free and p.text.count("loop ") <= 1:
+            sizes[str(rng.choice(free))] = int(rng.choice(_MANY))
+    dtype = np.dtype({"f64": "f8", "f32": "f4"}[c.elem])
+    tied = ties(c, number)
+
+    def floats(shape: Sequence[str | int]) -> Any:
+        dims = [sizes[d] if isinstance(d, str) else d for d in shape]
+        values = rng.choice([0.0, 0.0, 1.0, -1.0, 0.5], dims) if tied else rng.normal(size=dims) * 0.8
+        return np.asarray(values).astype(dtype)[()]
+
+    def bounded(q: Param) -> Any:
+        assert q.bound is not None
+        top = sizes[q.bound] if isinstance(q.bound, str) else q.bound
+        dims = [sizes[d] if isinstance(d, str) else d for d in q.shape]
+        return np.asarray(rng.integers(0, max(top, 1), dims), np.int64)[()]
+
+    args = [floats(q.shape) if q.bound is None else bounded(q) for q in p.params]
+    tied = False
+    tangents = [floats(q.shape) for q in p.floats]
+    cotangents = [floats(r) for r in p.results]
+    return Inputs(sizes, args, tangents, cotangents)
+
+
+def ties(c: Case, number: int) -> bool:
+    """Whether these inputs have equal numbers in them: then there are no differences to compare with."""
+    return number > 0 and c.seed % 23 == 7

@@ -1,0 +1,547 @@
+"""Mutants of the compiler, each with one condition of legality dropped, and the programs that find them.
+
+    python -m futad.testing.mutants [--only PATTERN] [--seconds S] [--record]
+
+A condition (`futad.legality`) is dropped, a program compiled and run, and the mutant is found if
+
+- a pass makes IR that does not check, or the compiler stops with an internal error, or
+- a result differs from what the interpreter makes of the program as it was lowered, after core passes by the
+  interpreter, else on `c`, `multicore` or `emulated`, or
+- the compiled program crashes, or does not end.
+
+Programs that do not ask a condition, or of which it holds wherever they do, cannot find it: of these none is run.
+The others are tried aimed ones first (tests/legality), then those of tests/programs, then all strings in the tests that
+are programs, then random ones.  tests/legality/found.txt keeps which program found each; it is tried before any other,
+and `--recorded` (for continuous integration) tries no other.  `--record` writes that file, and open.txt beside it: the
+conditions that no program is known to miss.  `--missing` tries these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from futad import legality
+from futad.core import ir
+from futad.core.check import check_program
+from futad.core.interp import Interpreter, TooLong
+from futad.core.types import ArrayType, Const, Prim, elem_of
+from futad.errors import Error, InternalError, RuntimeError_
+from futad.testblocks import read_test_file
+from futad.testing.freeze import BACKENDS, ROOT, digest, programs
+from futad.testinput import make_input
+
+CORPUS = ("tests/legality", "tests/programs", "tests")
+FOUND = ROOT / "tests" / "legality" / "found.txt"
+OPEN = FOUND.with_name("open.txt")
+SIZES = ((3, 2, 4, 5), (9, 7, 8, 6), (0, 2, 1, 3), (2, 0, 3, 1), (3, 4, 2, 5), (130, 67, 35, 21))
+MOST = 1 << 14  # elements of an argument
+REFERENCE = 2  # seconds after which a program is called no more often
+STATEMENTS = 20_000  # of the interpreter, after which a call is left out
+PATIENCE = 60  # seconds after which compiled code is taken not to end
+TRIES = 60  # programs that a mutant is tried on
+
+# Of random programs of the source language, which are a function f.
+ENTRIES = """
+entry primal [n][k] (xs: [n]t) (ms: [n][k]t) (s: t) = f xs ms s
+entry rev [n][k] (xs: [n]t) (ms: [n][k]t) (s: t) (b0: t) (b1: [n]t) (b2: [k]t) (b3: t) =
+  vjp (\\(xs, ms, s) -> f xs ms s) (xs, ms, s) (b0, b1, b2, b3)
+"""
+
+Compiled = dict[str, str]  # by backend: the digest of what is emitted
+Call = tuple[str, list[Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A program, with calls of its entries and what they give, or the kind of error; `refused` says which conditions
+    said no, how often."""
+
+    name: str
+    core: ir.Program
+    given: list[Call] = field(default_factory=list)
+    calls: list[tuple[Call, list[Any] | type[Error]]] = field(default_factory=list)
+    emitted: Compiled = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+
+
+def load(paths: Sequence[Path], random: Sequence[int] = (), backends: Sequence[str] = BACKENDS) -> list[Item]:
+    """The programs of files and folders, each once, and as many random ones of each kind, compiled without a mutant."""
+    items = []
+    seen = set()
+    for name, core, given in _every(paths, random):
+        name = name.removeprefix(f"{ROOT}/")
+        if name in seen:
+            continue
+        seen.add(name)
+        item = Item(name, core, given)
+        every = [c for t in legality.load_all() for c in t.conditions.values()]
+        before = {str(c): c.refusals for c in every}
+        try:
+            item.emitted = {b: digest(_emitted(core, b, lambda *_: None)) for b in backends}
+        except Exception:  # noqa: S112  (what does not compile finds nothing)
+            continue
+        item.refused = {str(c): c.refusals - before[str(c)] for c in every if c.refusals > before[str(c)]}
+        items.append(item)
+    return items
+
+
+def _every(paths: Sequence[Path], random: Sequence[int]) -> Iterator[tuple[str, ir.Program, list[Call]]]:
+    from futad.source import compile_text
+    from futad.testing.programs.core import program
+    from futad.testing.programs.source import source
+
+    for name, core in programs(list(paths)):
+        yield name, core, []
+    for seed in random:
+        sample = program(seed)
+        yield f"core program {seed}", sample.program, [("main", sample.args)]
+        text, several = source(seed)
+        if not several:
+            try:
+                yield f"source program {seed}", compile_text(text + ENTRIES), []
+            except Error:  # a function whose arguments are consumed has no derivative of this kind
+                continue
+
+
+def _reference(item: Item) -> None:
+    """Calls of the entries, with what the interpreter makes of the program as lowered."""
+    from futad.ad import expand
+    from futad.optimise.asserts import settle_asserts
+    from futad.optimise.inline import inline
+
+    plain = expand(settle_asserts(inline(item.core)))
+    interpreter = Interpreter(plain)
+    interpreter.limit = STATEMENTS
+    start = time.monotonic()
+    for name, args in _calls(item):
+        if time.monotonic() - start > REFERENCE:
+            break
+        try:
+            results = interpreter.run(name, [_copy(a) for a in args])
+        except RuntimeError_ as e:
+            item.calls.append(((name, args), type(e)))
+        except (Error, TooLong, ValueError, MemoryError):
+            continue
+        else:
+            item.calls.append(((name, args), [_copy(r) for r in results]))
+
+
+def _calls(item: Item) -> Iterator[Call]:
+    """Calls of the entries: those of its test blocks, and of generated values."""
+    if item.given:
+        yield from item.given
+        return
+    path = ROOT / item.name
+    if path.suffix == ".fut":
+        yield from _cases(path)
+    rng = np.random.default_rng(0)
+    for fun in item.core.funs.values():
+        if fun.entry is not None or not any(f.entry for f in item.core.funs.values()):
+            for k, sizes in enumerate(SIZES):
+                args = _arguments(fun, sizes, rng, wild=k == 4)
+                if args is not None:
+                    yield fun.name, args
+
+
+def _cases(path: Path) -> Iterator[Call]:
+    from futad.api import load as load_program
+
+    program = load_program(str(path), backend="interp")
+    for case in read_test_file(path).cases:
+        function = program.entries.get(case.entry)
+        if function is not None and case.input.kind in ("values", "random"):
+            try:
+                yield function.core_name, make_input(program, function, case)
+            except Error:
+                continue
+
+
+def _copy(a: Any) -> Any:
+    return a.copy() if isinstance(a, np.ndarray) else a
+
+
+def _arguments(fun: ir.Fun, sizes: Sequence[int], rng: np.random.Generator, wild: bool) -> list[Any] | None:
+    """Values for a function's parameters: sizes in turn from `sizes`, integers that are indices of such (or may not be:
+    `wild`), floats near 1 (or of either sign, and 0).  None if they are large."""
+    env: dict[Any, Any] = {}
+    out: list[Any] = []
+    for k, v in enumerate(fun.body.params):
+        if k < fun.num_sizes:
+            value: Any = np.int64(sizes[k % len(sizes)])
+        else:
+            shape: tuple[int, ...] = ()
+            if isinstance(v.type, ArrayType):
+                shape = tuple([int(d.value if isinstance(d, Const) else env[d]) for d in v.type.shape])
+            elem = v.type if isinstance(v.type, Prim) else elem_of(v.type)
+            assert isinstance(elem, Prim)
+            if np.prod(shape, dtype=np.int64) > MOST:
+                return None
+            if elem.is_float:
+                value = rng.integers(-2, 3, shape) * 0.75 if wild else rng.uniform(0.3, 1.7, shape)
+            elif elem.is_bool:
+                value = rng.integers(0, 2, shape)
+            elif wild and elem.kind == "int":
+                value = rng.integers(-2, max(sizes) + 2, shape)
+            else:
+                value = rng.integers(0, max(1, min(sizes) if shape else min(sizes) + 1), shape)
+            value = np.asarray(value).astype(elem.dtype)
+            value = value if shape or isinstance(v.type, ArrayType) else value[()]
+        env[v] = value
+        out.append(value)
+    return out
+
+
+# -- compiling and running
+
+
+def _core_passes(core: ir.Program, sequential: bool, look: Callable[[str, ir.Program], None]) -> ir.Program:
+    from futad.pipeline import Trace, compile_program
+
+    return compile_program(core, sequential=sequential, trace=Trace(after=look))
+
+
+def _emitted(core: ir.Program, backend: str, look: Callable[[str, ir.Program], None]) -> str:
+    """The texts of a backend; `look` sees the program after every pass, those of the backend included."""
+    return _backend(core, backend, look)[1]
+
+
+def _backend(core: ir.Program, backend: str, look: Callable[[str, ir.Program], None]) -> tuple[Any, str]:
+    program = _core_passes(core, backend != "emulated", look)
+    if backend == "emulated":
+        from futad.backend.cuda import DeviceBackend
+        from futad.flatten import without_traces
+        from futad.flatten.prepare import prepare
+        from futad.optimise.sequential import sequentialise
+
+        program = without_traces(program)
+        look("prepare", prepare(sequentialise(program)))
+        device = DeviceBackend(program)
+        return device, f"{device.source}\n{device.host}"
+    from futad.accs import without_accs
+    from futad.backend.c import CBackend
+    from futad.optimise.history import kept_in_place
+    from futad.optimise.layout import by_columns
+    from futad.optimise.untransposed import untransposed
+
+    step = without_accs(program)
+    look("accs", step)
+    step = untransposed(step)
+    look("untransposed", step)
+    step = ir.map_bodies(step, lambda lam: kept_in_place(lam, joins=True))
+    look("kept_in_place", step)
+    look("by_columns", by_columns(step))
+    made = CBackend(program, multicore=backend == "multicore", grain=1)
+    return made, made.source
+
+
+def examine(item: Item, backends: Sequence[str], runs: bool = True) -> str | None:
+    """What is wrong with the program as it is compiled now, in words; None if nothing is.
+
+    Where texts are as they are without a mutant nothing is run.  Unless it `runs`, code is not compiled, but what all
+    passes make is interpreted.
+    """
+    if not item.calls:
+        _reference(item)
+    last: list[ir.Program] = []
+    stage = ""
+
+    def look(name: str, p: ir.Program) -> None:
+        nonlocal stage
+        stage = name
+        check_program(p, name)
+        last[:] = [p]
+
+    for backend in backends:
+        stage = "the first pass"
+        try:
+            made, text = _backend(item.core, backend, look)
+        except InternalError as e:
+            return f"{_kind(e)} ({backend}): {_first(e)}"
+        except Error as e:
+            return f"refused after {stage} ({backend}): {_first(e)}"
+        except Exception as e:
+            return f"internal error after {stage} ({backend}): {type(e).__name__}: {_first(e)}"
+        if digest(text) == item.emitted.get(backend):
+            continue
+        problem = _differs(item, Interpreter(last[0]), f"the interpreter ({backend})")
+        if problem is None and not runs:
+            continue
+        if problem is None and backend == "emulated":
+            from futad.runtime.device import EmulatedDevice
+
+            made.on(EmulatedDevice())
+        if problem is None:
+            problem = _differs(item, made, backend)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _kind(e: InternalError) -> str:
+    return "IR check" if str(e).startswith("internal error: after ") or "after " in str(e)[:40] else "internal error"
+
+
+def _first(e: BaseException) -> str:
+    lines = str(e).replace(f"{ROOT}/", "").splitlines() or [""]
+    return lines[0][:160]
+
+
+def _differs(item: Item, executor: Any, backend: str) -> str | None:
+    for (name, args), expected in item.calls:
+        try:
+            results = executor.run(name, [_copy(a) for a in args])
+        except InternalError as e:
+            return f"internal error on {backend}: {_first(e)}"
+        except Error as e:
+            if type(e) is expected:
+                continue
+            return f"failure on {backend}: {name}: {_first(e)}"
+        except Exception as e:
+            return f"internal error on {backend}: {type(e).__name__}: {_first(e)}"
+        if isinstance(expected, type):
+            return f"no failure on {backend}: {name}"
+        if executor.fresh and _shared(results):
+            return f"results share memory on {backend}: {name}"
+        for k, (got, want) in enumerate(zip(results, expected, strict=True)):
+            if not _equal(np.asarray(got), np.asarray(want)):
+                return f"result on {backend}: {name}, value #{k}"
+    return None
+
+
+def _shared(results: Sequence[Any]) -> bool:
+    arrays = [r for r in results if isinstance(r, np.ndarray) and r.size]
+    return any(np.shares_memory(a, b) for k, a in enumerate(arrays) for b in arrays[:k])
+
+
+def _equal(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return False
+    if got.dtype.kind != "f":
+        return bool(np.array_equal(got, want))
+    tol = {8: 1e-8, 4: 2e-3, 2: 5e-2}[got.dtype.itemsize]
+    return bool(np.allclose(got, want, rtol=tol, atol=tol * _scale(want), equal_nan=True))
+
+
+def _scale(want: np.ndarray[Any, Any]) -> float:
+    finite = np.abs(want[np.isfinite(want)]) if want.size else want
+    return max(1e-3, min(1.0, float(finite.max()))) if finite.size else 1.0
+
+
+def apart(work: Callable[[], str | None], patience: float = PATIENCE) -> str | None:
+    """What `work` gives, done by a process of its own: compiled mutants may crash or not end."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        code = 1
+        try:
+            os.setsid()
+            with open(os.devnull, "w") as null:
+                os.dup2(null.fileno(), 2)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = work()
+            with os.fdopen(writer, "wb") as out:
+                out.write(pickle.dumps(found))
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writer)
+    data = b""
+    deadline = time.monotonic() + patience
+    with os.fdopen(reader, "rb", buffering=0) as source:
+        while True:
+            ready, _, _ = select.select([source], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                os.killpg(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return "does not end"
+            piece = source.read(1 << 16)
+            if not piece:
+                break
+            data += piece
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return f"crash ({signal.Signals(os.WTERMSIG(status)).name})"
+    if not data:
+        return f"crash (status {os.WEXITSTATUS(status)})"
+    found = pickle.loads(data)
+    assert found is None or isinstance(found, str)
+    return found
+
+
+# -- mutants
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one mutant: `found` says how, by `program`; or `tried` programs did not."""
+
+    condition: str
+    found: str | None = None
+    program: str = ""
+    tried: int = 0
+    asked: int = 0
+    seconds: float = 0.0
+
+
+def hunt(condition: str, items: Sequence[Item], deadline: float, first: str = "") -> Outcome:
+    """Programs tried until one finds the mutant."""
+    outcome = Outcome(condition)
+    start = time.monotonic()
+    # The recorded one, then aimed ones (they come first anyway), each kind by how small it is.
+    those = [i for i in items if condition in i.refused]
+    outcome.asked = len(those)
+    those.sort(key=lambda i: (i.name != first, CORPUS[0] not in i.name, _size(i.core)))
+    for runs in (False, True):
+        for item in those[:TRIES]:
+            if time.monotonic() - start > deadline * (0.5 + 0.5 * runs):
+                break
+            outcome.tried += runs
+            if not item.calls:
+                _reference(item)
+
+            def work(item: Item = item, runs: bool = runs) -> str | None:
+                with legality.dropping(condition):
+                    return examine(item, tuple(item.emitted), runs)
+
+            found = apart(work)
+            if found is not None and apart(lambda item=item: _sound(item)) is None:  # type: ignore[misc]
+                outcome.found, outcome.program = found, item.name
+                outcome.seconds = time.monotonic() - start
+                return outcome
+    outcome.seconds = time.monotonic() - start
+    return outcome
+
+
+def _sound(item: Item) -> str | None:
+    """What is wrong without a mutant, on all backends: such a program shows nothing."""
+    plain = Item(item.name, item.core, item.given)
+    _reference(plain)
+    return examine(plain, tuple(item.emitted))
+
+
+def _size(core: ir.Program) -> int:
+    from futad.pipeline import count_statements
+
+    return count_statements(core)
+
+
+def recorded() -> dict[str, str]:
+    """Which program found each mutant: of the file that keeps it."""
+    if not FOUND.exists():
+        return {}
+    lines = [line.split("\t") for line in FOUND.read_text().splitlines() if line and not line.startswith("#")]
+    return {condition: program for condition, program, *_ in lines}
+
+
+def still_open() -> list[str]:
+    """The conditions without which nothing is known to go wrong: of the file that lists them."""
+    return [line for line in OPEN.read_text().splitlines() if line and not line.startswith("#")]
+
+
+def items_of(known: dict[str, str], names: Sequence[str]) -> list[Item]:
+    """The programs that found these mutants."""
+    found = {known[n] for n in names if n in known}
+    paths = sorted({ROOT / p.split(":")[0] for p in found if " program " not in p})
+    seeds = sorted({int(p.split()[-1]) for p in found if " program " in p})
+    return [item for item in load(paths, seeds) if item.name in found]
+
+
+def record(outcomes: Sequence[Outcome]) -> None:
+    """Write down which programs found mutants, and which conditions none did."""
+    how = dict(line.split("\t", 1) for line in FOUND.read_text().splitlines() if "\t" in line) if FOUND.exists() else {}
+    how.update({o.condition: f"{o.program}\t{o.found}" for o in outcomes if o.found is not None})
+    for o in outcomes:
+        if o.found is None:
+            how.pop(o.condition, None)
+    every = conditions()
+    lines = [f"{c}\t{how[c]}\n" for c in every if c in how]
+    FOUND.write_text("# condition, the program that found the mutant without it, and how\n" + "".join(lines))
+    rest = [f"{c}\n" for c in every if c not in how]
+    OPEN.write_text("# conditions without which no program is known to go wrong\n" + "".join(rest))
+
+
+_items: list[Item] = []
+
+
+def _job(task: tuple[str, float, str]) -> Outcome:
+    condition, deadline, first = task
+    return hunt(condition, _items, deadline, first)
+
+
+def hunt_all(conditions: Sequence[str], items: list[Item], seconds: float, jobs: int = 2) -> Iterator[Outcome]:
+    """The mutants one after the other, `jobs` at a time."""
+    _items[:] = items
+    known = recorded()
+    tasks = [(c, seconds, known.get(c, "")) for c in conditions]
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        yield from pool.imap(_job, tasks)
+
+
+def conditions(pattern: str = "*") -> list[str]:
+    """The names of all conditions that match."""
+    names = [str(c) for t in legality.load_all() for c in t.conditions.values()]
+    return [n for n in names if fnmatch.fnmatch(n, pattern) or pattern in n]
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m futad.testing.mutants", description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--only", default="*", metavar="PATTERN", help="conditions of which this is a part, or that match"
+    )
+    parser.add_argument("--seconds", type=float, default=120, help="how long to try for each mutant")
+    parser.add_argument("--random", type=int, default=200, metavar="N", help="random programs of each kind, at most")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--recorded", action="store_true", help="only the programs that found mutants before")
+    parser.add_argument("--record", action="store_true", help=f"write {FOUND.relative_to(ROOT)}")
+    parser.add_argument("--missing", action="store_true", help="only conditions that nothing was known to find")
+    parser.add_argument("--corpus", type=Path, nargs="*", metavar="PATH", help="only these programs")
+    parser.add_argument("--aimed", action="store_true", help="only the programs of tests/legality")
+    args = parser.parse_args(argv)
+    os.environ.setdefault("FUTAD_CFLAGS", "-O1")
+    os.environ.setdefault("OMP_NUM_THREADS", "4")
+    names = conditions(args.only)
+    start = time.monotonic()
+    known = recorded()
+    paths = [ROOT / p for p in (CORPUS[:1] if args.aimed else CORPUS)]
+    if args.corpus:
+        paths = [p.resolve() for p in args.corpus]
+    random: Sequence[int] = range(0 if args.aimed or args.corpus else args.random)
+    if args.recorded:
+        names = [n for n in names if n in known]
+    if args.missing:
+        names = [n for n in names if n not in known]
+    items = items_of(known, names) if args.recorded else load(paths, random)
+    print(f"{len(names)} mutants, {len(items)} programs compiled in {time.monotonic() - start:.0f} s", flush=True)
+    outcomes = []
+    for o in hunt_all(names, items, args.seconds, args.jobs):
+        outcomes.append(o)
+        if o.found is not None:
+            print(f"found     {o.condition}: {o.program}: {o.found} ({o.seconds:.1f} s)", flush=True)
+        else:
+            print(f"SURVIVED  {o.condition}: {o.tried} of {o.asked} programs tried ({o.seconds:.1f} s)", flush=True)
+    found = [o for o in outcomes if o.found is not None]
+    print(f"{len(found)} of {len(outcomes)} mutants found, {time.monotonic() - start:.0f} s")
+    if args.record:
+        record(outcomes)
+    return 0 if len(found) == len(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

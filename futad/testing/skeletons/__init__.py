@@ -1,0 +1,38 @@
+"""Skeletons of real algorithms with random parts: what each file of this folder makes, by family.
+
+`FAMILIES` names them; `program(family, seed)` gives one program.  See `base` for what a program is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from futad.testing.skeletons import (
+    dynamic,
+    inplace,
+    learning,
+    matrices,
+    physics,
+    recurrent,
+    sorting,
+    spectral,
+    structures,
+    wrap,
+)
+from futad.testing.skeletons.base import HEAD, Gen, Param, Program
+
+FAMILIES: dict[str, Callable[[Gen], Program]] = {
+    f.__name__: f
+    for module in (inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning)
+    for f in module.FAMILIES
+}
+
+
+def program(family: str, seed: int) -> Program:
+    """A program of the family; one in five inside a map, or in a loop."""
+    g = Gen(random.Random(f"{family} {seed}"))
+    return wrap.wrapped(g, FAMILIES[family](g))
+
+
+__all__ = ["FAMILIES", "HEAD", "Gen", "Param", "Program", "program"]
