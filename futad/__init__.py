@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DtypeError,
         Error,
         FileError,
+        FutadWarning,
         InternalError,
         MemoryError_,
         NameError_,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
         UsageError,
         ValueError_,
     )
-    from futad.runtime.backends import FutadWarning
     from futad.runtime.values import Record
 
 __version__ = "0.1.0"
@@ -49,7 +49,7 @@ _PLACES = {
     **dict.fromkeys(("Function", "Program", "compile", "load"), "futad.api"),
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"), "futad.api_ad"),
     **dict.fromkeys(_ERRORS, "futad.errors"),
-    "FutadWarning": "futad.runtime.backends",
+    "FutadWarning": "futad.errors",
     "Record": "futad.runtime.values",
 }
 

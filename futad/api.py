@@ -17,11 +17,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from futad import checks
 from futad.core import ir
 from futad.errors import Error, MemoryError_, UsageError
-from futad.runtime import backends
+from futad.runtime import backends, forks
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.values import Signature, entry_text, signature_of
+
+# NumPy of a shape beyond the address space, also of an array without elements: on the interpreter.
+_TOO_LARGE = re.compile("too big|too large|maximum allowed", re.IGNORECASE)
 
 
 class Unit:
@@ -37,6 +41,12 @@ class Unit:
         self._executor: backends.Executor | None = None
         self._backend = backend
         self._lock = threading.Lock()
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """See `runtime/forks.py`."""
+        if forks.is_held(self._lock):
+            self._lock = threading.Lock()
 
     def executor(self) -> backends.Executor:
         """The compiled program (compiled now if this is the first use)."""
@@ -47,9 +57,10 @@ class Unit:
                 from futad.pipeline import compile_program
 
                 def compiled(sequential: bool) -> ir.Program:
-                    return compile_program(self.core, check=self.check, sequential=sequential)
+                    return compile_program(self.core, sequential=sequential)
 
-                self._executor, self._backend = backends.executor(compiled, self.requested)
+                with checks.also(*[checks.IR] if self.check else []):
+                    self._executor, self._backend = backends.executor(compiled, self.requested)
             return self._executor
 
     def run(self, name: str, flat: Sequence[Any]) -> list[Any]:
@@ -69,9 +80,9 @@ class Unit:
         except MemoryError as e:
             raise MemoryError_(f"out of memory: {e}" if str(e) else "out of memory") from None
         except ValueError as e:
-            if "too big" not in str(e):  # NumPy of a shape beyond the address space, if without elements
+            if not _TOO_LARGE.search(str(e)):
                 raise
-            raise MemoryError_("a result is needed whose size exceeds the address space") from None
+            raise MemoryError_("an array is needed whose size exceeds the address space") from None
 
     def __reduce__(self) -> str:
         raise TypeError("a program does not pickle: load it in each process (its compiled code is cached on disk)")
@@ -84,7 +95,7 @@ class Unit:
 
 class Function:
     """An entry of a program: call it with NumPy arrays, numbers, lists, tuples and dicts; on `cuda` also with arrays
-    in GPU memory (CuPy, torch, JAX), which are not copied; the results are CuPy arrays then.
+    in GPU memory (CuPy, torch, JAX), which are not copied unless they are of bools; the results are CuPy arrays then.
 
     `entry` describes its types, `signature` how it is called; `__doc__` holds the comment that stands before
     it in the source.  Raises DtypeError and ShapeError (naming the argument), BoundsError, ...  Several threads may

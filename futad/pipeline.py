@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from futad import checks
 from futad.core.ir import Program
-from futad.errors import UsageError
+from futad.deep import deep
+from futad.errors import Error, InternalError, UsageError
 
 if TYPE_CHECKING:
     from futad.rewrite.strategy import Stats
@@ -52,6 +54,7 @@ PASSES: list[tuple[str, Pass]] = [
     ("inline", _lazy("futad.optimise.inline", "inline")),
     ("simplify-inlined", _simplify),
     ("asserts", _lazy("futad.optimise.asserts", "settle_asserts")),
+    ("narrow", _lazy("futad.optimise.narrow", "narrow")),
     ("views", _lazy("futad.optimise.views", "hoist_views")),
     ("ad", _lazy("futad.ad", "expand")),
     ("simplify-ad", _simplify),
@@ -118,6 +121,7 @@ def count_statements(program: Program) -> int:
     return sum(count(f.body) for f in program.funs.values())
 
 
+@deep
 def compile_program(
     program: Program,
     *,
@@ -129,9 +133,9 @@ def compile_program(
 ) -> Program:
     """Run the passes: all, or those named, up to and including `stop_after`.
 
-    With `check` the IR is type-checked after each pass and a failure names the pass.  `sequential`: for a backend of
-    one thread, or few.  Raises UsageError
-    for an unknown pass.
+    With `check`, or in a run that checks the IR (`checks.checked`), it is checked after each pass; a failure names
+    the pass.  `sequential`: for a backend of one thread, or few.  Raises UsageError for an unknown pass, InternalError
+    where a pass fails or makes what does not check.
     """
     known = dict(PASSES) | {name: run for name, (_, run) in OPTIONAL.items()}
     chosen = passes_to(stop_after) if passes is None else list(passes)
@@ -140,12 +144,15 @@ def compile_program(
             raise UsageError(f"no pass is called '{name}'; there are: {', '.join(known)}")
     for name in chosen:
         start = time.perf_counter()
-        program = known[name](program, stats=trace.rules if trace is not None else None, sequential=sequential)
+        try:
+            program = known[name](program, stats=trace.rules if trace is not None else None, sequential=sequential)
+        except (Error, MemoryError, RecursionError):
+            raise
+        except Exception as e:
+            raise InternalError(f"in {name}: {type(e).__name__}: {e}") from e
         seconds = time.perf_counter() - start
-        if check:
-            from futad.core.check import check_program
-
-            check_program(program, name)
+        with checks.also(*[checks.IR] if check else []):
+            checks.checked(program, name)
         if trace is not None:
             trace.records.append(PassRecord(name, seconds, count_statements(program)))
             if trace.after is not None:

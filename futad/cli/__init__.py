@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 COMMANDS: dict[str, str] = {
     "check": "parse and type-check a program",
@@ -32,24 +33,46 @@ Exit status: 0 all went well; 1 the program, its input or its tests failed; 2 wr
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status and prints errors on stderr."""
     args = list(sys.argv[1:] if argv is None else argv)
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by whoever started us
-            setattr(sys, name, open(os.devnull, mode))
+    _replace_closed()
     try:
         status = _dispatch(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # whoever read it has gone
         return 141
     except OSError as e:
-        print(f"error: output: {e.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _output_failed(e)
     except KeyboardInterrupt:
         print("futad: interrupted", file=sys.stderr)
         return 130
+
+
+def _output_failed(e: OSError) -> int:
+    print(f"error: output: {e.strerror or e}", file=sys.stderr)
+    _drop_output()
+    return 1
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere: Python would complain again when it flushes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _replace_closed() -> None:
+    """Standard files that whoever started us has closed.  Their numbers are taken, so that no other file gets them; to
+    read the one and to write the others fails as if they were closed, but for messages, which nobody would see."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+        setattr(sys, name, open(number, "r" if name == "stdin" else "w", closefd=False))
 
 
 def _dispatch(args: list[str]) -> int:
@@ -75,8 +98,12 @@ def _run_command(name: str, rest: list[str]) -> int:
     import argparse
     from importlib import import_module
 
+    class Parser(argparse.ArgumentParser):
+        def _print_message(self, message: str, file: Any = None) -> None:
+            (file or sys.stderr).write(message)  # argparse itself would take no notice of errors
+
     module = import_module(f"futad.cli.{name}")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"futad {name}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -115,7 +142,9 @@ def guarded(action: object) -> int:
         print("error: out of memory", file=sys.stderr)
         return 1
     except OSError as e:
-        print(f"error: {e.filename or 'output'}: {e.strerror or e}", file=sys.stderr)
+        if e.filename is None:
+            return _output_failed(e)
+        print(f"error: {e.filename}: {e.strerror or e}", file=sys.stderr)
         return 1
     except RecursionError:
         print("error: the program or its input is nested too deeply", file=sys.stderr)

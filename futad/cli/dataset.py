@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
     from futad.core.types import PRIMS
     from futad.errors import UsageError
-    from futad.runtime.inputs import write_results
+    from futad.runtime.inputs import read_stdin, write_results
     from futad.runtime.randomvalues import parse_bounds, parse_type, random_value
     from futad.runtime.textvalues import Reader
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         prim, dims = parse_type(text)
         values.append(random_value(rng, prim, dims, bounds.get(prim.name)))
     if not generated:
-        values = [v.settled() if v.shape else v.settled()[()] for v in Reader(sys.stdin.buffer.read(), "<stdin>").all()]
+        values = [v.settled() if v.shape else v.settled()[()] for v in Reader(read_stdin(), "<stdin>").all()]
     if args.type:
         for v in values:
             name = next(p.name for p in PRIMS.values() if p.dtype == v.dtype)

@@ -10,6 +10,9 @@ IR is printed only if --after or --passes asks for it.
 bytes it reads and writes, its floating-point operations, and the totals beside the least possible.  The sizes are
 given by --size, or are those of --input's values, or of the entry's first test case.
 
+--legality prints every transformation that moves, shares or drops something, the conditions under which it is right,
+and what goes wrong without each.
+
 Example: futad dev gmm.fut --after ad
 """
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_file(parser)
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a program (.fut); --list and --legality need none")
     parser.add_argument("--passes", metavar="A,B,C", help="run only these passes, in this order")
     parser.add_argument("--after", metavar="PASS", help="stop after this pass ('none': before any)")
     parser.add_argument(
@@ -37,6 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="with '--after accs': what became of each accumulator; '--after flatten': what is not parallel",
     )
     parser.add_argument("--list", action="store_true", help="list the passes")
+    parser.add_argument("--legality", action="store_true", help="list the transformations with what makes each legal")
     parser.add_argument("--check", action="store_true", help="type-check the IR after every pass")
     parser.add_argument("--time", action="store_true", help="print the time of each pass")
     parser.add_argument("--stats", action="store_true", help="print rule hits, with --input the work done")
@@ -48,12 +52,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from futad.errors import UsageError
+    from futad.legality import conditions
     from futad.pipeline import Trace, compile_program, pass_names
     from futad.source import load_program
 
-    if args.list:
-        print("\n".join(pass_names()))
+    if args.list or args.legality:
+        print("\n".join(pass_names()) if args.list else conditions(), end="\n" if args.list else "")
         return 0
+    if args.file is None:
+        raise UsageError("FILE is missing")
     passes = [p for p in args.passes.split(",") if p] if args.passes is not None else None
     if args.input is not None and not (args.stats or args.cost):
         raise UsageError("--input is for --stats and --cost")
@@ -130,10 +137,10 @@ def _entry(program: Program, name: str) -> Fun:
 
 
 def _arguments(fun: Fun, source: str) -> list[Any]:
-    from futad.runtime.inputs import read_arguments, read_data_file
+    from futad.runtime.inputs import read_arguments, read_data_file, read_stdin
     from futad.runtime.values import signature_of
 
-    data = sys.stdin.buffer.read() if source == "-" else read_data_file(Path(source))
+    data = read_stdin() if source == "-" else read_data_file(Path(source))
     return read_arguments(signature_of(fun), data, "<stdin>" if source == "-" else source)
 
 

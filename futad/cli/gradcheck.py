@@ -11,10 +11,10 @@ Example: futad gradcheck gmm.fut -e objective --seed 3 --size d=2 --size l=3
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from futad import checks
 from futad.cli import options
 
 if TYPE_CHECKING:
@@ -31,10 +31,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, default=200, metavar="N", help="components sampled at most (default: 200)")
 
 
+@checks.also(checks.IR)
 def run(args: argparse.Namespace) -> int:
     from futad.errors import UsageError
-    from futad.runtime.inputs import read_arguments, read_data_file
+    from futad.runtime.inputs import read_arguments, read_data_file, read_stdin
     from futad.testing import GradientError, compare_jacobians
+    from futad.testinput import make_input, random_leaves
 
     if (args.seed or 0) < 0 or args.limit < 1:
         raise UsageError("--seed must not be negative, --limit at least 1")
@@ -46,7 +48,6 @@ def run(args: argparse.Namespace) -> int:
     seed = 1 if args.seed is None else args.seed
     if args.input is None:
         from futad.testblocks import read_test_file
-        from futad.testinput import make_input
 
         cases = [c for c in read_test_file(Path(args.file)).cases if c.entry == args.entry]
         if cases and args.seed is None and not args.size:
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             leaves = random_leaves(signature, seed, _sizes(signature, args.size))
     else:
-        data = sys.stdin.buffer.read() if args.input == "-" else read_data_file(Path(args.input))
+        data = read_stdin() if args.input == "-" else read_data_file(Path(args.input))
         name = "<stdin>" if args.input == "-" else args.input
         leaves = read_arguments(signature, data, name)[len(signature.size_names) :]
     try:
@@ -82,32 +83,3 @@ def _sizes(signature: Signature, given: list[str]) -> dict[str, int]:
             raise UsageError(f"--size {text}: write NAME=N with NAME one of the size parameters ({names})")
         out[name] = int(number)
     return out
-
-
-def random_leaves(signature: Signature, seed: int, sizes: dict[str, int]) -> list[Any]:
-    """Random flat arguments that fit together: an argument that is a size gets a small value."""
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    first = len(signature.size_names)
-    known = [sizes[n] for n in signature.size_names]
-    named = {d[1] for leaf in signature.params for d in leaf.dims if not isinstance(d, int)}
-    values = {first + i: 3 + i for i in range(len(signature.params)) if first + i in named}
-    bound = min([*known, *values.values()], default=3)
-    leaves: list[Any] = []
-    for i, leaf in enumerate(signature.params):
-        t = leaf.elem
-        if first + i in values:
-            leaves.append(t.dtype.type(values[first + i]))
-            continue
-        shape = [d if isinstance(d, int) else values[d[1]] if d[1] in values else known[d[1]] for d in leaf.dims]
-        made: Any
-        if t.is_float:
-            made = rng.standard_normal(shape)
-        elif t.is_bool:
-            made = rng.random(shape) < 0.5
-        else:
-            made = rng.integers(0, max(1, bound), shape)
-        array = np.asarray(made).astype(t.dtype)
-        leaves.append(array if array.ndim else array[()])
-    return leaves

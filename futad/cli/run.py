@@ -32,14 +32,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from futad.errors import UsageError
-    from futad.runtime.inputs import read_arguments, write_results
+    from futad.runtime.inputs import read_arguments, read_stdin, write_results
 
     if args.expression is not None:
         return evaluate(args.expression, args.file, args.backend, args.binary)
     if args.file is None:
         raise UsageError("name a program, or give an expression with -x")
     signature, call = prepare(args.file, args.entry, args.backend)
-    data = sys.stdin.buffer.read() if signature.params else b""
+    data = read_stdin() if signature.params else b""
     flat = read_arguments(signature, data, "<stdin>")
     with options.killable():
         results = call(flat)
@@ -76,12 +76,14 @@ def evaluate(expression: str, file: str | None, backend: str, binary: bool) -> i
 def prepare(file: str, entry: str, backend: str) -> tuple[Signature, Callable[[list[Any]], list[Any]]]:
     """How the entry is called, and the function from its core arguments to its core results.
 
-    A program compiled before is called without the compiler being imported.
+    A program compiled before is called without the compiler being imported, unless what it does is checked, which
+    needs its IR.
     """
+    from futad import checks
     from futad.errors import Error
     from futad.runtime import quick
 
-    texts = quick.texts_of(file) if backend != "interp" else None
+    texts = quick.texts_of(file) if backend != "interp" and not checks.modes() & checks.EXECUTION else None
     key = quick.key_of(texts, backend) if texts is not None else ""
     found = quick.find(key) if texts is not None else None
     if found is None:

@@ -5,7 +5,8 @@ element.  Cases tagged notest, disable or no_BACKEND are skipped, on the interpr
 compiled.  A line `warning: REGEX` is a test: the warnings of `futad check` for the program, which `^$` says are none,
 must match.  `structure` counts constructs of another compiler's code and is not checked; -v says so.  A property is
 tried on 100 random values of growing size.  The last line is `N passed, N failed, N skipped`; the exit status is 1 if
-any failed.
+any failed.  The compiler's IR is checked after every pass (as FUTAD_CHECK=ir does for any command); with --check what
+is compiled carries the other checks of docs/checking.md.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-e", "--entry", metavar="ENTRY", help="run only the cases of this entry")
     parser.add_argument("-v", "--verbose", action="store_true", help="name what is in the blocks but not checked")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the values properties are tried on")
+    parser.add_argument(
+        "--check", action="store_true", help="check every value that is bound and every element that is read; slower"
+    )
     parser.add_argument("--exclude", metavar="TAG", action="append", default=[], help="skip cases so tagged")
 
 
@@ -52,13 +56,15 @@ class Tally:
 
 
 def run(args: argparse.Namespace) -> int:
+    from futad import checks
     from futad.errors import UsageError
 
     if args.seed < 0:
         raise UsageError("the seed must not be negative")
     files = find_programs(args.paths)
     tally = Tally(verbose=args.verbose, seed=args.seed)
-    with progress("testing", len(files)) as (report, step):
+    more = checks.EXECUTION if args.check else ()
+    with progress("testing", len(files)) as (report, step), checks.also(checks.IR, *more):
         tally.report = report
         for file in files:
             try:
