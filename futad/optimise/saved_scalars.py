@@ -31,6 +31,7 @@ LAST_FIRST = LEGAL.condition("turns back", "the return sweep's index is not that
 AT_TURN = LEGAL.condition("saved at the turn", "the history's row is not the value of the turn of that number")
 READ_AT_TURN = LEGAL.condition("read at the turn", "another turn's value is read from the history")
 SAME_PLACE = LEGAL.condition("element read was written", "the element read is not the one the update wrote")
+NOT_NEGATIVE = LEGAL.condition("turns not negative", "memory for a negative number of turns is asked for")
 WIDTH_OUTSIDE = LEGAL.condition("width known outside", "the memory for all scalars is had before the loop")
 
 COSTLY = 10
@@ -42,28 +43,32 @@ TURN = ("turn",)
 
 def save_scalars(program: Program) -> Program:
     """Let forward sweeps of inner loops save the costly scalars that return sweeps need."""
-    return ir.map_bodies(program, lambda lam: _scope(lam, {}, False))
+    return ir.map_bodies(program, lambda lam: _scope(lam, {}, set(), False))
 
 
-def _scope(lam: Lambda, defs: dict[Var, ir.Exp], inside: bool) -> Lambda:
-    """The scope with the loops in it rewritten; `defs`: single definitions around it; `inside` a loop."""
+def _scope(lam: Lambda, defs: dict[Var, ir.Exp], sizes: set[Atom], inside: bool) -> Lambda:
+    """The scope with the loops in it rewritten; `defs`: single definitions around it; `sizes` of the arrays around it;
+    `inside` a loop."""
     defs = defs | {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
+    sizes = sizes.union(*[shape_of(p.type) for p in lam.params])
     stms = list(lam.stms)
     changed = False
     if inside:
         for j in range(len(stms)):
             for i in range(j - 1, -1, -1):
-                new = _pair(stms[i], stms[j], defs)
+                there = sizes.union(*[shape_of(v.type) for s in stms[:i] for v in s.pat])
+                new = _pair(stms[i], stms[j], defs, there)
                 if new is not None:
                     before, first, second = new
                     stms[i], stms[j] = first, second
                     stms[i:i] = before
-                    return _scope(Lambda(lam.params, tuple(stms), lam.result), defs, inside)
+                    return _scope(Lambda(lam.params, tuple(stms), lam.result), defs, sizes, inside)
     for k, s in enumerate(stms):
         loop = inside or type(s.exp) is ir.For
-        kept = ir.map_scopes(s, partial(_scope, defs=defs, inside=loop))
+        kept = ir.map_scopes(s, partial(_scope, defs=defs, sizes=sizes, inside=loop))
         changed |= kept is not s
         stms[k] = kept
+        sizes = sizes.union(*[shape_of(v.type) for v in s.pat])
     return Lambda(lam.params, tuple(stms), lam.result) if changed else lam
 
 
@@ -149,7 +154,9 @@ def _maps(loop: ir.For) -> list[int]:
     ]
 
 
-def _pair(first: Stm, second: Stm, defs: dict[Var, ir.Exp]) -> tuple[list[Stm], Stm, Stm] | None:
+def _pair(
+    first: Stm, second: Stm, defs: dict[Var, ir.Exp], sizes: set[Atom]
+) -> tuple[list[Stm], Stm, Stm] | None:  # fmt: skip
     """What goes before the loops, and the loops, if the second computes again what the first did; else None."""
     f, r = first.exp, second.exp
     if type(f) is not ir.For or type(r) is not ir.For or not SAME_TURNS(f.bound is r.bound):
@@ -189,7 +196,11 @@ def _pair(first: Stm, second: Stm, defs: dict[Var, ir.Exp]) -> tuple[list[Stm], 
             back.note(s, saved)
     if not wanted:
         return None
-    return _rewritten(first, second, made, list(wanted), again, turn)
+    turns = f.bound if NOT_NEGATIVE(f.bound in sizes) else Var("turns", I64)
+    before, first, second = _rewritten(first, second, made, list(wanted), again, turn, turns)
+    if turns is not f.bound:
+        before.insert(0, Stm((turns,), ir.Op("max", (f.bound, ZERO))))
+    return before, first, second
 
 
 def turns_back(r: ir.For, defs: dict[Var, ir.Exp]) -> set[Atom]:
@@ -217,12 +228,11 @@ def _plus(a: Atom, defs: dict[Var, ir.Exp]) -> tuple[Atom, int]:
 
 def _rewritten(
     first: Stm, second: Stm, made: dict[Key, tuple[int, Var]], wanted: list[Key],
-    again: dict[int, list[tuple[Key, Var]]], turn: set[Atom],
+    again: dict[int, list[tuple[Key, Var]]], turn: set[Atom], turns: Atom,
 ) -> tuple[list[Stm], Stm, Stm]:  # fmt: skip
     f, r = first.exp, second.exp
     assert type(f) is ir.For and type(r) is ir.For
-    turns = Var("turns", I64)
-    before = [Stm((turns,), ir.Op("max", (f.bound, ZERO)))]
+    before: list[Stm] = []
     stms = [[s] for s in f.body.stms]
     params, inits, results, finals = [], [], [], []
     history: dict[Key, Var] = {}
