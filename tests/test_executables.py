@@ -318,6 +318,7 @@ def test_the_cases_of_the_language_through_an_executable(tmp_path, monkeypatch):
 
     from futad.backend.c import CBackend
     from futad.backend.c_program import program_text
+    from futad.checks import modes
     from futad.compare import mismatch
     from futad.pipeline import compile_program
     from futad.runtime.cc import build_program
@@ -325,7 +326,7 @@ def test_the_cases_of_the_language_through_an_executable(tmp_path, monkeypatch):
     from futad.testinput import expected_values, make_input
 
     paths = tuple(sorted((Path(__file__).parent / "language").glob("*.fut")))
-    program = compiled(paths, "interp")
+    program = compiled(paths, "interp", modes())
     monkeypatch.setenv("FUTAD_CFLAGS", "-O0")
     binary = tmp_path / "all"
     binary.write_bytes(build_program(program_text(CBackend(compile_program(program.core)), server=False)))

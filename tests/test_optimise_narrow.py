@@ -10,16 +10,22 @@ import futad
 from futad.core import ir
 from futad.core.parse import parse_program
 from futad.errors import AssertionError_
-from futad.optimise.narrow import narrow
+from futad.optimise import narrow as narrowing
 from futad.rewrite.simplify import simplify
+from futad.source import compile_text
 
-SIN = r"\(x_20: f64) -> { let s_21: f64 = sin(x_20) in (s_21) }"
+
+def narrow(p: ir.Program) -> ir.Program:
+    return narrowing.narrow(p, everywhere=True)
+
+
+ROOT = r"\(x_20: f64) -> { let s_21: f64 = sqrt(x_20) in (s_21) }"
 PARAMS = "n_1: i64, m_4: i64, xs_2: [n_1]f64, ys_3: [n_1]f64"
 
 
 def test_a_slice_of_a_map_is_a_map_of_a_slice() -> None:
-    whole = f"let a_5: [n_1]f64 = map(n_1, [xs_2], {SIN}) let b_6: [m_4]f64 = a_5[2i64:m_4:3i64] in (b_6)"
-    part = f"let a_5: [m_4]f64 = xs_2[2i64:m_4:3i64] let b_6: [m_4]f64 = map(m_4, [a_5], {SIN}) in (b_6)"
+    whole = f"let a_5: [n_1]f64 = map(n_1, [xs_2], {ROOT}) let b_6: [m_4]f64 = a_5[2i64:m_4:3i64] in (b_6)"
+    part = f"let a_5: [m_4]f64 = xs_2[2i64:m_4:3i64] let b_6: [m_4]f64 = map(m_4, [a_5], {ROOT}) in (b_6)"
     becomes(body(whole, PARAMS, "[m_4]f64"), body(part, PARAMS, "[m_4]f64"), narrow, simplify)
 
 
@@ -27,7 +33,7 @@ def test_what_makes_the_inputs_is_narrowed_too() -> None:
     """And both results, of which one is read further inside."""
     p = parse_program(
         body(
-            f"let a_5: [n_1]f64 = map(n_1, [xs_2], {SIN})"
+            f"let a_5: [n_1]f64 = map(n_1, [xs_2], {ROOT})"
             r" let (b_6: [n_1]f64, c_7: [n_1][2]f64) = map(n_1, [a_5, ys_3], \(x_30: f64, y_31: f64) -> {"
             "   let p_32: f64 = mul(x_30, y_31) let q_33: [2]f64 = replicate([2i64], y_31) in (p_32, q_33) })"
             " let d_8: [m_4]f64 = b_6[0i64:m_4:1i64] let e_9: [m_4]f64 = c_7[0i64:m_4:1i64, 1i64] in (d_8, e_9)",
@@ -55,14 +61,14 @@ def test_what_is_read_elsewhere_is_made(text: str) -> None:
     """Other elements, others slices, the whole array; and a slice that repeats an element, which would be more work."""
     rets = ";".join({"b": "[m_4]f64", "a": "[n_1]f64"}.get(x[0], "[m_4]f64" if "c_7: [" in text else "f64")
                     for x in text.rsplit("in (", 1)[1].rstrip(")").split(", "))  # fmt: skip
-    p = parse_program(body(f"let a_5: [n_1]f64 = map(n_1, [xs_2], {SIN}) {text}", PARAMS, rets))
+    p = parse_program(body(f"let a_5: [n_1]f64 = map(n_1, [xs_2], {ROOT}) {text}", PARAMS, rets))
     assert passes(p, narrow) is p
 
 
 def test_a_map_stays_before_what_overwrites_its_input() -> None:
     p = parse_program(
         body(
-            f"let z_5: [n_1]f64 = copy(xs_2) let a_6: [n_1]f64 = map(n_1, [z_5], {SIN})"
+            f"let z_5: [n_1]f64 = copy(xs_2) let a_6: [n_1]f64 = map(n_1, [z_5], {ROOT})"
             " let z_7: [n_1]f64 = update(z_5, [0i64], 1.0f64, None)"
             " let b_8: [m_4]f64 = a_6[0i64:m_4:1i64] in (b_8, z_7)",
             PARAMS,
@@ -92,6 +98,25 @@ entry r5 [n] (xs: [n]f64) = vjp remedy xs 1
 entry j5 [n] (xs: [n]f64) (ds: [n]f64) = jvp remedy xs ds
 entry asserted [n] (xs: [n]f64) = take (n - 1) (map (\\x -> assert (x > 0) (f64.sqrt x)) xs)
 """
+
+
+def test_only_what_reverse_mode_meets() -> None:
+    """And may meet infinite derivatives in: elsewhere nothing is gained, and maps of equal widths run together."""
+    text = """
+    #[noinline] def f [n] (xs: [n]f64) = take (n - 1) (map f64.sqrt (map (+ 1) xs))
+    #[noinline] def g [n] (xs: [n]f64) = drop 1 (map f64.sqrt (map (+ 1) xs))
+    #[noinline] def h [n] (xs: [n]f64) = f64.sum (f xs)
+    entry plain [n] (xs: [n]f64) = take (n - 1) (map f64.exp xs)
+    entry called [n] (xs: [n]f64) = g xs
+    entry along [n] (xs: [n]f64) = jvp (\\xs -> take (n - 1) (map f64.exp xs)) xs xs
+    entry gradient [n] (xs: [n]f64) = vjp h xs 1
+    entry inside [n] (xs: [n]f64) = vjp (\\xs -> take (n - 1) (map f64.exp xs)) xs (replicate (n - 1) 1)
+    entry smooth [n] (xs: [n]f64) = vjp (\\xs -> take (n - 1) (map (\\x -> x * f64.sin x) xs)) xs (replicate (n - 1) 1)
+    """
+    before = simplify(compile_text(text, "narrow.fut"))
+    after = narrowing.narrow(before)
+    changed = {name.partition("_")[0] for name, f in after.funs.items() if f is not before.funs[name]}
+    assert changed == {"f", "inside"}
 
 
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])

@@ -206,6 +206,14 @@ class Lowerer(Unchecked):
             for r in view.roots:
                 r.vars.append(var)
 
+    def unbind(self, var: Var) -> None:
+        """Nothing lies in memory any more because of this variable."""
+        value = self.env[var]
+        view = value.view if isinstance(value, Acc) else value
+        if isinstance(view, View):
+            for r in view.roots:
+                r.vars = [v for v in r.vars if v is not var]
+
     def in_range(self, index: Expr, size: Expr) -> bool:
         """Whether 0 <= index < size is evident."""
         if isinstance(index, Ref) and self.ranges.get(index.name) == size or (index, size) in self.checked:
@@ -357,6 +365,8 @@ class Lowerer(Unchecked):
                     uses[v] = uses.get(v, 0) + 1
             for v in stm.pat:
                 born[v] = i
+                if v in self.env:
+                    self.unbind(v)  # the scope was lowered before, for another version
         for a in lam.result:
             if isinstance(a, Var):
                 last[a] = len(lam.stms)

@@ -5,14 +5,21 @@
 Slices of the inputs are views, so that this costs nothing.  It comes before differentiation: in reverse mode elements
 that nobody reads have the adjoint 0, which times an infinite derivative is NaN.  What would fail in such an element
 goes with it, as dead code does.
+
+Maps of the same width run together.  So scopes stay as they are that reverse mode does not meet, or whose derivatives
+are finite wherever they are taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
+from functools import partial
+
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
-from futad.core.types import ONE, ZERO, AccType, ArrayType, Const, Type, Var
+from futad.core.scalarops import OPS
+from futad.core.types import ONE, ZERO, AccType, ArrayType, Const, Prim, Type, Var
 from futad.legality import Legality
 from futad.rewrite.aliases import Aliases, aliases
 from futad.rewrite.dce import asserting_functions, asserts
@@ -23,13 +30,58 @@ SILENT = LEGAL.condition("asserts nothing", "an assertion about an element that 
 ONLY = LEGAL.condition("one slice only", "other elements would be missing")
 
 
-def narrow(program: Program) -> Program:
-    """The program with such maps; the same object if there are none."""
+# Operations with finite derivatives at all finite arguments, and results that are finite unless they grow beyond all
+# floats by sums and products.
+FINITE = frozenset(
+    """add sub mul fma neg abs sgn min max select copysign floor ceil round trunc sin cos sinpi cospi tanh atan atanpi
+    asinh erf erfc""".split()
+)
+
+
+def narrow(program: Program, everywhere: bool = False) -> Program:
+    """The program with such maps, where reverse mode may meet infinite derivatives, or `everywhere`; the same object if
+    there are none."""
     from futad.rewrite.simplify import simplify
 
+    functions = program.funs.keys() if everywhere else _reversed(program)
+    if functions is None:
+        return program
     asserting = asserting_functions(program)
-    new = ir.map_bodies(program, lambda lam: _Narrow(aliases(lam, lam.result + lam.params), asserting).scope(lam))
+    whole = {id(program.funs[name].body) for name in functions}
+
+    def body(lam: Lambda) -> Lambda:
+        return _Narrow(aliases(lam, lam.result + lam.params), asserting).scope(lam, id(lam) in whole)
+
+    new = ir.map_bodies(program, body)
     return program if all(f is program.funs[n] for n, f in new.funs.items()) else simplify(new)
+
+
+def _reversed(program: Program) -> Set[str] | None:
+    """The functions that are called, also by others, where reverse mode differentiates; None if it does so nowhere."""
+    calls: dict[str, set[str]] = {}
+    found: set[str] = set()
+    some = False
+
+    def look(lam: Lambda, name: str, inside: bool) -> None:
+        nonlocal some
+        for s in lam.stms:
+            if type(s.exp) is ir.Call:
+                calls.setdefault(name, set()).add(s.exp.name)
+                if inside:
+                    found.add(s.exp.name)
+            here = type(s.exp) is ir.Vjp
+            some |= here
+            for inner in s.exp.lambdas():
+                look(inner, name, inside or here)
+
+    for f in program.funs.values():
+        look(f.body, f.name, False)
+    todo = list(found)
+    while todo:
+        new = calls.get(todo.pop(), set()) - found
+        found |= new
+        todo += new
+    return found if some else None
 
 
 class _Narrow:
@@ -39,10 +91,12 @@ class _Narrow:
         self.alias = alias
         self.asserting = asserting
 
-    def scope(self, lam: Lambda) -> Lambda:
-        stms = [ir.map_scopes(s, self.scope) for s in lam.stms]
+    def scope(self, lam: Lambda, reverse: bool) -> Lambda:
+        """`reverse`: it is differentiated in reverse mode."""
+        inside = [partial(self.scope, reverse=reverse or type(s.exp) is ir.Vjp) for s in lam.stms]
+        stms = [ir.map_scopes(s, f) for s, f in zip(lam.stms, inside, strict=True)]
         # From the last one: what a map no longer reads is then seen at what makes it.
-        for k in range(len(stms) - 1, -1, -1):
+        for k in range(len(stms) - 1, -1, -1) if reverse and any(map(_infinite, stms)) else ():
             s = stms[k]
             if type(s.exp) is ir.Map and s.exp.arrays and (found := _slice(s, stms[k + 1 :], lam)) is not None:
                 touched = (*ir.stm_free(s), *s.pat)
@@ -52,6 +106,21 @@ class _Narrow:
                     _narrowed(stms, k, found, self.alias)
         same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
         return lam if same else Lambda(lam.params, tuple(stms), lam.result)
+
+
+def _infinite(s: Stm) -> bool:
+    """Whether a derivative inside the statement, where it may be that of an element, may be infinite."""
+    return any(_infinite(t) or _infinite_op(t) for lam in s.exp.lambdas() for t in lam.stms)
+
+
+def _infinite_op(s: Stm) -> bool:
+    e = s.exp
+    if type(e) is not ir.Op:
+        return type(e) is ir.Call
+    t = s.pat[0].type
+    if e.op == "div" and type(e.args[1]) is Const and e.args[1].value != 0:
+        return False
+    return isinstance(t, Prim) and t.is_float and OPS[e.op].partials is not None and e.op not in FINITE
 
 
 def _slice(s: Stm, later: list[Stm], lam: Lambda) -> Range | None:

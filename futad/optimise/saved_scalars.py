@@ -196,11 +196,11 @@ def _pair(
             back.note(s, saved)
     if not wanted:
         return None
-    turns = f.bound if NOT_NEGATIVE(f.bound in sizes) else Var("turns", I64)
+    if NOT_NEGATIVE(f.bound in sizes):
+        return _rewritten(first, second, made, list(wanted), again, turn, f.bound)
+    turns = Var("turns", I64)
     before, first, second = _rewritten(first, second, made, list(wanted), again, turn, turns)
-    if turns is not f.bound:
-        before.insert(0, Stm((turns,), ir.Op("max", (f.bound, ZERO))))
-    return before, first, second
+    return [Stm((turns,), ir.Op("max", (f.bound, ZERO))), *before], first, second
 
 
 def turns_back(r: ir.For, defs: dict[Var, ir.Exp]) -> set[Atom]:

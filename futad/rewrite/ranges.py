@@ -7,7 +7,8 @@ enclosing branches, and the definitions of min, max and mod.
 What is shown to lie between 0 and a size is so although arithmetic wraps around 64 bits: both sides are equal modulo
 2^64.  But a condition on a sum that has wrapped says nothing of its terms.  So sums are taken apart only if their terms
 are *tame*: sizes, indices of loops and maps, integers of fewer bits, and what lies between such.  Any other sum stays
-opaque, as do constants above 2^31 and products of anything but indices, sizes and constants.
+opaque, as do constants above 2^31, but for what such a one leaves of a number that is not negative, and products of
+anything but indices, sizes and constants.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ SLICE_ENDS = LEGAL.condition("slice ends in the array", "a slice that ends after
 Mono = tuple[Var, ...]
 Poly = dict[Mono, int]
 
+MOST_ELEMENTS = (1 << 62) - 1  # of an array in memory, along any dimension
 _BIG = 1 << 31
 _DEPTH = 5
 _STEPS = 40  # polynomials looked at for one question
@@ -73,15 +75,16 @@ def constant(k: int) -> Poly:
 class Ranges:
     """Facts about i64 variables in scope.
 
-    `sizes` are known >= 0; `lower` and `upper` hold inclusive bounds as polynomials, added on entering a
-    scope and removed on leaving it (`mark`, `release`).  `places`: all sums are known to be places in arrays, so that
-    none has wrapped.
+    `sizes` are known >= 0; those `stored` are of arrays in memory, so at most `MOST_ELEMENTS`.  `lower` and `upper`
+    hold inclusive bounds as polynomials, added on entering a scope and removed on leaving it (`mark`, `release`).
+    `places`: all sums are known to be places in arrays, so that none has wrapped.
     """
 
     def __init__(self, defs: dict[Var, ir.Exp], places: bool = False) -> None:
         self.defs = defs
         self.places = places
         self.sizes: set[Var] = set()
+        self.stored: set[Var] = set()
         self.indices: set[Var] = set()
         self.lower: dict[Var, list[Poly]] = {}
         self.upper: dict[Var, list[Poly]] = {}
@@ -190,6 +193,9 @@ class Ranges:
                 if abs(p.get((), 0)) < _BIG and abs(q.get((), 0)) < _BIG and len(p) + len(q) <= 8:
                     if NOT_WRAPPED(self._tame(p) and self._tame(q)):
                         return plus(p, q, 1 if e.op == "add" else -1)
+                if e.op == "sub" and _is_large(e.args[0]) and NOT_WRAPPED(self._tame(q) and self.prove(q)):
+                    self._passing = True
+                    return plus(p, q, -1)
             elif e.op == "mul":
                 p, q = self.poly(e.args[0], depth - 1), self.poly(e.args[1], depth - 1)
                 if all(self._small(m, c) for r in (p, q) for m, c in r.items()) and len(p) * len(q) <= 8:
@@ -287,7 +293,10 @@ class Ranges:
                         continue
                     tried.add(v)
                     if ONE_SIGN(all(d * sign > 0 for n, d in p.items() if v in n)) and COFACTORS(self._cofactors(p, v)):
-                        for bound in bounds_of(v):
+                        bounds = bounds_of(v)
+                        if sign < 0 and v in self.stored and p.get((), 0) >= MOST_ELEMENTS:
+                            bounds.append(constant(MOST_ELEMENTS))
+                        for bound in bounds:
                             if self._prove(_substitute(p, v, bound), depth - 1, seen):
                                 return True
         return False
@@ -382,6 +391,10 @@ def _slice_in_range(r: Ranges, s: Range, n: Atom) -> bool:
     if s.stride is ONE:
         return SLICE_ENDS(r.sum_at_most((s.start, s.count), n))
     return s.stride is _MINUS_ONE and r.less(s.start, n) and SLICE_ENDS(r.sum_at_most((s.count,), s.start, 1))
+
+
+def _is_large(a: Atom) -> bool:
+    return type(a) is Const and a.value >= _BIG
 
 
 def _linear(p: Poly) -> list[tuple[Var, int]]:

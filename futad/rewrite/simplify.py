@@ -15,7 +15,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
-from futad.core.types import Atom, Prim, Var, subst_type
+from futad.core.types import Atom, Prim, Var, shape_of, subst_type
 from futad.legality import Legality
 from futad.rewrite.aliases import aliases
 from futad.rewrite.context import Context, Frame
@@ -31,6 +31,7 @@ ALIKE = LEGAL.condition("equal scopes", "two constructs on the same operands com
 SHAREABLE = LEGAL.condition("arrays shared", "one of two equal arrays is overwritten, or both are returned")
 SAME_TYPE = LEGAL.condition("of one type", "sizes that are equal have different names in the two types")
 
+
 @dataclass(slots=True)
 class Schedule:
     """What the simplifier applies to a statement before (`enter`) and after (`leave`) its nested scopes."""
@@ -45,9 +46,7 @@ class Schedule:
 SCHEDULE = Schedule(Rules(ENTER), Rules(LEAVE))
 
 # Expressions that are not shared: they allocate to be written to, write, or bind nothing.
-_UNSHARED = frozenset(
-    [ir.Alias, ir.Update, ir.Copy, ir.Scratch, ir.UpdateAcc, ir.Scatter, ir.Call, ir.Trace]
-)
+_UNSHARED = frozenset([ir.Alias, ir.Update, ir.Copy, ir.Scratch, ir.UpdateAcc, ir.Scatter, ir.Call, ir.Trace])
 _VIEWS = frozenset([ir.Reshape, ir.Rearrange, ir.At])
 _COMMUTATIVE = frozenset(n for n, o in OPS.items() if o.commutative)
 
@@ -237,9 +236,7 @@ class Simplifier:
             scans = tuple([self.scope(lam) for lam in e.scan_lams])
             reds = tuple([self.scope(lam) for lam in e.red_lams])
             if scans + reds != e.scan_lams + e.red_lams:
-                e = ir.Fused(
-                    e.width, e.arrays, e.lam, scans, e.scan_neutrals, reds, e.red_neutrals, e.red_comms
-                )
+                e = ir.Fused(e.width, e.arrays, e.lam, scans, e.scan_neutrals, reds, e.red_neutrals, e.red_comms)
         ranges = ctx.ranges
         mark = ranges.mark()
         ranges.positive(e.width)
@@ -284,12 +281,12 @@ def _differentiates(lam: Lambda) -> bool:
     return False
 
 
-def simplify_fun(
-    fun: Fun, differentiates: bool, asserting: set[str], schedule: Schedule, stats: Stats | None
-) -> Fun:
+def simplify_fun(fun: Fun, differentiates: bool, asserting: set[str], schedule: Schedule, stats: Stats | None) -> Fun:
     """One function, simplified; the same object if nothing changed."""
     ctx = Context(aliases(fun.body, fun.body.result + fun.body.params), differentiates, stats)
     ctx.ranges.sizes.update(fun.body.params[: fun.num_sizes])
+    if fun.entry is not None:  # elsewhere they may be of arrays that only their elements are asked of
+        ctx.ranges.stored.update(n for p in fun.body.params for n in shape_of(p.type) if type(n) is Var)
     s = Simplifier(ctx, schedule)
     body = s.scope(fun.body)
     body, removed = dead_code(body, asserting)

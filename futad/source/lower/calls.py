@@ -167,12 +167,18 @@ def apply(lw: Lowerer, f: Value, args: tuple[Value, ...], rt: TypeAt | None, spa
         assert type(f) is Fn, f
         have = f.args + args
         if len(have) < f.arity:
+            borrow(lw, args)
             return Fn(f.code, f.frame, have, f.inst, f.arity)
         now, args = have[: f.arity], have[f.arity :]
         v = enter(lw, f, now, None if args else rt, span)
         if not args:
             return v
         f = v
+
+
+def borrow(lw: Lowerer, args: tuple[Value, ...]) -> None:
+    """Each application of a function value may consume what it was given before, and so consumes a copy."""
+    lw.borrowed.update(a for v in args for a in leaves(v))
 
 
 def enter(lw: Lowerer, f: Fn, args: tuple[Value, ...], rt: TypeAt | None, span: Span) -> Value:
@@ -238,9 +244,7 @@ def bind_params(lw: Lowerer, fd: ast.FunDef, args: tuple[Value, ...], inst: Inst
                     fr.vals[b] = Leaf(atom)
 
 
-def evaluate(
-    lw: Lowerer, fd: ast.FunDef, args: tuple[Value, ...], inst: Inst | None, parent: Frame
-) -> Value:
+def evaluate(lw: Lowerer, fd: ast.FunDef, args: tuple[Value, ...], inst: Inst | None, parent: Frame) -> Value:
     """The body's value, its statements emitted here."""
     fr = instantiate(lw, fd, inst, parent)
     bind_params(lw, fd, args, inst, fr)
@@ -317,6 +321,7 @@ class Abstraction:
 
     def function(self, f: Fn) -> tuple[Fn, Any]:
         args = [self.value(a) for a in f.args]
+        borrow(self.lw, tuple([a[0] for a in args]))
         frame, frame_key = self.frame(f.code, f.frame)
         inst, inst_key = self.inst(f.inst)
         code_key = f.code if type(f.code) is str else id(f.code)
@@ -484,9 +489,7 @@ def close_function(
     return fun, rebuild(shaped, iter(ret_vars))
 
 
-def call(
-    lw: Lowerer, made: Instance, fd: ast.FunDef, f: Fn, args: tuple[Value, ...], ab: Abstraction
-) -> Value:
+def call(lw: Lowerer, made: Instance, fd: ast.FunDef, f: Fn, args: tuple[Value, ...], ab: Abstraction) -> Value:
     """Emit the call and give its result the sizes that the function's type promises."""
     fun = made.fun
     actual: list[Atom] = [*ab.size_args, *ab.args]
@@ -502,9 +505,7 @@ def call(
     return promised(lw, fd, f, args, v, own) if own else v
 
 
-def promised(
-    lw: Lowerer, fd: ast.FunDef, f: Fn, args: tuple[Value, ...], v: Value, own: list[Var]
-) -> Value:
+def promised(lw: Lowerer, fd: ast.FunDef, f: Fn, args: tuple[Value, ...], v: Value, own: list[Var]) -> Value:
     """`v` with those of its `own` sizes that the function's result type expresses in the arguments."""
     if fd.ret_type is None:
         return v
