@@ -119,37 +119,89 @@ static __attribute__((unused)) void futad_moved(void *to, const void *from, int6
   memcpy(futad_entries(to, k), futad_entries(from, k), (size_t)count * sizeof(uint64_t));
 }
 
-/* The elements of an array of `rank` dimensions: `f(entry)` for each, innermost ones as a loop. */
-#define FUTAD_EACH(entry, first, rank, shape, strides, body)                               \
-  do {                                                                                     \
-    int64_t index_[16] = {0}, inner_ = (rank) ? (shape)[(rank) - 1] : 1, step_ = (rank) ? (strides)[(rank) - 1] : 0; \
-    bool none_ = false;                                                                    \
-    for (int d_ = 0; d_ < (rank); d_++) none_ |= (shape)[d_] <= 0;                         \
-    uint64_t *row_ = (first);                                                              \
-    while (!none_) {                                                                       \
-      for (int64_t i_ = 0; i_ < inner_; i_++) {                                            \
-        uint64_t *const entry = row_ + i_ * step_;                                         \
-        body                                                                               \
-      }                                                                                    \
-      int d_ = (rank) - 2;                                                                 \
-      for (; d_ >= 0; d_--) {                                                              \
-        row_ += (strides)[d_];                                                             \
-        if (++index_[d_] < (shape)[d_]) break;                                             \
-        row_ -= (shape)[d_] * (strides)[d_];                                               \
-        index_[d_] = 0;                                                                    \
-      }                                                                                    \
-      none_ = d_ < 0;                                                                      \
-    }                                                                                      \
+/* The dimensions of an array as loops over its memory: the last has the least stride, those that lie one after the other
+ * are one, and there is always one.  The rank is 0 if there is no element. */
+struct futad_extent {
+  int rank;
+  int64_t shape[17], strides[17];
+};
+
+static __attribute__((unused)) struct futad_extent futad_extent_of(int rank, const int64_t *shape,
+                                                                   const int64_t *strides) {
+  struct futad_extent x = {1, {1}, {0}};
+  for (int d = 0; d < rank; d++) {
+    if (shape[d] <= 0) return (struct futad_extent){0};
+    if (shape[d] == 1) continue;
+    int at = x.rank++;
+    for (; at > 1 && llabs(x.strides[at - 1]) < llabs(strides[d]); at--) {
+      x.shape[at] = x.shape[at - 1];
+      x.strides[at] = x.strides[at - 1];
+    }
+    x.shape[at] = shape[d];
+    x.strides[at] = strides[d];
+  }
+  int last = 0;
+  for (int d = 1; d < x.rank; d++) {
+    if (last && x.strides[last] == x.shape[d] * x.strides[d]) {
+      x.shape[last] *= x.shape[d];
+    } else {
+      last++;
+      x.shape[last] = x.shape[d];
+    }
+    x.strides[last] = x.strides[d];
+  }
+  x.rank = last + 1;
+  return x;
+}
+
+/* The rows of an array's entries: `row`, with `count` entries a `step` apart. */
+#define FUTAD_ROWS(row, count, step, first, rank, shape, strides, body)      \
+  do {                                                                       \
+    const struct futad_extent x_ = futad_extent_of(rank, shape, strides);    \
+    const int last_ = x_.rank - 1;                                           \
+    int64_t index_[17] = {0};                                                \
+    uint64_t *row = (first);                                                 \
+    for (bool more_ = x_.rank > 0; more_;) {                                 \
+      const int64_t count = x_.shape[last_], step = x_.strides[last_];       \
+      body;                                                                  \
+      int d_ = last_ - 1;                                                    \
+      for (; d_ >= 0; d_--) {                                                \
+        row += x_.strides[d_];                                               \
+        if (++index_[d_] < x_.shape[d_]) break;                              \
+        row -= x_.shape[d_] * x_.strides[d_];                                \
+        index_[d_] = 0;                                                      \
+      }                                                                      \
+      more_ = d_ >= 0;                                                       \
+    }                                                                        \
   } while (0)
+
+/* Whether the condition, of an entry `e`, holds of one in the row: looked up without branches, in vectors. */
+#define FUTAD_SOME(out, row, count, step, condition)  \
+  bool out = false;                                   \
+  if ((step) == 1) {                                  \
+    for (int64_t i_ = 0; i_ < (count); i_++) {        \
+      const uint64_t e = (row)[i_];                   \
+      out |= (condition);                             \
+    }                                                 \
+  } else {                                            \
+    for (int64_t i_ = 0; i_ < (count); i_++) {        \
+      const uint64_t e = (row)[i_ * (step)];          \
+      out |= (condition);                             \
+    }                                                 \
+  }
 
 /* All elements of an array were written since one time and before another; one that is made may be copied from memory
  * that was not written. */
 static __attribute__((unused)) void futad_examine(struct futad_context *ctx, const void *p, int k, int rank,
                                                   const int64_t *shape, const int64_t *strides, uint64_t since,
                                                   uint64_t limit, int64_t what, int64_t reader) {
-  FUTAD_EACH(e, futad_entries(p, k), rank, shape, strides, {
-    if (FUTAD_UNLIKELY(*e - since > limit - since) && !(what == FUTAD_MADE && *e & FUTAD_MOVED))
-      futad_found(ctx, what, reader, *e, what == FUTAD_READ ? limit : since, futad_place(e));
+  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
+    FUTAD_SOME(bad, row, count, step, e - since > limit - since);
+    for (int64_t i = 0; FUTAD_UNLIKELY(bad) && i < count; i++) {
+      const uint64_t *const e = row + i * step;
+      if (*e - since > limit - since && !(what == FUTAD_MADE && *e & FUTAD_MOVED))
+        futad_found(ctx, what, reader, *e, what == FUTAD_READ ? limit : since, futad_place(e));
+    }
   });
 }
 
@@ -158,27 +210,36 @@ static __attribute__((unused)) void futad_examine(struct futad_context *ctx, con
 static __attribute__((unused)) void futad_examine_copied(struct futad_context *ctx, const void *p, int k, int rank,
                                                          const int64_t *shape, const int64_t *strides, uint64_t limit,
                                                          uint64_t since, int64_t reader) {
-  FUTAD_EACH(e, futad_entries(p, k), rank, shape, strides, {
-    const bool unwritten = *e & FUTAD_UNWRITTEN && !(*e & FUTAD_FREED);
-    if (FUTAD_UNLIKELY(*e - 1 >= limit && !unwritten && (*e < since || *e & FUTAD_UNWRITTEN)))
-      futad_found(ctx, FUTAD_READ, reader, *e, limit, futad_place(e));
+  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
+    FUTAD_SOME(bad, row, count, step, e - 1 >= limit);
+    for (int64_t i = 0; FUTAD_UNLIKELY(bad) && i < count; i++) {
+      const uint64_t *const e = row + i * step;
+      const bool unwritten = *e & FUTAD_UNWRITTEN && !(*e & FUTAD_FREED);
+      if (*e - 1 >= limit && !unwritten && (*e < since || *e & FUTAD_UNWRITTEN))
+        futad_found(ctx, FUTAD_READ, reader, *e, limit, futad_place(e));
+    }
   });
 }
 
 static __attribute__((unused)) void futad_mark(struct futad_context *ctx, const void *p, int k, int rank,
                                                const int64_t *shape, const int64_t *strides, int64_t by) {
-  FUTAD_EACH(e, futad_entries(p, k), rank, shape, strides, {
-    if (FUTAD_UNLIKELY(!*e)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
-    *e = ctx->watch.clock | (uint64_t)by;
+  const uint64_t now = ctx->watch.clock | (uint64_t)by;
+  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
+    FUTAD_SOME(bad, row, count, step, !e);
+    if (FUTAD_UNLIKELY(bad)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
+    for (int64_t i = 0; i < count; i++) row[i * step] = now;
   });
 }
 
 /* All of an array was written last by that binding. */
 static __attribute__((unused)) void futad_examine_own(struct futad_context *ctx, const void *p, int k, int rank,
                                                       const int64_t *shape, const int64_t *strides, int64_t by) {
-  FUTAD_EACH(e, futad_entries(p, k), rank, shape, strides, {
-    if (FUTAD_UNLIKELY((*e & (FUTAD_MOMENT - 1)) != (uint64_t)by))
-      futad_found(ctx, FUTAD_READ, by, *e, *e, futad_place(e));
+  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
+    FUTAD_SOME(bad, row, count, step, (e & (FUTAD_MOMENT - 1)) != (uint64_t)by);
+    for (int64_t i = 0; FUTAD_UNLIKELY(bad) && i < count; i++) {
+      const uint64_t *const e = row + i * step;
+      if ((*e & (FUTAD_MOMENT - 1)) != (uint64_t)by) futad_found(ctx, FUTAD_READ, by, *e, *e, futad_place(e));
+    }
   });
 }
 
@@ -203,13 +264,14 @@ static __attribute__((unused)) void futad_moved_by(struct futad_context *ctx, vo
 static __attribute__((unused)) void futad_copied(struct futad_context *ctx, const void *to, const void *from, int k,
                                                  int64_t count, int64_t by) {
   uint64_t *const t = futad_entries(to, k);
-  const uint64_t *const f = futad_entries(from, k);
+  const uint64_t *const f = futad_entries(from, k), now = ctx->watch.clock | (uint64_t)by;
   if (t == f) return;
-  for (int64_t i = 0; i < count; i++) {
-    if (FUTAD_UNLIKELY(!t[i])) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
-    if (FUTAD_UNLIKELY(!f[i])) futad_found(ctx, FUTAD_READ, by, 0, FUTAD_ANY, -1);
-    t[i] = (f[i] & FUTAD_UNWRITTEN ? FUTAD_UNWRITTEN | FUTAD_MOVED : ctx->watch.clock) | (uint64_t)by;
-  }
+  FUTAD_SOME(foreign, t, count, 1, !e);
+  FUTAD_SOME(nothing, f, count, 1, !e);
+  if (FUTAD_UNLIKELY(foreign)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
+  if (FUTAD_UNLIKELY(nothing)) futad_found(ctx, FUTAD_READ, by, 0, FUTAD_ANY, -1);
+  for (int64_t i = 0; i < count; i++)
+    t[i] = f[i] & FUTAD_UNWRITTEN ? FUTAD_UNWRITTEN | FUTAD_MOVED | (uint64_t)by : now;
 }
 
 #endif

@@ -256,7 +256,7 @@ MUTANTS = [
 
 @pytest.mark.parametrize(("condition", "name"), MUTANTS)
 def test_no_condition_can_be_left_out(condition: str, name: str) -> None:
-    n, m = 6, 7
+    n, m = 6, 19  # more than twice as many as there are lanes
     args = arguments(name, n, m)
     expected = getattr(futad.compile(TEXT, name="placement.fut", backend="interp"), name)(*args)
     expected = [np.copy(x) for x in (*(expected if isinstance(expected, tuple) else (expected,)), *args)]

@@ -108,6 +108,9 @@ _LANES = np.arange(WARP, dtype=np.float64)
 _SOME = 4096.0  # stands for a number that is the same in all threads, but not known
 
 
+_LONG = 500  # characters of a value's text
+
+
 @dataclass(slots=True)
 class Value:
     """A scalar in a kernel: its mean over the launch if that is known, whether it is the same everywhere, what loops it
@@ -120,6 +123,10 @@ class Value:
     fixed: bool = False
     lanes: Lanes = _SOME
     drawn: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.key) > _LONG:  # texts of values that are used twice each would double with every operation
+            self.key = f"~{hash(self.key):x}"
 
 
 def _constant(x: Any) -> Value:

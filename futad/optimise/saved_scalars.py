@@ -14,6 +14,7 @@ outermost loop it would add to the largest arrays there are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import I64, ZERO, Atom, Const, Var, array_of, elem_of, shape_of
+from futad.core.types import I64, ZERO, Atom, Const, Prim, Var, array_of, elem_of, shape_of
 from futad.legality import Legality
 from futad.optimise.subst import Subst
 
@@ -56,19 +57,20 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], sizes: set[Atom], inside: bool)
     if inside:
         for j in range(len(stms)):
             for i in range(j - 1, -1, -1):
-                there = sizes.union(*[shape_of(v.type) for s in stms[:i] for v in s.pat])
-                new = _pair(stms[i], stms[j], defs, there)
+                new = _pair(stms[i], stms[j], defs, partial(_is_size, sizes, stms[:i]))
                 if new is not None:
                     before, first, second = new
                     stms[i], stms[j] = first, second
                     stms[i:i] = before
                     return _scope(Lambda(lam.params, tuple(stms), lam.result), defs, sizes, inside)
+    there = sizes
     for k, s in enumerate(stms):
         loop = inside or type(s.exp) is ir.For
-        kept = ir.map_scopes(s, partial(_scope, defs=defs, sizes=sizes, inside=loop))
+        kept = ir.map_scopes(s, partial(_scope, defs=defs, sizes=there, inside=loop))
         changed |= kept is not s
         stms[k] = kept
-        sizes = sizes.union(*[shape_of(v.type) for v in s.pat])
+        if any(not isinstance(v.type, Prim) for v in s.pat):
+            there = there.union(*[shape_of(v.type) for v in s.pat])
     return Lambda(lam.params, tuple(stms), lam.result) if changed else lam
 
 
@@ -154,8 +156,13 @@ def _maps(loop: ir.For) -> list[int]:
     ]
 
 
+def _is_size(sizes: set[Atom], before: list[Stm], a: Atom) -> bool:
+    """Whether an array that is there has the size: one of `sizes`, or of what statements bind."""
+    return a in sizes or any(a in shape_of(v.type) for s in before for v in s.pat)
+
+
 def _pair(
-    first: Stm, second: Stm, defs: dict[Var, ir.Exp], sizes: set[Atom]
+    first: Stm, second: Stm, defs: dict[Var, ir.Exp], is_size: Callable[[Atom], bool]
 ) -> tuple[list[Stm], Stm, Stm] | None:  # fmt: skip
     """What goes before the loops, and the loops, if the second computes again what the first did; else None."""
     f, r = first.exp, second.exp
@@ -196,7 +203,7 @@ def _pair(
             back.note(s, saved)
     if not wanted:
         return None
-    if NOT_NEGATIVE(f.bound in sizes):
+    if NOT_NEGATIVE(is_size(f.bound)):
         return _rewritten(first, second, made, list(wanted), again, turn, f.bound)
     turns = Var("turns", I64)
     before, first, second = _rewritten(first, second, made, list(wanted), again, turn, turns)

@@ -1,19 +1,21 @@
 """Mutants of the compiler, each with one condition of legality dropped, and the programs that find them.
 
-    python -m futad.testing.mutants [--only PATTERN] [--seconds S] [--record]
+    python -m futad.testing.mutants [--only PATTERN] [--suite] [--seconds S] [--record]
 
 A condition (`futad.legality`) is dropped, a program compiled and run, and the mutant is found if
 
 - a pass makes IR that does not check, or the compiler stops with an internal error, or
 - a result differs from what the interpreter makes of the program as it was lowered, after core passes by the
   interpreter, else on `c`, `multicore` or `emulated`, or
+- checked execution (docs/checking.md) stops at a wrong binding, or
 - the compiled program crashes, or does not end.
 
 Programs that do not ask a condition, or of which it holds wherever they do, cannot find it: of these none is run.
 The others are tried aimed ones first (tests/legality), then those of tests/programs, then all strings in the tests that
-are programs, then random ones.  tests/legality/found.txt keeps which program found each; it is tried before any other,
-and `--recorded` (for continuous integration) tries no other.  `--record` writes that file, and open.txt beside it: the
-conditions that no program is known to miss.  `--missing` tries these.
+are programs, then random ones; with `--suite` then the tests about the transformation (`suite.py`).
+tests/legality/found.txt keeps which program or test found each; it is tried before any other, and `--recorded` (for
+continuous integration) tries no other.  `--record` writes that file, and open.txt beside it: the conditions that no
+program is known to miss.  `--missing` tries these.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from futad import legality
+from futad import checks, legality
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter, TooLong
@@ -43,6 +45,7 @@ from futad.core.types import ArrayType, Const, Prim, elem_of
 from futad.errors import Error, InternalError, RuntimeError_
 from futad.testblocks import read_test_file
 from futad.testing.freeze import BACKENDS, ROOT, digest, programs
+from futad.testing.suite import failure, found_by_tests, is_test
 from futad.testinput import make_input
 
 CORPUS = ("tests/legality", "tests/programs", "tests")
@@ -54,6 +57,7 @@ REFERENCE = 2  # seconds after which a program is called no more often
 STATEMENTS = 20_000  # of the interpreter, after which a call is left out
 PATIENCE = 60  # seconds after which compiled code is taken not to end
 TRIES = 60  # programs that a mutant is tried on
+INTERPRETED, RUN, CHECKED = WAYS = ("interpreted", "run", "checked")  # see `examine`
 
 # Of random programs of the source language, which are a function f.
 ENTRIES = """
@@ -249,11 +253,11 @@ def _backend(core: ir.Program, backend: str, look: Callable[[str, ir.Program], N
     return made, made.source
 
 
-def examine(item: Item, backends: Sequence[str], runs: bool = True) -> str | None:
+def examine(item: Item, backends: Sequence[str], how: str = RUN) -> str | None:
     """What is wrong with the program as it is compiled now, in words; None if nothing is.
 
-    Where texts are as they are without a mutant nothing is run.  Unless it `runs`, code is not compiled, but what all
-    passes make is interpreted.
+    Where texts are as they are without a mutant nothing is run.  `how`: code is not compiled, but what all passes make
+    is interpreted; or it is run; or its execution is checked.
     """
     if not item.calls:
         _reference(item)
@@ -279,17 +283,22 @@ def examine(item: Item, backends: Sequence[str], runs: bool = True) -> str | Non
         if digest(text) == item.emitted.get(backend):
             continue
         problem = _differs(item, Interpreter(last[0]), f"the interpreter ({backend})")
-        if problem is None and not runs:
-            continue
-        if problem is None and backend == "emulated":
-            from futad.runtime.device import EmulatedDevice
-
-            made.on(EmulatedDevice())
-        if problem is None:
-            problem = _differs(item, made, backend)
+        if problem is None and how == RUN:
+            problem = _differs(item, made if backend != "emulated" else _on_device(made), backend)
+        elif problem is None and how == CHECKED and backend != "emulated":
+            with checks.checking(checks.EXECUTION):
+                watched, _ = _backend(item.core, backend, look)
+            problem = _differs(item, watched, f"{backend}, checked")
         if problem is not None:
             return problem
     return None
+
+
+def _on_device(made: Any) -> Any:
+    from futad.runtime.device import EmulatedDevice
+
+    made.on(EmulatedDevice())
+    return made
 
 
 def _kind(e: InternalError) -> str:
@@ -400,40 +409,44 @@ class Outcome:
     seconds: float = 0.0
 
 
-def hunt(condition: str, items: Sequence[Item], deadline: float, first: str = "") -> Outcome:
-    """Programs tried until one finds the mutant."""
+def hunt(condition: str, items: Sequence[Item], deadline: float, first: str = "", suite: bool = False) -> Outcome:
+    """Programs tried until one finds the mutant; then tests, of the whole `suite` or `first`."""
     outcome = Outcome(condition)
     start = time.monotonic()
     # The recorded one, then aimed ones (they come first anyway), each kind by how small it is.
     those = [i for i in items if condition in i.refused]
     outcome.asked = len(those)
     those.sort(key=lambda i: (i.name != first, CORPUS[0] not in i.name, _size(i.core)))
-    for runs in (False, True):
+    for k, how in enumerate(WAYS if not is_test(first) else ()):
         for item in those[:TRIES]:
-            if time.monotonic() - start > deadline * (0.5 + 0.5 * runs):
+            if time.monotonic() - start > deadline * (k + 1) / len(WAYS):
                 break
-            outcome.tried += runs
+            outcome.tried += k == 1
             if not item.calls:
                 _reference(item)
 
-            def work(item: Item = item, runs: bool = runs) -> str | None:
+            def work(item: Item = item, how: str = how) -> str | None:
                 with legality.dropping(condition):
-                    return examine(item, tuple(item.emitted), runs)
+                    return examine(item, tuple(item.emitted), how)
 
             found = apart(work)
-            if found is not None and apart(lambda item=item: _sound(item)) is None:  # type: ignore[misc]
+            if found is not None and apart(lambda item=item, how=how: _sound(item, how)) is None:  # type: ignore[misc]
                 outcome.found, outcome.program = found, item.name
                 outcome.seconds = time.monotonic() - start
                 return outcome
+    test = failure([first], condition, deadline) if is_test(first) else None
+    test = test or (found_by_tests(condition, deadline) if suite else None)
+    if test is not None:
+        outcome.program, outcome.found = test
     outcome.seconds = time.monotonic() - start
     return outcome
 
 
-def _sound(item: Item) -> str | None:
+def _sound(item: Item, how: str) -> str | None:
     """What is wrong without a mutant, on all backends: such a program shows nothing."""
     plain = Item(item.name, item.core, item.given)
     _reference(plain)
-    return examine(plain, tuple(item.emitted))
+    return examine(plain, tuple(item.emitted), how)
 
 
 def _size(core: ir.Program) -> int:
@@ -457,7 +470,7 @@ def still_open() -> list[str]:
 
 def items_of(known: dict[str, str], names: Sequence[str]) -> list[Item]:
     """The programs that found these mutants."""
-    found = {known[n] for n in names if n in known}
+    found = {known[n] for n in names if n in known and not is_test(known[n])}
     paths = sorted({ROOT / p.split(":")[0] for p in found if " program " not in p})
     seeds = sorted({int(p.split()[-1]) for p in found if " program " in p})
     return [item for item in load(paths, seeds) if item.name in found]
@@ -480,16 +493,18 @@ def record(outcomes: Sequence[Outcome]) -> None:
 _items: list[Item] = []
 
 
-def _job(task: tuple[str, float, str]) -> Outcome:
-    condition, deadline, first = task
-    return hunt(condition, _items, deadline, first)
+def _job(task: tuple[str, float, str, bool]) -> Outcome:
+    condition, deadline, first, suite = task
+    return hunt(condition, _items, deadline, first, suite)
 
 
-def hunt_all(conditions: Sequence[str], items: list[Item], seconds: float, jobs: int = 2) -> Iterator[Outcome]:
-    """The mutants one after the other, `jobs` at a time."""
+def hunt_all(
+    conditions: Sequence[str], items: list[Item], seconds: float, jobs: int = 2, suite: bool = False
+) -> Iterator[Outcome]:
+    """The mutants one after the other, `jobs` at a time; by tests too, of the whole `suite` or those recorded."""
     _items[:] = items
     known = recorded()
-    tasks = [(c, seconds, known.get(c, "")) for c in conditions]
+    tasks = [(c, seconds, known.get(c, ""), suite) for c in conditions]
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         yield from pool.imap(_job, tasks)
 
@@ -509,6 +524,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--random", type=int, default=200, metavar="N", help="random programs of each kind, at most")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--recorded", action="store_true", help="only the programs that found mutants before")
+    parser.add_argument("--suite", action="store_true", help="also the tests about the transformation")
     parser.add_argument("--record", action="store_true", help=f"write {FOUND.relative_to(ROOT)}")
     parser.add_argument("--missing", action="store_true", help="only conditions that nothing was known to find")
     parser.add_argument("--corpus", type=Path, nargs="*", metavar="PATH", help="only these programs")
@@ -530,7 +546,7 @@ def main(argv: list[str] | None = None) -> int:
     items = items_of(known, names) if args.recorded else load(paths, random)
     print(f"{len(names)} mutants, {len(items)} programs compiled in {time.monotonic() - start:.0f} s", flush=True)
     outcomes = []
-    for o in hunt_all(names, items, args.seconds, args.jobs):
+    for o in hunt_all(names, items, args.seconds, args.jobs, args.suite):
         outcomes.append(o)
         if o.found is not None:
             print(f"found     {o.condition}: {o.program}: {o.found} ({o.seconds:.1f} s)", flush=True)

@@ -28,3 +28,8 @@ entry scalars_updated [n][m] (ws: [n][m]f64) (x: [m]f64) : [n][m]f64 =
 entry triangle [n] (x: [n]f64) : [n]f64 =
   vjp (\x -> loop s = 0 for j < n do
                s + f64.sum (loop x = x for i < j do map (\y -> f64.exp (-y) * f64.sin (y * f64.i64 i)) x)) x 1
+
+entry fewer_than_none [n][m] (a: [n]f64) (b: [m]f64) =
+  vjp (\(a, b) -> f64.sum (loop s = copy b for i < n do
+                             loop t = map (* a[i]) s for j < m - 4 do
+                               map2 (\x y -> f64.exp (-x * y) * f64.tanh (x + y + f64.i64 j)) t b)) (a, b) 1
