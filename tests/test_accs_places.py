@@ -11,7 +11,8 @@ from device_support import OnDevice, needs_cxx
 
 from futad.accs import accs, without_accs
 from futad.accs.places import SMALL, own_places
-from futad.backend.c import CBackend, has
+from futad.backend.c import CBackend
+from futad.backend.c_emit import has
 from futad.core import ir
 from futad.core.interp import Interpreter
 from futad.core.types import AccType, Var

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.backend import c
 from futad.backend.c import CBackend
+from futad.backend.c_emit import CLowerer
 from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.imp.strips import BESIDE
@@ -102,7 +102,7 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
 
 def test_special_values(core: Any, backend: CBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strips change the order of the work, not what is computed."""
-    monkeypatch.setattr(c.CLowerer, "strips", False)
+    monkeypatch.setattr(CLowerer, "strips", False)
     plain = CBackend(core)
     assert "_strip" in backend.source and "_strip" not in plain.source
     x = np.random.default_rng(1).standard_normal(4099)

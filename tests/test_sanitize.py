@@ -96,6 +96,6 @@ def test_a_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = "THREADS" if name == "thread" else "RUNTIME"
     text = getattr(c_runtime, module)
     assert text.count(right) == 1
-    monkeypatch.setattr(f"futad.backend.c.{module}", text.replace(right, wrong))
+    monkeypatch.setattr(f"futad.backend.c_emit.{module}", text.replace(right, wrong))
     found: list[Finding] = check(subject(), backend, kinds, Counter())
     assert any(said in f.report for f in found), [str(f) for f in found]

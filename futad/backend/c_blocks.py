@@ -14,7 +14,7 @@ from futad.imp.ir import Expr, Load, Num, Ref
 from futad.imp.vectorise import count_refs, expressions, rewritten, unit_of, with_expressions
 
 if TYPE_CHECKING:
-    from futad.backend.c import CEmitter
+    from futad.backend.c_emit import CEmitter
 
 LANES = (32, 16, 8)  # iterations of a block: the first number, or the first that a constant number of iterations allows
 LANE = Ref("lane", I64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from futad.backend.c import CEmitter, CLowerer
+from futad.backend.c_emit import CEmitter, CLowerer
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core.types import Prim

@@ -18,7 +18,7 @@ from futad.imp.jam import substitute
 from futad.imp.vectorise import count_refs, expressions, loads_in
 
 if TYPE_CHECKING:
-    from futad.backend.c import CEmitter
+    from futad.backend.c_emit import CEmitter
 
 VECTORS = 4  # registers that sum at the same time, so that none waits for its last addition
 _IDEMPOTENT = ("min", "max", "and", "or")

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from futad.backend.c import CBackend, c_string
+from futad.backend.c import CBackend
+from futad.backend.c_emit import c_string
 from futad.core.ir import EntryType, Fun
 from futad.core.types import Prim
 from futad.errors import line_of, show_at

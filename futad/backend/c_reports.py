@@ -17,7 +17,7 @@ from futad.imp import ir
 from futad.imp.report import Reports
 
 if TYPE_CHECKING:
-    from futad.backend.c import CEmitter
+    from futad.backend.c_emit import CEmitter
 
 RUNTIME = r"""
 #include <signal.h>

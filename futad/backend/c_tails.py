@@ -18,7 +18,7 @@ from futad.imp.ir import Expr, Ref
 from futad.imp.vectorise import count_refs, expressions, loads_in
 
 if TYPE_CHECKING:
-    from futad.backend.c import CEmitter
+    from futad.backend.c_emit import CEmitter
 
 # Functions with vector variants.
 CALLS = {

@@ -20,7 +20,7 @@ from futad.imp import ir
 from futad.imp.claims import Receive
 
 if TYPE_CHECKING:
-    from futad.backend.c import CEmitter
+    from futad.backend.c_emit import CEmitter
 
 SHORT_BODY = 250  # statements a map, of a region that is emitted for one thread as well
 LANES = 32  # steps that a loop may take at a time: no part is shorter unless it has to be

@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from futad.core import ir
 from futad.errors import Error, UsageError
 from futad.runtime import cc
 from futad.runtime.textvalues import binary_bytes
-from futad.runtime.values import Signature, signature_of
+from futad.runtime.values import signature_of
 
 SANITIZERS = ("address", "undefined", "thread")
 BACKENDS = ("c", "multicore")
@@ -153,7 +152,7 @@ def of_file(path: Path, seed: int) -> Subject:
     """The program of a file, called on the small inputs of its test blocks; an entry without any, on random ones."""
     from futad.api import load
     from futad.testblocks import read_test_file
-    from futad.testinput import make_input
+    from futad.testinput import make_input, random_leaves
 
     program = load(path, backend="interp")
     subject = Subject(path.name, program.core)
@@ -166,26 +165,10 @@ def of_file(path: Path, seed: int) -> Subject:
                 leaves = make_input(program, function, case)[len(signature.size_names) :]
                 if sum(np.size(v) for v in leaves) <= MOST_ELEMENTS:
                     own.append(leaves)
-        for leaves in own[:4] or [random_leaves(signature, _SIZES.get(path.stem, {}), seed)]:
+        sizes = dict.fromkeys(signature.size_names, 3) | _SIZES.get(path.stem, {})
+        for leaves in own[:4] or [random_leaves(signature, seed, sizes)]:
             subject.calls.append(Call(name, b"".join(map(binary_bytes, leaves))))
     return subject
-
-
-def random_leaves(signature: Signature, sizes: dict[str, int], seed: int) -> list[Any]:
-    """Random arguments: numbers that are sizes are 3, and so are the sizes that `sizes` does not name."""
-    rng = np.random.default_rng(seed)
-    known = [sizes.get(n, 3) for n in signature.size_names] + [3] * len(signature.params)
-    leaves: list[Any] = []
-    for leaf in signature.params:
-        shape = [d if isinstance(d, int) else known[d[1]] for d in leaf.dims]
-        if leaf.elem.is_float:
-            made: Any = rng.standard_normal(shape)
-        elif leaf.elem.is_bool:
-            made = rng.random(shape) < 0.5
-        else:
-            made = rng.integers(0, 3, shape) if leaf.dims else 3
-        leaves.append(np.asarray(made).astype(leaf.elem.dtype))
-    return leaves
 
 
 def random_subjects(count: int, seed: int) -> Iterator[Subject]:

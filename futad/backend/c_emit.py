@@ -1,0 +1,342 @@
+"""The text of C programs for one or several threads, and what is specific to C in lowering to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.backend import c_blocks, c_lanes, c_reports, c_tails, c_threads
+from futad.backend.c_divisions import divided_once
+from futad.backend.c_runtime import RUNTIME, THREADS
+from futad.backend.emit import Emitter, c_type
+from futad.core import ir as core
+from futad.core.types import Prim
+from futad.imp import ir
+from futad.imp.ir import Expr
+from futad.imp.lower import STACK_LIMIT, Lowerer
+from futad.imp.report import Reports
+from futad.imp.strips import in_strips
+
+
+class CEmitter(Emitter):
+    """C for one or several threads."""
+
+    reports: Reports | None = None  # of what is bound
+
+    def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
+        super().__init__()
+        self.handlers[ir.Report] = self.report
+        self.handlers[ir.Across] = lambda s: c_lanes.emit(self, s)
+        self.handlers[ir.Blocks] = lambda s: c_blocks.emit(self, s)
+        self.handlers[ir.Stack] = self.stack
+        self.handlers[ir.Stream] = self.stream
+        self.handlers[ir.Append] = self.append
+        self.handlers[ir.Transpose] = self.transpose
+        self.handlers[ir.Pack] = self.pack
+        self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
+        self.handlers[ir.Trace] = self.trace
+        self.handlers[ir.Parallel] = lambda s: c_threads.emit(self, s)
+        self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
+        self.grain = grain
+        self.module = module
+        self.multicore = multicore
+        self.label = "failed"
+        self.declared: dict[str, str] = {}  # the variables of the function that is being emitted
+        self.regions: list[str] = []  # and its parallel regions
+        self.declarations: list[str] = []  # of these
+        self.works: dict[str, str] = {}  # what they cost, by the variable for their number of threads
+        self.number_of_regions = 0
+        self.in_lanes = False  # in a loop that the C compiler should vectorise
+        self.selects = False  # and in which a choice must not become a branch
+
+    def text(self) -> str:
+        """The whole source file."""
+        rank = max([len(r.shape) for f in self.module.functions if not f.local for r in f.results] + [1])
+        bools = max([len(bool_arrays(f)) for f in self.module.functions], default=0)
+        self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots + bools)}")
+        self.line(f"#define FUTAD_MAX_RANK {rank}")
+        if self.multicore:
+            self.line('#include "team.h"')
+        runtime, threads = self.runtime()
+        self.lines += runtime.splitlines()
+        if self.multicore:
+            self.line(f"#define FUTAD_GRAIN {self.grain}")
+            self.lines += threads.splitlines()
+        if any(has(f.body, ir.Transpose) for f in self.module.functions):
+            self.line('#include "transpose.h"')
+        if any(has(f.body, ir.Trace) for f in self.module.functions):
+            self.line('#include "values_text.h"')
+        if self.reports is not None:
+            self.lines += c_reports.runtime(self.reports)
+        for f in self.module.functions:
+            self.function(f)
+        return "\n".join(self.lines) + "\n"
+
+    def runtime(self) -> tuple[str, str]:
+        """The C that the file begins with, and what threads need."""
+        return RUNTIME, THREADS
+
+    def body(self, f: ir.Function) -> None:
+        """The statements of a function."""
+        self.block(f.body)
+
+    def function(self, f: ir.Function) -> None:
+        at = len(self.lines)
+        self.regions, self.declarations = [], []
+        if self.multicore:
+            self.declared = c_threads.declared_in(f)
+        self.line("")
+        self.line(f"{self.head(f)} {{")
+        self.depth = 1
+        if not f.local:
+            self.line("ctx->error.code = FUTAD_OK;")
+            self.arguments(f)
+        self.body(f)
+        for i, r in enumerate(f.results):
+            if f.local:
+                value = self.address(r.pointer, r.offset) if r.value is None else self.expr(r.value)
+                self.line(f"*result_{i} = {value};")
+            elif r.value is not None:
+                value = f"{c_type(r.type)} value = {self.expr(r.value)};"
+                self.line(f"{{ {value} memcpy(&results[{i}].data, &value, sizeof value); }}")
+            else:
+                self.line(f"results[{i}].data = {self.address(r.pointer, r.offset)};")
+                self.line(f"results[{i}].slot = futad_owner(ctx, results[{i}].data);")
+                for d, n in enumerate(r.shape):
+                    self.line(f"results[{i}].shape[{d}] = {self.expr(n)};")
+        rests = self.multicore and not f.local
+        if rests:
+            self.line("futad_team_rest();")
+        self.line("return FUTAD_OK;")
+        self.depth = 0
+        self.line("failed: __attribute__((unused));")
+        if rests:
+            self.line("  futad_team_rest();")
+        self.line("  return ctx->error.code;")
+        self.line("}")
+        self.lines[at:at] = self.declarations
+        self.lines += self.regions
+
+    def arguments(self, f: ir.Function) -> None:
+        """An entry's parameters, from what the caller gives.  Of a bool any byte but 0 is true; what follows relies on
+        1, so an array that has others is copied first."""
+        arrays = bool_arrays(f)
+        for i, p in enumerate(f.params):
+            t = c_type(p.type)
+            if not p.rank:
+                value = f"*(uint8_t *)args[{i}] != 0" if p.type.is_bool else f"*({t} *)args[{i}]"
+                self.line(f"const {t} {p.name} = {value};")
+            elif i not in arrays:
+                self.line(f"{t} *const {p.name} = args[{i}];")
+        for k, i in enumerate(arrays):
+            p = f.params[i]
+            assert p.count is not None
+            args = f"{self.slot(self.module.slots + k)}, args[{i}], {self.size(p.count)}"
+            self.line(f"bool *const {p.name} = futad_bools(ctx, {args});")
+        if arrays:
+            self.line("if (FUTAD_UNLIKELY(ctx->error.code)) goto failed;")
+
+    def head(self, f: ir.Function) -> str:
+        """The declaration of a function."""
+        if not f.local:
+            params = "struct futad_context *ctx, void **args, struct futad_result *results"
+            return f"int64_t futad_entry_{c_name(f.name)}({params})"
+        parts = ["struct futad_context *ctx"]
+        parts += [f"{c_type(p.type)} {'*const ' if p.rank else 'const '}{p.name}" for p in f.params]
+        for i, r in enumerate(f.results):
+            if r.value is None:
+                parts.append(f"{c_type(r.type)} **result_{i}, struct futad_slot *{r.slot}")
+            else:
+                parts.append(f"{c_type(r.type)} *result_{i}")
+        return f"static __attribute__((noinline)) int64_t futad_fun_{c_name(f.name)}({', '.join(parts)})"
+
+    def invoke(self, s: ir.Invoke) -> None:
+        args = ["ctx", *[a if isinstance(a, str) else self.expr(a) for a in s.args]]
+        for name, slot in s.results:
+            args.append(f"&{name}")
+            if slot is not None:
+                args.append(self.slot(slot))
+        self.line(f"if (FUTAD_UNLIKELY(futad_fun_{c_name(s.name)}({', '.join(args)}))) goto {self.label};")
+
+    # -- memory and failure
+
+    def slot(self, s: str | int) -> str:
+        return s if isinstance(s, str) else f"&ctx->slots[{s}]"
+
+    def slot_ref(self, s: ir.SlotRef) -> None:
+        self.line(f"struct futad_slot *{s.name} = {self.slot(s.slot)};")
+
+    def ensure(self, s: ir.Ensure) -> None:
+        t = c_type(s.elem)
+        const = "" if s.mutable else "const "
+        self.line(f"{t} *{const}{s.name} = futad_ensure(ctx, {self.slot(s.slot)}, {self.size(s.count)}, sizeof({t}));")
+        self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
+
+    def transpose(self, s: ir.Transpose) -> None:
+        to = f"{self.address(s.target, s.offset)}, {self.expr(s.stride)}"
+        source = f"{self.address(s.source, s.source_offset)}, {self.expr(s.source_stride)}"
+        sizes = ", ".join(self.expr(n) for n in s.sizes)
+        self.line(f"futad_transpose_{s.elem.bits}({to}, {source}, {sizes});")
+
+    def append(self, s: ir.Append) -> None:
+        t, source = c_type(s.elem), self.address(s.source, s.offset)
+        args = f"{source}, {self.size(s.kept)}, {self.size(s.count)}, sizeof({t})"
+        self.line(f"{t} *const {s.name} = futad_append(ctx, &{s.slot}, &{s.spare}, {args});")
+        self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
+
+    def stack(self, s: ir.Stack) -> None:
+        # Vectors then need not straddle lines of the cache.
+        aligned = "FUTAD_ALIGNED " if s.count > STACK_LIMIT else ""
+        self.line(f"{aligned}{c_type(s.elem)} {s.name}[{s.count}];")
+
+    def stream(self, s: ir.Stream) -> None:
+        size = f"(int64_t)sizeof({c_type(s.elem)})"
+        target, count, total = self.address(s.target, s.offset), self.expr(s.count), self.expr(s.total)
+        self.line(f"futad_stream({target}, {s.source}, {count} * {size}, {total} * {size});")
+
+    def size(self, e: Expr) -> str:
+        if isinstance(e, ir.Bin) and e.op == "*":
+            return f"futad_size({self.size(e.left)}, {self.size(e.right)})"
+        return self.expr(e)
+
+    def check(self, s: ir.Check) -> None:
+        values = [self.bits(v) for v in s.values[:4]]
+        values += ["0"] * (4 - len(values))
+        self.line(f"if (FUTAD_UNLIKELY(!{self.expr(s.cond)})) {{")
+        self.line(f"  futad_fail(ctx, {s.code}, {s.place}, {', '.join(values)});")
+        self.line(f"  goto {self.label};")
+        self.line("}")
+
+    def trace(self, s: ir.Trace) -> None:
+        tag, prim, t = c_string(s.tag), f"FUTAD_{s.elem.name.upper()}", c_type(s.elem)
+        if s.value is not None:
+            self.line(f"{{ {t} traced = {self.expr(s.value)}; futad_trace({tag}, {prim}, 0, NULL, &traced); }}")
+            return
+        shape = f"(const int64_t[]){{{', '.join(map(self.expr, s.shape))}}}"
+        self.line(f"futad_trace({tag}, {prim}, {len(s.shape)}, {shape}, {self.address(s.pointer, s.offset)});")
+
+    def report(self, s: ir.Report) -> None:
+        if self.reports is not None and self.reports.wanted(s.number):
+            c_reports.emit(self, s)
+
+    def gemm(self, s: ir.Gemm) -> None:
+        args = [self.expr(n) for n in s.sizes]
+        packed = f"{self.expr(s.packed[1])} ? {s.packed[0]} : NULL" if s.packed is not None else "NULL"
+        for (pointer, offset, rows, columns), more in ((s.a, []), (s.b, [packed]), (s.c, [])):
+            args += [self.address(pointer, offset), self.expr(rows), self.expr(columns), *more]
+        function = f"futad_gemm_{'parallel_' if s.parallel else ''}{s.elem.name}"
+        self.line(f"if (FUTAD_UNLIKELY({function}({', '.join(args)}, {int(s.accumulate)}))) {{")
+        self.line(f"  futad_fail(ctx, FUTAD_MEMORY, {s.place}, {self.expr(s.sizes[2])}, 256, 0, 0);")
+        self.line(f"  goto {self.label};")
+        self.line("}")
+
+    def pack(self, s: ir.Pack) -> None:
+        pointer, offset, rows, columns = s.matrix
+        k, n, row, column, start, end = map(self.expr, (*s.sizes, rows, columns, s.start, s.end))
+        source = f"{self.address(pointer, offset)}, {row}, {column}"
+        self.line(f"futad_gemm_pack_{s.elem.name}({k}, {n}, {source}, {s.name}, {start}, {end});")
+
+    def bits(self, v: Expr) -> str:
+        return f"futad_real_bits((double){self.expr(v)})" if v.type.is_float else f"(int64_t){self.expr(v)}"
+
+    # -- loops
+
+    def block(self, body: list[ir.Stmt]) -> None:
+        super().block(divided_once(body, {t for op, t in IN_LANES if op == "div"} if self.in_lanes else ()))
+
+    def for_(self, s: ir.For) -> None:
+        if c_tails.possible(s):
+            c_tails.emit(self, s)
+        else:
+            self.plain_for(s)
+
+    def plain_for(self, s: ir.For) -> None:
+        """A loop from its start to its end."""
+        if s.independent:
+            groups: dict[str, list[str]] = {}
+            for p in s.partials:
+                groups.setdefault(_OMP[p.op], []).append(p.name)
+            clauses = [f"simdlen(FUTAD_VECTOR / {max(4, s.lanes)})"] if s.lanes else []
+            clauses += [f"reduction({op}:{','.join(names)})" for op, names in groups.items()]
+            if clauses:
+                self.line(f"#pragma omp simd {' '.join(clauses)}")
+            else:
+                self.line("FUTAD_INDEPENDENT")
+        outer = self.in_lanes, self.selects
+        if s.independent:
+            self.in_lanes, self.selects = True, s.lanes > 0
+        super().for_(s)
+        self.in_lanes, self.selects = outer
+
+    def operation(self, op: str, args: list[str], arg: Prim, result: Prim) -> str:
+        if self.selects and op == "select" and result.name in ("f32", "f64"):
+            return f"futad_lanes_select_{result.name}({', '.join(args)})"
+        text = super().operation(op, args, arg, result)
+        if self.in_lanes and (op, arg.name) in IN_LANES:
+            text = text.replace(f"futad_{op}_{arg.name}(", f"futad_lanes_{op}_{arg.name}(", 1)
+        return text
+
+    # -- threads
+
+    def threads(self, s: ir.Threads) -> None:
+        self.works[s.name] = self.expr(s.work)
+        args = ", ".join(self.expr(e) for e in (s.steps, s.work, s.extra))
+        self.line(f"const int64_t {s.name} = futad_threads(ctx, {args});")
+
+    def per_thread(self, s: ir.PerThread) -> None:
+        self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_TEAM_MOST];")
+
+
+def bool_arrays(f: ir.Function) -> list[int]:
+    """Which parameters of an entry are arrays of bools."""
+    return [i for i, p in enumerate(f.params) if p.rank and p.type.is_bool and not f.local]
+
+
+# Operations with a variant that the C compiler can vectorise.
+IN_LANES = {(op, t) for op in ("sin", "cos") for t in ("f32", "f64")} | {
+    (op, "i32") for op in ("div", "mod", "quot", "rem")
+}
+
+
+def has(body: Sequence[ir.Stmt], kind: type[ir.Stmt]) -> bool:
+    """Whether some of the statements, nested ones included, are of this kind."""
+    return any(isinstance(s, kind) or has(c_threads.inner_body(s), kind) for s in body)
+
+
+_OMP = {"add": "+", "mul": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^"}
+
+
+def c_string(text: str) -> str:
+    """A C string literal."""
+    out = []
+    for b in text.encode():
+        plain = 32 <= b < 127 and chr(b) not in '"\\?'
+        out.append(chr(b) if plain else f"\\{b:03o}")
+    return '"' + "".join(out) + '"'
+
+
+def c_name(name: str) -> str:
+    """An entry's name in C."""
+    return "".join(c if c.isalnum() and c.isascii() else f"_{ord(c):x}_" if c != "_" else "_" for c in name)
+
+
+class CLowerer(Lowerer):
+    """Lowers a program for C."""
+
+    blocks = True
+    strips = True
+    grows = True
+    transposes = True
+    packs = True
+
+    def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
+        f = super().function(fun, local)
+        for r in in_strips(f):
+            self.reports.skip(self.reports.numbers[r.number], "an array that is made and read in strips")
+        return f
+
+    @staticmethod
+    def in_lanes(fold: ir.For) -> bool:
+        return c_lanes.possible(fold)
+
+
+__all__ = ["CEmitter", "CLowerer", "c_name", "c_string"]
