@@ -23,6 +23,21 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.node import Range
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Var, shape_of
+from futad.legality import Legality
+
+WRITTEN = Legality("written once", "an array of zeros, of which each turn adds to a row of its own, is never filled")
+OWN_ROW = WRITTEN.condition("read where it is written", "a row would be taken for zero after it was written")
+ALL_ROWS = WRITTEN.condition("as many rows as turns", "rows that no turn writes would stay unwritten")
+EACH_ROW = WRITTEN.condition("each row once", "a row would be taken for zero after it was written, or stay unwritten")
+ZERO_HERE = WRITTEN.condition("zeros unused elsewhere", "the zeros would be gone where they are used besides")
+HISTORY = Legality("history", "what a loop carries, and what it saves of that in each turn, are one array")
+AT_TURN = HISTORY.condition("saved at the turn", "another row than that of the turn's number would have its value")
+ONE_HISTORY = HISTORY.condition("one history", "the value would have to lie in two arrays")
+ALL_TURNS = HISTORY.condition("as many rows as turns", "the last value would lie elsewhere")
+MEMORY_UNUSED = HISTORY.condition("memory unused elsewhere", "what else uses the memory would find none")
+UNREAD = HISTORY.condition("not read in the turn", "the turn would read rows before they are there")
+SIZES_OUTSIDE = HISTORY.condition("sizes known outside", "memory for all turns is had before the loop")
+MADE_ANEW = HISTORY.condition("made anew", "the next value would lie in others' memory, or the present one change")
 
 FRESH = (ir.Map, ir.Fused, ir.Scan, ir.MatMul, ir.Copy, ir.Concat)  # what makes its arrays in memory of their own
 READING = (*FRESH, ir.Reduce, ir.Op)
@@ -80,15 +95,19 @@ def _written_once(s: Stm, e: ir.Exp, made: dict[Var, ir.Exp], lam: Lambda, out: 
         if not isinstance(zeros, ir.Replicate) or not isinstance(zeros.value, Const) or zeros.value.value != 0:
             continue
         users = [x for x in stms if p in ir.stm_free(x)]
-        if len(users) != 2 or p in e.body.result or _uses(lam, init) != 1 or not isinstance(p.type, ArrayType):  # type: ignore[arg-type]
+        if len(users) != 2 or p in e.body.result or not isinstance(p.type, ArrayType):
+            continue
+        if not ZERO_HERE(_uses(lam, init) == 1):  # type: ignore[arg-type]
             continue
         read, write = users
         r, w = read.exp, write.exp
-        if not isinstance(r, ir.At) or not isinstance(w, ir.Update) or w.array is not p or r.index != w.index:
+        if not isinstance(r, ir.At) or not isinstance(w, ir.Update) or w.array is not p or len(r.index) != len(w.index):
+            continue
+        if not OWN_ROW(r.index == w.index):
             continue
         if r.check is not None or w.check is not None or len(w.index) != 1 or e.body.result[at] is not write.pat[0]:
             continue
-        if not _turns(shape_of(p.type)[0], e, made) or not _each_once(w.index[0], e, inner, made):
+        if not ALL_ROWS(_turns(shape_of(p.type)[0], e, made)) or not EACH_ROW(_each_once(w.index[0], e, inner, made)):
             continue
         row = zeros.value if p.type.rank == 1 else None
         zero: ir.Exp = ir.Alias(row) if row is not None else ir.Replicate(p.type.shape[1:], zeros.value)
@@ -128,16 +147,25 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda, joins: bool) -> list
             continue
         (s,) = users
         u = s.exp
-        if not isinstance(u, ir.Update) or u.array is not p or u.index != (e.body.params[0],):
+        if not isinstance(u, ir.Update) or u.array is not p or len(u.index) != 1 or isinstance(u.index[0], Range):
+            continue
+        if not AT_TURN(u.index == (e.body.params[0],)):
             continue
         if u.check is not None or u.value not in carried or e.body.result[at] is not s.pat[0]:
             continue
         value = carried.index(u.value)
-        if any(x.value == value for x in out) or not _turns(shape_of(p.type)[0], e, made) or _uses(lam, init) != 1:
+        if not ONE_HISTORY(not any(x.value == value for x in out)):
             continue
-        if _uses(e.body, s.pat[0]) != 1 or set(shape_of(p.type)) & {*carried, *_bound(e.body)}:
+        if not ALL_TURNS(_turns(shape_of(p.type)[0], e, made)) or not MEMORY_UNUSED(_uses(lam, init) == 1):
             continue
-        if _made_anew(e.body, carried[value], e.body.result[value], s, joins):
+        if not UNREAD(_uses(e.body, s.pat[0]) == 1):
+            continue
+        if not SIZES_OUTSIDE(not set(shape_of(p.type)) & {*carried, *_bound(e.body)}):
+            continue
+        now, following = carried[value], e.body.result[value]
+        if not isinstance(now.type, ArrayType) or not isinstance(following, Var):
+            continue
+        if MADE_ANEW(_made_anew(e.body, now, following, s, joins)):
             out.append(_Saved(value, at, s))
     return out
 
@@ -157,9 +185,9 @@ def _bound(lam: Lambda) -> set[Var]:
     return {v for s in lam.stms for v in s.pat}
 
 
-def _made_anew(body: Lambda, p: Var, result: Atom, update: Stm, joins: bool) -> bool:
+def _made_anew(body: Lambda, p: Var, result: Var, update: Stm, joins: bool) -> bool:
     """Whether the next value of `p` has memory of its own, and `p` is but read."""
-    if not isinstance(p.type, ArrayType) or not isinstance(result, Var) or list(body.result).count(result) != 1:
+    if list(body.result).count(result) != 1:
         return False
     names = {p}  # of views of it
     maker: Stm | None = None

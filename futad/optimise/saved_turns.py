@@ -27,8 +27,21 @@ from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ArrayType, Atom, Const, Var, array_of, elem_of, shape_of
+from futad.legality import Legality
 from futad.optimise.saved_scalars import turns_back
 from futad.rewrite.aliases import Aliases, aliases, consumed_roots
+
+LEGAL = Legality("save-turns", "the forward sweep saves what a loop of the return sweep would compute again")
+BEFORE = LEGAL.condition("nothing between needed", "a statement moves before one that binds what it uses")
+SAME_TURNS = LEGAL.condition("as many turns", "the return sweep wants turns that there were none")
+AT_TURN = LEGAL.condition("saved at the turn", "the history's row is not the value of the turn of that number")
+FAILS_NOT = LEGAL.condition("fails not", "a check of the forward sweep's loop would be gone")
+SAME = LEGAL.condition("same results", "the forward sweep would go on with other values")
+SAVING = LEGAL.condition("other variables save", "what the loop of the return sweep computes besides would be lost")
+SAVES_ALONE = LEGAL.condition("saves alone", "another use of what is saved would read other memory")
+KNOWN = LEGAL.condition("known in the forward sweep", "the loop uses what only the return sweep has")
+THERE = LEGAL.condition("not overwritten", "the loop would read what was overwritten since")
+READ_ONLY = LEGAL.condition("read only", "what is saved would be overwritten")
 
 MOST = 8  # times as much memory as was saved before
 DEAR = 8  # cost of scalar operations for each value saved
@@ -56,7 +69,7 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases) -> Lambda:
     for i, j in combinations([k for k, s in enumerate(stms) if type(s.exp) is ir.For], 2):
         new = _Pair(stms[i], stms[j], defs, alias).rewritten()
         later = {v for s in stms[i:j] for v in s.pat}
-        if new is not None and not later & _needed(new[:-1]):
+        if new is not None and BEFORE(not later & _needed(new[:-1])):
             stms[j] = new[-1]
             stms[i : i + 1] = new[:-1]
             return Lambda(lam.params, tuple(stms), lam.result)
@@ -167,7 +180,7 @@ class _Pair:
     def rewritten(self) -> list[Stm] | None:
         """The two loops with what goes before them; None if there is nothing to save."""
         f, r = self.f, self.r
-        if f.bound is not r.bound or f.body.params[0].type is not I64 or not self.turns:
+        if f.body.params[0].type is not I64 or not self.turns or not SAME_TURNS(f.bound is r.bound):
             return None
         if not all(any(type(s.exp) is ir.For for s in e.body.stms) for e in (f, r)):
             return None
@@ -178,8 +191,8 @@ class _Pair:
         for v, p, result in zip(self.first.pat, f.body.params[1:], f.body.result, strict=True):
             for s in f.body.stms:
                 e = s.exp
-                if type(e) is ir.Update and s.pat[0] is result and e.array is p and e.index == (f.body.params[0],):
-                    if isinstance(e.value.type, ArrayType):
+                if type(e) is ir.Update and s.pat[0] is result and e.array is p and len(e.index) == 1:
+                    if isinstance(e.value.type, ArrayType) and AT_TURN(e.index == (f.body.params[0],)):
                         self.back.saved[v] = self.forward.atom(e.value)
                         self.rows.append(e.value.type)
                         self.size = shape_of(v.type)[0]
@@ -197,7 +210,7 @@ class _Pair:
         assert type(second) is ir.For
         for k, s in enumerate(self.f.body.stms):
             first = s.exp
-            if type(first) is not ir.For or first.bound is not second.bound or _checks(first.body):
+            if type(first) is not ir.For or first.bound is not second.bound or not FAILS_NOT(not _checks(first.body)):
                 continue
             found = self.same(_Match(k, back, []), first, second)
             if found is not None:
@@ -224,10 +237,10 @@ class _Pair:
         for s in second.body.stms:
             two.note(s)
         results = [two.atom(second.body.result[q]) for q in m.same]
-        if [one.atom(a) for a in first.body.result] != results:
+        if not SAME([one.atom(a) for a in first.body.result] == results):
             return None
         m.saving = left
-        return m if all(self.saves(second, q) is not None for q in left) else None
+        return m if SAVING(all(self.saves(second, q) is not None for q in left)) else None
 
     def saves(self, loop: ir.For, q: int) -> Stm | None:
         """The statement that saves a row of the variable in each turn, if it does that alone."""
@@ -240,7 +253,7 @@ class _Pair:
         if type(e) is not ir.Update or e.array is not p or e.index != (counter,) or e.check is not None:
             return None
         again = sum(s.pat[0] in ir.stm_free(x) for x in loop.body.stms)
-        return s if loop.body.result[q] is s.pat[0] and not again else None
+        return s if loop.body.result[q] is s.pat[0] and SAVES_ALONE(not again) else None
 
     def kept(self, m: _Match) -> list[int]:
         """The results of the loop that the return sweep's other statements use."""
@@ -275,12 +288,12 @@ class _Pair:
         known = {v: names[n] for v, n in self.back.of.items() if n in names and v in self.own}
         body = self.without_histories(second.body, names)
         free = {v for v in body.free() if v in self.own}
-        if not free <= known.keys():
+        if not KNOWN(free <= known.keys()):
             return None
         # An array that is overwritten is still there if the forward sweep's own loop reads it.
         read = old.exp.lambdas()[0].free()
-        arrays = {known[v] for v in free} | {v for v in body.free() if v not in second.body.free()}
-        if any(self.alias.mutable(a) and a not in read for a in arrays):
+        arrays = {known[v] for v in free if v in known} | {v for v in body.free() if v not in second.body.free()}
+        if not THERE(not any(self.alias.mutable(a) and a not in read for a in arrays)):
             return None
         kept = self.kept(m)
         before: list[Stm] = []
@@ -323,7 +336,7 @@ class _Pair:
             v = again.pat[q]
             row = Var("saved", v.type)
             reads.append(Stm((row,), ir.At(carried[q][3], (index,), None)))
-            reads.append(Stm((v,), ir.Copy(row) if self.consumed(m, v) else ir.Alias(row)))
+            reads.append(Stm((v,), ir.Alias(row) if READ_ONLY(not self.consumed(m, v)) else ir.Copy(row)))
         stms = [*r.body.stms[: m.back], *reads, *r.body.stms[m.back + 1 :]]
         back = ir.For(r.bound, r.inits, Lambda(r.body.params, tuple(stms), r.body.result))
         done = Stm((*self.first.pat, *[carried[q][3] for q in kept]), forward, self.first.attrs)
