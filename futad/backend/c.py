@@ -25,7 +25,6 @@ from futad.optimise.history import kept_in_place
 from futad.optimise.layout import by_columns
 from futad.optimise.untransposed import untransposed
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
-from futad.runtime.findings import named
 
 
 class CBackend:
@@ -66,7 +65,7 @@ class CBackend:
         lowerer = lowerer_class(program, parallel=multicore, reassociate=reassociate)
         lowerer.reports = self.reports or NO_REPORTS
         self.module = lowerer.module()
-        self.bindings, self.loops = named(lowerer.bindings, lowerer.loops)
+        self.bindings, self.loops = tuple(lowerer.bindings), tuple(lowerer.loops)
         self.plan = lowerer.reports.plan()
         self._source: str | None = None
         self._compiled: CLibrary | None = None

@@ -17,7 +17,6 @@ from futad.imp.ir import Expr, Num, Ref
 from futad.imp.report import NO_REPORTS, Reports
 from futad.runtime.clib import CPlace
 from futad.runtime.device import Device, EmulatedDevice
-from futad.runtime.findings import named
 from futad.runtime.host import DeviceProgram, KernelInfo, Layout, ProductInfo, Runtime
 
 
@@ -50,7 +49,7 @@ class DeviceBackend:
         self.host = "\n".join(emitter.lines) + "\n"
         self.constants = emitter.constants
         kernels = tuple([self._info(k) for k in self.module.kernels])
-        self.layout = Layout(functions, kernels, self._places(), *named(self.module.bindings, self.module.loops))
+        self.layout = Layout(functions, kernels, self._places(), tuple(self.module.bindings), tuple(self.module.loops))
         self._running: DeviceProgram | None = None
 
     def _info(self, k: Any) -> KernelInfo:

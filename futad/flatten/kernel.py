@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from futad.bindings import Binding, Loop
 from futad.core.types import U32, Prim
 from futad.imp import ir
-from futad.imp.claims import Binding, Loop
 from futad.imp.ir import Expr, Ref, Stmt
 from futad.imp.views import Mem
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from futad.bindings import Binding, Loop
 from futad.core import ir as core
 from futad.core.types import U64, Prim, Var
-from futad.errors import Span
 from futad.imp.ir import Expr, Origin, Param, Stmt
 from futad.imp.views import Value, View
 
@@ -72,25 +72,6 @@ class Claim(Stmt):
     since: str = ""
     origin: Origin | None = None
     other: Region | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """What a finding names: a variable, what makes it, about where in the source, and the number of the loop around."""
-
-    name: str
-    what: str
-    span: Span | None
-    loop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A loop whose turns are known: what it is, about where, and the number of the loop around."""
-
-    what: str
-    span: Span | None
-    outer: int
 
 
 class Unchecked:

@@ -25,12 +25,13 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from futad.bindings import Binding, Loop
 from futad.core import ir as core
 from futad.core.types import I64, U64, AccType, ArrayType, Atom, Type, Var
 from futad.errors import Span
 from futad.imp import ir
 from futad.imp.arrays import indexed
-from futad.imp.claims import Binding, Claim, Loop, Now, Receive, Region, Turn
+from futad.imp.claims import Claim, Now, Receive, Region, Turn
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add
 from futad.imp.lower import Added, Lowerer, Scope, Want
 from futad.imp.views import Joined, Mem, Value, View

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from futad.bindings import Binding, Loop
 from futad.core.types import Prim
 from futad.errors import (
     BoundsError,
@@ -31,7 +32,7 @@ from futad.errors import (
     failed_check,
 )
 from futad.runtime import forks
-from futad.runtime.findings import Binding, Loop, finding
+from futad.runtime.findings import finding
 
 # The codes of failures in `ctx->error.code`.
 BOUNDS, ASSERT, DIVISION, MEMORY, CHECK = 1, 2, 3, 4, 5

@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from futad.bindings import Binding, Loop
 from futad.errors import CheckFailure, Span
 
 BITS = 20  # of an entry, for the number of a binding
 UNWRITTEN, FREED = 1 << 63, 1 << 62
 READ, WRITE, MADE = range(3)
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """What may be named: a variable, what makes it, about where in the source, and the number of the loop around."""
-
-    name: str
-    what: str
-    span: Span | None
-    loop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A loop whose turns are known: what it is, about where, and the number of the loop around."""
-
-    what: str
-    span: Span | None
-    outer: int
-
-
-def named(bindings: Iterable[Any], loops: Iterable[Any]) -> tuple[tuple[Binding, ...], tuple[Loop, ...]]:
-    """The same of what lowering has numbered (`imp/claims.py`)."""
-    made = tuple([Binding(b.name, b.what, b.span, b.loop) for b in bindings])
-    return made, tuple([Loop(x.what, x.span, x.outer) for x in loops])
 
 
 def shown(number: int, bindings: Sequence[Binding], loops: Sequence[Loop], turn_of: Callable[[int], int]) -> str:
@@ -94,4 +68,4 @@ def finding(
     return report(kind, here, there, element, span_of(reader, bindings))
 
 
-__all__ = ["Binding", "Loop", "finding", "named", "report", "shown", "span_of"]
+__all__ = ["finding", "report", "shown", "span_of"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from futad.bindings import Binding, Loop
 from futad.core.scalarops import OPS
 from futad.core.types import PRIMS, with_true_as_one
 from futad.errors import InternalError, MemoryError_, UsageError
@@ -23,7 +24,6 @@ from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Frame, Product, Thresholds
 from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.exchange import DeviceArray
-from futad.runtime.findings import Binding, Loop
 from futad.runtime.tape import ENOUGH_LAUNCHES, MOST_NODES, Step, Tape, Tapes
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,28 @@ def _every(paths: Sequence[Path], random: Sequence[int]) -> Iterator[tuple[str, 
             try:
                 yield f"source program {seed}", compile_text(text + ENTRIES), []
             except Error:  # a function whose arguments are consumed has no derivative of this kind
-                continue
+                pass
+        yield f"skeleton program {seed}", *_skeleton(seed)
+
+
+def _skeleton(seed: int) -> tuple[ir.Program, list[Call]]:
+    """A skeleton of the fuzzer with a derivative, and calls of its entries."""
+    from futad.api import Program
+    from futad.source import compile_text
+    from futad.testing.fuzz.cases import KINDS, SOURCE, case, inputs, modes_of
+
+    kinds = [k for k in KINDS if k != SOURCE]
+    kind = kinds[seed % len(kinds)]
+    made = case(kind, seed, "f64", modes_of(Random(f"mutants {seed}"), "f64"))
+    core = compile_text(made.text())
+    entries = Program(core, backend="interp").entries
+    calls = []
+    for number in range(len(SIZES)):
+        given = inputs(made, number)
+        for mode in entries:
+            f = entries[mode]
+            calls.append((f.core_name, list(f.signature.bind(given.given(mode)))))
+    return core, calls
 
 
 def _reference(item: Item) -> None:
