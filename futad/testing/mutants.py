@@ -203,7 +203,7 @@ def _copy(a: Any) -> Any:
 
 def _arguments(fun: ir.Fun, sizes: Sequence[int], rng: np.random.Generator, wild: bool) -> list[Any] | None:
     """Values for a function's parameters: sizes in turn from `sizes`, integers that are indices of such (or may not be:
-    `wild`), floats near 1 (or of either sign, and 0).  None if they are large."""
+    `wild`), floats near 1 (or of either sign, and 0).  None if they are large, or there are none of these sizes."""
     env: dict[Any, Any] = {}
     out: list[Any] = []
     for k, v in enumerate(fun.body.params):
@@ -215,7 +215,7 @@ def _arguments(fun: ir.Fun, sizes: Sequence[int], rng: np.random.Generator, wild
                 shape = tuple([int(d.value if isinstance(d, Const) else env[d]) for d in v.type.shape])
             elem = v.type if isinstance(v.type, Prim) else elem_of(v.type)
             assert isinstance(elem, Prim)
-            if np.prod(shape, dtype=np.int64) > MOST:
+            if min(shape, default=0) < 0 or np.prod(shape, dtype=np.int64) > MOST:
                 return None
             if elem.is_float:
                 value = rng.integers(-2, 3, shape) * 0.75 if wild else rng.uniform(0.3, 1.7, shape)
