@@ -334,8 +334,9 @@ def _first(e: BaseException) -> str:
 
 def _differs(item: Item, executor: Any, backend: str) -> str | None:
     for (name, args), expected in item.calls:
+        given = [_copy(a) for a in args]
         try:
-            results = executor.run(name, [_copy(a) for a in args])
+            results = executor.run(name, given)
         except InternalError as e:
             return f"internal error on {backend}: {_first(e)}"
         except Error as e:
@@ -346,6 +347,11 @@ def _differs(item: Item, executor: Any, backend: str) -> str | None:
             return f"internal error on {backend}: {type(e).__name__}: {_first(e)}"
         if isinstance(expected, type):
             return f"no failure on {backend}: {name}"
+        entry = item.core.funs[name].entry
+        if entry is None or not any(entry.unique):
+            for v, got, was in zip(item.core.funs[name].body.params, given, args, strict=True):
+                if not np.array_equal(got, was, equal_nan=np.asarray(was).dtype.kind == "f"):
+                    return f"argument '{v.name}' overwritten on {backend}: {name}"
         if executor.fresh and _shared(results):
             return f"results share memory on {backend}: {name}"
         for k, (got, want) in enumerate(zip(results, expected, strict=True)):

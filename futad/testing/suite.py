@@ -34,9 +34,11 @@ def files_for(condition: str) -> list[Path]:
             continue
         text = path.read_text()
         named = stem.split("_")[0] in path.stem
-        rank = 0 if named and folder.split(".")[0] in path.stem else 1 if module in text else 2 if named else 3
-        if rank < 3 or re.search(rf"\bfutad\.{folder}\b.*\b{stem}\b", text):
-            ranked.append((rank, path.stem, path))
+        its_folder = f"_{folder.split('.')[0]}_" in path.stem
+        imported = module in text or re.search(rf"\bfutad\.{folder} import.*\b{stem}\b", text)
+        ranks = (named and its_folder, imported, named, its_folder)
+        if any(ranks):
+            ranked.append((ranks.index(next(filter(None, ranks))), path.stem, path))
     return [path for _, _, path in sorted(ranked)[:FILES]]
 
 
