@@ -54,7 +54,7 @@ FOUND = ROOT / "tests" / "legality" / "found.txt"
 OPEN = FOUND.with_name("open.txt")
 SIZES = ((3, 2, 4, 5), (9, 7, 8, 6), (0, 2, 1, 3), (2, 0, 3, 1), (3, 4, 2, 5), (130, 67, 35, 21))
 MOST = 1 << 14  # elements of an argument
-REFERENCE = 2  # seconds after which a program is called no more often
+REFERENCE = 4  # seconds after which a program is called no more often
 STATEMENTS = 20_000  # of the interpreter, after which a call is left out
 PATIENCE = 60  # seconds after which compiled code is taken not to end
 TRIES = 60  # programs that a mutant is tried on
@@ -176,12 +176,13 @@ def _calls(item: Item) -> Iterator[Call]:
     if path.suffix == ".fut":
         yield from _cases(path)
     rng = np.random.default_rng(0)
-    for fun in item.core.funs.values():
-        if fun.entry is not None or not any(f.entry for f in item.core.funs.values()):
-            for k, sizes in enumerate(SIZES):
-                args = _arguments(fun, sizes, rng, wild=k == 4)
-                if args is not None:
-                    yield fun.name, args
+    every = list(item.core.funs.values())
+    entries = [f for f in every if f.entry is not None] or every
+    for k, sizes in enumerate(SIZES):
+        for fun in entries:
+            args = _arguments(fun, sizes, rng, wild=k == 4)
+            if args is not None:
+                yield fun.name, args
 
 
 def _cases(path: Path) -> Iterator[Call]:
