@@ -348,11 +348,9 @@ def _differs(item: Item, executor: Any, backend: str) -> str | None:
             return f"internal error on {backend}: {type(e).__name__}: {_first(e)}"
         if isinstance(expected, type):
             return f"no failure on {backend}: {name}"
-        entry = item.core.funs[name].entry
-        if entry is None or not any(entry.unique):
-            for v, got, was in zip(item.core.funs[name].body.params, given, args, strict=True):
-                if not np.array_equal(got, was, equal_nan=np.asarray(was).dtype.kind == "f"):
-                    return f"argument '{v.name}' overwritten on {backend}: {name}"
+        for v, got, was in zip(item.core.funs[name].body.params, given, args, strict=True) if executor.fresh else ():
+            if not np.array_equal(got, was, equal_nan=np.asarray(was).dtype.kind == "f"):
+                return f"argument '{v.name}' overwritten on {backend}: {name}"
         if executor.fresh and _shared(results):
             return f"results share memory on {backend}: {name}"
         for k, (got, want) in enumerate(zip(results, expected, strict=True)):

@@ -109,3 +109,6 @@ entry one_goes_there [n] (xs: [n]f64): ([n]f64, [n]f64) =
     let a = scan f64.max 0 (map f64.sin a)
     let e = copy a
     in (a with [0] = f64.i64 i, e)
+-- The array of a caller, who knows nothing of its being consumed.
+entry written_first [n] [m] (xs: *[n][m]f64): [n][m]f64 =
+  let v = map (\j -> f64.sin (f64.i64 j)) (iota m) in xs with [0] = v
