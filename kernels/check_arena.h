@@ -14,7 +14,8 @@
 #include <sys/mman.h>
 
 #define FUTAD_SPACE(k) (((uintptr_t)0x10 << 40) + ((uintptr_t)(k) << 41)) /* of elements of 2^k bytes */
-#define FUTAD_ENTRIES ((uintptr_t)1 << 40)                               /* from a space to its entries */
+/* From a space to its entries: not a multiple of a page, or processors would take an entry for its element. */
+#define FUTAD_ENTRIES (((uintptr_t)1 << 40) + 2112)
 #define FUTAD_ROOM ((uintptr_t)1 << 36)                                  /* bytes of a space */
 #define FUTAD_BINDING_BITS 20
 #define FUTAD_MOMENT ((uint64_t)1 << FUTAD_BINDING_BITS)

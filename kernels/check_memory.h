@@ -64,8 +64,9 @@ int64_t futad_turn_at(struct futad_context *ctx, int64_t loop, uint64_t time) {
 
 /* Of each type: reads of an element written before `limit` by whoever, and copies of one, where what has not been written
  * in one place has not been in the other. */
+#define FUTAD_LOOKUP static inline __attribute__((unused, always_inline))
 #define FUTAD_ACCESS(name, T, k)                                                                                  \
-  FUTAD_INLINE T futad_read_##name(struct futad_context *ctx, const T *p, uint64_t limit, int64_t reader) {       \
+  FUTAD_LOOKUP T futad_read_##name(struct futad_context *ctx, const T *p, uint64_t limit, int64_t reader) {       \
     const uint64_t *const e = futad_entries(p, k);                                                                \
     if (FUTAD_UNLIKELY(*e - 1 >= limit)) futad_found(ctx, FUTAD_READ, reader, *e, limit, futad_place(e));         \
     return *p;                                                                                                    \
@@ -96,9 +97,16 @@ FUTAD_ACCESS(f32, float, 2)
 FUTAD_ACCESS(f64, double, 3)
 FUTAD_ACCESS(bool, bool, 0)
 
-FUTAD_INLINE void futad_wrote(struct futad_context *ctx, const void *p, int k, int64_t by) {
+FUTAD_LOOKUP void futad_wrote(struct futad_context *ctx, const void *p, int k, int64_t by) {
   uint64_t *const e = futad_entries(p, k);
   if (FUTAD_UNLIKELY(!*e)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
+  *e = ctx->watch.clock | (uint64_t)by;
+}
+
+/* An element is read, and written next. */
+FUTAD_LOOKUP void futad_changed(struct futad_context *ctx, const void *p, int k, int64_t by) {
+  uint64_t *const e = futad_entries(p, k);
+  if (FUTAD_UNLIKELY(*e - 1 >= FUTAD_ANY)) futad_found(ctx, FUTAD_READ, by, *e, FUTAD_ANY, futad_place(e));
   *e = ctx->watch.clock | (uint64_t)by;
 }
 
@@ -123,43 +131,61 @@ static __attribute__((unused)) void futad_moved(void *to, const void *from, int6
  * are one, and there is always one.  The rank is 0 if there is no element. */
 struct futad_extent {
   int rank;
-  int64_t shape[17], strides[17];
+  int64_t shape[16], strides[16];
 };
 
-static __attribute__((unused)) struct futad_extent futad_extent_of(int rank, const int64_t *shape,
-                                                                   const int64_t *strides) {
-  struct futad_extent x = {1, {1}, {0}};
+static __attribute__((noinline, unused)) void futad_extent_of_many(struct futad_extent *x, int rank,
+                                                                   const int64_t *shape, const int64_t *strides) {
+  int count = 0;
   for (int d = 0; d < rank; d++) {
-    if (shape[d] <= 0) return (struct futad_extent){0};
-    if (shape[d] == 1) continue;
-    int at = x.rank++;
-    for (; at > 1 && llabs(x.strides[at - 1]) < llabs(strides[d]); at--) {
-      x.shape[at] = x.shape[at - 1];
-      x.strides[at] = x.strides[at - 1];
+    if (shape[d] <= 0) {
+      x->rank = 0;
+      return;
     }
-    x.shape[at] = shape[d];
-    x.strides[at] = strides[d];
+    if (shape[d] == 1) continue;
+    int at = count++;
+    for (; at > 0 && llabs(x->strides[at - 1]) < llabs(strides[d]); at--) {
+      x->shape[at] = x->shape[at - 1];
+      x->strides[at] = x->strides[at - 1];
+    }
+    x->shape[at] = shape[d];
+    x->strides[at] = strides[d];
+  }
+  if (!count) {
+    x->shape[0] = 1;
+    x->strides[0] = 0;
+    return;
   }
   int last = 0;
-  for (int d = 1; d < x.rank; d++) {
-    if (last && x.strides[last] == x.shape[d] * x.strides[d]) {
-      x.shape[last] *= x.shape[d];
+  for (int d = 1; d < count; d++) {
+    if (x->strides[last] == x->shape[d] * x->strides[d]) {
+      x->shape[last] *= x->shape[d];
     } else {
       last++;
-      x.shape[last] = x.shape[d];
+      x->shape[last] = x->shape[d];
     }
-    x.strides[last] = x.strides[d];
+    x->strides[last] = x->strides[d];
   }
-  x.rank = last + 1;
-  return x;
+  x->rank = last + 1;
+}
+
+/* Most arrays have one dimension. */
+FUTAD_INLINE void futad_extent_of(struct futad_extent *x, int rank, const int64_t *shape, const int64_t *strides) {
+  x->rank = 1;
+  x->shape[0] = rank ? shape[0] : 1;
+  x->strides[0] = rank ? strides[0] : 0;
+  if (rank > 1) futad_extent_of_many(x, rank, shape, strides);
+  else if (x->shape[0] <= 0) x->rank = 0;
 }
 
 /* The rows of an array's entries: `row`, with `count` entries a `step` apart. */
 #define FUTAD_ROWS(row, count, step, first, rank, shape, strides, body)      \
   do {                                                                       \
-    const struct futad_extent x_ = futad_extent_of(rank, shape, strides);    \
+    struct futad_extent x_;                                                  \
+    futad_extent_of(&x_, rank, shape, strides);                              \
     const int last_ = x_.rank - 1;                                           \
-    int64_t index_[17] = {0};                                                \
+    int64_t index_[16];                                                      \
+    for (int d_ = 0; d_ < last_; d_++) index_[d_] = 0;                       \
     uint64_t *row = (first);                                                 \
     for (bool more_ = x_.rank > 0; more_;) {                                 \
       const int64_t count = x_.shape[last_], step = x_.strides[last_];       \

@@ -333,6 +333,14 @@ def test_calls(tmp_path: Path) -> None:
     assert run("calls.py", "--backend", "cuda").returncode == 2
 
 
+@needs_cc
+def test_what_checks_cost() -> None:
+    done = run("checking.py", "--only", "det", "llsq", "--runs", "1")
+    rows = [line for line in done.stdout.splitlines() if line.endswith(" times")]
+    assert done.returncode == 0 and len(rows) == 4 and all(float(line.split()[-2]) > 0 for line in rows), done.stderr
+    assert run("checking.py", "--check", "none").returncode == 2
+
+
 EVAL = """
 import json, sys
 def ask(id, **message):

@@ -114,14 +114,15 @@ class CheckedEmitter(CEmitter):
         self.line(f"{c_type(t)} *const at = &{s.pointer}[{self.index(s.index)}];")
         value = self.expr(s.value)
         if s.op is not None:
-            self.line(f"futad_read_{t.name}(ctx, at, FUTAD_ANY, {s.by});")
+            self.line(f"futad_changed(ctx, at, {size_class(t)}, {s.by});")
         if s.op is None:
             self.line(f"{at} = {value};")
         elif s.op == "add" and t.is_float:
             self.line(f"{at} += {value};")
         else:
             self.line(f"{at} = {self.operation(s.op, [at, value], t, t)};")
-        self.line(f"futad_wrote(ctx, at, {size_class(t)}, {s.by});")
+        if s.op is None:
+            self.line(f"futad_wrote(ctx, at, {size_class(t)}, {s.by});")
         self.depth -= 1
         self.line("}")
 
