@@ -1,0 +1,8 @@
+-- Views and index arrays that a turn overwrites are new in each.
+entry counted [n] (xs: [n]i64): [n][3]i64 =
+  map (\x -> let t = iota 3 in t with [x % 3] = x) xs
+entry turned [n] (xs: [n]i64): ([3]i64, i64) =
+  loop (last, s) = (replicate 3 0, 0) for i < n do
+    let t = iota 3
+    let t = t with [i % 3] = xs[i]
+    in (copy t, s + t[0] + t[1] * t[2])
