@@ -403,7 +403,7 @@ static bool futad_read_binary(struct futad_reader *r, struct futad_array *a) {
   bool large = false;
   for (int i = 0; i < a->rank; i++) {
     memcpy(&a->shape[i], p + 7 + 8 * i, 8);
-    large = large || a->shape[i] < 0 || a->shape[i] > INT64_C(1) << 62;
+    large = large || a->shape[i] < 0 || a->shape[i] >= INT64_C(1) << 62;
   }
   int64_t count = large ? -1 : futad_elements(a);
   if (count < 0) return futad_error_at(r, start, "the sizes of a binary value are too large");

@@ -13,7 +13,7 @@ from device_support import needs_cxx
 
 import futad
 from futad.backend.c import CBackend
-from futad.errors import AssertionError_, MemoryError_
+from futad.errors import AssertionError_, MemoryError_, ShapeError
 from futad.pipeline import compile_program
 from futad.runtime.cc import compiler_available
 from futad.source import compile_text
@@ -87,6 +87,17 @@ def test_products_that_do_not(prog: futad.Program) -> None:
 def test_results_that_numpy_has_no_shape_for(prog: futad.Program, name: str, args: tuple[Any, ...]) -> None:
     with pytest.raises(MemoryError_, match="size exceeds the address space"):
         prog[name](*args)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sizes_of_arguments(backend: str) -> None:
+    """Of an array without elements too, so that sums of two sizes do not wrap around."""
+    p = futad.compile("entry main [n] (xs: [n][0]i8) = length (xs ++ xs)", backend=backend)
+    most = (1 << 62) - 1
+    for _ in range(2):
+        assert p.main(np.empty((most, 0), np.int8)) == 2 * most
+        with pytest.raises(ShapeError, match=re.escape(f"dimension 0 is {most + 1}; it can be {most} at most")):
+            p.main(np.empty((most + 1, 0), np.int8))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

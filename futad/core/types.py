@@ -182,6 +182,7 @@ TRUE = Const(BOOL, True)
 FALSE = Const(BOOL, False)
 ZERO = i64(0)
 ONE = i64(1)
+MOST_SIZE = (1 << 62) - 1  # of an array in memory along any dimension; whoever passes one is asked
 
 
 def zero(t: Prim) -> Const:

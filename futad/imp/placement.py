@@ -51,6 +51,7 @@ OTHERS = LEGAL.condition(
 
 IN_STEP = Legality("in step", "the result of a nest of maps is written over an array that it reads")
 ONCE = IN_STEP.condition("read once", "the array would be read elsewhere after a part of it was overwritten")
+ONE_PASS = IN_STEP.condition("one pass", "the folds fused with the map read it again, in a kernel of their own")
 
 
 @dataclass(slots=True, eq=False)
@@ -244,10 +245,13 @@ def in_step(lam: core.Lambda, p: Var, result: Atom) -> bool:
     e = maker.exp
     if type(e) is core.Reshape:
         return in_step(lam, maker.pat[0], result)
-    # A map fused with folds may become several kernels or passes, which read their inputs again.
-    if not isinstance(e, core.Map) or result not in maker.pat or p not in e.arrays:
+    if not isinstance(e, core.Map | core.Fused) or result not in maker.pat or p not in e.arrays:
+        return False
+    if not ONE_PASS(isinstance(e, core.Map)):
         return False
     first = sum(isinstance(a.type, AccType) for a in e.arrays)
+    if isinstance(e, core.Fused):
+        first += sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
     k = maker.pat.index(result)
     inside = [x for f in e.lambdas() for x in f.free()]
     if not ONCE(e.arrays.count(p) == 1 and p not in inside) or k < first:

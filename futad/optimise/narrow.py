@@ -12,8 +12,7 @@ are finite wherever they are taken.
 
 from __future__ import annotations
 
-from collections.abc import Set
-from functools import partial
+from functools import cached_property, partial
 
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
@@ -40,56 +39,28 @@ FINITE = frozenset(
 
 def narrow(program: Program, everywhere: bool = False) -> Program:
     """The program with such maps, where reverse mode may meet infinite derivatives, or `everywhere`; the same object if
-    there are none."""
+    there are none.  What a derivative is taken of calls nothing by now (`optimise/inline.py`)."""
     from futad.rewrite.simplify import simplify
 
-    functions = program.funs.keys() if everywhere else _reversed(program)
-    if functions is None:
-        return program
     asserting = asserting_functions(program)
-    whole = {id(program.funs[name].body) for name in functions}
 
     def body(lam: Lambda) -> Lambda:
-        return _Narrow(aliases(lam, lam.result + lam.params), asserting).scope(lam, id(lam) in whole)
+        return _Narrow(lam, asserting).scope(lam, everywhere)
 
     new = ir.map_bodies(program, body)
     return program if all(f is program.funs[n] for n, f in new.funs.items()) else simplify(new)
 
 
-def _reversed(program: Program) -> Set[str] | None:
-    """The functions that are called, also by others, where reverse mode differentiates; None if it does so nowhere."""
-    calls: dict[str, set[str]] = {}
-    found: set[str] = set()
-    some = False
-
-    def look(lam: Lambda, name: str, inside: bool) -> None:
-        nonlocal some
-        for s in lam.stms:
-            if type(s.exp) is ir.Call:
-                calls.setdefault(name, set()).add(s.exp.name)
-                if inside:
-                    found.add(s.exp.name)
-            here = type(s.exp) is ir.Vjp
-            some |= here
-            for inner in s.exp.lambdas():
-                look(inner, name, inside or here)
-
-    for f in program.funs.values():
-        look(f.body, f.name, False)
-    todo = list(found)
-    while todo:
-        new = calls.get(todo.pop(), set()) - found
-        found |= new
-        todo += new
-    return found if some else None
-
-
 class _Narrow:
     """Narrows the maps of one function."""
 
-    def __init__(self, alias: Aliases, asserting: set[str]) -> None:
-        self.alias = alias
+    def __init__(self, body: Lambda, asserting: set[str]) -> None:
+        self.body = body
         self.asserting = asserting
+
+    @cached_property
+    def alias(self) -> Aliases:
+        return aliases(self.body, self.body.result + self.body.params)
 
     def scope(self, lam: Lambda, reverse: bool) -> Lambda:
         """`reverse`: it is differentiated in reverse mode."""
@@ -116,7 +87,7 @@ def _infinite(s: Stm) -> bool:
 def _infinite_op(s: Stm) -> bool:
     e = s.exp
     if type(e) is not ir.Op:
-        return type(e) is ir.Call
+        return False
     t = s.pat[0].type
     if e.op == "div" and type(e.args[1]) is Const and e.args[1].value != 0:
         return False

@@ -17,7 +17,7 @@ from typing import cast
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import BOOL, I8, I16, I32, I64, ONE, U8, U16, U32, ZERO, Atom, Const, Var, i64
+from futad.core.types import BOOL, I8, I16, I32, I64, MOST_SIZE, ONE, U8, U16, U32, ZERO, Atom, Const, Var, i64
 from futad.legality import Legality
 
 LEGAL = Legality("ranges", "integers are shown to be in range, and bounds checks and comparisons decided by that")
@@ -35,7 +35,6 @@ SLICE_ENDS = LEGAL.condition("slice ends in the array", "a slice that ends after
 Mono = tuple[Var, ...]
 Poly = dict[Mono, int]
 
-MOST_ELEMENTS = (1 << 62) - 1  # of an array in memory, along any dimension
 _BIG = 1 << 31
 _DEPTH = 5
 _STEPS = 40  # polynomials looked at for one question
@@ -75,7 +74,7 @@ def constant(k: int) -> Poly:
 class Ranges:
     """Facts about i64 variables in scope.
 
-    `sizes` are known >= 0; those `stored` are of arrays in memory, so at most `MOST_ELEMENTS`.  `lower` and `upper`
+    `sizes` are known >= 0; those `stored` are of arrays in memory, so at most `MOST_SIZE`.  `lower` and `upper`
     hold inclusive bounds as polynomials, added on entering a scope and removed on leaving it (`mark`, `release`).
     `places`: all sums are known to be places in arrays, so that none has wrapped.
     """
@@ -294,8 +293,8 @@ class Ranges:
                     tried.add(v)
                     if ONE_SIGN(all(d * sign > 0 for n, d in p.items() if v in n)) and COFACTORS(self._cofactors(p, v)):
                         bounds = bounds_of(v)
-                        if sign < 0 and v in self.stored and p.get((), 0) >= MOST_ELEMENTS:
-                            bounds.append(constant(MOST_ELEMENTS))
+                        if sign < 0 and v in self.stored and p.get((), 0) >= MOST_SIZE:
+                            bounds.append(constant(MOST_SIZE))
                         for bound in bounds:
                             if self._prove(_substitute(p, v, bound), depth - 1, seen):
                                 return True

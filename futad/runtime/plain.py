@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from futad.core.entry import EntryType
-from futad.core.types import BOOL, F64, I64
+from futad.core.types import BOOL, F64, I64, MOST_SIZE
 
 if TYPE_CHECKING:
     from futad.runtime.values import Dim, Leaf, Signature
@@ -83,6 +83,8 @@ def _text(params: Sequence[_Array | _Scalar], num_sizes: int) -> tuple[str, dict
             lines.append(f"  if type(a{i}) is not ndarray or a{i}.dtype is not dtype{i}: return None")
             lines.append(f"  if a{i}.ndim != {len(p.dims)} or a{i}.flags.num & {_IN_ORDER} != {_IN_ORDER}: return None")
             lines.append(f"  {''.join([f's{i}_{d}, ' for d in range(len(p.dims))])}= a{i}.shape")
+            if len(p.dims) > 1:  # memory bounds the others
+                lines.append(f"  if not a{i}.size and max(a{i}.shape) > {MOST_SIZE}: return None")
             for d, dim in enumerate(p.dims):
                 known = str(dim) if isinstance(dim, int) else found.setdefault(dim[1], f"s{i}_{d}")
                 if known != f"s{i}_{d}":

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from futad.core.showvalue import prim_of
-from futad.core.types import F64, I32, PRIMS, Prim, with_true_as_one
+from futad.core.types import F64, I32, MOST_SIZE, PRIMS, Prim, with_true_as_one
 from futad.errors import Span, ValueError_
 
 _SUFFIX = "i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64"
@@ -45,7 +45,6 @@ _WORD = re.compile(r"[^\s,\[\](){}]+|.", re.DOTALL)
 _BRACKET = re.compile(r'[\[\]"]')
 _PLAIN = re.compile(r"[\[\]0-9\s,.eE+-]*\Z")
 _BINARY_NAMES = {p.name.rjust(4).encode(): p for p in PRIMS.values()}
-_MAX_BYTES = 1 << 62
 
 
 @dataclass(slots=True)
@@ -180,7 +179,7 @@ class Reader:
         if 0 not in dims:
             raise self.error("an empty array needs a dimension of size 0")
         prim = PRIMS[m.group(2)]
-        if any(d >= 1 << 62 for d in dims):
+        if max(dims) > MOST_SIZE:
             raise self.error("a size is too large")
         place = self.place()
         self.pos = m.end()
@@ -351,7 +350,7 @@ class Reader:
         count = 1
         for d in dims:
             count *= d
-        if count * prim.bytes > _MAX_BYTES or max(dims, default=0) > _MAX_BYTES:
+        if count * prim.bytes > MOST_SIZE or max(dims, default=0) > MOST_SIZE:
             raise self.error(f"the sizes {list(dims)} of a binary value are too large")
         if len(data) < body + count * prim.bytes:
             raise self.error(

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from futad.core.entry import Entry, EntryType
-from futad.core.types import I64, ArrayType, Const, Prim, Type, Var
+from futad.core.types import I64, MOST_SIZE, ArrayType, Const, Prim, Type, Var
 from futad.errors import DtypeError, ShapeError, UsageError, ValueError_
 from futad.runtime.exchange import DeviceArray, device_array
 from futad.runtime.plain import Plan, plan
@@ -133,6 +133,11 @@ class Signature:
                             f"but the array has shape {_shape_text(value.shape)}"
                         )
                     continue
+                if actual > MOST_SIZE:
+                    raise ShapeError(
+                        f"argument '{leaf.path}' of {self.name}: dimension {axis} is {actual}; "
+                        f"it can be {MOST_SIZE} at most"
+                    )
                 known = sizes.setdefault(dim[1], (actual, leaf.path))
                 if known[0] != actual:
                     raise ShapeError(self._disagreement(leaf, axis, value.shape, dim[1], known))
