@@ -126,6 +126,9 @@ class DeviceLowerer(Lowerer):
         why = list(dict.fromkeys(self.why))
         return kir.DeviceModule(functions, self.kernels, self.places, why, tuple(self.bindings), tuple(self.loops))
 
+    def in_one_loop(self, e: core.Fused) -> bool:
+        return False  # the map may be a kernel, the folds others
+
     # -- dispatch
 
     def stm(self, stm: core.Stm, sc: Scope) -> None:

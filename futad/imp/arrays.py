@@ -248,7 +248,7 @@ def overwritten(lo: Lowerer, var: Var, operands: Iterable[Atom]) -> View | None:
         param = s.exp.lam.params[s.exp.arrays.index(var)]
         for v, r in zip(s.pat, s.exp.lam.result, strict=True):
             want = sc.wants.get(v)
-            if isinstance(want, View) and want.dense and in_step(s.exp.lam, param, r):
+            if isinstance(want, View) and want.dense and in_step(lo, s.exp.lam, param, r):
                 want = dense_view(want.base, lo.shape(var.type), want.offset)
                 read = frozenset[Root]().union(*[lo.view(a).roots for a in operands if isinstance(a, Var)])
                 fits = UNREAD(not read & want.roots) and DEAD(not lo.roots_live(want.roots))

@@ -252,7 +252,7 @@ class _Small(_Array):
         self.lo = lo
         self.cur = lo.alloc(t.elem, lo.shape(t), None, p.name)
         lo.copy(self.cur, init)
-        self.want = self.cur if in_step(body, p, result) else lo.alloc(t.elem, lo.shape(t), None, "next")
+        self.want = self.cur if in_step(lo, body, p, result) else lo.alloc(t.elem, lo.shape(t), None, "next")
         lo.bind(p, self.cur)
 
     def written(self, v: View) -> View | Root | None:
@@ -284,7 +284,7 @@ class _Buffer(_Array):
         t = _array(p)
         self.lo, self.type = lo, t
         self.varying = any(s in params for s in t.shape)
-        in_place = not self.varying and in_step(body, p, result)
+        in_place = not self.varying and in_step(lo, body, p, result)
         self.owned = in_place or p in lo.consumed
         target = want if isinstance(want, View) and want.dense and not self.varying else None
         if self.owned and not (init.dense and ALONE(not shared) and lo.can_overwrite(init, body.free())):

@@ -380,6 +380,10 @@ class Lowerer(Unchecked):
         self.find_parts(sc, born)
         return sc
 
+    def in_one_loop(self, e: core.Fused) -> bool:
+        """Whether the folds beside a map read its inputs when the map does.  Threads scan in two passes."""
+        return not e.scan_neutrals
+
     def find_parts(self, sc: Scope, born: dict[Var, int]) -> None:
         """Find the arrays that are made to be put together."""
         if self.assembles:

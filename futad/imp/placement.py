@@ -230,10 +230,10 @@ class _Readers:
         """Whether the present statement reads `w` element by element, as it writes `v` over it."""
         if v is None or where is None or not self.known.same(self._view(w), where):
             return False
-        return in_step(core.Lambda((), (self.stm,), (v,)), w, v)
+        return in_step(self.lo, core.Lambda((), (self.stm,), (v,)), w, v)
 
 
-def in_step(lam: core.Lambda, p: Var, result: Atom) -> bool:
+def in_step(lo: Lowerer, lam: core.Lambda, p: Var, result: Atom) -> bool:
     """Whether `result` is made by a nest of maps that reads `p` at the position it writes and nowhere else, so that it
     can be written over `p`.  `p` is an array that the scope uses and does not return, or a parameter of it."""
     if isinstance(p.type, Prim):
@@ -244,10 +244,10 @@ def in_step(lam: core.Lambda, p: Var, result: Atom) -> bool:
     maker = users[0]
     e = maker.exp
     if type(e) is core.Reshape:
-        return in_step(lam, maker.pat[0], result)
+        return in_step(lo, lam, maker.pat[0], result)
     if not isinstance(e, core.Map | core.Fused) or result not in maker.pat or p not in e.arrays:
         return False
-    if not ONE_PASS(isinstance(e, core.Map)):
+    if isinstance(e, core.Fused) and not ONE_PASS(lo.in_one_loop(e)):
         return False
     first = sum(isinstance(a.type, AccType) for a in e.arrays)
     if isinstance(e, core.Fused):
@@ -256,7 +256,7 @@ def in_step(lam: core.Lambda, p: Var, result: Atom) -> bool:
     inside = [x for f in e.lambdas() for x in f.free()]
     if not ONCE(e.arrays.count(p) == 1 and p not in inside) or k < first:
         return False
-    return in_step(e.lam, e.lam.params[e.arrays.index(p)], e.lam.result[k])
+    return in_step(lo, e.lam, e.lam.params[e.arrays.index(p)], e.lam.result[k])
 
 
 __all__ = ["in_step", "short_circuit"]

@@ -441,7 +441,7 @@ def _hist(lo: Lowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequen
                 inner: list[Want] = []
                 for p, row, r in zip(e.lam.params[:k], rows, e.lam.result, strict=True):
                     lo.bind(p, lo.changing(row) if row.rank else lo.let(lo.changing(row).load(()), p.name))
-                    inner.append(row if row.rank and in_step(e.lam, p, r) else None)
+                    inner.append(row if row.rank and in_step(lo, e.lam, p, r) else None)
                 bind_elements(lo, e.lam, e.lam.params[k:], [guarded(v) for v in values], i)
                 results = lo.scope(e.lam, inner, repeats=True)
                 results = [
