@@ -313,5 +313,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except Error as e:
-        print(f"futad.testing.differentiate: {e}", file=sys.stderr)
+        print(e, file=sys.stderr)
         sys.exit(2)

@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             checks.modes()
             return _run(given, kinds, modes, backends)
     except Error as e:
-        print(f"error: {e}", file=sys.stderr)
+        print(e, file=sys.stderr)
         return 2
 
 
