@@ -1,8 +1,8 @@
 /* Checked execution: where arrays lie, and for each of their elements who wrote it last (docs/checking.md).
  *
  * Arrays lie in one space for each size of elements (1, 2, 4, 8 bytes), at the same addresses for all libraries of a
- * process.  At a fixed distance from each element is its entry: 0 where no array is; else the time in the upper bits and
- * the number of the binding in the lower ones.  Memory that was given out and not written yet has FUTAD_UNWRITTEN in
+ * process.  At a fixed distance from each element is its entry: 0 where no array is; else the time in the upper bits,
+ * then the piece of a parallel nest (0 outside of any), and the number of the binding in the lower ones.  Memory that was given out and not written yet has FUTAD_UNWRITTEN in
  * its entry, and the binding that it was given to; what was given back FUTAD_FREED as well, and what such memory was
  * copied to FUTAD_MOVED.
  */
@@ -18,7 +18,10 @@
 #define FUTAD_ENTRIES (((uintptr_t)1 << 40) + 2112)
 #define FUTAD_ROOM ((uintptr_t)1 << 36)                                  /* bytes of a space */
 #define FUTAD_BINDING_BITS 20
-#define FUTAD_MOMENT ((uint64_t)1 << FUTAD_BINDING_BITS)
+#define FUTAD_BINDING (((uint64_t)1 << FUTAD_BINDING_BITS) - 1)
+#define FUTAD_PIECE_BITS 6
+#define FUTAD_PIECES_MASK ((((uint64_t)1 << FUTAD_PIECE_BITS) - 1) << FUTAD_BINDING_BITS)
+#define FUTAD_MOMENT ((uint64_t)1 << (FUTAD_BINDING_BITS + FUTAD_PIECE_BITS))
 #define FUTAD_UNWRITTEN ((uint64_t)1 << 63)
 #define FUTAD_FREED ((uint64_t)1 << 62)
 #define FUTAD_MOVED ((uint64_t)1 << 61)
@@ -33,6 +36,7 @@ struct futad_block {
 struct futad_arena {
   uint64_t ready;
   int lock;
+  uint64_t pieces; /* that have begun */
   uintptr_t next[4];
   void *free[4][48];
 };
@@ -104,7 +108,7 @@ static __attribute__((noinline, cold, unused)) void futad_drop(void *data) {
   const int k = (int)(((uintptr_t)data - FUTAD_SPACE(0)) >> 41), exponent = (int)block->exponent;
   uint64_t *const entries = futad_entries(data, k);
   for (int64_t i = 0; i < block->marked; i++)
-    entries[i] = FUTAD_UNWRITTEN | FUTAD_FREED | (entries[i] & (FUTAD_MOMENT - 1));
+    entries[i] = FUTAD_UNWRITTEN | FUTAD_FREED | (entries[i] & FUTAD_BINDING);
   futad_lock_arena(arena);
   *(void **)data = arena->free[k][exponent];
   arena->free[k][exponent] = block;
@@ -118,9 +122,12 @@ struct futad_turn {
 };
 #define FUTAD_TURNS (1 << 14)
 
+#define FUTAD_ALONE UINT64_MAX
+
 /* What a context knows besides in this mode. */
 struct futad_watch {
-  uint64_t clock; /* the time, as in entries */
+  uint64_t clock; /* the time and the piece, as in entries */
+  uint64_t nest;  /* when the parallel nest began that this is a piece of; FUTAD_ALONE if there is none */
   jmp_buf stop;   /* where a finding leaves to */
   struct {
     int64_t what, reader, entry, bound, place;

@@ -4,7 +4,7 @@
 #define FUTAD_CHECK_MEMORY_H
 
 #define FUTAD_CHECK 5
-enum { FUTAD_READ, FUTAD_WRITE, FUTAD_MADE };
+enum { FUTAD_READ, FUTAD_WRITE, FUTAD_MADE, FUTAD_RACE };
 
 /* A finding: leaves the entry, or the thread's part. */
 static __attribute__((noinline, cold, noreturn, unused)) void futad_found(struct futad_context *ctx, int64_t what,
@@ -38,6 +38,20 @@ FUTAD_INLINE void futad_turn(struct futad_context *ctx, int64_t loop, int64_t nu
   ctx->watch.turns[ctx->watch.turns_made++ % FUTAD_TURNS] = (struct futad_turn){now, loop, number};
 }
 
+/* A piece of a parallel nest begins.  Those that are told from each other are the last 63. */
+static __attribute__((unused)) void futad_piece(struct futad_context *ctx) {
+  const uint64_t number = 1 + __atomic_fetch_add(&futad_arena()->pieces, 1, __ATOMIC_RELAXED) % 63;
+  ctx->watch.clock = (futad_now(ctx) & ~FUTAD_PIECES_MASK) | number << FUTAD_BINDING_BITS;
+}
+
+/* The time after a parallel nest, which no piece has. */
+FUTAD_INLINE uint64_t futad_together_again(uint64_t latest) { return (latest & ~FUTAD_PIECES_MASK) + FUTAD_MOMENT; }
+
+/* Whether another piece of the nest wrote an element that this one reads or writes. */
+FUTAD_INLINE bool futad_raced(const struct futad_context *ctx, uint64_t e) {
+  return e >= ctx->watch.nest && !(e & FUTAD_UNWRITTEN) && (e ^ ctx->watch.clock) & FUTAD_PIECES_MASK;
+}
+
 /* In which turn a loop was at that time, -1 if that is not known any more. */
 static int64_t futad_turn_of(struct futad_context *ctx, int64_t loop, uint64_t time) {
   const struct futad_watch *const w = &ctx->watch;
@@ -64,11 +78,19 @@ int64_t futad_turn_at(struct futad_context *ctx, int64_t loop, uint64_t time) {
 
 /* Of each type: reads of an element written before `limit` by whoever, and copies of one, where what has not been written
  * in one place has not been in the other. */
+#ifdef FUTAD_TEAM_H
+#define FUTAD_RACES(ctx, entry, who)           \
+  if (FUTAD_UNLIKELY(futad_raced(ctx, *entry))) \
+  futad_found(ctx, FUTAD_RACE, who, *entry, (ctx)->watch.nest, futad_place(entry))
+#else
+#define FUTAD_RACES(ctx, entry, who) ((void)0)
+#endif
 #define FUTAD_LOOKUP static inline __attribute__((unused, always_inline))
 #define FUTAD_ACCESS(name, T, k)                                                                                  \
   FUTAD_LOOKUP T futad_read_##name(struct futad_context *ctx, const T *p, uint64_t limit, int64_t reader) {       \
     const uint64_t *const e = futad_entries(p, k);                                                                \
     if (FUTAD_UNLIKELY(*e - 1 >= limit)) futad_found(ctx, FUTAD_READ, reader, *e, limit, futad_place(e));         \
+    FUTAD_RACES(ctx, e, reader);                                                                                  \
     return *p;                                                                                                    \
   }                                                                                                               \
   FUTAD_INLINE void futad_move_##name(struct futad_context *ctx, T *to, const T *p, uint64_t limit,               \
@@ -79,6 +101,8 @@ int64_t futad_turn_at(struct futad_context *ctx, int64_t loop, uint64_t time) {
     if (FUTAD_UNLIKELY(e - 1 >= limit && !unwritten))                                                             \
       futad_found(ctx, FUTAD_READ, reader, e, limit, futad_place(futad_entries(p, k)));                           \
     if (FUTAD_UNLIKELY(!*there)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);                                     \
+    FUTAD_RACES(ctx, futad_entries(p, k), reader);                                                                \
+    FUTAD_RACES(ctx, there, by);                                                                                  \
     *to = *p;                                                                                                     \
     *there = (unwritten ? FUTAD_UNWRITTEN | FUTAD_MOVED : ctx->watch.clock) | (uint64_t)by;                       \
   }
@@ -100,6 +124,7 @@ FUTAD_ACCESS(bool, bool, 0)
 FUTAD_LOOKUP void futad_wrote(struct futad_context *ctx, const void *p, int k, int64_t by) {
   uint64_t *const e = futad_entries(p, k);
   if (FUTAD_UNLIKELY(!*e)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
+  FUTAD_RACES(ctx, e, by);
   *e = ctx->watch.clock | (uint64_t)by;
 }
 
@@ -107,6 +132,7 @@ FUTAD_LOOKUP void futad_wrote(struct futad_context *ctx, const void *p, int k, i
 FUTAD_LOOKUP void futad_changed(struct futad_context *ctx, const void *p, int k, int64_t by) {
   uint64_t *const e = futad_entries(p, k);
   if (FUTAD_UNLIKELY(*e - 1 >= FUTAD_ANY)) futad_found(ctx, FUTAD_READ, by, *e, FUTAD_ANY, futad_place(e));
+  FUTAD_RACES(ctx, e, by);
   *e = ctx->watch.clock | (uint64_t)by;
 }
 
@@ -216,11 +242,25 @@ FUTAD_INLINE void futad_extent_of(struct futad_extent *x, int rank, const int64_
     }                                                 \
   }
 
+/* No other piece of the parallel nest wrote elements of an array. */
+#ifdef FUTAD_TEAM_H
+static __attribute__((noinline, cold)) void futad_apart_of(struct futad_context *ctx, const void *p, int k, int rank,
+                                                           const int64_t *shape, const int64_t *strides, int64_t who) {
+  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides,
+             for (int64_t i = 0; i < count; i++) FUTAD_RACES(ctx, (row + i * step), who));
+}
+#define FUTAD_APART(ctx, p, k, rank, shape, strides, who) \
+  if ((ctx)->watch.nest != FUTAD_ALONE) futad_apart_of(ctx, p, k, rank, shape, strides, who)
+#else
+#define FUTAD_APART(ctx, p, k, rank, shape, strides, who) ((void)0)
+#endif
+
 /* All elements of an array were written since one time and before another; one that is made may be copied from memory
  * that was not written. */
 static __attribute__((unused)) void futad_examine(struct futad_context *ctx, const void *p, int k, int rank,
                                                   const int64_t *shape, const int64_t *strides, uint64_t since,
                                                   uint64_t limit, int64_t what, int64_t reader) {
+  FUTAD_APART(ctx, p, k, rank, shape, strides, reader);
   FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
     FUTAD_SOME(bad, row, count, step, e - since > limit - since);
     for (int64_t i = 0; FUTAD_UNLIKELY(bad) && i < count; i++) {
@@ -236,6 +276,7 @@ static __attribute__((unused)) void futad_examine(struct futad_context *ctx, con
 static __attribute__((unused)) void futad_examine_copied(struct futad_context *ctx, const void *p, int k, int rank,
                                                          const int64_t *shape, const int64_t *strides, uint64_t limit,
                                                          uint64_t since, int64_t reader) {
+  FUTAD_APART(ctx, p, k, rank, shape, strides, reader);
   FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
     FUTAD_SOME(bad, row, count, step, e - 1 >= limit);
     for (int64_t i = 0; FUTAD_UNLIKELY(bad) && i < count; i++) {
@@ -250,6 +291,7 @@ static __attribute__((unused)) void futad_examine_copied(struct futad_context *c
 static __attribute__((unused)) void futad_mark(struct futad_context *ctx, const void *p, int k, int rank,
                                                const int64_t *shape, const int64_t *strides, int64_t by) {
   const uint64_t now = ctx->watch.clock | (uint64_t)by;
+  FUTAD_APART(ctx, p, k, rank, shape, strides, by);
   FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
     FUTAD_SOME(bad, row, count, step, !e);
     if (FUTAD_UNLIKELY(bad)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
@@ -261,10 +303,10 @@ static __attribute__((unused)) void futad_mark(struct futad_context *ctx, const 
 static __attribute__((unused)) void futad_examine_own(struct futad_context *ctx, const void *p, int k, int rank,
                                                       const int64_t *shape, const int64_t *strides, int64_t by) {
   FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
-    FUTAD_SOME(bad, row, count, step, (e & (FUTAD_MOMENT - 1)) != (uint64_t)by);
+    FUTAD_SOME(bad, row, count, step, (e & FUTAD_BINDING) != (uint64_t)by);
     for (int64_t i = 0; FUTAD_UNLIKELY(bad) && i < count; i++) {
       const uint64_t *const e = row + i * step;
-      if ((*e & (FUTAD_MOMENT - 1)) != (uint64_t)by) futad_found(ctx, FUTAD_READ, by, *e, *e, futad_place(e));
+      if ((*e & FUTAD_BINDING) != (uint64_t)by) futad_found(ctx, FUTAD_READ, by, *e, *e, futad_place(e));
     }
   });
 }
@@ -292,6 +334,8 @@ static __attribute__((unused)) void futad_copied(struct futad_context *ctx, cons
   uint64_t *const t = futad_entries(to, k);
   const uint64_t *const f = futad_entries(from, k), now = ctx->watch.clock | (uint64_t)by;
   if (t == f) return;
+  FUTAD_APART(ctx, to, k, 1, &count, (const int64_t[]){1}, by);
+  FUTAD_APART(ctx, from, k, 1, &count, (const int64_t[]){1}, by);
   FUTAD_SOME(foreign, t, count, 1, !e);
   FUTAD_SOME(nothing, f, count, 1, !e);
   if (FUTAD_UNLIKELY(foreign)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);

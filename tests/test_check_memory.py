@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import futad
-from futad import checks
+from futad import checks, legality
 from futad.backend.c import CBackend
 from futad.core import ir as core
 from futad.core.interp import Interpreter
@@ -140,6 +140,26 @@ def test_beside_an_array_is_foreign_memory(backend, monkeypatch):
     assert re.search(r"foreign memory: '\w+' \((an argument|map), .*\) reads where no array is", message)
 
 
+GATHERED = """entry main [n] [m] (xs: [n]f64) (is: [m]i64): [n]f64 =
+  vjp (\\xs -> f64.sum (map (\\i -> xs[i] * xs[i]) is)) xs 1
+"""
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.0])
+def test_threads_that_add_to_one_element_race(factor, monkeypatch):
+    """Each time, whichever thread is first, and though sums of zeros come out right."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    args = np.full(5, factor), np.arange(40) % 5
+    with legality.dropping("parallel-nests/places of its own"):
+        message = finding(GATHERED, "multicore", *args)
+    assert re.search(
+        r"race: 'x_bar' \(map, program.fut:2:35\) needs element \d of its memory, which another piece of the same "
+        r"parallel nest wrote, as 'x_bar' \(map, program.fut:2:35\)",
+        message,
+    )
+    np.testing.assert_array_equal(checked(GATHERED, "multicore").main(*args), np.full(5, 16 * factor))
+
+
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_an_iteration_too_few_is_found(backend, monkeypatch):
     """A map that does not reach its end."""
@@ -153,6 +173,7 @@ def test_an_iteration_too_few_is_found(backend, monkeypatch):
             yield i, made
 
     monkeypatch.setattr(Lowerer, "loop", shorter)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     text = "entry main [n] (xs: [n]f64): f64 = let ys = scan (+) 0 xs in ys[0]"
     message = finding(text, backend, np.ones(10))
     assert re.search(r"uninitialised memory: '\w+' \(scan, .*\) reads element 9 of its memory", message)

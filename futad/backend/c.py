@@ -50,7 +50,7 @@ class CBackend:
             self.memory_checked = CBackend(program, multicore, reassociate, grain, carries=frozenset({checks.MEMORY}))
         program = self.program = checked(without_accs(program), "accs")
         self.multicore = multicore
-        self.grain = grain
+        self.grain = 1 if checks.MEMORY in carries else grain  # more pieces, more races to find
         program = checked(untransposed(program), "untransposed")
         program = checked(core.map_bodies(program, lambda lam: kept_in_place(lam, joins=True)), "kept-in-place")
         program = checked(by_columns(program), "by-columns")

@@ -43,13 +43,16 @@ THREAD_CHANGES = [
      "static void futad_stopped(struct futad_job *j, struct futad_context *ctx, int64_t i) {\n"
      "  jmp_buf outer;\n"
      "  memcpy(outer, ctx->watch.stop, sizeof outer);\n"
+     "  ctx->watch.nest = ctx->watch.clock + FUTAD_MOMENT;\n"
      "  if (!setjmp(ctx->watch.stop)) j->body(j, ctx, i);\n"
+     "  ctx->watch.nest = FUTAD_ALONE;\n"
      "  memcpy(ctx->watch.stop, outer, sizeof outer);\n"
      "}\n\n"
      "static void futad_job_part("),
     ("  if (ctx->error.code) return ctx->error.code;\n  for (int64_t i = 1; i < n; i++)\n",
      "  for (int64_t i = 1; i < n; i++)\n"
      "    if (ctx->threads[i]->watch.clock > ctx->watch.clock) ctx->watch.clock = ctx->threads[i]->watch.clock;\n"
+     "  ctx->watch.clock = futad_together_again(ctx->watch.clock);\n"
      "  if (ctx->error.code) return ctx->error.code;\n  for (int64_t i = 1; i < n; i++)\n"),
     ("      memcpy(ctx->values, ctx->threads[i]->values, sizeof ctx->values);\n",
      "      memcpy(ctx->values, ctx->threads[i]->values, sizeof ctx->values);\n"
@@ -89,7 +92,11 @@ class CheckedEmitter(CEmitter):
             return
         # A finding comes back here; what is done is in a function of its own, which the compiler can then optimise.
         self.line("if (setjmp(ctx->watch.stop)) goto failed;")
+        self.line("ctx->watch.nest = FUTAD_ALONE;")
         super().body(f)
+
+    def piece(self) -> None:
+        self.line("futad_piece(ctx);")
 
     # -- accesses
 

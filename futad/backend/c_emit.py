@@ -79,6 +79,9 @@ class CEmitter(Emitter):
         """The statements of a function."""
         self.block(f.body)
 
+    def piece(self) -> None:
+        """What a piece of a parallel nest begins with."""
+
     def function(self, f: ir.Function) -> None:
         at = len(self.lines)
         self.regions, self.declarations = [], []

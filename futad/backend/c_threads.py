@@ -107,6 +107,7 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
         em.line(f"const int64_t {s.start} = first + at;")
         em.line(f"if ({s.start} >= last) break;")
         em.line(f"const int64_t {s.end} = turns > 1 && {s.start} + chunk < last ? {s.start} + chunk : last;")
+        em.piece()
         em.block(s.body)
         em.line("if (turns == 1) break;")
         em.depth -= 2
@@ -115,6 +116,7 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
     else:
         em.line(f"const int64_t {s.start} = futad_part({steps}, {s.thread}, {n}, {LANES});")
         em.line(f"const int64_t {s.end} = futad_part({steps}, {s.thread} + 1, {n}, {LANES});")
+        em.piece()
         em.block(s.body)
     em.depth = 0
     em.line("failed: __attribute__((unused));")

@@ -8,8 +8,9 @@ from futad.bindings import Binding, Loop
 from futad.errors import CheckFailure, Span
 
 BITS = 20  # of an entry, for the number of a binding
+PIECE_BITS = 6  # above them, for the piece of a parallel nest
 UNWRITTEN, FREED = 1 << 63, 1 << 62
-READ, WRITE, MADE = range(3)
+READ, WRITE, MADE, RACE = range(4)
 
 
 def shown(number: int, bindings: Sequence[Binding], loops: Sequence[Loop], turn_of: Callable[[int], int]) -> str:
@@ -38,6 +39,7 @@ def report(kind: str, here: str, there: str, element: int, span: Span | None) ->
         "uninitialised": f"uninitialised memory: {here} reads {at}, memory for {there} that nobody has written",
         "overwritten": f"overwritten memory: {at}, read as {here}, was last written by {there}",
         "stale": f"stale memory: {here} is said to be there, but {at} was last written by {there}, before it began",
+        "race": f"race: {here} needs {at}, which another piece of the same parallel nest wrote, as {there}",
     }
     hint = "this is a defect of futad; please report it with the program (FUTAD_CHECK=memory)"
     return CheckFailure(texts[kind], span, hint=hint)
@@ -63,6 +65,8 @@ def finding(
         kind = "foreign write" if what == WRITE else "foreign read"
     elif entry & UNWRITTEN:
         kind = "freed" if entry & FREED else "uninitialised"
+    elif what == RACE:
+        kind = "race"
     else:
         kind = "overwritten" if what == READ else "stale"
     return report(kind, here, there, element, span_of(reader, bindings))
