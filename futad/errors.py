@@ -195,6 +195,10 @@ class MemoryError_(RuntimeError_):
     """A value does not fit in memory."""
 
 
+class DeviceError(RuntimeError_):
+    """The GPU or its driver failed during a call; the message names the kernel, where it is known, and the cause."""
+
+
 class BackendError(Error):
     """A backend cannot be used here (no compiler, no GPU); the message says what to install."""
 

@@ -15,7 +15,7 @@ from futad.errors import InternalError
 from futad.runtime.device import Thresholds
 
 if TYPE_CHECKING:
-    from futad.runtime.host import DeviceProgram
+    from futad.runtime.deviceprogram import DeviceProgram
 
 NEVER = 1 << 62  # above every size
 _STEPS = (1 / 64, 1 / 16, 1 / 4, 4, 16, 64)

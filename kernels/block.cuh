@@ -137,11 +137,11 @@ FUTAD_INLINE bool futad_last_block(uint32_t *counter) {
   FUTAD_SHARED(int, last, 1);
   __syncthreads(); /* whoever of the block has written has done so */
   if (threadIdx.x == 0) {
-    __threadfence();
+    __threadfence(); /* what was written comes before the count, */
     last[0] = atomicInc(counter, gridDim.x - 1) == gridDim.x - 1;
+    __threadfence(); /* and the count before what is read; the barrier orders the others after this thread */
   }
   __syncthreads();
-  if (last[0]) __threadfence();
   return last[0] != 0;
 }
 

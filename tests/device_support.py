@@ -17,7 +17,7 @@ from futad.errors import BackendError
 from futad.pipeline import compile_program
 from futad.runtime import cc
 from futad.runtime.device import EmulatedDevice
-from futad.runtime.host import DeviceProgram
+from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
 
 

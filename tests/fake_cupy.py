@@ -1,7 +1,7 @@
-"""As much of CuPy as futad uses, over the emulated device: addresses, streams, graphs; kernels run on the CPU.
+"""As much of CuPy, and of cuBLAS, as futad uses, over `fake_card.py`.
 
-`install(monkeypatch)` puts it in the place of CuPy and returns the `Card`, which keeps a log of calls.  A stream being
-captured takes no allocation, synchronisation or transfer to the host, as on a card.
+`install(monkeypatch, card)` puts it in the place of CuPy.  A stream being captured takes no allocation, synchronisation
+or transfer to the host, as on a card.
 """
 
 from __future__ import annotations
@@ -12,143 +12,86 @@ import types
 from typing import Any
 
 import numpy as np
+from fake_card import (
+    Array,
+    Card,
+    CUDADriverError,
+    CUDARuntimeError,
+    Event,
+    Memory,
+    OutOfMemoryError,
+    Pointer,
+    Stream,
+    launch,
+    loaded,
+    planted,
+)  # fmt: skip
 
 from futad.runtime.device import EmulatedDevice
-from futad.runtime.emulated import EmulatedModule
 
 
-class CUDARuntimeError(RuntimeError):
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
+class Cublas:
+    """cuBLAS as a library of C functions."""
+
+    def __init__(self, card: Card) -> None:
+        self.card = card
+        self.stream = 0
+        self.workspace = 0
+        for name in ("cublasSgemm_v2", "cublasDgemm_v2"):
+            setattr(self, name, _Function(lambda *a, t=_TYPES[name[6]]: self.single(t, *a)))
+        for name in ("cublasSgemmStridedBatched", "cublasDgemmStridedBatched"):
+            setattr(self, name, _Function(lambda *a, t=_TYPES[name[6]]: self.gemm(t, *a)))
+        self.cublasCreate_v2 = _Function(self.create)
+        self.cublasSetStream_v2 = _Function(self.set_stream)
+        self.cublasSetWorkspace_v2 = _Function(self.set_workspace)
+        self.cublasSetMathMode = _Function(lambda h, mode: card.log.append(("math", mode)))
+
+    def create(self, out: Any) -> None:
+        self.card.idle("cublasCreate")
+        out._obj.value = 77
+
+    def set_stream(self, handle: int, stream: int) -> None:
+        assert handle == 77
+        self.stream, self.workspace = stream, 0
+
+    def set_workspace(self, handle: int, address: int, nbytes: int) -> int:
+        if address % 256 or self.card.memory.place_of(address) is None or len(self.card.memory.view(address)) < nbytes:
+            return 7
+        self.workspace = address
+        return 0
+
+    def single(self, dtype: Any, *args: Any) -> int:
+        handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = args
+        return self.gemm(dtype, handle, ta, tb, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1)
+
+    def gemm(self, dtype: Any, *args: Any) -> int:
+        handle, ta, tb, m, n, k, alpha, a, lda, sa, b, ldb, sb, beta, c, ldc, sc, batches = args
+        card = self.card
+        assert handle == 77 and np.ctypeslib.as_array(ctypes.cast(alpha, ctypes.POINTER(_C[dtype])), (1,))[0] == 1
+        if not self.workspace and card.streams[self.stream].captured is not None:
+            return 3  # it would allocate
+        keep = float(np.ctypeslib.as_array(ctypes.cast(beta, ctypes.POINTER(_C[dtype])), (1,))[0])
+        card.products.append((np.dtype(dtype).name, ta, tb, m, n, k, batches))
+        operands = (a, lda, sa), (b, ldb, sb), (c, ldc, sc)
+        card.work("gemm", self.stream,
+                  lambda: column_major(card.memory, dtype, (ta, tb, m, n, k), *operands, keep, batches))  # fmt: skip
+        return 0
 
 
-class CUDADriverError(RuntimeError):
-    pass
+_TYPES = {"S": np.float32, "D": np.float64}
 
 
-class OutOfMemoryError(MemoryError):
-    pass
+class _Function:
+    """A function of a C library."""
 
+    argtypes: Any = None
 
-class Card:
-    """The state behind the module: memory, the current stream, what is being captured."""
+    def __init__(self, do: Any) -> None:
+        self.do = do
 
-    def __init__(self, count: int = 1, status: int = 0, driver: int = 13000) -> None:
-        self.count, self.status, self.driver = count, status, driver
-        self.memory = EmulatedDevice()
-        self.log: list[tuple[Any, ...]] = []
-        self.streams: dict[int, Stream] = {}
-        self.legacy = Stream(self, 0)
-        self.current: Stream = self.legacy
-        self.source = ""
-        self.kernels: list[tuple[EmulatedModule, str]] = []
-        self.products: list[tuple[Any, ...]] = []
-        self.heap, self.loaded = 8 << 20, False  # what threads may allocate; whether it is there
-
-    def work(self, what: str, stream: int, step: Any, *about: Any) -> None:
-        """Something enqueued on a stream: done, or recorded if the stream is being captured."""
-        self.log.append((what, stream, *about))
-        captured = self.streams[stream].captured
-        if captured is None:
-            step()
-        else:
-            captured.append(step)
-
-    def idle(self, what: str, stream: int | None = None) -> None:
-        """Something that no capture allows, of this stream or (for memory) of any."""
-        for s in self.streams.values():
-            if s.captured is not None and stream in (None, s.ptr):
-                raise CUDARuntimeError(900, f"cudaErrorStreamCaptureUnsupported: {what}")
-        self.log.append((what, stream))
-
-
-class Stream:
-    def __init__(self, card: Card, ptr: int) -> None:
-        self.card, self.ptr = card, ptr
-        self.captured: list[Any] | None = None
-        card.streams.setdefault(ptr, self)
-
-    def use(self) -> Stream:
-        self.card.current = self
-        return self
-
-    def __enter__(self) -> Stream:
-        self.before = self.card.current
-        return self.use()
-
-    def __exit__(self, *_: Any) -> None:
-        self.card.current = self.before
-
-    def begin_capture(self) -> None:
-        if self.ptr == 0:
-            raise CUDARuntimeError(900, "the legacy stream cannot be captured")
-        assert self.captured is None
-        self.captured = []
-
-    def end_capture(self) -> Graph:
-        assert self.captured is not None
-        made, self.captured = self.captured, None
-        return Graph(self.card, made)
-
-
-class Graph:
-    def __init__(self, card: Card, steps: list[Any]) -> None:
-        self.card, self.steps = card, steps
-
-    def launch(self, stream: Stream | None = None) -> None:
-        self.card.log.append(("graph", (stream or self.card.current).ptr, len(self.steps)))
-        for s in self.steps:
-            s()
-
-
-class Array:
-    """cupy.ndarray: dense or strided memory of the card."""
-
-    def __init__(self, shape: Any, dtype: Any, memptr: Any = None, strides: Any = None) -> None:
-        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        self.card: Card = memptr.card
-        self.data = memptr
-        self.strides = strides
-
-    def host(self) -> np.ndarray:
-        low = self.data.ptr
-        for n, s in zip(self.shape, self.strides or (), strict=False):
-            low += min(0, s * (n - 1))
-        memory = self.card.memory.view(low)
-        return np.ndarray(self.shape, self.dtype, memory, self.data.ptr - low, self.strides)
-
-    def __setitem__(self, key: Any, value: Array) -> None:
-        assert key is Ellipsis
-        self.card.work("copy_strided", self.card.current.ptr, lambda: np.copyto(self.host(), value.host()))
-
-    def get(self) -> np.ndarray:
-        self.card.idle("get", self.card.current.ptr)
-        return self.host().copy()
-
-    def item(self) -> Any:
-        return self.get().item()
-
-    def copy(self) -> Array:
-        made = Array(self.shape, self.dtype, Pointer(self.card, self.card.memory.alloc(max(1, self.nbytes))))
-        made[...] = self
-        return made
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {
-            "shape": self.shape, "typestr": self.dtype.str, "data": (self.data.ptr, False), "strides": self.strides,
-            "stream": self.card.current.ptr or 1, "version": 3,
-        }  # fmt: skip
-
-
-Array.__module__ = "cupy"
-
-
-class Pointer:
-    def __init__(self, card: Card, ptr: int) -> None:
-        self.card, self.ptr = card, ptr
+    def __call__(self, *args: Any) -> int:
+        assert len(args) == len(self.argtypes)
+        return self.do(*args) or 0
 
 
 def install(monkeypatch: Any, card: Card) -> Card:
@@ -161,40 +104,34 @@ def install(monkeypatch: Any, card: Card) -> Card:
 
     def memcpy(to: int, source: int, nbytes: int, kind: int, stream: int) -> None:
         if kind == 3:
-            card.work("copy", stream, lambda: ctypes.memmove(to, source, nbytes) and None)
-            return
-        card.idle("upload" if kind == 1 else "download", stream)
-        ctypes.memmove(to, source, nbytes)
+            card.work("copy", stream, lambda: ctypes.memmove(to, source, nbytes))
+        elif kind == 1:
+            card.idle("upload", stream)
+            staged = ctypes.string_at(source, nbytes)
+            card.streams[stream].add(lambda: ctypes.memmove(to, staged, nbytes))
+        else:
+            card.idle("download", stream)
+            card.finish(stream)
+            ctypes.memmove(to, source, nbytes)
 
     def alloc(nbytes: int) -> Pointer:
-        card.idle("alloc")
-        return Pointer(card, card.memory.alloc(nbytes))
+        memory = card.pool.take(nbytes)
+        return Pointer(card, memory.address, memory)
 
-    def launch(f: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int,
-               table: int, extra: int) -> None:  # fmt: skip
-        module, name = card.kernels[f - 1]
+    def launch_kernel(f: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int,
+                      table: int, extra: int) -> None:  # fmt: skip
         assert (gy, by, bz, shared, extra) == (1, 1, 1, 0, 0)
-        sizes = module.sizes(name)
-        places = (ctypes.c_void_p * len(sizes)).from_address(table)
-        packed = ctypes.create_string_buffer(8 * max(1, len(sizes)))
-        for i, (n, _) in enumerate(sizes):
-            ctypes.memmove(ctypes.addressof(packed) + 8 * i, places[i], n)
-        own = (ctypes.c_void_p * max(1, len(sizes)))(*[ctypes.addressof(packed) + 8 * i for i in range(len(sizes))])
-        keep = packed, own
-        card.work(
-            "launch", stream, lambda: module.launch_packed(name, (gx, 1, gz), bx, ctypes.addressof(keep[1])), name
-        )
+        launch(card, f, (gx, 1, gz), bx, stream, table)
 
     class Module:
         def load(self, code: bytes) -> None:
             if card.driver < 13000:
-                raise CUDADriverError("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
-            self.made = EmulatedModule(card.source)
+                raise CUDADriverError(222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
+            self.handle = loaded(card, card.source)
             card.loaded = card.loaded or "  struct futad_slot " in card.source
 
         def get_function(self, name: str) -> Any:
-            card.kernels.append((self.made, name))
-            return types.SimpleNamespace(ptr=len(card.kernels))
+            return types.SimpleNamespace(ptr=self.handle(name))
 
     class Device:
         id = 0
@@ -204,44 +141,51 @@ def install(monkeypatch: Any, card: Card) -> Card:
         def use(self) -> None:
             card.log.append(("use", 0))
 
-    class Event:
-        done = True
-        ptr = 5
+    def record(event: int, stream: int) -> None:
+        card.alive()
+        stream = 0 if stream in (1, 2) else stream
+        card.log.append(("record", stream))
+        s = card.streams[stream]
+        assert s.captured is None
+        Event.made[event].op = s.add(lambda: None)
 
-        def __init__(self, **_: Any) -> None:
-            pass
+    def wait(stream: int, event: int) -> None:
+        card.alive()
+        card.log.append(("wait", stream))
+        card.streams[stream].add(lambda: None, Event.made[event].op)
 
-        def record(self, stream: Stream) -> None:
-            card.log.append(("record", stream.ptr))
-
-    def new_stream(non_blocking: bool = False) -> Stream:
-        return Stream(card, 100 + len(card.streams))
+    def synchronise(stream: int) -> None:
+        card.idle("synchronise", stream)
+        card.finish(stream)
 
     def pointer_attributes(ptr: int) -> Any:
-        if card.memory.place_of(ptr) is None:
-            raise CUDARuntimeError(1, "cudaErrorInvalidValue")
-        return types.SimpleNamespace(device=0, devicePointer=ptr)
+        # Of memory that is not the device's CUDA says so without an error.
+        here = card.memory.place_of(ptr) is not None
+        return types.SimpleNamespace(device=0 if here else -2, devicePointer=ptr if here else 0)
 
     def set_limit(what: int, nbytes: int) -> None:
         if what != 2 or card.loaded:  # the heap is made when the first module that uses it is loaded
             raise CUDARuntimeError(1, "cudaErrorInvalidValue")
         card.heap = nbytes
 
+    def zero(at: int, value: int, nbytes: int, stream: int) -> None:
+        if card.streams[stream].captured is not None and not nbytes:
+            raise CUDARuntimeError(1, "cudaErrorInvalidValue: a node of no bytes")
+        card.work("zero", stream, lambda: ctypes.memset(at, value, nbytes))
+
     runtime = types.SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError, getDeviceCount=count, getDevice=lambda: 0,
-        driverGetVersion=lambda: card.driver, runtimeGetVersion=lambda: 13000, memcpyAsync=memcpy,
-        memsetAsync=lambda at, value, n, s: card.work("zero", s, lambda: ctypes.memset(at, value, n) and None),
-        streamSynchronize=lambda s: card.idle("synchronise", s),
-        streamWaitEvent=lambda s, e: card.log.append(("wait", s)),
-        pointerGetAttributes=pointer_attributes, memGetInfo=lambda: (1000, 5000), cudaLimitMallocHeapSize=2,
+        driverGetVersion=lambda: card.driver, runtimeGetVersion=lambda: 13000, memcpyAsync=memcpy, memsetAsync=zero,
+        streamSynchronize=synchronise, streamWaitEvent=wait, eventRecord=record, deviceSynchronize=card.finish,
+        pointerGetAttributes=pointer_attributes, cudaLimitMallocHeapSize=2,
+        memGetInfo=lambda: (card.room - card.pool.used, card.room),
         deviceGetLimit=lambda what: card.heap, deviceSetLimit=set_limit,
         getDeviceProperties=lambda n: {"name": b"Fake card"},
     )  # fmt: skip
     cuda = types.SimpleNamespace(
         runtime=runtime, Device=Device, Event=Event, get_current_stream=lambda: card.current, alloc=alloc,
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError), function=types.SimpleNamespace(Module=Module),
-        Stream=type("Maker", (), {"__new__": staticmethod(lambda cls, **k: new_stream(**k)), "null": card.legacy}),
-        ExternalStream=lambda ptr: card.streams.get(ptr) or Stream(card, ptr),
+        Stream=lambda non_blocking=False: Stream(card, 100 + len(card.streams), blocking=not non_blocking),
         UnownedMemory=lambda ptr, nbytes, owner, device: Pointer(card, ptr),
         MemoryPointer=lambda memory, offset: Pointer(card, memory.ptr + offset),
     )  # fmt: skip
@@ -254,35 +198,15 @@ def install(monkeypatch: Any, card: Card) -> Card:
     )
 
     def not_equal(x: Array, y: int, out: Array) -> None:
-        card.work("not_equal", card.current.ptr, lambda: np.not_equal(x.host(), y, out=out.host()) is None)
+        card.work("not_equal", card.current.ptr, lambda: np.not_equal(x.host(), y, out=out.host()))
 
     cupy.not_equal = not_equal  # type: ignore[attr-defined]
-    cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 24)  # type: ignore[attr-defined]
-    driver = types.SimpleNamespace(CUDADriverError=CUDADriverError, launchKernel=launch)
-
-    def gemm(dtype: Any, *args: Any) -> None:
-        handle, ta, tb, m, n, k, alpha, a, lda, sa, b, ldb, sb, beta, c, ldc, sc, batches = args
-        assert handle == 77 and np.ctypeslib.as_array(ctypes.cast(alpha, ctypes.POINTER(_C[dtype])), (1,))[0] == 1
-        keep = float(np.ctypeslib.as_array(ctypes.cast(beta, ctypes.POINTER(_C[dtype])), (1,))[0])
-        card.products.append((np.dtype(dtype).name, ta, tb, m, n, k, batches))
-        operands = (a, lda, sa), (b, ldb, sb), (c, ldc, sc)
-        card.work("gemm", card.current.ptr,
-                  lambda: column_major(card.memory, dtype, (ta, tb, m, n, k), *operands, keep, batches))  # fmt: skip
-
-    def single(dtype: Any, *args: Any) -> None:
-        handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = args
-        gemm(dtype, handle, ta, tb, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1)
-
-    cublas = types.SimpleNamespace(
-        sgemm=lambda *a: single(np.float32, *a), dgemm=lambda *a: single(np.float64, *a),
-        create=lambda: 77, setMathMode=lambda h, mode: card.log.append(("math", mode)),
-        sgemmStridedBatched=lambda *a: gemm(np.float32, *a), dgemmStridedBatched=lambda *a: gemm(np.float64, *a),
-    )  # fmt: skip
+    cupy.get_default_memory_pool = lambda: card.pool  # type: ignore[attr-defined]
+    driver = types.SimpleNamespace(CUDADriverError=CUDADriverError, launchKernel=launch_kernel)
     for name, module in {
         "cupy": cupy, "cupy_backends": types.ModuleType("cupy_backends"),
         "cupy_backends.cuda": types.ModuleType("cupy_backends.cuda"),
         "cupy_backends.cuda.api": types.SimpleNamespace(driver=driver),
-        "cupy_backends.cuda.libs": types.SimpleNamespace(cublas=cublas),
     }.items():  # fmt: skip
         monkeypatch.setitem(sys.modules, name, module)
 
@@ -292,7 +216,42 @@ def install(monkeypatch: Any, card: Card) -> Card:
         return types.SimpleNamespace(code=b"\x7fELF")
 
     monkeypatch.setattr("futad.runtime.cubin.compile_cubin", compile_cubin)
+    monkeypatch.setattr("futad.runtime.cublas.load", lambda: typed(Cublas(card)))
+    monkeypatch.setattr("futad.runtime.cublas._handles", {})
+    _check_arguments(monkeypatch, card)
     return card
+
+
+def array(card: Card, values: np.ndarray) -> Array:
+    """Values in a new array, brought there by the current stream."""
+    made = sys.modules["cupy"].empty(values.shape, values.dtype)
+    staged = np.ascontiguousarray(values).tobytes()
+    card.work("fill", card.current.ptr, lambda: ctypes.memmove(made.data.ptr, staged, len(staged)))
+    return made
+
+
+def typed(lib: Cublas) -> Cublas:
+    """The library with the types that `futad.runtime.cublas` gives its functions."""
+    from futad.runtime.cublas import SIGNATURES
+
+    for name, argtypes in SIGNATURES.items():
+        getattr(lib, name).argtypes = argtypes
+    return lib
+
+
+def _check_arguments(monkeypatch: Any, card: Card) -> None:
+    """Launches pass as many arguments of the sizes that a kernel has: CUDA only reads what it is pointed to."""
+    from futad.runtime.cupydevice import CupyDevice
+
+    plain = CupyDevice.launch
+
+    def checked(self: Any, frame: Any, blocks: Any, threads: int, wide: bool = False) -> None:
+        module, name, _ = card.kernels[self.functions[wide][frame.name] - 1]
+        given = [(8, True) if t is None else (t.itemsize, False) for t in frame.fields]
+        assert module.sizes(name) == given, name
+        plain(self, frame, blocks, threads, wide)
+
+    monkeypatch.setattr(CupyDevice, "launch", checked)
 
 
 _C = {np.float32: ctypes.c_float, np.float64: ctypes.c_double}
@@ -318,3 +277,7 @@ def column_major(
         right = matrix(b, n, k, i).T if tb else matrix(b, k, n, i)
         out = matrix(c, m, n, i)
         out[...] = left @ right + (keep * out if keep else 0)
+
+
+__all__ = ["Array", "CUDADriverError", "CUDARuntimeError", "Card", "Memory", "OutOfMemoryError", "Pointer", "Stream",
+           "array", "column_major", "install", "planted"]  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +101,10 @@ def test_device_arrays(kind: type[Foreign]) -> None:
 
 @needs_cxx
 def test_cupy_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_cupy.install(monkeypatch, fake_cupy.Card())
+    card = fake_cupy.install(monkeypatch, fake_cupy.Card())
 
     def on_card(values: np.ndarray) -> fake_cupy.Array:
-        made = sys.modules["cupy"].empty(values.shape, values.dtype)
-        made.host()[...] = values
-        return made
+        return fake_cupy.array(card, values)
 
     prog = futad.compile(SOURCE, "bools.fut", backend="cuda")
     for _ in range(3):  # captured, then replayed

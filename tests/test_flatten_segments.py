@@ -15,7 +15,7 @@ from futad.core.ir import Program
 from futad.errors import BoundsError
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
-from futad.runtime.host import DeviceProgram
+from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
 
 pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")

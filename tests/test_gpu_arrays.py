@@ -13,7 +13,7 @@ import futad
 from futad.errors import DtypeError, ShapeError, UsageError
 from futad.runtime import exchange
 from futad.runtime.device import EmulatedArray, EmulatedDevice
-from futad.runtime.host import DeviceProgram
+from futad.runtime.deviceprogram import DeviceProgram
 
 SOURCE = """
 entry scale [n] (k: f64) (xs: [n]f64): [n]f64 = map (* k) xs

@@ -16,8 +16,8 @@ from futad.pipeline import compile_program
 from futad.runtime import tape
 from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.device import EmulatedDevice, Frame
+from futad.runtime.deviceprogram import DeviceProgram
 from futad.runtime.exchange import device_array
-from futad.runtime.host import DeviceProgram
 from futad.source import compile_text
 
 # Each turn is a map and a sum, so that it has launches enough; `until` reads its condition in every turn.

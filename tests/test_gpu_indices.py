@@ -16,8 +16,8 @@ from futad.core.interp import Interpreter
 from futad.core.ir import Program
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
+from futad.runtime.deviceprogram import DeviceProgram
 from futad.runtime.exchange import device_array
-from futad.runtime.host import DeviceProgram
 from futad.source import compile_text
 
 pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")

@@ -14,7 +14,7 @@ from futad.backend.cuda import DeviceBackend
 from futad.errors import AssertionError_, BoundsError, Error
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
-from futad.runtime.host import DeviceProgram
+from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
 
 pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")

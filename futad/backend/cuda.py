@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from futad.backend.device_emit import emit_kernels
+from futad.backend.device_emit import emit_kernels, without_numbers
 from futad.backend.device_host import HostEmitter
 from futad.backend.device_index import narrow_params
 from futad.checks import MEMORY, VALUES, modes
@@ -17,7 +17,8 @@ from futad.imp.ir import Expr, Num, Ref
 from futad.imp.report import NO_REPORTS, Reports
 from futad.runtime.clib import CPlace
 from futad.runtime.device import Device, EmulatedDevice
-from futad.runtime.host import DeviceProgram, KernelInfo, Layout, ProductInfo, Runtime
+from futad.runtime.deviceprogram import DeviceProgram
+from futad.runtime.host import KernelInfo, Layout, ProductInfo, Runtime
 
 
 class DeviceBackend:
@@ -58,7 +59,8 @@ class DeviceBackend:
         params = tuple([None if pointer else t.dtype for _, t, pointer in k.params])
         narrow = narrow_params(k)
         indices = tuple([i for i, name in enumerate(order) if name in narrow])
-        return KernelInfo(self.names[k], k.kind, params, scratch, k.fails, _product(k), indices)
+        what = without_numbers(k.what)
+        return KernelInfo(self.names[k], k.kind, params, scratch, k.fails, _product(k), indices, what, k.line)
 
     def _places(self) -> tuple[CPlace, ...]:
         return tuple([CPlace(p.span, p.message, p.types) for p in self.module.places])

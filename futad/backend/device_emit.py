@@ -563,6 +563,11 @@ def canonical(text: str) -> str:
     return _NAME.sub(lambda m: names.setdefault(m[0], f"v_{len(names)}"), text)
 
 
+def without_numbers(text: str) -> str:
+    """A text about variables, as it is whichever numbers they have."""
+    return _NUMBER.sub("", text)
+
+
 def _bounds(k: Kernel) -> str:
     """Threads of a block, and how many blocks a multiprocessor should hold: the second limits registers.  Where it is
     left out the compiler may prefer more threads to keeping all values in registers."""
@@ -588,10 +593,10 @@ def emit_kernels(module: DeviceModule, moves: bool = False) -> tuple[str, dict[K
         if text not in named:
             named[text] = f"futad_{k.name}"
             bounds = _bounds(k)
-            parts.append(f"/* {_NUMBER.sub('', k.what)} */")
+            parts.append(f"/* {without_numbers(k.what)} */")
             parts.append(f'extern "C" __global__ void __launch_bounds__({bounds}) {named[text]}{text}')
         names[k] = named[text]
     return "\n".join(parts) + "\n", names
 
 
-__all__ = ["DeviceEmitter", "emit_kernels"]
+__all__ = ["DeviceEmitter", "emit_kernels", "without_numbers"]

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -86,7 +87,7 @@ def compile_cubin(source: str, arch: str, *, ftz: bool = False, fmad: bool = Tru
     toolkit = _toolkit()
     text = expand(source)
     flags = [f"-ftz={str(ftz).lower()}", f"-fmad={str(fmad).lower()}", "-prec-div=true", "-prec-sqrt=true"]
-    key = cache.digest(text, arch, *flags, toolkit.version, "nvrtc" if toolkit.nvrtc else "nvcc")
+    key = cache.digest(text, arch, *flags, toolkit.version, "nvrtc, whole" if toolkit.nvrtc else "nvcc")
 
     logs: list[str] = []
 
@@ -147,11 +148,22 @@ def _nvrtc(toolkit: _Toolkit, text: str, arch: str, flags: list[str]) -> tuple[b
     program = nvrtc.createProgram(text, "kernels.cu", [], [])
     try:
         nvrtc.compileProgram(program, options)
-        return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program)
+        return whole(nvrtc.getCUBIN(program)), nvrtc.getProgramLog(program)
     except nvrtc.NVRTCError as e:
         _rejected(nvrtc.getProgramLog(program) or str(e), arch)
     finally:
         nvrtc.destroyProgram(program)
+
+
+def whole(code: bytes) -> bytes:
+    """A cubin with all its bytes: the `getCUBIN` of CuPy 13 and 14 drops the last one, as if it were a text's end."""
+    if code[:5] != b"\x7fELF\2":
+        return code
+    (program_at, section_at), (size, count, section_size, sections) = (
+        struct.unpack_from("<QQ", code, 32), struct.unpack_from("<4H", code, 54)
+    )  # fmt: skip
+    end = max(program_at + size * count, section_at + section_size * sections)
+    return code + bytes(1) if len(code) == end - 1 else code
 
 
 def _nvcc(toolkit: _Toolkit, text: str, arch: str, flags: list[str]) -> tuple[bytes, str]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from futad.errors import BackendError, MemoryError_
-from futad.runtime.device import Frame, Limits, Product, Thresholds
+from futad.runtime.cublas import WORKSPACE, Blas, BlasError
+from futad.runtime.device import Fault, Frame, Limits, Product, Thresholds
 
 WITHOUT = "backends 'multicore', 'c' and 'interp' work without a GPU, and 'emulated' runs the kernels on the CPU"
 INSTALL = "pip install 'futad[cuda13]' (or 'futad[cuda12]' for drivers older than 580)"
 _TO_DEVICE, _TO_HOST, _WITHIN = 1, 2, 3  # cudaMemcpyKind
-_NO_TRANSPOSE, _TRANSPOSE = 0, 1  # cublasOperation_t
-_DEFAULT_MATH, _TF32_MATH = 0, 3  # cublasMath_t
+_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
+LARGE = 16 << 20  # bytes given back at once that the pool does not keep
 
 
 class CupyDevice:
@@ -43,15 +44,15 @@ class CupyDevice:
         processors = self.device.attributes["MultiProcessorCount"]
         thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 32, 1 << 24)
         self.limits = Limits(128, 128, 256, 16 * processors, 4096, 1 << 30, thresholds)
-        self.memory: dict[int, Any] = {}
+        self.memory: dict[int, tuple[Any, int]] = {}  # by address; and the stream that it was had on
         self.modules: list[Any] = []  # loaded as long as they are here
         self.functions: dict[bool, dict[str, int]] = {}
         self.current = cupy.cuda.get_current_stream()
         self.stream = int(self.current.ptr)
         self.side: Any = None  # the stream that captures
         self.held: list[tuple[Any, list[Any]]] = []
-        self.blas: _Blas | None = None
-        self.has_blas = True
+        self.blas: Blas | None = None
+        self.has_blas = True  # as far as is known
         self.heap: int | None = None
         self.process = os.getpid()
 
@@ -99,39 +100,62 @@ class CupyDevice:
         now = self.cupy.cuda.get_current_stream()
         if now.ptr != self.stream:
             # The program's memory serves one call after the other, so this call waits for the one before.
-            self.runtime.streamWaitEvent(now.ptr, self._event(self.current).ptr)
+            self.runtime.streamWaitEvent(now.ptr, self._event(self.stream).ptr)
             self.current, self.stream = now, int(now.ptr)
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self.held:
             self.held = [h for h in self.held if not h[0].done]
 
-
-    def _event(self, stream: Any) -> Any:
+    def _event(self, stream: int) -> Any:
+        """What the work on a stream so far is followed by; streams that CUDA has no pointers for are 1 and 2."""
         event = self.cupy.cuda.Event(disable_timing=True)
-        event.record(stream)
+        self.runtime.eventRecord(event.ptr, stream)
         return event
 
     def wait_for(self, stream: int) -> None:
         if stream in (self.stream, 0) or (stream == 1 and self.stream == 0):
             return
-        legacy = stream == 1
-        other = self.cupy.cuda.Stream.null if legacy else self.cupy.cuda.ExternalStream(stream)
-        self.runtime.streamWaitEvent(self.stream, self._event(other).ptr)
+        self.runtime.streamWaitEvent(self.stream, self._event(stream).ptr)
 
     def hold(self, owner: Any) -> None:
-        self.held.append((self._event(self.current), [owner]))
+        self._let_go()
+        self.held.append((self._event(self.stream), [owner]))
 
     # -- memory
 
     def alloc(self, nbytes: int) -> int:
-        try:
-            made = self.cupy.cuda.alloc(nbytes)
-        except self.cupy.cuda.memory.OutOfMemoryError:
-            raise MemoryError_(f"{nbytes} bytes cannot be allocated") from None
-        self.memory[int(made.ptr)] = made
+        made = self._had(lambda: self.cupy.cuda.alloc(nbytes), nbytes)
+        self.memory[int(made.ptr)] = made, self.stream
         return int(made.ptr)
 
+    def _had(self, make: Callable[[], Any], nbytes: int) -> Any:
+        """What `make` allocates, tried again once all pools are empty."""
+        short = self.cupy.cuda.memory.OutOfMemoryError
+        try:
+            return make()
+        except short:
+            self.relieve()
+        try:
+            return make()
+        except short:
+            raise MemoryError_(f"{nbytes} bytes cannot be allocated") from None
+
+    def relieve(self) -> None:
+        self.runtime.streamSynchronize(self.stream)
+        self.held.clear()
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
     def free(self, address: int) -> None:
-        del self.memory[address]
+        made, stream = self.memory.pop(address)
+        if stream != self.stream:
+            # The pool would give it to who asks on that stream at once, where this one's work may not be done.
+            self.hold(made)
+        elif made.mem.size >= LARGE:
+            # Kept in the pool it would be memory of ours that other libraries of the process cannot have.
+            del made
+            self.cupy.get_default_memory_pool().free_all_blocks(stream=self.current)
 
     def free_bytes(self) -> int | None:
         pool = self.cupy.get_default_memory_pool()
@@ -162,10 +186,12 @@ class CupyDevice:
         return self.cupy.ndarray(tuple(shape), dtype, self.cupy.cuda.MemoryPointer(memory, 0), strides)
 
     def zero(self, address: int, nbytes: int) -> None:
+        if not nbytes:  # it might become a node of a graph, which then cannot be made
+            return
         self.runtime.memsetAsync(address, 0, nbytes, self.stream)
 
     def result(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Any, int]:
-        made = self.cupy.empty(shape, dtype)
+        made = self._had(lambda: self.cupy.empty(shape, dtype), int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
         return made, int(made.data.ptr)
 
     def place_of(self, address: int) -> int | None:
@@ -182,36 +208,53 @@ class CupyDevice:
             self.functions[wide][frame.name], blocks[0], 1, blocks[1], threads, 1, 1, 0, self.stream, frame.address, 0
         )
 
-    def product(self, p: Product) -> bool:
+    def open_blas(self) -> None:
         if self.blas is None and self.has_blas:
             try:
-                self.blas = _Blas()
-            except ImportError:  # CuPy works without it, and so do we
+                self.blas = Blas(self.number, self.alloc(WORKSPACE))
+            except (ImportError, BlasError, MemoryError_):  # CuPy works without it, and so do we
                 self.has_blas = False
-        return self.blas is not None and self.blas.product(p)
+
+    def product(self, p: Product) -> bool:
+        return self.blas is not None and self.blas.product(p, self.stream)
 
     def begin_capture(self) -> None:
-        # The legacy default stream cannot be captured, so a stream of our own is; it is CuPy's current one
-        # meanwhile, which is where its cuBLAS calls go.
+        # The legacy default stream cannot be captured, so a stream of our own is.
         if self.side is None:
             self.side = self.cupy.cuda.Stream(non_blocking=True)
-        self.side.use()
         self.side.begin_capture()
         self.stream = int(self.side.ptr)
 
     def end_capture(self) -> _Graph:
-        try:
-            return _Graph(self, self.side.end_capture())
-        finally:
-            self.current.use()
-            self.stream = int(self.current.ptr)
+        self.stream = int(self.current.ptr)
+        return _Graph(self, self.side.end_capture())
 
     def synchronise(self) -> None:
         self.runtime.streamSynchronize(self.stream)
 
     def describe(self) -> str:
-        versions = f"driver {self.runtime.driverGetVersion()}, runtime {self.runtime.runtimeGetVersion()}"
+        from futad.runtime.cubin import find_toolkit
+
+        driver, runtime = self.runtime.driverGetVersion(), self.runtime.runtimeGetVersion()
+        try:
+            compiler = find_toolkit()
+        except BackendError:
+            compiler = "none"
+        versions = f"driver for CUDA {_version(driver)}, runtime {_version(runtime)}, compiler of kernels {compiler}"
         return f"{self.model}, {versions}, CuPy {self.cupy.__version__}"
+
+    def fault(self, e: BaseException) -> Fault | None:
+        errors = (self.runtime.CUDARuntimeError, self.driver.CUDADriverError)
+        if isinstance(e, (BlasError, self.cupy.cuda.memory.OutOfMemoryError)):
+            return Fault(str(e) or type(e).__name__, "ALLOC" in str(e) or not isinstance(e, BlasError), False)
+        if not isinstance(e, errors):
+            return None
+        try:
+            self.runtime.deviceSynchronize()
+            lost = False
+        except errors:
+            lost = True
+        return Fault(str(e), getattr(e, "status", None) == _OUT_OF_MEMORY, lost)
 
 
 class _Graph:
@@ -222,69 +265,6 @@ class _Graph:
 
     def launch(self) -> None:
         self.graph.launch(stream=self.device.current)
-
-
-class _Blas:
-    """cuBLAS with a handle of our own: full precision unless FUTAD_TF32=1 asks for tensor cores in f32."""
-
-    def __init__(self) -> None:
-        from cupy_backends.cuda.libs import cublas
-
-        self.lib = cublas
-        self.handle = cublas.create()
-        cublas.setMathMode(self.handle, _TF32_MATH if os.environ.get("FUTAD_TF32") == "1" else _DEFAULT_MATH)
-        self.numbers = {t: (np.zeros((), t), np.ones((), t)) for t in (np.float32, np.float64)}
-
-    def product(self, p: Product) -> bool:
-        plan = blas_plan(p)
-        if plan is None:
-            return False
-        zero, one = self.numbers[p.dtype.type]
-        beta = one if p.accumulate else zero
-        letter = "d" if p.dtype == np.float64 else "s"
-        (ta, a, lda, sa), (tb, b, ldb, sb), (c, ldc, sc), sizes = plan
-        alpha, keep = one.ctypes.data, beta.ctypes.data
-        if p.batches == 1:
-            gemm = getattr(self.lib, f"{letter}gemm")
-            gemm(self.handle, ta, tb, *sizes, alpha, a, lda, b, ldb, keep, c, ldc)
-        else:
-            gemm = getattr(self.lib, f"{letter}gemmStridedBatched")
-            gemm(self.handle, ta, tb, *sizes, alpha, a, lda, sa, b, ldb, sb, keep, c, ldc, sc, p.batches)
-        return True
-
-
-_Operand = tuple[int, int, int, int]
-
-
-def blas_plan(p: Product) -> tuple[_Operand, _Operand, tuple[int, int, int], tuple[int, int, int]] | None:
-    """The arguments of a column-major BLAS for a product; None if some matrix has no unit stride.
-
-    A row-major c is the column-major transpose of itself, so the BLAS is given c' = b' a'; then its operands are
-    (whether transposed, address, leading dimension, step), c's (address, leading dimension, step), and (m, n, k).
-    """
-    m, n, a, b, c = p.m, p.n, p.a, p.b, p.c
-    if c[2] != 1 and n > 1:  # column-major, or no unit stride: the transpose of everything is row-major
-        m, n, a, b, c = n, m, _flip(b), _flip(a), _flip(c)
-    if (c[2] != 1 and n > 1) or (m > 1 and c[1] < n) or max(m, n, p.k, *a[1:3], *b[1:3], c[1], p.batches) >= 1 << 31:
-        return None
-    left, right = _operand(b, p.k, n), _operand(a, m, p.k)
-    if left is None or right is None:
-        return None
-    return left, right, (c[0], max(c[1], n, 1), c[3]), (n, m, p.k)
-
-
-def _flip(x: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
-    return x[0], x[2], x[1], x[3]
-
-
-def _operand(x: tuple[int, int, int, int], rows: int, columns: int) -> _Operand | None:
-    """A matrix of `rows` by `columns` whose transpose is to be used, as (transposed, address, leading, step)."""
-    address, row, column, step = x
-    if (column == 1 or columns == 1) and (rows == 1 or row >= columns):
-        return _NO_TRANSPOSE, address, max(row if rows > 1 else columns, columns, 1), step
-    if (row == 1 or rows == 1) and (columns == 1 or column >= rows):
-        return _TRANSPOSE, address, max(column if columns > 1 else rows, rows, 1), step
-    return None
 
 
 def _check_driver(runtime: Any) -> None:

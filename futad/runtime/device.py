@@ -82,6 +82,15 @@ class Frame:
         ]
 
 
+class Fault(NamedTuple):
+    """What an exception of a device's library says: the cause in words; whether memory was short; whether the device
+    is of no use to this process any more."""
+
+    cause: str
+    memory: bool
+    lost: bool
+
+
 class Graph(Protocol):
     """Work that was captured."""
 
@@ -180,6 +189,15 @@ class Device(Protocol):
 
     def describe(self) -> str:
         """What the device is, with the versions of what drives it."""
+
+    def fault(self, e: BaseException) -> Fault | None:
+        """What an exception of the device's library says; None if it is none of that."""
+
+    def relieve(self) -> None:
+        """Give back what is kept for later, as memory is short."""
+
+    def open_blas(self) -> None:
+        """Make the BLAS ready, if there is one: that cannot be done while work is captured."""
 
 
 class EmulatedArray:
@@ -401,6 +419,15 @@ class EmulatedDevice:
 
     def describe(self) -> str:
         return "emulated"
+
+    def fault(self, e: BaseException) -> Fault | None:
+        """Its library is this process's own."""
+
+    def relieve(self) -> None:
+        """Nothing is kept."""
+
+    def open_blas(self) -> None:
+        """It is given ready."""
 
 
 def void(_: Any) -> None:

@@ -11,7 +11,8 @@ from futad.errors import RuntimeError_
 from futad.runtime.exchange import DeviceArray
 
 if TYPE_CHECKING:
-    from futad.runtime.host import DeviceProgram, Out, Runtime
+    from futad.runtime.deviceprogram import DeviceProgram
+    from futad.runtime.host import Out, Runtime
     from futad.runtime.valuecheck import ValueCheck
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,19 +12,17 @@ import numpy as np
 
 from futad.bindings import Binding, Loop
 from futad.core.scalarops import OPS
-from futad.core.types import PRIMS, with_true_as_one
-from futad.errors import InternalError, MemoryError_, UsageError
-from futad.runtime import cache, forks, tuning
+from futad.core.types import PRIMS
+from futad.errors import InternalError, MemoryError_
 from futad.runtime.arena import Arena, bytes_text
-from futad.runtime.clib import MEMORY, CPlace, empty_result, failure
+from futad.runtime.clib import MEMORY, CPlace, failure
 from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Frame, Product, Thresholds
 from futad.runtime.devicereports import DeviceReports, host_scalar
-from futad.runtime.exchange import DeviceArray
-from futad.runtime.tape import ENOUGH_LAUNCHES, MOST_NODES, Step, Tape, Tapes
+from futad.runtime.tape import MOST_NODES, Step, Tape
 
 if TYPE_CHECKING:
-    from futad.runtime.valuecheck import ValueCheck
+    pass
 
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
 TILE_THREADS = 256  # of flatten/kernel.py
@@ -74,7 +69,8 @@ class ProductInfo:
 class KernelInfo:
     """How a kernel is launched: its symbol and kind, the dtype of each parameter (None: a pointer), the scratch
     memory as (parameter, bytes an element, slot, whether a block's or a thread's), if it is nothing but a matrix
-    product which, and the parameters that are indices (`backend/device_index.py`)."""
+    product which, and the parameters that are indices (`backend/device_index.py`); what it does, and the source line
+    it is from (0: not known)."""
 
     symbol: str
     kind: str
@@ -83,6 +79,12 @@ class KernelInfo:
     fails: bool
     product: ProductInfo | None = None
     indices: tuple[int, ...] = ()
+    what: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        at = f", line {self.line}" if self.line else ""
+        return f"{self.symbol} ({self.what}{at})" if self.what or at else self.symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class Runtime:
         self.widest = 0  # elements of an array of the present call, at most
         self.wide: Callable[[], None] | None = None  # makes the kernels with wide indices ready, unless they are
         self.trace = False
+        self.synchronous = os.environ.get("FUTAD_SYNC", "0") not in ("", "0")  # wait after each launch
+        self.failed = ""  # the launch that failed, if that is known
         self.reports: DeviceReports | None = None  # to whoever checks what calls bind
         self.frames = [Frame(k.symbol, (None, *k.params)) for k in layout.kernels]
         # How the present call is recorded; see Note [Tapes].
@@ -179,7 +183,7 @@ class Runtime:
             blocks, threads = self._grid(k.kind, units, inner)
         if self.skipping is not None:
             return
-        if k.product is not None and self._by_blas(k.product, args):
+        if k.product is not None and self._by_blas(k, args):
             self.counts.products += 1
             if self.trace:
                 self.counts.path.append(-1 - number)
@@ -196,7 +200,15 @@ class Runtime:
         if wide and self.wide is not None:
             self.wide()
             self.wide = None
-        self.device.launch(frame, (blocks, inner if k.kind == "tile" else 1), threads, wide)
+        grid = blocks, inner if k.kind == "tile" else 1
+        try:
+            self.device.launch(frame, grid, threads, wide)
+            if self.synchronous:
+                self.device.synchronise()
+        except Exception:
+            values = ", ".join(map(str, frame.values()[1:]))
+            self.failed = f"kernel {k} on {grid[0]} by {grid[1]} blocks of {threads} threads with ({values})"
+            raise
         self._recorded()
 
     def _grid(self, kind: str, units: int, inner: int) -> tuple[int, int]:
@@ -233,11 +245,19 @@ class Runtime:
             filled[at] = self.ensure(slot, n * many, size, "scratch memory_")
         return blocks, threads, filled
 
-    def _by_blas(self, info: ProductInfo, args: Sequence[Any]) -> bool:
-        """Whether the BLAS computes a product: it is large enough, and there is one that can."""
-        p = info.of(args)
-        work = p.m * p.n * p.k * p.batches
-        return 0 < work >= self.blas and self.device.product(p)
+    def _by_blas(self, k: KernelInfo, args: Sequence[Any]) -> bool:
+        """Whether the BLAS computes a kernel's product: it is large enough, and there is one that can."""
+        assert k.product is not None
+        p = k.product.of(args)
+        if not 0 < p.m * p.n * p.k * p.batches >= self.blas:
+            return False
+        if self.step is None:
+            self.device.open_blas()
+        try:
+            return self.device.product(p)
+        except Exception:
+            self.failed = f"the BLAS, in place of kernel {k}"
+            raise
 
     # -- values
 
@@ -368,224 +388,3 @@ class Runtime:
                     "threads of a kernel have for arrays whose sizes they compute"
                 )
             self.raise_(int(words[0]), int(words[1]), [int(w) for w in words[2:6]])
-
-
-class DeviceProgram:
-    """A program on a device: kernels compiled, host code ready; one call at a time."""
-
-    def __init__(
-        self, device: Device, layout: Layout, source: str, host: str, constants: list[Any],
-        values: ValueCheck | None = None, runtime: type[Runtime] = Runtime,
-    ) -> None:  # fmt: skip
-        """`values` checks what the host code binds, which then reports it."""
-        self.device, self.layout, self.constants = device, layout, constants
-        names = sorted({k.symbol for k in layout.kernels})
-        device.compile(source, names)
-        self._values, self._runtime = values, runtime
-        self._widen = lambda: device.compile(f"#define FUTAD_WIDE 1\n{source}", names, wide=True)
-        self.runtime = self._new_runtime()
-        scope: dict[str, Any] = {}
-        exec(compile(host, "<host code>", "exec"), scope)
-        self._functions: dict[str, Callable[..., list[Out]]] = {
-            name: scope[f] for name, (f, _, _) in layout.functions.items()
-        }
-        self._lock = threading.Lock()
-        self.tapes = Tapes()
-        # Variables are numbered as they come in a process, so their numbers are no part of what a program is.
-        self.host, self.key = host, cache.digest(*[re.sub(r"_\d+\b", "_", text) for text in (source, host)])
-        self.has_products = any(k.product is not None for k in layout.kernels)
-        tuned = tuning.stored(device.model, self.key)
-        if tuned is not None:
-            self.runtime.choose(tuned)
-        # What is replayed reports nothing.
-        self.graphs = self.runtime.graphs and values is None and os.environ.get("FUTAD_GRAPHS", "1") != "0"
-        forks.watch(self)
-
-    def _new_runtime(self) -> Runtime:
-        made = self._runtime(self.device, self.layout)
-        made.wide = self._widen
-        made.reports = DeviceReports(self._values, made) if self._values is not None else None
-        return made
-
-    def forked(self) -> None:
-        """See `forks.py`.  The state of a GPU does not come along; its device says so when it is used."""
-        if forks.is_held(self._lock):
-            self._lock = threading.Lock()
-            if not self.device.cuda:
-                before, self.runtime = self.runtime, self._new_runtime()
-                self.runtime.thresholds, self.runtime.blas = before.thresholds, before.blas
-                self.tapes = Tapes()
-
-    def run(self, name: str, args: Sequence[Any]) -> list[Any]:
-        """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
-
-        An array may be a `DeviceArray`; if one is, all results are arrays of the device's library in its memory,
-        scalars ones of rank 0, and nothing waits for the device unless the host must.  Raises BoundsError,
-        AssertionError_, MemoryError_, RuntimeError_ with the source place; DtypeError, UsageError for an array that
-        cannot be used.
-        """
-        if name not in self._functions:
-            raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self._functions)}")
-        with self._lock:
-            self.runtime.counts = Counts()
-            values = self._upload(name, args)
-            reports = self.runtime.reports
-            outs = self.call(name, values) if reports is None else reports.call(self, name, args, values)
-            there = [a for a in args if isinstance(a, DeviceArray)]
-            results = [self._to_device(o) if there else self.to_numpy(o) for o in outs]
-            if there:
-                self.device.hold([a.owner for a in there])
-            self.runtime.arena.settle()
-            return results
-
-    def timed(self, name: str, args: Sequence[Any], runs: int) -> list[float]:
-        """Seconds of each of some runs, from arguments on the device to results left there, after one that is not
-        timed."""
-        with self._lock:
-            self.runtime.counts = Counts()
-            self.call(name, self._upload(name, args))
-            self.runtime.arena.settle()
-            values = self._upload(name, args)
-            out = []
-            for _ in range(runs):
-                self.runtime.counts = Counts()
-                self.device.synchronise()
-                start = time.perf_counter()
-                self.call(name, values)
-                self.device.synchronise()
-                out.append(time.perf_counter() - start)
-            return out
-
-    def choose(self, thresholds: Thresholds) -> None:
-        """By which sizes to choose between versions from now on."""
-        with self._lock:
-            self.runtime.choose(thresholds)
-            self.tapes.clear()
-
-    def close(self) -> None:
-        """Give all memory back to the device."""
-        self.tapes.clear()
-        self.runtime.arena.release()
-
-    def call(self, name: str, values: list[Any]) -> list[Out]:
-        """Run an entry on arguments that are on the device; its results, there."""
-        r = self.runtime
-        tape = self.tapes.of(name, values) if self.graphs else Tape()
-        if tape.version != r.arena.version:
-            tape.reset(r.arena.version)
-        r.dirty = False
-        try:
-            if not tape.pays:
-                outs = self._functions[name](r, self.constants, *values)
-                tape.pays = r.counts.launches >= ENOUGH_LAUNCHES * (r.counts.reads + 1)
-            else:
-                outs = self._replay(name, values, tape)
-            r.check()
-            return outs
-        except BaseException:
-            if r.step is not None:
-                r.step = None
-                self.device.end_capture()
-                tape.reset(-1)
-            self.device.zero(r.error, 8 * ERROR_WORDS)
-            raise
-        finally:
-            r.tape = r.skipping = None
-
-    def _replay(self, name: str, values: list[Any], tape: Tape) -> list[Out]:
-        """Down the tape, and on from where it ends; see Note [Tapes]."""
-        r, step = self.runtime, tape.root
-        answers: list[Any] = []
-        while step.known:
-            if step.graph is not None:
-                step.graph.launch()
-                r.counts.replayed += 1
-                r.counts.launches += step.nodes
-                r.dirty = r.dirty or step.fails
-            if step.results is not None:
-                return step.results
-            if step.read is None:
-                step = tape.next(step, None)
-            else:
-                answers.append(r.fetch(*step.read))
-                step = tape.next(step, answers[-1])
-        r.tape, r.answers, r.answered = tape, answers, 0
-        if answers:
-            r.skipping = step
-        else:
-            assert step is tape.root, "a stretch that was cut goes on"
-            r.begin_step(step)
-        outs = self._functions[name](r, self.constants, *values)
-        last = r.end_step()
-        if last is not None and r.tape is not None:
-            last.results, last.known = outs, True
-        return outs
-
-    def _upload(self, name: str, args: Sequence[Any]) -> list[Any]:
-        """The arguments as the host code takes them."""
-        r, device = self.runtime, self.device
-        r.widest = 0
-        device.enter()
-        values: list[Any] = []
-        _, kinds, names = self.layout.functions[name]
-        for i, ((dtype, rank), a) in enumerate(zip(kinds, args, strict=True)):
-            if rank == 0:
-                values.append(host_scalar(dtype.type(a)))
-                continue
-            if isinstance(a, DeviceArray):
-                r.widest = max(r.widest, a.size)
-                values.append(self._imported(a, (name, i), names[i]))
-                continue
-            x = with_true_as_one(np.ascontiguousarray(a, dtype=dtype))
-            if x.ndim != rank:
-                raise InternalError(f"argument {i} has rank {x.ndim}, not {rank}")
-            address = r.ensure((name, i), x.size, dtype.itemsize, names[i])
-            if x.nbytes:
-                device.upload(address, x)
-                r.counts.uploaded += x.nbytes
-            values.append(address)
-        return values
-
-    def _imported(self, a: DeviceArray, slot: Any, label: str) -> int:
-        """The address of a dense array in our device's memory: its own, or that of a copy where there must be one."""
-        device = self.device
-        if a.size == 0:
-            return 0
-        number = device.place_of(a.address)
-        if number != device.number:
-            where = f"on GPU {number}" if number is not None else "in memory of another device"
-            here = f"GPU {device.number}" if device.cuda else "the emulated device"
-            raise UsageError(f"argument '{a.path}': the array is {where}, the program runs on {here}",
-                             hint="copy it there first")  # fmt: skip
-        if a.stream is not None:
-            device.wait_for(a.stream)
-        bools = a.dtype == np.bool_  # which may have bytes other than 0 and 1, on which kernels rely
-        if a.strides is None and not a.own and not bools and a.address % a.dtype.itemsize == 0:
-            return a.address
-        address = self.runtime.ensure(slot, a.size, a.dtype.itemsize, label)
-        self.runtime.counts.copied += a.nbytes
-        if a.strides is None and not bools:
-            device.copy(address, a.address, a.nbytes)
-        else:
-            shape, strides = (a.shape, a.strides) if a.strides is not None else ((a.size,), (a.dtype.itemsize,))
-            device.gather(address, a.address, a.dtype, shape, strides)
-        return address
-
-    def to_numpy(self, out: Out) -> Any:
-        """A result as a NumPy array or scalar."""
-        if out.value is not None:
-            return out.value
-        host = empty_result(out.shape, out.dtype)
-        if host.nbytes:
-            self.device.download(out.address, host)
-            self.runtime.counts.downloaded += host.nbytes
-        return host if out.shape else host[()]
-
-    def _to_device(self, out: Out) -> Any:
-        made, address = self.device.result(out.dtype, out.shape)
-        nbytes = int(np.prod(out.shape, dtype=np.int64)) * out.dtype.itemsize
-        if out.value is not None:
-            self.device.upload(address, np.array(out.value, out.dtype))
-        elif nbytes:
-            self.device.copy(address, out.address, nbytes)
-        return made

@@ -51,6 +51,7 @@ class Tape:
 
     version: int = -1
     pays: bool = False
+    plain: bool = False  # could not be captured: never tried again
     steps: int = 0
     root: Step = field(default_factory=Step)
 

@@ -1,0 +1,319 @@
+"""Programs on a device: calls of entries, replayed from graphs where that pays; failures of the device."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from futad.core.types import with_true_as_one
+from futad.errors import DeviceError, Error, FutadWarning, InternalError, MemoryError_, UsageError
+from futad.runtime import cache, forks, tuning
+from futad.runtime.clib import empty_result
+from futad.runtime.counts import Counts
+from futad.runtime.device import Device, Fault, Thresholds
+from futad.runtime.devicereports import DeviceReports, host_scalar
+from futad.runtime.exchange import DeviceArray
+from futad.runtime.host import ERROR_WORDS, Layout, Out, Runtime
+from futad.runtime.tape import ENOUGH_LAUNCHES, Tape, Tapes
+
+if TYPE_CHECKING:
+    from futad.runtime.valuecheck import ValueCheck
+
+
+class NotCaptured(Exception):
+    """The work of a call could not be captured, for the reason that is its cause."""
+
+
+class DeviceProgram:
+    """A program on a device: kernels compiled, host code ready; one call at a time."""
+
+    def __init__(
+        self, device: Device, layout: Layout, source: str, host: str, constants: list[Any],
+        values: ValueCheck | None = None, runtime: type[Runtime] = Runtime,
+    ) -> None:  # fmt: skip
+        """`values` checks what the host code binds, which then reports it."""
+        self.device, self.layout, self.constants = device, layout, constants
+        names = sorted({k.symbol for k in layout.kernels})
+        device.compile(source, names)
+        self._values, self._runtime = values, runtime
+        self._widen = lambda: device.compile(f"#define FUTAD_WIDE 1\n{source}", names, wide=True)
+        self.runtime = self._new_runtime()
+        scope: dict[str, Any] = {}
+        exec(compile(host, "<host code>", "exec"), scope)
+        self._functions: dict[str, Callable[..., list[Out]]] = {
+            name: scope[f] for name, (f, _, _) in layout.functions.items()
+        }
+        self._lock = threading.Lock()
+        self.tapes = Tapes()
+        # Variables are numbered as they come in a process, so their numbers are no part of what a program is.
+        self.host, self.key = host, cache.digest(*[re.sub(r"_\d+\b", "_", text) for text in (source, host)])
+        self._warned = False
+        self.has_products = any(k.product is not None for k in layout.kernels)
+        tuned = tuning.stored(device.model, self.key)
+        if tuned is not None:
+            self.runtime.choose(tuned)
+        # What is replayed reports nothing.
+        self.graphs = self.runtime.graphs and values is None and os.environ.get("FUTAD_GRAPHS", "1") != "0"
+        forks.watch(self)
+
+    def _new_runtime(self) -> Runtime:
+        made = self._runtime(self.device, self.layout)
+        made.wide = self._widen
+        made.reports = DeviceReports(self._values, made) if self._values is not None else None
+        return made
+
+    def forked(self) -> None:
+        """See `forks.py`.  The state of a GPU does not come along; its device says so when it is used."""
+        if forks.is_held(self._lock):
+            self._lock = threading.Lock()
+            if not self.device.cuda:
+                before, self.runtime = self.runtime, self._new_runtime()
+                self.runtime.thresholds, self.runtime.blas = before.thresholds, before.blas
+                self.tapes = Tapes()
+
+    def run(self, name: str, args: Sequence[Any]) -> list[Any]:
+        """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
+
+        An array may be a `DeviceArray`; if one is, all results are arrays of the device's library in its memory,
+        scalars ones of rank 0, and nothing waits for the device unless the host must.  Raises BoundsError,
+        AssertionError_, MemoryError_, RuntimeError_ with the source place; DtypeError, UsageError for an array that
+        cannot be used.
+        """
+        if name not in self._functions:
+            raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self._functions)}")
+        with self._lock:
+            return self._persistent(lambda: self._run(name, args))
+
+    def _run(self, name: str, args: Sequence[Any]) -> list[Any]:
+        self.runtime.counts = Counts()
+        values = self._upload(name, args)
+        reports = self.runtime.reports
+        outs = self.call(name, values) if reports is None else reports.call(self, name, args, values)
+        there = [a for a in args if isinstance(a, DeviceArray)]
+        results = [self._to_device(o) if there else self.to_numpy(o) for o in outs]
+        if there:
+            self.device.hold([a.owner for a in there])
+        self.runtime.arena.settle()
+        return results
+
+    def _persistent(self, do: Callable[[], Any]) -> Any:
+        """What `do` gives; done again from the arguments on if its work could not be captured, and once if memory was
+        short.  Raises DeviceError, MemoryError_ where the device's library fails."""
+        relieved = False
+        while True:
+            self.runtime.failed = ""
+            try:
+                return do()
+            except Error:
+                raise
+            except NotCaptured as e:
+                self._not_captured(e)
+            except Exception as e:
+                fault = self.device.fault(e)
+                if fault is None:
+                    raise
+                if not fault.memory or fault.lost or relieved:
+                    raise self._device_error(fault) from e
+                relieved = True
+                self.tapes.clear()
+                self.device.relieve()
+
+    def _not_captured(self, e: NotCaptured) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"calls run without CUDA graphs, as the work of one could not be captured: {e.__cause__}",
+                FutadWarning, stacklevel=5,
+            )  # fmt: skip
+
+    def _device_error(self, fault: Fault) -> Error:
+        """What a device's library failed with, as the caller is told."""
+        failed = self.runtime.failed
+        where = f" in {failed}" if failed else ""
+        if fault.memory:
+            return MemoryError_(f"out of device memory{where}: {fault.cause}")
+        hint = None
+        if not self.runtime.synchronous:
+            hint = "work fails some time after it was started, perhaps in another call; FUTAD_SYNC=1 names the kernel"
+        note = "the GPU cannot be used by this process any more: start it again" if fault.lost else ""
+        return DeviceError(f"the GPU failed{where}: {fault.cause}", notes=(note,) if note else (), hint=hint)
+
+    def timed(self, name: str, args: Sequence[Any], runs: int) -> list[float]:
+        """Seconds of each of some runs, from arguments on the device to results left there, after one that is not
+        timed."""
+        with self._lock:
+            return self._persistent(lambda: self._timed(name, args, runs))
+
+    def _timed(self, name: str, args: Sequence[Any], runs: int) -> list[float]:
+        self.runtime.counts = Counts()
+        self.call(name, self._upload(name, args))
+        self.runtime.arena.settle()
+        values = self._upload(name, args)
+        out = []
+        for _ in range(runs):
+            self.runtime.counts = Counts()
+            self.device.synchronise()
+            start = time.perf_counter()
+            self.call(name, values)
+            self.device.synchronise()
+            out.append(time.perf_counter() - start)
+        return out
+
+    def choose(self, thresholds: Thresholds) -> None:
+        """By which sizes to choose between versions from now on."""
+        with self._lock:
+            self.runtime.choose(thresholds)
+            self.tapes.clear()
+
+    def close(self) -> None:
+        """Give all memory back to the device."""
+        self.tapes.clear()
+        self.runtime.arena.release()
+
+    def call(self, name: str, values: list[Any]) -> list[Out]:
+        """Run an entry on arguments that are on the device; its results, there.
+
+        Raises NotCaptured if its work, or a part of it, was not done because it could not be captured: the arguments
+        may have been overwritten, and such calls are not captured any more.
+        """
+        r = self.runtime
+        tape = self.tapes.of(name, values) if self.graphs else Tape()
+        if tape.version != r.arena.version:
+            tape.reset(r.arena.version)
+        r.dirty = False
+        try:
+            if not tape.pays:
+                outs = self._functions[name](r, self.constants, *values)
+                work = r.counts.launches + r.counts.products
+                tape.pays = not tape.plain and work >= ENOUGH_LAUNCHES * (r.counts.reads + 1)
+            else:
+                outs = self._replay(name, values, tape)
+            r.check()
+            return outs
+        except BaseException as e:
+            captured = tape.pays
+            self._clean_up(tape)
+            if captured and isinstance(e, Exception) and not isinstance(e, Error):
+                tape.pays, tape.plain = False, True
+                raise NotCaptured from e
+            raise
+        finally:
+            r.tape = r.skipping = None
+
+    def _clean_up(self, tape: Tape) -> None:
+        """After a failure: nothing is being captured, and no failure of a kernel is on record.  What fails here as
+        well is not what the caller should hear."""
+        r = self.runtime
+        if r.step is not None:
+            r.step = None
+            tape.reset(-1)
+            with suppress(Exception):
+                self.device.end_capture()
+        with suppress(Exception):
+            self.device.zero(r.error, 8 * ERROR_WORDS)
+
+    def _replay(self, name: str, values: list[Any], tape: Tape) -> list[Out]:
+        """Down the tape, and on from where it ends; see Note [Tapes]."""
+        r, step = self.runtime, tape.root
+        answers: list[Any] = []
+        while step.known:
+            if step.graph is not None:
+                step.graph.launch()
+                r.counts.replayed += 1
+                r.counts.launches += step.nodes
+                r.dirty = r.dirty or step.fails
+            if step.results is not None:
+                return step.results
+            if step.read is None:
+                step = tape.next(step, None)
+            else:
+                answers.append(r.fetch(*step.read))
+                step = tape.next(step, answers[-1])
+        r.tape, r.answers, r.answered = tape, answers, 0
+        if answers:
+            r.skipping = step
+        else:
+            assert step is tape.root, "a stretch that was cut goes on"
+            r.begin_step(step)
+        outs = self._functions[name](r, self.constants, *values)
+        last = r.end_step()
+        if last is not None and r.tape is not None:
+            last.results, last.known = outs, True
+        return outs
+
+    def _upload(self, name: str, args: Sequence[Any]) -> list[Any]:
+        """The arguments as the host code takes them."""
+        r, device = self.runtime, self.device
+        r.widest = 0
+        device.enter()
+        values: list[Any] = []
+        _, kinds, names = self.layout.functions[name]
+        for i, ((dtype, rank), a) in enumerate(zip(kinds, args, strict=True)):
+            if rank == 0:
+                values.append(host_scalar(dtype.type(a)))
+                continue
+            if isinstance(a, DeviceArray):
+                r.widest = max(r.widest, a.size)
+                values.append(self._imported(a, (name, i), names[i]))
+                continue
+            x = with_true_as_one(np.ascontiguousarray(a, dtype=dtype))
+            if x.ndim != rank:
+                raise InternalError(f"argument {i} has rank {x.ndim}, not {rank}")
+            address = r.ensure((name, i), x.size, dtype.itemsize, names[i])
+            if x.nbytes:
+                device.upload(address, x)
+                r.counts.uploaded += x.nbytes
+            values.append(address)
+        return values
+
+    def _imported(self, a: DeviceArray, slot: Any, label: str) -> int:
+        """The address of a dense array in our device's memory: its own, or that of a copy where there must be one."""
+        device = self.device
+        if a.size == 0:
+            return 0
+        number = device.place_of(a.address)
+        if number != device.number:
+            where = f"on GPU {number}" if number is not None else "in memory of another device"
+            here = f"GPU {device.number}" if device.cuda else "the emulated device"
+            raise UsageError(f"argument '{a.path}': the array is {where}, the program runs on {here}",
+                             hint="copy it there first")  # fmt: skip
+        if a.stream is not None:
+            device.wait_for(a.stream)
+        bools = a.dtype == np.bool_  # which may have bytes other than 0 and 1, on which kernels rely
+        if a.strides is None and not a.own and not bools and a.address % a.dtype.itemsize == 0:
+            return a.address
+        address = self.runtime.ensure(slot, a.size, a.dtype.itemsize, label)
+        self.runtime.counts.copied += a.nbytes
+        if a.strides is None and not bools:
+            device.copy(address, a.address, a.nbytes)
+        else:
+            shape, strides = (a.shape, a.strides) if a.strides is not None else ((a.size,), (a.dtype.itemsize,))
+            device.gather(address, a.address, a.dtype, shape, strides)
+        return address
+
+    def to_numpy(self, out: Out) -> Any:
+        """A result as a NumPy array or scalar."""
+        if out.value is not None:
+            return out.value
+        host = empty_result(out.shape, out.dtype)
+        if host.nbytes:
+            self.device.download(out.address, host)
+            self.runtime.counts.downloaded += host.nbytes
+        return host if out.shape else host[()]
+
+    def _to_device(self, out: Out) -> Any:
+        made, address = self.device.result(out.dtype, out.shape)
+        nbytes = int(np.prod(out.shape, dtype=np.int64)) * out.dtype.itemsize
+        if out.value is not None:
+            self.device.upload(address, np.array(out.value, out.dtype))
+        elif nbytes:
+            self.device.copy(address, out.address, nbytes)
+        return made
