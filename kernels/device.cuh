@@ -158,38 +158,38 @@ FUTAD_INLINE futad_f16 operator-(futad_f16 x) { return futad_from_bits_f16(x.bit
 
 /* --- memory that other blocks read and write while a kernel runs -------------------------------------------------- */
 
+/* A word that others change while this thread runs, as it is or was; and to change it so. */
 #ifdef FUTAD_EMULATED
 template <class W>
 FUTAD_DEV W futad_peek(const W *p) {
-  return futad_emu::load_acquire(p);
+  return futad_emu::load(p);
 }
 template <class W>
-FUTAD_DEV W futad_load_acquire(const W *p) {
-  return futad_emu::load_acquire(p);
-}
-template <class W>
-FUTAD_DEV void futad_store_release(W *p, W value) {
-  futad_emu::store_release(p, value);
+FUTAD_DEV void futad_poke(W *p, W value) {
+  futad_emu::store(p, value);
 }
 #else
-/* A word that others change by atomics, as it is or was. */
 template <class W>
 FUTAD_DEV W futad_peek(const W *p) {
   return *(const volatile W *)p;
 }
+template <class W>
+FUTAD_DEV void futad_poke(W *p, W value) {
+  *(volatile W *)p = value;
+}
+#endif
 /* What was written before the flag was set is seen after the flag is read. */
 template <class W>
 FUTAD_DEV W futad_load_acquire(const W *p) {
-  W value = *(const volatile W *)p;
+  W value = futad_peek(p);
   __threadfence();
   return value;
 }
 template <class W>
 FUTAD_DEV void futad_store_release(W *p, W value) {
   __threadfence();
-  *(volatile W *)p = value;
+  futad_poke(p, value);
 }
-#endif
 
 /* A value as 32-bit words, to shuffle it or to pass it through the level-2 cache. */
 template <class T>

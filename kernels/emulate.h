@@ -4,8 +4,9 @@
  * Blocks run one after the other, or, with a seed, several at a time in random interleaving: then threads also
  * lose the processor at atomics.  A block all of whose threads wait is a deadlock and ends the launch with a
  * message that names block, thread and line.  Under -fsanitize=address buffers and shared memory are heap
- * blocks, so every access is checked; under -fsanitize=thread each fiber is a thread of the sanitizer and
- * barriers are what orders them.  Nothing here models memory ordering or speed.
+ * blocks, so every access is checked; under -fsanitize=thread each fiber is a thread of the sanitizer, and what orders
+ * them are barriers, and fences with the atomics between them (`emulate_order.h`).  In lockstep all threads of a block
+ * advance by one atomic at a time, in alternating directions: who came first goes on last.  Nothing here models speed.
  *
  * Include before the kernel text.  `futad_emu::launch` runs a kernel.
  */
@@ -13,6 +14,7 @@
 #define FUTAD_EMULATE_H
 
 #include "emulate_fibers.h"
+#include "emulate_order.h"
 
 namespace futad_emu {
 
@@ -215,7 +217,7 @@ FUTAD_EMU_FN static void open_block(Block *b, unsigned long long number) {
   b->idx.x = (unsigned)(number % grid_dim_.x);
   b->idx.y = (unsigned)(number / grid_dim_.x % grid_dim_.y);
   b->idx.z = (unsigned)(number / grid_dim_.x / grid_dim_.y);
-  b->started = b->done = b->arrived = b->phase = 0;
+  b->started = b->done = b->arrived = b->phase = b->round = 0;
   b->head = b->length = 0;
   memset(b->waiting, 0, sizeof b->waiting);
 #ifdef FUTAD_EMU_TSAN
@@ -261,6 +263,12 @@ FUTAD_EMU_FN static void report_deadlock(Block *b) {
 /* The next fiber of the block to run, or null if none can. */
 FUTAD_EMU_FN static Fiber *next(Block *b) {
   bool fresh = b->started < b->size;
+  if (device.launch.lockstep) {
+    if (fresh) return start(b);
+    if (!b->round) reverse(b);
+    b->round -= b->round != 0;
+    return b->length ? pop(b) : nullptr;
+  }
   if (fresh && (!b->length || !device.launch.seed || random_below(2))) return start(b);
   return b->length ? pop(b) : nullptr;
 }
@@ -328,6 +336,7 @@ FUTAD_EMU_FN static int run(const Launch *launch, void (*body)(void *), void *ar
   }
 #ifdef FUTAD_EMU_TSAN
   device.tsan = __tsan_get_current_fiber();
+  forget_order();
 #endif
   unsigned residents = 1;
   if (launch->seed) {

@@ -100,6 +100,11 @@ enum Kind { SYNC, SHUFFLE, BALLOT, MATCH };
 
 struct Block;
 
+struct Snapshots {
+  char **items;
+  unsigned length, capacity;
+};
+
 struct Fiber {
 #ifdef FUTAD_EMU_ASM
   void *sp;
@@ -120,6 +125,8 @@ struct Fiber {
   void *tsan, *fake_stack;
   char sync[2];
   unsigned parity;
+  char *fence; /* see `emulate_order.h` */
+  struct Snapshots seen;
 };
 
 const int MAX_SLOTS = 64;
@@ -140,7 +147,7 @@ struct Block {
   unsigned counts[2];
   char sync[2];
   unsigned waiting[32]; /* lanes of each warp that wait in a warp operation */
-  unsigned *queue, head, length;
+  unsigned *queue, head, length, round;
   Slot slots[MAX_SLOTS];
   int used;
   void *dynamic;
@@ -150,6 +157,7 @@ struct Launch {
   unsigned grid[3], block[3];
   unsigned long long dynamic_bytes;
   unsigned long long seed; /* 0: blocks in order */
+  unsigned long long lockstep;
 };
 
 struct List {
@@ -292,6 +300,15 @@ FUTAD_EMU_FN static Fiber *pop(Block *b) {
   return f;
 }
 
+/* A round of all threads that can run begins, the other way round. */
+FUTAD_EMU_FN static void reverse(Block *b) {
+  b->round = b->length;
+  for (unsigned i = 0, j = b->length; i + 1 < j; i++) {
+    j--;
+    std::swap(b->queue[(b->head + i) % b->size], b->queue[(b->head + j) % b->size]);
+  }
+}
+
 /* Lets other threads run. */
 FUTAD_EMU_FN static void yield() {
   push(device.current->block, device.current);
@@ -308,9 +325,10 @@ FUTAD_EMU_FN static void spin(int line) {
   yield();
 }
 
-/* Where another thread may come between, in random interleaving. */
+/* Where another thread may come between, in random interleaving; in lockstep all others do. */
 FUTAD_EMU_FN static void preempt() {
-  if (device.launch.seed && device.current && random_below(4) == 0) yield();
+  if (!device.current) return;
+  if (device.launch.lockstep || (device.launch.seed && random_below(4) == 0)) yield();
 }
 
 FUTAD_EMU_FN static void progress() { device.spins = 0; }

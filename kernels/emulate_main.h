@@ -1,7 +1,7 @@
 /* The main program of kernels run under a sanitizer: one launch, read from a file, its buffers written to another.
  *
  * Before it, the generated text defines `futad_kernels`, a table of launchers.  The file, in 64-bit words:
- * kernel, grid (3), block (3), bytes of dynamic shared memory, seed, buffers, the size of each buffer, arguments,
+ * kernel, grid (3), block (3), bytes of dynamic shared memory, seed, lockstep, buffers, the size of each, arguments,
  * and for each argument three words: 0 a value, 1 a pointer, 2 a null pointer; its size or its buffer; its place among
  * the values or in the buffer.  Then the bytes of the values, preceded by their number, and those of the buffers.
  * Every buffer becomes a heap block of its own, so that a sanitizer knows its end.
@@ -32,6 +32,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 3; i++) launch.block[i] = (unsigned)futad_word(f);
   launch.dynamic_bytes = futad_word(f);
   launch.seed = futad_word(f);
+  launch.lockstep = futad_word(f);
   long long buffers = futad_word(f);
   long long *sizes = (long long *)calloc(buffers + 1, sizeof *sizes);
   for (long long i = 0; i < buffers; i++) sizes[i] = futad_word(f);

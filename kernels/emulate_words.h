@@ -25,37 +25,50 @@ struct Word<8> {
   typedef uint64_t type;
 };
 
-template <class T, class F>
-static inline T update(T *p, F f) {
+/* One step; `writes(old)` says whether it writes `f(old)`. */
+template <class T, class F, class Writes>
+static inline T update(T *p, F f, Writes writes) {
   preempt();
   progress();
 #ifdef FUTAD_EMU_TSAN
   typedef typename Word<sizeof(T)>::type W;
-  W seen = __atomic_load_n((W *)p, __ATOMIC_ACQUIRE);
-  for (;;) {
-    T old, made;
-    W word;
-    memcpy(&old, &seen, sizeof(T));
-    made = f(old);
-    memcpy(&word, &made, sizeof(T));
-    if (__atomic_compare_exchange_n((W *)p, &seen, word, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return old;
-  }
+  W seen = __atomic_load_n((W *)p, __ATOMIC_RELAXED), word;
+  T old, made;
+  memcpy(&old, &seen, sizeof(T));
+  observe(p);
+  if (!writes(old)) return old;
+  made = f(old);
+  memcpy(&word, &made, sizeof(T));
+  __atomic_compare_exchange_n((W *)p, &seen, word, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED); /* one fiber runs */
+  publish(p, true);
+  return old;
 #else
   T old = *p;
-  *p = f(old);
+  if (writes(old)) *p = f(old);
   return old;
 #endif
 }
-
-/* Loads and stores that other threads wait for: acquire and release. */
-template <class T>
-static inline T load_acquire(const T *p) {
-  preempt();
-  return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+template <class T, class F>
+static inline T update(T *p, F f) {
+  return update(p, f, [](T) { return true; });
 }
 template <class T>
-static inline void store_release(T *p, T value) {
-  __atomic_store_n(p, value, __ATOMIC_RELEASE);
+static inline T compare_and_swap(T *p, T expected, T desired) {
+  return update(p, [=](T) { return desired; }, [=](T old) { return old == expected; });
+}
+
+/* Loads and stores of words that other threads change: relaxed, as CUDA's atomics. */
+template <class T>
+static inline T load(const T *p) {
+  preempt();
+  T value = __atomic_load_n(p, __ATOMIC_RELAXED);
+  FUTAD_EMU_OBSERVE(p);
+  return value;
+}
+template <class T>
+static inline void store(T *p, T value) {
+  __atomic_store_n(p, value, __ATOMIC_RELAXED);
+  FUTAD_EMU_PUBLISH(p);
   progress();
   preempt();
 }
@@ -88,7 +101,7 @@ FUTAD_EMU_ATOMIC(atomicInc, unsigned, old >= v ? 0 : old + 1)
 FUTAD_EMU_ATOMIC(atomicDec, unsigned, old == 0 || old > v ? v : old - 1)
 #define FUTAD_EMU_CAS(T)                                   \
   static inline T atomicCAS(T *p, T expected, T desired) { \
-    return futad_emu::update(p, [=](T old) -> T { return old == expected ? desired : old; }); \
+    return futad_emu::compare_and_swap(p, expected, desired); \
   }
 FUTAD_EMU_CAS(int)
 FUTAD_EMU_CAS(unsigned)
@@ -110,8 +123,11 @@ FUTAD_EMU_CAS(unsigned short)
 #define __any_sync(mask, p) (futad_emu::ballot(__LINE__, mask, p) != 0)
 #define __all_sync(mask, p) (futad_emu::ballot(__LINE__, mask, !(p)) == 0)
 #define __match_any_sync(mask, v) futad_emu::match(__LINE__, mask, v)
+#ifdef FUTAD_EMU_TSAN
+#define __threadfence() futad_emu::fence()
+#else
 #define __threadfence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
-#define __threadfence_block() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+#endif
 #define __nanosleep(ns) FUTAD_SPIN()
 #define __trap() futad_emu::fail("__trap at line %d", __LINE__)
 #define __ldg(p) (*(p))

@@ -20,7 +20,7 @@ enum {
 /* Compare-and-swap of words of 1, 2, 4 and 8 bytes; both return what was there. */
 #ifdef FUTAD_EMULATED
 FUTAD_INLINE uint8_t futad_cas(uint8_t *p, uint8_t expected, uint8_t desired) {
-  return futad_emu::update(p, [=](uint8_t old) -> uint8_t { return old == expected ? desired : old; });
+  return futad_emu::compare_and_swap(p, expected, desired);
 }
 #else
 FUTAD_INLINE uint8_t futad_cas(uint8_t *p, uint8_t expected, uint8_t desired) {

@@ -116,7 +116,7 @@ FUTAD_DEV void futad_scan_flat(const Op &op, const In &in, const Out &out, int64
     }
     return;
   }
-  uint32_t launch = futad_load_acquire(state + 2);
+  uint32_t launch = state[2];
   for (;;) {
     /* Tiles are taken in order, so that whoever is waited for has been taken by a running block. */
     if (threadIdx.x == 0) next[0] = atomicAdd(state, 1u);
@@ -140,9 +140,13 @@ FUTAD_DEV void futad_scan_flat(const Op &op, const In &in, const Out &out, int64
     __syncthreads();
     tile.store(op, out, begin, total, shared_prefix[0]);
   }
-  if (threadIdx.x == 0 && atomicInc(state + 1, gridDim.x - 1) == gridDim.x - 1) {
-    state[0] = 0;
-    futad_store_release(state + 2, (launch + 1) & 0x3fffffffu);
+  if (threadIdx.x == 0) {
+    __threadfence(); /* the state was read and counted up before it is said so */
+    if (atomicInc(state + 1, gridDim.x - 1) == gridDim.x - 1) {
+      __threadfence();
+      state[0] = 0;
+      state[2] = (launch + 1) & 0x3fffffffu;
+    }
   }
 }
 

@@ -42,8 +42,8 @@ def upto_launches() -> list[Launch]:
 
 def scan_launches() -> list[Launch]:
     a, b, ra, rb = np.ones((4, 999), "int64")
-    state = np.zeros(3 + 3 * (1 + 2 * 4), "uint32")
-    return [("linear_flat", 2, 128, 0, [a, b, ra, rb, I64(1), I64(999), state])]
+    state = np.zeros(3 + 4 * (1 + 2 * 4), "uint32")
+    return [("linear_flat", 3, 128, 0, [a, b, ra, rb, I64(1), I64(999), state])]
 
 
 def histogram_launches() -> list[Launch]:
@@ -112,10 +112,10 @@ CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
     "block": (pick(BLOCK, "linear_blocks"), "futad_block_scan", block_launches),
     "upto": (pick(BLOCK, "linear_upto"), "futad_block_reduce_upto|futad_block_scan_upto", upto_launches),
     "last": (LAST, "futad_last_block", last_launches),
-    "scan": (pick(SCAN, "linear_flat"), "load|store|futad_scan_flat", scan_launches),
+    "scan": (pick(SCAN, "linear_flat"), "load|store|futad_look_back|futad_scan_flat", scan_launches),
     "histogram": (pick(HISTOGRAM, "(global|blocks)_add_(f64|u8|f16)"), "futad_with_subhist", histogram_launches),
     "subhist_rows": (SUBHIST_ROWS, "futad_subhist_rows", rows_launches),
-    "locks": (LOCKS, "", locks_launches),
+    "locks": (LOCKS, "futad_locked", locks_launches),
     "transpose": (pick(TRANSPOSE, "transpose_f64"), "futad_transpose", transpose_launches),
     "gemm": (pick(GEMM, "set_f64_small_11"), "futad_gemm", gemm_launches),
     "gemm_fused": (pick(GEMM_FUSED, "fused_f64_small_1"), "futad_gemm|futad_row_sums", fused_launches),
@@ -124,24 +124,34 @@ CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
     ),
 }  # fmt: skip
 
-SEEDS = (None, 1)  # blocks in order, and interleaved: one after the other, what they do is ordered by that
+#: blocks in order, interleaved (one after the other, what they do is ordered by that), and threads in lockstep
+MODES: tuple[dict[str, Any], ...] = ({}, {"seed": 1}, {"seed": 2, "lockstep": True})
 
-# The k-th barrier of the functions under test is left out where this variable of the environment says so.
+# The k-th barrier or fence of the functions under test is left out where this variable of the environment says so.
 SWITCH = "FUTAD_TEST_MUTANT"
-PROLOGUE = f'static const int futad_mutant = getenv("{SWITCH}") ? atoi(getenv("{SWITCH}")) : -1;\n'
-BARRIER = re.compile(r"__sync(?:threads|warp)\(\);")
+PROLOGUE = f"""
+static const int futad_mutant = getenv("{SWITCH}") ? atoi(getenv("{SWITCH}")) : -1;
+#define FUTAD_MUTANT_LOAD(k, ...) (futad_mutant != (k) ? futad_load_acquire(__VA_ARGS__) : futad_peek(__VA_ARGS__))
+#define FUTAD_MUTANT_STORE(k, ...) \\
+  if (futad_mutant != (k)) futad_store_release(__VA_ARGS__); \\
+  else futad_poke(__VA_ARGS__)
+"""
+BARRIER = re.compile(r"__sync(?:threads|warp)\(\);|__threadfence\(\);|\bfutad_(?:load_acquire|store_release)\(")
 FUNCTION = re.compile(r"FUTAD_(?:DEV|INLINE) [^;{}=]*?(\w+)\(")
+OTHERS = ("futad_load_acquire", "futad_store_release")  # whose fences are tried where they are called
 
 
 def with_mutants(source: str, functions: str) -> tuple[str, list[str]]:
-    """The whole text, each barrier of the functions made optional, and in which function each of them is."""
+    """The whole text, each barrier and fence of the functions made optional, and in which function each of them is."""
     text, found = expand(source), list[str]()
 
     def optional(m: re.Match[str]) -> str:
         name = [f[1] for f in FUNCTION.finditer(text, 0, m.start())][-1]
-        if not re.fullmatch(functions, name):
+        if not re.fullmatch(functions, name) or name in OTHERS:
             return m[0]
-        found.append(name)
+        found.append(f"{name}: {m[0]}")
+        if m[0].endswith("("):
+            return f"FUTAD_MUTANT_{'LOAD' if 'load' in m[0] else 'STORE'}({len(found) - 1}, "
         return f"if (futad_mutant != {len(found) - 1}) {m[0]}"
 
     return PROLOGUE + BARRIER.sub(optional, text), found
@@ -156,15 +166,15 @@ def test_address_sanitizer_finds_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_thread_sanitizer_finds_dropped_barriers(name: str) -> None:
-    """Nothing in the templates as they are; a race in each template that lacks one of its barriers."""
+def test_thread_sanitizer_finds_dropped_barriers_and_fences(name: str) -> None:
+    """Nothing in the templates as they are; a race in each template that lacks one of its barriers or fences."""
     source, functions, launches = CASES[name]
     text, barriers = with_mutants(source, functions)
-    assert set(barriers) == set(filter(None, functions.split("|")))
+    assert {b.split(":")[0] for b in barriers} == set(filter(None, functions.split("|")))
     module = EmulatedModule(text, sanitize="thread")
     for launch in launches():
-        for seed in SEEDS:
-            module.launch(*launch, seed=seed)
+        for mode in MODES:
+            module.launch(*launch, **mode)
     missed = []
     for mutant, function in enumerate(barriers):
         with pytest.MonkeyPatch.context() as patch:
@@ -174,10 +184,50 @@ def test_thread_sanitizer_finds_dropped_barriers(name: str) -> None:
     assert not missed
 
 
+ORDER = """
+#include "device.cuh"
+FUTAD_KERNEL take(unsigned *next, int *out) {
+  for (int turn = 0; turn < 3; turn++) out[turn * blockDim.x + threadIdx.x] = atomicAdd(next, 1u);
+}
+FUTAD_KERNEL handed_on(int *value, unsigned *flag, int *out) {
+  if (threadIdx.x == 0) {
+    *value = 7;
+    futad_poke(flag, 1u);
+  } else {
+    while (!futad_peek(flag)) FUTAD_SPIN();
+    *out = *value;
+  }
+}
+"""
+
+
+def test_threads_in_lockstep() -> None:
+    """All have taken their first number before one takes a second; then the one that was last goes first."""
+    module = EmulatedModule(ORDER)
+    out = np.zeros((3, 40), "int32")
+    module.launch("take", 1, 40, 0, [np.zeros(1, "uint32"), out], lockstep=True)
+    up = np.arange(40)
+    assert sorted(out[0]) == list(up) and sorted(out[1]) == list(40 + up) and sorted(out[2]) == list(80 + up)
+    assert list(out[1] - 40) == list((39 - out[0])) and list(out[2] - 80) == list(out[0])
+
+
+@pytest.mark.parametrize("missing", ["", "before", "after"])
+def test_only_fences_order_what_atomics_hand_on(missing: str) -> None:
+    """Atomics alone do not, as on a card; a barrier of the sanitizer's own thread would hide that."""
+    text = ORDER
+    if missing != "before":
+        text = text.replace("*value = 7;", "*value = 7; __threadfence();")
+    if missing != "after":
+        text = text.replace("*out = *value;", "__threadfence(); *out = *value;")
+    module = EmulatedModule(text, sanitize="thread")
+    arguments = [np.zeros(1, "int32"), np.zeros(1, "uint32"), np.zeros(1, "int32")]
+    assert is_caught(module, ("handed_on", 1, 2, 0, arguments)) == bool(missing)
+
+
 def is_caught(module: EmulatedModule, launch: Launch) -> bool:
-    for seed in SEEDS:
+    for mode in MODES:
         try:
-            module.launch(*launch, seed=seed)
+            module.launch(*launch, **mode)
         except InternalError as e:
             assert "data race" in str(e) or "deadlock" in str(e)
             return True

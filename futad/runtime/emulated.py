@@ -79,6 +79,7 @@ class _Launch(ctypes.Structure):
         ("block", ctypes.c_uint * 3),
         ("dynamic_bytes", ctypes.c_ulonglong),
         ("seed", ctypes.c_ulonglong),
+        ("lockstep", ctypes.c_ulonglong),
     ]
 
 
@@ -159,12 +160,13 @@ class EmulatedModule:
         args: Sequence[Any] = (),
         *,
         seed: int | None = None,
+        lockstep: bool = False,
     ) -> None:
         """Run a kernel to its end.
 
         `grid` and `block` are numbers or up to three of them.  `args`: arrays (of any strides: the pointer is
         that of the first element) go by pointer, NumPy scalars and 0-d records by value, None is a null pointer.
-        `seed` overrides the module's.  Under the thread sanitizer a launch has at most some 8000 threads.  Raises
+        `seed` overrides the module's; `lockstep`: all threads of a block advance by one atomic at a time.  Under the thread sanitizer a launch has at most some 8000 threads.  Raises
         InternalError for a deadlock, a trap, arguments that do not fit, or what the sanitizer found.
         """
         if kernel not in self.kernels:
@@ -174,6 +176,7 @@ class EmulatedModule:
         launch.block[:] = _extent(block)
         launch.dynamic_bytes = shared_bytes
         launch.seed = (self.seed if seed is None else seed) or 0
+        launch.lockstep = lockstep
         arguments = [_argument(a, kernel, i) for i, a in enumerate(args)]
         if self._program is not None:
             self._run_program(self._program, kernel, launch, arguments)
@@ -238,7 +241,7 @@ class EmulatedModule:
                 places.append((1, at, a.array.ctypes.data - root.ctypes.data))
         words = [
             self.kernels.index(kernel), *launch.grid, *launch.block, launch.dynamic_bytes, launch.seed,
-            len(buffers), *[b.nbytes for b in buffers], len(places), *[w for p in places for w in p], len(values),
+            launch.lockstep, len(buffers), *[b.nbytes for b in buffers], len(places), *[w for p in places for w in p], len(values),
         ]  # fmt: skip
         with tempfile.TemporaryDirectory(prefix="futad-") as folder:
             request, reply = Path(folder) / "request", Path(folder) / "reply"
