@@ -1,21 +1,20 @@
-"""The device suite: correctness of every test program, sanitizers, and times of the paper's workloads beside others.
+"""The device suite: what works on a card, and how fast.
 
-    python benchmarks/gpu.py                          on a GPU, through CuPy; a table, and JSON in benchmarks/results/
-    python benchmarks/gpu.py --device emulated --toy  the whole of it without a card, at toy sizes
+    python benchmarks/gpu.py --json OUT               on a GPU, through CuPy; a table on standard output
+    python benchmarks/gpu.py --peers --json OUT       the paper's workloads beside PyTorch and JAX
+    python benchmarks/gpu.py --sanitizers --json OUT  compute-sanitizer over a few test programs
+    python benchmarks/gpu.py --device emulated --toy  the first of these without a card, at toy sizes
 
-Stages, each in processes of its own so that one that breaks the card's context spoils no other:
+Stages, by how much they tell: *smoke*, small things that go wrong first; *programs*, every case of every test program,
+called until it is replayed from graphs, against its test block and the interpreter; *compile*, all cores' work ahead of
+the *rows*, which are all benchmark programs, futad alone, against the CPU, timed.  Each case is in a process that goes
+on with the next one unless something breaks it: a fault of a kernel, a hang or a crash costs that case, and what is
+reported names program and kernel.  A case that failed is done once more on its own, one kernel after the other
+(FUTAD_SYNC), a wrong one with its values checked (docs/checking.md).
 
-  compile    every kernel to a cubin, on all cores (the disk cache keeps them for what follows)
-  ceilings   what the card reaches: a copy within its memory, matrix products
-  rows       the workloads; each contender's answers are compared with a reference in f64 before anything is timed
-  programs   every test program's cases on the backend, against what the test blocks expect
-  sanitizers compute-sanitizer's memcheck and racecheck over a small set of test programs
-
-Times are medians of at least ten runs after a warm-up, from arguments on the device to results on the device.  Several
-rows warm up at once, and are timed one at a time.  What does not fit the budget is left out, and said so; the JSON is
-written again after each stage and row, so that what is done is kept whatever happens then.  Contenders:
-futad, PyTorch (eager, compiled), torch.nn.LSTM and JAX, those that are installed.  Exit status 1 if an answer is wrong
-or a program fails.
+Times are medians of at least ten runs after a warm-up, from arguments on the device to results on the device, and what
+they computed is compared again.  What does not fit the budget is left out, and said so; the JSON is written after each
+case.  Exit status 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -25,235 +24,231 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gpu_workloads import Workload, workloads
+from gpu_worker import DETAILS, Answer, Worker, each
 
 ROOT = Path(__file__).resolve().parents[1]
 SANITIZED = ("reduce_ops", "scan_family", "hist_family", "scatter_family", "matrix", "reduce_tuples")
-AT_ONCE = 4  # rows that warm up together, if memory allows
-MEMORY_SHARE = 0.7  # of the card's memory, that they may take together
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+PER_CASE = {"cuda": 30.0, "emulated": 60.0}  # seconds
 
 
-class Budget:
-    """The time there is for all of it."""
+class Suite:
+    """The options, the time there is, and the report so far."""
 
-    def __init__(self, seconds: float) -> None:
-        self.end = time.monotonic() + seconds
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.end = time.monotonic() + options.budget
+        self.report: Answer = {
+            "device": options.device, "toy": options.toy, "date": time.strftime("%Y-%m-%d"),
+            "machine": platform.platform(), "versions": versions(),
+        }  # fmt: skip
 
     def left(self) -> float:
         return max(0.0, self.end - time.monotonic())
 
+    def keep(self) -> None:
+        """The report so far in its file."""
+        self.report["seconds"] = self.options.budget - self.left()
+        if self.options.json:
+            target = Path(self.options.json)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_name(f".{target.name}")
+            temporary.write_text(json.dumps(self.report, indent=1) + "\n")
+            temporary.replace(target)
 
-class Stage:
-    """A process that does a part of the suite; its answers are lines of JSON on its standard output."""
+    def say(self, text: str) -> None:
+        print(f"[{self.left():5.0f} s left] {text}", file=sys.stderr, flush=True)
 
-    def __init__(self, name: str, options: argparse.Namespace, *more: str, wrap: tuple[str, ...] = ()) -> None:
-        command = [*wrap, sys.executable, str(Path(__file__).with_name("gpu_stage.py")), name, options.device, *more]
-        if options.toy:
-            command.append("--toy")
-        self.log = tempfile.TemporaryFile("w+")
-        environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONPATH": _path()}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment
-        )
+    def stage(self, name: str, worker: str, cases: Sequence[str], share: float, **more: str) -> None:
+        """Do cases, for a share of the time that is left."""
+        done: list[Answer] = []
+        self.report[name] = done
+        end = time.monotonic() + share * self.left()
+        for made in each(worker, self.options, cases, self.options.per_case, end, **more):
+            if "failed" in made:
+                made = self.explained(worker, made)
+                self.say(f"{name}: {made['name']}: {made['failed'].splitlines()[0][:200]}")
+            done.append(made)
+            self.keep()
+        bad = sum("failed" in d for d in done)
+        skipped = sum("skipped" in d for d in done)
+        self.say(f"{name}: {len(done) - bad - skipped} good, {bad} failed, {skipped} left out")
 
-    def answer(self, seconds: float) -> dict[str, Any]:
-        """The next answer, or what went wrong instead."""
-        import selectors
-
-        assert self.process.stdout is not None
-        with selectors.DefaultSelector() as wait:
-            wait.register(self.process.stdout, selectors.EVENT_READ)
-            if not wait.select(seconds):
-                self.stop()
-                return {"failed": f"no answer within {seconds:.0f} s", "late": True}
-        line = self.process.stdout.readline()
-        if line:
-            made: dict[str, Any] = json.loads(line)
+    def explained(self, worker: str, made: Answer) -> Answer:
+        """A failed case with what doing it again tells: the kernel of a fault, the binding of a wrong value."""
+        if worker not in ("programs", "row", "smoke") or made.get("late") or self.left() < DETAILS:
             return made
-        self.process.wait()
-        self.log.seek(0)
-        tail = self.log.read()[-2000:].strip()
-        return {"failed": f"exit status {self.process.returncode}", "log": tail}
-
-    def tell(self, message: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(json.dumps(message) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # its answer says why
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
+        again = {"FUTAD_SYNC": "1"}
+        if worker == "programs":
+            again["FUTAD_CHECK"] = "values"
+        (more,) = each(worker, self.options, [made["name"]], self.options.per_case, self.end, **again)
+        detail = more.get("failed", "nothing wrong when its kernels run one after the other")
+        return {**made, "failed": f"{made['failed']}\nalone: {detail}"}
 
 
-def _path() -> str:
-    return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])])
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cuda", "emulated"], default="cuda")
+    parser.add_argument("--toy", action="store_true", help="tiny sizes")
+    parser.add_argument("--peers", action="store_true", help="only the paper's workloads, beside other libraries")
+    parser.add_argument("--sanitizers", action="store_true", help="only compute-sanitizer")
+    parser.add_argument("--runs", type=int, default=20, help="runs that a time is the median of (default: %(default)s)")
+    parser.add_argument("--programs", type=int, metavar="N", help="only the first N test programs")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only rows whose name contains this")
+    parser.add_argument("--budget", type=float, default=510, metavar="S", help="seconds for all (default: %(default)s)")
+    parser.add_argument("--per-case", type=float, metavar="S", help="seconds for a case (default: 30, emulated 60)")
+    parser.add_argument("--json", metavar="OUT", help="where to write the results")
+    options = parser.parse_args()
+    options.per_case = options.per_case or PER_CASE[options.device]
+    options.seconds = 10.0 if options.device == "cuda" else 1.0  # for timing a row
+    if options.device == "cuda" and find_spec("cupy") is None:
+        print("error: CuPy is not installed: pip install 'futad[cuda13]'; --device emulated --toy needs no card")
+        return 1
+    suite = Suite(options)
+    (about,) = each("about", options, ["device"], 60, suite.end)
+    if "failed" in about:
+        print(f"error: {about['failed'].partition(': ')[2] or about['failed']}")
+        return 1
+    suite.report |= {k: about[k] for k in ("card", "gigabytes")}
+    suite.say(suite.report["card"])
+    if options.sanitizers:
+        sanitizers(suite)
+    elif options.peers:
+        suite.stage("ceilings", "ceilings", ["card"], 0.3)
+        options.per_case = max(options.per_case, 120.0)
+        suite.stage("rows", "peers", [r.name for r in chosen(options) if r.workload], 0.95)
+    else:
+        everything(suite)
+    add_shares(suite.report, {r.name: r.workload for r in chosen(options)})
+    suite.report["problems"] = problems(suite.report)
+    suite.keep()
+    print(suite.report["card"])
+    if suite.report.get("rows"):
+        print(table(suite.report))
+    for name in ("smoke", "programs", "sanitizers"):
+        if name in suite.report:
+            done = suite.report[name]
+            good = [d for d in done if "failed" not in d and "skipped" not in d]
+            cases = sum(d.get("cases", 1) for d in good)
+            print(f"{name}: {len(good)} of {len(done)} good ({cases} cases)")
+    for p in suite.report["problems"]:
+        print(f"PROBLEM {p}")
+    return 1 if suite.report["problems"] else 0
 
 
-def sharded(name: str, options: argparse.Namespace, shards: int, seconds: float, *more: str) -> list[dict[str, Any]]:
-    """The answers of a stage cut into shards."""
-    end = time.monotonic() + seconds
-    stages = [Stage(name, options, f"--shard={i}/{shards}", *more) for i in range(shards)]
-    out = []
-    for s in stages:
-        out.append(s.answer(max(1.0, end - time.monotonic())))
-        s.stop()
-    return out
+def everything(suite: Suite) -> None:
+    from gpu_smoke import SMOKE
+
+    options = suite.options
+    names = sorted(p.stem for p in (ROOT / "tests" / "programs").glob("*.fut"))[: options.programs]
+    row_names = [r.name for r in chosen(options)]
+    suite.stage("smoke", "smoke", list(SMOKE), 0.4)
+    suite.stage("programs", "programs", names, 0.5)
+    suite.stage("ceilings", "ceilings", ["card"], 0.2)
+    compiled(suite, row_names)
+    suite.stage("rows", "row", row_names, 0.95)
 
 
-def compiled(options: argparse.Namespace, budget: Budget) -> dict[str, Any]:
-    """Kernels of everything compiled, the workloads' first; what there was no time for is compiled where it is used."""
-    start = time.monotonic()
-    answers = sharded("compile", options, os.cpu_count() or 1, min(120.0, budget.left()), *_limited(options))
-    failed = [a["failed"] for a in answers if "failed" in a and not a.get("late")]
-    problems = [p for a in answers for p in a.get("problems", [])] + failed
-    return {"programs": sum(a.get("programs", 0) for a in answers), "seconds": time.monotonic() - start,
-            "late_shards": sum(bool(a.get("late")) for a in answers), "problems": problems}  # fmt: skip
+def compiled(suite: Suite, names: Sequence[str]) -> None:
+    """Programs of the rows compiled on all cores at once; what there was no time for is compiled where it is used."""
+    shards = max(1, (os.cpu_count() or 1) // 2)
+    end = time.monotonic() + 0.4 * suite.left()
+    work = partial(_shard, suite.options, end)
+    with ThreadPoolExecutor(shards) as pool:
+        done = [made for part in pool.map(work, [names[i::shards] for i in range(shards)]) for made in part]
+    suite.report["compile"] = [d for d in done if not d.get("late")]
+    suite.say(f"compile: {sum('failed' not in d and 'skipped' not in d for d in done)} of {len(names)}")
+    suite.keep()
 
 
-def correctness(options: argparse.Namespace, budget: Budget) -> dict[str, Any]:
-    """Every test program's cases."""
-    shards = 4 if options.device == "cuda" else 1
-    answers = sharded("programs", options, shards, min(180.0, budget.left()), *_limited(options))
-    out: dict[str, Any] = {"programs": 0, "cases": 0, "failures": []}
-    for a in answers:
-        out["programs"] += a.get("programs", 0)
-        out["cases"] += a.get("cases", 0)
-        out["failures"] += a.get("failures", [])
-        if "failed" in a:
-            out["failures"].append(f"a shard: {a['failed']}\n{a.get('log', '')}")
-    return out
+def _shard(options: argparse.Namespace, end: float, names: Sequence[str]) -> list[Answer]:
+    return list(each("compile", options, names, 300.0, end))
 
 
-def _limited(options: argparse.Namespace) -> list[str]:
-    more = [] if options.programs is None else [f"--programs={options.programs}"]
-    return more + ([f"--only={options.only}"] if options.only else [])
+def chosen(options: argparse.Namespace) -> Iterator[Any]:
+    from gpu_rows import rows
+
+    return (r for r in rows(options.toy) if options.only in r.name)
 
 
-def sanitizers(options: argparse.Namespace, budget: Budget) -> dict[str, str]:
+def sanitizers(suite: Suite) -> None:
     """compute-sanitizer over a few programs, whose memory is then one allocation a slot."""
     tool = shutil.which("compute-sanitizer")
-    if options.device != "cuda":
-        return {"skipped": "there is no card; the emulated device has sanitizers of its own (tests/test_gpu_run.py)"}
-    if tool is None:
-        return {"skipped": "compute-sanitizer is not installed"}
-    if budget.left() < 45:
-        return {"skipped": f"{budget.left():.0f} s are left"}
-    stages = {
-        kind: Stage(
-            "sanitized",
-            options,
-            f"--names={','.join(SANITIZED)}",
-            wrap=(tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "5"),
-        )  # fmt: skip
-        for kind in ("memcheck", "racecheck")
-    }
-    out = {}
-    for kind, s in stages.items():
-        answer: dict[str, Any] = {}
-        noise = []
-        # The tool prints among the stage's answers.
-        for line in _lines(s, min(120.0, budget.left())):
-            try:
-                answer = json.loads(line)
-            except ValueError:
-                noise.append(line)
-        status = s.process.poll()
-        if status == 0 and answer.get("cases") and not answer["failures"]:
-            out[kind] = f"clean ({answer['cases']} cases)"
-        else:
-            s.log.seek(0)
-            text = "".join(noise)[-1500:] + s.log.read()[-500:] + json.dumps(answer.get("failures", []))
-            out[kind] = f"exit status {status}: {text}" if status is not None else "not done in time"
-        s.stop()
-    return out
-
-
-def _lines(s: Stage, seconds: float) -> list[str]:
-    try:
-        text, _ = s.process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return []
-    return text.splitlines(keepends=True)
-
-
-def rows(options: argparse.Namespace, budget: Budget, memory: float) -> Iterator[dict[str, Any]]:
-    """The workloads, a few at a time: all of those warm up, then each is timed alone."""
-    todo = [(i, w) for i, w in enumerate(workloads(options.toy)) if not options.only or options.only in w.label]
-    at_once = AT_ONCE if options.device == "cuda" else 1
-    while todo:
-        wave: list[tuple[int, Workload]] = []
-        while (
-            todo
-            and len(wave) < at_once
-            and (not wave or sum(w.gigabytes for _, w in [*wave, todo[0]]) < MEMORY_SHARE * memory)
-        ):
-            wave.append(todo.pop(0))
-        share = (budget.left() - options.reserve) / (1 + len(todo) / at_once)
-        if share < 15:
-            yield from ({"workload": w.label, "skipped": f"{budget.left():.0f} s are left"} for _, w in wave)
+    suite.report["sanitizers"] = done = []
+    for kind in TOOLS:
+        if suite.options.device != "cuda" or tool is None:
+            why = "compute-sanitizer is not installed" if tool is None else "there is no card"
+            done.append({"name": kind, "skipped": why})
             continue
-        end = time.monotonic() + max(share, 30.0)
-        stages = [
-            Stage("row", options, f"--row={i}", f"--warm={share * 0.7:.0f}", *(["--no-peers"] * options.no_peers))
-            for i, _ in wave
-        ]
-        ready = [s.answer(max(1.0, end - time.monotonic())) for s in stages]
-        for (_, w), s, first in zip(wave, stages, ready, strict=True):
-            row = {"workload": w.label, **w.sizes, "dtype": w.dtype}
-            if "failed" in first:
-                yield {**row, **first}
-            else:
-                limit = max(5.0, (end - time.monotonic()) / len(wave))
-                s.tell({"runs": options.runs, "seconds": limit})
-                yield {**row, **first, **s.answer(3 * limit + 20)}
-            s.stop()
+        wrap = (tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "5")
+        worker = Worker("programs", suite.options, SANITIZED, wrap, FUTAD_GRAPHS="0", FUTAD_SUITE_POOL="0")
+        done.append({"name": kind, **_watched(worker, min(120.0, suite.left()))})
+        suite.keep()
+
+
+def _watched(worker: Worker, seconds: float) -> Answer:
+    """What a tool says, which prints among the worker's answers."""
+    end = time.monotonic() + seconds
+    cases, noise = 0, []
+    assert worker.process.stdout is not None
+    for line in worker.process.stdout:
+        try:
+            made = json.loads(line)
+            cases += made.get("cases", 0)
+            noise += [made["failed"]] if "failed" in made else []
+        except ValueError:
+            noise.append(line.strip())
+        if time.monotonic() > end:
+            worker.stop()
+            return {"skipped": "not done in time"}
+    status = worker.process.wait()
+    tail = worker.tail()
+    worker.stop()
+    if status == 0 and cases and not noise:
+        return {"cases": cases}
+    return {"failed": f"exit status {status}: {' '.join(noise)[-1500:]}{tail}"}
 
 
 # --- the report -------------------------------------------------------------------------------------------
 
 
-def table(report: dict[str, Any]) -> str:
-    """The rows, in milliseconds: the primal, the gradient, and each contender's gradient."""
-    names = ["torch", "torch.compile", "nn.LSTM", "jax"]
+def table(report: Answer) -> str:
+    """The rows, in milliseconds: the primal, the gradient, and each other contender's gradient."""
+    others = list(dict.fromkeys(n for r in report["rows"] for n in r.get("times", {}) if n != "futad"))
     out = [f"{'gradients in ms':<48} {'primal':>9} {'futad':>9} {'overhead':>8} {'launches':>8}"
-           + "".join(f" {n:>13}" for n in names) + f" {'of ceiling':>10}"]  # fmt: skip
+           + "".join(f" {n:>13}" for n in others) + f" {'of ceiling':>10}"]  # fmt: skip
     for r in report["rows"]:
         mine = r.get("times", {}).get("futad", {})
         if "gradient_ms" not in mine:
-            why = r.get("skipped") or r.get("failed") or mine.get("skipped") or mine.get("failed") or "?"
-            out.append(f"{r['workload']:<48} {str(why).splitlines()[0][:90]}")
+            why = r.get("skipped") or r.get("failed") or mine.get("skipped") or "?"
+            out.append(f"{r['name']:<48} {str(why).splitlines()[0][:90]}")
             continue
-        cells = []
-        for n in names:
-            t = r["times"].get(n, {})
-            cells.append(f"{t['gradient_ms']:.3f}" if "gradient_ms" in t else "-")
+        given = [r["times"].get(n, {}) for n in others]
         part = r.get("of_ceiling")
+        cells = [f"{t['gradient_ms']:.3f}" if "gradient_ms" in t else "-" for t in given]
         out.append(
-            f"{r['workload']:<48} {mine['primal_ms']:>9.3f} {mine['gradient_ms']:>9.3f} {mine['overhead']:>8.2f} "
+            f"{r['name']:<48} {mine['primal_ms']:>9.3f} {mine['gradient_ms']:>9.3f} {mine['overhead']:>8.2f} "
             f"{mine['launches']:>8}" + "".join(f" {c:>13}" for c in cells) + f" {f'{part:.0%}' if part else '-':>10}"
         )
     return "\n".join(out)
 
 
-def add_shares(report: dict[str, Any], work: dict[str, Workload]) -> None:
+def add_shares(report: Answer, work: dict[str, Any]) -> None:
     """The part of the matrix products' ceiling that a row's gradient reaches: three products for each of the primal."""
-    for r in report["rows"]:
-        w, mine = work[r["workload"]], r.get("times", {}).get("futad", {})
-        top = report["ceilings"].get(f"matmul_{'float64' if w.dtype == 'f64' else 'float32'}_tflop_s")
-        if w.flops and top and "gradient_ms" in mine:
+    tops = next(iter(report.get("ceilings", [])), {})
+    for r in report.get("rows", []):
+        w, mine = work[r["name"]], r.get("times", {}).get("futad", {})
+        top = tops.get(f"matmul_{'float64' if w and w.dtype == 'f64' else 'float32'}_tflop_s")
+        if w and w.flops and top and "gradient_ms" in mine:
             mine["gradient_tflop_s"] = 3 * w.flops / mine["gradient_ms"] / 1e9
             r["of_ceiling"] = mine["gradient_tflop_s"] / top
 
@@ -270,88 +265,10 @@ def versions() -> dict[str, str]:
     return out
 
 
-def problems(report: dict[str, Any]) -> list[str]:
-    """What is wrong: failing programs, wrong answers, rows that did not run, findings of the sanitizers."""
-    out = [*report["compiled"]["problems"], *report["correctness"]["failures"]]
-    for r in report["rows"]:
-        if "failed" in r:
-            out.append(f"{r['workload']}: {r['failed']}\n{r.get('log', '')}")
-        for name, t in r.get("times", {}).items():
-            if "wrong" in t or (name == "futad" and "failed" in t):
-                out.append(f"{r['workload']}: {name}: {t.get('wrong') or t.get('failed')}")
-    out += [f"{k}: {v}" for k, v in report["sanitizers"].items() if k != "skipped" and not v.startswith("clean")]
-    return out
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=["cuda", "emulated"], default="cuda")
-    parser.add_argument("--toy", action="store_true", help="tiny sizes")
-    parser.add_argument("--runs", type=int, default=20, help="runs that a time is the median of (default: %(default)s)")
-    parser.add_argument("--programs", type=int, metavar="N", help="only the first N test programs")
-    parser.add_argument("--only", metavar="TEXT", help="only workloads whose label contains this")
-    parser.add_argument("--no-peers", action="store_true", help="time futad alone")
-    parser.add_argument("--budget", type=float, default=510, metavar="S", help="seconds for all (default: %(default)s)")
-    parser.add_argument(
-        "--json", metavar="OUT", help="where to write the results (default on cuda: benchmarks/results/)"
-    )
-    options = parser.parse_args()
-    if options.device == "cuda" and find_spec("cupy") is None:
-        print("error: CuPy is not installed: pip install 'futad[cuda13]'; --device emulated --toy needs no card")
-        return 1
-    budget = Budget(options.budget)
-    options.reserve = 180.0 if options.device == "cuda" else 120.0  # for what comes after the rows
-    report: dict[str, Any] = {
-        "device": options.device, "toy": options.toy, "date": time.strftime("%Y-%m-%d"),
-        "machine": platform.platform(), "versions": versions(),
-    }  # fmt: skip
-    about = Stage("about", options)
-    report |= about.answer(60)
-    about.stop()
-    if "failed" in report:
-        print(f"error: {report['failed']}\n{report.get('log', '')}".rstrip())
-        return 1
-    card = "".join(c if c.isalnum() else "-" for c in report["card"].split(",")[0].lower())
-    target = Path(options.json) if options.json else ROOT / "benchmarks" / "results" / f"gpu-{card}.json"
-
-    def keep(stage: str) -> None:
-        report["seconds"] = options.budget - budget.left()
-        print(f"{stage}: {budget.left():.0f} s left", file=sys.stderr, flush=True)
-        if options.json or options.device == "cuda":
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(json.dumps(report, indent=1) + "\n")
-
-    def do(name: str, step: Callable[[argparse.Namespace, Budget], dict[str, Any]]) -> None:
-        report[name] = step(options, budget)
-        keep(name)
-
-    do("compiled", compiled)
-    do("ceilings", ceilings)
-    report["rows"] = []
-    for row in rows(options, budget, report.get("gigabytes", 8.0)):
-        report["rows"].append(row)
-        keep(f"  {row['workload']}")
-    add_shares(report, {w.label: w for w in workloads(options.toy)})
-    do("correctness", correctness)
-    do("sanitizers", sanitizers)
-    report["problems"] = problems(report)
-    keep("done")
-    print(f"{report['card']}\n{table(report)}")
-    done = report["correctness"]
-    print(f"ceilings: {', '.join(f'{k} {v:.1f}' for k, v in report['ceilings'].items() if not isinstance(v, str))}")
-    print(f"test programs: {done['cases'] - len(done['failures'])} of {done['cases']} cases pass")
-    print("\n".join(f"{k}: {v.splitlines()[0][:200]}" for k, v in report["sanitizers"].items()))
-    for p in report["problems"]:
-        print(f"PROBLEM {p}")
-    return 1 if report["problems"] else 0
-
-
-def ceilings(options: argparse.Namespace, budget: Budget) -> dict[str, Any]:
-    """What the card reaches."""
-    s = Stage("ceilings", options)
-    answer = s.answer(min(60.0, budget.left()))
-    s.stop()
-    return answer
+def problems(report: Answer) -> list[str]:
+    """What is wrong, by stage and case."""
+    stages = [n for n in ("smoke", "programs", "compile", "ceilings", "rows", "sanitizers") if n in report]
+    return [f"{n}: {d['name']}: {d['failed']}" for n in stages for d in report[n] if "failed" in d]
 
 
 if __name__ == "__main__":

@@ -42,29 +42,6 @@ class Workload:
             return 2 * s["n"] * s["bs"] * s["h"] * (4 * s["d"] + 4 * s["h"] + s["h"])
         return 0
 
-    @property
-    def gigabytes(self) -> float:
-        """What the largest contender may need of the card's memory, roughly."""
-        s, size = self.sizes, 8 if self.dtype == "f64" else 4
-        if self.program == "gmm":
-            words = 8 * s["n"] * s["K"] * s["d"]
-        elif self.program == "lstm":
-            words = 2 * 24 * s["n"] * s["bs"] * s["h"]  # the reference is in f64
-        elif self.program == "kmeans":
-            words = 6 * s["n"] * (s["k"] + s["d"])
-        else:
-            words = s["nonzeros"] * (4 + 3 * s["k"])
-        return 1.5 + words * size / 1e9
-
-    @property
-    def small(self) -> bool:
-        """Whether the backend 'c' does it in a second or so."""
-        s = self.sizes
-        work = {"gmm": self.flops, "lstm": self.flops}.get(self.program)
-        if work is None:
-            work = s["k"] * s.get("nonzeros", s["n"] * s["d"])
-        return work < 1 << 30
-
 
 def workloads(toy: bool) -> Iterator[Workload]:
     """The rows of the suite; `toy` ones have the same programs and tiny sizes."""

@@ -208,7 +208,7 @@ def test_threads_in_lockstep() -> None:
     module.launch("take", 1, 40, 0, [np.zeros(1, "uint32"), out], lockstep=True)
     up = np.arange(40)
     assert sorted(out[0]) == list(up) and sorted(out[1]) == list(40 + up) and sorted(out[2]) == list(80 + up)
-    assert list(out[1] - 40) == list((39 - out[0])) and list(out[2] - 80) == list(out[0])
+    assert list(out[1] - 40) == list(39 - out[0]) and list(out[2] - 80) == list(out[0])
 
 
 @pytest.mark.parametrize("missing", ["", "before", "after"])

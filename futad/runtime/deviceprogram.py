@@ -60,8 +60,9 @@ class DeviceProgram:
         tuned = tuning.stored(device.model, self.key)
         if tuned is not None:
             self.runtime.choose(tuned)
-        # What is replayed reports nothing.
-        self.graphs = self.runtime.graphs and values is None and os.environ.get("FUTAD_GRAPHS", "1") != "0"
+        # What is replayed reports nothing, and nobody can wait for a launch that is captured.
+        alone = values is not None or self.runtime.synchronous
+        self.graphs = self.runtime.graphs and not alone and os.environ.get("FUTAD_GRAPHS", "1") != "0"
         forks.watch(self)
 
     def _new_runtime(self) -> Runtime:

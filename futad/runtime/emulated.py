@@ -166,7 +166,8 @@ class EmulatedModule:
 
         `grid` and `block` are numbers or up to three of them.  `args`: arrays (of any strides: the pointer is
         that of the first element) go by pointer, NumPy scalars and 0-d records by value, None is a null pointer.
-        `seed` overrides the module's; `lockstep`: all threads of a block advance by one atomic at a time.  Under the thread sanitizer a launch has at most some 8000 threads.  Raises
+        `seed` overrides the module's; `lockstep`: all threads of a block advance by one atomic at a time.
+        Under the thread sanitizer a launch has at most some 8000 threads.  Raises
         InternalError for a deadlock, a trap, arguments that do not fit, or what the sanitizer found.
         """
         if kernel not in self.kernels:
@@ -241,7 +242,8 @@ class EmulatedModule:
                 places.append((1, at, a.array.ctypes.data - root.ctypes.data))
         words = [
             self.kernels.index(kernel), *launch.grid, *launch.block, launch.dynamic_bytes, launch.seed,
-            launch.lockstep, len(buffers), *[b.nbytes for b in buffers], len(places), *[w for p in places for w in p], len(values),
+            launch.lockstep, len(buffers), *[b.nbytes for b in buffers], len(places), *[w for p in places for w in p],
+            len(values),
         ]  # fmt: skip
         with tempfile.TemporaryDirectory(prefix="futad-") as folder:
             request, reply = Path(folder) / "request", Path(folder) / "reply"
