@@ -90,7 +90,7 @@ def test_equal_to_the_interpreter(name: str) -> None:
 
 def launches(name: str) -> int:
     """Those of one more turn."""
-    counts = [DEVICE.count(name, {"t": t, "b": 500, "d": 30, "h": 40}).launches for t in (20, 21)]
+    counts = [DEVICE.count(name, {"t": t, "b": 100, "d": 30, "h": 40}).launches for t in (20, 21)]
     return counts[1] - counts[0]
 
 

@@ -13,7 +13,7 @@ from futad.core import ir as core
 from futad.deep import deep
 from futad.flatten import kernel as kir
 from futad.flatten import lowered, prepared
-from futad.imp.ir import Expr, Num, Ref
+from futad.imp.ir import ONE, Expr, Num, Ref
 from futad.imp.report import NO_REPORTS, Reports
 from futad.runtime.clib import CPlace
 from futad.runtime.device import Device, EmulatedDevice
@@ -118,7 +118,7 @@ def _product(k: kir.Kernel) -> ProductInfo | None:
     if k.kind != "tile" or len(k.body) != 1 or not isinstance(k.body[0], kir.Tile):
         return None
     s = k.body[0]
-    if s.functors:
+    if s.functors or s.splits != ONE:
         return None
     places = {name: i for i, (name, _, _) in enumerate(k.params)}
 

@@ -24,13 +24,14 @@ from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule
 from futad.imp import ir
 from futad.imp.ir import Expr
+from futad.runtime.device import card_limits, grid
 
 PROCESSORS = 132
 """Multiprocessors of the card that is counted for (an H100)."""
 
-THRESHOLDS = {"BLOCK_INNER": 32, "ENOUGH_THREADS": 64 * 1024, "LONG_INNER": 1024, "WARP_INNER": 1024,
-              "ENOUGH_TILES": PROCESSORS, "BIN_UPDATES": 32}
-MOST_BLOCKS, CHUNK = 16 * PROCESSORS, 4096  # of a fold: chunks, and elements a chunk at least
+LIMITS = card_limits(PROCESSORS)
+THRESHOLDS = {name.upper(): n for name, n in LIMITS.thresholds._asdict().items()}
+MOST_BLOCKS, CHUNK = LIMITS.blocks, LIMITS.chunk  # of a fold: chunks, and elements a chunk at least
 
 
 Value = Any  # a NumPy scalar or int, UNKNOWN, or a Place
@@ -38,12 +39,13 @@ Value = Any  # a NumPy scalar or int, UNKNOWN, or a Place
 
 @dataclass(slots=True)
 class Row:
-    """What all launches of one kernel cost."""
+    """What all launches of one kernel cost; `blocks` is how many the smallest of them has (0: it is no kernel)."""
 
     name: str
     what: str
     line: int
     launches: int = 0
+    blocks: int = 0
     cost: Cost = field(default_factory=Cost)
 
 
@@ -74,15 +76,15 @@ class Account:
     def table(self) -> str:
         """One line a kernel, then the totals beside the least possible."""
         lines = [
-            f"{'kernel':<22} {'line':>5} {'launches':>8} {'read':>10} {'written':>10} {'flops':>10} {'traffic':>10} "
-            f"{'strided':>8} {'gathered':>8}  what"
+            f"{'kernel':<22} {'line':>5} {'launches':>8} {'blocks':>7} {'read':>10} {'written':>10} {'flops':>10} "
+            f"{'traffic':>10} {'strided':>8} {'gathered':>8}  what"
         ]
         for r in self.rows.values():
             c = r.cost
             lines.append(
-                f"{r.name:<22} {r.line or '':>5} {r.launches:>8} {_short(c.read):>10} {_short(c.written):>10} "
-                f"{_short(c.flops):>10} {_short(c.traffic):>10} {_share(c.strided, c.traffic):>8} "
-                f"{_share(c.gathered, c.traffic):>8}  {r.what}"
+                f"{r.name:<22} {r.line or '':>5} {r.launches:>8} {r.blocks or '-':>7} {_short(c.read):>10} "
+                f"{_short(c.written):>10} {_short(c.flops):>10} {_short(c.traffic):>10} "
+                f"{_share(c.strided, c.traffic):>8} {_share(c.gathered, c.traffic):>8}  {r.what}"
             )
         t = self.total
         nbytes, flops = self.least
@@ -336,7 +338,7 @@ class _Host:
         self.notes.append("a branch depends on a value computed on the device: the side that moves more counts")
         before, best = self.rows, None
         for side in (then, orelse):
-            self.rows = {k: Row(r.name, r.what, r.line, r.launches, r.cost.copy()) for k, r in before.items()}
+            self.rows = {k: Row(r.name, r.what, r.line, r.launches, r.blocks, r.cost.copy()) for k, r in before.items()}
             self.block(side)
             moved = sum(r.cost.read + r.cost.written for r in self.rows.values())
             if best is None or moved > best[0]:
@@ -362,6 +364,10 @@ class _Host:
             self.seen[key] = estimate(k, units, known)
         r = self.row(k.name, k.what, k.line)
         r.launches += 1
+        inner = self.number(s.inner, "the depth of a grid")
+        blocks, _ = grid(LIMITS, k.kind, int(units), int(inner))
+        blocks *= int(inner) if k.kind == "tile" else 1
+        r.blocks = min(r.blocks or blocks, blocks)
         r.cost.add(self.seen[key])
 
 

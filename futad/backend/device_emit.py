@@ -306,7 +306,7 @@ class DeviceEmitter(Emitter):
                 args.append(f"futad_consume({self.functor(x, made, narrow)})")
             else:
                 args.append(f"futad_compute<{t}, {x.inner}>({self.functor(x, t, narrow)})")
-        args += [self.expr(s.batches), "1", *[self.expr(x) for x in s.sizes]]
+        args += [self.expr(s.batches), self.expr(s.splits), *[self.expr(x) for x in s.sizes]]
         if s.folds is not None or s.sums is not None or s.step is not None:
             args.append("futad_no_folds()" if s.folds is None else self.row_folds(s.folds, made, narrow))
             args.append("futad_no_sums()" if s.sums is None else f"futad_sum_to({self.functor(s.sums, t, narrow)})")

@@ -485,6 +485,7 @@ class _Estimate:
     def tile(self, s: kir.Tile, times: float) -> None:
         m, n, k = [self.value(x, times).mean or 0 for x in s.sizes]
         batches = self.value(s.batches, times).mean or 0
+        splits = self.value(s.splits, times).mean or 1
         products = m * n * k * batches * times
         if s.step is None:
             self.flops += 2 * products
@@ -494,7 +495,7 @@ class _Estimate:
                 self.value(made, products)
         across, down = -(-n // s.shape[1]), -(-m // s.shape[0])
         a, b, c = s.a, s.b, s.c
-        for x, rows, columns, again in ((a, m, k, across), (b, k, n, down), (c, m, n, 1.0)):
+        for x, rows, columns, again in ((a, m, k, across), (b, k, n, down), (c, m, n, splits)):
             if isinstance(x, kir.Functor):
                 # Once for each tile that loads it.
                 self.functor(x, {x.args[0]: batches, x.args[1]: rows, x.args[2]: columns}, again)
@@ -513,7 +514,7 @@ class _Estimate:
             self.points(s.folds.put.body, (), dict(zip(places, (batches, m, across), strict=True)), places[1], 1)
         if s.sums is not None:
             self.flops += m * k * batches
-            self.functor(s.sums, {s.sums.args[0]: batches, s.sums.args[1]: m}, 1)
+            self.functor(s.sums, {s.sums.args[0]: batches * splits, s.sums.args[1]: m}, 1)
 
     def sub_hist(self, s: kir.SubHist) -> None:
         total = self.value(s.total, 1).mean or 0

@@ -133,7 +133,8 @@ class RowFolds(Stmt):
 class Tile(Stmt):
     """A tile of a matrix product: `futad_gemm` with that tile shape.  `folds` are those of its rows, `sums` gets the
     sums of the left operand's; `step` makes the next sum of one (at first `start`) and an element of each operand,
-    else their product is added."""
+    else their product is added.  The sums are cut into `splits` parts; the result and `sums` then have so many, one
+    after the other, for each batch."""
 
     elem: Prim
     shape: tuple[int, int, int, int, int]
@@ -147,6 +148,7 @@ class Tile(Stmt):
     sums: Functor | None = None
     step: Function | None = None
     start: Expr | None = None
+    splits: Expr = ir.ONE
 
     @property
     def matrices(self) -> list[Matrix]:
@@ -376,7 +378,7 @@ def expressions(s: Stmt) -> list[Expr]:
             return [a, b, n]
         case Tile(sizes=sizes, batches=batches, start=start):
             first = [] if start is None else [start]
-            return [*sizes, batches, *first, *(x for m in s.matrices for x in m.steps)]
+            return [*sizes, batches, s.splits, *first, *(x for m in s.matrices for x in m.steps)]
         case Functor(values=values):
             return list(values)
         case RowFolds(neutral=neutral):

@@ -94,8 +94,12 @@ def _tiles(op: Operation, shape: Shape, least: Expr = ZERO) -> Expr:
     return ir.mul(cover(op.sizes[0], shape[0]), across)
 
 
-def versions(lo: DeviceLowerer, op: Operation, version: Callable[[Shape], None]) -> None:
-    """All tile shapes; the host picks the large one if there are tiles enough for the device."""
+def versions(
+    lo: DeviceLowerer, op: Operation, version: Callable[[Shape], None],
+    in_parts: Callable[[Shape, Expr], None] | None = None,
+) -> None:  # fmt: skip
+    """All tile shapes; the host picks the large one if there are tiles enough for the device, or else if sums are long
+    enough to be cut into so many parts that there are (`in_parts`)."""
     large = LARGE_TILES[op.elem.name]
 
     def body(shape: Shape) -> list[ir.Stmt]:
@@ -103,8 +107,16 @@ def versions(lo: DeviceLowerer, op: Operation, version: Callable[[Shape], None])
             version(shape)
         return made
 
-    few = ir.compare("<", ir.mul(op.batches, _tiles(op, large)), Ref("ENOUGH_TILES", I64))
-    choice: ir.Stmt = ir.If(few, body(SMALL_TILE), body(large))
+    tiles = ir.mul(op.batches, _tiles(op, large))
+    few = ir.compare("<", tiles, Ref("ENOUGH_TILES", I64))
+    less = body(SMALL_TILE)
+    if in_parts is not None:
+        splits = Ref(lo.name("splits"), I64)
+        lo.out.append(ir.Decl(splits.name, I64, _splits(op, large, tiles)))
+        with lo.block() as parted:
+            in_parts(large, splits)
+        less = [ir.If(ir.compare("<", ONE, splits), parted, less)]
+    choice: ir.Stmt = ir.If(few, less, body(large))
     if op.narrow:
         thin = ir.compare("<=", op.sizes[1], num(NARROW_TILE[1]))
         many = ir.compare("<=", Ref("ENOUGH_TILES", I64), _tiles(op, NARROW_TILE))
@@ -112,10 +124,70 @@ def versions(lo: DeviceLowerer, op: Operation, version: Callable[[Shape], None])
     lo.out.append(choice)
 
 
-def launch(
-    lo: DeviceLowerer, op: Operation, shape: Shape, dst: Strided | None, accumulate: bool, taken: Taken
+def _splits(op: Operation, shape: Shape, tiles: Expr) -> Expr:
+    """Into how many parts sums are cut where there are so few tiles: two blocks a multiprocessor, if none has fewer
+    than eight steps."""
+    tiles = ir.Scalar("max", (tiles, ONE), I64, I64)
+    wanted = ir.Bin("/", ir.add(ir.mul(num(2), Ref("ENOUGH_TILES", I64)), ir.sub(tiles, ONE)), tiles)
+    return ir.Scalar("min", (wanted, ir.Bin("/", op.sizes[2], num(8 * shape[2]))), I64, I64)
+
+
+def tiled(lo: DeviceLowerer, op: Operation, dst: Strided | None, accumulate: bool, taken: Taken) -> None:
+    """A product into `dst`, or consumed, by the version that its sizes call for."""
+    plain = isinstance(op.a, Strided) and isinstance(op.b, Strided) and dst is not None and taken.sums is None
+    # What the BLAS may get it cuts up itself; folds of rows and other steps than adding products have no parts.
+    if plain or taken.folds is not None or op.step is not None:
+        versions(lo, op, lambda shape: launch(lo, op, shape, dst, accumulate, taken))
+        return
+    alone = ONE if dst is not None and not accumulate else None  # the kernel is that of the parts
+    versions(
+        lo, op, lambda shape: launch(lo, op, shape, dst, accumulate, taken, alone),
+        lambda shape, splits: _in_parts(lo, op, shape, splits, dst, accumulate, taken),
+    )  # fmt: skip
+
+
+def _in_parts(
+    lo: DeviceLowerer, op: Operation, shape: Shape, splits: Expr, dst: Strided | None, accumulate: bool, taken: Taken
 ) -> None:
-    """One tiled kernel: into `dst`, or consumed."""
+    """A product whose sums are cut into parts, which other kernels then add up."""
+    m, n, _ = op.sizes
+
+    def array(*sizes: Expr) -> View:
+        count = (ir.mul(op.batches, splits), *sizes)
+        return dense_view(lo.alloc(op.elem, count, None, "parts").base, count)
+
+    def total(parts: View, point: Sequence[Expr]) -> Expr:
+        name = lo.name("sum")
+        lo.emit(ir.Decl(name, op.elem, ir.Num(0.0, op.elem), mutable=True))
+        with lo.loop(splits, "part") as (s, _):
+            part = parts.load((ir.add(ir.mul(point[0], splits), s), *point[1:]))
+            lo.emit(ir.Accumulate(name, "add", part))
+        return Ref(name, op.elem)
+
+    made, sums = array(m, n), taken.sums
+    rows = array(m) if sums is not None else None
+    to = (lambda point, x: lo.store(rows, point, x)) if rows is not None else None
+    launch(lo, op, shape, Strided(made.row((ZERO,)), made.strides[0]), False, Taken(sums=to), splits)
+    with over(lo, (op.batches, m, n), f"parts of product {op.name}") as point:
+        x = total(made, point)
+        if dst is None:
+            assert taken.consume is not None
+            taken.consume(point, x)
+        else:
+            v = dst.view
+            out = View(v.base, v.offset, (dst.step, *v.strides), (op.batches, *v.shape), False)
+            lo.store(out, point, ir.Scalar("add", (out.load(point), x), op.elem, op.elem) if accumulate else x)
+    if rows is not None:
+        assert sums is not None
+        with over(lo, (op.batches, m), f"parts of sums beside product {op.name}") as point:
+            sums(point, total(rows, point))
+
+
+def launch(
+    lo: DeviceLowerer, op: Operation, shape: Shape, dst: Strided | None, accumulate: bool, taken: Taken,
+    splits: Expr | None = None,
+) -> None:  # fmt: skip
+    """One tiled kernel: into `dst`, or consumed; or into as many parts of it as `splits` says."""
 
     def plain(x: Expr) -> Expr:
         # Everything in variables, also constants: then one kernel serves all products of the same kind.
@@ -136,6 +208,7 @@ def launch(
     m, n, k = [plain(x) for x in op.sizes]
     given = [matrix(x) for x in (op.a, op.b, dst)]
     batches = plain(op.batches)
+    cut = plain(splits) if splits is not None else ONE
     with lo.kernel("block") as body:
 
         def functor(words: Sequence[str], elem: Prim | None, f: Callable[[list[Expr]], Sequence[Expr]]) -> kir.Functor:
@@ -167,11 +240,15 @@ def launch(
         to_sums = functor(("b", "i", "x"), op.elem, lambda a: sums(a[:2], a[2]) or ()) if sums else None
         a, b, c = parts
         tile = kir.Tile(op.elem, shape, (m, n, k), batches, a, b, c, accumulate, folds, to_sums)
+        tile.splits = cut
         if op.step is not None:
             tile.step, tile.start = op.step(), op.start
         lo.out.append(tile)
     text = f"product {op.name}, tiles of {shape[0]}x{shape[1]}"
-    some = ir.Scalar("min", (op.batches, num(MOST_BATCHES)), I64, I64) if op.batches != ONE else ONE
+    if splits is not None and splits != ONE:
+        text += ", sums in parts"
+    many = ir.mul(op.batches, splits or ONE)
+    some = ir.Scalar("min", (many, num(MOST_BATCHES)), I64, I64) if many != ONE else ONE
     # Sums of the left operand's rows need a tile even if the right one has no columns.
     lo.launch(body, "tile", _tiles(op, shape, ONE if sums else ZERO), text, some)
 
@@ -323,7 +400,7 @@ def product(lo: DeviceLowerer, stm: core.Stm, taken: Product | None, wants: Sequ
             return ()
 
         extra.consume = consume
-        versions(lo, op, lambda shape: launch(lo, op, shape, None, False, extra))
+        tiled(lo, op, None, False, extra)
         return [dst]
     return into(lo, op, dst, extra)
 
@@ -331,7 +408,7 @@ def product(lo: DeviceLowerer, stm: core.Stm, taken: Product | None, wants: Sequ
 def into(lo: DeviceLowerer, op: Operation, dst: View, taken: Taken | None = None) -> list[Value]:
     """A product into memory, added to what is there if that is `op.plus`."""
     matrix = Strided(dst) if op.rank == 2 else Strided(dst.row((ZERO,)), dst.strides[0])
-    versions(lo, op, lambda shape: launch(lo, op, shape, matrix, op.plus is not None, taken or Taken()))
+    tiled(lo, op, matrix, op.plus is not None, taken or Taken())
     return [dst]
 
 
@@ -374,7 +451,7 @@ def consumed(lo: DeviceLowerer, taken: Product, wants: Sequence[Want]) -> list[V
             lo.env[var] = before
 
     if c.rows is None:
-        versions(lo, op, lambda shape: launch(lo, op, shape, None, False, Taken(consume)))
+        tiled(lo, op, None, False, Taken(consume))
         return list(outs)  # type: ignore[arg-type]
     return _with_rows(lo, taken, op, outs, consume, wants)
 

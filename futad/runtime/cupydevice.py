@@ -10,7 +10,7 @@ import numpy as np
 
 from futad.errors import BackendError, MemoryError_
 from futad.runtime.cublas import WORKSPACE, Blas, BlasError
-from futad.runtime.device import Fault, Frame, Limits, Product, Thresholds
+from futad.runtime.device import Fault, Frame, Product, card_limits
 
 WITHOUT = "backends 'multicore', 'c' and 'interp' work without a GPU, and 'emulated' runs the kernels on the CPU"
 INSTALL = "pip install 'futad[cuda13]' (or 'futad[cuda12]' for drivers older than 580)"
@@ -42,8 +42,7 @@ class CupyDevice:
         self.device = cupy.cuda.Device()
         self.model = str(runtime.getDeviceProperties(self.number)["name"].decode())
         processors = self.device.attributes["MultiProcessorCount"]
-        thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 32, 1 << 24)
-        self.limits = Limits(128, 128, 256, 16 * processors, 4096, 1 << 30, thresholds)
+        self.limits = card_limits(processors)
         self.memory: dict[int, tuple[Any, int]] = {}  # by address; and the stream that it was had on
         self.modules: list[Any] = []  # loaded as long as they are here
         self.functions: dict[bool, dict[str, int]] = {}
@@ -168,6 +167,8 @@ class CupyDevice:
     def download(self, address: int, array: np.ndarray[Any, Any]) -> None:
         self.runtime.memcpyAsync(array.ctypes.data, address, array.nbytes, _TO_HOST, self.stream)
         self.runtime.streamSynchronize(self.stream)
+
+    look = download
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
         self.runtime.memcpyAsync(to, source, nbytes, _WITHIN, self.stream)

@@ -49,6 +49,31 @@ class Limits:
     narrow: int = 1 << 30  # launches of fewer points on arrays of fewer elements compute indices in 32 bits
 
 
+def card_limits(processors: int) -> Limits:
+    """Those of a card with so many multiprocessors."""
+    thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 32, 1 << 24)
+    return Limits(128, 128, 256, 16 * processors, 4096, 1 << 30, thresholds)
+
+
+TILE_THREADS = 256  # of flatten/kernel.py
+
+
+def grid(limits: Limits, kind: str, units: int, inner: int) -> tuple[int, int]:
+    """Blocks (in a grid's first dimension) and threads of a block, of a kernel of some kind over so many units."""
+    if kind == "thread":
+        return min(-(-units // limits.thread_block), limits.blocks * 8), limits.thread_block
+    if kind == "warp":
+        return min(-(-units // (limits.warp_block // 32)), limits.blocks * 8), limits.warp_block
+    if kind == "single":
+        return 1, 1
+    if kind == "tile":
+        return units, TILE_THREADS
+    threads = 32
+    while threads < inner and threads < limits.fold_block:
+        threads *= 2
+    return min(units, limits.blocks * 8), threads
+
+
 RUBBISH = 0xFB  # fresh memory of the emulated device: large negative numbers of every type
 
 _CODES = {"i1": "b7x", "u1": "B7x", "b1": "?7x", "i2": "h6x", "u2": "H6x", "i4": "i4x", "u4": "I4x", "i8": "q",
@@ -146,6 +171,9 @@ class Device(Protocol):
 
     def download(self, address: int, array: np.ndarray[Any, Any]) -> None:
         """Fill a C-contiguous array from the device, after all work so far."""
+
+    def look(self, address: int, array: np.ndarray[Any, Any]) -> None:
+        """Fill a C-contiguous array from the device for whoever checks it, also with what nobody has written."""
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
@@ -347,6 +375,9 @@ class EmulatedDevice:
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
 
     def download(self, address: int, array: np.ndarray[Any, Any]) -> None:
+        self.look(address, array)
+
+    def look(self, address: int, array: np.ndarray[Any, Any]) -> None:
         self._immediate("download")
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 

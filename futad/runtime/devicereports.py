@@ -71,7 +71,7 @@ class DeviceReports:
         ends = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
         first = sum(e for e in ends if e < 0)
         there = np.empty(1 + sum(map(abs, ends)), dtype)
-        self.runtime.device.download(address + first * dtype.itemsize, there)
+        self.runtime.device.look(address + first * dtype.itemsize, there)
         steps = [s * dtype.itemsize for s in strides]
         return np.ndarray(tuple(shape), dtype, there, -first * dtype.itemsize, tuple(steps))
 

@@ -17,7 +17,7 @@ from futad.errors import InternalError, MemoryError_
 from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.clib import MEMORY, CPlace, failure
 from futad.runtime.counts import Counts
-from futad.runtime.device import Device, Frame, Product, Thresholds
+from futad.runtime.device import Device, Frame, Product, Thresholds, grid
 from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.tape import MOST_NODES, Step, Tape
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     pass
 
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
-TILE_THREADS = 256  # of flatten/kernel.py
 
 @functools.cache
 def _argument_types(name: str, arg: np.dtype[Any]) -> list[type[np.generic]]:
@@ -180,7 +179,7 @@ class Runtime:
         if k.scratch:
             blocks, threads, args = self._with_scratch(k, units, inner, args, counts)
         else:
-            blocks, threads = self._grid(k.kind, units, inner)
+            blocks, threads = grid(self.limits, k.kind, units, inner)
         if self.skipping is not None:
             return
         if k.product is not None and self._by_blas(k, args):
@@ -200,39 +199,23 @@ class Runtime:
         if wide and self.wide is not None:
             self.wide()
             self.wide = None
-        grid = blocks, inner if k.kind == "tile" else 1
+        shape = blocks, inner if k.kind == "tile" else 1
         try:
-            self.device.launch(frame, grid, threads, wide)
+            self.device.launch(frame, shape, threads, wide)
             if self.synchronous:
                 self.device.synchronise()
         except Exception:
             values = ", ".join(map(str, frame.values()[1:]))
-            self.failed = f"kernel {k} on {grid[0]} by {grid[1]} blocks of {threads} threads with ({values})"
+            self.failed = f"kernel {k} on {shape[0]} by {shape[1]} blocks of {threads} threads with ({values})"
             raise
         self._recorded()
-
-    def _grid(self, kind: str, units: int, inner: int) -> tuple[int, int]:
-        """Blocks and threads of a block."""
-        limits = self.limits
-        if kind == "thread":
-            return min(-(-units // limits.thread_block), limits.blocks * 8), limits.thread_block
-        if kind == "warp":
-            return min(-(-units // (limits.warp_block // 32)), limits.blocks * 8), limits.warp_block
-        if kind == "single":
-            return 1, 1
-        if kind == "tile":
-            return units, TILE_THREADS
-        threads = 32
-        while threads < inner and threads < limits.fold_block:
-            threads *= 2
-        return min(units, limits.blocks * 8), threads
 
     def _with_scratch(
         self, k: KernelInfo, units: int, inner: int, args: Sequence[Any], counts: Sequence[int]
     ) -> tuple[int, int, list[Any]]:
         """The grid, smaller if its threads want more memory of their own than there is for that, and the arguments
         with that memory."""
-        blocks, threads = self._grid(k.kind, units, inner)
+        blocks, threads = grid(self.limits, k.kind, units, inner)
         together = threads // 32 if k.kind == "warp" else 1  # how many units a block does at a time
         each = sum(
             n * size * (together if b else threads) for (_, size, _, b), n in zip(k.scratch, counts, strict=True)
