@@ -14,17 +14,17 @@ struct futad_matrix {
   typedef S T;
   enum { inner = INNER };
   S *pointer;
-  int64_t batch, row, column;
-  FUTAD_DEV S load(int64_t b, int64_t i, int64_t j) const { return pointer[b * batch + i * row + j * column]; }
-  FUTAD_DEV void store(int64_t b, int64_t i, int64_t j, S x) const { pointer[b * batch + i * row + j * column] = x; }
+  futad_ix batch, row, column;
+  FUTAD_DEV S load(futad_ix b, futad_ix i, futad_ix j) const { return pointer[b * batch + i * row + j * column]; }
+  FUTAD_DEV void store(futad_ix b, futad_ix i, futad_ix j, S x) const { pointer[b * batch + i * row + j * column] = x; }
 };
 
 /* The result is added to what is there. */
 template <class S>
 struct futad_matrix_accumulate {
   S *pointer;
-  int64_t batch, row, column;
-  FUTAD_DEV void store(int64_t b, int64_t i, int64_t j, S x) const { pointer[b * batch + i * row + j * column] += x; }
+  futad_ix batch, row, column;
+  FUTAD_DEV void store(futad_ix b, futad_ix i, futad_ix j, S x) const { pointer[b * batch + i * row + j * column] += x; }
 };
 
 /* An operand whose elements `f(batch, i, j)` computes. */
@@ -33,7 +33,7 @@ struct futad_computed {
   typedef S T;
   enum { inner = INNER };
   F f;
-  FUTAD_DEV S load(int64_t b, int64_t i, int64_t j) const { return f(b, i, j); }
+  FUTAD_DEV S load(futad_ix b, futad_ix i, futad_ix j) const { return f(b, i, j); }
 };
 template <class S, int INNER, class F>
 FUTAD_DEV futad_computed<S, INNER, F> futad_compute(const F &f) {
@@ -45,7 +45,7 @@ template <class F>
 struct futad_consumed {
   F f;
   template <class S>
-  FUTAD_DEV auto store(int64_t b, int64_t i, int64_t j, S x) const {
+  FUTAD_DEV auto store(futad_ix b, futad_ix i, futad_ix j, S x) const {
     return f(b, i, j, x);
   }
 };
@@ -124,7 +124,7 @@ struct futad_tile_walk {
 
 /* The threads' parts of the sums of rows put together: by way of a tile in shared memory, which nobody reads then. */
 template <class Walk, int BM, int BK, int THREADS, class T, class Sums>
-FUTAD_DEV void futad_row_sums(const T *part, T *tile, int64_t z, int64_t row0, int64_t m, const Sums &to) {
+FUTAD_DEV void futad_row_sums(const T *part, T *tile, futad_ix z, futad_ix row0, futad_ix m, const Sums &to) {
   int t = (int)threadIdx.x;
 #pragma unroll
   for (int s = 0; s < Walk::turns; s++) {
@@ -141,13 +141,13 @@ FUTAD_DEV void futad_row_sums(const T *part, T *tile, int64_t z, int64_t row0, i
 
 /* What `c.store` returns for the columns of a tile is combined and given to `to.f(z, i, tile, x)`. */
 template <int BM, int BN, int TM, int TN, int VEC, class T, class C, class Folds>
-FUTAD_DEV void futad_row_folds(const T (&sum)[TM][TN], const C &c, int64_t z, int64_t row0, int64_t col0, int64_t m,
-                               int64_t n, int64_t tile, const Folds &to) {
+FUTAD_DEV void futad_row_folds(const T (&sum)[TM][TN], const C &c, futad_ix z, futad_ix row0, futad_ix col0, futad_ix m,
+                               futad_ix n, futad_ix tile, const Folds &to) {
   const int ACROSS = BN / TN, GROUPS = Folds::commutes ? 1 : TN / VEC;
   int ty = (int)threadIdx.x / ACROSS, tx = (int)threadIdx.x % ACROSS;
 #pragma unroll
   for (int i = 0; i < TM; i++) {
-    int64_t row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
+    futad_ix row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
     auto total = to.op.neutral();
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
@@ -155,7 +155,7 @@ FUTAD_DEV void futad_row_folds(const T (&sum)[TM][TN], const C &c, int64_t z, in
       auto part = to.op.neutral();
 #pragma unroll
       for (int j = g * (TN / GROUPS); j < (g + 1) * (TN / GROUPS); j++) {
-        int64_t col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
+        futad_ix col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
         if (row < m && col < n) part = to.op.combine(part, c.store(z, row, col, sum[i][j]));
       }
 #pragma unroll
@@ -173,8 +173,8 @@ FUTAD_DEV void futad_row_folds(const T (&sum)[TM][TN], const C &c, int64_t z, in
  * `sums`: the rows of `a` are summed and given to `sums.f(z, i, sum)`.  `step`: what takes the place of adding products. */
 template <class T, int BM, int BN, int BK, int TM, int TN, class A, class B, class C, class Folds = futad_no_folds,
           class Sums = futad_no_sums, class Step = futad_add_product<T>>
-FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, int64_t splits, int64_t m, int64_t n,
-                          int64_t k, const Folds &folds = Folds(), const Sums &sums_to = Sums(),
+FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, futad_ix splits, futad_ix m, futad_ix n,
+                          futad_ix k, const Folds &folds = Folds(), const Sums &sums_to = Sums(),
                           const Step &step = Step()) {
   const int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
   /* A thread's elements come in groups of VEC neighbours, so that a warp reads shared memory in whole lines. */
@@ -188,11 +188,11 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
   int t = (int)threadIdx.x, ty = t / ACROSS, tx = t % ACROSS;
   /* Numbers of blocks, parts and steps fit into 32 bits, in which divisions are cheap. */
   uint32_t columns = n > 0 ? (uint32_t)((n + BN - 1) / BN) : 1, parts = (uint32_t)splits; /* sums need no column */
-  int64_t row0 = (int64_t)(blockIdx.x / columns) * BM, col0 = (int64_t)(blockIdx.x % columns) * BN;
+  futad_ix row0 = (futad_ix)(blockIdx.x / columns) * BM, col0 = (futad_ix)(blockIdx.x % columns) * BN;
   for (uint32_t z = blockIdx.z; z < (uint32_t)batches * parts; z += gridDim.z) {
-    int64_t batch = z / parts, split = z % parts;
-    int64_t share = (int64_t)(((uint32_t)((k + BK - 1) / BK) + parts - 1) / parts) * BK;
-    int64_t k0 = split * share, k1 = k0 + share < k ? k0 + share : k;
+    futad_ix batch = z / parts, split = z % parts;
+    futad_ix share = (futad_ix)(((uint32_t)((k + BK - 1) / BK) + parts - 1) / parts) * BK;
+    futad_ix k0 = split * share, k1 = k0 + share < k ? k0 + share : k;
 
     /* Which turns are within the matrices, apart from the sum's index: a bit each, for registers are dear here. */
     unsigned rows = 0, cols = 0;
@@ -216,7 +216,7 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
     }
 
     int page = 0, here = 0; /* here: of the sum's elements, those in the tile at hand */
-    for (int64_t l = k0 - BK; l < k1; l += BK) {
+    for (futad_ix l = k0 - BK; l < k1; l += BK) {
       /* The next tile starts on its way. */
       int left = k1 - l - BK < BK ? (int)(k1 - l - BK) : BK;
 #pragma unroll
@@ -267,10 +267,10 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, int64_t batches, i
     } else {
 #pragma unroll
       for (int i = 0; i < TM; i++) {
-        int64_t row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
+        futad_ix row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
 #pragma unroll
         for (int j = 0; j < TN; j++) {
-          int64_t col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
+          futad_ix col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
           if (row < m && col < n) c.store(z, row, col, sum[i][j]);
         }
       }

@@ -206,7 +206,7 @@ FUTAD_KERNEL locked_best(int64_t n, int64_t bins, const int64_t *at, const doubl
 
 #: element type, BM, BN, BK, TM, TN
 GEMM_SHAPES = {
-    "f32_large": ("float", 128, 128, 8, 8, 8),
+    "f32_large": ("float", 64, 128, 8, 8, 4),
     "f32": ("float", 64, 64, 16, 4, 4),
     "f32_small": ("float", 32, 32, 16, 2, 2),
     "f64": ("double", 64, 64, 8, 4, 4),
@@ -218,9 +218,7 @@ GEMM_SHAPES = {
 GEMM_ACCUMULATED = ("f32", "f64")
 
 
-def _bounds(elements: int) -> str:
-    """As kernels are emitted: two blocks a multiprocessor but for the largest tiles."""
-    return "256" if elements > 64 * 64 else "256, 2"
+BOUNDS = "256, 2"  # as products are emitted: two blocks a multiprocessor
 
 
 def _gemm() -> str:
@@ -232,7 +230,7 @@ def _gemm() -> str:
                 if kind == "add" and ((left, right) == (1, 0) or name not in GEMM_ACCUMULATED):
                     continue
                 out.append(
-                    f"FUTAD_KERNEL __launch_bounds__({_bounds(bm * bn)}) {kind}_{name}_{left}{right}("
+                    f"FUTAD_KERNEL __launch_bounds__({BOUNDS}) {kind}_{name}_{left}{right}("
                     f"{t} *a, int64_t ab, int64_t ar, int64_t ac, {t} *b, int64_t bb, int64_t br, int64_t bc, "
                     f"{t} *c, int64_t cb, int64_t cr, int64_t cc, int64_t batches, int64_t splits, "
                     f"int64_t m, int64_t n, int64_t k) {{\n"
@@ -249,7 +247,7 @@ GEMM = _gemm()
 # Operands that are computed, a result that is consumed elementwise, and the sums that a product takes along: a is
 # 2 x weight, c = a b + bias, of whose squares the rows are summed tile by tile, and the rows of a.
 GEMM_FUSED = '#include "gemm.cuh"\n' + "".join(
-    f"""FUTAD_KERNEL __launch_bounds__({_bounds(bm * bn)}) fused_{name}_{inner}(
+    f"""FUTAD_KERNEL __launch_bounds__({BOUNDS}) fused_{name}_{inner}(
     const {t} *x, const {t} *weight, const {t} *b, const {t} *bias, {t} *c, {t} *rows, {t} *sums, int64_t batches,
     int64_t m, int64_t n, int64_t k) {{
   int64_t tiles = (n + {bn - 1}) / {bn};

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from futad.backend.device_alias import constant_names, qualifiers
-from futad.backend.device_index import Indices, is_product, narrow_params
+from futad.backend.device_index import Indices, narrow_params
 from futad.backend.device_runtime import RUNTIME
 from futad.backend.emit import Emitter, c_type
 from futad.core.types import I64, Prim
@@ -53,7 +53,7 @@ class DeviceEmitter(Emitter):
         self.jumps: set[str] = set()
         self.functors = 0
         self.warps = False  # whether warps do together what blocks do else
-        self.indices = Indices(False)
+        self.indices = Indices()
         self.quotients: dict[tuple[str, str], str] = {}  # variables that hold them, for remainders
         self.handlers |= {
             kir.Guarded: self.guarded,
@@ -78,7 +78,7 @@ class DeviceEmitter(Emitter):
         """The kernel's parameters and body, without its name."""
         params = ["int64_t *futad_error"]
         narrow = narrow_params(k)
-        self.indices = Indices(is_product(k))
+        self.indices = Indices()
         given = {n: f"futad_given{i}" if n in narrow else n for i, (n, _, _) in enumerate(k.params)}
         self.constant = constant_names(k, self.known)
         apart = {n: "__restrict__ " if n in self.known else "" for n, _, _ in k.params}
@@ -168,8 +168,6 @@ class DeviceEmitter(Emitter):
 
     def place(self, e: Expr) -> str:
         """A place in an array."""
-        if self.indices.wide:
-            return self.expr(e)
         match e:
             case ir.Bin("+" | "-" | "*" as op, a, b):
                 return f"({self.place(a)} {op} {self.place(b)})"
@@ -571,9 +569,8 @@ def without_numbers(text: str) -> str:
 def _bounds(k: Kernel) -> str:
     """Threads of a block, and how many blocks a multiprocessor should hold: the second limits registers.  Where it is
     left out the compiler may prefer more threads to keeping all values in registers."""
-    tile = k.body[0] if k.kind == "tile" else None
-    if isinstance(tile, kir.Tile):
-        return f"{kir.TILE_THREADS}" if tile.shape[0] * tile.shape[1] > 64 * 64 else f"{kir.TILE_THREADS}, 2"
+    if k.kind == "tile":
+        return f"{kir.TILE_THREADS}, 2"
     if k.kind == "thread" and sum(1 for _ in kir.walk(k.body)) > LARGE:
         return f"{THREADS}, 3"
     return {"thread": f"{THREADS}, 4", "warp": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")

@@ -9,8 +9,7 @@ others.
   exceed it little, as the host's limit is half of what 32 bits hold.
 - Variables are `futad_ix` if they are such parameters, quotients or remainders of them, or run up to one of them or to
   the number of points.
-- Everything else on i64 is computed in 64 bits, data above all; and all of it in matrix products, which have nothing to
-  gain and no register to spare.
+- Everything else on i64 is computed in 64 bits, data above all.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ WHOLE = (ir.For, kir.Stride, kir.ScanAll, kir.SubHist, kir.StagedRows, kir.Tile,
 
 def narrow_params(k: Kernel) -> set[str]:
     """The i64 parameters that are used as indices."""
-    if is_product(k):
-        return set()
     scalars = {name for name, t, pointer in k.params if t is I64 and not pointer}
     used: set[str] = set()
 
@@ -52,17 +49,11 @@ def narrow_params(k: Kernel) -> set[str]:
     return scalars & used
 
 
-def is_product(k: Kernel) -> bool:
-    """Whether a kernel works on tiles of a matrix product."""
-    return any(isinstance(s, kir.Tile) for s in kir.walk(k.body))
-
-
 class Indices:
-    """The variables of a kernel that are `futad_ix`; none if `wide`."""
+    """The variables of a kernel that are `futad_ix`."""
 
-    def __init__(self, wide: bool) -> None:
-        self.wide = wide
-        self.names = set() if wide else set(kir.PROVIDED)
+    def __init__(self) -> None:
+        self.names = set(kir.PROVIDED)
 
     def narrow(self, e: Expr) -> bool:
         """Whether the text of an expression is a `futad_ix`, or a small number."""
@@ -70,7 +61,7 @@ class Indices:
             case ir.Ref(name):
                 return name in self.names
             case ir.Num(value, t):
-                return t is I64 and not self.wide and abs(int(value)) < SMALL
+                return t is I64 and abs(int(value)) < SMALL
             case ir.Bin("/" | "%", a, b):
                 return self.narrow(a) and self.narrow(b)
         return False

@@ -21,7 +21,7 @@ MOST_BATCHES = 65535  # of a grid's third dimension
 Shape = tuple[int, int, int, int, int]
 SMALL_TILE: Shape = (32, 32, 16, 2, 2)
 NARROW_TILE: Shape = (256, 8, 4, 4, 2)
-LARGE_TILES: dict[str, Shape] = {"f32": (128, 128, 8, 8, 8), "f64": (64, 64, 8, 4, 4)}
+LARGE_TILES: dict[str, Shape] = {"f32": (64, 128, 8, 8, 4), "f64": (64, 64, 8, 4, 4)}
 
 
 @dataclass(slots=True)
