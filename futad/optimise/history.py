@@ -29,12 +29,9 @@ WRITTEN = Legality("written once", "an array of zeros, of which each turn adds t
 OWN_ROW = WRITTEN.condition("read where it is written", "a row would be taken for zero after it was written")
 ALL_ROWS = WRITTEN.condition("as many rows as turns", "rows that no turn writes would stay unwritten")
 EACH_ROW = WRITTEN.condition("each row once", "a row would be taken for zero after it was written, or stay unwritten")
-ZERO_HERE = WRITTEN.condition("zeros unused elsewhere", "the zeros would be gone where they are used besides")
 HISTORY = Legality("history", "what a loop carries, and what it saves of that in each turn, are one array")
 AT_TURN = HISTORY.condition("saved at the turn", "another row than that of the turn's number would have its value")
-ONE_HISTORY = HISTORY.condition("one history", "the value would have to lie in two arrays")
 ALL_TURNS = HISTORY.condition("as many rows as turns", "the last value would lie elsewhere")
-MEMORY_UNUSED = HISTORY.condition("memory unused elsewhere", "what else uses the memory would find none")
 UNREAD = HISTORY.condition("not read in the turn", "the turn would read rows before they are there")
 SIZES_OUTSIDE = HISTORY.condition("sizes known outside", "memory for all turns is had before the loop")
 MADE_ANEW = HISTORY.condition("made anew", "the next value would lie in others' memory, or the present one change")
@@ -66,16 +63,18 @@ def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
             changed |= kept is not s
             s = kept
         if isinstance(s.exp, ir.For):
-            before, s = s, _written_once(s, s.exp, made, lam, out)
+            before, s = s, _written_once(s, s.exp, made, out)
             changed |= s is not before
         e = s.exp
         for v in s.pat:
             made[v] = e
-        found = _saved(e, made, lam, joins) if isinstance(e, ir.For) else []
+        found = _saved(e, made, joins) if isinstance(e, ir.For) else []
         if found:
             assert isinstance(e, ir.For)
-            # Nothing else uses the memory there was for what is saved.
-            gone = {(e.inits[x.kept],) for x in found}
+            # What was saved has other memory now, and nothing uses what there was for it, as a rule.
+            free = e.body.free()
+            inits = [e.inits[x.kept] for x in found]
+            gone = {(v,) for v in inits if isinstance(v, Var) and v not in free and _uses(lam, v) == 1}
             out = [x for x in out if x.pat not in gone]
             out += _rewritten(s, e, found)
             changed = True
@@ -84,7 +83,7 @@ def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
     return Lambda(lam.params, tuple(out), lam.result) if changed else lam
 
 
-def _written_once(s: Stm, e: ir.Exp, made: dict[Var, ir.Exp], lam: Lambda, out: list[Stm]) -> Stm:
+def _written_once(s: Stm, e: ir.Exp, made: dict[Var, ir.Exp], out: list[Stm]) -> Stm:
     """The loop with arrays of zeros, of which each turn reads and writes a row of its own, started as scratch."""
     assert isinstance(e, ir.For)
     inits, stms = list(e.inits), list(e.body.stms)
@@ -96,8 +95,6 @@ def _written_once(s: Stm, e: ir.Exp, made: dict[Var, ir.Exp], lam: Lambda, out: 
             continue
         users = [x for x in stms if p in ir.stm_free(x)]
         if len(users) != 2 or p in e.body.result or not isinstance(p.type, ArrayType):
-            continue
-        if not ZERO_HERE(_uses(lam, init) == 1):  # type: ignore[arg-type]
             continue
         read, write = users
         r, w = read.exp, write.exp
@@ -133,7 +130,7 @@ def _each_once(j: Atom | Range, e: ir.For, inner: dict[Var, ir.Exp], made: dict[
     return isinstance(last, ir.Op) and last.op == "sub" and last.args == (e.bound, ONE)
 
 
-def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda, joins: bool) -> list[_Saved]:
+def _saved(e: ir.For, made: dict[Var, ir.Exp], joins: bool) -> list[_Saved]:
     if e.body.params[0].type is not I64:
         return []
     carried = e.body.params[1:]
@@ -154,13 +151,11 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp], lam: Lambda, joins: bool) -> list
         if u.check is not None or u.value not in carried or e.body.result[at] is not s.pat[0]:
             continue
         value = carried.index(u.value)
-        if not ONE_HISTORY(not any(x.value == value for x in out)):
-            continue
-        if not ALL_TURNS(_turns(shape_of(p.type)[0], e, made)) or not MEMORY_UNUSED(_uses(lam, init) == 1):
+        if not ALL_TURNS(_turns(shape_of(p.type)[0], e, made)):
             continue
         if not UNREAD(_uses(e.body, s.pat[0]) == 1):
             continue
-        if not SIZES_OUTSIDE(not set(shape_of(p.type)) & {*carried, *_bound(e.body)}):
+        if not SIZES_OUTSIDE(not set(shape_of(p.type)) & set(carried)):
             continue
         now, following = carried[value], e.body.result[value]
         if not isinstance(now.type, ArrayType) or not isinstance(following, Var):
@@ -181,12 +176,8 @@ def _uses(lam: Lambda, v: Var) -> int:
     return sum(v in ir.stm_free(s) for s in lam.stms) + list(lam.result).count(v)
 
 
-def _bound(lam: Lambda) -> set[Var]:
-    return {v for s in lam.stms for v in s.pat}
-
-
 def _made_anew(body: Lambda, p: Var, result: Var, update: Stm, joins: bool) -> bool:
-    """Whether the next value of `p` has memory of its own, and `p` is but read."""
+    """Whether the next value of `p` has memory of its own, and `p` is but read: it is saved once, by `update`."""
     if list(body.result).count(result) != 1:
         return False
     names = {p}  # of views of it
