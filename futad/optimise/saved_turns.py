@@ -38,6 +38,7 @@ AT_TURN = LEGAL.condition("saved at the turn", "the history's row is not the val
 FAILS_NOT = LEGAL.condition("fails not", "a check of the forward sweep's loop would be gone")
 SAME = LEGAL.condition("same results", "the forward sweep would go on with other values")
 SAVING = LEGAL.condition("other variables save", "what the loop of the return sweep computes besides would be lost")
+EACH_ROW = LEGAL.condition("each row saved", "rows that the loop does not save are not what they were before it")
 SAVES_ALONE = LEGAL.condition("saves alone", "another use of what is saved would read other memory")
 KNOWN = LEGAL.condition("known in the forward sweep", "the loop uses what only the return sweep has")
 THERE = LEGAL.condition("not overwritten", "the loop would read what was overwritten since")
@@ -171,6 +172,7 @@ class _Pair:
         self.first, self.second, self.alias = first, second, alias
         self.f, self.r = first.exp, second.exp
         self.turns = turns_back(self.r, defs)
+        self.scratch = {s.pat[0] for s in self.r.body.stms if type(s.exp) is ir.Scratch}
         self.own = {*self.r.body.params, *[v for s in self.r.body.stms for v in s.pat]}
         table: dict[tuple[Any, ...], int] = {}
         self.forward = _Numbers(table, self.f.body.params[:1])
@@ -253,6 +255,9 @@ class _Pair:
         if type(e) is not ir.Update or e.array is not p or e.index != (counter,) or e.check is not None:
             return None
         again = sum(s.pat[0] in ir.stm_free(x) for x in loop.body.stms)
+        # What the forward sweep saves in starts as scratch.
+        if not EACH_ROW(loop.inits[q] in self.scratch or shape_of(p.type)[0] is loop.bound):
+            return None
         return s if loop.body.result[q] is s.pat[0] and SAVES_ALONE(not again) else None
 
     def kept(self, m: _Match) -> list[int]:
