@@ -20,7 +20,7 @@ from futad.legality import Legality
 
 LEGAL = Legality("save-products", "a return sweep reads products that the forward sweep saves for it")
 CARRIED = LEGAL.condition("history carried on", "the array left at the end is not the one the turns have saved in")
-INVARIANT = LEGAL.condition("matrix invariant", "each turn multiplies by another matrix")
+EACH_ROW = LEGAL.condition("each row saved", "rows that no turn saves have no product")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory for all products is had before the loop")
 
 
@@ -85,15 +85,22 @@ class _Sharing:
             if type(x) is ir.Update and len(x.index) == 1 and x.index[0] in turn:
                 if x.value in params and x.array in params:
                     k = params.index(x.array)
-                    if CARRIED(e.body.result[k] is t.pat[0]):
+                    if CARRIED(e.body.result[k] is t.pat[0]) and EACH_ROW(self.filled(i, e, k)):
                         saved[x.value] = (s.pat[k], x.index[0])
         own = {v for t in e.body.stms for v in t.pat} | set(e.body.params)
+        # A matrix of the loop's own is none that a later loop multiplies by.
         for t in e.body.stms:
             x = t.exp
-            if type(x) is ir.MatMul and not x.plus and x.a in saved and INVARIANT(x.b not in own):
+            if type(x) is ir.MatMul and not x.plus and x.a in saved:
                 if SIZES_OUTSIDE(not any(v in own for v in shape_of(t.pat[0].type))):
                     history, index = saved[x.a]
                     self.known[history, x.b] = _Saved(i, index, t.pat[0], history)
+
+    def filled(self, i: int, e: ir.For, k: int) -> bool:
+        """Whether all rows of loop variable k that have a value are those that the turns of loop `i` save."""
+        start = e.inits[k]
+        scratch = any(type(s.exp) is ir.Scratch and s.pat[0] is start for s in self.stms[:i])
+        return scratch or shape_of(e.body.params[k + 1].type)[0] is e.bound
 
     def reuse(self, e: ir.For) -> ir.For | None:
         """The loop with its products read where an earlier loop of the scope can save them; that loop then does."""
