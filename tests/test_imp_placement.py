@@ -12,9 +12,13 @@ from device_support import has_cxx
 
 import futad
 from futad.backend.c import CBackend
+from futad.backend.cuda import DeviceBackend
+from futad.core.interp import Interpreter
+from futad.core.parse import parse_program
 from futad.imp import ir
 from futad.legality import dropping
 from futad.pipeline import compile_program
+from futad.runtime.device import EmulatedDevice
 from futad.source import compile_text
 
 TEXT = """
@@ -266,3 +270,34 @@ def test_no_condition_can_be_left_out(condition: str, name: str) -> None:
         got = got[len(got) + len(args) - len(expected) :]  # sizes come first
     same = [np.allclose(x, y, rtol=1e-10) for x, y in zip([*got, *args], expected, strict=True)]
     assert not all(same)
+
+
+OVERLAPPING = {
+    "shifted": """let k_5: i64 = sub(n_1, 1i64) let v_6: [k_5][m_2]f64 = x_4[0i64:k_5:1i64]
+                  let y_7: [n_1][m_2]f64 = update(x_4, [1i64:k_5:1i64], v_6, None)""",
+    "backwards": """let k_5: i64 = sub(n_1, 1i64) let v_6: [n_1][m_2]f64 = x_4[k_5:n_1:-1i64]
+                    let y_7: [n_1][m_2]f64 = update(x_4, [0i64:n_1:1i64], v_6, None)""",
+    "transposed": """let t_5: [m_2][n_1]f64 = rearrange(x_4, [1, 0]) let v_6: [n_1][m_2]f64 = reshape(t_5, [n_1, m_2])
+                     let y_7: [n_1][m_2]f64 = update(x_4, [0i64:n_1:1i64], v_6, None)""",
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_an_update_reads_its_value_before_it_writes(name: str) -> None:
+    """Source programs have no such update, but other passes may make one."""
+    p = parse_program(rf"""fun main [n_1: i64, m_2: i64] (x_3: [n_1][m_2]f64) -> (r_900: [n_1][m_2]f64) = {{
+      let c_8: [n_1][m_2]f64 = copy(x_3)
+      let z_9: [n_1][m_2]f64 = for(3i64, [c_8], \(i_10: i64, x_4: [n_1][m_2]f64) -> {{ {OVERLAPPING[name]} in (y_7) }})
+      in (z_9) }}""")
+    executors: list[Any] = [Interpreter(p), CBackend(p), CBackend(p, multicore=True, grain=1)]
+    if has_cxx():
+        executors.append(DeviceBackend(p))
+        executors[-1].on(EmulatedDevice())
+    for n, m in ((3, 4), (4, 4), (1, 1), (70, 33)):
+        x = np.random.default_rng(n).standard_normal((n, m))
+        want = x.copy()
+        for _ in range(3):
+            shifted = np.concatenate([want[:1], want[:-1]])
+            want = {"shifted": shifted, "backwards": want[::-1], "transposed": want.T.reshape(n, m)}[name].copy()
+        for e in executors:
+            np.testing.assert_array_equal(e.run("main", [np.int64(n), np.int64(m), x.copy()])[0], want)

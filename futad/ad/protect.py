@@ -17,7 +17,6 @@ LEGAL = Legality("protect", "what derivative code overwrites is not copied first
 DEAD = LEGAL.condition("not read later", "the return sweep reads what was overwritten")
 ONCE = LEGAL.condition("overwritten once", "two results are written to one array")
 OWN = LEGAL.condition("made in the turn", "each turn overwrites what the others start from")
-APART = LEGAL.condition("not its own value", "the array is read while it is written")
 
 _VIEWS = (ir.Alias, ir.Rearrange, ir.Reshape, ir.At)
 _REPEATED = (ir.Map, ir.Reduce, ir.Scan, ir.Fused, ir.Hist, ir.For, ir.While)
@@ -90,9 +89,6 @@ class _Protector:
             e = e.rebuild(lambda a: a, inner)
         match e:
             case ir.Update():
-                reads = {self.of(a) for a in e.operands()[1:] if isinstance(a, Var)}
-                if isinstance(e.array, Var) and not APART(self.of(e.array) not in reads):
-                    live = live | reads
                 e = ir.Update(guard(e.array), e.index, e.value, e.check)
             case ir.Scatter():
                 e = ir.Scatter(e.width, tuple(map(guard, e.dests)), e.idxs, e.values)

@@ -6,8 +6,9 @@
                                       x' = update(y, i, old)
                                       ... x' ...
 
-where y is not used after x is used again.  Reverse mode makes code of this shape: the return sweep of what
-follows the update comes first, then that of what precedes it.  The cost is that of the elements written,
+Whatever else uses x and y, that means the same: what is overwritten and used later, `protect` copies.  So it is done
+where it saves a copy, where y is not used after x is used again.  Reverse mode makes code of this shape: the return
+sweep of what follows the update comes first, then that of what precedes it.  The cost is that of the elements written,
 where a copy would cost the array.  Source: Schenck et al., SC 2022, section 5.3 (scatter), here for updates too.
 """
 
@@ -18,13 +19,6 @@ from collections.abc import Sequence
 from futad.core import ir
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of, shape_of
 from futad.core.typing import index_type
-from futad.legality import Legality
-
-LEGAL = Legality("take-back", "an update is undone instead of the array copied before it")
-REPLACED = LEGAL.condition("not used outside", "what is used outside the scope is the updated array")
-NO_VIEWS = LEGAL.condition("no views", "a view shows the updated array")
-NOT_RETURNED = LEGAL.condition("update not returned", "the updated array is a result")
-NEW_FIRST = LEGAL.condition("new before old", "the updated array is read after the update is undone")
 
 
 def substitute(stm: ir.Stm, mapping: dict[Var, Atom]) -> ir.Stm:
@@ -122,9 +116,9 @@ def _hand_back(stms: list[ir.Stm], result: tuple[Atom, ...], p: int, x: Var) -> 
 def _window(
     stms: list[ir.Stm], result: tuple[Atom, ...], later: set[Var], root: dict[Var, Var], p: int, x: Var, y: Var
 ) -> int | None:
-    """The position before which the update at p is to be taken back; None if it need not or cannot be."""
+    """The position before which the update at p is to be taken back; None if that saves no copy."""
     base = root.get(x, x)
-    if base is not x or not REPLACED(not any(root.get(v, v) in (x, y) for v in later)):
+    if base is not x or any(root.get(v, v) in (x, y) for v in later):
         return None
     end = len(stms)
     first, last = None, p
@@ -133,18 +127,15 @@ def _window(
             if v is x:
                 first = q if first is None else first
             elif root.get(v, v) is x:
-                if not NO_VIEWS(False):
-                    return None
+                return None
             elif root.get(v, v) is y:
                 last = q
     finals = {root.get(v, v) for v in result if isinstance(v, Var)}
-    if not NOT_RETURNED(y not in finals):
-        return None
-    if any(root.get(v, v) is x and v is not x for v in result if isinstance(v, Var)):
+    if y in finals or any(root.get(v, v) is x and v is not x for v in result if isinstance(v, Var)):
         return None
     if first is None and x in finals:
         first = end
-    return first if first is not None and NEW_FIRST(last < first) else None
+    return first if first is not None and last < first else None
 
 
 def _replaced(
