@@ -3,10 +3,13 @@
 With y = f(p, r), p and y known, r is found exactly if the elements are integers or bools and every component of f has
 the form
 
-    f(p, r)_j = p_j + r_j + g(p, r_1 ... r_(j-1))        + wrapping, or exclusive or
+    f(p, r)_j = r_j + g(p, r_1 ... r_(j-1))        + wrapping, or exclusive or
 
-for some order of the components: r_j = y_j - p_j - g.  Such operators are groups: the integers modulo a power of two
+for some order of the components: r_j = y_j - g.  Such operators are groups: the integers modulo a power of two
 under +, those of bits under exclusive or, and their products and extensions (sums beside sums of products, say).
+As f(neutral, r) = r for every r, a component that is a sum in which r_j occurs, and no other of its terms depends on
+r_j, has it as a term once, or as often with one sign more than with the other.
+
 Floats are left to the second scan: r would carry the rounding of all of y, however small r is.
 """
 
@@ -21,44 +24,32 @@ from futad.core.types import Atom, Prim, Var
 from futad.legality import Legality
 
 LEGAL = Legality("undone-operators", "what follows an element of a fold is found from the prefix and the result")
-NOT_SUBTRACTED = LEGAL.condition("added", "the element is the difference's other sign")
-ONE_TERM = LEGAL.condition("one term", "the component is not the sum of one of each")
-REST_APART = LEGAL.condition("rest of other components", "the rest is not known before the component is")
 EXACT = LEGAL.condition("exact", "a difference of floats has the rounding of all elements")
 KNOWN = LEGAL.condition("solved in order", "the rest needs components that are not known yet")
 
-# The terms of a component other than p_j and r_j, each with whether it is subtracted.
+# The terms of a component other than r_j, each with whether it is subtracted.
 _Terms = list[tuple[Atom, bool]]
 
 
 def _split(lam: ir.Lambda, j: int) -> tuple[str, _Terms] | None:
-    """The operation that joins the terms of component j, and those that are not p_j and r_j."""
-    k = len(lam.result)
-    own = (lam.params[j], lam.params[k + j])
+    """The operation that joins the terms of component j, and those that are not r_j."""
+    own = lam.params[len(lam.result) + j]
     defs = {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
     top = defs.get(lam.result[j])  # type: ignore[arg-type]
     if not isinstance(top, ir.Op) or top.op not in ("add", "sub", "xor"):
         return None
     group = ("xor",) if top.op == "xor" else ("add", "sub")
     rest: _Terms = []
-    seen = {v: 0 for v in own}
 
-    def walk(a: Atom, minus: bool) -> bool:
-        if a in seen:
-            seen[a] += 1
-            return NOT_SUBTRACTED(not minus)
+    def walk(a: Atom, minus: bool) -> None:
         e = defs.get(a)  # type: ignore[arg-type]
         if isinstance(e, ir.Op) and e.op in group:
-            return walk(e.args[0], minus) and walk(e.args[1], minus != (e.op == "sub"))
-        rest.append((a, minus))
-        return True
+            walk(e.args[0], minus)
+            walk(e.args[1], minus != (e.op == "sub"))
+        elif a is not own:
+            rest.append((a, minus))
 
-    if not walk(lam.result[j], False) or not ONE_TERM(all(n == 1 for n in seen.values())):
-        return None
-    for a, _ in rest:
-        _, used = needed(lam.stms, (a,))
-        if not REST_APART(not any(v in used for v in own)):
-            return None
+    walk(lam.result[j], False)
     return group[0], rest
 
 
@@ -103,7 +94,7 @@ def solve(b: Builder, lam: ir.Lambda, left: Sequence[Atom], total: Sequence[Atom
         copy = ir.Renamer(given)
         b.extend(copy.stms(stms))
         undo = "xor" if op == "xor" else "sub"
-        r: Atom = b.op(undo, total[j], left[j])
+        r = total[j]
         for a, minus in rest:
             r = b.op("add" if minus else undo, r, copy.atom(a))
         right[j] = r
