@@ -1,0 +1,6 @@
+-- An element that nobody reads is asserted about.
+-- ==
+-- entry: asserted
+-- input { [4.0, 9.0, -1.0] }
+entry asserted [n] (xs: [n]f64) =
+  vjp (\xs -> take (n - 1) (map (\x -> assert (x > 0) (f64.sqrt x)) xs)) xs (replicate (n - 1) 1)
