@@ -18,7 +18,6 @@ from futad.ad.stripmine import bound_of, within
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
-from futad.core.scalarops import OPS
 from futad.core.types import BOOL, I64, ONE, ZERO, ArrayType, Atom, Const, Type, Var, array_of, elem_of, i64, shape_of
 from futad.core.typing import index_type
 from futad.legality import Legality
@@ -27,7 +26,6 @@ LEGAL = Legality("saved-updates", "of an array that turns change by updates only
 ENDS = LEGAL.condition("ends in the result", "the array is also changed in another way")
 COMPUTABLE = LEGAL.condition("index computed again", "the index is not known in the return sweep")
 CONDITION_COMPUTABLE = LEGAL.condition("condition computed again", "the branch is not known in the return sweep")
-FAILS_NOT = LEGAL.condition("recomputed fails not", "the return sweep divides by zero where the turn did not")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory for what is overwritten is had before the loop")
 
 @dataclass(eq=False)
@@ -109,7 +107,7 @@ class Finder:
         self.bound.update(lam.params)
         for s in lam.stms:
             self.bound.update(s.pat)
-            if isinstance(s.exp, ir.Op) and FAILS_NOT(not _fails(s.exp)):
+            if isinstance(s.exp, ir.Op):
                 self.defs[s.pat[0]] = s.exp
             for inner in s.exp.lambdas():
                 self.enter(inner)
@@ -176,12 +174,6 @@ class Finder:
             if inner is not None:
                 return s.pat[q], Turns(s, inner, Slot(I64, dims))
         return None
-
-
-def _fails(e: ir.Op) -> bool:
-    """Whether it may fail, as a division by what may be zero."""
-    d = e.args[-1]
-    return OPS[e.op].can_fail and not (isinstance(d, Const) and d.value != 0)
 
 
 def _cell(t: Type, rank: int) -> Type:
@@ -291,6 +283,9 @@ def _counted(s: ir.Stm) -> tuple[ir.Stm, Var]:
 class Undoer:
     """Emits the code that takes the updates of one turn back.
 
+    What it computes again (an index, a condition) the forward sweep has computed in that turn, of the same numbers and
+    in the same branch: a division fails there or not at all.
+
     `held`: the finished array of each slot.  `env`: loop indices of the forward code to those of the turn.
     """
 
@@ -364,7 +359,7 @@ class Undoer:
                     return a
                 else:
                     d = self.finder.defs[a]
-                    done[a] = b.op(d.op, *[again(x) for x in d.args], hint=a.name)
+                    done[a] = b.op(d.op, *[again(x) for x in d.args], hint=a.name, place=d.place)
             return done[a]
 
         return again

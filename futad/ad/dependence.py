@@ -31,8 +31,6 @@ from futad.rewrite.ranges import Poly, Ranges
 
 LEGAL = Legality("kept-for-return", "a return sweep reads in a loop's final array what its turns have read")
 NEWEST = LEGAL.condition("newest version updated", "two arrays come of one, of which the loop ends with one")
-RETURNED = LEGAL.condition("changed array returned", "a branch changes an array that is not the loop's any more")
-UNCONSUMED = LEGAL.condition("changed by updates only", "what a scatter overwrites is not seen by the analysis")
 SAME_TURN = LEGAL.condition("not overwritten in its turn", "an element is overwritten after it was read, in that turn")
 LATER_TURNS = LEGAL.condition("not overwritten in later turns", "a later turn overwrites what one has read")
 
@@ -197,8 +195,8 @@ class Uses:
             inner, here = dict(views), (*path, Given(e.cond, holds))
             sides.append((lam, inner, here, self.scope(lam.stms, inner, now, here)))
         changed = any(end.version != now.version for *_, end in sides)
+        # If a branch changes the array and it is no result, nobody has the newest version, and the loop ends with none.
         after = self.fresh(path) if changed else now
-        found = False
         for k, v in enumerate(s.pat):
             ends = [inner.get(lam.result[k]) for lam, inner, _, _ in sides]  # type: ignore[arg-type]
             newest = [
@@ -207,14 +205,11 @@ class Uses:
             ]
             if all(newest):
                 views[v] = after
-                found = True
                 continue
             if all(x is not None and x.whole() for x in ends):
                 raise Unclear
             for lam, inner, here, _ in sides:
                 self.read(lam.result[k], inner, here)
-        if not RETURNED(not changed or found):
-            raise Unclear
         return after
 
     def turns(self, s: ir.Stm, e: ir.For | ir.While, views: dict[Var, View], now: View, path: Path) -> View:
@@ -258,14 +253,7 @@ class Uses:
         self.unchanged(e.lam, inner, now, (*path, *elements_of(e, self.defs)))
 
     def other(self, e: ir.Exp, views: dict[Var, View], now: View, path: Path) -> None:
-        """Any other construct reads the arrays given to it whole."""
-        consumed: Sequence[Atom] = ()
-        if isinstance(e, ir.Scatter | ir.Hist):
-            consumed = e.dests
-        elif isinstance(e, ir.WithAcc):
-            consumed = e.arrays
-        if not UNCONSUMED(not any(a in views for a in consumed)):
-            raise Unclear
+        """Any other construct reads the arrays given to it whole; what a scatter makes of one is another array."""
         for a in e.operands():
             self.read(a, views, path)
         for lam in e.lambdas():
