@@ -301,3 +301,26 @@ def test_an_update_reads_its_value_before_it_writes(name: str) -> None:
             want = {"shifted": shifted, "backwards": want[::-1], "transposed": want.T.reshape(n, m)}[name].copy()
         for e in executors:
             np.testing.assert_array_equal(e.run("main", [np.int64(n), np.int64(m), x.copy()])[0], want)
+
+
+VERSIONS = """
+entry value [n] [d] [b] (x: [n][d]f64) (y: [b][n][d]f64): ([b][n][d]f64, [b][n][d]f64) =
+  unzip (map (\\(y: [n][d]f64) ->
+    loop (a: *[n][d]f64, b: *[n][d]f64) = (copy y, copy x) for i < n do
+      let v = map f64.atan b[n - 1]
+      let b = b with [n - 1] = map2 (\\p q -> f64.sin p * q) b[0] x[(i + 1) % n]
+      let a = a with [n - 1 - i] = v
+      let b = b with [:i] = (map (map f64.tanh) b[:i] :> [i][d]f64)
+      in (a, b)) y)
+"""
+
+
+@pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+def test_a_place_is_computed_in_each_version_of_a_kernel() -> None:
+    """A thread or a block does each point of the outer map: the index of the row is computed in both, after the row."""
+    programs = [futad.compile(VERSIONS, name="versions.fut", backend=b) for b in ("emulated", "interp")]
+    rng = np.random.default_rng(3)
+    for n, d, b in ((3, 2, 3), (1, 1, 1), (4, 70, 2), (3, 2, 300)):
+        x, y = rng.standard_normal((n, d)), rng.standard_normal((b, n, d))
+        for got, want in zip(*[p.value(x, y) for p in programs], strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)

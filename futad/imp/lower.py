@@ -366,7 +366,9 @@ class Lowerer(Unchecked):
             for v in stm.pat:
                 born[v] = i
                 if v in self.env:
-                    self.unbind(v)  # the scope was lowered before, for another version
+                    # The scope was lowered before, for another version: what that made is not there in this one.
+                    self.unbind(v)
+                    del self.env[v]
         for a in lam.result:
             if isinstance(a, Var):
                 last[a] = len(lam.stms)
