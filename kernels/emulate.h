@@ -58,6 +58,8 @@ FUTAD_EMU_FN static unsigned lanes_of(Block *b, unsigned warp) {
   return left >= 32 ? 0xffffffffu : (1u << left) - 1;
 }
 
+FUTAD_EMU_FN static void multiply_all(Fiber *lanes);
+
 /* One warp operation of the lanes in `mask`; returns this lane's result. */
 FUTAD_EMU_FN static unsigned long long collective(Kind kind, unsigned mask, unsigned long long value, int source,
                                                   int line) {
@@ -89,6 +91,7 @@ FUTAD_EMU_FN static unsigned long long collective(Kind kind, unsigned mask, unsi
   if (all) {
     b->waiting[warp] &= ~mask;
     progress();
+    if (kind == PRODUCT) multiply_all(lanes);
     unsigned bits = 0, order = 0;
     for (unsigned l = 0; l < 32; l++) {
       if (!(mask >> l & 1)) continue;
@@ -123,6 +126,32 @@ FUTAD_EMU_FN static unsigned long long collective(Kind kind, unsigned mask, unsi
   }
 #endif
   return f->result;
+}
+
+/* What `multiply` needs of a lane. */
+struct Product {
+  double *c;
+  const double *a, *b;
+};
+
+/* c += a b of a warp's 16x4 and 4x8 matrices; see `gemm.cuh` for who has which elements. */
+FUTAD_EMU_FN static void multiply(double *c, const double *a, const double *b) {
+  Product mine = {c, a, b};
+  collective(PRODUCT, 0xffffffffu, (unsigned long long)(uintptr_t)&mine, 0, __LINE__);
+}
+
+FUTAD_EMU_FN static void multiply_all(Fiber *lanes) {
+  for (unsigned l = 0; l < 32; l++) {
+    double *c = ((Product *)(uintptr_t)lanes[l].value)->c;
+    for (unsigned e = 0; e < 4; e++) {
+      const unsigned row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
+      for (unsigned k = 0; k < 4; k++) {
+        const Product *left = (Product *)(uintptr_t)lanes[row % 8 * 4 + k].value;
+        const Product *right = (Product *)(uintptr_t)lanes[column * 4 + k].value;
+        c[e] = fma(left->a[row / 8], right->b[0], c[e]);
+      }
+    }
+  }
 }
 
 FUTAD_EMU_FN static unsigned lane_id() { return device.current->index % 32; }

@@ -96,7 +96,7 @@ struct dim3 {
 namespace futad_emu {
 
 enum State { READY, AT_BARRIER, IN_WARP, DONE };
-enum Kind { SYNC, SHUFFLE, BALLOT, MATCH };
+enum Kind { SYNC, SHUFFLE, BALLOT, MATCH, PRODUCT };
 
 struct Block;
 

@@ -106,6 +106,182 @@ FUTAD_DEV futad_other_step<T, F> futad_step(T first, const F &f) {
   return futad_other_step<T, F>{first, f};
 }
 
+/* --- products by the matrix units ------------------------------------------------------------------------------------
+ *
+ * Of f64 alone: their f32 would be rounded to fewer digits.  A warp multiplies 16x4 by 4x8 elements at a time.  Lane l
+ * has, with g = l / 4 and t = l % 4, of the left matrix rows g and g + 8 of column t, of the right one row t of column g,
+ * of the result columns 2t and 2t + 1 of rows g and g + 8 (PTX ISA, "Matrix Fragments for mma.m16n8k4"). */
+#if defined(FUTAD_EMULATED) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800)
+#define FUTAD_MATRIX_UNITS 1
+#else
+#define FUTAD_MATRIX_UNITS 0
+#endif
+
+template <class T>
+struct futad_in_units {
+  enum { value = 0 };
+};
+template <>
+struct futad_in_units<double> {
+  enum { value = FUTAD_MATRIX_UNITS };
+};
+
+#ifdef FUTAD_EMULATED
+FUTAD_INLINE void futad_multiply_4(double *c, const double *a, const double *b) { futad_emu::multiply(c, a, b); }
+FUTAD_INLINE void futad_multiply_8(double *c, const double *a, const double *b) {
+  futad_multiply_4(c, a, b);
+  futad_multiply_4(c, a + 2, b + 1);
+}
+#elif FUTAD_MATRIX_UNITS && __CUDA_ARCH__ >= 900
+FUTAD_INLINE void futad_multiply_4(double *c, const double *a, const double *b) {
+  asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+      : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+}
+/* Twice as deep: columns t and t + 4 of the left matrix, rows t and t + 4 of the right one. */
+FUTAD_INLINE void futad_multiply_8(double *c, const double *a, const double *b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+}
+#elif FUTAD_MATRIX_UNITS
+FUTAD_INLINE void futad_multiply_4(double *c, const double *a, const double *b) {
+  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+      : "+d"(c[0]), "+d"(c[1])
+      : "d"(a[0]), "d"(b[0]));
+  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+      : "+d"(c[2]), "+d"(c[3])
+      : "d"(a[1]), "d"(b[0]));
+}
+FUTAD_INLINE void futad_multiply_8(double *c, const double *a, const double *b) {
+  futad_multiply_4(c, a, b);
+  futad_multiply_4(c, a + 2, b + 1);
+}
+#endif
+
+/* The threads' parts of a BM x BN tile of the result: by the matrix units, or each TM x TN elements.  `at(i, row, col)`
+ * says which element of the tile the thread's i-th one is; they are in order of rows, in a row of columns. */
+template <class T, int BM, int BN, int BK, int TM, int TN, bool UNITS>
+struct futad_parts;
+
+template <class T, int BM, int BN, int BK, int TM, int TN>
+struct futad_parts<T, BM, BN, BK, TM, TN, true> {
+  enum {
+    /* Warps below and beside each other, and 16x8 tiles of one. */
+    warps = BM / TM * (BN / TN) / 32,
+    down = BM / 16 < warps ? (BM / 16 < 4 ? BM / 16 : (BN >= 32 ? 4 : warps)) : (BN >= 32 ? 4 : warps),
+    beside = warps / down,
+    high = BM / 16 / down,
+    wide = BN / 8 / beside,
+    group = 2,
+    rows = 2 * high,    /* of the result, that a thread has elements of */
+    columns = 2 * wide, /* and of each so many */
+    lanes = 4,          /* that have the others, in one warp; the rest has another warp */
+    pad = 4             /* keeps the lanes' elements of the operands in banks of their own */
+  };
+  T sum[high][wide][4];
+  int row, col; /* of the first element */
+
+  FUTAD_DEV int lane() const { return futad_lane() % 4; }
+
+  FUTAD_DEV futad_parts() {
+    row = futad_warp() / beside * (16 * high) + futad_lane() / 4;
+    col = futad_warp() % beside * (8 * wide) + futad_lane() % 4 * 2;
+  }
+  template <class Step>
+  FUTAD_DEV void start(const Step &) {
+#pragma unroll
+    for (int i = 0; i < high; i++) {
+#pragma unroll
+      for (int j = 0; j < wide; j++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) sum[i][j][e] = T(0);
+      }
+    }
+  }
+  FUTAD_DEV int row_of(int r) const { return row + r / 2 * 16 + r % 2 * 8; }
+  FUTAD_DEV int col_of(int c) const { return col + c / 2 * 8 + c % 2; }
+  FUTAD_DEV T of(int r, int c) const { return sum[r / 2][c / 2][r % 2 * 2 + c % 2]; }
+
+  template <class Step>
+  FUTAD_DEV void add(const T *pa, const T *pb, int, const Step &) {
+    const int deep = BK % 8 == 0 ? 2 : 1, t = futad_lane() % 4, g = futad_lane() / 4;
+#pragma unroll
+    for (int k = 0; k < BK; k += 4 * deep) {
+      T a[high][2 * deep], b[wide][deep];
+#pragma unroll
+      for (int h = 0; h < deep; h++) {
+        const T *ra = pa + (k + 4 * h + t) * (BM + pad) + row, *rb = pb + (k + 4 * h + t) * (BN + pad) + (col - 2 * t) + g;
+#pragma unroll
+        for (int i = 0; i < high; i++) a[i][2 * h] = ra[16 * i], a[i][2 * h + 1] = ra[16 * i + 8];
+#pragma unroll
+        for (int j = 0; j < wide; j++) b[j][h] = rb[8 * j];
+      }
+#pragma unroll
+      for (int i = 0; i < high; i++) {
+#pragma unroll
+        for (int j = 0; j < wide; j++) {
+          if constexpr (deep == 2) {
+            futad_multiply_8(sum[i][j], a[i], b[j]);
+          } else {
+            futad_multiply_4(sum[i][j], a[i], b[j]);
+          }
+        }
+      }
+    }
+  }
+};
+
+template <class T, int BM, int BN, int BK, int TM, int TN>
+struct futad_parts<T, BM, BN, BK, TM, TN, false> {
+  enum {
+    across = BN / TN,
+    /* A thread's elements come in groups of `group` neighbours, so that a warp reads shared memory in whole lines. */
+    least = TM < TN ? TM : TN,
+    group = 16 / (int)sizeof(T) < least ? 16 / (int)sizeof(T) : least,
+    beside = 1,
+    rows = TM,
+    columns = TN,
+    lanes = across,
+    pad = 16 / sizeof(T) /* keeps rows aligned and columns out of one bank */
+  };
+  T sum[TM][TN];
+  int ty, tx;
+
+  FUTAD_DEV futad_parts() : ty((int)threadIdx.x / across), tx((int)threadIdx.x % across) {}
+  FUTAD_DEV int lane() const { return tx; }
+  template <class Step>
+  FUTAD_DEV void start(const Step &step) {
+#pragma unroll
+    for (int i = 0; i < TM; i++) {
+#pragma unroll
+      for (int j = 0; j < TN; j++) sum[i][j] = step.start();
+    }
+  }
+  FUTAD_DEV int row_of(int i) const { return i / group * (BM / TM * group) + ty * group + i % group; }
+  FUTAD_DEV int col_of(int j) const { return j / group * (across * group) + tx * group + j % group; }
+  FUTAD_DEV T of(int i, int j) const { return sum[i][j]; }
+
+  /* `here`: of the sum's elements, those in the tile at hand. */
+  template <class Step>
+  FUTAD_DEV void add(const T *pa, const T *pb, int here, const Step &step) {
+#pragma unroll
+    for (int kk = 0; kk < BK; kk++) {
+      if (!Step::padded && kk >= here) break;
+      T x[TM], y[TN];
+#pragma unroll
+      for (int i = 0; i < TM; i++) x[i] = pa[kk * (BM + pad) + row_of(i)];
+#pragma unroll
+      for (int j = 0; j < TN; j++) y[j] = pb[kk * (BN + pad) + col_of(j)];
+#pragma unroll
+      for (int i = 0; i < TM; i++) {
+#pragma unroll
+        for (int j = 0; j < TN; j++) sum[i][j] = step.next(sum[i][j], x[i], y[j]);
+      }
+    }
+  }
+};
+
 /* Which of a ROWS x COLS tile's elements thread `t` moves in its `step`-th turn, neighbouring threads taking neighbours
  * along the contiguous index. */
 template <int INNER, int ROWS, int COLS, int THREADS>
@@ -140,32 +316,51 @@ FUTAD_DEV void futad_row_sums(const T *part, T *tile, futad_ix z, futad_ix row0,
 }
 
 /* What `c.store` returns for the columns of a tile is combined and given to `to.f(z, i, tile, x)`. */
-template <int BM, int BN, int TM, int TN, int VEC, class T, class C, class Folds>
-FUTAD_DEV void futad_row_folds(const T (&sum)[TM][TN], const C &c, futad_ix z, futad_ix row0, futad_ix col0, futad_ix m,
+template <int BM, class Parts, class C, class Folds>
+FUTAD_DEV void futad_row_folds(const Parts &parts, const C &c, futad_ix z, futad_ix row0, futad_ix col0, futad_ix m,
                                futad_ix n, futad_ix tile, const Folds &to) {
-  const int ACROSS = BN / TN, GROUPS = Folds::commutes ? 1 : TN / VEC;
-  int ty = (int)threadIdx.x / ACROSS, tx = (int)threadIdx.x % ACROSS;
+  typedef decltype(to.op.neutral()) V;
+  /* Neighbouring columns that a thread has, then those of its neighbours: the order of columns. */
+  const int GROUP = Folds::commutes ? Parts::columns : Parts::group;
+  FUTAD_SHARED(V, others, Parts::beside > 1 ? BM * Parts::beside : 1); /* what the warps beside each other have */
+  V totals[Parts::beside > 1 ? Parts::rows : 1];
 #pragma unroll
-  for (int i = 0; i < TM; i++) {
-    futad_ix row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
-    auto total = to.op.neutral();
+  for (int i = 0; i < Parts::rows; i++) {
+    futad_ix row = row0 + parts.row_of(i);
+    V total = to.op.neutral();
 #pragma unroll
-    for (int g = 0; g < GROUPS; g++) {
-      /* The columns of a group are in the order of the threads, these neighbours in a warp. */
-      auto part = to.op.neutral();
+    for (int g = 0; g < Parts::columns; g += GROUP) {
+      V part = to.op.neutral();
 #pragma unroll
-      for (int j = g * (TN / GROUPS); j < (g + 1) * (TN / GROUPS); j++) {
-        futad_ix col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
-        if (row < m && col < n) part = to.op.combine(part, c.store(z, row, col, sum[i][j]));
+      for (int j = g; j < g + GROUP; j++) {
+        futad_ix col = col0 + parts.col_of(j);
+        if (row < m && col < n) part = to.op.combine(part, c.store(z, row, col, parts.of(i, j)));
       }
 #pragma unroll
-      for (int d = 1; d < ACROSS; d *= 2) {
+      for (int d = 1; d < Parts::lanes; d *= 2) {
         auto other = futad_shfl_xor(FUTAD_ALL, part, d);
-        part = tx & d ? to.op.combine(other, part) : to.op.combine(part, other);
+        part = parts.lane() & d ? to.op.combine(other, part) : to.op.combine(part, other);
       }
-      total = GROUPS == 1 ? part : to.op.combine(total, part);
+      total = g ? to.op.combine(total, part) : part;
     }
-    if (tx == 0 && row < m) to.f(z, row, tile, total);
+    if constexpr (Parts::beside > 1) {
+      totals[i] = total;
+    } else {
+      if (parts.lane() == 0 && row < m) to.f(z, row, tile, total);
+    }
+  }
+  if constexpr (Parts::beside > 1) {
+    __syncthreads(); /* nobody reads what was there */
+#pragma unroll
+    for (int i = 0; i < Parts::rows; i++) {
+      if (parts.lane() == 0) others[parts.row_of(i) * Parts::beside + futad_warp() % Parts::beside] = totals[i];
+    }
+    __syncthreads();
+    for (int r = (int)threadIdx.x; r < BM; r += (int)blockDim.x) {
+      V total = others[r * Parts::beside];
+      for (int w = 1; w < Parts::beside; w++) total = to.op.combine(total, others[r * Parts::beside + w]);
+      if (row0 + r < m) to.f(z, row0 + r, tile, total);
+    }
   }
 }
 
@@ -176,16 +371,15 @@ template <class T, int BM, int BN, int BK, int TM, int TN, class A, class B, cla
 FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, futad_ix splits, futad_ix m, futad_ix n,
                           futad_ix k, const Folds &folds = Folds(), const Sums &sums_to = Sums(),
                           const Step &step = Step()) {
-  const int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
-  /* A thread's elements come in groups of VEC neighbours, so that a warp reads shared memory in whole lines. */
-  const int VEC = 16 / sizeof(T) < TM ? (16 / sizeof(T) < TN ? 16 / sizeof(T) : TN) : (TM < TN ? TM : TN);
-  const int PAD = 16 / sizeof(T); /* keeps rows aligned and columns out of one bank */
+  typedef futad_parts<T, BM, BN, BK, TM, TN, futad_in_units<T>::value && Step::padded> Parts;
+  const int THREADS = BM / TM * (BN / TN), PAD = Parts::pad;
   typedef futad_tile_walk<A::inner, BM, BK, THREADS> WalkA;
   typedef futad_tile_walk<B::inner, BK, BN, THREADS> WalkB;
   FUTAD_SHARED(T, tile_a, 2 * BK * (BM + PAD)); /* by columns of a */
   FUTAD_SHARED(T, tile_b, 2 * BK * (BN + PAD));
 
-  int t = (int)threadIdx.x, ty = t / ACROSS, tx = t % ACROSS;
+  int t = (int)threadIdx.x;
+  Parts made;
   /* Numbers of blocks, parts and steps fit into 32 bits, in which divisions are cheap. */
   uint32_t columns = n > 0 ? (uint32_t)((n + BN - 1) / BN) : 1, parts = (uint32_t)splits; /* sums need no column */
   futad_ix row0 = (futad_ix)(blockIdx.x / columns) * BM, col0 = (futad_ix)(blockIdx.x % columns) * BN;
@@ -205,15 +399,11 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
       cols |= (unsigned)(WalkB::inside(t, s) && col0 + WalkB::col(t, s) < n) << s;
     }
 
-    T sum[TM][TN], next_a[WalkA::turns], next_b[WalkB::turns];
+    T next_a[WalkA::turns], next_b[WalkB::turns];
     T part[Sums::wanted ? WalkA::turns : 1]; /* of the sums of rows: each turn's elements are always of one row */
 #pragma unroll
     for (int s = 0; s < (Sums::wanted ? WalkA::turns : 0); s++) part[s] = T(0);
-#pragma unroll
-    for (int i = 0; i < TM; i++) {
-#pragma unroll
-      for (int j = 0; j < TN; j++) sum[i][j] = step.start();
-    }
+    made.start(step);
 
     int page = 0, here = 0; /* here: of the sum's elements, those in the tile at hand */
     for (futad_ix l = k0 - BK; l < k1; l += BK) {
@@ -231,21 +421,7 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
         next_b[s] = in ? (T)b.load(batch, l + BK + WalkB::row(t, s), col0 + WalkB::col(t, s)) : T(0);
       }
       if (l >= k0) {
-        const T *pa = tile_a + page * BK * (BM + PAD), *pb = tile_b + page * BK * (BN + PAD);
-#pragma unroll
-        for (int kk = 0; kk < BK; kk++) {
-          if (!Step::padded && kk >= here) break;
-          T x[TM], y[TN];
-#pragma unroll
-          for (int i = 0; i < TM; i++) x[i] = pa[kk * (BM + PAD) + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC];
-#pragma unroll
-          for (int j = 0; j < TN; j++) y[j] = pb[kk * (BN + PAD) + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC];
-#pragma unroll
-          for (int i = 0; i < TM; i++) {
-#pragma unroll
-            for (int j = 0; j < TN; j++) sum[i][j] = step.next(sum[i][j], x[i], y[j]);
-          }
-        }
+        made.add(tile_a + page * BK * (BM + PAD), tile_b + page * BK * (BN + PAD), here, step);
         page ^= 1;
       }
       here = left;
@@ -263,15 +439,15 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
     }
 
     if constexpr (Folds::wanted) {
-      futad_row_folds<BM, BN, TM, TN, VEC>(sum, c, z, row0, col0, m, n, blockIdx.x % columns, folds);
+      futad_row_folds<BM>(made, c, z, row0, col0, m, n, blockIdx.x % columns, folds);
     } else {
 #pragma unroll
-      for (int i = 0; i < TM; i++) {
-        futad_ix row = row0 + i / VEC * (BM / TM * VEC) + ty * VEC + i % VEC;
+      for (int i = 0; i < Parts::rows; i++) {
+        futad_ix row = row0 + made.row_of(i);
 #pragma unroll
-        for (int j = 0; j < TN; j++) {
-          futad_ix col = col0 + j / VEC * (ACROSS * VEC) + tx * VEC + j % VEC;
-          if (row < m && col < n) c.store(z, row, col, sum[i][j]);
+        for (int j = 0; j < Parts::columns; j++) {
+          futad_ix col = col0 + made.col_of(j);
+          if (row < m && col < n) c.store(z, row, col, made.of(i, j));
         }
       }
     }

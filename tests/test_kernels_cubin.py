@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 import types
 from pathlib import Path
@@ -9,9 +10,12 @@ from pathlib import Path
 import pytest
 from kernel_sources import SOURCES
 
+from futad.backend.cuda import DeviceBackend
 from futad.errors import BackendError, InternalError, UsageError
+from futad.pipeline import compile_program
 from futad.runtime import cubin
 from futad.runtime.kerneltext import kernel_names
+from futad.source import load_program
 
 needs_toolkit = pytest.mark.skipif(not cubin.toolkit_available(), reason="neither NVRTC nor nvcc")
 
@@ -131,3 +135,32 @@ ptxas         .     24 bytes stack frame, 0 bytes spill stores, 0 bytes spill lo
     one, two = cubin.Resources(31, 40, 8, 16, 512), cubin.Resources(12, 0, 0, 0, 0)
     assert cubin.parse_report(log) == {"one": one, "two": two}
     assert (one.spills, two.spills) == (24, 0)
+
+
+DMMA = 0x23F  # the lowest twelve bits of that instruction on sm_80 and sm_90, by what nvdisasm shows
+
+
+def instructions(code: bytes) -> dict[str, list[int]]:
+    """The operations of each kernel of a cubin, by their lowest twelve bits."""
+    (at,) = struct.unpack_from("<Q", code, 40)
+    size, count, names = struct.unpack_from("<3H", code, 58)
+    sections = [struct.unpack_from("<IIQQQQ", code, at + i * size) for i in range(count)]
+    out = {}
+    for name_at, _, _, _, start, length in sections:
+        first = sections[names][4] + name_at
+        name = code[first : code.index(b"\0", first)].decode()
+        if name.startswith(".text."):
+            words = range(start, start + length, 16)
+            out[name.removeprefix(".text.")] = [struct.unpack_from("<Q", code, i)[0] & 0xFFF for i in words]
+    return out
+
+
+@needs_toolkit
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_products_of_f64_are_done_by_the_matrix_units(arch: str) -> None:
+    path = Path(__file__).resolve().parents[1] / "benchmarks" / "programs" / "gmm.fut"
+    made = DeviceBackend(compile_program(load_program(str(path))))
+    found = instructions(cubin.compile_cubin(made.source, arch).code)
+    products = {name: ops for name, ops in found.items() if name.endswith("_product")}
+    assert len(products) >= 5 and all(DMMA in ops for ops in products.values())
+    assert not any(DMMA in ops for name, ops in found.items() if not name.endswith("_product"))
