@@ -35,6 +35,11 @@ entry each [n] (xs: [n]i64): [n]f64 = map (\\x -> let (k, p) = digits 7 x in muc
 entry both [n] (xs: [n]i64): ([n]f64, [n]i64, f64) =
   let (ys, ks) = unzip (map (\\x -> let (k, p) = digits 7 x in (much p (f64.i64 k), k * 2)) xs)
   in (ys, ks, f64.maximum ys)
+-- The loop of the second operator reads what the first one sums.
+entry products [n] (xs: [n]i64): (f64, f64) =
+  let same (x: f64) = f64.exp (f64.log (f64.exp (f64.log x)))
+  in reduce (\\(s, p) (t, q) -> (s + t, p + same (loop c = q for _i < 2 + n % 2 do c + s * t))) (0, 0)
+            (map (\\x -> (f64.i64 x, f64.i64 x)) xs)
 entry gathered [n][m] (ys: [m]f64) (xs: [n]i64): [n]f64 =
   map (\\x -> let (k, p) = digits (if x == 99999 then 0 else 7) x in much p ys[k] + much ys[k + 1] p) xs
 entry little [n] (xs: [n]i64): [n]f64 = map (\\x -> let (k, p) = digits 7 x in p + f64.i64 k) xs
@@ -50,7 +55,7 @@ def programs() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("backend", ["c", "multicore"])
-@pytest.mark.parametrize("name", ["total", "each", "both", "little", "walks", "placed"])
+@pytest.mark.parametrize("name", ["total", "each", "both", "little", "walks", "placed", "products"])
 def test_as_the_interpreter(programs: dict[str, Any], backend: str, name: str) -> None:
     for n in (0, 1, 63, 64, 65, 300):
         xs = np.random.default_rng(n).integers(1, 5000, n)
@@ -82,7 +87,7 @@ def test_which_are_in_two_parts(tmp_path: Any) -> None:
     file.write_text(TEXT)
     backend = CBackend(compile_program(load_program(str(file)), sequential=True))
     found = {f.name: halves(f.body) for f in backend.module.functions}
-    assert found == {"total": 1, "each": 1, "both": 1, "gathered": 1, "little": 0, "walks": 0, "placed": 1}
+    assert found == {"total": 1, "each": 1, "both": 1, "gathered": 1, "little": 0, "walks": 0, "placed": 1, "products": 0}
 
 
 def halves(body: list[ir.Stmt]) -> int:

@@ -62,6 +62,12 @@ entry chained [n] (xs: [n]f64): ([n]f64, [n]f64) =
 entry table [n] (xs: [n]f64): []f64 =
   [1] ++ flatten (map (\\x -> let (s, e) = (f64.sin x, f64.exp (-x * x))
                              in [x, s, e, s * e, s + e, s / (1 + e), f64.sqrt e, f64.cos (s * e) * x, e * e]) xs)
+def eight (x: f64): [8]f64 =
+  [f64.sin x, f64.cos x, f64.exp x, f64.tanh x, f64.sin (x + 1), f64.cos (x + 2), f64.exp (-x), f64.tanh (x * 3)]
+entry read_back [n] (k: i64) (xs: [n]f64): ([n][8]f64, [n]f64) =
+  unzip (map2 (\\x i -> let r = eight x in (r, r[(i * k) & 7])) xs (iota n))
+entry written_again [n] (k: i64) (xs: [n]f64): [n][8]f64 =
+  map2 (\\x i -> let r = eight x in r with [(i * k) & 7] = 5) xs (iota n)
 entry picked [n][m] (xs: [n]f64) (ks: [m]i64): [m]f64 =
   map (\\k -> let x = xs[k] in f64.sin x * f64.cos x + f64.exp (x * x) / (1 + f64.sqrt (x * x + 1)) + f64.log (2 + x))
       ks
@@ -161,13 +167,14 @@ def test_results_die_in_other_threads(backend: CBackend) -> None:
 
 @pytest.mark.parametrize("name", [
     "joined", "doubled", "flat", "same", "kept", "changed", "turns", "shifted",
-    "walked", "walked_back", "added", "crossed", "overwritten", "chained", "table", "picked", "chosen"])
+    "walked", "walked_back", "added", "crossed", "overwritten", "chained", "table", "picked", "chosen",
+    "read_back", "written_again"])
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str, n: int) -> None:
     xs = np.random.default_rng(n).standard_normal(n)
     xs[n // 2] = 0
     args: list[Any] = [n, xs]
-    if name in ("turns", "walked", "walked_back"):
+    if name in ("turns", "walked", "walked_back", "read_back", "written_again"):
         args.insert(1, 3)
     if name == "picked":
         args = [n, 3 * n, xs, np.arange(3 * n) % n]

@@ -17,35 +17,33 @@ from dataclasses import dataclass, field, replace
 
 from futad.core.scalarops import OPS
 from futad.imp import ir
-from futad.imp.ir import Expr, Ref
+from futad.imp.ir import Expr
 from futad.imp.straighten import can_fail, refs, straightened
 from futad.imp.vectorise import count_refs, expressions, loads_in
 from futad.legality import Legality
 
 LEGAL = Legality("blocks", "iterations of a map around loops that carry scalars run together, each in a lane")
-STORED_APART = LEGAL.condition("stored not read", "a lane reads what another one has stored")
+ADDED = LEGAL.condition("arrays added to only", "a lane reads, or overwrites, what others are to fold into an array")
 UNSEEN = LEGAL.condition("reductions unseen", "an iteration reads what earlier ones have reduced")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory of all lanes is had before the first block")
 SPREAD_APART = LEGAL.condition("added to once", "lanes read the element before others have added to it")
 SAME_TURNS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different turns")
-OWN_PLACE = LEGAL.condition("added at places of its own", "two lanes add to one element at once")
 SAME_BRANCH = LEGAL.condition("one branch for all", "lanes take different branches")
 FAILS_NOT = LEGAL.condition("fails not", "a failure of one lane stops them all, in another order")
-REDUCED_OUTSIDE = LEGAL.condition("reduced outside the loop", "lanes reduce their turns in another order")
-SAME_ELEMENT = LEGAL.condition("same element for all", "lanes look at different elements of their arrays")
 
 LARGEST = 60  # statements of an inner loop
 MUCH = 20  # cost of an inner loop for which lanes may read and write where it suits each of them
 
 
-def block(loop: ir.For, body: list[ir.Stmt]) -> ir.Blocks | None:
+def block(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.Blocks | None:
     """A map's loop (with this body) in blocks; None unless it has inner loops that carry scalars, which all iterations
-    take equally often, and nothing else that could differ between iterations but scalars and places in memory."""
+    take equally often, and nothing else that could differ between iterations but scalars and places in memory.
+    `folds`: pointers to arrays that it folds into, the only ones that one iteration writes and another one reads."""
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
         return None
     body = straightened(body)
-    shape = _Shape(loop.var, {loop.var})
-    if not shape.takes(body, inner=False) or not shape.carried or not STORED_APART(not shape.stored & shape.read):
+    shape = _Shape(loop.var, folds, {loop.var})
+    if not shape.takes(body, inner=False) or not shape.carried:
         return None
     if shape.apart and _cost(body) < MUCH:
         return None
@@ -55,7 +53,7 @@ def block(loop: ir.For, body: list[ir.Stmt]) -> ir.Blocks | None:
     # The sizes are needed before the first block.
     if not SIZES_OUTSIDE(not any(refs(n) & shape.made for n in shape.sizes)):
         return None
-    if not SPREAD_APART(all(n == 1 for n in shape.spread.values()) and not shape.spread.keys() & shape.read):
+    if not SPREAD_APART(all(n == 1 for n in shape.spread.values())):
         return None
     body = _apart(body, shape.spread.keys())
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
@@ -64,24 +62,23 @@ def block(loop: ir.For, body: list[ir.Stmt]) -> ir.Blocks | None:
 
 @dataclass(slots=True)
 class _Shape:
-    """What the body of a map does.  `varying`: scalars that differ between iterations; `made`: all that the body
-    declares; `arrays`: what an iteration has for itself, and `sizes` in bytes; `stored` (at a place that all iterations
-    share) and `read`: other arrays; `apart`: in an inner loop these are read or written at places that differ between
-    iterations; `spread`: how often they are added to there, at places of each iteration's own; `bounds`: those of inner
-    loops around, which are above 0 as the loops start there or later."""
+    """What the body of a map does that folds into the arrays `folds`.  `varying`: scalars that differ between
+    iterations; `made`: all that the body declares; `arrays`: what an iteration has for itself, and `sizes` in bytes;
+    `apart`: in an inner loop arrays are read or written at places that differ between iterations; `spread`: how often
+    others than its own are added to there.
+
+    These places are each iteration's own: what is added to an accumulator has its place in range, which is checked, by
+    a branch that lanes could not take together, unless all that differs in it is the map's own index."""
 
     var: str
+    folds: Set[str]
     varying: set[str]
     made: set[str] = field(default_factory=set)
     arrays: set[str] = field(default_factory=set)
     sizes: list[Expr] = field(default_factory=list)
-    stored: set[str] = field(default_factory=set)
-    read: set[str] = field(default_factory=set)
     partials: set[str] = field(default_factory=set)
     apart: bool = False
     spread: dict[str, int] = field(default_factory=dict)
-    defs: dict[str, Expr] = field(default_factory=dict)
-    bounds: list[Expr] = field(default_factory=list)
     mentioned: dict[str, int] = field(default_factory=dict)
     carried: bool = False
 
@@ -93,8 +90,6 @@ class _Shape:
         match s:
             case ir.Decl(name, init=init, mutable=mutable):
                 self.made.add(name)
-                if init is not None and not mutable:
-                    self.defs[name] = init
                 if mutable or init is None or any(True for _ in loads_in(init)) or self.differs(init):
                     self.varying.add(name)
             case ir.Assign(name):
@@ -102,35 +97,29 @@ class _Shape:
                 return name in self.made
             case ir.Accumulate(name):
                 if name not in self.made:
+                    assert not inner, "a loop folds into variables that are declared before it"
                     self.partials.add(name)
-                    return REDUCED_OUTSIDE(not inner)
             case ir.Store(pointer, index, value, op):
-                if pointer in self.arrays:
-                    return op is None and SAME_ELEMENT(not self.differs(index))
-                # What an iteration stores at a place of its own no other one reads: a map's are independent.
                 apart = self.differs(index)
-                if not apart:
-                    self.stored.add(pointer)
+                if pointer in self.folds and not ADDED(op is not None and not apart):
+                    return False
+                self.apart |= inner and apart
+                if pointer in self.arrays:
+                    return op is None
                 if not inner:
                     return op is None
-                self.apart |= apart
                 if op is None:
                     return apart
                 if apart:
                     self.spread[pointer] = self.spread.get(pointer, 0) + 1
-                return op == "add" and value.type.is_float and (not apart or OWN_PLACE(self.own_place(index)))
+                return op == "add" and value.type.is_float
             case ir.For(var, bound, inside, start, step=step):
                 self.made.add(var)
                 if step != 1 or len(inside) > LARGEST:
                     return False
                 if not SAME_TURNS(not self.differs(bound) and not self.differs(start)):
                     return False
-                if not isinstance(start, ir.Num) or start.value < 0:
-                    return self.takes(inside, inner=True)
-                self.bounds.append(bound)
-                taken = self.takes(inside, inner=True)
-                self.bounds.pop()
-                return taken
+                return self.takes(inside, inner=True)
             case ir.Ensure(name, elem, slot, count):
                 self.arrays.add(name)
                 self.sizes.append(ir.mul(count, ir.num(elem.bits // 8)))
@@ -161,28 +150,10 @@ class _Shape:
             if inner and not FAILS_NOT(not can_fail(e)):
                 return False
             for x in loads_in(e):
-                if x.pointer not in self.arrays:
-                    self.read.add(x.pointer)
-                    self.apart |= inner and self.differs(x.index)
-                elif not SAME_ELEMENT(not self.differs(x.index)):
+                if x.pointer in self.folds and not ADDED(False):
                     return False
+                self.apart |= inner and self.differs(x.index)
         return True
-
-    def own_place(self, e: Expr) -> bool:
-        """Whether the index is the iteration times something that is not 0, plus what is the same for all."""
-        if isinstance(e, Ref) and e.name in self.defs:
-            return self.own_place(self.defs[e.name])
-        match e:
-            case Ref(name):
-                return name == self.var
-            case ir.Bin("+", a, b):
-                return self.own_place(a) and not self.differs(b) or self.own_place(b) and not self.differs(a)
-            case ir.Bin("*", a, b):
-                return any(
-                    self.own_place(x) and (y in self.bounds or isinstance(y, ir.Num) and y.value > 0)
-                    for x, y in ((a, b), (b, a))
-                )
-        return False
 
     def differs(self, e: Expr) -> bool:
         """Whether the expression is another one in each iteration."""

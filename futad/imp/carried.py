@@ -90,6 +90,11 @@ class Carried:
         v = self.vars[0] if len(self.vars) == 1 else None
         return v.cur if isinstance(v, _Array) and v.want is v.cur and v.cur.rank == 1 else None
 
+    def pointers(self) -> set[str]:
+        """The pointers to the arrays among the variables."""
+        places = [x for v in self.vars if isinstance(v, _Array) for x in (v.cur, v.want) if isinstance(x, View)]
+        return {x.base.pointer for x in places if isinstance(x.base, Mem)}
+
     def commit(self, values: Sequence[Value]) -> None:
         """Emit the end of a turn: the variables take the body's results, all at once."""
         lo = self.lo

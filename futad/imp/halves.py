@@ -4,24 +4,24 @@
   becomes, for some i at a time,
     { for i: { y = 0; for j: y = g(i, j, y); ys[i] = y }; for i in lanes: out[i] = f(ys[i]) }
 
-The first loop also makes the checks of the second part, so that the first one to fail is the one that was.
+The first loop also makes the checks of the second part, so that the first one to fail is the one that was.  As the
+loop is a map's, no iteration reads from arrays what another one writes to them; what the iterations share are its folds
+of scalars.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, num, sub
-from futad.imp.vectorise import annotate, count_refs, expressions, loads, split_checks
+from futad.imp.vectorise import annotate, count_refs, expressions, split_checks
 from futad.legality import Legality
 
 LEGAL = Legality("in-halves", "the first parts of some iterations run before their second parts")
-READ_BEFORE = LEGAL.condition("read not written", "a first part reads what an earlier iteration's second part writes")
-UNSEEN = LEGAL.condition("reductions unseen", "a first part reads what the second parts before it have reduced")
-OWN_SCALARS = LEGAL.condition("scalars of its own", "a second part reads what later first parts have changed")
+FOLDS_STAY = LEGAL.condition("folds in one part", "a part reads a fold that the other one has continued, or will have")
 
 TOGETHER = 64  # iterations
 MOST = 8  # scalars that go from one part to the other
@@ -33,11 +33,8 @@ def in_halves(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir
     if not inner or loop.step != 1:
         return None
     before, after = loop.body[: inner[-1] + 1], loop.body[inner[-1] + 1 :]
-    declared: dict[str, Prim] = {}
-    read: set[str] = set()
-    if not _scalars(before, declared, read):
-        return None
-    if not READ_BEFORE(not read & {s.pointer for s in after if isinstance(s, ir.Store)}):
+    first = _First()
+    if not first.takes(before, first.declared):
         return None
     *checks, second = split_checks(replace(loop, body=after, map=True))
     annotate(second, reassociate)
@@ -47,9 +44,11 @@ def in_halves(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir
     for s in second.body:
         for e in expressions(s):
             count_refs(e, used)
-    shared = [(n, t, name(n)) for n, t in declared.items() if n in used]
-    # What the map itself reduces is seen by nothing else.
-    if len(shared) > MOST or not UNSEEN(not any(p.name in declared for p in second.partials)):
+    shared = [(n, t, name(n)) for n, t in first.declared.items() if n in used]
+    if len(shared) > MOST:
+        return None
+    continued = {p.name for p in second.partials}
+    if not FOLDS_STAY(not continued & first.mentioned.keys() and not first.folded & used.keys()):
         return None
     here, end = name("first"), name("end")
     place = sub(Ref(loop.var, I64), Ref(here, I64))
@@ -58,38 +57,46 @@ def in_halves(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir
     body: list[ir.Stmt] = [ir.Stack(array, t, TOGETHER) for _, t, array in shared]
     stop: Expr = ir.Scalar("min", (add(Ref(here, I64), num(TOGETHER)), loop.bound), I64, I64)
     body.append(ir.Decl(end, I64, stop))
-    first = [*before, *(s for c in checks for s in c.body), *stored]
-    body.append(replace(loop, body=first, start=Ref(here, I64), bound=Ref(end, I64)))
+    whole = [*before, *(s for c in checks for s in c.body), *stored]
+    body.append(replace(loop, body=whole, start=Ref(here, I64), bound=Ref(end, I64)))
     body.append(replace(second, body=[*loaded, *second.body], start=Ref(here, I64), bound=Ref(end, I64)))
     return ir.For(here, loop.bound, body, loop.start, step=TOGETHER)
 
 
-def _scalars(body: list[ir.Stmt], declared: dict[str, Prim], read: set[str]) -> bool:
-    """Whether the statements change nothing but scalars of their own, which are added to `declared`, as is what they
-    read to `read`."""
-    for s in body:
-        for e in expressions(s):
-            loads(e, read)
-        match s:
-            case ir.Decl(n, t):
-                declared[n] = t
-            case ir.Assign(n) | ir.Accumulate(n):
-                if not OWN_SCALARS(n in declared):
+@dataclass(slots=True)
+class _First:
+    """What the statements of a first part do: `declared` are its own scalars, `folded` those of folds that it changes,
+    `mentioned` all that it reads."""
+
+    declared: dict[str, Prim] = field(default_factory=dict)
+    folded: set[str] = field(default_factory=set)
+    mentioned: dict[str, int] = field(default_factory=dict)
+
+    def takes(self, body: list[ir.Stmt], declared: dict[str, Prim]) -> bool:
+        """Whether the statements change nothing but scalars: their own, which are added to `declared`, or folds'."""
+        for s in body:
+            for e in expressions(s):
+                count_refs(e, self.mentioned)
+            match s:
+                case ir.Decl(n, t):
+                    declared[n] = t
+                case ir.Assign(n) | ir.Accumulate(n):
+                    if n not in declared:
+                        self.folded.add(n)
+                case ir.Check():
+                    pass
+                case ir.For(bound=bound, body=inside, start=start):
+                    count_refs(bound, self.mentioned)
+                    count_refs(start, self.mentioned)
+                    if not self.takes(inside, dict(declared)):
+                        return False
+                case ir.If(cond, then, orelse):
+                    count_refs(cond, self.mentioned)
+                    if not (self.takes(then, dict(declared)) and self.takes(orelse, dict(declared))):
+                        return False
+                case _:
                     return False
-            case ir.Check():
-                pass
-            case ir.For(bound=bound, body=inside, start=start):
-                loads(bound, read)
-                loads(start, read)
-                if not _scalars(inside, dict(declared), read):
-                    return False
-            case ir.If(cond, then, orelse):
-                loads(cond, read)
-                if not (_scalars(then, dict(declared), read) and _scalars(orelse, dict(declared), read)):
-                    return False
-            case _:
-                return False
-    return True
+        return True
 
 
 __all__ = ["in_halves"]

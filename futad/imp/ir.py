@@ -352,7 +352,7 @@ class Partial:
 class For(Stmt):
     """`for var` from `start` to below `bound`.
 
-    `map`: a map's loop, whose iterations could run in any order apart from additions to memory and folds.
+    `map`: a map's loop, whose iterations could run in any order apart from additions to memory and folds of scalars.
     `independent`: no iteration reads or writes what another writes, apart from `partials`, so the iterations may
     be vectorised.  `lanes`: the bytes of the smallest element if that is to be done whatever the C compiler thinks
     of it, and 0 if it may choose.

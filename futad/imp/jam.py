@@ -20,12 +20,11 @@ from dataclasses import dataclass, field
 
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, Stmt, add, mul, num, sub
-from futad.imp.vectorise import count_refs, expressions, loads
+from futad.imp.vectorise import count_refs, expressions
 from futad.legality import Legality
 
 LEGAL = Legality("unroll-and-jam", "several iterations of a loop run together inside its inner loops")
 SAME_TURNS = LEGAL.condition("inner loops alike", "the iterations' inner loops have different turns")
-WRITTEN_APART = LEGAL.condition("written not read", "an iteration reads what another one writes")
 FOLDS_STAY = LEGAL.condition("folds in one run", "an iteration sees a fold that others have continued")
 ONE_PLACE = LEGAL.condition("added to one place", "sums of different places are stored in one")
 
@@ -38,9 +37,7 @@ LARGEST_BODY = 24  # statements; a larger body is not copied
 class _Facts:
     """What a loop's body does."""
 
-    loads: set[str] = field(default_factory=set)
-    stores: set[str] = field(default_factory=set)
-    sums: set[str] = field(default_factory=set)
+    stores: bool = False  # but for additions
     declared: set[str] = field(default_factory=set)
     inner: list[ir.For] = field(default_factory=list)
     statements: int = 0
@@ -53,8 +50,8 @@ def _gather(body: list[Stmt], facts: _Facts, depth: int) -> None:
         match s:
             case ir.Decl(name):
                 facts.declared.add(name)
-            case ir.Store(pointer=p, op=op):
-                (facts.stores if op is None else facts.sums).add(p)
+            case ir.Store(op=op):
+                facts.stores = facts.stores or op is None
             case ir.Accumulate():
                 pass
             case ir.Assign(name):
@@ -63,13 +60,9 @@ def _gather(body: list[Stmt], facts: _Facts, depth: int) -> None:
             case ir.For():
                 facts.simple = facts.simple and s.map and s.step == 1
                 facts.inner.append(s)
-                loads(s.bound, facts.loads)
-                loads(s.start, facts.loads)
                 _gather(s.body, facts, depth + 1)
             case _:
                 facts.simple = False
-        for e in expressions(s):
-            loads(e, facts.loads)
 
 
 def mentions(e: Expr, names: set[str]) -> bool:
@@ -82,9 +75,8 @@ def mentions(e: Expr, names: set[str]) -> bool:
 def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
     """The loop, jammed if that is possible and pays.
 
-    `loop` is a map's: its iterations are independent apart from additions to memory and folds of scalars.  Memory
-    that lowering lets a map write is read by no live variable, so two pointers of different names, one of them
-    written, do not meet; only a name that is both written and read forbids reordering.
+    `loop` is a map's: its iterations are independent apart from additions to memory, which none of them reads, and
+    folds of scalars.  What an iteration writes over an input of the map is its own element, or row, of that.
     """
     facts = _Facts()
     _gather(loop.body, facts, 0)
@@ -92,9 +84,6 @@ def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
         return [loop]
     own = facts.declared | {loop.var}
     if not SAME_TURNS(not any(mentions(f.bound, own) or mentions(f.start, own) for f in facts.inner)):
-        return [loop]
-    written = facts.stores | facts.sums
-    if not WRITTEN_APART(not written & facts.loads and not facts.stores & facts.sums):
         return [loop]
     copies = _pays(loop, facts, reassociate)
     if copies == 0 or not FOLDS_STAY(_folds_stay(loop)):

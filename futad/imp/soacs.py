@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from futad.imp.arrays import if_inside
 from futad.imp.blocks import block
 from futad.imp.carried import Carried
 from futad.imp.halves import in_halves
-from futad.imp.ir import Expr
+from futad.imp.ir import Expr, Ref
 from futad.imp.jam import jam
 from futad.imp.lower import Added, Lowerer, Want, handles
 from futad.imp.packed import packed
@@ -249,11 +249,13 @@ class Nest:
             at = 0
             added = self.added(folds)
             values = self.elements(inputs, i, added)
+            arrays: set[str] = set()
             for carried, (f, neutral) in zip(folds, self.scans + self.reds, strict=True):
                 k = len(neutral)
                 if self.n_accs + at in added:
                     at += k
                     continue
+                arrays |= carried.pointers()
                 results = step(lo, f, carried, values[at : at + k])
                 if self.n_accs + at < self.first_red:
                     for out, v in zip(self.outs[self.n_accs + at :], results, strict=False):
@@ -261,10 +263,14 @@ class Nest:
                         put(lo, out, i, v)
                 carried.commit(results)
                 at += k
-        loop.map = True
+        loop.map = not arrays
         if lo.plain:
             return
         lo.out.pop()
+        if arrays:
+            # All iterations read and write these arrays, one after the other unless they only add to them.
+            lo.out.append(self.in_blocks(loop, arrays) or loop)
+            return
         stretches = in_stretches(loop, lo.name("s"), self.finished) if lo.jams else None
         lo.out += stretches or self.finished(loop)
 
@@ -278,17 +284,27 @@ class Nest:
         if len(loops) > 1 and not loops[-1].independent:
             loops = [loop]
         if loops[-1].lanes and not loops[-1].partials:
-            return [*loops[:-1], *staged(loops[-1], lo.name("i"))]
+            return [*loops[:-1], *staged(loops[-1], lo.name("i"), self.elements_of_results(loop.var))]
         lanes = across(loops[-1], lo.reassociate)
         if lanes is not None and lo.in_lanes(lanes.fold):
             return [lanes]
-        blocks = block(loops[-1], accumulations(loops[-1].body)) if lo.blocks and lo.reassociate else None
+        blocks = self.in_blocks(loops[-1])
         if blocks is not None:
             return [*loops[:-1], blocks]
         halves = in_halves(loop, lo.reassociate, lo.name) if len(loops) == 1 else None
         if halves is not None:
             return [halves]
         return [*loops[:-1], *jam(loops[-1], lo.reassociate)]
+
+    def in_blocks(self, loop: ir.For, folds: Set[str] = frozenset()) -> ir.Blocks | None:
+        """The loop a block of iterations at a time, if it can be; `folds`: pointers to arrays that it folds into."""
+        lo = self.lo
+        return block(loop, accumulations(loop.body), folds) if lo.blocks and lo.reassociate else None
+
+    def elements_of_results(self, var: str) -> set[tuple[str, Expr]]:
+        """Where iteration `var` puts its elements of results that have no rows: pointers and places."""
+        i = Ref(var, I64)
+        return {(o.base.pointer, o.place((i,))) for o in self.outs if o and isinstance(o.base, Mem) and o.rank == 1}
 
     def added(self, folds: list[Carried]) -> dict[int, Want]:
         """Sums of vectors to which maps in the body can add their results where the sums lie: by position in the

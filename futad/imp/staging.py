@@ -7,13 +7,16 @@ same piece of the result, is written out as a whole, past the caches where the r
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, add, mul, num
+from futad.imp.vectorise import expressions, loads_in
 from futad.legality import Legality
 
 LEGAL = Legality("staging", "rows of a result are written to a buffer, which is then written out as a whole")
-STORED_ONCE = LEGAL.condition("each element stored once", "what the buffer is to be added to is not in it")
+ROWS_ONLY = LEGAL.condition("used as rows only", "an element is read or written in memory while it is in the buffer")
 WHOLE = LEGAL.condition("whole rows", "elements that no iteration writes are overwritten by what is in the buffer")
 
 LEAST = 8  # elements of a row that goes through a buffer
@@ -24,9 +27,10 @@ Affine = tuple[int, int, Expr]
 """scale * (the loop's variable) + constant + invariant"""
 
 
-def staged(loop: ir.For, name: str) -> list[ir.Stmt]:
-    """The loop by blocks, if it writes whole rows; names of variables begin with `name`."""
-    rows = _rows(loop)
+def staged(loop: ir.For, name: str, others: Set[tuple[str, Expr]]) -> list[ir.Stmt]:
+    """The loop by blocks, if it writes whole rows; names of variables begin with `name`.  `others`: pointers and places
+    of results that are in no row, maybe beside the rows."""
+    rows = _rows(loop, others)
     size = sum(scale * t.bits // 8 for _, scale, _, t in rows)
     block = next((b for b in BLOCKS if b * size <= BUFFER), 0)
     if not rows or block == 0:
@@ -39,8 +43,9 @@ def staged(loop: ir.For, name: str) -> list[ir.Stmt]:
     for k, (stores, scale, rest, t) in enumerate(rows):
         buffer = f"{name}_rows_{k}"
         buffers.append(ir.Stack(buffer, t, block * scale))
-        pointer = next(iter(stores.values())).pointer
-        for at, s in stores.items():
+        pointer = next(iter(stores)).pointer
+        for s, at in stores.items():
+            assert s.op is None, "additions in vector lanes are to places side by side"
             into[s] = ir.Store(buffer, add(mul(first, num(scale)), num(at)), s.value)
         count = mul(ir.sub(end, start), num(scale))
         total = mul(loop.bound, num(scale))
@@ -54,32 +59,46 @@ def staged(loop: ir.For, name: str) -> list[ir.Stmt]:
     return [blocks, ir.StreamEnd()]
 
 
-def _rows(loop: ir.For) -> list[tuple[dict[int, ir.Store], int, Expr, Prim]]:
-    """The stores that together fill one row an iteration: by place in the row; its length, where the first row of all
-    starts, the element type."""
+def _rows(loop: ir.For, others: Set[tuple[str, Expr]]) -> list[tuple[dict[ir.Store, int], int, Expr, Prim]]:
+    """The stores that together fill one row an iteration, with their places in the row; its length, where the first row
+    of all starts, the element type.
+
+    An array is read before its rows are stored, if at all, and nothing but rows and `others` is stored there: until the
+    buffer is written out, memory has what was there before.  It may have several rows an iteration, each stored after
+    the other, as they are then written out."""
     inits = {s.name: s.init for s in loop.body if isinstance(s, ir.Decl)}
-    groups: dict[tuple[str, int, Expr], dict[int, ir.Store]] = {}
-    broken: set[tuple[str, int, Expr]] = set()
+    groups: dict[str, dict[tuple[int, Expr], dict[ir.Store, int]]] = {}
+    broken: set[str] = set()
     for s in loop.body:
-        if not isinstance(s, ir.Store):
+        broken |= {x.pointer for e in expressions(s) for x in loads_in(e)} & groups.keys()
+        if not isinstance(s, ir.Store) or (s.pointer, s.index) in others:
             continue
+        rows_of = groups.setdefault(s.pointer, {})
         place = affine(s.index, loop.var, inits)
         if place is None:
+            broken.add(s.pointer)
             continue
         scale, constant, rest = place
-        key = (s.pointer, scale, rest)
-        group = groups.setdefault(key, {})
-        if not STORED_ONCE(constant not in group and s.op is None):
-            broken.add(key)
-        group[constant] = s
-    rows: list[tuple[dict[int, ir.Store], int, Expr, Prim]] = []
-    for key, group in groups.items():
-        _, scale, rest = key
-        low = min(group)
-        if key not in broken and scale >= LEAST and WHOLE(set(group) == set(range(low, low + scale))):
-            by_place = {at - low: s for at, s in group.items()}
-            rows.append((by_place, scale, add(rest, num(low)), group[low].value.type))
+        if (scale, rest) in rows_of and (scale, rest) != list(rows_of)[-1]:
+            broken.add(s.pointer)
+        rows_of.setdefault((scale, rest), {})[s] = constant
+    rows: list[tuple[dict[ir.Store, int], int, Expr, Prim]] = []
+    for pointer, rows_of in groups.items():
+        if any(scale < LEAST for scale, _ in rows_of) or not ROWS_ONLY(pointer not in broken):
+            continue
+        if not WHOLE(all(_whole(group, scale) for (scale, _), group in rows_of.items())):
+            continue
+        for (scale, rest), group in rows_of.items():
+            low = min(group.values())
+            by_place = {s: at - low for s, at in group.items()}
+            rows.append((by_place, scale, add(rest, num(low)), next(iter(group)).value.type))
     return rows
+
+
+def _whole(group: dict[ir.Store, int], scale: int) -> bool:
+    """Whether the stores are to all elements of a row of this length, each row beside the next one."""
+    low = min(group.values())
+    return set(group.values()) == set(range(low, low + scale))
 
 
 def affine(e: Expr, var: str, inits: dict[str, Expr | None]) -> Affine | None:

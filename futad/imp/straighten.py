@@ -16,11 +16,9 @@ from futad.legality import Legality
 LEGAL = Legality("straightened", "branches in lanes compute both sides; sums in memory become additions to it")
 FAILS_NOT = LEGAL.condition("sides fail not", "what the branch guards against happens now")
 READS_NOTHING = LEGAL.condition("sides read nothing", "the side not taken reads out of range")
-NOT_ASSIGNED = LEGAL.condition("sides read what was before", "a side reads what it, or the other one, assigns")
 THE_ELEMENT = LEGAL.condition("the element added to", "another element than the one read is stored")
 NOT_TOUCHED = LEGAL.condition("not touched between", "the element is read or written in between")
 UNSEEN = LEGAL.condition("old and new unseen", "others use the element, or the sum")
-FIXED = LEGAL.condition("pointer fixed", "the pointer is set to another array")
 
 
 def straightened(body: list[ir.Stmt]) -> list[ir.Stmt]:
@@ -43,9 +41,8 @@ def _flat(body: list[ir.Stmt]) -> list[ir.Stmt]:
 
 def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stmt]:
     """The statements without pointers into other arrays than their own: these are indexed instead.  `at`: the array
-    and offset of such pointers."""
+    and offset of such pointers.  None of them is set to another array: a body that does so is not done in blocks."""
     own = {s.name for s in body if isinstance(s, (ir.Ensure, ir.Stack))}
-    moved = {s.name for s in _all(body) if isinstance(s, ir.SetPointer)}
 
     def load(e: Expr) -> Expr:
         if isinstance(e, ir.Load) and e.pointer in at:
@@ -70,7 +67,7 @@ def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stm
 
     out: list[ir.Stmt] = []
     for s in body:
-        if isinstance(s, ir.Pointer) and s.base is not None and s.base not in own and FIXED(s.name not in moved):
+        if isinstance(s, ir.Pointer) and s.base is not None and s.base not in own:
             base, offset = at.get(s.base, (s.base, ir.ZERO))
             at[s.name] = base, ir.add(offset, there(s.offset))
         else:
@@ -105,7 +102,8 @@ def _straight(body: list[ir.Stmt]) -> list[ir.Stmt]:
 
 
 def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stmt] | None:
-    """Both sides, and then what each assigns by choice; None if a side does more than that."""
+    """Both sides, and then what each assigns by choice; None if a side does more than that.  What is assigned are the
+    branch's results, which nothing in it reads."""
     made: list[ir.Stmt] = []
     values: list[dict[str, Expr]] = []
     for side in (then, orelse):
@@ -114,8 +112,6 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
             if not FAILS_NOT(not any(can_fail(e) for e in expressions(s))):
                 return None
             if not READS_NOTHING(not any(True for e in expressions(s) for _ in loads_in(e))):
-                return None
-            if not NOT_ASSIGNED(not any(refs(e) & set_.keys() for e in expressions(s))):
                 return None
             if isinstance(s, ir.Decl) and s.init is not None and not s.mutable:
                 made.append(s)
@@ -126,8 +122,6 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
         values.append(set_)
     yes, no = values
     if yes.keys() != no.keys():
-        return None
-    if not NOT_ASSIGNED(not any(refs(e) & yes.keys() for e in (*yes.values(), *no.values()))):
         return None
     chosen = [
         ir.Assign(name, e if e == no[name] else ir.Scalar("select", (cond, e, no[name]), e.type, e.type))

@@ -28,7 +28,6 @@ LEGAL = Legality("stretches", "a map that chooses its places runs a stretch at a
 ONE_SLOPE = LEGAL.condition("one slope", "what is chosen moves in another way on either side")
 DIVISOR_FIXED = LEGAL.condition("divisor fixed", "the remainder changes with the divisor")
 SIZE_FIXED = LEGAL.condition("size fixed", "a place in range at both ends is not within")
-HOLDS = LEGAL.condition("condition fixed", "the condition holds at the first iteration only")
 BY_ONE = LEGAL.condition("moves by one", "the choice changes before the iteration that is computed")
 LINEAR = LEGAL.condition("linear", "the product of what moves does not move evenly")
 
@@ -295,9 +294,9 @@ class _Stretches:
                     steps = mul(sub(sub(self.end, ONE), self.start), num(here.slope))
                     self.good.append(ir.Bin("<u", _i64("add", first, steps), bound, BOOL))
                 return True
-        known = self.of(cond)
-        if known is None or not HOLDS(not known.chosen):
+        if self.of(cond) is None:
             return False
+        # Where it changes the next stretch begins, so the first iteration's value is that of all.
         self.good.append(self.at_start(cond))
         return True
 

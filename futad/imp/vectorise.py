@@ -36,7 +36,8 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
     """Mark a map's or reduction's loop if its iterations are independent apart from scalar reductions.
 
     Only innermost straight-line loops: an outer one may use the same temporary memory in every iteration.  Plain
-    stores of these loops go to places of their own by construction; additions to memory are looked at.
+    stores of these loops go to places of their own by construction (an array that it folds into makes a loop none of a
+    map's); additions to memory are looked at.
     """
     body = loop.body
     if any(isinstance(s, ir.Check) for s in body):
