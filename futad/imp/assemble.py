@@ -26,7 +26,6 @@ from futad.legality import Legality
 ASSEMBLY = Legality("assembly", "what is put together with others is computed where the whole will lie")
 AS_IT_LIES = ASSEMBLY.condition("the piece lies there", "the part of the whole would be left as it was")
 APPEND = Legality("appending", "what a loop appends to stays in its memory, and only what is new is written")
-PRESENT = APPEND.condition("begins with the present value", "other elements would be taken for the first ones")
 OUTSIDE = APPEND.condition("appended from elsewhere", "what is appended would be read after the memory was moved")
 DONE = APPEND.condition("the present value dead", "a later statement would read memory that has moved")
 
@@ -155,10 +154,10 @@ def assembled(lo: Lowerer, v: Var) -> View | None:
 
 def grows(want: Want, first: Value | None) -> bool:
     """Whether an array that begins with `first` is a loop variable's next value, and `first` all or a piece of its
-    present one, where it lies."""
+    present one, where it lies.  (`Append` moves what lies elsewhere: nothing would be gained.)"""
     if not isinstance(want, SlotWant) or want.grown is None or not isinstance(first, View):
         return False
-    return isinstance(first.base, Mem) and first.dense and PRESENT(first.roots == want.grown.roots)
+    return isinstance(first.base, Mem) and first.dense and first.roots == want.grown.roots
 
 
 def appended(lo: Lowerer, views: list[View], shape: Sequence[Expr], want: Want, hint: str) -> View | None:

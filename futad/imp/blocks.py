@@ -41,7 +41,7 @@ def block(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.Blocks | Non
     `folds`: pointers to arrays that it folds into, the only ones that one iteration writes and another one reads."""
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
         return None
-    body = straightened(body)
+    body = straightened(body, folds)
     shape = _Shape(loop.var, folds, {loop.var})
     if not shape.takes(body, inner=False) or not shape.carried:
         return None

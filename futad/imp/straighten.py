@@ -14,16 +14,15 @@ from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten, wi
 from futad.legality import Legality
 
 LEGAL = Legality("straightened", "branches in lanes compute both sides; sums in memory become additions to it")
-FAILS_NOT = LEGAL.condition("sides fail not", "what the branch guards against happens now")
 READS_NOTHING = LEGAL.condition("sides read nothing", "the side not taken reads out of range")
 THE_ELEMENT = LEGAL.condition("the element added to", "another element than the one read is stored")
 NOT_TOUCHED = LEGAL.condition("not touched between", "the element is read or written in between")
 UNSEEN = LEGAL.condition("old and new unseen", "others use the element, or the sum")
 
 
-def straightened(body: list[ir.Stmt]) -> list[ir.Stmt]:
-    """The statements in this form."""
-    return _straight(_placed(_flat(body), {}))
+def straightened(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
+    """The statements in this form; `folds`: pointers to arrays that the map folds into, which are added to as such."""
+    return _straight(_placed(_flat(body), {}), folds)
 
 
 def _flat(body: list[ir.Stmt]) -> list[ir.Stmt]:
@@ -86,15 +85,15 @@ def _all(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
             yield from _all(s.orelse)
 
 
-def _straight(body: list[ir.Stmt]) -> list[ir.Stmt]:
+def _straight(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
     """The statements with both sides computed of branches that only compute scalars, which may differ by lane."""
     out: list[ir.Stmt] = []
     for s in body:
         match s:
             case ir.For(body=inside):
-                out.append(replace(s, body=_additions(_straight(inside))))
+                out.append(replace(s, body=_additions(_straight(inside, folds), folds)))
             case ir.If(cond, then, orelse):
-                sides = [_straight(then), _straight(orelse)]
+                sides = [_straight(then, folds), _straight(orelse, folds)]
                 out += _both(cond, *sides) or [ir.If(cond, *sides)]
             case _:
                 out.append(s)
@@ -103,14 +102,12 @@ def _straight(body: list[ir.Stmt]) -> list[ir.Stmt]:
 
 def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stmt] | None:
     """Both sides, and then what each assigns by choice; None if a side does more than that.  What is assigned are the
-    branch's results, which nothing in it reads."""
+    branch's results, which nothing in it reads; and what may fail is checked by a statement before it."""
     made: list[ir.Stmt] = []
     values: list[dict[str, Expr]] = []
     for side in (then, orelse):
         set_: dict[str, Expr] = {}
         for s in side:
-            if not FAILS_NOT(not any(can_fail(e) for e in expressions(s))):
-                return None
             if not READS_NOTHING(not any(True for e in expressions(s) for _ in loads_in(e))):
                 return None
             if isinstance(s, ir.Decl) and s.init is not None and not s.mutable:
@@ -130,8 +127,9 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
     return [*made, *chosen]
 
 
-def _additions(body: list[ir.Stmt]) -> list[ir.Stmt]:
-    """`t = p[i]; s = t + v; p[i] = s`, where nothing else mentions t and s, as the addition to memory that it is."""
+def _additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
+    """`t = p[i]; s = t + v; p[i] = s`, where nothing else mentions t and s, as the addition to memory that it is, for
+    pointers p to such arrays."""
     uses: dict[str, int] = {}
     for s in _all(body):
         for e in expressions(s):
@@ -143,8 +141,9 @@ def _additions(body: list[ir.Stmt]) -> list[ir.Stmt]:
     out: list[ir.Stmt] = []
     for s in body:
         total = made.get(s.value.name) if isinstance(s, ir.Store) and isinstance(s.value, Ref) else None
-        if isinstance(s, ir.Store) and s.op is None and isinstance(total, ir.Scalar) and total.op == "add":
-            assert isinstance(s.value, Ref)
+        adds = isinstance(total, ir.Scalar) and total.op == "add"
+        if isinstance(s, ir.Store) and s.pointer in folds and s.op is None and adds:
+            assert isinstance(s.value, Ref) and isinstance(total, ir.Scalar)
             for old, v in (total.args, total.args[::-1]):
                 was = made.get(old.name) if isinstance(old, Ref) else None
                 if was is None or not isinstance(old, Ref):

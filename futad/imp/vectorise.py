@@ -71,8 +71,8 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
 
 def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     """A map's loop around one loop that reduces, with its iterations in vector lanes, each lane reducing its own: if
-    what it reads and writes lies side by side for neighbouring iterations, or is the same for all.  Else None.  (Rows
-    whose elements lie side by side are for the inner loop's lanes.)"""
+    what that reads lies side by side for neighbouring iterations, or is the same for all.  Else None.  (Rows whose
+    elements lie side by side are for the inner loop's lanes.)  What follows the reduction is done lane by lane."""
     body = accumulations(loop.body) if reassociate else loop.body
     inner = [s for s in body if isinstance(s, ir.For)]
     if len(inner) != 1 or not inner[0].partials or inner[0].step != 1:
@@ -96,7 +96,6 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
         if not isinstance(s, ir.Decl) or not SAME_BEFORE(loop.var not in uses):
             return None
     partials: list[ir.Partial] = []
-    places: list[Expr] = []
     for s in body:
         match s:
             case ir.Decl(name, mutable=mutable):
@@ -104,27 +103,25 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
                     return None
             case ir.Accumulate(name, op, value):
                 partials.append(ir.Partial(name, value.type, op, unit_of(op, value.type)))
-            case ir.Store(_, index, _, None):
-                places.append(index)
-            case ir.For():
+            case ir.Store(op=None) | ir.For():
                 pass
             case _:
                 return None
     inside = own | {s.name for s in fold.body if isinstance(s, ir.Decl)}
     reads: list[Expr] = []
-    for s in (*body, *fold.body):
+    for s in fold.body:
         for e in expressions(s):
             indices(e, reads)
     beside = 0
-    for index in (*places, *reads):
+    for index in reads:
         if _moves_with(index, loop.var, inside - {fold.var}):
             beside += 1
         else:
             uses = {}
             count_refs(index, uses)
-            if not BESIDE(not own & uses.keys() and index not in places):
+            if not BESIDE(not own & uses.keys()):
                 return None
-    if not any(_moves_with(index, loop.var, inside - {fold.var}) for index in reads):
+    if not beside:
         return None
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Across(plain, fold, fold.partials, partials)

@@ -20,9 +20,56 @@ entry matrix_sums [n][m][k] (xs: [n]f64) (a: [m][k]f64): [m]f64 =
 -- Sums of more and more terms.
 entry triangle [n] (a: [n][n]f64): [n]f64 =
   map (\i -> f64.sum (map (\v -> f64.max 0.7 v) a[:i, i])) (iota n)
+-- The same, side by side for all iterations.
+entry triangle_across [n] (a: [n][n]f64): [n]f64 =
+  map (\i -> f64.sum (map (\v -> v * v + 0.5) a[:i, i])) (iota n)
 -- Memory of a size that each iteration computes, the same for all.
 entry sizes_inside [n][m] (ts: [n]f64) (x: [m]f64) (d: i64): [n]f64 =
   map (\t -> let k = m / d in vjp (\t -> loop y = t for j < i64.min k m do f64.sin (y * t) + x[j]) t 1) ts
+-- Divisions in a branch, by what is not zero; a read that only a branch may do.
+entry divides_in_branch [n][m] (ts: [n]f64) (ks: [n]i64) (x: [m]f64) (d: i64): [n]f64 =
+  map2 (\t k -> let e = 100 / d
+                let q = if k > 1 then (k + e) / d else k / 3
+                let z = f64.i64 q
+                in loop y = t for j < m do y * 0.5 + z * x[j]) ts ks
+entry reads_in_branch [n][m] (ts: [n]f64) (ks: [n]i64) (x: [m]f64): [n]f64 =
+  map2 (\t k -> let b = k * 100000000000
+                let q = if 0 <= b && b < m then x[b] else t
+                in loop y = t for j < m do y * 0.5 + q * x[j]) ts ks
+-- Each iteration reads another element of its own array; or adds to a place of its own on the diagonal.
+entry own_elements [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  map2 (\t i -> let a = map (* t) ts
+                in loop y = t for j < m do y * 0.5 + f64.exp (f64.sin (x[j] * a[i]))) ts (iota n)
+entry diagonal [n][m] (x: [n][n]f64) (ws: [m]f64): [n][n]f64 =
+  vjp (\x -> f64.sum (map (\i -> loop y = 0.5 for j < m do
+                 f64.sin (y * 0.3) * f64.exp (x[i, i] * ws[j])) (iota n))) x 1
+
+-- Arrays that are folded into: the sum is used too; it is that of another element; it is overwritten; the old element
+-- is used by a branch.
+entry fold_seen [n][m] (xs: [n][m]f64) (qs: [n]f64): ([m]f64, f64) =
+  #[sequential] reduce (\(a, p) (b, q) ->
+    let (a, y) = loop (a, y) = (copy a, 0) for j < m do
+      let s = a[j] + b[j] in (a with [j] = s, f64.exp (f64.sin (y * 0.3)) + s)
+    in (a, p + (q + y))) (replicate m 0, 0) (zip xs qs)
+entry fold_first [n][m] (xs: [n][m]f64) (qs: [n]f64): ([m]f64, f64) =
+  #[sequential] reduce (\(a, p) (b, q) ->
+    let (a, y) = loop (a, y) = (copy a, 0) for j < m do
+      (a with [j] = a[0] + b[j], f64.exp (f64.sin (y * 0.3)))
+    in (a, p + (q + y))) (replicate m 0, 0) (zip xs qs)
+entry fold_twice [n][m] (xs: [n][m]f64) (qs: [n]f64): ([m]f64, f64) =
+  #[sequential] reduce (\(a, p) (b, q) ->
+    let (a, y) = loop (a, y) = (copy a, 1) for j < m do
+      let t = a[j]
+      let a = a with [0] = a[0] + y
+      in (a with [j] = t + b[j], f64.exp (f64.sin (y * 0.3)))
+    in (a, p + (q + y))) (replicate m 0, 0) (zip xs qs)
+entry fold_asked [n][m] (xs: [n][m]f64) (qs: [n]f64) (zs: [m]f64): ([m]f64, f64) =
+  #[sequential] reduce (\(a, p) (b, q) ->
+    let (a, y) = loop (a, y) = (copy a, 0) for j < m do
+      let t = a[j]
+      let u = if t > 1 then f64.exp (y * 0.1) * zs[j] else f64.sin y
+      in (a with [j] = t + b[j], u)
+    in (a, p + (q + y))) (replicate m 0, 0) (zip xs qs)
 
 -- Rows that are read, or written again, once they are computed.
 entry row_changed [n] (xs: [n]f64) (ks: [n]i64): [n][8]f64 =
