@@ -28,6 +28,9 @@ entry both [n][k][m] (a: [n][k]f64) (b: [k][m]f64): ([n][m]f64, f64, [m]f64) =
   let parts = map (\\row -> let s = f64.sum row in (map (/ (s * s + 1)) row, s)) (mm a b)
   let (xs, ss) = unzip parts
   in (xs, f64.sum ss, reduce_comm (map2 (+)) (replicate m 0) xs)
+entry scanned [n][k][m] (a: [n][k]f64) (b: [k][m]f64): ([n]f64, [n]f64) =
+  let s = map (\\row -> f64.maximum (map f64.sin row)) (mm a b)
+  in (s, scan (+) 0 s)
 entry many [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [3][n]f64 =
   map (\\c -> map (\\row -> f64.maximum (map f64.sin row)) (mm a (map (map (* c)) b))) [1, 2, 3]
 entry steps [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][k]f64 =
@@ -55,7 +58,7 @@ entry gates [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][k]f64 =
 entry picked [n][k][m] (at: i64) (a: [n][k]f64) (b: [k][m]f64): [n]f64 =
   map (\\row -> row[at] + f64.sum row) (mm a b)
 """
-NAMES = ["norms", "turned", "both", "many", "steps", "written", "following", "pair", "wide", "gates"]
+NAMES = ["norms", "turned", "both", "scanned", "many", "steps", "written", "following", "pair", "wide", "gates"]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +98,7 @@ def test_only_some_rows_are_in_memory(tmp_path: Any) -> None:
     file = tmp_path / "rows.fut"
     file.write_text(TEXT)
     for f in CBackend(compile_program(load_program(str(file)))).module.functions:
-        if f.name in ("norms", "turned", "both", "picked"):
+        if f.name in ("norms", "turned", "both", "scanned", "picked"):
             (loop,) = [s for s in f.body if isinstance(s, ir.For) and any(isinstance(t, ir.Gemm) for t in s.body)]
             (product,) = [s for s in loop.body if isinstance(s, ir.Gemm)]
             (memory,) = [s for s in f.body if isinstance(s, ir.Ensure) and s.name == product.c[0]]

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 LEGAL = Legality("rows-of-products", "a product is made some rows at a time by the map that reads them")
 READ_ONCE = LEGAL.condition("read by the map only", "others read the product, which is not there as a whole")
-FOLDS_NO_SCANS = LEGAL.condition("no scans", "a scan does not begin anew with each part")
 BY_ROWS = LEGAL.condition("read by rows", "the map reads other rows than its own")
 
 ROWS = 128
@@ -68,17 +67,10 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
     while at < len(sc.lam.stms) and isinstance(sc.lam.stms[at].exp, SKIPPED):
         at += 1
     reader = sc.lam.stms[at].exp if at < len(sc.lam.stms) else None
-    if type(reader) is core.Map:
-        scans = False
-    elif type(reader) is core.Fused:
-        scans = bool(reader.scan_lams)
-    else:
+    if type(reader) not in (core.Map, core.Fused):
         return None
-    if (
-        not FOLDS_NO_SCANS(not scans)
-        or not BY_ROWS(var in reader.arrays)
-        or not any(s.exp.lambdas() for s in reader.lam.stms)
-    ):
+    assert isinstance(reader, (core.Map, core.Fused))
+    if not BY_ROWS(var in reader.arrays) or not any(s.exp.lambdas() for s in reader.lam.stms):
         return None
     shared = lo.parallel and not lo.in_parallel
     if shared and (attributes(sc.lam.stms[at]) or any(isinstance(x.type, AccType) for x in reader.arrays)):
@@ -121,7 +113,8 @@ def left_to(nest: Nest) -> dict[int, RowProduct]:
 def by_rows(
     nest: Nest, inputs: Sequence[Value], folds: list[Carried], start: Expr = ZERO, bound: Expr | None = None
 ) -> bool:
-    """Run the map, or from `start` to before `bound`, with the products that were left to it; False if none was."""
+    """Run the map, or from `start` to before `bound`, with the products that were left to it; False if none was.  Its
+    folds and scans go on from part to part."""
     lo, found = nest.lo, left_to(nest)
     if not found:
         return False

@@ -80,6 +80,11 @@ entry row_read [n] (xs: [n]f64) (ks: [n]i64): ([n][8]f64, [n]f64) =
   unzip (map2 (\x k ->
     let r = [f64.sin x, f64.cos x, f64.exp x, f64.tanh x, f64.sin (x + 1), f64.cos (x + 2), f64.exp (x * 2), x * 3]
     in (r, r[k & 7])) xs ks)
+-- A part of each row is written.
+entry part_of_rows [n] (xs: [n]f64) (b: [n][10]f64): [n][10]f64 =
+  let c = map (map (+ 1)) b
+  in c with [0:n, 0:8] = map (\x ->
+    [f64.sin x, f64.cos x, f64.exp x, f64.tanh x, f64.sin (x + 1), f64.cos (x + 2), f64.exp (x * 2), x * 3]) xs
 -- What is checked is computed in the same iteration.
 entry row_checked [n] (xs: [n]f64) (k: i64): [n][8]f64 =
   map (\x ->
@@ -93,3 +98,10 @@ entry size_moves [n] (xs: [n]f64) (s: i64): [n]f64 =
   map (\i -> let ys = take (n - i) xs in ys[(i + s * n) % n]) (iota n)
 entry squares [n] (xs: [n]f64) (s: i64): [n]f64 =
   map (\i -> let k = if i + s < n then i + s else i + s - n in xs[(k * k) % n]) (iota n)
+
+-- What is added to lies in a column.
+def put [n] (a: *intrinsics.acc ([n]f64)) (i: i64) (v: f64) : *intrinsics.acc ([n]f64) = intrinsics.acc_write a i v
+entry column_added_to [n][m] (b: [n][m]f64) (is: [n]i64) : [n]f64 =
+  let c = map (map (+ 1)) b
+  let d = copy c[:, m / 2]
+  in intrinsics.hist_stream d (+) 0 (\(a: *intrinsics.acc ([n]f64)) i -> put a (i / 2) (f64.i64 i)) is
