@@ -75,6 +75,22 @@ entry guarded [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
 entry product_slopes [n][m] (ts: [n]f64) (x: [m]f64): ([n][m]f64, [n][m]f64) =
   let product a b = map (\\r -> map (\\c -> reduce lse (-f64.inf) (map2 (+) r c)) b) a
   in vjp (\\(a, b) -> product a b) (outer ts x, outer (reverse ts) x) (tabulate_2d n n (\\i j -> ts[i] - ts[j]))
+entry in_branches [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  map (\\t -> let k = i64.f64 (9 * t)
+             let z = f64.i64 (if k > 1 then (k + m) / 3 else k % 5)
+             in loop y = t for j < m do y * 0.5 + z * x[j]) ts
+entry own_elements [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+  map2 (\\t i -> let a = map (* t) ts
+                in loop y = t for j < m do y * 0.5 + f64.exp (f64.sin (x[j] * a[i]))) ts (iota n)
+entry crossing [n][m] (ts: [n]f64) (_x: [m]f64): [2][n][n]f64 =
+  vjp (\\x -> f64.sum (map (\\i -> loop y = 0.5 for l < i64.min n m do loop y for j < n do
+                 f64.sin (y * 0.3 + x[0, i, n - 1 - j]) + f64.sin (y * x[0, n - 1 - l, i])) (iota n)))
+      (replicate 2 (map (\\s -> map (* s) ts) ts)) 1
+-- Arrays that are folded into where they lie: two numbers, and a vector of which others are used too.
+entry folded [n][m] (ts: [n]f64) (x: [m]f64): [2]f64 =
+  reduce (\\a b -> let c = loop c = b[1] for j < m do c + a[0] * b[0] * x[j]
+                   let s = a[0] let p = a[1]
+                   let d = copy a with [0] = s + b[0] in d with [1] = p + c) [0, 0] (map (\\t -> [t, t * t]) ts)
 entry row_sums [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   map (\\r -> loop y = 0 for v in r do y * 0.5 + v) (outer ts x)
 entry quotients [n][m] (ts: [n]f64) (x: [m]f64): [n]i32 =
@@ -91,10 +107,10 @@ IN_LANES = (
     "values", "total", "largest", "gradient", "coefficients", "hessian_row", "pairs", "single", "whole", "flags",
     "rows", "own_rows", "slopes", "curves", "loops", "loop_slopes", "loops_gradient", "fixed",
     "row_folds", "row_slopes", "row_scans", "column_folds", "either", "either_slopes",
-    "product_slopes",
+    "product_slopes", "in_branches", "own_elements",
 )  # fmt: skip
 # Division by zero fails where it is, what a branch reads is read there alone, and gathering takes longer than adding.
-NOT_IN_LANES = ("own_turns", "quotients", "guarded", "row_sums")
+NOT_IN_LANES = ("own_turns", "quotients", "guarded", "row_sums", "folded")
 
 
 @pytest.fixture(scope="module")
@@ -169,3 +185,13 @@ def test_few_iterations(core: Any, backend: CBackend, name: str, lanes: int) -> 
 def test_sums_in_order_are_not_done_in_lanes(core: Any) -> None:
     for fun in CBackend(core, reassociate=False).module.functions:
         assert blocks(fun.body) == 0
+
+
+def test_additions_to_rows_and_columns(core: Any, backend: CBackend) -> None:
+    """Two to one array, of which one goes where another lane's other one does."""
+    fun = next(f for f in CBackend(core).module.functions if f.name == "crossing")
+    assert blocks(fun.body) > 0
+    for n, m in ((5, 5), (8, 8), (33, 2)):
+        args = [n, m, np.random.default_rng(n).uniform(0.3, 1.7, n), np.ones(m)]
+        for a, e in zip(backend.run("crossing", args), Interpreter(core).run("crossing", args), strict=True):
+            np.testing.assert_allclose(a, e, rtol=1e-11, atol=1e-11)

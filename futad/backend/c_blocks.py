@@ -102,8 +102,8 @@ class _Block:
         return ir.mul(e, Num(self.count, I64))
 
     def parts(self, body: list[ir.Stmt]) -> list[list[ir.Stmt] | ir.Stmt]:
-        """Runs of statements that one loop over the lanes can do.  Inner loops and additions to memory are by
-        themselves; what is the same for all lanes goes before the run it is in."""
+        """Runs of statements that one loop over the lanes can do, none of them past a (then empty) group.  Inner loops
+        and additions to memory are by themselves; what is the same for all lanes goes before the run it is in."""
         out: list[list[ir.Stmt] | ir.Stmt] = []
         run: list[ir.Stmt] = []
         for s in body:
@@ -111,6 +111,9 @@ class _Block:
                 out.append(s)
             elif isinstance(s, ir.Decl) and s.name in self.s.same:
                 out.append(s)
+            elif isinstance(s, ir.Seq):
+                out += [run] if run else []
+                run = []
             elif isinstance(s, (ir.For, ir.If, ir.Copy)) or (isinstance(s, ir.Store) and s.op is not None):
                 out += [run] if run else []
                 run = []

@@ -26,7 +26,6 @@ LEGAL = Legality("blocks", "iterations of a map around loops that carry scalars 
 ADDED = LEGAL.condition("arrays added to only", "a lane reads, or overwrites, what others are to fold into an array")
 UNSEEN = LEGAL.condition("reductions unseen", "an iteration reads what earlier ones have reduced")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory of all lanes is had before the first block")
-SPREAD_APART = LEGAL.condition("added to once", "lanes read the element before others have added to it")
 SAME_TURNS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different turns")
 SAME_BRANCH = LEGAL.condition("one branch for all", "lanes take different branches")
 FAILS_NOT = LEGAL.condition("fails not", "a failure of one lane stops them all, in another order")
@@ -53,9 +52,7 @@ def block(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.Blocks | Non
     # The sizes are needed before the first block.
     if not SIZES_OUTSIDE(not any(refs(n) & shape.made for n in shape.sizes)):
         return None
-    if not SPREAD_APART(all(n == 1 for n in shape.spread.values())):
-        return None
-    body = _apart(body, shape.spread.keys())
+    body = _apart(body, shape.spread)
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Blocks(plain, frozenset(shape.arrays), tuple(shape.sizes), frozenset(shape.made - shape.varying))
 
@@ -179,8 +176,10 @@ def _of(e: Expr) -> int:
     return 0
 
 
-def _apart(body: list[ir.Stmt], spread: Set[str]) -> list[ir.Stmt]:
-    """The statements with what is added to at a place of each iteration's own read and stored by it."""
+def _apart(body: list[ir.Stmt], spread: dict[str, int]) -> list[ir.Stmt]:
+    """The statements with what is added to at a place of each iteration's own read and stored by it.  All lanes make
+    such an addition before they make the next one to the same array (`Seq` is between), which may go where another
+    lane has added to."""
     out: list[ir.Stmt] = []
     for s in body:
         if isinstance(s, ir.For):
@@ -189,6 +188,8 @@ def _apart(body: list[ir.Stmt], spread: Set[str]) -> list[ir.Stmt]:
             s = ir.If(s.cond, _apart(s.then, spread), _apart(s.orelse, spread))
         elif isinstance(s, ir.Store) and s.op is not None and s.pointer in spread:
             t = s.value.type
-            s = ir.Store(s.pointer, s.index, ir.Scalar("add", (ir.Load(s.pointer, s.index, t), s.value), t, t))
+            add = ir.Store(s.pointer, s.index, ir.Scalar("add", (ir.Load(s.pointer, s.index, t), s.value), t, t))
+            out += [ir.Seq(), add, ir.Seq()] if spread[s.pointer] > 1 else [add]
+            continue
         out.append(s)
     return out
