@@ -23,6 +23,9 @@ entry triangle [n] (a: [n][n]f64): [n]f64 =
 -- The same, side by side for all iterations.
 entry triangle_across [n] (a: [n][n]f64): [n]f64 =
   map (\i -> f64.sum (map (\v -> v * v + 0.5) a[:i, i])) (iota n)
+-- Sums of columns, with what each iteration has for itself.
+entry scaled_columns [n][m] (a: [m][n]f64) (ts: [n]f64): [n]f64 =
+  map2 (\x t -> f64.sum (map (\v -> v * t + 0.5) x)) (transpose a) ts
 -- Memory of a size that each iteration computes, the same for all.
 entry sizes_inside [n][m] (ts: [n]f64) (x: [m]f64) (d: i64): [n]f64 =
   map (\t -> let k = m / d in vjp (\t -> loop y = t for j < i64.min k m do f64.sin (y * t) + x[j]) t 1) ts
