@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from futad.checks import checked
 from futad.core import ir
@@ -36,19 +37,19 @@ from futad.flatten.turns import turns_apart
 from futad.legality import Legality
 from futad.optimise.addto import sum_of
 from futad.optimise.history import kept_in_place
+from futad.rewrite.aliases import Aliases, aliases, overwritten
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import with_lambdas
 
 LEGAL = Legality("prepare", "accumulators become sums and products, arrays of few rows literals, for devices")
 WHOLE_ROWS = LEGAL.condition("rows written whole", "the rest of a row is what was there before")
 ALL_ROWS = LEGAL.condition("all rows written", "a row that nothing writes is what was there before")
-UNCONSUMED = LEGAL.condition("nothing overwritten between", "what the map reads has changed where the row is added")
+UNCONSUMED = LEGAL.condition("nothing overwritten between", "what a map or row is made of has changed where it is used")
 IN_ORDER = LEGAL.condition("places in order", "the sums go to other places")
 AS_MANY = LEGAL.condition("as many places", "there are places without a sum, or sums without a place")
 FROM_ZERO = LEGAL.condition("sum from zero", "what was in the array is lost")
 STARTS_AT_ZERO = LEGAL.condition("accumulator from zero", "what the accumulator started from is lost")
 
-OVERWRITING = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.For, ir.While, ir.If, ir.Call)
 FEW = 8  # rows of an array that are worth being done one by one, and statements for each
 
 
@@ -65,7 +66,7 @@ def prepare(program: Program) -> Program:
         ("loops-that-add", loops_that_add, None),
         ("binned", binned, None),
         # Sums are found after fusion, which would join them to the nests that use them.
-        ("loosened", lambda lam: by_columns(_loosened(lam)), fused),
+        ("loosened", lambda lam: by_columns(_loosened(lam, aliases(lam))), fused),
         ("computed-again", computed_again, simplify),
         ("sums", lambda lam: _Sums().scope(lam), simplify),
         ("turns-apart", turns_apart, fused),
@@ -79,12 +80,12 @@ def prepare(program: Program) -> Program:
     return program
 
 
-def _loosened(lam: Lambda) -> Lambda:
+def _loosened(lam: Lambda, alias: Aliases) -> Lambda:
     """The scope and those in it: products give back what is added to them, accumulators start from what is."""
-    stms = [ir.map_scopes(s, _loosened) for s in lam.stms]
-    out = _started(_given_back(stms, lam.result), lam.result)
-    out = _rows_added(out, lam.result)
-    out = [x for s in _unrolled(_as_literals(out, lam.result)) for x in reshaped(s)]
+    stms = [ir.map_scopes(s, partial(_loosened, alias=alias)) for s in lam.stms]
+    out = _started(_given_back(stms, lam.result, alias), lam.result)
+    out = _rows_added(out, lam.result, alias)
+    out = [x for s in _unrolled(_as_literals(out, lam.result, alias), alias) for x in reshaped(s)]
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
 
@@ -316,7 +317,12 @@ def _remove(stm: Stm, e: ir.Map, args: Sequence[int]) -> Stm | None:
 # --- arrays of few rows -----------------------------------------------------------------------------------------------
 
 
-def _as_literals(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
+def _unconsumed(reads: Sequence[Atom], stms: list[Stm], first: int, last: int, alias: Aliases) -> bool:
+    """Whether what statement `first` reads can be read by statement `last` instead."""
+    return UNCONSUMED(not overwritten(reads, stms[first + 1 : last], alias))
+
+
+def _as_literals(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> list[Stm]:
     """Arrays of a few rows that are written one after another, as literals."""
     uses: dict[Var, int] = {}
     for s in stms:
@@ -325,10 +331,10 @@ def _as_literals(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
     for a in result:
         if isinstance(a, Var):
             uses[a] = uses.get(a, 0) + 1
-    made = {s.pat[0]: s.exp for s in stms if len(s.pat) == 1}
+    made = {s.pat[0]: at for at, s in enumerate(stms) if len(s.pat) == 1}
     out: list[Stm] = []
-    for s in stms:
-        rows = _rows_of(s.exp, made, uses)
+    for at, s in enumerate(stms):
+        rows = _rows_of(stms, at, made, uses, alias)
         if rows is None:
             out.append(s)
         else:
@@ -336,12 +342,16 @@ def _as_literals(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
     return out
 
 
-def _rows_of(e: ir.Exp, made: dict[Var, ir.Exp], uses: dict[Var, int]) -> tuple[Atom, ...] | None:
-    """The rows of an array that updates have written all of, each with an array."""
+def _rows_of(
+    stms: list[Stm], last: int, made: dict[Var, int], uses: dict[Var, int], alias: Aliases
+) -> tuple[Atom, ...] | None:
+    """The rows of an array that updates have written all of, each with an array; the last of them at `last`."""
+    e = stms[last].exp
     if not isinstance(e, ir.Update) or not isinstance(e.array, Var) or not isinstance(e.value.type, ArrayType):
         return None
     rows: dict[int, Atom] = {}
     x: ir.Exp | None = e
+    at = last
     while isinstance(x, ir.Update):
         i = x.index[0]
         whole = len(x.index) == 1
@@ -352,9 +362,12 @@ def _rows_of(e: ir.Exp, made: dict[Var, ir.Exp], uses: dict[Var, int]) -> tuple[
             return None
         if shape_of(array.type)[1:] != shape_of(x.value.type):
             return None
+        if int(i.value) not in rows and not _unconsumed([x.value], stms, at, last, alias):
+            return None
         rows.setdefault(int(i.value), x.value)
         width = shape_of(array.type)[0]
-        x = made.get(array)
+        at = made.get(array, -1)
+        x = stms[at].exp if at >= 0 else None
     if not isinstance(x, (ir.Replicate, ir.Scratch)) or not isinstance(width, Const) or width.value > FEW:
         return None
     if not ALL_ROWS(sorted(rows) == list(range(width.value))):
@@ -362,13 +375,17 @@ def _rows_of(e: ir.Exp, made: dict[Var, ir.Exp], uses: dict[Var, int]) -> tuple[
     return tuple([rows[k] for k in range(width.value)])
 
 
-def _unrolled(stms: list[Stm]) -> list[Stm]:
+def _unrolled(stms: list[Stm], alias: Aliases) -> list[Stm]:
     """Maps over literals of rows, done for each row."""
     literals = {s.pat[0]: s.exp for s in stms if isinstance(s.exp, ir.ArrayLit) and isinstance(s.exp.type, ArrayType)}
+    places = {v: at for at, s in enumerate(stms) for v in s.pat if v in literals}
     out: list[Stm] = []
-    for s in stms:
+    for at, s in enumerate(stms):
         e = s.exp
         fits = isinstance(e, ir.Map) and any(a in literals for a in e.arrays) and len(e.lam.stms) <= FEW
+        if fits:
+            known = [a for a in e.arrays if a in literals]  # type: ignore[attr-defined]
+            fits = all(_unconsumed(literals[a].elems, stms, places[a], at, alias) for a in known)
         if not fits or any(isinstance(a.type, AccType) or isinstance(row_type(a.type), Prim) for a in e.arrays):  # type: ignore[attr-defined]
             out.append(s)
             continue
@@ -409,23 +426,23 @@ def reshaped(s: Stm) -> list[Stm]:
     return [*b.stms, Stm(s.pat, ir.Map(e.width, tuple(arrays), lam), s.attrs)]
 
 
-def _rows_added(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
+def _rows_added(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> list[Stm]:
     """Rows that a map makes only to be added to an accumulator are added element by element."""
     uses: dict[Var, int] = {}
     for s in stms:
         for v in ir.stm_free(s):
             uses[v] = uses.get(v, 0) + 1
-    made: dict[Var, Stm] = {}
+    made = {s.pat[0]: at for at, s in enumerate(stms) if len(s.pat) == 1 and isinstance(s.exp, ir.Map | ir.Replicate)}
     gone: set[int] = set()
     out: list[Stm] = []
-    for s in stms:
+    for at, s in enumerate(stms):
         e = s.exp
-        if not UNCONSUMED(not isinstance(e, OVERWRITING)):
-            made.clear()  # what those maps read may be overwritten here
-        elif len(s.pat) == 1 and isinstance(e, ir.Map | ir.Replicate):
-            made[s.pat[0]] = s
-        m = made.get(e.value) if isinstance(e, ir.UpdateAcc) else None  # type: ignore[arg-type]
+        before = made.get(e.value, -1) if isinstance(e, ir.UpdateAcc) else -1  # type: ignore[arg-type]
+        m = stms[before] if before >= 0 else None
         if m is None or uses.get(m.pat[0], 0) != 1 or m.pat[0] in result or not _of_scalars(m.pat[0].type):
+            out.append(s)
+            continue
+        if not _unconsumed(list(ir.stm_free(m)), stms, before, at, alias):
             out.append(s)
             continue
         x = m.exp
@@ -453,22 +470,26 @@ def _of_scalars(t: Type) -> bool:
 # --- products that give back what is added to them --------------------------------------------------------------------
 
 
-def _given_back(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
+def _given_back(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> list[Stm]:
     """Products to which a cheap nest is added that nothing else uses."""
     uses: dict[Var, int] = {}
     for s in stms:
         for v in ir.stm_free(s):
             uses[v] = uses.get(v, 0) + 1
     final = set(result)
-    made = {s.pat[0]: s for s in stms if len(s.pat) == 1}
+    made = {s.pat[0]: at for at, s in enumerate(stms) if len(s.pat) == 1}
     out: list[Stm] = []
-    for s in stms:
+    for at, s in enumerate(stms):
         e = s.exp
-        nest = made.get(e.plus[0]) if isinstance(e, ir.MatMul) and e.plus else None  # type: ignore[arg-type]
+        before = made.get(e.plus[0], -1) if isinstance(e, ir.MatMul) and e.plus else -1  # type: ignore[arg-type]
+        nest = stms[before] if before >= 0 else None
         if nest is None or uses.get(nest.pat[0], 0) != 1 or nest.pat[0] in final or not is_light(nest):
             out.append(s)
             continue
         if isinstance(s.pat[0].type, Prim) or s.pat[0] in final:
+            out.append(s)
+            continue
+        if not _unconsumed(list(ir.stm_free(nest)), stms, before, at, alias):
             out.append(s)
             continue
         assert isinstance(e, ir.MatMul) and isinstance(nest.exp, ir.Map)

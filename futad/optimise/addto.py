@@ -8,18 +8,26 @@ The product is used nowhere else.  An adjoint summed over the turns of a loop is
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Atom, Prim, Var, shape_of
+from futad.legality import Legality
+from futad.rewrite.aliases import Aliases, aliases, overwritten
+
+LEGAL = Legality("add-to-products", "sums with a matrix product are taken by the product")
+UNCONSUMED = LEGAL.condition("factors not overwritten between", "the product is taken where its factors have changed")
 
 
 def add_to_products(program: Program) -> Program:
     """Rewrite such sums in every function."""
-    return ir.map_bodies(program, _scope)
+    return ir.map_bodies(program, lambda lam: _scope(lam, aliases(lam)))
 
 
-def _scope(lam: Lambda) -> Lambda:
+def _scope(lam: Lambda, alias: Aliases) -> Lambda:
     """The scope (and those in it) with its sums rewritten; the same object if there are none."""
     uses: dict[Var, int] = {}
     for s in lam.stms:
@@ -29,21 +37,29 @@ def _scope(lam: Lambda) -> Lambda:
         if type(a) is Var:
             uses[a] = uses.get(a, 0) + 1
     made = {s.pat[0]: s.exp for s in lam.stms if type(s.exp) in (ir.MatMul, ir.Rearrange, ir.Reshape)}
+    places = {v: at for at, s in enumerate(lam.stms) for v in s.pat}
     out: list[Stm] = []
     changed = False
-    for s in lam.stms:
+    for at, s in enumerate(lam.stms):
+
+        def unconsumed(product: Var, e: ir.MatMul, at: int = at) -> bool:
+            between = lam.stms[places[product] + 1 : at]
+            return UNCONSUMED(not overwritten((e.a, e.b), between, alias))
+
         terms = sum_of(s)
         new = None
         if terms is not None:
             x, y = terms
             for value, total in ((x, y), (y, x)):
-                if type(value) is Var and value is not total and (new := _added(value, total, s, made, uses)):
-                    break
+                if type(value) is Var and value is not total:
+                    new = _added(value, total, s, made, uses, unconsumed)
+                    if new is not None:
+                        break
         if new:
             changed = True
             out += new
             continue
-        kept = ir.map_scopes(s, _scope)
+        kept = ir.map_scopes(s, partial(_scope, alias=alias))
         changed |= kept is not s
         out.append(kept)
     return Lambda(lam.params, tuple(out), lam.result) if changed else lam
@@ -66,18 +82,31 @@ def sum_of(s: Stm) -> tuple[Atom, Atom] | None:
         lam = inner.lam
 
 
-def _added(value: Var, total: Atom, s: Stm, made: dict[Var, ir.Exp], uses: dict[Var, int]) -> list[Stm] | None:
-    """Statements that bind the sum of `total` and `value` to `s.pat`, if the value is a product (or a view of one)."""
+def _added(
+    value: Var,
+    total: Atom,
+    s: Stm,
+    made: dict[Var, ir.Exp],
+    uses: dict[Var, int],
+    unconsumed: Callable[[Var, ir.MatMul], bool],
+) -> list[Stm] | None:
+    """Statements that bind the sum of `total` and `value` to `s.pat`, if the value is a product (or a view of one);
+    `unconsumed`: whether that product's factors are as they were."""
     e = made.get(value)
     if uses.get(value) != 1 or e is None:
         return None
     b = Builder()
     if type(e) is ir.MatMul and not e.plus:
+        if not unconsumed(value, e):
+            return None
         b.add(Stm(s.pat, ir.MatMul(e.a, e.b, (total,))))
         return b.stms
     source = e.operands()[0]
     product = made.get(source) if type(source) is Var else None
     if type(product) is not ir.MatMul or product.plus or uses.get(source) != 1:  # type: ignore[arg-type]
+        return None
+    assert type(source) is Var
+    if not unconsumed(source, product):
         return None
     if type(e) is ir.Rearrange and e.perm == (1, 0):
         left, right = (b.let(ir.Rearrange(x, (1, 0)), "tr") for x in (product.b, product.a))

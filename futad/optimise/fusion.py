@@ -44,6 +44,9 @@ EFFECTS_STAY = LEGAL.condition(
 NOT_NEEDED_BETWEEN = LEGAL.condition(
     "nothing between needed by both", "what needs the producer moves below the consumer, which reads it"
 )
+ELEMENTS_UNWRITTEN = LEGAL.condition(
+    "elements not overwritten", "one of the two overwrites elements that the other reads afterwards, or returns"
+)
 UNCONSUMED = LEGAL.condition("nothing between consumes", "what moves down reads arrays that were overwritten meanwhile")
 COPY_READS_CONSTANTS = LEGAL.condition(
     "copies read constants", "a copy of a cheap producer computes from arrays that were overwritten since"
@@ -242,9 +245,9 @@ class _Fuser:
         if not self.fits(p, c):
             return None
         after = self.displaced(p, c)
-        if after is None:
+        if after is None or not ELEMENTS_UNWRITTEN(self.apart(p, c)):
             return None
-        keep = {v for v, _ in p.nest.maps if self.uses.get(v, 0) > (1 if v in c.free else 0)}
+        keep = self.kept(p, c)
         merged = merge(p.nest, c.nest, keep)
         self.add_uses(p, -1)
         self.add_uses(c, -1)
@@ -258,6 +261,39 @@ class _Fuser:
         self.work.extendleft(reversed(after))
         self.count(f"fuse_{how}")
         return new
+
+    def kept(self, p: _Item, c: _Item) -> set[Var]:
+        """The results of `p`'s map that others than `c` use."""
+        assert p.nest is not None
+        return {v for v, _ in p.nest.maps if self.uses.get(v, 0) > (1 if v in c.free else 0)}
+
+    def apart(self, p: _Item, c: _Item) -> bool:
+        """Whether `p`'s body overwrites no element that `c` reads, and `c`'s none that `p` returns.
+
+        A map that overwrites the elements it is given gets copies where others read the array; within one body there
+        is no array, and nothing may be read after it was overwritten.
+        """
+        assert p.nest is not None
+        mutable, root = self.alias.mutable, self.alias.root
+        if any(mutable(r) for r in p.consumes) and not p.consumes.isdisjoint([root(v) for v in c.free]):
+            return False
+        gone = {r for r in c.consumes if mutable(r)}
+        if not gone:
+            return True
+        results = dict(p.nest.maps)
+        keep = self.kept(p, c)
+        returned: list[ir.Atom] = [a for v, a in results.items() if v in keep]
+        returned += [a for _, parts in p.nest.scans + p.nest.reds for _, a in parts]
+        for r in gone:
+            # In one body what `p` makes for `c` is what `c` overwrites, not a copy.
+            taken = [v for v in results if v in c.free and root(v) is r]
+            memory = {root(a) for v in taken if type(a := results[v]) is Var} or {r}
+            others = returned + [a for v, a in results.items() if v in c.free and v not in taken]
+            if taken:
+                others += [v for v in c.free if v not in results]
+            if len(taken) > 1 or any(type(a) is Var and root(a) in memory for a in others):
+                return False
+        return True
 
     def displaced(self, p: _Item, c: _Item) -> list[_Item] | None:
         """The statements between `p` and `c` that need `p`, which go below `c` when `p` goes down to it; None if
@@ -364,15 +400,15 @@ class _Fuser:
         return True
 
     def readable(self, p: _Item, v: Var) -> bool:
-        """Whether what makes elements of `v` can be done here instead: nothing since `p` consumes what it reads, and
-        the elements are new arrays, which nothing later consumes."""
+        """Whether what makes elements of `v` can be done here instead: neither `p` nor anything since consumes what `p`
+        reads, and the elements are new arrays, which nothing later consumes."""
         assert p.nest is not None
         mutable, root = self.alias.mutable, self.alias.root
         reads = {root(w) for w in p.free if mutable(w)}
         if not reads:
             return True
         between = self.items[self.items.index(p) + 1 :]
-        if not ELEMENT_UNCONSUMED(all(reads.isdisjoint(x.consumes) for x in between)):
+        if not ELEMENT_UNCONSUMED(all(reads.isdisjoint(x.consumes) for x in (p, *between))):
             return False
         made = {w: s.exp for s in p.nest.stms for w in s.pat}
         (result,) = [a for w, a in p.nest.maps if w is v]

@@ -5,8 +5,7 @@
     transpose (map2 (\\x y -> [x, y]) xs ys)                   -->   [xs, ys]
 
 An array of records is many arrays, and comes from a matrix, or goes to one, by a transposition; its rows then are
-these arrays, of which nothing needs to be copied to begin with.  Backends copy what is overwritten although others
-still read it.
+these arrays, of which nothing needs to be copied to begin with.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import ArrayType, Atom, Const, Prim, Var, shape_of
 from futad.legality import Legality
+from futad.rewrite.aliases import Aliases, aliases
 
 LEGAL = Legality(
     "untransposed", "maps that take rows of a transposed matrix apart, or make rows to be transposed, do not run"
@@ -22,6 +22,7 @@ LEGAL = Legality(
 SIZE_OUTSIDE = LEGAL.condition("sizes known outside", "the rows' size is known only inside the map")
 TRANSPOSED_ONLY = LEGAL.condition("read transposed only", "others read what the map makes, which is not made any more")
 SWAPPED = LEGAL.condition("transposed", "the map's rows are no columns of the matrix")
+UNWRITTEN = LEGAL.condition("rows never overwritten", "a view of what changes is no copy of what it was")
 IN_RANGE = LEGAL.condition("row in range", "there is no such row")
 SAME_TYPE = LEGAL.condition("of one type", "arrays of different types cannot be rows of one")
 OF_THE_LAST = LEGAL.condition("updates in a row", "an update of another array is no element of this one")
@@ -30,12 +31,12 @@ THE_RESULT = LEGAL.condition("the last is the result", "what is written after th
 
 def untransposed(program: Program) -> Program:
     """Rewrite such maps in every function."""
-    return ir.map_bodies(program, lambda lam: _Scope(lam).rewritten())
+    return ir.map_bodies(program, lambda lam: _Scope(lam, aliases(lam)).rewritten())
 
 
 class _Scope:
-    def __init__(self, lam: Lambda) -> None:
-        self.lam = lam
+    def __init__(self, lam: Lambda, alias: Aliases) -> None:
+        self.lam, self.alias = lam, alias
         self.defs: dict[Atom, ir.Exp] = {}
         uses: dict[Atom, int] = {}
         for s in lam.stms:
@@ -60,7 +61,7 @@ class _Scope:
     def rewritten(self) -> Lambda:
         out: list[Stm] = []
         for s in self.stms:
-            s = ir.map_scopes(s, lambda lam: _Scope(lam).rewritten())
+            s = ir.map_scopes(s, lambda lam: _Scope(lam, self.alias).rewritten())
             if type(s.exp) is ir.Map:
                 out += self.map(s, s.exp)
             else:
@@ -73,9 +74,9 @@ class _Scope:
             return [self.literals[s.pat[0]]]
         first = e.lam.stms[0].exp if len(e.lam.stms) == 1 else None
         if type(first) is ir.Reshape and e.lam.params == (first.array,) and e.lam.result == e.lam.stms[0].pat:
-            if SIZE_OUTSIDE(not set(first.shape) & set(e.lam.params)):
+            if SIZE_OUTSIDE(not set(first.shape) & set(e.lam.params)) and self.view(s.pat[0], e.arrays[0]):
                 return [Stm(s.pat, ir.Reshape(e.arrays[0], (e.width, *first.shape)), s.attrs)]
-        rows = [self.row(e, r) for r in e.lam.result]
+        rows = [self.row(e, v, r) for v, r in zip(s.pat, e.lam.result, strict=True)]
         if not any(rows):
             return [s]
         out = [Stm((v,), row) for v, row in zip(s.pat, rows, strict=True) if row is not None]
@@ -85,8 +86,12 @@ class _Scope:
             out.append(Stm(tuple([s.pat[k] for k in keep]), ir.Map(e.width, e.arrays, lam), s.attrs))
         return out
 
-    def row(self, e: ir.Map, result: Atom) -> ir.At | None:
-        """The row of a matrix that a result of a map over its transposition is."""
+    def view(self, v: Var, source: Atom) -> bool:
+        """Whether `v` can be a view of `source`."""
+        return UNWRITTEN(not self.alias.mutable(v) and not self.alias.mutable(source))
+
+    def row(self, e: ir.Map, v: Var, result: Atom) -> ir.At | None:
+        """The row of a matrix that a result `v` of a map over its transposition is."""
         made = next((t.exp for t in e.lam.stms if t.pat == (result,)), None)
         if type(made) is not ir.At or made.array not in e.lam.params or len(made.index) != 1:
             return None
@@ -96,6 +101,8 @@ class _Scope:
             return None
         rows = shape_of(turned.array.type)[0]
         if type(rows) is not Const or not IN_RANGE(0 <= at.value < rows.value):
+            return None
+        if not self.view(v, turned.array):
             return None
         return ir.At(turned.array, (at,))
 

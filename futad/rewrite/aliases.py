@@ -194,6 +194,12 @@ def consumed_roots(e: ir.Exp, alias: Aliases) -> set[Var]:
     return out
 
 
+def overwritten(reads: Iterable[Atom], between: Iterable[ir.Stm], alias: Aliases) -> bool:
+    """Whether statements may overwrite what is read: then it cannot be read after them instead of before."""
+    roots = {alias.root(a) for a in reads if type(a) is Var and alias.mutable(a)}
+    return bool(roots) and not all(roots.isdisjoint(consumed_roots(s.exp, alias)) for s in between)
+
+
 def _consumed_directly(e: ir.Exp) -> Iterable[ir.Atom]:
     match e:
         case ir.Update():
@@ -210,4 +216,4 @@ def _consumed_directly(e: ir.Exp) -> Iterable[ir.Atom]:
     return ()
 
 
-__all__ = ["Aliases", "aliases", "consumed_roots"]
+__all__ = ["Aliases", "aliases", "consumed_roots", "overwritten"]

@@ -1,0 +1,103 @@
+-- What is not moved, split or summed because something else would read it: an entry for each condition.
+
+def put [n] (a: *intrinsics.acc ([n]f64)) (i: i64) (v: f64) : *intrinsics.acc ([n]f64) = intrinsics.acc_write a i v
+
+def mm [n][m][k] (a: [n][m]f64) (b: [m][k]f64) : *[n][k]f64 =
+  map (\r -> map (\c -> f64.sum (map2 (*) r c)) (transpose b)) a
+
+-- Turns that do much, and then add to two bins.
+entry heavy_twice [n][m] (is: [n]i64) (xs: [m]f64) : [3]f64 =
+  intrinsics.hist_stream (replicate 3 1) (+) 0
+    (\(a: *intrinsics.acc ([3]f64)) i ->
+       let s = f64.sum (map (\x -> f64.sin (x + f64.i64 i)) xs) in put (put a (i % 3) s) ((i + 1) % 3) (s + 1)) is
+
+-- A sum for each column goes to the place that an array says, or a sum of matrices is transposed.
+entry other_place [n][m] (w: [n][m]f64) (x: [m]f64) (is: [m]i64) : [m]f64 =
+  vjp (\x -> f64.sum (map (\r -> f64.sum (map2 (\a i -> a * x[i % m]) r is)) w)) x 1
+
+entry other_places [n][m] (w: [n][m][m]f64) (x: [m][m]f64) : [m][m]f64 =
+  vjp (\x -> f64.sum (map (\r -> f64.sum (tabulate m (\i -> f64.sum (tabulate m (\j -> r[i, j] * x[j, i]))))) w)) x 1
+
+-- An accumulator that starts from ones is added to what could be its start.
+entry other_start [n][k] (xs: *[k]f64) (is: [n]i64) : [k]f64 =
+  let xs[0] = 3
+  let h = intrinsics.hist_stream (replicate k 1) (+) 0
+            (\(a: *intrinsics.acc ([k]f64)) i -> put a i (f64.sin (f64.i64 i))) is
+  in map2 (+) xs h
+
+-- All of a row is written, from its end.
+entry row_reversed [m] (x: [m]f64) (y: [m]f64) : [2][m]f64 =
+  let g = replicate 2 (replicate m 0)
+  let g[0, ::-1] = map (+ 1) y
+  let g[1] = map (+ 2) x
+  in map (map (* 2)) g
+
+-- A row is overwritten after it was copied into the array of rows.
+entry row_changed [m] (x: [m]f64) (y: [m]f64) : ([2][m]f64, [m]f64) =
+  let g = replicate 2 (replicate m 0)
+  let z = scan (+) 0 x
+  let g[0] = z
+  let z[0] = 5
+  let g[1] = map (+ 2) y
+  in (map (map (* 2)) g, z)
+
+entry literal_changed [m] (x: [m]f64) (y: [m]f64) : ([2][m]f64, [m]f64) =
+  let z = scan (+) 0 x
+  let g = [z, scan (+) 0 y]
+  let z[0] = 5
+  in (map (map (* 2)) g, z)
+
+-- What a product is added to was made from what is overwritten before the product.
+entry given_back [n] (a: *[n][n]f64) (b: [n][n]f64) (c: [n][n]f64) : ([n][n]f64, [n][n]f64) =
+  let p = map (map (* 2)) a
+  let a[0, 0] = 9
+  let q = map2 (map2 (+)) p (mm b c)
+  in (map (map f64.sin) q, a)
+
+-- A factor of a product is overwritten before the product is added to something.
+entry added_to [n] (a: *[n][n]f64) (b: [n][n]f64) (c: [n][n]f64) : ([n][n]f64, [n][n]f64) =
+  let p = mm a b
+  let a[0, 0] = 9
+  in (map2 (map2 (+)) c p, a)
+
+entry added_to_turned [n] (a: *[n][n]f64) (b: [n][n]f64) (c: [n][n]f64) : ([n][n]f64, [n][n]f64) =
+  let p = copy (transpose (mm a b))
+  let a[0, 0] = 9
+  in (map2 (map2 (+)) c p, a)
+
+-- A vector is overwritten in the map around its product, after it; the product needs it as it was.
+entry scaled_changed [n][k][q] (x: [n][k]f64) (b: [k][q]f64) : ([n][q]f64, [n][k]f64) =
+  unzip (map (\r -> let z = scan (+) 0 r
+                    let s = map2 (\w row -> map (w *) row) z b
+                    let z[0] = 7
+                    in (reduce (map2 (+)) (replicate q 0) s, z)) x)
+
+-- Rows are copied, then the matrix is overwritten.
+entry rows_changed [n] (m: *[3][n]f64) : ([n]f64, [n]f64, [3][n]f64) =
+  let (a, b) = unzip (map (\x -> (x[1], x[0])) (transpose m))
+  let m[1] = map (+ 1) a
+  in (a, b, m)
+
+-- A fold's operator looks at another element of its row.
+entry folded_across [n][m] (xs: [n][4][m]f64) : [n][m]f64 =
+  map (\x -> reduce (\a b -> map2 (\u v -> u + v + 0 * a[i64.f64 u % m]) a b) (replicate m 0) x) xs
+
+-- Between two parts of a map that are parallel lies an array of the turn's own size.
+entry irregular_parts [n][m] (xs: [n][m]f64) (ks: [n]i64) : ([n]f64, [n][m][m]f64) =
+  unzip (map2 (\x k -> let q = i64.abs k % 5 + 1
+                       let t = scan (+) 0 (map f64.i64 (iota q))
+                       let s = f64.sum (map (\j -> t[j % q]) (iota m))
+                       let z = mm (map (\v -> map (* v) x) x) (map (\v -> map (+ v) x) x)
+                       in (s, map (map (* s)) z)) xs ks)
+
+-- Each turn joins another row of its matrix to the first.
+entry parts_vary [n][m][k] (xs: [n][k][m]f64) (js: [n]i64) (w: [m][m]f64) : ([n][]f64, [n][m][m]f64) =
+  unzip (map2 (\x j -> let r = (x[j % k] ++ x[0]) :> [2 * m]f64
+                       let z = mm (map (\v -> map (* v) x[1 % k]) x[1 % k]) w
+                       in (r, z)) xs js)
+
+-- Two turns of a loop read the same part.
+entry half_turn [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : ([m][m]f64, [m][m]f64) =
+  loop (p, q) = (w, w) for i < n do
+    let g = mm xs[i / 2] w
+    in (map2 (map2 (\x y -> f64.sin (x + y))) p g, map2 (map2 (+)) q (mm (transpose g) xs[i / 2]))
