@@ -15,7 +15,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
-from futad.core.types import Atom, Prim, Var, shape_of, subst_type
+from futad.core.types import Prim, Var, shape_of, subst_type
 from futad.legality import Legality
 from futad.rewrite.aliases import aliases
 from futad.rewrite.context import Context, Frame
@@ -29,7 +29,6 @@ from futad.rewrite.strategy import Rules, Stats, Strategy, with_lambdas
 LEGAL = Legality("common-subexpressions", "what was computed before is not computed again")
 ALIKE = LEGAL.condition("equal scopes", "two constructs on the same operands compute different things")
 SHAREABLE = LEGAL.condition("arrays shared", "one of two equal arrays is overwritten, or both are returned")
-SAME_TYPE = LEGAL.condition("of one type", "sizes that are equal have different names in the two types")
 
 
 @dataclass(slots=True)
@@ -103,8 +102,10 @@ class Simplifier:
                     break
             head = type(exp)
             if head is ir.Alias:
-                if self.alias(stm.pat[0], exp.atom):  # type: ignore[attr-defined]
-                    continue
+                # Sizes may have other names in the two types: the typing rule says that they are equal.
+                ctx.replace(stm.pat[0], exp.atom)  # type: ignore[attr-defined]
+                self.propagated += 1
+                continue
             elif head is ir.ArrayLit:
                 t = subst_type(exp.type, subst)  # type: ignore[attr-defined]
                 if t is not exp.type:  # type: ignore[attr-defined]
@@ -135,22 +136,14 @@ class Simplifier:
             if head is ir.Assert and not exp.of:  # type: ignore[attr-defined]
                 ctx.ranges.assume(exp.cond, True)  # type: ignore[attr-defined]
 
-    def alias(self, v: Var, a: Atom) -> bool:
-        """Copy propagation; False if the types differ (a coerced size)."""
-        ctx = self.ctx
-        if v.type is not a.type and not SAME_TYPE(subst_type(v.type, ctx.subst) == a.type):
-            return False
-        ctx.replace(v, a)
-        self.propagated += 1
-        return True
-
     def share(self, pat: tuple[Var, ...], old: tuple[Var, ...], views: bool) -> bool:
-        """Merge a statement with an earlier equal one; False if they must stay apart (equal views need not)."""
+        """Merge a statement with an earlier equal one; False if they must stay apart (equal views need not).
+
+        Equal expressions have equal types, in which sizes may have other names: those that the two statements bind.
+        """
         ctx = self.ctx
         for v, w in zip(pat, old, strict=True):
-            if isinstance(v.type, Prim):
-                continue
-            if not (views or SHAREABLE(ctx.shareable(v, w))) or not SAME_TYPE(subst_type(v.type, ctx.subst) == w.type):
+            if not isinstance(v.type, Prim) and not views and not SHAREABLE(ctx.shareable(v, w)):
                 return False
         for v, w in zip(pat, old, strict=True):
             ctx.replace(v, w)

@@ -101,3 +101,50 @@ entry half_turn [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : ([m][m]f64, [m][m]f64
   loop (p, q) = (w, w) for i < n do
     let g = mm xs[i / 2] w
     in (map2 (map2 (\x y -> f64.sin (x + y))) p g, map2 (map2 (+)) q (mm (transpose g) xs[i / 2]))
+
+-- What is copied must not change with the copy.
+entry part_of_copy [n] (xs: [n]f64) : ([]f64, [n]f64) =
+  let e = (copy xs)[0:n / 2 + 1]
+  let e[0] = 5
+  in (e, xs)
+
+-- What was repeated is overwritten before a part of the repetitions is read.
+entry part_of_repeated [n] (a: *[n]f64) : ([2][n]f64, [n]f64) =
+  let r = replicate 3 a
+  let a[0] = 6
+  let p = r[0:2]
+  in (map (scan (+) 0) p, a)
+
+-- Parts of repeated numbers are overwritten.
+entry part_of_zeros [n] (x: [n]f64) : ([n]f64, [n]f64, [2][n]f64) =
+  let m = replicate (2 * n) 0f64
+  let r = m[0:n]
+  let r = r with [0] = x[0]
+  let z = replicate n (replicate 2 1f64)
+  let t = transpose z
+  let t = t with [1, 0] = x[0]
+  let w = unflatten (replicate (2 * n) 1f64) :> [2][n]f64
+  let w = w with [0, 0] = 5
+  in (r, w[1], t)
+
+-- A cheap producer reads what is overwritten before its second and third consumer, which read another's result.
+entry cheap_changed [n] (a: *[n]f64) : (f64, f64, f64, [n]f64) =
+  let p = map (* 2) a
+  let s = f64.sum p
+  let a[0] = s
+  let t = f64.sum (map (/ s) p)
+  let u = f64.maximum (map (/ t) p)
+  in (s, t, u, a)
+
+-- Of two equal results of one map one is overwritten.
+entry equal_changed [n] (xs: [n]f64) : ([n]f64, [n]f64) =
+  let ys = map (\x -> f64.sin x) xs
+  let zs = map (\x -> f64.sin x) xs
+  let ys[0] = 1
+  in (ys, zs)
+
+-- Two equal arrays of a size that only their branches know.
+entry equal_sizes [n] (xs: [n]f64) (k: i64) : (f64, []f64) =
+  let ys = if k > 1 then scan (+) 0 xs[0:n / 2] else scan (+) 0 xs[n / 2:]
+  let zs = if k > 1 then scan (+) 0 xs[0:n / 2] else scan (+) 0 xs[n / 2:]
+  in (f64.sum (scan (*) 1 zs), map (+ 1) ys)

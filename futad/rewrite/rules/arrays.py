@@ -2,7 +2,8 @@
 
 Where an array is a view (`At`, `Reshape`, `Rearrange`) a rule may read what it is a view of instead: while the
 view may still be read, nothing it shares memory with has been overwritten.  Where it is a new array (`Copy`,
-`Replicate`, ...) its source may be gone, so the source must never be overwritten at all.
+`Replicate`, ...) its source may be gone, so the source must never be overwritten at all.  A view may always become a
+new array of equal elements: what it is a view of is not read any more once the view was overwritten.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ UPDATE_IN_RANGE = LEGAL.condition("update in range", "a write beyond the array i
 CHECK_DONE = LEGAL.condition("no check left", "an index out of range is no longer reported")
 CONSTANT = LEGAL.condition("source never overwritten", "a new array's source may have been overwritten since")
 COPIED_CONSTANT = LEGAL.condition("copied never overwritten", "the copy is of what the array was before")
-NO_VIEW = LEGAL.condition("never overwritten nor returned", "a view becomes an array of its own, or an array a view")
+NO_VIEW = LEGAL.condition("never overwritten nor returned", "a part of a copy becomes a view of what was copied")
 IN_ORDER = LEGAL.condition("dimensions in order", "a slice of the source has its dimensions in another order")
 ELSEWHERE = LEGAL.condition("written elsewhere", "the element that is read was written since")
 THE_PLACE = LEGAL.condition("written there", "what was written is not what is read")
@@ -133,7 +134,9 @@ def _at_replicate(stm: Stm, e: ir.At, d: ir.Replicate, ctx: Context) -> Result:
             return None
         return [Stm(stm.pat, ir.At(d.value, rest, e.check), stm.attrs)]
     if kept:
-        return [Stm(stm.pat, ir.Replicate(kept, d.value))] if NO_VIEW(ctx.fresh(stm.pat[0])) else None
+        if not isinstance(d.value.type, Prim) and not CONSTANT(not ctx.mutable(d.value)):
+            return None
+        return [Stm(stm.pat, ir.Replicate(kept, d.value))]
     if isinstance(d.value.type, Prim) or CONSTANT(not (ctx.mutable(d.value) or ctx.mutable(stm.pat[0]))):
         return alias(stm, d.value)
     return None
@@ -289,7 +292,7 @@ def reshape(stm: Stm, ctx: Context) -> Result:
     d = ctx.exp(e.array)
     if type(d) is ir.Reshape:
         return [Stm(stm.pat, ir.Reshape(d.array, e.shape))]
-    if type(d) is ir.Replicate and isinstance(d.value.type, Prim) and NO_VIEW(ctx.fresh(stm.pat[0])):
+    if type(d) is ir.Replicate and isinstance(d.value.type, Prim):
         return [Stm(stm.pat, ir.Replicate(e.shape, d.value))]
     return None
 
@@ -304,7 +307,7 @@ def rearrange(stm: Stm, ctx: Context) -> Result:
     d = ctx.exp(e.array)
     if type(d) is ir.Rearrange:
         return [Stm(stm.pat, ir.Rearrange(d.array, tuple([d.perm[p] for p in e.perm])))]
-    if type(d) is ir.Replicate and isinstance(d.value.type, Prim) and NO_VIEW(ctx.fresh(stm.pat[0])):
+    if type(d) is ir.Replicate and isinstance(d.value.type, Prim):
         return [Stm(stm.pat, ir.Replicate(tuple([shape_of(e.array.type)[p] for p in e.perm]), d.value))]
     if type(d) is ir.Reshape and type(r := ctx.exp(d.array)) is ir.Rearrange:
         joined = _joined_dims(shape_of(d.array.type), d.shape)
