@@ -75,6 +75,7 @@ BAD = [
     ("let k_6: i64 = add(n_1, m_2) let a_5: [k_6]f64 = concat([xs_3, x_4], k_6) in ()", "malformed"),
     ("assert(true, \"{} {}\", [x_4], None) in ()", "values do not fit the message"),
     ("let a_5: f64 = call(\"f\", []) in ()", "function f is not defined before its call"),
+    (f"let r_6: [n_1]f64 = withacc([xs_3], \"mul\", \\(a_7: {ACC}) -> {{ in (a_7) }}) in ()", "they cannot mul"),
     # accumulators are linear
     (f"let r_6: [n_1]f64 = withacc([xs_3], \"add\", \\(a_7: {ACC}) -> {{"
      f" let b_8: {ACC} = updateacc(a_7, [0i64], x_4) in (a_7) }}) in ()", "accumulator a_7 is used twice"),

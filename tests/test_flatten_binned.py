@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from device_support import OnDevice, needs_cxx
 
+from futad.backend.cuda import DeviceBackend
+from futad.core import ir
 from futad.core.check import check_program
+from futad.core.interp import Interpreter
+from futad.core.parse import parse_program
 from futad.errors import RuntimeError_
 from futad.flatten.prepare import prepare
+from futad.runtime.device import EmulatedDevice
 
 SOURCE = """
 entry plain [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k]f64 =
@@ -111,3 +116,40 @@ def test_rows_are_added_in_place() -> None:
 
 def test_the_program_with_both_ways_is_well_typed() -> None:
     check_program(prepare(DEVICE.program), "prepare")
+
+
+FLAGS = r"""
+fun main [n_1: i64, m_2: i64] (is_3: [n_1]i64, xs_4: [n_1]f64, ys_5: [m_2]f64) -> (r_6: [3]bool, q_7: [3]f64) = {
+  let no_8: [3]bool = replicate([3i64], false)
+  let ones_9: [3]f64 = replicate([3i64], 1.0f64)
+  let (w_10: [3]bool, v_11: [3]f64) = withacc([no_8, ones_9], "add", \(a_12: acc([3]bool), b_13: acc([3]f64)) -> {
+    let (c_14: acc([3]bool), d_15: acc([3]f64)) = map(n_1, [a_12, b_13, is_3, xs_4],
+        \(e_16: acc([3]bool), f_17: acc([3]f64), i_18: i64, x_19: f64) -> {
+      let s_20: f64 = reduce(m_2, [ys_5], \(u_21: f64, y_22: f64) -> {
+        let z_23: f64 = add(u_21, y_22) in (z_23) }, [0.0f64], True)
+      let p_24: f64 = mul(s_20, x_19)
+      let t_25: bool = lt(p_24, 0.5f64)
+      let g_26: acc([3]bool) = updateacc(e_16, [i_18], t_25)
+      let h_27: acc([3]f64) = updateacc(f_17, [i_18], p_24)
+      in (g_26, h_27) })
+    in (c_14, d_15) })
+  in (w_10, v_11) }
+"""
+
+
+@needs_cxx
+def test_flags_are_joined() -> None:
+    """On bools accumulators take `or`, and so do their histograms."""
+    program = parse_program(FLAGS)
+    prepared = prepare(program)
+    check_program(prepared, "prepare")
+    assert any(isinstance(s.exp, ir.If) for s in prepared.funs["main"].body.stms)
+    device = DeviceBackend(program).on(EmulatedDevice())
+    for n, m in ((0, 1), (5, 3), (300, 2)):
+        rng = np.random.default_rng(n)
+        args = [np.int64(n), np.int64(m), rng.integers(0, 4, n), rng.normal(size=n), rng.normal(size=m)]
+        expected = Interpreter(program).run("main", args)
+        for run in (Interpreter(prepared).run, device.run):
+            got = run("main", args)
+            np.testing.assert_array_equal(got[0], expected[0])
+            np.testing.assert_allclose(got[1], expected[1], rtol=1e-12, atol=1e-12)

@@ -369,8 +369,8 @@ class WithAcc(Exp):
     """Opens an accumulator on each array, runs `lam` on them, closes them.
 
     `lam` takes one accumulator per array and returns them first, then extra results; the statement
-    binds the final arrays, then the extras.  `op` is the scalar operation of updates ('add').
-    Consumes the arrays.
+    binds the final arrays, then the extras.  `op` is the scalar operation of updates: 'add', which on
+    bools means `or`.  Consumes the arrays.
     """
 
     arrays: Atoms

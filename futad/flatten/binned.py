@@ -26,7 +26,6 @@ from futad.rewrite.strategy import with_lambdas
 
 LEGAL = Legality("binned", "an accumulator of few bins becomes a histogram of what a map adds")
 ONCE = LEGAL.condition("one update a turn", "of a turn's updates all but one are lost")
-ADDS = LEGAL.condition("numbers are added", "the bins are combined by another operation")
 
 HOST = (ir.If, ir.For, ir.While)
 
@@ -85,7 +84,7 @@ def _as_histograms(e: ir.WithAcc) -> tuple[Lambda, Atom] | None:
     all the updates, at most one of each accumulator a turn, at a place that it computes."""
     accs, n = e.lam.params, len(e.arrays)
     users = [at for at, s in enumerate(e.lam.stms) if any(v in accs for v in ir.stm_free(s))]
-    if len(users) != 1 or not ADDS(e.op == "add" and not any(elem_of(a.type).is_bool for a in e.arrays)):
+    if len(users) != 1:
         return None
     at = users[0]
     s, m = e.lam.stms[at], e.lam.stms[at].exp

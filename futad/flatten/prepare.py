@@ -125,8 +125,6 @@ class _Sums:
 
     def with_acc(self, stm: Stm, e: ir.WithAcc) -> list[Stm]:
         """An accumulator whose contributions are sums or products is opened no more."""
-        if e.op != "add":
-            return [stm]
         for k, acc in enumerate(e.lam.params):
             if elem_of(acc.type).is_bool:
                 continue
@@ -530,7 +528,7 @@ def _started(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
         for w, a in (terms, terms[::-1]):
             at = made.get(w, -1) if isinstance(w, Var) else -1
             e = out[at].exp if at >= 0 else None
-            if not isinstance(e, ir.WithAcc) or e.op != "add" or w in final or uses.get(w, 0) != 1:  # type: ignore[arg-type]
+            if not isinstance(e, ir.WithAcc) or w in final or uses.get(w, 0) != 1:  # type: ignore[arg-type]
                 continue
             k = out[at].pat.index(w)
             zeros = stms[made[e.arrays[k]]].exp if k < len(e.arrays) and e.arrays[k] in made else None  # type: ignore[index]

@@ -59,7 +59,6 @@ UNCONSUMED = LEGAL.condition(
 NOTHING_ELSE = LEGAL.condition("nothing else in the map", "other updates and assertions of the turns are lost")
 ALL_WHOLE = LEGAL.condition("only whole updates", "updates of parts of the accumulator are no terms of the sum")
 WHOLE = LEGAL.condition("update of the whole", "a part is no term of the sum")
-ADDS = LEGAL.condition("accumulator adds", "the terms are to be combined otherwise")
 WAS_ZERO = LEGAL.condition("was zero", "what was in the array is not in the sum")
 
 
@@ -462,7 +461,7 @@ class Nests:
                     chain.append(i)
                     values.append(t.exp.value)
                     acc = t.pat[0]
-            if ALL_WHOLE(acc is lam.result[k]) and ADDS(e.op == "add"):
+            if ALL_WHOLE(acc is lam.result[k]):
                 stms = [t for i, t in enumerate(stms) if i not in chain]
                 sums[k] = values
             else:
