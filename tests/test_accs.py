@@ -175,3 +175,32 @@ def test_a_chain_of_updates_is_taken_apart():
       let acc_40: acc([m_2]f64) = updateacc(acc_30, [k_4], x_3)"""
     report = rewritten(with_acc("m_2", stms, "acc_40", ZEROS.format("m_2")), "w_11", "[m_2]f64", UpdateAcc=1, WithAcc=1, Update=1)
     assert len(report) == 1
+
+
+PRODUCTS = r"""
+fun main [n_1: i64, a_2: i64, b_3: i64, m_4: i64, k_5: i64] (xs_6: [n_1][a_2][b_3][m_4]f64, ys_7: [n_1][a_2][b_3][k_5]f64)
+    -> (r_8: [m_4][k_5]f64) = {
+  OUTSIDE
+  let z_10: [m_4][k_5]f64 = replicate([m_4, k_5], 0.0f64)
+  let w_11: [m_4][k_5]f64 = withacc([z_10], "add", \(acc_12: acc([m_4][k_5]f64)) -> {
+    let acc_13: acc([m_4][k_5]f64) = map(n_1, [acc_12, xs_6, ys_7],
+        \(acc_14: acc([m_4][k_5]f64), x_15: [a_2][b_3][m_4]f64, y_16: [a_2][b_3][k_5]f64) -> {
+      INSIDE
+      let p_17: [s_9][m_4]f64 = reshape(x_15, [s_9, m_4]) let q_18: [s_9][k_5]f64 = reshape(y_16, [s_9, k_5])
+      let t_19: [m_4][s_9]f64 = rearrange(p_17, [1, 0]) let u_20: [m_4][k_5]f64 = matmul(t_19, q_18, [])
+      let acc_21: acc([m_4][k_5]f64) = updateacc(acc_14, [], u_20) in (acc_21) })
+    in (acc_13) })
+  in (w_11) }
+"""
+
+
+@pytest.mark.parametrize("place", ["OUTSIDE", "INSIDE"])
+def test_sums_of_products_of_reshaped_rows_are_one_product(place):
+    """Where the sizes are known outside."""
+    p = parse_program(PRODUCTS.replace(place, "let s_9: i64 = mul(a_2, b_3)").replace("OUTSIDE", "").replace("INSIDE", ""))
+    q = passes(p, accs)
+    assert heads(q)["WithAcc"] == (place == "INSIDE")
+    for sizes in ((3, 2, 4, 5, 2), (0, 2, 1, 3, 2), (2, 0, 3, 1, 2), (1, 1, 1, 2, 3)):
+        rng = np.random.default_rng(1)
+        n, a, b, m, k = sizes
+        same_results(p, q, [*sizes, rng.normal(size=(n, a, b, m)), rng.normal(size=(n, a, b, k))])

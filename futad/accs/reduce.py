@@ -36,7 +36,6 @@ ROW_INVARIANT = LEGAL.condition("row invariant", "the turns add to different row
 IN_ORDER = LEGAL.condition("places in order", "a turn adds to another place than its own")
 AS_MANY = LEGAL.condition("as many turns as places", "there are places without a turn, or turns without a place")
 REGULAR = LEGAL.condition("factors regular", "the factors' sizes are known only in the turn")
-SUMMED_FIRST = LEGAL.condition("summed over first", "rows one below the other are not what the product sums over")
 WAS_ZERO = LEGAL.condition("was zero", "what was in the array is not in the sum")
 
 ONCE = "kept: not one unconditional update in each turn of the map"
@@ -151,7 +150,11 @@ class _Accs:
     def product(
         self, stm: Stm, e: ir.Map, arg: int, out: int, body: list[Stm], index: ir.Atoms, value: Atom
     ) -> _Lifted | None:
-        """A sum of products over the map as one product, if the dimension summed over comes first in both factors."""
+        """A sum of products over the map as one product, if both factors are rows of arrays, of any shape.
+
+        Both have the dimension summed over first, so that their turns one below the other are factors again; and these
+        are views, as a reshape leaves elements in their order.
+        """
         defs = {s.pat[0]: s.exp for s in body if len(s.pat) == 1}
         bound = {v for s in body for v in s.pat} | set(e.lam.params)
 
@@ -162,11 +165,8 @@ class _Accs:
             """The matrix [K][M] of every turn, one below the other: a view of what the map reads."""
             d = define(a)
             source = d.array if type(d) is ir.Reshape else a
-            shape = shape_of(a.type)
             whole = _array_of(e, source)
-            if whole is None or not SUMMED_FIRST(_same_size(shape_of(source.type)[0], shape[0])):
-                return None
-            return b.let(ir.Reshape(whole, (rows, shape[1])), "stacked")
+            return None if whole is None else b.let(ir.Reshape(whole, (rows, shape_of(a.type)[1])), "stacked")
 
         outer = define(value)
         product = define(outer.array) if type(outer) is ir.Reshape else outer

@@ -148,3 +148,23 @@ entry equal_sizes [n] (xs: [n]f64) (k: i64) : (f64, []f64) =
   let ys = if k > 1 then scan (+) 0 xs[0:n / 2] else scan (+) 0 xs[n / 2:]
   let zs = if k > 1 then scan (+) 0 xs[0:n / 2] else scan (+) 0 xs[n / 2:]
   in (f64.sum (scan (*) 1 zs), map (+ 1) ys)
+
+-- Sums go to the first elements of a longer array.
+entry longer [n][m] (w: [n][m]f64) : []f64 =
+  vjp (\x -> f64.sum (map (\r -> f64.sum (map2 (\a j -> a * #[unsafe] x[j]) r (iota m))) w)) (replicate (m + 2) 1) 1
+
+-- Each turn's product has rows of its own number.
+entry irregular_rows [n][m] (xs: [n][m][m]f64) (ks: [n]i64) : [m][m]f64 =
+  vjp (\w -> f64.sum (map2 (\x k -> f64.sum (map f64.sum (mm x[0:i64.abs k % (m + 1)] w))) xs ks))
+      (replicate m (replicate m 1)) 1
+
+-- An accumulator's scope reads what a nest over the same rows makes.
+entry read_there [n][m] (xs: [n][m][m]f64) : [m][m]f64 =
+  vjp (\w -> f64.sum (map (\x -> f64.sum (map (\r -> f64.sum (map f64.sin r)) (mm x w))) xs))
+      (replicate m (replicate m 1)) 1
+
+-- The factors of a sum of products are of another shape than the rows that they come from.
+entry flat_factors [n][a][b][m][k] (xs: [n][a][b][m]f64) (ys: [n][a][b][k]f64) : [m][k]f64 =
+  vjp (\w -> f64.sum (map2 (\x y ->
+               f64.sum (map2 (\r s -> f64.sum (map2 (*) r s)) (mm (flatten x) w) (flatten y))) xs ys))
+      (replicate m (replicate k 1)) 1
