@@ -19,14 +19,11 @@ from futad.rewrite.aliases import Aliases, aliases
 LEGAL = Legality(
     "untransposed", "maps that take rows of a transposed matrix apart, or make rows to be transposed, do not run"
 )
-SIZE_OUTSIDE = LEGAL.condition("sizes known outside", "the rows' size is known only inside the map")
 TRANSPOSED_ONLY = LEGAL.condition("read transposed only", "others read what the map makes, which is not made any more")
-SWAPPED = LEGAL.condition("transposed", "the map's rows are no columns of the matrix")
+SWAPPED = LEGAL.condition("transposed", "the map's rows are no columns of the array")
 UNWRITTEN = LEGAL.condition("rows never overwritten", "a view of what changes is no copy of what it was")
 IN_RANGE = LEGAL.condition("row in range", "there is no such row")
-SAME_TYPE = LEGAL.condition("of one type", "arrays of different types cannot be rows of one")
-OF_THE_LAST = LEGAL.condition("updates in a row", "an update of another array is no element of this one")
-THE_RESULT = LEGAL.condition("the last is the result", "what is written after the result was taken is not in it")
+THE_RESULT = LEGAL.condition("the last is the result", "what is written is not what the map returns")
 
 
 def untransposed(program: Program) -> Program:
@@ -74,7 +71,7 @@ class _Scope:
             return [self.literals[s.pat[0]]]
         first = e.lam.stms[0].exp if len(e.lam.stms) == 1 else None
         if type(first) is ir.Reshape and e.lam.params == (first.array,) and e.lam.result == e.lam.stms[0].pat:
-            if SIZE_OUTSIDE(not set(first.shape) & set(e.lam.params)) and self.view(s.pat[0], e.arrays[0]):
+            if self.view(s.pat[0], e.arrays[0]):
                 return [Stm(s.pat, ir.Reshape(e.arrays[0], (e.width, *first.shape)), s.attrs)]
         rows = [self.row(e, v, r) for v, r in zip(s.pat, e.lam.result, strict=True)]
         if not any(rows):
@@ -97,7 +94,9 @@ class _Scope:
             return None
         (at,) = made.index
         turned = self.defs.get(e.arrays[e.lam.params.index(made.array)])
-        if type(turned) is not ir.Rearrange or not SWAPPED(turned.perm == (1, 0)) or type(at) is not Const:
+        if type(turned) is not ir.Rearrange or type(at) is not Const:
+            return None
+        if not SWAPPED(turned.perm == (1, 0, *range(2, len(turned.perm)))):
             return None
         rows = shape_of(turned.array.type)[0]
         if type(rows) is not Const or not IN_RANGE(0 <= at.value < rows.value):
@@ -117,11 +116,13 @@ def _together(e: ir.Map) -> ir.ArrayLit | None:
     arrays = tuple([e.arrays[e.lam.params.index(a)] for a in elems])
     t = arrays[0].type
     assert isinstance(t, ArrayType)
-    return ir.ArrayLit(arrays, t) if SAME_TYPE(all(a.type == t for a in arrays)) else None
+    # They have one type, as their elements have and one map reads them.
+    return ir.ArrayLit(arrays, t)
 
 
 def _elements(lam: Lambda) -> list[Atom] | None:
-    """The elements of the array that the statements, and nothing else, write out or fill in place by place."""
+    """The elements of the array that the statements of a map's body, and nothing else, write out or fill in place by
+    place."""
     elems: list[Atom | None] = []
     now: Atom | None = None
     for s in lam.stms:
@@ -131,7 +132,8 @@ def _elements(lam: Lambda) -> list[Atom] | None:
                 elems = list(given)
             case ir.Replicate((Const(value=count),), _) if now is None:
                 elems = [None] * int(count)
-            case ir.Update(array, (Const(value=at),), value) if OF_THE_LAST(array is now) and 0 <= at < len(elems):
+            case ir.Update(_, (Const(value=at),), value) if 0 <= at < len(elems):
+                # Of what was made last: a map overwrites no array from outside, and nothing twice.
                 elems[at] = value
             case _:
                 return None

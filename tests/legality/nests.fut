@@ -168,3 +168,14 @@ entry flat_factors [n][a][b][m][k] (xs: [n][a][b][m]f64) (ys: [n][a][b][k]f64) :
   vjp (\w -> f64.sum (map2 (\x y ->
                f64.sum (map2 (\r s -> f64.sum (map2 (*) r s)) (mm (flatten x) w) (flatten y))) xs ys))
       (replicate m (replicate k 1)) 1
+
+-- Rows that are transposed, and returned too.
+entry rows_too [n] (xs: [n]f64) (ys: [n]f64) : ([2][n]f64, [n][2]f64) =
+  let a = scan (+) 0 xs
+  let b = scan (*) 1 ys
+  let rows = map2 (\x y -> [x, y]) a b
+  in (transpose rows, rows)
+
+-- Rows of an array of matrices are matrices.
+entry middle_rows [n][m] (a: [3][n][m]f64) : ([m][n]f64, [m]f64) =
+  unzip (map (\x -> (x[1], f64.sum x[0])) (transpose (map transpose a)))
