@@ -22,6 +22,13 @@ entry sums [n][m] (t: i64) (xs: [n][m]f64): [n]f64 =
 entry ragged [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
   map2 (\\x j -> loop y = x for i < (t + j) % 3 do map (\\a -> a * 0.5 + f64.i64 i) y) xs (iota n)
 
+-- A part of each row, of a length of its own, is read in all turns.
+entry parts [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
+  map2 (\\x j -> let p = x[0:(7 * j + 5) % (m + 1)]
+                in loop y = x for i < t do
+                     let s = f64.sum (map (\\a -> f64.sin (a + y[0] + f64.i64 i)) p)
+                     in map (\\v -> f64.sin v + s) y) xs (iota n)
+
 entry matrices [n][m] (t: i64) (xs: [n][m]f64): [n][m][m]f64 =
   map (\\x -> loop a = replicate m x for i < t do
                map (\\r -> map (\\c -> f64.sum (map2 (*) r c) / f64.i64 m) (transpose a)) a) xs
@@ -30,7 +37,7 @@ entry together [n][m] (t: i64) (xs: [n][m]f64): ([n][]f64, []f64) =
   let both = map (\\x -> let y = map f64.sin x let z = map (\\a -> a * f64.sum y) x in y ++ z ++ [f64.i64 t]) xs
   in (both, map f64.sum xs ++ map (\\x -> f64.maximum x * 2) xs ++ map f64.i64 (iota 3))
 """
-ENTRIES = ("relax", "sums", "ragged", "matrices", "together")
+ENTRIES = ("relax", "sums", "ragged", "parts", "matrices", "together")
 DEVICE = OnDevice(SOURCE, "interchange.fut", check=True)
 
 
