@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from device_support import OnDevice, needs_cxx
 
+from futad.errors import AssertionError_
+
 SOURCE = """
 entry relax [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
   map (\\x -> loop y = x for i < t do map2 (\\a b -> 0.5 * (a + f64.sin b)) y (rotate 1 y)) xs
@@ -52,6 +54,24 @@ def test_equal_to_the_interpreter(name: str) -> None:
             DEVICE.emulated.choose(own._replace(enough_threads=threads, block_inner=inner, long_inner=long))
             for x, y in zip(DEVICE.run(name, args), expected, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+@needs_cxx
+def test_assertions_before_a_loop_stay() -> None:
+    """Also where nothing that the loop needs is computed beside them."""
+    device = OnDevice("""
+entry main [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
+  map2 (\\x j -> let x = assert (j < 2) x
+                in loop y = x for i < t do map2 (\\a b -> 0.5 * (a + f64.sin b)) y (rotate 1 y)) xs (iota n)""")
+    own = device.emulated.device.limits.thresholds
+    for long in (0, 1 << 20):
+        device.emulated.choose(own._replace(enough_threads=1 << 20, block_inner=0, long_inner=long))
+        args = [np.int64(2), np.int64(4), np.int64(3), np.ones((2, 4))]
+        np.testing.assert_allclose(device.run("main", args)[0], device.interpreted("main", args)[0], rtol=1e-12)
+        args = [np.int64(3), np.int64(4), np.int64(3), np.ones((3, 4))]
+        for run in (device.run, device.interpreted):
+            with pytest.raises(AssertionError_):
+                run("main", args)
 
 
 @pytest.mark.parametrize("name", ["relax", "sums", "matrices"])

@@ -55,7 +55,7 @@ def loop_out(stm: Stm) -> list[Stm] | None:
     # What is there before the first turn.
     out: list[Stm] = []
     computed = list(dict.fromkeys([*[a for a in f.inits if a in made], *live]))
-    if computed:
+    if computed or any(type(s.exp) in ir.EFFECTS for s in before):
         arrays = tuple([Var("x", array_of(a.type, width)) for a in computed])
         given |= zip(computed, arrays, strict=True)
         start = Lambda(e.lam.params, tuple(before), tuple(computed))
