@@ -1,14 +1,18 @@
+# ruff: noqa: E501 (programs read better unbroken)
 """Map nests that are matrix products are found, whatever surrounds them, and mean the same afterwards."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from optimise_support import heads, passes, run, same_results
 
 from futad.backend.c import CBackend
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
+from futad.core.parse import parse_program
+from futad.errors import AssertionError_
 from futad.optimise.matmul import matmul
 from futad.pipeline import compile_program
 from futad.source import compile_text
@@ -133,3 +137,45 @@ def test_products_of_a_loop_are_computed_once_for_both_sweeps() -> None:
     args = _core_args(program, (A, S))
     for got in (Interpreter(program).run("main", args), CBackend(program).run("main", args)):
         np.testing.assert_allclose(got[0], w_bar, rtol=1e-11)
+
+
+OUTER = r"""
+fun main [n_54: i64, m_55: i64, k_56: i64] (xs_57: [n_54][m_55]f64, ys_58: [n_54][k_56]f64) -> (r_1: [k_56][m_55]f64, r_2: [k_56]f64) = {
+  let b_223: [k_56]f64 = replicate([k_56], 0.0f64)
+  let t_224: [k_56][m_55]f64 = replicate([k_56, m_55], 0.0f64)
+  let is_187: [k_56]i64 = iota(k_56, 0i64, 1i64)
+  let is_214: [m_55]i64 = iota(m_55, 0i64, 1i64)
+  let (b_229: [k_56]f64, t_230: [k_56][m_55]f64) = withacc([b_223, t_224], "add", \(b_225: acc([k_56]f64), t_226: acc([k_56][m_55]f64)) -> {
+    let (b_227: acc([k_56]f64), t_228: acc([k_56][m_55]f64)) = map(n_54, [b_225, t_226, xs_57, ys_58],
+        \(b_191: acc([k_56]f64), t_221: acc([k_56][m_55]f64), x_152: [m_55]f64, y_153: [k_56]f64) -> {
+      let e_117: f64 = x_152[0i64]
+      let c_118: bool = lt(e_117, 2.0f64)
+      assert(c_118, "too large", [], @"t.fut:1:1-1:2")
+      let b_192: acc([k_56]f64) = map(k_56, [b_191, y_153, is_187], \(b_189: acc([k_56]f64), y_184: f64, i_188: i64) -> {
+        let b_190: acc([k_56]f64) = updateacc(b_189, [i_188], y_184) in (b_190) })
+      let t_222: acc([k_56][m_55]f64) = map(k_56, [t_221, is_187, y_153], \(t_219: acc([k_56][m_55]f64), i_208: i64, y_209: f64) -> {
+        let t_220: acc([k_56][m_55]f64) = map(m_55, [t_219, is_214, x_152], \(t_217: acc([k_56][m_55]f64), i_215: i64, x_212: f64) -> {
+          let t_216: f64 = mul(y_209, x_212)
+          let t_218: acc([k_56][m_55]f64) = updateacc(t_217, [i_208, i_215], t_216)
+          in (t_218) })
+        in (t_220) })
+      in (b_192, t_222) })
+    in (b_227, t_228) })
+  in (t_230, b_229) }
+"""
+
+
+def test_assertions_beside_outer_products_stay() -> None:
+    """Whether the map updates one accumulator or two, which become maps of their own."""
+    p = parse_program(OUTER)
+    q = passes(p, matmul)
+    assert heads(q)["MatMul"] == 1, q
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 5):
+        xs, ys = rng.uniform(-1, 1, (n, 3)), rng.uniform(-1, 1, (n, 2))
+        same_results(p, q, [n, 3, 2, xs, ys])
+        if n > 0:
+            xs[n - 1, 0] = 3
+            for program in (p, q):
+                with pytest.raises(AssertionError_):
+                    run(program, [n, 3, 2, xs, ys])

@@ -26,6 +26,7 @@ from futad.core.builder import Builder
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.types import ZERO, AccType, Atom, Const, Prim, Type, Var, array_of, shape_of, zero
 from futad.legality import Legality
+from futad.rewrite.dce import effects
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import Stats, with_lambdas
 
@@ -36,6 +37,7 @@ ROW_INVARIANT = LEGAL.condition("row invariant", "the turns add to different row
 IN_ORDER = LEGAL.condition("places in order", "a turn adds to another place than its own")
 AS_MANY = LEGAL.condition("as many turns as places", "there are places without a turn, or turns without a place")
 REGULAR = LEGAL.condition("factors regular", "the factors' sizes are known only in the turn")
+NO_EFFECTS = LEGAL.condition("map asserts nothing", "assertions of the turns are lost with the map")
 WAS_ZERO = LEGAL.condition("was zero", "what was in the array is not in the sum")
 
 ONCE = "kept: not one unconditional update in each turn of the map"
@@ -207,7 +209,7 @@ class _Accs:
             values = Var("part", array_of(value.type, e.width))
             pat.append(values)
             results.append(value)
-        if not pat:
+        if not pat and NO_EFFECTS(not effects(body)):
             return [], values
         lam = Lambda(tuple([e.lam.params[k] for k in keep]), tuple(body), tuple(results))
         return [Stm(tuple(pat), ir.Map(e.width, tuple([e.arrays[k] for k in keep]), lam), stm.attrs)], values

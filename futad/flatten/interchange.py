@@ -14,6 +14,7 @@ from futad.core.ir import Lambda, Stm
 from futad.core.types import AccType, Atom, Var, array_of, shape_of
 from futad.flatten.fission import distribute, wide
 from futad.legality import Legality
+from futad.rewrite.dce import effects
 
 LEGAL = Legality("interchange", "a loop in a map becomes a loop around maps")
 SAME_TURNS = LEGAL.condition("as many turns for all", "the points' loops have different turns")
@@ -55,7 +56,7 @@ def loop_out(stm: Stm) -> list[Stm] | None:
     # What is there before the first turn.
     out: list[Stm] = []
     computed = list(dict.fromkeys([*[a for a in f.inits if a in made], *live]))
-    if computed or any(type(s.exp) in ir.EFFECTS for s in before):
+    if computed or effects(before):
         arrays = tuple([Var("x", array_of(a.type, width)) for a in computed])
         given |= zip(computed, arrays, strict=True)
         start = Lambda(e.lam.params, tuple(before), tuple(computed))

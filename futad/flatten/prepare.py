@@ -38,6 +38,7 @@ from futad.legality import Legality
 from futad.optimise.addto import sum_of
 from futad.optimise.history import kept_in_place
 from futad.rewrite.aliases import Aliases, aliases, overwritten
+from futad.rewrite.dce import effects
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import with_lambdas
 
@@ -48,6 +49,7 @@ UNCONSUMED = LEGAL.condition("nothing overwritten between", "what a map or row i
 IN_ORDER = LEGAL.condition("places in order", "the sums go to other places")
 AS_MANY = LEGAL.condition("as many places", "there are places without a sum, or sums without a place")
 FROM_ZERO = LEGAL.condition("sum from zero", "what was in the array is lost")
+NO_EFFECTS = LEGAL.condition("nest asserts nothing", "assertions of the nest are lost with it")
 STARTS_AT_ZERO = LEGAL.condition("accumulator from zero", "what the accumulator started from is lost")
 
 FEW = 8  # rows of an array that are worth being done one by one, and statements for each
@@ -295,7 +297,7 @@ def _remove(stm: Stm, e: ir.Map, args: Sequence[int]) -> Stm | None:
     arg = args[0]
     out = [i for i, a in enumerate(e.arrays) if isinstance(a.type, AccType)].index(arg)
     pat = (*stm.pat[:out], *stm.pat[out + 1 :])
-    if not pat:
+    if not pat and NO_EFFECTS(not effects(e.lam.stms)):
         return None
     acc = e.lam.params[arg]
     stms: list[Stm] = []

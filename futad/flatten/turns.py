@@ -24,12 +24,14 @@ from futad.flatten.binned import HOST
 from futad.flatten.late import row_sums
 from futad.legality import Legality
 from futad.optimise.addto import sum_of
+from futad.rewrite.dce import effects
 from futad.rewrite.strategy import with_lambdas
 
 LEGAL = Legality("turns-apart", "what turns compute apart from what a loop carries is computed for all turns at once")
 OF_THE_TURN = LEGAL.condition("part of the turn", "the turn reads another part")
 AS_MANY = LEGAL.condition("as many parts as turns", "there are parts without a turn, or turns without a part")
 ADDED_ONLY = LEGAL.condition("added to only", "a turn reads the sum so far")
+NO_EFFECTS = LEGAL.condition("free parts assert nothing", "an assertion goes with a turn that nothing needs any more")
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is lost")
 
 VIEWS = (ir.Rearrange, ir.Reshape, ir.Alias)
@@ -82,7 +84,7 @@ class _Turns:
         if body.params[0].type is not I64:
             return None
         stms = self.find(self._products_apart(body))
-        if self.place is None:
+        if self.place is None or not NO_EFFECTS(not effects(self.free)):
             return None
         self.made = {v: s for s in stms for v in s.pat}
         sums = self.sums(stms, body)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Const
-from futad.rewrite.dce import asserting_functions, dead_code
+from futad.rewrite.dce import asserting_functions, dead_code, effects
 from futad.rewrite.simplify import simplify
 
 
@@ -42,15 +42,10 @@ def _earliest(stms: list[Stm], e: ir.Assert) -> int:
     at = len(stms)
     while at > 0 and not isinstance(e.cond, Const):
         before = stms[at - 1]
-        if any(v in needs for v in before.pat) or _has_effects(before):
+        if any(v in needs for v in before.pat) or effects((before,)):
             break
         at -= 1
     return at
-
-
-def _has_effects(s: Stm) -> bool:
-    inside = (x for lam in s.exp.lambdas() for x in lam.stms)
-    return isinstance(s.exp, (*ir.EFFECTS, ir.Call)) or any(map(_has_effects, inside))
 
 
 __all__ = ["settle_asserts"]

@@ -27,6 +27,7 @@ from futad.legality import Legality
 from futad.optimise.nest import Nest, elementwise, from_nest, merge, to_nest
 from futad.optimise.subst import Subst
 from futad.rewrite.aliases import Aliases, aliases, consumed_roots
+from futad.rewrite.dce import effects
 from futad.rewrite.strategy import Stats, with_lambdas
 
 LEGAL = Legality(
@@ -361,7 +362,7 @@ class _Fuser:
         if p is None or p.nest is None or type(i) is Range:
             return False
         n = p.nest
-        if n.accs or n.scans or n.reds or not ELEMENT_ASSERTS(not any(_asserts(s.exp) for s in n.stms)):
+        if n.accs or n.scans or n.reds or not ELEMENT_ASSERTS(not effects(n.stms)):
             return False
         once = all(self.uses.get(v, 0) == (v is e.array) for v in p.stm.pat)
         if not once and not self.unrolls(p, i):  # type: ignore[arg-type]
@@ -497,10 +498,6 @@ class _Fuser:
         if moved:
             self.count("sink_into_with_acc")
         return item
-
-
-def _asserts(e: ir.Exp) -> bool:
-    return type(e) in (*ir.EFFECTS, ir.Call) or any(_asserts(s.exp) for lam in e.lambdas() for s in lam.stms)
 
 
 def _of_rows(a: ir.Atom) -> bool:

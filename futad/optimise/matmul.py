@@ -46,6 +46,7 @@ from futad.optimise.products import MatVec, Outer, Update, as_matvec, as_outer, 
 from futad.optimise.subst import Subst
 from futad.optimise.views import invariant_views
 from futad.rewrite.aliases import Aliases, consumed_roots
+from futad.rewrite.dce import effects
 from futad.rewrite.strategy import Stats
 
 LEGAL = Legality("matmul", "maps are split around products of vectors, which then are products of matrices")
@@ -198,8 +199,8 @@ class Nests:
             return [s]
         out: list[Stm] = []
         extra = [Var(v.name, array_of(v.type, e.width)) for v in shared]
-        if plain or shared:
-            rest = [t for i, t in enumerate(lam.stms) if i not in updating]
+        rest = [t for i, t in enumerate(lam.stms) if i not in updating]
+        if plain or shared or effects(rest):
             out.append(_submap(e, rest, [v for v, _ in plain] + extra, [r for _, r in plain] + list(shared)))
         for k, (p, r) in enumerate(zip(params, lam.result, strict=False)):
             arrays = [*zip(e.arrays, lam.params, strict=True), *zip(extra, shared, strict=True)]

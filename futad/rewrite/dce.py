@@ -6,6 +6,7 @@ would have failed goes with its result, as in Futhark.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from futad.core import ir
@@ -334,6 +335,12 @@ def asserts(lam: Lambda, asserting: frozenset[str] | set[str]) -> bool:
     return _DeadCode(asserting).asserts(lam)
 
 
+def effects(stms: Iterable[Stm]) -> bool:
+    """Whether something among statements, or in their scopes, is to be done though nothing needs its results; a call
+    may be that."""
+    return any(type(s.exp) in (*ir.EFFECTS, ir.Call) or any(effects(f.stms) for f in s.exp.lambdas()) for s in stms)
+
+
 def dead_code(lam: Lambda, asserting: frozenset[str] | set[str] = frozenset()) -> tuple[Lambda, int]:
     """A function's body without dead code, and how many statements, results and parameters went.
 
@@ -343,4 +350,4 @@ def dead_code(lam: Lambda, asserting: frozenset[str] | set[str] = frozenset()) -
     return d.body(lam), d.removed
 
 
-__all__ = ["asserting_functions", "asserts", "dead_code"]
+__all__ = ["asserting_functions", "asserts", "dead_code", "effects"]

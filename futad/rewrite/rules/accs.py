@@ -10,6 +10,7 @@ from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Const, Var, row_t
 from futad.legality import Legality
 from futad.rewrite.aliases import consumed_roots
 from futad.rewrite.context import Context, is_const
+from futad.rewrite.dce import effects
 from futad.rewrite.ranges import is_index
 from futad.rewrite.rules.control import aliases_of
 from futad.rewrite.rules.soacs import binary_op, inside
@@ -179,7 +180,7 @@ def _vanishes(stms: tuple[Stm, ...], zeros: set[Atom]) -> bool:
                     type(a.type) is AccType for a in e.operands()
                 ):
                     return False
-                if _asserts(e):
+                if effects((s,)):
                     return False
     return True
 
@@ -201,10 +202,6 @@ def _vanishing_loop(s: Stm, e: ir.For, zeros: set[Atom]) -> bool:
             zeros.update(s.pat[k] for k in assumed)
             return True
         assumed = still
-
-
-def _asserts(e: ir.Exp) -> bool:
-    return type(e) in (*ir.EFFECTS, ir.Call) or any(_asserts(s.exp) for lam in e.lambdas() for s in lam.stms)
 
 
 def _single_turn(stm: Stm, e: ir.Map, indices: set[Var], k: Atom, ctx: Context) -> list[Stm]:
