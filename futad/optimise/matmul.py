@@ -77,7 +77,7 @@ class Nests:
     def __init__(self, stats: Stats | None) -> None:
         self.stats = stats
         self.made = 0
-        self.iotas: dict[Var, Atom] = {}  # arrays 0, 1, ..., n-1: their n
+        self.iotas: set[Var] = set()  # arrays 0, 1, ..., n-1
         self.zeros: set[Var] = set()
 
     def note(self, stms: tuple[Stm, ...] | list[Stm]) -> None:
@@ -85,7 +85,7 @@ class Nests:
         for s in stms:
             e = s.exp
             if type(e) is ir.Iota and e.start is ZERO and e.step is ONE:
-                self.iotas[s.pat[0]] = e.count
+                self.iotas.add(s.pat[0])
             elif type(e) is ir.Replicate and type(e.value) is Const and e.value is zero(e.value.type):
                 self.zeros.add(s.pat[0])
 

@@ -18,7 +18,7 @@ FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is not in
 OF_THE_ROW = LEGAL.condition("product with the row", "every row has the same product, which none of its elements is in")
 PLACE_OUTSIDE = LEGAL.condition("place known outside", "each turn of the nest adds to another place")
 PLACE_IN_ORDER = LEGAL.condition("levels in order", "the product's elements are added to places of others")
-ALL_PLACES = LEGAL.condition("each place once", "indices count something else than the turns")
+ALL_PLACES = LEGAL.condition("as many turns as places", "the product is smaller than what it is added to")
 
 
 def _is_op(lam: Lambda, op: str) -> bool:
@@ -170,7 +170,7 @@ class Update:
     def width(self, level: int) -> Atom:
         return self.levels[level].width
 
-    def place(self, iotas: dict[Var, Atom]) -> list[int] | None:
+    def place(self, iotas: set[Var]) -> list[int] | None:
         """The levels whose iteration numbers end the update's index, outermost first; the rest is invariant."""
         own = {p for m in self.levels for p in m.lam.params} | set(self.computed)
         k = len(self.index)
@@ -182,21 +182,19 @@ class Update:
             return None
         if not PLACE_IN_ORDER(levels == sorted(set(levels))):
             return None
+        if not ALL_PLACES(shape_of(self.acc.type)[k:] == tuple([self.width(level) for level in levels])):
+            return None
         return levels
 
-    def counter(self, a: Atom, iotas: dict[Var, Atom]) -> int | None:
+    def counter(self, a: Atom, iotas: set[Var]) -> int | None:
         """The level whose iteration number `a` is."""
         if type(a) is not Var or a not in self.source:
             return None
         base, levels = self.source[a]
-        return (
-            levels[0]
-            if len(levels) == 1 and base in iotas and ALL_PLACES(iotas[base] is self.width(levels[0]))
-            else None
-        )
+        return levels[0] if len(levels) == 1 and base in iotas else None
 
 
-def as_outer(s: Stm, iotas: dict[Var, Atom]) -> Outer | None:
+def as_outer(s: Stm, iotas: set[Var]) -> Outer | None:
     """The statement as an outer product of two arrays free in it."""
     u = Update(s)
     if not u.ok or u.factors is None:
