@@ -58,12 +58,6 @@ ELEMENT_UNCONSUMED = LEGAL.condition(
     "element's inputs unconsumed", "the element is computed from what was written since"
 )
 ELEMENT_NEW = LEGAL.condition("element new", "the element would lie in an array that is overwritten later")
-ABSORBED_UNCONSUMED = LEGAL.condition(
-    "absorbed reads no accumulator", "inside the accumulator's scope its array is being overwritten"
-)
-ABSORBED_CONSTANT = LEGAL.condition(
-    "absorbed not overwritten", "an extra result of the scope lies in memory of its own"
-)
 ABSORBED_APART = LEGAL.condition("absorbed not read there", "the scope reads what now it binds itself")
 SUNK_ONLY_THERE = LEGAL.condition(
     "sunk read there only", "others read what is bound inside the accumulator's scope now"
@@ -439,10 +433,8 @@ class _Fuser:
                 continue
             if not any(n.width is q.width and any(a in q.arrays and _of_rows(a) for a in n.arrays) for n in inner):
                 continue
-            if not ABSORBED_UNCONSUMED(not any(mutable(v) and root(v) in w.consumes for v in p.free)):
-                continue
-            if not ABSORBED_CONSTANT(not any(mutable(v) for v in p.stm.pat)):
-                continue
+            if any(mutable(v) and root(v) in w.consumes for v in p.free):
+                continue  # backends would copy the accumulator's array, as its scope reads it too
             after = self.displaced(p, w)
             if after is None:
                 continue

@@ -239,3 +239,19 @@ entry to_places_of_turns [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (is: [n]i64) : [
                f64.sum (map2 (\x i -> f64.sum (map2 (\y j -> x * y * #[unsafe] w[s, i, j]) y (iota m))) x (iota m)))
                xs ys is))
       (replicate m (replicate m (replicate m 1))) 1
+
+-- What a nest over an accumulator's rows makes is overwritten later, or made from the accumulator's first values.
+entry absorbed_changed [n][m] (c: *[m]f64) (xs: [n][m]f64) : ([n]f64, [n][m]f64, [m]f64) =
+  let ys = map (\r -> f64.maximum r) xs
+  let zs = map (\r -> scan (+) 0 r) xs
+  let d = intrinsics.hist_stream c (+) 0
+            (\(a: *intrinsics.acc ([m]f64)) (r: [m]f64) -> put a (i64.f64 (10 * r[0]) % m) (f64.sum r)) xs
+  let ys[0] = 1
+  let zs[0, 0] = 1
+  in (ys, zs, d)
+
+entry absorbed_reads [n][m] (c: *[m]f64) (xs: [n][m]f64) : ([n]f64, [m]f64) =
+  let ys = map (\r -> f64.sum (map2 (*) r c)) xs
+  let d = intrinsics.hist_stream c (+) 0
+            (\(a: *intrinsics.acc ([m]f64)) (r: [m]f64) -> put a (i64.f64 (10 * r[0]) % m) (f64.sum r)) xs
+  in (ys, d)
