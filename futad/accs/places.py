@@ -242,11 +242,13 @@ def positions(params: Sequence[Var], arrays: ir.Atoms, defs: Mapping[Var, ir.Exp
 
 def fills(lam: Lambda, acc: Var, counters: Mapping[Var, int], width: Atom, outside: Mapping[Var, ir.Exp]) -> bool:
     """Whether the turns of such a map update every number of a vector once: each one, all of them in range."""
-    updates = [s.exp for s in lam.stms if type(s.exp) is ir.UpdateAcc and s.exp.acc is acc]
-    users = [s for s in lam.stms if acc in ir.stm_free(s)]
-    if not updates or not FILLS_ONCE(len(updates) == 1 and len(users) == 1) or len(updates[0].index) != 1:
+    user = next((s for s in lam.stms if acc in ir.stm_free(s)), None)  # the only one
+    update = user.exp if user is not None else None
+    if user is None or type(update) is not ir.UpdateAcc or len(update.index) != 1:
         return False
-    t, (place,) = acc.type, updates[0].index
+    if not FILLS_ONCE(user.pat[0] in lam.result):
+        return False
+    t, (place,) = acc.type, update.index
     assert type(t) is AccType
     if len(t.shape) != 1 or not FILLS_ALL(t.shape[0] is width):
         return False

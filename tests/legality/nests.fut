@@ -255,3 +255,17 @@ entry absorbed_reads [n][m] (c: *[m]f64) (xs: [n][m]f64) : ([n]f64, [m]f64) =
   let d = intrinsics.hist_stream c (+) 0
             (\(a: *intrinsics.acc ([m]f64)) (r: [m]f64) -> put a (i64.f64 (10 * r[0]) % m) (f64.sum r)) xs
   in (ys, d)
+
+-- Turns that add to a place of their own twice, so that numbers cannot be stored there,
+entry own_place_twice [n] (xs: [n]f64) : [n]f64 =
+  intrinsics.hist_stream (replicate n 0) (+) 0
+    (\(a: *intrinsics.acc ([n]f64)) (i, x) ->
+       let j = if i + 1 >= n then i + 1 - n else i + 1 in put (put a j (x * xs[j])) j (x + 1)) (zip (iota n) xs)
+
+-- to some of the places,
+entry own_places_of_some [n][m] (x: [n]f64) (w: [m]f64) : [n]f64 =
+  vjp (\x -> tabulate m (\i -> w[i] * #[unsafe] x[(i + 1) % m])) x w
+
+-- and to places that are other ones if a sum wraps around.
+entry own_places_overflow [n] (x: [n]f64) (w: [n]f64) : [n]f64 =
+  vjp (\x -> tabulate n (\i -> w[i] * x[(i + 9223372036854775805) % n])) x w
