@@ -147,3 +147,21 @@ def test_idle_accumulators_close():
     (scope,) = [s.exp for s in q.funs["main"].body.stms if isinstance(s.exp, ir.WithAcc)]
     assert len(scope.arrays) == 1
     same_results(p, q, [4, 2, np.array([1.0, 2.0, 3.0, 4.0])])
+
+
+@pytest.mark.parametrize("place", ["0i64", "k_2"])
+def test_what_overwrites_stays_after_what_reads(place):
+    """Though it needs no accumulator."""
+    text = r"""
+    fun main [n_1: i64] (k_2: i64, xs_3: [n_1]f64) -> (r_4: [n_1]f64, s_20: [n_1]f64) = {
+      let z_5: [n_1]f64 = replicate([n_1], 0.0f64) let is_6: [n_1]i64 = iota(n_1, 0i64, 1i64) let d_7: [n_1]f64 = copy(xs_3)
+      let (w_8: [n_1]f64, e_9: [n_1]f64) = withacc([z_5], "add", \(a_10: acc([n_1]f64)) -> {
+        let b_11: acc([n_1]f64) = map(n_1, [a_10, is_6, d_7], \(c_12: acc([n_1]f64), i_13: i64, x_14: f64) -> {
+          let y_17: f64 = sin(x_14) let d_15: acc([n_1]f64) = updateacc(c_12, [k_2], y_17) in (d_15) })
+        let e_16: [n_1]f64 = update(d_7, [PLACE], 5.0f64, None)
+        in (b_11, e_16) })
+      in (w_8, e_9) }
+    """
+    p = parse_program(text.replace("PLACE", place))
+    q = passes(p, simplify)
+    same_results(p, q, [4, 2, np.array([1.0, 2.0, 3.0, 4.0])])

@@ -269,3 +269,13 @@ entry own_places_of_some [n][m] (x: [n]f64) (w: [m]f64) : [n]f64 =
 -- and to places that are other ones if a sum wraps around.
 entry own_places_overflow [n] (x: [n]f64) (w: [n]f64) : [n]f64 =
   vjp (\x -> tabulate n (\i -> w[i] * x[(i + 9223372036854775805) % n])) x w
+
+-- An index is compared with a number, and what is added is not zero where they differ,
+entry hot_or_not [n] (xs: [n]f64) (k: i64) : [n]f64 =
+  intrinsics.hist_stream (replicate n 0) (+) 0
+    (\(a: *intrinsics.acc ([n]f64)) (i, x) -> put a (i / 2) (x * (if i == k then 2 else 3))) (zip (iota n) xs)
+
+-- or the number is each turn's own.
+entry own_hot [n] (xs: [n]f64) (ks: [n]i64) : [n]f64 =
+  intrinsics.hist_stream (replicate n 0) (+) 0
+    (\(a: *intrinsics.acc ([n]f64)) (i, x, k) -> put a (i / 2) (x * (if i == k then 2 else 0))) (zip3 (iota n) xs ks)

@@ -20,7 +20,7 @@ LEGAL = Legality("accumulator-rules", "what updates no accumulator leaves its sc
 IDLE = LEGAL.condition("accumulator idle", "updates are lost")
 OUTSIDE = LEGAL.condition("result from outside", "what the scope binds is not known outside")
 INDEPENDENT = LEGAL.condition("no accumulator needed", "outside of the scope there is no accumulator")
-UNCONSUMED = LEGAL.condition("inputs unconsumed", "what it reads was overwritten by what stays")
+UNREAD = LEGAL.condition("nothing overwritten that stays", "what stays would read what was overwritten before it")
 VANISHES = LEGAL.condition("other turns add zero", "turns are left out that add something")
 ELSE_ZERO = LEGAL.condition("zero elsewhere", "turns are left out that add something")
 INVARIANT = LEGAL.condition("place invariant", "it is another turn for each")
@@ -75,24 +75,24 @@ def with_acc_extras(stm: Stm, ctx: Context) -> Result:
 def with_acc_outside(stm: Stm, ctx: Context) -> Result:
     """`withAcc xs (\\acc -> let y = f z in g acc y)` -> `let y = f z in withAcc xs (\\acc -> g acc y)`.
 
-    The scope runs once, so what does not use its accumulators needs not be in it.
+    The scope runs once, so what does not use its accumulators needs not be in it.  Nor does it read what statements
+    before it overwrote; but it may overwrite what they read.
     """
     e: Any = stm.exp
     lam = e.lam
     bound: set[Var] = set(lam.params)
-    consumed: set[Var] = set()
+    read: set[Var] = set()
     out: list[Stm] = []
     stay: list[Stm] = []
     root, mutable = ctx.aliases.root, ctx.aliases.mutable
     for s in lam.stms:
         free = ir.stm_free(s)
-        if INDEPENDENT(not any(v in bound for v in free)) and UNCONSUMED(
-            not any(mutable(v) and root(v) in consumed for v in free)
-        ):
+        independent = INDEPENDENT(not any(v in bound for v in free))
+        if independent and UNREAD(read.isdisjoint(consumed_roots(s.exp, ctx.aliases))):
             out.append(s)
         else:
             bound.update(s.pat)
-            consumed |= consumed_roots(s.exp, ctx.aliases)
+            read.update(root(v) for v in free if mutable(v))
             stay.append(s)
     if not out:
         return None
