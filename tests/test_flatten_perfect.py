@@ -8,6 +8,9 @@ from device_support import OnDevice, needs_cxx
 
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
+from futad.core.ir import map_bodies
+from futad.core.parse import parse_program
+from futad.flatten.perfect import rows_as_maps
 from futad.flatten.prepare import prepare
 
 SOURCE = """
@@ -69,3 +72,18 @@ def test_neighbours_have_neighbouring_elements(name: str) -> None:
     assert a.total.strided <= 0.01 * a.total.traffic
     # A row's elements are beside each other, wherever it is.
     assert a.total.gathered <= 0.1 * a.total.traffic and a.transposes == 0
+
+
+def test_rows_whose_size_has_a_name_of_its_own_inside() -> None:
+    program = parse_program(r"""
+    fun main [n_1: i64, k_2: i64] (is_3: [n_1]i64, xs_4: [n_1][k_2]f64) -> (r_5: [n_1][k_2]f64) = {
+      let r_6: [n_1][k_2]f64 = map(n_1, [is_3], \(i_7: i64) -> {
+        let k_8: i64 = k_2
+        let row_9: [k_8]f64 = xs_4[i_7]@"t.fut:1:1-1:2"
+        in (row_9) })
+      in (r_6) }""")
+    rewritten = map_bodies(program, rows_as_maps)
+    assert rewritten is not program
+    check_program(rewritten)
+    args = [np.int64(3), np.int64(2), np.array([2, 0, 1]), np.arange(6.0).reshape(3, 2)]
+    np.testing.assert_array_equal(Interpreter(rewritten).run("main", args)[0], args[3][args[2]])

@@ -179,3 +179,20 @@ def test_assertions_beside_outer_products_stay() -> None:
             for program in (p, q):
                 with pytest.raises(AssertionError_):
                     run(program, [n, 3, 2, xs, ys])
+
+
+def test_the_same_product_for_every_row_is_none_with_the_rows() -> None:
+    """A map need not use what it is given."""
+    p = parse_program(r"""
+    fun main [n_1: i64, m_2: i64, k_3: i64] (xs_4: [n_1][m_2]f64, b_5: [m_2]f64, a_6: [k_3][m_2]f64) -> (r_7: [n_1][k_3]f64) = {
+      let y_8: [n_1][k_3]f64 = map(n_1, [xs_4], \(x_9: [m_2]f64) -> {
+        let z_10: [k_3]f64 = map(k_3, [a_6], \(row_11: [m_2]f64) -> {
+          let p_12: [m_2]f64 = map(m_2, [x_9, b_5], \(u_13: f64, v_14: f64) -> { let w_15: f64 = mul(u_13, v_14) in (w_15) })
+          let s_16: f64 = reduce(m_2, [p_12], \(u_17: f64, v_18: f64) -> { let w_19: f64 = add(u_17, v_18) in (w_19) }, [0.0f64], True)
+          in (s_16) })
+        in (z_10) })
+      in (y_8) }""")
+    q = passes(p, matmul)
+    rng = np.random.default_rng(1)
+    for n, m, k in ((4, 3, 2), (0, 3, 2), (2, 0, 3), (3, 3, 3)):
+        same_results(p, q, [n, m, k, *[rng.standard_normal(s) for s in ((n, m), (m,), (k, m))]])

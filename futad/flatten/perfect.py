@@ -3,7 +3,8 @@
 A thread that copies a row, or folds a few rows into one, goes along the row by itself, far from the thread beside it.
 So inside of maps
 
-- a row that is picked and returned as it is becomes a map:  `xs[i]`  -->  `map (\\x -> x) xs[i]`;
+- a row that is picked and returned as it is becomes a map:  `xs[i]`  -->  `map (\\x -> x) xs[i]`, of whatever size: that
+  is known where the row is picked;
 - a fold of few rows, of known number, whose operator is a map becomes a map of folds:
 
     reduce (map2 op) ne (map f xss)   -->   map (\\j -> reduce op ne[j] (map (\\xs -> (f xs)[j]) xss)) (iota w)
@@ -25,7 +26,6 @@ from futad.legality import Legality
 
 LEGAL = Legality("perfect-nests", "rows that maps pick or fold become maps over their elements")
 BY_ELEMENTS = LEGAL.condition("operator by elements", "the operator looks at other elements of the rows")
-REGULAR = LEGAL.condition("rows regular", "the rows have a size of their own in each point")
 
 FEW = 8  # rows that a thread folds by itself
 
@@ -132,10 +132,7 @@ def _picked(s: Stm) -> Stm:
         return s
     (row,) = e.lam.result
     made = {v: x.exp for x in e.lam.stms for v in x.pat}
-    bound = {*e.lam.params, *made}
     if not isinstance(row, Var) or not isinstance(made.get(row), ir.At) or not isinstance(row.type, ArrayType):
-        return s
-    if not REGULAR(not set(row.type.shape) & bound):
         return s
 
     def copied(b: Builder, x: Var) -> Sequence[Atom]:

@@ -279,3 +279,10 @@ entry hot_or_not [n] (xs: [n]f64) (k: i64) : [n]f64 =
 entry own_hot [n] (xs: [n]f64) (ks: [n]i64) : [n]f64 =
   intrinsics.hist_stream (replicate n 0) (+) 0
     (\(a: *intrinsics.acc ([n]f64)) (i, x, k) -> put a (i / 2) (x * (if i == k then 2 else 0))) (zip3 (iota n) xs ks)
+
+-- What is folded of a pair depends on the pair.
+entry by_left [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (ss: [n]f64) : [n]f64 =
+  map2 (\x s -> f64.minimum (map (\y -> f64.sum (map2 (\a b -> (a - b) * (a - s)) x y)) ys)) xs ss
+
+entry by_right [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (ss: [n]f64) : [n][n]f64 =
+  map (\x -> map2 (\y s -> f64.sum (map2 (\a b -> (a - b) * (a - s)) x y)) ys ss) xs
