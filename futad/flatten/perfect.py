@@ -3,8 +3,8 @@
 A thread that copies a row, or folds a few rows into one, goes along the row by itself, far from the thread beside it.
 So inside of maps
 
-- a row that is picked and returned as it is becomes a map:  `xs[i]`  -->  `map (\\x -> x) xs[i]`, of whatever size: that
-  is known where the row is picked;
+- a row that is picked and returned as it is becomes a map:  `xs[i]`  -->  `map (\\x -> x) xs[i]`, whatever its size is,
+  which is known where the row is picked;
 - a fold of few rows, of known number, whose operator is a map becomes a map of folds:
 
     reduce (map2 op) ne (map f xss)   -->   map (\\j -> reduce op ne[j] (map (\\xs -> (f xs)[j]) xss)) (iota w)
