@@ -173,23 +173,37 @@ template <class W>
 FUTAD_DEV W futad_peek(const W *p) {
   return *(const volatile W *)p;
 }
-template <class W>
-FUTAD_DEV void futad_poke(W *p, W value) {
-  *(volatile W *)p = value;
+FUTAD_DEV uint32_t futad_peek(const uint32_t *p) {
+  uint32_t value;
+  asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+  return value;
+}
+FUTAD_DEV void futad_poke(uint32_t *p, uint32_t value) {
+  asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(p), "r"(value) : "memory");
 }
 #endif
 /* What was written before the flag was set is seen after the flag is read. */
-template <class W>
-FUTAD_DEV W futad_load_acquire(const W *p) {
-  W value = futad_peek(p);
+#ifdef FUTAD_EMULATED
+FUTAD_DEV uint32_t futad_load_acquire(const uint32_t *p) {
+  uint32_t value = futad_peek(p);
   __threadfence();
   return value;
 }
-template <class W>
-FUTAD_DEV void futad_store_release(W *p, W value) {
+FUTAD_DEV void futad_store_release(uint32_t *p, uint32_t value) {
   __threadfence();
   futad_poke(p, value);
 }
+#else
+/* By instructions of their own, which wait for less than a fence does. */
+FUTAD_DEV uint32_t futad_load_acquire(const uint32_t *p) {
+  uint32_t value;
+  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+  return value;
+}
+FUTAD_DEV void futad_store_release(uint32_t *p, uint32_t value) {
+  asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(p), "r"(value) : "memory");
+}
+#endif
 
 /* A value as 32-bit words, to shuffle it or to pass it through the level-2 cache. */
 template <class T>
@@ -200,13 +214,23 @@ union futad_words {
   FUTAD_DEV futad_words() {}
 };
 
+/* A word that another block has written before a flag that was seen; and to write one before it.  Plain on the emulated
+ * device, where the sanitizer then looks whether the flag's fences are there. */
+#ifdef FUTAD_EMULATED
+FUTAD_DEV uint32_t futad_word(const uint32_t *p) { return *p; }
+FUTAD_DEV void futad_set_word(uint32_t *p, uint32_t value) { *p = value; }
+#else
+FUTAD_DEV uint32_t futad_word(const uint32_t *p) { return futad_peek(p); }
+FUTAD_DEV void futad_set_word(uint32_t *p, uint32_t value) { futad_poke(p, value); }
+#endif
+
 /* Values that blocks hand each other, as `futad_words<T>::count` words each; not from the level-1 cache, which the
  * writes of other multiprocessors do not reach. */
 template <class T>
 FUTAD_DEV T futad_load_words(const uint32_t *p) {
   futad_words<T> w;
 #pragma unroll
-  for (int i = 0; i < (int)futad_words<T>::count; i++) w.words[i] = *(const volatile uint32_t *)(p + i);
+  for (int i = 0; i < (int)futad_words<T>::count; i++) w.words[i] = futad_word(p + i);
   return w.value;
 }
 template <class T>
@@ -214,7 +238,7 @@ FUTAD_DEV void futad_store_words(uint32_t *p, T value) {
   futad_words<T> w;
   w.value = value;
 #pragma unroll
-  for (int i = 0; i < (int)futad_words<T>::count; i++) *(volatile uint32_t *)(p + i) = w.words[i];
+  for (int i = 0; i < (int)futad_words<T>::count; i++) futad_set_word(p + i, w.words[i]);
 }
 
 #endif

@@ -42,11 +42,12 @@ HEADERS: dict[str, set[type]] = {
 class DeviceEmitter(Emitter):
     """The text of one kernel."""
 
-    def __init__(self, known: dict[str, str] | None = None, moves: bool = False) -> None:
+    def __init__(self, known: dict[str, str] | None = None, moves: bool = False, follows: bool = True) -> None:
         """`known`: which parameters are apart from what else the kernel has (`device_alias.py`); `moves`: stores of
-        what was loaded are copies, which in checked execution of memory are no use of the value."""
+        what was loaded are copies, which in checked execution of memory are no use of the value; `follows`: an earlier
+        kernel may have failed."""
         super().__init__()
-        self.moves = moves
+        self.moves, self.follows = moves, follows
         self.known = known or {}
         self.constant: set[str] = set()  # pointers that are only read through
         self.labels: list[str] = []
@@ -103,15 +104,17 @@ class DeviceEmitter(Emitter):
 
     def begin(self, kind: str) -> None:
         """Return at once after a failure, alike in all threads that do something together; then who they are."""
-        if kind in ("block", "tile"):
-            self.line("FUTAD_SHARED(int, futad_failed, 1);")
-            self.line("if (threadIdx.x == 0) futad_failed[0] = futad_peek(futad_error) != 0;")
+        if not self.follows:
+            pass
+        elif kind in ("block", "tile"):
+            self.line("FUTAD_SHARED(int, futad_stop, 1);")
+            self.line("if (threadIdx.x == 0) futad_stop[0] = futad_failed(futad_error);")
             self.line("__syncthreads();")
-            self.line("if (futad_failed[0]) return;")
+            self.line("if (futad_stop[0]) return;")
         elif kind in ("warp", "rows"):
-            self.line("if (__any_sync(FUTAD_ALL, futad_peek(futad_error) != 0)) return;")
+            self.line("if (__any_sync(FUTAD_ALL, futad_failed(futad_error))) return;")
         else:
-            self.line("if (futad_peek(futad_error)) return;")
+            self.line("if (futad_failed(futad_error)) return;")
         if kind == "warp":
             self.line("const futad_ix futad_tid = futad_lane(), futad_width = 32;")
             self.line("const futad_ix futad_block = (futad_ix)blockIdx.x * (blockDim.x / 32) + futad_warp();")
@@ -581,12 +584,12 @@ def emit_kernels(module: DeviceModule, moves: bool = False) -> tuple[str, dict[K
     `DeviceEmitter`."""
     named: dict[str, str] = {}
     names: dict[Kernel, str] = {}
-    known = qualifiers(module)
+    known, after = qualifiers(module), kir.after_failures(module)
     parts = [RUNTIME]
     used = {type(s) for k in module.kernels for s in kir.walk(k.body)}
     parts += [f'#include "{header}"\n' for header, kinds in HEADERS.items() if used & kinds]
     for k in module.kernels:
-        text = canonical(DeviceEmitter(known[k], moves).kernel(k))
+        text = canonical(DeviceEmitter(known[k], moves, k in after).kernel(k))
         if text not in named:
             named[text] = f"futad_{k.name}"
             bounds = _bounds(k)

@@ -4,6 +4,16 @@ RUNTIME = r"""#include "futad_scalar.cuh"
 #include "block.cuh"
 
 /* The first failure wins; `error` is its code, place and four values. */
+/* Whether an earlier kernel has failed: it wrote so before this one began, so that the read may be cached.  What this
+ * kernel's own threads write meanwhile may be seen or not. */
+FUTAD_INLINE bool futad_failed(const int64_t *error) {
+#ifdef FUTAD_EMULATED
+  return futad_peek(error) != 0;
+#else
+  return *error != 0;
+#endif
+}
+
 static __device__ __noinline__ void futad_fail(int64_t *error, int64_t code, int64_t place, int64_t a, int64_t b,
                                                int64_t c, int64_t d) {
   if (atomicCAS((unsigned long long *)error, 0ULL, (unsigned long long)code) == 0ULL) {

@@ -328,6 +328,30 @@ class DeviceModule:
     loops: tuple[Loop, ...] = ()
 
 
+def after_failures(module: DeviceModule) -> set[Kernel]:
+    """The kernels before which, in the same call, one may have failed."""
+    out: set[Kernel] = set()
+
+    def scope(body: list[Stmt], failed: bool) -> bool:
+        for s in body:
+            if isinstance(s, Launch):
+                if failed:
+                    out.add(s.kernel)
+                failed = failed or s.kernel.fails
+            elif isinstance(s, ir.Invoke):
+                failed = True  # whatever that function does
+            else:
+                inside = bodies(s)
+                again = inside if isinstance(s, (ir.For, ir.While)) else ()
+                failed = any([scope(b, failed) for b in inside]) or failed
+                failed = any([scope(b, failed) for b in again]) or failed
+        return failed
+
+    for f in module.functions:
+        scope(f.body, f.local)
+    return out
+
+
 # --- walking -------------------------------------------------------------------------------------------------
 
 

@@ -64,6 +64,10 @@ entry before_the_rest (n: i64): []i64 =
 entry nested (n: i64): []i64 =
   loop xs = [1, 2] for i < n do
     (loop ys = xs for j < i do ys ++ [j]) ++ [xs[0] + 1]
+-- ==
+-- entry: appended_and_read nested nested_and_read
+-- input { 12i64 }
+-- input { 40i64 }
 entry nested_and_read (n: i64): ([]i64, i64) =
   loop (xs, s) = ([1, 2], 0) for i < n do
     let zs = loop ys = xs for j < i do ys ++ [j]
