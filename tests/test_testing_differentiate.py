@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import futad
 from futad.errors import UsageError
 from futad.runtime import cc
 from futad.testing import differentiate
@@ -78,3 +80,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         differentiate.main([str(tmp_path), "--backends", "gpu"])
     with pytest.raises(UsageError, match="no file"):
         differentiate.main([str(tmp_path / "c.fut")])
+
+
+def test_where_rounding_decides() -> None:
+    """Differences there say nothing: of a wave with far more turns than digits, of the inverse of what is nearly 0."""
+    program = futad.compile(
+        "entry wave (x: f64): f64 = f64.sin (1e17 * x)\n"
+        "entry inverse (x: f64): f64 = 1 / (x - 0.7 + 1e-15)\n"
+        "entry square (x: f64): f64 = x * x\n"
+        "entry step (x: f64): f64 = if x < 0.5 then 1e30 * x else x",
+        backend="interp",
+    )
+    at = [np.float64(0.7)]
+    decides = {n: differentiate._derivatives(f, at).rounding_decides() for n, f in program.entries.items()}
+    assert decides == {"wave": True, "inverse": True, "square": False, "step": False}
