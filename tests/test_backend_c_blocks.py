@@ -84,7 +84,7 @@ entry own_elements [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
                 in loop y = t for j < m do y * 0.5 + f64.exp (f64.sin (x[j] * a[i]))) ts (iota n)
 entry crossing [n][m] (ts: [n]f64) (_x: [m]f64): [2][n][n]f64 =
   vjp (\\x -> f64.sum (map (\\i -> loop y = 0.5 for l < i64.min n m do loop y for j < n do
-                 f64.sin (y * 0.3 + x[0, i, n - 1 - j]) + f64.sin (y * x[0, n - 1 - l, i])) (iota n)))
+                 f64.sin (y * 0.3 + x[0, i, n - 1 - j]) + f64.sin (0.2 * y * x[0, n - 1 - l, i])) (iota n)))
       (replicate 2 (map (\\s -> map (* s) ts) ts)) 1
 -- Arrays that are folded into where they lie: two numbers, and a vector of which others are used too.
 entry folded [n][m] (ts: [n]f64) (x: [m]f64): [2]f64 =
