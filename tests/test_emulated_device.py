@@ -84,7 +84,7 @@ FUTAD_KERNEL atomics(int32_t *i, uint32_t *u, unsigned long long *l, float *f, d
   atomicAdd(f, 0.5f); atomicAdd(d, 0.25);
   atomicExch(u + 5, 3u);
 }
-FUTAD_KERNEL last_to_first(int32_t *flags) { /* block b waits for block b + 1 */
+FUTAD_KERNEL last_to_first(uint32_t *flags) { /* block b waits for block b + 1 */
   if (threadIdx.x == 0) {
     while (blockIdx.x + 1 < gridDim.x && !futad_load_acquire(flags + blockIdx.x + 1)) FUTAD_SPIN();
     futad_store_release(flags + blockIdx.x, 1);
@@ -179,8 +179,8 @@ def test_atomics(words: EmulatedModule, seed: int | None) -> None:
 def test_blocks_that_wait_for_later_ones(words: EmulatedModule) -> None:
     """In order that is a deadlock; at random it depends on who is resident."""
     with pytest.raises(InternalError, match=r"block \(0, 0, 0\), thread \(0, 0, 0\) spins without end at line"):
-        words.launch("last_to_first", 3, 1, 0, [np.zeros(3, "int32")])
-    flags = np.zeros(2, "int32")
+        words.launch("last_to_first", 3, 1, 0, [np.zeros(3, "uint32")])
+    flags = np.zeros(2, "uint32")
     words.launch("last_to_first", 2, 33, 0, [flags], seed=1)
     assert flags.all()
 
