@@ -23,6 +23,7 @@ import argparse
 import json
 import os
 import platform
+import queue
 import shutil
 import sys
 import time
@@ -199,17 +200,20 @@ def _watched(worker: Worker, seconds: float) -> Answer:
     """What a tool says, which prints among the worker's answers."""
     end = time.monotonic() + seconds
     cases, noise = 0, []
-    assert worker.process.stdout is not None
-    for line in worker.process.stdout:
+    while True:
+        try:
+            line = worker.lines.get(timeout=max(0.0, end - time.monotonic()))
+        except queue.Empty:
+            worker.stop()
+            return {"skipped": "not done in time"}
+        if not line:
+            break
         try:
             made = json.loads(line)
             cases += made.get("cases", 0)
             noise += [made["failed"]] if "failed" in made else []
         except ValueError:
             noise.append(line.strip())
-        if time.monotonic() > end:
-            worker.stop()
-            return {"skipped": "not done in time"}
     status = worker.process.wait()
     tail = worker.tail()
     worker.stop()

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import selectors
+import queue
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,6 +42,10 @@ class Worker:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment
         )
+        # Lines come through a thread: a pipe that has no more to read may have lines that were read already.
+        self.lines: queue.Queue[str] = queue.Queue()
+        self.reader = threading.Thread(target=self.listen, daemon=True)
+        self.reader.start()
         assert self.process.stdin is not None
         told = {k: v for k, v in vars(options).items() if isinstance(v, (str, int, float, bool, list, type(None)))}
         try:
@@ -49,14 +54,18 @@ class Worker:
         except BrokenPipeError:
             pass  # its end says why
 
+    def listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put("")
+
     def read(self, seconds: float) -> Answer:
         """The next line, or {"failed": ...} if there is none in that time or any more."""
-        assert self.process.stdout is not None
-        with selectors.DefaultSelector() as wait:
-            wait.register(self.process.stdout, selectors.EVENT_READ)
-            if not wait.select(max(0.0, seconds)):
-                return {"failed": f"no answer within {seconds:.0f} s{self.where()}", "late": True}
-        line = self.process.stdout.readline()
+        try:
+            line = self.lines.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return {"failed": f"no answer within {seconds:.0f} s{self.where()}", "late": True}
         if line:
             made: Answer = json.loads(line)
             return made
@@ -77,6 +86,7 @@ class Worker:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.reader.join()
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.log.close()
