@@ -167,9 +167,10 @@ struct futad_parts;
 template <class T, int BM, int BN, int BK, int TM, int TN>
 struct futad_parts<T, BM, BN, BK, TM, TN, true> {
   enum {
-    /* Warps below and beside each other, and 16x8 tiles of one. */
+    /* Warps below and beside each other, as many below as there are rows for, or four if columns are for the others; and
+     * 16x8 tiles of one. */
     warps = BM / TM * (BN / TN) / 32,
-    down = BM / 16 < warps ? (BM / 16 < 4 ? BM / 16 : (BN >= 32 ? 4 : warps)) : (BN >= 32 ? 4 : warps),
+    down = BN == 8 ? warps : BM < 64 ? BM / 16 : 4,
     beside = warps / down,
     high = BM / 16 / down,
     wide = BN / 8 / beside,
@@ -179,6 +180,7 @@ struct futad_parts<T, BM, BN, BK, TM, TN, true> {
     lanes = 4,          /* that have the others, in one warp; the rest has another warp */
     pad = 4             /* keeps the lanes' elements of the operands in banks of their own */
   };
+  static_assert(down * beside == warps && down * high * 16 == BM && beside * wide * 8 == BN, "a tile for each warp");
   T sum[high][wide][4];
   int row, col; /* of the first element */
 

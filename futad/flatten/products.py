@@ -15,6 +15,10 @@ from futad.imp.ir import ONE, ZERO, Expr, Ref, num
 from futad.imp.lower import Want
 from futad.imp.soacs import bind_elements, element
 from futad.imp.views import Fill, Mem, Root, Value, View, dense_view
+from futad.legality import Legality
+
+LEGAL = Legality("sums-in-parts", "products with few tiles are cut along the sum, and the parts added up")
+ADDED = LEGAL.condition("products are added", "the parts of another fold are not its summands")
 
 MOST_BATCHES = 65535  # of a grid's third dimension
 
@@ -134,9 +138,10 @@ def _splits(op: Operation, shape: Shape, tiles: Expr) -> Expr:
 
 def tiled(lo: DeviceLowerer, op: Operation, dst: Strided | None, accumulate: bool, taken: Taken) -> None:
     """A product into `dst`, or consumed, by the version that its sizes call for."""
+    assert taken.folds is None, "folds are of whole rows"
     plain = isinstance(op.a, Strided) and isinstance(op.b, Strided) and dst is not None and taken.sums is None
-    # What the BLAS may get it cuts up itself; folds of rows and other steps than adding products have no parts.
-    if plain or taken.folds is not None or op.step is not None:
+    # What the BLAS may get it cuts up itself.
+    if (plain and op.step is None) or not ADDED(op.step is None):
         versions(lo, op, lambda shape: launch(lo, op, shape, dst, accumulate, taken))
         return
     alone = ONE if dst is not None and not accumulate else None  # the kernel is that of the parts

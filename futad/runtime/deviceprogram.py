@@ -85,8 +85,8 @@ class DeviceProgram:
 
         An array may be a `DeviceArray`; if one is, all results are arrays of the device's library in its memory,
         scalars ones of rank 0, and nothing waits for the device unless the host must.  Raises BoundsError,
-        AssertionError_, MemoryError_, RuntimeError_ with the source place; DtypeError, UsageError for an array that
-        cannot be used.
+        AssertionError_, MemoryError_, RuntimeError_ with the source place; DeviceError where the device or its driver
+        fails; DtypeError, UsageError for an array that cannot be used.
         """
         if name not in self._functions:
             raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self._functions)}")

@@ -8,7 +8,6 @@ from futad.bindings import Binding, Loop
 from futad.errors import CheckFailure, Span
 
 BITS = 20  # of an entry, for the number of a binding
-PIECE_BITS = 6  # above them, for the piece of a parallel nest
 UNWRITTEN, FREED = 1 << 63, 1 << 62
 READ, WRITE, MADE, RACE = range(4)
 

@@ -50,3 +50,7 @@ entry to_places_of_turns [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (is: [n]i64) : [
                f64.sum (map2 (\x i -> f64.sum (map2 (\y j -> x * y * #[unsafe] w[s, i, j]) y (iota m))) x (iota m)))
                xs ys is))
       (replicate m (replicate m (replicate m 1))) 1
+
+-- Few pairs of long rows, of which the least term is wanted and not their sum.
+entry least_terms [k][p][m][n] (_w: [k]f64) (_v: [p]f64) (xs: [m][k]f64) (ys: [n][k]f64): [m][n]f64 =
+  map (\x -> map (\y -> f64.minimum (map2 (\a b -> (a - b) * (a - b)) x y)) ys) xs
