@@ -9,9 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from device_support import needs_cxx
+from device_support import OnDevice, needs_cxx
 
 from futad.backend.cuda import DeviceBackend
+from futad.backend.device_emit import DeviceEmitter
+from futad.flatten import kernel as kir
 from futad.pipeline import compile_program
 from futad.source import load_program
 
@@ -97,3 +99,34 @@ def test_every_template_is_in_the_kernels_of_some_program() -> None:
     page = (ROOT / "docs" / "kernels.md").read_text()
     table = page[page.index("## Templates") : page.index("**Reduce.**")]
     assert set(NAME.findall(table)) - set(uses) == set()
+
+
+FAILING = """
+entry before_and_after [n] (xs: [n]f64) (is: [n]i64) =
+  let a = f64.sum (map f64.sin xs)
+  let b = map (\\i -> xs[i] * a) is
+  in (b, map (\\i -> f64.i64 i * f64.sum b) is)
+entry turns [n] (k: i64) (xs: [n]f64) (is: [n]i64) =
+  loop ys = xs for _j < k do
+    let s = f64.sum (map f64.sin ys)
+    in map (\\i -> ys[i] + s) is
+entry never [n] (xs: [n]f64) = let s = f64.sum (map f64.sin xs) in map (* s) xs
+"""
+
+
+def test_kernels_look_for_failures_that_may_have_been() -> None:
+    """Those after one that may fail, in its loop also those before it; no others."""
+    device = OnDevice(FAILING, "failing.fut")
+    module = device.backend.module
+    after = kir.after_failures(module)
+
+    def launched(entry: str) -> list[tuple[bool, bool]]:
+        (f,) = [f for f in module.functions if f.name == device.core_name(entry)]
+        kernels = [s.kernel for s in kir.walk(f.body) if isinstance(s, kir.Launch)]
+        return list(dict.fromkeys((k.fails, k in after) for k in kernels))
+
+    assert launched("never") == [(False, False)]
+    assert launched("before_and_after") == [(False, False), (True, False), (False, True)]
+    assert set(launched("turns")) == {(False, True), (True, True)}
+    for k in module.kernels:
+        assert ("futad_failed(futad_error)" in DeviceEmitter(follows=k in after).kernel(k)) == (k in after)
