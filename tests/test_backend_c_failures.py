@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
+from processor_time import within
 
 from futad.backend.c import CBackend
 from futad.core.parse import parse_program
@@ -124,13 +123,11 @@ def test_unknown_entry(backend):
 def test_updates_cost_constant_time(backend):
     """A loop over 30,000 elements, one updated a turn: copying would take seconds."""
     n = 30_000
-    start = time.process_time()
+    assert within(0.2, lambda: backend.run("walk", [n, np.zeros(n)]))
     (ys,) = backend.run("walk", [n, np.zeros(n)])
-    assert time.process_time() - start < 0.2
     np.testing.assert_array_equal(ys, np.ones(n))
-    start = time.process_time()
+    assert within(0.2, lambda: backend.run("walk_rows", [n, np.zeros((n, 4))]))
     (ys,) = backend.run("walk_rows", [n, np.zeros((n, 4))])
-    assert time.process_time() - start < 0.2
     assert ys.sum() == 40
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from processor_time import within
 
 from futad.errors import Error, FileError, NameError_, TypeError_, UnsupportedError
 from futad.source import ast as A
@@ -270,8 +271,6 @@ def test_imports(tmp_path) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_five_hundred_lines_check_quickly() -> None:
-    import time
-
     block = """
 def f{i} [n][m] (xs: [n][m]f64) (w: [m]f64) : [n]f64 =
   let dot a b = f64.sum (map2 (*) a b)
@@ -282,16 +281,10 @@ def f{i} [n][m] (xs: [n][m]f64) (w: [m]f64) : [n]f64 =
     text = "".join(block.replace("{i}", str(i)) for i in range(84))
     assert text.count("\n") > 500
     check_text("def warm = 1", "t.fut")
-    start = time.process_time()
-    check_text(text, "t.fut")
-    assert time.process_time() - start < 2.0
+    assert within(2, lambda: check_text(text, "t.fut"))
 
 
 @pytest.mark.parametrize("rhs", ["x + x", "x * x + 1", "(x ^ (x >> 16)) * 0x45d9f3b", "i64.max x x + i64.min x 1"])
 def test_long_chains_of_sizes_stay_cheap(rhs: str) -> None:
-    import time
-
     text = "def f (x: i64) =\n" + f"  let x = {rhs}\n" * 60 + "  in iota x"
-    start = time.process_time()
-    check_text(text, "t.fut")
-    assert time.process_time() - start < 1.0
+    assert within(1, lambda: check_text(text, "t.fut"))
