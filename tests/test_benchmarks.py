@@ -100,21 +100,28 @@ def test_more_turns() -> None:
     assert len(cpu.interleaved(cpu.MOST + 1, {"a": lambda: None}, 2)["a"]) == cpu.MOST + 1
 
 
-def test_what_others_threads_still_do_is_waited_for() -> None:
-    def spin(seconds: float) -> None:
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            pass
+class Clocks:
+    """`time` of a process that computes until `busy` seconds have gone; only sleeping takes time."""
 
-    thread = threading.Thread(target=spin, args=(0.05,))
-    start = time.perf_counter()
-    thread.start()
+    def __init__(self, busy: float) -> None:
+        self.now, self.busy = 0.0, busy
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def process_time(self) -> float:
+        return min(self.now, self.busy)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("busy", "least", "most"), [(0, 0, 0.01), (0.05, 0.05, 0.06), (60, 10, 10.01)])
+def test_what_others_threads_still_do_is_waited_for(monkeypatch: pytest.MonkeyPatch, busy, least, most) -> None:
+    clocks = Clocks(busy)
+    monkeypatch.setattr(cpu, "time", clocks)
     cpu.settle(10)
-    assert time.perf_counter() - start >= 0.05
-    thread.join()
-    start = time.perf_counter()
-    cpu.settle(10)
-    assert time.perf_counter() - start < 9  # not until its limit
+    assert least <= clocks.now <= most
 
 
 @pytest.mark.parametrize("library", ["jax", "torch"])
