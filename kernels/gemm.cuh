@@ -40,6 +40,42 @@ FUTAD_DEV futad_computed<S, INNER, F> futad_compute(const F &f) {
   return futad_computed<S, INNER, F>{f};
 }
 
+/* The same in two parts, that the loads of all elements are on their way before the first is needed: `f(batch, i, j)`
+ * reads, of elements of the matrix alone, `g` makes of what was read the element. */
+template <class S, int INNER, class F, class G>
+struct futad_read_first {
+  typedef S T;
+  enum { inner = INNER };
+  F f;
+  G g;
+};
+template <class S, int INNER, class F, class G>
+FUTAD_DEV futad_read_first<S, INNER, F, G> futad_compute(const F &f, const G &g) {
+  return futad_read_first<S, INNER, F, G>{f, g};
+}
+
+/* What is read for an element, and when: `fetch` before the tile at hand is multiplied, `make` after it. `in`: whether
+ * there is such an element, which is 0 else.  Where reading comes first another one is read instead (`near`, which is
+ * there if there is any), for loads in branches wait for each other. */
+template <class X>
+struct futad_reads {
+  typedef typename X::T Read;
+  static FUTAD_DEV Read fetch(const X &x, bool in, bool, futad_ix b, futad_ix i, futad_ix j, futad_ix, futad_ix) {
+    return in ? (Read)x.load(b, i, j) : Read(0);
+  }
+  static FUTAD_DEV Read make(const X &, bool, const Read &read) { return read; }
+};
+template <class S, int INNER, class F, class G>
+struct futad_reads<futad_read_first<S, INNER, F, G>> {
+  typedef futad_read_first<S, INNER, F, G> X;
+  typedef decltype(((const F *)0)->operator()(futad_ix(), futad_ix(), futad_ix())) Read;
+  static FUTAD_DEV Read fetch(const X &x, bool in, bool any, futad_ix b, futad_ix i, futad_ix j, futad_ix near_i,
+                              futad_ix near_j) {
+    return any ? x.f(b, in ? i : near_i, in ? j : near_j) : Read{};
+  }
+  static FUTAD_DEV S make(const X &x, bool in, const Read &read) { return in ? (S)x.g(read) : S(0); }
+};
+
 /* A result of which `f(batch, i, j, x)` makes what it likes. */
 template <class F>
 struct futad_consumed {
@@ -401,7 +437,10 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
       cols |= (unsigned)(WalkB::inside(t, s) && col0 + WalkB::col(t, s) < n) << s;
     }
 
-    T next_a[WalkA::turns], next_b[WalkB::turns];
+    typename futad_reads<A>::Read next_a[WalkA::turns];
+    typename futad_reads<B>::Read next_b[WalkB::turns];
+    auto in_a = [&](int s, int left) { return (rows >> s & 1) && WalkA::col(t, s) < left; };
+    auto in_b = [&](int s, int left) { return (cols >> s & 1) && WalkB::row(t, s) < left; };
     T part[Sums::wanted ? WalkA::turns : 1]; /* of the sums of rows: each turn's elements are always of one row */
 #pragma unroll
     for (int s = 0; s < (Sums::wanted ? WalkA::turns : 0); s++) part[s] = T(0);
@@ -411,16 +450,16 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
     for (futad_ix l = k0 - BK; l < k1; l += BK) {
       /* The next tile starts on its way. */
       int left = k1 - l - BK < BK ? (int)(k1 - l - BK) : BK;
+      futad_ix from = l + BK;
 #pragma unroll
       for (int s = 0; s < WalkA::turns; s++) {
-        bool in = (rows >> s & 1) && WalkA::col(t, s) < left;
-        next_a[s] = in ? (T)a.load(batch, row0 + WalkA::row(t, s), l + BK + WalkA::col(t, s)) : T(0);
-        if (Sums::wanted) part[Sums::wanted ? s : 0] += next_a[s];
+        next_a[s] = futad_reads<A>::fetch(a, in_a(s, left), left > 0 && row0 < m, batch, row0 + WalkA::row(t, s),
+                                          from + WalkA::col(t, s), row0, from);
       }
 #pragma unroll
       for (int s = 0; s < WalkB::turns; s++) {
-        bool in = (cols >> s & 1) && WalkB::row(t, s) < left;
-        next_b[s] = in ? (T)b.load(batch, l + BK + WalkB::row(t, s), col0 + WalkB::col(t, s)) : T(0);
+        next_b[s] = futad_reads<B>::fetch(b, in_b(s, left), left > 0 && col0 < n, batch, from + WalkB::row(t, s),
+                                          col0 + WalkB::col(t, s), from, col0);
       }
       if (l >= k0) {
         made.add(tile_a + page * BK * (BM + PAD), tile_b + page * BK * (BN + PAD), here, step);
@@ -431,11 +470,14 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
       T *qa = tile_a + page * BK * (BM + PAD), *qb = tile_b + page * BK * (BN + PAD);
 #pragma unroll
       for (int s = 0; s < WalkA::turns; s++) {
-        if (WalkA::inside(t, s)) qa[WalkA::col(t, s) * (BM + PAD) + WalkA::row(t, s)] = next_a[s];
+        T x = futad_reads<A>::make(a, in_a(s, left), next_a[s]);
+        if (Sums::wanted) part[Sums::wanted ? s : 0] += x;
+        if (WalkA::inside(t, s)) qa[WalkA::col(t, s) * (BM + PAD) + WalkA::row(t, s)] = x;
       }
 #pragma unroll
       for (int s = 0; s < WalkB::turns; s++) {
-        if (WalkB::inside(t, s)) qb[WalkB::row(t, s) * (BN + PAD) + WalkB::col(t, s)] = next_b[s];
+        T x = futad_reads<B>::make(b, in_b(s, left), next_b[s]);
+        if (WalkB::inside(t, s)) qb[WalkB::row(t, s) * (BN + PAD) + WalkB::col(t, s)] = x;
       }
       __syncthreads();
     }

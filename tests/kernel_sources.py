@@ -246,15 +246,25 @@ GEMM = _gemm()
 
 # Operands that are computed, a result that is consumed elementwise, and the sums that a product takes along: a is
 # 2 x weight, c = a b + bias, of whose squares the rows are summed tile by tile, and the rows of a.
+# `first`: the operands are read first and computed later; reads of no element are counted.
 GEMM_FUSED = '#include "gemm.cuh"\n' + "".join(
-    f"""FUTAD_KERNEL __launch_bounds__({BOUNDS}) fused_{name}_{inner}(
-    const {t} *x, const {t} *weight, const {t} *b, const {t} *bias, {t} *c, {t} *rows, {t} *sums, int64_t batches,
-    int64_t m, int64_t n, int64_t k) {{
+    f"""FUTAD_KERNEL __launch_bounds__({BOUNDS}) fused_{name}_{inner}{first}(
+    const {t} *x, const {t} *weight, const {t} *b, const {t} *bias, {t} *c, {t} *rows, {t} *sums, int64_t *outside,
+    int64_t batches, int64_t m, int64_t n, int64_t k) {{
+  struct pair {{ {t} x0; {t} x1; }};
   int64_t tiles = (n + {bn - 1}) / {bn};
-  auto left = [=](int64_t z, int64_t i, int64_t l) -> {t} {{
-    return 2 * x[{"(z * m + i) * k + l" if inner else "(z * k + l) * m + i"}] * weight[z * k + l];
+  auto read_left = [=](int64_t z, int64_t i, int64_t l) -> pair {{
+    if (z >= batches || i >= m || l >= k) outside[0] = 1;
+    return pair{{x[{"(z * m + i) * k + l" if inner else "(z * k + l) * m + i"}], weight[z * k + l]}};
   }};
-  futad_matrix<const {t}, 1> right = {{b, k * n, n, 1}};
+  auto make_left = [=](pair read) -> {t} {{ return 2 * read.x0 * read.x1; }};
+  auto read_right = [=](int64_t z, int64_t l, int64_t j) -> {t} {{
+    if (z >= batches || l >= k || j >= n) outside[0] = 1;
+    return b[(z * k + l) * n + j];
+  }};
+  auto make_right = [=]({t} read) -> {t} {{ return read + 1; }};
+  auto left = [=](int64_t z, int64_t i, int64_t l) -> {t} {{ return make_left(read_left(z, i, l)); }};
+  auto right = [=](int64_t z, int64_t l, int64_t j) -> {t} {{ return make_right(read_right(z, l, j)); }};
   auto result = [=](int64_t z, int64_t i, int64_t j, {t} v) -> {t} {{
     {t} y = v + bias[j];
     c[(z * m + i) * n + j] = y;
@@ -263,12 +273,15 @@ GEMM_FUSED = '#include "gemm.cuh"\n' + "".join(
   auto plus = [=]({t} x, {t} y) -> {t} {{ return x + y; }};
   auto to_rows = [=](int64_t z, int64_t i, int64_t tile, {t} v) {{ rows[(z * m + i) * tiles + tile] = v; }};
   auto to_sums = [=](int64_t z, int64_t i, {t} v) {{ sums[z * m + i] = v; }};
-  futad_gemm<{t}, {bm}, {bn}, {bk}, {tm}, {tn}>(futad_compute<{t}, {inner}>(left), right, futad_consume(result),
+  futad_gemm<{t}, {bm}, {bn}, {bk}, {tm}, {tn}>(
+      futad_compute<{t}, {inner}>({"read_left, make_left" if first else "left"}),
+      futad_compute<{t}, 1>({"read_right, make_right" if first else "right"}), futad_consume(result),
       batches, 1, m, n, k, futad_fold_to<1>(futad_operator<{t}>(plus, 0), to_rows), futad_sum_to(to_sums));
 }}
 """
     for name, (t, bm, bn, bk, tm, tn) in GEMM_SHAPES.items()
     for inner in (0, 1)
+    for first in ("", "_first")
     if not name.endswith("narrow")  # emitted for folds over pairs alone
 )
 

@@ -92,10 +92,11 @@ def test_gemm_accumulates_any_layout(gemm: EmulatedModule, name: str) -> None:
     np.testing.assert_array_equal(c, start.transpose(0, 2, 1) + a @ b)
 
 
+@pytest.mark.parametrize("first", ["", "_first"])
 @pytest.mark.parametrize("seed", [None, 5])
-def test_what_a_product_takes_along(seed: int | None) -> None:
-    """Computed operands, consumed results, sums of rows: for every shape, at the edges of tiles, fewer blocks than
-    batches."""
+def test_what_a_product_takes_along(seed: int | None, first: str) -> None:
+    """Operands that are computed at once, or read first, of elements that are there; consumed results, sums of rows:
+    for every shape, at the edges of tiles, fewer blocks than batches."""
     module = EmulatedModule(GEMM_FUSED, seed=seed)
     for name, (_, bm, bn, bk, tm, tn) in GEMM_SHAPES.items():
         if name.endswith("narrow"):
@@ -110,11 +111,13 @@ def test_what_a_product_takes_along(seed: int | None) -> None:
             rows = np.full((batches, m, tiles), 99, dtype)
             grid = (-(-m // bm) * max(1, tiles), 1, max(1, batches - 1))
             stored = x if inner else x.transpose(0, 2, 1).copy()
-            args = [stored, weight, b, bias, c, rows, sums, *map(np.int64, (batches, m, n, k))]
-            module.launch(f"fused_{name}_{inner}", grid, bm // tm * (bn // tn), 0, args)
+            outside = np.zeros(1, np.int64)
+            args = [stored, weight, b, bias, c, rows, sums, outside, *map(np.int64, (batches, m, n, k))]
+            module.launch(f"fused_{name}_{inner}{first}", grid, bm // tm * (bn // tn), 0, args)
             a = 2 * x * weight[:, None, :]
-            want = a @ b + bias
+            want = a @ (b + 1) + bias
             np.testing.assert_array_equal(c, want)
+            assert outside == 0
             np.testing.assert_array_equal(sums, a.sum(axis=2))
             squares = np.concatenate([want**2, np.zeros((batches, m, tiles * bn - n), dtype)], axis=2)
             np.testing.assert_array_equal(rows, squares.reshape(batches, m, tiles, bn).sum(axis=3))

@@ -80,8 +80,9 @@ def gemm_launches() -> list[Launch]:
 def fused_launches() -> list[Launch]:
     x, b, weight, bias, c = np.ones((66, 50)), np.ones((100, 33)), np.ones(100), np.ones(33), np.ones((66, 33))
     rows, sums = np.zeros((66, 2)), np.zeros(66)
-    args = [x, weight, b, bias, c, rows, sums, I64(2), I64(33), I64(33), I64(50)]
-    return [("fused_f64_small_1", (4, 1, 1), 256, 0, args)]
+    outside = np.zeros(1, "int64")
+    args = [x, weight, b, bias, c, rows, sums, outside, I64(2), I64(33), I64(33), I64(50)]
+    return [("fused_f64_small_1_first", (4, 1, 1), 256, 0, args)]
 
 
 def radix_launches() -> list[Launch]:
@@ -118,7 +119,7 @@ CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
     "locks": (LOCKS, "futad_locked", locks_launches),
     "transpose": (pick(TRANSPOSE, "transpose_f64"), "futad_transpose", transpose_launches),
     "gemm": (pick(GEMM, "set_f64_small_11"), "futad_gemm", gemm_launches),
-    "gemm_fused": (pick(GEMM_FUSED, "fused_f64_small_1"), "futad_gemm|futad_row_sums", fused_launches),
+    "gemm_fused": (pick(GEMM_FUSED, "fused_f64_small_1_first"), "futad_gemm|futad_row_sums", fused_launches),
     "radix": (
         pick(RADIX, "(count|scatter)_i32|scan_counts"), "futad_radix_count|futad_radix_scatter", radix_launches
     ),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from futad.backend.device_alias import constant_names, qualifiers
 from futad.backend.device_index import Indices, narrow_params
+from futad.backend.device_product import emit_product
 from futad.backend.device_runtime import RUNTIME
 from futad.backend.emit import Emitter, c_type
 from futad.core.types import I64, Prim
@@ -63,7 +64,7 @@ class DeviceEmitter(Emitter):
             kir.Sync: self.sync,
             kir.LastBlock: self.last_block,
             kir.Atomic: self.atomic,
-            kir.Tile: self.tile,
+            kir.Tile: lambda s: emit_product(self, s),
             kir.Locked: self.locked,
             kir.Together: self.together,
             kir.ScanAll: self.scan_all,
@@ -292,72 +293,22 @@ class DeviceEmitter(Emitter):
         self.nested(s.body)
         self.line("}")
 
-    def tile(self, s: kir.Tile) -> None:
-        t = c_type(s.elem)
-        narrow = all(map(self.indices.narrow, (*s.sizes, s.batches)))
-        args = []
-        made = t if s.folds is None else self.tuple([x.type for x in s.folds.neutral])
-        for role, x in zip("abc", (s.a, s.b, s.c), strict=True):
-            if isinstance(x, kir.Matrix):
-                kind = f"futad_matrix<{t}, {x.inner}>"
-                if role == "c":
-                    kind = f"futad_matrix_accumulate<{t}>" if s.accumulate else f"futad_matrix<{t}, 1>"
-                args.append(f"{kind}{{{', '.join([x.pointer, *map(self.expr, x.steps)])}}}")
-            elif role == "c":
-                args.append(f"futad_consume({self.functor(x, made, narrow)})")
-            else:
-                args.append(f"futad_compute<{t}, {x.inner}>({self.functor(x, t, narrow)})")
-        args += [self.expr(s.batches), self.expr(s.splits), *[self.expr(x) for x in s.sizes]]
-        if s.folds is not None or s.sums is not None or s.step is not None:
-            args.append("futad_no_folds()" if s.folds is None else self.row_folds(s.folds, made, narrow))
-            args.append("futad_no_sums()" if s.sums is None else f"futad_sum_to({self.functor(s.sums, t, narrow)})")
-        if s.step is not None:
-            assert s.start is not None
-            params = [f"{t} {p.name}" for p in s.step.params]
-            step = self.function(s.step, params, [], t, [s.elem])
-            args.append(f"futad_step<{t}>({self.expr(s.start)}, {step})")
-        shape = ", ".join(map(str, s.shape))
-        self.line(f"futad_gemm<{t}, {shape}>({', '.join(args)});")
-
-    def functor(self, f: kir.Functor, made: str, narrow: bool) -> str:
-        """Emits a function, and returns its name; `made`: the type of what it returns, `narrow`: its indices are
-        `futad_ix`."""
+    def fresh(self, what: str) -> str:
+        """A name for a type or a function of the kernel."""
         self.functors += 1
-        name = f"futad_functor{self.functors}"
-        indices = f.args if f.elem is None else f.args[:-1]
-        words = [self.counter(a, narrow) for a in indices]
-        if f.elem is not None:
-            words.append(f"{c_type(f.elem)} {f.args[-1]}")
-        params = ", ".join(words)
-        self.line(f"auto {name} = [=]({params}) -> {made if f.values else 'void'} {{")
-        self.nested([*f.body])
-        if len(f.values) > 1:
-            self.line(f"  return {self.packed(f.values, made)};")
-        elif f.values:
-            self.line(f"  return {self.expr(f.values[0])};")
-        self.line("};")
-        return name
-
-    def row_folds(self, s: kir.RowFolds, t: str, narrow: bool) -> str:
-        """What a product folds its rows by, of type `t`."""
-        places, values = s.put.params[:3], s.put.params[3:]
-        params = [*[self.counter(p.name, narrow) for p in places], f"{t} futad_value"]
-        put = self.function(s.put, params, self.unpacked(values, "futad_value"), "void", [])
-        return f"futad_fold_to<{int(s.commutes)}>({self.operator(s.operator, s.neutral, t)}, {put})"
+        return f"{what}{self.functors}"
 
     def tuple(self, types: list[Prim]) -> str:
         """The C type of so many values together; a struct if they are several."""
         if len(types) == 1:
             return c_type(types[0])
-        self.functors += 1
-        name = f"futad_tuple{self.functors}"
+        name = self.fresh("futad_tuple")
         self.line(f"struct {name} {{ {' '.join(f'{c_type(t)} x{i};' for i, t in enumerate(types))} }};")
         return name
 
     def function(self, f: kir.Function, params: list[str], unpack: list[str], result: str, values: list[Prim]) -> str:
         """Emits a function, and returns its name; `unpack` are the declarations of its parameters' parts."""
-        self.functors += 1
-        name = f"futad_function{self.functors}"
+        name = self.fresh("futad_function")
         self.line(f"auto {name} = [&]({', '.join(params)}) -> {result} {{")
         self.depth += 1
         for text in unpack:

@@ -1,0 +1,85 @@
+"""Operands of products that are computed: their loads come first, where nothing but the element depends on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from agreement import agree
+from device_support import OnDevice, needs_cxx
+
+from futad.backend.device_product import MOST, loads_first
+from futad.core.types import F64, I64
+from futad.flatten import kernel as kir
+from futad.imp import ir
+
+ROW, COLUMN = ir.Ref("i", I64), ir.Ref("j", I64)
+
+
+def load(name: str, pointer: str, index: ir.Expr) -> ir.Decl:
+    return ir.Decl(name, F64, ir.Load(pointer, index, F64))
+
+
+def ref(name: str) -> ir.Ref:
+    return ir.Ref(name, F64)
+
+
+def times(name: str, *factors: ir.Expr) -> ir.Decl:
+    return ir.Decl(name, F64, ir.Scalar("mul", factors, F64, F64))
+
+
+def functor(value: ir.Expr, *body: ir.Stmt) -> kir.Functor:
+    return kir.Functor(["b", "i", "j"], None, [*body], [value])
+
+
+def test_loads_and_arithmetic() -> None:
+    at = ir.Decl("at", I64, ir.add(ir.mul(ROW, ir.num(7)), COLUMN))
+    body = [at, load("x", "p", ir.Ref("at", I64)), times("y", ref("x"), ref("x")), load("w", "q", COLUMN)]
+    found = loads_first(functor(ref("z"), *body, times("z", ref("y"), ref("w"))))
+    assert found is not None
+    assert [s.name for s in found.read] == ["at", "x", "w"]
+    assert [v.name for v in found.values] == ["x", "w"]
+    assert [s.name for s in found.rest] == ["y", "z"]
+
+
+def test_an_index_that_is_read() -> None:
+    body = [ir.Decl("k", I64, ir.Load("places", ROW, I64)), load("x", "p", ir.Ref("k", I64))]
+    found = loads_first(functor(ref("y"), *body, times("y", ref("x"), ref("x"))))
+    assert found is not None and [v.name for v in found.values] == ["x"] and len(found.read) == 2
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        functor(ref("y"), times("y", ref("c"), ref("c"))),  # nothing is read
+        functor(ref("x"), load("x", "p", ROW), ir.Store("q", ROW, ref("x"))),
+        functor(ref("x"), ir.Check(ir.compare("<", ROW, COLUMN), 0, 0), load("x", "p", ROW)),
+        functor(ref("x"), ir.Decl("x", F64, ref("c"), mutable=True), load("y", "p", ROW)),
+        functor(ref("y"), load("x", "p", ROW), times("y", ref("x"), ir.Scalar("i64_f64", (COLUMN,), I64, F64))),
+        functor(ref("y"), ir.Decl("k", I64, ir.Load("p", ROW, I64)),
+                times("y", ir.Scalar("i64_f64", (ir.Ref("k", I64),), I64, F64))),
+        functor(ref(f"y{MOST}"), *[load(f"x{i}", "p", ir.num(i)) for i in range(MOST + 1)], times("y0", ref("x0")),
+                *[times(f"y{i}", ref(f"y{i - 1}"), ref(f"x{i}")) for i in range(1, MOST + 1)]),
+    ],
+)  # fmt: skip
+def test_operands_that_stay_in_one(refused: kir.Functor) -> None:
+    assert loads_first(refused) is None
+
+
+PROGRAM = """
+def weighted [n][m] (w: [m]f64) (a: [n][m]f64) = map (map2 (\\w x -> -x * 0.5 * w) w) a
+entry main [n][m][k] (w: [m]f64) (a: [n][m]f64) (b: [m][k]f64): [n][k]f64 =
+  map (\\r -> map (\\c -> f64.sum (map2 (*) r c)) (transpose b)) (weighted w a)
+entry gradient [n][m][k] (w: [m]f64) (a: [n][m]f64) (b: [m][k]f64) =
+  vjp (\\(w, a, b) -> f64.sum (map f64.sum (main w a b))) (w, a, b) 1
+"""
+
+
+@needs_cxx
+def test_a_program() -> None:
+    made = OnDevice(PROGRAM)
+    assert "futad_compute<double, 1>(futad_functor2, futad_functor3)" in made.backend.source
+    rng = np.random.default_rng(0)
+    for n, m, k in ((0, 3, 2), (3, 0, 2), (2, 3, 0), (1, 1, 1), (33, 65, 34), (70, 17, 65)):
+        args = [m, n, k, rng.normal(size=m), rng.normal(size=(n, m)), rng.normal(size=(m, k))]
+        for name in ("main", "gradient"):
+            assert agree(made.program, made.emulated, name, args, 1e-12)
