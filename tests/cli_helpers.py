@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,3 +58,16 @@ def shell(command: str, cwd: Path, **kw: object) -> subprocess.CompletedProcess[
     """A shell command line in which `futad` is this interpreter's."""
     line = command.replace("futad ", f"{sys.executable} -m futad ")
     return subprocess.run(["sh", "-c", line], cwd=cwd, capture_output=True, text=True, timeout=120, **kw)
+
+
+@contextmanager
+def killed_at_the_end(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Whatever happens to the test, nothing of the process is left to a later one."""
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from cli_helpers import Runner, shell
+from cli_helpers import Runner, killed_at_the_end, shell
 
 import futad as package
 from futad.errors import Error
@@ -112,24 +112,24 @@ def test_a_full_disk(futad, command):
     assert (done.returncode, done.stderr) == (1, "error: output: No space left on device\n")
 
 
-def test_an_interrupt_stops_compiled_code(futad):
+def test_an_interrupt_stops_compiled_code(futad, interruptible):
     """Python's handler of signals would wait for the code to return, which this never does."""
     futad.file("p.fut", "entry main (n: i64): i64 = loop x = n while x > 0 do x * 3 % 1000 + 1\n")
     command = [sys.executable, "-m", "futad", "run", "p.fut", "-b", "c"]
     process = subprocess.Popen(command, cwd=futad.folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    process.stdin.write("3")
-    process.stdin.close()
-    process.stdin = None
-    stat = f"/proc/{process.pid}/stat"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:  # until it has been computing for a while
-        time.sleep(0.2)
-        with open(stat) as f:
-            if int(f.read().rsplit(")", 1)[1].split()[11]) > 120:
-                break
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    with killed_at_the_end(process):
+        process.stdin.write("3")
+        process.stdin.close()
+        process.stdin = None
+        stat = f"/proc/{process.pid}/stat"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:  # until it has been computing for a while
+            time.sleep(0.2)
+            with open(stat) as f:
+                if int(f.read().rsplit(")", 1)[1].split()[11]) > 120:
+                    break
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
     assert process.returncode in (-signal.SIGINT, 130) and "Traceback" not in err
 
 

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 import pytest
-from cli_helpers import ROOT, Runner, shell
+from cli_helpers import ROOT, Runner, killed_at_the_end, shell
 
 from futad.cli import COMMANDS
 from futad.runtime.textvalues import Reader, binary_bytes
@@ -244,7 +244,7 @@ def test_a_full_disk_is_an_error_of_one_line(tmp_path):
     assert (done.returncode, done.stderr) == (1, "error: output: No space left on device\n")
 
 
-def test_an_interrupt_ends_quietly(tmp_path):
+def test_an_interrupt_ends_quietly(tmp_path, interruptible):
     process = subprocess.Popen(
         [
             sys.executable,
@@ -261,15 +261,15 @@ def test_an_interrupt_ends_quietly(tmp_path):
         env={**os.environ, "FUTAD_CACHE_DIR": str(tmp_path)},
         text=True,
     )
-    assert process.stdin is not None
-    process.stdin.write("[")
-    process.stdin.flush()
-    unread = b"\1"
-    while any(unread):  # the program has read its input so far and waits for more
-        time.sleep(0.05)
-        unread = fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    with killed_at_the_end(process):
+        process.stdin.write("[")
+        process.stdin.flush()
+        unread = b"\1"
+        while any(unread):  # the program has read its input so far and waits for more
+            time.sleep(0.05)
+            unread = fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in err and out == ""
 
 

@@ -6,7 +6,6 @@ import contextvars
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -101,14 +100,6 @@ def test_several_at_once() -> None:
     for t in threads:
         t.join()
     assert found == [4000] * 3
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Shells start what runs in the background with interrupts ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_stops_it(interruptible: None) -> None:
