@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         UsageError,
         ValueError_,
     )
+    from futad.runtime.deviceprogram import synchronise
     from futad.runtime.values import Record
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ _PLACES = {
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"), "futad.api_ad"),
     **dict.fromkeys(_ERRORS, "futad.errors"),
     "FutadWarning": "futad.errors",
+    "synchronise": "futad.runtime.deviceprogram",
     "Record": "futad.runtime.values",
 }
 
@@ -100,6 +102,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "load",
+    "synchronise",
     "testing",
     "value_and_grad",
     "vjp",

@@ -183,11 +183,33 @@ class Event:
     def __init__(self, **_: Any) -> None:
         self.ptr = 5000 + len(Event.made)
         self.op: Op | None = None
+        self.card: Card | None = None
         Event.made[self.ptr] = self
 
     @property
     def done(self) -> bool:
         return self.op is None or self.op.done
+
+    def synchronize(self) -> None:
+        assert self.card is not None
+        self.card.idle("wait for event")
+        while not self.done:
+            assert self.card.turn(), "streams wait for each other"
+        self.card.alive()
+
+
+class Pinned(bytearray):
+    """Memory of the host that the card can reach: a copy to it is work of a stream, like others."""
+
+    made: dict[int, int] = {}  # sizes by address
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(RUBBISH.to_bytes(1, "little") * nbytes)
+        self.ptr = ctypes.addressof(ctypes.c_char.from_buffer(self))
+        Pinned.made[self.ptr] = nbytes
+
+    def __del__(self) -> None:
+        Pinned.made.pop(self.ptr, None)
 
 
 class Pool:

@@ -20,6 +20,7 @@ from fake_card import (
     Event,
     Memory,
     OutOfMemoryError,
+    Pinned,
     Pointer,
     Stream,
     launch,
@@ -109,6 +110,9 @@ def install(monkeypatch: Any, card: Card) -> Card:
             card.idle("upload", stream)
             staged = ctypes.string_at(source, nbytes)
             card.streams[stream].add(lambda: ctypes.memmove(to, staged, nbytes))
+        elif Pinned.made.get(to, 0) >= nbytes:
+            card.idle("post", stream)
+            card.streams[stream].add(lambda: ctypes.memmove(to, source, nbytes) if to in Pinned.made else None)
         else:
             card.idle("download", stream)
             card.finish(stream)
@@ -147,7 +151,7 @@ def install(monkeypatch: Any, card: Card) -> Card:
         card.log.append(("record", stream))
         s = card.streams[stream]
         assert s.captured is None
-        Event.made[event].op = s.add(lambda: None)
+        Event.made[event].op, Event.made[event].card = s.add(lambda: None), card
 
     def wait(stream: int, event: int) -> None:
         card.alive()
@@ -184,6 +188,7 @@ def install(monkeypatch: Any, card: Card) -> Card:
     )  # fmt: skip
     cuda = types.SimpleNamespace(
         runtime=runtime, Device=Device, Event=Event, get_current_stream=lambda: card.current, alloc=alloc,
+        alloc_pinned_memory=Pinned,
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError), function=types.SimpleNamespace(Module=Module),
         Stream=lambda non_blocking=False: Stream(card, 100 + len(card.streams), blocking=not non_blocking),
         UnownedMemory=lambda ptr, nbytes, owner, device: Pointer(card, ptr),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from futad.errors import BackendError, MemoryError_
+from futad.runtime import handover
 from futad.runtime.cublas import WORKSPACE, Blas, BlasError
 from futad.runtime.device import Fault, Frame, Product, card_limits
 
@@ -54,16 +55,20 @@ class CupyDevice:
         self.has_blas = True  # as far as is known
         self.heap: int | None = None
         self.process = os.getpid()
+        self.over = Frame(handover.NAME, (None, None, None, np.dtype(np.int64), np.dtype(np.int32)))
 
     @property
     def number(self) -> int:
         return int(self.device.id)
 
     def compile(self, source: str, names: Sequence[str], wide: bool = False) -> None:
+        if names:
+            self.functions[wide] = self._loaded(source, names)
+
+    def _loaded(self, source: str, names: Sequence[str]) -> dict[str, int]:
+        """The kernels of a text, for launches."""
         from futad.runtime.cubin import compile_cubin
 
-        if not names:
-            return
         made = compile_cubin(source, f"sm_{self.device.compute_capability}")
         if "  struct futad_slot " in source:  # threads have slots of their own
             self._reserve_heap()
@@ -75,7 +80,7 @@ class CupyDevice:
                 f"the driver does not load the kernels: {e}", hint=f"update the driver, or {INSTALL}; {WITHOUT}"
             ) from None
         self.modules.append(module)
-        self.functions[wide] = {n: int(module.get_function(n).ptr) for n in names}
+        return {n: int(module.get_function(n).ptr) for n in names}
 
     def _reserve_heap(self) -> None:
         """Have memory for what threads allocate: a sixteenth of the card's.  It is fixed once a module is loaded."""
@@ -170,6 +175,19 @@ class CupyDevice:
 
     look = download
 
+    def post(self, address: int, count: int) -> _Posted:
+        pinned = self.cupy.cuda.alloc_pinned_memory(8 * count)  # to pageable memory the copy would be waited for
+        words = np.frombuffer(pinned, np.int64, count)
+        self.runtime.memcpyAsync(pinned.ptr, address, words.nbytes, _TO_HOST, self.stream)
+        return _Posted(self._event(self.stream), words, pinned)
+
+    def hand_over(self, error: int, to: int, source: int, nbytes: int, fill: int) -> None:
+        if self.over.name not in self.functions[False]:
+            self.functions[False] |= self._loaded(handover.SOURCE, [self.over.name])
+        self.over.pack(error, to, source, nbytes, fill)
+        blocks = min(-(-nbytes // (8 * handover.THREADS)), self.limits.blocks)
+        self.launch(self.over, (blocks, 1), handover.THREADS)
+
     def copy(self, to: int, source: int, nbytes: int) -> None:
         self.runtime.memcpyAsync(to, source, nbytes, _WITHIN, self.stream)
 
@@ -256,6 +274,22 @@ class CupyDevice:
         except errors:
             lost = True
         return Fault(str(e), getattr(e, "status", None) == _OUT_OF_MEMORY, lost)
+
+
+class _Posted:
+    """Words that arrive when an event has happened, in memory that must be kept until then."""
+
+    def __init__(self, event: Any, words: np.ndarray[Any, Any], pinned: Any) -> None:
+        self.event, self.kept, self.pinned = event, words, pinned
+
+    @property
+    def done(self) -> bool:
+        return bool(self.event.done)
+
+    def words(self) -> np.ndarray[Any, Any]:
+        if not self.done:
+            self.event.synchronize()
+        return self.kept
 
 
 class _Graph:

@@ -116,6 +116,17 @@ class Fault(NamedTuple):
     lost: bool
 
 
+class Posted(Protocol):
+    """Words on their way from the device to the host."""
+
+    @property
+    def done(self) -> bool:
+        """Whether they have arrived."""
+
+    def words(self) -> np.ndarray[Any, Any]:
+        """The words (i64), when they have arrived."""
+
+
 class Graph(Protocol):
     """Work that was captured."""
 
@@ -172,11 +183,17 @@ class Device(Protocol):
     def download(self, address: int, array: np.ndarray[Any, Any]) -> None:
         """Fill a C-contiguous array from the device, after all work so far."""
 
+    def post(self, address: int, count: int) -> Posted:
+        """Send so many words to the host after all work so far; nobody waits for them."""
+
     def look(self, address: int, array: np.ndarray[Any, Any]) -> None:
         """Fill a C-contiguous array from the device for whoever checks it, also with what nobody has written."""
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
+
+    def hand_over(self, error: int, to: int, source: int, nbytes: int, fill: int) -> None:
+        """Copy within the device; if the word at `error` is not 0 then, set the bytes to `fill` instead."""
 
     def gather(self, to: int, source: int, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int]) -> None:
         """Copy an array of any strides (in bytes) to dense memory.  Of a bool any byte but 0 becomes 1."""
@@ -265,6 +282,18 @@ class EmulatedArray:
 
     def __repr__(self) -> str:
         return f"EmulatedArray({self.numpy()!r})"
+
+
+class Arrived:
+    """Words that the host has."""
+
+    done = True
+
+    def __init__(self, words: np.ndarray[Any, Any]) -> None:
+        self._words = words
+
+    def words(self) -> np.ndarray[Any, Any]:
+        return self._words
 
 
 class EmulatedGraph:
@@ -377,12 +406,23 @@ class EmulatedDevice:
     def download(self, address: int, array: np.ndarray[Any, Any]) -> None:
         self.look(address, array)
 
+    def post(self, address: int, count: int) -> Posted:
+        words = np.empty(count, np.int64)
+        self.download(address, words)
+        return Arrived(words)
+
     def look(self, address: int, array: np.ndarray[Any, Any]) -> None:
         self._immediate("download")
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
         self._record("copy", lambda: void(ctypes.memmove(to, source, nbytes)))
+
+    def hand_over(self, error: int, to: int, source: int, nbytes: int, fill: int) -> None:
+        if self.post(error, 1).words()[0]:
+            ctypes.memset(to, fill, nbytes)
+        else:
+            self.copy(to, source, nbytes)
 
     def gather(self, to: int, source: int, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int]) -> None:
         self._immediate("gather")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import sys
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -18,7 +22,7 @@ from futad.errors import DeviceError, Error, FutadWarning, InternalError, Memory
 from futad.runtime import cache, forks, tuning
 from futad.runtime.clib import empty_result
 from futad.runtime.counts import Counts
-from futad.runtime.device import Device, Fault, Thresholds
+from futad.runtime.device import Device, Fault, Posted, Thresholds
 from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.host import ERROR_WORDS, Layout, Out, Runtime
@@ -26,6 +30,31 @@ from futad.runtime.tape import ENOUGH_LAUNCHES, Tape, Tapes
 
 if TYPE_CHECKING:
     from futad.runtime.valuecheck import ValueCheck
+
+
+MOST_UNHEARD = 64  # calls that may have failed, before one waits for the first
+
+_programs: WeakSet[DeviceProgram] = WeakSet()
+
+
+def synchronise() -> None:
+    """Wait for all calls of this process on a GPU.
+
+    Calls on arrays of the GPU return before they are done.  Raises the first failure of theirs that nobody has heard
+    of, as the call would have.
+    """
+    for program in list(_programs):
+        program.synchronise()
+
+
+@atexit.register
+def _last_words() -> None:
+    """A failure that nobody has heard of when the process ends is written to stderr."""
+    for program in list(_programs):
+        try:
+            program.last_words()
+        except Error as e:
+            print(f"error: {e}", *e.notes, sep="\n", file=sys.stderr)
 
 
 class NotCaptured(Exception):
@@ -41,6 +70,7 @@ class DeviceProgram:
     ) -> None:  # fmt: skip
         """`values` checks what the host code binds, which then reports it."""
         self.device, self.layout, self.constants = device, layout, constants
+        self._unheard: deque[tuple[str, Posted]] = deque()  # the calls that may have failed, and what says so
         names = sorted({k.symbol for k in layout.kernels})
         device.compile(source, names)
         self._values, self._runtime = values, runtime
@@ -64,6 +94,7 @@ class DeviceProgram:
         alone = values is not None or self.runtime.synchronous
         self.graphs = self.runtime.graphs and not alone and os.environ.get("FUTAD_GRAPHS", "1") != "0"
         forks.watch(self)
+        _programs.add(self)
 
     def _new_runtime(self) -> Runtime:
         made = self._runtime(self.device, self.layout)
@@ -73,6 +104,7 @@ class DeviceProgram:
 
     def forked(self) -> None:
         """See `forks.py`.  The state of a GPU does not come along; its device says so when it is used."""
+        self._unheard.clear()
         if forks.is_held(self._lock):
             self._lock = threading.Lock()
             if not self.device.cuda:
@@ -84,9 +116,10 @@ class DeviceProgram:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
 
         An array may be a `DeviceArray`; if one is, all results are arrays of the device's library in its memory,
-        scalars ones of rank 0, and nothing waits for the device unless the host must.  Raises BoundsError,
-        AssertionError_, MemoryError_, RuntimeError_ with the source place; DeviceError where the device or its driver
-        fails; DtypeError, UsageError for an array that cannot be used.
+        scalars ones of rank 0, and nothing waits for the device unless the host must: a failure that the host has not
+        heard of when the call ends is raised by a later call, or by `synchronise`, and the arrays are as `handover.py`
+        says.  Raises BoundsError, AssertionError_, MemoryError_, RuntimeError_ with the source place; DeviceError where
+        the device or its driver fails; DtypeError, UsageError for an array that cannot be used.
         """
         if name not in self._functions:
             raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self._functions)}")
@@ -94,16 +127,57 @@ class DeviceProgram:
             return self._persistent(lambda: self._run(name, args))
 
     def _run(self, name: str, args: Sequence[Any]) -> list[Any]:
-        self.runtime.counts = Counts()
-        values = self._upload(name, args)
-        reports = self.runtime.reports
-        outs = self.call(name, values) if reports is None else reports.call(self, name, args, values)
-        there = [a for a in args if isinstance(a, DeviceArray)]
-        results = [self._to_device(o) if there else self.to_numpy(o) for o in outs]
+        r = self.runtime
+        r.counts = Counts()
+        self.device.enter()
+        self._hear(wait=len(self._unheard) >= MOST_UNHEARD)
+        try:
+            values = self._upload(name, args)
+            outs = self._call(name, values) if r.reports is None else r.reports.call(self, name, args, values)
+            posted = r.post()
+            there = [a for a in args if isinstance(a, DeviceArray)]
+            results = [self._to_device(o, posted is not None) if there else self.to_numpy(o) for o in outs]
+            if not there:
+                r.hear(posted)
+        except Error:
+            self._hear(wait=True)  # the record of failures may be that of a call before
+            raise
         if there:
             self.device.hold([a.owner for a in there])
-        self.runtime.arena.settle()
+            if posted is not None:
+                self._unheard.append((name, posted))
+        r.arena.settle()
+        self._hear(wait=r.synchronous)
         return results
+
+    def _hear(self, wait: bool) -> None:
+        """Raise the first failure of earlier calls, as far as is known or, if `wait`, of all."""
+        while self._unheard and (wait or self._unheard[0][1].done):
+            name, posted = self._unheard.popleft()
+            try:
+                self.runtime.hear(posted)
+            except Error as e:
+                later = len(self._unheard)
+                for _, p in self._unheard:  # which have the same record
+                    p.words()
+                self._unheard.clear()
+                after = f" and of the {later} after it" if later else ""
+                e.notes = (*e.notes, f"a call of '{name}' failed before; its results{after} are not valid")
+                raise
+
+    def synchronise(self) -> None:
+        """Wait for all calls; raises the first failure that nobody has heard of."""
+        with self._lock:
+            self._hear(wait=True)
+            self.device.synchronise()
+
+    def last_words(self) -> None:
+        """Raise what nobody has heard of, at the end of the process: the device's library may be gone by then."""
+        try:
+            self._hear(wait=True)
+        except Exception as e:
+            if isinstance(e, Error):
+                raise
 
     def _persistent(self, do: Callable[[], Any]) -> Any:
         """What `do` gives; done again from the arguments on if its work could not be captured, and once if memory was
@@ -155,6 +229,8 @@ class DeviceProgram:
 
     def _timed(self, name: str, args: Sequence[Any], runs: int) -> list[float]:
         self.runtime.counts = Counts()
+        self.device.enter()
+        self._hear(wait=True)
         self.call(name, self._upload(name, args))
         self.runtime.arena.settle()
         values = self._upload(name, args)
@@ -175,12 +251,20 @@ class DeviceProgram:
             self.tapes.clear()
 
     def close(self) -> None:
-        """Give all memory back to the device."""
+        """Give all memory back to the device.  Raises the first failure that nobody has heard of."""
+        self.synchronise()
         self.tapes.clear()
         self.runtime.arena.release()
 
     def call(self, name: str, values: list[Any]) -> list[Out]:
-        """Run an entry on arguments that are on the device; its results, there.
+        """Run an entry on arguments that are on the device; its results, there.  Raises what it fails with."""
+        outs = self._call(name, values)
+        self.runtime.check()
+        return outs
+
+    def _call(self, name: str, values: list[Any]) -> list[Out]:
+        """Start an entry on arguments that are on the device; its results, there, unless the runtime's record of
+        failures says otherwise.
 
         Raises NotCaptured if its work, or a part of it, was not done because it could not be captured: the arguments
         may have been overwritten, and such calls are not captured any more.
@@ -197,7 +281,6 @@ class DeviceProgram:
                 tape.pays = not tape.plain and work >= ENOUGH_LAUNCHES * (r.counts.reads + 1)
             else:
                 outs = self._replay(name, values, tape)
-            r.check()
             return outs
         except BaseException as e:
             captured = tape.pays
@@ -254,7 +337,6 @@ class DeviceProgram:
         """The arguments as the host code takes them."""
         r, device = self.runtime, self.device
         r.widest = 0
-        device.enter()
         values: list[Any] = []
         _, kinds, names = self.layout.functions[name]
         for i, ((dtype, rank), a) in enumerate(zip(kinds, args, strict=True)):
@@ -310,11 +392,15 @@ class DeviceProgram:
             self.runtime.counts.downloaded += host.nbytes
         return host if out.shape else host[()]
 
-    def _to_device(self, out: Out) -> Any:
+    def _to_device(self, out: Out, unsure: bool) -> Any:
+        """A result as an array of the device's library; `unsure`: the call may have failed."""
         made, address = self.device.result(out.dtype, out.shape)
         nbytes = int(np.prod(out.shape, dtype=np.int64)) * out.dtype.itemsize
         if out.value is not None:
             self.device.upload(address, np.array(out.value, out.dtype))
+        elif nbytes and unsure:
+            fill = 1 if out.dtype == np.bool_ else 0xFF
+            self.device.hand_over(self.runtime.error, address, out.address, nbytes, fill)
         elif nbytes:
             self.device.copy(address, out.address, nbytes)
         return made

@@ -17,7 +17,7 @@ from futad.errors import InternalError, MemoryError_
 from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.clib import MEMORY, CPlace, failure
 from futad.runtime.counts import Counts
-from futad.runtime.device import Device, Frame, Product, Thresholds, grid
+from futad.runtime.device import Device, Frame, Posted, Product, Thresholds, grid
 from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.tape import MOST_NODES, Step, Tape
 
@@ -263,10 +263,11 @@ class Runtime:
 
     def fetch(self, address: int, dtype: np.dtype[Any]) -> Any:
         """A scalar of the device's memory, now."""
-        self.check()
+        posted = self.post()
         self.counts.reads += 1
         out = np.empty((), dtype)
         self.device.download(address, out)
+        self.hear(posted)
         return host_scalar(out[()])
 
     def op(self, name: str, arg: np.dtype[Any], result: np.dtype[Any], *args: Any) -> Any:
@@ -357,11 +358,20 @@ class Runtime:
 
     def check(self) -> None:
         """Raise the first failure of the kernels so far, if any."""
+        self.hear(self.post())
+
+    def post(self) -> Posted | None:
+        """The record of failures as it is after the kernels so far, if any of these may fail."""
         if not self.dirty:
-            return
+            return None
         self.dirty = False
-        words = np.zeros(ERROR_WORDS, np.int64)
-        self.device.download(self.error, words)
+        return self.device.post(self.error, ERROR_WORDS)
+
+    def hear(self, posted: Posted | None) -> None:
+        """Raise the failure that a record has, if any, and clear it."""
+        if posted is None:
+            return
+        words = posted.words()
         if words[0]:
             self.device.zero(self.error, 8 * ERROR_WORDS)
             if words[0] == MEMORY and words[2] > 0 and self.device.heap is not None:
