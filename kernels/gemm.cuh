@@ -57,9 +57,17 @@ FUTAD_DEV futad_read_first<S, INNER, F, G> futad_compute(const F &f, const G &g)
 /* What is read for an element, and when: `fetch` before the tile at hand is multiplied, `make` after it. `in`: whether
  * there is such an element, which is 0 else.  Where reading comes first another one is read instead (`near`, which is
  * there if there is any), for loads in branches wait for each other. */
+template <class T>
+struct futad_variable {
+  typedef T type;
+};
+template <class T>
+struct futad_variable<const T> {
+  typedef T type;
+};
 template <class X>
 struct futad_reads {
-  typedef typename X::T Read;
+  typedef typename futad_variable<typename X::T>::type Read;
   static FUTAD_DEV Read fetch(const X &x, bool in, bool, futad_ix b, futad_ix i, futad_ix j, futad_ix, futad_ix) {
     return in ? (Read)x.load(b, i, j) : Read(0);
   }
@@ -123,7 +131,7 @@ FUTAD_DEV futad_folds<COMMUTES, Op, F> futad_fold_to(const Op &op, const F &f) {
 /* What becomes of a sum with two more elements: their product is added.  `padded`: two zeros change nothing. */
 template <class T>
 struct futad_add_product {
-  enum { padded = 1 };
+  enum { padded = 1, squares = 0 };
   FUTAD_DEV T start() const { return T(0); }
   FUTAD_DEV T next(T sum, T x, T y) const { return sum + x * y; }
 };
@@ -131,7 +139,7 @@ struct futad_add_product {
 /* Another step, `f(sum, x, y)`, from `first` on. */
 template <class T, class F>
 struct futad_other_step {
-  enum { padded = 0 };
+  enum { padded = 0, squares = 0 };
   T first;
   F f;
   FUTAD_DEV T start() const { return first; }
@@ -140,6 +148,22 @@ struct futad_other_step {
 template <class T, class F>
 FUTAD_DEV futad_other_step<T, F> futad_step(T first, const F &f) {
   return futad_other_step<T, F>{first, f};
+}
+
+/* The square of their difference is added, from `first` on. */
+template <class T>
+struct futad_add_square {
+  enum { padded = 1, squares = 1 };
+  T first;
+  FUTAD_DEV T start() const { return first; }
+  FUTAD_DEV T next(T sum, T x, T y) const {
+    T d = x - y;
+    return sum + d * d;
+  }
+};
+template <class T>
+FUTAD_DEV futad_add_square<T> futad_square_step(T first) {
+  return futad_add_square<T>{first};
 }
 
 /* --- products by the matrix units ------------------------------------------------------------------------------------
@@ -240,6 +264,7 @@ struct futad_parts<T, BM, BN, BK, TM, TN, true> {
   FUTAD_DEV int row_of(int r) const { return row + r / 2 * 16 + r % 2 * 8; }
   FUTAD_DEV int col_of(int c) const { return col + c / 2 * 8 + c % 2; }
   FUTAD_DEV T of(int r, int c) const { return sum[r / 2][c / 2][r % 2 * 2 + c % 2]; }
+  FUTAD_DEV void set(int r, int c, T x) { sum[r / 2][c / 2][r % 2 * 2 + c % 2] = x; }
 
   template <class Step>
   FUTAD_DEV void add(const T *pa, const T *pb, int, const Step &) {
@@ -336,21 +361,54 @@ struct futad_tile_walk {
   }
 };
 
-/* The threads' parts of the sums of rows put together: by way of a tile in shared memory, which nobody reads then. */
-template <class Walk, int BM, int BK, int THREADS, class T, class Sums>
-FUTAD_DEV void futad_row_sums(const T *part, T *tile, futad_ix z, futad_ix row0, futad_ix m, const Sums &to) {
+/* The threads' parts of the sums of a tile's rows (or, unless ROWS, columns) put together and given to `to(i, sum)`: by
+ * way of a tile in shared memory, which nobody reads then. */
+template <class Walk, bool ROWS, int COUNT, int BK, int THREADS, class T, class To>
+FUTAD_DEV void futad_sums_of(const T *part, T *tile, const To &to) {
   int t = (int)threadIdx.x;
 #pragma unroll
   for (int s = 0; s < Walk::turns; s++) {
-    if (Walk::inside(t, s)) tile[Walk::row(t, s) * BK + Walk::col(t, s)] = part[s];
+    int i = ROWS ? Walk::row(t, s) : Walk::col(t, s), l = ROWS ? Walk::col(t, s) : Walk::row(t, s);
+    if (Walk::inside(t, s)) tile[i * BK + l] = part[s];
   }
   __syncthreads();
-  for (int r = t; r < BM; r += THREADS) {
+  for (int i = t; i < COUNT; i += THREADS) {
     T total = T(0);
-    for (int l = 0; l < BK; l++) total += tile[r * BK + l];
-    if (row0 + r < m) to.f(z, row0 + r, total);
+    for (int l = 0; l < BK; l++) total += tile[i * BK + l];
+    to(i, total);
   }
   __syncthreads();
+}
+
+/* Of what has been summed, x y, makes |x|^2 - 2 x y + |y|^2, which is the sum of (x - y)^2.  Its error is at most about
+ * 2 k eps (|x|^2 + |y|^2) (Higham, "Accuracy and Stability of Numerical Algorithms", 3.1), so that where it is less than
+ * a 64th of |x|^2 + |y|^2, or either is no number, the squares themselves are added: never more than 7 of the 53 bits
+ * are lost beside that sum.  `squares_a`, `squares_b`: |x|^2 of the tile's rows, |y|^2 of its columns. */
+template <class Parts, class A, class B, class T, class Step>
+FUTAD_DEV void futad_squares_of(Parts &made, const A &a, const B &b, const T *squares_a, const T *squares_b,
+                                futad_ix batch, futad_ix row0, futad_ix col0, futad_ix m, futad_ix n, futad_ix k0,
+                                futad_ix k1, const Step &step) {
+#pragma unroll
+  for (int r = 0; r < Parts::rows; r++) {
+    futad_ix row = row0 + made.row_of(r);
+#pragma unroll
+    for (int c = 0; c < Parts::columns; c++) {
+      futad_ix col = col0 + made.col_of(c);
+      T both = squares_a[made.row_of(r)] + squares_b[made.col_of(c)], square = both - 2 * made.of(r, c);
+      T sum = step.start();
+      if (square > both / 64) {
+        sum += square;
+      } else if (row < m && col < n) {
+#pragma unroll 1
+        for (futad_ix l = k0; l < k1; l++) {
+          T x = futad_reads<A>::make(a, true, futad_reads<A>::fetch(a, true, true, batch, row, l, row, l));
+          T y = futad_reads<B>::make(b, true, futad_reads<B>::fetch(b, true, true, batch, l, col, l, col));
+          sum = step.next(sum, x, y);
+        }
+      }
+      made.set(r, c, sum);
+    }
+  }
 }
 
 /* What `c.store` returns for the columns of a tile is combined and given to `to.f(z, i, tile, x)`. */
@@ -388,7 +446,7 @@ FUTAD_DEV void futad_row_folds(const Parts &parts, const C &c, futad_ix z, futad
     }
   }
   if constexpr (Parts::beside > 1) {
-    __syncthreads(); /* nobody reads what was there */
+    /* Nobody reads what was there: the tiles' barriers have been passed since. */
 #pragma unroll
     for (int i = 0; i < Parts::rows; i++) {
       if (parts.lane() == 0) others[parts.row_of(i) * Parts::beside + futad_warp() % Parts::beside] = totals[i];
@@ -403,7 +461,8 @@ FUTAD_DEV void futad_row_folds(const Parts &parts, const C &c, futad_ix z, futad
 }
 
 /* `folds`: what `c.store` returns is folded over the columns of each tile (`futad_row_folds`).
- * `sums`: the rows of `a` are summed and given to `sums.f(z, i, sum)`.  `step`: what takes the place of adding products. */
+ * `sums`: the rows of `a` are summed and given to `sums.f(z, i, sum)`.  `step`: what takes the place of adding products;
+ * squares of differences are made of products where the matrix units are fast (`futad_squares_of`). */
 template <class T, int BM, int BN, int BK, int TM, int TN, class A, class B, class C, class Folds = futad_no_folds,
           class Sums = futad_no_sums, class Step = futad_add_product<T>>
 FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, futad_ix splits, futad_ix m, futad_ix n,
@@ -415,6 +474,9 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
   typedef futad_tile_walk<B::inner, BK, BN, THREADS> WalkB;
   FUTAD_SHARED(T, tile_a, 2 * BK * (BM + PAD)); /* by columns of a */
   FUTAD_SHARED(T, tile_b, 2 * BK * (BN + PAD));
+  const bool SQUARES = futad_in_units<T>::value && Step::squares; /* by products */
+  FUTAD_SHARED(T, squares_a, SQUARES ? BM : 1);
+  FUTAD_SHARED(T, squares_b, SQUARES ? BN : 1);
 
   int t = (int)threadIdx.x;
   Parts made;
@@ -444,6 +506,11 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
     T part[Sums::wanted ? WalkA::turns : 1]; /* of the sums of rows: each turn's elements are always of one row */
 #pragma unroll
     for (int s = 0; s < (Sums::wanted ? WalkA::turns : 0); s++) part[s] = T(0);
+    T squared_a[SQUARES ? WalkA::turns : 1], squared_b[SQUARES ? WalkB::turns : 1];
+#pragma unroll
+    for (int s = 0; s < (SQUARES ? WalkA::turns : 0); s++) squared_a[s] = T(0);
+#pragma unroll
+    for (int s = 0; s < (SQUARES ? WalkB::turns : 0); s++) squared_b[s] = T(0);
     made.start(step);
 
     int page = 0, here = 0; /* here: of the sum's elements, those in the tile at hand */
@@ -472,16 +539,23 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
       for (int s = 0; s < WalkA::turns; s++) {
         T x = futad_reads<A>::make(a, in_a(s, left), next_a[s]);
         if (Sums::wanted) part[Sums::wanted ? s : 0] += x;
+        if (SQUARES) squared_a[SQUARES ? s : 0] += x * x;
         if (WalkA::inside(t, s)) qa[WalkA::col(t, s) * (BM + PAD) + WalkA::row(t, s)] = x;
       }
 #pragma unroll
       for (int s = 0; s < WalkB::turns; s++) {
         T x = futad_reads<B>::make(b, in_b(s, left), next_b[s]);
+        if (SQUARES) squared_b[SQUARES ? s : 0] += x * x;
         if (WalkB::inside(t, s)) qb[WalkB::row(t, s) * (BN + PAD) + WalkB::col(t, s)] = x;
       }
       __syncthreads();
     }
 
+    if constexpr (SQUARES) {
+      futad_sums_of<WalkA, true, BM, BK, THREADS>(squared_a, tile_a, [=](int i, T sum) { squares_a[i] = sum; });
+      futad_sums_of<WalkB, false, BN, BK, THREADS>(squared_b, tile_b, [=](int j, T sum) { squares_b[j] = sum; });
+      futad_squares_of(made, a, b, squares_a, squares_b, batch, row0, col0, m, n, k0, k1, step);
+    }
     if constexpr (Folds::wanted) {
       futad_row_folds<BM>(made, c, z, row0, col0, m, n, blockIdx.x % columns, folds);
     } else {
@@ -496,7 +570,11 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
       }
     }
     if constexpr (Sums::wanted) {
-      if (col0 == 0) futad_row_sums<WalkA, BM, BK, THREADS>(part, tile_a, z, row0, m, sums_to);
+      if (col0 == 0) {
+        futad_sums_of<WalkA, true, BM, BK, THREADS>(part, tile_a, [&](int i, T sum) {
+          if (row0 + i < m) sums_to.f(z, row0 + i, sum);
+        });
+      }
     }
   }
 }

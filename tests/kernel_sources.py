@@ -285,6 +285,24 @@ GEMM_FUSED = '#include "gemm.cuh"\n' + "".join(
     if not name.endswith("narrow")  # emitted for folds over pairs alone
 )
 
+# Sums of squared differences, from `first` on, whose rows are summed.
+GEMM_SQUARES = '#include "gemm.cuh"\n' + "".join(
+    f"""FUTAD_KERNEL __launch_bounds__({BOUNDS}) squares_{name}(const {t} *x, const {t} *y, {t} *c, {t} *rows,
+    {t} first, int64_t m, int64_t n, int64_t k) {{
+  futad_ix tiles = (futad_ix)(n + {bn - 1}) / {bn};
+  futad_matrix<const {t}, 1> left = {{x, 0, k, 1}};
+  futad_matrix<const {t}, 0> right = {{y, 0, 1, k}};
+  auto result = [=](futad_ix z, futad_ix i, futad_ix j, {t} v) -> {t} {{ return c[i * (futad_ix)n + j] = v; }};
+  auto plus = [=]({t} x, {t} y) -> {t} {{ return x + y; }};
+  auto to_rows = [=](futad_ix z, futad_ix i, futad_ix tile, {t} v) {{ rows[i * tiles + tile] = v; }};
+  futad_gemm<{t}, {bm}, {bn}, {bk}, {tm}, {tn}>(left, right, futad_consume(result), 1, 1, m, n, k,
+      futad_fold_to<1>(futad_operator<{t}>(plus, 0), to_rows), futad_no_sums(), futad_square_step<{t}>(first));
+}}
+"""
+    for name, (t, bm, bn, bk, tm, tn) in GEMM_SHAPES.items()
+    if t == "double"
+)
+
 TRANSPOSE = """
 #include "transpose.cuh"
 FUTAD_KERNEL __launch_bounds__(256) transpose_f32(const float *x, float *y, int64_t b, int64_t r, int64_t c) {
@@ -327,6 +345,7 @@ SOURCES = {
     "locks": LOCKS,
     "gemm": GEMM,
     "gemm_fused": GEMM_FUSED,
+    "gemm_squares": GEMM_SQUARES,
     "transpose": TRANSPOSE,
     "radix": RADIX,
 }

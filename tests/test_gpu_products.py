@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from agreement import agree
@@ -83,3 +85,47 @@ def test_a_program() -> None:
         args = [m, n, k, rng.normal(size=m), rng.normal(size=(n, m)), rng.normal(size=(m, k))]
         for name in ("main", "gradient"):
             assert agree(made.program, made.emulated, name, args, 1e-12)
+
+
+# --- squared differences ----------------------------------------------------------------------------------------------
+
+
+SQUARED = """
+def pairs [n][m][d] (f: f64 -> f64 -> f64) (xs: [n][d]f64) (ys: [m][d]f64): [n][m]f64 =
+  map (\\x -> map (\\y -> f64.sum (map2 f x y)) ys) xs
+entry differences [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) = pairs (\\a b -> (a - b) * (a - b)) xs ys
+entry turned [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) = pairs (\\a b -> let t = b - a in t * t) xs ys
+entry nearest [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64): [n]f64 =
+  map (\\x -> f64.minimum (map (\\y -> f64.sum (map2 (\\a b -> (a - b) * (a - b)) x y)) ys)) xs
+entry gradient [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) = vjp (\\(xs, ys) -> f64.sum (nearest xs ys)) (xs, ys) 1
+"""
+OTHERS = """
+def pairs [n][m][d] (f: f64 -> f64 -> f64) (xs: [n][d]f64) (ys: [m][d]f64): [n][m]f64 =
+  map (\\x -> map (\\y -> f64.sum (map2 f x y)) ys) xs
+entry sums [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) = pairs (\\a b -> (a + b) * (a + b)) xs ys
+entry mixed [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) = pairs (\\a b -> (a - b) * (b - a)) xs ys
+entry products [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) = pairs (\\a b -> (a - b) * a) xs ys
+entry scaled [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) = pairs (\\a b -> (2 * a - b) * (2 * a - b)) xs ys
+entry single [n][m][d] (xs: [n][d]f32) (ys: [m][d]f32): [n][m]f32 =
+  map (\\x -> map (\\y -> f32.sum (map2 (\\a b -> (a - b) * (a - b)) x y)) ys) xs
+"""
+
+
+@needs_cxx
+@pytest.mark.parametrize(("source", "by_products"), [(SQUARED, True), (OTHERS, False)])
+def test_sums_of_squared_differences(source: str, by_products: bool) -> None:
+    made = OnDevice(source)
+    assert ("futad_square_step<" in made.backend.source) == by_products
+    assert ("futad_step<" in made.backend.source) == (not by_products)
+    rng = np.random.default_rng(1)
+    for n, m, d in ((0, 3, 2), (3, 0, 2), (2, 3, 0), (1, 1, 1), (33, 34, 9), (9, 70, 17), (70, 5, 3)):
+        for scale, shift in ((1.0, 0.0), (1e-9, 1e3)):
+            xs, ys = rng.normal(size=(n, d)) * scale + shift, rng.normal(size=(m, d)) * scale + shift
+            for entry in re.findall(r"entry (\w+)", source):
+                kind, digits = (np.float32, 1e-5) if entry == "single" else (np.float64, 1e-11)
+                fun, sizes = made.fun(entry), {"n": n, "m": m, "d": d}
+                counts = [sizes[p.name.split("_")[0]] for p in fun.body.params[: fun.num_sizes]]
+                args = [*counts, xs.astype(kind), ys.astype(kind)]
+                for got, want in zip(made.run(entry, args), made.interpreted(entry, args), strict=True):
+                    largest = np.abs(want).max(initial=0) if np.isfinite(want).all() else 1
+                    np.testing.assert_allclose(got, want, rtol=digits, atol=digits * largest / 100, err_msg=entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_sources import GEMM, GEMM_ACCUMULATED, GEMM_FUSED, GEMM_SHAPES, RADIX, TRANSPOSE
+from kernel_sources import GEMM, GEMM_ACCUMULATED, GEMM_FUSED, GEMM_SHAPES, GEMM_SQUARES, RADIX, TRANSPOSE
 
 from futad.runtime.emulated import EmulatedModule
 
@@ -12,6 +12,11 @@ from futad.runtime.emulated import EmulatedModule
 @pytest.fixture(scope="module")
 def gemm() -> EmulatedModule:
     return EmulatedModule(GEMM)
+
+
+@pytest.fixture(scope="module")
+def squares() -> EmulatedModule:
+    return EmulatedModule(GEMM_SQUARES)
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +126,53 @@ def test_what_a_product_takes_along(seed: int | None, first: str) -> None:
             np.testing.assert_array_equal(sums, a.sum(axis=2))
             squares = np.concatenate([want**2, np.zeros((batches, m, tiles * bn - n), dtype)], axis=2)
             np.testing.assert_array_equal(rows, squares.reshape(batches, m, tiles, bn).sum(axis=3))
+
+
+def pairs(kind: str, m: int, n: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rows whose squared distances products lose, or do not, digits of."""
+    x, y = rng.normal(size=(m, k)), rng.normal(size=(n, k))
+    if kind == "near":
+        y = x[rng.integers(0, m, n)] + 1e-9 * y if m else y
+    elif kind == "far away":
+        x, y = x + 1e7, y + 1e7
+    elif kind == "equal":
+        y = x[rng.integers(0, m, n)] if m else y
+    elif kind in ("huge", "tiny"):
+        scale = 1e150 if kind == "huge" else 1e-155
+        x, y = scale * x, scale * y
+    elif kind == "special":
+        x.ravel()[::7], y.ravel()[::11] = np.inf, np.nan
+        x.ravel()[3::13], y.ravel()[2::5] = 1e200, 0
+    return x, y
+
+
+KINDS = ("plain", "near", "far away", "equal", "huge", "tiny", "special")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_squared_differences(squares: EmulatedModule, kind: str) -> None:
+    """As exact as if the squares were added, up to seven bits, whatever the data; zero where rows are the same."""
+    rng = np.random.default_rng(KINDS.index(kind))
+    for name, (t, bm, bn, bk, tm, tn) in GEMM_SHAPES.items():
+        if t == "float":
+            continue
+        for m, n, k in ((bm + 1, bn + 3, 2 * bk + 1), (5, 2, 1), (bm, bn, bk), (3, 4, 0), (2, 9, 40)):
+            x, y = pairs(kind, m, n, k, rng)
+            tiles = -(-n // bn)
+            c, rows = np.full((m, n), 99, x.dtype), np.full((m, tiles), 99, x.dtype)
+            args = [x, y, c, rows, x.dtype.type(0.0), *map(np.int64, (m, n, k))]
+            squares.launch(f"squares_{name}", (-(-m // bm) * tiles, 1, 1), bm // tm * (bn // tn), 0, args)
+            with np.errstate(all="ignore"):
+                difference = (x[:, None, :] - y[None, :, :]).astype(np.longdouble)
+                want = (difference**2).sum(axis=2).astype(x.dtype)
+            eps = 64 * 2 * (k + 2) * np.finfo(x.dtype).eps
+            np.testing.assert_allclose(c, want, rtol=eps, atol=np.finfo(x.dtype).tiny * k)
+            if kind == "equal" and k:
+                same = (x[:, None, :] == y[None, :, :]).all(axis=2)
+                assert same.any() and (c[same] == 0).all()
+            with np.errstate(all="ignore"):
+                sums = np.concatenate([c, np.zeros((m, tiles * bn - n), c.dtype)], axis=1).reshape(m, tiles, bn)
+                np.testing.assert_allclose(rows, sums.sum(axis=2), rtol=100 * np.finfo(x.dtype).eps * bn)
 
 
 def test_division_of_indices() -> None:

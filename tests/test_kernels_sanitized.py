@@ -12,6 +12,7 @@ from kernel_sources import (
     BLOCK,
     GEMM,
     GEMM_FUSED,
+    GEMM_SQUARES,
     HISTOGRAM,
     LAST,
     LOCKS,
@@ -85,6 +86,11 @@ def fused_launches() -> list[Launch]:
     return [("fused_f64_small_1_first", (4, 1, 1), 256, 0, args)]
 
 
+def squares_launches() -> list[Launch]:
+    x, y, c, rows = np.ones((66, 20)), np.zeros((70, 20)), np.ones((66, 70)), np.zeros((66, 2))
+    return [("squares_f64", (4, 1, 1), 256, 0, [x, y, c, rows, np.float64(0), I64(66), I64(70), I64(20)])]
+
+
 def radix_launches() -> list[Launch]:
     keys = np.arange(900, dtype="int32")[::-1] // 5 * 77
     counts, state = np.zeros(512, "uint32"), np.zeros(3 + 3, "uint32")
@@ -119,7 +125,10 @@ CASES: dict[str, tuple[str, str, Callable[[], list[Launch]]]] = {
     "locks": (LOCKS, "futad_locked", locks_launches),
     "transpose": (pick(TRANSPOSE, "transpose_f64"), "futad_transpose", transpose_launches),
     "gemm": (pick(GEMM, "set_f64_small_11"), "futad_gemm", gemm_launches),
-    "gemm_fused": (pick(GEMM_FUSED, "fused_f64_small_1_first"), "futad_gemm|futad_row_sums", fused_launches),
+    "gemm_fused": (
+        pick(GEMM_FUSED, "fused_f64_small_1_first"), "futad_gemm|futad_sums_of|futad_row_folds", fused_launches
+    ),
+    "gemm_squares": (pick(GEMM_SQUARES, "squares_f64"), "futad_gemm|futad_sums_of", squares_launches),
     "radix": (
         pick(RADIX, "(count|scatter)_i32|scan_counts"), "futad_radix_count|futad_radix_scatter", radix_launches
     ),

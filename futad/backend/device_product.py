@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.backend.emit import c_type
-from futad.core.types import I64
+from futad.core.types import F64, I64
 from futad.flatten import kernel as kir
 from futad.imp import ir
+from futad.imp.ir import Expr
 from futad.imp.straighten import refs
+from futad.legality import Legality
 
 if TYPE_CHECKING:
     from futad.backend.device_emit import DeviceEmitter
+
+LEGAL = Legality("squares-by-products", "the matrix units make sums of squared differences of products")
+SQUARES = LEGAL.condition("squares are added", "what is added to the sum is another term")
 
 MOST = 4  # values that a thread keeps of an element: its registers are dear
 
@@ -44,8 +49,11 @@ def emit_product(em: DeviceEmitter, s: kir.Tile) -> None:
     if s.step is not None:
         assert s.start is not None
         params = [f"{t} {p.name}" for p in s.step.params]
-        step = em.function(s.step, params, [], t, [s.elem])
-        args.append(f"futad_step<{t}>({em.expr(s.start)}, {step})")
+        start = em.expr(s.start)
+        if s.elem is F64 and SQUARES(adds_squares(s.step)):  # the matrix units' type
+            args.append(f"futad_square_step<{t}>({start})")
+        else:
+            args.append(f"futad_step<{t}>({start}, {em.function(s.step, params, [], t, [s.elem])})")
     shape = ", ".join(map(str, s.shape))
     em.line(f"futad_gemm<{t}, {shape}>({', '.join(args)});")
 
@@ -72,6 +80,30 @@ def _row_folds(em: DeviceEmitter, s: kir.RowFolds, t: str, narrow: bool) -> str:
     params = [*[em.counter(p.name, narrow) for p in places], f"{t} futad_value"]
     put = em.function(s.put, params, em.unpacked(values, "futad_value"), "void", [])
     return f"futad_fold_to<{int(s.commutes)}>({em.operator(s.operator, s.neutral, t)}, {put})"
+
+
+def adds_squares(step: kir.Function) -> bool:
+    """Whether a product's step is `sum + (x - y) * (x - y)`."""
+    total, x, y = step.params
+    decls = [s for s in step.body if isinstance(s, ir.Decl) and not s.mutable]
+    made: dict[str, Expr] = {s.name: s.init for s in decls if s.init is not None}
+
+    def is_difference(e: Expr) -> bool:
+        match made.get(e.name, e) if isinstance(e, ir.Ref) else e:
+            case ir.Scalar("sub", args):
+                return args in ((x, y), (y, x))
+        return False
+
+    def is_square(e: Expr) -> bool:
+        match made.get(e.name, e) if isinstance(e, ir.Ref) else e:
+            case ir.Scalar("mul", (a, b)):
+                return a == b and is_difference(a)
+        return False
+
+    match step.results:
+        case [ir.Scalar("add", (a, b))]:
+            return a == total and is_square(b) or b == total and is_square(a)
+    return False
 
 
 # --- operands that are computed ---------------------------------------------------------------------------------------
