@@ -162,6 +162,28 @@ def failures_of_programs(backend: str) -> None:
 
 
 @smoke
+def failures_that_nobody_waits_for(backend: str) -> None:
+    """Calls on arrays of the card return before they are done: failures are heard of later, results are no numbers."""
+    if backend != "cuda":
+        return
+    import cupy
+
+    program = futad.compile("entry main [n] (xs: [n]f64) (is: [n]i64): [n]f64 = map (\\i -> xs[i]) is", backend=backend)
+    xs, wrong, right = cupy.arange(5.0), cupy.asarray([0, 1, 9, 3, 4]), cupy.arange(5)
+    for _ in range(4):
+        out = program.main(xs, wrong)
+        try:
+            futad.synchronise()
+        except futad.BoundsError as e:
+            assert "index 9 is out of bounds" in str(e)
+        else:
+            raise AssertionError("no failure")
+        assert np.isnan(out.get()).all()
+        near(program.main(xs, right).get(), np.arange(5.0))
+        futad.synchronise()
+
+
+@smoke
 def arrays_of_pytorch(backend: str) -> None:
     """In and out without a copy through the host."""
     if backend != "cuda" or find_spec("torch") is None:
