@@ -26,6 +26,41 @@ entry columns [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) =
 entry nearest [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) =
   vjp2 (\\ys -> f64.sum (map (\\x -> f64.minimum (map (sqdist x) ys)) xs)) ys 1
 """
+MAPPED = """
+def sqdist [d] (x: [d]f64) (y: [d]f64) = f64.sum (map2 (\\a b -> (a - b) * (a - b)) x y)
+def squares [d] (x: [d]f64) (y: [d]f64) = f64.sum (map2 (\\a b -> (a - b) ** 2) x y)
+entry gauss [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64): [n][m]f64 =
+  map (\\x -> map (\\y -> f64.exp (-0.5 * squares x y)) ys) xs
+-- Scalars of the row and the column, more than one result, one of them of no fold.
+entry weighted [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) =
+  let vs = map (\\i -> f64.cos (f64.i64 i)) (iota m)
+  in unzip3 (map unzip3 (map2 (\\x i ->
+       let w = f64.sin (f64.i64 i)
+       in map2 (\\y v -> let s = sqdist x y in (w * s + v, s < v, w - v)) ys vs) xs (iota n)))
+-- The results take the place of the rows, which other tiles read.
+entry in_place [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64): [n][n]f64 =
+  let ys = ys :> [n][d]f64
+  let start = map (\\x -> map (\\y -> x[0] + y[0]) ys) xs
+  in loop zs = start for _i < 3 do map (\\x -> map (\\y -> f64.sin (sqdist x y) + 1) zs) zs
+entry same_place [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64): [n][n]f64 =
+  let ys = ys :> [n][d]f64
+  let start = map (\\x -> map (\\y -> x[0] + y[0]) ys) xs
+  in loop zs = start for _i < 3 do map (\\x -> map (\\y -> sqdist x y) zs) zs
+-- Each is a row of what the next one is made of, or takes the place of an element of what it reads.
+entry history [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64): [5][n][n]f64 =
+  let row i x y = map (\\j -> x * y + f64.i64 (i + j)) (iota n)
+  let zs = map (\\i -> map2 (\\x y -> row i x[0] y[0]) xs (ys :> [n][d]f64)) (iota 5)
+  in loop zs for i < 4 do zs with [i + 1] = map (\\x -> map (\\y -> f64.cos (sqdist x y)) zs[i]) zs[i]
+entry own_places [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64): [3][n][n]f64 =
+  let zs = map (\\i -> map (\\x -> map (\\j -> x[0] + f64.i64 (i + j)) (iota n)) xs) (iota 3)
+  in loop zs for i < 3 do
+       zs with [i] = map2 (\\x r -> map2 (\\y v -> f64.sin (sqdist x y) + v) (ys :> [n][d]f64) r) xs zs[i]
+entry gradient [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) =
+  let kernel xs ys = f64.sum (flatten (map (\\x -> map (\\y -> f64.sqrt (1 + sqdist x y)) ys) xs))
+  in vjp (\\(xs, ys) -> kernel xs ys) (xs, ys) 1
+entry directions [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) =
+  jvp (\\xs -> map (\\x -> map (\\y -> f64.exp (-0.5 * squares x y)) ys) xs) xs (map (map f64.cos) xs)
+"""
 FOLDED = """
 def sqdist [d] (x: [d]f64) (y: [d]f64) = f64.sum (map2 (\\a b -> (a - b) * (a - b)) x y)
 -- The least of all distances from each point, and of which row it is, of equal ones the first.
@@ -55,6 +90,7 @@ entry nearest_twice [n][m][d] (xs: [n][d]f64) (ys: [m][d]f64) =
 ENTRIES = ("distances", "cosines", "largest", "smallest", "products", "nearest")
 SIZES = [(37, 41, 5), (64, 64, 16), (65, 33, 17), (9, 70, 1), (3, 2, 40), (8, 8, 0), (0, 9, 3), (9, 0, 3)]
 DEVICE = OnDevice(SOURCE, "pairs.fut", check=True)
+MAPS = OnDevice(MAPPED, "mapped.fut", check=True)
 FOLDS = OnDevice(FOLDED, "folded.fut", check=True)
 
 
@@ -68,6 +104,23 @@ def check(name: str, sizes: tuple[int, ...], xs: Any, ys: Any, device: OnDevice 
         device.emulated.choose(own._replace(enough_tiles=enough_tiles, enough_threads=enough_threads))
         for x, y in zip(device.run(name, args), expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+@needs_cxx
+@pytest.mark.parametrize("name", ["gauss", "weighted", "gradient", "directions"])
+def test_maps_of_pairs_equal_the_interpreter(name: str) -> None:
+    for n, m, d in SIZES:
+        rng = np.random.default_rng(n + m)
+        check(name, (n, d, m), rng.standard_normal((n, d)), rng.standard_normal((m, d)), MAPS)
+
+
+@needs_cxx
+@pytest.mark.parametrize("name", ["in_place", "same_place", "history", "own_places"])
+def test_results_in_the_place_of_the_rows(name: str) -> None:
+    for n, d in ((37, 5), (64, 1), (70, 2), (1, 3), (0, 2)):
+        rng = np.random.default_rng(n)
+        xs, ys = rng.standard_normal((2, n, d)) / max(1, n)
+        check(name, (n, d, n), xs, ys, MAPS)
 
 
 @needs_cxx
@@ -125,8 +178,8 @@ def test_what_is_folded_is_not_written() -> None:
 
 
 def test_rows_are_read_once_for_a_tile() -> None:
-    for name in ("distances", "smallest", "nearest"):
-        a = DEVICE.count(name, {"n": 10_000, "m": 1024, "d": 256})
+    for device, name in ((DEVICE, "distances"), (DEVICE, "smallest"), (DEVICE, "nearest"), (MAPS, "gauss")):
+        a = device.count(name, {"n": 10_000, "m": 1024, "d": 256})
         assert any(r.what.startswith("product") for r in a.rows.values())
         assert a.total.traffic <= 3 * 8 * 10_000 * 1024 * (1 + 256 / 64)
         assert a.total.strided + a.total.gathered <= 0.1 * a.total.traffic

@@ -3,8 +3,9 @@
     map (\\x -> map (\\y -> f64.sum (map2 (\\a b -> (a - b) * (a - b)) x y)) ys) xs
 
 Distances between all pairs of points, say.  They go to the kernel of matrix products (`gemm.cuh`), which reads rows
-once for a tile of pairs, with their operation in the place of adding a product.  If all that is made of an x's pairs is
-folded (to the nearest y, say), each tile folds its columns, and a second kernel what the tiles have made.
+once for a tile of pairs, with their operation in the place of adding a product.  What little is made of a pair's fold
+(an exponential, say) is made there.  If all that is made of an x's pairs is folded (to the nearest y, say), each tile
+folds its columns, and a second kernel what the tiles have made.
 """
 
 from __future__ import annotations
@@ -49,12 +50,7 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
     inner = mid.exp
     if not isinstance(inner, core.Map | core.Fused) or outer.lam.result != mid.pat:
         return None
-    if isinstance(inner, core.Fused):
-        last = _folded(mid, inner)
-    elif len(outer.lam.stms) == len(inner.lam.stms) == 1 and inner.lam.result == inner.lam.stms[0].pat:
-        last = inner.lam.stms[0]
-    else:
-        return None
+    last = _folded(mid, inner) if isinstance(inner, core.Fused) else _mapped(inner)
     fold = last.exp if last is not None else None
     if last is None or not isinstance(fold, core.Fused) or len(last.pat) != 1:
         return None
@@ -91,10 +87,21 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
 
 def _folded(mid: core.Stm, inner: core.Fused) -> core.Stm | None:
     """The pair's fold if a map does little more, and all it makes is folded to scalars."""
-    folds = [s for s in inner.lam.stms if isinstance(s.exp, core.Fused)]
-    if inner.scan_lams or len(folds) != 1 or not all(isinstance(v.type, Prim) for v in mid.pat):
+    if inner.scan_lams or not all(isinstance(v.type, Prim) for v in mid.pat):
         return None
-    return folds[0] if price([s for s in inner.lam.stms if s is not folds[0]]) is not None else None
+    return _only_fold(inner.lam)
+
+
+def _mapped(inner: core.Map) -> core.Stm | None:
+    """The pair's fold if a map does little more, and makes scalars."""
+    return _only_fold(inner.lam) if all(isinstance(a.type, Prim) for a in inner.lam.result) else None
+
+
+def _only_fold(lam: core.Lambda) -> core.Stm | None:
+    folds = [s for s in lam.stms if isinstance(s.exp, core.Fused)]
+    if len(folds) != 1 or price([s for s in lam.stms if s is not folds[0]]) is None:
+        return None
+    return folds[0]
 
 
 def _operation(fold: core.Fused) -> str | None:

@@ -39,9 +39,40 @@ def lower_pairs(lo: DeviceLowerer, stm: core.Stm, found: Pairs, wants: Sequence[
         return kir.Function(refs, body, [total])
 
     op.step, op.start = step, ir.Num(NEUTRAL[found.op], elem)
-    if isinstance(found.inner, core.Map):
-        return products.into(lo, op, lo.host_view(stm.pat[0], wants[0]))
-    return _folded(lo, op, stm.exp, found, [lo.host_view(v, w) for v, w in zip(stm.pat, wants, strict=True)])
+    outs = [lo.host_view(v, w) for v, w in zip(stm.pat, wants, strict=True)]
+    if isinstance(found.inner, core.Fused):
+        return _folded(lo, op, stm.exp, found, outs)
+    # A tile's results are stored while others read their rows: nothing is placed where rows are read (placement.py).
+    lo.settle_all(core.stm_free(stm))
+    if len(found.inner.lam.stms) == 1 and found.inner.lam.result == found.inner.lam.stms[0].pat:
+        return products.into(lo, op, outs[0])
+    _mapped(lo, op, stm.exp, found, outs)
+    return list(outs)
+
+
+def _each(lo: DeviceLowerer, outer: core.Map, found: Pairs, point: Sequence[Expr], x: Expr) -> list[Expr]:
+    """In a thread: what the nest makes of a pair, of whose fold it has the result."""
+    inner = found.inner
+    bind_elements(lo, outer.lam, outer.lam.params, [lo.value(a) for a in outer.arrays], point[1])
+    products.statements(lo, outer.lam.stms[:-1])
+    bind_elements(lo, inner.lam, inner.lam.params, [lo.value(a) for a in inner.arrays], point[2])
+    for s in inner.lam.stms:
+        if s.exp is found.fold:
+            lo.bind(s.pat[0], x)
+        else:
+            products.statements(lo, [s])
+    return [lo.expr(a) for a in inner.lam.result]
+
+
+def _mapped(lo: DeviceLowerer, op: Operation, outer: core.Map, found: Pairs, outs: Sequence[View]) -> None:
+    """Such a nest whose pairs' folds are mapped to scalars."""
+
+    def consume(point: Sequence[Expr], x: Expr) -> list[Expr]:
+        for out, value in zip(outs, _each(lo, outer, found, point, x), strict=True):
+            lo.store(out, op.index(point), value)
+        return []
+
+    products.tiled(lo, op, None, False, Taken(consume))
 
 
 def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: Pairs, outs: list[View]) -> list[Value]:
@@ -65,17 +96,6 @@ def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: Pairs, out
         lo.emit(ir.Pointer(start, t, memory.base.pointer, memory.offset, mutable=True))
         parts.append(View(Mem(start, t, memory.roots), ZERO, (ONE, rows), (rows, tiles)))
 
-    def consume(point: Sequence[Expr], x: Expr) -> list[Expr]:
-        bind_elements(lo, outer.lam, outer.lam.params, [lo.value(a) for a in outer.arrays], point[1])
-        products.statements(lo, outer.lam.stms[:-1])
-        bind_elements(lo, inner.lam, inner.lam.params, [lo.value(a) for a in inner.arrays], point[2])
-        for s in inner.lam.stms:
-            if s.exp is found.fold:
-                lo.bind(s.pat[0], x)
-            else:
-                products.statements(lo, [s])
-        return [lo.expr(a) for a in inner.lam.result]
-
     def row_folds() -> kir.RowFolds:
         values = [Ref(lo.name("x"), t) for t in types]
         b, i, tile = [Ref(lo.name(w), I64) for w in ("b", "i", "tile")]
@@ -90,7 +110,8 @@ def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: Pairs, out
         lo.out.append(ir.Assign(tiles.name, cover(op.sizes[1], shape[1])))
         if direct:
             lo.out.append(ir.If(compare("==", tiles, ONE), to_outs, []))
-        products.launch(lo, op, shape, None, False, Taken(consume, row_folds))
+        taken = Taken(lambda point, x: _each(lo, outer, found, point, x), row_folds)
+        products.launch(lo, op, shape, None, False, taken)
 
     # A single tile's folds are the results.
     direct = all(out.dense for out in outs)
