@@ -41,7 +41,7 @@ struct futad_arena {
   void *free[4][48];
 };
 
-FUTAD_INLINE uint64_t *futad_entries(const void *p, int k) {
+FUTAD_INLINE uint64_t *futad_words_of(const void *p, int k) {
   return (uint64_t *)(FUTAD_SPACE(k) + FUTAD_ENTRIES + (((uintptr_t)p - FUTAD_SPACE(k)) << (3 - k)));
 }
 
@@ -106,7 +106,7 @@ static __attribute__((noinline, cold, unused)) void futad_drop(void *data) {
   if (!arena || !data) return;
   struct futad_block *const block = futad_block_of(data);
   const int k = (int)(((uintptr_t)data - FUTAD_SPACE(0)) >> 41), exponent = (int)block->exponent;
-  uint64_t *const entries = futad_entries(data, k);
+  uint64_t *const entries = futad_words_of(data, k);
   for (int64_t i = 0; i < block->marked; i++)
     entries[i] = FUTAD_UNWRITTEN | FUTAD_FREED | (entries[i] & FUTAD_BINDING);
   futad_lock_arena(arena);

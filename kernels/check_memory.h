@@ -20,6 +20,13 @@ static __attribute__((noinline, cold, noreturn, unused)) void futad_found(struct
   longjmp(ctx->watch.stop, 1);
 }
 
+/* In a word, as `runtime/findings.py` has it. */
+static __attribute__((unused)) const char *futad_kind_of_finding(int64_t what, uint64_t entry) {
+  if (!entry) return "foreign";
+  if (entry >> 63) return entry >> 62 & 1 ? "stale" : "uninitialised";
+  return what == FUTAD_RACE ? "raced for" : what == FUTAD_READ ? "overwritten" : "stale";
+}
+
 /* The number of an element in its block. */
 static __attribute__((noinline, cold, unused)) int64_t futad_place(const uint64_t *entry) {
   const int k = (int)(((uintptr_t)entry - FUTAD_SPACE(0)) >> 41);
@@ -88,20 +95,20 @@ int64_t futad_turn_at(struct futad_context *ctx, int64_t loop, uint64_t time) {
 #define FUTAD_LOOKUP static inline __attribute__((unused, always_inline))
 #define FUTAD_ACCESS(name, T, k)                                                                                  \
   FUTAD_LOOKUP T futad_read_##name(struct futad_context *ctx, const T *p, uint64_t limit, int64_t reader) {       \
-    const uint64_t *const e = futad_entries(p, k);                                                                \
+    const uint64_t *const e = futad_words_of(p, k);                                                                \
     if (FUTAD_UNLIKELY(*e - 1 >= limit)) futad_found(ctx, FUTAD_READ, reader, *e, limit, futad_place(e));         \
     FUTAD_RACES(ctx, e, reader);                                                                                  \
     return *p;                                                                                                    \
   }                                                                                                               \
   FUTAD_INLINE void futad_move_##name(struct futad_context *ctx, T *to, const T *p, uint64_t limit,               \
                                       int64_t reader, int64_t by) {                                               \
-    const uint64_t e = *futad_entries(p, k);                                                                      \
-    uint64_t *const there = futad_entries(to, k);                                                                 \
+    const uint64_t e = *futad_words_of(p, k);                                                                      \
+    uint64_t *const there = futad_words_of(to, k);                                                                 \
     const bool unwritten = e & FUTAD_UNWRITTEN && !(e & FUTAD_FREED);                                             \
     if (FUTAD_UNLIKELY(e - 1 >= limit && !unwritten))                                                             \
-      futad_found(ctx, FUTAD_READ, reader, e, limit, futad_place(futad_entries(p, k)));                           \
+      futad_found(ctx, FUTAD_READ, reader, e, limit, futad_place(futad_words_of(p, k)));                           \
     if (FUTAD_UNLIKELY(!*there)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);                                     \
-    FUTAD_RACES(ctx, futad_entries(p, k), reader);                                                                \
+    FUTAD_RACES(ctx, futad_words_of(p, k), reader);                                                                \
     FUTAD_RACES(ctx, there, by);                                                                                  \
     *to = *p;                                                                                                     \
     *there = (unwritten ? FUTAD_UNWRITTEN | FUTAD_MOVED : ctx->watch.clock) | (uint64_t)by;                       \
@@ -122,7 +129,7 @@ FUTAD_ACCESS(f64, double, 3)
 FUTAD_ACCESS(bool, bool, 0)
 
 FUTAD_LOOKUP void futad_wrote(struct futad_context *ctx, const void *p, int k, int64_t by) {
-  uint64_t *const e = futad_entries(p, k);
+  uint64_t *const e = futad_words_of(p, k);
   if (FUTAD_UNLIKELY(!*e)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
   FUTAD_RACES(ctx, e, by);
   *e = ctx->watch.clock | (uint64_t)by;
@@ -130,7 +137,7 @@ FUTAD_LOOKUP void futad_wrote(struct futad_context *ctx, const void *p, int k, i
 
 /* An element is read, and written next. */
 FUTAD_LOOKUP void futad_changed(struct futad_context *ctx, const void *p, int k, int64_t by) {
-  uint64_t *const e = futad_entries(p, k);
+  uint64_t *const e = futad_words_of(p, k);
   if (FUTAD_UNLIKELY(*e - 1 >= FUTAD_ANY)) futad_found(ctx, FUTAD_READ, by, *e, FUTAD_ANY, futad_place(e));
   FUTAD_RACES(ctx, e, by);
   *e = ctx->watch.clock | (uint64_t)by;
@@ -141,7 +148,7 @@ static __attribute__((unused)) void futad_begin(void *data, void *block, int64_t
                                                 int64_t by) {
   struct futad_block *const b = futad_block_of(block);
   const int64_t before = (int64_t)((uintptr_t)data - (uintptr_t)block) >> k;
-  uint64_t *const entries = futad_entries(block, k);
+  uint64_t *const entries = futad_words_of(block, k);
   for (int64_t i = before + kept; i < before + count; i++) entries[i] = FUTAD_UNWRITTEN | (uint64_t)by;
   for (int64_t i = before + count; i < b->marked; i++) entries[i] = 0;
   b->marked = before + count;
@@ -150,7 +157,7 @@ static __attribute__((unused)) void futad_begin(void *data, void *block, int64_t
 /* An array has been moved to another block, by a binding that is then noted. */
 static __attribute__((unused)) void futad_moved(void *to, const void *from, int64_t count, int64_t size) {
   const int k = __builtin_ctzll((uint64_t)size);
-  memcpy(futad_entries(to, k), futad_entries(from, k), (size_t)count * sizeof(uint64_t));
+  memcpy(futad_words_of(to, k), futad_words_of(from, k), (size_t)count * sizeof(uint64_t));
 }
 
 /* The dimensions of an array as loops over its memory: the last has the least stride, those that lie one after the other
@@ -246,7 +253,7 @@ FUTAD_INLINE void futad_extent_of(struct futad_extent *x, int rank, const int64_
 #ifdef FUTAD_TEAM_H
 static __attribute__((noinline, cold)) void futad_apart_of(struct futad_context *ctx, const void *p, int k, int rank,
                                                            const int64_t *shape, const int64_t *strides, int64_t who) {
-  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides,
+  FUTAD_ROWS(row, count, step, futad_words_of(p, k), rank, shape, strides,
              for (int64_t i = 0; i < count; i++) FUTAD_RACES(ctx, (row + i * step), who));
 }
 #define FUTAD_APART(ctx, p, k, rank, shape, strides, who) \
@@ -261,7 +268,7 @@ static __attribute__((unused)) void futad_examine(struct futad_context *ctx, con
                                                   const int64_t *shape, const int64_t *strides, uint64_t since,
                                                   uint64_t limit, int64_t what, int64_t reader) {
   FUTAD_APART(ctx, p, k, rank, shape, strides, reader);
-  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
+  FUTAD_ROWS(row, count, step, futad_words_of(p, k), rank, shape, strides, {
     FUTAD_SOME(bad, row, count, step, e - since > limit - since);
     for (int64_t i = 0; FUTAD_UNLIKELY(bad) && i < count; i++) {
       const uint64_t *const e = row + i * step;
@@ -277,7 +284,7 @@ static __attribute__((unused)) void futad_examine_copied(struct futad_context *c
                                                          const int64_t *shape, const int64_t *strides, uint64_t limit,
                                                          uint64_t since, int64_t reader) {
   FUTAD_APART(ctx, p, k, rank, shape, strides, reader);
-  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
+  FUTAD_ROWS(row, count, step, futad_words_of(p, k), rank, shape, strides, {
     FUTAD_SOME(bad, row, count, step, e - 1 >= limit);
     for (int64_t i = 0; FUTAD_UNLIKELY(bad) && i < count; i++) {
       const uint64_t *const e = row + i * step;
@@ -292,7 +299,7 @@ static __attribute__((unused)) void futad_mark(struct futad_context *ctx, const 
                                                const int64_t *shape, const int64_t *strides, int64_t by) {
   const uint64_t now = ctx->watch.clock | (uint64_t)by;
   FUTAD_APART(ctx, p, k, rank, shape, strides, by);
-  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
+  FUTAD_ROWS(row, count, step, futad_words_of(p, k), rank, shape, strides, {
     FUTAD_SOME(bad, row, count, step, !e);
     if (FUTAD_UNLIKELY(bad)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);
     for (int64_t i = 0; i < count; i++) row[i * step] = now;
@@ -302,7 +309,7 @@ static __attribute__((unused)) void futad_mark(struct futad_context *ctx, const 
 /* All of an array was written last by that binding. */
 static __attribute__((unused)) void futad_examine_own(struct futad_context *ctx, const void *p, int k, int rank,
                                                       const int64_t *shape, const int64_t *strides, int64_t by) {
-  FUTAD_ROWS(row, count, step, futad_entries(p, k), rank, shape, strides, {
+  FUTAD_ROWS(row, count, step, futad_words_of(p, k), rank, shape, strides, {
     FUTAD_SOME(bad, row, count, step, (e & FUTAD_BINDING) != (uint64_t)by);
     for (int64_t i = 0; FUTAD_UNLIKELY(bad) && i < count; i++) {
       const uint64_t *const e = row + i * step;
@@ -323,7 +330,7 @@ FUTAD_INLINE bool futad_same(const void *p, const int64_t *strides, const void *
 }
 
 static __attribute__((unused)) void futad_moved_by(struct futad_context *ctx, void *to, int64_t count, int k, int64_t by) {
-  uint64_t *const entries = futad_entries(to, k);
+  uint64_t *const entries = futad_words_of(to, k);
   for (int64_t i = 0; i < count; i++)
     entries[i] = (entries[i] & FUTAD_UNWRITTEN ? FUTAD_UNWRITTEN | FUTAD_MOVED : ctx->watch.clock) | (uint64_t)by;
 }
@@ -331,8 +338,8 @@ static __attribute__((unused)) void futad_moved_by(struct futad_context *ctx, vo
 /* A copy: what has not been written in one array has not been in the other. */
 static __attribute__((unused)) void futad_copied(struct futad_context *ctx, const void *to, const void *from, int k,
                                                  int64_t count, int64_t by) {
-  uint64_t *const t = futad_entries(to, k);
-  const uint64_t *const f = futad_entries(from, k), now = ctx->watch.clock | (uint64_t)by;
+  uint64_t *const t = futad_words_of(to, k);
+  const uint64_t *const f = futad_words_of(from, k), now = ctx->watch.clock | (uint64_t)by;
   if (t == f) return;
   FUTAD_APART(ctx, to, k, 1, &count, (const int64_t[]){1}, by);
   FUTAD_APART(ctx, from, k, 1, &count, (const int64_t[]){1}, by);

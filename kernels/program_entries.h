@@ -78,6 +78,12 @@ static bool futad_failure(const struct futad_context *ctx) {
       if (a < 0) return futad_error("error: an array of negative size (%lld) is needed", a);
       if (a == INT64_MAX) return futad_error("error: an array is needed whose size exceeds the address space");
       return futad_error("error: out of memory: %lld bytes are needed for an array", a * b);
+#ifdef FUTAD_CHECK
+    case FUTAD_CHECK: /* checked execution: the bindings' names are not in the program */
+      return futad_error("error: checked execution: %s memory\nhint: this is a defect of futad; FUTAD_CHECK=memory "
+                         "futad run -b c, on the same input, names the values",
+                         futad_kind_of_finding(a, (uint64_t)ctx->values[2]));
+#endif
   }
   /* An assertion: its message with the values in place of the {}s. */
   char *text = futad_must_alloc(strlen(p->message) + 40 * 4 + 1), *out = text;

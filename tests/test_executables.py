@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from cli_helpers import Runner
 
+from futad import legality
 from futad.runtime.cc import compiler_available
 from futad.runtime.textvalues import Reader, binary_bytes
 
@@ -347,3 +349,24 @@ def test_the_cases_of_the_language_through_an_executable(tmp_path, monkeypatch):
             assert mismatch(results, expected) is None, f"{case.place}: {mismatch(results, expected)}"
             count += 1
     assert count > 100
+
+
+# --- checked execution ------------------------------------------------------------------------------------------------
+
+APPENDED = """
+entry main (n: i64): []i64 = loop xs = [1, 2] for _i < n do xs ++ take 2 (reverse xs)
+"""
+
+
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_memory_is_checked(futad, backend):
+    """A program that reads what was overwritten, by a condition of the compiler left out, is stopped."""
+    futad.monkeypatch.setenv("FUTAD_CHECK", "memory")
+    futad.file("p.fut", APPENDED)
+    assert futad(backend, "p.fut", "--executable", "-o", "right").code == 0
+    assert call(futad.folder / "right", stdin="3") == (0, b"[1i64, 2i64, 2i64, 1i64, 1i64, 2i64, 2i64, 1i64]\n", "")
+    with legality.dropping("appending/appended from elsewhere"):
+        assert futad(backend, "p.fut", "--executable", "-o", "wrong").code == 0
+    code, out, err = call(futad.folder / "wrong", stdin="9")
+    assert (code, out) == (1, b"")
+    assert re.match(r"error: checked execution: \w+ memory\nhint: .*names the values\n$", err)
