@@ -1,10 +1,11 @@
 """What checked execution costs: time with FUTAD_CHECK over time without, program by program.
 
-    python benchmarks/checking.py [--only NAME...] [--large] [--check memory|values] [--backend c|multicore] [--runs N]
+    python benchmarks/checking.py [--only NAME...] [--large] [--check memory|values] [--runs N]
+                                  [--backend c|multicore|emulated]
 
 The inputs are the small ones of `cpu.py`, or with `--large` those that it times.  Both run in turn in one process, and
-medians of CPU time are compared; on `multicore`, of wall time.  Exit status 1 if the check of memory takes more than 20
-times as long.
+medians of CPU time are compared; on other backends than `c`, of wall time.  Exit status 1 if the check of memory takes
+more than 20 times as long.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="rows whose name begins so")
     parser.add_argument("--large", action="store_true", help="the sizes of the benchmarks")
     parser.add_argument("--check", choices=(checks.MEMORY, checks.VALUES), default=checks.MEMORY)
-    parser.add_argument("--backend", choices=("c", "multicore"), default="c")
+    parser.add_argument("--backend", choices=("c", "multicore", "emulated"), default="c")
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     exceeded = False
