@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from futad.accs.places import own_places, positions
 from futad.accs.report import Report
-from futad.ad.acc import in_range
+from futad.ad.places import in_range
 from futad.ad.undo import substitute
 from futad.core import ir
 from futad.core.builder import Builder

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from futad.ad.acc import in_range
 from futad.ad.fold import isolated
 from futad.ad.mapsweep import MapSweep
+from futad.ad.places import in_range
 from futad.ad.vjp import again
 from futad.core import ir
 from futad.core.builder import Builder

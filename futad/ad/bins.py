@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from futad.ad.acc import in_range
 from futad.ad.fold import isolated, reverse
 from futad.ad.mapsweep import MapSweep
+from futad.ad.places import in_range
 from futad.ad.vjp import again
 from futad.core import ir
 from futad.core.builder import Builder

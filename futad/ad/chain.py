@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from futad.ad.acc import read_or_zero
+from futad.ad.places import read_or_zero
 from futad.ad.stripmine import bound_of, within
 from futad.core import ir
 from futad.core.builder import Builder

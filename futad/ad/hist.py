@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.ad.acc import in_range, read_or_zero
 from futad.ad.array import plus_lambda
 from futad.ad.binloop import hist_by_loops
 from futad.ad.bins import general_hist
 from futad.ad.fold import numerators, of_the_others
 from futad.ad.operators import canonical, classify, split_operator, vectorised
+from futad.ad.places import in_range, read_or_zero
 from futad.ad.rule import RULES, Rule
 from futad.ad.vjp import again
 from futad.core import ir

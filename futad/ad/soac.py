@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.ad.acc import in_range
 from futad.ad.array import plus_lambda
 from futad.ad.branch import merge_branches
 from futad.ad.fold import Fold, reduce_part
 from futad.ad.mapsweep import MapSweep
 from futad.ad.operators import canonical, classify, split_operator
+from futad.ad.places import in_range
 from futad.ad.rule import RULES, Rule
 from futad.ad.scan import scan_part
 from futad.ad.vjp import again

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from futad.ad.places import read_or_zero
 from futad.core import ir
+from futad.core.builder import Builder
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of, shape_of
 from futad.core.typing import index_type
 
@@ -174,9 +176,6 @@ def _undo_update(
 def _undo_scatter(
     stms: list[ir.Stm], result: tuple[Atom, ...], p: int, e: ir.Scatter, y: Var, at: int
 ) -> tuple[list[ir.Stm], tuple[Atom, ...], int]:
-    from futad.ad.acc import read_or_zero
-    from futad.core.builder import Builder
-
     x = e.dests[0]
     assert isinstance(x, Var) and isinstance(x.type, ArrayType)
     rest = shape_of(x.type)[len(e.idxs) :]

@@ -34,6 +34,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from futad.ad.activity import propagate
+from futad.ad.places import coerce
 from futad.ad.rule import rule_of
 from futad.ad.settle import settle
 from futad.ad.strip import strip_stm
@@ -83,13 +84,6 @@ class Context:
     mapped: set[Var] = field(default_factory=set)
     final: dict[Var, Atom] = field(default_factory=dict)
     rooms: dict[Var, tuple[dict[int, Var], Var]] = field(default_factory=dict)
-
-
-def coerce(b: Builder, a: Atom, t: Type) -> Atom:
-    """`a` as a value of type `t`, which differs at most in the atoms that name its sizes."""
-    if a.type == t or isinstance(t, Prim):
-        return a
-    return b.let(ir.Reshape(a, shape_of(t)), "view")
 
 
 def add_to_acc(b: Builder, acc: Atom, index: ir.Index, value: Atom, check: Span | None = None) -> Var:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from futad.core import ir
-from futad.core.check import RULES, Checker, Existential, fail, rule
+from futad.core.checker import RULES, Checker, Existential, fail, rule
 from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import (

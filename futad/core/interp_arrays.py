@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from futad.core import ir
-from futad.core.interp import (
+from futad.core.interp_machine import (
     MAX_BATCH,
     Interpreter,
     Irregular,

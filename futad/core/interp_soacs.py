@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from futad.core import ir
-from futad.core.interp import (
+from futad.core.interp_arrays import own_size, target
+from futad.core.interp_machine import (
     MAX_BATCH,
     Acc,
     Interpreter,
@@ -22,7 +23,6 @@ from futad.core.interp import (
     lift_value,
     rank_of,
 )
-from futad.core.interp_arrays import own_size, target
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Const, Prim
 from futad.errors import InternalError, RuntimeError_

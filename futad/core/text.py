@@ -169,3 +169,6 @@ def stm_text(s: ir.Stm) -> str:
 def program_text(p: ir.Program, normal: bool = False) -> str:
     """A whole program.  `normal` numbers variables from 1 and drops their names (see `Printer`)."""
     return Printer(normal).program(p)
+
+
+ir.SHOW.update({ir.Exp: exp_text, ir.Lambda: lambda_text, ir.Stm: stm_text, ir.Program: program_text})

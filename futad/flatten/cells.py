@@ -7,12 +7,16 @@ the host.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from futad.core import ir as core
 from futad.core.types import Atom, Prim, Var
-from futad.flatten.lower import DeviceLowerer
 from futad.imp import ir
 from futad.imp.carried import Cell
 from futad.imp.ir import ONE, ZERO, Expr, Load, num
+
+if TYPE_CHECKING:
+    from futad.flatten.lower import DeviceLowerer
 
 
 class DeviceCell(Cell):

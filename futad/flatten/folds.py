@@ -17,15 +17,16 @@ Within a block:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import I64, U32, Atom, Prim
 from futad.flatten import fission, pairs, prepare, products
 from futad.flatten import kernel as kir
 from futad.flatten.arrayfolds import in_turns
+from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.finish import NotInBlock
 from futad.flatten.known import known_on_host
-from futad.flatten.lower import DeviceLowerer, in_block, on_host
 from futad.flatten.nests import atomic, block_map, host_map, nest_of
 from futad.flatten.operators import Fold, combine, commutes, operator
 from futad.flatten.pairtiles import lower_pairs
@@ -34,6 +35,9 @@ from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
 from futad.imp.lower import Want
 from futad.imp.soacs import Nest
 from futad.imp.views import Acc, Mem, Value, View, dense_view
+
+if TYPE_CHECKING:
+    from futad.flatten.lower import DeviceLowerer
 
 TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
 SCANNED = 96  # bytes of what one scan can carry along

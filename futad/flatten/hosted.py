@@ -4,6 +4,7 @@ loops that have nothing parallel in them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +12,9 @@ from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.types import I64, U32, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
 from futad.flatten import kernel as kir
+from futad.flatten.dispatch import SharedAcc, in_block, on_host, over
 from futad.flatten.finish import NotInBlock
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES, has_load
-from futad.flatten.lower import DeviceLowerer, SharedAcc, in_block, on_host, over
 from futad.flatten.sort import histogram_by_sorting
 from futad.imp import arrays, ir
 from futad.imp.arrays import if_inside
@@ -21,6 +22,9 @@ from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
 from futad.imp.lower import HANDLERS, Want
 from futad.imp.soacs import _targets, bind_elements, guarded
 from futad.imp.views import Acc, Mem, Value, View
+
+if TYPE_CHECKING:
+    from futad.flatten.lower import DeviceLowerer
 
 ATOMIC = ("add", "min", "max", "and", "or", "xor", "mul")
 LOCKS = 1 << 14

@@ -21,62 +21,39 @@ only what the host must know (sizes, conditions, results) is ever read back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of
+from futad.flatten import (
+    cells,
+    folds,  # noqa: F401  (it registers its handlers, as do the next ones)
+    hosted,  # noqa: F401
+    sort,  # noqa: F401
+)
 from futad.flatten import kernel as kir
+from futad.flatten.dispatch import BLOCK, HOST, SharedAcc
 from futad.flatten.finish import finished
 from futad.flatten.kernel import Kernel, Launch, has_load, parts
 from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
 from futad.flatten.layouts import Order, layouts
+from futad.flatten.nests import nest_of
+from futad.flatten.products import consumed
 from futad.imp import ir
 from futad.imp.assemble import find_parts, places_first
 from futad.imp.ir import Expr, Ref
 from futad.imp.lower import HANDLERS, PLACED, Lowerer, Scope, Want
 from futad.imp.placement import short_circuit
-from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View
+from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, is_transposed, turned
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
 
 LAZY_SIZE = 24  # nodes of an expression of device scalars that is computed again wherever it is used
-
-Dispatch = Callable[["DeviceLowerer", core.Stm, Any, list[Want]], Sequence[Value]]
-HOST: dict[type, Dispatch] = {}
-BLOCK: dict[type, Dispatch] = {}
-
-
-class SharedAcc(Acc):
-    """An accumulator that several threads update."""
-
-    __slots__ = ()
-
-
-def on_host(*classes: type) -> Callable[[Dispatch], Dispatch]:
-    """Register the lowering of node classes at host level."""
-
-    def register(f: Dispatch) -> Dispatch:
-        for cls in classes:
-            HOST[cls] = f
-        return f
-
-    return register
-
-
-def in_block(*classes: type) -> Callable[[Dispatch], Dispatch]:
-    """Register the lowering of node classes in block mode."""
-
-    def register(f: Dispatch) -> Dispatch:
-        for cls in classes:
-            BLOCK[cls] = f
-        return f
-
-    return register
 
 
 class DeviceLowerer(Lowerer):
@@ -160,8 +137,6 @@ class DeviceLowerer(Lowerer):
             if early is not None:
                 return early
         if stm in self.given:
-            from futad.flatten.nests import nest_of
-
             n = nest_of(self, stm, wants)
             n.elements(n.inputs, self.given[stm])
             return n.results([])
@@ -216,8 +191,6 @@ class DeviceLowerer(Lowerer):
 
     def lower_late(self, stm: core.Stm, wants: list[Want]) -> Sequence[Value] | None:
         """The values of a statement that is late, or that a product takes along; None for any other."""
-        from futad.flatten.products import consumed
-
         if stm in self.late:
             return [self.late_array(stm, k) for k in range(len(stm.pat))]
         taken = self.products.get(stm)
@@ -514,32 +487,6 @@ class DeviceLowerer(Lowerer):
         return self.alloc(var.type.elem, self.shape(var.type), want, var.name)
 
 
-@contextmanager
-def over(lo: DeviceLowerer, sizes: Sequence[Expr], what: str) -> Iterator[list[Expr]]:
-    """The points of a space: a kernel of its own at host level, shared out between the threads in block mode."""
-    if lo.mode == "block":
-        with lo.shared_out(sizes) as point:
-            yield point
-        return
-    with lo.kernel() as body, lo.space(sizes) as (point, total):
-        yield point
-    lo.launch(body, "thread", total, what)
-
-
-def turned(v: View, perm: Sequence[int]) -> View:
-    """A view whose dimension k is that one's dimension `perm[k]`."""
-    strides, shape = tuple([v.strides[p] for p in perm]), tuple([v.shape[p] for p in perm])
-    return View(v.base, v.offset, strides, shape, v.dense and list(perm) == sorted(perm), v.injective)
-
-
-def is_transposed(v: View) -> bool:
-    """Whether a view is that of a matrix without gaps, transposed."""
-    return (
-        v.rank == 2 and isinstance(v.base, Mem) and v.strides[0] == ir.ONE and v.strides[1] == v.shape[0]
-        and v.shape[0] != ir.ONE and not v.dense
-    )  # fmt: skip
-
-
 def line_of(stm: core.Stm) -> int:
     """The first source line that a statement names, 0 if none."""
     e = stm.exp
@@ -552,6 +499,3 @@ def line_of(stm: core.Stm) -> int:
             if line:
                 return line
     return 0
-
-
-from futad.flatten import cells, folds, hosted, products, sort  # noqa: E402, F401  (they register their handlers)

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import I64, Atom, Const, Var
 from futad.flatten import fission, segments
 from futad.flatten import kernel as kir
+from futad.flatten.dispatch import SharedAcc
 from futad.flatten.finish import NotInBlock
 from futad.flatten.interchange import loop_out
 from futad.flatten.known import known_on_host
 from futad.flatten.levels import MOST_LEVELS, Levels, levels_of
-from futad.flatten.lower import DeviceLowerer, SharedAcc, is_transposed, turned
 from futad.flatten.pairs import pairs_of, peeled
 from futad.flatten.pairtiles import lower_pairs
 from futad.flatten.rowadds import rows_after
@@ -32,7 +33,10 @@ from futad.imp.ir import ONE, Expr, Ref, compare, num
 from futad.imp.lower import Want
 from futad.imp.soacs import Nest
 from futad.imp.taint import consumed_vars
-from futad.imp.views import Acc, Mem, Value, View, dense_view
+from futad.imp.views import Acc, Mem, Value, View, dense_view, is_transposed, turned
+
+if TYPE_CHECKING:
+    from futad.flatten.lower import DeviceLowerer
 
 UNKNOWN_INNER = 64  # assumed for an inner width that the host does not know
 WARP = 32

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.flatten import kernel as kir
-from futad.flatten.lower import DeviceLowerer
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
+
+if TYPE_CHECKING:
+    from futad.flatten.lower import DeviceLowerer
 
 
 @dataclass(slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import I64, ArrayType, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten import products
-from futad.flatten.lower import DeviceLowerer
 from futad.flatten.operators import Fold, commutes, operator
 from futad.flatten.pairs import NEUTRAL, Pairs
 from futad.flatten.products import Operation, Shape, Strided, Taken, cover
@@ -17,6 +17,9 @@ from futad.imp.ir import ONE, ZERO, Expr, Ref, compare
 from futad.imp.lower import Want
 from futad.imp.soacs import bind_elements
 from futad.imp.views import Mem, Value, View
+
+if TYPE_CHECKING:
+    from futad.flatten.lower import DeviceLowerer
 
 
 def lower_pairs(lo: DeviceLowerer, stm: core.Stm, found: Pairs, wants: Sequence[Want]) -> list[Value]:

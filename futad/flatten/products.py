@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import I64, ArrayType, Const, Prim, Var
 from futad.flatten import kernel as kir
+from futad.flatten.dispatch import in_block, on_host, over
 from futad.flatten.late import Consumer, Late, Product, parts_type, rest_of
-from futad.flatten.lower import DeviceLowerer, in_block, on_host, over
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Ref, num
 from futad.imp.lower import Want
 from futad.imp.soacs import bind_elements, element
 from futad.imp.views import Fill, Mem, Root, Value, View, dense_view
 from futad.legality import Legality
+
+if TYPE_CHECKING:
+    from futad.flatten.lower import DeviceLowerer
 
 LEGAL = Legality("sums-in-parts", "products with few tiles are cut along the sum, and the parts added up")
 ADDED = LEGAL.condition("products are added", "the parts of another fold are not its summands")

@@ -4,19 +4,23 @@ first thread inside of blocks; and histograms of many updates a bin by sorting."
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from futad.ad.bins import choice, flat_bins, segmented, sort_by_bin
 from futad.core import ir as core
 from futad.core.builder import Builder
 from futad.core.types import BOOL, FALSE, I64, ONE, TRUE, U32, ZERO, Atom, Var, array_of, shape_of
 from futad.flatten import kernel as kir
+from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.known import known_on_host
-from futad.flatten.lower import DeviceLowerer, in_block, on_host
 from futad.imp import ir
 from futad.imp.ir import Expr, add, compare, mul, num, sub
 from futad.imp.lower import MEMORY, Want
 from futad.imp.sort import digits, emit_sort, pointer, scalar
 from futad.imp.views import Mem, Value, View
+
+if TYPE_CHECKING:
+    from futad.flatten.lower import DeviceLowerer
 
 DIGIT = kir.RADIX_DIGITS.bit_length() - 1
 KEYS = 8  # of a tile, a thread

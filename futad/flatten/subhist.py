@@ -15,20 +15,24 @@ Section 6.1 of "AD for an Array Language with Nested Parallelism" (Schenck, Røn
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import I64, AccType, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten.binned import light_updates
+from futad.flatten.dispatch import SharedAcc
 from futad.flatten.fission import CHEAP
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, ROOM_BYTES, SUB_BYTES
-from futad.flatten.lower import DeviceLowerer, SharedAcc
 from futad.flatten.rowadds import RowUpdates, row_updates
 from futad.imp import ir
 from futad.imp.arrays import acc_op
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
 from futad.imp.soacs import Nest, bind_elements
 from futad.imp.views import Acc, Mem, Value, View
+
+if TYPE_CHECKING:
+    from futad.flatten.lower import DeviceLowerer
 
 LEAST_ROWS = 32  # of those that have room in shared memory together
 

@@ -216,3 +216,17 @@ class Added:
 
 
 Value = Expr | View | Acc
+
+
+def turned(v: View, perm: Sequence[int]) -> View:
+    """A view whose dimension k is that one's dimension `perm[k]`."""
+    strides, shape = tuple([v.strides[p] for p in perm]), tuple([v.shape[p] for p in perm])
+    return View(v.base, v.offset, strides, shape, v.dense and list(perm) == sorted(perm), v.injective)
+
+
+def is_transposed(v: View) -> bool:
+    """Whether a view is that of a matrix without gaps, transposed."""
+    return (
+        v.rank == 2 and isinstance(v.base, Mem) and v.strides[0] == ONE and v.strides[1] == v.shape[0]
+        and v.shape[0] != ONE and not v.dense
+    )  # fmt: skip

@@ -11,6 +11,7 @@ from futad.source.ast import CheckedProgram
 from futad.source.lower import attributes, control, expr  # noqa: F401  (they register their expressions)
 from futad.source.lower.core import Lowerer
 from futad.source.lower.entries import lower_entry
+from futad.source.lower.intrinsics import lookup
 
 
 def lower(checked: CheckedProgram, name: str = "main") -> Program:
@@ -18,7 +19,7 @@ def lower(checked: CheckedProgram, name: str = "main") -> Program:
 
     Raises UnsupportedError (with the place) for what this version does not compile.
     """
-    lw = Lowerer(checked)
+    lw = Lowerer(checked, lookup)
     for fd in checked.entries:
         lw.names[fd.name] = 0
     for fd in checked.entries:

@@ -83,9 +83,7 @@ def lower_var(lw: Lowerer, e: ast.EVar, fr: Frame) -> Value:
     assert b is not None, e.name
     inst = Inst(e.targs, e.sargs, fr) if e.targs or e.sargs else None
     if b.kind == "intrinsic":
-        from futad.source.lower.intrinsics import lookup
-
-        arity, _ = lookup(lw, b.name, e.span)
+        arity, _ = lw.intrinsic(lw, b.name, e.span)
         f = Fn(b.name, lw.root, (), inst, arity)
         if arity == 0:
             return enter(lw, f, (), (e.type, fr) if e.type is not None else None, e.span)
@@ -185,9 +183,7 @@ def enter(lw: Lowerer, f: Fn, args: tuple[Value, ...], rt: TypeAt | None, span: 
     """Apply to exactly as many arguments as the code takes."""
     code = f.code
     if type(code) is str:
-        from futad.source.lower.intrinsics import lookup
-
-        return lookup(lw, code, span)[1](lw, args, Use(f.inst, rt, span))
+        return lw.intrinsic(lw, code, span)[1](lw, args, Use(f.inst, rt, span))
     if type(code) is ast.ELambda:
         fr = Frame(f.frame)
         for p, a in zip(code.params, args, strict=True):

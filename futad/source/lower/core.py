@@ -36,11 +36,16 @@ def handles(*classes: type) -> Callable[[Handler], Handler]:
     return register
 
 
+#: by name (and a place for the error that there is none): how many arguments an intrinsic takes, and its lowering
+Intrinsics = Callable[["Lowerer", str, Span], tuple[int, Any]]
+
+
 class Lowerer:
     """The state of lowering one program: `b` is the scope statements go to."""
 
-    def __init__(self, checked: ast.CheckedProgram) -> None:
+    def __init__(self, checked: ast.CheckedProgram, intrinsic: Intrinsics) -> None:
         self.checked = checked
+        self.intrinsic = intrinsic
         self.top: set[int] = {id(f) for f in checked.funs}
         self.texts = {f.path: f.text for f in checked.files}
         self.facts = Facts()
