@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from futad import checks
+from futad.backend import backends
 from futad.core import ir
 from futad.errors import Error, MemoryError_, UsageError
-from futad.runtime import backends, forks
+from futad.runtime import forks
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.values import Signature, entry_text, signature_of
 

@@ -12,10 +12,11 @@ from test_ad_support import Derivs, like, make, nodes_of, run, sizes_of
 
 import futad
 from futad.ad import expand
+from futad.backend import backends
 from futad.core import ir
 from futad.core.check import check_program
 from futad.pipeline import compile_program
-from futad.runtime import backends, cc
+from futad.runtime import cc
 from futad.source import compile_text
 from futad.testing.programs.core_derived import derived_program
 

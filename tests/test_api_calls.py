@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import futad
+from futad.backend import backends
 from futad.errors import (
     AssertionError_,
     BoundsError,
@@ -21,7 +22,7 @@ from futad.errors import (
     TypeError_,
     UsageError,
 )
-from futad.runtime import backends, cc
+from futad.runtime import cc
 
 SOURCE = """
 -- | The dot product.

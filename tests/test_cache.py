@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from futad.api import compile as compile_program
+from futad.backend import quick
 from futad.backend.c import CBackend
 from futad.errors import FileError, FutadWarning
-from futad.runtime import cache, cc, quick, tuning
+from futad.runtime import cache, cc, tuning
 from futad.runtime.device import Thresholds
 
 ROOT = Path(__file__).resolve().parents[1]

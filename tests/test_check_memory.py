@@ -19,7 +19,8 @@ from futad.core.interp import Interpreter
 from futad.errors import BoundsError, CheckFailure, InternalError
 from futad.flatten.lower import DeviceLowerer
 from futad.imp import ir, soacs
-from futad.imp.lower import HANDLERS, Lowerer
+from futad.imp.dispatch import HANDLERS
+from futad.imp.lower import Lowerer
 from futad.imp.views import View
 from futad.pipeline import compile_program
 from futad.runtime import cc

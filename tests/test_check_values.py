@@ -15,6 +15,7 @@ import pytest
 from device_support import needs_cxx
 
 import futad
+from futad.backend.backends import is_sequential
 from futad.backend.c import CBackend
 from futad.backend.cuda import DeviceBackend
 from futad.cli import main
@@ -25,7 +26,6 @@ from futad.imp import lower
 from futad.imp.ir import Check
 from futad.pipeline import compile_program
 from futad.runtime import cc, valuecheck
-from futad.runtime.backends import is_sequential
 from futad.source import compile_text, load_program
 
 needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")

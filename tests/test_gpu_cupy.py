@@ -14,9 +14,10 @@ import pytest
 from device_support import needs_cxx
 
 import futad
+from futad.backend import backends
 from futad.backend.cuda import open_device
 from futad.errors import BackendError, BoundsError, MemoryError_, UsageError
-from futad.runtime import backends, cubin, cublas
+from futad.runtime import cubin, cublas
 from futad.runtime.cublas import blas_plan
 from futad.runtime.cupydevice import CupyDevice
 from futad.runtime.device import EmulatedDevice, Product

@@ -54,7 +54,7 @@ def test_names_are_unique_and_known(own):
 
 
 def test_a_mutant_is_not_taken_from_what_was_compiled_before(monkeypatch):
-    from futad.runtime import quick
+    from futad.backend import quick
 
     monkeypatch.delenv(legality.VARIABLE, raising=False)
     plain = quick.key_of({}, "c")

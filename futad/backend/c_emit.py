@@ -11,8 +11,9 @@ from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
 from futad.core.types import Prim
 from futad.imp import ir
+from futad.imp.dispatch import STACK_LIMIT
 from futad.imp.ir import Expr
-from futad.imp.lower import STACK_LIMIT, Lowerer
+from futad.imp.lower import Lowerer
 from futad.imp.report import Reports
 from futad.imp.strips import in_strips
 

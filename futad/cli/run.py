@@ -80,8 +80,8 @@ def prepare(file: str, entry: str, backend: str) -> tuple[Signature, Callable[[l
     needs its IR.
     """
     from futad import checks
+    from futad.backend import quick
     from futad.errors import Error
-    from futad.runtime import quick
 
     texts = quick.texts_of(file) if backend != "interp" and not checks.modes() & checks.EXECUTION else None
     key = quick.key_of(texts, backend) if texts is not None else ""

@@ -42,9 +42,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import time
 
+    from futad.backend.backends import DEVICES
     from futad.errors import UsageError
     from futad.runtime import tuning
-    from futad.runtime.backends import DEVICES
     from futad.tuner import NEVER, Tuner
 
     if args.backend not in DEVICES:

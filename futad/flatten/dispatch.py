@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
+from futad.imp.dispatch import Want
 from futad.imp.ir import Expr
-from futad.imp.lower import Want
 from futad.imp.views import Acc, Value
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from futad.flatten.nests import atomic, block_map, host_map, nest_of
 from futad.flatten.operators import Fold, combine, commutes, operator
 from futad.flatten.pairtiles import lower_pairs
 from futad.imp import ir
+from futad.imp.dispatch import Want
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
-from futad.imp.lower import Want
 from futad.imp.soacs import Nest
 from futad.imp.views import Acc, Mem, Value, View, dense_view
 

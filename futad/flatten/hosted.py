@@ -17,10 +17,11 @@ from futad.flatten.finish import NotInBlock
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES, has_load
 from futad.flatten.sort import histogram_by_sorting
 from futad.imp import arrays, ir
-from futad.imp.arrays import if_inside
+from futad.imp.dispatch import HANDLERS, Want
+from futad.imp.elements import bind_elements, guarded
+from futad.imp.indexing import if_inside
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
-from futad.imp.lower import HANDLERS, Want
-from futad.imp.soacs import _targets, bind_elements, guarded
+from futad.imp.soacs import _targets
 from futad.imp.views import Acc, Mem, Value, View
 
 if TYPE_CHECKING:

@@ -45,8 +45,9 @@ from futad.flatten.nests import nest_of
 from futad.flatten.products import consumed
 from futad.imp import ir
 from futad.imp.assemble import find_parts, places_first
+from futad.imp.dispatch import HANDLERS, PLACED, Want
 from futad.imp.ir import Expr, Ref
-from futad.imp.lower import HANDLERS, PLACED, Lowerer, Scope, Want
+from futad.imp.lower import Lowerer, Scope
 from futad.imp.placement import short_circuit
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, is_transposed, turned
 

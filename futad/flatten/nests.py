@@ -29,8 +29,8 @@ from futad.flatten.rowadds import rows_after
 from futad.flatten.staging import staged
 from futad.flatten.subhist import in_shared_memory, rows_in_shared_memory
 from futad.imp import ir
+from futad.imp.dispatch import Want
 from futad.imp.ir import ONE, Expr, Ref, compare, num
-from futad.imp.lower import Want
 from futad.imp.soacs import Nest
 from futad.imp.taint import consumed_vars
 from futad.imp.views import Acc, Mem, Value, View, dense_view, is_transposed, turned

@@ -13,9 +13,9 @@ from futad.flatten.operators import Fold, commutes, operator
 from futad.flatten.pairs import NEUTRAL, Pairs
 from futad.flatten.products import Operation, Shape, Strided, Taken, cover
 from futad.imp import ir
+from futad.imp.dispatch import Want
+from futad.imp.elements import bind_elements
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare
-from futad.imp.lower import Want
-from futad.imp.soacs import bind_elements
 from futad.imp.views import Mem, Value, View
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host, over
 from futad.flatten.late import Consumer, Late, Product, parts_type, rest_of
 from futad.imp import ir
+from futad.imp.dispatch import Want
+from futad.imp.elements import bind_elements, element
 from futad.imp.ir import ONE, ZERO, Expr, Ref, num
-from futad.imp.lower import Want
-from futad.imp.soacs import bind_elements, element
 from futad.imp.views import Fill, Mem, Root, Value, View, dense_view
 from futad.legality import Legality
 

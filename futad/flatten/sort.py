@@ -14,8 +14,8 @@ from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.known import known_on_host
 from futad.imp import ir
+from futad.imp.dispatch import MEMORY, Want
 from futad.imp.ir import Expr, add, compare, mul, num, sub
-from futad.imp.lower import MEMORY, Want
 from futad.imp.sort import digits, emit_sort, pointer, scalar
 from futad.imp.views import Mem, Value, View
 

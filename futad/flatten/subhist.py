@@ -27,8 +27,9 @@ from futad.flatten.kernel import FEW_BINS, MOST_PASSES, ROOM_BYTES, SUB_BYTES
 from futad.flatten.rowadds import RowUpdates, row_updates
 from futad.imp import ir
 from futad.imp.arrays import acc_op
+from futad.imp.elements import bind_elements
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
-from futad.imp.soacs import Nest, bind_elements
+from futad.imp.soacs import Nest
 from futad.imp.views import Acc, Mem, Value, View
 
 if TYPE_CHECKING:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from futad.accs.places import fills, positions
 from futad.core import ir as core
-from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of
-from futad.errors import Span
 from futad.imp import ir
 from futad.imp.assemble import AS_IT_LIES, appended, assembled, joined, padded
-from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
-from futad.imp.lower import ASSERT, BOUNDS, DIVISION, Lowerer, SlotWant, Soft, Want, handles
+from futad.imp.dispatch import ASSERT, DIVISION, Want, handles
+from futad.imp.indexing import if_inside, indexed
+from futad.imp.ir import ZERO, Expr, Num, add
 from futad.imp.placement import in_step
 from futad.imp.rows import matrix, put_off
 from futad.imp.sharing import DEAD, UNREAD
-from futad.imp.views import Acc, Fill, Joined, Mem, Root, Sequence_, Value, View, dense_view
+from futad.imp.views import Acc, Fill, Joined, Mem, Root, Sequence_, SlotWant, Soft, Value, View, dense_view
+
+if TYPE_CHECKING:
+    from futad.imp.lower import Lowerer
 
 
 @handles(core.Alias)
@@ -49,55 +52,6 @@ def scalar_op(lo: Lowerer, e: core.Op) -> Expr:
 
 
 # --- indexing ------------------------------------------------------------------------------------------
-
-
-def indexed(lo: Lowerer, v: View, index: core.Index, check: Span | None) -> View:
-    """The view `v[index]`, of rank 0 if every dimension is fixed; checked if `check` says where."""
-    offset = v.offset
-    strides: list[Expr] = []
-    shape: list[Expr] = []
-    injective = v.injective
-    dense = v.dense
-    for d, i in enumerate(index):
-        size, stride = v.shape[d], v.strides[d]
-        if type(i) is Range:
-            start, count, step = lo.expr(i.start), lo.expr(i.count), lo.expr(i.stride)
-            if check is not None:
-                _check_range(lo, start, count, step, size, check)
-            whole = start == ZERO and step == ONE and count == size
-            # Rows that follow one another stay dense only while no dimension before has been kept.
-            dense = dense and (whole or (step == ONE and not shape))
-            injective = injective and isinstance(step, Num) and step.value != 0
-            offset = add(offset, mul(start, stride))
-            strides.append(lo.let(mul(step, stride), "s"))
-            shape.append(count)
-        else:
-            assert not isinstance(i, Range)
-            at = lo.expr(i)
-            dense = dense and not shape
-            if check is not None and not lo.in_range(at, size):
-                ok = ir.Bin("<u", at, size, ir.TRUE.type)
-                lo.emit(ir.Check(ok, BOUNDS, lo.place(check), (at, size)))
-                if lo.assembles and isinstance(at, ir.Ref | Num):
-                    lo.checked[at, size] = None
-            offset = add(offset, mul(at, stride))
-    k = len(index)
-    strides += v.strides[k:]
-    shape += v.shape[k:]
-    return View(v.base, offset, tuple(strides), tuple(shape), dense, injective)
-
-
-def _check_range(lo: Lowerer, start: Expr, count: Expr, step: Expr, size: Expr, span: Span) -> None:
-    """Every position of the range is within the size; the message names the first or last that is not."""
-    if start == ZERO and step == ONE and count == size:
-        return
-    place = lo.place(span)
-    empty = compare("==", count, ZERO)
-    start = lo.let(start, "start")
-    last = lo.let(add(start, mul(sub(count, ONE), step)), "last")
-    for at in (start, last):
-        inside = ir.Bin("<u", at, size, ir.TRUE.type)
-        lo.emit(ir.Check(compare("||", empty, inside), BOUNDS, place, (at, size)))
 
 
 @handles(core.At)
@@ -365,19 +319,6 @@ def _update_acc(lo: Lowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]
         _add_into(lo, acc, acc.view.row(index), lo.value(e.value))
     if_inside(lo, index, acc.view.shape, body)
     return [acc]
-
-
-def if_inside(lo: Lowerer, index: Sequence[Expr], shape: Sequence[Expr], body: list[ir.Stmt]) -> None:
-    """Emit the body under the condition that the index is within the shape."""
-    guard: Expr | None = None
-    for i, n in zip(index, shape, strict=False):
-        if not lo.in_range(i, n):
-            inside = ir.Bin("<u", i, n, ir.TRUE.type)
-            guard = inside if guard is None else compare("&&", guard, inside)
-    if guard is None:
-        lo.out += body
-    else:
-        lo.emit(ir.If(guard, body, []))
 
 
 def _add_into(lo: Lowerer, acc: Acc, target: View, value: Value) -> None:

@@ -19,16 +19,20 @@ updated in place, are the memory of the next one, and their pointers change plac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import BOOL, I64, ArrayType, Atom, Var
 from futad.imp import ir
+from futad.imp.dispatch import STACK_LIMIT, Want
 from futad.imp.ir import ZERO, Expr, Num, Ref, is_leaf
-from futad.imp.lower import STACK_LIMIT, Lowerer, Soft, Want
 from futad.imp.placement import in_step
 from futad.imp.sharing import saved
-from futad.imp.views import Acc, Mem, Root, SlotWant, Value, View, dense_view
+from futad.imp.views import Acc, Mem, Root, SlotWant, Soft, Value, View, dense_view
 from futad.legality import Legality
+
+if TYPE_CHECKING:
+    from futad.imp.lower import Lowerer
 
 CARRIED = Legality("loop variables", "a loop's arrays stay in one or two pieces of memory")
 ALONE = CARRIED.condition("begins alone", "the next values of two variables that begin as one would be one")

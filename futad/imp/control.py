@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Prim
 from futad.imp import ir
 from futad.imp.carried import Carried, named_strides, small_type
+from futad.imp.dispatch import Want, handles
 from futad.imp.ir import Expr, Ref, num
-from futad.imp.lower import Lowerer, Want, handles
 from futad.imp.packed import packed
-from futad.imp.parallel import UNKNOWN_WIDTH
 from futad.imp.report import unreported
+from futad.imp.team import UNKNOWN_WIDTH
 from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
+
+if TYPE_CHECKING:
+    from futad.imp.lower import Lowerer
 
 SELECT_COST = 40  # branches of at most this cost, without effects, are computed both
 LANES_COST = 200  # the same, where a branch would keep a map of scalars from being vectorised

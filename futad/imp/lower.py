@@ -22,18 +22,26 @@ this needs no alias analysis.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, elem_of, shape_of
 from futad.errors import Span
-from futad.imp import ir, parallel
+from futad.imp import (
+    arrays,  # noqa: F401  (it registers its handlers, as do the next ones)
+    control,  # noqa: F401
+    ir,
+    parallel,
+    soacs,  # noqa: F401
+    sort,  # noqa: F401
+)
 from futad.imp.apart import separate_functions
 from futad.imp.assemble import find_parts, place_of, places_first
 from futad.imp.claims import Unchecked
+from futad.imp.dispatch import HANDLERS, MEMORY, PLACED, STACK_LIMIT, Want
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.placement import short_circuit
 from futad.imp.report import NO_REPORTS, Reports
@@ -46,11 +54,7 @@ if TYPE_CHECKING:
     from futad.imp.carried import Cell
     from futad.imp.rows import RowProduct
 
-STACK_LIMIT = 64  # elements; larger arrays go to slots
 
-BOUNDS, ASSERT, DIVISION, MEMORY = 1, 2, 3, 4
-
-Want = View | Soft | Added | SlotWant | None
 
 
 @dataclass(slots=True, eq=False)
@@ -77,9 +81,6 @@ class Scope:
     literals: dict[Var, core.ArrayLit] = field(default_factory=dict)
     late: dict[Atom, RowProduct] = field(default_factory=dict)
     reports: bool = False  # what is bound here is reported
-
-
-Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]
 
 
 class Lowerer(Unchecked):
@@ -589,20 +590,3 @@ class Lowerer(Unchecked):
                 assert isinstance(v, Expr)
                 results.append(ir.Result(v.type, v))
         return ir.Function(fun.name, params, body, results, local)
-
-
-HANDLERS: dict[type, Handler] = {}
-PLACED = (core.Map, core.Fused, core.Scan, core.Concat, core.ArrayLit, core.Copy, core.MatMul)
-
-
-def handles(cls: type) -> Callable[[Handler], Handler]:
-    """Register the lowering of a node class."""
-
-    def register(f: Handler) -> Handler:
-        HANDLERS[cls] = f
-        return f
-
-    return register
-
-
-from futad.imp import arrays, control, soacs, sort  # noqa: E402, F401  (they register their handlers)

@@ -16,7 +16,7 @@ from futad.core import ir as core
 from futad.core.types import Atom, Const, Var, shape_of
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, add, compare, mul, num
-from futad.imp.parallel import UNKNOWN_WIDTH, Team
+from futad.imp.team import UNKNOWN_WIDTH, Team
 from futad.imp.views import Mem, Root
 from futad.legality import Legality
 

@@ -30,10 +30,13 @@ from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var
 from futad.imp import ir
-from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, product, sub
+from futad.imp.elements import put, step
+from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, num, product, sub
+from futad.imp.rows import by_rows, left_to
+from futad.imp.team import UNKNOWN_WIDTH, Team
 from futad.imp.transpose import transpose, transposition
 from futad.imp.vectorise import unit_of
-from futad.imp.views import Acc, Fill, Mem, Root, Value, View, dense_view
+from futad.imp.views import Acc, Fill, Mem, Value, View, dense_view
 from futad.legality import Legality
 
 if TYPE_CHECKING:
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
     from futad.imp.soacs import Nest
 
-UNKNOWN_WIDTH = 16  # assumed for an inner loop whose width is not known outside
 FEW_ROWS = 8  # of a copied matrix, that are not shared out
 BLOCK = (64, 4096)  # of a matrix to be transposed: rows and columns of the result
 SMALLEST_WORK = 1 << 15  # scalar operations below which a nest of constant size is not worth a thread
@@ -106,67 +108,6 @@ ANY_PART = LEGAL.condition("parts in any order", "a thread folds parts that do n
 DENSE = LEGAL.condition("accumulators dense", "copies of the accumulator are added up as if they were")
 OWN_PLACES = LEGAL.condition("places of its own", "two threads add to one element at once")
 
-class Team:
-    """The threads of one parallel nest: names, and the copies made for each."""
-
-    def __init__(self, lo: Lowerer, steps: Expr, work: Expr, extra: Expr) -> None:
-        self.lo, self.steps = lo, steps
-        self.count = Ref(lo.name("threads"), I64)
-        lo.emit(ir.Threads(self.count.name, steps, lo.let(work, "work"), lo.let(extra, "extra")))
-
-    def run(self, body: list[ir.Stmt], names: Sequence[Ref], dynamic: bool) -> ir.Parallel:
-        thread, start, end = [r.name for r in names]
-        return ir.Parallel(self.count.name, thread, start, end, self.steps, body, dynamic)
-
-    def names(self) -> tuple[Ref, Ref, Ref]:
-        """Fresh names for the thread's number, and the start and end of its part."""
-        lo = self.lo
-        return Ref(lo.name("thread"), I64), Ref(lo.name("start"), I64), Ref(lo.name("end"), I64)
-
-    def array(self, elem: Prim, pointer: bool) -> str:
-        name = self.lo.name("part")
-        self.lo.emit(ir.PerThread(name, elem, pointer))
-        return name
-
-    def publish(self, array: str, thread: Ref, v: Value) -> None:
-        """Let others see this thread's value."""
-        lo = self.lo
-        if isinstance(v, View):
-            if not v.dense or not isinstance(v.base, Mem) or any(r.stack for r in v.roots):
-                v = lo.materialise(v, heap=True)
-            assert isinstance(v.base, Mem)
-            name = lo.name("p")
-            lo.emit(ir.Pointer(name, v.elem, v.base.pointer, v.offset))
-            lo.emit(ir.Publish(array, thread.name, name))
-        else:
-            assert isinstance(v, Expr)
-            lo.emit(ir.Store(array, thread, v))
-
-    def subscribe(self, array: str, thread: Expr, elem: Prim, shape: Sequence[Expr]) -> View:
-        """The array that a thread published."""
-        lo = self.lo
-        name = lo.name("p")
-        assert isinstance(thread, Ref)
-        lo.emit(ir.Subscribe(name, elem, array, thread.name))
-        return dense_view(Mem(name, elem, frozenset((Root(None, False, elem),))), shape)
-
-    def private(self, target: View, thread: Ref, unit: Expr) -> View:
-        """The target itself for the first thread, a copy filled with `unit` for the others."""
-        lo = self.lo
-        assert isinstance(target.base, Mem)
-        name = lo.name("mine")
-        lo.emit(ir.Pointer(name, target.elem, target.base.pointer, target.offset, mutable=True))
-        with lo.block() as body:
-            copy = lo.alloc(target.elem, target.shape, None, "copy", heap=True)
-            assert isinstance(copy.base, Mem)
-            lo.emit(ir.SetPointer(name, copy.base.pointer))
-            with lo.loop(copy.count()) as (i, loop):
-                loop.independent = True
-                lo.emit(ir.Store(name, i, unit))
-        lo.emit(ir.If(compare("!=", thread, ZERO), body, []))
-        base = Mem(name, target.elem, frozenset((Root(None, True, target.elem),)))
-        return View(base, ZERO, target.strides, target.shape, True)
-
 
 def heavy(lo: Lowerer, width: Expr, work: Expr) -> bool:
     """Whether so many steps of so much work in all may be worth several threads."""
@@ -177,8 +118,6 @@ def heavy(lo: Lowerer, width: Expr, work: Expr) -> bool:
 
 def nest(n: Nest) -> list[Value] | None:
     """Lower a nest for several threads; None if that is not possible or certainly not worth it."""
-    from futad.imp.rows import by_rows, left_to
-
     lo, late = n.lo, left_to(n)
     accs = [v for v in n.inputs if isinstance(v, Acc)]
     if not DENSE(all(a.view.dense for a in accs)):
@@ -285,8 +224,6 @@ def _add_up(team: Team, array: str, acc: Acc) -> None:
 
 def _combine(team: Team, n: Nest, parts: list[str]) -> list[Carried]:
     """Fold the threads' results in order; scans are then completed with what comes before each part."""
-    from futad.imp.soacs import step
-
     lo = team.lo
     folds = n.open_folds(n.wants, guard=True)
     prefixes = [team.array(_elem(x), False) for _, ns in n.scans for x in ns]
@@ -347,8 +284,6 @@ def histogram(
 
     `emit_loop(targets, start, end)` emits the sequential loop over a part.
     """
-    from futad.imp.soacs import put
-
     if not all(isinstance(x.type, Prim) for x in e.neutral) or not all(t.dense for t in targets):
         return False
     width = lo.let(lo.expr(e.width), "n")

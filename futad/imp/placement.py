@@ -28,6 +28,7 @@ from futad.core import ir as core
 from futad.core.node import index_operands
 from futad.core.types import AccType, Atom, Prim, Var, shape_of
 from futad.errors import Span
+from futad.imp.indexing import indexed
 from futad.imp.ir import Expr
 from futad.imp.regions import Regions
 from futad.imp.views import Acc, Mem, View, dense_view
@@ -118,7 +119,6 @@ def _place(lo: Lowerer, stm: core.Stm, sc: Scope, v: Var, u: _Update) -> bool:
         return False
     if not OURS(dst.injective and all(r.writable for r in dst.roots)):
         return False
-    from futad.imp.arrays import indexed
 
     passed: list[tuple[Expr, Expr]] = []
     with lo.block() as body:
@@ -217,8 +217,6 @@ class _Readers:
             return True
         view = self._view(w)
         if isinstance(e, core.At) and e.array is w and all(self._known(a) for a in e.operands()[1:]):
-            from futad.imp.arrays import indexed
-
             with self.lo.block():
                 view = indexed(self.lo, view, e.index, None)
         return self._apart(view, region)

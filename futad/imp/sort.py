@@ -8,14 +8,19 @@ of a digit those of an earlier part go first (Zagha and Blelloch, "Radix sort fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import I32, I64
 from futad.imp import ir
+from futad.imp.dispatch import Want, handles
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add, compare, mul, num, sub
-from futad.imp.lower import Lowerer, Want, handles
-from futad.imp.parallel import Team, heavy
+from futad.imp.parallel import heavy
+from futad.imp.team import Team
 from futad.imp.views import Mem, Sequence_, Value, View, dense_view
+
+if TYPE_CHECKING:
+    from futad.imp.lower import Lowerer
 
 WORK = 8  # scalar operations an element
 

@@ -30,11 +30,12 @@ from futad.core import ir as core
 from futad.core.types import I64, U64, AccType, ArrayType, Atom, Type, Var
 from futad.errors import Span
 from futad.imp import ir
-from futad.imp.arrays import indexed
 from futad.imp.claims import Claim, Now, Receive, Region, Turn
+from futad.imp.dispatch import Want
+from futad.imp.indexing import indexed
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add
-from futad.imp.lower import Added, Lowerer, Scope, Want
-from futad.imp.views import Joined, Mem, Value, View
+from futad.imp.lower import Lowerer, Scope
+from futad.imp.views import Added, Joined, Mem, Value, View
 
 LOOKS = (core.Alias, core.At, core.Rearrange, core.Reshape, core.Replicate, core.Assert)  # their results share memory
 ARGUMENT = "an argument"

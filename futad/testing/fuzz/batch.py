@@ -279,10 +279,10 @@ def _shrink(f: Finding, c: Case, seconds: float) -> None:
 def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     """After which pass the interpreter no longer computes what it did: else it is the lowering or what follows it."""
     from futad.api import Program
+    from futad.backend.backends import is_sequential
     from futad.core.interp import Interpreter
     from futad.core.ir import Program as Core
     from futad.pipeline import Trace, compile_program
-    from futad.runtime.backends import is_sequential
     from futad.source import compile_text
 
     one = case(c.kind, c.seed, c.elem, (mode,))

@@ -1,0 +1,32 @@
+"""Which function lowers a construct, and the words that these functions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from futad.core import ir as core
+from futad.imp.views import Added, SlotWant, Soft, Value, View
+
+if TYPE_CHECKING:
+    from futad.imp.lower import Lowerer
+
+STACK_LIMIT = 64  # elements; larger arrays go to slots
+
+BOUNDS, ASSERT, DIVISION, MEMORY = 1, 2, 3, 4
+
+Want = View | Soft | Added | SlotWant | None
+
+Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]
+HANDLERS: dict[type, Handler] = {}
+PLACED = (core.Map, core.Fused, core.Scan, core.Concat, core.ArrayLit, core.Copy, core.MatMul)
+
+
+def handles(cls: type) -> Callable[[Handler], Handler]:
+    """Register the lowering of a node class."""
+
+    def register(f: Handler) -> Handler:
+        HANDLERS[cls] = f
+        return f
+
+    return register
