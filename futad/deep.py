@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import ctypes
 import functools
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -25,6 +26,7 @@ _local = threading.local()
 _lock = threading.Lock()
 _limits: list[int] = []  # of the threads under way
 _usual = 0  # the limit when none is
+_stack: int | None = None  # the size of other threads' stacks, while one of ours is started
 
 
 def deep(f: Callable[P, T]) -> Callable[P, T]:
@@ -81,9 +83,10 @@ class _Task:
 
 def _started(task: _Task, size: int) -> threading.Thread | None:
     """A thread that runs the task; None if there is no such stack."""
+    global _stack
     with _lock:
         try:
-            before = threading.stack_size(size)
+            _stack = threading.stack_size(size)
         except ValueError:
             return None
         try:
@@ -92,7 +95,8 @@ def _started(task: _Task, size: int) -> threading.Thread | None:
         except (RuntimeError, MemoryError):
             return None
         finally:
-            threading.stack_size(before)
+            threading.stack_size(_stack)
+            _stack = None
     return thread
 
 
@@ -104,6 +108,22 @@ def _recursion(limit: int, enter: bool) -> None:
             _usual = sys.getrecursionlimit()
         _limits.append(limit) if enter else _limits.remove(limit)
         sys.setrecursionlimit(max([_usual, *_limits]))
+
+
+def _forked() -> None:
+    """In a forked child, where the other threads are not: nobody has the lock or starts a thread."""
+    global _lock, _stack
+    _lock = threading.Lock()
+    if _stack is not None:
+        threading.stack_size(_stack)
+        _stack = None
+    if _limits and not getattr(_local, "deep", False):
+        _limits.clear()
+        sys.setrecursionlimit(_usual)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 __all__ = ["deep"]

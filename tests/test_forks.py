@@ -128,3 +128,43 @@ def test_while_another_thread_compiles(backend: str, tmp_path: Path) -> None:
     """Also if that one has the lock of the cache's entry: here the cache is empty."""
     done = run(COMPILING, backend, tmp_path, FUTAD_CACHE_DIR=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+STARTING = """
+import os, signal, sys, threading
+from futad import deep
+stacks = threading.stack_size(), sys.getrecursionlimit()
+begun, go_on = threading.Event(), threading.Event()
+real = threading.Thread.start
+def start(thread):  # by others while one of ours is started, or has been
+    begun.set()
+    go_on.wait()
+    real(thread)
+depth = lambda n: 0 if n == 0 else 1 + depth(n - 1)
+if sys.argv[1] == "starting":
+    threading.Thread.start = start
+    other = threading.Thread(target=deep.deep(go_on.wait), daemon=True)
+    real(other)
+else:
+    other = threading.Thread(target=deep.deep(lambda: (begun.set(), go_on.wait())), daemon=True)
+    other.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    threading.Thread.start = real
+    code = 1
+    try:
+        good = (threading.stack_size(), sys.getrecursionlimit()) == stacks
+        code = 0 if good and deep.deep(depth)(20_000) == 20_000 else 2
+    finally:
+        os._exit(code)
+go_on.set()
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+@pytest.mark.parametrize("when", ["starting", "running"])
+def test_while_another_thread_gets_its_stack(when: str, tmp_path: Path) -> None:
+    done = run(STARTING, when, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
