@@ -18,7 +18,7 @@ from futad.core import ir as core
 from futad.core.interp import Interpreter
 from futad.errors import BoundsError, CheckFailure, InternalError
 from futad.flatten.lower import DeviceLowerer
-from futad.imp import ir, soacs
+from futad.imp import elements, ir
 from futad.imp.dispatch import HANDLERS
 from futad.imp.lower import Lowerer
 from futad.imp.views import View
@@ -130,12 +130,12 @@ def test_a_copy_that_is_left_out_leaves_uninitialised_memory(backend, monkeypatc
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_beside_an_array_is_foreign_memory(backend, monkeypatch):
-    element = soacs.element
+    element = elements.element
 
     def mutant(lo: Lowerer, v: View, i: ir.Expr, hint: str) -> Any:
         return element(lo, v, ir.add(i, ir.ONE), hint)
 
-    monkeypatch.setattr(soacs, "element", mutant)
+    monkeypatch.setattr(elements, "element", mutant)
     message = finding("entry main [n] (xs: [n]f64): [n]f64 = map f64.sqrt xs", backend, np.ones(10))
     # The device tells which kernel reads, of all the arrays that it reads.
     assert re.search(r"foreign memory: '\w+' \((an argument|map), .*\) reads where no array is", message)

@@ -172,8 +172,13 @@ def test_which_jobs_pay(team: ctypes.CDLL) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_member_is_kept_off_the_callers_processor(team: ctypes.CDLL) -> None:
-    assert jobs(team, 2, 2, 10)
-    assert any(team.spread() for _ in range(20))  # the caller may move in between
+    end = time.monotonic() + 30
+    spread = False
+    while not spread and time.monotonic() < end:  # the caller may move in between, and does where others compute
+        assert jobs(team, 2, 2, 10)
+        spread = any(team.spread() for _ in range(20))
+        time.sleep(0.01)
+    assert spread
 
 
 KERNEL = tuple(int(x) for x in re.findall(r"\d+", platform.release())[:2]) if sys.platform == "linux" else (0, 0)
