@@ -95,20 +95,20 @@ int64_t futad_turn_at(struct futad_context *ctx, int64_t loop, uint64_t time) {
 #define FUTAD_LOOKUP static inline __attribute__((unused, always_inline))
 #define FUTAD_ACCESS(name, T, k)                                                                                  \
   FUTAD_LOOKUP T futad_read_##name(struct futad_context *ctx, const T *p, uint64_t limit, int64_t reader) {       \
-    const uint64_t *const e = futad_words_of(p, k);                                                                \
+    const uint64_t *const e = futad_words_of(p, k);                                                               \
     if (FUTAD_UNLIKELY(*e - 1 >= limit)) futad_found(ctx, FUTAD_READ, reader, *e, limit, futad_place(e));         \
     FUTAD_RACES(ctx, e, reader);                                                                                  \
     return *p;                                                                                                    \
   }                                                                                                               \
   FUTAD_INLINE void futad_move_##name(struct futad_context *ctx, T *to, const T *p, uint64_t limit,               \
                                       int64_t reader, int64_t by) {                                               \
-    const uint64_t e = *futad_words_of(p, k);                                                                      \
-    uint64_t *const there = futad_words_of(to, k);                                                                 \
+    const uint64_t e = *futad_words_of(p, k);                                                                     \
+    uint64_t *const there = futad_words_of(to, k);                                                                \
     const bool unwritten = e & FUTAD_UNWRITTEN && !(e & FUTAD_FREED);                                             \
     if (FUTAD_UNLIKELY(e - 1 >= limit && !unwritten))                                                             \
-      futad_found(ctx, FUTAD_READ, reader, e, limit, futad_place(futad_words_of(p, k)));                           \
+      futad_found(ctx, FUTAD_READ, reader, e, limit, futad_place(futad_words_of(p, k)));                          \
     if (FUTAD_UNLIKELY(!*there)) futad_found(ctx, FUTAD_WRITE, by, 0, 0, -1);                                     \
-    FUTAD_RACES(ctx, futad_words_of(p, k), reader);                                                                \
+    FUTAD_RACES(ctx, futad_words_of(p, k), reader);                                                               \
     FUTAD_RACES(ctx, there, by);                                                                                  \
     *to = *p;                                                                                                     \
     *there = (unwritten ? FUTAD_UNWRITTEN | FUTAD_MOVED : ctx->watch.clock) | (uint64_t)by;                       \

@@ -49,6 +49,13 @@ def test_an_index_that_is_read() -> None:
     assert found is not None and [v.name for v in found.values] == ["x"] and len(found.read) == 2
 
 
+def test_what_indices_make() -> None:
+    scale = ir.Decl("s", F64, ir.Scalar("i64_f64", (ROW,), I64, F64))
+    found = loads_first(functor(ref("y"), scale, load("x", "p", COLUMN), times("y", ref("x"), ref("s"))))
+    assert found is not None
+    assert [s.name for s in found.read] == ["s", "x"] and [v.name for v in found.values] == ["s", "x"]
+
+
 @pytest.mark.parametrize(
     "refused",
     [
@@ -71,6 +78,8 @@ PROGRAM = """
 def weighted [n][m] (w: [m]f64) (a: [n][m]f64) = map (map2 (\\w x -> -x * 0.5 * w) w) a
 entry main [n][m][k] (w: [m]f64) (a: [n][m]f64) (b: [m][k]f64): [n][k]f64 =
   map (\\r -> map (\\c -> f64.sum (map2 (*) r c)) (transpose b)) (weighted w a)
+entry scaled [n][m][k] (w: [m]f64) (a: [n][m]f64) (b: [m][k]f64): [n][k]f64 =
+  main w (map2 (\\r i -> map (* f64.i64 i) r) a (iota n)) b
 entry gradient [n][m][k] (w: [m]f64) (a: [n][m]f64) (b: [m][k]f64) =
   vjp (\\(w, a, b) -> f64.sum (map f64.sum (main w a b))) (w, a, b) 1
 """
@@ -80,10 +89,11 @@ entry gradient [n][m][k] (w: [m]f64) (a: [n][m]f64) (b: [m][k]f64) =
 def test_a_program() -> None:
     made = OnDevice(PROGRAM)
     assert "futad_compute<double, 1>(futad_functor2, futad_functor3)" in made.backend.source
+    assert "futad_compute<double, 1>(futad_functor1)" not in made.backend.source  # each is in two parts
     rng = np.random.default_rng(0)
     for n, m, k in ((0, 3, 2), (3, 0, 2), (2, 3, 0), (1, 1, 1), (33, 65, 34), (70, 17, 65)):
         args = [m, n, k, rng.normal(size=m), rng.normal(size=(n, m)), rng.normal(size=(m, k))]
-        for name in ("main", "gradient"):
+        for name in ("main", "scaled", "gradient"):
             assert agree(made.program, made.emulated, name, args, 1e-12)
 
 

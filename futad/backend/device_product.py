@@ -121,8 +121,9 @@ class Parts:
 def loads_first(f: kir.Functor) -> Parts | None:
     """An operand in two parts, or None if it has to stay in one.
 
-    Reading an element of the matrix where there is none must change nothing: no statement has an effect or can fail.
-    Indices do not go from one part to the other, as some of them are emitted in fewer bits.
+    Another element of the matrix is read where there is none, which must change nothing: arrays are late only if no
+    statement of theirs has an effect or can fail (`late.price`).  What indices make is made with the loads; indices
+    themselves do not go from one part to the other, as some of them are emitted in fewer bits.
     """
     decls = [s for s in f.body if isinstance(s, ir.Decl) and s.init is not None and not s.mutable]
     if len(decls) != len(f.body):
@@ -132,11 +133,25 @@ def loads_first(f: kir.Functor) -> Parts | None:
     for s in reversed(decls):
         if s.name in early:
             early |= used[s.name]
+    early |= _of_indices(f, decls)
     late = {name for s in decls if s.name not in early for name in used[s.name]}.union(*map(refs, f.values))
     values = [ir.Ref(s.name, s.type) for s in decls if s.name in early and s.name in late]
     if not 0 < len(values) <= MOST or any(v.type is I64 for v in values) or late & {*f.args}:
         return None
     return Parts([s for s in decls if s.name in early], values, [s for s in decls if s.name not in early])
+
+
+def _of_indices(f: kir.Functor, decls: list[ir.Decl]) -> set[str]:
+    """What an operand makes of its indices without reading."""
+    made, read = {*f.args}, set[str]()
+    for s in decls:
+        assert s.init is not None
+        used = refs(s.init)
+        if kir.has_load(s.init) or used & read:
+            read.add(s.name)
+        elif used & made:
+            made.add(s.name)
+    return made - {*f.args}
 
 
 def _operand(em: DeviceEmitter, f: kir.Functor, t: str, narrow: bool) -> str:

@@ -175,9 +175,10 @@ class DeviceProgram:
         """Raise what nobody has heard of, at the end of the process: the device's library may be gone by then."""
         try:
             self._hear(wait=True)
-        except Exception as e:
-            if isinstance(e, Error):
-                raise
+        except Error:
+            raise
+        except Exception:  # no call of the library is of use any more
+            self._unheard.clear()
 
     def _persistent(self, do: Callable[[], Any]) -> Any:
         """What `do` gives; done again from the arguments on if its work could not be captured, and once if memory was

@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +21,8 @@ from futad.runtime.device import Device, Frame, Posted, Product, Thresholds, gri
 from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.tape import MOST_NODES, Step, Tape
 
-if TYPE_CHECKING:
-    pass
-
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
+
 
 @functools.cache
 def _argument_types(name: str, arg: np.dtype[Any]) -> list[type[np.generic]]:
