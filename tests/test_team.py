@@ -147,10 +147,9 @@ def test_parts_are_done_at_the_same_time(team: ctypes.CDLL) -> None:
 
 def test_members_sleep_after_a_call(team: ctypes.CDLL) -> None:
     assert jobs(team, 3, 3, 10)
-    end = time.monotonic() + 10
-    while team.asleep() < team.members() and time.monotonic() < end:
-        time.sleep(0.001)
-    assert team.asleep() == team.members() > 0
+    # By tries, not by the clock: a machine that stands still for seconds takes one of them.
+    assert any(team.asleep() == team.members() or time.sleep(0.001) for _ in range(60_000))
+    assert team.members() > 0
 
 
 def test_which_jobs_pay(team: ctypes.CDLL) -> None:
@@ -172,13 +171,12 @@ def test_which_jobs_pay(team: ctypes.CDLL) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_member_is_kept_off_the_callers_processor(team: ctypes.CDLL) -> None:
-    end = time.monotonic() + 30
-    spread = False
-    while not spread and time.monotonic() < end:  # the caller may move in between, and does where others compute
+    for _ in range(3000):  # the caller may move in between, and does where others compute
         assert jobs(team, 2, 2, 10)
-        spread = any(team.spread() for _ in range(20))
+        if any(team.spread() for _ in range(20)):
+            return
         time.sleep(0.01)
-    assert spread
+    raise AssertionError("no member was moved off the caller's processor")
 
 
 KERNEL = tuple(int(x) for x in re.findall(r"\d+", platform.release())[:2]) if sys.platform == "linux" else (0, 0)
