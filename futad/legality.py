@@ -20,6 +20,8 @@ compiled programs are kept under).  `python -m futad.testing.mutants` looks whet
 after a dropped condition would not even run, that counts as noticed only if it is an internal error; so a condition
 that guards an operand's existence is written `if x is None: return` and is none of these.
 
+A `Legality` is a `futad.fires.Transformation`: it says `LEGAL.fired()` where it is applied.
+
 `refusals` counts how often a condition said no: programs for which it stays 0 cannot notice that it is gone.
 
 `futad dev --legality` prints all conditions; docs/legality.md is that list, written anew by sending it there.
@@ -28,13 +30,13 @@ that guards an operand's existence is written `if x is None: return` and is none
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
 from futad.errors import UsageError
+from futad.fires import DECLARED, Transformation
 
 VARIABLE = "FUTAD_MUTANT"
 
@@ -42,9 +44,6 @@ VARIABLE = "FUTAD_MUTANT"
 # with them import each other.
 DRIVERS = ("futad.core.check", "futad.core.interp", "futad.imp.lower", "futad.flatten.lower")
 FOLDERS = ("core", "rewrite", "optimise", "ad", "accs", "imp", "flatten", "backend")
-
-_all: dict[str, Legality] = {}
-
 
 class Condition:
     """Something that must hold for a transformation's result to be right, and why."""
@@ -70,16 +69,12 @@ class Condition:
         return f"Condition({str(self)!r})"
 
 
-class Legality:
-    """The conditions of one transformation; `what` says what it does, `module` is the one that declares it."""
+class Legality(Transformation):
+    """A transformation with the conditions under which its result is right."""
 
-    def __init__(self, name: str, what: str) -> None:
-        if name in _all:
-            raise ValueError(f"two transformations are called {name!r}")
-        self.name, self.what = name, what
-        self.module: str = sys._getframe(1).f_globals["__name__"]
+    def __init__(self, name: str, what: str, *, worth: str = "", fires: bool = True) -> None:
+        super().__init__(name, what, worth=worth, fires=fires)
         self.conditions: dict[str, Condition] = {}
-        _all[name] = self
 
     def condition(self, name: str, why: str) -> Condition:
         """A condition of this transformation: `name` says what must hold, `why` what goes wrong where it does not."""
@@ -90,16 +85,16 @@ class Legality:
 
 
 def load_all() -> list[Legality]:
-    """Every transformation that declares conditions, by name."""
+    """Every transformation that declares conditions, by name; the others are in `fires.DECLARED` then, too."""
     package = Path(__file__).parent
     for driver in DRIVERS:
         import_module(driver)
     for folder in FOLDERS:
         for path in sorted((package / folder).rglob("*.py")):
-            if "Legality(" in path.read_text():
+            if any(f"{kind}(" in path.read_text() for kind in ("Legality", "Transformation")):
                 parts = path.relative_to(package).with_suffix("").parts
                 import_module(".".join(["futad", *[p for p in parts if p != "__init__"]]))
-    return [_all[name] for name in sorted(_all)]
+    return [t for _, t in sorted(DECLARED.items()) if isinstance(t, Legality)]
 
 
 def conditions() -> str:
@@ -122,9 +117,9 @@ def conditions() -> str:
 def find(name: str) -> Condition:
     """The condition called TRANSFORMATION/CONDITION; UsageError if there is none."""
     transformation, _, condition = name.partition("/")
-    load_all()
+    found = {t.name: t for t in load_all()}
     try:
-        return _all[transformation].conditions[condition]
+        return found[transformation].conditions[condition]
     except KeyError:
         raise UsageError(f"no condition is called {name!r}", hint="futad dev --legality lists them") from None
 

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from futad import legality
+from futad import fires, legality
 from futad.errors import UsageError
 
 
 @pytest.fixture
 def own(monkeypatch):
     """A registry of the test's own."""
-    monkeypatch.setattr(legality, "_all", {})
+    monkeypatch.setattr(legality, "DECLARED", {})
+    monkeypatch.setattr(fires, "DECLARED", legality.DECLARED)
     monkeypatch.setattr(legality, "FOLDERS", ())
     monkeypatch.setattr(legality, "DRIVERS", ())
     made = legality.Legality("moves", "things move")

@@ -18,7 +18,9 @@ from futad.core.types import I64, AccType, Atom, Const, Var, shape_of
 from futad.legality import Legality
 from futad.rewrite.ranges import is_index
 
-LEGAL = Legality("own-places", "turns add to an accumulator at the same time, each at places of its own; or fill it")
+LEGAL = Legality(
+    "own-places", "turns add to an accumulator at the same time, each at places of its own; or fill it", fires=False
+)
 WRAPS_AT_WIDTH = LEGAL.condition("remainder by the width", "two turns have one remainder")
 NO_OVERFLOW = LEGAL.condition("no overflow", "a sum that has wrapped around has another remainder")
 BRANCHES_ALIKE = LEGAL.condition("choices alike", "two turns choose one place")

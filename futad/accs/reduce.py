@@ -98,6 +98,7 @@ class _Accs:
                 own = own_places(e.lam, e.lam.params[arg], counters, e.width, self.defs) is not None
                 self.report.note("acc_kept", e.arrays[arg], OWN if own else found)
             elif found.reduced:
+                LEGAL.fired()
                 self.report.note("acc_reduced", e.arrays[arg], REDUCED)
                 update = Stm((stm.pat[out],), ir.UpdateAcc(e.arrays[arg], found.index, found.value))
                 return [*[s for x in found.stms for s in self.again(x)], update]
@@ -235,6 +236,7 @@ class _Accs:
                 if link is None:
                     now = after
                     continue
+                LEGAL.fired()
                 self.report.note("acc_removed", e.lam.params[k], SINGLE if link.index else ORDERED)
                 rest = [substitute(s, {after: now}) for s in body[at + 1 :]]
                 body = [*body[:at], *link.stms, *rest]

@@ -15,7 +15,7 @@ from futad.core.types import PRIMS, AccType, Atom, Prim, Var
 from futad.errors import InternalError
 from futad.legality import Legality
 
-LEGAL = Legality("activity", "what does not depend on the inputs in a way that has a derivative gets none")
+LEGAL = Legality("activity", "what does not depend on the inputs in a way that has a derivative gets none", fires=False)
 CONSTANT = LEGAL.condition("no derivative", "what the operation passes on is lost")
 ALL_TURNS = LEGAL.condition("no more in later turns", "a variable depends on the inputs by way of others, turns later")
 ALL_COMPONENTS = LEGAL.condition("no more in later folds", "a component depends on the inputs by way of others")

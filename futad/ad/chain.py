@@ -202,6 +202,7 @@ def instrument(
     stms: Sequence[ir.Stm], elements: Sequence[Element], at: ir.Atoms, held: dict[Slot, Var]
 ) -> list[ir.Stm]:
     """The statements with saving added; `held` maps each slot to the current array of it."""
+    LEGAL.fired()
     todo = {el.stm.pat[0]: el for el in elements}
     b = Builder()
 

@@ -487,9 +487,10 @@ def stays(e: ir.For | ir.While, q: int, facts: Facts) -> bool:
         return False
     inside = _bound_in(e.body, {loop.index})
     defs = dict(facts.defs)
-    return all(
-        _kept(w, r, Facts(defs, facts.sizes, facts.path), inside) for r in uses.reads for w in uses.writes
-    )
+    kept = all(_kept(w, r, Facts(defs, facts.sizes, facts.path), inside) for r in uses.reads for w in uses.writes)
+    if kept:
+        LEGAL.fired()
+    return kept
 
 
 def _kept(w: Touch, r: Touch, facts: Facts, inside: set[Var]) -> bool:

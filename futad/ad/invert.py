@@ -83,6 +83,7 @@ def invertible(lam: ir.Lambda) -> bool:
 
 def solve(b: Builder, lam: ir.Lambda, left: Sequence[Atom], total: Sequence[Atom]) -> list[Atom]:
     """r with lam(left, r) = total, for an operator that is `invertible`."""
+    LEGAL.fired()
     order = _order(lam)
     assert order is not None
     k = len(lam.result)

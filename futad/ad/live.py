@@ -8,7 +8,7 @@ from futad.core import ir
 from futad.core.types import AccType, Atom, Var, shape_of
 from futad.legality import Legality
 
-LEGAL = Legality("sweeps", "a sweep executes only what its results need")
+LEGAL = Legality("sweeps", "a sweep executes only what its results need", fires=False)
 NO_EFFECT = LEGAL.condition("no effect", "assertions are there for themselves")
 ALL_NEEDED = LEGAL.condition("variables needed by others", "a loop's variable is needed for the next value of another")
 

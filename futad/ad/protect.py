@@ -13,7 +13,7 @@ from futad.core import ir
 from futad.core.types import ArrayType, Atom, Var
 from futad.legality import Legality
 
-LEGAL = Legality("protect", "what derivative code overwrites is not copied first")
+LEGAL = Legality("protect", "what derivative code overwrites is not copied first", fires=False)
 DEAD = LEGAL.condition("not read later", "the return sweep reads what was overwritten")
 ONCE = LEGAL.condition("overwritten once", "two results are written to one array")
 OWN = LEGAL.condition("made in the turn", "each turn overwrites what the others start from")

@@ -57,6 +57,7 @@ def with_checks(stm: ir.Stm, q: int, place: Span | None) -> list[ir.Stm] | None:
     if e.body.result[q] not in names:
         return None
     b = Builder()
+    LEGAL.fired()
     none = b.let(ir.Replicate(x.type.shape, FALSE), "read")
     body = ir.Lambda((*e.body.params, read), tuple(stms), (*e.body.result, flags))
     inits = (*e.inits, none)

@@ -51,6 +51,7 @@ def emit_product(em: DeviceEmitter, s: kir.Tile) -> None:
         params = [f"{t} {p.name}" for p in s.step.params]
         start = em.expr(s.start)
         if s.elem is F64 and SQUARES(adds_squares(s.step)):  # the matrix units' type
+            LEGAL.fired()
             args.append(f"futad_square_step<{t}>({start})")
         else:
             args.append(f"futad_step<{t}>({start}, {em.function(s.step, params, [], t, [s.elem])})")

@@ -13,6 +13,9 @@ given by --size, or are those of --input's values, or of the entry's first test 
 --legality prints every transformation that moves, shares or drops something, the conditions under which it is right,
 and what goes wrong without each.
 
+--fires prints how often each special transformation is applied in which programs, on each backend, and why those are
+there that few programs have use for.
+
 Example: futad dev gmm.fut --after ad
 """
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="?", help="a program (.fut); --list and --legality need none")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a program (.fut); lists need none")
     parser.add_argument("--passes", metavar="A,B,C", help="run only these passes, in this order")
     parser.add_argument("--after", metavar="PASS", help="stop after this pass ('none': before any)")
     parser.add_argument(
@@ -41,6 +44,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="list the passes")
     parser.add_argument("--legality", action="store_true", help="list the transformations with what makes each legal")
+    parser.add_argument(
+        "--fires", metavar="PATH", nargs="+", type=Path, help="count which transformations fire in programs and folders"
+    )
     parser.add_argument("--check", action="store_true", help="type-check the IR after every pass")
     parser.add_argument("--time", action="store_true", help="print the time of each pass")
     parser.add_argument("--stats", action="store_true", help="print rule hits, with --input the work done")
@@ -58,6 +64,11 @@ def run(args: argparse.Namespace) -> int:
 
     if args.list or args.legality:
         print("\n".join(pass_names()) if args.list else conditions(), end="\n" if args.list else "")
+        return 0
+    if args.fires is not None:
+        from futad.testing.firing import report as fires
+
+        sys.stdout.write(fires([*args.fires, *([Path(args.file)] if args.file is not None else [])]))
         return 0
     if args.file is None:
         raise UsageError("FILE is missing")

@@ -58,6 +58,7 @@ def computed_again(lam: Lambda) -> Lambda:
                 if r in ir.stm_free(stms[j]):
                     new = _instead(stms[j], r, q, found[1])
                     if new is not None:
+                        LEGAL.fired()
                         stms[j] = new
                         changed = True
                     break

@@ -20,15 +20,20 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.node import Range
 from futad.core.types import BOOL, I64, Atom, Type, Var, array_of, i64
+from futad.fires import Transformation
 
 ZERO, ONE, TWO = i64(0), i64(1), i64(2)
 Step = Callable[[Builder, Atom, Sequence[Var]], tuple[Atom, Sequence[Atom]]]
+
+
+LOGARITHMIC = Transformation("folds-of-arrays", "a fold of arrays becomes log2 n maps over pairs")
 
 
 def in_turns(stm: Stm) -> list[Stm]:
     """What a `Reduce` or `Scan` becomes."""
     e = stm.exp
     assert isinstance(e, (ir.Reduce, ir.Scan))
+    LOGARITHMIC.fired()
     b = Builder()
     if isinstance(e, ir.Reduce):
         _reduce(b, stm, e)

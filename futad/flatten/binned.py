@@ -62,6 +62,7 @@ def _two_ways(stm: Stm, e: ir.WithAcc) -> list[Stm] | None:
     found = _as_histograms(e)
     if found is None:
         return None
+    LEGAL.fired()
     histograms, width = found
     b = Builder()
     few: Atom | None = None

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Type, Var, array_of, row_type, shape_of
+from futad.fires import Transformation
 from futad.legality import Legality
 
 LEGAL = Legality("fission", "a map is distributed over the statements of its body")
@@ -341,7 +342,10 @@ def _all(lam: ir.Lambda) -> list[ir.Stm]:
 
 def distribute(stm: ir.Stm) -> list[ir.Stm] | None:
     """The statements that a deep map becomes, None if it stays as it is."""
-    return Fission(stm).run()
+    made = Fission(stm).run()
+    if made is not None:
+        LEGAL.fired()
+    return made
 
 
 # --- folds of arrays ------------------------------------------------------------------------------------------------
@@ -370,6 +374,9 @@ def apart(stm: ir.Stm) -> list[ir.Stm]:
     return out
 
 
+BY_COLUMNS = Transformation("folds-by-columns", "a fold of rows by a map over them becomes a map of folds of columns")
+
+
 def interchange(stm: ir.Stm) -> list[ir.Stm] | None:
     """A fold of rows whose operator maps over the rows, as a map of folds of the columns; None if it is not that."""
     e = stm.exp
@@ -383,6 +390,7 @@ def interchange(stm: ir.Stm) -> list[ir.Stm] | None:
         return None
     if m.width in e.lam.params or not all(isinstance(a.type, ArrayType) for a in e.arrays):
         return None
+    BY_COLUMNS.fired()
     out: list[ir.Stm] = []
     columns: list[Var] = []
     for a in e.arrays:

@@ -51,6 +51,7 @@ def loop_out(stm: Stm) -> list[Stm] | None:
         return None
     if not REGULAR(not any(set(shape_of(v.type)) & own for v in (*carried, *live))):
         return None
+    LEGAL.fired()
     width = e.width
     given: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))
     # What is there before the first turn.

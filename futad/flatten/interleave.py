@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from futad.core.types import I64
+from futad.fires import Transformation
 from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.groups import Groups
@@ -23,6 +24,9 @@ from futad.imp.views import Mem
 
 STEP = Ref("futad_threads", I64)
 FIRST = Ref("futad_thread", I64)
+
+
+SIDE_BY_SIDE = Transformation("interleaved", "arrays of each thread's own lie element by element side by side")
 
 
 def interleaved(body: list[Stmt], own: Mapping[Stmt, str], name: Callable[[str], str]) -> set[Stmt]:
@@ -49,6 +53,7 @@ def interleaved(body: list[Stmt], own: Mapping[Stmt, str], name: Callable[[str],
     good = {groups.find(n) for n in declared} - bad
     if not good:
         return set()
+    SIDE_BY_SIDE.fired()
 
     def inside(pointer: str) -> bool:
         return groups.find(pointer) in good

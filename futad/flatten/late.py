@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, row_type, shape_of
+from futad.fires import Transformation
 from futad.imp.ir import Expr, Ref
 
 LIGHT = 12  # cost of computing an operand's element: that is done once for each tile that loads it
@@ -360,6 +361,9 @@ def row_sums(stm: core.Stm, made: dict[Var, core.Stm]) -> tuple[Var, tuple[int, 
 # --- the arrangement of a scope ---------------------------------------------------------------------------------------
 
 
+TAKEN_ALONG = Transformation("late-arrays", "a product computes its operands, the nest over it and sums of its rows")
+
+
 def arrange(lam: core.Lambda) -> Arrangement:
     """What is late in a scope, and which products take what along."""
     out = Arrangement(list(lam.stms))
@@ -389,6 +393,8 @@ def arrange(lam: core.Lambda) -> Arrangement:
             out.products[product.consumer.stm] = product
         if light or product.sums is not None or product.consumer is not None:
             out.products[p] = product
+    if out.products:
+        TAKEN_ALONG.fired()
     consumers = {q.consumer.stm for q in _all(out) if q.consumer is not None}
     for s in [s for s in out.late if s in consumers]:
         del out.late[s]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Const, Prim, Var, array_of, shape_of
+from futad.fires import Transformation
 from futad.flatten import fission
 from futad.flatten.late import ELEMENTS, price
 from futad.legality import Legality
@@ -82,6 +83,7 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
         return None
     if any(p.type is not elem for p in term.params) or not all(_harmless(s) for s in term.stms):
         return None
+    LEGAL.fired()
     return Pairs(left, right, inner, fold, term, op)
 
 
@@ -123,6 +125,9 @@ def _harmless(s: core.Stm) -> bool:
     )
 
 
+PEELED = Transformation("pairs-first", "pairs of elements with rows, or a loop for each, go before the rest of a map")
+
+
 def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs], bool] | None:
     """A map in whose body each element is paired with all rows of another array, or has a loop for each: that nest of
     its own first, then a map of the rest, the pairs and whether there are loops; None if there is no such nest."""
@@ -150,6 +155,7 @@ def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs], bool] | None:
             arrays += made.pat
     if not before:
         return None
+    PEELED.fired()
     lam = core.Lambda(tuple(params), tuple(rest), e.lam.result)
     return [*before, core.Stm(stm.pat, core.Map(e.width, tuple(arrays), lam), stm.attrs)], found, loops
 

@@ -21,6 +21,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, row_type, shape_of
+from futad.fires import Transformation
 from futad.flatten.fission import CHEAP
 from futad.legality import Legality
 
@@ -37,6 +38,8 @@ def by_columns(lam: Lambda, inside: bool = False) -> Lambda:
         within = inside or isinstance(s.exp, ir.Map)
         x = ir.map_scopes(s, partial(by_columns, inside=within))
         found = _columns(x) if inside else None
+        if found is not None:
+            LEGAL.fired()
         stms += [x] if found is None else found
     same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(stms), lam.result)
@@ -119,6 +122,9 @@ def _at(e: Element, j: Var) -> tuple[tuple[Stm, ...], tuple[Atom, ...]]:
     return (*before, *reads, *body.stms), body.result
 
 
+PICKED = Transformation("rows-as-maps", "rows that maps pick become maps over their elements")
+
+
 def rows_as_maps(lam: Lambda) -> Lambda:
     """The scope, and those in it, with rows that maps pick as maps over their elements."""
     stms = [_picked(ir.map_scopes(s, rows_as_maps)) for s in lam.stms]
@@ -138,6 +144,7 @@ def _picked(s: Stm) -> Stm:
     def copied(b: Builder, x: Var) -> Sequence[Atom]:
         return b.map_(copied, x, hint="row") if isinstance(x.type, ArrayType) else [x]
 
+    PICKED.fired()
     b = Builder()
     (out,) = b.map_(copied, row, hint="row")
     return Stm(s.pat, ir.Map(e.width, e.arrays, Lambda(e.lam.params, (*e.lam.stms, *b.stms), (out,))), s.attrs)

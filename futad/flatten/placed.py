@@ -38,6 +38,7 @@ def with_places(lam: Lambda) -> Lambda:
                 continue
             if {v for s in before for v in ir.stm_free(s)} & {v for s in stms[at:end] for v in s.pat}:
                 continue
+            LEGAL.fired()
             rest = [s for s in stms if s is not first and s is not second]
             used = {v for s in rest for v in ir.stm_free(s)} | set(lam.result)
             after = [s for s in stms[at + 1 :] if s is not second and s not in before]

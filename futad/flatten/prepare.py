@@ -155,6 +155,7 @@ class _Sums:
         b = Builder()
         b.extend(made)
         old = e.arrays[k]
+        LEGAL.fired()
         if FROM_ZERO(self.zeros(old)):
             b.add(Stm((stm.pat[k],), ir.Copy(total)))
         else:
@@ -338,6 +339,7 @@ def _as_literals(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> lis
         if rows is None:
             out.append(s)
         else:
+            LEGAL.fired()
             out.append(Stm(s.pat, ir.ArrayLit(rows, row_type(s.pat[0].type)), s.attrs))
     return out
 
@@ -453,6 +455,7 @@ def _rows_added(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> list
         if any(isinstance(a.type, AccType) for a in x.arrays):
             out.append(s)
             continue
+        LEGAL.fired()
         gone.add(id(m))
         acc, i, new, places = (Var("acc", e.acc.type), Var("i", I64), Var("acc", e.acc.type),
                                Var("is", ArrayType(I64, (x.width,))))  # fmt: skip
@@ -492,6 +495,7 @@ def _given_back(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> list
         if not _unconsumed(list(ir.stm_free(nest)), stms, before, at, alias):
             out.append(s)
             continue
+        LEGAL.fired()
         assert isinstance(e, ir.MatMul) and isinstance(nest.exp, ir.Map)
         b = Builder()
         product = b.let(ir.MatMul(e.a, e.b, ()), "product")
@@ -542,6 +546,7 @@ def _started(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
                 continue
             if not isinstance(stms[made[a]].exp, (ir.Map, ir.Fused, ir.Update, ir.Replicate)):
                 continue
+            LEGAL.fired()
             arrays = (*e.arrays[:k], a, *e.arrays[k + 1 :])
             pat = (*out[at].pat[:k], s.pat[0], *out[at].pat[k + 1 :])
             out[at] = Stm(pat, ir.WithAcc(arrays, e.op, e.lam), out[at].attrs)

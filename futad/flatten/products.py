@@ -159,6 +159,7 @@ def _in_parts(
     lo: DeviceLowerer, op: Operation, shape: Shape, splits: Expr, dst: Strided | None, accumulate: bool, taken: Taken
 ) -> None:
     """A product whose sums are cut into parts, which other kernels then add up."""
+    LEGAL.fired()
     m, n, _ = op.sizes
 
     def array(*sizes: Expr) -> View:

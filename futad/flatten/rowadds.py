@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of
+from futad.fires import Transformation
 from futad.flatten.binned import light_updates
 from futad.flatten.fission import CHEAP
 from futad.legality import Legality
@@ -75,6 +76,7 @@ def rows_after(stm: Stm) -> list[Stm] | None:
     u = row_updates(stm)
     if u is None:
         return None
+    LEGAL.fired()
     e = stm.exp
     assert isinstance(e, ir.Map)
     others = list(e.lam.result[len(u.accs) :])
@@ -120,6 +122,9 @@ def _needed(tail: Stm, before: Sequence[Stm]) -> tuple[list[Var], list[Stm]] | N
     return list(live), [s for s in before if s in views]
 
 
+LOOPS = Transformation("loops-that-add", "a loop that only updates accumulators becomes a map")
+
+
 def loops_that_add(lam: Lambda) -> Lambda:
     """The scope, and those in it, with loops that do nothing but update accumulators as maps: the order is free."""
     stms: list[Stm] = []
@@ -132,6 +137,7 @@ def loops_that_add(lam: Lambda) -> Lambda:
         if e.body.params[0].type is not I64 or not light_updates(e.body):
             stms.append(s)
             continue
+        LOOPS.fired()
         turns = Var("turns", I64)
         places = Var("is", ArrayType(I64, (turns,)))
         stms.append(Stm((turns,), ir.Op("max", (e.bound, ZERO))))

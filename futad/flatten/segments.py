@@ -31,6 +31,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.types import FALSE, I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Type, Var, array_of, shape_of
+from futad.fires import Transformation
 from futad.flatten.fission import CHEAP
 from futad.rewrite.strategy import with_lambdas
 
@@ -65,6 +66,10 @@ class Rows:
         return isinstance(self.exp, ir.Scan) or (isinstance(self.exp, ir.Fused) and bool(self.exp.scan_lams))
 
 
+IN_PARTS = Transformation("rows-in-parts", "folds of few long rows are cut into parts, scans of them are one scan")
+ONE_SORT = Transformation("rows-as-one-sort", "rows are sorted as one array, with the row as the first part of the key")
+
+
 def rows_of(stm: Stm, inner: Sequence[Stm]) -> Rows | None:
     """A nest of maps, `inner` being those inside the first, whose rows can be cut up; None for any other."""
     if not isinstance(stm.exp, ir.Map):
@@ -88,7 +93,10 @@ def rows_of(stm: Stm, inner: Sequence[Stm]) -> Rows | None:
     types = [v.type for s in (stm, found.fold) for v in ir.stm_free(s)]
     if any(isinstance(t, AccType) for t in types) or any(isinstance(p.type, AccType) for p in bodies[-1].params):
         return None
-    return found if _simple(found, bound) else None
+    if not _simple(found, bound):
+        return None
+    IN_PARTS.fired()
+    return found
 
 
 def _simple(r: Rows, bound: set[Var]) -> bool:
@@ -258,6 +266,7 @@ def as_one_sort(stm: Stm) -> list[Stm] | None:
     inside = {*lam.params, *(v for s in lam.stms for v in s.pat)}
     if lam.result != last.pat or not all(isinstance(s.exp, CHEAP) for s in lam.stms[:-1]) or {most, n} & inside:
         return None
+    ONE_SORT.fired()
     b = Builder()
     total = b.size_mul((e.width, n))
 

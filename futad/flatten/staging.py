@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from futad.fires import Transformation
 from futad.flatten import kernel as kir
 from futad.flatten.interleave import names_in
 from futad.imp import ir
@@ -30,6 +31,9 @@ class _Place:
     row: int
     column: int
     rest: Expr = ir.ZERO
+
+
+ROWS_OUT = Transformation("rows-by-warps", "rows that threads make one each are written by warps together")
 
 
 def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> None:
@@ -63,6 +67,7 @@ def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> None:
             continue
         if sum(g[0] == pointer for g in groups) > 1:
             continue
+        ROWS_OUT.fired()
         values: list[Ref] = []
         for k in range(low, low + row):
             t = stores[k].value.type

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import I64, AccType, Prim, Var
+from futad.fires import Transformation
 from futad.flatten import kernel as kir
 from futad.flatten.binned import light_updates
 from futad.flatten.dispatch import SharedAcc
@@ -84,6 +85,10 @@ def _bins(lo: DeviceLowerer, n: Nest) -> _Bins | None:
     return _Bins(lo, n.inputs, ops.pop()) if len(ops) == 1 else None
 
 
+SHARED = Transformation("sub-histograms", "updates that contend are added up in shared memory first")
+ROWS_SHARED = Transformation("rows-in-shared-memory", "a block has rows, and sums of them, in shared memory")
+
+
 def in_shared_memory(
     lo: DeviceLowerer, n: Nest, leaf: core.Lambda, sizes: Sequence[Expr], total: Expr, what: str,
     point: Callable[[Sequence[Expr]], None],
@@ -93,6 +98,7 @@ def in_shared_memory(
     made = _bins(lo, n) if light_updates(leaf) else None
     if made is None:
         return None
+    SHARED.fired()
     before = n.inputs
     with lo.block() as body:
         bins, targets = made.targets()
@@ -142,6 +148,7 @@ def rows_in_shared_memory(
             lo.out.append(kir.SubHist(made.op, made.neutral, update, n.width, bins, targets, made.cells, part))
         if any(isinstance(s, (ir.Ensure, ir.SlotRef, ir.Stack)) for s in kir.walk(kernel)):
             return None  # arrays of a thread's own
+        ROWS_SHARED.fired()
         lo.launch(kernel, "tile", blocks, f"{what}, rows and sums in shared memory")
     conditions = [
         compare("<=", made.total, num(made.cells)),

@@ -99,6 +99,7 @@ class _Turns:
         whole = self.hoisted(stms, kept)
         if whole is None or not any(isinstance(s.exp, ir.MatMul) for s in whole.exp.lam.stms):  # type: ignore[attr-defined]
             return None
+        LEGAL.fired()
         arrays = dict(zip(kept, whole.pat, strict=True)) | self.slices
         rest = [self.rest(stms, kept, arrays, sums)] if len(sums) < len(body.result) else []
         return [whole, *rest, *self.totals(arrays, sums)]

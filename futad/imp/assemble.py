@@ -18,6 +18,7 @@ from futad.core import ir as core
 from futad.core.node import Range, index_operands
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Atom, Const, Var, shape_of
+from futad.fires import Transformation
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.views import Fill, Joined, Mem, SlotWant, Value, View, dense_view
@@ -139,6 +140,7 @@ def place_of(lo: Lowerer, v: Var, sc: Scope) -> View | None:
         piece = View(view.base, offset, view.strides, lo.shape(v.type), view.dense)
     else:
         piece = View(view.base, offset, row.strides, row.shape, row.dense)
+    ASSEMBLY.fired()
     sc.pieces[v] = piece
     return piece
 
@@ -167,6 +169,7 @@ def appended(lo: Lowerer, views: list[View], shape: Sequence[Expr], want: Want, 
         return None
     if not DONE(not lo.roots_live(first.roots)):
         return None
+    APPEND.fired()
     assert isinstance(want, SlotWant) and isinstance(first.base, Mem)
     name = lo.name(hint)
     kept, count = first.count(), ir.product(tuple(shape))
@@ -174,6 +177,7 @@ def appended(lo: Lowerer, views: list[View], shape: Sequence[Expr], want: Want, 
     return dense_view(Mem(name, first.elem, frozenset((want.root,))), shape)
 
 
+IN_PIECES = Transformation("in-pieces", "an array in pieces that only maps read is not put together")
 JOINED_USES = 4  # maps that read an array which is not put together
 JOINED_SIZE = 40  # statements of such a map
 
@@ -203,6 +207,7 @@ def joined(lo: Lowerer, v: Var, pieces: list[tuple[Expr, View]], size: Expr) -> 
         return None
     if any(x.rank != 1 for _, x in pieces) or not only_maps_read(sc, v):
         return None
+    IN_PIECES.fired()
     starts = tuple([lo.let(at, "at") for at, _ in pieces])
     base = Joined(pieces[0][1].elem, starts, tuple([x for _, x in pieces]))
     return View(base, ir.ZERO, (ir.ONE,), (size,), injective=False)

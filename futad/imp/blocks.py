@@ -52,6 +52,7 @@ def block(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.Blocks | Non
     # The sizes are needed before the first block.
     if not SIZES_OUTSIDE(not any(refs(n) & shape.made for n in shape.sizes)):
         return None
+    LEGAL.fired()
     body = _apart(body, shape.spread)
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Blocks(plain, frozenset(shape.arrays), tuple(shape.sizes), frozenset(shape.made - shape.varying))

@@ -34,7 +34,7 @@ from futad.legality import Legality
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
 
-CARRIED = Legality("loop variables", "a loop's arrays stay in one or two pieces of memory")
+CARRIED = Legality("loop variables", "a loop's arrays stay in one or two pieces of memory", fires=False)
 ALONE = CARRIED.condition("begins alone", "the next values of two variables that begin as one would be one")
 EITHER = CARRIED.condition("this or the next buffer", "memory that is given back would be the variable's value")
 EACH = CARRIED.condition("each other's present memory", "a variable would get another one's elements, or length")

@@ -50,6 +50,7 @@ def in_halves(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir
     continued = {p.name for p in second.partials}
     if not FOLDS_STAY(not continued & first.mentioned.keys() and not first.folded & used.keys()):
         return None
+    LEGAL.fired()
     here, end = name("first"), name("end")
     place = sub(Ref(loop.var, I64), Ref(here, I64))
     stored: list[ir.Stmt] = [ir.Store(array, place, Ref(n, t)) for n, t, array in shared]

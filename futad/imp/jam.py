@@ -88,6 +88,7 @@ def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
     copies = _pays(loop, facts, reassociate)
     if copies == 0 or not FOLDS_STAY(_folds_stay(loop)):
         return [loop]
+    LEGAL.fired()
     if isinstance(loop.bound, Num) and isinstance(loop.start, Num):
         return _counted(loop, loop.start.value, loop.bound.value, copies)
     main = ir.For(loop.var, sub(loop.bound, num(copies - 1)), [], loop.start, map=True, step=copies)

@@ -44,6 +44,7 @@ def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], turns: Expr) -> Iter
                     and m.b not in lo.packed
                     and (root := pack(lo, m.b, rows)) is not None
                 ):
+                    LEGAL.fired()
                     made.append((m.b, root))
     yield
     for b, root in made:

@@ -139,6 +139,7 @@ def nest(n: Nest) -> list[Value] | None:
             work = _unless_large(lo, shared[k], work)
         else:
             extra = add(extra, a.view.count())
+    LEGAL.fired()
     team = Team(lo, n.width, work, extra)
     neutrals = [x for _, ns in n.scans + n.reds for x in ns]
     parts = [team.array(_elem(x), not isinstance(x.type, Prim)) for x in neutrals]

@@ -143,6 +143,7 @@ def _place(lo: Lowerer, stm: core.Stm, sc: Scope, v: Var, u: _Update) -> bool:
     lo.checked.update(dict.fromkeys(passed))
     for (_, s), (_, target) in zip(u.chain, targets, strict=True):
         sc.placed[s.pat[0]] = dst, target
+    LEGAL.fired()
     sc.wants[v] = where
     return True
 
@@ -254,6 +255,7 @@ def in_step(lo: Lowerer, lam: core.Lambda, p: Var, result: Atom) -> bool:
     inside = [x for f in e.lambdas() for x in f.free()]
     if not ONCE(e.arrays.count(p) == 1 and p not in inside) or k < first:
         return False
+    IN_STEP.fired()
     return in_step(lo, e.lam, e.lam.params[e.arrays.index(p)], e.lam.result[k])
 
 

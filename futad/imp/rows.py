@@ -100,6 +100,7 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
         rows = lo.let(ir.Scalar("max", (ONE, ir.Scalar("select", (large, some, m), I64, I64)), I64, I64), "rows")
         all_rows = lo.alloc(a.elem, (rows, n), None, var.name)
         result = View(all_rows.base, all_rows.offset, all_rows.strides, (m, n), True)
+    LEGAL.fired()
     sc.late[var] = RowProduct(a, b, e.b, a.elem, rows, lo.place(None), packed, whole, root)
     return result
 

@@ -13,14 +13,14 @@ from futad.legality import Legality
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
 
-IN_PLACE = Legality("in place", "what consumes an array, or makes one like it, writes over its memory")
+IN_PLACE = Legality("in place", "what consumes an array, or makes one like it, writes over its memory", fires=False)
 OURS = IN_PLACE.condition("memory ours", "the caller's array, a constant or rows that others share would change")
 ONCE = IN_PLACE.condition("each place once", "elements that are one place in memory would get each other's values")
 UNREAD = IN_PLACE.condition("not read by the statement", "the statement would read what it has written")
 APART = IN_PLACE.condition("no other result there", "a result would be overwritten by one that goes where it lies")
 DEAD = IN_PLACE.condition("not read later", "a later statement, iteration or scope would read what was written since")
 
-SLOTS = Legality("slots", "memory is used for another array when nobody needs what is in it")
+SLOTS = Legality("slots", "memory is used for another array when nobody needs what is in it", fires=False)
 FREE = SLOTS.condition("no live variable", "a later statement would read another array's elements")
 HELD = SLOTS.condition("not held", "a loop's first value, or an array that is being put together, would be overwritten")
 

@@ -35,6 +35,7 @@ def staged(loop: ir.For, name: str, others: Set[tuple[str, Expr]]) -> list[ir.St
     block = next((b for b in BLOCKS if b * size <= BUFFER), 0)
     if not rows or block == 0:
         return [loop]
+    LEGAL.fired()
     start, end = Ref(f"{name}_block", I64), Ref(f"{name}_end", I64)
     buffers: list[ir.Stmt] = []
     writes: list[ir.Stmt] = []

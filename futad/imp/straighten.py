@@ -120,6 +120,7 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
     yes, no = values
     if yes.keys() != no.keys():
         return None
+    LEGAL.fired()
     chosen = [
         ir.Assign(name, e if e == no[name] else ir.Scalar("select", (cond, e, no[name]), e.type, e.type))
         for name, e in yes.items()
@@ -151,6 +152,7 @@ def _additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
                 there = THE_ELEMENT(was == ir.Load(s.pointer, s.index, total.type))
                 alone = there and NOT_TOUCHED(touched.count(s.pointer) == 2)
                 if alone and UNSEEN(uses[old.name] == uses[s.value.name] == 1):
+                    LEGAL.fired()
                     gone |= {old.name, s.value.name}
                     s = ir.Store(s.pointer, s.index, v, "add")
                     break

@@ -48,6 +48,7 @@ def in_stretches(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stm
     done = finish(fast)
     if not any(isinstance(s, ir.For) and s.independent for s in _inside(done)):
         return None
+    LEGAL.fired()
     return work.stretches(done, finish(replace(loop, body=list(loop.body), start=work.start, bound=work.end)))
 
 

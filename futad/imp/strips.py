@@ -87,6 +87,7 @@ def _walk(body: list[ir.Stmt], names: _Names, gone: list[ir.Report]) -> None:
         lengths = range(len(run), 1, -1) if _private(run, _made(run), names) else ()
         tries = (_strips(run[:k], names) for k in lengths)
         if (found := next((t for t in tries if t is not None), None)) is not None:
+            LEGAL.fired()
             done += found.statements
             gone += found.gone
             at = found.end

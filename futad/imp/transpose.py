@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import Var
+from futad.fires import Transformation
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Num, Ref, mul
 from futad.imp.views import Mem, Value, View
@@ -63,6 +64,7 @@ def transposition(dst: View, src: View, order: Sequence[int]) -> list[int] | Non
     count = ir.product(sizes)
     if isinstance(count, Num) and count.value <= SMALL:
         return None
+    LEGAL.fired()
     return [*[d for d in order if d not in (rows[-1], columns[-1])], rows[-1], columns[-1]]
 
 
@@ -77,6 +79,10 @@ def transpose(dst: View, src: View, order: Sequence[int], index: Sequence[Expr])
     )  # fmt: skip
 
 
+ALL_ROWS = Transformation("rows-copied-at-once", "a matrix of whose rows a map copies each is turned round as a whole")
+BY_ROWS = Transformation("turned-round", "small arrays by columns, of which inner maps read rows, are transposed first")
+
+
 def wants_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
     """Whether `v` is a matrix by columns of whose rows, `p` in a map, each is copied: all of them together are copied
     in a fraction of the time."""
@@ -87,8 +93,10 @@ def wants_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
     for stm in lam.stms:
         match stm.exp:
             case core.Copy(a) | core.Reshape(a) if a is p:
+                ALL_ROWS.fired()
                 return True
             case core.For() | core.While() if p in stm.exp.inits:
+                ALL_ROWS.fired()
                 return True
     return False
 
@@ -102,6 +110,7 @@ def turned_round(lo: Lowerer, lam: core.Lambda | None) -> Iterator[None]:
         for v in lam.free():
             x = lo.env.get(v)
             if isinstance(x, View) and _small_by_columns(x) and _mapped(lam, v):
+                BY_ROWS.fired()
                 rows = lo.materialise(x, heap=True)
                 for root in rows.roots:
                     root.pinned += 1

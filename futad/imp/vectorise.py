@@ -16,6 +16,7 @@ import numpy as np
 
 from futad.core.scalarops import OPS
 from futad.core.types import Prim
+from futad.fires import Transformation
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
 from futad.legality import Legality
@@ -27,6 +28,9 @@ SAME_BEFORE = LEGAL.condition("same before the loop", "what is computed once dif
 BESIDE = LEGAL.condition("side by side", "lanes read and write elements that do not lie side by side")
 CHECKS_UNTOUCHED = LEGAL.condition("checks untouched", "what is checked changes after the checks")
 SUM_UNSEEN = LEGAL.condition("sum unseen", "an iteration looks at the sum so far")
+
+ACROSS = Transformation("reductions-across-lanes", "a map around a reduction runs in lanes that each reduce their own")
+CHECKS_FIRST = Transformation("checks-first", "a map makes its checks in a loop of their own")
 
 HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
@@ -62,6 +66,7 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
     for indices in added.values():
         if not ADDED_APART(len(indices) == 1 and _moves_with(indices[0], loop.var, declared)):
             return
+    LEGAL.fired()
     loop.body = body
     loop.independent = True
     loop.partials = partials
@@ -123,6 +128,7 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
                 return None
     if not beside:
         return None
+    ACROSS.fired()
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Across(plain, fold, fold.partials, partials)
 
@@ -184,6 +190,7 @@ def split_checks(loop: ir.For) -> list[ir.For]:
     rest = [s for s in body if not isinstance(s, ir.Check)]
     if 4 * _cost(first) > _cost(rest):
         return [loop]
+    CHECKS_FIRST.fired()
     checks = ir.For(loop.var, loop.bound, first, loop.start, map=True)
     return [checks, ir.For(loop.var, loop.bound, rest, loop.start, map=True)]
 

@@ -56,6 +56,7 @@ def _scope(lam: Lambda, alias: Aliases) -> Lambda:
                     if new is not None:
                         break
         if new:
+            LEGAL.fired()
             changed = True
             out += new
             continue

@@ -126,6 +126,7 @@ class _Delay:
             chain = self.chain(k)
             done.update(chain.at)
             if chain.reads:
+                LEGAL.fired()
                 new |= {at: [read] for at, read in chain.reads.items()}
                 new |= dict.fromkeys(chain.at, [])
                 new[chain.at[-1]] = self.written([self.stms[at] for at in chain.at])

@@ -84,6 +84,7 @@ def _scope(lam: Lambda, own: set[Var], fixed: set[Var], zeros: set[Var]) -> tupl
                 else:
                     k, q = shape_of(rows.type)
                     matrix = turned[rows] = Var("column", ArrayType(elem_of(rows.type), (q, k)))
+                LEGAL.fired()
                 matvec(b, matrix, x, "sum", s.pat[0])
                 out = [t for t in out if t.pat != (e.arrays[0],)] + b.stms
                 changed = True

@@ -112,6 +112,7 @@ class _Fuser:
         self.work: deque[_Item] = deque()
 
     def count(self, what: str) -> None:
+        LEGAL.fired()
         if self.stats is not None:
             self.stats.count(what)
 

@@ -70,6 +70,7 @@ def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
             made[v] = e
         found = _saved(e, made, joins) if isinstance(e, ir.For) else []
         if found:
+            HISTORY.fired()
             assert isinstance(e, ir.For)
             # What was saved has other memory now, and nothing uses what there was for it, as a rule.
             free = e.body.free()
@@ -106,6 +107,7 @@ def _written_once(s: Stm, e: ir.Exp, made: dict[Var, ir.Exp], out: list[Stm]) ->
             continue
         if not ALL_ROWS(_turns(shape_of(p.type)[0], e, made)) or not EACH_ROW(_each_once(w.index[0], e, inner, made)):
             continue
+        WRITTEN.fired()
         row = zeros.value if p.type.rank == 1 else None
         zero: ir.Exp = ir.Alias(row) if row is not None else ir.Replicate(p.type.shape[1:], zeros.value)
         stms[stms.index(read)] = Stm(read.pat, zero)

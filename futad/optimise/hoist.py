@@ -39,6 +39,8 @@ class _Hoister:
         self.ranges = Ranges(self.defs)
 
     def count(self, what: str, n: int = 1) -> None:
+        if n:
+            LEGAL.fired()
         if self.stats is not None:
             self.stats.count(what, n)
 

@@ -47,6 +47,7 @@ def _scope(lam: Lambda, alias: Aliases) -> Lambda:
             if _moves(s, alias):
                 (at, *others) = users.get(s.pat[0], [-1])
                 if READ_THERE(not others) and at > k and (new := _into(s, stms[at])) is not None:
+                    LEGAL.fired()
                     stms[at] = new
                     gone.add(k)
         stms = [s for k, s in enumerate(stms) if k not in gone]

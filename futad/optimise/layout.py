@@ -61,6 +61,7 @@ def _apart(s: Stm) -> list[Stm] | None:
     rows = matrix.type.shape[0]
     if type(rows) is Const and rows.value < ROWS:
         return None
+    LEGAL.fired()
     b = Builder()
     columns = b.let(ir.Copy(b.let(ir.Rearrange(matrix, (1, 0)), "columns")), "columns")
     turned = b.let(ir.Rearrange(columns, (1, 0)), "turned")

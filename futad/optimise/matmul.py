@@ -322,6 +322,7 @@ class Nests:
         tr = b.let(ir.Rearrange(m.matrix, (1, 0)), "tr")
         y = e.lam.stms[at].pat[0]
         product = b.let(ir.MatMul(zs, tr), "product")
+        LEGAL.fired()
         self.made += 1
         arrays.append((product, y))
         rest = self.remaining(s, e, at, arrays)
@@ -360,6 +361,7 @@ class Nests:
         shape = shape_of(o.u.type) + shape_of(o.v.type)
         if len(shape) > 2:
             product = b.let(ir.Reshape(product, shape), "product")
+        LEGAL.fired()
         self.made += 1
         others = [t for i, t in enumerate(e.lam.stms) if i != at and i not in self.gone]
         if len(s.pat) == 1 and NOTHING_ELSE(not any(_threads(t) or type(t.exp) in ir.EFFECTS for t in others)):

@@ -108,6 +108,7 @@ def _slice(s: Stm, later: list[Stm], lam: Lambda) -> Range | None:
 
 def _narrowed(stms: list[Stm], k: int, r: Range, alias: Aliases) -> None:
     """Put in place of map k one of the slice, before the first statement that reads it."""
+    LEGAL.fired()
     s = stms.pop(k)
     e = s.exp
     assert isinstance(e, ir.Map)

@@ -87,6 +87,7 @@ def as_matvec(s: Stm) -> MatVec | None:
 
 def matvec(b: Builder, matrix: Var, z: Var, hint: str, out: Var | None = None) -> Var:
     """Emit `matrix z` as a matvec statement (binding `out` if given)."""
+    LEGAL.fired()
     rows, k = shape_of(matrix.type)
     elem = elem_of(matrix.type)
 

@@ -124,6 +124,7 @@ class _Sharing:
         """All turns' products, which the earlier loop saves from now on."""
         if p.product in self.results:
             return self.results[p.product]
+        LEGAL.fired()
         s = self.stms[p.loop]
         e = s.exp
         assert type(e) is ir.For

@@ -59,6 +59,7 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], sizes: set[Atom], inside: bool)
             for i in range(j - 1, -1, -1):
                 new = _pair(stms[i], stms[j], defs, partial(_is_size, sizes, stms[:i]))
                 if new is not None:
+                    LEGAL.fired()
                     before, first, second = new
                     stms[i], stms[j] = first, second
                     stms[i:i] = before

@@ -71,6 +71,7 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases) -> Lambda:
         new = _Pair(stms[i], stms[j], defs, alias).rewritten()
         later = {v for s in stms[i:j] for v in s.pat}
         if new is not None and BEFORE(not later & _needed(new[:-1])):
+            LEGAL.fired()
             stms[j] = new[-1]
             stms[i : i + 1] = new[:-1]
             return Lambda(lam.params, tuple(stms), lam.result)

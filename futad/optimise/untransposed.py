@@ -51,6 +51,7 @@ class _Scope:
                 made = self.defs.get(s.exp.array)
                 whole = _together(made) if type(made) is ir.Map else None
                 if whole is not None:
+                    LEGAL.fired()
                     self.literals[s.exp.array] = Stm(s.pat, whole)
                     gone.add(s.pat[0])
         self.stms = [s for s in lam.stms if not (s.pat and s.pat[0] in gone)]
@@ -72,10 +73,12 @@ class _Scope:
         first = e.lam.stms[0].exp if len(e.lam.stms) == 1 else None
         if type(first) is ir.Reshape and e.lam.params == (first.array,) and e.lam.result == e.lam.stms[0].pat:
             if self.view(s.pat[0], e.arrays[0]):
+                LEGAL.fired()
                 return [Stm(s.pat, ir.Reshape(e.arrays[0], (e.width, *first.shape)), s.attrs)]
         rows = [self.row(e, v, r) for v, r in zip(s.pat, e.lam.result, strict=True)]
         if not any(rows):
             return [s]
+        LEGAL.fired()
         out = [Stm((v,), row) for v, row in zip(s.pat, rows, strict=True) if row is not None]
         keep = [k for k, row in enumerate(rows) if row is None]
         if keep:

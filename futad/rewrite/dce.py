@@ -14,7 +14,7 @@ from futad.core.ir import Lambda, Stm
 from futad.core.types import AccType, Prim, Var
 from futad.legality import Legality
 
-LEGAL = Legality("dead-code", "what nothing needs is not computed")
+LEGAL = Legality("dead-code", "what nothing needs is not computed", fires=False)
 NO_EFFECT = LEGAL.condition("no effect", "assertions and what prints are there for themselves")
 LOOP_NEEDS = LEGAL.condition("variable of no use to others", "another variable's next value needs it")
 OPERATOR_NEEDS = LEGAL.condition("component of no use to others", "another component's fold needs it")

@@ -20,7 +20,9 @@ from futad.core.node import Range
 from futad.core.types import BOOL, I8, I16, I32, I64, MOST_SIZE, ONE, U8, U16, U32, ZERO, Atom, Const, Var, i64
 from futad.legality import Legality
 
-LEGAL = Legality("ranges", "integers are shown to be in range, and bounds checks and comparisons decided by that")
+LEGAL = Legality(
+    "ranges", "integers are shown to be in range, and bounds checks and comparisons decided by that", fires=False
+)
 BELOW = LEGAL.condition("below the size", "an index at or after the end passes")
 NOT_WRAPPED = LEGAL.condition("not wrapped", "a condition on a sum beyond 64 bits says nothing of its terms")
 NOT_NEGATIVE = LEGAL.condition("not negative", "a negative index passes")

@@ -26,7 +26,7 @@ from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.rules.soacs import with_inputs
 from futad.rewrite.strategy import Rules, Stats, Strategy, with_lambdas
 
-LEGAL = Legality("common-subexpressions", "what was computed before is not computed again")
+LEGAL = Legality("common-subexpressions", "what was computed before is not computed again", fires=False)
 ALIKE = LEGAL.condition("equal scopes", "two constructs on the same operands compute different things")
 SHAREABLE = LEGAL.condition("arrays shared", "one of two equal arrays is overwritten, or both are returned")
 

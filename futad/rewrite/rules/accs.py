@@ -16,7 +16,9 @@ from futad.rewrite.rules.control import aliases_of
 from futad.rewrite.rules.soacs import binary_op, inside
 from futad.rewrite.strategy import Result, rule
 
-LEGAL = Legality("accumulator-rules", "what updates no accumulator leaves its scope; turns that add zero are none")
+LEGAL = Legality(
+    "accumulator-rules", "what updates no accumulator leaves its scope; turns that add zero are none", fires=False
+)
 IDLE = LEGAL.condition("accumulator idle", "updates are lost")
 OUTSIDE = LEGAL.condition("result from outside", "what the scope binds is not known outside")
 INDEPENDENT = LEGAL.condition("no accumulator needed", "outside of the scope there is no accumulator")

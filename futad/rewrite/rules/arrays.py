@@ -21,7 +21,7 @@ from futad.rewrite.ranges import index_in_range
 from futad.rewrite.rules.scalar import alias, fold_op
 from futad.rewrite.strategy import Result, rule
 
-LEGAL = Legality("array-rules", "indexing and moving of data is resolved to what the data come from")
+LEGAL = Legality("array-rules", "indexing and moving of data is resolved to what the data come from", fires=False)
 AT_IN_RANGE = LEGAL.condition("read in range", "a read beyond the array is no longer reported")
 UPDATE_IN_RANGE = LEGAL.condition("update in range", "a write beyond the array is no longer reported")
 CHECK_DONE = LEGAL.condition("no check left", "an index out of range is no longer reported")

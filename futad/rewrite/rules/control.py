@@ -12,7 +12,9 @@ from futad.legality import Legality
 from futad.rewrite.context import Context
 from futad.rewrite.strategy import Result, rule
 
-LEGAL = Legality("control-rules", "results that are known leave branches and loops; cheap branches become choices")
+LEGAL = Legality(
+    "control-rules", "results that are known leave branches and loops; cheap branches become choices", fires=False
+)
 UNCHANGED = LEGAL.condition("variable unchanged", "a turn makes another value of the loop's variable")
 EQUAL = LEGAL.condition("equal in both branches", "the branch decides which value it is")
 FAILS_NOT = LEGAL.condition("branch fails not", "what the branch guards against happens now")

@@ -12,7 +12,7 @@ from futad.rewrite.context import Context, is_const
 from futad.rewrite.rules.soacs import binary_op
 from futad.rewrite.strategy import Result, rule
 
-LEGAL = Legality("loop-fills", "a loop that adds to each element of zeros once stores there instead")
+LEGAL = Legality("loop-fills", "a loop that adds to each element of zeros once stores there instead", fires=False)
 ZEROS = LEGAL.condition("zeros before", "what was there is part of the sum")
 AS_MANY = LEGAL.condition("as many turns as rows", "rows without a turn are not zero but undefined")
 SAME_PLACE = LEGAL.condition("read where written", "an element is read that an earlier turn wrote")

@@ -15,7 +15,9 @@ from futad.rewrite.rules.arrays import Emit
 from futad.rewrite.rules.control import aliases_of
 from futad.rewrite.strategy import Result, rule
 
-LEGAL = Legality("map-rules", "inputs and results of maps that are known, or equal, go; folds of neutral elements too")
+LEGAL = Legality(
+    "map-rules", "inputs and results of maps that are known, or equal, go; folds of neutral elements too", fires=False
+)
 REPEATED_CONSTANT = LEGAL.condition("value not overwritten", "what is repeated is overwritten meanwhile")
 NEUTRAL = LEGAL.condition("neutral elements", "a fold of other values is something else")
 RESULT_OUTSIDE = LEGAL.condition("result from outside", "each turn has a result of its own")
