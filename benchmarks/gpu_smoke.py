@@ -141,7 +141,7 @@ def memory_that_runs_out(backend: str) -> None:
     near(program.main(10), 55)
     try:
         program.main(1 << 38)
-    except futad.errors.MemoryError_ as e:
+    except futad.errors.OutOfMemory as e:
         assert "needed" in str(e), str(e)
     else:
         raise AssertionError("2 TB were had")

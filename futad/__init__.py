@@ -16,44 +16,43 @@ if TYPE_CHECKING:
     from futad.api import Function, Program, compile, load
     from futad.api_ad import grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp
     from futad.errors import (
-        AssertionError_,
+        AssertionFailed,
         BackendError,
         BoundsError,
         ConsumptionError,
         DtypeError,
         Error,
+        ExecutionError,
         FileError,
         FutadWarning,
+        InputError,
         InternalError,
-        MemoryError_,
-        NameError_,
+        OutOfMemory,
         ParseError,
-        RuntimeError_,
+        ScopeError,
         ShapeError,
         SourceError,
-        TypeError_,
+        TypeCheckError,
         UnsupportedError,
         UsageError,
-        ValueError_,
     )
     from futad.runtime.deviceprogram import synchronise
     from futad.runtime.values import Record
 
 __version__ = "0.1.0"
 
-_ERRORS = (
-    "AssertionError_", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "FileError",
-    "InternalError", "MemoryError_", "NameError_", "ParseError", "RuntimeError_", "ShapeError", "SourceError",
-    "TypeError_", "UnsupportedError", "UsageError", "ValueError_",
-)  # fmt: skip
-_PLACES = {
-    **dict.fromkeys(("Function", "Program", "compile", "load"), "futad.api"),
-    **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"), "futad.api_ad"),
-    **dict.fromkeys(_ERRORS, "futad.errors"),
-    "FutadWarning": "futad.errors",
-    "synchronise": "futad.runtime.deviceprogram",
-    "Record": "futad.runtime.values",
-}
+_NAMES = {
+    "futad.api": ("Function", "Program", "compile", "load"),
+    "futad.api_ad": ("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"),
+    "futad.errors": (
+        "AssertionFailed", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "ExecutionError",
+        "FileError", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "ScopeError",
+        "ShapeError", "SourceError", "TypeCheckError", "UnsupportedError", "UsageError",
+    ),
+    "futad.runtime.deviceprogram": ("synchronise",),
+    "futad.runtime.values": ("Record",),
+}  # fmt: skip
+_PLACES = {name: place for place, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
@@ -61,7 +60,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"futad.{name}")
     place = _PLACES.get(name)
     if place is None:
-        raise AttributeError(f"module 'futad' has no attribute {name!r}")
+        from futad.errors import former
+
+        return former(__name__, name)
     value = getattr(import_module(place), name)
     globals()[name] = value
     return value
@@ -72,38 +73,9 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "AssertionError_",
-    "BackendError",
-    "BoundsError",
-    "ConsumptionError",
-    "DtypeError",
-    "Error",
-    "FileError",
-    "Function",
-    "FutadWarning",
-    "InternalError",
-    "MemoryError_",
-    "NameError_",
-    "ParseError",
-    "Program",
-    "Record",
-    "RuntimeError_",
-    "ShapeError",
-    "SourceError",
-    "TypeError_",
-    "UnsupportedError",
-    "UsageError",
-    "ValueError_",
-    "compile",
-    "grad",
-    "hessian",
-    "hvp",
-    "jacfwd",
-    "jacrev",
-    "jvp",
-    "load",
-    "synchronise",
-    "testing",
-    "value_and_grad",
-    "vjp",
-]
+    "AssertionFailed", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "ExecutionError",
+    "FileError", "Function", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "Program",
+    "Record", "ScopeError", "ShapeError", "SourceError", "TypeCheckError", "UnsupportedError", "UsageError",
+    "compile", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "load", "synchronise", "testing",
+    "value_and_grad", "vjp",
+]  # fmt: skip

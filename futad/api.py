@@ -20,7 +20,7 @@ from typing import Any
 from futad import checks
 from futad.backend import backends
 from futad.core import ir
-from futad.errors import Error, MemoryError_, UsageError
+from futad.errors import Error, OutOfMemory, UsageError
 from futad.runtime import forks
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.values import Signature, entry_text, signature_of
@@ -79,11 +79,11 @@ class Unit:
             e.locate(self.texts)
             raise
         except MemoryError as e:
-            raise MemoryError_(f"out of memory: {e}" if str(e) else "out of memory") from None
+            raise OutOfMemory(f"out of memory: {e}" if str(e) else "out of memory") from None
         except ValueError as e:
             if not _TOO_LARGE.search(str(e)):
                 raise
-            raise MemoryError_("an array is needed whose size exceeds the address space") from None
+            raise OutOfMemory("an array is needed whose size exceeds the address space") from None
 
     def __reduce__(self) -> str:
         raise TypeError("a program does not pickle: load it in each process (its compiled code is cached on disk)")

@@ -22,7 +22,7 @@ import numpy as np
 from futad.api import Function, Unit
 from futad.api_derive import derive
 from futad.core import ir
-from futad.errors import ShapeError, UsageError, ValueError_
+from futad.errors import InputError, ShapeError, UsageError
 from futad.runtime.exchange import device_array, device_array_like
 from futad.runtime.values import build_value, entry_text, flatten_value
 
@@ -233,7 +233,7 @@ def _filled(t: ir.EntryType, value: Any, like: Any, path: str) -> Any:
     if t.kind == "record" and isinstance(value, Mapping):
         names = [n for n, _ in t.fields]
         if unknown := [n for n in value if n not in names]:
-            raise ValueError_(f"{path}: there is no field '{unknown[0]}'; the fields are {', '.join(names)}")
+            raise InputError(f"{path}: there is no field '{unknown[0]}'; the fields are {', '.join(names)}")
         return {n: _filled(ft, value.get(n), _field(like, n), f"{path}.{n}") for n, ft in t.fields}
     if isinstance(value, np.ndarray | np.generic | list | int | float) and not isinstance(like, tuple | Mapping):
         _check_shape(value, like, path)

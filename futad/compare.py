@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from futad.core.showvalue import write_text
-from futad.errors import ValueError_
+from futad.errors import InputError
 from futad.runtime.textvalues import Value
 from futad.runtime.values import count_text
 
@@ -46,7 +46,7 @@ def expected_arrays(results: Sequence[Any], expected: Sequence[Value]) -> list[n
         prim = by_dtype[np.asarray(result).dtype]
         try:
             out.append(value.at_type(prim))
-        except ValueError_:
+        except InputError:
             actual = "".join(f"[{d}]" for d in np.shape(result)) + prim.name
             return f"value #{i}: expected type {value.text()}, got {actual}"
     return out

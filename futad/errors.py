@@ -2,7 +2,9 @@
 
 Every error futad raises for bad input is an `Error`.  On the command line it prints as
 `FILE:LINE:COL: error: MESSAGE` followed by the source line and a caret; in Python it is an
-exception with the same text.
+exception with the same text, and a subclass of the Python error that its kind is an instance of: a ShapeError is a
+ValueError, a BoundsError an IndexError, a FileNotFound a FileNotFoundError.  So whoever catches those in futad's own
+code must let `Error` pass first.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def show_at(span: Span | None, what: str, text: str, line: str | None) -> str:
 
 
 @dataclass(slots=True)
-class Warning_:
+class Lint:
     """What is allowed but probably not meant; prints as an error does."""
 
     message: str
@@ -131,13 +134,13 @@ class ParseError(SourceError):
     code = "E0101"
 
 
-class NameError_(SourceError):
+class ScopeError(SourceError, NameError):
     """A name is unknown, or defined twice."""
 
     code = "E0201"
 
 
-class TypeError_(SourceError):
+class TypeCheckError(SourceError, TypeError):
     """Types, ranks or sizes do not fit."""
 
     code = "E0301"
@@ -149,57 +152,81 @@ class ConsumptionError(SourceError):
     code = "E0501"
 
 
-class UnsupportedError(SourceError):
+class UnsupportedError(SourceError, NotImplementedError):
     """A legal program that this version does not compile; the message says what to write instead."""
 
     code = "E0801"
 
 
-class ValueError_(Error):
+class InputError(Error, ValueError):
     """Input values that cannot be read, or do not fit an entry's parameters."""
 
 
-class ShapeError(ValueError_):
+class ShapeError(InputError):
     """An argument's shape does not fit; the message names the argument."""
 
 
-class DtypeError(ValueError_):
+class DtypeError(InputError, TypeError):
     """An argument's dtype does not fit; the message names the argument."""
 
 
-class FileError(Error):
-    """A file is missing, unreadable or malformed."""
+class FileError(Error, OSError):
+    """A file is missing, unreadable or malformed; `errno` and `filename` are the system's, where it refused it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python's own copies an OSError's fields only where it was made of them.
+        fields = {"errno": self.errno, "strerror": self.strerror, "filename": self.filename}
+        return type(self), self.args, {**self.__dict__, **fields}
 
 
-class RuntimeError_(Error):
+class FileNotFound(FileError, FileNotFoundError):
+    """There is no such file."""
+
+
+def file_error(
+    doing: str, path: object, why: Exception, place: Span | None = None, *, code: str = "", hint: str | None = None
+) -> FileError:
+    """The error of a file that the system refused: `cannot DOING PATH`, and its reason."""
+    strerror = getattr(why, "strerror", None)
+    made = FileNotFound if isinstance(why, FileNotFoundError) else FileError
+    error = made(f"cannot {doing} {path}: {strerror or why}", place, code=code, hint=hint)
+    error.errno, error.strerror, error.filename = getattr(why, "errno", None), strerror, str(path)
+    return error
+
+
+class ExecutionError(Error, RuntimeError):
     """The program failed while running."""
 
 
-class BoundsError(RuntimeError_):
+class BoundsError(ExecutionError, IndexError):
     """An index was out of bounds; the message names the source line, the index and the size."""
 
 
-class AssertionError_(RuntimeError_):
+class DivisionByZero(ExecutionError, ZeroDivisionError):
+    """An integer was divided by zero."""
+
+
+class AssertionFailed(ExecutionError, AssertionError):
     """A size check or an `assert` in the program failed."""
 
 
-def failed_check(template: str, message: str, place: Span | None) -> RuntimeError_:
+def failed_check(template: str, message: str, place: Span | None) -> ExecutionError:
     """The error of a failed `Assert`: of a slice or a part out of bounds, a BoundsError.
 
     `template` is the compiler's own text; `message` has the values in its places.
     """
-    return (BoundsError if "out of bounds" in template else AssertionError_)(message, place)
+    return (BoundsError if "out of bounds" in template else AssertionFailed)(message, place)
 
 
-class MemoryError_(RuntimeError_):
+class OutOfMemory(ExecutionError, MemoryError):
     """A value does not fit in memory."""
 
 
-class DeviceError(RuntimeError_):
+class DeviceError(ExecutionError):
     """The GPU or its driver failed during a call; the message names the kernel, where it is known, and the cause."""
 
 
-class BackendError(Error):
+class BackendError(Error, RuntimeError):
     """A backend cannot be used here (no compiler, no GPU); the message says what to install."""
 
 
@@ -209,3 +236,33 @@ class InternalError(Error):
 
 class CheckFailure(InternalError):
     """Checked execution (docs/checking.md) found that compiled code does not do what the program says."""
+
+
+# Names of earlier versions.
+_FORMER: dict[str, type] = {
+    "AssertionError_": AssertionFailed,
+    "MemoryError_": OutOfMemory,
+    "NameError_": ScopeError,
+    "RuntimeError_": ExecutionError,
+    "TypeError_": TypeCheckError,
+    "ValueError_": InputError,
+    "Warning_": Lint,
+}
+
+
+def former(module: str, name: str) -> type:
+    """The class that had the name in an earlier version, with a DeprecationWarning for whoever asked the module.
+
+    Raises AttributeError if there is none.
+    """
+    found = _FORMER.get(name)
+    if found is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    import warnings
+
+    warnings.warn(f"{module}.{name} is now called {found.__name__}", DeprecationWarning, stacklevel=3)
+    return found
+
+
+def __getattr__(name: str) -> type:
+    return former(__name__, name)

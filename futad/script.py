@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from futad.errors import Error, ParseError, Span, ValueError_
+from futad.errors import Error, InputError, ParseError, Span
 from futad.runtime.inputs import read_data_file
 from futad.runtime.textvalues import Reader, Value
 
@@ -38,7 +38,7 @@ def run_script(program: Program, function: Function, text: str, place: Span, pat
     try:
         return function.signature.flatten(args)
     except Error as e:
-        raise ValueError_(f"script input: {e.message}", place, hint=e.hint) from None
+        raise InputError(f"script input: {e.message}", place, hint=e.hint) from None
 
 
 class _Script:
@@ -194,7 +194,7 @@ class _Script:
         start = self.reader.pos
         try:
             return user_value(self.reader.value())
-        except ValueError_:
+        except InputError:
             self.reader.pos = start
             if not self.accept("["):
                 raise

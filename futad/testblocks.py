@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from futad.errors import FileError, ParseError, Span, ValueError_
+from futad.errors import FileError, InputError, ParseError, Span, file_error
 from futad.runtime.textvalues import Reader, Value
 
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
@@ -87,11 +87,11 @@ class TestFile:
 
 
 def read_test_file(path: Path) -> TestFile:
-    """The test blocks of a program.  Raises FileError, ParseError (a malformed block), ValueError_."""
+    """The test blocks of a program.  Raises FileError, ParseError (a malformed block), InputError."""
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as e:
-        raise FileError(f"cannot read {path}: {e.strerror}") from None
+        raise file_error("read", path, e) from None
     except UnicodeDecodeError as e:
         raise FileError(f"{path} is not UTF-8 text (byte {e.start})") from None
     return parse_test_blocks(text, path)
@@ -281,7 +281,7 @@ class _Block:
                 continue
             try:
                 value = self.reader.value()
-            except ValueError_ as e:
+            except InputError as e:
                 raise ParseError(f"test block: {e.message}", e.span, source_line=e.source_line) from None
             (data.values if data.kind == "values" else data.random).append(value)
 

@@ -10,7 +10,7 @@ import numpy as np
 from futad.compare import expected_arrays
 from futad.core.interp import TooLong
 from futad.core.types import PRIMS
-from futad.errors import FileError, ValueError_
+from futad.errors import FileError, InputError
 from futad.runtime.inputs import fit_values, read_arguments, read_data_file
 from futad.runtime.randomvalues import random_value
 from futad.runtime.textvalues import Reader, Value
@@ -25,7 +25,7 @@ LONG = 1_000_000  # statements of the interpreter, some seconds
 
 
 def make_input(program: Program, function: Function, case: Case) -> list[Any]:
-    """The core arguments of a case.  Raises FileError, ValueError_, ShapeError."""
+    """The core arguments of a case.  Raises FileError, InputError, ShapeError."""
     data = case.input
     signature = function.signature
     if data.kind == "file":
@@ -37,7 +37,7 @@ def make_input(program: Program, function: Function, case: Case) -> list[Any]:
         text = data.script if data.kind == "script" else _read(data).decode("utf-8", "replace")
         return run_script(program, function, text, data.place, case.input.path)
     values = data.values if data.kind == "values" else random_values(data)
-    return fit_values(signature, values, ValueError_("the values end here", data.place))
+    return fit_values(signature, values, InputError("the values end here", data.place))
 
 
 def random_leaves(signature: Signature, seed: int, sizes: dict[str, int]) -> list[Any]:

@@ -14,12 +14,12 @@ import pytest
 import futad
 from futad.backend import backends
 from futad.errors import (
-    AssertionError_,
+    AssertionFailed,
     BoundsError,
     DtypeError,
     FileError,
     ShapeError,
-    TypeError_,
+    TypeCheckError,
     UsageError,
 )
 from futad.runtime import cc
@@ -186,7 +186,7 @@ def test_load_reads_a_file_and_its_imports(tmp_path):
 
 
 def test_sources_that_do_not_compile(tmp_path):
-    with pytest.raises(TypeError_) as e:
+    with pytest.raises(TypeCheckError) as e:
         futad.compile("entry f (x: f64): i32 = x\n", "bad.fut")
     assert str(e.value).startswith("bad.fut:1:")
     with pytest.raises(FileError):
@@ -214,7 +214,7 @@ def test_assertions_and_size_checks_carry_their_place():
         "entry f (n: i64) (xs: []f64): [n]f64 =\n  filter (> 0) xs :> [n]f64\n", "g.fut", backend="interp"
     )
     assert prog.f(2, [1.0, 2.0]).tolist() == [1, 2]
-    with pytest.raises(AssertionError_) as e:
+    with pytest.raises(AssertionFailed) as e:
         prog.f(3, [1.0, 2.0])
     assert "g.fut:2:" in str(e.value)
 
@@ -258,6 +258,6 @@ def test_sizes_beyond_memory(backend):
     source = "entry some (n: i64) (m: i64): [][]f64 = replicate n (replicate m 1)\nentry one (x: f64): f64 = x"
     p = futad.compile(source, backend=backend)
     for n, m in ((2**40, 1), (2**62, 1), (2**32, 2**32), (3, 2**62), (2**62, 0), (0, 2**63 - 1)):
-        with pytest.raises(futad.MemoryError_, match="memory|exceeds the address space"):
+        with pytest.raises(futad.OutOfMemory, match="memory|exceeds the address space"):
             p.some(n, m)
     assert p.one(2.0) == 2 and p.some(2, 3).shape == (2, 3) and p.some(2**20, 0).shape == (2**20, 0)

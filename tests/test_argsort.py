@@ -14,7 +14,7 @@ from futad.backend.cuda import DeviceBackend
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
-from futad.errors import InternalError, MemoryError_
+from futad.errors import InternalError, OutOfMemory
 from futad.runtime.device import EmulatedDevice
 
 SOURCE = r"""
@@ -108,7 +108,7 @@ def test_more_keys_than_a_device_counts(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("futad.flatten.sort.MOST", 40)
     device = DeviceBackend(program()).on(EmulatedDevice())
     np.testing.assert_array_equal(device.run("whole", [39, np.zeros(39, np.int64), np.int64(1)])[0], np.arange(39))
-    with pytest.raises(MemoryError_):
+    with pytest.raises(OutOfMemory):
         device.run("whole", [40, np.zeros(40, np.int64), np.int64(1)])
 
 

@@ -8,7 +8,7 @@ from processor_time import within
 
 from futad.backend.c import CBackend
 from futad.core.parse import parse_program
-from futad.errors import AssertionError_, BoundsError, MemoryError_, RuntimeError_, UsageError
+from futad.errors import AssertionFailed, BoundsError, ExecutionError, OutOfMemory, UsageError
 
 SOURCE = r"""
 fun read [n_1: i64] (xs_2: [n_1]f64, i_3: i64) -> (r_4: f64) = {
@@ -97,20 +97,20 @@ def test_slices(backend):
 
 def test_assert(backend):
     assert backend.run("check", [3, 0.5])[0] == 3
-    with pytest.raises(AssertionError_, match=r"a is 4, b is 0.5") as e:
+    with pytest.raises(AssertionFailed, match=r"a is 4, b is 0.5") as e:
         backend.run("check", [4, 0.5])
     assert e.value.span.line == 7
 
 
 def test_division(backend):
     assert backend.run("divide", [-7, 2])[0] == -4
-    with pytest.raises(RuntimeError_, match="division by zero"):
+    with pytest.raises(ExecutionError, match="division by zero"):
         backend.run("divide", [1, 0])
 
 
 @pytest.mark.parametrize("n", [1 << 40, 1 << 19, -1])
 def test_memory_runs_out(backend, n):
-    with pytest.raises(MemoryError_, match="memory|address space|negative"):
+    with pytest.raises(OutOfMemory, match="memory|address space|negative"):
         backend.run("huge", [n])
     assert backend.run("huge", [2])[0].shape == (2, 2)
 

@@ -9,7 +9,7 @@ import pytest
 
 import futad
 from futad.backend.c import CBackend
-from futad.errors import RuntimeError_
+from futad.errors import ExecutionError
 from futad.imp import ir
 from futad.pipeline import compile_program
 from futad.source import load_program
@@ -78,7 +78,7 @@ def test_the_first_failure_is_reported(programs: dict[str, Any], first: str) -> 
     """An index out of bounds in one iteration, a division by zero in another one of the same block."""
     xs = np.zeros(100, np.int64)
     xs[[70, 71]] = (99999, 48) if first == "loop" else (48, 99999)
-    with pytest.raises(RuntimeError_, match="division by zero" if first == "loop" else "index 12 is out of bounds"):
+    with pytest.raises(ExecutionError, match="division by zero" if first == "loop" else "index 12 is out of bounds"):
         programs["c"].gathered(np.ones(12), xs)
 
 

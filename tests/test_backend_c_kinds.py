@@ -11,7 +11,7 @@ from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
 from futad.core.types import PRIMS
-from futad.errors import AssertionError_, BoundsError
+from futad.errors import AssertionFailed, BoundsError
 
 # For each type: an array combined, reduced, scanned, counted into bins and accumulated.
 KIND = r"""
@@ -173,7 +173,7 @@ def test_a_thread_that_fails(nests):
                 b.run("pick", [100, xs, ks])
             assert e.value.span.line == 3
             ks[at] = 5000
-            with pytest.raises(AssertionError_, match="5000 is too large"):
+            with pytest.raises(AssertionFailed, match="5000 is too large"):
                 b.run("pick", [100, xs, ks])
         assert b.run("pick", [100, xs, np.arange(100)])[1] == xs.sum()
 

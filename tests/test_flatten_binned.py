@@ -14,7 +14,7 @@ from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
-from futad.errors import RuntimeError_
+from futad.errors import ExecutionError
 from futad.flatten.prepare import prepare
 from futad.runtime.device import EmulatedDevice
 
@@ -91,7 +91,7 @@ entry counted (n: i64) (is: []i64) = hist (+) 0i64 n (map (\\i -> 10 / i) is) is
             values = [*map(np.int64, sizes), *args]
             if fails:
                 for run in (device.run, device.interpreted):
-                    with pytest.raises(RuntimeError_, match="integer division by zero"):
+                    with pytest.raises(ExecutionError, match="integer division by zero"):
                         run(entry, values)
             else:
                 np.testing.assert_allclose(device.run(entry, values)[-1], device.interpreted(entry, values)[-1])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from device_support import OnDevice, has_cxx
 
-from futad.errors import RuntimeError_
+from futad.errors import ExecutionError
 from futad.runtime.device import EmulatedDevice
 
 SOURCE = """
@@ -103,7 +103,7 @@ def test_failures(entry: str) -> None:
         xs = np.full(n, 9)
         first = running.run(DEVICE.core_name(entry), [n, xs])[0]
         xs[n // 2] = 7
-        with pytest.raises(RuntimeError_, match="division by zero"):
+        with pytest.raises(ExecutionError, match="division by zero"):
             running.run(DEVICE.core_name(entry), [n, xs])
         # And the next call is as good as the first.
         np.testing.assert_array_equal(running.run(DEVICE.core_name(entry), [n, np.full(n, 9)])[0], first)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from device_support import OnDevice, needs_cxx
 
-from futad.errors import AssertionError_
+from futad.errors import AssertionFailed
 
 SOURCE = """
 entry relax [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
@@ -70,7 +70,7 @@ entry main [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
         np.testing.assert_allclose(device.run("main", args)[0], device.interpreted("main", args)[0], rtol=1e-12)
         args = [np.int64(3), np.int64(4), np.int64(3), np.ones((3, 4))]
         for run in (device.run, device.interpreted):
-            with pytest.raises(AssertionError_):
+            with pytest.raises(AssertionFailed):
                 run("main", args)
 
 

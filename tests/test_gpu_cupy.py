@@ -16,7 +16,7 @@ from device_support import needs_cxx
 import futad
 from futad.backend import backends
 from futad.backend.cuda import open_device
-from futad.errors import BackendError, BoundsError, MemoryError_, UsageError
+from futad.errors import BackendError, BoundsError, OutOfMemory, UsageError
 from futad.runtime import cubin, cublas
 from futad.runtime.cublas import blas_plan
 from futad.runtime.cupydevice import CupyDevice
@@ -110,7 +110,7 @@ def test_out_of_memory(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch) ->
     prog = futad.compile(SOURCE, "g.fut", backend="cuda")
     prog.steps(1, XS)
     card.room = card.pool.used + 1024
-    with pytest.raises(MemoryError_, match=r"8 MB are needed for the array 'xs', .* kB are free"):
+    with pytest.raises(OutOfMemory, match=r"8 MB are needed for the array 'xs', .* kB are free"):
         prog.steps(1, np.ones(1_000_000))
     np.testing.assert_allclose(prog.steps(2, XS), steps(XS, 2), rtol=1e-13)  # of use as before
 
@@ -130,7 +130,7 @@ def test_memory_that_threads_allocate(card: fake_cupy.Card) -> None:
     other = futad.compile(IRREGULAR.replace("sums", "again"), backend="cuda")
     card.heap = 8 << 20  # as if others had made it
     assert other.again(np.array([3, 0, 4])).tolist() == [12, 0, 40] and card.heap == 8 << 20
-    with pytest.raises(MemoryError_, match=r"281 TB are needed for an array of one thread, of the 8.39 MB that all"):
+    with pytest.raises(OutOfMemory, match=r"281 TB are needed for an array of one thread, of the 8.39 MB that all"):
         other.again(np.array([3, 1 << 45]))
     assert other.again(np.array([2])).tolist() == [2]
 

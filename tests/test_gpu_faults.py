@@ -16,7 +16,7 @@ from device_support import needs_cxx
 from fake_card import Event
 
 import futad
-from futad.errors import DeviceError, FutadWarning, MemoryError_
+from futad.errors import DeviceError, FutadWarning, OutOfMemory
 from futad.runtime import cublas
 from futad.runtime.cupydevice import CupyDevice
 
@@ -207,7 +207,7 @@ def test_pools_are_emptied_before_memory_is_short(card: fake_cupy.Card) -> None:
     np.testing.assert_allclose(first.get(), turned(np.ones(100_000), 1))
     card.pool.free_all_blocks()
     card.room = card.pool.used + 1000
-    with pytest.raises(MemoryError_, match="800000 bytes cannot be allocated"):
+    with pytest.raises(OutOfMemory, match="800000 bytes cannot be allocated"):
         prog.turned(1, xs)
     card.room = 1 << 40
     np.testing.assert_allclose(prog.turned(1, xs).get(), turned(np.ones(100_000), 1))
@@ -228,7 +228,7 @@ def test_memory_that_a_launch_or_a_graph_needs(card: fake_cupy.Card, monkeypatch
     monkeypatch.setattr(CupyDevice, "launch", short)
     np.testing.assert_allclose(prog.turned(1, XS), turned(XS, 1), rtol=1e-12)
     left[0] = 1000
-    with pytest.raises(MemoryError_, match=r"out of device memory in kernel .*: CUDA_ERROR_OUT_OF_MEMORY"):
+    with pytest.raises(OutOfMemory, match=r"out of device memory in kernel .*: CUDA_ERROR_OUT_OF_MEMORY"):
         prog.turned(1, XS)
     left[0] = 0
     np.testing.assert_allclose(prog.turned(1, XS), turned(XS, 1), rtol=1e-12)

@@ -11,7 +11,7 @@ import pytest
 from device_support import needs_cxx
 
 from futad.backend.cuda import DeviceBackend
-from futad.errors import BoundsError, InternalError, MemoryError_
+from futad.errors import BoundsError, InternalError, OutOfMemory
 from futad.pipeline import compile_program
 from futad.runtime import tape
 from futad.runtime.arena import Arena, bytes_text
@@ -243,9 +243,9 @@ def test_out_of_device_memory_names_the_array(made: DeviceBackend) -> None:
     device = EmulatedDevice(memory=100_000)
     program = DeviceProgram(device, made.layout, made.source, made.host, made.constants)
     program.run("grown", [300, 10, XS])
-    with pytest.raises(MemoryError_, match=r"^error: out of device memory: 800 kB .* '\w+', beside .*; .* are free"):
+    with pytest.raises(OutOfMemory, match=r"^error: out of device memory: 800 kB .* '\w+', beside .*; .* are free"):
         program.run("grown", [300, 100_000, XS])
-    with pytest.raises(MemoryError_, match="400 kB are needed for the array 'xs'"):
+    with pytest.raises(OutOfMemory, match="400 kB are needed for the array 'xs'"):
         program.run("grown", [50_000, 10, np.ones(50_000)])
     assert program.run("grown", [300, 2, XS])[0].shape == (2,)  # and goes on
     assert bytes_text(999) == "999 bytes" and bytes_text(12_345_678_901) == "12.3 GB"
@@ -263,9 +263,9 @@ def test_slots_that_do_not_fit_in_one_block() -> None:
     version = arena.version
     arena.settle()
     assert arena.ensure("a", 900, "a", lambda: None) == arena.slots["a"][0] and arena.version == version
-    with pytest.raises(MemoryError_, match=r"4 kB are needed for the array 'c', beside 1.54 kB"):
+    with pytest.raises(OutOfMemory, match=r"4 kB are needed for the array 'c', beside 1.54 kB"):
         arena.ensure("c", 4000, "c", lambda: None)
-    with pytest.raises(MemoryError_, match="address space"):
+    with pytest.raises(OutOfMemory, match="address space"):
         arena.ensure("d", 1 << 47, "d", lambda: None)
 
 

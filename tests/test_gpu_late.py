@@ -12,7 +12,7 @@ import pytest
 from device_support import needs_cxx
 
 import futad
-from futad.errors import AssertionError_, BoundsError
+from futad.errors import AssertionFailed, BoundsError
 from futad.runtime.deviceprogram import MOST_UNHEARD
 
 SOURCE = """
@@ -63,7 +63,7 @@ def test_results_that_go_to_the_host_are_waited_for_once(card: fake_cupy.Card, p
     card.log.clear()
     np.testing.assert_array_equal(prog.positive(XS), XS + 1)
     assert waits(card) == ["download", "synchronise"]  # both of the result
-    with pytest.raises(AssertionError_):
+    with pytest.raises(AssertionFailed):
         prog.positive(-XS)
     np.testing.assert_array_equal(prog.positive(XS), XS + 1)
 

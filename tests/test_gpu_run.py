@@ -11,7 +11,7 @@ from device_support import has_cxx
 
 import futad
 from futad.backend.cuda import DeviceBackend
-from futad.errors import AssertionError_, BoundsError, Error
+from futad.errors import AssertionFailed, BoundsError, Error
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
@@ -143,7 +143,7 @@ def check_failure(name: str, good: np.ndarray, bad: np.ndarray) -> None:
 
 def test_assertion_on_a_value_of_the_device() -> None:
     assert running().run("checked", [2, np.array([1, 2])]) == [3]
-    with pytest.raises(AssertionError_) as e:
+    with pytest.raises(AssertionFailed) as e:
         running().run("checked", [2, np.array([1, -2])])
     assert e.value.span is not None and e.value.span.line == 4
 

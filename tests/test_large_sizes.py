@@ -13,7 +13,7 @@ from device_support import needs_cxx
 
 import futad
 from futad.backend.c import CBackend
-from futad.errors import AssertionError_, MemoryError_, ShapeError
+from futad.errors import AssertionFailed, OutOfMemory, ShapeError
 from futad.pipeline import compile_program
 from futad.runtime.cc import compiler_available
 from futad.source import compile_text
@@ -65,7 +65,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], int]] = {
 def test_a_product_that_wraps_around(prog: futad.Program, case: str) -> None:
     """It is that of a smaller array, so elements would be read where none are."""
     name, args, line = CASES[case]
-    with pytest.raises(AssertionError_, match=r"an array of [\d times]+ elements exceeds the address space") as e:
+    with pytest.raises(AssertionFailed, match=r"an array of [\d times]+ elements exceeds the address space") as e:
         prog[name](*args)
     # The derivative's function is checked by the entry whose code it becomes a part of.
     assert e.value.span is not None and abs(e.value.span.line - line) <= 1
@@ -78,14 +78,14 @@ def test_products_that_do_not(prog: futad.Program) -> None:
     np.testing.assert_array_equal(prog.made(3, 2), np.ones((3, 2)))
     assert prog.rows(2, 3, xs.reshape(1, 6)) == 3
     np.testing.assert_array_equal(prog.change(3, 2, xs), [1, 0, 3, 2, 5, 4])
-    with pytest.raises(AssertionError_, match=re.escape("shape")):
+    with pytest.raises(AssertionFailed, match=re.escape("shape")):
         prog.read(2, 4, xs)
 
 
 @pytest.mark.parametrize("name, args", [("none", (1 << 62,)), ("none", (1 << 61,)), ("bare", (HALF, HALF)),
                                         ("whole", (0, 1 << 62, EMPTY)), ("three", (HALF, HALF, 0, EMPTY))])  # fmt: skip
 def test_results_that_numpy_has_no_shape_for(prog: futad.Program, name: str, args: tuple[Any, ...]) -> None:
-    with pytest.raises(MemoryError_, match="size exceeds the address space"):
+    with pytest.raises(OutOfMemory, match="size exceeds the address space"):
         prog[name](*args)
 
 

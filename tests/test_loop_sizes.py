@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import futad
-from futad.errors import TypeError_
+from futad.errors import TypeCheckError
 from futad.source import check_text, compile_text
 
 HEAD = "entry f [n] [m] (cs: [n]f64) (k: i64) (is: [m]i64)"
@@ -48,7 +48,7 @@ def test_a_loop_that_does_not_keep_it(text: str) -> None:
 
 def test_an_error_is_the_first_ones() -> None:
     """Where neither way leads to a program, the message is that of the first."""
-    with pytest.raises(TypeError_, match="'map2'|does not have the loop parameter's size"):
+    with pytest.raises(TypeCheckError, match="'map2'|does not have the loop parameter's size"):
         compile_text(f"{HEAD}: [n]f64 = loop x = cs for _i < k do (map2 (+) (loop _y = x for _q in is do cs) [1])")
 
 

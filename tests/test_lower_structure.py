@@ -317,7 +317,7 @@ def test_result_sizes_that_are_arguments() -> None:
 def test_what_is_not_supported_says_so(text: str) -> None:
     with pytest.raises(Error) as e:
         compile_text(text, "test.fut")
-    assert e.value.span is not None and type(e.value).__name__ in ("UnsupportedError", "TypeError_")
+    assert e.value.span is not None and type(e.value).__name__ in ("UnsupportedError", "TypeCheckError")
 
 
 def test_elements_of_varying_size_are_refused() -> None:

@@ -12,7 +12,7 @@ from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
-from futad.errors import AssertionError_
+from futad.errors import AssertionFailed
 from futad.optimise.matmul import matmul
 from futad.pipeline import compile_program
 from futad.source import compile_text
@@ -177,7 +177,7 @@ def test_assertions_beside_outer_products_stay() -> None:
         if n > 0:
             xs[n - 1, 0] = 3
             for program in (p, q):
-                with pytest.raises(AssertionError_):
+                with pytest.raises(AssertionFailed):
                     run(program, [n, 3, 2, xs, ys])
 
 

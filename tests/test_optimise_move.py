@@ -10,7 +10,7 @@ from optimise_support import heads, passes, run, same_results
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.parse import parse_program
-from futad.errors import BoundsError, RuntimeError_
+from futad.errors import BoundsError, ExecutionError
 from futad.optimise.hoist import hoist
 from futad.optimise.inline import SMALL, inline
 from futad.optimise.views import hoist_views
@@ -215,7 +215,7 @@ def test_unreachable_functions_go():
 def test_division_by_zero_is_still_an_error():
     p = parse_program(fun("let d_40: i64 = div(7i64, k_4) let r_50: f64 = to_f64(d_40)", "r_50", "f64"))
     q = passes(p, simplify, hoist, simplify)
-    with pytest.raises(RuntimeError_):
+    with pytest.raises(ExecutionError):
         run(q, arguments(k=0))
 
 

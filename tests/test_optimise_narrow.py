@@ -9,7 +9,7 @@ from optimise_support import becomes, body, passes
 import futad
 from futad.core import ir
 from futad.core.parse import parse_program
-from futad.errors import AssertionError_
+from futad.errors import AssertionFailed
 from futad.optimise import narrow as narrowing
 from futad.optimise.inline import inline
 from futad.rewrite.simplify import simplify
@@ -134,5 +134,5 @@ def test_elements_that_nobody_reads_leave_no_trace_in_a_gradient(backend: str) -
 def test_an_assertion_about_an_element_that_nobody_reads_is_made() -> None:
     p = futad.compile(TEXT, backend="c")
     np.testing.assert_allclose(p.asserted([4.0, 16.0, 1.0]), [0.25, 0.125, 0])
-    with pytest.raises(AssertionError_):
+    with pytest.raises(AssertionFailed):
         p.asserted([4.0, 9.0, -1.0])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import futad
-from futad.errors import AssertionError_, BoundsError
+from futad.errors import AssertionFailed, BoundsError
 
 BACKENDS = ["interp", "c", "multicore", "emulated"]
 TYPES = [f"{s}{bits}" for bits in (8, 16, 32, 64) for s in "iu"]
@@ -102,7 +102,7 @@ def program(request: pytest.FixtureRequest) -> Any:
 def answer(f: Any, *args: Any) -> Answer:
     try:
         count, first = f(*args)
-    except AssertionError_ as e:
+    except AssertionFailed as e:
         assert "is invalid" in e.message or "more elements than" in e.message
         return None
     return int(count), [int(x) for x in first]
@@ -168,7 +168,7 @@ def check(f: Any, xs: np.ndarray, numbers: tuple[int, ...], want: list[int] | No
     what = (f.__name__, len(xs), numbers)
     try:
         got = [int(x) - 10 for x in f(xs, *numbers)]
-    except (AssertionError_, BoundsError):
+    except (AssertionFailed, BoundsError):
         got = None
     assert got == want, what
 
@@ -179,7 +179,7 @@ def test_updates_of_slices_of_any_numbers(program: Any) -> None:
         want = part(5, i, j, s)
         expected = np.arange(5)
         if want is None:
-            with pytest.raises((AssertionError_, BoundsError)):
+            with pytest.raises((AssertionFailed, BoundsError)):
                 program.put(np.arange(5), i, j, s)
             continue
         expected[want] += 100

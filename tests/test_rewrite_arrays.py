@@ -10,7 +10,7 @@ from optimise_support import becomes, heads, passes, same_results
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
-from futad.errors import AssertionError_, BoundsError
+from futad.errors import AssertionFailed, BoundsError
 from futad.rewrite import simplify
 
 AT = '@"t.fut:1:1-1:2"'
@@ -227,7 +227,7 @@ def test_assertion_gives_a_fact():
     p = parse_program(fun(stms, "e_12", "f64"))
     q = passes(p, simplify)
     assert "t.fut:2" not in repr(q) and heads(q)["Assert"] == 1
-    with pytest.raises(AssertionError_):
+    with pytest.raises(AssertionFailed):
         Interpreter(q).run("main", arguments(k=7))
 
 
@@ -262,7 +262,7 @@ def test_asserting_maps_stay_without_results():
         let t_12: bool = lt(e_11, x_3) assert(t_12, "too large", [], {AT}) let f_13: f64 = exp(e_11) in (f_13) }})"""
     q = passes(parse_program(fun(stms, "x_3", "f64")), simplify)
     assert heads(q)["Assert"] == 1 and heads(q)["exp"] == 0
-    with pytest.raises(AssertionError_):
+    with pytest.raises(AssertionFailed):
         Interpreter(q).run("main", [1, 1, 0.0, 0, True, np.ones(1), np.ones(1), np.ones((1, 1))])
 
 

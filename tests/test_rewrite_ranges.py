@@ -14,7 +14,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import Interpreter
 from futad.core.types import BOOL, F64, I64, ArrayType, Atom, Const, Var, i64
-from futad.errors import RuntimeError_, Span
+from futad.errors import ExecutionError, Span
 from futad.rewrite import simplify
 
 SPAN = Span("t.fut", 1, 1, 1, 2)
@@ -85,7 +85,7 @@ def outcome(p: ir.Program, n: int, m: int, k: int) -> object:
     try:
         xs, zs = np.arange(1.0, n + 1), np.arange(1.0, n * m + 1).reshape(n, m)
         return Interpreter(p, batched=False).run("main", [n, m, k, xs, zs])[0]
-    except RuntimeError_ as e:  # a bounds error, or a division by zero
+    except ExecutionError as e:  # a bounds error, or a division by zero
         return type(e)
 
 
@@ -101,7 +101,7 @@ def test_no_check_is_dropped_that_could_fail(block):
         for n, m, k in itertools.product((1, 2, 3), (1, 2, 3), (-2, 0, 1, 4)):
             a, b = outcome(p, n, m, k), outcome(q, n, m, k)
             # A division by zero whose result the simplifier shows to be unneeded goes with it.
-            assert a is RuntimeError_ or a == b, f"seed {seed}, n={n} m={m} k={k}: {a} and {b}\n{p}\n{q}"
+            assert a is ExecutionError or a == b, f"seed {seed}, n={n} m={m} k={k}: {a} and {b}\n{p}\n{q}"
     assert dropped >= 10
 
 
@@ -125,7 +125,7 @@ def test_comparisons_are_decided_only_if_always_so():
             args = [size, value, np.zeros(size)]
             try:
                 want = Interpreter(p).run("main", args)[0]
-            except RuntimeError_:
+            except ExecutionError:
                 continue
             assert Interpreter(q).run("main", args)[0] == want, f"seed {seed}\n{p}\n{q}"
 

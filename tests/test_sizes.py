@@ -7,7 +7,7 @@ import pytest
 from device_support import has_cxx
 
 import futad
-from futad.errors import AssertionError_
+from futad.errors import AssertionFailed
 from futad.runtime import cc
 
 SOURCE = """
@@ -41,7 +41,7 @@ def test_negative(backend: str) -> None:
     program = futad.compile(SOURCE, "sizes.fut", backend=backend)
     for entry in program:
         program[entry](1)
-        with pytest.raises(AssertionError_, match=r"an array of negative size \(-\d\) is needed") as e:
+        with pytest.raises(AssertionFailed, match=r"an array of negative size \(-\d\) is needed") as e:
             program[entry](-1)
         assert e.value.span is not None and e.value.span.line == line_of(entry, SOURCE), entry
 
@@ -54,7 +54,7 @@ def test_too_large(backend: str) -> None:
         for n, m in ((3, 4), (0, 1 << 62), (1 << 62, 0), (1 << 20, 1 << 20)):
             assert np.all(program[entry](n, m) == n * m * factor), (entry, n, m)
         for n, m in ((1 << 32, 1 << 32), (1 << 31, 1 << 32), (3 << 40, 7 << 40), (1 << 30, 1 << 30)):
-            with pytest.raises(AssertionError_, match=f"{n} times {m}.* elements exceeds the address space") as e:
+            with pytest.raises(AssertionFailed, match=f"{n} times {m}.* elements exceeds the address space") as e:
                 program[entry](n, m)
             assert e.value.span is not None and e.value.span.line == line_of(entry, PRODUCTS), entry
     assert program["given"](np.zeros((3, 4), int)) == 12
@@ -81,7 +81,7 @@ def test_joined(backend: str) -> None:
         for n, m in ((3, 4), (0, most), (most, 0), (most - 5, 5), (1 << 62, (1 << 62) - 1)):
             assert np.all(program[entry](n, m) == n + m), (entry, n, m)
         for n, m in ((most, 1), (1, most), (1 << 62, 1 << 62), (most, most)):
-            with pytest.raises(AssertionError_, match=f"an array of {n} and {m} elements has more") as e:
+            with pytest.raises(AssertionFailed, match=f"an array of {n} and {m} elements has more") as e:
                 program[entry](n, m)
             assert e.value.span is not None and e.value.span.line == line_of(entry, JOINED), entry
     np.testing.assert_array_equal(program["given"]([1, 2], [7]), [2, 4, 1, 7])

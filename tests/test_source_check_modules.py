@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from futad.errors import NameError_, TypeError_
+from futad.errors import ScopeError, TypeCheckError
 from futad.source import check_file, check_text
 from futad.source.show import show_type
 
@@ -56,36 +56,40 @@ def test_modules(text: str, expected: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "words"),
     [
-        ("module m = {def a = 1}\ndef f = m.b", NameError_, ["'m'", "no value 'b'"]),
-        ("module m = {def alpha = 1}\ndef f = m.alpa", NameError_, ["did you mean 'm.alpha'"]),
-        ("open mm", NameError_, ["unknown module 'mm'"]),
-        ("module m: {val x: i32} = {def y = 1}", TypeError_, ["lacks 'x'"]),
-        ("module m: {val x: i32} = {def x = true}", TypeError_, ["'x' has type bool", "i32"]),
-        ("module m: {type t} = {}", TypeError_, ["lacks type 't'"]),
-        ("module m: nosig = {}", NameError_, ["unknown module type"]),
-        ("module m = {def a = 1} {def b = 2}", TypeError_, ["takes no parameter"]),
-        ("module F (P: {val k: i64}) = {}\nmodule m = F {def j = 1}", TypeError_, ["lacks 'k'"]),
-        ("module m = {local def a = 1}\ndef f = m.a", NameError_, ["no value 'a'"]),
-        (VEC + "def f = v64.hidden", NameError_, ["hidden"]),
-        ("def a = 1\ndef a = 2", NameError_, ["defined twice"]),
-        ("val x: i32", TypeError_, ["module types"]),
-        ("module type t = {val f: []i32 -> i32}", TypeError_, ["'f'", "does not name the size"]),
-        ("module type t = {val f: i32 -> ([]i32 -> i32) -> i32}", TypeError_, ["does not name the size"]),
-        ("module type t = {val f: (x: i32) -> (x: i32) -> i32}", TypeError_, ["'x' is declared twice"]),
-        ("module m: {type t [n]} = {type t [n] = [n + 1]i32}", TypeError_, ["cannot be abstract", "'n'"]),
-        ("module m: {type^ t [n]} = {type^ t [n] = [n]i32 -> i32}", TypeError_, ["cannot be abstract", "'n'"]),
-        ("module type a = {type t '^a}\nmodule type b = a with t 'a = a", TypeError_, ["'^t", "may stand for more"]),
-        ("module m: {type~ t val x: t} = {type~ t = []i32 def x = [1i32]}", TypeError_, ["'x'", "is no function"]),
-        ("module m (p: {type t val x: t}) = {}\ndef f = m.x", TypeError_, ["'m' is a parametric module"]),
+        ("module m = {def a = 1}\ndef f = m.b", ScopeError, ["'m'", "no value 'b'"]),
+        ("module m = {def alpha = 1}\ndef f = m.alpa", ScopeError, ["did you mean 'm.alpha'"]),
+        ("open mm", ScopeError, ["unknown module 'mm'"]),
+        ("module m: {val x: i32} = {def y = 1}", TypeCheckError, ["lacks 'x'"]),
+        ("module m: {val x: i32} = {def x = true}", TypeCheckError, ["'x' has type bool", "i32"]),
+        ("module m: {type t} = {}", TypeCheckError, ["lacks type 't'"]),
+        ("module m: nosig = {}", ScopeError, ["unknown module type"]),
+        ("module m = {def a = 1} {def b = 2}", TypeCheckError, ["takes no parameter"]),
+        ("module F (P: {val k: i64}) = {}\nmodule m = F {def j = 1}", TypeCheckError, ["lacks 'k'"]),
+        ("module m = {local def a = 1}\ndef f = m.a", ScopeError, ["no value 'a'"]),
+        (VEC + "def f = v64.hidden", ScopeError, ["hidden"]),
+        ("def a = 1\ndef a = 2", ScopeError, ["defined twice"]),
+        ("val x: i32", TypeCheckError, ["module types"]),
+        ("module type t = {val f: []i32 -> i32}", TypeCheckError, ["'f'", "does not name the size"]),
+        ("module type t = {val f: i32 -> ([]i32 -> i32) -> i32}", TypeCheckError, ["does not name the size"]),
+        ("module type t = {val f: (x: i32) -> (x: i32) -> i32}", TypeCheckError, ["'x' is declared twice"]),
+        ("module m: {type t [n]} = {type t [n] = [n + 1]i32}", TypeCheckError, ["cannot be abstract", "'n'"]),
+        ("module m: {type^ t [n]} = {type^ t [n] = [n]i32 -> i32}", TypeCheckError, ["cannot be abstract", "'n'"]),
+        (
+            "module type a = {type t '^a}\nmodule type b = a with t 'a = a",
+            TypeCheckError,
+            ["'^t", "may stand for more"],
+        ),
+        ("module m: {type~ t val x: t} = {type~ t = []i32 def x = [1i32]}", TypeCheckError, ["'x'", "is no function"]),
+        ("module m (p: {type t val x: t}) = {}\ndef f = m.x", TypeCheckError, ["'m' is a parametric module"]),
         (
             "module m: {type t 'a 'b val mk 'a 'b: a -> b -> t a b} = {type t 'a 'b = a def mk x _ = x}\n"
             "entry f [n] (_: m.t i64 ([n]i64)) = n",
-            TypeError_,
+            TypeCheckError,
             ["size parameter 'n' of 'f'"],
         ),
         (
             "module m: {type~ t val mk: i64 -> t} = {type~ t = []i64 def mk n = iota n}\ndef f n = [m.mk n]",
-            TypeError_,
+            TypeCheckError,
             ["t is a lifted type"],
         ),
     ],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from futad.core import ir
 from futad.core.showvalue import write_text
 from futad.core.types import F32, F64, I8, I32, I64, PRIMS, U8, ArrayType, Prim, Var, i64
-from futad.errors import DtypeError, ShapeError, UsageError, ValueError_
+from futad.errors import DtypeError, InputError, ShapeError, UsageError
 from futad.runtime.textvalues import Reader, binary_bytes
 from futad.runtime.values import Record, Signature, build_value, signature_of
 
@@ -180,7 +180,7 @@ def test_other_libraries_arrays_are_viewed():
     ],
 )
 def test_what_is_no_array_of_f64(value, message):
-    with pytest.raises(ValueError_) as e:
+    with pytest.raises(InputError) as e:
         XS_YS.flatten([value, np.zeros(3)])
     assert "argument 'xs'" in str(e.value) and message in str(e.value)
 
@@ -225,7 +225,7 @@ def test_numbers(prim, value, expected):
     ],
 )
 def test_numbers_that_do_not_fit(prim, value, message):
-    with pytest.raises(ValueError_) as e:
+    with pytest.raises(InputError) as e:
         SCALARS[prim].flatten([value])
     assert message in str(e.value)
 
@@ -279,7 +279,7 @@ def test_records_and_tuples():
     ],
 )
 def test_structures_that_do_not_fit(p, q, message):
-    with pytest.raises((ValueError_, UsageError)) as e:
+    with pytest.raises((InputError, UsageError)) as e:
         STRUCTURED.flatten([p, q])
     assert message in str(e.value)
 
@@ -403,7 +403,7 @@ def test_text_values(text, prim, expected):
     ],
 )
 def test_malformed_values(text, place, message):
-    with pytest.raises(ValueError_) as e:
+    with pytest.raises(InputError) as e:
         read(text)
     assert str(e.value).startswith(f"in:{place}: error: ") and message in str(e.value)
 
@@ -415,13 +415,13 @@ def test_a_number_with_a_suffix_wraps_around_if_it_fits_in_as_many_bits():
 
 
 def test_literals_convert_only_exactly():
-    with pytest.raises(ValueError_, match="does not fit i8"):
+    with pytest.raises(InputError, match="does not fit i8"):
         read("[1, 300]")[0].at_type(I8)
-    with pytest.raises(ValueError_, match="expected i32, got decimals"):
+    with pytest.raises(InputError, match="expected i32, got decimals"):
         read("1.5")[0].at_type(I32)
-    with pytest.raises(ValueError_, match="expected f64, got i32"):
+    with pytest.raises(InputError, match="expected f64, got i32"):
         read("1i32")[0].at_type(F64)
-    with pytest.raises(ValueError_, match="not exact in f32"):
+    with pytest.raises(InputError, match="not exact in f32"):
         read("[16777217]")[0].at_type(F32)
 
 

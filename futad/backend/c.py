@@ -122,7 +122,7 @@ class CBackend:
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
 
-        Raises BoundsError, AssertionError_, MemoryError_ or RuntimeError_ with the source place.
+        Raises BoundsError, AssertionFailed, OutOfMemory or ExecutionError with the source place.
         """
         return self.compiled.run(name, args)
 

@@ -163,7 +163,7 @@ def write_file(path: Path, data: bytes, executable: bool = False) -> None:
 
     A link stays one, and its target is written; what is no regular file (/dev/stdout, a pipe) is written to.
     """
-    from futad.errors import FileError
+    from futad.errors import file_error
 
     try:
         real = Path(os.path.realpath(path))
@@ -182,7 +182,7 @@ def write_file(path: Path, data: bytes, executable: bool = False) -> None:
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as e:
-        raise FileError(f"cannot write {path}: {getattr(e, 'strerror', None) or e}") from None
+        raise file_error("write", path, e) from None
 
 
 def _umask() -> int:

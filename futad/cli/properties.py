@@ -25,18 +25,18 @@ FEW = 20  # elements of an array that are made smaller one by one
 def check_property(program: Program, name: str, seed: int = 1) -> str | None:
     """None if no candidate makes the property false, else the one that does.
 
-    Raises UsageError (no such entry), ValueError_ (an entry that is no property), and what the program raises.
+    Raises UsageError (no such entry), InputError (an entry that is no property), and what the program raises.
     """
     import numpy as np
 
     from futad.compare import text_of
     from futad.core.types import PRIMS
-    from futad.errors import ValueError_
+    from futad.errors import InputError
 
     function = program[name]
     results = function.signature.results
     if len(results) != 1 or results[0].elem is not PRIMS["bool"] or results[0].dims:
-        raise ValueError_(f"'{name}' is no property: it returns {function.entry.result.text}, not bool")
+        raise InputError(f"'{name}' is no property: it returns {function.entry.result.text}, not bool")
     options = _options(program, function)
     generator = program[options["gen"]] if "gen" in options else None
     largest = int(options.get("size", LARGEST))
@@ -102,7 +102,7 @@ def shrunk_by(function: Function, fails: _Fails, flat: list[Any], rng: Any) -> l
     """The last counterexample that the program's own function makes of one.  Raises what that function raises."""
     import numpy as np
 
-    from futad.errors import ValueError_
+    from futad.errors import InputError
 
     want = fails.function.signature
     first, vain = len(want.size_names), 0
@@ -110,7 +110,7 @@ def shrunk_by(function: Function, fails: _Fails, flat: list[Any], rng: Any) -> l
         seed = np.uint64(rng.integers(0, 1 << 64, dtype=np.uint64))
         leaves = [v.copy() if isinstance(v, np.ndarray) else v for v in flat[first:]]
         if len(function.signature.params) != len(leaves) + 1:
-            raise ValueError_(f"'{function.__name__}' does not take what the property takes, and a u64")
+            raise InputError(f"'{function.__name__}' does not take what the property takes, and a u64")
         given = function.signature.bind([*leaves, seed])
         made = function.signature.visible(function.unit.run(function.core_name, given))
         candidate = want.bind(made)

@@ -59,10 +59,10 @@ def evaluate(expression: str, file: str | None, backend: str, binary: bool) -> i
     program = Program(core, backend="interp" if backend == "auto" else backend, texts=texts, name=EXPRESSION)
     function = program[EXPRESSION]
     if function.signature.params or function.signature.size_names:
-        from futad.errors import Span, TypeError_
+        from futad.errors import Span, TypeCheckError
 
         place = Span(EXPRESSION, 1, 1, 1, 2)
-        error = TypeError_("the expression is a function", place, hint="apply it to arguments", code="E0702")
+        error = TypeCheckError("the expression is a function", place, hint="apply it to arguments", code="E0702")
         error.locate(texts)
         raise error
     function.unit.executor()

@@ -79,8 +79,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_programs(paths: list[str]) -> list[Path]:
-    """The files named, and the .fut files under the folders named, each once.  Raises FileError."""
-    from futad.errors import FileError
+    """The files named, and the .fut files under the folders named, each once.  Raises FileNotFound."""
+    from futad.errors import FileNotFound
 
     found: dict[Path, None] = {}
     for name in paths:
@@ -90,7 +90,7 @@ def find_programs(paths: list[str]) -> list[Path]:
         elif path.exists():
             found[path] = None
         else:
-            raise FileError(f"cannot read {name}: No such file or directory")
+            raise FileNotFound(f"cannot read {name}: No such file or directory")
     return list(found)
 
 
@@ -213,7 +213,7 @@ def run_case(program: Program, case: Case) -> str | None:
     import numpy as np
 
     from futad.compare import mismatch
-    from futad.errors import RuntimeError_, ShapeError
+    from futad.errors import ExecutionError, ShapeError
     from futad.testinput import expected_values, make_input
 
     function = program[case.entry]
@@ -228,7 +228,7 @@ def run_case(program: Program, case: Case) -> str | None:
     again = [np.array(a) if isinstance(a, np.ndarray) else a for a in flat] if case.expected == "auto" else []
     try:
         results = _visible(function, flat)
-    except RuntimeError_ as e:
+    except ExecutionError as e:
         if case.expected != "error":
             raise
         if re.search(case.error, str(e)):

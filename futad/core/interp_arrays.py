@@ -23,7 +23,7 @@ from futad.core.interp_machine import (
 )
 from futad.core.node import Range
 from futad.core.types import ArrayType
-from futad.errors import BoundsError, InternalError, MemoryError_, RuntimeError_, Span
+from futad.errors import BoundsError, ExecutionError, InternalError, OutOfMemory, Span
 
 _ALL = slice(None)
 
@@ -61,7 +61,7 @@ class _Positions:
                 if count != 0:
                     _check(sc, (start < 0) | (start >= n), start, n, check)
                 if count < 0:
-                    raise RuntimeError_(f"slice of negative size {count}", check)
+                    raise ExecutionError(f"slice of negative size {count}", check)
                 if count > 0:
                     with np.errstate(over="ignore"):
                         last = start + stride * np.int64(count - 1)
@@ -286,7 +286,7 @@ def _reshape(m: Interpreter, e: ir.Reshape, stm: ir.Stm, sc: Scope) -> Values:
     try:
         return (v.reshape(v.shape[:d] + shape),)
     except ValueError:  # of an array without elements
-        raise MemoryError_("an array is needed whose size exceeds the address space") from None
+        raise OutOfMemory("an array is needed whose size exceeds the address space") from None
 
 
 @handler(ir.Rearrange)

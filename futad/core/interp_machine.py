@@ -31,7 +31,7 @@ from futad.core.scalarops import OPS, ScalarOp
 from futad.core.showvalue import write_text
 from futad.core.text import node_name
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, with_true_as_one
-from futad.errors import InternalError, MemoryError_, RuntimeError_, failed_check
+from futad.errors import DivisionByZero, InternalError, OutOfMemory, failed_check
 
 Value = Any  # a NumPy scalar or array with batch dimensions, or an `Acc`
 Values = Sequence[Value]
@@ -162,7 +162,7 @@ class Interpreter:
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """The results of function `name` on all its parameters (sizes first), as NumPy scalars and arrays.
 
-        Raises RuntimeError_ and its subclasses for failures of the program.
+        Raises ExecutionError and its subclasses for failures of the program.
         """
         fun = self.program.funs[name]
         params = fun.body.params
@@ -274,9 +274,9 @@ class Interpreter:
         out = tuple([self.size(a, sc) for a in atoms])
         for n in out:
             if n < 0:
-                raise MemoryError_(f"an array of negative size ({n}) is needed")
+                raise OutOfMemory(f"an array of negative size ({n}) is needed")
         if math.prod(out) >= 1 << 60:
-            raise MemoryError_("an array is needed whose size exceeds the address space")
+            raise OutOfMemory("an array is needed whose size exceeds the address space")
         return out
 
     def empty(self, t: Type, sc: Scope) -> Value:
@@ -362,7 +362,7 @@ def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope, place: An
     if m.counting:
         m.count("op", ops=sc.lanes)
     if record.can_fail and args[1].dtype.kind in "iu" and select_lanes(sc, args[1] == 0) is not False:
-        raise RuntimeError_("integer division by zero", place)
+        raise DivisionByZero("integer division by zero", place)
     out = m.evaluate(record, args)
     return out[()] if out.ndim == 0 else out
 

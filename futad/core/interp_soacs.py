@@ -25,7 +25,7 @@ from futad.core.interp_machine import (
 )
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Const, Prim
-from futad.errors import InternalError, RuntimeError_
+from futad.errors import ExecutionError, InternalError
 
 _ALL = slice(None)
 _INT_UFUNCS: dict[str, np.ufunc] = {
@@ -53,7 +53,7 @@ def ufunc_of(name: str, t: Prim) -> np.ufunc:
 def _width(m: Interpreter, e: Any, sc: Scope) -> int:
     n = m.size(e.width, sc)
     if n < 0:
-        raise RuntimeError_(f"{type(e).__name__.lower()} over negative size {n}")
+        raise ExecutionError(f"{type(e).__name__.lower()} over negative size {n}")
     for a in e.arrays:
         if not isinstance(a.type, AccType):
             v = m.value(a)

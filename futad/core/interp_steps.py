@@ -27,7 +27,7 @@ from futad.core import ir
 from futad.core.interp import HANDLERS, TOP, Acc, Interpreter, Value
 from futad.core.scalarops import ScalarOp
 from futad.core.types import Prim, Var
-from futad.errors import InternalError, RuntimeError_, Span
+from futad.errors import ExecutionError, InternalError, Span
 
 CONTROL = (ir.If, ir.For, ir.While, ir.WithAcc)  # their scopes are outside of maps if they are
 EXACT = frozenset(
@@ -198,7 +198,7 @@ class Stepper(Interpreter):
                     values = HANDLERS[type(stm.exp)](self, stm.exp, stm, TOP)
                     self.env.update(zip(stm.pat, map(_frozen, values), strict=True))
                 other = values[b.stm.pat.index(b.var)]
-            except RuntimeError_:
+            except ExecutionError:
                 continue  # rounded differently it fails
             finally:
                 self.noise, self.env, self.steps = None, saved, steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from futad.errors import MemoryError_
+from futad.errors import OutOfMemory
 from futad.runtime.device import Device
 
 _ALIGN = 256
@@ -35,13 +35,13 @@ class Arena:
     def ensure(self, slot: Any, nbytes: int, label: str, before: Callable[[], None]) -> int:
         """The slot's address, its memory at least `nbytes`; `before` is called if that must be allocated.
 
-        Raises MemoryError_ that names the array `label`.
+        Raises OutOfMemory that names the array `label`.
         """
         found = self.slots.get(slot)
         if found is not None and nbytes <= found[1]:
             return found[0]
         if nbytes > _ADDRESS_SPACE:
-            raise MemoryError_("an array is needed whose size exceeds the address space")
+            raise OutOfMemory("an array is needed whose size exceeds the address space")
         before()
         want = nbytes
         if found is not None:
@@ -53,10 +53,10 @@ class Arena:
         self.version += 1
         try:
             address = self._alloc(want)
-        except MemoryError_:
+        except OutOfMemory:
             try:
                 address = self._alloc(want := _rounded(nbytes))
-            except MemoryError_:
+            except OutOfMemory:
                 raise self._short(nbytes, label) from None
         self.own[slot] = address
         self.slots[slot] = address, want
@@ -70,7 +70,7 @@ class Arena:
         self.release()
         try:
             self.block = at = self._alloc(sum(sizes.values()))
-        except MemoryError_:
+        except OutOfMemory:
             return  # in pieces it may fit
         for slot, n in sizes.items():
             self.slots[slot] = at, n
@@ -91,11 +91,11 @@ class Arena:
         self.allocations += 1
         return self.device.alloc(nbytes)
 
-    def _short(self, nbytes: int, label: str) -> MemoryError_:
+    def _short(self, nbytes: int, label: str) -> OutOfMemory:
         free = self.device.free_bytes()
         rest = "" if free is None else f"; {bytes_text(free)} are free"
         what = f"the array '{label}'" if label else "an array"
-        return MemoryError_(
+        return OutOfMemory(
             f"out of device memory: {bytes_text(nbytes)} are needed for {what}, beside {bytes_text(self.nbytes)} that "
             f"the program holds{rest}"
         )

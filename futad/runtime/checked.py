@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from futad.errors import CheckFailure, MemoryError_
+from futad.errors import CheckFailure, OutOfMemory
 from futad.runtime.device import RUBBISH, Device, EmulatedDevice, Frame
 from futad.runtime.findings import report, shown, span_of
 from futad.runtime.host import Layout, Runtime
@@ -34,7 +34,7 @@ class _Stretch:
             self.data = np.frombuffer(mmap.mmap(-1, BYTES, flags=flags), np.uint8)
             self.words: Words = np.frombuffer(mmap.mmap(-1, 4 * BYTES, flags=flags), np.uint32)
         except OSError as e:
-            raise MemoryError_(f"no room for checked execution: {e}") from None
+            raise OutOfMemory(f"no room for checked execution: {e}") from None
         self.base = self.data.ctypes.data
         self.next = MARGIN
         self.free: dict[int, list[int]] = {}
@@ -46,7 +46,7 @@ class _Stretch:
         if places:
             return places.pop()
         if self.next + size > BYTES:
-            raise MemoryError_(f"{nbytes} bytes cannot be allocated")
+            raise OutOfMemory(f"{nbytes} bytes cannot be allocated")
         at, self.next = self.next, self.next + size
         return at
 

@@ -21,16 +21,7 @@ import numpy as np
 
 from futad.bindings import Binding, Loop
 from futad.core.types import Prim
-from futad.errors import (
-    BoundsError,
-    Error,
-    InternalError,
-    MemoryError_,
-    RuntimeError_,
-    Span,
-    UsageError,
-    failed_check,
-)
+from futad.errors import BoundsError, DivisionByZero, Error, InternalError, OutOfMemory, Span, UsageError, failed_check
 from futad.runtime import forks
 from futad.runtime.findings import finding
 
@@ -140,7 +131,7 @@ class _Context:
         self.lib = lib
         self.address = lib.futad_new()
         if not self.address:
-            raise MemoryError_("out of memory")
+            raise OutOfMemory("out of memory")
         self.waiting: deque[tuple[int, int, int]] = deque()  # slot, address, bytes
         self.closed = False
 
@@ -234,7 +225,7 @@ class CLibrary:
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
 
-        Raises BoundsError, AssertionError_, MemoryError_ or RuntimeError_ with the source place.
+        Raises BoundsError, AssertionFailed, OutOfMemory or ExecutionError with the source place.
         """
         return self.timed(name, args)[1]
 
@@ -302,15 +293,15 @@ def _array(
 
 
 def empty_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Memory for a result.  Raises MemoryError_, also where NumPy knows no such shape: it counts the elements of an
+    """Memory for a result.  Raises OutOfMemory, also where NumPy knows no such shape: it counts the elements of an
     empty array as if no dimension were 0."""
     try:
         return np.empty(shape, dtype)
     except (ValueError, MemoryError):
         text = "".join(f"[{n}]" for n in shape)
         if math.prod(shape) and math.prod(shape) * dtype.itemsize < 1 << 62:
-            raise MemoryError_(f"out of memory: a result of shape {text} is needed") from None
-        raise MemoryError_(f"a result of shape {text} is needed, whose size exceeds the address space") from None
+            raise OutOfMemory(f"out of memory: a result of shape {text} is needed") from None
+        raise OutOfMemory(f"a result of shape {text} is needed, whose size exceeds the address space") from None
 
 
 def failure(place: CPlace, code: int, words: list[int]) -> Error:
@@ -319,13 +310,13 @@ def failure(place: CPlace, code: int, words: list[int]) -> Error:
     if code == BOUNDS:
         return BoundsError(f"index {a} is out of bounds for an array of size {b}", place.span)
     if code == DIVISION:
-        return RuntimeError_("integer division by zero", place.span)
+        return DivisionByZero("integer division by zero", place.span)
     if code == MEMORY:
         if a < 0:
-            return MemoryError_(f"an array of negative size ({a}) is needed")
+            return OutOfMemory(f"an array of negative size ({a}) is needed")
         if a == (1 << 63) - 1:
-            return MemoryError_("an array is needed whose size exceeds the address space")
-        return MemoryError_(f"out of memory: {a * b} bytes are needed for an array")
+            return OutOfMemory("an array is needed whose size exceeds the address space")
+        return OutOfMemory(f"out of memory: {a * b} bytes are needed for an array")
     assert code == ASSERT
     return failed_check(place.message, _fill(place, words), place.span)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from futad.errors import BackendError, MemoryError_
+from futad.errors import BackendError, OutOfMemory
 from futad.runtime import handover
 from futad.runtime.cublas import WORKSPACE, Blas, BlasError
 from futad.runtime.device import Fault, Frame, Product, card_limits
@@ -144,7 +144,7 @@ class CupyDevice:
         try:
             return make()
         except short:
-            raise MemoryError_(f"{nbytes} bytes cannot be allocated") from None
+            raise OutOfMemory(f"{nbytes} bytes cannot be allocated") from None
 
     def relieve(self) -> None:
         self.runtime.streamSynchronize(self.stream)
@@ -231,7 +231,7 @@ class CupyDevice:
         if self.blas is None and self.has_blas:
             try:
                 self.blas = Blas(self.number, self.alloc(WORKSPACE))
-            except (ImportError, BlasError, MemoryError_):  # CuPy works without it, and so do we
+            except (ImportError, BlasError, OutOfMemory):  # CuPy works without it, and so do we
                 self.has_blas = False
 
     def product(self, p: Product) -> bool:

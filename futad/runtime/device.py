@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from futad.core.types import with_true_as_one
-from futad.errors import InternalError, MemoryError_
+from futad.errors import InternalError, OutOfMemory
 from futad.runtime import forks
 
 
@@ -169,7 +169,7 @@ class Device(Protocol):
         """A call begins: take the caller's stream, after the work of earlier calls."""
 
     def alloc(self, nbytes: int) -> int:
-        """The address of new memory, at least 64-byte aligned.  Raises MemoryError_."""
+        """The address of new memory, at least 64-byte aligned.  Raises OutOfMemory."""
 
     def free(self, address: int) -> None:
         """Give memory back."""
@@ -371,11 +371,11 @@ class EmulatedDevice:
         self._immediate("alloc")
         short = f"{nbytes} bytes cannot be allocated"
         if self.memory is not None and self.used + nbytes > self.memory:
-            raise MemoryError_(short)
+            raise OutOfMemory(short)
         try:
             buffer = np.full(nbytes + 64, RUBBISH, np.uint8)
         except MemoryError:
-            raise MemoryError_(short) from None
+            raise OutOfMemory(short) from None
         skip = -buffer.ctypes.data % 64
         buffer = buffer[skip : skip + nbytes]
         address = buffer.ctypes.data

@@ -18,7 +18,7 @@ from weakref import WeakSet
 import numpy as np
 
 from futad.core.types import with_true_as_one
-from futad.errors import DeviceError, Error, FutadWarning, InternalError, MemoryError_, UsageError
+from futad.errors import DeviceError, Error, FutadWarning, InternalError, OutOfMemory, UsageError
 from futad.runtime import cache, forks, tuning
 from futad.runtime.clib import empty_result
 from futad.runtime.counts import Counts
@@ -118,7 +118,7 @@ class DeviceProgram:
         An array may be a `DeviceArray`; if one is, all results are arrays of the device's library in its memory,
         scalars ones of rank 0, and nothing waits for the device unless the host must: a failure that the host has not
         heard of when the call ends is raised by a later call, or by `synchronise`, and the arrays are as `handover.py`
-        says.  Raises BoundsError, AssertionError_, MemoryError_, RuntimeError_ with the source place; DeviceError where
+        says.  Raises BoundsError, AssertionFailed, OutOfMemory, ExecutionError with the source place; DeviceError where
         the device or its driver fails; DtypeError, UsageError for an array that cannot be used.
         """
         if name not in self._functions:
@@ -182,7 +182,7 @@ class DeviceProgram:
 
     def _persistent(self, do: Callable[[], Any]) -> Any:
         """What `do` gives; done again from the arguments on if its work could not be captured, and once if memory was
-        short.  Raises DeviceError, MemoryError_ where the device's library fails."""
+        short.  Raises DeviceError, OutOfMemory where the device's library fails."""
         relieved = False
         while True:
             self.runtime.failed = ""
@@ -215,7 +215,7 @@ class DeviceProgram:
         failed = self.runtime.failed
         where = f" in {failed}" if failed else ""
         if fault.memory:
-            return MemoryError_(f"out of device memory{where}: {fault.cause}")
+            return OutOfMemory(f"out of device memory{where}: {fault.cause}")
         hint = None
         if not self.runtime.synchronous:
             hint = "work fails some time after it was started, perhaps in another call; FUTAD_SYNC=1 names the kernel"

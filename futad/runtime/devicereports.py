@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from futad.errors import RuntimeError_
+from futad.errors import ExecutionError
 from futad.runtime.exchange import DeviceArray
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class DeviceReports:
         self.check.begin(name, [self._given(a) if isinstance(a, DeviceArray) else a for a in args])
         try:
             outs = program.call(name, values)
-        except RuntimeError_ as e:
+        except ExecutionError as e:
             self.check.failed(e)
             raise
         self.check.finish([program.to_numpy(o) for o in outs])

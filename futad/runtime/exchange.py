@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from futad.errors import DtypeError
+from futad.errors import DtypeError, Error
 
 _DEVICE = (2, 13)  # DLDeviceType: kDLCUDA, kDLCUDAManaged
 _CODES = {0: "i", 1: "u", 2: "f", 6: "b"}  # DLDataTypeCode
@@ -71,6 +71,8 @@ def device_array(value: Any, path: str) -> DeviceArray | None:
         if kind != "cupy" and _dlpack_device(value) in _DEVICE:
             return _from_dlpack(value, path)
         about = getattr(value, "__cuda_array_interface__", None)
+    except Error:
+        raise
     except (BufferError, RuntimeError, TypeError, ValueError, NotImplementedError) as e:
         raise DtypeError(f"argument '{path}': {kind} does not give its array away: {e}") from None
     return None if about is None else _from_interface(value, about, path)

@@ -13,7 +13,7 @@ import numpy as np
 from futad.bindings import Binding, Loop
 from futad.core.scalarops import OPS
 from futad.core.types import PRIMS
-from futad.errors import InternalError, MemoryError_
+from futad.errors import InternalError, OutOfMemory
 from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.clib import MEMORY, CPlace, failure
 from futad.runtime.counts import Counts
@@ -374,7 +374,7 @@ class Runtime:
             self.device.zero(self.error, 8 * ERROR_WORDS)
             if words[0] == MEMORY and words[2] > 0 and self.device.heap is not None:
                 needed, heap = bytes_text(int(words[2]) * int(words[3])), bytes_text(self.device.heap)
-                raise MemoryError_(
+                raise OutOfMemory(
                     f"out of device memory: {needed} are needed for an array of one thread, of the {heap} that all "
                     "threads of a kernel have for arrays whose sizes they compute"
                 )

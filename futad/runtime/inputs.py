@@ -13,27 +13,27 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from futad.core.showvalue import write_text
-from futad.errors import FileError, ValueError_
+from futad.errors import FileError, InputError, file_error
 from futad.runtime.textvalues import Reader, Value, binary_bytes
 from futad.runtime.values import Signature, count_text, leaf_text
 
 
-def fit_values(signature: Signature, values: Sequence[Value], end: ValueError_) -> list[Any]:
+def fit_values(signature: Signature, values: Sequence[Value], end: InputError) -> list[Any]:
     """The core arguments from values in order, one per flat component of the parameters.
 
-    `end` is the error to raise, its message replaced, where values are missing.  Raises ValueError_ with the
+    `end` is the error to raise, its message replaced, where values are missing.  Raises InputError with the
     place of the value that does not fit, ShapeError where sizes disagree.
     """
     leaves = signature.params
     if len(values) > len(leaves):
         extra = values[len(leaves)]
-        raise ValueError_(
+        raise InputError(
             f"{signature.name} takes {count_text(len(leaves), 'value')}, but there are {len(values)}",
             extra.place,
             hint=signature.text(),
         )
     if len(values) < len(leaves):
-        raise ValueError_(
+        raise InputError(
             f"{signature.name} takes {count_text(len(leaves), 'value')}, found {len(values)}; "
             f"the next is '{leaves[len(values)].path}' of type {leaf_text(leaves[len(values)])}",
             end.span,
@@ -43,11 +43,11 @@ def fit_values(signature: Signature, values: Sequence[Value], end: ValueError_) 
     for leaf, value in zip(leaves, values, strict=True):
         what = f"argument '{leaf.path}'"
         if len(value.shape) != len(leaf.dims):
-            raise ValueError_(f"{what}: expected {leaf_text(leaf)}, got {value.text()}", value.place)
+            raise InputError(f"{what}: expected {leaf_text(leaf)}, got {value.text()}", value.place)
         try:
             array = value.at_type(leaf.elem)
-        except ValueError_ as e:
-            raise ValueError_(f"{what}: {e.message}", e.span) from None
+        except InputError as e:
+            raise InputError(f"{what}: {e.message}", e.span) from None
         flat.append(np.ascontiguousarray(array) if leaf.dims else array[()])
     return signature.bind(flat)
 
@@ -58,7 +58,7 @@ def read_arguments(signature: Signature, data: bytes, name: str) -> list[Any]:
     values = reader.all()
     try:
         return fit_values(signature, values, reader.error("the input ends here"))
-    except ValueError_ as e:
+    except InputError as e:
         if e.span is not None and e.source_line is None:
             e.source_line = reader.line(e.span.line)
         raise
@@ -77,7 +77,7 @@ def read_data_file(path: Path) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as e:
-        raise FileError(f"cannot read {path}: {e.strerror}") from None
+        raise file_error("read", path, e) from None
     if path.suffix != ".gz":
         return data
     try:

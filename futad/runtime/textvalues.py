@@ -21,7 +21,7 @@ import numpy as np
 
 from futad.core.showvalue import prim_of
 from futad.core.types import F64, I32, MOST_SIZE, PRIMS, Prim, with_true_as_one
-from futad.errors import Span, ValueError_
+from futad.errors import InputError, Span
 
 _SUFFIX = "i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64"
 _BLANK = re.compile(r"(?:\s+|--[^\n]*)*")
@@ -68,24 +68,24 @@ class Value:
         return self.at_type(self.type or (I32 if self.kind == "int" else F64))
 
     def at_type(self, want: Prim) -> np.ndarray[Any, Any]:
-        """The data as an array (rank 0 for a scalar) of `want`.  Raises ValueError_ if it is not exact."""
+        """The data as an array (rank 0 for a scalar) of `want`.  Raises InputError if it is not exact."""
         if self.type is not None:
             if self.type is not want:
-                raise ValueError_(f"expected {want}, got {self.text()}", self.place)
+                raise InputError(f"expected {want}, got {self.text()}", self.place)
             return np.asarray(self.data, want.dtype)
         if want.is_bool or (want.is_integral and self.kind == "float"):
-            raise ValueError_(f"expected {want}, got {self.text()}", self.place)
+            raise InputError(f"expected {want}, got {self.text()}", self.place)
         if want.is_float:
             with np.errstate(all="ignore"):
                 made = np.asarray(self.data, np.float64)
                 out = made.astype(want.dtype)
             if self.kind == "int" and not bool(np.all(out == np.asarray(self.data, object))):
-                raise ValueError_(f"an integer here is not exact in {want}", self.place)
+                raise InputError(f"an integer here is not exact in {want}", self.place)
             return out
         try:
             return np.array(self.data, want.dtype)
         except OverflowError:
-            raise ValueError_(f"an integer here does not fit {want}", self.place) from None
+            raise InputError(f"an integer here does not fit {want}", self.place) from None
 
 
 class Reader:
@@ -107,10 +107,10 @@ class Reader:
         col = len(self.data[start:at].decode("utf-8", "replace")) + (self.first[1] if start == 0 else 1)
         return Span(self.name, line, col, line, col + 1)
 
-    def error(self, message: str, pos: int | None = None) -> ValueError_:
+    def error(self, message: str, pos: int | None = None) -> InputError:
         at = self.pos if pos is None else pos
         place = self.place(at)
-        return ValueError_(message, place, source_line=self.line(place.line))
+        return InputError(message, place, source_line=self.line(place.line))
 
     def line(self, number: int) -> str | None:
         """A line of the input as messages show it; None if it is too long, binary, or not wholly here."""
@@ -142,7 +142,7 @@ class Reader:
         return out
 
     def value(self) -> Value:
-        """The next value.  Raises ValueError_ at the place where the input is not one."""
+        """The next value.  Raises InputError at the place where the input is not one."""
         self.skip()
         if self.pos >= len(self.text):
             raise self.error("expected a value, found the end of the input")
@@ -237,7 +237,7 @@ class Reader:
         self.pos = m.end()
         return m
 
-    def _not_a_value(self, pos: int) -> ValueError_:
+    def _not_a_value(self, pos: int) -> InputError:
         if pos >= len(self.text):
             return self.error("expected a value, found the end of the input", pos)
         word = _WORD.match(self.text, pos)

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from futad.errors import FileError
+from futad.errors import FileError, file_error
 from futad.runtime import cache
 from futad.runtime.device import Thresholds
 
@@ -56,5 +56,5 @@ def store(model: str, key: str, thresholds: Thresholds | None, about: dict[str, 
     try:
         cache.replace_file(path, text.encode())
     except OSError as e:
-        raise FileError(f"cannot write {path}: {e.strerror}") from None
+        raise file_error("write", path, e) from None
     return path

@@ -28,7 +28,7 @@ from futad.core.interp_steps import Binding, Plan, Stepper, words
 from futad.core.ir import Program
 from futad.core.text import stm_text
 from futad.core.types import ArrayType
-from futad.errors import CheckFailure, Error, InternalError, MemoryError_, RuntimeError_
+from futad.errors import CheckFailure, Error, ExecutionError, InternalError, OutOfMemory
 from futad.runtime.clib import CLibrary, Layout
 
 NEAR = {8: 2.0**-40, 4: 2.0**-14, 2: 2.0**-7}  # by the bytes of a float
@@ -97,9 +97,9 @@ class ValueCheck:
             if bad is not None:
                 raise self._wrong(f"result {i} is not what the program bound", None, np.asarray(got), want, bad)
 
-    def failed(self, error: RuntimeError_) -> None:
+    def failed(self, error: ExecutionError) -> None:
         """The compiled program has failed.  Raises CheckFailure if the interpreter does not."""
-        if isinstance(error, MemoryError_):
+        if isinstance(error, OutOfMemory):
             return
         while self.failure is None and self.due is not None:
             self._go_on(None)
@@ -120,10 +120,10 @@ class ValueCheck:
                 self.due = self.run.send(taken)
         except StopIteration as e:
             self.results = e.value
-        except (RuntimeError_, InternalError) as e:
+        except (ExecutionError, InternalError) as e:
             self.failure = e
         except MemoryError as e:
-            self.failure = MemoryError_(f"out of memory: {e}")
+            self.failure = OutOfMemory(f"out of memory: {e}")
 
     def _compare(self, b: Binding, got: np.ndarray[Any, Any]) -> Any:
         """The value to go on with; None if it is the interpreter's own."""
@@ -279,14 +279,14 @@ class CheckedLibrary(CLibrary):
     def timed(self, name: str, args: Sequence[Any]) -> tuple[float, list[Any]]:
         with self._calls:
             if self.first is not None:
-                with contextlib.suppress(RuntimeError_):  # which comes again
+                with contextlib.suppress(ExecutionError):  # which comes again
                     self.first.timed(name, [np.array(a) if np.ndim(a) else a for a in args])
             self._error = None
             self.values.begin(name, args)
             self.lib.futad_report_to(ctypes.cast(self._reporter, ctypes.c_void_p))
             try:
                 seconds, results = super().timed(name, args)
-            except RuntimeError_ as e:
+            except ExecutionError as e:
                 if self._error is not None:
                     raise self._error from None
                 self.values.failed(e)

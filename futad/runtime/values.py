@@ -32,7 +32,7 @@ import numpy as np
 
 from futad.core.entry import Entry, EntryType
 from futad.core.types import I64, MOST_SIZE, ArrayType, Const, Prim, Type, Var
-from futad.errors import DtypeError, ShapeError, UsageError, ValueError_
+from futad.errors import DtypeError, InputError, ShapeError, UsageError
 from futad.runtime.exchange import DeviceArray, device_array
 from futad.runtime.plain import Plan, plan
 
@@ -96,7 +96,7 @@ class Signature:
     def flatten(self, args: Sequence[Any]) -> list[Any]:
         """The arguments of the core function.
 
-        Raises UsageError (number of arguments), DtypeError, ShapeError, ValueError_.
+        Raises UsageError (number of arguments), DtypeError, ShapeError, InputError.
         """
         if self._plan is False:
             self._plan = plan(self)
@@ -144,7 +144,7 @@ class Signature:
         for i, name in enumerate(self.size_names):
             if i not in sizes:
                 if not any(("arg", i) in leaf.dims for leaf in self.params):
-                    raise ValueError_(f"{self.name}: no argument determines the size {name}")
+                    raise InputError(f"{self.name}: no argument determines the size {name}")
                 sizes[i] = (0, "")
         for leaf, value in zip(self.params, leaves, strict=True):
             if isinstance(value, _Empty):
@@ -326,7 +326,7 @@ def _parts(t: EntryType, value: Any, path: str, entry: str) -> list[Any]:
             missing = [n for n, _ in t.fields if n not in value]
             if unknown or missing:
                 what = f"field {missing[0]!r} is missing" if missing else f"there is no field {unknown[0]!r}"
-                raise ValueError_(f"argument '{path}' of {entry}: {what}; the fields are {_field_names(t)}")
+                raise InputError(f"argument '{path}' of {entry}: {what}; the fields are {_field_names(t)}")
             return [value[n] for n, _ in t.fields]
         if all(hasattr(value, n) for n, _ in t.fields):
             return [getattr(value, n) for n, _ in t.fields]

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from futad.core.ir import Program
 from futad.deep import deep
-from futad.errors import Error, UnsupportedError, Warning_, line_of
+from futad.errors import Error, Lint, UnsupportedError, line_of
 from futad.source.ast import CheckedProgram, File
 from futad.source.files import Loader
 
@@ -32,7 +32,7 @@ def check_text(text: str, name: str = "main") -> CheckedProgram:
     return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lambda p: p)
 
 
-def load_program(path: str | Path, warned: Callable[[Warning_], None] | None = None) -> Program:
+def load_program(path: str | Path, warned: Callable[[Lint], None] | None = None) -> Program:
     """The core program of a file; `warned` is told of what is probably not meant."""
     from futad.source.lower import lower
 
@@ -75,7 +75,7 @@ def compile_expression(text: str, path: str | Path | None = None) -> Program:
 def _check(
     load: Callable[[Loader], File],
     then: Callable[[CheckedProgram], T],
-    warned: Callable[[Warning_], None] | None = None,
+    warned: Callable[[Lint], None] | None = None,
 ) -> T:
     from futad.source.program import check_program
 

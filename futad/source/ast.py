@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from futad.core.types import Prim
-from futad.errors import Span, Warning_
+from futad.errors import Lint, Span
 from futad.source.stypes import Binding, Scheme, Size, SType
 
 # --- type expressions ------------------------------------------------------------------------------------
@@ -556,7 +556,7 @@ class CheckedProgram:
     funs: list[FunDef]
     entries: list[FunDef]
     files: list[File]
-    warnings: list[Warning_] = field(default_factory=list)
+    warnings: list[Lint] = field(default_factory=list)
 
 
 __all__ = [n for n in dict(globals()) if n[0].isupper()] + ["Scheme"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from futad.errors import Span, TypeError_
+from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.show import show_binding, show_type
 from futad.source.stypes import Binding, Size, SType, TArray, TFun, TRecord, TSum, resolve
@@ -22,7 +22,7 @@ NONE: Known = frozenset()
 def check_causality(body: A.Expr) -> None:
     """Require that each size that an expression of `body` computes is computed before something has it.
 
-    Raises TypeError_ (E0407).
+    Raises TypeCheckError (E0407).
     """
     made: dict[Binding, Span] = {}
     _collect(body, made)
@@ -190,7 +190,7 @@ class _Causality:
             if b in self.made and b not in known:
                 where = self.made[b]
                 shown = f", a {show_type(t)}," if t is not None else ""
-                raise TypeError_(
+                raise TypeCheckError(
                     f"{what}{shown} needs the size {show_binding(b)} before it is computed",
                     e.span,
                     hint="bind what computes it by a 'let' before this",

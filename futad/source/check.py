@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from futad.errors import NameError_, SourceError, Span, TypeError_, UnsupportedError, Warning_
+from futad.errors import Lint, ScopeError, SourceError, Span, TypeCheckError, UnsupportedError
 from futad.source import ast as A
 from futad.source import numeric
 from futad.source.causality import check_causality
@@ -93,7 +93,7 @@ class Checker(Unifier):
         self.local_tparams: set[Binding] = set()
         self.literals: list[A.ELit] = []  # whose types are to be found
         self.later: list[Callable[[], None]] = []  # checks for the end of the definition
-        self.warnings: dict[tuple[int, int, str], Warning_] = {}
+        self.warnings: dict[tuple[int, int, str], Lint] = {}
         self.loop_params: set[Binding] = set()
         # Whether names may be missing because what brings them into scope has an error.
         self.incomplete = False
@@ -134,14 +134,14 @@ class Checker(Unifier):
         for m in self.metas:
             if m.ref is None and not self.default(m):
                 if m.fields:
-                    raise TypeError_(
+                    raise TypeCheckError(
                         f"the type of this cannot be inferred: it has at least {show_type(m)}",
                         m.span,
                         hint="annotate it with its type",
                         code="E0306",
                     )
                 if m.constrs:
-                    raise TypeError_(
+                    raise TypeCheckError(
                         f"the sum type of this cannot be inferred: it has at least {show_type(m)}",
                         m.span,
                         hint="annotate it with its type",
@@ -152,7 +152,7 @@ class Checker(Unifier):
         for e in self.sized:
             for b, size in e.sargs.items():
                 if type(resolve_size(size)) is SizeMeta:
-                    raise TypeError_(
+                    raise TypeCheckError(
                         f"size '{b.name}' of '{e.name}' cannot be inferred: nothing here determines it",
                         e.span,
                         hint="annotate the result with its size",
@@ -160,7 +160,7 @@ class Checker(Unifier):
                     )
         for what, s in self.declared:
             if s.ref is None:
-                raise TypeError_(
+                raise TypeCheckError(
                     f"{what} cannot be inferred: nothing determines it",
                     s.span,
                     hint="write the size, or make the value with one",
@@ -198,7 +198,7 @@ class Checker(Unifier):
             try:
                 self.unify_shape(first, here)
             except Mismatch:
-                raise TypeError_(
+                raise TypeCheckError(
                     f"'{e.name}' is used for {show_type(here)} here and for {show_type(first)} at line "
                     f"{uses[0].span.line}, column {uses[0].span.col}",
                     e.span,
@@ -333,7 +333,7 @@ class Checker(Unifier):
         """Require that a value of type `actual` has type `expected`."""
         assert actual is not None
 
-        def report(err: Mismatch | None = None) -> TypeError_:
+        def report(err: Mismatch | None = None) -> TypeCheckError:
             return self.describe(actual, expected, span, what if isinstance(what, str) else what(), err)
 
         outer, self.on_postpone = self.on_postpone, (span, report)
@@ -347,7 +347,7 @@ class Checker(Unifier):
     def mismatch(self, actual: SType, expected: SType, span: Span, what: str, err: Mismatch) -> NoReturn:
         raise self.describe(actual, expected, span, what, err) from None
 
-    def describe(self, actual: SType, expected: SType, span: Span, what: str, err: Mismatch | None) -> TypeError_:
+    def describe(self, actual: SType, expected: SType, span: Span, what: str, err: Mismatch | None) -> TypeCheckError:
         """The error for two types that do not fit."""
         found, wanted = show_type(actual), show_type(expected)
         reason = f": {err.reason}" if err is not None and err.reason else ""
@@ -358,14 +358,14 @@ class Checker(Unifier):
         text = f"{what}: expected {wanted}, found {found}{reason}"
         if wanted == "_" and reason:
             text = f"{what} is a {found}{reason}"
-        return TypeError_(text, span, hint=hint, code=code, notes=notes)
+        return TypeCheckError(text, span, hint=hint, code=code, notes=notes)
 
     def no_functions(self, t: SType, what: str, span: Span) -> None:
         """Require that a value is no function and holds none."""
         try:
             self.no_function(t)
         except Mismatch:
-            raise TypeError_(f"{what} cannot be a function", span, code="E0305") from None
+            raise TypeCheckError(f"{what} cannot be a function", span, code="E0305") from None
 
     def require_data(self, t: SType, span: Span) -> None:
         """Require that a type can be an array's element."""
@@ -374,7 +374,7 @@ class Checker(Unifier):
         except Mismatch as err:
             what = "functions" if type(resolve(t)) is TFun else f"values of type {show_type(t)}"
             reason = "" if type(resolve(t)) is TFun else f": {err.reason}"
-            raise TypeError_(f"{what} cannot be put into arrays{reason}", span, code=err.code) from None
+            raise TypeCheckError(f"{what} cannot be put into arrays{reason}", span, code=err.code) from None
 
     # -- names
 
@@ -394,22 +394,22 @@ class Checker(Unifier):
         if dot and numeric.is_module(module):
             near = self.near(rest, [*numeric.module_members(module), *PRIM_TYPES])
             hint = f"did you mean '{module}.{near}'?" if near else None
-            raise NameError_(f"module '{module}' has no member '{rest}'", span, hint=hint, code="E0203")
+            raise ScopeError(f"module '{module}' has no member '{rest}'", span, hint=hint, code="E0203")
         if dot:
             m = find(self, module)
             if isinstance(m, Module):
                 near = self.near(rest, [*m.names, *m.types])
                 hint = f"did you mean '{module}.{near}'?" if near else None
-                raise NameError_(f"module '{module}' has no {what} '{rest}'", span, hint=hint, code="E0203")
+                raise ScopeError(f"module '{module}' has no {what} '{rest}'", span, hint=hint, code="E0203")
             parts = module.split(".")
             for i in range(1, len(parts) + 1):
                 if isinstance(find(self, ".".join(parts[:i])), Functor):
-                    raise TypeError_(
+                    raise TypeCheckError(
                         f"'{'.'.join(parts[:i])}' is a parametric module: it has members once it is applied",
                         span,
                         code="E0603",
                     )
-            raise NameError_(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span, code="E0201")
+            raise ScopeError(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span, code="E0201")
         if name in self.defining:
             raise UnsupportedError(
                 f"'{name}' is used in its own definition, and recursion is not supported",
@@ -420,7 +420,7 @@ class Checker(Unifier):
         known = [*self.types, *PRIM_TYPES] if what == "type" else [*self.names, *self.prelude]
         near = self.near(name, known)
         hint = f"did you mean '{near}'?" if near else None
-        raise NameError_(f"unknown {what if what == 'type' else 'name'} '{name}'", span, hint=hint, code="E0201")
+        raise ScopeError(f"unknown {what if what == 'type' else 'name'} '{name}'", span, hint=hint, code="E0201")
 
     # -- modules, which ProgramChecker provides
 
@@ -444,8 +444,8 @@ def check_literal(e: A.ELit) -> None:
             low = -high
         if not low <= e.value <= ((1 << p.bits) - 1 if e.bits or e.suffix is not None else high):
             what = f"{e.value} is out of bounds: it does not fit in {p}, {low} to {high}"
-            raise TypeError_(what, e.span, code="E0103")
+            raise TypeCheckError(what, e.span, code="E0103")
     elif p.is_float:
         with np.errstate(over="ignore"):
             if not np.isfinite(p.dtype.type(e.value)):
-                raise TypeError_(f"{e.value} is out of bounds: it does not fit in {p}", e.span, code="E0103")
+                raise TypeCheckError(f"{e.value} is out of bounds: it does not fit in {p}", e.span, code="E0103")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.errors import Span, TypeError_
+from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.check_loops import type_of
 from futad.source.check_rules import T_I64, infers
@@ -80,7 +80,7 @@ def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
         if r.fields is None:
             r.fields = {}
         if r.kind not in LOOSE_KINDS:
-            raise TypeError_(f"{show_type(r)} has no fields", span, code="E0303")
+            raise TypeCheckError(f"{show_type(r)} has no fields", span, code="E0303")
         if name not in r.fields:
             m = ck.meta(span)
             m.level = r.level
@@ -91,13 +91,13 @@ def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
             if n == name:
                 return ft
         near = ck.near(name, [n for n, _ in r.fields])
-        raise TypeError_(
+        raise TypeCheckError(
             f"{show_type(r)} has no field '{name}'",
             span,
             hint=f"did you mean '{near}'?" if near else None,
             code="E0303",
         )
-    raise TypeError_(f"a {show_type(r)} has no fields, so no '{name}'", span, code="E0303")
+    raise TypeCheckError(f"a {show_type(r)} has no fields, so no '{name}'", span, code="E0303")
 
 
 @infers(A.EProject)
@@ -120,8 +120,8 @@ def index_type(
             ck.fit(t, r, span, "what is indexed is an array")
         if type(r) is not TArray:
             if i == 0:
-                raise TypeError_(f"only arrays can be indexed, and this is a {show_type(r)}", span, code="E0304")
-            raise TypeError_(
+                raise TypeCheckError(f"only arrays can be indexed, and this is a {show_type(r)}", span, code="E0304")
+            raise TypeCheckError(
                 f"{len(index)} indices, but the array has only {i} dimension{'s' * (i != 1)}", span, code="E0304"
             )
         if isinstance(ix, A.ESlice):

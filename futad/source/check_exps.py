@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.errors import NameError_, Span, TypeError_
+from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
@@ -86,7 +86,7 @@ def _var(ck: Checker, e: A.EVar) -> A.Expr:
     assert b is not None
     b.used = True
     if e.name[0] == "_" and b.kind == "value":
-        raise NameError_(
+        raise ScopeError(
             f"'{e.name}' is used, but its underscore says that it is not",
             e.span,
             hint=f"call it '{e.name.lstrip('_') or 'x'}'",
@@ -217,8 +217,8 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
         elif type(r) is not TFun:
             if i == 0:
                 what = _described(head) if type(head) is A.EVar else "what is applied here"
-                raise TypeError_(f"{what} is not a function: it is a {show_type(r)}", node.span, code="E0302")
-            raise TypeError_(
+                raise TypeCheckError(f"{what} is not a function: it is a {show_type(r)}", node.span, code="E0302")
+            raise TypeCheckError(
                 f"{_described(head)} takes {i} argument{'s' * (i != 1)}, but {len(spine)} are given",
                 node.arg.span,
                 code="E0302",
@@ -418,7 +418,7 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
         given = witnesses(e.pat.type) if e.pat.type is not None and sizes else set()
         for b in sizes:
             if b not in given:
-                raise TypeError_(
+                raise TypeCheckError(
                     f"size '{b.name}' is not that of an array in the pattern",
                     e.span,
                     hint=f"declare the array: (xs: [{b.name}]t)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from futad.errors import Span, TypeError_
+from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.check_match import require_irrefutable
 from futad.source.check_pats import bind_pattern
@@ -102,7 +102,7 @@ def _check_used(fd: A.FunDef, params: list[SType], result: SType) -> None:
         in_params = {b for p in given for b in witnesses(p)}
         for b in fd.implicit:
             if b.kind == "size" and b not in in_params:
-                raise TypeError_(
+                raise TypeCheckError(
                     f"the result of entry point '{fd.name}' has a size that nothing determines",
                     fd.span,
                     hint="declare the sizes of the result",
@@ -114,7 +114,7 @@ def _check_used(fd: A.FunDef, params: list[SType], result: SType) -> None:
             where = "its parameters" if fd.entry else "the parameters or the result"
             what = f"size parameter '{tp.name}' of '{fd.name}'"
             how = " by itself" if fd.entry else ""
-            raise TypeError_(f"{what} does not occur{how} in the types of {where}", tp.span, code="E0403")
+            raise TypeCheckError(f"{what} does not occur{how} in the types of {where}", tp.span, code="E0403")
 
 
 def dimensions(t: SType) -> list[Size]:
@@ -134,7 +134,7 @@ def _no_repeats(p: A.Pat, seen: set[str]) -> None:
 
     for v in pattern_names(p):
         if v.name in seen:
-            raise TypeError_(f"parameter '{v.name}' is declared twice", v.span, code="E0202")
+            raise TypeCheckError(f"parameter '{v.name}' is declared twice", v.span, code="E0202")
         seen.add(v.name)
 
 
@@ -150,14 +150,14 @@ def _generalise(
             lower_levels(ck, t)
         elif t.fields or t.constrs:
             shown = show_type(t)
-            raise TypeError_(
+            raise TypeCheckError(
                 f"the type of this cannot be inferred: it has at least {shown}",
                 t.span or fd.span,
                 hint="annotate the parameter with its type",
                 code="E0306",
             )
         elif t.kind == "eq":
-            raise TypeError_(
+            raise TypeCheckError(
                 "the type of this cannot be inferred, and '==' does not compare values of every type",
                 t.span or fd.span,
                 hint="annotate the parameter with its type",
@@ -166,7 +166,7 @@ def _generalise(
         elif t.kind not in LOOSE_KINDS:
             ck.default(t)
         elif fd.entry and not fd.params and not holds_function(result):  # which is refused as such
-            raise TypeError_(
+            raise TypeCheckError(
                 f"the type of the result of entry point '{fd.name}' cannot be inferred",
                 t.span or fd.span,
                 hint="annotate it with its type",
@@ -200,7 +200,7 @@ def _generalise(
     fd.ret_type = result
     sizes = [b.name for b in quantified if b is not None and b.kind == "size"]
     if exists and sizes and not fd.params:
-        raise TypeError_(
+        raise TypeCheckError(
             f"'{fd.name}' has a size parameter ({sizes[0]}) and a size that is known only when it is computed",
             fd.span,
             hint="make it a function, or declare the sizes of its arrays",
@@ -217,7 +217,7 @@ def _visible(declared: SType, params: list[A.Pat], span: Span) -> None:
     for s in sizes_in(declared) if inner else []:
         for b in size_names(s):
             if b in inner:
-                raise TypeError_(
+                raise TypeCheckError(
                     f"the declared result has size {b.name}, which is only a part of a parameter",
                     span,
                     hint=f"make '{b.name}' a parameter of its own, or leave the size to inference: []",
@@ -293,7 +293,7 @@ def close(
         for s in sizes_in(p, arrows=False):
             if type(s) is SizeVar and (s.binding in later or not outside(s.binding)):
                 n = s.binding.name
-                raise TypeError_(
+                raise TypeCheckError(
                     f"parameter {i + 1} has type {show_type(p)}, whose size {n} is not known before it",
                     s.binding.span or span,
                     hint=f"make '{n}' an earlier parameter, or declare it a size parameter: [{n}]",
@@ -333,7 +333,7 @@ def _close_functions(ck: Checker, t: SType, known: Callable[[Binding], bool], sp
         for s in sizes_in(t.param):
             for b in size_names(s):
                 if gone(b) and b not in _bound_in(t.param):
-                    raise TypeError_(
+                    raise TypeCheckError(
                         f"the result is a function whose parameter has size {show_size(s)}, known only inside",
                         span,
                         hint="let the function that yields it yield an array of that size too, or take it as parameter",
@@ -433,7 +433,7 @@ def _own_sizes(ck: Checker, e: A.ELambda) -> None:
         for s in sizes_in(p.type) if unnamed and p.type is not None else []:
             for b in size_names(s):
                 if b in ck.bound_by_arrows:
-                    raise TypeError_(
+                    raise TypeCheckError(
                         f"this parameter has size {b.name}, an earlier parameter that the lambda does not name",
                         p.span,
                         hint="give that parameter a name",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from futad.core.types import BOOL, I64
-from futad.errors import Span, TypeError_
+from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names
 from futad.source.sizes import metas_of, poly
@@ -47,7 +47,7 @@ def pattern_expr(p: A.Pat) -> A.Expr:
         return A.ETuple(p.span, [pattern_expr(q) for q in p.elems])
     if isinstance(p, A.PRecord):
         return A.ERecord(p.span, [(n, pattern_expr(q)) for n, q in p.fields])
-    raise TypeError_("a loop without initial value needs a pattern of names", p.span, code="E0312")
+    raise TypeCheckError("a loop without initial value needs a pattern of names", p.span, code="E0312")
 
 
 def _freshen(ck: Checker, t: SType, out: list[tuple[SizeMeta, Size]], span: Span) -> SType:
@@ -152,7 +152,7 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
     e.type = substitute(t, {}, results)
     for s in sizes_in(e.type):
         if type(s) is SizeVar and s.binding.level > ck.level:
-            raise TypeError_(
+            raise TypeCheckError(
                 f"the loop's result would have a size that is only known inside the loop ({s.binding.name})",
                 e.span,
                 code="E0404",
@@ -193,7 +193,7 @@ def _settle(
         try:
             ck.unify_size(have, want)
         except Mismatch as err:
-            raise TypeError_(
+            raise TypeCheckError(
                 f"{what} does not have the loop parameter's size: {err.reason}", span, code="E0401", notes=err.notes
             ) from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from futad.core.types import BOOL
-from futad.errors import TypeError_
+from futad.errors import TypeCheckError
 from futad.source import ast as A
 from futad.source.stypes import SType, TPrim, TRecord, TSum, resolve
 
@@ -39,7 +39,7 @@ def _irrefutable(p: A.Pat) -> None:
     assert p.type is not None
     missing = uncovered([[p]], [p.type])
     if missing is not None:
-        raise TypeError_(
+        raise TypeCheckError(
             f"this pattern does not match every value, such as {missing[0]}",
             p.span,
             hint="use 'match' here",
@@ -54,7 +54,7 @@ def check_exhaustive(ck: Checker, e: A.EMatch) -> None:
         assert e.scrutinee.type is not None
         missing = uncovered([[p] for p, _ in e.cases], [e.scrutinee.type])
         if missing is not None:
-            raise TypeError_(f"Unmatched cases: there is none for {missing[0]}", e.span, code="E0309")
+            raise TypeCheckError(f"Unmatched cases: there is none for {missing[0]}", e.span, code="E0309")
 
     ck.later.append(check)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.errors import NameError_, Span, TypeError_
+from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.check_types import texp
 from futad.source.show import show_type
@@ -29,7 +29,7 @@ def _distinct(p: A.Pat) -> None:
     seen: set[str] = set()
     for v in pattern_names(p):
         if v.name in seen:
-            raise NameError_(f"'{v.name}' is bound twice in one pattern", v.span, code="E0202")
+            raise ScopeError(f"'{v.name}' is bound twice in one pattern", v.span, code="E0202")
         seen.add(v.name)
 
 
@@ -38,7 +38,7 @@ def distinct_sizes(sizes: list[str], p: A.Pat, span: Span) -> None:
     names = [v.name for v in pattern_names(p)] if sizes else []
     for i, n in enumerate(sizes):
         if n in sizes[:i] or n in names:
-            raise NameError_(f"'{n}' is bound twice in one pattern", span, code="E0202")
+            raise ScopeError(f"'{n}' is bound twice in one pattern", span, code="E0202")
 
 
 def pattern_names(p: A.Pat) -> list[A.PVar]:
@@ -76,7 +76,7 @@ def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
             ck.fit(t, r, p.span, "a tuple pattern")
         if type(r) is not TRecord or not r.is_tuple or len(r.fields) != len(p.elems):
             found = show_type(r)
-            raise TypeError_(
+            raise TypeCheckError(
                 f"this pattern is for a tuple of {len(p.elems)}, but the value is a {found}", p.span, code="E0307"
             )
         for q, (_, ft) in zip(p.elems, r.fields, strict=True):
@@ -88,17 +88,18 @@ def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
             r = TRecord(tuple((n, ck.meta(q.span)) for n, q in p.fields))
             ck.fit(t, r, p.span, "a record pattern")
         if type(r) is not TRecord:
-            raise TypeError_(f"this pattern is for a record, but the value is a {show_type(r)}", p.span, code="E0307")
+            problem = f"this pattern is for a record, but the value is a {show_type(r)}"
+            raise TypeCheckError(problem, p.span, code="E0307")
         have = dict(r.fields)
         for n, q in p.fields:
             if n not in have:
-                raise TypeError_(f"{show_type(r)} has no field '{n}'", q.span, code="E0303")
+                raise TypeCheckError(f"{show_type(r)} has no field '{n}'", q.span, code="E0303")
             _pat(ck, q, have[n], what)
         ascribed = {n: q.type for n, q in p.fields}
         p.type = TRecord(tuple((n, ascribed.get(n) or ft) for n, ft in r.fields))
         for n in have:
             if n not in dict(p.fields):
-                raise TypeError_(
+                raise TypeCheckError(
                     f"this pattern lacks field '{n}' of {show_type(r)}", p.span, hint=f"add '{n} = _'", code="E0307"
                 )
     elif type(p) is A.PLit:
@@ -124,15 +125,16 @@ def require_constr(ck: Checker, t: SType, name: str, args: tuple[SType, ...], at
         try:
             ck.unify(m, r)
         except Mismatch as err:
-            raise TypeError_(f"constructor '#{name}' does not fit: {err.reason}", at.span, code="E0308") from None
+            raise TypeCheckError(f"constructor '#{name}' does not fit: {err.reason}", at.span, code="E0308") from None
         return
     if type(r) is not TSum:
-        raise TypeError_(f"'#{name}' is of a sum type, but a {show_type(r)} is expected here", at.span, code="E0308")
+        problem = f"'#{name}' is of a sum type, but a {show_type(r)} is expected here"
+        raise TypeCheckError(problem, at.span, code="E0308")
     known = dict(r.constrs)
     if name not in known:
-        raise TypeError_(f"{show_type(r)} has no constructor '#{name}'", at.span, code="E0308")
+        raise TypeCheckError(f"{show_type(r)} has no constructor '#{name}'", at.span, code="E0308")
     if len(known[name]) != len(args):
-        raise TypeError_(
+        raise TypeCheckError(
             f"constructor '#{name}' takes {len(known[name])} values, not {len(args)}", at.span, code="E0308"
         )
     for a, b in zip(args, known[name], strict=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.core.types import I64, PRIMS
-from futad.errors import ConsumptionError, NameError_, Span, TypeError_
+from futad.errors import ConsumptionError, ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.sizes import consumed_name, size_of_expr
 from futad.source.stypes import (
@@ -79,10 +79,10 @@ def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
         constrs = te.constrs
         names = [n for n, _ in constrs]
         if len(names) > MAX_CONSTRUCTORS:
-            raise TypeError_(f"a sum type has at most {MAX_CONSTRUCTORS} constructors", te.span, code="E0105")
+            raise TypeCheckError(f"a sum type has at most {MAX_CONSTRUCTORS} constructors", te.span, code="E0105")
         for i, n in enumerate(names):
             if n in names[:i]:
-                raise TypeError_(f"constructor '#{n}' occurs twice", te.span, code="E0104")
+                raise TypeCheckError(f"constructor '#{n}' occurs twice", te.span, code="E0104")
         return TSum(tuple(sorted((n, tuple(texp(ck, a, anon) for a in args)) for n, args in constrs)))
     if type(te) is A.TEExists:
         with ck.scoped():
@@ -92,13 +92,13 @@ def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
                 b.alias = s
                 ck.bind(n, b)
             return texp(ck, te.elem, anon)
-    raise TypeError_("this type cannot be used here", te.span, code="E0311")
+    raise TypeCheckError("this type cannot be used here", te.span, code="E0311")
 
 
 def size_exp(ck: Checker, e: A.Expr) -> tuple[A.Expr, Size]:
     """An elaborated size expression and its size."""
     if type(e) is A.EVar and "." not in e.name and ck.lookup(e.name) is None:
-        raise NameError_(
+        raise ScopeError(
             f"unknown size '{e.name}'",
             e.span,
             hint=f"declare it as a parameter, [{e.name}], or bind it before" if e.name.isidentifier() else None,
@@ -116,7 +116,7 @@ def size_exp(ck: Checker, e: A.Expr) -> tuple[A.Expr, Size]:
                 hint="compute the size before, and pass it as a parameter",
                 code="E0502",
             )
-        raise TypeError_("a size must be made of names, numbers, arithmetic and calls", e.span, code="E0405")
+        raise TypeCheckError("a size must be made of names, numbers, arithmetic and calls", e.span, code="E0405")
     return e, size
 
 
@@ -129,7 +129,7 @@ def _named(ck: Checker, te: A.TEName, anon: Anon) -> SType:
         assert prim is not None
         found = Abbreviation(te.name, [], prim)
     if len(te.args) != len(found.params):
-        raise TypeError_(
+        raise TypeCheckError(
             f"type '{te.name}' takes {len(found.params)} arguments, but {len(te.args)} are given", te.span, code="E0311"
         )
     if not found.params and not found.anonymous:
@@ -143,13 +143,13 @@ def _named(ck: Checker, te: A.TEName, anon: Anon) -> SType:
             elif isinstance(arg, A.Expr):
                 te.args[i], sizes[b] = size_exp(ck, arg)
             else:
-                raise TypeError_(
+                raise TypeCheckError(
                     f"argument {i + 1} of type '{te.name}' must be a size: [{b.name}]", arg.span, code="E0311"
                 )
         elif isinstance(arg, A.TypeExp):
             types[b] = texp(ck, arg, anon)
         else:
-            raise TypeError_(f"argument {i + 1} of type '{te.name}' must be a type", te.span, code="E0311")
+            raise TypeCheckError(f"argument {i + 1} of type '{te.name}' must be a type", te.span, code="E0311")
     return substitute(found.type, types, sizes)
 
 
@@ -188,7 +188,7 @@ def _names_once(te: A.TEArrow) -> None:
     rest = te.result
     while type(rest) is A.TEArrow:
         if rest.name == te.name:
-            raise TypeError_(f"parameter '{te.name}' is declared twice", rest.span, code="E0202")
+            raise TypeCheckError(f"parameter '{te.name}' is declared twice", rest.span, code="E0202")
         rest = rest.result
 
 
@@ -241,7 +241,7 @@ def distinct_params(tparams: list[A.TypeParam]) -> None:
     seen: set[tuple[bool, str]] = set()
     for tp in tparams:
         if (tp.kind == "size", tp.name) in seen:
-            raise TypeError_(f"parameter '{tp.name}' is declared twice", tp.span, code="E0202")
+            raise TypeCheckError(f"parameter '{tp.name}' is declared twice", tp.span, code="E0202")
         seen.add((tp.kind == "size", tp.name))
 
 
@@ -264,17 +264,17 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
         for tp in d.params:
             if tp.kind == "size" and tp.binding is not None and not tp.binding.used:
                 what = f"size parameter '{tp.name}' of type '{d.name}'"
-                raise TypeError_(f"{what} does not occur in it", tp.span, code="E0403")
+                raise TypeCheckError(f"{what} does not occur in it", tp.span, code="E0403")
     hidden = anonymous_size(d.texp, True)
     if hidden is not None:
-        raise TypeError_(
+        raise TypeCheckError(
             f"type '{d.name}' contains a function whose parameter has an unknown size",
             hidden,
             hint=f"give the type a size parameter: type^ {d.name} [n] = ...",
             code="E0406",
         )
     if anonymous and not d.lifted:
-        raise TypeError_(
+        raise TypeCheckError(
             f"type '{d.name}' contains arrays of unknown size",
             d.span,
             hint=f"write 'type~ {d.name}', or give it a size parameter: type {d.name} [n] = ...",
@@ -283,7 +283,7 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
     lifted = needed if d.lifted == "?" else d.lifted
     if LIFTED.index(needed) > LIFTED.index(lifted):
         what = "functions" if needed == "^" else "arrays of unknown size"
-        raise TypeError_(
+        raise TypeCheckError(
             f"type '{d.name}' may contain {what}", d.span, hint=f"write 'type{needed} {d.name}'", code="E0313"
         )
     if d.refines is not None:

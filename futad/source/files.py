@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from futad.errors import Error, FileError, NameError_, Span
+from futad.errors import Error, FileError, FileNotFound, ScopeError, Span, file_error
 from futad.source import ast as A
 from futad.source import modast as M
 from futad.source.parse import parse
@@ -17,12 +17,11 @@ def read_source(path: Path, where: Span | None = None) -> str:
         raw = path.read_bytes()
     except FileNotFoundError:
         hint = "packages lie in lib/, beside the program that imports them" if where and "lib" in path.parts else None
-        raise FileError(f"no such file: {path}", where, code="E0901", hint=hint) from None
+        raise FileNotFound(f"no such file: {path}", where, code="E0901", hint=hint) from None
     except IsADirectoryError:
         raise FileError(f"{path} is a folder, not a file", where, code="E0901") from None
     except (OSError, ValueError) as err:
-        why = getattr(err, "strerror", None) or err
-        raise FileError(f"cannot read {path}: {why}", where, code="E0901") from None
+        raise file_error("read", path, err, where, code="E0901") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as err:
@@ -49,7 +48,7 @@ class Loader:
             return self.files[real]
         if real in self.loading:
             cycle = [p.name for p in self.loading[self.loading.index(real) :]] + [real.name]
-            raise NameError_(f"imports form a cycle: {' -> '.join(cycle)}", where, code="E0901")
+            raise ScopeError(f"imports form a cycle: {' -> '.join(cycle)}", where, code="E0901")
         return self.add(read_source(path, where), real, shown)
 
     def add(self, text: str, real: Path, shown: str) -> A.File:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from futad.errors import NameError_, Span, TypeError_
+from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source import modast as M
 from futad.source.aliases import is_unique
@@ -94,7 +94,7 @@ def specs_of(ck: Checker, s: Signature) -> Specs | None:
         if sig.name in BUILTIN_SIGS:
             return None
         near = ck.near(sig.name, [*s.scope.sigs, *BUILTIN_SIGS])
-        raise NameError_(
+        raise ScopeError(
             f"unknown module type '{sig.name}'",
             sig.span,
             hint=f"did you mean '{near}'?" if near else None,
@@ -108,7 +108,7 @@ def _refine(specs: Specs, sig: M.SWith, scope: Module) -> Specs:
     if "." in sig.name:
         first, _, rest = sig.name.partition(".")
         if not any(isinstance(spec, M.ModSpec) and spec.name == first for spec, _ in specs):
-            raise NameError_(f"this module type has no module '{first}'", sig.span, code="E0604")
+            raise ScopeError(f"this module type has no module '{first}'", sig.span, code="E0604")
         return [
             (M.ModSpec(spec.span, spec.name, M.SWith(sig.span, spec.sig, rest, sig.tparams, sig.texp, scope)), where)
             if isinstance(spec, M.ModSpec) and spec.name == first
@@ -117,17 +117,18 @@ def _refine(specs: Specs, sig: M.SWith, scope: Module) -> Specs:
         ]
     named = [spec for spec, _ in specs if isinstance(spec, (M.TypeSpec, A.TypeDef)) and spec.name == sig.name]
     if not named:
-        raise NameError_(f"this module type has no type '{sig.name}'", sig.span, code="E0604")
+        raise ScopeError(f"this module type has no type '{sig.name}'", sig.span, code="E0604")
     open_ = [spec for spec in named if isinstance(spec, M.TypeSpec)]
     if not open_:
-        raise TypeError_(f"type '{sig.name}' of this module type is not abstract", sig.span, code="E0604")
+        raise TypeCheckError(f"type '{sig.name}' of this module type is not abstract", sig.span, code="E0604")
     for spec in open_:
         if len(spec.params) != len(sig.tparams):
             n = len(spec.params)
-            raise TypeError_(f"type '{sig.name}' takes {n} parameters, not {len(sig.tparams)}", sig.span, code="E0604")
+            problem = f"type '{sig.name}' takes {n} parameters, not {len(sig.tparams)}"
+            raise TypeCheckError(problem, sig.span, code="E0604")
         for own, new in zip(spec.params, sig.tparams, strict=True):
             if own.kind != new.kind and (own.kind == "size" or KINDS.index(own.kind) > KINDS.index(new.kind)):
-                raise TypeError_(
+                raise TypeCheckError(
                     f"parameter '{own.name}' of type '{sig.name}' is a {_KIND_NAMES[own.kind]}, and may stand for more "
                     f"than '{new.name}', a {_KIND_NAMES[new.kind]}",
                     new.span,
@@ -188,7 +189,7 @@ def _unknown_value(ck: Checker, spec: A.ValSpec) -> Binding:
 def _sizes_named(spec: A.ValSpec) -> None:
     where = anonymous_size(spec.texp)
     if where is not None:
-        raise TypeError_(
+        raise TypeCheckError(
             f"'{spec.name}' has an array of which the module type does not name the size",
             where,
             hint=f"declare it: val {spec.name} [n] : [n]t -> ...",
@@ -210,7 +211,7 @@ def _quantified(t: SType, span: Span) -> list[Binding]:
 
 
 def restrict(ck: Checker, m: Module | Functor, s: Signature, span: Span, hide: bool = True) -> Module | Functor:
-    """The part of a module that a module type shows.  Raises TypeError_ if the module lacks something.
+    """The part of a module that a module type shows.  Raises TypeCheckError if the module lacks something.
 
     With `hide` the types of which the module type says no more than that they exist are new ones.
     """
@@ -243,7 +244,7 @@ def _show(
     if isinstance(spec, M.TypeSpec):
         t = seen.types[spec.name] = _shown_type(ck, m, spec.name, len(spec.params), span)
         if LIFTED.index(t.lifted) > LIFTED.index(spec.lifted):
-            raise TypeError_(
+            raise TypeCheckError(
                 f"type '{spec.name}' is declared 'type{t.lifted}', but its module type says 'type{spec.lifted}'",
                 span,
                 code="E0602",
@@ -258,7 +259,7 @@ def _show(
             try:
                 ck.unify(mine.type, t.type)
             except Mismatch:
-                raise TypeError_(
+                raise TypeCheckError(
                     f"type '{spec.name}' is {show_type(mine.type)}, but its module type says {show_type(t.type)}",
                     span,
                     code="E0602",
@@ -270,7 +271,7 @@ def _show(
     elif isinstance(spec, M.ModSpec):
         inner = m.mods.get(spec.name)
         if inner is None:
-            raise TypeError_(f"the module lacks module '{spec.name}' of its module type", span, code="E0601")
+            raise TypeCheckError(f"the module lacks module '{spec.name}' of its module type", span, code="E0601")
         if inner is FAILED_MODULE:
             ck.abandon()
         with _inside(ck, scope, seen):
@@ -281,7 +282,7 @@ def _show(
     elif isinstance(spec, A.ValSpec):
         b = m.names.get(spec.name)
         if b is None:
-            raise TypeError_(f"the module lacks '{spec.name}' of its module type", span, code="E0601")
+            raise TypeCheckError(f"the module lacks '{spec.name}' of its module type", span, code="E0601")
         if b.kind == "failed":
             ck.abandon()
         with _inside(ck, scope, seen):
@@ -295,11 +296,11 @@ def _show(
 def _shown_type(ck: Checker, m: Module, name: str, params: int, span: Span) -> Abbreviation:
     t = m.types.get(name)
     if t is None:
-        raise TypeError_(f"the module lacks type '{name}' of its module type", span, code="E0601")
+        raise TypeCheckError(f"the module lacks type '{name}' of its module type", span, code="E0601")
     if t is FAILED_TYPE:
         ck.abandon()
     if len(t.params) != params:
-        raise TypeError_(f"type '{name}' takes {len(t.params)} parameters, not {params}", span, code="E0601")
+        raise TypeCheckError(f"type '{name}' takes {len(t.params)} parameters, not {params}", span, code="E0601")
     return t
 
 
@@ -312,7 +313,7 @@ def _hidden(ck: Checker, spec: M.TypeSpec, t: Abbreviation, span: Span) -> Abbre
         ck.kinds[b] = "any" if spec.lifted else "data"
     for p, kind in t.params:
         if kind == "size" and p not in witnesses(t.type):
-            raise TypeError_(
+            raise TypeCheckError(
                 f"type '{spec.name}' cannot be abstract: its size parameter '{p.name}' is not that of an array in it",
                 span,
                 hint=f"let the type hold an array of that size, such as [{p.name}]()",
@@ -333,7 +334,7 @@ def _shown_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> Bindin
         params = [bind_tparam(ck, tp) for tp in spec.tparams]
         wanted = texp(ck, spec.texp, ck.anon_meta)
         if any(type(s) is SizeMeta for s in sizes_in(wanted, arrows=False)):
-            raise TypeError_(
+            raise TypeCheckError(
                 f"'{spec.name}' has an array of which its type does not tell the size, and is no function",
                 span,
                 hint=f"make '{spec.name}' a function: () -> ...",
@@ -345,7 +346,7 @@ def _shown_value(ck: Checker, b: Binding, spec: A.ValSpec, span: Span) -> Bindin
             _same_consumption(ck, b, actual, wanted)
         except Mismatch as err:
             reason = f": {err.reason}" if err.reason else ""
-            raise TypeError_(
+            raise TypeCheckError(
                 f"'{spec.name}' has type {show_type(b.scheme.type)}, but its module type says "
                 f"{show_type(wanted)}{reason}",
                 span,

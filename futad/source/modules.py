@@ -9,7 +9,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from futad.core.types import PRIMS
-from futad.errors import NameError_, Span, TypeError_
+from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import modast as M
 from futad.source import numeric
 from futad.source.check_types import PRIM_TYPES, Abbreviation
@@ -51,7 +51,7 @@ def require(ck: Checker, name: str, span: Span) -> Module | Functor:
         ck.abandon()
     if m is None:
         near = ck.near(name, [*ck.mods, *PRIMS])
-        raise NameError_(
+        raise ScopeError(
             f"unknown module '{name}'", span, hint=f"did you mean '{near}'?" if near else None, code="E0201"
         )
     return m
@@ -60,7 +60,7 @@ def require(ck: Checker, name: str, span: Span) -> Module | Functor:
 def open_into(ck: Checker, m: Module | Functor, span: Span, export: bool = False) -> None:
     """Bring a module's names into scope."""
     if isinstance(m, Functor):
-        raise TypeError_("a parametric module must be applied before it is opened", span, code="E0603")
+        raise TypeCheckError("a parametric module must be applied before it is opened", span, code="E0603")
     for table, put in (
         (m.names, ck.bind),
         (m.types, ck.bind_type),
@@ -116,7 +116,7 @@ def evaluate(ck: Checker, m: M.ModExp) -> Module | Functor:
     fun = evaluate(ck, m.fun)
     arg = evaluate(ck, m.arg)
     if isinstance(fun, Module):
-        raise TypeError_("this module takes no parameter", m.fun.span, code="E0603")
+        raise TypeCheckError("this module takes no parameter", m.fun.span, code="E0603")
     return apply(ck, fun, arg, m.span)
 
 

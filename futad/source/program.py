@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from futad.errors import FileError, NameError_, SourceError, Span, TypeError_
+from futad.errors import FileError, ScopeError, SourceError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source import modast as M
 from futad.source import modules
@@ -139,7 +139,7 @@ class ProgramChecker(Checker):
                 self.refuse_twice(d.name, self.exports.mods, "module", d.span)
                 modules.define(self, d.name, d.body, d.span)
         else:
-            raise TypeError_(
+            raise TypeCheckError(
                 "'val' belongs in module types", d.span, hint="write 'def' to define a value", code="E0204"
             )
 
@@ -148,18 +148,18 @@ class ProgramChecker(Checker):
         if (kind, name) in self.exports.opened:
             self.exports.opened.remove((kind, name))
         elif name in known:
-            raise NameError_(f"{what} '{name}' is defined twice", span, code="E0202")
+            raise ScopeError(f"{what} '{name}' is defined twice", span, code="E0202")
 
     def define_function(self, d: A.FunDef) -> None:
         if d.name == "main" and self.file is self.root and not self.nesting:
             d.entry = True  # whether it says so or not
         self.refuse_twice(d.name, self.exports.names, "'entry'" if d.entry else "value", d.span)
         if d.entry and self.nesting:
-            raise TypeError_(
+            raise TypeCheckError(
                 f"entry point '{d.name}' is inside a module", d.span, hint="define it outside of modules", code="E0703"
             )
         if d.name in ("&&", "||"):
-            raise NameError_(
+            raise ScopeError(
                 f"'{d.name}' evaluates its right operand last, and cannot be redefined", d.span, code="E0202"
             )
         if not self.nesting:  # a module's members are named with it
@@ -229,7 +229,7 @@ def check_entry(fd: A.FunDef) -> None:
     assert fd.binding is not None and fd.binding.scheme is not None
     if fd.binding.scheme.tparams:
         names = ", ".join(f"'{b.name}" for b in fd.binding.scheme.tparams)
-        raise TypeError_(
+        raise TypeCheckError(
             f"entry point '{fd.name}' is polymorphic in {names}",
             fd.span,
             hint="give its parameters concrete types",
@@ -239,14 +239,14 @@ def check_entry(fd: A.FunDef) -> None:
     for p in fd.params:
         assert p.type is not None
         if holds_function(p.type):
-            raise TypeError_(
+            raise TypeCheckError(
                 f"entry point '{fd.name}' takes a function, which no caller can give it", p.span, code="E0702"
             )
     result = resolve(fd.ret_type) if fd.ret_type is not None else None
     while type(result) is TFun:
         result = resolve(result.result)
     if result is not None and holds_function(result):
-        raise TypeError_(f"entry point '{fd.name}' returns a function", fd.span, code="E0702")
+        raise TypeCheckError(f"entry point '{fd.name}' returns a function", fd.span, code="E0702")
 
 
 def _place(err: SourceError) -> tuple[str, int, int]:

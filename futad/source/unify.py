@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from futad.core.types import BOOL, F64, I32, Prim
-from futad.errors import Span, TypeError_
+from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source import numeric
 from futad.source.show import KIND_WORDS, show_binding, show_size, show_type
@@ -79,7 +79,7 @@ class Postponed:
     left: Size
     right: Size
     span: Span
-    report: Callable[[], TypeError_]
+    report: Callable[[], TypeCheckError]
 
 
 class Unifier:
@@ -439,7 +439,7 @@ class Unifier:
             self.postponed.append(Postponed(a, b, self.on_postpone[0], self.on_postpone[1]))
 
     # Where the equation now being solved comes from, and what to say should it fail later.
-    on_postpone: tuple[Span, Callable[[], TypeError_]] | None = None
+    on_postpone: tuple[Span, Callable[[], TypeCheckError]] | None = None
 
     def solve_size(self, m: SizeMeta, s: Size) -> None:
         if type(s) is SizeMeta:

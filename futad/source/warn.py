@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from futad.errors import Span, Warning_
+from futad.errors import Lint, Span
 from futad.source import ast as A
 from futad.source.causality import children
 from futad.source.opaque import opened
@@ -33,7 +33,7 @@ CONSTRUCTS = ("sequential", "sequential_inner", "sequential_outer", "flattening"
 def warn(ck: Checker, message: str, span: Span, hint: str | None = None) -> None:
     """Note a warning, once for a place (bodies of parametric modules are checked several times)."""
     if span.file == ck.root.path:
-        ck.warnings.setdefault((span.line, span.col, message), Warning_(message, span, hint=hint))
+        ck.warnings.setdefault((span.line, span.col, message), Lint(message, span, hint=hint))
 
 
 def unused(ck: Checker, b: Binding) -> None:

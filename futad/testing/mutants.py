@@ -43,7 +43,7 @@ from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter, TooLong
 from futad.core.types import ArrayType, Const, Prim, elem_of
-from futad.errors import Error, InternalError, RuntimeError_
+from futad.errors import Error, ExecutionError, InternalError
 from futad.testblocks import read_test_file
 from futad.testing.freeze import BACKENDS, ROOT, digest, programs
 from futad.testing.suite import failure, found_by_tests, is_test
@@ -159,7 +159,7 @@ def _reference(item: Item) -> None:
             break
         try:
             results = interpreter.run(name, [_copy(a) for a in args])
-        except RuntimeError_ as e:
+        except ExecutionError as e:
             item.calls.append(((name, args), type(e)))
         except (Error, TooLong, ValueError, MemoryError):
             continue

@@ -101,7 +101,7 @@ def wrong_like(what: str, compiled: Callable[[Case], Any], check: Callable[..., 
                 last[:] = [(c.program.text, type(e).__name__)]
         made = last[0][1]
         if isinstance(made, str):
-            return what == "internal" and made not in ("TypeError_", "ParseError", "NameError_", "ConsumptionError")
+            return what == "internal" and made not in ("TypeCheckError", "ParseError", "ScopeError", "ConsumptionError")
         return what != "internal" and check(made, c, inputs(c, 1, sizes))
 
     return wrong
