@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import Runner
+from cli_helpers import Runner, shell
 
 from futad.compare import mismatch
 from futad.errors import ParseError
@@ -273,6 +273,13 @@ def test_dev_prints_the_ir_after_a_pass(futad):
     assert futad("dev", "dot.fut", "--passes", "simplify,inline").out != after
     assert futad("dev", "dot.fut", "--after", "ad", "--check").code == 0
     assert "fuse" in futad("dev", "dot.fut", "--list").out.split()
+
+
+def test_dev_prints_the_ir_in_a_process_of_its_own(tmp_path):
+    (tmp_path / "dot.fut").write_text(DOT)
+    for passes in ("none", "simplify", "hoist"):
+        done = shell(f"futad dev dot.fut --after {passes}", tmp_path)
+        assert done.returncode == 0 and "fun main (n_" in done.stdout
 
 
 def test_dev_reports_times_rules_and_work(futad):

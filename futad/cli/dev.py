@@ -57,6 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from futad.core.text import program_text
     from futad.errors import UsageError
     from futad.legality import conditions
     from futad.pipeline import Trace, compile_program, pass_names
@@ -102,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         return _explain(program)
     result = compile_program(program, passes=passes, stop_after=stop, check=args.check, trace=trace)
     if not (args.time or args.stats) or args.after is not None or args.passes is not None:
-        sys.stdout.write(str(result))
+        sys.stdout.write(program_text(result))
     if args.time:
         _print_times(trace)
     if args.stats:
