@@ -279,7 +279,7 @@ def test_dev_prints_the_ir_in_a_process_of_its_own(tmp_path):
     (tmp_path / "dot.fut").write_text(DOT)
     for passes in ("none", "simplify", "hoist"):
         done = shell(f"futad dev dot.fut --after {passes}", tmp_path)
-        assert done.returncode == 0 and "fun main (n_" in done.stdout
+        assert done.returncode == 0 and "fun main [n_" in done.stdout
 
 
 def test_dev_reports_times_rules_and_work(futad):
