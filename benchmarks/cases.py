@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "datasets")]
-import adbench_forms as af  # noqa: E402
-import closed_forms as cf  # noqa: E402
-import physics_forms as pf  # noqa: E402
-from make_neutrons import cavity  # noqa: E402
+from futad.datasets.make_neutrons import cavity
+from reference import adbench_forms as af
+from reference import closed_forms as cf
+from reference import physics_forms as pf
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

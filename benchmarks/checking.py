@@ -20,12 +20,10 @@ import sys
 import time
 from pathlib import Path
 
+from cases import Case, cases
+
 import futad
 from futad import checks
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from cases import Case, cases
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 LIMIT = 20

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from futad.datasets import Gmm, make_gmm, read_gmm
+from reference import closed_forms
 
 import futad
 
@@ -36,9 +37,6 @@ ROOT = Path(__file__).resolve().parents[1]
 REAL = ROOT.parent / "shared" / "data" / "adbench" / "gmm" / "1k" / "gmm_d64_K25.txt"
 LIMIT_CLOSED_FORM = 2.5
 LIMIT_OBJECTIVE = 4.0
-
-sys.path.insert(0, str(ROOT / "tests"))
-import closed_forms  # noqa: E402
 
 
 def load_data(path: Path | None) -> tuple[Gmm, str]:

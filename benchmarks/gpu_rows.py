@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gpu_workloads import PROGRAMS, Workload, arguments, limit, workloads
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "datasets"))
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ def rows(toy: bool) -> Iterator[Row]:
 
 def _others(toy: bool) -> Iterator[Row]:
     def neutrons(make: str, weights: int, lookups: int, *sizes: int) -> tuple[Any, ...]:
-        import make_neutrons
+        from futad.datasets import make_neutrons
 
         return lookups, np.ones(weights), *getattr(make_neutrons, make)(1, *sizes)
 

@@ -5,17 +5,13 @@ Each is a function of the backend's name that raises AssertionError, or whatever
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import futad
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 SMOKE: dict[str, Callable[[str], None]] = {}
 
@@ -213,11 +209,10 @@ def arrays_of_jax(backend: str) -> None:
 @smoke
 def scalar_operations(backend: str) -> None:
     """Every operation of the table at every type, on special and random values, against NumPy's."""
-    from test_scalarops import CASES, inputs, tolerance
-
     from futad.backend.cuda import DeviceBackend, open_device
     from futad.core import scalarops
     from futad.core.parse import parse_program
+    from tests.support.scalar_cases import CASES, inputs, tolerance
 
     text = "\n".join(_function(op, t, 40 * k) for k, (op, t) in enumerate(CASES, 1))
     running = DeviceBackend(parse_program(text)).on(open_device(backend))

@@ -26,7 +26,6 @@ import numpy as np
 import futad
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
 
 def gmm() -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from peers import Calls, expansion, joints
-from physics_forms import DIRECTIONS, OPPOSITE, WEIGHTS
+from reference.physics_forms import DIRECTIONS, OPPOSITE, WEIGHTS
 
 torch: Any = None
 

@@ -1,7 +1,7 @@
 /* The scalar prelude: what the C and the CUDA C that futad emits may call.
  *
  * One function `futad_OP_TYPE` for every operation of the scalar-op table that C has no operator for, with
- * exactly the table's semantics (tests/test_scalarops.py compares every one with the table's NumPy evaluation).
+ * exactly the table's semantics (tests/core/test_scalarops.py compares every one with the table's NumPy evaluation).
  * All are static inline and, where the machine's library has vector variants, vectorisable: math.h is not
  * included, because its declarations of exp, log, ... lack the attribute that lets the compiler use glibc's
  * libmvec.  Integer arithmetic wraps; it goes through unsigned types, so nothing here overflows.

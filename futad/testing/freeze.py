@@ -62,13 +62,10 @@ def texts(file: Path) -> Iterator[tuple[int | str, str]]:
             yield node.lineno, node.value
     if not file.name.startswith("test_"):
         return
-    sys.path.insert(0, str(file.parent))
     try:
-        found = vars(import_module(file.stem))
+        found = vars(import_module(".".join(file.resolve().relative_to(ROOT).with_suffix("").parts)))
     except Exception:  # noqa: S110  (it needs what is not installed here)
         return
-    finally:
-        sys.path.pop(0)
     for name, value in found.items():
         parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
         for k, text in enumerate(parts):

@@ -29,12 +29,12 @@ def files_for(condition: str) -> list[Path]:
     module = legality.find(condition).legality.module
     folder, _, stem = module.removeprefix("futad.").rpartition(".")
     ranked: list[tuple[int, str, Path]] = []
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(TESTS.rglob("test_*.py")):
         if path.stem in LEFT_OUT:
             continue
         text = path.read_text()
         named = stem.split("_")[0] in path.stem
-        its_folder = f"_{folder.split('.')[0]}_" in path.stem
+        its_folder = path.parent.name == folder.split(".")[0]
         imported = module in text or re.search(rf"\bfutad\.{folder} import.*\b{stem}\b", text)
         ranks = (named and its_folder, imported, named, its_folder)
         if any(ranks):

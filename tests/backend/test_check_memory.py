@@ -1,0 +1,260 @@
+"""Checked execution of memory: what is wrong is found where it first shows, what is right runs as before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad import checks, legality
+from futad.backend.c import CBackend
+from futad.core import ir as core
+from futad.core.interp import Interpreter
+from futad.errors import BoundsError, CheckFailure, InternalError
+from futad.flatten.lower import DeviceLowerer
+from futad.imp import elements, ir
+from futad.imp.dispatch import HANDLERS
+from futad.imp.lower import Lowerer
+from futad.imp.views import View
+from futad.pipeline import compile_program
+from futad.runtime import cc
+from futad.source import compile_text, load_program
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+
+BACKENDS = ["c", "multicore", "emulated"]
+
+
+@pytest.fixture(autouse=True)
+def _fewer_optimisations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O1")
+
+
+def checked(text: str, backend: str) -> Any:
+    """The program, compiled with checks of its memory."""
+    with checks.checking({"memory"}):
+        program = futad.compile(text, name="program.fut", backend=backend)
+        program.executor()
+    return program
+
+
+def finding(text: str, backend: str, *args: Any) -> str:
+    with pytest.raises(CheckFailure) as caught:
+        checked(text, backend).main(*args)
+    assert isinstance(caught.value, InternalError)
+    return str(caught.value)
+
+
+# --- what is found ---------------------------------------------------------------------------------------
+
+TWICE = """entry main [l] [d] (x: [l][d]f64): ([l][d]f64, [l][d]f64) =
+  loop (a, b) = (replicate l (replicate d 1), replicate l (replicate d 2)) for j < l do
+    let v = map f64.sin x[j]
+    in (a with [j] = v, b with [l - 1 - j] = v)
+"""
+# The same memory as before in both arrays, so that nobody sees in the results where `v` went.
+TWICE_ALIKE = TWICE.replace("replicate d 2", "replicate d 1").replace("l - 1 - j", "j")
+
+
+@contextmanager
+def placed_by_name(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The place of a value in one array is taken for that in another one."""
+    update = HANDLERS[core.Update]
+    places: dict[Any, Any] = {}
+
+    def mutant(lo: Lowerer, stm: core.Stm, e: core.Update, wants: Any) -> Any:
+        if e.value not in places or not isinstance(e.value.type, core.ArrayType):
+            places[e.value] = update(lo, stm, e, wants)
+        return places[e.value]
+
+    with patch.context() as p:
+        p.setitem(HANDLERS, core.Update, mutant)
+        yield
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("text", [TWICE, TWICE_ALIKE], ids=["different", "alike"])
+def test_a_value_in_the_memory_of_another_array_is_stale(text, backend, monkeypatch):
+    x = np.arange(12.0).reshape(4, 3)
+    with placed_by_name(monkeypatch):
+        if text is TWICE_ALIKE:
+            a, b = futad.compile(text, backend=backend).main(x)
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_allclose(a, np.sin(x))
+        message = finding(text, backend, x)
+    # The second of the updates is wrong.
+    assert re.search(
+        r"stale memory: '([ab])' \(update, program.fut:1:1\) in iteration 0 is said to be there, but element \d+ of "
+        r"its memory was last written by '(?!\1)[abv]' \((for|map), program.fut:1:1\)",
+        message,
+    )
+
+
+# An array that is read after an update was to go elsewhere; what is written is what is there already.
+LATER = """entry main [n] (xs: [n]f64): ([n]f64, [n]f64) =
+  let ys = map (* 2) xs
+  let zs = copy ys with [1] = 2 * xs[1]
+  in (map2 (+) ys (reverse zs), scan (+) 0 ys)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_live_array_that_is_updated_in_place_is_overwritten(backend, monkeypatch):
+    xs = np.arange(10.0)
+    expected = futad.compile(LATER, backend="interp").main(xs)
+    monkeypatch.setattr(Lowerer, "roots_live", lambda self, roots: False)
+    for a, e in zip(futad.compile(LATER, backend=backend).main(xs), expected, strict=True):
+        np.testing.assert_array_equal(a, e)
+    message = finding(LATER, backend, xs)
+    assert re.search(
+        r"overwritten memory: element 1 of its memory, read as '\w+' \((fused|map|scan), program.fut:\d+:\d+\), was "
+        r"last written by '\w+' \(update, program.fut:3:12\)",
+        message,
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_copy_that_is_left_out_leaves_uninitialised_memory(backend, monkeypatch):
+    owner, name = (DeviceLowerer, "copy") if backend == "emulated" else (Lowerer, "copy_here")
+    monkeypatch.setattr(owner, name, lambda self, dst, src: None)
+    message = finding(LATER, backend, np.arange(10.0))
+    assert re.search(r"uninitialised memory: '\w+' \((copy|update), .* reads element 0 of its memory", message)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_beside_an_array_is_foreign_memory(backend, monkeypatch):
+    element = elements.element
+
+    def mutant(lo: Lowerer, v: View, i: ir.Expr, hint: str) -> Any:
+        return element(lo, v, ir.add(i, ir.ONE), hint)
+
+    monkeypatch.setattr(elements, "element", mutant)
+    message = finding("entry main [n] (xs: [n]f64): [n]f64 = map f64.sqrt xs", backend, np.ones(10))
+    # The device tells which kernel reads, of all the arrays that it reads.
+    assert re.search(r"foreign memory: '\w+' \((an argument|map), .*\) reads where no array is", message)
+
+
+GATHERED = """entry main [n] [m] (xs: [n]f64) (is: [m]i64): [n]f64 =
+  vjp (\\xs -> f64.sum (map (\\i -> xs[i] * xs[i]) is)) xs 1
+"""
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.0])
+def test_threads_that_add_to_one_element_race(factor):
+    """Each time, whichever thread is first, and though sums of zeros come out right."""
+    args = np.full(5, factor), np.arange(40) % 5
+    right = checked(GATHERED, "multicore")
+    right.executor().library.futad_team_set_threads(4)
+    np.testing.assert_array_equal(right.main(*args), np.full(5, 16 * factor))
+    with legality.dropping("parallel-nests/places of its own"):
+        message = finding(GATHERED, "multicore", *args)
+    assert re.search(
+        r"race: 'x_bar' \(map, program.fut:2:35\) needs element \d of its memory, which another piece of the same "
+        r"parallel nest wrote, as 'x_bar' \(map, program.fut:2:35\)",
+        message,
+    )
+
+
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_an_iteration_too_few_is_found(backend, monkeypatch):
+    """A map that does not reach its end."""
+    loop = Lowerer.loop
+
+    @contextmanager
+    def shorter(self: Lowerer, size: ir.Expr, hint: str = "i", *args: Any, **named: Any) -> Iterator[Any]:
+        with loop(self, size, hint, *args, **named) as (i, made):
+            if hint == "i":
+                made.bound = ir.sub(made.bound, ir.ONE)
+            yield i, made
+
+    monkeypatch.setattr(Lowerer, "loop", shorter)
+    text = "entry main [n] (xs: [n]f64): f64 = let ys = scan (+) 0 xs in ys[0]"
+    message = finding(text, backend, np.ones(10))
+    assert re.search(r"uninitialised memory: '\w+' \(scan, .*\) reads element \d of its memory", message)
+
+
+def test_the_iterations_of_both_are_named(monkeypatch):
+    text = """entry main [n] (xs: [n]f64): f64 =
+      let (_, s) = loop (ys, s) = (copy xs, 0) for i < n do
+        let zs = copy ys with [i] = xs[n - 1 - i]
+        in (zs, s + ys[i] * zs[0])
+      in s"""
+    monkeypatch.setattr(Lowerer, "roots_live", lambda self, roots: False)
+    message = finding(text, "c", np.arange(1.0, 7.0))
+    assert re.search(
+        r"read as 'ys' \(.*\) in iteration 0, was last written by '\w+' \(update, .*\) in iteration 0", message
+    )
+
+
+# --- what is right ---------------------------------------------------------------------------------------
+
+SAMPLE = [
+    "array_basics", "concat_rotate", "filter_partition", "flatten_family", "hist_tuples", "loop_sizes", "matrix",
+    "nested", "reduce_arrays", "scan_family", "scatter_rows",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_right_programs_run_clean(backend, capsys):
+    from futad.cli import main
+
+    with checks.checking({"memory"}):
+        code = main(["test", "-b", backend, *[str(ROOT / "tests" / "programs" / f"{name}.fut") for name in SAMPLE]])
+    assert code == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_failures_of_the_program_are_what_they_were(backend):
+    """What a kernel that failed has not written is no finding."""
+    program = checked("entry main [n] (xs: [n]f64) (is: [3]i64): [3]f64 = map (\\i -> xs[i]) is", backend)
+    with pytest.raises(BoundsError, match="index 3 is out of bounds for an array of size 3"):
+        program.main(np.ones(3), np.array([0, 3, 1]))
+    np.testing.assert_array_equal(program.main(np.ones(3), np.array([0, 2, 1])), np.ones(3))
+
+
+SHARED_OUT = """entry main [n] (is: [n]i64) (xs: [n]f64) (ms: [n][8]f64): ([5]f64, [n]f64, [n]f64, f64) =
+  let h = reduce_by_index (replicate 5 1) (+) 0 is xs
+  let w = tabulate_2d 8 9 (\\i j -> f64.i64 (i - j))
+  let p = map (\\m -> map (\\c -> f64.sum (map2 (*) m c)) (transpose w)) ms
+  in (h, map (\\r -> f64.maximum (scan (+) 0 r)) p, scan (+) 0 xs, reduce (*) 1 (map (+ 0.5) xs))
+"""
+
+
+def test_nests_that_threads_share_run_clean():
+    """Parts so small that all nests are shared out."""
+    program = compile_program(compile_text(SHARED_OUT, "program.fut"), sequential=True)
+    r = np.random.default_rng(0)
+    args = [300, r.integers(0, 5, 300), r.random(300), r.random((300, 8))]
+    results = CBackend(program, multicore=True, grain=1, carries=frozenset({checks.MEMORY})).run("main", args)
+    for x, y in zip(results, Interpreter(program).run("main", args), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-11)
+
+
+def test_results_live_on_and_memory_comes_back():
+    """Large results change owner; blocks go back to their space when they die."""
+    program = checked("entry main [n] (xs: [n]f64): [n]f64 = map (+ 1) xs", "c")
+    kept = [program.main(np.full(20_000, float(k))) for k in range(5)]
+    for k, ys in enumerate(kept):
+        np.testing.assert_array_equal(ys, k + 1)
+
+
+# --- without checks --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("multicore", [False, True])
+def test_code_without_checks_knows_nothing_of_them(multicore, monkeypatch):
+    monkeypatch.delenv(checks.VARIABLE, raising=False)
+    program = compile_program(load_program(str(ROOT / "benchmarks" / "programs" / "gmm.fut")))
+    plain = CBackend(program, multicore=multicore)
+    text = plain.source
+    for word in ("check_arena", "check_memory", "futad_read_", "futad_wrote", "futad_now", "futad_turn"):
+        assert word not in text
+    assert plain.layout().bindings == ()
+    assert "futad_read_f64" in CBackend(program, multicore=multicore, carries=frozenset({"memory"})).source
+    assert CBackend(program, multicore=multicore).source == text

@@ -1,0 +1,103 @@
+"""Every program under tests/programs on the emulated device, and that its kernels compile for real ones.
+
+Programs are compiled a group at a time, as one program with prefixed names: most of a compiler's time goes into
+starting.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import warnings
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from futad import api
+from futad.backend.cuda import DeviceBackend
+from futad.cli import main
+from futad.cli.test import run_case
+from futad.pipeline import compile_program
+from futad.runtime.cubin import compile_cubin, toolkit_available
+from futad.source import load_program
+from futad.testblocks import read_test_file
+from tests.support.device_support import needs_cxx
+from tests.support.paths import ROOT
+from tests.support.program_groups import joined
+
+PROGRAMS = sorted((ROOT / "tests" / "programs").glob("*.fut"))
+IDS = [p.stem for p in PROGRAMS]
+GROUPS = 4
+BENCHMARKS = sorted((ROOT / "benchmarks" / "programs").glob("*.fut"))
+
+
+
+needs_cuda = pytest.mark.skipif(not toolkit_available(), reason="no NVRTC or nvcc")
+
+
+@cache
+def group(number: int) -> api.Program:
+    """The programs of a group as one; group -1 are those of the benchmarks."""
+    return joined(BENCHMARKS if number < 0 else PROGRAMS[number::GROUPS], f"group{number}", "emulated")
+
+
+@needs_cxx
+@pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
+def test_cases(path: Path) -> None:
+    check(path, group(PROGRAMS.index(path) % GROUPS))
+
+
+@needs_cxx
+@pytest.mark.parametrize("path", BENCHMARKS, ids=[p.stem for p in BENCHMARKS])
+def test_benchmark_cases(path: Path) -> None:
+    check(path, group(-1))
+
+
+def check(path: Path, program: api.Program) -> None:
+    """Run the cases of a file."""
+    spec = read_test_file(path)
+    for case in spec.cases:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "'trace' prints nothing")
+            problem = run_case(program, replace(case, entry=f"{path.stem}__{case.entry}"))
+        assert problem is None, f"{case.place} {case.name}: {problem}"
+
+
+@cache
+def benchmark(name: str) -> DeviceBackend:
+    return DeviceBackend(compile_program(load_program(str(ROOT / "benchmarks" / "programs" / f"{name}.fut"))))
+
+
+@needs_cuda
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", [p.stem for p in BENCHMARKS])
+def test_kernels_compile_for_cards(name: str, arch: str) -> None:
+    """To machine code, with every kernel of the text in it, and none spills registers."""
+    made = benchmark(name)
+    if not made.names:
+        return  # nothing runs on the device
+    cubin = compile_cubin(made.source, arch)
+    assert set(cubin.kernels) == set(made.names.values())
+    what = {made.names[k]: k.what for k in made.module.kernels}
+    assert not [(what[k], r) for k, r in cubin.kernels.items() if r.spills]
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", ["kmeans", "xsbench"])
+def test_kernels_with_wide_indices_compile_for_cards(name: str) -> None:
+    made = benchmark(name)
+    cubin = compile_cubin(f"#define FUTAD_WIDE 1\n{made.source}", "sm_90")
+    assert set(cubin.kernels) == set(made.names.values())
+    assert not [(k, r) for k, r in cubin.kernels.items() if r.spills]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+def test_what_the_command_writes_compiles_without_a_word(tmp_path: Path) -> None:
+    out = tmp_path / "lse.cu"
+    assert main(["cuda", str(ROOT / "benchmarks" / "programs" / "lse.fut"), "-o", str(out)]) == 0
+    command = ["nvcc", "-arch=sm_90", "-cubin", str(out), "-o", str(tmp_path / "lse.cubin")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,321 @@
+"""The threads of `multicore` (`kernels/team.h`): every part of a job is done once, by whoever is free."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import futad
+from futad.errors import BackendError
+from futad.runtime.cc import build_library
+from futad.runtime.clib import share_team
+from tests.support.paths import ROOT
+
+KERNELS = ROOT / "kernels"
+
+SOURCE = """
+#include "prelude.h"
+#include "team.h"
+static void count(void *job, int64_t i) { __atomic_add_fetch(&((int64_t *)job)[i], 1, __ATOMIC_RELAXED); }
+
+/* So many jobs, with a rest after some of them; whether each part of each was done once. */
+int jobs(int64_t threads, int64_t parts, int64_t jobs) {
+  int64_t counts[FUTAD_TEAM_MOST] = {0};
+  futad_team_set_threads(threads);
+  for (int64_t i = 1; i <= jobs; i++) {
+    futad_team_run(parts, INT64_MAX, count, counts);
+    for (int64_t p = 0; p < FUTAD_TEAM_MOST; p++)
+      if (counts[p] != (p < parts ? i : 0)) return 0;
+    if (i % 3 == 0) futad_team_rest();
+    if (i % 50 == 0) usleep(100);
+  }
+  futad_team_rest();
+  return 1;
+}
+void futad_team_end(void) { futad_team_rest(); }
+/* A thread is about to sleep, or to wake others. */
+void hold(void) {
+#ifndef FUTAD_TEAM_LINUX
+  pthread_mutex_lock(&futad_team->mutex);
+#endif
+  futad_team->taken = 1;
+}
+void let_go(void) {
+#ifndef FUTAD_TEAM_LINUX
+  pthread_mutex_unlock(&futad_team->mutex);
+#endif
+  futad_team->taken = 0;
+}
+int members(void) { return futad_team->members; }
+int asleep(void) { return (int)futad_team->sleeping; }
+
+/* What the first part waits for another one does, so two threads are needed. */
+static int met;
+static void meet(void *job, int64_t i) {
+  const int64_t end = futad_team_clock() + 10000000000;
+  __atomic_add_fetch(&met, 1, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&met, __ATOMIC_SEQ_CST) < 2 && futad_team_clock() < end) FUTAD_TEAM_PAUSE();
+}
+int meeting(void) {
+  met = 0;
+  futad_team_set_threads(2);
+  futad_team_run(2, INT64_MAX, meet, NULL);
+  return met;
+}
+/* Which of some jobs of a call with so many nanoseconds each are worth several threads, a bit each. */
+int64_t paying(int64_t ns, int64_t count, int awake) {
+  int64_t bits = 0;
+  futad_team_rest();
+  for (int i = 0; i < 1000 && futad_team->sleeping < (uint32_t)futad_team->members; i++) usleep(1000);
+  for (int64_t i = 0; i < count; i++) {
+    if (awake) meeting();
+    bits |= (int64_t)futad_team_pays(ns) << i;
+  }
+  futad_team_rest();
+  return bits;
+}
+/* The nanoseconds of a member's turns, as the kernel says; 0 if it does not. */
+int64_t turns(void) {
+  int64_t attributes[8] = {0}; /* the fourth is the run time */
+#ifdef FUTAD_TEAM_LINUX
+  for (int i = 0; i < 1000 && futad_team->sleeping < (uint32_t)futad_team->members; i++) usleep(1000);
+  if (syscall(SYS_sched_getattr, futad_team->member[0].id, attributes, sizeof attributes, 0)) return 0;
+#endif
+  return attributes[3];
+}
+/* A member that was last where the caller is: whether it may not run there any more. */
+int spread(void) {
+#ifdef FUTAD_TEAM_LINUX
+  uint64_t mask[FUTAD_TEAM_CPUS / 64], here;
+  struct futad_team_member *m = &futad_team->member[0];
+  m->cpu = futad_team_cpu();
+  here = (uint64_t)m->cpu;
+  futad_team_spread(futad_team);
+  memset(mask, 0, sizeof mask);
+  syscall(SYS_sched_getaffinity, m->id, sizeof mask, mask);
+  return m->cpu == -1 && !(mask[here / 64] >> here % 64 & 1);
+#else
+  return 1;
+#endif
+}
+"""
+
+
+@pytest.fixture(scope="module", params=["", "-DFUTAD_TEAM_PORTABLE"])
+def team(request: pytest.FixtureRequest) -> ctypes.CDLL:
+    try:
+        return build_library(SOURCE, threads=True, flags=[request.param] if request.param else [])
+    except BackendError:
+        pytest.skip("no C compiler")
+
+
+def jobs(team: ctypes.CDLL, threads: int, parts: int, count: int) -> bool:
+    return bool(team.jobs(ctypes.c_int64(threads), ctypes.c_int64(parts), ctypes.c_int64(count)))
+
+
+@pytest.mark.parametrize(("threads", "parts"), [(1, 1), (1, 5), (2, 0), (2, 2), (3, 2), (3, 64), (8, 7)])
+def test_every_part_is_done_once(team: ctypes.CDLL, threads: int, parts: int) -> None:
+    assert jobs(team, threads, parts, 2000 if threads <= 3 else 200)
+    assert team.members() < 8
+
+
+def test_callers_at_the_same_time(team: ctypes.CDLL) -> None:
+    good = []
+    callers = [threading.Thread(target=lambda: good.append(jobs(team, 2, 3, 3000))) for _ in range(3)]
+    for c in callers:
+        c.start()
+    for c in callers:
+        c.join()
+    assert good == [True] * 3
+
+
+def test_parts_are_done_at_the_same_time(team: ctypes.CDLL) -> None:
+    assert all(team.meeting() == 2 for _ in range(20))
+    team.futad_team_end()
+
+
+def test_members_sleep_after_a_call(team: ctypes.CDLL) -> None:
+    assert jobs(team, 3, 3, 10)
+    # By tries, not by the clock: a machine that stands still for seconds takes one of them.
+    assert any(team.asleep() == team.members() or time.sleep(0.001) for _ in range(60_000))
+    assert team.members() > 0
+
+
+def test_which_jobs_pay(team: ctypes.CDLL) -> None:
+    assert jobs(team, 2, 2, 10)
+    team.paying.restype = ctypes.c_int64
+
+    def paying(ns: int, awake: bool, count: int = 8) -> int:
+        return team.paying(ctypes.c_int64(ns), ctypes.c_int64(count), awake)
+
+    assert paying(1_000, False) == 0
+    assert paying(10_000, False) == 0b10001000  # four make the threshold
+    assert paying(100_000, False) == 0b11111111
+    assert any(paying(10_000, True, 1) for _ in range(200))  # either may be interrupted until the other one sleeps
+    assert paying(1_000, True) == 0
+    team.futad_team_set_threads(ctypes.c_int64(1))
+    assert paying(100_000, False) == 0
+    team.futad_team_set_threads(ctypes.c_int64(2))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_member_is_kept_off_the_callers_processor(team: ctypes.CDLL) -> None:
+    for _ in range(3000):  # the caller may move in between, and does where others compute
+        assert jobs(team, 2, 2, 10)
+        if any(team.spread() for _ in range(20)):
+            return
+        time.sleep(0.01)
+    raise AssertionError("no member was moved off the caller's processor")
+
+
+KERNEL = tuple(int(x) for x in re.findall(r"\d+", platform.release())[:2]) if sys.platform == "linux" else (0, 0)
+
+
+@pytest.mark.skipif(KERNEL < (6, 12), reason="a kernel on which threads do not choose their turns")
+def test_member_has_short_turns(team: ctypes.CDLL, request: pytest.FixtureRequest) -> None:
+    """So that it runs soon after it is woken, whatever else its processor does."""
+    assert jobs(team, 2, 2, 10)
+    team.turns.restype = ctypes.c_int64
+    portable = request.node.callspec.params["team"] != ""
+    assert team.turns() == (0 if portable else 100_000)
+
+
+def test_programs_share_one_team(team: ctypes.CDLL) -> None:
+    others = [build_library(f"{SOURCE}int other{k};\n", threads=True, flags=["-O1"]) for k in range(2)]
+    for library in others:
+        share_team(library)
+    assert jobs(others[0], 3, 3, 10)
+    members = others[0].members()
+    assert members >= 2 and others[1].members() == members
+    tasks = Path("/proc/self/task")
+    before = len(list(tasks.iterdir())) if tasks.exists() else 0
+    assert jobs(others[1], 3, 3, 10)
+    assert others[1].members() == members
+    assert others[1].meeting() == 2, "a member that runs another library's code is woken"
+    others[1].futad_team_end()
+    assert not tasks.exists() or len(list(tasks.iterdir())) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_fork_while_a_thread_has_the_team(team: ctypes.CDLL) -> None:
+    assert jobs(team, 2, 2, 10)
+    team.hold()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if team.meeting() == 2 and jobs(team, 3, 3, 300) else 1)
+    team.let_go()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert jobs(team, 2, 2, 10)
+
+
+WATCHED = """
+#include "prelude.h"
+#include "team.h"
+struct job { int64_t done[3], next; double x[1024]; };
+static void add(void *job, int64_t i) {
+  struct job *j = job;
+  j->done[i]++;
+  for (int64_t k; (k = __atomic_fetch_add(&j->next, 16, __ATOMIC_RELAXED)) < 1024;)
+    for (int64_t q = k; q < k + 16; q++) j->x[q] += 1;
+}
+int main(void) {
+  static struct job j;
+  futad_team_set_threads(3);
+  for (int64_t turn = 1; turn <= 3000; turn++) {
+    j.next = 0;
+    futad_team_run(3, INT64_MAX, add, &j);
+    for (int i = 0; i < 3; i++)
+      if (j.done[i] != turn) return 1;
+    for (int k = 0; k < 1024; k++)
+      if (j.x[k] != turn) return 2;
+    if (turn % 3 == 0) futad_team_rest();
+    if (turn % 100 == 0) usleep(100);
+  }
+  return 0;
+}
+"""
+
+
+def watched(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """A run of `WATCHED` under the thread sanitizer, with headers in the folder before those of `kernels/`."""
+    (folder / "watched.c").write_text(WATCHED)
+    build = ["-O1", "-g", "-o", "watched", "-w", "-fsanitize=thread", *flags, "-I.", f"-I{KERNELS}", "watched.c", "-lm"]
+    try:
+        made = subprocess.run(["cc", *build, "-pthread"], cwd=folder, capture_output=True, text=True, timeout=120)
+    except FileNotFoundError:
+        pytest.skip("no C compiler")
+    if made.returncode:
+        pytest.skip(f"no thread sanitizer: {made.stderr[:200]}")
+    # Where the address space is laid out at random the sanitizer may find no place for its shadow.
+    fixed = ["setarch", platform.machine(), "-R"] if shutil.which("setarch") else []
+    done = subprocess.run([*fixed, "./watched"], cwd=folder, capture_output=True, text=True, timeout=300)
+    if "unexpected memory mapping" in done.stderr or "setarch:" in done.stderr:
+        pytest.skip(done.stderr[:200])
+    return done
+
+
+@pytest.mark.parametrize("flags", [[], ["-DFUTAD_TEAM_PORTABLE"]], ids=["linux", "portable"])
+def test_no_races(tmp_path: Path, flags: list[str]) -> None:
+    """Threads see what the caller wrote before a job, and the caller what they wrote, by the team's own order alone."""
+    done = watched(tmp_path, *flags)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_race_is_found(tmp_path: Path) -> None:
+    """If members said without any order that they are done."""
+    text = (KERNELS / "team.h").read_text()
+    assert text.count("add_fetch(&t->done, 1, __ATOMIC_SEQ_CST)") == 1
+    (tmp_path / "team.h").write_text(text.replace("(&t->done, 1, __ATOMIC_SEQ_CST)", "(&t->done, 1, __ATOMIC_RELAXED)"))
+    done = watched(tmp_path)
+    assert done.returncode != 0 and "data race" in done.stderr
+
+
+FORKS = """
+import os, sys
+import numpy as np
+import futad
+os.environ["OMP_NUM_THREADS"] = "2"
+prog = futad.compile("entry main (xs: []f64) = f64.sum (map f64.exp xs)", backend="multicore")
+xs = np.linspace(0, 1, 300_000)
+want = prog.main(xs)
+child = os.fork()
+if child == 0:
+    os._exit(0 if prog.main(xs) == want else 1)
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status) or int(prog.main(xs) != want))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_after_a_fork() -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_number_of_threads_decides_the_answer() -> None:
+    """Not who is free: sums of the same parts are added in the same order, also while somebody else has the team."""
+    prog = futad.compile("entry main (xs: []f64) = f64.sum (map f64.sin xs)", backend="multicore")
+    xs = np.random.default_rng(1).standard_normal(200_000)
+    want = prog.main(xs)
+    results: list[float] = []
+    callers = [threading.Thread(target=lambda: results.extend(prog.main(xs) for _ in range(50))) for _ in range(2)]
+    other = futad.compile("entry main (xs: []f64) = f64.product (map f64.cos xs)", backend="multicore")
+    callers.append(threading.Thread(target=lambda: [other.main(xs) for _ in range(50)]))
+    for c in callers:
+        c.start()
+    for c in callers:
+        c.join()
+    assert results == [want] * 100

@@ -1,0 +1,8 @@
+"""Folders of the repository."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+BENCHMARKS = ROOT / "benchmarks"
+BENCHMARK_PROGRAMS = BENCHMARKS / "programs"

@@ -1,0 +1,129 @@
+"""Test runs check the IR after every pass; what a pass breaks has its name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import futad as library
+from futad import checks
+from futad.core import ir
+from futad.core.check import check_program
+from futad.core.parse import parse_program
+from futad.core.types import F64, Var
+from futad.errors import InternalError
+from futad.pipeline import PASSES, compile_program
+from futad.source import compile_text
+from futad.testing import check_grads
+from tests.support.cli_helpers import Runner
+from tests.support.paths import ROOT
+
+TEXT = """
+-- ==
+-- input { [1.0, 2.0] } output { 5.0 }
+entry main [n] (xs: [n]f64): f64 = f64.sum (map (\\x -> x * x) xs)
+"""
+
+# The passes of the C backends and of devices, as these call them: program or scope to the same.
+TARGETS = [
+    ("c", "futad.backend.c", "without_accs", "accs"),
+    ("c", "futad.backend.c", "untransposed", "untransposed"),
+    ("multicore", "futad.backend.c", "kept_in_place", "kept-in-place"),
+    ("multicore", "futad.backend.c", "by_columns", "by-columns"),
+    ("emulated", "futad.flatten", "without_traces", "without-traces"),
+    ("emulated", "futad.optimise.sequential", "sequentialise", "sequentialise"),
+    ("emulated", "futad.flatten.prepare", "with_places", "with-places"),
+    ("emulated", "futad.flatten.prepare", "loops_that_add", "loops-that-add"),
+    ("emulated", "futad.flatten.prepare", "binned", "binned"),
+    ("emulated", "futad.flatten.prepare", "_loosened", "loosened"),
+    ("emulated", "futad.flatten.prepare", "computed_again", "computed-again"),
+    ("emulated", "futad.flatten.prepare", "turns_apart", "turns-apart"),
+    ("emulated", "futad.flatten.prepare", "rows_as_maps", "rows-as-maps"),
+    ("emulated", "futad.flatten.prepare", "kept_in_place", "kept-in-place"),
+]
+PASS = ("c", "futad.optimise.hoist", "hoist", "hoist")
+
+
+def out_of_scope(x, *_args, **_options):
+    """The program, or scope, with a statement that uses what nothing binds."""
+    if isinstance(x, ir.Program):
+        return ir.map_bodies(x, out_of_scope)
+    lost = ir.Stm((Var("kept", F64),), ir.Alias(Var("lost", F64)))
+    return ir.Lambda(x.params, (*x.stms, lost), x.result)
+
+
+@pytest.mark.parametrize(("backend", "module", "function", "name"), [PASS, *TARGETS])
+def test_a_test_run_names_the_pass_that_breaks_a_program(
+    tmp_path, monkeypatch, capfdbinary, backend, module, function, name
+):
+    monkeypatch.delenv(checks.VARIABLE)
+    futad = Runner(tmp_path, monkeypatch, capfdbinary)
+    futad.file("p.fut", TEXT)
+    monkeypatch.setattr(import_module(module), function, out_of_scope)
+    done = futad("test", "-b", backend, "p.fut")
+    assert done.code == 1
+    text = done.out + done.err
+    assert f"after {name}, function main: lost_" in text and "is not in scope" in text
+    assert "Traceback" not in text
+
+
+def test_a_pass_that_raises_is_named(monkeypatch):
+    def hoist(_program):
+        return {}["lost"]
+
+    monkeypatch.setattr(import_module("futad.optimise.hoist"), "hoist", hoist)
+    with pytest.raises(InternalError, match="in hoist: KeyError: 'lost'"):
+        compile_program(compile_text(TEXT, "p.fut"))
+
+
+def test_what_is_malformed_beyond_the_rules_is_a_failure_too():
+    program = parse_program("fun main [n_1: i64] (xs_2: [n_1]f64) -> (r_3: f64) = { in (1.0f64) }")
+    (fun,) = program.funs.values()
+    fun.ret = None  # type: ignore[assignment]
+    with pytest.raises(InternalError, match="after somebody, function main: malformed: TypeError"):
+        check_program(program, "somebody")
+
+
+def test_derivatives_that_tests_look_at_are_checked_too(monkeypatch):
+    monkeypatch.delenv(checks.VARIABLE)
+    function = library.compile(TEXT, backend="c").main
+    monkeypatch.setattr(import_module("futad.backend.c"), "by_columns", out_of_scope)
+    with pytest.raises(InternalError, match="after by-columns"):
+        check_grads(function, [1.0, 2.0])
+
+
+def test_gradcheck_checks_too(tmp_path, monkeypatch, capfdbinary):
+    monkeypatch.delenv(checks.VARIABLE)
+    futad = Runner(tmp_path, monkeypatch, capfdbinary)
+    futad.file("p.fut", TEXT)
+    monkeypatch.setattr(import_module("futad.backend.c"), "untransposed", out_of_scope)
+    done = futad("gradcheck", "-b", "c", "p.fut")
+    assert done.code == 1 and "after untransposed" in done.err and "Traceback" not in done.err
+
+
+def test_all_of_these_tests_check():
+    assert checks.IR in checks.modes()
+
+
+def test_nothing_is_checked_where_nobody_asks():
+    """Compiling for use costs nothing for the checker: it is not even imported."""
+    code = (
+        "import sys, futad\n"
+        f"f = futad.compile({TEXT!r}, backend='interp').main\n"
+        "assert f([1.0, 2.0]) == 5\n"
+        "assert 'futad.core.check' not in sys.modules\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != checks.VARIABLE}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, timeout=120)
+
+
+def test_each_pass_has_a_name_of_its_own():
+    names = [name for name, _ in PASSES]
+    assert len(set(names)) == len(names)
+    for folder in ("c", "emulated"):
+        own = [name for backend, *_, name in TARGETS if (backend == "emulated") == (folder == "emulated")]
+        assert len(set(own)) == len(own) and not set(own) & set(names)

@@ -1,0 +1,90 @@
+"""How the compiler's modules depend on each other: in one direction."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+ROOT = ROOT / "futad"
+
+
+def imported(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
+    """The modules that code imports when it runs, also inside functions, with the names taken from them."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        if isinstance(child, ast.ImportFrom) and child.module:
+            yield child.module, [a.name for a in child.names]
+        elif isinstance(child, ast.Import):
+            yield from [(a.name, []) for a in child.names]
+        yield from imported(child)
+
+
+def dependencies(root: Path) -> dict[str, set[str]]:
+    """Of each module of a package the others that it imports."""
+    paths = {".".join((root.name, *p.relative_to(root).with_suffix("").parts)): p for p in root.rglob("*.py")}
+    modules = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    out: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        found: set[str] = set()
+        for module, names in imported(ast.parse(path.read_text())):
+            inner = {f"{module}.{n}" for n in names} & modules.keys()
+            found |= inner
+            if module in modules and len(inner) < max(1, len(names)):
+                found.add(module)
+        out[name] = found - {name}
+    return out
+
+
+def reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    todo = [start]
+    while todo:
+        for n in graph[todo.pop()] - seen:
+            seen.add(n)
+            todo.append(n)
+    return seen
+
+
+def circles(graph: dict[str, set[str]]) -> set[tuple[str, ...]]:
+    """Modules that import each other by way of others."""
+    reach = {m: reached(graph, m) for m in graph}
+    return {tuple(sorted(n for n in reach[m] if m in reach[n])) for m in graph if m in reach[m]}
+
+
+def folders(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
+    """Pairs of folders of which each imports from the other."""
+    edges = {(a.split(".")[1], b.split(".")[1]) for a, bs in graph.items() for b in bs if "." in a and "." in b}
+    return {(a, b) for a, b in edges if a < b and (b, a) in edges}
+
+
+GRAPH = dependencies(ROOT)
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert len(GRAPH) > 300 and "futad.core.types" in GRAPH["futad.core.ir"]
+    assert circles(GRAPH) == set()
+
+
+def test_no_two_folders_import_each_other() -> None:
+    assert folders(GRAPH) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "circle", "pair"),
+    [("from futad.b.n import x", True, True), ("def f():\n    import futad.b.n", True, True), ("", False, False),
+     ("if TYPE_CHECKING:\n    from futad.b.n import x", False, False)],
+)  # fmt: skip
+def test_what_is_found(tmp_path: Path, text: str, circle: bool, pair: bool) -> None:
+    for name, content in (("a/m", text), ("b/n", "from futad.a import m"), ("a/__init__", ""), ("b/__init__", "")):
+        path = tmp_path / "futad" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    graph = dependencies(tmp_path / "futad")
+    assert circles(graph) == ({("futad.a.m", "futad.b.n")} if circle else set())
+    assert folders(graph) == ({("a", "b")} if pair else set())

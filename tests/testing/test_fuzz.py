@@ -1,0 +1,201 @@
+"""The fuzzer: that its programs are valid, a fixed sample of them, and that it finds, places and keeps what is wrong.
+
+`FUTAD_PROGRAMS=20` makes the sample twenty times as large, `FUTAD_SEED` moves it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.runtime import cc
+from futad.source import compile_text
+from futad.testing import skeletons
+from futad.testing.fuzz import batch, oracle, workers
+from futad.testing.fuzz.__main__ import main
+from futad.testing.fuzz.batch import Task
+from futad.testing.fuzz.cases import MODES, case, inputs
+from tests.support.device_support import has_cxx
+
+FIRST = int(os.environ.get("FUTAD_SEED", "1"))
+SCALE = float(os.environ.get("FUTAD_PROGRAMS", "1"))
+CHUNK = 14
+compiles = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+
+
+@pytest.fixture(autouse=True)
+def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "futad-fuzz-cache"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("FUTAD_CACHE_DIR", str(folder))
+
+
+@pytest.mark.parametrize("kind", skeletons.FAMILIES)
+def test_skeletons_are_valid(kind: str) -> None:
+    for seed in range(6):
+        c = case(kind, seed, "f32" if seed == 0 else "f64", MODES if seed == 1 else ("value",))
+        compile_text(c.text(), f"{kind}-{seed}.fut")
+        again = skeletons.program(kind, seed)
+        assert again == c.program
+        for number in range(2):
+            made = inputs(c, number)
+            assert all(made.sizes[s] >= least for s, least in again.least.items())
+            assert sum(n > 9 for n in made.sizes.values()) <= number
+
+
+def sample(backend: str, kinds: list[str], each: int) -> list[Task]:
+    programs = [(k, 500 + FIRST + i) for i in range(round(each * SCALE)) for k in kinds]
+    starts = range(0, len(programs), CHUNK)
+    return [Task(3 * (i // CHUNK), backend, "f64", tuple(programs[i : i + CHUNK])) for i in starts]
+
+
+FAMILIES = list(skeletons.FAMILIES)
+SAMPLE = [
+    *sample("c", FAMILIES, 1),
+    *sample("c", ["inplace"], 14),
+    *sample("emulated", FAMILIES[::2], 1),
+    *sample("multicore", FAMILIES[::6], 1),
+    *sample("c", ["source"], 4),
+]
+
+
+@compiles
+@pytest.mark.parametrize("task", SAMPLE, ids=lambda t: f"{t.backend}-{t.programs[0][0]}-{t.programs[0][1]}")
+def test_sample(task: Task) -> None:
+    if task.backend == "emulated" and not has_cxx():
+        pytest.skip("no C++ compiler")
+    done = batch.run(task)
+    assert done.programs == len(task.programs)
+    assert not done.findings
+
+
+WRONG = Task(1, "c", "f64", (("twice", 1), ("prefix", 2)), ("value", "rev"))
+
+
+@compiles
+def test_a_wrong_result_is_found_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = batch.Compiled.call
+
+    def wrong(self: Any, entry: str, args: Any) -> list[Any]:
+        out = call(self, entry, args)
+        if entry.startswith("rev") and np.size(out[0]) > 1:
+            out[0] = out[0] + 1e-6 * np.arange(np.size(out[0])).reshape(np.shape(out[0]))
+        return out
+
+    monkeypatch.setattr(batch.Compiled, "call", wrong)
+    done = batch.run(WRONG)
+    assert [(f.kind, f.mode, f.what) for f in done.findings] == [(k, "rev", "mismatch") for k in ("twice", "prefix")]
+    assert all(f.suspect == "lowering or code" for f in done.findings)
+    log = tmp_path / "log"
+    options = ["--seconds", "60", "--programs", "14", "--backends", "c", "--modes", "rev", "--kinds", "twice,prefix"]
+    assert main([*options, "--keep", str(tmp_path / "kept"), "--log", str(log)]) == 1
+    kept = list((tmp_path / "kept").glob("*.fut"))
+    assert len(kept) == json.loads(log.read_text())["findings"] > 0
+    for path in kept:  # what is kept compiles, and says what was wrong
+        assert path.read_text().startswith("-- mismatch on c, entry rev")
+        compile_text(path.read_text(), path.name)
+
+
+@compiles
+def test_rounding_is_no_finding() -> None:
+    # Rotations by angles that are what was rotated before: in f32 nothing is left of the inputs' digits.
+    done = batch.run(Task(1, "c", "f32", (("givens", 11928631),), ("value",)))
+    assert (done.ties, done.findings) == (1, [])
+
+
+def _stopping(program: tuple[str, int], how: str) -> Any:
+    real = batch.run
+
+    def run(task: Task) -> Any:
+        if program in task.programs:
+            if how == "crash":
+                os._exit(3)
+            time.sleep(600)
+        return real(task)
+
+    return run
+
+
+@compiles
+@pytest.mark.parametrize("how", ["crash", "hang"])
+def test_what_crashes_or_hangs_is_found(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "run", _stopping(("prefix", 2), how))
+    pool = workers.Pool(1, 60 if how == "crash" else 3)
+    task = Task(1, "c", "f64", (("prefix", 1), ("prefix", 2)), ("value",))
+    try:
+        done = list(pool.outcomes([task]))
+    finally:
+        pool.close()
+    assert sum(o.programs for o in done) == 2
+    assert [(f.kind, f.seed, f.what) for o in done for f in o.findings] == [("prefix", 2, how)]
+
+
+@compiles
+def test_what_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    import futad.pipeline
+
+    def broken(program: Any, **_: Any) -> Any:
+        if any("1" in f.name for f in program.funs.values() if f.entry is None) or len(program.funs) < 3:
+            raise KeyError("x_12")
+        return program
+
+    passes = [(n, broken if n == "fuse" else p) for n, p in futad.pipeline.PASSES]
+    monkeypatch.setattr(futad.pipeline, "PASSES", passes)
+    done = batch.run(Task(1, "c", "f64", (("prefix", 1),), ("value",)))
+    assert [(f.what, f.mode) for f in done.findings] == [("internal", "value")]
+    assert "KeyError" in done.findings[0].detail
+
+
+@compiles
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--seconds", "60", "--programs", "5", "--backends", "c", "--kinds", "fft", "--modes", "value"]
+    log = tmp_path / "log"
+    for runs in (1, 2):
+        assert main([*options, "--log", str(log)]) == 0
+        assert f"0 findings, {runs} runs" in capsys.readouterr().out
+    assert json.loads(log.read_text().splitlines()[0])["programs by kind"] == {"fft": 14}
+    for bad in (["--kinds", "nothing"], ["--modes", "up"], ["--backends", "cuda"], ["--jobs", "0"]):
+        assert main(bad) == 2
+        assert "error: " in capsys.readouterr().err
+
+
+def test_oracles() -> None:
+    x = np.array([1.0, 2.0, np.nan])
+    assert not oracle.equal([x], [x + 1e-12], "f8")
+    assert "at [1]" in oracle.equal([np.array([1.0, 2.1, np.nan])], [x], "f8")
+    assert "at [2]" in oracle.equal([np.array([1.0, 2.0, 3.0])], [x], "f8")
+    assert "[2]" in oracle.equal([x[:2]], [x], "f8")
+    assert oracle.same([x], [x]) == "" and oracle.same([x], [x + 1e-15])
+    assert not oracle.identity([2.0], [3.0], [6.0, 0.0], [1.0, 5.0], "f8")
+    assert oracle.identity([2.0], [3.0], [6.0, 1e-3], [1.0, 5.0], "f8")
+
+    def f(h: float) -> list[Any]:
+        return [np.sin(np.array([1.0, 2.0]) + h)]
+
+    assert not oracle.differences(f, [np.cos([1.0, 2.0])])
+    assert "at [1]" in oracle.differences(f, [np.cos([1.0, 2.0]) + [0, 1e-3]])
+    assert not oracle.differences(f, [np.cos(1.0) + 2 * np.cos(2.0)], [np.array([1.0, 2.0])])
+
+
+@compiles
+def test_findings_are_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = batch.Compiled.call
+
+    def wrong(self: Any, entry: str, args: Any) -> list[Any]:  # where a program has a logistic function
+        out = call(self, entry, args)
+        uses = "logistic" in self.text.split("def f")[1]
+        return [y + 1 if uses and np.size(y) else y for y in out]
+
+    monkeypatch.setattr(batch.Compiled, "call", wrong)
+    seed = next(s for s in range(100) if "logistic" in skeletons.program("ring", s).text)
+    [found] = batch.run(Task(1, "c", "f64", (("ring", seed),), ("value",), shrink=60)).findings
+    before, after = skeletons.program("ring", seed).text, found.text.split("def softmax")[1]
+    assert "logistic" in after and len(after) < len(before)
+    compile_text(found.text, "small.fut")
+    assert sum(found.sizes.values()) <= 2

@@ -1,0 +1,55 @@
+"""Conditions of legality dropped one at a time: a program finds each of these mutants of the compiler."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from futad.testing import mutants
+from tests.support.device_support import needs_cxx
+
+pytestmark = needs_cxx
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Threads to race, and no time for the C compiler to optimise."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O1")
+
+
+def test_every_condition_is_found_or_known_to_be_open():
+    known, still_open = mutants.recorded(), mutants.still_open()
+    assert len(known) >= 100
+    assert sorted([*known, *still_open]) == sorted(mutants.conditions()), (
+        "write the lists anew: python -m futad.testing.mutants --missing --record"
+    )
+
+
+def test_each_recorded_mutant_is_found():
+    """By the program that found it first; FUTAD_MUTANTS=all for all of them, else every fifth."""
+    known = mutants.recorded()
+    names = sorted(known)[:: 1 if os.environ.get("FUTAD_MUTANTS") == "all" else 5]
+    outcomes = list(mutants.hunt_all(names, mutants.items_of(known, names), seconds=60))
+    assert len(outcomes) == len(names)
+    assert not [o.condition for o in outcomes if o.found is None]
+
+
+def test_a_program_without_a_mutant_has_nothing_to_find(tmp_path):
+    file = tmp_path / "sum.fut"
+    file.write_text("entry main [n] (xs: [n]f64) : f64 = f64.sum (map (* 2) xs)\n")
+    (item,) = mutants.load([file])
+    assert mutants.examine(item, tuple(item.emitted)) is None
+    assert len(item.calls) >= 4
+
+
+def test_what_crashes_or_does_not_end_is_found():
+    assert mutants.apart(lambda: os._exit(3)) == "crash (status 3)"
+    assert mutants.apart(lambda: os.abort()) == "crash (SIGABRT)"
+
+    def endless():
+        while True:
+            pass
+
+    assert mutants.apart(endless, patience=0.5) == "does not end"
