@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,9 @@ from futad.fires import DECLARED, Transformation, counting, fired
 from futad.testing.firing import count, table
 from futad.testing.freeze import programs
 from tests.support.cli_helpers import Runner
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1] / "futad"
+PACKAGE = ROOT / "futad"
 KINDS = ("Legality", "Transformation")
 
 SUMS = """
@@ -39,8 +39,8 @@ def sites() -> tuple[dict[str, str], set[str], set[str]]:
     declared: dict[str, str] = {}
     said: set[str] = set()
     given: set[str] = set()
-    for path in ROOT.rglob("*.py"):
-        module = ".".join(("futad", *path.relative_to(ROOT).with_suffix("").parts))
+    for path in PACKAGE.rglob("*.py"):
+        module = ".".join(("futad", *path.relative_to(PACKAGE).with_suffix("").parts))
         tree = ast.parse(path.read_text())
         origin = {
             a.asname or a.name: f"{s.module}.{a.name}"
