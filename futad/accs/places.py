@@ -187,10 +187,9 @@ def _updates(lam: Lambda, accs: set[Atom], out: list[ir.Atoms]) -> bool:
                 continue
             case ir.Map(_, arrays, inner) | ir.Fused(_, arrays, inner):
                 accs.update(p for p, a in zip(inner.params, arrays, strict=True) if a in accs)
-            case ir.For(_, inits, inner):
-                accs.update(p for p, a in zip(inner.params[1:], inits, strict=True) if a in accs)
-            case ir.While(inits, inner):
-                accs.update(p for p, a in zip(inner.params, inits, strict=True) if a in accs)
+            case ir.Loop():
+                inner = e.body
+                accs.update(p for p, a in zip(e.variables, e.inits, strict=True) if a in accs)
             case ir.If(_, inner, orelse):
                 if not _updates(orelse, accs, out):
                     return False

@@ -36,10 +36,8 @@ class Report:
                         self.notes.setdefault(p, [])
                 case ir.Map() | ir.Fused():
                     self._follow(e.lam.params, e.arrays)
-                case ir.For():
-                    self._follow(e.body.params[1:], e.inits)
-                case ir.While():
-                    self._follow(e.body.params, e.inits)
+                case ir.Loop():
+                    self._follow(e.variables, e.inits)
             for inner in e.lambdas():
                 self.trace(inner)
             match e:
@@ -47,7 +45,7 @@ class Report:
                     self._follow(stm.pat, (e.acc,))
                 case ir.Map() | ir.Fused():
                     self._follow(stm.pat, e.lam.result)
-                case ir.For() | ir.While():
+                case ir.Loop():
                     self._follow(stm.pat, e.body.result)
                 case ir.If():
                     self._follow(stm.pat, e.then.result)

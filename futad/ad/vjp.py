@@ -138,7 +138,7 @@ class _Again(ir.Renamer):
 
     def lam(self, lam: ir.Lambda) -> ir.Lambda:
         params = tuple([self.bind(p) for p in lam.params])
-        stms = tuple([self.stm(s) for s in lam.stms if not isinstance(s.exp, ir.EFFECTS)])
+        stms = tuple([self.stm(s) for s in lam.stms if not s.exp.effect])
         return ir.Lambda(params, stms, tuple([self.atom(a) for a in lam.result]))
 
 

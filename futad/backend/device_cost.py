@@ -225,7 +225,7 @@ def work(lam: core.Lambda, env: dict[Var, Value], program: core.Program) -> floa
                 known = {p: _known(a, env) for p, a in zip(callee.body.params, e.args, strict=True)}
                 total += work(callee.body, known, program)
             case _:
-                width = _size(e.width, env) if isinstance(e, core.SOACS) else 1
+                width = _size(e.width, env) if isinstance(e, core.Soac) else 1
                 total += width * sum(work(inner, env, program) for inner in e.lambdas())
     return total
 

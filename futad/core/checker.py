@@ -38,14 +38,6 @@ def fail(message: str) -> NoReturn:
     raise Failure(message)
 
 
-_DIRECT_VIEWS = (ir.Alias, ir.Rearrange, ir.Reshape)
-_CONSUMERS: dict[type, str] = {
-    ir.Update: "array",
-    ir.Scatter: "dests",
-    ir.Hist: "dests",
-    ir.WithAcc: "arrays",
-}
-
 
 class Checker:
     def __init__(self, p: ir.Program, pass_name: str | None) -> None:
@@ -193,11 +185,7 @@ class Checker:
     # -- consumption and equal sizes
 
     def consume(self, e: ir.Exp) -> None:
-        field = _CONSUMERS.get(type(e))
-        if field is None:
-            return
-        arrays = getattr(e, field)
-        for a in arrays if type(arrays) is tuple else (arrays,):
+        for a in e.consumes():
             if type(a) is not Var:
                 continue
             root = self.root.get(a, a)
@@ -209,15 +197,11 @@ class Checker:
 
     def learn(self, s: ir.Stm) -> None:
         e = s.exp
-        if len(s.pat) != 1:
-            return
-        (v,) = s.pat
-        t = type(e)
-        if type(v.type) is ArrayType:
-            src = e.operands()[0] if t in _DIRECT_VIEWS or t is ir.At else None
-            if type(src) is Var:
+        for v, src in zip(s.pat, e.views(), strict=False):
+            if type(v.type) is ArrayType and type(src) is Var:
                 self.root[v] = self.root.get(src, src)
-        elif v.type is I64:
+        if len(s.pat) == 1 and s.pat[0].type is I64:
+            (v,) = s.pat
             if isinstance(e, ir.Alias):
                 self.canon[v] = self.resolve(e.atom)
             elif isinstance(e, ir.Op):

@@ -29,7 +29,6 @@ from futad.core.scalarops import ScalarOp
 from futad.core.types import Prim, Var
 from futad.errors import ExecutionError, InternalError, Span
 
-CONTROL = (ir.If, ir.For, ir.While, ir.WithAcc)  # their scopes are outside of maps if they are
 EXACT = frozenset(
     "neg abs sgn min max select floor ceil round trunc copysign nextafter sqrt ldexp".split()
 )  # operations whose result is the same everywhere
@@ -47,7 +46,7 @@ _UNWRITTEN = {
 def scopes_of(program: ir.Program, stm: ir.Stm) -> list[ir.Lambda]:
     """The scopes of a statement that are outside of maps if the statement is: of branches, loops, accumulators, and the
     body of a function that is called."""
-    if isinstance(stm.exp, CONTROL):
+    if isinstance(stm.exp, ir.Control):
         return stm.exp.lambdas()
     return [program.funs[stm.exp.name].body] if isinstance(stm.exp, ir.Call) else []
 
@@ -127,7 +126,7 @@ class Stepper(Interpreter):
 
     def _statement(self, stm: ir.Stm) -> Generator[Binding, Value | None, Sequence[Value]]:
         e = stm.exp
-        if stm in self.plan.whole or not isinstance(e, (*CONTROL, ir.Call)):
+        if stm in self.plan.whole or not isinstance(e, (ir.Control, ir.Call)):
             return HANDLERS[type(e)](self, e, stm, TOP)
         match e:
             case ir.If(cond, then, orelse):
@@ -205,7 +204,7 @@ class Stepper(Interpreter):
             yield other
 
     def _at_once(self, stm: ir.Stm) -> bool:
-        return stm in self.plan.whole or not isinstance(stm.exp, (ir.If, ir.For, ir.While, ir.Call))
+        return stm in self.plan.whole or not isinstance(stm.exp, (ir.If, ir.Loop, ir.Call))
 
     def _sources(self, stm: ir.Stm) -> list[ir.Stm]:
         """The statements that make what this one takes and nobody has compared, in order, and this one."""

@@ -71,18 +71,6 @@ class LastUse:
         return bool(self.blocks(u) & self.blocks(v))
 
 
-def consumed(e: ir.Exp) -> ir.Atoms:
-    """The arrays that an expression consumes."""
-    match e:
-        case ir.Update():
-            return (e.array,)
-        case ir.Scatter() | ir.Hist():
-            return e.dests
-        case ir.WithAcc():
-            return e.arrays
-    return ()
-
-
 def unique_params(f: ir.Fun) -> set[Var]:
     """The parameters that the caller gives away."""
     if f.entry is None or not any(f.entry.unique):
@@ -210,12 +198,7 @@ class _Analysis:
     def stm(self, s: ir.Stm, frame: _Frame) -> None:
         e = s.exp
         match e:
-            case ir.Alias(atom=a) | ir.At(array=a) | ir.Rearrange(array=a) | ir.Reshape(array=a):
-                self.put(s.pat[0], self.of(a))
-            case ir.Assert():
-                for v, a in zip(s.pat, e.of, strict=True):
-                    self.put(v, self.of(a))
-            case ir.Update() | ir.Scatter() | ir.Hist() | ir.WithAcc():
+            case _ if e.consumes():
                 self.consumer(s, e, frame)
             case ir.If():
                 then = self.nested(e.then, frame.level)
@@ -223,10 +206,8 @@ class _Analysis:
                 inner = then.made | orelse.made
                 results = [self.of(a) | self.of(b) for a, b in zip(e.then.result, e.orelse.result, strict=True)]
                 self.leave(s.pat, results, inner, frame)
-            case ir.For():
-                self.loop(s, e.body, e.body.params[1:], e.inits, frame)
-            case ir.While():
-                self.loop(s, e.body, e.body.params, e.inits, frame)
+            case ir.Loop():
+                self.loop(s, e.body, e.variables, e.inits, frame)
             case ir.Call():
                 self.call(s, e, frame)
             case _:
@@ -234,11 +215,13 @@ class _Analysis:
                     for p in lam.params:
                         self.fresh(p, _NOT_OWNED)
                     self.nested(lam, frame.level + 1)
-                for v in s.pat:
+                for v in s.pat[len(e.views()) :]:
                     self.fresh(v, frame.level, frame)
+                for v, a in zip(s.pat, e.views(), strict=False):
+                    self.put(v, self.of(a))
 
     def consumer(self, s: ir.Stm, e: ir.Exp, frame: _Frame) -> None:
-        arrays = consumed(e)
+        arrays = e.consumes()
         used = list(arrays_used(e))
         flags = []
         for a in arrays:

@@ -5,16 +5,31 @@ A node class lists its fields; each annotation is one of the kinds below, and th
 
     Atom        one operand                    Atoms       tuple of operands
     Index       tuple of operands and `Range`s        Groups      tuple of tuples of operands
-    Lambda, Lambdas   nested scopes
+    Lambda, Lambdas   nested scopes            Type        a type, whose sizes count as used
     anything else: static data, compared by value
+
+A role around a kind says what the construct does with the field; `consumes`, `views` and `repeats` come from these.
+
+    Consumed[Atom], Consumed[Atoms]     arrays that it overwrites; its first results lie where they did
+    Viewed[Atom], Viewed[Atoms]         arrays that its results share memory with, in order
+    Repeated[Lambda], Repeated[Lambdas]     scopes that may run any number of times; others run once at most
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
+Consumed = Annotated[T, "consumed"]
+Viewed = Annotated[T, "viewed"]
+Repeated = Annotated[T, "repeated"]
+
+NODES: list[type] = []  # every construct, in the order of definition
+
+_ROLE = re.compile(r"(Consumed|Viewed|Repeated)\[(\w+)\]")
+_ROLES = {"Consumed": "consumes", "Viewed": "views", "Repeated": "repeats"}  # the method that tells of each
 
 _OPERANDS = {
     "Atom": "out.append(self.{f})",
@@ -70,6 +85,11 @@ def _index_map(index: tuple[Any, ...], fa: Any) -> tuple[Any, ...]:
 def node(cls: type[T]) -> type[T]:
     """Make `cls` a slotted dataclass with generated traversals (see the module's docstring)."""
     kinds: dict[str, str] = dict(cls.__annotations__)
+    roles: dict[str, list[str]] = {}
+    for f, k in kinds.items():
+        if m := _ROLE.fullmatch(k):
+            kinds[f] = m[2]
+            roles.setdefault(_ROLES[m[1]], []).append(f"*self.{f}" if m[2].endswith("s") else f"self.{f}")
     made = dataclass(slots=True, eq=False, repr=False)(cls)
     lines = ["def operands(self):", "    out = []"]
     lines += [f"    {_OPERANDS[k].format(f=f)}" for f, k in kinds.items() if k in _OPERANDS]
@@ -77,18 +97,30 @@ def node(cls: type[T]) -> type[T]:
     lines += [f"    {_LAMBDAS[k].format(f=f)}" for f, k in kinds.items() if k in _LAMBDAS]
     args = ", ".join(_REBUILD.get(k, "self.{f}").format(f=f) for f, k in kinds.items())
     lines += ["    return out", "def rebuild(self, fa, fl):", f"    return cls({args})"]
-    if any(k in _LAMBDAS for k in kinds.values()):
+    scoped = any(k in _LAMBDAS for k in kinds.values())
+    if scoped:
         lines += ["def key(self):", "    return None"]
     else:
         fields = "".join(f"self.{f}, " for f in kinds)
         lines += ["def key(self):", f"    return (cls, {fields})"]
+    if types := [f for f, k in kinds.items() if k == "Type"]:
+        roles["types"] = [f"self.{f}" for f in types]
+    for name, fields_ in roles.items():
+        lines += [f"def {name}(self):", f"    return ({', '.join(fields_)},)"]
     scope: dict[str, Any] = {
         "cls": made,
         "_index_operands": _index_operands,
         "_index_map": _index_map,
     }
     exec("\n".join(lines), scope)
-    for name in ("operands", "lambdas", "rebuild", "key"):
+    for name in ("operands", "lambdas", "rebuild", "key", *roles):
         setattr(made, name, scope[name])
-    made.kinds = kinds  # type: ignore[attr-defined]
+    facts: dict[str, object] = {"kinds": kinds}
+    if "consumes" in roles:
+        facts["pure"] = False
+    if "consumes" in roles or "views" in roles or scoped:
+        facts["inert"] = False
+    for name, fact in facts.items():
+        setattr(made, name, fact)
+    NODES.append(made)
     return made

@@ -12,7 +12,7 @@ import struct
 from typing import Any, NoReturn
 
 from futad.core import ir
-from futad.core.node import Range
+from futad.core.node import NODES, Range
 from futad.core.scalarops import OPS
 from futad.core.text import node_name, program_text
 from futad.core.types import FALSE, PRIMS, TRUE, AccType, ArrayType, Atom, Const, Prim, Type, Var, i64
@@ -37,11 +37,7 @@ _SPAN = re.compile(r"(.*):(\d+):(\d+)-(\d+):(\d+)\Z", re.DOTALL)
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, "true": TRUE, "false": FALSE}
 
 
-def _nodes() -> dict[str, type]:
-    return {node_name(c): c for c in vars(ir).values() if isinstance(c, type) and issubclass(c, ir.Exp) and c.kinds}
-
-
-_NODES = _nodes()
+_NODES: dict[str, type] = {node_name(c): c for c in NODES}
 _DATA = {"Entry": ir.Entry, "EntryType": ir.EntryType}
 
 

@@ -21,6 +21,7 @@ from dataclasses import fields
 from typing import Any
 
 from futad.core import ir
+from futad.core.construct import SHOW
 from futad.core.node import Range
 from futad.core.types import AccType, ArrayType, Const, Prim, Var
 from futad.errors import Span
@@ -171,4 +172,4 @@ def program_text(p: ir.Program, normal: bool = False) -> str:
     return Printer(normal).program(p)
 
 
-ir.SHOW.update({ir.Exp: exp_text, ir.Lambda: lambda_text, ir.Stm: stm_text, ir.Program: program_text})
+SHOW.update({ir.Exp: exp_text, ir.Lambda: lambda_text, ir.Stm: stm_text, ir.Program: program_text})

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.core import ir
+from futad.core.alias import aliases
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Prim, Var, row_type
 from futad.legality import Legality
-from futad.rewrite.aliases import aliases
 
 LEGAL = Legality("computed-again", "a cheap function of another array is computed where it is used")
 CONSTANT = LEGAL.condition("sources not overwritten", "what it is computed from has changed since")

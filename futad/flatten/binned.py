@@ -27,8 +27,6 @@ from futad.rewrite.strategy import with_lambdas
 LEGAL = Legality("binned", "an accumulator of few bins becomes a histogram of what a map adds")
 ONCE = LEGAL.condition("one update a turn", "of a turn's updates all but one are lost")
 
-HOST = (ir.If, ir.For, ir.While)
-
 
 @dataclass(slots=True)
 class _Added:
@@ -46,7 +44,7 @@ def binned(lam: Lambda) -> Lambda:
     """A scope that the host runs, and those in it, with such accumulators; the same object if there are none."""
     out: list[Stm] = []
     for stm in lam.stms:
-        if isinstance(stm.exp, HOST):
+        if isinstance(stm.exp, ir.Control):
             lams = stm.exp.lambdas()
             new = [binned(inner) for inner in lams]
             if any(a is not b for a, b in zip(lams, new, strict=True)):

@@ -91,7 +91,7 @@ def host_reads(program: core.Program, forced: set[Var]) -> set[Var]:
 def scalar_only(lam: core.Lambda) -> bool:
     """Whether a body is one that the host runs by itself: operations, branches and loops of scalars."""
     return all(
-        isinstance(s.exp, (core.Op, core.Alias, core.If, core.For, core.While))
+        isinstance(s.exp, (core.Op, core.Alias, core.If, core.Loop))
         and all(isinstance(v.type, Prim) for v in s.pat)
         and all(map(scalar_only, s.exp.lambdas()))
         for s in lam.stms
@@ -114,7 +114,7 @@ def from_kernels(body: core.Lambda, result: Atom) -> bool:
         if a not in made:
             continue
         e = made[a]
-        plain = isinstance(e, (core.Op, core.Alias, core.If, core.For, core.While))
+        plain = isinstance(e, (core.Op, core.Alias, core.If, core.Loop))
         if not plain or not all(map(scalar_only, e.lambdas())):
             return True
         todo += [*e.operands(), *[v for lam in e.lambdas() for v in lam.free()]]

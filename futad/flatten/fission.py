@@ -33,7 +33,7 @@ def widths(lam: ir.Lambda) -> list[Atom]:
     out: list[Atom] = []
     for stm in lam.stms:
         e = stm.exp
-        if isinstance(e, ir.SOACS):
+        if isinstance(e, ir.Soac):
             out.append(e.width)
         elif isinstance(e, ir.MatMul):
             out += [*shape_of(e.a.type), *shape_of(e.b.type)]
@@ -41,7 +41,7 @@ def widths(lam: ir.Lambda) -> list[Atom]:
             out += shape_of(e.keys.type)
         elif isinstance(e, (ir.Concat, ir.Copy)) or (isinstance(e, ir.Update) and isinstance(e.value.type, ArrayType)):
             out.append(shape_of(stm.pat[0].type)[0])
-        elif isinstance(e, (ir.If, ir.For, ir.While, ir.WithAcc)):
+        elif isinstance(e, ir.Control):
             for inner in e.lambdas():
                 out += widths(inner)
     return out

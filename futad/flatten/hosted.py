@@ -351,7 +351,7 @@ def parallel_inside(lam: core.Lambda, program: core.Program) -> bool:
     """Whether a scope has work for more than one thread."""
     for stm in lam.stms:
         e = stm.exp
-        if isinstance(e, core.SOACS) and not _tiny([e.width]):
+        if isinstance(e, core.Soac) and not _tiny([e.width]):
             return True
         if isinstance(e, core.MatMul) and not _tiny([*shape_of(e.a.type), *shape_of(e.b.type)]):
             return True
@@ -369,7 +369,7 @@ def parallel_inside(lam: core.Lambda, program: core.Program) -> bool:
 
 
 @on_host(core.For, core.While)
-def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.For | core.While, wants: list[Want]) -> Sequence[Value]:
+def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, wants: list[Want]) -> Sequence[Value]:
     """A loop of scalars and single elements runs as one thread on the device, any other on the host."""
     unknown = set(stm.pat)
     if (
@@ -406,7 +406,7 @@ def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.For | core.While, wants: lis
 def _works(lam: core.Lambda) -> bool:
     """Whether a loop's body has arrays, or loops: then the host would take long over it."""
     return any(
-        isinstance(s.exp, (core.At, core.Update, core.UpdateAcc, core.For, core.While, *core.SOACS))
+        isinstance(s.exp, (core.At, core.Update, core.UpdateAcc, core.Loop, core.Soac))
         or any(_works(f) for f in s.exp.lambdas())
         for s in lam.stms
     )

@@ -21,8 +21,6 @@ SAME_TURNS = LEGAL.condition("as many turns for all", "the points' loops have di
 ALL_OF_IT = LEGAL.condition("results are the loop's", "what the map returns beside is known before the loop only")
 REGULAR = LEGAL.condition("variables regular", "what a loop carries has a size of its own in each point")
 
-CONSUMING = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.Call)
-
 
 def loop_out(stm: Stm) -> list[Stm] | None:
     """A map around a loop as a loop around a map; None if the loop is not the same for all points, is not all that the
@@ -81,7 +79,9 @@ def loop_out(stm: Stm) -> list[Stm] | None:
 
 def _consumes(lam: Lambda) -> bool:
     """Whether a scope writes to arrays in place, which as rows of a map's input would be copied first."""
-    return any(isinstance(s.exp, CONSUMING) or any(_consumes(f) for f in s.exp.lambdas()) for s in lam.stms)
+    return any(
+        s.exp.consumes() or isinstance(s.exp, ir.Call) or any(_consumes(f) for f in s.exp.lambdas()) for s in lam.stms
+    )
 
 
 __all__ = ["loop_out"]

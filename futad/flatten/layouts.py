@@ -96,7 +96,7 @@ def _use(uses: _Uses, stm: ir.Stm, v: Var, dims: Order) -> bool:
     e = stm.exp
     if isinstance(e, ir.MatMul) and not (e.plus and v in e.plus):
         return True  # tiles are read along either dimension
-    if isinstance(e, ir.Reshape) or (isinstance(e, (ir.For, ir.While)) and v in e.inits):
+    if isinstance(e, ir.Reshape) or (isinstance(e, ir.Loop) and v in e.inits):
         uses.dense.append(dims)
     elif isinstance(e, ir.Map) and v not in e.lam.free():
         along = [_read_along(stm, k) for k, a in enumerate(e.arrays) if a is v]

@@ -31,8 +31,8 @@ from futad.flatten.subhist import in_shared_memory, rows_in_shared_memory
 from futad.imp import ir
 from futad.imp.dispatch import Want
 from futad.imp.ir import ONE, Expr, Ref, compare, num
+from futad.imp.sharing import consumed_vars
 from futad.imp.soacs import Nest
-from futad.imp.taint import consumed_vars
 from futad.imp.views import Acc, Mem, Value, View, dense_view, is_transposed, turned
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], t
 def _long_elements(lam: core.Lambda) -> bool:
     """Whether something parallel inside has loops of unknown length in each element."""
     return any(
-        isinstance(s.exp, core.SOACS) and any(fission.looping(f) for f in s.exp.lambdas()) for s in lam.stms
+        isinstance(s.exp, core.Soac) and any(fission.looping(f) for f in s.exp.lambdas()) for s in lam.stms
     )  # fmt: skip
 
 
@@ -356,7 +356,7 @@ def rows_in_order(lo: DeviceLowerer, n: Nest, k: int) -> Value:
     if not isinstance(v, View) or v.rank != 2 or not isinstance(v.base, Mem) or not is_transposed(v):
         return v
     p = n.lam.params[k]
-    times = sum(list(s.exp.operands()).count(p) for s in n.lam.stms if isinstance(s.exp, core.SOACS))
+    times = sum(list(s.exp.operands()).count(p) for s in n.lam.stms if isinstance(s.exp, core.Soac))
     return lo.materialise(v) if times > 1 else v
 
 
@@ -367,7 +367,7 @@ def columns_near(lo: DeviceLowerer, levels: Levels) -> dict[Var, Value]:
         return {}
     e = levels.inner[-1].exp
     assert isinstance(e, core.Map)
-    loops = [s for s in levels.leaf.stms if isinstance(s.exp, core.For | core.While)]
+    loops = [s for s in levels.leaf.stms if isinstance(s.exp, core.Loop)]
     out: dict[Var, Value] = {}
     for a, p in zip(e.arrays, e.lam.params, strict=True):
         v = lo.env.get(a) if isinstance(a, Var) and a not in levels.bound else None

@@ -24,6 +24,7 @@ from functools import partial
 
 from futad.checks import checked
 from futad.core import ir
+from futad.core.alias import Aliases, aliases, overwritten
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of, row_type, shape_of, zero
@@ -37,7 +38,6 @@ from futad.flatten.turns import turns_apart
 from futad.legality import Legality
 from futad.optimise.addto import sum_of
 from futad.optimise.history import kept_in_place
-from futad.rewrite.aliases import Aliases, aliases, overwritten
 from futad.rewrite.dce import effects
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import with_lambdas

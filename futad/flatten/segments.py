@@ -79,7 +79,7 @@ def rows_of(stm: Stm, inner: Sequence[Stm]) -> Rows | None:
     for lam, below in zip(bodies, inner, strict=False):
         if lam.stms[-1] is not below or lam.result != below.pat:
             return None
-    folds = [s for s in bodies[-1].stms if isinstance(s.exp, ir.SOACS)]
+    folds = [s for s in bodies[-1].stms if isinstance(s.exp, ir.Soac)]
     fold = folds[0].exp if len(folds) == 1 else None
     if not isinstance(fold, (ir.Reduce, ir.Scan, ir.Fused)):
         return None

@@ -20,7 +20,6 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, elem_of, shape_of
-from futad.flatten.binned import HOST
 from futad.flatten.late import row_sums
 from futad.legality import Legality
 from futad.optimise.addto import sum_of
@@ -34,7 +33,6 @@ ADDED_ONLY = LEGAL.condition("added to only", "a turn reads the sum so far")
 NO_EFFECTS = LEGAL.condition("free parts assert nothing", "an assertion goes with a turn that nothing needs any more")
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is lost")
 
-VIEWS = (ir.Rearrange, ir.Reshape, ir.Alias)
 HEAVY = (ir.Map, ir.Fused, ir.Reduce, ir.Scan, ir.MatMul)
 
 Defs = dict[Var, ir.Exp]
@@ -45,7 +43,7 @@ def turns_apart(lam: Lambda, defs: Defs | None = None) -> Lambda:
     known: Defs = dict(defs or {})
     out: list[Stm] = []
     for stm in lam.stms:
-        if isinstance(stm.exp, HOST):
+        if isinstance(stm.exp, ir.Control):
             lams = stm.exp.lambdas()
             new = [turns_apart(inner, known) for inner in lams]
             if any(a is not b for a, b in zip(lams, new, strict=True)):

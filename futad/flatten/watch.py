@@ -18,9 +18,7 @@ from futad.imp.claims import Doing, Turn
 from futad.imp.ir import Expr
 from futad.imp.lower import Scope
 from futad.imp.views import Joined, View
-from futad.imp.watch import LOOKS, Watching
-
-CHANGE = (core.Update, core.Scatter, core.Hist, core.WithAcc)  # arrays that are consumed need not be whole any more
+from futad.imp.watch import Watching, looks
 
 
 class WatchingDevice(Watching, DeviceLowerer):
@@ -42,9 +40,9 @@ class WatchingDevice(Watching, DeviceLowerer):
     def begins(self, stm: core.Stm) -> None:
         self.emit(Doing(self.binding))
         e = stm.exp
-        if isinstance(e, LOOKS) or stm in self.late or stm in self.products:
+        if looks(e) or stm in self.late or stm in self.products:
             return
-        changed = set(e.operands()) if isinstance(e, CHANGE) else set()
+        changed = e.consumes()  # need not be whole any more
         self.examine(v for v in core.stm_free(stm) if v not in changed)
 
     def ended(self) -> None:

@@ -170,12 +170,10 @@ def _cycles(params: Sequence[Var], body: core.Lambda) -> list[list[int]]:
     origin: dict[Atom, Atom] = {}
     for stm in body.stms:
         match stm.exp:
-            case core.Update(a) | core.Alias(a):
+            case core.Alias(a):
                 origin[stm.pat[0]] = a
-            case core.Scatter() | core.Hist():
-                origin.update(zip(stm.pat, stm.exp.dests, strict=True))
-            case core.WithAcc(arrays):
-                origin.update(zip(stm.pat, arrays, strict=False))
+            case e:
+                origin.update(zip(stm.pat, e.consumes(), strict=False))
     places: dict[Atom, int] = {p: i for i, p in enumerate(params)}
     after: dict[int, int] = {}
     for i, a in enumerate(body.result):

@@ -45,8 +45,7 @@ from futad.imp.dispatch import HANDLERS, MEMORY, PLACED, STACK_LIMIT, Want
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.placement import short_circuit
 from futad.imp.report import NO_REPORTS, Reports
-from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, saved
-from futad.imp.taint import consumed_vars
+from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, saved
 from futad.imp.transpose import merged, transpose, transposition
 from futad.imp.views import Acc, Added, Fill, Joined, Mem, Root, SlotWant, Soft, Value, View, dense_view
 
@@ -403,10 +402,8 @@ class Lowerer(Unchecked):
                 if want is not None and last:
                     sc.wants.setdefault(a, want)  # type: ignore[arg-type]
                 return
-            case core.Scatter() | core.Hist():
-                sources: tuple[Atom, ...] = stm.exp.dests
-            case core.WithAcc():
-                sources = stm.exp.arrays
+            case core.Scatter() | core.Hist() | core.WithAcc():
+                sources: tuple[Atom, ...] = stm.exp.consumes()
             case core.Alias(a) | core.Copy(a):
                 sources = (a,)
             case core.Reshape(a):

@@ -23,8 +23,6 @@ from futad.imp.views import Acc, Fill, Mem, Sequence_, Value, View
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer, Scope
 
-CONTROL = (core.For, core.While, core.If, core.WithAcc)
-
 
 @dataclass(slots=True, eq=False)
 class Reports:
@@ -64,7 +62,7 @@ class Reports:
         self.opened.add(lam)
         if lam is self.entry:
             self.entry = None
-        elif isinstance(around.lam.stms[around.index].exp, core.For | core.While):
+        elif isinstance(around.lam.stms[around.index].exp, core.Loop):
             for p in lam.params:
                 self.bound(lo, p, lo.env[p])
 
@@ -72,7 +70,7 @@ class Reports:
         e = around.lam.stms[around.index].exp
         if isinstance(e, core.Call):
             return lam is lo.program.funs[e.name].body
-        return isinstance(e, CONTROL) and any(lam is inner for inner in e.lambdas())
+        return isinstance(e, core.Control) and any(lam is inner for inner in e.lambdas())
 
     def done(self, lo: Lowerer, stm: core.Stm) -> None:
         """A statement outside of maps has been lowered, and what it binds is bound."""
@@ -82,7 +80,7 @@ class Reports:
             body = lo.program.funs[e.name].body
             inside = body in self.opened if e.name not in lo.separate else e.name in self.functions
             self.opened.discard(body)
-        elif isinstance(e, CONTROL):
+        elif isinstance(e, core.Control):
             inside = any(lam in self.opened for lam in e.lambdas())
             self.opened.difference_update(e.lambdas())
         (self.stepped if inside else self.whole)[stm] = None
@@ -178,7 +176,7 @@ def outside_only(program: core.Program) -> frozenset[str]:
                 if not outside:
                     inside.add(s.exp.name)
             for inner in s.exp.lambdas():
-                walk(inner, caller, outside and isinstance(s.exp, CONTROL))
+                walk(inner, caller, outside and isinstance(s.exp, core.Control))
 
     for f in program.funs.values():
         calls[f.name] = set()
@@ -223,5 +221,5 @@ def _inside(program: core.Program, stm: core.Stm) -> list[core.Lambda]:
     """The scopes outside of maps of a statement, and those in them."""
     e = stm.exp
     found = [program.funs[e.name].body] if isinstance(e, core.Call) else []
-    found += e.lambdas() if isinstance(e, CONTROL) else []
+    found += e.lambdas() if isinstance(e, core.Control) else []
     return [*found, *[x for lam in found for s in lam.stms for x in _inside(program, s)]]

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from futad.core import ir as core
+from futad.core.alias import overwritable
+from futad.core.types import Var
 from futad.imp.regions import Regions
 from futad.imp.views import Root, Value, View
 from futad.legality import Legality
@@ -23,6 +26,22 @@ DEAD = IN_PLACE.condition("not read later", "a later statement, iteration or sco
 SLOTS = Legality("slots", "memory is used for another array when nobody needs what is in it", fires=False)
 FREE = SLOTS.condition("no live variable", "a later statement would read another array's elements")
 HELD = SLOTS.condition("not held", "a loop's first value, or an array that is being put together, would be overwritten")
+
+
+def consumed_vars(program: core.Program) -> set[Var]:
+    """The variables that may lie in memory which is overwritten.  A loop variable of these must own a buffer; any other
+    can read its initial value where it lies."""
+    return overwritable(program, _unwritten, lambda e: e.plus if type(e) is core.MatMul else ())
+
+
+def _unwritten(e: core.Exp) -> core.Atoms:
+    """The operand whose memory the result shares as long as nobody writes to either; a product takes its sum there."""
+    match e:
+        case core.Copy(a) | core.Replicate(_, a):
+            return (a,)
+        case core.MatMul():
+            return e.plus
+    return ()
 
 
 def saved(lo: Lowerer, values: Sequence[Value], written: Sequence[View | Root | None]) -> list[Value]:

@@ -95,7 +95,7 @@ def wants_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
             case core.Copy(a) | core.Reshape(a) if a is p:
                 ALL_ROWS.fired()
                 return True
-            case core.For() | core.While() if p in stm.exp.inits:
+            case core.Loop() if p in stm.exp.inits:
                 ALL_ROWS.fired()
                 return True
     return False

@@ -37,9 +37,13 @@ from futad.imp.ir import ONE, ZERO, Expr, Ref, add
 from futad.imp.lower import Lowerer, Scope
 from futad.imp.views import Added, Joined, Mem, Value, View
 
-LOOKS = (core.Alias, core.At, core.Rearrange, core.Reshape, core.Replicate, core.Assert)  # their results share memory
 ARGUMENT = "an argument"
 MOST = (1 << 20) - 1  # the largest number of a binding
+
+
+def looks(e: core.Exp) -> bool:
+    """Whether what a statement binds shares memory with an operand, or has none."""
+    return bool(e.views()) or isinstance(e, core.Replicate)
 
 
 class Watching(Lowerer):
@@ -124,7 +128,7 @@ class Watching(Lowerer):
         super().bind(var, value)
 
     def define(self, var: Var, value: Value, e: core.Exp) -> None:
-        shared = isinstance(e, LOOKS)
+        shared = looks(e)
         if isinstance(e, core.Copy) and isinstance(e.array, Var):
             shared = _alike(value, self.env.get(e.array))
         if not shared:
@@ -217,7 +221,7 @@ class Watching(Lowerer):
             self.binding = self.number((arrays or stm.pat)[0], type(e).__name__.lower())
             self.begins(stm)
         since = ""
-        if arrays and not isinstance(e, (*LOOKS, core.Scratch)):
+        if arrays and not (looks(e) or isinstance(e, core.Scratch)):
             since = self.name("since")
             self.emit(ir.Decl(since, U64, Now()))
         if isinstance(e, core.While):

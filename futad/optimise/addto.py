@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import partial
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases, overwritten
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Atom, Prim, Var, shape_of
 from futad.legality import Legality
-from futad.rewrite.aliases import Aliases, aliases, overwritten
 
 LEGAL = Legality("add-to-products", "sums with a matrix product are taken by the product")
 UNCONSUMED = LEGAL.condition("factors not overwritten between", "the product is taken where its factors have changed")

@@ -16,11 +16,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
 from futad.core.types import ArrayType, Const, Prim, Var, i64, shape_of
 from futad.legality import Legality
-from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 
 LEGAL = Legality(
     "delay-updates", "updates of rows wait for the reads of other rows; what later ones overwrite is not written"
@@ -39,9 +39,6 @@ OVERWRITTEN = LEGAL.condition("all written later", "what an update that is left 
 
 LONGEST = 32  # updates that move together
 PIECES = 8  # rows that may overwrite an array between them
-
-# What only reads its arrays, if it does not consume them.
-_READERS = (ir.Map, ir.Fused, ir.Reduce, ir.Scan, ir.MatMul)
 
 
 def delay_updates(program: Program) -> Program:
@@ -158,7 +155,7 @@ class _Delay:
     def undisturbed(self, chain: _Chain, end: int) -> bool:
         """Whether the chain's updates can wait until then: nothing in between overwrites what they use.  They do not
         wait for loops, as no map before one can be fused with a map after it."""
-        if any(type(self.stms[q].exp) in (ir.For, ir.While) for q in range(chain.at[0], end)):
+        if any(isinstance(self.stms[q].exp, ir.Loop) for q in range(chain.at[0], end)):
             return False
         moving = {*chain.at, end}
         atoms = [a for at in moving for a in self.stms[at].exp.operands()]
@@ -212,7 +209,7 @@ class _Delay:
             return False
         root = self.alias.root(v)
         users = self.users.get(v, [])
-        return all(type(self.stms[q].exp) in _READERS and root not in self.consumed[q] for q in users)
+        return all(self.stms[q].exp.fresh and root not in self.consumed[q] for q in users)
 
     def written(self, updates: list[Stm]) -> list[Stm]:
         """The updates one after the other, without those that later ones overwrite as a whole."""

@@ -19,6 +19,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
@@ -26,7 +27,6 @@ from futad.core.types import ArrayType, Const, Var, row_type
 from futad.legality import Legality
 from futad.optimise.nest import Nest, elementwise, from_nest, merge, to_nest
 from futad.optimise.subst import Subst
-from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 from futad.rewrite.dce import effects
 from futad.rewrite.strategy import Stats, with_lambdas
 
@@ -301,7 +301,7 @@ class _Fuser:
         reads = {root(v) for v in p.free if mutable(v)}
         for x in self.items[start + 1 :]:
             if any(v in needs_p for v in x.free):
-                if not EFFECTS_STAY(type(x.stm.exp) not in ir.EFFECTS):
+                if not EFFECTS_STAY(not x.stm.exp.effect):
                     return None
                 if not NOT_NEEDED_BETWEEN(not any(v in c.free for v in x.stm.pat)):
                     return None

@@ -36,9 +36,7 @@ UNREAD = HISTORY.condition("not read in the turn", "the turn would read rows bef
 SIZES_OUTSIDE = HISTORY.condition("sizes known outside", "memory for all turns is had before the loop")
 MADE_ANEW = HISTORY.condition("made anew", "the next value would lie in others' memory, or the present one change")
 
-FRESH = (ir.Map, ir.Fused, ir.Scan, ir.MatMul, ir.Copy, ir.Concat)  # what makes its arrays in memory of their own
-READING = (*FRESH, ir.Reduce, ir.Op)
-VIEWS = (ir.At, ir.Rearrange, ir.Reshape, ir.Alias)
+MADE = (ir.Map, ir.Fused, ir.Scan, ir.MatMul, ir.Copy, ir.Concat)  # arrays that C computes where they are wanted
 
 
 @dataclass(slots=True)
@@ -58,7 +56,7 @@ def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
     made: dict[Var, ir.Exp] = {}
     changed = False
     for s in lam.stms:
-        if isinstance(s.exp, (ir.If, ir.For, ir.While)):
+        if isinstance(s.exp, ir.Control):
             kept = ir.map_scopes(s, lambda inner: kept_in_place(inner, joins))
             changed |= kept is not s
             s = kept
@@ -190,11 +188,11 @@ def _made_anew(body: Lambda, p: Var, result: Var, update: Stm, joins: bool) -> b
             maker = s
         if s is update or not names & set(ir.stm_free(s)):
             continue
-        if isinstance(e, VIEWS):
+        if e.views():
             names.update(s.pat)
-        elif not isinstance(e, READING) or joins and isinstance(e, ir.Concat):
+        elif not (e.fresh or isinstance(e, ir.Op)) or joins and isinstance(e, ir.Concat):
             return False
-    return maker is not None and isinstance(maker.exp, FRESH) and not names & set(body.result)
+    return maker is not None and isinstance(maker.exp, MADE) and not names & set(body.result)
 
 
 def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:

@@ -8,11 +8,11 @@ whatever consumes an array stay.  Out of branches go only the integer operations
 from __future__ import annotations
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ZERO, AccType, Const, Var, shape_of
 from futad.legality import Legality
-from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 from futad.rewrite.ranges import Ranges, index_in_range, is_index
 from futad.rewrite.strategy import Stats, with_lambdas
 
@@ -27,7 +27,6 @@ SUNK_PURE = LEGAL.condition("sunk has no effects", "its assertions and updates w
 SUNK_FAILS_NOT = LEGAL.condition("sunk fails not", "a failure would be reported on one side only")
 SUNK_UNCONSUMED = LEGAL.condition("sunk inputs unconsumed", "what it reads is overwritten before its new place")
 
-_CONSUMERS = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc, ir.UpdateAcc, ir.Call, *ir.EFFECTS, ir.Jvp, ir.Vjp)
 _SINK_COST = 4  # scalar operations below this are not worth moving into a branch
 
 
@@ -114,7 +113,7 @@ class _Hoister:
 
     def extract(self, e: ir.Exp, lam: Lambda) -> tuple[Lambda, list[Stm]]:
         """The scope without the statements that may leave it, and those."""
-        if type(e) in (ir.WithAcc, ir.Jvp, ir.Vjp):
+        if isinstance(e, ir.WithAcc | ir.Derivative):
             return lam, []
         branch = type(e) is ir.If
         bound: set[Var] = set(lam.params)
@@ -169,8 +168,8 @@ class _Hoister:
                 return self.ranges.nonneg(e.count)
             case ir.Replicate() | ir.Scratch():
                 return all(self.ranges.nonneg(s) for s in e.shape)
-            case ir.Update() | ir.Call() | ir.Assert() | ir.While():
-                return False
+        if e.fails:
+            return False
         for k, lam in enumerate(e.lambdas()):
             mark = self.ranges.mark()
             self.facts(e, k, lam)
@@ -261,7 +260,7 @@ class _Hoister:
         if type(e) is ir.Op:
             if OPS[e.op].cost < _SINK_COST or not self.total(e):
                 return False
-        elif type(e) in (ir.For, ir.While) or not (e.lambdas() or type(e) in (ir.MatMul, ir.ArgSort)):
+        elif isinstance(e, ir.Loop) or not (e.lambdas() or type(e) in (ir.MatMul, ir.ArgSort)):
             return False
         if any(isinstance(v.type, AccType) for v in ir.stm_free(stm)):
             return False
@@ -283,7 +282,7 @@ class _LoopHoister(_Hoister):
         return lam.stms
 
     def extract(self, e: ir.Exp, lam: Lambda) -> tuple[Lambda, list[Stm]]:
-        if not isinstance(e, ir.For | ir.While):
+        if not isinstance(e, ir.Loop):
             return lam, []
         rest, taken = super().extract(e, lam)
         needed: set[Var] = set()
@@ -304,7 +303,7 @@ def _costs(e: ir.Exp) -> bool:
     """Whether computing it again is dearer than keeping it."""
     if type(e) is ir.Op:
         return OPS[e.op].cost >= _SINK_COST
-    if isinstance(e, ir.Reduce | ir.Scan | ir.Hist | ir.ArgSort | ir.MatMul | ir.For | ir.While):
+    if isinstance(e, ir.Reduce | ir.Scan | ir.Hist | ir.ArgSort | ir.MatMul | ir.Loop):
         return True
     return any(_costs(s.exp) for lam in e.lambdas() for s in lam.stms)
 
@@ -321,7 +320,7 @@ def cheap(e: ir.Op) -> bool:
 
 def _impure(e: ir.Exp) -> bool:
     """Whether it asserts, calls, or consumes anything (arrays made inside a nested scope included)."""
-    return type(e) in _CONSUMERS or any(_impure(s.exp) for lam in e.lambdas() for s in lam.stms)
+    return not e.pure or any(_impure(s.exp) for lam in e.lambdas() for s in lam.stms)
 
 
 def _fails(e: ir.Exp) -> bool:

@@ -17,7 +17,6 @@ from futad.rewrite.strategy import with_lambdas
 SMALL = 40  # statements: inlined wherever it is called
 BUDGET = 4000  # statements that copies of larger functions may add to a program
 
-_AD = (ir.Jvp, ir.Vjp)
 
 
 def size(lam: Lambda) -> int:
@@ -34,7 +33,7 @@ def _calls(lam: Lambda, out: dict[str, int]) -> None:
 
 
 def _has_ad(lam: Lambda) -> bool:
-    return any(type(s.exp) in _AD or any(map(_has_ad, s.exp.lambdas())) for s in lam.stms)
+    return any(isinstance(s.exp, ir.Derivative) or any(map(_has_ad, s.exp.lambdas())) for s in lam.stms)
 
 
 class _Inliner:
@@ -94,7 +93,7 @@ class _Inliner:
         if not lams:
             out.append(stm)
             return False
-        inner = in_ad or type(e) in _AD
+        inner = in_ad or isinstance(e, ir.Derivative)
         new = [self.lam(lam, inner) for lam in lams]
         if all(a is b for a, b in zip(new, lams, strict=True)):
             out.append(stm)

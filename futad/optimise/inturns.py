@@ -10,21 +10,18 @@ it is read.  Done for few threads: devices rather make of all turns what they ca
 from __future__ import annotations
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, Var
 from futad.legality import Legality
 from futad.optimise.subst import Subst
-from futad.rewrite.aliases import Aliases, aliases
 
 LEGAL = Legality("make-in-turns", "an array of products is made part by part by the loop that reads it")
 CONSTANT = LEGAL.condition("inputs not overwritten", "the turns make the parts of what was overwritten since")
 TOTAL = LEGAL.condition("fails not", "what fails would be reported late, or not at all")
 READ_THERE = LEGAL.condition("read there only", "others read the array, which is not made any more")
 OF_THE_TURN = LEGAL.condition("part of the turn", "the turn reads another part than the one it makes")
-
-# What cannot fail, whatever its operands are.
-_TOTAL = (ir.MatMul, ir.Map, ir.Fused, ir.Reduce, ir.Scan, ir.Rearrange, ir.Reshape, ir.Alias, ir.Concat)
 
 
 def make_in_turns(program: Program, sequential: bool = False) -> Program:
@@ -75,7 +72,7 @@ def _total(lam: Lambda) -> bool:
         elif type(e) is ir.At:
             if e.check is not None:
                 return False
-        elif type(e) not in _TOTAL or not all(map(_total, e.lambdas())):
+        elif e.fails or not all(map(_total, e.lambdas())):
             return False
     return True
 

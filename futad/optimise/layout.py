@@ -34,7 +34,7 @@ def _scope(lam: Lambda) -> Lambda:
     changed = False
     for s in lam.stms:
         new = _apart(s) if type(s.exp) is ir.Map or type(s.exp) is ir.Fused else None
-        if new is None and type(s.exp) in (ir.If, ir.For, ir.While, ir.WithAcc):
+        if new is None and isinstance(s.exp, ir.Control):
             kept = ir.map_scopes(s, _scope)
             changed |= kept is not s
             out.append(kept)

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from futad.core import ir
+from futad.core.alias import Aliases, consumed_roots
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Renamer, Stm
 from futad.core.types import (
@@ -45,7 +46,6 @@ from futad.optimise.directions import interchanged
 from futad.optimise.products import MatVec, Outer, Update, as_matvec, as_outer, dots, matvec
 from futad.optimise.subst import Subst
 from futad.optimise.views import invariant_views
-from futad.rewrite.aliases import Aliases, consumed_roots
 from futad.rewrite.dce import effects
 from futad.rewrite.strategy import Stats
 
@@ -102,7 +102,7 @@ class Nests:
                 normal = self.normal(interchanged(s, self.zeros) if type(s.exp) is ir.Map else s)
                 self.note(normal)
                 new = [t for part in normal for t in self.statement(part)]
-            elif s.exp.lambdas() and type(s.exp) in (ir.If, ir.For, ir.While):
+            elif isinstance(s.exp, ir.Control):
                 new = [Stm(s.pat, s.exp.rebuild(lambda a: a, self.root), s.attrs)]
             else:
                 new = [s]
@@ -137,7 +137,7 @@ class Nests:
             return [t for piece in self.isolate(inner) for t in self.batch(piece)]
         if type(e) is ir.WithAcc:
             return self.with_acc(s, e)
-        if type(e) in (ir.If, ir.For, ir.While):
+        if isinstance(e, ir.Control):
             return [Stm(s.pat, e.rebuild(lambda a: a, self.scope), s.attrs)]
         return [s]
 
@@ -364,7 +364,7 @@ class Nests:
         LEGAL.fired()
         self.made += 1
         others = [t for i, t in enumerate(e.lam.stms) if i != at and i not in self.gone]
-        if len(s.pat) == 1 and NOTHING_ELSE(not any(_threads(t) or type(t.exp) in ir.EFFECTS for t in others)):
+        if len(s.pat) == 1 and NOTHING_ELSE(not any(_threads(t) or t.exp.effect for t in others)):
             b.add(Stm(s.pat, ir.UpdateAcc(arg, o.prefix, product)))
             return [*out, *b.stms]
         acc = b.let(ir.UpdateAcc(arg, o.prefix, product), "acc")
@@ -391,7 +391,7 @@ class Nests:
         part = wanted | _slice(lam.stms, wanted, stop=lambda t: False)
         if any(_threads(lam.stms[i]) for i in part):
             return None
-        if any(type(lam.stms[i].exp) in ir.EFFECTS for i in part):
+        if any(lam.stms[i].exp.effect for i in part):
             return None
         live: list[Var] = []
         rest = [i for i in range(len(lam.stms)) if i not in part and i not in without]
@@ -532,8 +532,8 @@ def _overwritten(stms: list[Stm]) -> set[Var]:
     """The arrays, and views of arrays, that the statements overwrite."""
     views = Aliases()
     for s in stms:
-        if type(s.exp) in (ir.Alias, ir.At, ir.Rearrange, ir.Reshape):
-            views.join(s.pat[0], s.exp.operands()[0])
+        for v, a in zip(s.pat, s.exp.views(), strict=False):
+            views.join(v, a)
     gone = {v for s in stms for v in consumed_roots(s.exp, views)}
     return {v for s in stms for v in s.pat if views.root(v) in gone} | gone
 
@@ -593,7 +593,7 @@ def _map_over(
     rename: bool = False,
 ) -> Stm:
     """A map over the arrays whose parameters are used (all accumulators stay)."""
-    free = ir._free_of((), stms, tuple(result))
+    free = ir.Lambda((), tuple(stms), tuple(result)).free()
     kept = [(a, p) for a, p in arrays if p in free or isinstance(p.type, AccType)]
     kept.sort(key=lambda x: not isinstance(x[1].type, AccType))
     lam = Lambda(tuple([p for _, p in kept]), tuple(stms), tuple(result))

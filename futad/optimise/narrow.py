@@ -15,12 +15,12 @@ from __future__ import annotations
 from functools import cached_property, partial
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import ONE, ZERO, AccType, ArrayType, Const, Prim, Type, Var
 from futad.legality import Legality
-from futad.rewrite.aliases import Aliases, aliases
 from futad.rewrite.dce import asserting_functions, asserts
 
 LEGAL = Legality("narrow", "a map of which only a slice is read makes that slice, where it is read")

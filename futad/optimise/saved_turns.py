@@ -23,13 +23,13 @@ from itertools import combinations
 from typing import Any
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ArrayType, Atom, Const, Var, array_of, elem_of, shape_of
 from futad.legality import Legality
 from futad.optimise.saved_scalars import turns_back
-from futad.rewrite.aliases import Aliases, aliases, consumed_roots
 
 LEGAL = Legality("save-turns", "the forward sweep saves what a loop of the return sweep would compute again")
 BEFORE = LEGAL.condition("nothing between needed", "a statement moves before one that binds what it uses")
@@ -387,7 +387,7 @@ def _checks(lam: Lambda) -> bool:
     """Whether anything in the scope may fail or is seen from outside."""
     for s in lam.stms:
         e = s.exp
-        if isinstance(e, ir.EFFECTS) or getattr(e, "check", None) is not None:
+        if e.effect or getattr(e, "check", None) is not None:
             return True
         if any(_checks(inner) for inner in e.lambdas()):
             return True

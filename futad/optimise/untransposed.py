@@ -11,10 +11,10 @@ these arrays, of which nothing needs to be copied to begin with.
 from __future__ import annotations
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import ArrayType, Atom, Const, Prim, Var, shape_of
 from futad.legality import Legality
-from futad.rewrite.aliases import Aliases, aliases
 
 LEGAL = Legality(
     "untransposed", "maps that take rows of a transposed matrix apart, or make rows to be transposed, do not run"

@@ -11,17 +11,16 @@ from __future__ import annotations
 from typing import TypeVar
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Prim, Var
 from futad.legality import Legality
-from futad.rewrite.aliases import Aliases, aliases
 
 LEGAL = Legality("views", "views of arrays from outside move out of maps and loops")
 CONSTANT = LEGAL.condition("not overwritten", "an array that a turn overwrites is to be new in each")
 INVARIANT = LEGAL.condition("invariant", "outside there is no value yet of what it depends on")
 
 Repeated = TypeVar("Repeated", bound=ir.Exp)
-_VIEWS = (ir.Reshape, ir.Rearrange, ir.Alias)
 
 
 def hoist_views(program: Program) -> Program:
@@ -76,7 +75,7 @@ def _is_free(s: Stm) -> bool:
     if type(e) is ir.Op:
         t = s.pat[0].type
         return e.op == "mul" and isinstance(t, Prim) and t.is_integral
-    return type(e) in _VIEWS or type(e) is ir.Iota
+    return bool(e.views()) and not e.fails or type(e) is ir.Iota
 
 
 __all__ = ["hoist_views", "invariant_views"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from futad.core import ir
+from futad.core.alias import Aliases
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Var, subst_type
 from futad.legality import Legality
-from futad.rewrite.aliases import Aliases
 from futad.rewrite.ranges import Ranges
 
 if TYPE_CHECKING:

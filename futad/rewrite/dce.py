@@ -48,8 +48,9 @@ class _DeadCode:
         for a in e.operands():
             if type(a) is Var:
                 live.add(a)
-        if type(e) is ir.ArrayLit and not isinstance(e.type, Prim):
-            self.use(e.type.shape)
+        for t in e.types():
+            if not isinstance(t, Prim):
+                self.use(t.shape)
 
     def asserts(self, lam: Lambda) -> bool:
         """Whether the scope contains an assertion, or a call of a function that does."""
@@ -64,7 +65,7 @@ class _DeadCode:
         """Whether the expression is kept whatever becomes of its results."""
         if type(e) is ir.Assert and e.of:
             return False
-        if type(e) in ir.EFFECTS or type(e) is ir.Call and e.name in self.functions:
+        if e.effect or type(e) is ir.Call and e.name in self.functions:
             return True
         return any(map(self.asserts, e.lambdas()))
 
@@ -127,7 +128,7 @@ class _DeadCode:
             return stm
         return Stm(tuple([stm.pat[k] for k in keep]), ir.If(e.cond, then, orelse), stm.attrs)
 
-    def loop(self, stm: Stm, e: ir.For | ir.While) -> Stm:
+    def loop(self, stm: Stm, e: ir.Loop) -> Stm:
         """Drops the variables that neither the results nor (transitively) the live variables need."""
         skip = 1 if type(e) is ir.For else 0
         params = e.body.params[skip:]
@@ -142,8 +143,7 @@ class _DeadCode:
             return stm
         body = Lambda(e.body.params[:skip] + tuple([params[k] for k in order]), body.stms, body.result)
         inits = tuple([e.inits[k] for k in order])
-        new: ir.Exp = ir.For(e.bound, inits, body) if type(e) is ir.For else ir.While(inits, body)
-        return Stm(tuple([stm.pat[k] for k in order]), new, stm.attrs)
+        return Stm(tuple([stm.pat[k] for k in order]), e.remade(inits, body), stm.attrs)
 
     def needed(self, lam: Lambda, params: list[Var], results: list[tuple[Any, ...]], keep: set[int]) -> None:
         """Grow `keep` to every position whose parameter a kept result needs."""
@@ -338,7 +338,7 @@ def asserts(lam: Lambda, asserting: frozenset[str] | set[str]) -> bool:
 def effects(stms: Iterable[Stm]) -> bool:
     """Whether something among statements, or in their scopes, is to be done though nothing needs its results; a call
     may be that."""
-    return any(type(s.exp) in (*ir.EFFECTS, ir.Call) or any(effects(f.stms) for f in s.exp.lambdas()) for s in stms)
+    return any(s.exp.effect or type(s.exp) is ir.Call or any(effects(f.stms) for f in s.exp.lambdas()) for s in stms)
 
 
 def dead_code(lam: Lambda, asserting: frozenset[str] | set[str] = frozenset()) -> tuple[Lambda, int]:

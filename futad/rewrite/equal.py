@@ -11,14 +11,12 @@ from futad.core.types import AccType, Atom, Prim, Var
 
 Names = dict[Var, Atom]
 
-_SHARED = frozenset([ir.Map, ir.Fused, ir.Reduce, ir.Scan, ir.If, ir.For, ir.While])
-
 
 def scoped_key(e: ir.Exp) -> tuple[Any, ...] | None:
     """Equal for constructs with scopes that may compute the same (`alike` decides); None for those that are
     never merged: accumulators are linear, and consuming constructs write."""
     head = type(e)
-    if head not in _SHARED:
+    if not e.pure:
         return None
     operands = e.operands()
     if any(type(a.type) is AccType for a in operands):
@@ -30,7 +28,7 @@ def scoped_key(e: ir.Exp) -> tuple[Any, ...] | None:
 def alike(a: ir.Exp, b: ir.Exp, names: Names | None = None) -> bool:
     """Whether the two compute the same; `names` maps variables bound in `b`'s context to those of `a`'s."""
     head = type(a)
-    if head is not type(b):
+    if head is not type(b) or head is ir.Trace:  # what prints does so as often as it stands
         return False
     names = {} if names is None else names
     for field, kind in head.kinds.items():

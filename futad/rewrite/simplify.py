@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from futad.core import ir
+from futad.core.alias import aliases
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import Prim, Var, shape_of, subst_type
 from futad.legality import Legality
-from futad.rewrite.aliases import aliases
 from futad.rewrite.context import Context, Frame
 from futad.rewrite.dce import asserting_functions, dead_code
 from futad.rewrite.equal import alike, scoped_key
@@ -44,9 +44,6 @@ class Schedule:
 
 SCHEDULE = Schedule(Rules(ENTER), Rules(LEAVE))
 
-# Expressions that are not shared: they allocate to be written to, write, or bind nothing.
-_UNSHARED = frozenset([ir.Alias, ir.Update, ir.Copy, ir.Scratch, ir.UpdateAcc, ir.Scatter, ir.Call, ir.Trace])
-_VIEWS = frozenset([ir.Reshape, ir.Rearrange, ir.At])
 _COMMUTATIVE = frozenset(n for n, o in OPS.items() if o.commutative)
 
 
@@ -63,12 +60,12 @@ def share_key(e: ir.Exp) -> tuple[Any, ...] | None:
         if op in _COMMUTATIVE and id(args[0]) > id(args[1]):
             args = (args[1], args[0])
         return (op, args)
-    if head in _UNSHARED:
-        return None
     if head is ir.At:
         return (ir.At, e.array, e.index)  # type: ignore[attr-defined]
     if head is ir.Assert:
         return None if e.of else (ir.Assert, e.cond)  # type: ignore[attr-defined]
+    if not e.pure or e.own:
+        return None
     if head in _SCOPED:
         return scoped_key(e)
     return e.key()
@@ -127,7 +124,7 @@ class Simplifier:
             if key is not None:
                 old = self.available.get(key)
                 if old is not None and (head not in _SCOPED or ALIKE(alike(old[1], exp))):
-                    if self.share(stm.pat, old[0], head in _VIEWS):
+                    if self.share(stm.pat, old[0], bool(exp.views())):
                         continue
             pat = self.bind(stm, exp, out)
             if key is not None and key not in self.available:
@@ -269,7 +266,7 @@ _SCOPED: dict[type, Any] = {
 
 def _differentiates(lam: Lambda) -> bool:
     for stm in lam.stms:
-        if type(stm.exp) in (ir.Jvp, ir.Vjp) or any(map(_differentiates, stm.exp.lambdas())):
+        if isinstance(stm.exp, ir.Derivative) or any(map(_differentiates, stm.exp.lambdas())):
             return True
     return False
 

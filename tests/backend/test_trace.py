@@ -174,3 +174,9 @@ def test_a_trace_is_no_common_subexpression() -> None:
     program = compile_program(compile_text("entry f (x: f64) = #[trace(a)] x + #[trace(a)] x"))
     stms = program.funs["f"].body.stms
     assert sum(isinstance(s.exp, ir.Trace) for s in stms) == 2
+
+
+def test_constructs_with_equal_traces_inside_are_no_common_subexpression(capfd: pytest.CaptureFixture[str]) -> None:
+    text = "entry f [n] (xs: [n]f64) = (map (\\x -> trace (x + 1)) xs, reverse (map (\\x -> trace (x + 1)) xs))"
+    futad.compile(text, backend="interp").f(np.array([1.0, 2.0]))
+    assert capfd.readouterr().err.splitlines() == ["trace: 2.0f64", "trace: 3.0f64"] * 2

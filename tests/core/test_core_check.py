@@ -11,7 +11,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.check import check_program
 from futad.core.parse import parse_program
-from futad.core.types import F64, I64, TRUE, Const, Var, i64
+from futad.core.types import F64, I64, TRUE, ArrayType, Const, Var, i64
 from futad.errors import InternalError
 from tests.support.processor_time import within
 
@@ -91,6 +91,9 @@ BAD = [
     # consumption
     ("let a_5: [n_1]f64 = copy(xs_3) let b_6: [n_1]f64 = update(a_5, [0i64], x_4, None)"
      " let e_7: f64 = a_5[0i64] in ()", "a_5 is used after a_5 was consumed"),
+    ('let a_5: [n_1]f64 = copy(xs_3) let b_6: [n_1]f64 = assert(true, "never", [], None, [a_5])'
+     " let c_7: [n_1]f64 = update(b_6, [0i64], x_4, None) let e_8: f64 = a_5[0i64] in ()",
+     "a_5 is used after b_6 was consumed"),
     ("let a_5: [n_1]f64 = copy(xs_3) let v_6: [2]f64 = a_5[0i64:2i64:1i64]"
      " let b_7: [n_1]f64 = update(a_5, [0i64], x_4, None) let e_8: f64 = v_6[0i64] in ()", "v_6 is used after"),
     ("let a_5: [n_1]f64 = copy(xs_3) let b_6: [n_1]f64 = if(true, {"
@@ -136,7 +139,7 @@ def test_binding_and_scope():
         (fun([ir.Stm((x,), ir.Alias(y))]), "is not in scope"),
         (fun([ir.Stm((y,), ir.If(TRUE, ir.Lambda((), (ir.Stm((x,), ir.Alias(one)),), (x,)), ir.Lambda((), (), (x,))))]),
          "is not in scope"),
-        (fun([ir.Stm((Var("a", ir.ArrayType(F64, (x,))),), ir.Scratch(F64, (x,)))], params=[x]), "not i64"),
+        (fun([ir.Stm((Var("a", ArrayType(F64, (x,))),), ir.Scratch(F64, (x,)))], params=[x]), "not i64"),
     ]:  # fmt: skip
         with pytest.raises(InternalError, match=message):
             check_program(p)
@@ -144,8 +147,8 @@ def test_binding_and_scope():
 
 def test_inner_sizes_do_not_leak():
     b = Builder()
-    xs = Var("xs", ir.ArrayType(F64, (i64(3),)))
-    ns = Var("ns", ir.ArrayType(I64, (i64(3),)))
+    xs = Var("xs", ArrayType(F64, (i64(3),)))
+    ns = Var("ns", ArrayType(I64, (i64(3),)))
     lam = b.lambda_([("n", I64)], lambda inner, n: [inner.let(ir.Iota(n, Const(F64, 0), Const(F64, 1)))])
     b.emit(ir.Map(i64(3), (ns,), lam))
     with pytest.raises(InternalError, match="size n_.* is not in scope"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from futad.core import ir
+from futad.core.alias import consumed_roots
 from futad.core.ir import Lambda, Stm
 from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Const, Var, row_type
 from futad.legality import Legality
-from futad.rewrite.aliases import consumed_roots
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.dce import effects
 from futad.rewrite.ranges import is_index

@@ -94,15 +94,14 @@ def loop_invariant(stm: Stm, ctx: Context) -> Result:
     """A loop variable that every turn passes on unchanged, or sets to what it was at the start, becomes that
     value: `loop (x, y) = (a, b) for i < n do (x + y, y)` -> `loop x = a for i < n do x + b`."""
     e: Any = stm.exp
-    is_for = type(e) is ir.For
-    skip = 1 if is_for else 0
-    params = e.body.params[skip:]
+    params = e.variables
+    skip = len(e.body.params) - len(params)
     same = [
         k
         for k, (p, a, r) in enumerate(zip(params, e.inits, e.body.result, strict=True))
         if UNCHANGED(ctx.atom(r) is p or ctx.atom(r) is a)
         and not isinstance(p.type, AccType)
-        and not (k == 0 and not is_for)
+        and not (k == 0 and type(e) is ir.While)
     ]
     # The type of a loop-carried array may name an earlier loop variable; it is substituted with it.
     if not same:
@@ -116,8 +115,7 @@ def loop_invariant(stm: Stm, ctx: Context) -> Result:
     )
     inits = tuple([e.inits[k] for k in keep])
     pat = tuple([stm.pat[k] for k in keep])
-    loop: ir.Exp = ir.For(e.bound, inits, body) if is_for else ir.While(inits, body)
-    return [*before, *after, Stm(pat, loop, stm.attrs)] if keep else before + after
+    return [*before, *after, Stm(pat, e.remade(inits, body), stm.attrs)] if keep else before + after
 
 
 @rule(ir.If)

@@ -241,10 +241,14 @@ def _in_memory(lw: Lowerer, a: Atom) -> bool:
     """Whether an array is known to be there: one that only its elements are asked of may never be made."""
     while True:
         match lw.b.definition(a):
-            case ir.Reshape(b) | ir.Rearrange(b) | ir.Copy(b) | ir.At(b) | ir.Alias(b):
+            case None:
+                return True
+            case ir.Copy(b):
                 a = b
+            case e if not e.views():
+                return False
             case e:
-                return e is None
+                a = e.views()[0]
 
 
 def do_flatten(rank: int) -> Handler:

@@ -1,0 +1,227 @@
+"""Aliases: which variables may share memory, and which memory may be overwritten.
+
+All questions are answered from one relation, `flows`: the variables that a statement binds, those of its scopes
+included, with the atoms whose memory each may lie in.  `Exp.shares` and `Exp.consumes` say it for constructs without
+scopes, so a new one needs no line here.  It is asked in three ways:
+
+    aliases(scope)          rewriting passes, after each step: may `a` be overwritten anywhere (`mutable`), may `a` and
+                            `b` be one memory (`root`), does it leave the function (`escaping`), may these statements
+                            overwrite these reads (`overwritten`)?  `flows` without its direction, by union-find, so
+                            that a pass can go on joining what it rewrites.
+    overwritable(program)   lowering, once a program: may this variable's memory be overwritten by anybody it flows to?
+                            Directed, and through calls: an array that only flows *into* the class of another that is
+                            overwritten needs no memory of its own.
+    lastuse.analyse         the interpreter: may this statement overwrite this array now?  Needs the order of
+                            statements and who owns memory besides (`core/lastuse.py`).
+
+The checker (`core/checker.py`) follows views alone (`Exp.views`): a consumed array's successor is another variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, product
+
+from futad.core import ir
+from futad.core.types import Atom, Prim, Var
+
+Flow = tuple[Var, Atom]
+
+
+def flows(stm: ir.Stm, program: ir.Program | None = None) -> Iterator[Flow]:
+    """Each variable that the statement binds, or that is a parameter of its scopes, with atoms in whose memory it may
+    lie.  Results of second-order constructs have memory of their own.  The pattern may be empty: then it is about the
+    scopes alone.
+
+    With the program it is as lowering does it: calls are looked into (else their results are the arguments'), and a
+    fold hands the memory of its operator's result back to the operator (else that is a value like any other).
+    """
+    folded = _carried if program is not None else _fold
+    e, pat = stm.exp, stm.pat
+    yield from zip(pat, e.shares(), strict=False)
+    match e:
+        case ir.If():
+            yield from zip(pat, e.then.result, strict=False)
+            yield from zip(pat, e.orelse.result, strict=False)
+        case ir.Loop():
+            yield from zip(e.variables, e.inits, strict=True)
+            yield from zip(e.variables, e.body.result, strict=True)
+            yield from zip(pat, e.variables, strict=False)
+        case ir.WithAcc():
+            k = len(e.arrays)
+            yield from zip(pat[k:], e.lam.result[k:], strict=False)
+        case ir.Map():
+            yield from zip(e.lam.params, e.arrays, strict=True)
+        case ir.Fused():
+            yield from zip(e.lam.params, e.arrays, strict=True)
+            for lam, neutral in zip(e.scan_lams + e.red_lams, e.scan_neutrals + e.red_neutrals, strict=True):
+                yield from folded(lam, neutral, e.lam.result)
+        case ir.Reduce() | ir.Scan():
+            yield from folded(e.lam, e.neutral, e.arrays)
+        case ir.Hist():
+            yield from folded(e.lam, e.dests, e.values)
+        case ir.Call() if program is not None:
+            body = program.funs[e.name].body
+            yield from zip(body.params, e.args, strict=True)
+            yield from zip(pat, body.result, strict=True)
+        case ir.Call():
+            yield from product(pat, e.args)
+        case ir.Derivative():
+            yield from zip(e.lam.params, e.args, strict=True)
+            yield from zip(pat, e.lam.result, strict=False)
+        case ir.WithVjp():
+            yield from zip(e.lam.params, e.args, strict=True)
+            yield from zip(pat, e.lam.result, strict=False)
+            adjoints = e.lam.result[2 * len(pat) - len(e.pull.params) :]
+            yield from zip(e.pull.params, (*e.lam.result, *adjoints), strict=True)
+
+
+def _fold(lam: ir.Lambda, start: ir.Atoms, values: ir.Atoms) -> Iterator[Flow]:
+    """An operator's parameters: what it has combined so far, then the values."""
+    k = len(start)
+    yield from zip(lam.params[:k], start, strict=True)
+    yield from product(lam.params[k:], values)
+
+
+def _carried(lam: ir.Lambda, start: ir.Atoms, values: ir.Atoms) -> Iterator[Flow]:
+    yield from _fold(lam, start, values)
+    yield from zip(lam.params, lam.result, strict=False)
+
+
+class Aliases:
+    """The classes of one function's variables that may share memory."""
+
+    def __init__(self) -> None:
+        self._parent: dict[Var, Var] = {}
+        self._mutable: set[Var] = set()  # roots
+        self._escaping: set[Var] = set()
+
+    # -- questions
+
+    def root(self, v: Var) -> Var:
+        """The representative of the variable's class."""
+        parent = self._parent
+        up = parent.get(v)
+        if up is None:
+            return v
+        root = up
+        while (up := parent.get(root)) is not None:
+            root = up
+        while v is not root:
+            parent[v], v = root, parent[v]
+        return root
+
+    def mutable(self, a: Atom) -> bool:
+        """Whether `a` may be overwritten somewhere."""
+        return type(a) is Var and self.root(a) in self._mutable
+
+    def escaping(self, a: Atom) -> bool:
+        """Whether `a` may share memory with a result or parameter of the function."""
+        return type(a) is Var and self.root(a) in self._escaping
+
+    # -- building
+
+    def join(self, a: Atom, b: Atom) -> None:
+        """From here on the two may share memory."""
+        if type(a) is not Var or type(b) is not Var or type(a.type) is Prim or type(b.type) is Prim:
+            return
+        x, y = self.root(a), self.root(b)
+        if x is not y:
+            self._parent[x] = y
+            for marked in (self._mutable, self._escaping):
+                if x in marked:
+                    marked.add(y)
+
+    def consume(self, atoms: Iterable[Atom]) -> None:
+        for a in atoms:
+            if type(a) is Var and type(a.type) is not Prim:
+                self._mutable.add(self.root(a))
+
+    def expose(self, atoms: Iterable[Atom]) -> None:
+        """These atoms are known outside the function."""
+        for a in atoms:
+            if type(a) is Var and type(a.type) is not Prim:
+                self._escaping.add(self.root(a))
+
+    def scope(self, lam: ir.Lambda) -> None:
+        """Add what the statements of a scope say."""
+        for stm in lam.stms:
+            e = stm.exp
+            if e.inert:
+                continue
+            # A callee may overwrite an argument that its type calls unique.
+            self.consume(e.args if type(e) is ir.Call else e.consumes())
+            for v, a in flows(stm):
+                self.join(v, a)
+            for inner in e.lambdas():
+                self.scope(inner)
+
+
+def aliases(lam: ir.Lambda, exposed: Iterable[Atom] = ()) -> Aliases:
+    """The alias classes of a function's body; `exposed` are the atoms that leave it."""
+    a = Aliases()
+    a.expose(exposed)
+    a.scope(lam)
+    return a
+
+
+def consumed_roots(e: ir.Exp, alias: Aliases) -> set[Var]:
+    """The classes of the arrays that an expression may overwrite, in nested scopes too: those that it consumes, gives
+    to a function, or starts a loop's variable with, which the body may overwrite."""
+    out: set[Var] = set()
+    for a in e.args if type(e) is ir.Call else e.inits if isinstance(e, ir.Loop) else e.consumes():
+        if type(a) is Var and type(a.type) is not Prim:
+            out.add(alias.root(a))
+    for lam in e.lambdas():
+        for s in lam.stms:
+            out |= consumed_roots(s.exp, alias)
+    return out
+
+
+def overwritten(reads: Iterable[Atom], between: Iterable[ir.Stm], alias: Aliases) -> bool:
+    """Whether statements may overwrite what is read: then it cannot be read after them instead of before."""
+    roots = {alias.root(a) for a in reads if type(a) is Var and alias.mutable(a)}
+    return bool(roots) and not all(roots.isdisjoint(consumed_roots(s.exp, alias)) for s in between)
+
+
+def _nothing(e: ir.Exp) -> Sequence[Atom]:
+    return ()
+
+
+def overwritable(
+    program: ir.Program,
+    late: Callable[[ir.Exp], Sequence[Atom]] = _nothing,
+    taken: Callable[[ir.Exp], Sequence[Atom]] = _nothing,
+) -> set[Var]:
+    """The variables that may be, or alias, an array which is overwritten.
+
+    `late`: the operands whose memory a backend lets results share although the IR calls these new, as long as nobody
+    writes; `taken`: those that it overwrites although the IR does not say so.
+    """
+    sources: dict[Var, list[Var]] = {}
+    work: list[Var] = []
+
+    def walk(lam: ir.Lambda) -> None:
+        for stm in lam.stms:
+            e = stm.exp
+            if type(e) is ir.Op:
+                continue
+            work.extend(a for a in (*e.consumes(), *taken(e)) if type(a) is Var)
+            for v, a in chain(flows(stm, program), zip(stm.pat, late(e), strict=False)):
+                if type(a) is Var and type(v.type) is not Prim:
+                    sources.setdefault(v, []).append(a)
+            for inner in e.lambdas():
+                walk(inner)
+
+    for fun in program.funs.values():
+        walk(fun.body)
+    seen: set[Var] = set()
+    while work:
+        v = work.pop()
+        if v not in seen:
+            seen.add(v)
+            work.extend(sources.get(v, ()))
+    return seen
+
+
+__all__ = ["Aliases", "aliases", "consumed_roots", "flows", "overwritable", "overwritten"]
