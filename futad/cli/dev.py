@@ -16,6 +16,9 @@ and what goes wrong without each.
 --fires prints how often each special transformation is applied in which programs, on each backend, and why those are
 there that few programs have use for.
 
+--graph draws the dataflow of the entry after the pass: nests, products, folds, scatters and loops as boxes, those of
+the forward and of the return sweep marked, the sizes of arrays beside them.
+
 Example: futad dev gmm.fut --after ad
 """
 
@@ -26,7 +29,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from futad.cli import options
+from futad.cli import graph, options
 
 if TYPE_CHECKING:
     from futad.core.ir import Fun, Program
@@ -52,6 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stats", action="store_true", help="print rule hits, with --input the work done")
     parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
     parser.add_argument("--cost", action="store_true", help="print what a call costs on a device, by kernel")
+    parser.add_argument("--graph", metavar="OUT", type=Path, help="draw the entry's dataflow (OUT.svg, or OUT.json)")
     parser.add_argument("--size", metavar="N=1000,...", help="sizes and integer parameters, for --cost")
     options.add_entry(parser)
 
@@ -78,6 +82,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--input is for --stats and --cost")
     if args.size is not None and not args.cost:
         raise UsageError("--size is for --cost")
+    if args.graph is not None:
+        graph.check(args.graph)
+        if args.cost or args.why or args.after == "flatten":
+            raise UsageError("--graph draws the core IR: it goes with no --cost, --why or --after flatten")
     if args.cost:
         return _print_cost(args)
     program = load_program(args.file)
@@ -102,7 +110,9 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--why goes with --after accs or flatten, without --passes")
         return _explain(program)
     result = compile_program(program, passes=passes, stop_after=stop, check=args.check, trace=trace)
-    if not (args.time or args.stats) or args.after is not None or args.passes is not None:
+    if args.graph is not None:
+        graph.write(args.graph, result, args.file, args.entry, args.after or (passes or pass_names() or ["none"])[-1])
+    elif not (args.time or args.stats) or args.after is not None or args.passes is not None:
         sys.stdout.write(program_text(result))
     if args.time:
         _print_times(trace)

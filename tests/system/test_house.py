@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 from tests.support.paths import ROOT
@@ -41,20 +42,10 @@ def dependencies(root: Path) -> dict[str, set[str]]:
     return out
 
 
-def reached(graph: dict[str, set[str]], start: str) -> set[str]:
-    seen: set[str] = set()
-    todo = [start]
-    while todo:
-        for n in graph[todo.pop()] - seen:
-            seen.add(n)
-            todo.append(n)
-    return seen
-
-
 def circles(graph: dict[str, set[str]]) -> set[tuple[str, ...]]:
     """Modules that import each other by way of others."""
-    reach = {m: reached(graph, m) for m in graph}
-    return {tuple(sorted(n for n in reach[m] if m in reach[n])) for m in graph if m in reach[m]}
+    whole = nx.from_dict_of_lists(graph, nx.DiGraph)
+    return {tuple(sorted(c)) for c in nx.strongly_connected_components(whole) if len(c) > 1}
 
 
 def folders(graph: dict[str, set[str]]) -> set[tuple[str, str]]:

@@ -1,0 +1,39 @@
+"""futad dev FILE --graph OUT: the dataflow of a function, drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from futad.errors import UsageError
+
+if TYPE_CHECKING:
+    from futad.core.ir import Program
+
+FORMS = (".svg", ".json")
+
+
+def check(path: Path) -> None:
+    """UsageError unless the file's name says what it is to hold."""
+    if path.suffix not in FORMS:
+        raise UsageError(f"--graph {path}: the name is to end in {' or '.join(FORMS)}")
+
+
+def write(path: Path, program: Program, file: str, name: str, after: str) -> None:
+    """Draw the entry or function of that name of the program in a file, as it is after a pass.
+
+    UsageError if there is none, FileError if `path` cannot be written.
+    """
+    from futad.cli.emit import write_file
+    from futad.cli.options import choose
+    from futad.draw import described, picture
+
+    functions = {f.name: f for f in program.funs.values()}
+    functions |= {f.entry.name: f for f in program.funs.values() if f.entry is not None}
+    fun = choose(program.name, name, functions)
+    title = f"{name} of {Path(file).name}, after {after}"
+    text = picture(fun, title) if path.suffix == ".svg" else described(fun)
+    write_file(path, text.encode())
+
+
+__all__ = ["check", "write"]

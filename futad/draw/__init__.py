@@ -1,0 +1,34 @@
+"""Pictures of functions: the dataflow of the core IR after any pass.
+
+`figure.py` decides what is drawn (a box for each statement, nested scopes as boxes around boxes), `layout.py` where,
+`svg.py` how.  networkx is imported here alone: it takes longer than most programs take to compile.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from futad.core.ir import Fun
+from futad.draw.figure import Box, figure
+from futad.draw.layout import placed
+from futad.draw.svg import document
+
+
+def picture(fun: Fun, title: str) -> str:
+    """The function's dataflow as an SVG document; the same text whenever the function is the same."""
+    return document(placed(figure(fun)), title)
+
+
+def described(fun: Fun) -> str:
+    """The boxes of the picture as JSON, those inside a box nested in it."""
+    return json.dumps(_box(figure(fun)), indent=1, ensure_ascii=False) + "\n"
+
+
+def _box(box: Box) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": box.kind, "text": box.lines or [box.title], "binds": box.binds, "sweep": box.sweep}
+    out |= {"in": [p.label for p in box.ins], "out": [p.label for p in box.outs], "note": box.note}
+    return out | ({"inside": [_box(b) for b in box.inside]} if box.inside else {})
+
+
+__all__ = ["described", "picture"]
