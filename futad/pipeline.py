@@ -56,7 +56,7 @@ PASSES: list[tuple[str, Pass]] = [
     ("asserts", _lazy("futad.optimise.asserts", "settle_asserts")),
     ("narrow", _lazy("futad.optimise.narrow", "narrow")),
     ("views", _lazy("futad.optimise.views", "hoist_views")),
-    ("ad", _lazy("futad.ad", "expand")),
+    ("ad", _lazy("futad.ad.expand", "expand")),
     ("simplify-ad", _simplify),
     ("matmul", _lazy("futad.optimise.matmul", "matmul")),
     ("views-matmul", _lazy("futad.optimise.views", "hoist_views")),

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from futad.accs.places import own_places, positions
 from futad.accs.report import Report
-from futad.ad.places import in_range
-from futad.ad.undo import substitute
+from futad.ad.emit import in_range
+from futad.ad.tidy.take_back import substitute
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Fun, Lambda, Program, Stm

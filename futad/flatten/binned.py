@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from futad.ad.array import plus_lambda
+from futad.ad.emit import plus_lambda
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm

@@ -146,7 +146,7 @@ def _skeleton(seed: int) -> tuple[ir.Program, list[Call]]:
 
 def _reference(item: Item) -> None:
     """Calls of the entries, with what the interpreter makes of the program as lowered."""
-    from futad.ad import expand
+    from futad.ad.expand import expand
     from futad.optimise.asserts import settle_asserts
     from futad.optimise.inline import inline
 

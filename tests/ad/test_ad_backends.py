@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import futad
-from futad.ad import expand
+from futad.ad.expand import expand
 from futad.backend import backends
 from futad.core import ir
 from futad.core.check import check_program

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 import futad
-from futad.ad import prepare
-from futad.ad.prepare import noted, prepared
+from futad.ad.history import final
+from futad.ad.history.final import noted, prepared
 from futad.core import ir
 from tests.support.ad_support import Derivs, derivative, dot, like, saved
 from tests.support.loop_accesses import Nest, conflicts, nests
@@ -41,7 +41,7 @@ def test_what_the_analysis_claims_holds(nest: Nest) -> None:
     columns = (0, 1, 2, 4) if nest.rank == 2 else (0,)
     assert not any(conflicts(nest, n, m) for n in range(7) for m in columns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepare, "stays", lambda *args: False)
+        patch.setattr(final, "stays", lambda *args: False)
         slow = Derivs(program, [0, 1])
     fast = Derivs(program, [0, 1])
     rng = np.random.default_rng(1)
@@ -66,7 +66,7 @@ def test_a_promise_is_kept_or_an_error(nest: Nest) -> None:
     read, else the gradient of the log."""
     program, promised = nest_program(nest), nest_program(nest, (("true_dep", "x"),))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepare, "stays", lambda *args: False)
+        patch.setattr(final, "stays", lambda *args: False)
         if not claims(promised):
             return
         slow, checked = Derivs(program, [0, 1]), Derivs(promised, [0, 1])

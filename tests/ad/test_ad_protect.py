@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.ad import undo
-from futad.ad.protect import protect
+from futad.ad.tidy import take_back
+from futad.ad.tidy.protect import protect
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.parse import parse_program
@@ -81,7 +81,7 @@ def protected(text: Sequence[str]) -> tuple[ir.Program, ir.Program]:
 def test_values_stay(name: str, everywhere: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where updates are taken back that need not be: then more is copied."""
     if everywhere:
-        monkeypatch.setattr(undo, "_window", anywhere)
+        monkeypatch.setattr(take_back, "_window", anywhere)
     p, q = protected(CASES[name])
     rng = np.random.default_rng(1)
     for n in (4, 6):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.ad import expand
+from futad.ad.expand import expand
 from futad.core import ir
 from futad.core.interp import HANDLERS, Interpreter
 from futad.core.node import NODES

@@ -13,7 +13,7 @@ import pytest
 from scipy import special
 
 import futad
-from futad.ad import expand
+from futad.ad.expand import expand
 from futad.core import ir
 from futad.core.scalarops import OPS, ScalarOp
 from futad.core.types import F64, PRIMS, Prim, prim

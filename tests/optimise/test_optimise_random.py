@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from futad.ad import expand
+from futad.ad.expand import expand
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter

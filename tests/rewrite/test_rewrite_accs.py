@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from futad.ad import expand
+from futad.ad.expand import expand
 from futad.core import ir
 from futad.core.parse import parse_program
 from futad.optimise.fusion import fuse

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from futad.ad import expand
+from futad.ad.expand import expand
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.check import check_program

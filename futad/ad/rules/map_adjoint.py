@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.ad.array import sum_outer
+from futad.ad.emit import sum_outer
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, AccType, Atom, Var, row_type
 
 if TYPE_CHECKING:
-    from futad.ad.vjp import Scope
+    from futad.ad.reverse import Scope
 
 
 class MapSweep:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from futad.ad.many import in_set, vary
+from futad.ad.directions.widen import in_set, vary
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import Atom, Var, i64

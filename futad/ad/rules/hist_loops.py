@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from futad.ad.fold import isolated
-from futad.ad.mapsweep import MapSweep
-from futad.ad.places import in_range
-from futad.ad.vjp import again
+from futad.ad.emit import in_range, reexecution
+from futad.ad.rules.map_adjoint import MapSweep
+from futad.ad.rules.reduce import isolated
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, Atom, Var, array_of, shape_of
 
 if TYPE_CHECKING:
-    from futad.ad.vjp import Scope
+    from futad.ad.reverse import Scope
 
 
 def hist_by_loops(s: Scope, h: ir.Hist, seeds: Sequence[Atom | None]) -> None:
@@ -99,7 +98,7 @@ def _pull(s: Scope, h: ir.Hist, cells: ir.Atoms, olds: ir.Atoms, entered: ir.Ato
     k = len(h.dests)
     m = MapSweep(s, h.width)
     c = m.inner.b
-    lam = again(h.lam)
+    lam = reexecution(h.lam)
     for p, o in zip(lam.params[:k], olds, strict=True):
         m.bind(o, p)
         m.inner.local.add(p)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from futad.ad.activity import propagate
-from futad.ad.places import coerce
-from futad.ad.rule import rule_of
+from futad.ad.emit import coerce
+from futad.ad.table import rule_of
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import Atom, Type, Var, shape_of, subst_type

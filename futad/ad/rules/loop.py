@@ -11,20 +11,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
-from futad.ad.branch import merge_branches
-from futad.ad.live import live
-from futad.ad.prepare import noted
-from futad.ad.rule import RULES, Rule
-from futad.ad.save import Grower, Restore, Saver, convert, counting, own_params, varying
-from futad.ad.stripmine import NEST, bound_of, within
-from futad.ad.vjp import again
+from futad.ad.emit import reexecution
+from futad.ad.history.final import noted
+from futad.ad.history.save import Grower, Restore, Saver, convert, counting, own_params, varying
+from futad.ad.history.stripmine import NEST, bound_of, within
+from futad.ad.rules.branch import merge_branches
+from futad.ad.table import RULES, Rule
+from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, i64, subst_type
 
 if TYPE_CHECKING:
-    from futad.ad.jvp import Tangents
-    from futad.ad.vjp import Scope
+    from futad.ad.forward import Tangents
+    from futad.ad.reverse import Scope
 
 
 # --- if ---------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     seeds = [s.take(v) for v in stm.pat]
     sides: list[Scope] = []
     for lam in (e.then, e.orelse):
-        lam = again(lam)
+        lam = reexecution(lam)
         inner = s.child("branch")
         tape = inner.forward(lam.stms)
         for r, y in zip(lam.result, seeds, strict=True):
@@ -188,7 +188,7 @@ def _turns(b: Builder, bound: Atom) -> Atom:
 
 def _as_for(loop: ir.For | ir.While, turns: Atom) -> ir.For:
     """A copy of the loop as one of that many turns, its index an i64."""
-    body = again(loop.body)
+    body = reexecution(loop.body)
     i = Var("i", I64)
     own = body.params[len(body.params) - len(loop.inits) :]
     b = Builder()
@@ -254,7 +254,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.For)
     kept = _kept(s, stm)
-    body = again(e.body)
+    body = reexecution(e.body)
     rooms = _inner_rooms(s, stm, body)
 
     def save(which: Sequence[int]) -> dict[int, Restore]:
@@ -336,7 +336,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             restores |= _run_again(s, loop, emitted.pat, count, plain, grown, totals, {})
         return {kept[k]: r for k, r in restores.items()}
 
-    copy = again(e.body)
+    copy = reexecution(e.body)
     turn = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)
     _reverse_turns(s, count, turn, stm, save)
 

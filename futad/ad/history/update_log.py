@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from futad.ad.places import read_or_zero
-from futad.ad.stripmine import bound_of, within
+from futad.ad.emit import read_or_zero
+from futad.ad.history.stripmine import bound_of, within
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -300,10 +300,12 @@ class Undoer:
             match el:
                 case Write():
                     assert isinstance(e, ir.Update)
-                    again = self._recompute(b, at, env, el.places)
+                    recomputed = self._recompute(b, at, env, el.places)
                     index = tuple(
                         [
-                            Range(again(i.start), again(i.count), again(i.stride)) if isinstance(i, Range) else again(i)
+                            Range(*[recomputed(x) for x in (i.start, i.count, i.stride)])
+                            if isinstance(i, Range)
+                            else recomputed(i)
                             for i in e.index
                         ]
                     )
@@ -311,9 +313,9 @@ class Undoer:
                     y = b.let(ir.Update(y, index, old), y.name)
                 case Scattered():
                     assert isinstance(e, ir.Scatter)
-                    again = self._recompute(b, at, env, el.places)
+                    recomputed = self._recompute(b, at, env, el.places)
                     old = b.let(ir.At(self.held[el.old], at), "old")
-                    idxs = tuple([again(a) for a in e.idxs])
+                    idxs = tuple([recomputed(a) for a in e.idxs])
                     (y,) = b.emit(ir.Scatter(e.width, (y,), idxs, (old,)), y.name)
                 case Branch():
                     assert isinstance(e, ir.If)
@@ -350,7 +352,7 @@ class Undoer:
     ) -> Callable[[Atom], Atom]:
         done: dict[Var, Atom] = dict(env)
 
-        def again(a: Atom) -> Atom:
+        def recomputed(a: Atom) -> Atom:
             if isinstance(a, Const):
                 return a
             if a not in done:
@@ -360,10 +362,10 @@ class Undoer:
                     return a
                 else:
                     d = self.finder.defs[a]
-                    done[a] = b.op(d.op, *[again(x) for x in d.args], hint=a.name, place=d.place)
+                    done[a] = b.op(d.op, *[recomputed(x) for x in d.args], hint=a.name, place=d.place)
             return done[a]
 
-        return again
+        return recomputed
 
 
 def room(b: Builder, slot: Slot) -> Var:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from futad.ad.live import live
-from futad.ad.vjp import add_to_acc
+from futad.ad.emit import add_to_acc
+from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.ad.array import plus_lambda
-from futad.ad.binloop import hist_by_loops
-from futad.ad.bins import general_hist
-from futad.ad.fold import numerators, of_the_others
+from futad.ad.emit import in_range, plus_lambda, read_or_zero, reexecution
 from futad.ad.operators import canonical, classify, split_operator, vectorised
-from futad.ad.places import in_range, read_or_zero
-from futad.ad.rule import RULES, Rule
-from futad.ad.vjp import again
+from futad.ad.rules.hist_by_sort import general_hist
+from futad.ad.rules.hist_loops import hist_by_loops
+from futad.ad.rules.reduce import numerators, of_the_others
+from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import (
@@ -33,8 +31,8 @@ from futad.core.types import (
 )
 
 if TYPE_CHECKING:
-    from futad.ad.jvp import Tangents
-    from futad.ad.vjp import Scope
+    from futad.ad.forward import Tangents
+    from futad.ad.reverse import Scope
 
 
 # --- scatter ------------------------------------------------------------------------------------------------
@@ -205,7 +203,7 @@ def _hist_extremum(s: Scope, h: ir.Hist, y: Var, seed: Atom) -> None:
 
 
 def _hist_product(s: Scope, h: ir.Hist, seed: Atom) -> None:
-    """The product of the others in the bin, by counting the zeros in it as `fold.py` does."""
+    """The product of the others in the bin, by counting the zeros in it as `reduce.py` does."""
     b, n = s.b, h.width
     t = h.neutral[0].type
     assert isinstance(t, Prim)
@@ -273,7 +271,7 @@ def _hist_columns(s: Scope, h: ir.Hist, row: ir.Lambda, seeds: list[Atom | None]
     def column(c: Builder, *xs: Var) -> list[Atom]:
         k = len(dests)
         own = tuple([c.let(ir.Copy(d), "bins") for d in xs[:k]])
-        return list(c.emit(ir.Hist(h.width, own, h.idxs, xs[k : 2 * k], again(row), xs[2 * k :]), "bins"))
+        return list(c.emit(ir.Hist(h.width, own, h.idxs, xs[k : 2 * k], reexecution(row), xs[2 * k :]), "bins"))
 
     ys = outer.map_(column, *dests, *values, *h.neutral)
     tape = s.forward(outer.stms)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.ad.places import read_or_zero
-from futad.ad.rule import RULES, Rule
-from futad.ad.vjp import again
+from futad.ad.emit import read_or_zero, reexecution
+from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.types import AccType, ArrayType, Atom, Type, Var, shape_of
 
 if TYPE_CHECKING:
-    from futad.ad.jvp import Tangents
-    from futad.ad.vjp import Scope
+    from futad.ad.forward import Tangents
+    from futad.ad.reverse import Scope
 
 
 def _update_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
@@ -44,7 +43,7 @@ def _with_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     assert isinstance(e, ir.WithAcc)
     # The adjoint of each accumulator is that of the array it ends as, read and never changed; the body is
     # re-executed in line, without the accumulators.
-    lam = again(e.lam)
+    lam = reexecution(e.lam)
     k = len(e.arrays)
     seeds = [s.take(v) for v in stm.pat]
     s.local.update(lam.params)

@@ -2,7 +2,7 @@
 
 A variable of the loop as it was at the start of a turn is
 * computed, if it goes up by a constant every turn;
-* taken back, if turns change it only by updates: what each overwrites is saved (`chain.py`);
+* taken back, if turns change it only by updates: what each overwrites is saved (`update_log.py`);
 * read from an array that holds it for every turn, otherwise;
 * read from a flat array of all turns' elements, if its size changes (`Grower`).
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from futad.ad.chain import Element, Finder, Slot, Undoer, instrument, room, slots
-from futad.ad.dependence import turns_of
+from futad.ad.history.dependence import turns_of
+from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range

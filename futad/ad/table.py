@@ -10,8 +10,8 @@ from futad.core import ir
 from futad.errors import InternalError
 
 if TYPE_CHECKING:
-    from futad.ad.jvp import Tangents
-    from futad.ad.vjp import Scope
+    from futad.ad.forward import Tangents
+    from futad.ad.reverse import Scope
 
 
 @dataclass(slots=True)

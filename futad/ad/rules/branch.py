@@ -9,7 +9,7 @@ from futad.core import ir
 from futad.core.types import AccType, Atom, Type
 
 if TYPE_CHECKING:
-    from futad.ad.vjp import Scope
+    from futad.ad.reverse import Scope
 
 
 def merge_branches(s: Scope, cond: Atom, sides: Sequence[Scope]) -> None:

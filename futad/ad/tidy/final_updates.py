@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from futad.ad.undo import substitute
+from futad.ad.tidy.take_back import substitute
 from futad.core import ir
 from futad.core.types import Atom, Var
 

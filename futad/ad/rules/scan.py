@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from futad.ad.array import plus_lambda
-from futad.ad.fold import Fold, along_rows, isolated, reverse, shifted
-from futad.ad.mapsweep import MapSweep
+from futad.ad.emit import plus_lambda, reexecution
 from futad.ad.operators import classify, vectorised
-from futad.ad.vjp import Scope, again
+from futad.ad.reverse import Scope
+from futad.ad.rules.map_adjoint import MapSweep
+from futad.ad.rules.reduce import Fold, along_rows, isolated, reverse, shifted
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -52,7 +52,7 @@ def _pull_elements(s: Scope, f: Fold, totals: dict[int, Atom]) -> None:
     k = len(f.neutral)
     m = MapSweep(s, f.width)
     c = m.inner.b
-    lam = again(f.lam)
+    lam = reexecution(f.lam)
     for p, a in zip(lam.params[k:], f.arrays, strict=True):
         m.primal(p, a)
     i = m.index()

@@ -2,21 +2,21 @@
 
 The note is an attribute `("final", q, ...)` of the loop's statement with the positions of these loop variables.  It
 is made where the dependence analysis proves it, and where `#[true_dep]` promises it and a check can be made (see
-`truedep.py`).
+`true_dep.py`).
 
 Note [Fresh arrays]
 A loop consumes the array it starts from, so that a return sweep which needs that array too has to copy it, or take
 the loop's updates back.  The note is made for arrays that the loop's own scope has made: what precedes the loop then
-costs as much as the copy.  Others, like the variable of a loop around this one, are taken back (`chain.py`).
+costs as much as the copy.  Others, like the variable of a loop around this one, are taken back (`update_log.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from futad.ad.dependence import Facts, Given, Step, elements_of, stays, turns_of
-from futad.ad.stripmine import NEST
-from futad.ad.truedep import promised, with_checks
+from futad.ad.history.dependence import Facts, Given, Step, elements_of, stays, turns_of
+from futad.ad.history.stripmine import NEST
+from futad.ad.history.true_dep import promised, with_checks
 from futad.core import ir
 from futad.core.types import ArrayType, Var, shape_of
 from futad.optimise.hoist import hoist_from_loops

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from futad.ad.places import read_or_zero
+from futad.ad.emit import read_or_zero
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of, shape_of

@@ -34,12 +34,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from futad.ad.activity import propagate
-from futad.ad.places import coerce
-from futad.ad.rule import rule_of
-from futad.ad.settle import settle
-from futad.ad.strip import strip_stm
-from futad.ad.stripmine import stripmine
-from futad.ad.undo import substitute
+from futad.ad.emit import add_to_acc, coerce
+from futad.ad.history.stripmine import stripmine
+from futad.ad.table import rule_of
+from futad.ad.tidy.final_updates import settle
+from futad.ad.tidy.take_back import substitute
+from futad.ad.tidy.without_accumulators import strip_stm
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -53,9 +53,7 @@ from futad.core.types import (
     Prim,
     Type,
     Var,
-    array_of,
     elem_of,
-    row_type,
     shape_of,
     subst_type,
     zero,
@@ -86,34 +84,6 @@ class Context:
     rooms: dict[Var, tuple[dict[int, Var], Var]] = field(default_factory=dict)
 
 
-def add_to_acc(b: Builder, acc: Atom, index: ir.Index, value: Atom, check: Span | None = None) -> Var:
-    """acc[index] += value; ranges of the index become maps that thread the accumulator.
-
-    With `check`, as in `At`, an index out of range is an error: the places are then read from all positions of their
-    dimensions, as accumulators ignore such updates, and what the program itself reads there may be dead code.
-    """
-    if check is not None:
-        positions = [b.let(ir.Iota(n, ZERO, ONE), "is") for n in shape_of(acc.type)[: len(index)]]
-        index = tuple([b.let(ir.At(a, (i,), check), "at") for a, i in zip(positions, index, strict=True)])
-    for d, ix in enumerate(index):
-        where = b.let(ir.Iota(ix.count, ix.start, ix.stride), "is") if isinstance(ix, Range) else ix
-        if isinstance(where.type, Prim):
-            continue
-        (n,) = shape_of(where.type)
-        rows = coerce(b, value, array_of(row_type(value.type), n))
-        t = elem_of(where.type)
-
-        def step(inner: Builder, a: Var, i: Var, row: Var, d: int = d) -> list[Atom]:
-            return [add_to_acc(inner, a, (*index[:d], i, *index[d + 1 :]), row)]
-
-        params = [("acc", acc.type), ("i", t), ("row", row_type(rows.type))]
-        return b.let(ir.Map(n, (acc, where, rows), b.lambda_(params, step)), "acc")
-    plain: tuple[Atom, ...] = tuple([i for i in index if not isinstance(i, Range)])
-    rest = shape_of(acc.type)[len(plain) :]
-    want: Type = ArrayType(elem_of(acc.type), rest) if rest else elem_of(acc.type)
-    return b.let(ir.UpdateAcc(acc, plain, coerce(b, value, want)), "acc")
-
-
 def _may_repeat(index: ir.Index) -> bool:
     """Whether the positions of an index may coincide (a stride of 0 or unknown)."""
     return any(isinstance(i, Range) and not (isinstance(i.stride, Const) and i.stride.value) for i in index)
@@ -131,20 +101,6 @@ class Point:
 
 
 MAX_POINTS = 2  # more points than these are kept as an array
-
-
-class _Again(ir.Renamer):
-    """Renames for re-execution: assertions are left out, they have held before, and so is what has been printed."""
-
-    def lam(self, lam: ir.Lambda) -> ir.Lambda:
-        params = tuple([self.bind(p) for p in lam.params])
-        stms = tuple([self.stm(s) for s in lam.stms if not s.exp.effect])
-        return ir.Lambda(params, stms, tuple([self.atom(a) for a in lam.result]))
-
-
-def again(lam: ir.Lambda) -> ir.Lambda:
-    """A copy of a scope for the return sweep."""
-    return _Again().lam(lam)
 
 
 class Scope:

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from futad.ad.array import plus_lambda, sum_outer
-from futad.ad.invert import invertible, solve
-from futad.ad.mapsweep import MapSweep
+from futad.ad.emit import plus_lambda, reexecution, sum_outer
 from futad.ad.operators import classify, vectorised
-from futad.ad.vjp import Context, Scope, again
+from futad.ad.reverse import Context, Scope
+from futad.ad.rules.invert import invertible, solve
+from futad.ad.rules.map_adjoint import MapSweep
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -73,7 +73,7 @@ def along_rows(s: Scope, f: Fold, row: ir.Lambda, scan: bool) -> None:
     cols = [Var("col", _column(a.type, f.width)) for a in f.arrays]
     units = [Var("ne", row_type(n.type)) for n in f.neutral]
     inner = Builder()
-    op = again(row)
+    op = reexecution(row)
     exp: ir.Exp = (
         ir.Scan(f.width, tuple(cols), op, tuple(units))
         if scan
@@ -227,15 +227,15 @@ def shifted(b: Builder, scanned: Sequence[Atom], at: Atom, inside: Atom, neutral
 def _general_reduce(s: Scope, f: Fold) -> None:
     b, n = s.b, f.width
     k = len(f.neutral)
-    before = b.emit(ir.Scan(n, f.arrays, again(f.lam), f.neutral), "before")
+    before = b.emit(ir.Scan(n, f.arrays, reexecution(f.lam), f.neutral), "before")
     undone = invertible(f.lam)
     if not undone:
-        flip = again(f.lam)
+        flip = reexecution(f.lam)
         flip = ir.Lambda(flip.params[k:] + flip.params[:k], flip.stms, flip.result)
         after = b.emit(ir.Scan(n, tuple([reverse(b, n, a) for a in f.arrays]), flip, f.neutral), "after")
     m = MapSweep(s, n)
     c = m.inner.b
-    lam = again(f.lam)
+    lam = reexecution(f.lam)
     for p, a in zip(lam.params[k:], f.arrays, strict=True):
         m.primal(p, a)
     i = m.index()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from futad.ad.activity import carries
-from futad.ad.rule import RULES, Rule
+from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder, Ex
 from futad.core.scalarops import OPS
 from futad.core.types import BOOL, Atom
 
 if TYPE_CHECKING:
-    from futad.ad.jvp import Tangents
-    from futad.ad.vjp import Scope
+    from futad.ad.forward import Tangents
+    from futad.ad.reverse import Scope
 
 
 def _choice(cond: Ex, seed: Ex, taken: bool) -> Ex:

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.ad.array import plus_lambda
-from futad.ad.branch import merge_branches
-from futad.ad.fold import Fold, reduce_part
-from futad.ad.mapsweep import MapSweep
+from futad.ad.emit import in_range, plus_lambda, reexecution
 from futad.ad.operators import canonical, classify, split_operator
-from futad.ad.places import in_range
-from futad.ad.rule import RULES, Rule
-from futad.ad.scan import scan_part
-from futad.ad.vjp import again
+from futad.ad.rules.branch import merge_branches
+from futad.ad.rules.map_adjoint import MapSweep
+from futad.ad.rules.reduce import Fold, reduce_part
+from futad.ad.rules.scan import scan_part
+from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.types import AccType, ArrayType, Atom, Var
 from futad.errors import Span
 
 if TYPE_CHECKING:
-    from futad.ad.jvp import Tangents
-    from futad.ad.vjp import Scope
+    from futad.ad.forward import Tangents
+    from futad.ad.reverse import Scope
 
 
 # --- map --------------------------------------------------------------------------------------------------
@@ -65,7 +63,7 @@ def _pull_point(
     s: Scope, e: ir.Map, pat: tuple[Var, ...], at: Atom, seeds: dict[Var, Atom], check: Span | None = None
 ) -> None:
     """The return sweep of a map at one element: its body there, in line."""
-    lam = again(e.lam)
+    lam = reexecution(e.lam)
     first = [ir.Stm((p,), ir.At(a, (at,), check)) for p, a in zip(lam.params, e.arrays, strict=True)]
     for p, a in zip(lam.params, e.arrays, strict=True):
         # What is added to single elements of a row goes to the accumulator, not to a row of zeros first.
@@ -104,7 +102,7 @@ def _map_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     if not any(v in s.adj for v in stm.pat) and not any(isinstance(v.type, AccType) for v in stm.pat):
         _map_points(s, e, stm.pat)
         return
-    lam = again(e.lam)
+    lam = reexecution(e.lam)
     m = MapSweep(s, e.width)
     for p, a in zip(lam.params, e.arrays, strict=True):
         if isinstance(p.type, AccType):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from futad.ad.rule import RULES, Rule
+from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder
 
 if TYPE_CHECKING:
-    from futad.ad.jvp import Tangents
-    from futad.ad.vjp import Scope
+    from futad.ad.forward import Tangents
+    from futad.ad.reverse import Scope
 
 
 def _custom_jvp(t: Tangents, stm: ir.Stm) -> None:

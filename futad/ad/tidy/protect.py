@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from futad.ad.undo import take_back
+from futad.ad.tidy.take_back import take_back
 from futad.core import ir
 from futad.core.types import ArrayType, Atom, Var
 from futad.legality import Legality

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from futad.ad.rule import RULES, Rule
+from futad.ad.emit import sum_outer
+from futad.ad.table import RULES, Rule
 from futad.core import ir
-from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import (
     ONE,
@@ -16,30 +16,16 @@ from futad.core.types import (
     Atom,
     Const,
     Prim,
-    Type,
     Var,
     elem_of,
-    row_type,
     shape_of,
     zero,
 )
 from futad.core.typing import index_type
 
 if TYPE_CHECKING:
-    from futad.ad.jvp import Tangents
-    from futad.ad.vjp import Scope
-
-
-def plus_lambda(b: Builder, t: Type) -> ir.Lambda:
-    """The addition of two values of type `t`."""
-    return b.lambda_([("x", t), ("y", t)], lambda inner, x, y: [inner.plus(x, y)])
-
-
-def sum_outer(b: Builder, n: Atom, array: Atom, hint: str = "sum") -> Atom:
-    """The sum over dimension 0."""
-    t = row_type(array.type)
-    neutral = b.zeros(t)
-    return b.emit(ir.Reduce(n, (array,), plus_lambda(b, t), (neutral,), True), hint)[0]
+    from futad.ad.forward import Tangents
+    from futad.ad.reverse import Scope
 
 
 # --- forward mode ---------------------------------------------------------------------------------------

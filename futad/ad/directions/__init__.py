@@ -1,0 +1,1 @@
+"""Many directions of one derivative at once."""

@@ -1,0 +1,105 @@
+"""Code that several rules emit: guarded reads, sums, additions to accumulators, scopes for re-execution."""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.node import Range
+from futad.core.types import (
+    BOOL,
+    I64,
+    ONE,
+    ZERO,
+    ArrayType,
+    Atom,
+    Prim,
+    Type,
+    Var,
+    array_of,
+    elem_of,
+    row_type,
+    shape_of,
+)
+from futad.errors import Span
+
+
+def coerce(b: Builder, a: Atom, t: Type) -> Atom:
+    """`a` as a value of type `t`, which differs at most in the atoms that name its sizes."""
+    if a.type == t or isinstance(t, Prim):
+        return a
+    return b.let(ir.Reshape(a, shape_of(t)), "view")
+
+
+def in_range(b: Builder, index: ir.Atoms, shape: ir.Atoms) -> Atom | None:
+    """Whether every index is within its dimension; None for no index."""
+    ok: Atom | None = None
+    for i, n in zip(index, shape, strict=False):
+        i = b.convert(I64, i)
+        here = b.op("and", b.op("le", ZERO, i), b.op("lt", i, n))
+        ok = here if ok is None else b.op("and", ok, here, hint="inside")
+    assert ok is None or ok.type is BOOL
+    return ok
+
+
+def read_or_zero(b: Builder, array: Atom, index: ir.Atoms, t: Type) -> Atom:
+    """array[index] of type `t`, zero where the index is out of range."""
+    ok = in_range(b, index, shape_of(array.type))
+    if ok is None:
+        return array
+    then = b.body(lambda inner: [coerce(inner, inner.at(array, *index), t)])
+    orelse = b.body(lambda inner: [inner.zeros(t)])
+    return b.emit(ir.If(ok, then, orelse), "y", types=[t])[0]
+
+
+def plus_lambda(b: Builder, t: Type) -> ir.Lambda:
+    """The addition of two values of type `t`."""
+    return b.lambda_([("x", t), ("y", t)], lambda inner, x, y: [inner.plus(x, y)])
+
+
+def sum_outer(b: Builder, n: Atom, array: Atom, hint: str = "sum") -> Atom:
+    """The sum over dimension 0."""
+    t = row_type(array.type)
+    neutral = b.zeros(t)
+    return b.emit(ir.Reduce(n, (array,), plus_lambda(b, t), (neutral,), True), hint)[0]
+
+
+def add_to_acc(b: Builder, acc: Atom, index: ir.Index, value: Atom, check: Span | None = None) -> Var:
+    """acc[index] += value; ranges of the index become maps that thread the accumulator.
+
+    With `check`, as in `At`, an index out of range is an error: the places are then read from all positions of their
+    dimensions, as accumulators ignore such updates, and what the program itself reads there may be dead code.
+    """
+    if check is not None:
+        positions = [b.let(ir.Iota(n, ZERO, ONE), "is") for n in shape_of(acc.type)[: len(index)]]
+        index = tuple([b.let(ir.At(a, (i,), check), "at") for a, i in zip(positions, index, strict=True)])
+    for d, ix in enumerate(index):
+        where = b.let(ir.Iota(ix.count, ix.start, ix.stride), "is") if isinstance(ix, Range) else ix
+        if isinstance(where.type, Prim):
+            continue
+        (n,) = shape_of(where.type)
+        rows = coerce(b, value, array_of(row_type(value.type), n))
+        t = elem_of(where.type)
+
+        def step(inner: Builder, a: Var, i: Var, row: Var, d: int = d) -> list[Atom]:
+            return [add_to_acc(inner, a, (*index[:d], i, *index[d + 1 :]), row)]
+
+        params = [("acc", acc.type), ("i", t), ("row", row_type(rows.type))]
+        return b.let(ir.Map(n, (acc, where, rows), b.lambda_(params, step)), "acc")
+    plain: tuple[Atom, ...] = tuple([i for i in index if not isinstance(i, Range)])
+    rest = shape_of(acc.type)[len(plain) :]
+    want: Type = ArrayType(elem_of(acc.type), rest) if rest else elem_of(acc.type)
+    return b.let(ir.UpdateAcc(acc, plain, coerce(b, value, want)), "acc")
+
+
+class _Reexecution(ir.Renamer):
+    """Renames for re-execution: assertions are left out, they have held before, and so is what has been printed."""
+
+    def lam(self, lam: ir.Lambda) -> ir.Lambda:
+        params = tuple([self.bind(p) for p in lam.params])
+        stms = tuple([self.stm(s) for s in lam.stms if not s.exp.effect])
+        return ir.Lambda(params, stms, tuple([self.atom(a) for a in lam.result]))
+
+
+def reexecution(lam: ir.Lambda) -> ir.Lambda:
+    """A copy of a scope for the return sweep."""
+    return _Reexecution().lam(lam)

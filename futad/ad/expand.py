@@ -1,0 +1,129 @@
+"""Differentiation as a transformation of the core IR.
+
+`expand(program)` removes every `Jvp`, `Vjp` and `WithVjp` node.  `forward.py` and `reverse.py` have the state of each
+mode; the rules are one record per construct, both modes side by side, in `rules/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import futad.ad.rules  # noqa: F401  (fills the table)
+from futad.ad.directions.unroll import unrolled
+from futad.ad.directions.widen import CannotWiden, all_directions
+from futad.ad.forward import expand_jvp
+from futad.ad.history.final import prepared, without_notes
+from futad.ad.reverse import expand_vjp
+from futad.ad.rules.custom import Plain, has_custom
+from futad.ad.tidy.fold_loops import folds_as_loops
+from futad.ad.tidy.live import live
+from futad.ad.tidy.protect import protect
+from futad.ad.tidy.unfuse import unfuse
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.types import Atom, Const, Var, row_type
+
+
+def _one(
+    b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms, sequential: bool
+) -> tuple[list[Atom], list[Atom]]:
+    if isinstance(e, ir.Jvp):
+        return expand_jvp(b, ir.Jvp(lam, e.args, directions))
+    if sequential:
+        lam = folds_as_loops(lam)
+    out = expand_vjp(b, ir.Vjp(prepared(lam), e.args, directions), sequential)
+    b.stms[:] = without_notes(b.stms)
+    return out
+
+
+def _many(
+    e: ir.Jvp | ir.Vjp, lam: ir.Lambda, unroll: bool, sequential: bool
+) -> tuple[Builder, list[Atom], list[Atom]]:
+    """Many directions: widened code if possible, else a map over the code of one."""
+    (d,) = e.many
+    directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
+    inner = Builder()
+    params = [Var("dir", row_type(x.type)) for x in directions]
+    values, derivatives = _one(inner, e, lam, tuple(params), sequential)
+    k = len(values)
+    stms, _ = live(inner.stms, values + derivatives)
+    code = ir.Lambda(tuple(params), tuple(stms), (*values, *derivatives))
+    b = Builder()
+    try:
+        if unroll and isinstance(d, Const) and d.value > 0:
+            out, varied = unrolled(b, d.value, code, directions)
+        else:
+            out, varied = all_directions(b, d, code, directions)
+    except CannotWiden:
+        b = Builder()
+        first = b.inline(lam, e.args)
+        one = ir.rename(ir.Lambda(code.params, code.stms, tuple(derivatives)))
+        one = ir.Lambda(one.params, tuple(protect(live(one.stms, one.result)[0], one.result)), one.result)
+        return b, list(first), list(b.emit(ir.Map(d, directions, one), "d"))
+    wide = [x if f else b.let(ir.Replicate((d,), x), "rep") for x, f in zip(out[k:], varied[k:], strict=True)]
+    return b, out[:k], wide
+
+
+class _Expander(ir.Renamer):
+    """Rebuilds a function without `Jvp` and `Vjp`, the innermost first."""
+
+    def __init__(self, sequential: bool) -> None:
+        super().__init__()
+        self.sequential = sequential
+
+    def stms(self, stms: Iterable[ir.Stm]) -> list[ir.Stm]:
+        out: list[ir.Stm] = []
+        for s in stms:
+            if not isinstance(s.exp, ir.Jvp | ir.Vjp):
+                out.append(self.stm(s))
+                continue
+            e = self.exp(s.exp)
+            b = Builder()
+            assert isinstance(e, ir.Jvp | ir.Vjp)
+            lam = unfuse(e.lam)
+            if e.many:
+                b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs, self.sequential)
+            else:
+                directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
+                values, derivatives = _one(b, e, lam, directions, self.sequential)
+            results = values + derivatives
+            out += protect(live(b.stms, results)[0], results)
+            self.mapping.update(zip(s.pat, values + derivatives, strict=True))
+        return out
+
+    def lam(self, lam: ir.Lambda) -> ir.Lambda:
+        params = tuple([self.bind(p) for p in lam.params])
+        stms = tuple(self.stms(lam.stms))
+        return ir.Lambda(params, stms, tuple([self.atom(a) for a in lam.result]))
+
+
+def _differentiates(lam: ir.Lambda) -> bool:
+    return any(
+        isinstance(s.exp, ir.Jvp | ir.Vjp) or any(map(_differentiates, s.exp.lambdas())) for s in lam.stms
+    )
+
+
+def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
+    """The program without `Jvp`, `Vjp` and `WithVjp`; what they compute is spelled out.
+
+    `sequential`: on one thread, or few; where a parallel rule takes more work than one that is not, the other is taken.
+
+    Raises InternalError where a differentiated lambda contains a `Call` (inlining comes first), and
+    UnsupportedError for an attribute of a loop without the number it takes.
+    """
+    funs: dict[str, ir.Fun] = {}
+    for name, f in program.funs.items():
+        if _differentiates(f.body):
+            f = _renamed(f, _Expander(sequential))
+        if has_custom(f.body):
+            f = _renamed(f, Plain())
+        funs[name] = f
+    return ir.Program(funs, program.name)
+
+
+def _renamed(f: ir.Fun, r: ir.Renamer) -> ir.Fun:
+    body = r.lam(f.body)
+    return ir.Fun(f.name, body, f.num_sizes, tuple([r.bind(v) for v in f.ret]), f.entry, f.attrs, f.span)
+
+
+__all__ = ["expand"]

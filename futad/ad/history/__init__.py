@@ -1,0 +1,1 @@
+"""What loops keep for the return sweep, and where it is found again."""
