@@ -17,11 +17,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from futad import checks
+from futad import checks, forks
 from futad.backend import backends
 from futad.core import ir
 from futad.errors import Error, OutOfMemory, UsageError
-from futad.runtime import forks
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.values import Signature, entry_text, signature_of
 
@@ -45,7 +44,7 @@ class Unit:
         forks.watch(self)
 
     def forked(self) -> None:
-        """See `runtime/forks.py`."""
+        """See `futad/forks.py`."""
         if forks.is_held(self._lock):
             self._lock = threading.Lock()
 

@@ -14,9 +14,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from futad import forks
 from futad.core.ir import Program
 from futad.errors import BackendError, FutadWarning, UsageError
-from futad.runtime import forks
 
 BACKENDS = ("auto", "interp", "c", "multicore", "cuda", "emulated")
 AUTO = ("cuda", "multicore", "c", "interp")

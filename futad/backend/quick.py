@@ -18,12 +18,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from futad import __version__
+from futad import __version__, cache
 from futad.bindings import Binding, Loop
 from futad.core.entry import Entry, EntryType
 from futad.core.types import Prim, prim
 from futad.errors import Span
-from futad.runtime import cache
 from futad.runtime.cc import cpu
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
 from futad.runtime.values import Leaf, Signature

@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "dev": "show the IR after any pass, pass times and rule hits",
     "dataset": "generate random values in Futhark's formats",
     "tune": "measure thresholds for this machine's GPU",
+    "cache": "show how much compiled code is kept on disk, or remove it",
     "gradbench": "answer messages of the benchmark suite GradBench",
     "c": "write the C that a program becomes",
     "multicore": "write the C for several threads that a program becomes",

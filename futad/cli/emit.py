@@ -6,7 +6,6 @@ import argparse
 import os
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,22 +162,15 @@ def write_file(path: Path, data: bytes, executable: bool = False) -> None:
 
     A link stays one, and its target is written; what is no regular file (/dev/stdout, a pipe) is written to.
     """
+    from futad import cache
     from futad.errors import file_error
 
     try:
         real = Path(os.path.realpath(path))
         if real.exists() and not real.is_file() and not real.is_dir():
             real.write_bytes(data)
-            return
-        handle, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name[:100]}.")
-        try:
-            with os.fdopen(handle, "wb") as f:
-                f.write(data)
-            os.chmod(name, (0o777 if executable else 0o666) & ~_umask())
-            os.replace(name, real)
-        except BaseException:
-            os.unlink(name)
-            raise
+        else:
+            cache.replace_file(real, data, (0o777 if executable else 0o666) & ~_umask())
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as e:

@@ -24,8 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from futad import cache
 from futad.errors import BackendError, Error, InternalError
-from futad.runtime import cache
 
 INSTALL_HINT = (
     "install one (Debian, Ubuntu: `apt install gcc libc6-dev`; Fedora: `dnf install gcc`; macOS: "

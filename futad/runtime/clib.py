@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from futad import forks
 from futad.bindings import Binding, Loop
 from futad.core.types import Prim
 from futad.errors import BoundsError, DivisionByZero, Error, InternalError, OutOfMemory, Span, UsageError, failed_check
-from futad.runtime import forks
 from futad.runtime.findings import finding
 
 # The codes of failures in `ctx->error.code`.

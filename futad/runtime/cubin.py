@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from futad import cache
 from futad.errors import BackendError, InternalError, UsageError
-from futad.runtime import cache
 from futad.runtime.kerneltext import expand
 
 INSTALL_HINT = (

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from futad import forks
 from futad.core.types import with_true_as_one
 from futad.errors import InternalError, OutOfMemory
-from futad.runtime import forks
 
 
 class Thresholds(NamedTuple):

@@ -17,9 +17,10 @@ from weakref import WeakSet
 
 import numpy as np
 
+from futad import cache, forks
 from futad.core.types import with_true_as_one
 from futad.errors import DeviceError, Error, FutadWarning, InternalError, OutOfMemory, UsageError
-from futad.runtime import cache, forks, tuning
+from futad.runtime import tuning
 from futad.runtime.clib import empty_result
 from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Fault, Posted, Thresholds

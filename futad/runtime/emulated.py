@@ -31,8 +31,9 @@ from typing import Any
 
 import numpy as np
 
+from futad import forks
 from futad.errors import InternalError, UsageError
-from futad.runtime import cc, forks
+from futad.runtime import cc
 from futad.runtime.kerneltext import expand, kernel_names
 
 Extent = int | Sequence[int]

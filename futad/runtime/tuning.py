@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from futad import cache
 from futad.errors import FileError, file_error
-from futad.runtime import cache
 from futad.runtime.device import Thresholds
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from futad import cache
 from futad.errors import ParseError, Span
-from futad.runtime import cache
 from futad.source import ast as A
 from futad.source.actions import ACTIONS
 from futad.source.lexer import KEYWORDS, Token, tokenize
@@ -34,6 +34,10 @@ class Tables:
     rules: list[tuple[str, int, str | None]]
     start: int
     accept: int
+    actions: list[tuple[str, int, Any]] = field(init=False)  # the rules, with functions for names
+
+    def __post_init__(self) -> None:
+        self.actions = [(lhs, n, ACTIONS[action] if action else None) for lhs, n, action in self.rules]
 
 
 def build_tables(grammar: str) -> Tables:
@@ -95,7 +99,7 @@ def parse(text: str, file: str) -> A.File:
     docs: dict[int, str] = {}
     try:
         tokens = tokenize(text, file, docs)
-        decls = _run(tables(), tokens, file)
+        decls = _run(tokens, file)
     except ParseError as err:
         if err.source_line is None and err.span is not None:
             lines = text.split("\n")
@@ -112,7 +116,7 @@ def parse_expression(text: str, file: str, name: str) -> A.FunDef:
         tokens = tokenize(text, file, {})
         head = [replace(t, line=1, col=1, end_line=1, end_col=1) for t in tokenize("entry it =", file, {})[:-1]]
         head[1].text = name
-        decls = _run(tables(), [*head, *tokens], file)
+        decls = _run([*head, *tokens], file)
         if len(decls) > 1:
             raise ParseError("syntax error: a declaration after an expression", decls[1].span)
     except ParseError as err:
@@ -125,10 +129,9 @@ def parse_expression(text: str, file: str, name: str) -> A.FunDef:
     return decls[0]
 
 
-def _run(t: Tables, tokens: list[Token], file: str) -> list[Any]:
-    states, gotos = t.states, t.gotos
-    rules = [(lhs, n, ACTIONS[action] if action else None) for lhs, n, action in t.rules]
-    accept = t.accept
+def _run(tokens: list[Token], file: str) -> list[Any]:
+    t = tables()
+    states, gotos, rules, accept = t.states, t.gotos, t.actions, t.accept
     stack = [t.start]
     values: list[Any] = []
     starts: list[Token] = []
@@ -161,7 +164,7 @@ def _run(t: Tables, tokens: list[Token], file: str) -> list[Any]:
                 else:
                     stack.pop()
             else:
-                values.append(fn(Span(file, last.end_line, last.end_col, tok.line, tok.col)))  # type: ignore[misc]
+                values.append(fn(Span(file, last.end_line, last.end_col, tok.line, tok.col)))
                 starts.append(tok)
                 ends.append(last)
             state = gotos[stack[-1]][lhs]

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+from futad import cache
 from futad.core.ir import Program
 from futad.core.parse import parse_program
 from futad.errors import Error
-from futad.runtime import cache
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEFAULT = ("tests", "benchmarks/programs")

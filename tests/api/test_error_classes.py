@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +17,8 @@ from futad import errors
 from futad.errors import Span
 from futad.runtime import cc
 from futad.runtime.exchange import device_array
+from tests.support.paths import ROOT
 
-ROOT = Path(futad.__file__).resolve().parents[1]
 CLASSES = {n: c for n, c in vars(errors).items() if isinstance(c, type) and issubclass(c, errors.Error)}
 _ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\| (\d) \|", re.M)
 _PAGE = (ROOT / "docs" / "errors.md").read_text()

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
+from futad import cache
 from futad.api import compile as compile_program
 from futad.backend import quick
 from futad.backend.c import CBackend
+from futad.cache import files, folders
 from futad.errors import FileError, FutadWarning
-from futad.runtime import cache, cc, tuning
+from futad.runtime import cc, tuning
 from futad.runtime.device import Thresholds
 from tests.support.paths import ROOT
 
@@ -35,8 +37,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of this test alone, and no library left in memory by another one."""
     monkeypatch.setenv("FUTAD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(cc, "_loaded", {})
-    monkeypatch.setattr(cache, "_warned", set())
-    monkeypatch.setattr(cache, "_built", {})
+    monkeypatch.setattr(folders, "_warned", set())
+    monkeypatch.setattr(files, "_built", {})
     return tmp_path / "cache"
 
 
@@ -69,7 +71,7 @@ def test_folders_and_files_are_the_users_own(own: Path) -> None:
     tuning.store("card", "k", THRESHOLDS, {})
     for path in [own, *own.rglob("*")]:
         assert path.stat().st_mode & 0o077 == 0, path
-    assert left_in(own) == [f"ab/{KEY}.so", f"ab/{KEY}.so.sum", "ab/data", "data", "tuned/card.json"]
+    assert left_in(own) == [".swept", f"ab/{KEY}.so", f"ab/{KEY}.so.sum", "ab/data", "data", "tuned/card.json"]
     assert cache.read("data") == cache.read("ab/data") == b"text"
 
 
@@ -201,10 +203,10 @@ def test_thresholds_and_tables_of_somebody_else(own: Path) -> None:
     os.chown(path, SOMEBODY, -1)
     with pytest.warns(FutadWarning, match="card.json in the cache is passed over"):
         assert tuning.stored("card", "k") is None
-    cache.write("prelude-x.tree", b"text")
-    os.chown(own / "prelude-x.tree", SOMEBODY, -1)
-    with pytest.warns(FutadWarning, match="prelude-x.tree in the cache is passed over"):
-        assert cache.read("prelude-x.tree") is None
+    cache.write("grammar-x.tables", b"text")
+    os.chown(own / "grammar-x.tables", SOMEBODY, -1)
+    with pytest.warns(FutadWarning, match="grammar-x.tables in the cache is passed over"):
+        assert cache.read("grammar-x.tables") is None
 
 
 def test_links_are_not_followed(own: Path, tmp_path: Path) -> None:
@@ -290,7 +292,7 @@ def test_the_cache_is_full(small: Path, tmp_path: Path, left: int) -> None:
     where = {"FUTAD_CACHE_DIR": str(small / "cache"), "TMPDIR": str(tmp_path / "temporary")}
     assert python(PROGRAM, tmp_path, **where) == (0, "0.0\n", "")
     assert left_in(tmp_path / "temporary") == []
-    kept = (".so", ".sum", ".tables", ".tree", ".entries")
+    kept = (".so", ".sum", ".tables", ".entries", ".swept")
     assert [n for n in left_in(small) if not n.endswith(kept)] == ["filling"]
     (tmp_path / "p.fut").write_text("entry main (x: i64): i64 = x + 1\n")
     done = subprocess.run([sys.executable, "-m", "futad", "run", "p.fut", "-b", "c"], input="1", capture_output=True,
@@ -305,7 +307,7 @@ def test_no_space_for_temporary_files(small: Path, tmp_path: Path, left: int) ->
     where = {"FUTAD_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(small)}
     assert python(PROGRAM, tmp_path, **where) == (0, "0.0\n", "")
     assert left_in(small) == ["filling"]
-    assert [n for n in left_in(tmp_path / "cache") if not n.endswith((".so", ".sum", ".tables", ".tree"))] == []
+    assert [n for n in left_in(tmp_path / "cache") if not n.endswith((".so", ".sum", ".tables", ".swept"))] == []
 
 
 @needs_cc
@@ -383,7 +385,7 @@ def test_a_private_folder_goes_with_the_process_that_made_it(tmp_path: Path) -> 
     text = """
 import os, sys
 from pathlib import Path
-from futad.runtime import cache
+from futad import cache
 path = cache.build_privately("ab" * 32, ".so", lambda p: p.write_bytes(b"x"))
 if os.fork() == 0:
     sys.exit(0)

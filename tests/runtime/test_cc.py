@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from futad import cache
 from futad.errors import BackendError, InternalError
-from futad.runtime import cache, cc
+from futad.runtime import cc
 
 needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 
