@@ -19,7 +19,11 @@ from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Prim, Var, row_type
 from futad.legality import Legality
 
-LEGAL = Legality("computed-again", "a cheap function of another array is computed where it is used")
+LEGAL = Legality(
+    "computed-again",
+    "a cheap function of another array is computed where it is used",
+    worth="GMM's gradient on a device: 0.3% fewer bytes",
+)
 CONSTANT = LEGAL.condition("sources not overwritten", "what it is computed from has changed since")
 FAILS_NOT = LEGAL.condition("fails not", "a failure is reported at another place, or not at all")
 BY_ELEMENTS = LEGAL.condition("used by elements", "the user looks at other elements than its own")

@@ -26,7 +26,11 @@ ZERO, ONE, TWO = i64(0), i64(1), i64(2)
 Step = Callable[[Builder, Atom, Sequence[Var]], tuple[Atom, Sequence[Atom]]]
 
 
-LOGARITHMIC = Transformation("folds-of-arrays", "a fold of arrays becomes log2 n maps over pairs")
+LOGARITHMIC = Transformation(
+    "folds-of-arrays",
+    "a fold of arrays becomes log2 n maps over pairs",
+    worth="no kernel folds arrays: a product of 1,000,000 matrices is 45 launches, or 1,000,000 steps of one thread",
+)
 
 
 def in_turns(stm: Stm) -> list[Stm]:

@@ -24,7 +24,11 @@ from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES
 from futad.legality import Legality
 from futad.rewrite.strategy import with_lambdas
 
-LEGAL = Legality("binned", "an accumulator of few bins becomes a histogram of what a map adds")
+LEGAL = Legality(
+    "binned",
+    "an accumulator of few bins becomes a histogram of what a map adds",
+    worth="updates of few bins wait for each other; what they wait is not measured, no card was at hand",
+)
 ONCE = LEGAL.condition("one update a turn", "of a turn's updates all but one are lost")
 
 

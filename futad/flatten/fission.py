@@ -374,7 +374,11 @@ def apart(stm: ir.Stm) -> list[ir.Stm]:
     return out
 
 
-BY_COLUMNS = Transformation("folds-by-columns", "a fold of rows by a map over them becomes a map of folds of columns")
+BY_COLUMNS = Transformation(
+    "folds-by-columns",
+    "a fold of rows by a map over them becomes a map of folds of columns",
+    worth="folds of rows by maps need no loop over log2 n maps: hand tracking on a device 4 launches fewer",
+)
 
 
 def interchange(stm: ir.Stm) -> list[ir.Stm] | None:

@@ -16,7 +16,11 @@ from futad.flatten.fission import distribute, wide
 from futad.legality import Legality
 from futad.rewrite.dce import effects
 
-LEGAL = Legality("interchange", "a loop in a map becomes a loop around maps")
+LEGAL = Legality(
+    "interchange",
+    "a loop in a map becomes a loop around maps",
+    worth="16 rows of 1,000,000 elements would be 16 blocks, on a card of 132 processors",
+)
 SAME_TURNS = LEGAL.condition("as many turns for all", "the points' loops have different turns")
 ALL_OF_IT = LEGAL.condition("results are the loop's", "what the map returns beside is known before the loop only")
 REGULAR = LEGAL.condition("variables regular", "what a loop carries has a size of its own in each point")

@@ -361,7 +361,11 @@ def row_sums(stm: core.Stm, made: dict[Var, core.Stm]) -> tuple[Var, tuple[int, 
 # --- the arrangement of a scope ---------------------------------------------------------------------------------------
 
 
-TAKEN_ALONG = Transformation("late-arrays", "a product computes its operands, the nest over it and sums of its rows")
+TAKEN_ALONG = Transformation(
+    "late-arrays",
+    "a product computes its operands, the nest over it and sums of its rows",
+    worth="what products read and feed is in no memory: GMM's gradient on a device 2.3 GB in place of 7.4",
+)
 
 
 def arrange(lam: core.Lambda) -> Arrangement:

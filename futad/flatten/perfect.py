@@ -25,7 +25,11 @@ from futad.fires import Transformation
 from futad.flatten.fission import CHEAP
 from futad.legality import Legality
 
-LEGAL = Legality("perfect-nests", "rows that maps pick or fold become maps over their elements")
+LEGAL = Legality(
+    "perfect-nests",
+    "rows that maps pick or fold become maps over their elements",
+    worth="hand tracking of 544 points on a device: 6.4 MB in place of 10.5, traffic 14 MB in place of 25",
+)
 BY_ELEMENTS = LEGAL.condition("operator by elements", "the operator looks at other elements of the rows")
 
 FEW = 8  # rows that a thread folds by itself
@@ -122,7 +126,11 @@ def _at(e: Element, j: Var) -> tuple[tuple[Stm, ...], tuple[Atom, ...]]:
     return (*before, *reads, *body.stms), body.result
 
 
-PICKED = Transformation("rows-as-maps", "rows that maps pick become maps over their elements")
+PICKED = Transformation(
+    "rows-as-maps",
+    "rows that maps pick become maps over their elements",
+    worth="hand tracking of 100,000 points on a device: traffic of 1.4 GB in place of 1.8",
+)
 
 
 def rows_as_maps(lam: Lambda) -> Lambda:

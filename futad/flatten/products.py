@@ -21,7 +21,11 @@ from futad.legality import Legality
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
-LEGAL = Legality("sums-in-parts", "products with few tiles are cut along the sum, and the parts added up")
+LEGAL = Legality(
+    "sums-in-parts",
+    "products with few tiles are cut along the sum, and the parts added up",
+    worth="few tiles fill few processors: a product of 64 by 100,000 by 64 has 4 blocks uncut, a card 132 processors",
+)
 ADDED = LEGAL.condition("products are added", "the parts of another fold are not its summands")
 
 MOST_BATCHES = 65535  # of a grid's third dimension

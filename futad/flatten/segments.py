@@ -67,7 +67,11 @@ class Rows:
 
 
 IN_PARTS = Transformation("rows-in-parts", "folds of few long rows are cut into parts, scans of them are one scan")
-ONE_SORT = Transformation("rows-as-one-sort", "rows are sorted as one array, with the row as the first part of the key")
+ONE_SORT = Transformation(
+    "rows-as-one-sort",
+    "rows are sorted as one array, with the row as the first part of the key",
+    worth="few rows are sorted by as many threads as they have elements, not by one thread each",
+)
 
 
 def rows_of(stm: Stm, inner: Sequence[Stm]) -> Rows | None:

@@ -22,7 +22,11 @@ from futad.imp.straighten import can_fail, refs, straightened
 from futad.imp.vectorise import count_refs, expressions, loads_in
 from futad.legality import Legality
 
-LEGAL = Legality("blocks", "iterations of a map around loops that carry scalars run together, each in a lane")
+LEGAL = Legality(
+    "blocks",
+    "iterations of a map around loops that carry scalars run together, each in a lane",
+    worth="log-sum-exp of rows 8 times as fast, its gradient 6 times; an HMM's gradient 157 to 26 ms",
+)
 ADDED = LEGAL.condition("arrays added to only", "a lane reads, or overwrites, what others are to fold into an array")
 UNSEEN = LEGAL.condition("reductions unseen", "an iteration reads what earlier ones have reduced")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory of all lanes is had before the first block")

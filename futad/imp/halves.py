@@ -20,7 +20,11 @@ from futad.imp.ir import Expr, Ref, add, num, sub
 from futad.imp.vectorise import annotate, count_refs, expressions, split_checks
 from futad.legality import Legality
 
-LEGAL = Legality("in-halves", "the first parts of some iterations run before their second parts")
+LEGAL = Legality(
+    "in-halves",
+    "the first parts of some iterations run before their second parts",
+    worth="determinants by minors: a fifth less time",
+)
 FOLDS_STAY = LEGAL.condition("folds in one part", "a part reads a fold that the other one has continued, or will have")
 
 TOGETHER = 64  # iterations

@@ -23,7 +23,11 @@ from futad.legality import Legality
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
 
-LEGAL = Legality("packed", "the right factor of products in a loop is packed once, before it")
+LEGAL = Legality(
+    "packed",
+    "the right factor of products in a loop is packed once, before it",
+    worth="LSTM on one thread: 7% less time",
+)
 OUTSIDE = LEGAL.condition("from outside", "before the loop there is no such factor")
 
 LEAST_ROWS = 32  # of all turns' products

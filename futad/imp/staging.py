@@ -15,7 +15,11 @@ from futad.imp.ir import Expr, Num, Ref, add, mul, num
 from futad.imp.vectorise import expressions, loads_in
 from futad.legality import Legality
 
-LEGAL = Legality("staging", "rows of a result are written to a buffer, which is then written out as a whole")
+LEGAL = Legality(
+    "staging",
+    "rows of a result are written to a buffer, which is then written out as a whole",
+    worth="rows are written past the caches: bundle adjustment's Jacobian 9.0 to 6.5 ms",
+)
 ROWS_ONLY = LEGAL.condition("used as rows only", "an element is read or written in memory while it is in the buffer")
 WHOLE = LEGAL.condition("whole rows", "elements that no iteration writes are overwritten by what is in the buffer")
 

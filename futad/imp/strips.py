@@ -31,7 +31,9 @@ from futad.imp.vectorise import expressions, loads_in, rewritten
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "strips", "maps that follow each other run a strip of their width at a time, in any order of the strips"
+    "strips",
+    "maps that follow each other run a strip of their width at a time, in any order of the strips",
+    worth="what lies between maps stays in the cache: the ODE's gradient of 1,000,000 elements 57 to 26 ms",
 )
 READS_NOTHING = LEGAL.condition("between reads nothing", "what comes before the maps now reads what one of them writes")
 USED_HERE = LEGAL.condition("used by the maps only", "what is never written to memory is read there")

@@ -79,8 +79,16 @@ def transpose(dst: View, src: View, order: Sequence[int], index: Sequence[Expr])
     )  # fmt: skip
 
 
-ALL_ROWS = Transformation("rows-copied-at-once", "a matrix of whose rows a map copies each is turned round as a whole")
-BY_ROWS = Transformation("turned-round", "small arrays by columns, of which inner maps read rows, are transposed first")
+ALL_ROWS = Transformation(
+    "rows-copied-at-once",
+    "a matrix of whose rows a map copies each is turned round as a whole",
+    worth="a matrix by columns is copied by tiles: 26 by 2400 of f64 in 20 us in place of 58",
+)
+BY_ROWS = Transformation(
+    "turned-round",
+    "small arrays by columns, of which inner maps read rows, are transposed first",
+    worth="hand tracking, simple, on one thread: 5% less time",
+)
 
 
 def wants_rows(lam: core.Lambda, p: Var, v: Value) -> bool:

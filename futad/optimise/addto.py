@@ -18,7 +18,11 @@ from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Atom, Prim, Var, shape_of
 from futad.legality import Legality
 
-LEGAL = Legality("add-to-products", "sums with a matrix product are taken by the product")
+LEGAL = Legality(
+    "add-to-products",
+    "sums with a matrix product are taken by the product",
+    worth="no nest of its own for the sum: LSTM's gradient on a device 117 launches in place of 312, 6% fewer bytes",
+)
 UNCONSUMED = LEGAL.condition("factors not overwritten between", "the product is taken where its factors have changed")
 
 

@@ -18,7 +18,11 @@ from futad.core.types import ArrayType, Const, Prim, Var, elem_of, shape_of, zer
 from futad.legality import Legality
 from futad.optimise.products import matvec
 
-LEGAL = Legality("directions", "sums of scaled rows inside maps become products with a matrix")
+LEGAL = Legality(
+    "directions",
+    "sums of scaled rows inside maps become products with a matrix",
+    worth="sums over directions by products: hand tracking of 544 points on a device 6.4 MB in place of 66",
+)
 USED_ONCE = LEGAL.condition("scaled rows summed only", "others use the scaled rows, which are not made any more")
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is not in the product")
 

@@ -17,7 +17,11 @@ from futad.core.types import I64, AccType, Var
 from futad.legality import Legality
 from futad.optimise.subst import Subst
 
-LEGAL = Legality("make-in-turns", "an array of products is made part by part by the loop that reads it")
+LEGAL = Legality(
+    "make-in-turns",
+    "an array of products is made part by part by the loop that reads it",
+    worth="products stay in the cache: LSTM's objective on one thread 3 to 9% less time",
+)
 CONSTANT = LEGAL.condition("inputs not overwritten", "the turns make the parts of what was overwritten since")
 TOTAL = LEGAL.condition("fails not", "what fails would be reported late, or not at all")
 READ_THERE = LEGAL.condition("read there only", "others read the array, which is not made any more")

@@ -23,7 +23,11 @@ from futad.core.types import ONE, ZERO, AccType, ArrayType, Const, Prim, Type, V
 from futad.legality import Legality
 from futad.rewrite.dce import asserting_functions, asserts
 
-LEGAL = Legality("narrow", "a map of which only a slice is read makes that slice, where it is read")
+LEGAL = Legality(
+    "narrow",
+    "a map of which only a slice is read makes that slice, where it is read",
+    worth="right derivatives: of an element that is not read an infinite one times 0 would be NaN",
+)
 UNWRITTEN = LEGAL.condition("inputs unwritten", "the map would read what was overwritten since")
 SILENT = LEGAL.condition("asserts nothing", "an assertion about an element that nobody reads would not be made")
 ONLY = LEGAL.condition("one slice only", "other elements would be missing")

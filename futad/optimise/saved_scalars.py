@@ -26,7 +26,11 @@ from futad.core.types import I64, ZERO, Atom, Const, Prim, Var, array_of, elem_o
 from futad.legality import Legality
 from futad.optimise.subst import Subst
 
-LEGAL = Legality("save-scalars", "a return sweep reads scalars that the forward sweep saves for it")
+LEGAL = Legality(
+    "save-scalars",
+    "a return sweep reads scalars that the forward sweep saves for it",
+    worth="exponentials once: D-LSTM's gradient 14% fewer operations, for 7% more bytes",
+)
 SAME_TURNS = LEGAL.condition("as many turns", "the return sweep wants scalars of turns that there were none")
 LAST_FIRST = LEGAL.condition("turns back", "the return sweep's index is not that of the turn it undoes")
 AT_TURN = LEGAL.condition("saved at the turn", "the history's row is not the value of the turn of that number")

@@ -29,7 +29,11 @@ from futad.core.types import BOOL, I32, I64, ONE, ZERO, ArrayType, Atom, Const, 
 from futad.legality import Legality
 from futad.rewrite.ranges import Poly, Ranges
 
-LEGAL = Legality("kept-for-return", "a return sweep reads in a loop's final array what its turns have read")
+LEGAL = Legality(
+    "kept-for-return",
+    "a return sweep reads in a loop's final array what its turns have read",
+    worth="nothing is saved of an array of n elements that m iterations overwrite, in place of n m elements",
+)
 NEWEST = LEGAL.condition("newest version updated", "two arrays come of one, of which the loop ends with one")
 SAME_TURN = LEGAL.condition("not overwritten in its turn", "an element is overwritten after it was read, in that turn")
 LATER_TURNS = LEGAL.condition("not overwritten in later turns", "a later turn overwrites what one has read")

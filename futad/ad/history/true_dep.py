@@ -23,7 +23,11 @@ from futad.core.typing import index_type
 from futad.errors import Span
 from futad.legality import Legality
 
-LEGAL = Legality("true-dep", "#[true_dep]: the promise that nothing read is overwritten is checked as the loop runs")
+LEGAL = Legality(
+    "true-dep",
+    "#[true_dep]: the promise that nothing read is overwritten is checked as the loop runs",
+    worth="the attribute #[true_dep] of the language: its promise is checked, as a wrong one gives wrong gradients",
+)
 NOT_STALE = LEGAL.condition("newest version read", "a read of an older version sets the flags of the newer one")
 BOTH_SIDES = LEGAL.condition(
     "same results of both branches", "after the branch it is not known which array is the loop's"

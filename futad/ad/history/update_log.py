@@ -22,7 +22,11 @@ from futad.core.types import BOOL, I64, ONE, ZERO, ArrayType, Atom, Const, Type,
 from futad.core.typing import index_type
 from futad.legality import Legality
 
-LEGAL = Legality("saved-updates", "of an array that turns change by updates only what these overwrite is saved")
+LEGAL = Legality(
+    "saved-updates",
+    "of an array that turns change by updates only what these overwrite is saved",
+    worth="of an array of n elements that m iterations update m elements are saved in place of n m",
+)
 ENDS = LEGAL.condition("ends in the result", "the array is also changed in another way")
 COMPUTABLE = LEGAL.condition("index computed again", "the index is not known in the return sweep")
 CONDITION_COMPUTABLE = LEGAL.condition("condition computed again", "the branch is not known in the return sweep")

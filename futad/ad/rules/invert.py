@@ -23,7 +23,11 @@ from futad.core.builder import Builder
 from futad.core.types import Atom, Prim, Var
 from futad.legality import Legality
 
-LEGAL = Legality("undone-operators", "what follows an element of a fold is found from the prefix and the result")
+LEGAL = Legality(
+    "undone-operators",
+    "what follows an element of a fold is found from the prefix and the result",
+    worth="adjoints of sums and the like take one scan in place of two",
+)
 EXACT = LEGAL.condition("exact", "a difference of floats has the rounding of all elements")
 KNOWN = LEGAL.condition("solved in order", "the rest needs components that are not known yet")
 
