@@ -21,7 +21,11 @@ from futad.legality import Legality
 if TYPE_CHECKING:
     from futad.backend.device_emit import DeviceEmitter
 
-LEGAL = Legality("squares-by-products", "the matrix units make sums of squared differences of products")
+LEGAL = Legality(
+    "squares-by-products",
+    "the matrix units make sums of squared differences of products",
+    worth="the matrix units of an H100 do 67 Tflop/s of f64, its other units 34; not measured",
+)
 SQUARES = LEGAL.condition("squares are added", "what is added to the sum is another term")
 
 MOST = 4  # values that a thread keeps of an element: its registers are dear

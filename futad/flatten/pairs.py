@@ -20,7 +20,11 @@ from futad.flatten import fission
 from futad.flatten.late import ELEMENTS, price
 from futad.legality import Legality
 
-LEGAL = Legality("pairs", "folds over all pairs of rows go by tiles of pairs")
+LEGAL = Legality(
+    "pairs",
+    "folds over all pairs of rows go by tiles of pairs",
+    worth="tiles of rows are read once for many pairs: k-means of 1024 clusters 8.7 to 2.3 times the least bytes",
+)
 OUTSIDE = LEGAL.condition("pair's operation from outside", "the operation differs by pair")
 FROM_NEUTRAL = LEGAL.condition("from the neutral element", "what a fold starts from is not in the tiles")
 

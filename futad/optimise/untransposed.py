@@ -17,7 +17,9 @@ from futad.core.types import ArrayType, Atom, Const, Prim, Var, shape_of
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "untransposed", "maps that take rows of a transposed matrix apart, or make rows to be transposed, do not run"
+    "untransposed",
+    "maps that take rows of a transposed matrix apart, or make rows to be transposed, do not run",
+    worth="records are read from rows as they lie: LBM a quarter less time",
 )
 TRANSPOSED_ONLY = LEGAL.condition("read transposed only", "others read what the map makes, which is not made any more")
 SWAPPED = LEGAL.condition("transposed", "the map's rows are no columns of the array")

@@ -10,10 +10,10 @@ import pytest
 from futad import legality
 from futad.core.parse import parse_program
 from futad.fires import DECLARED, Transformation, counting, fired
-from futad.testing.firing import count, table
+from futad.testing.firing import FEW, count, table
 from futad.testing.freeze import programs
 from tests.support.cli_helpers import Runner
-from tests.support.paths import ROOT
+from tests.support.paths import BENCHMARK_PROGRAMS, ROOT, TESTS
 
 PACKAGE = ROOT / "futad"
 KINDS = ("Legality", "Transformation")
@@ -111,12 +111,22 @@ def test_the_numbers_are_those_of_the_programs(folder):
 
 def test_a_transformation_of_few_programs_has_a_reason(monkeypatch, folder):
     monkeypatch.setattr(DECLARED["fusion"], "worth", "programs are written as maps; 2 times as fast")
+    monkeypatch.setattr(DECLARED["strips"], "worth", "")
     text = table(*count(programs([folder])))
     line = {x.split()[0]: x for x in text.splitlines()[3:]}
     assert text.startswith("2 programs\n")
     assert "6 in 2" not in line["fusion"] and "3 in 2" in line["fusion"]
     assert line["fusion"].endswith("rows, sums: programs are written as maps; 2 times as fast")
     assert line["strips"].endswith("none: MISSING")
+
+
+@pytest.mark.slow
+def test_what_fires_in_few_programs_is_there_for_a_reason():
+    """Over the benchmarks, the tests' programs and the examples, as docs/testing.md has the command."""
+    _, found = count(programs([BENCHMARK_PROGRAMS, TESTS / "programs", ROOT / "examples"]))
+    few = {name for name, firing in found.items() if len(firing.programs()) < FEW}
+    assert {name for name in few if not DECLARED[name].worth} == set()
+    assert len(found) - len(few) > 20  # the others are used all over
 
 
 def test_a_program_that_a_backend_refuses_is_counted_up_to_there(monkeypatch):
