@@ -18,7 +18,8 @@ from futad.imp import ir as imp
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from tests.support.agreement import agree
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 HEAD = "def wrapped (n: i64) (j: i64): i64 = if j < 0 then j + n else if j >= n then j - n else j\n"
 OWN = {

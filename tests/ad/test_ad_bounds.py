@@ -10,7 +10,7 @@ from futad.errors import BoundsError, Error, InternalError
 from futad.runtime import cc
 from futad.testing.programs import source as gensource
 from futad.testing.programs import source_base as gensource_base
-from tests.support.device_support import has_cxx
+from tests.support.needs import has_cxx
 
 SOURCE = """
 entry rev [n] (xs: [n]f64) (i: i64) = vjp (\\xs -> xs[i]) xs 1

@@ -9,8 +9,8 @@ import pytest
 
 import futad
 from futad.runtime import cc
-from tests.support.device_support import has_cxx
 from tests.support.duals import gradient
+from tests.support.needs import has_cxx
 from tests.support.recurrence_forms import DYNAMIC, HEAD, LAYERED, Form
 
 BACKENDS = ["interp", "c", "multicore", "emulated"]

@@ -22,11 +22,11 @@ from futad.imp.dispatch import HANDLERS
 from futad.imp.lower import Lowerer
 from futad.imp.views import View
 from futad.pipeline import compile_program
-from futad.runtime import cc
 from futad.source import compile_text, load_program
+from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
 
-pytestmark = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+pytestmark = needs_cc
 
 BACKENDS = ["c", "multicore", "emulated"]
 

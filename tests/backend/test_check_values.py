@@ -24,12 +24,11 @@ from futad.flatten import lower as device_lower
 from futad.imp import lower
 from futad.imp.ir import Check
 from futad.pipeline import compile_program
-from futad.runtime import cc, valuecheck
+from futad.runtime import valuecheck
 from futad.source import compile_text, load_program
-from tests.support.device_support import needs_cxx
+from tests.support.needs import needs_cc, needs_cxx
 from tests.support.paths import ROOT
 
-needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 BACKENDS = [
     pytest.param("c", marks=needs_cc), pytest.param("multicore", marks=needs_cc),
     pytest.param("emulated", marks=needs_cxx),

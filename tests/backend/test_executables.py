@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from futad import legality
-from futad.runtime.cc import compiler_available
 from futad.runtime.textvalues import Reader, binary_bytes
 from tests.support.cli_helpers import Runner
+from tests.support.needs import needs_cc
 from tests.support.paths import ROOT, TESTS
 
-pytestmark = pytest.mark.skipif(not compiler_available(), reason="no C compiler")
+pytestmark = needs_cc
 
 PROGRAM = """
 type point = {x: f64, y: i32}

@@ -13,12 +13,10 @@ import futad
 from futad.backend.c import CBackend
 from futad.errors import AssertionFailed, OutOfMemory, ShapeError
 from futad.pipeline import compile_program
-from futad.runtime.cc import compiler_available
 from futad.source import compile_text
 from tests.support.cli_helpers import Runner
-from tests.support.device_support import needs_cxx
+from tests.support.needs import needs_cc, needs_cxx
 
-needs_cc = pytest.mark.skipif(not compiler_available(), reason="no C compiler")
 BACKENDS = [
     "interp",
     pytest.param("c", marks=needs_cc),

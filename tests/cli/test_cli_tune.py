@@ -15,7 +15,7 @@ from futad.errors import InternalError
 from futad.runtime import tuning
 from futad.runtime.device import EmulatedDevice, Thresholds
 from futad.tuner import Call, Tuner
-from tests.support.device_support import has_cxx, needs_cxx
+from tests.support.needs import has_cxx, needs_cxx
 
 SOURCE = """
 def softmax [m] (xs: [m]f64): [m]f64 =

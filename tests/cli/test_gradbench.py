@@ -16,9 +16,7 @@ from reference import closed_forms as cf
 
 from futad.gradbench.modules import MODULES, module
 from futad.gradbench.protocol import Tool
-from futad.runtime import cc
-
-needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+from tests.support.needs import needs_cc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ONCE = {"min_runs": 1, "min_seconds": 0}

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from futad.cli import main
-from futad.runtime.cc import compiler_available
+from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
-
-needs_cc = pytest.mark.skipif(not compiler_available(), reason="no C compiler")
 
 SOURCE = """-- ==
 -- input { 3i64 } output { [0i64, 1i64, 2i64] }

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from futad.runtime.cc import compiler_available
 from futad.runtime.textvalues import Reader, binary_bytes
+from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
 
 futhark_server = pytest.importorskip("futhark_server")
-pytestmark = pytest.mark.skipif(not compiler_available(), reason="no C compiler")
+pytestmark = needs_cc
 
 PROGRAM = """
 type point = {x: f64, y: i32}

@@ -15,7 +15,8 @@ from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
 from futad.errors import InternalError, OutOfMemory
 from futad.runtime.device import EmulatedDevice
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = r"""
 fun whole (n_1: i64, ks_2: [n_1]i64, most_3: i64) -> (r_9: [n_1]i64) = {

@@ -15,9 +15,9 @@ from futad.core import ir, scalarops
 from futad.core.scalarops import ALL, OPS, ScalarOp, polygamma
 from futad.core.types import F16, Prim, prim
 from futad.runtime import cc
+from tests.support.needs import needs_cc
 from tests.support.scalar_cases import C_TYPES, CASES, inputs, specials, tolerance
 
-needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 
 def function_name(op: ScalarOp, t: Prim) -> str:
     return f"test_{op.name}_{t.name}"

@@ -11,7 +11,8 @@ from futad.core.interp import Interpreter
 from futad.flatten import report
 from futad.flatten.arrayfolds import in_turns
 from futad.runtime.device import EmulatedDevice
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 def mm [k] (a: [k][k]f64) (b: [k][k]f64) = map (\\r -> map (\\c -> f64.sum (map2 (*) r c)) (transpose b)) a

@@ -16,7 +16,8 @@ from futad.core.parse import parse_program
 from futad.errors import ExecutionError
 from futad.flatten.prepare import prepare
 from futad.runtime.device import EmulatedDevice
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 entry plain [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k]f64 =

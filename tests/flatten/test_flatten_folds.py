@@ -10,7 +10,8 @@ import pytest
 
 from futad.errors import ExecutionError
 from futad.runtime.device import EmulatedDevice
-from tests.support.device_support import OnDevice, has_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 entry sums [n] (xs: [n]i64) = scan (+) 0 xs
@@ -74,7 +75,7 @@ ENTRIES = (
 )  # fmt: skip
 
 
-pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+pytestmark = needs_cxx
 DEVICE = OnDevice(SOURCE)
 
 

@@ -9,8 +9,8 @@ from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.flatten.prepare import prepare
-from tests.support.device_support import needs_cxx
 from tests.support.layout_programs import KEPT
+from tests.support.needs import needs_cxx
 
 ENTRIES = ("simple", "pair", "two_back", "consumed", "late", "kept", "matrices")
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from futad.errors import AssertionFailed
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 entry relax [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =

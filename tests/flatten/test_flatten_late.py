@@ -9,7 +9,8 @@ import pytest
 
 from futad.core.interp import Interpreter
 from futad.runtime.device import EmulatedDevice
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 def mm [n][m][k] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =

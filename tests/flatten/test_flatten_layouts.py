@@ -7,8 +7,8 @@ import pytest
 
 from futad.flatten.layouts import layouts
 from futad.flatten.prepare import prepare
-from tests.support.device_support import needs_cxx
 from tests.support.layout_programs import LAYOUTS
+from tests.support.needs import needs_cxx
 
 ENTRIES = ("columns", "flat", "rows", "elements", "both", "joined", "reversed_", "part", "updated", "product", "slope")
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 def sqdist [d] (x: [d]f64) (y: [d]f64) = f64.sum (map2 (\\a b -> (a - b) * (a - b)) x y)

@@ -11,7 +11,8 @@ from futad.core.ir import map_bodies
 from futad.core.parse import parse_program
 from futad.flatten.perfect import rows_as_maps
 from futad.flatten.prepare import prepare
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 -- Rows that are picked, of any rank, checked or not.

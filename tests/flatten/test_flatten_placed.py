@@ -7,7 +7,8 @@ import pytest
 
 from futad.core.check import check_program
 from futad.flatten.prepare import prepare
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 entry least [n] (xs: [n]f64) = vjp2 f64.minimum xs 1

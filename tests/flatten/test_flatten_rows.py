@@ -8,7 +8,8 @@ import pytest
 from futad.core import ir
 from futad.core.check import check_program
 from futad.flatten.prepare import prepare
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 def nearest [k] (xs: [k]f64) (x: f64): i64 =

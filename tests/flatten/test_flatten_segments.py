@@ -16,9 +16,9 @@ from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
-from tests.support.device_support import has_cxx
+from tests.support.needs import needs_cxx
 
-pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+pytestmark = needs_cxx
 
 SOURCE = """
 entry sums [n][m] (xss: [n][m]i64) = map i64.sum xss

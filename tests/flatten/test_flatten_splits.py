@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 from tests.support.paths import ROOT
 
 SOURCE = """

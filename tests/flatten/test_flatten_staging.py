@@ -8,7 +8,8 @@ import pytest
 from futad.errors import BoundsError
 from futad.flatten import kernel as kir
 from futad.runtime.device import EmulatedDevice
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 entry rows [n] (xs: [n]f64): [n][5]f64 = map (\\x -> [x, x + 1, f64.sin x, x * x, 2 - x]) xs

@@ -17,8 +17,9 @@ from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.host import Runtime
 from futad.source import load_program
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
 from tests.support.layout_programs import KEPT, LAYOUTS
+from tests.support.needs import needs_cxx
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
 SOURCE = """

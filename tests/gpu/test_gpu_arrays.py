@@ -12,8 +12,8 @@ from futad.errors import DtypeError, ShapeError, UsageError
 from futad.runtime import exchange
 from futad.runtime.device import EmulatedArray, EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
-from tests.support.device_support import needs_cxx
 from tests.support.foreign_arrays import Foreign, Tensor
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 entry scale [n] (k: f64) (xs: [n]f64): [n]f64 = map (* k) xs

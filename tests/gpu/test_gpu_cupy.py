@@ -20,7 +20,7 @@ from futad.runtime.cublas import blas_plan
 from futad.runtime.cupydevice import CupyDevice
 from futad.runtime.device import EmulatedDevice, Product
 from tests.support import fake_cupy
-from tests.support.device_support import needs_cxx
+from tests.support.needs import needs_cxx
 
 SOURCE = """
 def turn [n] (xs: [n]f64): [n]f64 =

@@ -17,8 +17,8 @@ from futad.errors import DeviceError, FutadWarning, OutOfMemory
 from futad.runtime import cublas
 from futad.runtime.cupydevice import CupyDevice
 from tests.support import fake_cupy
-from tests.support.device_support import needs_cxx
 from tests.support.fake_card import Event
+from tests.support.needs import needs_cxx
 
 pytestmark = needs_cxx
 

@@ -18,7 +18,7 @@ from futad.runtime.device import EmulatedDevice, Frame
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.runtime.exchange import device_array
 from futad.source import compile_text
-from tests.support.device_support import needs_cxx
+from tests.support.needs import needs_cxx
 
 # Each turn is a map and a sum, so that it has launches enough; `until` reads its condition in every turn.
 SOURCE = """

@@ -18,9 +18,9 @@ from futad.runtime.device import EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.runtime.exchange import device_array
 from futad.source import compile_text
-from tests.support.device_support import has_cxx
+from tests.support.needs import needs_cxx
 
-pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+pytestmark = needs_cxx
 
 SOURCE = """
 entry nest [n][m] (xss: [n][m]f64) (ys: [m]f64) = map (\\xs -> map2 (\\x y -> x * y + 1) xs ys) xss

@@ -12,7 +12,7 @@ import futad
 from futad.errors import AssertionFailed, BoundsError
 from futad.runtime.deviceprogram import MOST_UNHEARD
 from tests.support import fake_cupy
-from tests.support.device_support import needs_cxx
+from tests.support.needs import needs_cxx
 from tests.support.paths import ROOT
 
 SOURCE = """

@@ -12,7 +12,8 @@ from futad.core.types import F64, I64
 from futad.flatten import kernel as kir
 from futad.imp import ir
 from tests.support.agreement import agree
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 ROW, COLUMN = ir.Ref("i", I64), ir.Ref("j", I64)
 

@@ -20,10 +20,10 @@ from futad.backend.cuda import DeviceBackend
 from futad.cli import main
 from futad.cli.test import run_case
 from futad.pipeline import compile_program
-from futad.runtime.cubin import compile_cubin, toolkit_available
+from futad.runtime.cubin import compile_cubin
 from futad.source import load_program
 from futad.testblocks import read_test_file
-from tests.support.device_support import needs_cxx
+from tests.support.needs import needs_cxx, needs_toolkit
 from tests.support.paths import ROOT
 from tests.support.program_groups import joined
 
@@ -34,7 +34,6 @@ BENCHMARKS = sorted((ROOT / "benchmarks" / "programs").glob("*.fut"))
 
 
 
-needs_cuda = pytest.mark.skipif(not toolkit_available(), reason="no NVRTC or nvcc")
 
 
 @cache
@@ -71,7 +70,7 @@ def benchmark(name: str) -> DeviceBackend:
     return DeviceBackend(compile_program(load_program(str(ROOT / "benchmarks" / "programs" / f"{name}.fut"))))
 
 
-@needs_cuda
+@needs_toolkit
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", [p.stem for p in BENCHMARKS])
 def test_kernels_compile_for_cards(name: str, arch: str) -> None:
@@ -85,7 +84,7 @@ def test_kernels_compile_for_cards(name: str, arch: str) -> None:
     assert not [(what[k], r) for k, r in cubin.kernels.items() if r.spills]
 
 
-@needs_cuda
+@needs_toolkit
 @pytest.mark.parametrize("name", ["kmeans", "xsbench"])
 def test_kernels_with_wide_indices_compile_for_cards(name: str) -> None:
     made = benchmark(name)

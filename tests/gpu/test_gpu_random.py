@@ -14,12 +14,12 @@ from futad.errors import Error
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.testing.programs import core as genprog
-from tests.support.device_support import has_cxx
+from tests.support.needs import needs_cxx
 
 BATCH = 6
 
 
-pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+pytestmark = needs_cxx
 
 
 def outcome(run: Any, name: str, args: list[Any]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import futad
-from tests.support.device_support import has_cxx
+from tests.support.needs import has_cxx, needs_cxx
 from tests.support.paths import ROOT
 
 SOURCE = """
@@ -67,7 +67,7 @@ def flat(value: Any) -> list[Any]:
     return list(value) if isinstance(value, tuple) else [value]
 
 
-@pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+@needs_cxx
 @pytest.mark.parametrize("name", list(CALLS))
 def test_reads(name: str) -> None:
     args, reads = CALLS[name]

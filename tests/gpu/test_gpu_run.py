@@ -15,9 +15,9 @@ from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
-from tests.support.device_support import has_cxx
+from tests.support.needs import needs_cxx
 
-pytestmark = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+pytestmark = needs_cxx
 
 SOURCE = """
 entry gather [n][m] (xs: [n]f64) (is: [m]i64) : [m]f64 = map (\\i -> xs[i]) is

@@ -14,7 +14,8 @@ from futad.backend.device_emit import DeviceEmitter
 from futad.flatten import kernel as kir
 from futad.pipeline import compile_program
 from futad.source import load_program
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 from tests.support.paths import ROOT
 
 TEMPLATES = [f for f in sorted((ROOT / "kernels").glob("*.cuh")) if f.stem not in ("device", "futad_scalar")]

@@ -14,7 +14,8 @@ import pytest
 from futad.errors import Error
 from futad.runtime.device import EmulatedDevice, Thresholds
 from futad.testing.programs.source import source
-from tests.support.device_support import OnDevice, needs_cxx
+from tests.support.device_support import OnDevice
+from tests.support.needs import needs_cxx
 
 FIRST = int(os.environ.get("FUTAD_SEED", "1"))
 SCALE = float(os.environ.get("FUTAD_PROGRAMS", "1"))

@@ -19,7 +19,7 @@ from futad.legality import dropping
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.source import compile_text
-from tests.support.device_support import has_cxx
+from tests.support.needs import has_cxx, needs_cxx
 
 TEXT = """
 -- One value, two arrays.
@@ -315,7 +315,7 @@ entry value [n] [d] [b] (x: [n][d]f64) (y: [b][n][d]f64): ([b][n][d]f64, [b][n][
 """
 
 
-@pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+@needs_cxx
 def test_a_place_is_computed_in_each_version_of_a_kernel() -> None:
     """A thread or a block does each point of the outer map: the index of the row is computed in both, after the row."""
     programs = [futad.compile(VERSIONS, name="versions.fut", backend=b) for b in ("emulated", "interp")]

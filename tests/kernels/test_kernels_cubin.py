@@ -16,9 +16,8 @@ from futad.runtime import cubin
 from futad.runtime.kerneltext import kernel_names
 from futad.source import load_program
 from tests.support.kernel_sources import SOURCES
+from tests.support.needs import needs_toolkit
 from tests.support.paths import ROOT
-
-needs_toolkit = pytest.mark.skipif(not cubin.toolkit_available(), reason="neither NVRTC nor nvcc")
 
 SMALL = '#include "futad_scalar.cuh"\nFUTAD_KERNEL f(double *x) { x[threadIdx.x] = futad_digamma_f64(x[threadIdx.x]); }'
 

@@ -24,9 +24,9 @@ from futad.cache import files, folders
 from futad.errors import FileError, FutadWarning
 from futad.runtime import cc, tuning
 from futad.runtime.device import Thresholds
+from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
 
-needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
 SOMEBODY = 4711  # a user's number
 THRESHOLDS = Thresholds(1, 2, 3, 4, 5, 6, 7)

@@ -14,8 +14,7 @@ import pytest
 from futad import cache
 from futad.errors import BackendError, InternalError
 from futad.runtime import cc
-
-needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+from tests.support.needs import needs_cc
 
 SOURCE = '#include "prelude.h"\nint answer(int x) { return futad_max_i32(x, %d); }\n'
 

@@ -9,6 +9,7 @@ from futad.core import scalarops
 from futad.core.scalarops import OPS, ScalarOp
 from futad.runtime import cubin
 from futad.runtime.emulated import EmulatedModule
+from tests.support.needs import needs_toolkit
 from tests.support.scalar_cases import C_TYPES, CASES, inputs, tolerance
 
 
@@ -55,7 +56,7 @@ def test_device_equals_numpy(module: EmulatedModule, op: ScalarOp) -> None:
         assert not len(where), f"{op.name} at {t}: {np.count_nonzero(bad)} of {n}; args, device, NumPy: {table}"
 
 
-@pytest.mark.skipif(not cubin.toolkit_available(), reason="neither NVRTC nor nvcc")
+@needs_toolkit
 def test_compiles_for_a_card() -> None:
     """Every operation at f64, f32, f16 and i64 in one module: the words it uses are CUDA's too."""
     lines = kernel_source().split("FUTAD_KERNEL ")

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from futad.runtime.cc import compiler_available
-from tests.support.device_support import needs_cxx
+from tests.support.needs import needs_cc, needs_cxx
 from tests.support.paths import ROOT
 
-needs_cc = pytest.mark.skipif(not compiler_available(), reason="no C compiler")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 
 # Each program is called by a thread all the time; its results are large enough to take memory from their slots.

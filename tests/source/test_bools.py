@@ -11,13 +11,10 @@ import pytest
 
 import futad
 from futad.cli import main
-from futad.runtime.cc import compiler_available
 from tests.support import fake_cupy
 from tests.support.cli_helpers import Runner
-from tests.support.device_support import needs_cxx
 from tests.support.foreign_arrays import Foreign, Tensor
-
-needs_cc = pytest.mark.skipif(not compiler_available(), reason="no C compiler")
+from tests.support.needs import needs_cc, needs_cxx
 
 SOURCE = """
 entry count [n] (xs: [n]bool): i64 = i64.sum (map i64.bool xs)

@@ -8,7 +8,7 @@ import pytest
 import futad
 from futad.errors import AssertionFailed
 from futad.runtime import cc
-from tests.support.device_support import has_cxx
+from tests.support.needs import has_cxx
 
 SOURCE = """
 entry outside (n: i64) = replicate n 1i32

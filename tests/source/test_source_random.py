@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import futad
-from futad.runtime import cc
 from futad.testing.programs.source import source
+from tests.support.needs import needs_cc
 
 FIRST = int(os.environ.get("FUTAD_SEED", "1"))
 SCALE = float(os.environ.get("FUTAD_PROGRAMS", "1"))
@@ -145,7 +145,7 @@ def test_integers(seed: int) -> None:
     check(seed, elem, lambda rng, shape: np.asarray(rng.integers(low, 9, shape), INTEGERS[elem]))
 
 
-@pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+@needs_cc
 @pytest.mark.parametrize("seed", seeds(2, 3000))
 def test_backends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUTAD_CFLAGS", "-O1")

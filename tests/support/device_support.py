@@ -7,29 +7,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pytest
 
 from futad.backend.cuda import DeviceBackend
 from futad.backend.device_cost import Account, count
 from futad.core.interp import Interpreter
 from futad.core.ir import Fun, Program
-from futad.errors import BackendError
 from futad.pipeline import compile_program
-from futad.runtime import cc
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
-
-
-def has_cxx() -> bool:
-    try:
-        cc.find_cxx_compiler()
-    except BackendError:
-        return False
-    return True
-
-
-needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
 
 
 class OnDevice:

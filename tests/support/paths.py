@@ -6,3 +6,4 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 BENCHMARKS = ROOT / "benchmarks"
 BENCHMARK_PROGRAMS = BENCHMARKS / "programs"
+ADBENCH = ROOT.parent / "shared" / "data" / "adbench"  # not part of the repository

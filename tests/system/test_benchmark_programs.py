@@ -13,13 +13,12 @@ import futad
 from futad.cli import main
 from futad.core.interp import Interpreter
 from futad.pipeline import compile_program
-from futad.runtime import cc
-from tests.support.paths import ROOT
+from tests.support.needs import needs_adbench, needs_cc
+from tests.support.paths import ADBENCH, ROOT
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
-REAL = ROOT.parent / "shared" / "data" / "adbench" / "gmm" / "1k" / "gmm_d64_K25.txt"
+REAL = ADBENCH / "gmm" / "1k" / "gmm_d64_K25.txt"
 
-needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 BACKENDS = ["interp", pytest.param("c", marks=needs_cc), pytest.param("multicore", marks=needs_cc)]
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -98,7 +97,7 @@ def test_gmm_far_points(backend: str) -> None:
 
 
 @needs_cc
-@pytest.mark.skipif(not REAL.is_file(), reason="ADBench's files are not beside the checkout")
+@needs_adbench
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_gmm_on_real_data(backend: str) -> None:
     g = read_gmm(REAL)

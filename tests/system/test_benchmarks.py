@@ -21,11 +21,9 @@ import pytest
 import registers  # noqa: E402
 import speedup  # noqa: E402
 
-from futad.runtime import cc
-from futad.runtime.cubin import Resources, toolkit_available
+from futad.runtime.cubin import Resources
+from tests.support.needs import needs_cc, needs_toolkit
 from tests.support.paths import ROOT
-
-needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -298,7 +296,7 @@ def test_occupancy(per_thread: int, shared: int, threads: int, part: float) -> N
     assert registers.occupancy(resources, threads, registers.SHARED["sm_90"]) == part
 
 
-@pytest.mark.skipif(not toolkit_available(), reason="no NVRTC or nvcc")
+@needs_toolkit
 def test_registers(capsys: pytest.CaptureFixture[str]) -> None:
     assert registers.main(["lse"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()

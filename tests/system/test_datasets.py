@@ -14,10 +14,11 @@ import pytest
 from futad.datasets import adbench, make_gmm
 
 from futad.errors import FileError
+from tests.support.needs import needs_adbench
+from tests.support.paths import ADBENCH
 
 ROOT = Path(adbench.__file__).resolve().parents[1]
 SHIPPED = ROOT / "datasets" / "gmm_n200_d3_K5.txt"
-REAL = ROOT.parent / "shared" / "data" / "adbench"
 
 GMM = "2 2 3\n0.5\n-1\n1 2\n3 4\n.1 .2 .3\n.4 .5 .6\n1 1\n2 2\n3 3\n2 -1\n"
 BA = "2 3 5\n1 2 3 4 5 6 7 8 9 10 11\n1 2 3\n0.5\n7 8\n"
@@ -226,19 +227,19 @@ REAL_FILES: list[tuple[str, Callable[[Path], Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="ADBench's files are not beside the checkout")
+@needs_adbench
 @pytest.mark.parametrize("name, read, shapes", REAL_FILES, ids=[f[0] for f in REAL_FILES])
 def test_real_files(name: str, read: Callable[[Path], Any], shapes: dict[str, Any]) -> None:
-    data = read(REAL / name)
+    data = read(ADBENCH / name)
     for field, shape in shapes.items():
         value = getattr(data, field)
         assert (value if value is None else value.shape) == shape
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="ADBench's files are not beside the checkout")
+@needs_adbench
 @pytest.mark.parametrize("variant", ["simple_small", "complicated_small", "complicated_big"])
 def test_real_hand_model(variant: str) -> None:
-    m = adbench.read_hand_model(REAL / "hand" / variant / "model")
+    m = adbench.read_hand_model(ADBENCH / "hand" / variant / "model")
     np.testing.assert_allclose(m.weights.sum(axis=0), 1, atol=1e-6)
     # Each bone's absolute transform, from the relative ones, is inverse to the one given.
     absolute: list[np.ndarray] = []

@@ -13,7 +13,7 @@ import pytest
 
 import futad
 from futad.errors import BackendError, BoundsError, DeviceError
-from tests.support.device_support import has_cxx
+from tests.support.needs import needs_cxx
 from tests.support.paths import ROOT
 
 SUITE = ROOT / "benchmarks"
@@ -24,7 +24,7 @@ from gpu_smoke import SMOKE  # noqa: E402
 from gpu_workloads import Contender, arguments, difference, workloads  # noqa: E402
 
 
-@pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+@needs_cxx
 def test_the_suite_in_small_with_planted_defects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault, a hang and a wrong answer are reported by program and kernel; all else is done."""
     out = tmp_path / "out.json"

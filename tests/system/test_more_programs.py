@@ -11,14 +11,11 @@ from reference import adbench_forms as af
 
 import futad
 from futad.cli import main
-from futad.runtime import cc
-from tests.support.paths import ROOT
+from tests.support.needs import needs_adbench, needs_cc
+from tests.support.paths import ADBENCH, ROOT
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
-REAL = ROOT.parent / "shared" / "data" / "adbench"
 
-needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
-real = pytest.mark.skipif(not REAL.is_dir(), reason="ADBench's files are not beside the checkout")
 BACKENDS = ["interp", pytest.param("c", marks=needs_cc)]
 THREADS = [*BACKENDS, pytest.param("multicore", marks=needs_cc)]
 
@@ -77,9 +74,9 @@ def test_bundle_adjustment(backend: str, sizes: tuple[int, int, int]) -> None:
 
 
 @needs_cc
-@real
+@needs_adbench
 def test_bundle_adjustment_on_real_data() -> None:
-    b = read_ba(REAL / "ba" / "ba1_n49_m7776_p31843.txt")
+    b = read_ba(ADBENCH / "ba" / "ba1_n49_m7776_p31843.txt")
     seen = b.observations.astype(np.int32)
     p = program("ba", "multicore")
     errors, _ = p.objective(b.cams, b.points, b.weights, seen, b.features)
@@ -144,11 +141,11 @@ def test_hand_that_does_not_turn(backend: str) -> None:
 
 
 @needs_cc
-@real
+@needs_adbench
 @pytest.mark.parametrize("variant", ["simple_small", "complicated_small"])
 def test_hand_on_real_data(variant: str) -> None:
     complicated = variant.startswith("complicated")
-    h = read_hand(REAL / "hand" / variant / "hand1_t26_c100.txt", complicated=complicated)
+    h = read_hand(ADBENCH / "hand" / variant / "hand1_t26_c100.txt", complicated=complicated)
     m = h.model
     assert m is not None
     parents = m.parents.astype(np.int32)
@@ -190,9 +187,9 @@ def test_dlstm(backend: str, sizes: tuple[int, int, int]) -> None:
 
 
 @needs_cc
-@real
+@needs_adbench
 def test_dlstm_on_real_data() -> None:
-    data = read_lstm(REAL / "lstm" / "lstm_l2_c1024.txt")
+    data = read_lstm(ADBENCH / "lstm" / "lstm_l2_c1024.txt")
     args = (data.main, data.extra, data.state, data.sequence)
     p = program("dlstm", "c")
     close(p.objective(*args), af.dlstm_loss(*args))

@@ -12,12 +12,11 @@ from scipy.special import wofz
 
 import futad
 from futad.cli import main
-from futad.runtime import cc
+from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
 
-needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 BACKENDS = ["interp", *[pytest.param(b, marks=needs_cc) for b in ("c", "multicore", "emulated")]]
 
 Array = np.ndarray[Any, np.dtype[Any]]

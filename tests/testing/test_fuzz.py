@@ -14,19 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.runtime import cc
 from futad.source import compile_text
 from futad.testing import skeletons
 from futad.testing.fuzz import batch, oracle, workers
 from futad.testing.fuzz.__main__ import main
 from futad.testing.fuzz.batch import Task
 from futad.testing.fuzz.cases import MODES, case, inputs
-from tests.support.device_support import has_cxx
+from tests.support.needs import has_cxx, needs_cc
 
 FIRST = int(os.environ.get("FUTAD_SEED", "1"))
 SCALE = float(os.environ.get("FUTAD_PROGRAMS", "1"))
 CHUNK = 14
-compiles = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +63,7 @@ SAMPLE = [
 ]
 
 
-@compiles
+@needs_cc
 @pytest.mark.parametrize("task", SAMPLE, ids=lambda t: f"{t.backend}-{t.programs[0][0]}-{t.programs[0][1]}")
 def test_sample(task: Task) -> None:
     if task.backend == "emulated" and not has_cxx():
@@ -78,7 +76,7 @@ def test_sample(task: Task) -> None:
 WRONG = Task(1, "c", "f64", (("twice", 1), ("prefix", 2)), ("value", "rev"))
 
 
-@compiles
+@needs_cc
 def test_a_wrong_result_is_found_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call = batch.Compiled.call
 
@@ -102,7 +100,7 @@ def test_a_wrong_result_is_found_and_kept(tmp_path: Path, monkeypatch: pytest.Mo
         compile_text(path.read_text(), path.name)
 
 
-@compiles
+@needs_cc
 def test_rounding_is_no_finding() -> None:
     # Rotations by angles that are what was rotated before: in f32 nothing is left of the inputs' digits.
     done = batch.run(Task(1, "c", "f32", (("givens", 11928631),), ("value",)))
@@ -122,7 +120,7 @@ def _stopping(program: tuple[str, int], how: str) -> Any:
     return run
 
 
-@compiles
+@needs_cc
 @pytest.mark.parametrize("how", ["crash", "hang"])
 def test_what_crashes_or_hangs_is_found(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "run", _stopping(("prefix", 2), how))
@@ -136,7 +134,7 @@ def test_what_crashes_or_hangs_is_found(how: str, monkeypatch: pytest.MonkeyPatc
     assert [(f.kind, f.seed, f.what) for o in done for f in o.findings] == [("prefix", 2, how)]
 
 
-@compiles
+@needs_cc
 def test_what_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     import futad.pipeline
 
@@ -152,7 +150,7 @@ def test_what_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     assert "KeyError" in done.findings[0].detail
 
 
-@compiles
+@needs_cc
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--seconds", "60", "--programs", "5", "--backends", "c", "--kinds", "fft", "--modes", "value"]
     log = tmp_path / "log"
@@ -183,7 +181,7 @@ def test_oracles() -> None:
     assert not oracle.differences(f, [np.cos(1.0) + 2 * np.cos(2.0)], [np.array([1.0, 2.0])])
 
 
-@compiles
+@needs_cc
 def test_findings_are_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     call = batch.Compiled.call
 

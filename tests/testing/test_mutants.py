@@ -7,7 +7,7 @@ import os
 import pytest
 
 from futad.testing import mutants
-from tests.support.device_support import needs_cxx
+from tests.support.needs import needs_cxx
 
 pytestmark = needs_cxx
 

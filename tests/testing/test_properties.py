@@ -21,11 +21,10 @@ from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import alpha_equal, parse_program
 from futad.core.text import program_text
-from futad.errors import BackendError
 from futad.pipeline import PASSES, compile_program
-from futad.runtime.cc import find_compiler
 from futad.testing.programs.core import Sample, differentiable, program
 from tests.support.derivatives import with_jvp, with_vjp
+from tests.support.needs import needs_cc
 
 FIRST = int(os.environ.get("FUTAD_SEED", "1"))
 SCALE = float(os.environ.get("FUTAD_PROGRAMS", "1"))
@@ -36,17 +35,6 @@ SMOOTH = [range(FIRST + k * BATCH, FIRST + (k + 1) * BATCH) for k in range(round
 # Programs are some hundred contracting operations deep: rounding differs by some hundred units at most.
 RTOL = {"d": 1e-10, "f": 3e-5}
 ATOL = {"d": 1e-11, "f": 3e-6}
-
-
-def has_compiler() -> bool:
-    try:
-        find_compiler()
-    except BackendError:
-        return False
-    return True
-
-
-needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no C compiler on this machine")
 
 
 def same(got: Sequence[Any], want: Sequence[Any]) -> None:
@@ -138,7 +126,7 @@ def build(p: ir.Program, multicore: bool) -> Any:
     return made
 
 
-@needs_compiler
+@needs_cc
 @pytest.mark.parametrize("k", range(len(GENERAL)))
 def test_backends_agree(k, quick_builds):
     """All programs after all passes on `c`; by turns also as they are, or after all passes on `multicore`."""
@@ -156,7 +144,7 @@ def test_backends_agree(k, quick_builds):
     each(samples, one)
 
 
-@needs_compiler
+@needs_cc
 def test_backends_agree_at_full_optimisation(monkeypatch, tmp_path):
     """A few programs with the flags that users get."""
     monkeypatch.setenv("FUTAD_CACHE_DIR", str(tmp_path))
@@ -246,7 +234,7 @@ class Derived:
         assert abs(a - b) <= 1e-12 * (size_a + size_b), f"<ybar, J xdot> = {a}, <J^T ybar, xdot> = {b}"
 
 
-@needs_compiler
+@needs_cc
 @pytest.mark.parametrize("seeds", SMOOTH, ids=str)
 def test_derivatives(seeds, quick_builds):
     """Both modes by the interpreter; the same programs on `c`."""

@@ -16,9 +16,10 @@ from futad.runtime.textvalues import binary_bytes
 from futad.source import compile_text
 from futad.testing import sanitize
 from futad.testing.sanitize import Call, Finding, Subject, check, main, plan
+from tests.support.needs import needs_cc
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
-pytestmark = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+pytestmark = needs_cc
 
 TEXT = """
 entry main [n] (xs: [n]f64) (is: [n]i64): (f64, [n]f64) =

@@ -10,11 +10,11 @@ import pytest
 
 import futad
 from futad.errors import UsageError
-from futad.runtime import cc
 from futad.testing import differentiate
 from futad.testing.derivatives import Probe
+from tests.support.needs import needs_cc
 
-pytestmark = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+pytestmark = needs_cc
 
 PROGRAM = """
 -- ==

@@ -1,0 +1,24 @@
+"""What tests need that a machine may lack: compilers, CUDA's toolkit, ADBench's data; marks that skip where it does."""
+
+from __future__ import annotations
+
+import pytest
+
+from futad.errors import BackendError
+from futad.runtime import cc, cubin
+from tests.support.paths import ADBENCH
+
+
+def has_cxx() -> bool:
+    """Whether there is a C++ compiler, which the emulated device needs."""
+    try:
+        cc.find_cxx_compiler()
+    except BackendError:
+        return False
+    return True
+
+
+needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
+needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")
+needs_toolkit = pytest.mark.skipif(not cubin.toolkit_available(), reason="neither NVRTC nor nvcc")
+needs_adbench = pytest.mark.skipif(not ADBENCH.is_dir(), reason="ADBench's files are not beside the checkout")
