@@ -49,10 +49,11 @@ def compile_(options: argparse.Namespace, name: str) -> Answer:
     from futad.backend.cuda import DeviceBackend, open_device
     from futad.pipeline import compile_program
     from futad.source import load_program
+    from futad.target import CUDA
 
     row = {r.name: r for r in rows(options.toy)}.get(name)
     core = row.compiled() if row else load_program(str(ROOT / "tests" / "programs" / f"{name}.fut"))
-    made = DeviceBackend(compile_program(core))
+    made = DeviceBackend(compile_program(core, target=CUDA))
     open_device(options.device).compile(made.source, sorted({k.symbol for k in made.layout.kernels}))
     if row is not None:
         _reference(row.compiled())
@@ -202,8 +203,9 @@ def futad_contender(row: Row, device_name: str) -> Contender:
     from futad.backend.cuda import DeviceBackend, open_device
     from futad.pipeline import compile_program
     from futad.runtime.values import signature_of
+    from futad.target import CUDA
 
-    program = compile_program(row.compiled())
+    program = compile_program(row.compiled(), target=CUDA)
     running = DeviceBackend(program).on(open_device(device_name))
     entries = {f.entry.name: f for f in program.funs.values() if f.entry is not None}
     args = row.args()

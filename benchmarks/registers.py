@@ -16,6 +16,7 @@ from futad.errors import Error
 from futad.pipeline import compile_program
 from futad.runtime.cubin import Resources, compile_cubin
 from futad.source import load_program
+from futad.target import CUDA
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 THREADS = {"thread": 128, "warp": 128, "block": 256, "tile": 256}  # of a block, at most, by the kind of kernel
@@ -34,7 +35,7 @@ def occupancy(r: Resources, threads: int, shared: int) -> float:
 
 def table(name: str, arch: str, least: float) -> list[str]:
     """A line for each kernel of a program with an occupancy of at most `least`."""
-    made = DeviceBackend(compile_program(load_program(str(PROGRAMS / f"{name}.fut"))))
+    made = DeviceBackend(compile_program(load_program(str(PROGRAMS / f"{name}.fut")), target=CUDA))
     if not made.names:
         return []
     kernels = {made.names[k]: k for k in made.module.kernels}

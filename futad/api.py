@@ -14,18 +14,21 @@ import keyword
 import os
 import re
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from futad import checks, forks
 from futad.backend import backends
 from futad.core import ir
-from futad.errors import Error, OutOfMemory, UsageError
+from futad.errors import Error, FutadWarning, OutOfMemory, UsageError
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.values import Signature, entry_text, signature_of
+from futad.target import Target
 
 # NumPy of a shape beyond the address space, also of an array without elements: on the interpreter.
 _TOO_LARGE = re.compile("too big|too large|maximum allowed", re.IGNORECASE)
+NO_TRACES = "'trace' prints nothing on backend '{}': run on 'c', 'multicore' or 'interp' to see it"
 
 
 class Unit:
@@ -54,10 +57,16 @@ class Unit:
             return made
         with self._lock:
             if self._executor is None:
-                from futad.pipeline import compile_program
+                from futad.pipeline import Trace, compile_program
 
-                def compiled(sequential: bool) -> ir.Program:
-                    return compile_program(self.core, sequential=sequential)
+                def compiled(target: Target) -> ir.Program:
+                    if target.traces:
+                        return compile_program(self.core, target=target)
+                    trace = Trace()
+                    program = compile_program(self.core, target=target, trace=trace)
+                    if any(r.changed for r in trace.records if r.name == "without-traces"):
+                        warnings.warn(NO_TRACES.format(target.name), FutadWarning, stacklevel=5)
+                    return program
 
                 with checks.also(*[checks.IR] if self.check else []):
                     self._executor, self._backend = backends.executor(compiled, self.requested)

@@ -1,92 +1,167 @@
-"""The whole compiler on one page: the passes in order; checking, timing and dumping around each.
+"""The whole compiler on one page: the passes of every target in order; checking, timing and dumping around each.
 
     source text ─ source.load_program ─▶ Program ─ compile_program ─▶ Program ─ backend ─▶ code
 
-A pass takes a program and returns one.  Modules are imported when their pass first runs, so that a
-command that needs few passes starts fast.
+A pass takes a program and the target, and returns a program.  Modules are imported when their pass first runs, so that
+a command that needs few passes starts fast.
 """
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from futad import checks
-from futad.core.ir import Program
+from futad.core.ir import Program, map_bodies
 from futad.deep import deep
 from futad.errors import Error, InternalError, UsageError
+from futad.target import INTERP, TARGETS, Target
 
 if TYPE_CHECKING:
     from futad.rewrite.strategy import Stats
 
-Pass = Callable[..., Program]
+Run = Callable[..., Program]
+Option = Callable[[Target], Any]
 
 
-def _lazy(module: str, function: str) -> Pass:
-    """The pass `module.function`, imported when it first runs; rule hits go to `stats` if it counts them, and it learns
-    whether the code is to be `sequential` if that makes a difference to it."""
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass: `run(program, target)` is the program after it.
 
-    def run(program: Program, stats: Stats | None = None, sequential: bool = False) -> Program:
-        fn = getattr(import_module(module), function)
-        takes = inspect.signature(fn).parameters
-        given: dict[str, Any] = {"sequential": sequential} if "sequential" in takes else {}
-        if stats is not None and "stats" in takes:
-            given["stats"] = stats
-        return fn(program, **given)
+    It runs for targets of which `when` is true; with `after` only if the pass of that name has changed the program.
+    `counts`: `run` also takes `stats`, where it counts how often each rule fired.
+    """
 
-    run.__name__ = function
+    name: str
+    run: Run
+    when: Callable[[Target], bool] = lambda target: True
+    after: str = ""
+    counts: bool = False
+
+
+def _lazy(module: str, function: str, **options: Option) -> Run:
+    """The function `module.function` of programs, imported when it first runs; `options` are asked of the target."""
+
+    def run(program: Program, target: Target, **more: Any) -> Program:
+        of_target = {name: option(target) for name, option in options.items()}
+        out: Program = getattr(import_module(module), function)(program, **of_target, **more)
+        return out
+
     return run
 
 
-_simplify = _lazy("futad.rewrite.simplify", "simplify")
+def _bodies(module: str, function: str, **options: Option) -> Run:
+    """As `_lazy`, for a function of scopes: of every function's body."""
+
+    def run(program: Program, target: Target) -> Program:
+        rewrite = getattr(import_module(module), function)
+        of_target = {name: option(target) for name, option in options.items()}
+        return map_bodies(program, lambda body: rewrite(body, **of_target))
+
+    return run
+
+
+def _few(target: Target) -> bool:
+    return target.few
+
+
+def _c(target: Target) -> bool:
+    return target.code == "c"
+
+
+def _device(target: Target) -> bool:
+    return target.code == "cuda"
+
+
+def _compiled(target: Target) -> bool:
+    return target.code != ""
+
+
+_SIMPLIFY = _lazy("futad.rewrite.simplify", "simplify")
+_FUSE = _lazy("futad.optimise.fusion", "fuse")
+
+
+def _simplify(name: str, when: Callable[[Target], bool] = lambda target: True, after: str = "") -> Pass:
+    return Pass(name, _SIMPLIFY, when, after, counts=True)
+
+
+def _fused_again(pass_name: str, when: Callable[[Target], bool]) -> list[Pass]:
+    """Fusion of what a pass has made, if it made anything."""
+    fuse = Pass(f"fuse-{pass_name}", _FUSE, when, pass_name, counts=True)
+    return [_simplify(f"simplify-{pass_name}", when, pass_name), fuse, _simplify(f"tidy-{pass_name}", when, pass_name)]
+
 
 # Why this order.  Callees are simplified before they are inlined, so that what is copied is small; once calls are
 # gone it is clear whose results nothing uses, and the assertions of these are no more.  AD
 # runs on unfused code, where each construct has one rule, and before hoisting, which would move primal
 # code away from the scope that re-executes it.  Matrix products are found before fusion hides them.  Fusion
 # wants simplified code and leaves copies behind.
-PASSES: list[tuple[str, Pass]] = [
-    ("simplify", _simplify),
-    ("inline", _lazy("futad.optimise.inline", "inline")),
-    ("simplify-inlined", _simplify),
-    ("asserts", _lazy("futad.optimise.asserts", "settle_asserts")),
-    ("narrow", _lazy("futad.optimise.narrow", "narrow")),
-    ("views", _lazy("futad.optimise.views", "hoist_views")),
-    ("ad", _lazy("futad.ad.expand", "expand")),
-    ("simplify-ad", _simplify),
-    ("matmul", _lazy("futad.optimise.matmul", "matmul")),
-    ("views-matmul", _lazy("futad.optimise.views", "hoist_views")),
-    ("delay-updates", _lazy("futad.optimise.delay", "delay_updates")),
-    ("simplify-matmul", _simplify),
-    ("add-to-products", _lazy("futad.optimise.addto", "add_to_products")),
-    ("save-products", _lazy("futad.optimise.saved", "save_products")),
-    ("make-in-turns", _lazy("futad.optimise.inturns", "make_in_turns")),
-    ("fuse", _lazy("futad.optimise.fusion", "fuse")),
-    ("simplify-fused", _simplify),
-    ("save-scalars", _lazy("futad.optimise.saved_scalars", "save_scalars")),
-    ("save-turns", _lazy("futad.optimise.saved_turns", "save_turns")),
-    ("simplify-saved", _simplify),
-    ("hoist", _lazy("futad.optimise.hoist", "hoist")),
-    ("simplify-hoisted", _simplify),
+#
+# C: accumulators become sums after fusion, which would join what is added to them with its neighbours.  Devices have
+# rewrites of their own, as they sum columns where a thread sums rows; and there sums are found after fusion, too.
+PASSES: list[Pass] = [
+    _simplify("simplify"),
+    Pass("inline", _lazy("futad.optimise.inline", "inline")),
+    _simplify("simplify-inlined"),
+    Pass("asserts", _lazy("futad.optimise.asserts", "settle_asserts")),
+    _simplify("simplify-asserts", after="asserts"),
+    Pass("narrow", _lazy("futad.optimise.narrow", "narrow")),
+    _simplify("simplify-narrow", after="narrow"),
+    Pass("views", _lazy("futad.optimise.views", "hoist_views")),
+    Pass("ad", _lazy("futad.ad.expand", "expand", sequential=_few)),
+    _simplify("simplify-ad"),
+    Pass("matmul", _lazy("futad.optimise.matmul", "matmul"), counts=True),
+    Pass("views-matmul", _lazy("futad.optimise.views", "hoist_views")),
+    Pass("delay-updates", _lazy("futad.optimise.delay", "delay_updates")),
+    _simplify("simplify-matmul"),
+    Pass("add-to-products", _lazy("futad.optimise.addto", "add_to_products")),
+    Pass("save-products", _lazy("futad.optimise.saved", "save_products")),
+    Pass("make-in-turns", _lazy("futad.optimise.inturns", "make_in_turns"), _few),
+    Pass("fuse", _FUSE, counts=True),
+    _simplify("simplify-fused"),
+    Pass("save-scalars", _lazy("futad.optimise.saved_scalars", "save_scalars")),
+    Pass("save-turns", _lazy("futad.optimise.saved_turns", "save_turns"), _few),
+    _simplify("simplify-saved"),
+    Pass("hoist", _lazy("futad.optimise.hoist", "hoist"), counts=True),
+    _simplify("simplify-hoisted"),
+    # C
+    Pass("accs", _lazy("futad.accs", "accs"), _c, counts=True),
+    *_fused_again("accs", _c),
+    Pass("untransposed", _lazy("futad.optimise.untransposed", "untransposed"), _c),
+    # devices
+    Pass("without-traces", _bodies("futad.optimise.traces", "without_traces"), lambda target: not target.traces),
+    _simplify("simplify-silent", lambda target: not target.traces, "without-traces"),
+    Pass("sequentialise", _lazy("futad.optimise.sequential", "sequentialise"), _device),
+    Pass("with-places", _bodies("futad.flatten.placed", "with_places"), _device),
+    Pass("loops-that-add", _bodies("futad.flatten.rowadds", "loops_that_add"), _device),
+    Pass("binned", _bodies("futad.flatten.binned", "binned"), _device),
+    Pass("loosened", _bodies("futad.flatten.prepare", "loosened"), _device),
+    *_fused_again("loosened", _device),
+    Pass("computed-again", _bodies("futad.flatten.again", "computed_again"), _device),
+    _simplify("simplify-computed-again", _device, "computed-again"),
+    Pass("sums", _bodies("futad.flatten.prepare", "sums"), _device),
+    _simplify("simplify-sums", _device, "sums"),
+    Pass("turns-apart", _bodies("futad.flatten.turns", "turns_apart"), _device),
+    *_fused_again("turns-apart", _device),
+    Pass("rows-as-maps", _bodies("futad.flatten.perfect", "rows_as_maps"), _device),
+    # In C a concatenation may be a view of its pieces.
+    Pass("kept-in-place", _bodies("futad.optimise.history", "kept_in_place", joins=_c), _compiled),
+    Pass("by-columns", _lazy("futad.optimise.layout", "by_columns"), _c),
 ]
-
-# Passes that run only when they are asked for, and the pass they follow.
-OPTIONAL: dict[str, tuple[str, Pass]] = {
-    "accs": ("simplify-hoisted", _lazy("futad.accs", "without_accs")),  # the C backends run it
-}
+COMMON = "simplify-hoisted"  # the last pass that all targets share
 
 
 @dataclass(slots=True)
 class PassRecord:
-    """One pass as it ran: seconds, and statements in the program after it."""
+    """One pass as it ran: seconds, statements in the program after it, and whether it changed the program."""
 
     name: str
     seconds: float
     statements: int
+    changed: bool
 
 
 @dataclass(slots=True)
@@ -99,17 +174,25 @@ class Trace:
     rules: Stats | None = None
 
 
-def pass_names() -> list[str]:
-    """The passes that run by themselves, in order."""
-    return [name for name, _ in PASSES]
+def passes_of(target: Target) -> list[Pass]:
+    """The passes that run for a target, in order."""
+    return [p for p in PASSES if p.when(target)]
 
 
-def passes_to(stop_after: str | None) -> list[str]:
-    """The passes that run by themselves, with `stop_after` at its place if it is an optional one."""
-    names = pass_names()
-    if stop_after in OPTIONAL:
-        names.insert(names.index(OPTIONAL[stop_after][0]) + 1, stop_after)
-    return names
+def pass_names(target: Target = INTERP) -> list[str]:
+    """The names of the passes that run for a target, in order."""
+    return [p.name for p in passes_of(target)]
+
+
+def own_passes(target: Target) -> list[str]:
+    """The names of the passes of a target that follow those which all targets share."""
+    names = pass_names(target)
+    return names[names.index(COMMON) + 1 :]
+
+
+def target_with(stop_after: str | None) -> Target:
+    """The first target that the pass runs for: a pass is enough to say for whom code is meant."""
+    return next((t for t in TARGETS.values() if stop_after in pass_names(t)), INTERP)
 
 
 def count_statements(program: Program) -> int:
@@ -121,42 +204,60 @@ def count_statements(program: Program) -> int:
     return sum(count(f.body) for f in program.funs.values())
 
 
+def _chosen(passes: Iterable[str] | None, stop_after: str | None, target: Target) -> Sequence[Pass]:
+    """The passes to run, see `compile_program`."""
+    known = {p.name: p for p in PASSES}
+    names = pass_names(target) if passes is None else list(passes)
+    for name in [*names, *([stop_after] if stop_after else [])]:
+        if name not in known:
+            raise UsageError(f"no pass is called '{name}'; there are: {', '.join(known)}")
+    if stop_after is None:
+        return [known[name] for name in names]
+    if stop_after not in names:
+        raise UsageError(f"'{stop_after}' does not run for {target.name}")
+    return [known[name] for name in names[: names.index(stop_after) + 1]]
+
+
 @deep
 def compile_program(
     program: Program,
     *,
+    target: Target = INTERP,
     passes: Iterable[str] | None = None,
     stop_after: str | None = None,
     check: bool = False,
     trace: Trace | None = None,
-    sequential: bool = False,
 ) -> Program:
-    """Run the passes: all, or those named, up to and including `stop_after`.
+    """Run the passes of a target: all, or those named, up to and including `stop_after`.
 
     With `check`, or in a run that checks the IR (`checks.checked`), it is checked after each pass; a failure names
-    the pass.  `sequential`: for a backend of one thread, or few.  Raises UsageError for an unknown pass, InternalError
-    where a pass fails or makes what does not check.
+    the pass.  Raises UsageError for an unknown pass and one that does not run for the target, InternalError where a
+    pass fails or makes what does not check.
     """
-    known = dict(PASSES) | {name: run for name, (_, run) in OPTIONAL.items()}
-    chosen = passes_to(stop_after) if passes is None else list(passes)
-    for name in [*chosen, *([stop_after] if stop_after else [])]:
-        if name not in known:
-            raise UsageError(f"no pass is called '{name}'; there are: {', '.join(known)}")
-    for name in chosen:
-        start = time.perf_counter()
-        try:
-            program = known[name](program, stats=trace.rules if trace is not None else None, sequential=sequential)
-        except (Error, MemoryError, RecursionError):
-            raise
-        except Exception as e:
-            raise InternalError(f"in {name}: {type(e).__name__}: {e}") from e
-        seconds = time.perf_counter() - start
-        with checks.also(*[checks.IR] if check else []):
-            checks.checked(program, name)
+    changed: dict[str, bool] = {}
+    for p in _chosen(passes, stop_after, target):
+        before, seconds, start = program, 0.0, time.perf_counter()
+        if not p.after or changed.get(p.after, True):
+            counting = {"stats": trace.rules} if p.counts and trace is not None else {}
+            try:
+                program = p.run(program, target, **counting)
+            except (Error, MemoryError, RecursionError):
+                raise
+            except Exception as e:
+                raise InternalError(f"in {p.name}: {type(e).__name__}: {e}") from e
+            seconds = time.perf_counter() - start
+            with checks.also(*[checks.IR] if check else []):
+                checks.checked(program, p.name)
+        changed[p.name] = _differ(before, program)
         if trace is not None:
-            trace.records.append(PassRecord(name, seconds, count_statements(program)))
+            trace.records.append(PassRecord(p.name, seconds, count_statements(program), changed[p.name]))
             if trace.after is not None:
-                trace.after(name, program)
-        if name == stop_after:
-            break
+                trace.after(p.name, program)
     return program
+
+
+def _differ(before: Program, program: Program) -> bool:
+    """Whether a function is another object than it was."""
+    if before is program:
+        return False
+    return before.funs.keys() != program.funs.keys() or any(f is not before.funs[n] for n, f in program.funs.items())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Protocol
 from futad import forks
 from futad.core.ir import Program
 from futad.errors import BackendError, FutadWarning, UsageError
+from futad.target import Target, target_of
 
 BACKENDS = ("auto", "interp", "c", "multicore", "cuda", "emulated")
 AUTO = ("cuda", "multicore", "c", "interp")
@@ -68,9 +68,9 @@ def check_name(backend: str) -> None:
         raise UsageError(f"no backend is called '{backend}'; there are: {', '.join(BACKENDS)}")
 
 
-def executor(compiled: Callable[[bool], Program], backend: str) -> tuple[Executor, str]:
-    """A program made ready to run, and the backend that does it.  `compiled` gives the program after all passes, for
-    code that is to be sequential or not (see `pipeline.compile_program`).
+def executor(compiled: Callable[[Target], Program], backend: str) -> tuple[Executor, str]:
+    """A program made ready to run, and the backend that does it.  `compiled` gives the program after all passes of a
+    target (see `pipeline.compile_program`).
 
     Raises UsageError (unknown backend) and BackendError (it does not work here).
     """
@@ -109,37 +109,17 @@ def gpu_answers() -> bool:
         return False
 
 
-FEW_THREADS = 8  # up to these a loop is at least as fast as a parallel rule that does several times its work
-
-
-def thread_count() -> int:
-    """How many threads `multicore` has, see `kernels/team.h`."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if wanted.isdecimal() and int(wanted):
-        return int(wanted)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def is_sequential(backend: str) -> bool:
-    """Whether the backend runs on one thread, or on few."""
-    return backend == "c" or backend == "multicore" and thread_count() <= FEW_THREADS
-
-
-def _make(compiled: Callable[[bool], Program], backend: str) -> Executor:
-    program = compiled(is_sequential(backend))
+def _make(compiled: Callable[[Target], Program], backend: str) -> Executor:
+    target = target_of(backend)
+    program = compiled(target)
     if backend == "interp":
         return Interpreted(program)
     if backend in DEVICES:
         from futad.backend.cuda import device_backend
-        from futad.flatten import without_traces
 
-        silent = without_traces(program)
-        if silent is not program:
-            message = f"'trace' prints nothing on backend '{backend}': run on 'c', 'multicore' or 'interp' to see it"
-            warnings.warn(message, FutadWarning, stacklevel=4)
-        return device_backend(silent, backend)
+        return device_backend(program, backend)
     from futad.backend.c import CBackend
 
-    made = CBackend(program, multicore=backend == "multicore")
+    made = CBackend(program, target)
     _ = made.compiled  # now, so that a missing compiler shows while there is still a choice
     return made

@@ -15,54 +15,45 @@ from collections.abc import Sequence
 from typing import Any
 
 from futad import checks
-from futad.accs import without_accs
 from futad.backend.c_emit import CEmitter, CLowerer, c_name
-from futad.checks import checked
 from futad.core import ir as core
 from futad.deep import deep
 from futad.imp.report import NO_REPORTS, Reports
-from futad.optimise.history import kept_in_place
-from futad.optimise.layout import by_columns
-from futad.optimise.untransposed import untransposed
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
+from futad.target import C, Target
 
 
 class CBackend:
-    """A program compiled to C.
+    """A program compiled to C, which all passes of `target` have seen.
 
-    `multicore` distributes work over threads, each of which gets at least `grain` scalar operations;
-    `reassociate` lets sums of floats be taken in vector lanes; `carries` are the checks of docs/checking.md that the
-    code carries, by default those that FUTAD_CHECK names; with both, it is compiled twice and each call made twice.
+    Where the target has a team each thread gets at least `grain` scalar operations; `carries` are the checks of
+    docs/checking.md that the code carries, by default those that FUTAD_CHECK names; with both, it is compiled twice and
+    each call made twice.
     """
 
     fresh = True
 
     @deep
     def __init__(
-        self, program: core.Program, multicore: bool = False, reassociate: bool = True, grain: int = 1 << 13,
-        carries: frozenset[str] | None = None,
-    ) -> None:  # fmt: skip
+        self, program: core.Program, target: Target = C, grain: int = 1 << 13, carries: frozenset[str] | None = None
+    ) -> None:
         carries = checks.modes() if carries is None else carries
         self.memory_checked: CBackend | None = None
         if carries >= checks.EXECUTION:
             # Checked memory takes other code; values are checked in the code that runs unchecked.
             carries -= {checks.MEMORY}
-            self.memory_checked = CBackend(program, multicore, reassociate, grain, carries=frozenset({checks.MEMORY}))
-        program = self.program = checked(without_accs(program), "accs")
-        self.multicore = multicore
+            self.memory_checked = CBackend(program, target, grain, carries=frozenset({checks.MEMORY}))
+        self.program = program
+        self.multicore = target.team
         self.grain = 1 if checks.MEMORY in carries else grain  # more pieces, more races to find
-        program = checked(untransposed(program), "untransposed")
-        program = checked(core.map_bodies(program, lambda lam: kept_in_place(lam, joins=True)), "kept-in-place")
-        program = checked(by_columns(program), "by-columns")
         lowerer_class: type[CLowerer] = CLowerer
         self.emitter: type[CEmitter] = CEmitter
         if checks.MEMORY in carries:
             from futad.backend.c_checked import CheckedEmitter, CheckedLowerer
 
             lowerer_class, self.emitter = CheckedLowerer, CheckedEmitter
-        self.lowered = program
         self.reports = Reports() if checks.VALUES in carries else None
-        lowerer = lowerer_class(program, parallel=multicore, reassociate=reassociate)
+        lowerer = lowerer_class(program, target)
         lowerer.reports = self.reports or NO_REPORTS
         self.module = lowerer.module()
         self.bindings, self.loops = tuple(lowerer.bindings), tuple(lowerer.loops)
@@ -97,7 +88,7 @@ class CBackend:
                 from futad.runtime.valuecheck import CheckedLibrary
 
                 first = self.memory_checked.compiled if self.memory_checked is not None else None
-                self._compiled = CheckedLibrary(library, self.layout(), self.lowered, self.plan, first)
+                self._compiled = CheckedLibrary(library, self.layout(), self.program, self.plan, first)
         return self._compiled
 
     def layout(self) -> Layout:

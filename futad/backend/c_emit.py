@@ -326,12 +326,6 @@ def c_name(name: str) -> str:
 class CLowerer(Lowerer):
     """Lowers a program for C."""
 
-    blocks = True
-    strips = True
-    grows = True
-    transposes = True
-    packs = True
-
     def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
         f = super().function(fun, local)
         for r in in_strips(f):

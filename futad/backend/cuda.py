@@ -11,8 +11,8 @@ from futad.backend.device_index import narrow_params
 from futad.checks import MEMORY, VALUES, modes
 from futad.core import ir as core
 from futad.deep import deep
+from futad.flatten import flatten
 from futad.flatten import kernel as kir
-from futad.flatten import lowered, prepared
 from futad.imp.ir import ONE, Expr, Num, Ref
 from futad.imp.report import NO_REPORTS, Reports
 from futad.runtime.clib import CPlace
@@ -22,8 +22,9 @@ from futad.runtime.host import KernelInfo, Layout, ProductInfo, Runtime
 
 
 class DeviceBackend:
-    """A program compiled for a device: `source` is the CUDA C, `host` the Python around it.  `carries` are the checks
-    of docs/checking.md that the code carries, by default those that FUTAD_CHECK names."""
+    """A program compiled for a device, which all passes of one have seen: `source` is the CUDA C, `host` the Python
+    around it.  `carries` are the checks of docs/checking.md that the code carries, by default those that FUTAD_CHECK
+    names."""
 
     fresh = False
 
@@ -36,8 +37,7 @@ class DeviceBackend:
         checked = VALUES in carries
         self.memory_checked = MEMORY in carries
         self.reports = Reports() if checked else NO_REPORTS
-        self.prepared = prepared(program)
-        self.module = lowered(self.prepared, self.reports, self.memory_checked)
+        self.module = flatten(program, self.reports, self.memory_checked)
         self.plan = self.reports.plan()
         self.source, self.names = emit_kernels(self.module, self.memory_checked)
         numbers = {k: i for i, k in enumerate(self.module.kernels)}
@@ -71,7 +71,7 @@ class DeviceBackend:
         if self.reports is not NO_REPORTS:
             from futad.runtime.valuecheck import ValueCheck
 
-            values = ValueCheck(self.prepared, self.plan)
+            values = ValueCheck(self.program, self.plan)
         runtime = Runtime
         if self.memory_checked:
             from futad.runtime.checked import CheckedRuntime

@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from futad.pipeline import compile_program
     from futad.runtime.kerneltext import expand
     from futad.source import load_program
+    from futad.target import CUDA
 
     if args.library or args.executable or args.server:
         raise UsageError(
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
             hint="`futad run -b cuda` runs a program, `import futad` calls it from Python; "
             "`futad c` and `futad multicore` build libraries, executables and servers",
         )
-    made = DeviceBackend(compile_program(load_program(args.file)))
+    made = DeviceBackend(compile_program(load_program(args.file), target=CUDA))
     output = Path(args.output) if args.output else None
     if args.host:
         text = made.host

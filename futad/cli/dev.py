@@ -1,5 +1,8 @@
 """Show the core IR of a program as text: before any pass, or after one of them.
 
+The passes are those of the backend given by -b; without it those that all share, and with --after those of a backend
+which has the pass.  --list prints them in order.
+
 --after flatten shows the kernels of the device backends instead: what each computes, over which space.
 
 --time prints what each pass took, --stats how often each rewrite rule fired and, if input is given, the work
@@ -30,10 +33,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from futad.cli import graph, options
+from futad.target import TARGETS
 
 if TYPE_CHECKING:
     from futad.core.ir import Fun, Program
     from futad.pipeline import Trace
+    from futad.target import Target
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="with '--after accs': what became of each accumulator; '--after flatten': what is not parallel",
     )
     parser.add_argument("--list", action="store_true", help="list the passes")
+    parser.add_argument("-b", "--backend", metavar="BACKEND", help=f"whose passes run: {', '.join(TARGETS)}")
     parser.add_argument("--legality", action="store_true", help="list the transformations with what makes each legal")
     parser.add_argument(
         "--fires", metavar="PATH", nargs="+", type=Path, help="count which transformations fire in programs and folders"
@@ -64,17 +70,21 @@ def run(args: argparse.Namespace) -> int:
     from futad.core.text import program_text
     from futad.errors import UsageError
     from futad.legality import conditions
-    from futad.pipeline import Trace, compile_program, pass_names
+    from futad.pipeline import Trace, compile_program, pass_names, target_with
     from futad.source import load_program
+    from futad.target import CUDA, target_of
 
-    if args.list or args.legality:
-        print("\n".join(pass_names()) if args.list else conditions(), end="\n" if args.list else "")
+    if args.legality:
+        sys.stdout.write(conditions())
         return 0
     if args.fires is not None:
         from futad.testing.firing import report as fires
 
         sys.stdout.write(fires([*args.fires, *([Path(args.file)] if args.file is not None else [])]))
         return 0
+    target = target_of(args.backend) if args.backend is not None else target_with(args.after)
+    if args.list:
+        return _list(target)
     if args.file is None:
         raise UsageError("FILE is missing")
     passes = [p for p in args.passes.split(",") if p] if args.passes is not None else None
@@ -100,7 +110,8 @@ def run(args: argparse.Namespace) -> int:
         # No pass: what it makes is not core IR.
         from futad.flatten import report
 
-        sys.stdout.write(report(compile_program(program, passes=passes, check=args.check), args.why))
+        device = target if target.code == "cuda" else CUDA
+        sys.stdout.write(report(compile_program(program, target=device, passes=passes, check=args.check), args.why))
         return 0
     stop = None if args.after == "none" else args.after
     if stop is not None and passes is not None and stop not in passes:
@@ -109,9 +120,12 @@ def run(args: argparse.Namespace) -> int:
         if args.after != "accs" or passes is not None:
             raise UsageError("--why goes with --after accs or flatten, without --passes")
         return _explain(program)
-    result = compile_program(program, passes=passes, stop_after=stop, check=args.check, trace=trace)
+    result = compile_program(
+        program, target=target, passes=passes, stop_after=stop, check=args.check, trace=trace
+    )
     if args.graph is not None:
-        graph.write(args.graph, result, args.file, args.entry, args.after or (passes or pass_names() or ["none"])[-1])
+        last = args.after or (passes or pass_names(target))[-1]
+        graph.write(args.graph, result, args.file, args.entry, last)
     elif not (args.time or args.stats) or args.after is not None or args.passes is not None:
         sys.stdout.write(program_text(result))
     if args.time:
@@ -123,13 +137,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _list(target: Target) -> int:
+    """The passes that run for a target."""
+    from futad.pipeline import passes_of
+
+    for p in passes_of(target):
+        print(f"{p.name:<24} if {p.after} changes the program" if p.after else p.name)
+    return 0
+
+
 def _explain(program: Program) -> int:
     """A line per accumulator: what the pass accs made of it, and why."""
     from futad.accs import accs
-    from futad.pipeline import OPTIONAL, compile_program
+    from futad.pipeline import COMMON, compile_program
 
     report: list[str] = []
-    accs(compile_program(program, stop_after=OPTIONAL["accs"][0]), report=report)
+    accs(compile_program(program, stop_after=COMMON), report=report)
     print("\n".join(report) if report else "no accumulators")
     return 0
 
@@ -172,8 +195,9 @@ def _print_cost(args: argparse.Namespace) -> int:
     from futad.flatten import flatten
     from futad.pipeline import compile_program
     from futad.source import load_program
+    from futad.target import CUDA
 
-    program = compile_program(load_program(args.file))
+    program = compile_program(load_program(args.file), target=CUDA)
     fun = _entry(program, args.entry)
     sys.stdout.write(count(flatten(program), program, fun.name, _sizes(args, fun)).table())
     return 0

@@ -41,11 +41,13 @@ def emit(args: argparse.Namespace, multicore: bool) -> int:
     from futad.pipeline import compile_program
     from futad.runtime import cc
     from futad.source import load_program
+    from futad.target import MULTICORE, C
 
     if args.executable or args.server:
         return _build(args, multicore)
-    program = compile_program(load_program(args.file), sequential=not multicore)
-    backend = CBackend(program, multicore=multicore)
+    target = MULTICORE if multicore else C
+    program = compile_program(load_program(args.file), target=target)
+    backend = CBackend(program, target)
     if args.library:
         base = Path(args.output) if args.output else Path(Path(args.file).stem)
         base = base.with_suffix("") if base.suffix in (".c", ".h") else base
@@ -71,14 +73,16 @@ def _build(args: argparse.Namespace, multicore: bool) -> int:
     from futad.pipeline import compile_program
     from futad.runtime import cc
     from futad.source import load_program
+    from futad.target import MULTICORE, C
 
     output = Path(args.output) if args.output else Path(Path(args.file).stem)
     if output.suffix in (".c", ".h", ".fut") or output.exists() and not output.is_file():
         raise UsageError(f"-o {output} would be the executable: name one that is no source file, folder or device")
-    program = compile_program(load_program(args.file), sequential=not multicore)
+    target = MULTICORE if multicore else C
+    program = compile_program(load_program(args.file), target=target)
     if not any(f.entry for f in program.funs.values()):
         raise UsageError(f"{args.file} has no entry (declare one with `entry`)")
-    text = program_text(CBackend(program, multicore=multicore), server=args.server)
+    text = program_text(CBackend(program, target), server=args.server)
     source = output.with_name(f"{output.name}.c")
     made = cc.build_program(text, threads=multicore)
     comment = _build_comment(source, multicore, executable=True)

@@ -445,13 +445,14 @@ class Program:
 
 
 def map_bodies(program: Program, f: Callable[[Lambda], Lambda]) -> Program:
-    """The program with every function's body rewritten; functions whose body is returned as it was stay the same."""
+    """The program with every function's body rewritten; functions whose body is returned as it was stay the same, and
+    so does the program if all do."""
     funs: dict[str, Fun] = {}
     for name, fun in program.funs.items():
         body = f(fun.body)
         same = body is fun.body
         funs[name] = fun if same else Fun(fun.name, body, fun.num_sizes, fun.ret, fun.entry, fun.attrs, fun.span)
-    return Program(funs, program.name)
+    return program if all(funs[name] is fun for name, fun in program.funs.items()) else Program(funs, program.name)
 
 
 def map_scopes(s: Stm, f: Callable[[Lambda], Lambda]) -> Stm:

@@ -5,19 +5,14 @@
 
 from __future__ import annotations
 
-from futad.core.ir import Lambda, Program, Trace, map_bodies, map_scopes
+from futad.core.ir import Program
 from futad.flatten.kernel import DeviceModule
 from futad.imp.report import Reports
 
 
-def flatten(program: Program) -> DeviceModule:
-    """The kernels and the host code of a program that all passes have seen."""
-    return lowered(prepared(program))
-
-
-def lowered(program: Program, reports: Reports | None = None, memory_checked: bool = False) -> DeviceModule:
-    """The kernels and the host code of a program as `prepared` made it; with `reports`, of what the host code binds;
-    `memory_checked`: for checked execution of memory (docs/checking.md)."""
+def flatten(program: Program, reports: Reports | None = None, memory_checked: bool = False) -> DeviceModule:
+    """The kernels and the host code of a program that all passes of a device have seen; with `reports`, of what the
+    host code binds; `memory_checked`: for checked execution of memory (docs/checking.md)."""
     from futad.flatten.lower import DeviceLowerer
 
     lowerer = DeviceLowerer(program)
@@ -30,31 +25,6 @@ def lowered(program: Program, reports: Reports | None = None, memory_checked: bo
     return lowerer.device_module()
 
 
-def prepared(program: Program) -> Program:
-    """A program that all passes have seen as it is lowered for devices."""
-    from futad.checks import checked
-    from futad.flatten.prepare import prepare
-    from futad.optimise.sequential import sequentialise
-
-    program = checked(without_traces(program), "without-traces")
-    program = checked(sequentialise(program), "sequentialise")
-    return prepare(program)
-
-
-def without_traces(program: Program) -> Program:
-    """The program without what prints: devices cannot.  The same object if nothing does."""
-    from futad.rewrite.simplify import simplify
-
-    silent = map_bodies(program, _silent)
-    return program if all(f is silent.funs[n] for n, f in program.funs.items()) else simplify(silent)
-
-
-def _silent(lam: Lambda) -> Lambda:
-    stms = tuple([map_scopes(s, _silent) for s in lam.stms if type(s.exp) is not Trace])
-    same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
-    return lam if same else Lambda(lam.params, stms, lam.result)
-
-
 def report(program: Program, why: bool = True) -> str:
     """One line a kernel: what it computes, over which space; with `why` what is done one after another."""
     module = flatten(program)
@@ -64,4 +34,4 @@ def report(program: Program, why: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
-__all__ = ["flatten", "lowered", "prepared", "report", "without_traces"]
+__all__ = ["flatten", "report"]

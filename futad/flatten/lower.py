@@ -50,6 +50,7 @@ from futad.imp.ir import Expr, Ref
 from futad.imp.lower import Lowerer, Scope
 from futad.imp.placement import short_circuit
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, is_transposed, turned
+from futad.target import CUDA, Target
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
@@ -60,11 +61,7 @@ LAZY_SIZE = 24  # nodes of an expression of device scalars that is computed agai
 class DeviceLowerer(Lowerer):
     """Lowers a program for a device; see Note [Modes]."""
 
-    jams = False  # a thread has few registers
-    assembles = False
-    digit = 8  # threads have their own counts
-
-    def __init__(self, program: core.Program) -> None:
+    def __init__(self, program: core.Program, target: Target = CUDA) -> None:
         self.mode = "host"
         self.atomic = False  # additions to memory are other threads' too
         self.captured: dict[str, int] = {}  # memory whose updates are in shared memory: the accumulators' numbers
@@ -82,7 +79,7 @@ class DeviceLowerer(Lowerer):
         self.products: dict[core.Stm, Product] = {}
         self.layouts: dict[Var, Order] = {}  # of arrays that are not row-major
         self.in_order: dict[str, tuple[Expr, ...]] = {}  # the strides with which their memory is without gaps
-        super().__init__(program, reassociate=True)
+        super().__init__(program, target)
         self.forced = known_on_host(program)
         self.read = cells.host_reads(program, self.forced)
         self.separate = set()

@@ -1,4 +1,4 @@
-"""Core IR made fit for devices, after all other passes.
+"""Core IR made fit for devices.
 
 On one thread an accumulator updated in place is as good as a sum or better; on a device its updates contend, and what
 is added to it is out of reach of fusion.  So where all of an accumulator's updates are known:
@@ -22,22 +22,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from futad.checks import checked
 from futad.core import ir
 from futad.core.alias import Aliases, aliases, overwritten
 from futad.core.builder import Builder
-from futad.core.ir import Lambda, Program, Stm
+from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of, row_type, shape_of, zero
-from futad.flatten.again import computed_again
-from futad.flatten.binned import binned
 from futad.flatten.late import is_light
-from futad.flatten.perfect import by_columns, rows_as_maps
-from futad.flatten.placed import with_places
-from futad.flatten.rowadds import loops_that_add
-from futad.flatten.turns import turns_apart
+from futad.flatten.perfect import by_columns
 from futad.legality import Legality
 from futad.optimise.addto import sum_of
-from futad.optimise.history import kept_in_place
 from futad.rewrite.dce import effects
 from futad.rewrite.ranges import is_index
 from futad.rewrite.strategy import with_lambdas
@@ -55,31 +48,15 @@ STARTS_AT_ZERO = LEGAL.condition("accumulator from zero", "what the accumulator 
 FEW = 8  # rows of an array that are worth being done one by one, and statements for each
 
 
-def prepare(program: Program) -> Program:
-    """The program with these rewrites; the same object if none applied."""
-    from futad.optimise.fusion import fuse
-    from futad.rewrite.simplify import simplify
+def loosened(lam: Lambda) -> Lambda:
+    """The scope and those in it: products give back what is added to them, accumulators start from what is, folds of
+    few rows are maps of folds."""
+    return by_columns(_loosened(lam, aliases(lam)))
 
-    def fused(p: Program) -> Program:
-        return simplify(fuse(simplify(p)))
 
-    for name, rewrite, clean in (
-        ("with-places", with_places, None),
-        ("loops-that-add", loops_that_add, None),
-        ("binned", binned, None),
-        # Sums are found after fusion, which would join them to the nests that use them.
-        ("loosened", lambda lam: by_columns(_loosened(lam, aliases(lam))), fused),
-        ("computed-again", computed_again, simplify),
-        ("sums", lambda lam: _Sums().scope(lam), simplify),
-        ("turns-apart", turns_apart, fused),
-        ("rows-as-maps", rows_as_maps, None),
-        ("kept-in-place", kept_in_place, None),
-    ):
-        new = checked(ir.map_bodies(program, rewrite), name)
-        if clean is not None and any(f is not program.funs[n] for n, f in new.funs.items()):
-            new = checked(clean(new), f"{name}, simplified")
-        program = new
-    return program
+def sums(lam: Lambda) -> Lambda:
+    """The scope and those in it, with accumulators whose contributions are sums or products as these."""
+    return _Sums().scope(lam)
 
 
 def _loosened(lam: Lambda, alias: Aliases) -> Lambda:
@@ -555,4 +532,4 @@ def _started(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
     return [s for i, s in enumerate(out) if i not in gone]
 
 
-__all__ = ["prepare", "reshaped"]
+__all__ = ["loosened", "reshaped", "sums"]

@@ -98,7 +98,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want
 def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want]) -> Sequence[Value]:
     keys = lo.view(e.keys)
     (n,) = keys.shape
-    memory = [lo.alloc(I64, (size,)) for size in (n, n, num(1 << lo.digit))]
+    memory = [lo.alloc(I64, (size,)) for size in (n, n, num(1 << lo.target.digit_bits))]
     with lo.block() as body, lo.inside("thread"), lo.guarded():
         emit_sort(lo, keys, lo.expr(e.bound), (memory[0], memory[1], memory[2]))
     lo.out += [kir.Sync(), kir.Single(body), kir.Sync()]

@@ -19,6 +19,7 @@ from futad.imp.ir import Expr
 from futad.imp.lower import Scope
 from futad.imp.views import Joined, View
 from futad.imp.watch import Watching, looks
+from futad.target import CUDA, Target
 
 
 class WatchingDevice(Watching, DeviceLowerer):
@@ -26,8 +27,8 @@ class WatchingDevice(Watching, DeviceLowerer):
 
     plain = False
 
-    def __init__(self, program: core.Program) -> None:
-        super().__init__(program)
+    def __init__(self, program: core.Program, target: Target = CUDA) -> None:
+        super().__init__(program, target)
 
     @property
     def watched(self) -> bool:

@@ -45,7 +45,7 @@ def scalar_op(lo: Lowerer, e: core.Op) -> Expr:
         check = ir.Scalar("ne", (args[-1], Num(0, arg)), arg, ir.TRUE.type)
         if (args[-1], check) not in lo.checked:
             lo.emit(ir.Check(check, DIVISION, lo.place(e.place)))
-            if lo.assembles:
+            if lo.target.builds_in_place:
                 lo.checked[args[-1], check] = None
     result = record.result_type(tuple([a.type for a in e.args]))  # type: ignore[misc]
     return ir.Scalar(e.op, args, arg, result)
@@ -184,7 +184,7 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Se
         lo.reads(v)
     sizes = (a.shape[0], b.shape[1], a.shape[1])
     ma, mb, mc = [matrix(v) for v in (*views, dst)]
-    parallel = lo.parallel and not lo.in_parallel
+    parallel = lo.shares
     packed = lo.packed.get(e.b)
     lo.emit(ir.Gemm(elem_of(e.a.type), sizes, ma, mb, mc, lo.place(None), parallel, bool(e.plus), packed))
     return [dst]
@@ -194,7 +194,7 @@ def overwritten(lo: Lowerer, var: Var, operands: Iterable[Atom]) -> View | None:
     """Where an array can be computed that is read by one later map only, element by element, for a result that has a
     place: the map then runs in that place.  `operands`: what it is computed from."""
     sc = lo.scopes[-1]
-    if not lo.assembles or sc.uses.get(var) != 1:
+    if not lo.target.builds_in_place or sc.uses.get(var) != 1:
         return None
     for s in sc.lam.stms[sc.index + 1 :]:
         if type(s.exp) is not core.Map or var not in s.exp.arrays:
@@ -215,7 +215,7 @@ def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, wants: list[Want]) -> Sequen
     src = lo.view(e.array)
     if lo.can_overwrite(src) and (src.dense or "in order" not in stm.attrs):
         return [src]
-    if lo.assembles and (src.dense or isinstance(src.base, Joined)) and stm.pat[0] not in lo.consumed:
+    if lo.target.builds_in_place and (src.dense or isinstance(src.base, Joined)) and stm.pat[0] not in lo.consumed:
         return [src]  # whoever writes to either copies then
     return [lo.materialise(src, wants[0])]
 
@@ -296,7 +296,7 @@ def _is_filled(lo: Lowerer, e: core.WithAcc, i: int, v: View) -> bool:
     """Whether an accumulator of zeros is updated once at each place, so that these are stored, and zeros never."""
     p = e.lam.params[i]
     users = [s for s in e.lam.stms if p in core.stm_free(s)]
-    if not lo.assembles or not isinstance(v.base, Fill) or e.op != "add" or len(users) != 1:
+    if not lo.target.builds_in_place or not isinstance(v.base, Fill) or e.op != "add" or len(users) != 1:
         return False
     value, (user,) = v.base.value, users
     x = user.exp

@@ -211,7 +211,7 @@ def only_maps_read(sc: Scope, v: Var) -> bool:
 def joined(lo: Lowerer, v: Var, pieces: list[tuple[Expr, View]], size: Expr) -> View | None:
     """The pieces, with their starts, as one array that is never put together; None if it had better be."""
     sc = lo.scopes[-1]
-    if not lo.assembles or len(pieces) > 3 or v in sc.wants or v in sc.whole or v in lo.consumed:
+    if not lo.target.builds_in_place or len(pieces) > 3 or v in sc.wants or v in sc.whole or v in lo.consumed:
         return None
     if any(x.rank != 1 for _, x in pieces) or not only_maps_read(sc, v):
         return None

@@ -318,7 +318,7 @@ class _Buffer(_Array):
         if in_place:
             self.want = self.cur
         elif self.varying:
-            grown = self.cur if lo.grows else None
+            grown = self.cur if lo.target.grows else None
             self.want = SlotWant(self.next_name, self.next_root, grown, self.spare_name)
         else:
             base = Mem(self.next_name, t.elem, frozenset((self.next_root,)))
@@ -334,7 +334,7 @@ class _Buffer(_Array):
 
     def _stays(self, v: View) -> bool:
         """Whether the pointer can go to where the result is."""
-        return (self.lo.grows or not self.varying) and v.dense and bool(v.roots) and EITHER(self._has(v.roots))
+        return (self.lo.target.grows or not self.varying) and v.dense and bool(v.roots) and EITHER(self._has(v.roots))
 
     def collect(self, v: View) -> None:
         """See Note [Loop variables]; a branch's result may be `cur` or `next`, which only running it tells."""
@@ -362,7 +362,7 @@ class _Buffer(_Array):
             # Without arrays that grow the result is in `next`, whatever it was before.
             lo.emit(
                 ir.Spare(self.next_name, self.spare_name, self.pointer)
-                if lo.grows
+                if lo.target.grows
                 else ir.Swap(self.next_name, self.spare_name)
             )
             return

@@ -32,7 +32,7 @@ def _limit(lo: Lowerer) -> int:
     """The largest cost of a branch that is computed whether it is taken or not."""
     sc = lo.scopes[-1]
     straight = sc.repeats and all(isinstance(s.exp, _SCALARS) for s in sc.lam.stms)
-    return LANES_COST if lo.jams and straight else SELECT_COST
+    return LANES_COST if lo.target.jams and straight else SELECT_COST
 
 
 def _cheap(lam: core.Lambda, limit: int) -> bool:

@@ -44,7 +44,7 @@ def indexed(lo: Lowerer, v: View, index: core.Index, check: Span | None) -> View
             if check is not None and not lo.in_range(at, size):
                 ok = ir.Bin("<u", at, size, ir.TRUE.type)
                 lo.emit(ir.Check(ok, BOUNDS, lo.place(check), (at, size)))
-                if lo.assembles and isinstance(at, ir.Ref | Num):
+                if lo.target.builds_in_place and isinstance(at, ir.Ref | Num):
                     lo.checked[at, size] = None
             offset = add(offset, mul(at, stride))
     k = len(index)

@@ -48,6 +48,7 @@ from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, saved
 from futad.imp.transpose import merged, transpose, transposition
 from futad.imp.views import Acc, Added, Fill, Joined, Mem, Root, SlotWant, Soft, Value, View, dense_view
+from futad.target import Target
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
@@ -83,16 +84,7 @@ class Scope:
 
 
 class Lowerer(Unchecked):
-    """Lowers a program.  `parallel`: mark loops worth running on several threads."""
-
-    jams = True  # whether several iterations of a loop may run together inside its inner loops
-    blocks = False  # whether many of them may, in vector lanes
-    strips = False  # whether maps one after another may be done a strip of their width at a time
-    assembles = True  # whether the pieces of an array may be computed where it will lie
-    grows = False  # whether an array that a loop appends to can stay where it is
-    transposes = False  # whether there is a `Transpose`
-    digit = 11  # bits of a digit that a sort takes in one pass: the counts stay in the nearest cache
-    packs = False  # whether there is a `Pack`
+    """Lowers a program that all passes of a target have seen."""
 
     @staticmethod
     def in_lanes(fold: ir.For) -> bool:
@@ -101,10 +93,9 @@ class Lowerer(Unchecked):
 
     reports: Reports = NO_REPORTS  # of what is bound
 
-    def __init__(self, program: core.Program, *, parallel: bool = False, reassociate: bool = True) -> None:
+    def __init__(self, program: core.Program, target: Target) -> None:
         self.program = program
-        self.parallel = parallel
-        self.reassociate = reassociate
+        self.target = target
         self.consumed = consumed_vars(program)
         self.calls, self.separate = separate_functions(program)
         self.places: list[ir.Place] = []
@@ -127,6 +118,11 @@ class Lowerer(Unchecked):
         self.packed: dict[Atom, tuple[str, Expr]] = {}  # right factors that are packed: where, and if what holds
         self.in_parallel = False
         self.nests = 0  # maps and folds around what is being lowered
+
+    @property
+    def shares(self) -> bool:
+        """Whether what is lowered now may be cut into parts for a team of threads."""
+        return self.target.team and not self.in_parallel
 
     # -- emitting
 
@@ -348,7 +344,7 @@ class Lowerer(Unchecked):
 
     def ordered(self, lam: core.Lambda) -> core.Lambda:
         """The scope with its statements in the order in which they are lowered."""
-        return places_first(lam) if self.assembles else lam
+        return places_first(lam) if self.target.builds_in_place else lam
 
     def open_scope(self, lam: core.Lambda, wants: Sequence[Want], repeats: bool) -> Scope:
         last: dict[Atom, int] = {}
@@ -388,7 +384,7 @@ class Lowerer(Unchecked):
 
     def find_parts(self, sc: Scope, born: dict[Var, int]) -> None:
         """Find the arrays that are made to be put together."""
-        if self.assembles:
+        if self.target.builds_in_place:
             find_parts(sc, born, PLACED)
 
     def spread_wants(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
@@ -488,9 +484,9 @@ class Lowerer(Unchecked):
             for at, part in zip(src.base.starts, src.base.views, strict=True):
                 self.copy(View(dst.base, dst.place((at,)), dst.strides, part.shape, dst.dense), part)
             return
-        if self.transposes and isinstance(src.base, Mem) and not (dst.dense and src.dense):
+        if self.target.transposes and isinstance(src.base, Mem) and not (dst.dense and src.dense):
             dst, src = merged(dst, src, self.lets)
-        if not (self.parallel and not self.in_parallel and self.nests == 0 and parallel.copy(self, dst, src)):
+        if not (self.shares and self.nests == 0 and parallel.copy(self, dst, src)):
             self.copy_here(dst, src)
 
     def copy_here(self, dst: View, src: View) -> None:
@@ -512,7 +508,7 @@ class Lowerer(Unchecked):
         self.copy_loops(dst, src, order, index)
 
     def copy_loops(self, dst: View, src: View, order: list[int], index: list[Expr]) -> None:
-        if self.transposes and (turned := transposition(dst, src, order)) is not None:
+        if self.target.transposes and (turned := transposition(dst, src, order)) is not None:
             order = turned
             if len(order) == 2:
                 self.emit(transpose(dst, src, order, index))

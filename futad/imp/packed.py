@@ -38,7 +38,7 @@ PADDING = 16  # columns
 def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], turns: Expr) -> Iterator[None]:
     """Around the lowering of scopes that are run so many times: their products' factors from outside are packed."""
     made: list[tuple[Var, Root]] = []
-    if lo.packs and turns != ONE and turns != ZERO:
+    if lo.target.packs and turns != ONE and turns != ZERO:
         for lam in lams:
             free = set(lam.free()) if lam is not None else set()
             for m, rows in products(lo, lam, free, turns) if lam is not None else ():
@@ -89,7 +89,7 @@ def pack(lo: Lowerer, b: Var, rows: Expr) -> Root | None:
     lo.emit(ir.Ensure(name, v.elem, root.slot, mul(k, add(n, num(PADDING)))))
     matrix = (v.base.pointer, v.offset, v.strides[0], v.strides[1])
     with lo.block() as body:
-        if lo.parallel and not lo.in_parallel:
+        if lo.shares:
             team = Team(lo, n, mul(k, n), ZERO)
             names = team.names()
             copy = ir.Pack(name, v.elem, (k, n), matrix, *names[1:])

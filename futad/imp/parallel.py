@@ -322,7 +322,7 @@ def copy(lo: Lowerer, dst: View, src: View) -> bool:
     count = dst.count()
     if not heavy(lo, count, count):
         return False
-    turned = transposition(dst, src, range(dst.rank)) if lo.transposes else None
+    turned = transposition(dst, src, range(dst.rank)) if lo.target.transposes else None
     if turned is not None and dst.rank == 2:
         _blocks(lo, dst, src, turned)
         return True

@@ -59,7 +59,7 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
     """Leave the product to the map that reads it: the next statement, but for views, scalars, constants and other
     products.  Returns what stands for it; None if it is to be made now."""
     sc, var = lo.scopes[-1], stm.pat[0]
-    if not lo.assembles or e.plus or not READ_ONCE(sc.uses.get(var) == 1):
+    if not lo.target.builds_in_place or e.plus or not READ_ONCE(sc.uses.get(var) == 1):
         return None
     if not all(isinstance(v.base, Mem) for v in (a, b)) or all(isinstance(n, ir.Num) for n in (*a.shape, *b.shape)):
         return None
@@ -72,7 +72,7 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
     assert isinstance(reader, (core.Map, core.Fused))
     if not BY_ROWS(var in reader.arrays) or not any(s.exp.lambdas() for s in reader.lam.stms):
         return None
-    shared = lo.parallel and not lo.in_parallel
+    shared = lo.shares
     if shared and (attributes(sc.lam.stms[at]) or any(isinstance(x.type, AccType) for x in reader.arrays)):
         return None
     for x in (e.a, e.b):

@@ -69,7 +69,7 @@ def screma(
 
 def _lowered(nest: Nest, names: frozenset[str]) -> list[Value]:
     lo = nest.lo
-    if lo.parallel and not lo.in_parallel and names.isdisjoint(("sequential", "sequential_outer")):
+    if lo.shares and names.isdisjoint(("sequential", "sequential_outer")):
         shared = parallel.nest(nest)
         if shared is not None:
             return shared
@@ -94,11 +94,11 @@ class Nest:
         self.arrays = arrays
         self.width = lo.let(lo.expr(width), "n")
         self.inputs = [lo.value(a) for a in arrays]
-        if lam is None or scans or reds or not lo.assembles:
+        if lam is None or scans or reds or not lo.target.builds_in_place:
             self.inputs = [
                 lo.materialise(v) if isinstance(v, View) and isinstance(v.base, Joined) else v for v in self.inputs
             ]
-        if lam is not None and lo.transposes:
+        if lam is not None and lo.target.transposes:
             self.inputs = [
                 lo.materialise(v) if isinstance(v, View) and wants_rows(lam, p, v) else v
                 for p, v in zip(lam.params, self.inputs, strict=True)
@@ -127,7 +127,9 @@ class Nest:
         """An input that nobody reads after this map of scalars, where a result can go: what was just read is in the
         cache."""
         lo, lam = self.lo, self.lam
-        if not lo.assembles or lam is None or self.scans or self.reds or any(s.exp.lambdas() for s in lam.stms):
+        if not lo.target.builds_in_place or lam is None or self.scans or self.reds:
+            return None
+        if any(s.exp.lambdas() for s in lam.stms):
             return None
         free = list(lam.free())
         for k, v in enumerate(self.inputs):
@@ -163,7 +165,7 @@ class Nest:
             for views, first, end in self.pieces(inputs, start, bound):
                 self.one_loop(views, folds, first, end)
         lo.nests -= 1
-        if lo.strips and outermost and not folds and all(_is_scalar_map(s) for s in body):
+        if lo.target.tiles and outermost and not folds and all(_is_scalar_map(s) for s in body):
             lo.emit(ir.Pieces(self.width, body, self.memory(inputs)))
         else:
             lo.out += body
@@ -232,35 +234,36 @@ class Nest:
             # All iterations read and write these arrays, one after the other unless they only add to them.
             lo.out.append(self.in_blocks(loop, arrays) or loop)
             return
-        stretches = in_stretches(loop, lo.name("s"), self.finished) if lo.jams else None
+        stretches = in_stretches(loop, lo.name("s"), self.finished) if lo.target.jams else None
         lo.out += stretches or self.finished(loop)
 
     def finished(self, loop: ir.For) -> list[ir.Stmt]:
         """The loop with its iterations side by side as far as that can be."""
         lo = self.lo
-        loops = split_checks(loop) if lo.jams else [loop]
-        annotate(loops[-1], lo.reassociate)
-        if not lo.jams:
+        loops = split_checks(loop) if lo.target.jams else [loop]
+        annotate(loops[-1], lo.target.reassociates)
+        if not lo.target.jams:
             return [*loops]
         if len(loops) > 1 and not loops[-1].independent:
             loops = [loop]
         if loops[-1].lanes and not loops[-1].partials:
             return [*loops[:-1], *staged(loops[-1], lo.name("i"), self.elements_of_results(loop.var))]
-        lanes = across(loops[-1], lo.reassociate)
+        lanes = across(loops[-1], lo.target.reassociates)
         if lanes is not None and lo.in_lanes(lanes.fold):
             return [lanes]
         blocks = self.in_blocks(loops[-1])
         if blocks is not None:
             return [*loops[:-1], blocks]
-        halves = in_halves(loop, lo.reassociate, lo.name) if len(loops) == 1 else None
+        halves = in_halves(loop, lo.target.reassociates, lo.name) if len(loops) == 1 else None
         if halves is not None:
             return [halves]
-        return [*loops[:-1], *jam(loops[-1], lo.reassociate)]
+        return [*loops[:-1], *jam(loops[-1], lo.target.reassociates)]
 
     def in_blocks(self, loop: ir.For, folds: Set[str] = frozenset()) -> ir.Blocks | None:
         """The loop a block of iterations at a time, if it can be; `folds`: pointers to arrays that it folds into."""
         lo = self.lo
-        return block(loop, accumulations(loop.body), folds) if lo.blocks and lo.reassociate else None
+        wanted = lo.target.outer_lanes and lo.target.reassociates
+        return block(loop, accumulations(loop.body), folds) if wanted else None
 
     def elements_of_results(self, var: str) -> set[tuple[str, Expr]]:
         """Where iteration `var` puts its elements of results that have no rows: pointers and places."""
@@ -272,7 +275,7 @@ class Nest:
         body's results."""
         lo, lam = self.lo, self.lam
         out: dict[int, Want] = {}
-        if lam is None or not lo.assembles or (lo.parallel and not lo.in_parallel):
+        if lam is None or not lo.target.builds_in_place or lo.shares:
             return out
         at = self.n_accs
         for carried, (f, neutral) in zip(folds, self.scans + self.reds, strict=True):
@@ -417,7 +420,7 @@ def _hist(lo: Lowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequen
                         lo.store(t, index, v)
             if_inside(lo, index, into[0].shape, body)
 
-    shared = lo.parallel and not lo.in_parallel and "sequential" not in attributes(stm)
+    shared = lo.shares and "sequential" not in attributes(stm)
     if not (shared and parallel.histogram(lo, e, targets, loop)):
         loop(targets, ir.ZERO, width)
     return targets

@@ -42,10 +42,10 @@ def argsort(lo: Lowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want]) -> S
     (n,) = keys.shape
     team = None
     work = mul(n, num(WORK))
-    if lo.parallel and not lo.in_parallel and heavy(lo, n, work):
-        team = Team(lo, n, work, num(1 << lo.digit))
+    if lo.shares and heavy(lo, n, work):
+        team = Team(lo, n, work, num(1 << lo.target.digit_bits))
     many: Expr = team.count if team is not None else ONE
-    out, room, counts = [lo.alloc(I64, (size,)) for size in (n, n, mul(num(1 << lo.digit), many))]
+    out, room, counts = [lo.alloc(I64, (size,)) for size in (n, n, mul(num(1 << lo.target.digit_bits), many))]
     emit_sort(lo, keys, lo.expr(e.bound), (out, room, counts), team)
     return [out]
 
@@ -56,8 +56,8 @@ def emit_sort(lo: Lowerer, keys: View, bound: Expr, memory: tuple[View, View, Vi
     out, room, counts = memory
     (n,) = keys.shape
     bound = lo.let(bound, "bound")
-    passes = digits(lo, bound, lo.digit)
-    cells = lo.let(scalar("max", scalar("min", bound, num(1 << lo.digit)), ONE), "cells")
+    passes = digits(lo, bound, lo.target.digit_bits)
+    cells = lo.let(scalar("max", scalar("min", bound, num(1 << lo.target.digit_bits)), ONE), "cells")
     source, target = [pointer(lo, v) for v in (room, out)]
     # The last pass ends in `out`.
     with lo.block() as even:
@@ -78,10 +78,10 @@ def emit_sort(lo: Lowerer, keys: View, bound: Expr, memory: tuple[View, View, Vi
         lo.emit(team.run(text, names, dynamic=False))
 
     with lo.loop(passes, "digit") as (k, _):
-        shift = lo.let(mul(k, num(lo.digit)), "shift")
+        shift = lo.let(mul(k, num(lo.target.digit_bits)), "shift")
 
         def digit(key: Expr) -> Expr:
-            return lo.let(scalar("and", scalar("shr", key, shift), num((1 << lo.digit) - 1)), "digit")
+            return lo.let(scalar("and", scalar("shr", key, shift), num((1 << lo.target.digit_bits) - 1)), "digit")
 
         def ordered() -> list[View]:
             # Constants of the scope: the C compiler keeps them in registers.

@@ -114,7 +114,7 @@ def turned_round(lo: Lowerer, lam: core.Lambda | None) -> Iterator[None]:
     """Around the lowering of an outermost map: small arrays by columns from outside whose rows maps inside it go
     through, such as the directions of derivatives, are turned round before, as each point reads them."""
     turned: list[tuple[Var, View, View]] = []
-    if lam is not None and lo.transposes and lo.nests == 0:
+    if lam is not None and lo.target.transposes and lo.nests == 0:
         for v in lam.free():
             x = lo.env.get(v)
             if isinstance(x, View) and _small_by_columns(x) and _mapped(lam, v):

@@ -36,6 +36,7 @@ from futad.imp.indexing import indexed
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add
 from futad.imp.lower import Lowerer, Scope
 from futad.imp.views import Added, Joined, Mem, Value, View
+from futad.target import Target
 
 ARGUMENT = "an argument"
 MOST = (1 << 20) - 1  # the largest number of a binding
@@ -50,9 +51,8 @@ class Watching(Lowerer):
     """A lowering whose statements say what checked execution needs."""
 
     plain = True
-    strips = False
 
-    def __init__(self, *args: Any, **named: Any) -> None:
+    def __init__(self, program: core.Program, target: Target) -> None:
         self.bindings: list[Binding] = [Binding("", "", None, 0)]
         self.loops: list[Loop] = [Loop("", None, 0)]
         self.binding = 0  # the innermost one that is being lowered
@@ -61,7 +61,7 @@ class Watching(Lowerer):
         self.counters: list[Ref] = []
         self.near: Span | None = None
         self.turns: list[tuple[str, list[tuple[View, Region]]]] = []  # what loops go on with
-        super().__init__(*args, **named)
+        super().__init__(program, replace(target, tiles=False))
 
     @property
     def watched(self) -> bool:

@@ -11,16 +11,14 @@ from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Const
 from futad.rewrite.dce import asserting_functions, dead_code, effects
-from futad.rewrite.simplify import simplify
 
 
 def settle_asserts(program: Program) -> Program:
     """The program without assertions that bind something; the same object if there are none."""
-    settled = ir.map_bodies(program, _settled)
-    if all(f is settled.funs[name] for name, f in program.funs.items()):
+    if ir.map_bodies(program, _settled) is program:
         return program
     asserting = asserting_functions(program)
-    return simplify(ir.map_bodies(program, lambda body: _settled(dead_code(body, asserting)[0])))
+    return ir.map_bodies(program, lambda body: _settled(dead_code(body, asserting)[0]))
 
 
 def _settled(lam: Lambda) -> Lambda:

@@ -28,10 +28,8 @@ READ_THERE = LEGAL.condition("read there only", "others read the array, which is
 OF_THE_TURN = LEGAL.condition("part of the turn", "the turn reads another part than the one it makes")
 
 
-def make_in_turns(program: Program, sequential: bool = False) -> Program:
+def make_in_turns(program: Program) -> Program:
     """Move such products into the loops, in every scope."""
-    if not sequential:
-        return program
     return ir.map_bodies(program, lambda lam: _scope(lam, aliases(lam, lam.result + lam.params)))
 
 

@@ -42,17 +42,14 @@ FINITE = frozenset(
 
 
 def narrow(program: Program, everywhere: bool = False) -> Program:
-    """The program with such maps, where reverse mode may meet infinite derivatives, or `everywhere`; the same object if
-    there are none.  What a derivative is taken of calls nothing by now (`optimise/inline.py`)."""
-    from futad.rewrite.simplify import simplify
-
+    """The program with such maps, where reverse mode may meet infinite derivatives, or `everywhere`; functions
+    without them stay the same objects.  What a derivative is taken of calls nothing by now (`optimise/inline.py`)."""
     asserting = asserting_functions(program)
 
     def body(lam: Lambda) -> Lambda:
         return _Narrow(lam, asserting).scope(lam, everywhere)
 
-    new = ir.map_bodies(program, body)
-    return program if all(f is program.funs[n] for n, f in new.funs.items()) else simplify(new)
+    return ir.map_bodies(program, body)
 
 
 class _Narrow:

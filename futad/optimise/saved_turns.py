@@ -52,10 +52,8 @@ MOST = 8  # times as much memory as was saved before
 DEAR = 8  # cost of scalar operations for each value saved
 
 
-def save_turns(program: Program, sequential: bool = False) -> Program:
-    """Let forward sweeps save what loops in return sweeps would compute again, if it is for few threads."""
-    if not sequential:
-        return program
+def save_turns(program: Program) -> Program:
+    """Let forward sweeps save what loops in return sweeps would compute again."""
     return ir.map_bodies(program, _body)
 
 

@@ -16,6 +16,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -81,16 +82,18 @@ def _is_program(text: str) -> bool:
 def emitted(program: Program, backend: str) -> str:
     """What the program becomes on a backend: the texts that are compiled and run."""
     from futad.pipeline import compile_program
+    from futad.target import TARGETS
 
+    target = replace(TARGETS[backend], threads=1) if backend == "multicore" else TARGETS[backend]
+    program = compile_program(program, target=target)
     if backend == "emulated":
         from futad.backend.cuda import DeviceBackend
-        from futad.flatten import without_traces
 
-        device = DeviceBackend(without_traces(compile_program(program)))
+        device = DeviceBackend(program)
         return f"{device.source}\n{device.host}"
     from futad.backend.c import CBackend
 
-    return CBackend(compile_program(program, sequential=True), multicore=backend == "multicore").source
+    return CBackend(program, target).source
 
 
 def digest(text: str) -> str:

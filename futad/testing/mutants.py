@@ -31,7 +31,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -44,6 +44,7 @@ from futad.core.check import check_program
 from futad.core.interp import Interpreter, TooLong
 from futad.core.types import ArrayType, Const, Prim, elem_of
 from futad.errors import Error, ExecutionError, InternalError
+from futad.target import TARGETS
 from futad.testblocks import read_test_file
 from futad.testing.freeze import BACKENDS, ROOT, digest, programs
 from futad.testing.suite import failure, found_by_tests, is_test
@@ -236,43 +237,24 @@ def _arguments(fun: ir.Fun, sizes: Sequence[int], rng: np.random.Generator, wild
 # -- compiling and running
 
 
-def _core_passes(core: ir.Program, sequential: bool, look: Callable[[str, ir.Program], None]) -> ir.Program:
-    from futad.pipeline import Trace, compile_program
-
-    return compile_program(core, sequential=sequential, trace=Trace(after=look))
-
-
 def _emitted(core: ir.Program, backend: str, look: Callable[[str, ir.Program], None]) -> str:
-    """The texts of a backend; `look` sees the program after every pass, those of the backend included."""
+    """The texts of a backend; `look` sees the program after every pass."""
     return _backend(core, backend, look)[1]
 
 
 def _backend(core: ir.Program, backend: str, look: Callable[[str, ir.Program], None]) -> tuple[Any, str]:
-    program = _core_passes(core, backend != "emulated", look)
+    from futad.pipeline import Trace, compile_program
+
+    target = replace(TARGETS[backend], threads=1) if backend == "multicore" else TARGETS[backend]
+    program = compile_program(core, target=target, trace=Trace(after=look))
     if backend == "emulated":
         from futad.backend.cuda import DeviceBackend
-        from futad.flatten import without_traces
-        from futad.flatten.prepare import prepare
-        from futad.optimise.sequential import sequentialise
 
-        program = without_traces(program)
-        look("prepare", prepare(sequentialise(program)))
         device = DeviceBackend(program)
         return device, f"{device.source}\n{device.host}"
-    from futad.accs import without_accs
     from futad.backend.c import CBackend
-    from futad.optimise.history import kept_in_place
-    from futad.optimise.layout import by_columns
-    from futad.optimise.untransposed import untransposed
 
-    step = without_accs(program)
-    look("accs", step)
-    step = untransposed(step)
-    look("untransposed", step)
-    step = ir.map_bodies(step, lambda lam: kept_in_place(lam, joins=True))
-    look("kept_in_place", step)
-    look("by_columns", by_columns(step))
-    made = CBackend(program, multicore=backend == "multicore", grain=1)
+    made = CBackend(program, target, grain=1)
     return made, made.source
 
 

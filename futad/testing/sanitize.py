@@ -93,11 +93,12 @@ def build(core: ir.Program, backend: str, sanitizers: Sequence[str]) -> bytes:
     from futad.backend.c import CBackend
     from futad.backend.c_program import program_text
     from futad.pipeline import compile_program
+    from futad.target import TARGETS
 
-    multicore = backend == "multicore"
-    made = CBackend(compile_program(core, sequential=not multicore), multicore=multicore, grain=1)
+    target = TARGETS[backend]
+    made = CBackend(compile_program(core, target=target), target, grain=1)
     flags = ["-O1", "-g1", "-fno-omit-frame-pointer", *[f for s in sanitizers for f in _FLAGS[s]]]
-    return cc.build_program(program_text(made, server=False), threads=multicore, flags=flags)
+    return cc.build_program(program_text(made, server=False), threads=target.team, flags=flags)
 
 
 def check(subject: Subject, backend: str, sanitizers: Sequence[str], tried: Counter[str]) -> list[Finding]:

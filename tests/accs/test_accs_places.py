@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.accs import accs, without_accs
+from futad.accs import accs
 from futad.accs.places import SMALL, own_places
-from futad.backend.c import CBackend
 from futad.backend.c_emit import has
 from futad.core import ir
 from futad.core.interp import Interpreter
@@ -17,6 +16,7 @@ from futad.core.types import AccType, Var
 from futad.imp import ir as imp
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend, without_accs
 from tests.support.agreement import agree
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
@@ -153,7 +153,7 @@ def core() -> Any:
 
 @pytest.mark.parametrize("kind", ["c", "multicore"])
 def test_gradients(core: Any, kind: str) -> None:
-    backend = CBackend(core, multicore=kind == "multicore", grain=1)
+    backend = c_backend(core, multicore=kind == "multicore", grain=1)
     rng = np.random.default_rng(3)
     agreed = 0
     for name in OWN | SHARED:
@@ -183,7 +183,7 @@ def test_gradients_on_a_device() -> None:
 
 def test_sums_that_wrap_around(core: Any) -> None:
     """Remainders of sums beyond i64 coincide; one thread then does all."""
-    backend = CBackend(core, multicore=True, grain=1)
+    backend = c_backend(core, multicore=True, grain=1)
     for n in (3, 1000):
         x, w = np.random.default_rng(n).standard_normal((2, n))
         for c in (2**63 - 1, 2**63 - n // 2, -(2**63), SMALL, -SMALL, SMALL - 1):
@@ -193,7 +193,7 @@ def test_sums_that_wrap_around(core: Any) -> None:
 
 def test_threads_need_no_copies(core: Any) -> None:
     """Where places are in common there is a copy of the accumulator for each thread."""
-    functions = {f.name: f.body for f in CBackend(core, multicore=True).module.functions}
+    functions = {f.name: f.body for f in c_backend(core, multicore=True).module.functions}
     assert has(functions["halves"], imp.PerThread) and has(functions["even"], imp.PerThread)
     assert not any(has(functions[name], imp.PerThread) for name in (*OWN, "rows", "branches"))
 
@@ -226,11 +226,11 @@ def adds(body: list[imp.Stmt]) -> bool:
 def test_what_is_stored_and_not_added(core: Any) -> None:
     """Where every place of the adjoint is updated once, it needs no zeros."""
     for multicore in (False, True):
-        functions = {f.name: f.body for f in CBackend(core, multicore=multicore).module.functions}
+        functions = {f.name: f.body for f in c_backend(core, multicore=multicore).module.functions}
         assert not adds(functions["line"])
         stored = {name for name in OWN | SHARED if not adds(functions[name])}
         assert stored == OWN.keys() - {"modulo", "mirrored"}
-        backend = CBackend(compiled(HEAD + "".join(PART.values())), multicore=multicore, grain=1)
+        backend = c_backend(compiled(HEAD + "".join(PART.values())), multicore=multicore, grain=1)
         functions = {f.name: f.body for f in backend.module.functions}
         assert [name for name in PART if not adds(functions[name])] == []
         for name in PART:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from futad.ad.expand import expand
 from futad.backend import backends
 from futad.core import ir
 from futad.core.check import check_program
-from futad.pipeline import compile_program
 from futad.runtime import cc
 from futad.source import compile_text
+from futad.target import MANY, C, target_of, thread_count
+from futad.testing.build import common
 from futad.testing.programs.core_derived import derived_program
 from tests.support.ad_cases_all import CASES
 from tests.support.ad_support import Derivs, like, make, nodes_of, run, sizes_of
@@ -92,10 +94,10 @@ def test_what_one_thread_does_as_what_many_do(c: Any) -> None:
 def test_which_backends_are_sequential(monkeypatch: pytest.MonkeyPatch) -> None:
     for wanted, few in (("1", True), ("8,2", True), ("9", False), ("64", False)):
         monkeypatch.setenv("OMP_NUM_THREADS", wanted)
-        assert backends.is_sequential("multicore") == few
-        assert backends.is_sequential("c") and not any(map(backends.is_sequential, ("interp", "cuda", "emulated")))
+        assert target_of("multicore").few == few
+        assert target_of("c").few and not any(target_of(b).few for b in ("interp", "cuda", "emulated"))
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert backends.thread_count() >= 1
+    assert thread_count() >= 1
 
 
 def test_a_histogram_on_one_thread_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +108,7 @@ def test_a_histogram_on_one_thread_is_not_sorted(monkeypatch: pytest.MonkeyPatch
     args = (1000, rng.integers(0, 1000, 200_000), rng.normal(size=200_000) * 0.1)
     loops = futad.compile(SOURCE, backend="c")
     loops.general(*args)
-    monkeypatch.setattr(backends, "is_sequential", lambda backend: False)
+    monkeypatch.setattr(backends, "target_of", lambda backend: replace(C, threads=MANY))
     sort = futad.compile(SOURCE, backend="c")
     sort.general(*args)
 
@@ -164,5 +166,5 @@ def test_folds_as_loops_as_the_interpreter(folded: tuple[Any, Any], n: int) -> N
 )  # fmt: skip
 def test_which_folds_become_loops(name: str, folds: set[type]) -> None:
     """All but those that have a cheap rule, and those that start from what is differentiated."""
-    program = compile_program(compile_text(FOLDED), sequential=True)
+    program = common(compile_text(FOLDED), C)
     assert nodes_of(program.funs[name].body) & {ir.Reduce, ir.Scan} == folds

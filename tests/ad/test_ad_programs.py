@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import futad
-from futad.accs import without_accs
 from futad.core import ir
 from futad.core.interp import Interpreter
 from futad.core.types import shape_of
 from futad.pipeline import compile_program
 from futad.source import compile_text, load_program
+from futad.testing.build import without_accs
 from tests.support.cli_helpers import Runner
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 

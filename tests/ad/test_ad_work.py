@@ -14,6 +14,8 @@ from futad.core.interp import Interpreter, Work
 from futad.core.types import F64, I64, Const, i64, one, zero
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.target import INTERP, C
+from futad.testing.build import common
 from futad.testing.programs.core_derived import derived_program
 from tests.support.ad_cases import operator, total
 from tests.support.ad_cases_all import CASES
@@ -33,7 +35,7 @@ def gradient_program(program: ir.Program, sequential: bool = False) -> ir.Progra
     n = len(f.ret)
     body = ir.Lambda(g.body.params, g.body.stms, g.body.result[n:])
     g = ir.Fun("f_vjp", body, g.num_sizes, g.ret[n:])
-    return compile_program(ir.Program({"f": f, "f_vjp": g}), check=True, sequential=sequential)
+    return common(ir.Program({"f": f, "f_vjp": g}), C if sequential else INTERP, check=True)
 
 
 def work(program: ir.Program, name: str, args: Sequence[Any]) -> dict[str, Work]:

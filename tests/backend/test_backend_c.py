@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from futad import checks
-from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
+from futad.testing.build import c_backend
 
 # One program, so one compilation.  Each function is a case and takes (n, xs: [n]f64, ks: [n]i64).
 CASES = {
@@ -401,8 +401,8 @@ def compiled():
     """Both backends; `multicore` takes threads even for the smallest work."""
     program = build()
     with checks.checking(()):  # `update_kept` reads what it has overwritten, which backends allow and the IR does not
-        multicore = CBackend(program, multicore=True, grain=1)
-        sequential = CBackend(program)
+        multicore = c_backend(program, multicore=True, grain=1)
+        sequential = c_backend(program)
     with pytest.MonkeyPatch.context() as env:
         env.setenv("FUTAD_CFLAGS", "-O1")  # compiles in half the time
         multicore.library.futad_team_set_threads(3)

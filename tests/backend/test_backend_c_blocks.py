@@ -12,6 +12,7 @@ from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend
 
 TEXT = """
 def horner [m] (x: [m]f64) (t: f64): f64 = loop y = 0 for j < m do y * t + x[m - 1 - j]
@@ -120,7 +121,7 @@ def core() -> Any:
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
 def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return CBackend(core, multicore=request.param == "multicore", grain=1)
+    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 @pytest.mark.parametrize("name", IN_LANES + NOT_IN_LANES)
@@ -167,7 +168,7 @@ def blocks(body: list[ir.Stmt]) -> int:
 
 @pytest.mark.parametrize("name", IN_LANES + NOT_IN_LANES)
 def test_which_are_in_lanes(core: Any, name: str) -> None:
-    fun = next(f for f in CBackend(core).module.functions if f.name == name)
+    fun = next(f for f in c_backend(core).module.functions if f.name == name)
     assert (blocks(fun.body) > 0) == (name in IN_LANES)
 
 
@@ -183,13 +184,13 @@ def test_few_iterations(core: Any, backend: CBackend, name: str, lanes: int) -> 
 
 
 def test_sums_in_order_are_not_done_in_lanes(core: Any) -> None:
-    for fun in CBackend(core, reassociate=False).module.functions:
+    for fun in c_backend(core, reassociates=False).module.functions:
         assert blocks(fun.body) == 0
 
 
 def test_additions_to_rows_and_columns(core: Any, backend: CBackend) -> None:
     """Two to one array, of which one goes where another lane's other one does."""
-    fun = next(f for f in CBackend(core).module.functions if f.name == "crossing")
+    fun = next(f for f in c_backend(core).module.functions if f.name == "crossing")
     assert blocks(fun.body) > 0
     for n, m in ((5, 5), (8, 8), (33, 2)):
         args = [n, m, np.random.default_rng(n).uniform(0.3, 1.7, n), np.ones(m)]

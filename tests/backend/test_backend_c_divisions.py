@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import futad
-from futad.backend.c import CBackend
 from futad.backend.c_divisions import divided_once
 from futad.core.types import I64, PRIMS
 from futad.imp import ir
 from futad.imp.ir import Ref, Scalar, num
-from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.target import C
+from futad.testing.build import c_backend, common
 
 TYPES = [t.name for t in PRIMS.values() if t.is_integral]
 TEXT = (
@@ -61,7 +61,7 @@ def test_loops(programs: dict[str, Any]) -> None:
 def test_one_division_each(tmp_path: Any) -> None:
     file = tmp_path / "divisions.fut"
     file.write_text(TEXT)
-    source = CBackend(compile_program(load_program(str(file)), sequential=True)).source
+    source = c_backend(common(load_program(str(file)), C)).source
     program = source[source.index("int64_t futad_entry_floor") :]
     for t in TYPES:
         found = [program.count(f"futad_{op}_{t}(") for op in ("mod", "rem")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from futad.backend.c import CBackend
 from futad.core.parse import parse_program
 from futad.errors import AssertionFailed, BoundsError, ExecutionError, OutOfMemory, UsageError
+from futad.testing.build import c_backend
 from tests.support.processor_time import within
 
 SOURCE = r"""
@@ -66,7 +66,7 @@ fun sums [n_101: i64] (xs_102: [n_101]f64, k_103: i64) -> (r_104: f64) = {
 
 @pytest.fixture(scope="module")
 def backend():
-    return CBackend(parse_program(SOURCE))
+    return c_backend(parse_program(SOURCE))
 
 
 XS = np.arange(5.0)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import futad
-from futad.backend.c import CBackend
 from futad.errors import ExecutionError
 from futad.imp import ir
-from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.target import C
+from futad.testing.build import c_backend, common
 
 TEXT = """
 -- Steps of Collatz's sequence, at most 20, and a product along it.
@@ -85,7 +85,7 @@ def test_the_first_failure_is_reported(programs: dict[str, Any], first: str) -> 
 def test_which_are_in_two_parts(tmp_path: Any) -> None:
     file = tmp_path / "halves.fut"
     file.write_text(TEXT)
-    backend = CBackend(compile_program(load_program(str(file)), sequential=True))
+    backend = c_backend(common(load_program(str(file)), C))
     found = {f.name: halves(f.body) for f in backend.module.functions}
     in_parts = {"total", "each", "both", "gathered", "placed"}
     assert found == {name: int(name in in_parts) for name in (*in_parts, "little", "walks", "products")}

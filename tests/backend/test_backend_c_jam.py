@@ -12,6 +12,7 @@ from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.testing.build import c_backend
 
 COUNTS = [1, 2, 3, 4, 5, 7, 8, 9, 16, 19]
 TEXT = "".join(
@@ -39,7 +40,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
 def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return CBackend(core, multicore=request.param == "multicore", grain=1)
+    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 @pytest.mark.parametrize("k", [0, *COUNTS])
@@ -60,7 +61,7 @@ def test_any_number_of_iterations(core: Any, backend: CBackend, k: int) -> None:
 @pytest.mark.parametrize("k, loops", [(4, [(0, 4, 4)]), (8, [(0, 8, 8)]), (19, [(0, 16, 8), (16, 19, 3)])])
 def test_what_is_left_in_the_end_runs_together(core: Any, k: int, loops: list[tuple[int, int, int]]) -> None:
     """A sum of few vectors is one pass over them, however few."""
-    source = CBackend(core).source
+    source = c_backend(core).source
     body = source.split(f"futad_entry_sums_{k}(")[-1].split("\nint64_t futad_entry_")[0]
     found = re.findall(r"for \(int64_t (\w+) = (\d+); \1 < (\d+); \1 \+= (\d+)\)", body)
     assert [tuple(int(n) for n in f[1:]) for f in found] == loops

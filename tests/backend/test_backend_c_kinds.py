@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
 from futad.core.types import PRIMS
 from futad.errors import AssertionFailed, BoundsError
+from futad.testing.build import c_backend
 
 # For each type: an array combined, reduced, scanned, counted into bins and accumulated.
 KIND = r"""
@@ -59,11 +59,11 @@ def kinds():
 @pytest.fixture(scope="module")
 def kind_backends():
     program = kinds()
-    multicore = CBackend(program, multicore=True, grain=1)
+    multicore = c_backend(program, multicore=True, grain=1)
     with pytest.MonkeyPatch.context() as env:
         env.setenv("FUTAD_CFLAGS", "-O1")
         multicore.library.futad_team_set_threads(3)
-    return Interpreter(program), CBackend(program), multicore
+    return Interpreter(program), c_backend(program), multicore
 
 
 @pytest.mark.parametrize("name", PRIMS)
@@ -126,9 +126,9 @@ fun pick [n_61: i64] (xs_62: [n_61]f64, ks_63: [n_61]i64) -> (r_64: [n_61]f64, r
 @pytest.fixture(scope="module")
 def nests():
     program = parse_program(NESTS)
-    multicore = CBackend(program, multicore=True, grain=1)
+    multicore = c_backend(program, multicore=True, grain=1)
     multicore.library.futad_team_set_threads(4)
-    return CBackend(program), multicore
+    return c_backend(program), multicore
 
 
 def function(source, name):

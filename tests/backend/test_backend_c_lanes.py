@@ -13,6 +13,7 @@ from futad.imp import ir
 from futad.optimise.layout import by_columns
 from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.testing.build import c_backend
 
 TEXT = """
 def distance [d] (p: [d]f64) (c: [d]f64): f64 = f64.sum (map2 (\\a b -> (a - b) * (a - b) / 2) p c)
@@ -45,7 +46,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
 def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return CBackend(core, multicore=request.param == "multicore", grain=1)
+    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 @pytest.mark.parametrize("k", [0, 1, 7, 8, 9, 15, 16, 17, 24, 25, 31, 32, 33, 49, 64, 97])
@@ -83,7 +84,7 @@ def across(backend: CBackend, name: str) -> int:
 
 def test_structure(core: Any) -> None:
     """In lanes where there may be rows enough, and the reduction is a sum; the matrix is copied once a call."""
-    backend = CBackend(core)
+    backend = c_backend(core)
     assert {name: across(backend, name) for name in (*NAMES, "few", "rows")} == {
         "nearest": 1, "distances": 1, "total": 1, "first": 1, "gradient": 1, "largest": 0, "few": 0, "rows": 0,
     }  # fmt: skip
@@ -93,7 +94,7 @@ def test_structure(core: Any) -> None:
 
 def test_what_is_done_twice(core: Any) -> None:
     """Iterations whose results are stored or of which the least counts; not those that are summed."""
-    source = CBackend(core).source
+    source = c_backend(core).source
     for name, twice in (("nearest", True), ("distances", True), ("gradient", True), ("total", False)):
         start = source.index(f"int64_t futad_entry_{name}(")
         text = source[start : source.index("\n}\n", start)]

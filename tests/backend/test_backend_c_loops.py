@@ -14,6 +14,7 @@ from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.testing.build import c_backend
 
 TEXT = """
 entry pushed (k: i64): []i64 = loop xs = [] for i < k do xs ++ [i * i]
@@ -94,7 +95,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def backend(core: Any) -> CBackend:
-    return CBackend(core)
+    return c_backend(core)
 
 
 def names() -> list[str]:
@@ -119,14 +120,14 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str, k: int) -> 
 
 @pytest.mark.parametrize("name", GROWING)
 def test_growing_arrays_are_seldom_moved(core: Any, name: str) -> None:
-    fresh = CBackend(core)
+    fresh = c_backend(core)
     result = fresh.run(name, [30_000])[1]
     assert len(result) >= 10_000
     assert fresh.memory()[1] <= 40  # a factor of one and a half each
 
 
 def test_popping_and_pushing_needs_no_more_memory(core: Any) -> None:
-    fresh = CBackend(core)
+    fresh = c_backend(core)
     fresh.run("queue", [1000])
     before = fresh.memory()[0]
     fresh.run("queue", [100_000])
@@ -172,7 +173,7 @@ def edges() -> np.ndarray[Any, Any]:
 
 def test_integer_division_in_lanes(division: Any) -> None:
     """Every pair of edge cases, as the interpreter has it; the smallest number by -1 wraps."""
-    backend = CBackend(division)
+    backend = c_backend(division)
     assert all(f"futad_lanes_{op}_i32" in backend.source for op in ("div", "mod", "quot", "rem"))
     xs, ys = (a.ravel().copy() for a in np.meshgrid(edges(), edges()[edges() != 0], indexing="ij"))
     expected = Interpreter(division).run("main", [xs.size, xs, ys])
@@ -184,4 +185,4 @@ def test_integer_division_in_lanes(division: Any) -> None:
 def test_division_beside_other_work(division: Any, y: int) -> None:
     xs = edges()
     expected = Interpreter(division).run("by_one", [xs.size, xs, np.int32(y)])
-    np.testing.assert_allclose(CBackend(division).run("by_one", [xs.size, xs, np.int32(y)])[0], expected[0], rtol=1e-5)
+    np.testing.assert_allclose(c_backend(division).run("by_one", [xs.size, xs, np.int32(y)])[0], expected[0], rtol=1e-5)

@@ -19,6 +19,7 @@ from futad.errors import BoundsError
 from futad.imp import ir
 from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.testing.build import c_backend
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
 BIG = 20_000  # elements of a result that changes owner
@@ -84,7 +85,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def backend(core: Any) -> CBackend:
-    return CBackend(core)
+    return c_backend(core)
 
 
 def test_results_are_reused_when_they_die(backend: CBackend) -> None:
@@ -125,7 +126,7 @@ def test_held_results_stay_as_they_are(backend: CBackend) -> None:
 
 
 def test_results_outlive_their_program(core: Any) -> None:
-    own = CBackend(core)
+    own = c_backend(core)
     results = [own.run("twice", [BIG, np.full(BIG, float(k))])[0] for k in range(3)]
     gone = weakref.ref(own.compiled)
     del own

@@ -12,6 +12,7 @@ from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend
 
 TEXT = """
 def mul [m][k][n] (a: [m][k]f64) (b: [k][n]f64): [m][n]f64 =
@@ -53,7 +54,7 @@ def core() -> Any:
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
 def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return CBackend(core, multicore=request.param == "multicore", grain=1)
+    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 def same(core: Any, backend: CBackend, name: str, *args: Any) -> None:
@@ -99,7 +100,7 @@ def test_one_product(core: Any, backend: CBackend, m: int, k: int, n: int) -> No
 
 
 def test_threads_make_the_rows_that_they_read(core: Any) -> None:
-    text = CBackend(core, multicore=True).source
+    text = c_backend(core, multicore=True).source
     for name in ("top", "folded"):
         entry = text.split(f"\nint64_t futad_entry_{name}(", 1)[1].split("\nint64_t futad_entry_", 1)[0]
         body, regions = entry.split("\n}\n", 1)
@@ -109,7 +110,7 @@ def test_threads_make_the_rows_that_they_read(core: Any) -> None:
 
 def test_where_factors_are_packed(core: Any) -> None:
     """Before the loop, if the factor is not made in it."""
-    bodies = {f.split("(", 1)[0]: f for f in CBackend(core).source.split("\nint64_t futad_entry_")[1:]}
+    bodies = {f.split("(", 1)[0]: f for f in c_backend(core).source.split("\nint64_t futad_entry_")[1:]}
     for name in ("power", "turned", "until", "batch"):
         before, after = bodies[name].split("futad_gemm_pack_", 1)
         assert "futad_gemm_f" not in before and "for (" not in before, name

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import futad
-from futad.backend.c import CBackend
 from futad.imp import ir
 from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.testing.build import c_backend
 
 TEXT = """
 def mm [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =
@@ -105,7 +105,7 @@ def test_gradients_are_slopes(programs: dict[str, Any]) -> None:
 def module(tmp_path_factory: pytest.TempPathFactory) -> ir.Module:
     file = tmp_path_factory.mktemp("products") / "products.fut"
     file.write_text(TEXT)
-    return CBackend(compile_program(load_program(str(file)))).module
+    return c_backend(compile_program(load_program(str(file)))).module
 
 
 def statements(body: list[ir.Stmt]) -> list[ir.Stmt]:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import futad
-from futad.backend.c import CBackend
 from futad.errors import BoundsError
 from futad.imp import ir, rows
 from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.testing.build import c_backend
 
 TEXT = """
 def mm [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =
@@ -97,7 +97,7 @@ def test_failures_and_nan_in_later_rows(programs: dict[str, Any]) -> None:
 def test_only_some_rows_are_in_memory(tmp_path: Any) -> None:
     file = tmp_path / "rows.fut"
     file.write_text(TEXT)
-    for f in CBackend(compile_program(load_program(str(file)))).module.functions:
+    for f in c_backend(compile_program(load_program(str(file)))).module.functions:
         if f.name in ("norms", "turned", "both", "scanned", "picked"):
             (loop,) = [s for s in f.body if isinstance(s, ir.For) and any(isinstance(t, ir.Gemm) for t in s.body)]
             (product,) = [s for s in loop.body if isinstance(s, ir.Gemm)]
@@ -113,7 +113,7 @@ def test_several_products_of_one_map(tmp_path: Any, multicore: bool) -> None:
     file = tmp_path / "rows.fut"
     file.write_text(TEXT)
     core = compile_program(load_program(str(file)))
-    functions = {f.name: f for f in CBackend(core, multicore=multicore).module.functions}
+    functions = {f.name: f for f in c_backend(core, multicore=multicore).module.functions}
     for name, expected in (("norms", 1), ("pair", 2), ("wide", 3), ("gates", 2)):
         assert max(in_one_loop(functions[name].body)) == expected, name
 

@@ -12,6 +12,7 @@ from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend
 from tests.support.agreement import agree
 
 TEXT = """
@@ -60,7 +61,7 @@ def core() -> Any:
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
 def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return CBackend(core, multicore=request.param == "multicore", grain=1)
+    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -84,7 +85,7 @@ def test_sums_that_wrap_around(core: Any, backend: CBackend, name: str) -> None:
 
 
 def test_failures_are_where_they_were(core: Any) -> None:
-    backend = CBackend(core)
+    backend = c_backend(core)
     x = np.arange(1000)
     for c in (1001, 1500, -1001, 2000, -1999):
         with pytest.raises(Exception, match=r"stretches\.fut:\d+") as expected:
@@ -138,7 +139,7 @@ def test_random_places() -> None:
     head = "(c: i64) (x: [n]i64): [n]i64 =\n  tabulate n"
     text = "".join(f"entry {name} [n] {head} (\\i -> x[({place(3)}) % n] - x[({place(2)}) % n])\n" for name in names)
     core = compile_program(compile_text(text, "places.fut"), check=True)
-    backend = CBackend(core)
+    backend = c_backend(core)
     assert sum(bool(loops(f.body)) for f in backend.module.functions) > len(names) // 2
     for name in names:
         for n in (1, 65, 300):

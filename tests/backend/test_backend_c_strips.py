@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from futad.backend.c import CBackend
-from futad.backend.c_emit import CLowerer
 from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.imp.strips import BESIDE
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend
 
 TEXT = """
 def before [n] (x: [n]f64): [n]f64 = sized n ([1] ++ take (n - 1) x)
@@ -81,7 +81,7 @@ def core() -> Any:
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
 def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return CBackend(core, multicore=request.param == "multicore", grain=1)
+    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 @pytest.mark.parametrize("name", (*IN_STRIPS, *PLAIN))
@@ -100,10 +100,9 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
             np.testing.assert_allclose(a, e, rtol=1e-11, atol=1e-11, err_msg=f"{name} {n}")
 
 
-def test_special_values(core: Any, backend: CBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_special_values(core: Any, backend: CBackend) -> None:
     """Strips change the order of the work, not what is computed."""
-    monkeypatch.setattr(CLowerer, "strips", False)
-    plain = CBackend(core)
+    plain = c_backend(core, tiles=False)
     assert "_strip" in backend.source and "_strip" not in plain.source
     x = np.random.default_rng(1).standard_normal(4099)
     x[[0, 1, 1023, 1024, 1030, 2047, 3000, 4098]] = [np.nan, np.inf, -0.0, np.nan, -np.inf, 1e308, 5e-324, np.inf]
@@ -139,7 +138,7 @@ def test_what_is_done_in_strips(core: Any, backend: CBackend) -> None:
 
 
 def test_intermediate_arrays_need_no_memory(core: Any) -> None:
-    backend = CBackend(core)
+    backend = c_backend(core)
     n = 100_000
     backend.run("left", [n, np.zeros(n)])
     held, _ = backend.memory()
@@ -153,7 +152,7 @@ def test_long_chains_end() -> None:
     text = f"{step}entry main [n] (x: [n]f64): [n]f64 = {'f (' * count}x{')' * count}"
     core = compile_program(compile_text(text, "chain.fut"), check=True)
     x = np.random.default_rng(2).standard_normal(3000)
-    backend = CBackend(core)
+    backend = c_backend(core)
     np.testing.assert_array_equal(backend.run("main", [3000, x])[0], Interpreter(core).run("main", [3000, x])[0])
     loops = [s for f in backend.module.functions for s in f.body if isinstance(s, ir.For) and s.var.endswith("_strip")]
     assert len(loops) >= 2
@@ -191,8 +190,8 @@ def test_random_chains() -> None:
     names = [f"chain{k}" for k in range(10)]
     text = TEXT[: TEXT.index("def twice")] + "".join(random_entry(rng, name) for name in names)
     core = compile_program(compile_text(text.replace("map1", "map"), "chains.fut"), check=True)
-    backend = CBackend(core)
-    threads = CBackend(core, multicore=True, grain=1)
+    backend = c_backend(core)
+    threads = c_backend(core, multicore=True, grain=1)
     assert sum(bool(strips(f.body)) for f in backend.module.functions) > len(names) // 2
     for name in names:
         for n in (2, 5, 1100):

@@ -12,6 +12,7 @@ from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend
 
 TEXT = """
 entry plain [n] (xs: [n]f64): [n]f64 = map (\\x -> f64.exp (f64.tanh x) + f64.log (1 + x * x)) xs
@@ -42,7 +43,7 @@ def core() -> Any:
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
 def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return CBackend(core, multicore=request.param == "multicore", grain=1)
+    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 def same(core: Any, backend: CBackend, name: str, *args: Any) -> None:
@@ -79,7 +80,7 @@ def test_special_values_stay_where_they_are(backend: CBackend) -> None:
 
 def test_which_loops(core: Any) -> None:
     """Those that call functions, and not those whose length is a multiple of every vector's."""
-    text = CBackend(core).source
+    text = c_backend(core).source
     entries = {f.split("(", 1)[0]: f for f in text.split("\nint64_t futad_entry_")[1:]}
     for name in ("plain", "narrow", "both", "replaced", "pair", "rows", "constant"):
         assert "FUTAD_VECTOR_CALLS" in entries[name], name

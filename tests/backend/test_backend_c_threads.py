@@ -12,6 +12,7 @@ from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend
 
 TEXT = """
 entry plain [n][m][k] (x: [n][m][k]f64): *[n][m][k]f64 = copy x
@@ -38,7 +39,7 @@ def core() -> Any:
 
 @pytest.fixture(scope="module")
 def backend(core: Any) -> CBackend:
-    return CBackend(core, multicore=True, grain=1)
+    return c_backend(core, multicore=True, grain=1)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,6 +14,7 @@ from futad.core.parse import parse_program
 from futad.core.types import PRIMS
 from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.testing.build import c_backend
 
 TYPES = ["i8", "u16", "f32", "i64", "bool"]
 TEXT = "".join(f"entry turn_{t} [n][m] (xs: [n][m]{t}): [m][n]{t} = transpose xs\n" for t in TYPES) + """
@@ -39,7 +40,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
 def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return CBackend(core, multicore=request.param == "multicore", grain=1)
+    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 def values(shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
@@ -104,7 +105,7 @@ fun slices [n_10: i64, m_11: i64] (xs_12: [n_10][3][m_11]f64) -> (r_13: [m_11][n
 def test_small_arrays_side_by_side_are_turned_as_one(multicore: bool) -> None:
     """A matrix of records by columns: one transposition of their parts, not one a record; slices of the records do not
     lie side by side."""
-    backend = CBackend(parse_program(RECORDS), multicore=multicore, grain=1)
+    backend = c_backend(parse_program(RECORDS), multicore=multicore, grain=1)
     if not multicore:
         bodies = {f.split("(", 1)[0]: f for f in backend.source.split("\nint64_t futad_entry_")[1:]}
         for name, loops in (("records", 0), ("few", 0), ("slices", 1)):
@@ -140,7 +141,7 @@ def test_small_arrays_that_each_point_reads_by_columns(
     file = tmp_path_factory.mktemp("shifted") / "shifted.fut"
     file.write_text(SHIFTED)
     core = compile_program(load_program(str(file)))
-    backend = CBackend(core, multicore=multicore, grain=1)
+    backend = c_backend(core, multicore=multicore, grain=1)
     if not multicore:
         bodies = {f.split("(", 1)[0]: f for f in backend.source.split("\nint64_t futad_entry_")[1:]}
         for name, before in (("small", True), ("changed", True), ("any", False)):

@@ -12,7 +12,6 @@ import pytest
 
 import futad
 from futad import checks, legality
-from futad.backend.c import CBackend
 from futad.core import ir as core
 from futad.core.interp import Interpreter
 from futad.errors import BoundsError, CheckFailure, InternalError
@@ -23,6 +22,8 @@ from futad.imp.lower import Lowerer
 from futad.imp.views import View
 from futad.pipeline import compile_program
 from futad.source import compile_text, load_program
+from futad.target import C
+from futad.testing.build import c_backend, common
 from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
 
@@ -228,10 +229,10 @@ SHARED_OUT = """entry main [n] (is: [n]i64) (xs: [n]f64) (ms: [n][8]f64): ([5]f6
 
 def test_nests_that_threads_share_run_clean():
     """Parts so small that all nests are shared out."""
-    program = compile_program(compile_text(SHARED_OUT, "program.fut"), sequential=True)
+    program = common(compile_text(SHARED_OUT, "program.fut"), C)
     r = np.random.default_rng(0)
     args = [300, r.integers(0, 5, 300), r.random(300), r.random((300, 8))]
-    results = CBackend(program, multicore=True, grain=1, carries=frozenset({checks.MEMORY})).run("main", args)
+    results = c_backend(program, multicore=True, grain=1, carries=frozenset({checks.MEMORY})).run("main", args)
     for x, y in zip(results, Interpreter(program).run("main", args), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-11)
 
@@ -251,10 +252,10 @@ def test_results_live_on_and_memory_comes_back():
 def test_code_without_checks_knows_nothing_of_them(multicore, monkeypatch):
     monkeypatch.delenv(checks.VARIABLE, raising=False)
     program = compile_program(load_program(str(ROOT / "benchmarks" / "programs" / "gmm.fut")))
-    plain = CBackend(program, multicore=multicore)
+    plain = c_backend(program, multicore=multicore)
     text = plain.source
     for word in ("check_arena", "check_memory", "futad_read_", "futad_wrote", "futad_now", "futad_turn"):
         assert word not in text
     assert plain.layout().bindings == ()
-    assert "futad_read_f64" in CBackend(program, multicore=multicore, carries=frozenset({"memory"})).source
-    assert CBackend(program, multicore=multicore).source == text
+    assert "futad_read_f64" in c_backend(program, multicore=multicore, carries=frozenset({"memory"})).source
+    assert c_backend(program, multicore=multicore).source == text

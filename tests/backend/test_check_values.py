@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 
 import futad
-from futad.backend.backends import is_sequential
 from futad.backend.c import CBackend
-from futad.backend.cuda import DeviceBackend
 from futad.cli import main
 from futad.core import ir
 from futad.errors import BoundsError, CheckFailure
 from futad.flatten import lower as device_lower
 from futad.imp import lower
 from futad.imp.ir import Check
-from futad.pipeline import compile_program
 from futad.runtime import valuecheck
 from futad.source import compile_text, load_program
+from futad.target import C, target_of
+from futad.testing.build import c_backend, common, device_backend
 from tests.support.needs import needs_cc, needs_cxx
 from tests.support.paths import ROOT
 
@@ -279,13 +278,13 @@ def test_scalars_and_arrays_are_compared_in_every_turn(checked: None, backend: s
 def texts(program: ir.Program, backend: str, checks: frozenset[str]) -> tuple[list[str], int]:
     """The lines of emitted code but for reports, and how many of these there are."""
     if backend == "emulated":
-        device = DeviceBackend(program, checks)
+        device = device_backend(program, checks)
         lines = [*device.source.splitlines(), *device.host.splitlines()]
         kept = [line.strip() for line in lines if "R.reports." not in line and line.strip() not in ("pass", "else:")]
         kept = [line if "K[" not in line else line.partition("K[")[0] for line in kept]
         kept = [line for line in kept if not line.startswith("if ")]  # one whose branches are empty goes
         return kept, sum("R.reports." in line for line in lines)
-    made = CBackend(program, multicore=backend == "multicore", carries=checks)
+    made = c_backend(program, multicore=backend == "multicore", carries=checks)
     text = made.source
     if checks:
         from futad.backend.c_reports import RUNTIME
@@ -312,7 +311,7 @@ SOURCES = sorted((ROOT / "tests" / "programs").glob("*.fut"))[::9] + [
 @pytest.mark.parametrize("path", [None, *SOURCES], ids=lambda p: p.stem if p else "strips")
 def test_checked_code_is_the_code_that_runs_unchecked(path: Path | None, backend: str) -> None:
     source = compile_text(STRIPS, "strips") if path is None else load_program(str(path))
-    program = compile_program(source, sequential=is_sequential(backend))
+    program = common(source, target_of(backend))
     plain, none = texts(program, backend, frozenset())
     shown, reports = texts(program, backend, VALUES)
     assert none == 0 and reports > 0
@@ -321,13 +320,13 @@ def test_checked_code_is_the_code_that_runs_unchecked(path: Path | None, backend
 
 @needs_cc
 def test_without_the_variable_nothing_is_emitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = compile_program(compile_text(KINDS, "kinds"), sequential=True)
+    program = common(compile_text(KINDS, "kinds"), C)
     monkeypatch.delenv("FUTAD_CHECK", raising=False)
-    assert CBackend(program).source == CBackend(program, carries=frozenset()).source
-    assert "report" not in CBackend(program).source.replace("reported", "")
+    assert c_backend(program).source == c_backend(program, carries=frozenset()).source
+    assert "report" not in c_backend(program).source.replace("reported", "")
     monkeypatch.setenv("FUTAD_CHECK", "values")
-    assert CBackend(program).source == CBackend(program, carries=VALUES).source
-    assert CBackend(program).source != CBackend(program, carries=frozenset()).source
+    assert c_backend(program).source == c_backend(program, carries=VALUES).source
+    assert c_backend(program).source != c_backend(program, carries=frozenset()).source
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

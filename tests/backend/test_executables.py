@@ -11,6 +11,7 @@ import pytest
 
 from futad import legality
 from futad.runtime.textvalues import Reader, binary_bytes
+from futad.testing.build import c_backend
 from tests.support.cli_helpers import Runner
 from tests.support.needs import needs_cc
 from tests.support.paths import ROOT, TESTS
@@ -317,7 +318,6 @@ def test_the_cases_of_the_language_through_an_executable(tmp_path, monkeypatch):
     """Every case of tests/language: input written in binary format, output read back as text."""
     from dataclasses import replace
 
-    from futad.backend.c import CBackend
     from futad.backend.c_program import program_text
     from futad.checks import modes
     from futad.compare import mismatch
@@ -331,7 +331,7 @@ def test_the_cases_of_the_language_through_an_executable(tmp_path, monkeypatch):
     program = compiled(paths, "interp", modes())
     monkeypatch.setenv("FUTAD_CFLAGS", "-O0")
     binary = tmp_path / "all"
-    binary.write_bytes(build_program(program_text(CBackend(compile_program(program.core)), server=False)))
+    binary.write_bytes(build_program(program_text(c_backend(compile_program(program.core)), server=False)))
     binary.chmod(0o755)
     count = 0
     for path in paths:

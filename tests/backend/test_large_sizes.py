@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import futad
-from futad.backend.c import CBackend
 from futad.errors import AssertionFailed, OutOfMemory, ShapeError
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend
 from tests.support.cli_helpers import Runner
 from tests.support.needs import needs_cc, needs_cxx
 
@@ -117,5 +117,5 @@ def test_what_rows_are_made_of_costs_nothing() -> None:
     def loss [r][b] (xss: [r][4 * b]f64): f64 = f64.sum (map (\\a -> f64.sum (map f64.product a)) (map unflatten xss))
     entry main [r][b] (_: [b]f64) (xss: [r][4 * b]f64): f64 = loss xss
     """
-    source = CBackend(compile_program(compile_text(text, "p.fut"))).source
+    source = c_backend(compile_program(compile_text(text, "p.fut"))).source
     assert source.count("futad_fail(ctx, 2") <= 2, "the parameter's sizes, and that their product is one"

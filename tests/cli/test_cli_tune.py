@@ -14,6 +14,7 @@ from futad.cli import main
 from futad.errors import InternalError
 from futad.runtime import tuning
 from futad.runtime.device import EmulatedDevice, Thresholds
+from futad.testing.build import device_backend
 from futad.tuner import Call, Tuner
 from tests.support.needs import has_cxx, needs_cxx
 
@@ -150,7 +151,6 @@ def test_versions_that_disagree_are_a_defect(file: str, monkeypatch: pytest.Monk
 @needs_cxx
 def test_the_blas_threshold(file: str) -> None:
     """With a BLAS whose products count as free, all products go there; with a slow one none."""
-    from futad.backend.cuda import DeviceBackend
     from futad.pipeline import compile_program
     from futad.source import load_program
 
@@ -162,7 +162,7 @@ def test_the_blas_threshold(file: str) -> None:
         matrix(p.c, p.m, p.n)[...] = matrix(p.a, p.m, p.k) @ matrix(p.b, p.k, p.n)
         return True
 
-    program = DeviceBackend(compile_program(load_program(file)))
+    program = device_backend(compile_program(load_program(file)))
     r = np.random.default_rng(1)
     a, b = r.normal(size=(12, 9)), r.normal(size=(9, 7))
     f = futad.load(file).product

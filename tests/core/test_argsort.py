@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.backend.c import CBackend
-from futad.backend.cuda import DeviceBackend
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
 from futad.errors import InternalError, OutOfMemory
 from futad.runtime.device import EmulatedDevice
+from futad.testing.build import c_backend, device_backend
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 
@@ -58,15 +57,15 @@ def backend(name: str) -> Any:
         case "interp":
             return Interpreter(program())
         case "c" | "multicore":
-            return CBackend(program(), multicore=name == "multicore")
+            return c_backend(program(), multicore=name == "multicore")
         case "blocks":
             p = parse_program(SOURCE)
             for s in p.funs["rows"].body.stms:
                 s.attrs = (("flattening", "only_intra"),)
-            made = DeviceBackend(p)
+            made = device_backend(p)
             assert any(k.kind == "block" and k.what.startswith("map over") for k in made.module.kernels)
             return made.on(EmulatedDevice(seed=3))
-    return DeviceBackend(program()).on(EmulatedDevice(seed=3))
+    return device_backend(program()).on(EmulatedDevice(seed=3))
 
 
 BACKENDS = ["interp", "c", "multicore", pytest.param("emulated", marks=needs_cxx)]
@@ -107,7 +106,7 @@ def test_it_sorts_rows(name: str) -> None:
 @needs_cxx
 def test_more_keys_than_a_device_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("futad.flatten.sort.MOST", 40)
-    device = DeviceBackend(program()).on(EmulatedDevice())
+    device = device_backend(program()).on(EmulatedDevice())
     np.testing.assert_array_equal(device.run("whole", [39, np.zeros(39, np.int64), np.int64(1)])[0], np.arange(39))
     with pytest.raises(OutOfMemory):
         device.run("whole", [40, np.zeros(40, np.int64), np.int64(1)])

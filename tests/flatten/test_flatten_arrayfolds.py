@@ -11,6 +11,7 @@ from futad.core.interp import Interpreter
 from futad.flatten import report
 from futad.flatten.arrayfolds import in_turns
 from futad.runtime.device import EmulatedDevice
+from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 
@@ -61,7 +62,7 @@ def test_equal_to_the_interpreter(seed: int | None) -> None:
 
 
 def test_nothing_is_done_by_one_thread() -> None:
-    assert "one thread" not in report(DEVICE.program)
+    assert "one thread" not in report(prepared(DEVICE.program))
     for entry, each in (("reduced", 2), ("scanned", 6)):
         a, b = [DEVICE.count(entry, {"n": n, "k": 8}) for n in (1 << 10, 1 << 16)]
         assert b.launches - a.launches <= 6 * each and b.total.traffic <= 65 * a.total.traffic

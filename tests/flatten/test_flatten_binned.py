@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.backend.cuda import DeviceBackend
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
 from futad.errors import ExecutionError
-from futad.flatten.prepare import prepare
 from futad.runtime.device import EmulatedDevice
+from futad.testing.build import device_backend, prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 
@@ -116,7 +115,7 @@ def test_rows_are_added_in_place() -> None:
 
 
 def test_the_program_with_both_ways_is_well_typed() -> None:
-    check_program(prepare(DEVICE.program), "prepare")
+    check_program(prepared(DEVICE.program), "prepare")
 
 
 FLAGS = r"""
@@ -142,15 +141,15 @@ fun main [n_1: i64, m_2: i64] (is_3: [n_1]i64, xs_4: [n_1]f64, ys_5: [m_2]f64) -
 def test_flags_are_joined() -> None:
     """On bools accumulators take `or`, and so do their histograms."""
     program = parse_program(FLAGS)
-    prepared = prepare(program)
-    check_program(prepared, "prepare")
-    assert any(isinstance(s.exp, ir.If) for s in prepared.funs["main"].body.stms)
-    device = DeviceBackend(program).on(EmulatedDevice())
+    made = prepared(program)
+    check_program(made, "prepare")
+    assert any(isinstance(s.exp, ir.If) for s in made.funs["main"].body.stms)
+    device = device_backend(program).on(EmulatedDevice())
     for n, m in ((0, 1), (5, 3), (300, 2)):
         rng = np.random.default_rng(n)
         args = [np.int64(n), np.int64(m), rng.integers(0, 4, n), rng.normal(size=n), rng.normal(size=m)]
         expected = Interpreter(program).run("main", args)
-        for run in (Interpreter(prepared).run, device.run):
+        for run in (Interpreter(made).run, device.run):
             got = run("main", args)
             np.testing.assert_array_equal(got[0], expected[0])
             np.testing.assert_allclose(got[1], expected[1], rtol=1e-12, atol=1e-12)

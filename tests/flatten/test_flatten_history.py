@@ -8,7 +8,7 @@ import pytest
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
-from futad.flatten.prepare import prepare
+from futad.testing.build import prepared
 from tests.support.layout_programs import KEPT
 from tests.support.needs import needs_cxx
 
@@ -18,12 +18,12 @@ ENTRIES = ("simple", "pair", "two_back", "consumed", "late", "kept", "matrices")
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_loops_equal_the_interpreter(name: str) -> None:
-    prepared = prepare(KEPT.program)
-    check_program(prepared)
+    made = prepared(KEPT.program)
+    check_program(made)
     for n, t in ((5, 4), (3, 1), (4, 0), (1, 7), (70, 3), *([(0, 2)] if name != "consumed" else [])):
         args = [np.int64(n), np.int64(t), np.random.default_rng(n).standard_normal(n)]
         expected = KEPT.interpreted(name, args)
-        for got in (Interpreter(prepared).run(KEPT.core_name(name), args), KEPT.run(name, args)):
+        for got in (Interpreter(made).run(KEPT.core_name(name), args), KEPT.run(name, args)):
             for x, y in zip(got, expected, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
@@ -39,7 +39,7 @@ def test_nothing_is_copied_in_a_turn(name: str) -> None:
 
 def test_only_values_with_memory_of_their_own_are_made_where_they_are_kept() -> None:
     """What is carried on as it is, is saved as it was."""
-    funs = prepare(KEPT.program).funs
+    funs = prepared(KEPT.program).funs
     for name, kept in (("simple", True), ("pair", True), ("two_back", False)):
         forward = next(s.exp for s in funs[KEPT.core_name(name)].body.stms if isinstance(s.exp, ir.For))
         made = {v: s.exp for s in forward.body.stms for v in s.pat}

@@ -9,6 +9,7 @@ import pytest
 
 from futad.core.interp import Interpreter
 from futad.runtime.device import EmulatedDevice
+from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 
@@ -132,18 +133,17 @@ def test_results(seed: int | None) -> None:
 def test_prepared_programs_compute_the_same() -> None:
     """What accumulators become, products give back, literals of rows: checked, and the same results."""
     from futad.core.check import check_program
-    from futad.flatten.prepare import prepare
 
-    prepared = prepare(DEVICE.program)
-    check_program(prepared, "prepare")
-    text = str(prepared)
+    made = prepared(DEVICE.program)
+    check_program(made, "prepare")
+    text = str(made)
     assert "updateacc" in str(DEVICE.program) and "updateacc" not in text.split("fun sums_of_products")[1]
     for entry in SHAPES:
         fun = DEVICE.core_name(entry)
         for size in SIZES:
             args = arguments(entry, *size)
             one = DEVICE.interpreted(entry, args)
-            two = Interpreter(prepared).run(fun, [np.copy(a) if isinstance(a, np.ndarray) else a for a in args])
+            two = Interpreter(made).run(fun, [np.copy(a) if isinstance(a, np.ndarray) else a for a in args])
             for x, y in zip(one, two, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11, err_msg=f"{entry} {size}")
 

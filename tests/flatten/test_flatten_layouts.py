@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from futad.flatten.layouts import layouts
-from futad.flatten.prepare import prepare
+from futad.testing.build import prepared
 from tests.support.layout_programs import LAYOUTS
 from tests.support.needs import needs_cxx
 
@@ -43,7 +43,7 @@ def test_rows_that_threads_make_are_not_apart(name: str) -> None:
 
 
 def test_layouts_are_of_arrays_that_gain_by_them() -> None:
-    funs = prepare(LAYOUTS.program).funs
+    funs = prepared(LAYOUTS.program).funs
 
     def orders(name: str) -> list[tuple[int, ...]]:
         return list(layouts(funs[LAYOUTS.core_name(name)].body).values())

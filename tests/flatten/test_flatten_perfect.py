@@ -10,7 +10,7 @@ from futad.core.interp import Interpreter
 from futad.core.ir import map_bodies
 from futad.core.parse import parse_program
 from futad.flatten.perfect import rows_as_maps
-from futad.flatten.prepare import prepare
+from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 
@@ -50,12 +50,12 @@ def arguments(name: str, n: int, k: int) -> list:
 @needs_cxx
 @pytest.mark.parametrize("name", [*ARGS, "slopes"])
 def test_they_mean_the_same(name: str) -> None:
-    prepared = prepare(DEVICE.program)
-    check_program(prepared)
+    made = prepared(DEVICE.program)
+    check_program(made)
     for n, k in ((0, 3), (1, 1), (5, 0), (40, 7), (3, 100)):
         args = arguments(name, n, k)
         expected = DEVICE.interpreted(name, args)
-        for got in (Interpreter(prepared).run(DEVICE.core_name(name), args), DEVICE.run(name, args)):
+        for got in (Interpreter(made).run(DEVICE.core_name(name), args), DEVICE.run(name, args)):
             for x, y in zip(got, expected, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 

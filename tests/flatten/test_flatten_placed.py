@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from futad.core.check import check_program
-from futad.flatten.prepare import prepare
+from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 
@@ -53,7 +53,7 @@ def test_rows() -> None:
 
 
 def test_elements_are_read_once() -> None:
-    check_program(prepare(DEVICE.program))
+    check_program(prepared(DEVICE.program))
     for name, size in (("least", 8), ("greatest", 4)):
         a = DEVICE.count(name, {"n": 1_000_000})
         folds = [r for r in a.rows.values() if r.what.startswith("reduce")]

@@ -7,7 +7,7 @@ import pytest
 
 from futad.core import ir
 from futad.core.check import check_program
-from futad.flatten.prepare import prepare
+from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 
@@ -105,9 +105,9 @@ def test_loops_that_only_add_are_maps() -> None:
         mine = sum(isinstance(s.exp, ir.For) for s in lam.stms)
         return mine + sum(loops(f) for s in lam.stms for f in s.exp.lambdas())
 
-    prepared = prepare(DEVICE.program)
-    check_program(prepared)
-    assert loops(DEVICE.fun("ragged").body) == 1 and loops(prepared.funs[DEVICE.core_name("ragged")].body) == 0
+    made = prepared(DEVICE.program)
+    check_program(made)
+    assert loops(DEVICE.fun("ragged").body) == 1 and loops(made.funs[DEVICE.core_name("ragged")].body) == 0
 
 
 def test_loops_of_all_pairs_have_threads_of_their_own() -> None:

@@ -16,6 +16,7 @@ from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
+from futad.testing.build import device_backend
 from tests.support.needs import needs_cxx
 
 pytestmark = needs_cxx
@@ -60,7 +61,7 @@ def program(only: str = "") -> Program:
 
 @cache
 def backend(only: str = "") -> DeviceBackend:
-    return DeviceBackend(program(only))
+    return device_backend(program(only))
 
 
 def running(device: EmulatedDevice, only: str = "") -> DeviceProgram:

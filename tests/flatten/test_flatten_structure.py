@@ -6,24 +6,24 @@ import time
 
 import pytest
 
-from futad.backend.cuda import DeviceBackend
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
-from futad.flatten import fission, flatten, report
+from futad.flatten import fission, report
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import device_backend, flattened, prepared
 from tests.support.paths import ROOT
 
 
 def kernels(source: str) -> list[tuple[str, str]]:
     """Kind and description of each kernel."""
-    module = flatten(compile_program(compile_text(source, "main")))
+    module = flattened(compile_program(compile_text(source, "main")))
     return [(k.kind, k.what) for k in module.kernels]
 
 
 def host(source: str) -> str:
-    return DeviceBackend(compile_program(compile_text(source, "main"))).host
+    return device_backend(compile_program(compile_text(source, "main"))).host
 
 
 def test_a_perfect_nest_is_one_kernel_over_all_its_levels() -> None:
@@ -76,13 +76,13 @@ entry main [n] (k: i64) (is: [n]i64) (vs: [n]f64) (ws: [n]i32) =
                   (zip vs ws)"""
     found = [w for _, w in kernels(source)]
     assert any("a lock a bin" in w for w in found) and any(w.startswith("sort for") for w in found)
-    assert "wait for a lock" not in report(compile_program(compile_text(source, "main")))
+    assert "wait for a lock" not in report(prepared(compile_program(compile_text(source, "main"))))
     rows = """
 entry main [n][m] (k: i64) (is: [n]i64) (vs: [n][m]f64) =
   reduce_by_index (replicate k (replicate m 0)) (map2 (\\a b -> a + b + a * b)) (replicate m 0) is vs"""
     found = [w for _, w in kernels(rows)]
     assert any("a lock a bin" in w for w in found) and not any(w.startswith("sort for") for w in found)
-    assert "wait for a lock" in report(compile_program(compile_text(rows, "main")))
+    assert "wait for a lock" in report(prepared(compile_program(compile_text(rows, "main"))))
 
 
 def test_products_go_to_tiles() -> None:
@@ -102,13 +102,13 @@ entry main [b][n][m][k] (a: [b][n][k]f32) (c: [b][k][m]f32) =
 def test_equal_kernels_are_emitted_once() -> None:
     one = "map (\\x -> x * 2 + 1f64)"
     source = f"entry f [n] (xs: [n]f64) = {one} xs\nentry g [m] (ys: [m]f64) = {one} ys"
-    made = DeviceBackend(compile_program(compile_text(source, "main")))
+    made = device_backend(compile_program(compile_text(source, "main")))
     assert len(made.module.kernels) == 2 and len(set(made.names.values())) == 1
 
 
 def test_report_names_what_is_sequential() -> None:
     source = "entry main (n: i64) (xs: *[n]f64) = loop xs for i < n - 1 do xs with [i + 1] = xs[i] * 0.5 + xs[i + 1]"
-    text = report(compile_program(compile_text(source, "main")))
+    text = report(prepared(compile_program(compile_text(source, "main"))))
     assert "nothing parallel inside, one thread" in text
     quiet = report(compile_program(compile_text("entry main [n] (xs: [n]f64) = map (+ 1) xs", "main")))
     assert quiet.rstrip().endswith("nothing")
@@ -125,7 +125,7 @@ def test_a_scan_of_large_elements_takes_three_passes() -> None:
         f"(scan (\\({', '.join(names)}) ({', '.join(ys)}) -> ({sums})) "
         f"({', '.join(['0'] * width)}) (map (\\v -> ({', '.join(['v'] * width)})) a))"
     )
-    text = report(compile_program(compile_text(source, "main")))
+    text = report(prepared(compile_program(compile_text(source, "main"))))
     assert "too large elements for one pass" in text and "scan_finish" in text
 
 
@@ -160,7 +160,7 @@ def test_folds_of_rows_are_folds_of_columns() -> None:
     source = """
 entry main [n][m] (xss: [n][m]f64) : ([m]f64, [n][m]f64) =
   (reduce (map2 (+)) (replicate m 0) xss, scan (map2 (*)) (replicate m 1) xss)"""
-    module = flatten(compile_program(compile_text(source, "main")))
+    module = flattened(compile_program(compile_text(source, "main")))
     assert module.why == []
     assert any(k.kind == "thread" and "map over [m" in k.what for k in module.kernels)
 
@@ -171,7 +171,7 @@ def test_benchmark_programs_have_nothing_sequential(name: str) -> None:
     from futad.source import load_program
 
     path = ROOT / "benchmarks" / "programs" / f"{name}.fut"
-    assert flatten(compile_program(load_program(str(path)))).why == []
+    assert flattened(compile_program(load_program(str(path)))).why == []
 
 
 def test_long_scopes_take_time_by_their_length() -> None:
@@ -180,7 +180,7 @@ def test_long_scopes_take_time_by_their_length() -> None:
         source = f"entry main [m] (xs: [m]f64) =\n  let a0 = f64.sum xs\n{lets}  in a{n}"
         program = compile_program(compile_text(source))
         before = time.process_time()
-        DeviceBackend(program)
+        device_backend(program)
         return time.process_time() - before
 
     assert min(seconds(1200), seconds(1200)) <= 12 * min(seconds(300), seconds(300))

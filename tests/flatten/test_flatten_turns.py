@@ -7,7 +7,7 @@ import pytest
 
 from futad.core import ir
 from futad.core.check import check_program
-from futad.flatten.prepare import prepare
+from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 
@@ -101,14 +101,14 @@ def test_a_turn_launches_what_depends_on_the_turn_before() -> None:
 
 
 def test_what_is_taken_apart_is_well_typed() -> None:
-    prepared = prepare(DEVICE.program)
-    check_program(prepared)
+    made = prepared(DEVICE.program)
+    check_program(made)
 
     def inside(lam: ir.Lambda, loop: bool) -> int:
         mine = sum(isinstance(s.exp, ir.MatMul) and loop for s in lam.stms)
         return mine + sum(inside(f, loop or isinstance(s.exp, ir.For)) for s in lam.stms for f in s.exp.lambdas())
 
-    counts = {name: inside(prepared.funs[DEVICE.core_name(name)].body, False) for name in ENTRIES}
+    counts = {name: inside(made.funs[DEVICE.core_name(name)].body, False) for name in ENTRIES}
     before = {name: inside(DEVICE.fun(name).body, False) for name in ENTRIES}
     assert (counts["predicted"], counts["sums"]) == (before["predicted"] - 3, before["sums"] - 2) == (3, 1)
     # What these would keep may be larger than what a turn reads.

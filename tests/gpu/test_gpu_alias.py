@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.backend.cuda import DeviceBackend
 from futad.backend.device_alias import APART, CONST, accesses, qualifiers
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel
@@ -17,6 +16,7 @@ from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.host import Runtime
 from futad.source import load_program
+from futad.testing.build import device_backend
 from tests.support.device_support import OnDevice
 from tests.support.layout_programs import KEPT, LAYOUTS
 from tests.support.needs import needs_cxx
@@ -157,7 +157,7 @@ def test_loops_that_save_and_layouts_are_apart_in_every_launch() -> None:
 
 def test_arrays_that_turns_exchange_are_apart_in_lbm() -> None:
     """Of a turn's kernel only what stays in the cell, which it overwrites, is not apart."""
-    backend = DeviceBackend(compile_program(load_program(str(PROGRAMS / "lbm.fut"))))
+    backend = device_backend(compile_program(load_program(str(PROGRAMS / "lbm.fut"))))
     found = qualifiers(backend.module)
     primal = next(f for f in backend.module.functions if f.name == "primal")
     (turn,) = [s.kernel for loop in primal.body if isinstance(loop, ir.For) for s in kir.walk(loop.body)

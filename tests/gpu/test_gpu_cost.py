@@ -10,10 +10,10 @@ import pytest
 from futad.backend.device_cost import Account, count
 from futad.core.ir import Program
 from futad.errors import UsageError
-from futad.flatten import flatten
 from futad.flatten.kernel import DeviceModule
 from futad.pipeline import compile_program
 from futad.source import compile_text, load_program
+from futad.testing.build import flattened
 from tests.support.cli_helpers import Runner
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
@@ -22,7 +22,7 @@ def cost(source: str, entry: str = "main", **sizes: int) -> Account:
     text = "entry" in source
     program = compile_program(compile_text(source, "main") if text else load_program(str(PROGRAMS / f"{source}.fut")))
     name = next(f.name for f in program.funs.values() if f.entry is not None and f.entry.name == entry)
-    return count(flatten(program), program, name, sizes)
+    return count(flattened(program), program, name, sizes)
 
 
 def test_a_map_reads_and_writes_everything_once() -> None:
@@ -164,7 +164,7 @@ def test_the_gradient_of_gmm(n: int, d: int, k: int) -> None:
 @cache
 def compiled(name: str) -> tuple[DeviceModule, Program]:
     program = compile_program(load_program(str(PROGRAMS / f"{name}.fut")))
-    return flatten(program), program
+    return flattened(program), program
 
 
 def gmm_gradient(n: int, d: int, k: int) -> Account:

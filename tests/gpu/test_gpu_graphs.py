@@ -18,6 +18,7 @@ from futad.runtime.device import EmulatedDevice, Frame
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.runtime.exchange import device_array
 from futad.source import compile_text
+from futad.testing.build import device_backend
 from tests.support.needs import needs_cxx
 
 # Each turn is a map and a sum, so that it has launches enough; `until` reads its condition in every turn.
@@ -46,7 +47,7 @@ entry checked [n] (xs: [n]f64): f64 =
 
 @pytest.fixture(scope="module")
 def made() -> DeviceBackend:
-    return DeviceBackend(compile_program(compile_text(SOURCE, "main")))
+    return device_backend(compile_program(compile_text(SOURCE, "main")))
 
 
 @pytest.fixture

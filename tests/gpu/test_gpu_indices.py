@@ -18,6 +18,7 @@ from futad.runtime.device import EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.runtime.exchange import device_array
 from futad.source import compile_text
+from futad.testing.build import device_backend
 from tests.support.needs import needs_cxx
 
 pytestmark = needs_cxx
@@ -48,7 +49,7 @@ def program() -> Program:
 
 @cache
 def backend() -> DeviceBackend:
-    return DeviceBackend(program())
+    return device_backend(program())
 
 
 def running(narrow: int | None = None) -> tuple[EmulatedDevice, DeviceProgram]:

@@ -23,6 +23,7 @@ from futad.pipeline import compile_program
 from futad.runtime.cubin import compile_cubin
 from futad.source import load_program
 from futad.testblocks import read_test_file
+from futad.testing.build import device_backend
 from tests.support.needs import needs_cxx, needs_toolkit
 from tests.support.paths import ROOT
 from tests.support.program_groups import joined
@@ -67,7 +68,7 @@ def check(path: Path, program: api.Program) -> None:
 
 @cache
 def benchmark(name: str) -> DeviceBackend:
-    return DeviceBackend(compile_program(load_program(str(ROOT / "benchmarks" / "programs" / f"{name}.fut"))))
+    return device_backend(compile_program(load_program(str(ROOT / "benchmarks" / "programs" / f"{name}.fut"))))
 
 
 @needs_toolkit

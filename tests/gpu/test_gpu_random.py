@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.backend.cuda import DeviceBackend
 from futad.core import ir
 from futad.core.interp import Interpreter
 from futad.errors import Error
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
+from futad.testing.build import device_backend
 from futad.testing.programs import core as genprog
 from tests.support.needs import needs_cxx
 
@@ -36,7 +36,7 @@ def test_random_programs(block: int) -> None:
     funs: dict[str, ir.Fun] = {}
     for s in samples:
         funs |= s.program.funs
-    made = DeviceBackend(compile_program(ir.Program(funs)))
+    made = device_backend(compile_program(ir.Program(funs)))
     running = made.on(EmulatedDevice(seed=1))
     for k, s in enumerate(samples):
         name = f"main{BATCH * block + k}"

@@ -15,6 +15,7 @@ from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
+from futad.testing.build import device_backend
 from tests.support.needs import needs_cxx
 
 pytestmark = needs_cxx
@@ -43,7 +44,7 @@ entry softmax [n][m] (xss: [n][m]f64) : [n][m]f64 =
 
 @cache
 def backend() -> DeviceBackend:
-    return DeviceBackend(compile_program(compile_text(SOURCE, "main")))
+    return device_backend(compile_program(compile_text(SOURCE, "main")))
 
 
 @cache

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from futad.backend.cuda import DeviceBackend
 from futad.backend.device_emit import DeviceEmitter
 from futad.flatten import kernel as kir
 from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.testing.build import device_backend
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 from tests.support.paths import ROOT
@@ -89,7 +89,7 @@ def test_every_template_is_in_the_kernels_of_some_program() -> None:
     paths = sorted((ROOT / "tests" / "programs").glob("*.fut"))
     paths += [ROOT / "benchmarks" / "programs" / f"{name}.fut" for name in PRODUCTS]
     used: set[str] = set()
-    called = set().union(*[NAME.findall(DeviceBackend(compile_program(load_program(str(p)))).source) for p in paths])
+    called = set().union(*[NAME.findall(device_backend(compile_program(load_program(str(p)))).source) for p in paths])
     while called:
         name = called.pop()
         if name not in used and name in uses:

@@ -11,14 +11,14 @@ import pytest
 
 import futad
 from futad.backend.c import CBackend
-from futad.backend.cuda import DeviceBackend
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
 from futad.imp import ir
 from futad.legality import dropping
-from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.source import compile_text
+from futad.target import C
+from futad.testing.build import c_backend, common, device_backend
 from tests.support.needs import has_cxx, needs_cxx
 
 TEXT = """
@@ -214,7 +214,7 @@ def test_every_backend_equals_the_interpreter(name: str, programs: dict[str, Any
 
 def lowered(name: str) -> CBackend:
     text = TEXT.replace("entry ", "def ").replace(f"def {name} ", f"entry {name} ")
-    return CBackend(compile_program(compile_text(text, "placement.fut"), sequential=True))
+    return c_backend(common(compile_text(text, "placement.fut"), C))
 
 
 def statements(body: list[ir.Stmt]) -> list[ir.Stmt]:
@@ -289,9 +289,9 @@ def test_an_update_reads_its_value_before_it_writes(name: str) -> None:
       let c_8: [n_1][m_2]f64 = copy(x_3)
       let z_9: [n_1][m_2]f64 = for(3i64, [c_8], \(i_10: i64, x_4: [n_1][m_2]f64) -> {{ {OVERLAPPING[name]} in (y_7) }})
       in (z_9) }}""")
-    executors: list[Any] = [Interpreter(p), CBackend(p), CBackend(p, multicore=True, grain=1)]
+    executors: list[Any] = [Interpreter(p), c_backend(p), c_backend(p, multicore=True, grain=1)]
     if has_cxx():
-        executors.append(DeviceBackend(p))
+        executors.append(device_backend(p))
         executors[-1].on(EmulatedDevice())
     for n, m in ((3, 4), (4, 4), (1, 1), (70, 33)):
         x = np.random.default_rng(n).standard_normal((n, m))

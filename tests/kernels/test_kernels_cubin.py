@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from futad.backend.cuda import DeviceBackend
 from futad.errors import BackendError, InternalError, UsageError
 from futad.pipeline import compile_program
 from futad.runtime import cubin
 from futad.runtime.kerneltext import kernel_names
 from futad.source import load_program
+from futad.testing.build import device_backend
 from tests.support.kernel_sources import SOURCES
 from tests.support.needs import needs_toolkit
 from tests.support.paths import ROOT
@@ -159,7 +159,7 @@ def instructions(code: bytes) -> dict[str, list[int]]:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_products_of_f64_are_done_by_the_matrix_units(arch: str) -> None:
     path = ROOT / "benchmarks" / "programs" / "gmm.fut"
-    made = DeviceBackend(compile_program(load_program(str(path))))
+    made = device_backend(compile_program(load_program(str(path))))
     found = instructions(cubin.compile_cubin(made.source, arch).code)
     products = {name: ops for name, ops in found.items() if name.endswith("_product")}
     assert len(products) >= 5 and all(DMMA in ops for ops in products.values())

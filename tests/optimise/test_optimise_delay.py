@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import futad
-from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.optimise.delay import delay_updates
 from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.target import C
+from futad.testing.build import c_backend, common
 from tests.support.optimise_support import becomes, body
 from tests.support.paths import ROOT
 
@@ -173,8 +174,8 @@ def test_answers(file: Path, name: str, backend: str) -> None:
 def test_rows_of_a_return_sweep_are_added_to_in_one_loop() -> None:
     """D-LSTM: what is read and written of both adjoints, where it lies."""
     benchmark = ROOT / "benchmarks" / "programs" / "dlstm.fut"
-    core = compile_program(load_program(str(benchmark)), sequential=True)
-    (f,) = [f for f in CBackend(core).module.functions if f.name == "gradient"]
+    core = common(load_program(str(benchmark)), C)
+    (f,) = [f for f in c_backend(core).module.functions if f.name == "gradient"]
     sweeps = [s for s in f.body if isinstance(s, ir.For) and s.var.startswith("turn")]
     (turn,) = [s for s in sweeps[-1].body if isinstance(s, ir.For) and s.var.startswith("turn")]
     assert [type(s) for s in turn.body if not isinstance(s, ir.Decl)] == [ir.For]
@@ -185,8 +186,8 @@ def test_rows_of_a_return_sweep_are_added_to_in_one_loop() -> None:
 def test_rows_of_a_literal_are_computed_where_they_lie() -> None:
     """D-LSTM: of a layer's state, one row is a result too and is copied."""
     benchmark = ROOT / "benchmarks" / "programs" / "dlstm.fut"
-    core = compile_program(load_program(str(benchmark)), sequential=True)
-    (f,) = [f for f in CBackend(core).module.functions if f.name == "objective"]
+    core = common(load_program(str(benchmark)), C)
+    (f,) = [f for f in c_backend(core).module.functions if f.name == "objective"]
     (turn,) = [s for s in f.body if isinstance(s, ir.For)]
     (layer,) = [s for s in turn.body if isinstance(s, ir.For) and any(isinstance(x, ir.For) for x in s.body)]
     assert sum(isinstance(s, ir.Copy) for s in layer.body) == 1

@@ -12,8 +12,9 @@ import futad
 from futad.core import ir
 from futad.core.parse import parse_program
 from futad.optimise.inturns import make_in_turns
-from futad.pipeline import compile_program
 from futad.source import load_program
+from futad.target import INTERP, C
+from futad.testing.build import common
 from tests.support.optimise_support import becomes
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
@@ -62,13 +63,13 @@ def products_in_loops(p: ir.Program, name: str) -> int:
 def test_which_move(tmp_path: Path) -> None:
     file = tmp_path / "net.fut"
     file.write_text(TEXT)
-    few, many = (compile_program(load_program(str(file)), sequential=s, check=True) for s in (True, False))
+    few, many = (common(load_program(str(file)), t, check=True) for t in (C, INTERP))
     moved = {n: products_in_loops(few, n) - products_in_loops(many, n) for n in NAMES}
     assert moved == {"net_of": 1, "gradient": 0, "reversed": 0, "twice": 0, "later": 0, "fewer": 0, "overwritten": 0}
 
 
 def test_the_inputs_of_lstm() -> None:
-    few, many = (compile_program(load_program(str(PROGRAMS / "lstm.fut")), sequential=s) for s in (True, False))
+    few, many = (common(load_program(str(PROGRAMS / "lstm.fut")), t) for t in (C, INTERP))
     assert (products_in_loops(few, "objective"), products_in_loops(many, "objective")) == (3, 2)
 
 
@@ -99,7 +100,7 @@ AFTER = """fun main ({params}) -> (r_9: [m_2][k_3]f64) = {{
 
 
 def few(p: ir.Program) -> ir.Program:
-    return make_in_turns(p, sequential=True)
+    return make_in_turns(p)
 
 
 def test_the_rule() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from futad.backend.c import CBackend
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
@@ -15,6 +14,7 @@ from futad.errors import AssertionFailed
 from futad.optimise.matmul import matmul
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend
 from tests.support.optimise_support import heads, passes, run, same_results
 
 PRELUDE = """
@@ -79,7 +79,7 @@ def test_products_are_found_and_right(case: tuple) -> None:
     core = _core_args(program, args)
     expected = expected if isinstance(expected, tuple) else (expected,)
     final = compile_program(program, check=True)
-    for got in (Interpreter(after).run("main", core), CBackend(final).run("main", core)):
+    for got in (Interpreter(after).run("main", core), c_backend(final).run("main", core)):
         for g, e in zip(got, expected, strict=True):
             np.testing.assert_allclose(g, e, rtol=1e-12, atol=1e-12)
 
@@ -108,7 +108,7 @@ def test_adjoints_summed_over_a_loop_are_added_in_place() -> None:
     program = compile_program(compile_text(PRELUDE + _entry(head, body, (A, S))), check=True)
     products = [s.exp for s in _statements(program.funs["main"].body) if type(s.exp) is ir.MatMul]
     assert any(p.plus for p in products)
-    backend = CBackend(program)
+    backend = c_backend(program)
     got = backend.run("main", _core_args(program, (A, S)))
     np.testing.assert_allclose(got[0], Interpreter(program).run("main", _core_args(program, (A, S)))[0], rtol=1e-12)
     assert ", 1))) {" in backend.source  # the kernel adds
@@ -135,7 +135,7 @@ def test_products_of_a_loop_are_computed_once_for_both_sweeps() -> None:
         w_bar += x.T @ y_bar
         h_bar = y_bar @ S.T
     args = _core_args(program, (A, S))
-    for got in (Interpreter(program).run("main", args), CBackend(program).run("main", args)):
+    for got in (Interpreter(program).run("main", args), c_backend(program).run("main", args)):
         np.testing.assert_allclose(got[0], w_bar, rtol=1e-11)
 
 

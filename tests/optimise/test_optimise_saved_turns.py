@@ -11,9 +11,12 @@ import pytest
 import futad
 from futad.core import ir
 from futad.core.interp import Interpreter
+from futad.core.types import ArrayType
 from futad.errors import BoundsError
-from futad.pipeline import compile_program, pass_names
+from futad.pipeline import compile_program, own_passes, pass_names
 from futad.source import compile_text, load_program
+from futad.target import C
+from futad.testing.build import common
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
 TEXT = """
@@ -102,7 +105,7 @@ def loops(e: ir.For) -> int:
 @pytest.mark.parametrize("name", SAVED)
 def test_return_sweeps_do_not_run_inner_loops_again(file: Path, name: str) -> None:
     """Neither where memory would grow by more than a factor, nor where it is as cheap to run them again."""
-    core = compile_program(load_program(str(file)), sequential=True, check=True)
+    core = common(load_program(str(file)), C, check=True)
     forward, back = sweeps(core, name)
     assert loops(forward) == 1 and loops(back) == 2 - SAVED[name]
     if SAVED[name]:
@@ -113,10 +116,10 @@ def test_return_sweeps_do_not_run_inner_loops_again(file: Path, name: str) -> No
 
 def test_dlstm() -> None:
     """Only the normaliser's exponentials are left to the return sweep; what is saved has the sizes of the state."""
-    core = compile_program(load_program(str(PROGRAMS / "dlstm.fut")), sequential=True)
+    core = common(load_program(str(PROGRAMS / "dlstm.fut")), C)
     forward, back = sweeps(core, "gradient")
     assert (count(forward.body, ("tanh", "exp")), count(back.body, ("tanh", "exp"))) == (5, 2)
-    saved = [p.type for p in forward.body.params if isinstance(p.type, ir.ArrayType) and p.name == "saved"]
+    saved = [p.type for p in forward.body.params if isinstance(p.type, ArrayType) and p.name == "saved"]
     state = set(forward.body.params[1].type.shape)  # type: ignore[union-attr]
     assert saved and all(set(t.shape[1:]) <= state for t in saved)
     assert sum(2 if len(t.shape) == 4 else 1 for t in saved if len(t.shape) > 2) == 8
@@ -161,10 +164,11 @@ def test_loops_that_are_split_save_no_more(tmp_path: Path) -> None:
     assert split != text
     file = tmp_path / "split.fut"
     file.write_text(split)
-    without = [name for name in pass_names() if name != "save-turns"]
+    shared = [name for name in pass_names(C) if name not in own_passes(C)]
+    without = [name for name in shared if name != "save-turns"]
     ours, before = (
-        compile_program(load_program(str(file)), sequential=True, passes=passes, check=True)
-        for passes in (pass_names(), without)
+        compile_program(load_program(str(file)), target=C, passes=passes, check=True)
+        for passes in (shared, without)
     )
     scratch = [[s.exp for s in p.funs["gradient"].body.stms if isinstance(s.exp, ir.Scratch)] for p in (ours, before)]
     assert len(scratch[0]) == len(scratch[1]) > 0
@@ -223,7 +227,7 @@ def test_rows_that_are_read_while_the_next_is_made(backend: str, name: str) -> N
 
 def test_the_row_is_read_where_it_is() -> None:
     """The forward sweep reads the row itself; what it saves is what the return sweep then reads."""
-    core = compile_program(compile_text(ROWS, "rows.fut"), sequential=True, check=True)
+    core = common(compile_text(ROWS, "rows.fut"), C, check=True)
     for name in ("rows_gradient", "distance_gradient", "between_gradient"):
         forward, back = sweeps(core, name)
         assert loops(forward) == 1 and loops(back) == 1

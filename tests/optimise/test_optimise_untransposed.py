@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.accs import without_accs
-from futad.backend.c import CBackend
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.ir import Program
@@ -17,6 +15,7 @@ from futad.core.parse import parse_program
 from futad.optimise.untransposed import untransposed
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.testing.build import c_backend, without_accs
 from tests.support.optimise_support import heads, passes, same_results
 
 CASES = {
@@ -69,7 +68,7 @@ def core() -> Program:
 def test_the_same_results(core: Program, name: str) -> None:
     after = untransposed(core)
     check_program(after)
-    backends = [CBackend(core), CBackend(core, multicore=True, grain=1)]
+    backends = [c_backend(core), c_backend(core, multicore=True, grain=1)]
     for n in (0, 1, 2, 33, 300):
         for k in (0, 1, 4):
             expected = run(Interpreter(core), name, n, k)
@@ -91,7 +90,7 @@ def test_what_is_left(core: Program) -> None:
 def test_arguments_stay_as_they_are() -> None:
     """Loops begin with the rows of the caller's matrix, which they do not overwrite."""
     core = compile_program(compile_text(TEXT, "rows.fut"))
-    backend = CBackend(core)
+    backend = c_backend(core)
     for name in CASES:
         m = np.random.default_rng(1).standard_normal((3, 50))
         kept = m.copy()

@@ -11,6 +11,8 @@ import pytest
 
 import futad
 from futad.errors import AssertionFailed, BoundsError
+from futad.target import C
+from futad.testing.build import common
 
 BACKENDS = ["interp", "c", "multicore", "emulated"]
 TYPES = [f"{s}{bits}" for bits in (8, 16, 32, 64) for s in "iu"]
@@ -188,7 +190,6 @@ def test_updates_of_slices_of_any_numbers(program: Any) -> None:
 
 def test_checks_that_are_not_needed_are_not_made() -> None:
     """Of ranges between places, and of what loops append to."""
-    from futad.pipeline import compile_program
     from futad.source import compile_text
 
     texts = [
@@ -200,4 +201,4 @@ def test_checks_that_are_not_needed_are_not_made() -> None:
         "entry f [n] (ys: [n]i64) = loop xs = [] for y in ys do xs ++ [y, y + 1]",
     ]
     for text in texts:
-        assert "assert(" not in str(compile_program(compile_text(text), sequential=True)), text
+        assert "assert(" not in str(common(compile_text(text), C)), text

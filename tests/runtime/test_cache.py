@@ -19,11 +19,11 @@ import pytest
 from futad import cache
 from futad.api import compile as compile_program
 from futad.backend import quick
-from futad.backend.c import CBackend
 from futad.cache import files, folders
 from futad.errors import FileError, FutadWarning
 from futad.runtime import cc, tuning
 from futad.runtime.device import Thresholds
+from futad.testing.build import c_backend
 from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
 
@@ -108,7 +108,7 @@ def test_descriptions_are_plain_data(own: Path) -> None:
     """
     prog = compile_program(text, "p.fut", backend="interp")
     signatures = {name: (f.core_name, f.signature) for name, f in prog.entries.items()}
-    compiled = quick.Compiled(signatures, KEY, CBackend(prog.core).layout())
+    compiled = quick.Compiled(signatures, KEY, c_backend(prog.core).layout())
     again = quick.from_json(json.loads(json.dumps(quick.to_json(compiled))))
     assert again == compiled and type(again.entries["at"][1].witnesses) is frozenset
     for wrong in ('{"": "Path"}', '{"": "Leaf"}', '{"x": 1}', '{"": "prim", "name": "f128"}'):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import futad
-from futad.backend.c import CBackend
 from futad.core import ir
 from futad.core.ir import Program
 from futad.flatten import report
 from futad.optimise.sequential import sequentialise
 from futad.pipeline import compile_program
 from futad.source import check_text, compile_text
+from futad.testing.build import c_backend, prepared
 
 PROGRAM = """
 entry mapped (xs: []f64) = #[sequential] map f64.exp xs
@@ -56,12 +56,12 @@ def alone(program: Program, name: str) -> Program:
 
 def regions(program: Program, name: str) -> int:
     """How many parallel regions the C for several threads has."""
-    return CBackend(alone(program, name), multicore=True).source.count("futad_parallel(&region.job, ")
+    return c_backend(alone(program, name), multicore=True).source.count("futad_parallel(&region.job, ")
 
 
 def kernels(program: Program, name: str) -> list[str]:
     """The kind of each kernel."""
-    return [line.split()[1] for line in report(alone(program, name), why=False).splitlines()]
+    return [line.split()[1] for line in report(prepared(alone(program, name)), why=False).splitlines()]
 
 
 def test_sequential_constructs_are_loops(compiled: Program) -> None:
@@ -105,7 +105,7 @@ def test_scratch_blank_unsafe_noinline_unroll(compiled: Program) -> None:
     assert unsafe.exp.check is None and safe.exp.check is not None
     (call,) = compiled.funs["applied"].body.stms
     assert isinstance(call.exp, ir.Call)
-    assert "futad_fun_small" in CBackend(alone(compiled, "applied")).source
+    assert "futad_fun_small" in c_backend(alone(compiled, "applied")).source
     assert all(isinstance(s.exp, ir.Op) for s in compiled.funs["in_line"].body.stms)
     assert not any(isinstance(s.exp, ir.For) for s in compiled.funs["unrolled"].body.stms)
 

@@ -16,6 +16,7 @@ from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
+from futad.testing.build import device_backend
 
 
 class OnDevice:
@@ -33,7 +34,7 @@ class OnDevice:
 
     @cached_property
     def backend(self) -> DeviceBackend:
-        return DeviceBackend(self.program)
+        return device_backend(self.program)
 
     @cached_property
     def emulated(self) -> DeviceProgram:

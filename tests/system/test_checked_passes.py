@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
 
 import futad as library
-from futad import checks
+from futad import checks, pipeline
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.parse import parse_program
 from futad.core.types import F64, Var
 from futad.errors import InternalError
-from futad.pipeline import PASSES, compile_program
+from futad.pipeline import compile_program, own_passes
 from futad.source import compile_text
+from futad.target import TARGETS
 from futad.testing import check_grads
 from tests.support.cli_helpers import Runner
 from tests.support.paths import ROOT
@@ -28,42 +30,33 @@ TEXT = """
 entry main [n] (xs: [n]f64): f64 = f64.sum (map (\\x -> x * x) xs)
 """
 
-# The passes of the C backends and of devices, as these call them: program or scope to the same.
-TARGETS = [
-    ("c", "futad.backend.c", "without_accs", "accs"),
-    ("c", "futad.backend.c", "untransposed", "untransposed"),
-    ("multicore", "futad.backend.c", "kept_in_place", "kept-in-place"),
-    ("multicore", "futad.backend.c", "by_columns", "by-columns"),
-    ("emulated", "futad.flatten", "without_traces", "without-traces"),
-    ("emulated", "futad.optimise.sequential", "sequentialise", "sequentialise"),
-    ("emulated", "futad.flatten.prepare", "with_places", "with-places"),
-    ("emulated", "futad.flatten.prepare", "loops_that_add", "loops-that-add"),
-    ("emulated", "futad.flatten.prepare", "binned", "binned"),
-    ("emulated", "futad.flatten.prepare", "_loosened", "loosened"),
-    ("emulated", "futad.flatten.prepare", "computed_again", "computed-again"),
-    ("emulated", "futad.flatten.prepare", "turns_apart", "turns-apart"),
-    ("emulated", "futad.flatten.prepare", "rows_as_maps", "rows-as-maps"),
-    ("emulated", "futad.flatten.prepare", "kept_in_place", "kept-in-place"),
-]
-PASS = ("c", "futad.optimise.hoist", "hoist", "hoist")
+# A pass that all targets share, and those of one or some; not what cleans up after them.
+OWN = [(t.name, name) for t in TARGETS.values() for name in own_passes(t)]
+NAMED = [("c", "hoist"), *OWN]
 
 
-def out_of_scope(x, *_args, **_options):
-    """The program, or scope, with a statement that uses what nothing binds."""
-    if isinstance(x, ir.Program):
-        return ir.map_bodies(x, out_of_scope)
-    lost = ir.Stm((Var("kept", F64),), ir.Alias(Var("lost", F64)))
-    return ir.Lambda(x.params, (*x.stms, lost), x.result)
+def with_pass(monkeypatch, name, **changes):
+    """In the test the pass of that name is another one."""
+    passes = [replace(p, **changes) if p.name == name else p for p in pipeline.PASSES]
+    monkeypatch.setattr(pipeline, "PASSES", passes)
 
 
-@pytest.mark.parametrize(("backend", "module", "function", "name"), [PASS, *TARGETS])
-def test_a_test_run_names_the_pass_that_breaks_a_program(
-    tmp_path, monkeypatch, capfdbinary, backend, module, function, name
-):
+def out_of_scope(program, _target, **_options):
+    """The program with a statement in each function that uses what nothing binds."""
+
+    def body(lam):
+        lost = ir.Stm((Var("kept", F64),), ir.Alias(Var("lost", F64)))
+        return ir.Lambda(lam.params, (*lam.stms, lost), lam.result)
+
+    return ir.map_bodies(program, body)
+
+
+@pytest.mark.parametrize(("backend", "name"), [(b, n) for b, n in NAMED if b != "cuda"])
+def test_a_test_run_names_the_pass_that_breaks_a_program(tmp_path, monkeypatch, capfdbinary, backend, name):
     monkeypatch.delenv(checks.VARIABLE)
     futad = Runner(tmp_path, monkeypatch, capfdbinary)
     futad.file("p.fut", TEXT)
-    monkeypatch.setattr(import_module(module), function, out_of_scope)
+    with_pass(monkeypatch, name, run=out_of_scope, after="")
     done = futad("test", "-b", backend, "p.fut")
     assert done.code == 1
     text = done.out + done.err
@@ -91,7 +84,7 @@ def test_what_is_malformed_beyond_the_rules_is_a_failure_too():
 def test_derivatives_that_tests_look_at_are_checked_too(monkeypatch):
     monkeypatch.delenv(checks.VARIABLE)
     function = library.compile(TEXT, backend="c").main
-    monkeypatch.setattr(import_module("futad.backend.c"), "by_columns", out_of_scope)
+    with_pass(monkeypatch, "by-columns", run=out_of_scope)
     with pytest.raises(InternalError, match="after by-columns"):
         check_grads(function, [1.0, 2.0])
 
@@ -100,7 +93,7 @@ def test_gradcheck_checks_too(tmp_path, monkeypatch, capfdbinary):
     monkeypatch.delenv(checks.VARIABLE)
     futad = Runner(tmp_path, monkeypatch, capfdbinary)
     futad.file("p.fut", TEXT)
-    monkeypatch.setattr(import_module("futad.backend.c"), "untransposed", out_of_scope)
+    with_pass(monkeypatch, "untransposed", run=out_of_scope)
     done = futad("gradcheck", "-b", "c", "p.fut")
     assert done.code == 1 and "after untransposed" in done.err and "Traceback" not in done.err
 
@@ -122,8 +115,7 @@ def test_nothing_is_checked_where_nobody_asks():
 
 
 def test_each_pass_has_a_name_of_its_own():
-    names = [name for name, _ in PASSES]
+    names = [p.name for p in pipeline.PASSES]
     assert len(set(names)) == len(names)
-    for folder in ("c", "emulated"):
-        own = [name for backend, *_, name in TARGETS if (backend == "emulated") == (folder == "emulated")]
-        assert len(set(own)) == len(own) and not set(own) & set(names)
+    for p in pipeline.PASSES:
+        assert not p.after or p.after in names[: names.index(p.name)], "a pass follows one that has run"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +139,12 @@ def test_what_crashes_or_hangs_is_found(how: str, monkeypatch: pytest.MonkeyPatc
 def test_what_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     import futad.pipeline
 
-    def broken(program: Any, **_: Any) -> Any:
+    def broken(program: Any, *_: Any, **_more: Any) -> Any:
         if any("1" in f.name for f in program.funs.values() if f.entry is None) or len(program.funs) < 3:
             raise KeyError("x_12")
         return program
 
-    passes = [(n, broken if n == "fuse" else p) for n, p in futad.pipeline.PASSES]
+    passes = [replace(p, run=broken) if p.name == "fuse" else p for p in futad.pipeline.PASSES]
     monkeypatch.setattr(futad.pipeline, "PASSES", passes)
     done = batch.run(Task(1, "c", "f64", (("prefix", 1),), ("value",)))
     assert [(f.what, f.mode) for f in done.findings] == [("internal", "value")]

@@ -279,11 +279,11 @@ def _shrink(f: Finding, c: Case, seconds: float) -> None:
 def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     """After which pass the interpreter no longer computes what it did: else it is the lowering or what follows it."""
     from futad.api import Program
-    from futad.backend.backends import is_sequential
     from futad.core.interp import Interpreter
     from futad.core.ir import Program as Core
     from futad.pipeline import Trace, compile_program
     from futad.source import compile_text
+    from futad.target import target_of
 
     one = case(c.kind, c.seed, c.elem, (mode,))
     core = compile_text(one.text(), "fuzz.fut")
@@ -298,7 +298,7 @@ def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     stages: list[tuple[str, Core]] = []
     trace = Trace(after=lambda name, p: stages.append((name, p)))
     try:
-        compile_program(core, trace=trace, sequential=is_sequential(backend))
+        compile_program(core, trace=trace, target=target_of(backend))
         names = [name for name, _ in stages]
         for name, p in stages[names.index("ad") if "ad" in names else 0 :]:
             if oracle.equal(values(p), want, "f8" if c.elem == "f64" else "f4"):

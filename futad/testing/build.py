@@ -1,0 +1,55 @@
+"""Backends of programs that the passes which all targets share have seen, or none; for tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from futad.backend.c import CBackend
+from futad.backend.cuda import DeviceBackend
+from futad.core.ir import Program
+from futad.flatten import flatten
+from futad.flatten.kernel import DeviceModule
+from futad.pipeline import COMMON, PASSES, compile_program, own_passes
+from futad.target import CUDA, MULTICORE, C, Target
+
+
+def common(program: Program, target: Target, check: bool = False) -> Program:
+    """The program after the passes that all targets share, as they do for this one."""
+    return compile_program(program, target=target, stop_after=COMMON, check=check)
+
+
+def lowered(program: Program, target: Target) -> Program:
+    """The program after the passes that are the target's own."""
+    return compile_program(program, target=target, passes=own_passes(target))
+
+
+def prepared(program: Program) -> Program:
+    """The program as devices lower it."""
+    return lowered(program, CUDA)
+
+
+def without_accs(program: Program) -> Program:
+    """The program after the pass accs, fused again."""
+    return compile_program(program, target=C, passes=[p.name for p in PASSES if "accs" in (p.name, p.after)])
+
+
+def c_backend(
+    program: Program, multicore: bool = False, grain: int = 1 << 13, carries: frozenset[str] | None = None, **more: Any
+) -> CBackend:
+    """The program on a C backend; `more` are fields of the target."""
+    target = replace(MULTICORE if multicore else C, **more)
+    return CBackend(lowered(program, target), target, grain, carries)
+
+
+def device_backend(program: Program, carries: frozenset[str] | None = None) -> DeviceBackend:
+    """The program on a device."""
+    return DeviceBackend(prepared(program), carries)
+
+
+def flattened(program: Program) -> DeviceModule:
+    """The kernels and the host code of the program."""
+    return flatten(prepared(program))
+
+
+__all__ = ["c_backend", "common", "device_backend", "flattened", "lowered", "prepared", "without_accs"]
