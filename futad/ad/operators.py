@@ -1,11 +1,11 @@
-"""Recognising reduction operators: special ones, independent parts of a tuple, vectorised ones."""
+"""Operators of folds: those with a rule of their own, the independent parts of one on tuples."""
 
 from __future__ import annotations
 
 from futad.core import ir
+from futad.core.operator import operator_of
+from futad.core.scalarops import OPS
 from futad.core.types import Atom, Var
-
-SPECIAL = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
 def canonical(lam: ir.Lambda) -> ir.Lambda:
@@ -31,33 +31,12 @@ def _in_order(lam: ir.Lambda, left: set[Atom], right: set[Atom]) -> ir.Lambda:
     return ir.Lambda(lam.params, tuple(stms), lam.result)
 
 
-def classify(lam: ir.Lambda) -> str | None:
-    """The scalar operation of SPECIAL that `lam` applies to its two parameters, elementwise on arrays."""
-    if len(lam.params) != 2 or len(lam.result) != 1:
+def ruled(lam: ir.Lambda) -> str | None:
+    """The associative operation that `lam` is, if it has a rule: on scalars, or a sum of values of any rank."""
+    found = operator_of(lam)
+    if found is None or not OPS[found.op].associative:
         return None
-    stms = lam.stms
-    if len(stms) != 1 or len(stms[0].pat) != 1 or lam.result[0] is not stms[0].pat[0]:
-        return None
-    e = stms[0].exp
-    if isinstance(e, ir.Op) and e.op in SPECIAL and set(e.args) == set(lam.params):
-        return e.op
-    if isinstance(e, ir.Map) and len(e.arrays) == 2 and set(e.arrays) == set(lam.params):
-        return classify(e.lam)
-    return None
-
-
-def vectorised(lam: ir.Lambda) -> ir.Lambda | None:
-    """The operator on rows if `lam` is a map of it over all its parameters, in any order, else None."""
-    if len(lam.stms) != 1:
-        return None
-    stm = lam.stms[0]
-    e = stm.exp
-    if not isinstance(e, ir.Map) or set(e.arrays) != set(lam.params) or tuple(lam.result) != stm.pat:
-        return None
-    if len(e.arrays) != len(lam.params) or any(v in lam.params for v in e.lam.free()):
-        return None
-    own = dict(zip(e.arrays, e.lam.params, strict=True))
-    return ir.Lambda(tuple([own[p] for p in lam.params]), e.lam.stms, e.lam.result)
+    return found.op if found.op == "add" or found.rank == 0 else None
 
 
 def needed(stms: tuple[ir.Stm, ...], results: tuple[Atom, ...]) -> tuple[tuple[ir.Stm, ...], set[Var]]:

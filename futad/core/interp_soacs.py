@@ -23,6 +23,7 @@ from futad.core.interp_machine import (
     lift_value,
     rank_of,
 )
+from futad.core.operator import scalar_op
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Const, Prim
 from futad.errors import ExecutionError, InternalError
@@ -35,15 +36,10 @@ _INT_UFUNCS: dict[str, np.ufunc] = {
 _FLOAT_UFUNCS = {**_INT_UFUNCS, "min": np.fmin, "max": np.fmax}
 
 
-def operator_of(lam: ir.Lambda) -> str | None:
-    """The name of the operation if `lam` is `\\(x, y) -> x op y` for an op with a NumPy reduction."""
-    if len(lam.params) != 2 or len(lam.stms) != 1 or not isinstance(lam.params[0].type, Prim):
-        return None
-    (stm,) = lam.stms
-    e = stm.exp
-    if isinstance(e, ir.Op) and e.op in _INT_UFUNCS and lam.result == stm.pat and set(e.args) == set(lam.params):
-        return e.op
-    return None
+def _ufunc_op(lam: ir.Lambda) -> str | None:
+    """The name of the operation if `lam` is one on scalars that NumPy reduces with."""
+    op = scalar_op(lam)
+    return op if op in _INT_UFUNCS else None
 
 
 def ufunc_of(name: str, t: Prim) -> np.ufunc:
@@ -212,7 +208,7 @@ def run_reduce(
 ) -> list[Value]:
     """Left fold from the neutral elements; `ranks` are the arrays' ranks."""
     state = [m.value(a) for a in neutral]
-    name = operator_of(lam) if n else None
+    name = _ufunc_op(lam) if n else None
     if name is not None:
         (v,), (a,) = arrays, neutral
         assert isinstance(a.type, Prim)
@@ -239,7 +235,7 @@ def run_scan(
     m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam: ir.Lambda, neutral: ir.Atoms, sc: Scope
 ) -> list[Value]:
     """Inclusive left scan of n > 0 elements."""
-    name = operator_of(lam)
+    name = _ufunc_op(lam)
     if name is not None:
         (v,), (a,) = arrays, neutral
         assert isinstance(a.type, Prim)
@@ -352,7 +348,7 @@ def _hist(m: Interpreter, e: ir.Hist, stm: ir.Stm, sc: Scope) -> Values:
         moved = int(np.count_nonzero(hit)) * sum(math.prod(v.shape[k + 1 :]) for v in values)
         copied = 0 if m.in_place(stm) else sc.lanes * sum(own_size(o, k) for o in outs)
         m.count("hist", read=2 * moved + copied + n * sc.lanes * len(e.idxs), written=moved + copied)
-    name = operator_of(e.lam)
+    name = _ufunc_op(e.lam)
     if name is not None and isinstance(e.neutral[0].type, Prim) and rank_of(e.dests[0].type) == len(e.idxs):
         lanes = np.nonzero(hit)
         if m.counting:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from futad.core import ir
+from futad.core.operator import scalar_op
 from futad.core.scalarops import OPS
 from futad.core.text import Printer, node_name
 from futad.core.types import AccType, ArrayType, Atom, Const, Type, Var, shape_of
@@ -141,12 +142,8 @@ class Names(Printer):
 
     def operator(self, lam: ir.Lambda) -> str:
         """The sign of a fold's operator if it is one operation on its parameters, else nothing."""
-        if len(lam.stms) != 1 or lam.result != lam.stms[0].pat:
-            return ""
-        e = lam.stms[0].exp
-        if not isinstance(e, ir.Op) or set(e.args) != set(lam.params):
-            return ""
-        return OPS[e.op].infix or e.op
+        op = scalar_op(lam)
+        return "" if op is None else OPS[op].infix or op
 
 
 def wrapped(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from futad.core import ir
 from futad.core.node import Range
+from futad.core.operator import row_operator
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Type, Var, array_of, row_type, shape_of
 from futad.fires import Transformation
 from futad.legality import Legality
@@ -384,15 +385,8 @@ BY_COLUMNS = Transformation(
 def interchange(stm: ir.Stm) -> list[ir.Stm] | None:
     """A fold of rows whose operator maps over the rows, as a map of folds of the columns; None if it is not that."""
     e = stm.exp
-    if not isinstance(e, (ir.Reduce, ir.Scan)) or len(e.lam.stms) != 1:
-        return None
-    inner = e.lam.stms[0]
-    m = inner.exp
-    if not isinstance(m, ir.Map) or e.lam.result != inner.pat:
-        return None
-    if len(m.arrays) != len(e.lam.params) or set(m.arrays) != set(e.lam.params):
-        return None
-    if m.width in e.lam.params or not all(isinstance(a.type, ArrayType) for a in e.arrays):
+    row = row_operator(e.lam) if isinstance(e, (ir.Reduce, ir.Scan)) else None
+    if row is None or not isinstance(e, (ir.Reduce, ir.Scan)):
         return None
     BY_COLUMNS.fired()
     out: list[ir.Stm] = []
@@ -402,8 +396,7 @@ def interchange(stm: ir.Stm) -> list[ir.Stm] | None:
         assert isinstance(t, ArrayType)
         columns.append(Var("columns", ArrayType(t.elem, (t.shape[1], t.shape[0], *t.shape[2:]))))
         out.append(ir.Stm((columns[-1],), ir.Rearrange(a, (1, 0, *range(2, t.rank)))))
-    op = ir.rename(m.lam)
-    op.params = tuple([op.params[m.arrays.index(p)] for p in e.lam.params])
+    op = ir.rename(row.lam)
     cols = tuple([Var("column", row_type(c.type)) for c in columns])
     nes = tuple([Var("neutral", row_type(a.type)) for a in e.neutral])
     results = tuple([Var(v.name, row_type(v.type) if isinstance(e, ir.Reduce) else _column(v.type)) for v in stm.pat])
@@ -415,9 +408,9 @@ def interchange(stm: ir.Stm) -> list[ir.Stm] | None:
     lam = ir.Lambda((*cols, *nes), tuple(body), results)
     arrays = (*columns, *e.neutral)
     if isinstance(e, ir.Reduce):
-        return [*out, ir.Stm(stm.pat, ir.Map(m.width, arrays, lam))]
-    turned = tuple([Var(v.name, array_of(r.type, m.width)) for v, r in zip(stm.pat, results, strict=True)])
-    out.append(ir.Stm(turned, ir.Map(m.width, arrays, lam)))
+        return [*out, ir.Stm(stm.pat, ir.Map(row.width, arrays, lam))]
+    turned = tuple([Var(v.name, array_of(r.type, row.width)) for v, r in zip(stm.pat, results, strict=True)])
+    out.append(ir.Stm(turned, ir.Map(row.width, arrays, lam)))
     for v, x in zip(stm.pat, turned, strict=True):
         out.append(ir.Stm((v,), ir.Rearrange(x, (1, 0, *range(2, len(shape_of(x.type)))))))
     return out

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.operator import commutes
 from futad.core.types import I64, U32, Atom, Prim
 from futad.flatten import fission, pairs, prepare, products
 from futad.flatten import kernel as kir
@@ -28,7 +29,7 @@ from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.finish import NotInBlock
 from futad.flatten.known import known_on_host
 from futad.flatten.nests import atomic, block_map, host_map, nest_of
-from futad.flatten.operators import Fold, combine, commutes, operator
+from futad.flatten.operators import Fold, combine, operator
 from futad.flatten.pairtiles import lower_pairs
 from futad.imp import ir
 from futad.imp.dispatch import Want

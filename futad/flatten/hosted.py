@@ -10,6 +10,8 @@ import numpy as np
 
 from futad.core import ir as core
 from futad.core.node import Range
+from futad.core.operator import operators_of
+from futad.core.scalarops import OPS
 from futad.core.types import I64, U32, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import SharedAcc, in_block, on_host, over
@@ -27,7 +29,6 @@ from futad.imp.views import Acc, Mem, Value, View
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
-ATOMIC = ("add", "min", "max", "and", "or", "xor", "mul")
 LOCKS = 1 << 14
 TINY = 16  # elements
 
@@ -121,34 +122,6 @@ def _scatter(lo: DeviceLowerer, stm: core.Stm, e: core.Scatter, wants: list[Want
     return targets
 
 
-def _one_op(lam: core.Lambda) -> list[str] | None:
-    """The atomic operation of each result on its two parameters, None if one is something else."""
-    k = len(lam.result)
-    made = {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
-    if len(lam.stms) != k:
-        return None
-    out = []
-    for i, r in enumerate(lam.result):
-        e = made.get(r)  # type: ignore[arg-type]
-        if not isinstance(e, core.Op) or e.op not in ATOMIC or set(e.args) != {lam.params[i], lam.params[k + i]}:
-            return None
-        out.append(e.op)
-    return out
-
-
-def _row_op(lam: core.Lambda) -> str | None:
-    """The atomic operation of an operator that maps it over two rows (of any rank)."""
-    if len(lam.stms) != 1 or len(lam.params) != 2:
-        return None
-    e = lam.stms[0].exp
-    if isinstance(e, core.Op):
-        ops = _one_op(lam)
-        return ops[0] if ops else None
-    if not isinstance(e, core.Map) or set(e.arrays) != set(lam.params) or lam.result != lam.stms[0].pat:
-        return None
-    return _row_op(e.lam)
-
-
 @on_host(core.Hist)
 @in_block(core.Hist)
 def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequence[Value]:
@@ -157,9 +130,8 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> 
     values = [lo.view(a) for a in e.values]
     width = lo.let(lo.expr(e.width), "n")
     name = ", ".join(v.name for v in stm.pat)
-    row = _row_op(e.lam)
-    ops = [row] if row is not None else _one_op(e.lam)
-    if ops is not None:
+    ops = [o.op for o in operators_of(e.lam) or ()]
+    if ops and all(OPS[op].associative for op in ops):  # all of these are atomic
         for target, v, op in zip(targets, values, ops, strict=True):
             with lo.block() as apart:
                 with over(lo, (width, *v.shape[1:]), f"histogram {name}, atomic {op}") as point:

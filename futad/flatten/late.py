@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from futad.core import ir as core
+from futad.core.operator import scalar_op
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, row_type, shape_of
 from futad.fires import Transformation
@@ -176,14 +177,6 @@ def _threads(e: core.Map, product: Var, depth: int) -> Var | None:
     return None
 
 
-def is_sum(lam: core.Lambda) -> bool:
-    """Whether an operator adds its two parameters."""
-    if len(lam.stms) != 1 or len(lam.params) != 2 or lam.result != lam.stms[0].pat:
-        return False
-    e = lam.stms[0].exp
-    return isinstance(e, core.Op) and e.op == "add" and set(e.args) == set(lam.params)
-
-
 def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
     """The statement as a nest over the elements of a product, None if it is not that."""
     e, rank = stm.exp, _rank(product.type)
@@ -207,11 +200,12 @@ def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
         return None
     elem = product.type.elem  # type: ignore[union-attr]
     if isinstance(f, core.Reduce):
-        good = is_sum(f.lam) and f.arrays == (row,)
+        good = scalar_op(f.lam) == "add" and f.arrays == (row,)
         neutral = f.neutral
     else:
         assert isinstance(f, core.Fused)
-        good = not f.scan_lams and len(f.red_lams) == 1 and is_sum(f.red_lams[0]) and price(f.lam.stms) is not None
+        good = not f.scan_lams and len(f.red_lams) == 1 and scalar_op(f.red_lams[0]) == "add"
+        good = good and price(f.lam.stms) is not None
         good = good and not any(isinstance(a.type, AccType) for a in f.arrays) and row not in f.lam.free()
         good = good and all(isinstance(a.type, Prim) for a in f.lam.result)
         neutral = f.red_neutrals[0] if good else ()
@@ -345,11 +339,11 @@ def row_sums(stm: core.Stm, made: dict[Var, core.Stm]) -> tuple[Var, tuple[int, 
         if depth != len(perm) - 1 or len(last.pat) != 1:
             return None
         if isinstance(x, core.Reduce):
-            good, negated, neutral = is_sum(x.lam), False, x.neutral[0]
+            good, negated, neutral = scalar_op(x.lam) == "add", False, x.neutral[0]
         elif isinstance(x, core.Fused) and len(x.red_lams) == 1 and not x.scan_lams and len(x.lam.stms) == 1:
             op = x.lam.stms[0].exp
             negated = isinstance(op, core.Op) and op.op == "neg" and op.args == x.lam.params
-            good = negated and x.lam.result == x.lam.stms[0].pat and is_sum(x.red_lams[0])
+            good = negated and x.lam.result == x.lam.stms[0].pat and scalar_op(x.red_lams[0]) == "add"
             neutral = x.red_neutrals[0][0]
         else:
             return None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
-from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.flatten import kernel as kir
 from futad.imp import ir
@@ -29,19 +28,6 @@ class Fold:
     @property
     def types(self) -> list[Prim]:
         return [a.type for a in self.neutral]  # type: ignore[misc]
-
-
-def commutes(f: core.Lambda) -> bool:
-    """Whether each result is one commutative operation on its two parameters."""
-    k = len(f.result)
-    if len(f.stms) != k:
-        return False
-    made = {s.pat[0]: s.exp for s in f.stms if len(s.pat) == 1}
-    for i, r in enumerate(f.result):
-        e = made.get(r)  # type: ignore[arg-type]
-        if not isinstance(e, core.Op) or not OPS[e.op].commutative or set(e.args) != {f.params[i], f.params[k + i]}:
-            return False
-    return True
 
 
 def combine(lo: DeviceLowerer, f: Fold, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
@@ -72,4 +58,4 @@ def operator(lo: DeviceLowerer, folds: Sequence[Fold]) -> kir.Function:
     return kir.Function([*left, *right], body, results)
 
 
-__all__ = ["Fold", "combine", "commutes", "operator"]
+__all__ = ["Fold", "combine", "operator"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from futad.core import ir as core
+from futad.core.operator import scalar_op
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Const, Prim, Var, array_of, shape_of
 from futad.fires import Transformation
@@ -111,14 +112,11 @@ def _only_fold(lam: core.Lambda) -> core.Stm | None:
 
 
 def _operation(fold: core.Fused) -> str | None:
-    (lam,), ((neutral,),) = fold.red_lams, fold.red_neutrals
-    e = lam.stms[0].exp if len(lam.stms) == 1 else None
-    if not isinstance(e, core.Op) or lam.result != lam.stms[0].pat or set(e.args) != set(lam.params):
+    """What combines a fold's elements, from its neutral element on."""
+    op, ((neutral,),) = scalar_op(fold.red_lams[0]), fold.red_neutrals
+    if op not in NEUTRAL or not isinstance(neutral, Const):
         return None
-    if not isinstance(neutral, Const) or e.op not in NEUTRAL:
-        return None
-    fits = FROM_NEUTRAL(neutral.value == NEUTRAL[e.op])
-    return e.op if fits else None
+    return op if FROM_NEUTRAL(neutral.value == NEUTRAL[op]) else None
 
 
 def _harmless(s: core.Stm) -> bool:

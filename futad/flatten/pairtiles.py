@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.operator import commutes
 from futad.core.types import I64, ArrayType, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten import products
-from futad.flatten.operators import Fold, commutes, operator
+from futad.flatten.operators import Fold, operator
 from futad.flatten.pairs import NEUTRAL, Pairs
 from futad.flatten.products import Operation, Shape, Strided, Taken, cover
 from futad.imp import ir

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
+from futad.core.operator import scalar_op
 from futad.core.types import BOOL, ArrayType, Atom, Prim, Var
 from futad.legality import Legality
 
@@ -53,7 +54,7 @@ def _joined(first: Stm, second: Stm) -> Stm | None:
     e, f = _fold(first), second.exp
     if e is None or not isinstance(f, ir.Fused) or f.scan_lams or len(f.red_lams) != 1 or len(second.pat) != 1:
         return None
-    op = _operation(e.red_lams[0])
+    op = scalar_op(e.red_lams[0])
     found = _search(f, first.pat[0])
     if op is None or found is None or e.width != f.width or not EXTREMUM(op in ("min", "max")):
         return None
@@ -87,16 +88,10 @@ def _fold(s: Stm) -> ir.Fused | None:
     return e if isinstance(e.red_neutrals[0][0].type, Prim) else None
 
 
-def _operation(lam: Lambda) -> str | None:
-    """The operation on its two parameters that an operator is."""
-    e = lam.stms[0].exp if len(lam.stms) == 1 and lam.result == lam.stms[0].pat else None
-    return e.op if isinstance(e, ir.Op) and len(lam.params) == 2 and set(e.args) == set(lam.params) else None
-
-
 def _search(f: ir.Fused, wanted: Var) -> tuple[Atom, Atom, Atom] | None:
     """The elements and their places if a fold finds the least place of those equal to `wanted`, and what it gives if
     there is none."""
-    if len(f.lam.stms) != 2 or len(f.lam.params) != 2 or _operation(f.red_lams[0]) != "min":
+    if len(f.lam.stms) != 2 or len(f.lam.params) != 2 or scalar_op(f.red_lams[0]) != "min":
         return None
     there, chosen = [s.exp for s in f.lam.stms]
     if not isinstance(there, ir.Op) or there.op != "eq" or not isinstance(chosen, ir.Op) or chosen.op != "select":

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
+from futad.core.operator import VECTOR_SUM, operator_of
 from futad.core.types import I64, ArrayType, Prim, elem_of
 from futad.imp import ir, parallel
 from futad.imp.blocks import block
@@ -280,7 +281,7 @@ class Nest:
         at = self.n_accs
         for carried, (f, neutral) in zip(folds, self.scans + self.reds, strict=True):
             r = lam.result[at]
-            view = carried.vector() if at >= self.first_red and adds_vectors(f) else None
+            view = carried.vector() if at >= self.first_red and _adds_vectors(f) else None
             once = lam.result.count(r) == 1 and not any(r in core.stm_free(s) for s in lam.stms)
             if view is not None and once and any(r in s.pat and type(s.exp) is core.Map for s in lam.stms):
                 out[at] = Added(view)
@@ -346,15 +347,9 @@ def _bound(op: str, a: Expr, b: Expr) -> Expr:
     return ir.Scalar(op, (a, b), I64, I64)
 
 
-def adds_vectors(f: core.Lambda) -> bool:
-    """Whether the operator adds two vectors of floats, element by element."""
-    e = f.stms[0].exp if len(f.stms) == 1 else None
-    if type(e) is not core.Map or e.arrays != f.params or f.result != f.stms[0].pat or len(e.lam.stms) != 1:
-        return False
-    op = e.lam.stms[0]
-    if type(op.exp) is not core.Op or op.exp.op != "add" or not elem_of(op.pat[0].type).is_float:
-        return False
-    return op.exp.args == e.lam.params and e.lam.result == op.pat
+def _adds_vectors(f: core.Lambda) -> bool:
+    """Whether the operator adds two vectors of floats."""
+    return operator_of(f) == VECTOR_SUM and elem_of(f.params[0].type).is_float
 
 
 # --- writes at computed places ------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from futad.core import ir
 from futad.core.alias import Aliases, aliases, overwritten
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
+from futad.core.operator import operator_of
 from futad.core.types import Atom, Prim, Var, shape_of
 from futad.legality import Legality
 
@@ -73,18 +74,9 @@ def _scope(lam: Lambda, alias: Aliases) -> Lambda:
 def sum_of(s: Stm) -> tuple[Atom, Atom] | None:
     """The two matrices (or arrays of any rank) that a nest of maps adds elementwise."""
     e = s.exp
-    if type(e) is not ir.Map or len(e.arrays) != 2:
+    if type(e) is not ir.Map or len(e.arrays) != 2 or (op := operator_of(e.lam)) is None or op.op != "add":
         return None
-    lam = e.lam
-    while True:
-        if len(lam.stms) != 1 or len(lam.params) != 2 or lam.result != lam.stms[0].pat:
-            return None
-        inner = lam.stms[0].exp
-        if type(inner) is ir.Op:
-            return (e.arrays[0], e.arrays[1]) if inner.op == "add" and inner.args == lam.params else None
-        if type(inner) is not ir.Map or inner.arrays != lam.params:
-            return None
-        lam = inner.lam
+    return e.arrays[0], e.arrays[1]
 
 
 def _added(

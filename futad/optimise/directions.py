@@ -14,6 +14,7 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
+from futad.core.operator import VECTOR_SUM, operator_of
 from futad.core.types import ArrayType, Const, Prim, Var, elem_of, shape_of, zero
 from futad.legality import Legality
 from futad.optimise.products import matvec
@@ -75,7 +76,7 @@ def _scope(lam: Lambda, own: set[Var], fixed: set[Var], zeros: set[Var]) -> tupl
                     params.append(column)
                 out += b.stms
                 s = Stm(s.pat, ir.Map(e.width, tuple(arrays), Lambda(tuple(params), inner.stms, inner.result)), s.attrs)
-        elif type(e) is ir.Reduce and len(e.arrays) == 1 and e.arrays[0] in scaled and _adds_vectors(e.lam):
+        elif type(e) is ir.Reduce and len(e.arrays) == 1 and e.arrays[0] in scaled and operator_of(e.lam) == VECTOR_SUM:
             x, rows = scaled[e.arrays[0]]
             outside = rows not in own
             known = outside or rows in fixed and rows in lam.params
@@ -116,16 +117,6 @@ def _scaled_rows(e: ir.Map) -> tuple[Var, Var] | None:
         return None
     x, rows = by_param[scalars[0]], by_param[row]
     return (x, rows) if type(x) is Var and type(rows) is Var and len(shape_of(rows.type)) == 2 else None
-
-
-def _adds_vectors(lam: Lambda) -> bool:
-    if len(lam.stms) != 1 or len(lam.params) != 2 or lam.result != lam.stms[0].pat:
-        return False
-    e = lam.stms[0].exp
-    if type(e) is not ir.Map or e.arrays != lam.params or len(e.lam.stms) != 1:
-        return False
-    op = e.lam.stms[0]
-    return type(op.exp) is ir.Op and op.exp.op == "add" and op.exp.args == e.lam.params and e.lam.result == op.pat
 
 
 __all__ = ["interchanged"]

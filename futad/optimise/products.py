@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.ir import Lambda, Stm
+from futad.core.ir import Stm
+from futad.core.operator import scalar_op
 from futad.core.types import AccType, ArrayType, Atom, Prim, Var, elem_of, shape_of, zero
 from futad.legality import Legality
 
@@ -19,16 +20,6 @@ OF_THE_ROW = LEGAL.condition("product with the row", "every row has the same pro
 PLACE_OUTSIDE = LEGAL.condition("place known outside", "each turn of the nest adds to another place")
 PLACE_IN_ORDER = LEGAL.condition("levels in order", "the product's elements are added to places of others")
 ALL_PLACES = LEGAL.condition("as many turns as places", "the product is smaller than what it is added to")
-
-
-def _is_op(lam: Lambda, op: str) -> bool:
-    """Whether `lam` is that scalar operation of its two parameters."""
-    if len(lam.stms) != 1 or len(lam.params) != 2 or type(lam.stms[0].exp) is not ir.Op:
-        return False
-    stm = lam.stms[0]
-    e = stm.exp
-    assert type(e) is ir.Op
-    return e.op == op and set(e.args) == set(lam.params) and lam.result == stm.pat
 
 
 @dataclass(slots=True)
@@ -54,11 +45,13 @@ def dots(stms: tuple[Stm, ...], result: ir.Atoms) -> list[Dot]:
     out: list[Dot] = []
     for i, s in enumerate(stms):
         e = s.exp
-        if type(e) is ir.Map and len(e.arrays) == 2 and _is_op(e.lam, "mul") and SUMMED_ONLY(uses.get(s.pat[0]) == 1):
+        if type(e) is ir.Map and len(e.arrays) == 2 and scalar_op(e.lam) == "mul":
             a, b = e.arrays
+            if not SUMMED_ONLY(uses.get(s.pat[0]) == 1):
+                continue
             if type(a) is Var and type(b) is Var and a is not b and elem_of(a.type).is_float:
                 products[s.pat[0]] = (i, a, b)
-        elif type(e) is ir.Reduce and len(e.arrays) == 1 and e.arrays[0] in products and _is_op(e.lam, "add"):
+        elif type(e) is ir.Reduce and len(e.arrays) == 1 and e.arrays[0] in products and scalar_op(e.lam) == "add":
             if FROM_ZERO(e.neutral == (zero(elem_of(e.arrays[0].type)),)):
                 j, a, b = products[e.arrays[0]]
                 out.append(Dot((j, i), a, b, s.pat[0]))

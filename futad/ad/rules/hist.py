@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from futad.ad.emit import in_range, plus_lambda, read_or_zero, reexecution
-from futad.ad.operators import canonical, classify, split_operator, vectorised
+from futad.ad.operators import canonical, ruled, split_operator
 from futad.ad.rules.hist_by_sort import general_hist
 from futad.ad.rules.hist_loops import hist_by_loops
 from futad.ad.rules.reduce import numerators, of_the_others
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.operator import row_operator
 from futad.core.types import (
     BOOL,
     I64,
@@ -99,7 +100,7 @@ def _hist_jvp(t: Tangents, stm: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Hist)
     b = t.b
-    if classify(e.lam) == "add":
+    if ruled(e.lam) == "add":
         b.add(stm)
         n = e.neutral[0].type
         args = (t.dense(e.dests[0]),), e.idxs, (t.dense(e.values[0]),)
@@ -130,7 +131,7 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         h = ir.Hist(e.width, pick(e.dests), e.idxs, pick(e.values), lam, pick(e.neutral))
         mine = [seeds[j] for j in part]
         results = tuple([stm.pat[j] for j in part])
-        op = classify(lam)
+        op = ruled(lam)
         first = mine[0]
         scalar = isinstance(e.neutral[part[0]].type, Prim)
         if op == "add" or op == "xor" and e.neutral[part[0]].type is BOOL:
@@ -143,8 +144,8 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         elif op == "mul" and scalar and e.neutral[part[0]].type.is_float:  # type: ignore[union-attr]
             assert first is not None
             _hist_product(s, h, first)
-        elif (row := vectorised(lam)) is not None:
-            _hist_columns(s, h, row, mine)
+        elif (row := row_operator(lam)) is not None:
+            _hist_columns(s, h, row.lam, mine)
         elif s.ctx.sequential:
             hist_by_loops(s, h, mine)
         else:

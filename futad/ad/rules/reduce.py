@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from futad.ad.emit import plus_lambda, reexecution, sum_outer
-from futad.ad.operators import classify, vectorised
+from futad.ad.operators import ruled
 from futad.ad.reverse import Context, Scope
 from futad.ad.rules.invert import invertible, solve
 from futad.ad.rules.map_adjoint import MapSweep
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
+from futad.core.operator import row_operator
 from futad.core.types import (
     BOOL,
     I64,
@@ -107,11 +108,11 @@ def _column(t: object, width: Atom) -> ArrayType:
 
 def reduce_part(s: Scope, f: Fold) -> None:
     """Adjoints of one independent part of a reduction."""
-    op = classify(f.lam)
+    op = ruled(f.lam)
     seed = f.seeds[0]
     t = f.neutral[0].type
-    if (row := vectorised(f.lam)) is not None and op != "add":
-        along_rows(s, f, row, scan=False)
+    if (row := row_operator(f.lam)) is not None and op != "add":
+        along_rows(s, f, row.lam, scan=False)
         return
     if op is None or op == "mul" and not t.is_float:  # type: ignore[union-attr]
         _general_reduce(s, f)

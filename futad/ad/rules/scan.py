@@ -16,19 +16,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.ad.emit import plus_lambda, reexecution
-from futad.ad.operators import classify, vectorised
+from futad.ad.operators import ruled
 from futad.ad.reverse import Scope
 from futad.ad.rules.map_adjoint import MapSweep
 from futad.ad.rules.reduce import Fold, along_rows, isolated, reverse, shifted
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
+from futad.core.operator import row_operator
 from futad.core.types import BOOL, I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, i64, one, zero
 
 
 def scan_part(s: Scope, f: Fold) -> None:
     """Adjoints of one independent part of a scan."""
-    if classify(f.lam) == "add":
+    if ruled(f.lam) == "add":
         seed = f.seeds[0]
         assert seed is not None
         b, t = s.b, f.neutral[0].type
@@ -37,8 +38,8 @@ def scan_part(s: Scope, f: Fold) -> None:
         )
         s.add(f.arrays[0], reverse(b, f.width, sums))
         return
-    if (row := vectorised(f.lam)) is not None:
-        along_rows(s, f, row, scan=True)
+    if (row := row_operator(f.lam)) is not None:
+        along_rows(s, f, row.lam, scan=True)
         return
     on = [q for q, y in enumerate(f.results) if s.is_active(y)]
     types = [f.neutral[q].type for q in on]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from futad.ad.emit import in_range, plus_lambda, reexecution
-from futad.ad.operators import canonical, classify, split_operator
+from futad.ad.operators import canonical, ruled, split_operator
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.map_adjoint import MapSweep
 from futad.ad.rules.reduce import Fold, reduce_part
@@ -137,7 +137,7 @@ def _dual(t: Tangents, stm: ir.Stm) -> None:
     """jvp of a reduction or scan: + separately on tangents, otherwise the operator on dual numbers."""
     e = stm.exp
     assert isinstance(e, ir.Reduce | ir.Scan)
-    if classify(e.lam) == "add":
+    if ruled(e.lam) == "add":
         t.b.add(stm)
         d = t.of(e.arrays[0])
         if d is None:

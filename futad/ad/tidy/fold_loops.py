@@ -8,8 +8,9 @@ the operator once.
 from __future__ import annotations
 
 from futad.ad.activity import propagate
-from futad.ad.operators import canonical, classify, split_operator, vectorised
+from futad.ad.operators import canonical, ruled, split_operator
 from futad.core import ir
+from futad.core.operator import row_operator
 from futad.core.types import Var
 from futad.optimise.sequential import as_loop
 
@@ -53,9 +54,9 @@ def _parts(s: ir.Stm, e: ir.Reduce | ir.Scan, active: set[Var]) -> list[ir.Stm]:
 
 def _has_rule(op: ir.Lambda, e: ir.Exp) -> bool:
     """Whether the fold by this operator, or that of each column by its operator, has a rule of its own."""
-    while (row := vectorised(op)) is not None:
-        op = row
-    name = classify(op)
+    while (row := row_operator(op)) is not None:
+        op = row.lam
+    name = ruled(op)
     if isinstance(e, ir.Scan):
         return name == "add"
     return name is not None

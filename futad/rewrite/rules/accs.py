@@ -7,13 +7,14 @@ from typing import Any
 from futad.core import ir
 from futad.core.alias import consumed_roots
 from futad.core.ir import Lambda, Stm
+from futad.core.operator import scalar_op
 from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Const, Var, row_type
 from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.dce import effects
 from futad.rewrite.ranges import is_index
 from futad.rewrite.rules.control import aliases_of
-from futad.rewrite.rules.soacs import binary_op, inside
+from futad.rewrite.rules.soacs import inside
 from futad.rewrite.strategy import Result, rule
 
 LEGAL = Legality(
@@ -166,7 +167,7 @@ def _vanishes(stms: tuple[Stm, ...], zeros: set[Atom]) -> bool:
                     return False
                 zeros.update(v for v, r in zip(s.pat, e.lam.result, strict=True) if r in within)
             case ir.Reduce():
-                if binary_op(e.lam) == "add" and e.arrays[0] in zeros and is_const(e.neutral[0], 0):
+                if scalar_op(e.lam) == "add" and e.arrays[0] in zeros and is_const(e.neutral[0], 0):
                     zeros.add(s.pat[0])
             case ir.For():
                 if not _vanishing_loop(s, e, zeros):

@@ -6,10 +6,10 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
+from futad.core.operator import scalar_op
 from futad.core.types import ArrayType, Atom, Const, Var
 from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
-from futad.rewrite.rules.soacs import binary_op
 from futad.rewrite.strategy import Result, rule
 
 LEGAL = Legality("loop-fills", "a loop that adds to each element of zeros once stores there instead", fires=False)
@@ -67,7 +67,7 @@ def _added_to(s: Stm, x: Var) -> Atom | None:
     """The v of `x + v` or `v + x`, of numbers or elementwise."""
     e: Any = s.exp
     args: tuple[Atom, ...]
-    if type(e) is ir.Map and len(e.arrays) == 2 and len(set(e.arrays)) == 2 and binary_op(e.lam) == "add":
+    if type(e) is ir.Map and len(e.arrays) == 2 and len(set(e.arrays)) == 2 and scalar_op(e.lam) == "add":
         args = e.arrays
     elif type(e) is ir.Op and e.op == "add" and e.args[0] is not e.args[1]:
         args = e.args

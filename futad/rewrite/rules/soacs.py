@@ -6,6 +6,7 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
+from futad.core.operator import scalar_op
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var
 from futad.legality import Legality
@@ -161,16 +162,6 @@ def map_results(stm: Stm, ctx: Context) -> Result:
     return [Stm(tuple([stm.pat[k] for k in keep]), with_inputs(e, e.arrays, lam), stm.attrs), *out]
 
 
-def binary_op(lam: Lambda) -> str | None:
-    """The scalar operation that an operator of two parameters is, if it is one and commutes."""
-    if len(lam.stms) != 1 or len(lam.params) != 2 or lam.result != lam.stms[0].pat:
-        return None
-    e = lam.stms[0].exp
-    if type(e) is ir.Op and OPS[e.op].commutative and set(e.args) == set(lam.params):
-        return e.op
-    return None
-
-
 @rule(ir.Fused)
 def equal_reductions(stm: Stm, ctx: Context) -> Result:
     """Two reductions of one value by one operation -> one."""
@@ -180,8 +171,8 @@ def equal_reductions(stm: Stm, ctx: Context) -> Result:
     gone: list[int] = []
     out: list[Stm] = []
     for j, (lam, ne) in enumerate(zip(e.red_lams, e.red_neutrals, strict=True)):
-        op = binary_op(lam)
-        if op is not None:
+        op = scalar_op(lam)
+        if op is not None and OPS[op].commutative:
             key = (op, ne, e.lam.result[at])
             old = seen.setdefault(key, stm.pat[at])
             if old is not stm.pat[at]:

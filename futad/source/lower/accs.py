@@ -9,6 +9,7 @@ other operators: those streams are sequential loops, in which the array is updat
 from __future__ import annotations
 
 from futad.core import ir
+from futad.core.operator import SUM, operators_of
 from futad.core.types import I64, AccType, Atom, Const, Var, elem_of, shape_of
 from futad.source.lower.arrays import fold_loop, index_row
 from futad.source.lower.calls import Use, apply
@@ -28,18 +29,6 @@ def array_of(v: Value) -> Arr:
     return as_array(v.fields["acc:"])
 
 
-def adds(lam: ir.Lambda) -> bool:
-    """Whether an operator adds scalars, component by component."""
-    k = len(lam.result)
-    pairs = list(zip(lam.params[:k], lam.params[k:], strict=True))
-    made = {s.pat[0]: s.exp for s in lam.stms}
-    for r, (x, y) in zip(lam.result, pairs, strict=True):
-        e = made.get(r)  # type: ignore[arg-type]
-        if not (type(e) is ir.Op and e.op == "add" and set(e.args) == {x, y}):
-            return False
-    return len(lam.stms) == k
-
-
 def do_scatter_stream(lw: Lowerer, args: Args, use: Use) -> Value:
     dest, f, array = args
     return one_by_one(lw, as_array(lw.owned(dest)), (), f, as_array(array), use)
@@ -48,7 +37,8 @@ def do_scatter_stream(lw: Lowerer, args: Args, use: Use) -> Value:
 def do_hist_stream(lw: Lowerer, args: Args, use: Use) -> Value:
     op, ne, f, array = args[1:]
     dest = as_array(lw.owned(args[0]))
-    if adds(operator(lw, op, row_like(dest), use)):
+    found = operators_of(operator(lw, op, row_like(dest), use))
+    if found is not None and all(o == SUM for o in found):
         return in_parallel(lw, dest, f, as_array(array), use)
     return one_by_one(lw, dest, (op, ne), f, as_array(array), use)
 
