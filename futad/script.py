@@ -18,7 +18,7 @@ import numpy as np
 
 from futad.errors import Error, InputError, ParseError, Span
 from futad.runtime.inputs import read_data_file
-from futad.runtime.textvalues import Reader, Value
+from futad.runtime.textvalues import Reader
 
 if TYPE_CHECKING:
     from futad.api import Function, Program
@@ -193,7 +193,7 @@ class _Script:
         """A value in text format, or an array of expressions."""
         start = self.reader.pos
         try:
-            return user_value(self.reader.value())
+            return self.reader.value().plain()
         except InputError:
             self.reader.pos = start
             if not self.accept("["):
@@ -221,10 +221,5 @@ class _Script:
         data = read_data_file(path)
         if name == "$loadbytes":
             return np.frombuffer(data, np.uint8)
-        values = [user_value(v) for v in Reader(data, str(path)).all()]
+        values = [v.plain() for v in Reader(data, str(path)).all()]
         return values[0] if len(values) == 1 else tuple(values)
-
-
-def user_value(value: Value) -> Any:
-    """A value as a user would pass it: without a suffix, a Python number or nested list."""
-    return value.data

@@ -316,7 +316,7 @@ def _description(data: Data, index: int) -> str:
         return name.removesuffix(".gz")
     if data.kind == "random":
         return " ".join(
-            "".join(f"[{d}]" for d in r.dims) + r.elem if isinstance(r, RandomType) else str(r.data)
+            "".join(f"[{d}]" for d in r.dims) + r.elem if isinstance(r, RandomType) else str(r.plain())
             for r in data.random
         )
     if data.kind == "script":

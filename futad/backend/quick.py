@@ -23,9 +23,10 @@ from futad.bindings import Binding, Loop
 from futad.core.entry import Entry, EntryType
 from futad.core.types import Prim, prim
 from futad.errors import Span
-from futad.runtime.cc import cpu
+from futad.runtime.cc import compiler_file, cpu
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
 from futad.runtime.values import Leaf, Signature
+from futad.target import target_of
 
 if TYPE_CHECKING:
     from futad.api import Program
@@ -102,7 +103,7 @@ def texts_of(file: str) -> dict[str, str] | None:
 
 
 def key_of(texts: dict[str, str], backend: str) -> str:
-    """The key under which a program's compiled form is kept."""
+    """The key under which a program's compiled form is kept: all that compiling it looks at."""
     package = Path(__file__).resolve().parent.parent
     stamp = [
         f"{p.name} {s.st_mtime_ns} {s.st_size}"
@@ -112,7 +113,8 @@ def key_of(texts: dict[str, str], backend: str) -> str:
     ]
     environment = [os.environ.get(name, "") for name in _ENVIRONMENT]
     named = [part for item in sorted(texts.items()) for part in item]
-    machine = [cpu(), platform.platform()]
+    # On few threads other rules are chosen, whichever backend 'auto' will be.
+    machine = [cpu(), platform.platform(), compiler_file(), str(target_of("multicore").few)]
     return cache.digest("quick", __version__, backend, *machine, *environment, *stamp, "texts", *named)
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
+import warnings
 from pathlib import Path
 
 from futad import forks
+from futad.errors import FutadWarning
 
 try:
     import fcntl
 except ImportError:  # no POSIX locks here: two processes may both build, and the later rename wins
     fcntl = None  # type: ignore[assignment]
+
+
+PATIENCE = 60.0  # seconds to wait without a word
 
 
 class Lock:
@@ -37,7 +43,7 @@ class Lock:
                 self.fd = fd
                 if fcntl is None:
                     return True
-                fcntl.flock(fd, fcntl.LOCK_EX)
+                self._wait(fd)
                 mine, there = os.fstat(fd), os.stat(self.path)
                 if (mine.st_ino, mine.st_dev) == (there.st_ino, there.st_dev):
                     return True
@@ -48,6 +54,22 @@ class Lock:
                 self.release(remove=False)
                 return False
             self.release(remove=False)  # whoever had it removed it
+
+    def _wait(self, fd: int) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            timer = threading.Timer(PATIENCE, self._complain)
+            timer.daemon = True
+            timer.start()
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+            finally:
+                timer.cancel()
+
+    def _complain(self) -> None:
+        text = f"waiting for another process that compiles the same code; it holds {self.path}"
+        warnings.warn(text, FutadWarning, stacklevel=1)
 
     def release(self, remove: bool = True) -> None:
         fd, self.fd = self.fd, None

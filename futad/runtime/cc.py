@@ -9,6 +9,7 @@ compiler and may carry arguments; FUTAD_CFLAGS adds flags; FUTAD_CACHE_DIR moves
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import functools
@@ -27,6 +28,7 @@ from pathlib import Path
 from futad import cache
 from futad.errors import BackendError, Error, InternalError
 
+PATIENCE = 1800  # seconds that a compiler may take
 INSTALL_HINT = (
     "install one (Debian, Ubuntu: `apt install gcc libc6-dev`; Fedora: `dnf install gcc`; macOS: "
     "`xcode-select --install`), or name it in FUTAD_CC, or use backend='interp'"
@@ -89,6 +91,19 @@ def _find(language: str, ours: str, usual: str, path: str) -> Compiler:
     raise BackendError(
         f"no {language} compiler was found (tried {names[0]}, {names[1]} and {names[2]})", hint=hint
     )
+
+
+def compiler_file() -> str:
+    """Which file the C compiler is, and when it was made: as long as that stays, it need not be asked for its version.
+
+    "" if there is none.
+    """
+    for value in (os.environ.get("FUTAD_CC", ""), os.environ.get("CC", ""), *_LANGUAGES["C"][1]):
+        found = shutil.which(value.split()[0]) if value.strip() else None
+        if found is not None:
+            about = os.stat(found)
+            return f"{os.path.realpath(found)} {about.st_mtime_ns} {about.st_size}"
+    return ""
 
 
 def _split(variable: str, value: str) -> tuple[str, ...]:
@@ -337,17 +352,34 @@ def _rejected(language: str, done: subprocess.CompletedProcess[str]) -> Error:
 
 
 def _run(compiler: Compiler, arguments: Sequence[str], work: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler; its temporary files are in `work`, its messages in English."""
-    environment = {**os.environ, "TMPDIR": str(work), "LC_ALL": "C"}
     try:
-        return subprocess.run(
-            [*compiler.command, *arguments], capture_output=True, text=True, errors="replace", env=environment,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        return run_compiler([*compiler.command, *arguments], work)
     except OSError as e:
         raise BackendError(
             f"cannot run the C compiler {' '.join(compiler.command)}: {e}", hint=INSTALL_HINT
         ) from None
+
+
+def run_compiler(command: Sequence[str], work: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler; its temporary files are in `work`, its messages in English.
+
+    Raises BackendError if it takes longer than `PATIENCE`: other processes may wait for what it makes.
+    """
+    environment = {**os.environ, "TMPDIR": str(work), "LC_ALL": "C"}
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        errors="replace", env=environment, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        except BaseException as e:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)  # the compiler proper is a child of what was started
+            if isinstance(e, subprocess.TimeoutExpired):
+                text = f"the compiler {command[0]} has not finished after {PATIENCE} s, and was stopped"
+                raise BackendError(text) from None
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _first_lines(text: str, count: int = 20) -> str:

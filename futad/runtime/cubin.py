@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from futad import cache
 from futad.errors import BackendError, InternalError, UsageError
+from futad.runtime.cc import run_compiler
 from futad.runtime.kerneltext import expand
 
 INSTALL_HINT = (
@@ -171,10 +172,7 @@ def _nvcc(toolkit: _Toolkit, text: str, arch: str, flags: list[str]) -> tuple[by
         source, out = work / "kernels.cu", work / "kernels.cubin"
         source.write_text(text, encoding="utf-8")
         command = [toolkit.nvcc, f"-arch={arch}", "-cubin", "-std=c++17", "-w", "-Xptxas", "-v", *flags]
-        done = subprocess.run(
-            [*command, str(source), "-o", str(out)], capture_output=True, text=True, errors="replace",
-            env={**os.environ, "TMPDIR": str(work)},
-        )  # fmt: skip
+        done = run_compiler([*command, str(source), "-o", str(out)], work)
         if done.returncode != 0:
             _rejected(done.stdout + done.stderr, arch)
         return out.read_bytes(), done.stdout + done.stderr

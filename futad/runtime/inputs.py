@@ -74,16 +74,14 @@ def read_stdin() -> bytes:
 
 def read_data_file(path: Path) -> bytes:
     """The bytes of a data file, unpacked if its name ends in `.gz`.  Raises FileError."""
+    packed = path.suffix == ".gz"
     try:
-        data = path.read_bytes()
+        with gzip.open(path) if packed else path.open("rb") as file:
+            return file.read()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as e:
+        raise FileError(f"{path} is not a whole gzip file: {e}") from None
     except OSError as e:
         raise file_error("read", path, e) from None
-    if path.suffix != ".gz":
-        return data
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as e:
-        raise FileError(f"{path} is not a whole gzip file: {e}") from None
 
 
 def write_results(results: Sequence[Any], out: BinaryIO, binary: bool) -> None:

@@ -15,16 +15,18 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from futad.core.literals import integer
 from futad.core.showvalue import prim_of
 from futad.core.types import F64, I32, MOST_SIZE, PRIMS, Prim, with_true_as_one
 from futad.errors import InputError, Span
 
 _SUFFIX = "i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64"
-_BLANK = re.compile(r"(?:\s+|--[^\n]*)*")
+_BLANK = re.compile(rb"(?:\s+|--[^\n]*)*")
 _TOKEN = re.compile(
     rf"""
     (?P<special>[+-]?(?:f16|f32|f64)\.(?:nan|inf))
@@ -49,14 +51,18 @@ _BINARY_NAMES = {p.name.rjust(4).encode(): p for p in PRIMS.values()}
 
 @dataclass(slots=True)
 class Value:
-    """One value as read.  `type` is None for literals without suffix; then `kind` is 'int' or 'float' and
-    `data` nested lists (or one number); otherwise `data` is a NumPy scalar or array."""
+    """One value as read.  `type` is None for literals without suffix; then `kind` is 'int' or 'float' and `data` one
+    number, nested lists, or an array of them as NumPy chooses its type; otherwise `data` is a NumPy scalar or array."""
 
     type: Prim | None
     kind: str
     data: Any
     shape: tuple[int, ...]
     place: Span
+
+    def plain(self) -> Any:
+        """The data as a user would pass it: without a suffix, a Python number or nested list."""
+        return self.data.tolist() if self.type is None and isinstance(self.data, np.ndarray) else self.data
 
     def text(self) -> str:
         """The type as messages show it."""
@@ -83,6 +89,8 @@ class Value:
                 raise InputError(f"an integer here is not exact in {want}", self.place)
             return out
         try:
+            if isinstance(self.data, np.ndarray):  # whose elements would wrap around
+                np.array([int(self.data.min()), int(self.data.max())], want.dtype)
             return np.array(self.data, want.dtype)
         except OverflowError:
             raise InputError(f"an integer here does not fit {want}", self.place) from None
@@ -94,17 +102,25 @@ class Reader:
     def __init__(self, data: bytes, name: str, *, line: int = 1, col: int = 1) -> None:
         self.data = data
         self.name = name
-        # Latin-1 keeps one character a byte, so text and binary values can follow each other.
-        self.text = data.decode("latin-1")
         self.pos = 0
         self.first = (line, col)
+        self._known = (0, line, col)  # a byte, and its place: the next to be asked for mostly follows it
+
+    @cached_property
+    def text(self) -> str:
+        """The input with one character a byte, so that text and binary values can follow each other; binary values
+        alone do without."""
+        return self.data.decode("latin-1")
 
     def place(self, pos: int | None = None) -> Span:
         """The place of a byte, counted in characters of UTF-8 text."""
         at = self.pos if pos is None else pos
-        start = self.text.rfind("\n", 0, at) + 1
-        line = self.text.count("\n", 0, at) + self.first[0]
-        col = len(self.data[start:at].decode("utf-8", "replace")) + (self.first[1] if start == 0 else 1)
+        known, line, col = self._known if at >= self._known[0] else (0, *self.first)
+        start = self.data.rfind(b"\n", known, at) + 1
+        if start:
+            line, col = line + self.data.count(b"\n", known, start), 1
+        col += len(self.data[start or known : at].decode("utf-8", "replace"))
+        self._known = (at, line, col)
         return Span(self.name, line, col, line, col + 1)
 
     def error(self, message: str, pos: int | None = None) -> InputError:
@@ -119,20 +135,20 @@ class Reader:
             return None
         start = 0
         for _ in range(index):
-            start = self.text.find("\n", start) + 1
-        end = self.text.find("\n", start)
+            start = self.data.find(b"\n", start) + 1
+        end = self.data.find(b"\n", start)
         raw = self.data[start : end if end >= 0 else len(self.data)]
         shown = raw[:1000].decode("utf-8", "replace").rstrip("\r")
         return shown if len(shown) <= 200 and shown.replace("\t", " ").isprintable() else None
 
     def skip(self) -> None:
-        m = _BLANK.match(self.text, self.pos)
+        m = _BLANK.match(self.data, self.pos)
         assert m is not None
         self.pos = m.end()
 
     def at_end(self) -> bool:
         self.skip()
-        return self.pos >= len(self.text)
+        return self.pos >= len(self.data)
 
     def all(self) -> list[Value]:
         """Every value up to the end of the input."""
@@ -144,9 +160,10 @@ class Reader:
     def value(self) -> Value:
         """The next value.  Raises InputError at the place where the input is not one."""
         self.skip()
-        if self.pos >= len(self.text):
+        if self.pos >= len(self.data):
             raise self.error("expected a value, found the end of the input")
-        if self.text[self.pos] == "b" and not self.text[self.pos + 1 : self.pos + 2].isprintable():
+        head, version = self.data[self.pos : self.pos + 1], self.data[self.pos + 1 : self.pos + 2]
+        if head == b"b" and not version.decode("latin-1").isprintable():
             return self._binary()
         m = _EMPTY.match(self.text, self.pos)
         if m:
@@ -173,7 +190,8 @@ class Reader:
     # -- text
 
     def _empty(self, m: re.Match[str]) -> Value:
-        dims = tuple([int(d) for d in re.findall(r"-?[0-9]+", m.group(1))])
+        sizes = [integer(d) for d in re.findall(r"-?[0-9]+", m.group(1))]
+        dims = tuple([MOST_SIZE + 1 if d is None else d for d in sizes])
         if any(d < 0 for d in dims):
             raise self.error("a size is negative")
         if 0 not in dims:
@@ -224,10 +242,9 @@ class Reader:
                     array = np.array(data, prim.dtype)
             except OverflowError:
                 return None
-            data = array
         place = self.place()
         self.pos = end
-        return Value(prim, kind, data, array.shape, place)
+        return Value(prim, kind, array, array.shape, place)
 
     def _token(self) -> re.Match[str]:
         self.skip()
@@ -320,7 +337,9 @@ class Reader:
                 return float.fromhex(digits)
             if floating:
                 return float(digits)
-            number = int(digits, 0) if group == "based" else int(digits)
+            number = integer(digits)
+            if number is None:
+                raise self.error(f"a number of {len(digits)} digits does not fit any type", start)
             if prim is not None:
                 if not -(1 << (prim.bits - 1)) <= number < 1 << prim.bits:
                     raise self.error(f"{number} does not fit {prim}", start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from futad.core.literals import integer
 from futad.core.types import PRIMS
 from futad.errors import ParseError, Span
 from futad.source import actions_decl
@@ -446,14 +447,11 @@ def e_int(sp: Span, tok: Token) -> A.Expr:
             suffix, text = PRIMS[text[-cut:]], text[:-cut]
             break
     try:
-        if hexadecimal:
-            value = int(text[2:], 16)
-        elif text[:2] in ("0b", "0B"):
-            value = int(text[2:], 2)
-        else:
-            value = int(text)
+        value = integer(text)
     except ValueError:
         raise ParseError(f"malformed number '{tok.text}'", sp, code="E0102") from None
+    if value is None:
+        raise ParseError(f"a number of {len(text)} digits does not fit in any type", sp, code="E0103")
     if suffix is not None and value >= 1 << suffix.bits:
         raise ParseError(f"{value} does not fit in {suffix}", sp, code="E0103")
     return A.ELit(sp, value, suffix, text[:2].lower() in ("0x", "0b"))

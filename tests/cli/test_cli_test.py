@@ -69,7 +69,7 @@ entry f = 1
 
 def test_values_may_span_lines():
     (case,) = blocks("-- ==\n-- input { [1,\n-- 2] }\n-- output {\n--   3 }\n").cases
-    assert case.input.values[0].data == [1, 2] and str(case.output.values[0].place) == "p.fut:5:6"
+    assert case.input.values[0].data.tolist() == [1, 2] and str(case.output.values[0].place) == "p.fut:5:6"
 
 
 def test_a_program_that_must_be_rejected():

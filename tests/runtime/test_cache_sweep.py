@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,8 +119,6 @@ def test_it_is_swept_once_an_hour_when_something_is_built(own: Path, monkeypatch
 
 def test_a_builder_that_waits_for_a_lock_that_is_swept(own: Path) -> None:
     """It notices that the file it waited for is gone, and makes another."""
-    from concurrent.futures import ThreadPoolExecutor
-
     place = own / "00"
     place.mkdir(mode=0o700)
     lock = place / f"{KEYS[0]}.lock"
@@ -132,6 +132,26 @@ def test_a_builder_that_waits_for_a_lock_that_is_swept(own: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_UN)
         assert made.result(timeout=30).exists()
     assert not lock.exists()
+
+
+def test_who_waits_long_says_so(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from futad.cache import locks
+
+    monkeypatch.setattr(locks, "PATIENCE", 0.1)
+    said = threading.Event()
+    monkeypatch.setattr(locks.warnings, "warn", lambda text, *rest, **options: (texts.append(text), said.set()))
+    texts: list[str] = []
+    place = own / "00"
+    place.mkdir(mode=0o700)
+    path = place / f"{KEYS[0]}.lock"
+    with path.open("w") as held, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        made = pool.submit(keep, KEYS[0], 10, 0)
+        assert said.wait(30) and not made.done()
+        path.unlink()
+        fcntl.flock(held, fcntl.LOCK_UN)
+        assert made.result(timeout=30).exists()
+    assert texts == [f"waiting for another process that compiles the same code; it holds {path}"]
 
 
 def test_the_command(own: Path, capsys: pytest.CaptureFixture[str]) -> None:

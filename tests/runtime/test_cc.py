@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,28 @@ def test_broken_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 @needs_cc
+def test_a_compiler_that_hangs(own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is stopped with its children, and the lock is free again."""
+    script = tmp_path / "mycc"
+    text = f"#!/bin/sh\ncase $1 in --version) echo mycc 1; exit;; esac\nsleep 600 & echo $! > {tmp_path}/child\nwait\n"
+    script.write_text(text)
+    script.chmod(0o755)
+    monkeypatch.setenv("FUTAD_CC", str(script))
+    monkeypatch.setattr(cc, "PATIENCE", 1)
+    before = time.monotonic()
+    with pytest.raises(BackendError, match=f"the compiler {script} has not finished after 1 s, and was stopped"):
+        cc.build_library("int f(void) { return 1; }")
+    assert time.monotonic() - before < 60
+    assert not list(own_cache.rglob("*.lock"))
+    child = int((tmp_path / "child").read_text())
+    for _ in range(100):
+        if not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text():
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the compiler's child lives on")
+
+
 def test_rejected_source_leaves_nothing(own_cache: Path) -> None:
     with pytest.raises(InternalError, match="nonsense"):
         cc.build_library("int f(void) { return nonsense; }")
