@@ -11,7 +11,8 @@ from futad.backend.emit import c_type
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref
-from futad.imp.vectorise import count_refs, expressions, rewritten, unit_of, with_expressions
+from futad.imp.units import unit_of
+from futad.imp.walk import rewritten, statements
 
 if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
@@ -141,7 +142,7 @@ class _Block:
             return Load(e.pointer, at(e.index), e.type) if isinstance(e, Load) and e.pointer in self.s.arrays else e
 
         own = isinstance(s, ir.Store) and s.pointer in self.s.arrays
-        s = with_expressions(s, lambda e: rewritten(e, load))
+        s = s.map_exprs(lambda e: rewritten(e, load))
         return replace(s, index=at(s.index)) if own and isinstance(s, ir.Store) else s
 
     def lanes(self, part: list[ir.Stmt]) -> None:
@@ -181,17 +182,4 @@ class _Block:
 
 def _mentioned(body: Sequence[ir.Stmt]) -> set[str]:
     """The names that statements mention, those they assign to included."""
-    uses: dict[str, int] = {}
-    names: set[str] = set()
-    for s in body:
-        exps = [s.start, s.bound] if isinstance(s, ir.For) else expressions(s)
-        for e in exps:
-            count_refs(e, uses)
-        if isinstance(s, (ir.Assign, ir.Accumulate)):
-            names.add(s.name)
-        elif isinstance(s, ir.For):
-            names |= _mentioned(s.body)
-        elif isinstance(s, ir.If):
-            names |= _mentioned(s.then) | _mentioned(s.orelse)
-            count_refs(s.cond, uses)
-    return names | uses.keys()
+    return {name for s in statements(body) for name in (*s.uses(), *s.assigns())}

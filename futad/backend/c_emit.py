@@ -16,6 +16,7 @@ from futad.imp.ir import Expr
 from futad.imp.lower import Lowerer
 from futad.imp.report import Reports
 from futad.imp.strips import in_strips
+from futad.imp.walk import statements
 
 
 class CEmitter(Emitter):
@@ -303,7 +304,7 @@ IN_LANES = {(op, t) for op in ("sin", "cos") for t in ("f32", "f64")} | {
 
 def has(body: Sequence[ir.Stmt], kind: type[ir.Stmt]) -> bool:
     """Whether some of the statements, nested ones included, are of this kind."""
-    return any(isinstance(s, kind) or has(c_threads.inner_body(s), kind) for s in body)
+    return any(isinstance(s, kind) for s in statements(body))
 
 
 _OMP = {"add": "+", "mul": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^"}

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from futad.core.types import F64, I64
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
-from futad.imp.jam import substitute
-from futad.imp.vectorise import count_refs, expressions, loads_in
+from futad.imp.walk import has_load, refs, substitute
 
 if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
@@ -68,8 +67,7 @@ def _again(s: ir.Across) -> bool:
     after = s.loop.body[s.loop.body.index(s.fold) + 1 :]
     if any(p.op not in _IDEMPOTENT for p in s.partials):
         return False
-    reads = any(True for a in after for e in expressions(a) for _ in loads_in(e))
-    return not reads or not any(isinstance(a, ir.Store) for a in after)
+    return not any(map(has_load, after)) or not any(isinstance(a, ir.Store) for a in after)
 
 
 def _vectors(
@@ -82,7 +80,7 @@ def _vectors(
     i = loop.var
     width = f"({vectors} * ({LANES}))"
     apart = "apart" if tail and vectors > 1 else f"({LANES})"
-    sums = {a.name: a for a in loop.body if isinstance(a, ir.Decl) and a.name in {p.name for p in s.sums}}
+    sums = {a.name: a for a in loop.body if isinstance(a, ir.Decl) and a.name in {p.name for p in fold.partials}}
     bound = em.expr(loop.bound)
     first: Expr = ir.ZERO
     if tail and vectors > 1:
@@ -116,7 +114,7 @@ def _vectors(
     for a in fold.body:
         if isinstance(a, ir.Decl):
             assert a.init is not None
-            wide = _mentions(a.init, varying)
+            wide = bool(varying & refs(a.init))
             if wide:
                 varying.add(a.name)
             em.line(f"const {'futad_lanes_t' if wide else 'double'} {a.name} = {_text(em, a.init, i, varying, apart)};")
@@ -132,7 +130,7 @@ def _vectors(
         em.line(f"double {name}_l[{width}];")
         em.line(f"memcpy({name}_l, {name}_v, sizeof {name}_l);")
     after = loop.body[loop.body.index(fold) + 1 :]
-    if apart == "apart" and any(_mentions(e, {i}) for a in after for e in expressions(a)):
+    if apart == "apart" and any(i in refs(a) for a in after):
         for u in range(vectors):
             place = ir.add(Ref(i, I64), ir.mul(ir.num(u), Ref(apart, I64)))
             _after(em, s, after, f"({LANES})", place, ir.mul(ir.num(u), Ref(f"({LANES})", I64)), first)
@@ -152,29 +150,16 @@ def _after(
     """What follows the reduction, for lanes from `first` on: iterations from `place`, their sums from `offset` on."""
     lane = ir.Ref("lane", I64)
     moved: dict[str, Expr] = {s.loop.var: ir.add(place, lane)}
-    rest: list[ir.Stmt] = [ir.Decl(p.name, F64, ir.Load(f"{p.name}_l", ir.add(offset, lane), F64)) for p in s.sums]
-    for a in after:
-        match a:
-            case ir.Decl(name, t, e):
-                rest.append(ir.Decl(name, t, None if e is None else substitute(e, moved)))
-            case ir.Store(p, index, e, op):
-                rest.append(ir.Store(p, substitute(index, moved), substitute(e, moved), op))
-            case ir.Accumulate(name, op, e):
-                rest.append(ir.Accumulate(name, op, substitute(e, moved)))
+    sums = s.fold.partials
+    rest: list[ir.Stmt] = [ir.Decl(p.name, F64, ir.Load(f"{p.name}_l", ir.add(offset, lane), F64)) for p in sums]
+    rest += [a.map_exprs(lambda e: substitute(e, moved)) for a in after]
     em.for_(ir.For("lane", Ref(width, I64), rest, first, independent=True, partials=s.partials))
-
-
-def _mentions(e: Expr | None, names: set[str]) -> bool:
-    uses: dict[str, int] = {}
-    if e is not None:
-        count_refs(e, uses)
-    return bool(names & uses.keys())
 
 
 def _text(em: CEmitter, e: Expr, i: str, varying: set[str], apart: str) -> str:
     """The expression of vectors (and scalars, which stand for vectors of them)."""
     match e:
-        case ir.Load(p, index) if _mentions(index, {i}):
+        case ir.Load(p, index) if i in refs(index):
             return f"*(const futad_lanes_t *)({p} + ({em.expr(index)}) + u * {apart})"
         case ir.Scalar("neg", (a,)):
             return f"(-{_text(em, a, i, varying, apart)})"

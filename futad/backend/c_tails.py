@@ -15,7 +15,7 @@ from futad.backend.emit import c_type
 from futad.core.types import I64
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
-from futad.imp.vectorise import count_refs, expressions, loads_in
+from futad.imp.walk import has_load, parts, refs
 
 if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
@@ -37,35 +37,26 @@ def possible(loop: ir.For) -> bool:
         count = loop.bound.value - loop.start.value
         if count % 16 == 0 or count < 4:
             return False
-    if not any(_calls(e) for s in body for e in expressions(s)):
+    if not any(_calls(e) for s in body for e in parts(s)):
         return False
     stores = [s for s in body if isinstance(s, ir.Store)]
     if not all(isinstance(s, (ir.Decl, ir.Store)) for s in body) or body[len(body) - len(stores) :] != stores:
         return False
     declared = {s.name for s in body if isinstance(s, ir.Decl)}
     for s in stores:
-        uses: dict[str, int] = {}
-        count_refs(s.index, uses)
-        if uses.keys() & declared or any(True for e in (s.index, s.value) for _ in loads_in(e)):
+        if refs(s.index) & declared or has_load(s):
             return False
     return True
 
 
 def _calls(e: Expr) -> bool:
-    match e:
-        case ir.Scalar(op, args, arg):
-            return (op in CALLS and arg.is_float) or any(map(_calls, args))
-        case ir.Bin(_, a, b):
-            return _calls(a) or _calls(b)
-        case ir.Load(_, i):
-            return _calls(i)
-    return False
+    return isinstance(e, ir.Scalar) and e.op in CALLS and e.arg.is_float
 
 
 def emit(em: CEmitter, loop: ir.For) -> None:
     """The loop with its last vector first."""
     start, bound, i = em.expr(loop.start), em.expr(loop.bound), loop.var
-    size = min(e.type.bits for s in loop.body for e in expressions(s) if not e.type.is_bool) // 8
+    size = min(e.type.bits for s in loop.body for e in s.exprs() if not e.type.is_bool) // 8
     width = f"(FUTAD_VECTOR / {max(4, size)})"
     stores = [s for s in loop.body if isinstance(s, ir.Store)]
     # The lanes of the last vector that the others do not cover; none if there is no whole vector.

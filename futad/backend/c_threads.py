@@ -10,14 +10,13 @@ wrote in this one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from futad.backend.emit import c_type
-from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.claims import Receive
+from futad.imp.walk import statements
 
 if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
@@ -51,7 +50,7 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
         em.line(f"const int64_t {n} = futad_together(parts, {work}, &speed);")
     # The body once more for one thread, where the call costs as much as some ten operations; but compiling it twice
     # costs time.
-    if statements(s.body) <= SHORT_BODY * s.maps:
+    if len([*statements(s.body)]) <= SHORT_BODY * s.maps:
         opened += 1
         em.line(f"if (FUTAD_LIKELY({n} == 1)) {{")
         em.depth += 1
@@ -126,16 +125,6 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
     return made
 
 
-def statements(body: Sequence[ir.Stmt]) -> int:
-    """Statements, nested ones included."""
-    return sum(1 + statements(inner_body(s)) for s in body)
-
-
-def inner_body(s: ir.Stmt) -> Sequence[ir.Stmt]:
-    """The statements nested in one."""
-    return [*s.then, *s.orelse] if isinstance(s, ir.If) else getattr(s, "body", ())
-
-
 def in_lanes(body: Sequence[ir.Stmt]) -> bool:
     """Whether the steps are taken some at a time."""
     return any(
@@ -148,20 +137,8 @@ def captures(s: ir.Parallel, declared: dict[str, str]) -> dict[str, str]:
     """The variables of the function around a region that it uses, and their types."""
     inside = declarations(s.body)
     own = {s.thread, s.start, s.end}
-    used = [name for name in dict.fromkeys(names(s)) if name in declared]
+    used = [name for name in dict.fromkeys(s.mentions()) if name in declared]
     return {name: declared[name] for name in used if name not in inside and name not in own}
-
-
-def names(x: Any) -> Iterator[str]:
-    """All texts in a statement; its variables among them."""
-    if isinstance(x, str):
-        yield x
-    elif isinstance(x, (list, tuple, frozenset)):
-        for y in x:
-            yield from names(y)
-    elif is_dataclass(x) and not isinstance(x, (type, Prim)):
-        for f in fields(x):
-            yield from names(getattr(x, f.name))
 
 
 def declared_in(f: ir.Function) -> dict[str, str]:
@@ -174,7 +151,7 @@ def declared_in(f: ir.Function) -> dict[str, str]:
 def declarations(body: Sequence[ir.Stmt]) -> dict[str, str]:
     """The types of the variables that statements declare, nested ones included."""
     out: dict[str, str] = {}
-    for s in body:
+    for s in statements(body):
         match s:
             case ir.Decl(name, t):
                 out[name] = f"{c_type(t)} "
@@ -190,5 +167,4 @@ def declarations(body: Sequence[ir.Stmt]) -> dict[str, str]:
                 out[var] = "int64_t "
             case ir.Parallel(_, thread, start, end):
                 out |= dict.fromkeys((thread, start, end), "int64_t ")
-        out |= declarations(inner_body(s))
     return out

@@ -21,6 +21,7 @@ from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule, Kernel
 from futad.imp import ir
 from futad.imp.groups import Groups
+from futad.imp.walk import statements
 
 MOST_STATES = 64  # ways in which pointers may point to memory at one place of the host code
 CONST, APART = "const", "apart"
@@ -81,7 +82,7 @@ class _Host:
 
     def scoped(self, body: Sequence[ir.Stmt], states: list[State]) -> list[State]:
         """The states after a nested body, of which what is declared there is gone."""
-        own = {n for s in body if isinstance(s, (ir.Pointer, ir.Ensure, ir.SlotRef)) and (n := kir.defined(s))}
+        own = {n for s in body for n in s.defines()}
         after = self.block(body, [dict(x) for x in states])
         return _different([{n: m for n, m in x.items() if n not in own} for x in after])
 
@@ -114,7 +115,7 @@ class _Host:
 
     def forget(self, body: Sequence[ir.Stmt]) -> None:
         """There are too many states to look at all."""
-        self.unknown.update(s.kernel for s in kir.walk([*body]) if isinstance(s, kir.Launch))
+        self.unknown.update(s.kernel for s in statements(body) if isinstance(s, kir.Launch))
 
 
 def _different(states: Sequence[State], seen: Sequence[State] = ()) -> list[State]:
@@ -136,36 +137,15 @@ class _Accesses(Groups):
     read: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
 
-    def both(self, *names: str) -> None:
-        self.read.update(names)
-        self.written.update(names)
-
     def stmt(self, s: ir.Stmt) -> None:
-        for e in kir.expressions(s):
-            self.read.update(x.pointer for x in kir.parts(e) if isinstance(x, ir.Load))
+        self.read.update(s.reads())
+        self.written.update(s.writes())
         match s:
-            case kir.RowsOut(p):
-                self.written.add(p)
-            case ir.Store(p, op=op):
-                self.written.add(p)
-                if op is not None:
-                    self.read.add(p)
-            case kir.Atomic(p) | kir.Locked(p) | kir.ScanAll(state=p):
-                self.both(p)
             case ir.Pointer(name, base=base) | ir.SetPointer(name, base):
                 if base is not None:
                     self.join(name, base)
             case ir.Swap(left, right):
                 self.join(left, right)
-            case ir.Copy(a, source=b) | kir.Transpose(target=a, source=b):
-                self.written.add(a)
-                self.read.add(b)
-            case ir.Gemm(a=a, b=b, c=c):
-                self.read.update((a[0], b[0]))
-                self.both(c[0])
-            case kir.Tile():
-                # The structs that hold these pointers are of ones that may be written.
-                self.both(*[m.pointer for m in s.matrices])
 
 
 def accesses(body: Iterable[ir.Stmt]) -> _Accesses | None:
@@ -179,7 +159,7 @@ def accesses(body: Iterable[ir.Stmt]) -> _Accesses | None:
 
 
 def _of_kernel(k: Kernel, shared: set[frozenset[str]]) -> dict[str, str]:
-    a = accesses(kir.walk(k.body))
+    a = accesses(statements(k.body))
     if a is None:
         return {}
     pointers = [n for n, _, pointer in k.params if pointer]
@@ -197,12 +177,12 @@ def _of_kernel(k: Kernel, shared: set[frozenset[str]]) -> dict[str, str]:
 
 def constant_names(k: Kernel, found: dict[str, str]) -> set[str]:
     """The pointers of a kernel through which it only reads, those declared inside included."""
-    a = accesses(kir.walk(k.body))
+    a = accesses(statements(k.body))
     if a is None:
         return set()
     good = {a.find(n) for n, q in found.items() if q == CONST}
     bad = {a.find(n) for n, _, pointer in k.params if pointer and found.get(n) != CONST}
-    names = {n for n, _, _ in k.params} | {d for s in kir.walk(k.body) if (d := kir.defined(s)) is not None}
+    names = {n for n, _, _ in k.params} | {d for s in statements(k.body) for d in s.defines()}
     return {n for n in names if a.find(n) in good - bad}
 
 

@@ -16,6 +16,7 @@ from futad.flatten.kernel import DeviceModule, Kernel
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.views import Mem
+from futad.imp.walk import statements
 
 _NAME = re.compile(r"\b[A-Za-z][A-Za-z0-9]*_\d+\b")
 _NUMBER = re.compile(r"_\d+\b")  # of a variable: they differ from load to load, and the text is the cache's key
@@ -88,7 +89,7 @@ class DeviceEmitter(Emitter):
         self.line(f"({', '.join(params)}) {{")
         self.depth = 1
         self.warps = k.kind == "warp"
-        together = any(isinstance(s, kir.RowsOut) for s in kir.walk(k.body))
+        together = any(isinstance(s, kir.RowsOut) for s in statements(k.body))
         self.begin("rows" if together else k.kind)
         for n, _, _ in k.params:
             if n in narrow:
@@ -525,7 +526,7 @@ def _bounds(k: Kernel) -> str:
     left out the compiler may prefer more threads to keeping all values in registers."""
     if k.kind == "tile":
         return f"{kir.TILE_THREADS}, 2"
-    if k.kind == "thread" and sum(1 for _ in kir.walk(k.body)) > LARGE:
+    if k.kind == "thread" and sum(1 for _ in statements(k.body)) > LARGE:
         return f"{THREADS}, 3"
     return {"thread": f"{THREADS}, 4", "warp": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
 
@@ -537,7 +538,7 @@ def emit_kernels(module: DeviceModule, moves: bool = False) -> tuple[str, dict[K
     names: dict[Kernel, str] = {}
     known, after = qualifiers(module), kir.after_failures(module)
     parts = [RUNTIME]
-    used = {type(s) for k in module.kernels for s in kir.walk(k.body)}
+    used = {type(s) for k in module.kernels for s in statements(k.body)}
     parts += [f'#include "{header}"\n' for header, kinds in HEADERS.items() if used & kinds]
     for k in module.kernels:
         text = canonical(DeviceEmitter(known[k], moves, k in after).kernel(k))

@@ -15,6 +15,7 @@ from futad.imp import ir
 from futad.imp.claims import Claim, Doing, Now, Turn
 from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar
 from futad.imp.report import Reports
+from futad.imp.walk import statements
 
 _BIN = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "<": "<", "<=": "<=", "==": "==", "!=": "!="}
 _WORDS = {"&&": "and", "||": "or"}
@@ -60,7 +61,7 @@ class HostEmitter:
         self.elems: dict[str, Prim] = {}
 
     def function(self, f: ir.Function, name: str) -> None:
-        self.elems = {s.name: s.elem for s in kir.walk(f.body) if isinstance(s, (ir.Pointer, ir.Ensure))}
+        self.elems = {s.name: s.elem for s in statements(f.body) if isinstance(s, (ir.Pointer, ir.Ensure))}
         self.line(f"def {name}({', '.join(['R', 'K', *[p.name for p in f.params]])}):")
         self.depth = 1
         self.line("BLOCK_INNER, ENOUGH_THREADS, LONG_INNER, WARP_INNER, ENOUGH_TILES, BIN_UPDATES = R.thresholds")

@@ -19,6 +19,7 @@ from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel
 from futad.imp import ir
 from futad.imp.ir import Expr
+from futad.imp.walk import parts, statements
 
 SMALL = 1 << 30
 WHOLE = (ir.For, kir.Stride, kir.ScanAll, kir.SubHist, kir.StagedRows, kir.Tile, ir.Pointer, ir.SetPointer)
@@ -33,17 +34,15 @@ def narrow_params(k: Kernel) -> set[str]:
         if isinstance(e, ir.Ref):
             used.add(e.name)
 
-    for s in kir.walk(k.body):
-        whole = isinstance(s, WHOLE)
-        for e in kir.expressions(s):
-            if whole:
-                use(e)
-            for x in kir.parts(e):
-                if isinstance(x, ir.Bin):
-                    use(x.left)
-                    use(x.right)
-                elif isinstance(x, ir.Load):
-                    use(x.index)
+    for s in statements(k.body):
+        for e in s.exprs() if isinstance(s, WHOLE) else ():
+            use(e)
+        for x in parts(s):
+            if isinstance(x, ir.Bin):
+                use(x.left)
+                use(x.right)
+            elif isinstance(x, ir.Load):
+                use(x.index)
         if isinstance(s, (ir.Store, kir.Atomic)):
             use(s.index)
     return scalars & used

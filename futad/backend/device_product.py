@@ -15,7 +15,7 @@ from futad.core.types import F64, I64
 from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.straighten import refs
+from futad.imp.walk import has_load, refs
 from futad.legality import Legality
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def loads_first(f: kir.Functor) -> Parts | None:
     if len(decls) != len(f.body):
         return None
     used = {s.name: refs(s.init) for s in decls if s.init is not None}
-    early = {s.name for s in decls if s.init is not None and kir.has_load(s.init)}
+    early = {s.name for s in decls if s.init is not None and has_load(s.init)}
     for s in reversed(decls):
         if s.name in early:
             early |= used[s.name]
@@ -152,7 +152,7 @@ def _of_indices(f: kir.Functor, decls: list[ir.Decl]) -> set[str]:
     for s in decls:
         assert s.init is not None
         used = refs(s.init)
-        if kir.has_load(s.init) or used & read:
+        if has_load(s.init) or used & read:
             read.add(s.name)
         elif used & made:
             made.add(s.name)

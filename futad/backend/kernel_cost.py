@@ -453,7 +453,7 @@ class _Estimate:
                     at = Value(None, self.loops | {f"gemm {id(s)}": size}, f"{p}[{size:g}]", lanes=None)
                     self.access(p, at, s.elem, written, times * size)
             case _:
-                for inner in kir.bodies(s):
+                for inner in s.bodies():
                     self.block(inner, times)
 
     def loop(self, var: str, start: Value, bound: Value, body: Sequence[ir.Stmt], times: float) -> None:

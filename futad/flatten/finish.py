@@ -9,7 +9,8 @@ from futad.flatten import interleave
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel
 from futad.imp import ir
-from futad.imp.ir import Expr, Num, Ref
+from futad.imp.ir import Expr, Ref
+from futad.imp.walk import blocks, statements
 
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
@@ -23,14 +24,14 @@ def finished(lo: DeviceLowerer, body: list[ir.Stmt], kind: str, what: str) -> Ke
     """The kernel with that inside.  Raises NotInBlock where the threads of a block would share what each needs."""
     made = Kernel(f"k{len(lo.kernels)}_{_word(what or 'step')}", kind, body, what, line=lo.line)
     _share_out(lo, made)
-    for s in kir.walk(body):
+    for s in statements(body):
         if isinstance(s, ir.Ensure) and isinstance(s.slot, str) and kind == "block":  # it would be shared
             raise NotInBlock
         if isinstance(s, ir.SlotRef) and isinstance(s.slot, int) and s.slot not in made.local_slots:
             if kind == "block" and s.slot not in lo.thread_slots:
                 raise NotInBlock
             made.local_slots.append(s.slot)
-    made.fails = any(isinstance(s, (ir.Check, ir.Ensure)) for s in kir.walk(body))
+    made.fails = any(isinstance(s, (ir.Check, ir.Ensure)) for s in statements(body))
     made.params = [p for p in kir.free_names(body) if p[0] not in kir.PROVIDED]
     return made
 
@@ -39,15 +40,15 @@ def _share_out(lo: DeviceLowerer, made: Kernel) -> None:
     """Memory whose size the host knows becomes part of one piece for all threads, or blocks; the rest is allocated
     by the thread."""
     body = made.body
-    own = {name for s in kir.walk(body) if (name := kir.defined(s)) is not None}
-    decls = {s.name: s.init for s in kir.walk(body) if isinstance(s, ir.Decl) and not s.mutable}
-    named = {s.slot for s in kir.walk(body) if isinstance(s, ir.SlotRef)}
+    own = {name for s in statements(body) for name in s.defines()}
+    decls = {s.name: s.init for s in statements(body) if isinstance(s, ir.Decl) and not s.mutable}
+    named = {s.slot for s in statements(body) if isinstance(s, ir.SlotRef)}
     ensures: dict[int, list[tuple[ir.Ensure, Expr | None]]] = {}
-    for s in kir.walk(body):
+    for s in statements(body):
         if isinstance(s, ir.Ensure) and isinstance(s.slot, int):
             ensures.setdefault(s.slot, []).append((s, _on_host(s.count, decls, own)))
-    replaced: dict[ir.Stmt, ir.Stmt] = {}
-    by_thread: dict[ir.Stmt, str] = {}
+    replaced: dict[str, ir.Stmt] = {}  # declarations by their names
+    by_thread: dict[str, str] = {}
     for slot, uses in ensures.items():
         per_block = made.kind == "block" and slot not in lo.thread_slots
         if slot in named or any(n is None for _, n in uses):
@@ -65,13 +66,13 @@ def _share_out(lo: DeviceLowerer, made: Kernel) -> None:
         made.scratch.append(kir.Scratch(name, uses[0][0].elem, lo.slots, count, per_block))
         lo.slots += 1
         for s, _ in uses:
-            replaced[s] = ir.Pointer(s.name, s.elem, name, ir.mul(unit, count), s.mutable)
+            replaced[s.name] = ir.Pointer(s.name, s.elem, name, ir.mul(unit, count), s.mutable)
             if not per_block and made.kind != "single":
-                by_thread[s] = name
-    for s in interleave.interleaved(body, by_thread, lo.name):
-        del replaced[s]
-    if replaced:
-        _replace(body, replaced)
+                by_thread[s.name] = name
+    for name in interleave.interleaved(body, by_thread, lo.name):
+        del replaced[name]
+    for inside in blocks(body):
+        inside[:] = [replaced.get(s.name, s) if isinstance(s, ir.Ensure) else s for s in inside]
 
 
 def _word(what: str) -> str:
@@ -81,28 +82,14 @@ def _word(what: str) -> str:
 def _on_host(e: Expr, decls: dict[str, Expr | None], own: set[str]) -> Expr | None:
     """The expression in terms of the host's names, None if it depends on the kernel's work."""
     match e:
-        case Num():
-            return e
-        case Ref(name):
-            if name not in own:
-                return e
+        case Ref(name) if name in own:
             init = decls.get(name)
             return None if init is None else _on_host(init, decls, own)
-        case ir.Bin(op, a, b):
-            x, y = _on_host(a, decls, own), _on_host(b, decls, own)
-            return None if x is None or y is None else ir.Bin(op, x, y, e.type)
-        case ir.Scalar(op, args, arg, t):
-            xs = [x for a in args if (x := _on_host(a, decls, own)) is not None]
-            return ir.Scalar(op, tuple(xs), arg, t) if len(xs) == len(args) else None
-    return None
-
-
-def _replace(body: list[ir.Stmt], replaced: dict[ir.Stmt, ir.Stmt]) -> None:
-    for i, s in enumerate(body):
-        if s in replaced:
-            body[i] = replaced[s]
-        for inner in kir.bodies(s):
-            _replace(inner, replaced)
+        case ir.Load():
+            return None
+    parts = [_on_host(x, decls, own) for x in e.exprs()]
+    found = [x for x in parts if x is not None]
+    return None if len(found) < len(parts) else e.map_exprs(lambda _: found.pop(0))
 
 
 __all__ = ["NotInBlock", "finished"]

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.operator import operators_of
@@ -16,7 +14,7 @@ from futad.core.types import I64, U32, AccType, ArrayType, Atom, Const, Prim, el
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import SharedAcc, in_block, on_host, over
 from futad.flatten.finish import NotInBlock
-from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES, has_load
+from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES
 from futad.flatten.sort import histogram_by_sorting
 from futad.imp import arrays, ir
 from futad.imp.dispatch import HANDLERS, Want
@@ -24,7 +22,9 @@ from futad.imp.elements import bind_elements, guarded
 from futad.imp.indexing import if_inside
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
 from futad.imp.soacs import _targets
+from futad.imp.units import unit_of
 from futad.imp.views import Acc, Mem, Value, View
+from futad.imp.walk import has_load
 
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
@@ -228,24 +228,6 @@ def _in_shared_memory(
     few = compare("&&", some, compare("<=", bins, num(MOST_PASSES * cells)))
     many = compare("<", ir.mul(num(FEW_BINS), bins), total)
     lo.out.append(ir.If(compare("&&", few, many), body, apart))
-
-
-def unit_of(op: str, elem: Prim) -> ir.Num:
-    """The neutral element of an atomic operation."""
-    if op in ("min", "max"):
-        if elem.is_float:
-            return ir.Num(float("inf") if op == "min" else float("-inf"), elem)
-        if elem.is_bool:
-            return ir.Num(op == "min", elem)
-        info = np.iinfo(elem.dtype)
-        return ir.Num(int(info.max if op == "min" else info.min), elem)
-    if elem.is_float:
-        return ir.Num(1.0 if op == "mul" else 0.0, elem)
-    if elem.is_bool:
-        return ir.Num(op in ("and", "mul"), elem)
-    signed = np.iinfo(elem.dtype).min < 0
-    ones = -1 if signed else int(np.iinfo(elem.dtype).max)
-    return ir.Num({"mul": 1, "and": ones}.get(op, 0), elem)
 
 
 def _add(lo: DeviceLowerer, target: View, index: Sequence[Expr], value: Expr, op: str) -> None:

@@ -10,9 +10,7 @@ group, and a group is rewritten only if all of it is arrays of this kind and eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from futad.core.types import I64
 from futad.fires import Transformation
@@ -20,7 +18,7 @@ from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.groups import Groups
 from futad.imp.ir import Expr, Ref, Stmt
-from futad.imp.views import Mem
+from futad.imp.walk import rewritten, statements
 
 STEP = Ref("futad_threads", I64)
 FIRST = Ref("futad_thread", I64)
@@ -29,12 +27,12 @@ FIRST = Ref("futad_thread", I64)
 SIDE_BY_SIDE = Transformation("interleaved", "arrays of each thread's own lie element by element side by side")
 
 
-def interleaved(body: list[Stmt], own: Mapping[Stmt, str], name: Callable[[str], str]) -> set[Stmt]:
-    """Rewrite what a kernel does with its threads' own arrays, and return which of the declarations `own`, with the
-    memory they are to be of, are in it no more."""
+def interleaved(body: list[Stmt], own: Mapping[str, str], name: Callable[[str], str]) -> set[str]:
+    """Rewrite what a kernel does with its threads' own arrays, and return which of those that are declared, `own` with
+    the memory they are to be of, are declared in it no more."""
     groups = Groups()
     strange: set[str] = set()
-    for s in kir.walk(body):
+    for s in statements(body):
         match s:
             case ir.Pointer(p, base=base) | ir.SetPointer(p, base):
                 if base is not None:
@@ -44,13 +42,12 @@ def interleaved(body: list[Stmt], own: Mapping[Stmt, str], name: Callable[[str],
             case ir.Store() | kir.Atomic() | ir.Copy() | ir.Ensure():
                 pass
             case _:
-                strange.update(names_in(s))
-    declared = {s.name for s in own if isinstance(s, ir.Ensure)}
-    made = {s.name for s in kir.walk(body) if isinstance(s, (ir.Pointer, ir.Ensure))}
-    others = {s.name for s in kir.walk(body) if isinstance(s, (ir.Ensure, ir.Stack)) and s not in own}
+                strange.update(s.names())
+    made = {s.name for s in statements(body) if isinstance(s, (ir.Pointer, ir.Ensure))}
+    others = {s.name for s in statements(body) if isinstance(s, (ir.Ensure, ir.Stack)) and s.name not in own}
     bad = {groups.find(n) for n in {*strange, *others, *(n for n in groups.up if n not in made)}}
     bad |= {groups.find(n) for n in set(groups.up.values()) if n not in made}
-    good = {groups.find(n) for n in declared} - bad
+    good = {groups.find(n) for n in own} - bad
     if not good:
         return set()
     SIDE_BY_SIDE.fired()
@@ -59,67 +56,25 @@ def interleaved(body: list[Stmt], own: Mapping[Stmt, str], name: Callable[[str],
         return groups.find(pointer) in good
 
     _rewrite(body, own, inside, name)
-    return {s for s in own if isinstance(s, ir.Ensure) and inside(s.name)}
-
-
-def names_in(x: Any) -> Iterable[str]:
-    """The texts in a statement, its nested statements and expressions left out."""
-    if isinstance(x, str):
-        yield x
-    elif isinstance(x, Mem):
-        yield x.pointer
-    elif isinstance(x, (list, tuple)):
-        for y in x:
-            if not isinstance(y, (Stmt, Expr)):
-                yield from names_in(y)
-    elif is_dataclass(x) and not isinstance(x, (Expr, type)):
-        for f in fields(x):
-            y = getattr(x, f.name)
-            if not isinstance(y, (Stmt, Expr)):
-                yield from names_in(y)
+    return {n for n in own if inside(n)}
 
 
 def _rewrite(
-    body: list[Stmt], own: Mapping[Stmt, str], inside: Callable[[str], bool], name: Callable[[str], str]
+    body: list[Stmt], own: Mapping[str, str], inside: Callable[[str], bool], name: Callable[[str], str]
 ) -> None:
-    def expr(e: Expr) -> Expr:
-        match e:
-            case ir.Bin(op, a, b):
-                return ir.Bin(op, expr(a), expr(b), e.type)
-            case ir.Scalar(op, args):
-                return ir.Scalar(op, tuple([expr(a) for a in args]), e.arg, e.type)
-            case ir.Load(p, i, t):
-                return ir.Load(p, place(p, expr(i)), t)
-        return e
+    def load(e: Expr) -> Expr:
+        return ir.Load(e.pointer, place(e.pointer, e.index), e.type) if isinstance(e, ir.Load) else e
 
     def place(pointer: str, index: Expr) -> Expr:
         return ir.mul(index, STEP) if inside(pointer) else index
 
-    def field(x: Any) -> Any:
-        if isinstance(x, Expr):
-            return expr(x)
-        if isinstance(x, list):
-            if x and isinstance(x[0], Stmt):
-                x[:] = stmts(x)
-                return x
-            return [field(y) for y in x]
-        if isinstance(x, tuple):
-            return tuple([field(y) for y in x])
-        if isinstance(x, Stmt):
-            (out,) = stmts([x])
-            return out
-        if type(x).__module__ == kir.__name__ and is_dataclass(x):
-            return replace(x, **{f.name: field(getattr(x, f.name)) for f in fields(x)})  # type: ignore[type-var]
-        return x
-
-    def stmts(body: Sequence[Stmt]) -> list[Stmt]:
+    def stmts(body: list[Stmt]) -> list[Stmt]:
         out: list[Stmt] = []
         for s in body:
-            if isinstance(s, ir.Ensure) and s in own and inside(s.name):
-                out.append(ir.Pointer(s.name, s.elem, own[s], FIRST, s.mutable))
+            if isinstance(s, ir.Ensure) and s.name in own and inside(s.name):
+                out.append(ir.Pointer(s.name, s.elem, own[s.name], FIRST, s.mutable))
                 continue
-            for f in fields(s):  # type: ignore[arg-type]
-                setattr(s, f.name, field(getattr(s, f.name)))
+            s = s.map_exprs(lambda e: rewritten(e, load)).map_bodies(stmts)
             match s:
                 case ir.Store(p, i) | kir.Atomic(p, i):
                     s.index = place(p, i)
@@ -138,4 +93,4 @@ def _rewrite(
     body[:] = stmts(body)
 
 
-__all__ = ["interleaved", "names_in"]
+__all__ = ["interleaved"]

@@ -14,14 +14,16 @@ In a kernel of any kind `futad_block` is the number of what does one unit togeth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from futad.bindings import Binding, Loop
 from futad.core.types import U32, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, Stmt
+from futad.imp.node import Declared, Modified, Node, Read, Text, Written
 from futad.imp.views import Mem
+from futad.imp.walk import parts, statements
 
 # Histograms by way of shared memory.
 SUB_BYTES = 16 << 10  # of a sub-histogram in shared memory
@@ -41,20 +43,7 @@ class Guarded(Stmt):
     """Statements whose failing checks jump to their end."""
 
     body: list[Stmt]
-    label: str
-
-
-@dataclass(slots=True, eq=False)
-class Stride(Stmt):
-    """`for (var = start; var < bound; var += step)`, start and step being C text (or start an expression).  `after`
-    each turn is what the threads of a warp do together, of the variables that the body declares first."""
-
-    var: str
-    start: str | Expr
-    bound: Expr
-    step: str
-    body: list[Stmt]
-    after: list[RowsOut] = field(default_factory=list)
+    label: Text
 
 
 @dataclass(slots=True, eq=False)
@@ -62,9 +51,22 @@ class RowsOut(Stmt):
     """The rows of a warp's threads, `values` each, are written one after another: that of point i, in a loop over the
     grid's threads, from `pointer[offset + i * len(values)]` on."""
 
-    pointer: str
+    pointer: Written
     offset: Expr
     values: list[Ref]
+
+
+@dataclass(slots=True, eq=False)
+class Stride(Stmt):
+    """`for (var = start; var < bound; var += step)`, start and step being C text (or start an expression).  `after`
+    each turn is what the threads of a warp do together, of the variables that the body declares first."""
+
+    var: Declared
+    start: Text | Expr
+    bound: Expr
+    step: Text
+    body: list[Stmt]
+    after: list[RowsOut] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -90,18 +92,18 @@ class LastBlock(Stmt):
 class Atomic(Stmt):
     """`pointer[index] = op(pointer[index], value)` at once."""
 
-    pointer: str
+    pointer: Modified
     index: Expr
     value: Expr
-    op: str
+    op: Text
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Node):
     """A matrix in memory for each batch: its start, which index runs through neighbouring elements (0 the row's, 1 the
     column's), and the steps from one batch, row and column to the next."""
 
-    pointer: str
+    pointer: Modified
     inner: int
     steps: tuple[Expr, Expr, Expr]
 
@@ -111,11 +113,23 @@ class Functor(Stmt):
     """A function that a product calls: of indices, the last of them a value of type `elem` if there is one; `values`
     are what it returns, `inner` as in `Matrix`."""
 
-    args: list[str]
+    args: list[Declared]
     elem: Prim | None
     body: list[Stmt]
     values: list[Expr]
     inner: int = 1
+
+
+Parameter = Annotated[Ref, "defines"]
+
+
+@dataclass(slots=True, eq=False)
+class Function(Stmt):
+    """A function of a kernel: parameters, statements, results."""
+
+    params: list[Parameter]
+    body: list[Stmt]
+    results: list[Expr]
 
 
 @dataclass(slots=True, eq=False)
@@ -161,15 +175,6 @@ class Tile(Stmt):
 
 
 @dataclass(slots=True, eq=False)
-class Function(Stmt):
-    """A function of a kernel: parameters, statements, results."""
-
-    params: list[Ref]
-    body: list[Stmt]
-    results: list[Expr]
-
-
-@dataclass(slots=True, eq=False)
 class Together(Stmt):
     """All threads of a block combine their values `parts` by an operator (of left values, then right ones).  Of a
     reduction all get the result in `parts`.  Of a scan each gets the combination of `carry` and the values up to its
@@ -191,7 +196,7 @@ class ScanAll(Stmt):
     element: Function
     put: Function
     total: Expr
-    state: str
+    state: Modified
     items: int
 
 
@@ -200,8 +205,8 @@ class Transpose(Stmt):
     """The whole grid: `target` is the transposed matrix `source`, both dense."""
 
     elem: Prim
-    target: str
-    source: str
+    target: Written
+    source: Read
     rows: Expr
     columns: Expr
 
@@ -210,7 +215,7 @@ class Transpose(Stmt):
 class RadixStep(Stmt):
     """The whole grid: a step of a pass of a radix sort, `futad_radix_{step}` with tiles of `TILE_THREADS * items`."""
 
-    step: str
+    step: Text
     items: int
     args: list[Expr | Mem]
 
@@ -242,12 +247,12 @@ class SubHist(Stmt):
     `targets`: by way of sub-histograms of `cells` bins in shared memory.  With `rows` it is `update(i, j, row, ...)`,
     what `before` has made last."""
 
-    op: str
+    op: Text
     neutral: Expr
     update: Function
     total: Expr
     bins: list[Expr]
-    targets: list[str]
+    targets: list[Modified]
     cells: int
     rows: StagedRows | None = None
 
@@ -256,7 +261,7 @@ class SubHist(Stmt):
 class Locked(Stmt):
     """Statements that only one thread at a time does for a lock."""
 
-    locks: str
+    locks: Modified
     index: Expr
     body: list[Stmt]
 
@@ -265,7 +270,7 @@ class Locked(Stmt):
 class Zero(Stmt):
     """Host: `count` elements become zero bytes."""
 
-    pointer: str
+    pointer: Written
     elem: Prim
     count: Expr
 
@@ -274,7 +279,7 @@ class Zero(Stmt):
 class Chunks(Stmt):
     """Host: declare `name`, into how many parts (one block each) the `count` steps of each of `segments` are cut."""
 
-    name: str
+    name: Declared
     count: Expr
     segments: Expr
 
@@ -306,11 +311,14 @@ class Kernel:
     line: int = 0
 
 
+Launched = Annotated[Kernel, "static"]
+
+
 @dataclass(slots=True, eq=False)
 class Launch(Stmt):
     """Run a kernel over that many units."""
 
-    kernel: Kernel
+    kernel: Launched
     units: Expr
     inner: Expr
 
@@ -341,7 +349,7 @@ def after_failures(module: DeviceModule) -> set[Kernel]:
             elif isinstance(s, ir.Invoke):
                 failed = True  # whatever that function does
             else:
-                inside = bodies(s)
+                inside = s.bodies()
                 again = inside if isinstance(s, (ir.For, ir.While)) else ()
                 failed = any([scope(b, failed) for b in inside]) or failed
                 failed = any([scope(b, failed) for b in again]) or failed
@@ -350,128 +358,6 @@ def after_failures(module: DeviceModule) -> set[Kernel]:
     for f in module.functions:
         scope(f.body, f.local)
     return out
-
-
-# --- walking -------------------------------------------------------------------------------------------------
-
-
-def bodies(s: Stmt) -> tuple[list[Stmt], ...]:
-    """The nested statement lists."""
-    if isinstance(s, ir.If):
-        return (s.then, s.orelse)
-    if isinstance(s, Stride):
-        return (s.body, [*s.after])
-    if isinstance(s, Tile):
-        return (s.functors,)
-    if isinstance(s, Together):
-        return ([s.operator],)
-    if isinstance(s, RowFolds):
-        return ([s.operator, s.put],)
-    if isinstance(s, SubHist):
-        return ([s.update, *([s.rows] if s.rows is not None else [])],)
-    if isinstance(s, StagedRows):
-        return ([s.load, s.before],)
-    if isinstance(s, ScanAll):
-        return ([s.operator, s.element, s.put],)
-    body = getattr(s, "body", None)
-    return (body,) if isinstance(body, list) else ()
-
-
-def walk(body: list[Stmt]) -> Iterator[Stmt]:
-    """All statements, outer ones first."""
-    for s in body:
-        yield s
-        for inner in bodies(s):
-            yield from walk(inner)
-
-
-def expressions(s: Stmt) -> list[Expr]:
-    """The expressions a statement evaluates itself."""
-    match s:
-        case ir.Decl(init=e):
-            return [] if e is None else [e]
-        case ir.Assign(_, e) | ir.Accumulate(_, _, e):
-            return [e]
-        case ir.Store(_, i, e) | Atomic(_, i, e):
-            return [i, e]
-        case ir.Pointer(offset=e) | ir.SetPointer(offset=e):
-            return [e]
-        case ir.Ensure(count=e):
-            return [e]
-        case ir.Copy(_, a, _, b, n):
-            return [a, b, n]
-        case Tile(sizes=sizes, batches=batches, start=start):
-            first = [] if start is None else [start]
-            return [*sizes, batches, s.splits, *first, *(x for m in s.matrices for x in m.steps)]
-        case Functor(values=values):
-            return list(values)
-        case RowFolds(neutral=neutral):
-            return list(neutral)
-        case Function(results=results):
-            return list(results)
-        case Together(neutral=neutral, parts=x, carry=carry):
-            return [*neutral, *x, *(carry or [])]
-        case ScanAll(neutral=neutral, total=total):
-            return [*neutral, total]
-        case SubHist(neutral=x, total=total):
-            return [x, total, *s.bins]
-        case StagedRows(columns=columns, width=width):
-            return [columns, width]
-        case SharedUpdate(index=i, value=e):
-            return [i, e]
-        case Transpose(rows=rows, columns=columns):
-            return [rows, columns]
-        case RadixStep(args=args):
-            return [x for x in args if isinstance(x, Expr)]
-        case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
-            return [*sizes, *a[1:], *b[1:], *c[1:]]
-        case ir.Check(e, values=values):
-            return [e, *values]
-        case ir.For(bound=bound, start=start):
-            return [start, bound]
-        case Stride(start=start, bound=bound):
-            return [bound] if isinstance(start, str) else [start, bound]
-        case ir.While(cond) | ir.If(cond):
-            return [cond]
-        case Locked(index=e):
-            return [e]
-        case RowsOut(offset=e, values=xs):
-            return [e, *xs]
-        case Zero(count=e) | Chunks(count=e):
-            return [e]
-        case Launch(units=u, inner=e):
-            return [u, e]
-    return []
-
-
-def parts(e: Expr) -> Iterator[Expr]:
-    """The expression and all inside it."""
-    yield e
-    match e:
-        case ir.Bin(_, a, b):
-            yield from parts(a)
-            yield from parts(b)
-        case ir.Scalar(_, args):
-            for a in args:
-                yield from parts(a)
-        case ir.Load(_, i):
-            yield from parts(i)
-
-
-def has_load(e: Expr) -> bool:
-    """Whether the expression reads memory."""
-    return any(isinstance(x, ir.Load) for x in parts(e))
-
-
-def defined(s: Stmt) -> str | None:
-    """The name a statement declares."""
-    match s:
-        case (
-            ir.Decl(name) | ir.Pointer(name) | ir.Stack(name) | ir.SlotRef(name) | ir.Ensure(name)
-            | ir.For(name) | Stride(name)
-        ):  # fmt: skip
-            return name
-    return None
 
 
 def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
@@ -484,23 +370,16 @@ def free_names(body: list[Stmt]) -> list[tuple[str, Prim, bool]]:
             found[name] = (elem, pointer)
 
     elems: dict[str, Prim] = {}
-    for s in walk(body):
-        name = defined(s)
-        if name is not None:
-            own.add(name)
+    for s in statements(body):
+        own.update(s.defines())
         if isinstance(s, (ir.Pointer, ir.Ensure)):
             elems[s.name] = s.elem
-        if isinstance(s, Functor):
-            own.update(s.args)
-        if isinstance(s, Function):
-            own.update(p.name for p in s.params)
-    for s in walk(body):
-        for e in expressions(s):
-            for x in parts(e):
-                if isinstance(x, ir.Ref):
-                    use(x.name, x.type, False)
-                elif isinstance(x, ir.Load):
-                    use(x.pointer, x.type, True)
+    for s in statements(body):
+        for x in parts(s):
+            if isinstance(x, ir.Ref):
+                use(x.name, x.type, False)
+            elif isinstance(x, ir.Load):
+                use(x.pointer, x.type, True)
         match s:
             case ir.Store(p, _, v) | Atomic(p, _, v):
                 use(p, v.type, True)

@@ -37,7 +37,7 @@ from futad.flatten import (
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import BLOCK, HOST, SharedAcc
 from futad.flatten.finish import finished
-from futad.flatten.kernel import Kernel, Launch, has_load, parts
+from futad.flatten.kernel import Kernel, Launch
 from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
 from futad.flatten.layouts import Order, layouts
@@ -50,6 +50,7 @@ from futad.imp.ir import Expr, Ref
 from futad.imp.lower import Lowerer, Scope
 from futad.imp.placement import short_circuit
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, is_transposed, turned
+from futad.imp.walk import has_load, loads_in, parts
 from futad.target import CUDA, Target
 
 if TYPE_CHECKING:
@@ -438,8 +439,8 @@ class DeviceLowerer(Lowerer):
         return [
             self.scalar_roots[x.pointer]
             for e in exprs
-            for x in parts(e)
-            if isinstance(x, ir.Load) and x.pointer in self.scalar_roots
+            for x in loads_in(e)
+            if x.pointer in self.scalar_roots
         ]
 
     def close_scope(self, sc: Scope, values: Sequence[Value]) -> None:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from futad.fires import Transformation
 from futad.flatten import kernel as kir
-from futad.flatten.interleave import names_in
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
+from futad.imp.walk import has_load, loads_in, refs, statements
 
 LEAST, MOST = 3, 64  # elements of a row, and of all rows of a thread: they are kept until all are computed
 SMALLEST = 4  # bytes of an element
@@ -46,7 +46,7 @@ def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> None:
     if not isinstance(inside, kir.Guarded):
         return
     known = {s.name: s.init for s in inside.body if isinstance(s, ir.Decl) and s.init is not None and not s.mutable}
-    mutable = {n for s in kir.walk(body) if (n := kir.defined(s)) is not None and n not in known}
+    mutable = {n for s in statements(body) for n in s.defines() if n not in known}
     writes = {id(s): _stores(s) for s in inside.body}
     groups: dict[tuple[str, int, Expr], dict[int, ir.Store]] = {}
     mine: set[int] = set()  # statements that write arrays in ways that are known
@@ -99,13 +99,12 @@ def _stores(s: ir.Stmt) -> list[ir.Store]:
 def _elsewhere(body: list[ir.Stmt], mine: set[int]) -> set[str]:
     """The arrays that are used by anything but these statements' own writes."""
     out: set[str] = set()
-    for s in kir.walk(body):
-        for e in kir.expressions(s):
-            out.update(x.pointer for x in kir.parts(e) if isinstance(x, ir.Load))
+    for s in statements(body):
+        out.update(x.pointer for x in loads_in(s))
         if isinstance(s, ir.Copy):
             out.add(s.source)
-        if id(s) not in mine and not kir.bodies(s):
-            out.update(names_in(s))
+        if id(s) not in mine and not s.bodies():
+            out.update(s.names())
     return out
 
 
@@ -138,8 +137,7 @@ def _place(e: Expr, point: str, known: dict[str, Expr], mutable: set[str]) -> _P
 
 def _outside(e: Expr, known: dict[str, Expr], mutable: set[str], point: str) -> bool:
     """Whether an expression is of the host's names alone."""
-    names = {x.name for x in kir.parts(e) if isinstance(x, Ref)}
-    return not names & (mutable | set(known) | {point}) and not kir.has_load(e)
+    return not refs(e) & (mutable | set(known) | {point}) and not has_load(e)
 
 
 __all__ = ["staged"]

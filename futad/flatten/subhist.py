@@ -31,7 +31,9 @@ from futad.imp.arrays import acc_op
 from futad.imp.elements import bind_elements
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
 from futad.imp.soacs import Nest
+from futad.imp.units import unit_of
 from futad.imp.views import Acc, Mem, Value, View
+from futad.imp.walk import statements
 
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
@@ -43,8 +45,6 @@ class _Bins:
     """The accumulators among a map's inputs, as places in shared memory."""
 
     def __init__(self, lo: DeviceLowerer, inputs: Sequence[Value], op: str) -> None:
-        from futad.flatten.hosted import unit_of
-
         self.lo = lo
         self.accs = {k: v for k, v in enumerate(inputs) if isinstance(v, Acc)}
         views = [v.view for v in self.accs.values()]
@@ -150,7 +150,7 @@ def rows_in_shared_memory(
             load = kir.Function([i, j], text, [x])
             part = kir.StagedRows(load, first, columns, width, room)
             lo.out.append(kir.SubHist(made.op, made.neutral, update, n.width, bins, targets, made.cells, part))
-        if any(isinstance(s, (ir.Ensure, ir.SlotRef, ir.Stack)) for s in kir.walk(kernel)):
+        if any(isinstance(s, (ir.Ensure, ir.SlotRef, ir.Stack)) for s in statements(kernel)):
             return None  # arrays of a thread's own
         ROWS_SHARED.fired()
         lo.launch(kernel, "tile", blocks, f"{what}, rows and sums in shared memory")

@@ -13,13 +13,13 @@ are computed on both sides.
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from futad.core.scalarops import OPS
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.straighten import can_fail, refs, straightened
-from futad.imp.vectorise import count_refs, expressions, loads_in
+from futad.imp.straighten import can_fail, straightened
+from futad.imp.walk import has_load, loads_in, refs
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -51,7 +51,7 @@ def block(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.Blocks | Non
     if shape.apart and _cost(body) < MUCH:
         return None
     # What the map itself reduces is seen by nothing inside.
-    if not UNSEEN(not shape.partials & shape.mentioned.keys()):
+    if not UNSEEN(not shape.partials & shape.mentioned):
         return None
     # The sizes are needed before the first block.
     if not SIZES_OUTSIDE(not any(refs(n) & shape.made for n in shape.sizes)):
@@ -81,7 +81,7 @@ class _Shape:
     partials: set[str] = field(default_factory=set)
     apart: bool = False
     spread: dict[str, int] = field(default_factory=dict)
-    mentioned: dict[str, int] = field(default_factory=dict)
+    mentioned: set[str] = field(default_factory=set)
     carried: bool = False
 
     def takes(self, body: list[ir.Stmt], inner: bool) -> bool:
@@ -92,7 +92,7 @@ class _Shape:
         match s:
             case ir.Decl(name, init=init, mutable=mutable):
                 self.made.add(name)
-                if mutable or init is None or any(True for _ in loads_in(init)) or self.differs(init):
+                if mutable or init is None or has_load(init) or self.differs(init):
                     self.varying.add(name)
             case ir.Assign(name):
                 self.carried |= inner
@@ -135,20 +135,18 @@ class _Shape:
             case ir.Copy(target, offset, source, source_offset, count):
                 return {target, source} <= self.arrays and not any(map(self.differs, (offset, source_offset, count)))
             case ir.If(cond, then, orelse):
-                count_refs(cond, self.mentioned)
-                loaded = {x.pointer for x in loads_in(cond)}
-                alike = SAME_BRANCH(not loaded and not self.differs(cond))
+                alike = SAME_BRANCH(not has_load(cond) and not self.differs(cond))
                 return alike and self.takes(then, inner) and self.takes(orelse, inner)
             case ir.Check(cond, values=values):
-                return not any(self.differs(e) or any(True for _ in loads_in(e)) for e in (cond, *values))
+                return not any(self.differs(e) or has_load(e) for e in (cond, *values))
             case _:
                 return False
         return True
 
     def expressions(self, s: ir.Stmt, inner: bool) -> bool:
         """Whether all iterations can compute the statement's expressions together; notes what they mention."""
-        for e in expressions(s):
-            count_refs(e, self.mentioned)
+        for e in s.exprs():
+            self.mentioned |= refs(e)
             if inner and not FAILS_NOT(not can_fail(e)):
                 return False
             for x in loads_in(e):
@@ -167,7 +165,7 @@ def _cost(body: list[ir.Stmt]) -> int:
     most = 0
     for s in body:
         if isinstance(s, ir.For):
-            own = sum(_of(e) for x in s.body if not isinstance(x, ir.For) for e in expressions(x))
+            own = sum(_of(e) for x in s.body if not isinstance(x, ir.For) for e in x.exprs())
             most = max(most, own, _cost(s.body))
     return most
 
@@ -187,14 +185,10 @@ def _apart(body: list[ir.Stmt], spread: dict[str, int]) -> list[ir.Stmt]:
     lane has added to."""
     out: list[ir.Stmt] = []
     for s in body:
-        if isinstance(s, ir.For):
-            s = replace(s, body=_apart(s.body, spread))
-        elif isinstance(s, ir.If):
-            s = ir.If(s.cond, _apart(s.then, spread), _apart(s.orelse, spread))
-        elif isinstance(s, ir.Store) and s.op is not None and s.pointer in spread:
+        if isinstance(s, ir.Store) and s.op is not None and s.pointer in spread:
             t = s.value.type
             add = ir.Store(s.pointer, s.index, ir.Scalar("add", (ir.Load(s.pointer, s.index, t), s.value), t, t))
             out += [ir.Seq(), add, ir.Seq()] if spread[s.pointer] > 1 else [add]
-            continue
-        out.append(s)
+        else:
+            out.append(s.map_bodies(lambda inside: _apart(inside, spread)))
     return out

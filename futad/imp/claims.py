@@ -9,6 +9,7 @@ from futad.bindings import Binding, Loop
 from futad.core import ir as core
 from futad.core.types import U64, Prim, Var
 from futad.imp.ir import Expr, Origin, Param, Stmt
+from futad.imp.node import Declared, Node, Read, Text, Used
 from futad.imp.views import Value, View
 
 
@@ -23,9 +24,9 @@ class Now(Expr):
 class Receive(Stmt):
     """Declare `name` as a pointer to a copy, in the slot, of the `count` elements that the caller has at `source`."""
 
-    name: str
+    name: Declared
     elem: Prim
-    source: str
+    source: Read
     count: Expr
     slot: int
     by: int = 0
@@ -47,10 +48,10 @@ class Doing(Stmt):
 
 
 @dataclass(slots=True, eq=False)
-class Region:
+class Region(Node):
     """An array in memory."""
 
-    pointer: str
+    pointer: Read
     offset: Expr
     strides: tuple[Expr, ...]
     shape: tuple[Expr, ...]
@@ -66,10 +67,10 @@ class Claim(Stmt):
     written since.  "own": nobody but `about` has written it since "mine", which marks all of it.
     """
 
-    kind: str
+    kind: Text
     array: Region
     about: int
-    since: str = ""
+    since: Used = ""
     origin: Origin | None = None
     other: Region | None = None
 

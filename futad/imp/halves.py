@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, num, sub
-from futad.imp.vectorise import annotate, count_refs, expressions, split_checks
+from futad.imp.vectorise import annotate, split_checks
+from futad.imp.walk import refs
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -44,15 +45,12 @@ def in_halves(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir
     annotate(second, reassociate)
     if not second.independent or not second.lanes:
         return None
-    used: dict[str, int] = {}
-    for s in second.body:
-        for e in expressions(s):
-            count_refs(e, used)
+    used = {name for s in second.body for name in s.uses()}
     shared = [(n, t, name(n)) for n, t in first.declared.items() if n in used]
     if len(shared) > MOST:
         return None
     continued = {p.name for p in second.partials}
-    if not FOLDS_STAY(not continued & first.mentioned.keys() and not first.folded & used.keys()):
+    if not FOLDS_STAY(not continued & first.mentioned and not first.folded & used):
         return None
     LEGAL.fired()
     here, end = name("first"), name("end")
@@ -75,13 +73,12 @@ class _First:
 
     declared: dict[str, Prim] = field(default_factory=dict)
     folded: set[str] = field(default_factory=set)
-    mentioned: dict[str, int] = field(default_factory=dict)
+    mentioned: set[str] = field(default_factory=set)
 
     def takes(self, body: list[ir.Stmt], declared: dict[str, Prim]) -> bool:
         """Whether the statements change nothing but scalars: their own, which are added to `declared`, or folds'."""
         for s in body:
-            for e in expressions(s):
-                count_refs(e, self.mentioned)
+            self.mentioned |= refs(s)
             match s:
                 case ir.Decl(n, t):
                     declared[n] = t
@@ -90,14 +87,8 @@ class _First:
                         self.folded.add(n)
                 case ir.Check():
                     pass
-                case ir.For(bound=bound, body=inside, start=start):
-                    count_refs(bound, self.mentioned)
-                    count_refs(start, self.mentioned)
-                    if not self.takes(inside, dict(declared)):
-                        return False
-                case ir.If(cond, then, orelse):
-                    count_refs(cond, self.mentioned)
-                    if not (self.takes(then, dict(declared)) and self.takes(orelse, dict(declared))):
+                case ir.For() | ir.If():
+                    if not all(self.takes(inside, dict(declared)) for inside in s.bodies()):
                         return False
                 case _:
                     return False

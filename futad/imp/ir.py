@@ -11,23 +11,31 @@ number, they do so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from futad.core.types import BOOL, I64, Prim
-
-
-class Expr:
-    """Base of expressions; each has a `type`."""
-
-    __slots__ = ()
-    type: Prim
+from futad.imp.node import (
+    Assigned,
+    Declared,
+    Expr,
+    Modified,
+    Node,
+    Pointed,
+    Read,
+    Static,
+    Stmt,
+    Text,
+    Updated,
+    Used,
+    Written,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Num(Expr):
     """A constant."""
 
-    value: Any
+    value: Static
     type: Prim
 
 
@@ -35,7 +43,7 @@ class Num(Expr):
 class Ref(Expr):
     """A scalar variable."""
 
-    name: str
+    name: Used
     type: Prim
 
 
@@ -43,7 +51,7 @@ class Ref(Expr):
 class Bin(Expr):
     """Index arithmetic on i64, or a comparison of two i64: + - * / (positive operands), < <= == && ||."""
 
-    op: str
+    op: Text
     left: Expr
     right: Expr
     type: Prim = I64
@@ -53,26 +61,26 @@ class Bin(Expr):
 class Scalar(Expr):
     """A scalar operation of the table; `arg` is the type it works at, `type` the result's."""
 
-    op: str
+    op: Text
     args: tuple[Expr, ...]
     arg: Prim
     type: Prim
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Node):
     """In checked execution (docs/checking.md), of whose value memory is read: a binding's number, and the variable
     with the time after which nobody has written that memory."""
 
     binding: int
-    limit: str
+    limit: Used
 
 
 @dataclass(frozen=True, slots=True)
 class Load(Expr):
     """`pointer[index]`."""
 
-    pointer: str
+    pointer: Read
     index: Expr
     type: Prim
     origin: Origin | None = field(default=None, compare=False)
@@ -81,17 +89,11 @@ class Load(Expr):
 # --- statements ---------------------------------------------------------------------------------------
 
 
-class Stmt:
-    """Base of statements."""
-
-    __slots__ = ()
-
-
 @dataclass(slots=True, eq=False)
 class Decl(Stmt):
     """A scalar variable; without `mutable` it is never assigned again."""
 
-    name: str
+    name: Declared
     type: Prim
     init: Expr | None = None
     mutable: bool = False
@@ -101,7 +103,7 @@ class Decl(Stmt):
 class Assign(Stmt):
     """A mutable scalar variable takes a value."""
 
-    name: str
+    name: Assigned
     value: Expr
 
 
@@ -109,8 +111,8 @@ class Assign(Stmt):
 class Accumulate(Stmt):
     """`name = op(name, value)` for a scalar variable: the step of a reduction."""
 
-    name: str
-    op: str
+    name: Assigned
+    op: Text
     value: Expr
 
 
@@ -118,10 +120,10 @@ class Accumulate(Stmt):
 class Store(Stmt):
     """`pointer[index] = value`, or `pointer[index] op= value`."""
 
-    pointer: str
+    pointer: Updated
     index: Expr
     value: Expr
-    op: str | None = None
+    op: Text | None = None
     by: int = 0
 
 
@@ -129,9 +131,9 @@ class Store(Stmt):
 class Pointer(Stmt):
     """Declare a pointer: to `base + offset`, or to nothing yet when `base` is None."""
 
-    name: str
+    name: Declared
     elem: Prim
-    base: str | None = None
+    base: Pointed | None = None
     offset: Expr = Num(0, I64)
     mutable: bool = False
 
@@ -140,8 +142,8 @@ class Pointer(Stmt):
 class SetPointer(Stmt):
     """A mutable pointer becomes `base + offset`."""
 
-    name: str
-    base: str
+    name: Assigned
+    base: Pointed
     offset: Expr = Num(0, I64)
 
 
@@ -149,7 +151,7 @@ class SetPointer(Stmt):
 class Stack(Stmt):
     """A small array of constant size on the stack."""
 
-    name: str
+    name: Declared
     elem: Prim
     count: int
 
@@ -158,8 +160,8 @@ class Stack(Stmt):
 class SlotRef(Stmt):
     """Declare a variable that names a slot, so that two can be exchanged."""
 
-    name: str
-    slot: str | int
+    name: Declared
+    slot: Pointed | int
 
 
 @dataclass(slots=True, eq=False)
@@ -167,9 +169,9 @@ class Ensure(Stmt):
     """The slot (a number, or the name of a slot variable) holds at least `count` elements; declares `name`
     as a pointer to them.  The contents are unspecified."""
 
-    name: str
+    name: Declared
     elem: Prim
-    slot: str | int
+    slot: Pointed | int
     count: Expr
     mutable: bool = False
     by: int = 0
@@ -179,8 +181,8 @@ class Ensure(Stmt):
 class Swap(Stmt):
     """Exchange two mutable pointers or slot variables."""
 
-    left: str
-    right: str
+    left: Assigned
+    right: Assigned
     elem: Prim | None = None
 
 
@@ -189,10 +191,10 @@ class Transpose(Stmt):
     """Element (i, j) of `sizes` at `target` is element (j, i) at `source`; within the rows of each elements are
     adjacent, `stride` and `source_stride` are from row to row.  Source and destination do not overlap."""
 
-    target: str
+    target: Written
     offset: Expr
     stride: Expr
-    source: str
+    source: Read
     source_offset: Expr
     source_stride: Expr
     sizes: tuple[Expr, Expr]
@@ -209,11 +211,11 @@ class Append(Stmt):
     they were are not used again.
     """
 
-    name: str
+    name: Declared
     elem: Prim
-    slot: str
-    spare: str
-    source: str
+    slot: Assigned
+    spare: Assigned
+    source: Read
     offset: Expr
     kept: Expr
     count: Expr
@@ -224,18 +226,18 @@ class Append(Stmt):
 class Spare(Stmt):
     """Exchange the two slot variables if the pointer is to memory of the first."""
 
-    slot: str
-    spare: str
-    pointer: str
+    slot: Assigned
+    spare: Assigned
+    pointer: Pointed
 
 
 @dataclass(slots=True, eq=False)
 class Copy(Stmt):
     """Copy `count` adjacent elements; source and destination do not overlap (or are the same)."""
 
-    target: str
+    target: Written
     offset: Expr
-    source: str
+    source: Read
     source_offset: Expr
     count: Expr
     elem: Prim
@@ -247,9 +249,9 @@ class Stream(Stmt):
     """Copy `count` adjacent elements to an array, of which `total` are written in this way: past the caches if that
     is much.  After the last, `StreamEnd`."""
 
-    target: str
+    target: Written
     offset: Expr
-    source: str
+    source: Read
     count: Expr
     total: Expr
     elem: Prim
@@ -270,13 +272,13 @@ class Gemm(Stmt):
 
     elem: Prim
     sizes: tuple[Expr, Expr, Expr]  # m, n, k
-    a: tuple[str, Expr, Expr, Expr]
-    b: tuple[str, Expr, Expr, Expr]
-    c: tuple[str, Expr, Expr, Expr]
+    a: tuple[Read, Expr, Expr, Expr]
+    b: tuple[Read, Expr, Expr, Expr]
+    c: tuple[Modified, Expr, Expr, Expr]
     place: int
     parallel: bool = False
     accumulate: bool = False  # add to the third matrix
-    packed: tuple[str, Expr] | None = None
+    packed: tuple[Read, Expr] | None = None
     by: int = 0
 
 
@@ -285,10 +287,10 @@ class Pack(Stmt):
     """Copy a k x n matrix to `name`, in the order in which products read their second one: the columns from `start` to
     before `end`."""
 
-    name: str
+    name: Written
     elem: Prim
     sizes: tuple[Expr, Expr]  # k, n
-    matrix: tuple[str, Expr, Expr, Expr]
+    matrix: tuple[Read, Expr, Expr, Expr]
     start: Expr
     end: Expr
     by: int = 0
@@ -308,10 +310,10 @@ class Check(Stmt):
 class Trace(Stmt):
     """Print `tag` and a scalar, or the array of that shape which lies row-major at `pointer` and `offset`."""
 
-    tag: str
+    tag: Text
     elem: Prim
     value: Expr | None
-    pointer: str = ""
+    pointer: Read = ""
     offset: Expr = Num(0, I64)
     shape: tuple[Expr, ...] = ()
 
@@ -324,7 +326,7 @@ class Report(Stmt):
     number: int
     elem: Prim
     value: Expr | None
-    pointer: str = ""
+    pointer: Read = ""
     offset: Expr = Num(0, I64)
     shape: tuple[Expr, ...] = ()
     strides: tuple[Expr, ...] = ()
@@ -339,12 +341,12 @@ class Seq(Stmt):
 
 
 @dataclass(slots=True, eq=False)
-class Partial:
+class Partial(Node):
     """A scalar that a loop reduces: a mutable variable, its operation and that operation's unit."""
 
-    name: str
+    name: Assigned
     type: Prim
-    op: str
+    op: Text
     unit: Expr
 
 
@@ -358,7 +360,7 @@ class For(Stmt):
     of it, and 0 if it may choose.
     """
 
-    var: str
+    var: Declared
     bound: Expr
     body: list[Stmt]
     start: Expr = Num(0, I64)
@@ -369,19 +371,22 @@ class For(Stmt):
     lanes: int = 0
 
 
+Memory = Annotated[dict[str, frozenset[Any]], "static"]
+
+
 @dataclass(slots=True, eq=False)
 class Across(Stmt):
-    """A map's `loop` around one `fold`, with its iterations in vector lanes: each lane has its own `sums`.  `partials`
+    """A map's `loop` around one `fold`, with its iterations in vector lanes: each lane has its own sums.  `partials`
     are what the map itself reduces."""
 
     loop: For
-    fold: For
-    sums: list[Partial]
     partials: list[Partial]
 
     @property
-    def body(self) -> list[Stmt]:
-        return [self.loop]
+    def fold(self) -> For:
+        """The loop inside."""
+        (fold,) = [s for s in self.loop.body if isinstance(s, For)]
+        return fold
 
 
 @dataclass(slots=True, eq=False)
@@ -390,13 +395,9 @@ class Blocks(Stmt):
     iteration's own ones; `sizes`: theirs in bytes; `same`: scalars of the body that all iterations have in common."""
 
     loop: For
-    arrays: frozenset[str] = frozenset()
+    arrays: frozenset[Pointed] = frozenset()
     sizes: tuple[Expr, ...] = ()
-    same: frozenset[str] = frozenset()
-
-    @property
-    def body(self) -> list[Stmt]:
-        return [self.loop]
+    same: frozenset[Used] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -406,7 +407,7 @@ class Pieces(Stmt):
 
     width: Expr
     body: list[Stmt]
-    memory: dict[str, frozenset[Any]]
+    memory: Memory
 
 
 @dataclass(slots=True, eq=False)
@@ -414,7 +415,7 @@ class Threads(Stmt):
     """Declare `name`: how many threads to use for that many steps that cost `work` scalar operations in all, and
     need `extra` elements of memory each."""
 
-    name: str
+    name: Declared
     steps: Expr
     work: Expr
     extra: Expr
@@ -425,10 +426,10 @@ class Parallel(Stmt):
     """Run `body`, which is so many `maps`, on `threads` threads at once, thread number `thread`, each for its part
     [start, end) of the steps: one contiguous part each, or if `dynamic` smaller parts as they become free."""
 
-    threads: str
-    thread: str
-    start: str
-    end: str
+    threads: Used
+    thread: Declared
+    start: Declared
+    end: Declared
     steps: Expr
     body: list[Stmt]
     dynamic: bool
@@ -439,7 +440,7 @@ class Parallel(Stmt):
 class PerThread(Stmt):
     """Declare an array with one scalar (or, if `pointer`, one pointer) for every thread."""
 
-    name: str
+    name: Declared
     elem: Prim
     pointer: bool = False
 
@@ -448,19 +449,19 @@ class PerThread(Stmt):
 class Publish(Stmt):
     """`array[thread]` is this thread's pointer `name`."""
 
-    array: str
-    thread: str
-    name: str
+    array: Written
+    thread: Used
+    name: Pointed
 
 
 @dataclass(slots=True, eq=False)
 class Subscribe(Stmt):
     """Declare pointer `name` to be what thread `thread` published in `array`."""
 
-    name: str
+    name: Declared
     elem: Prim
-    array: str
-    thread: str
+    array: Read
+    thread: Used
 
 
 @dataclass(slots=True, eq=False)
@@ -484,42 +485,42 @@ class If(Stmt):
 class Invoke(Stmt):
     """Call a function of the module; results go to mutable variables and, with their slots, pointers."""
 
-    name: str
-    args: list[Expr | str]
-    results: list[tuple[str, int | None]]
+    name: Text
+    args: list[Expr | Modified]
+    results: list[tuple[Assigned, int | None]]
 
 
 # --- functions -------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Result:
+class Result(Node):
     """A result: a scalar's expression, or an array's pointer, shape, and the parameter that names its slot."""
 
     type: Prim
     value: Expr | None = None
-    pointer: str = ""
+    pointer: Read = ""
     offset: Expr = Num(0, I64)
-    slot: str = ""
+    slot: Pointed = ""
     shape: tuple[Expr, ...] = ()
 
 
 @dataclass(slots=True)
-class Param:
+class Param(Node):
     """A parameter: a scalar, or a dense array's pointer; `count` is how many elements the array has."""
 
-    name: str
+    name: Declared
     type: Prim
     rank: int = 0
     count: Expr | None = None
 
 
 @dataclass(slots=True)
-class Function:
+class Function(Node):
     """A function: parameters, statements, results.  A `local` one is called by others only, and puts its arrays
     into slots of the caller."""
 
-    name: str
+    name: Text
     params: list[Param]
     body: list[Stmt]
     results: list[Result]

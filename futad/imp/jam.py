@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, Stmt, add, mul, num, sub
-from futad.imp.vectorise import count_refs, expressions
+from futad.imp.walk import refs, statements, substitute
 from futad.legality import Legality
 
 LEGAL = Legality("unroll-and-jam", "several iterations of a loop run together inside its inner loops")
@@ -65,13 +65,6 @@ def _gather(body: list[Stmt], facts: _Facts, depth: int) -> None:
                 facts.simple = False
 
 
-def mentions(e: Expr, names: set[str]) -> bool:
-    """Whether the expression uses one of the variables."""
-    uses: dict[str, int] = {}
-    count_refs(e, uses)
-    return not names.isdisjoint(uses)
-
-
 def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
     """The loop, jammed if that is possible and pays.
 
@@ -83,7 +76,7 @@ def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
     if not facts.simple or not facts.inner or facts.statements > LARGEST_BODY:
         return [loop]
     own = facts.declared | {loop.var}
-    if not SAME_TURNS(not any(mentions(f.bound, own) or mentions(f.start, own) for f in facts.inner)):
+    if not SAME_TURNS(not any(own & refs(f) for f in facts.inner)):
         return [loop]
     copies = _pays(loop, facts, reassociate)
     if copies == 0 or not FOLDS_STAY(_folds_stay(loop)):
@@ -125,7 +118,7 @@ def _pays(loop: ir.For, facts: _Facts, reassociate: bool) -> int:
         return 0
     sums = [s for s in innermost[0].body if isinstance(s, ir.Store)]
     own = facts.declared | {loop.var}
-    if len(sums) == 1 and not mentions(sums[0].index, own):
+    if len(sums) == 1 and not own & refs(sums[0].index):
         return STEPS
     return 0
 
@@ -145,27 +138,16 @@ def _folds_stay(loop: ir.For) -> bool:
         names = {n for n in assigned if n not in declared}
         if isinstance(s, ir.For):
             run += 1
-            facts = _Facts()
-            _gather(s.body, facts, 1)
-            if _used_in(s.body, names):
+            if _used_in([s], names):
                 return False
             continue
-        uses: dict[str, int] = {}
-        for e in expressions(s):
-            count_refs(e, uses)
-        for n in names & uses.keys():
+        for n in names & refs(s):
             assigned[n].add(run)
     return all(len(runs) == 1 for n, runs in assigned.items() if n not in declared)
 
 
 def _used_in(body: list[Stmt], names: set[str]) -> bool:
-    for s in body:
-        if isinstance(s, ir.For):
-            if _used_in(s.body, names):
-                return True
-        elif any(mentions(e, names) for e in expressions(s)) or getattr(s, "name", None) in names:
-            return True
-    return False
+    return any(not names.isdisjoint((*s.uses(), *s.assigns())) for s in statements(body))
 
 
 def _jammed(body: list[Stmt], var: str, copies: int) -> list[Stmt]:
@@ -221,29 +203,4 @@ def _name(m: dict[str, Expr], name: str) -> str:
 
 
 def _copy(s: Stmt, m: dict[str, Expr]) -> Stmt:
-    match s:
-        case ir.Decl(name, t, init, mutable):
-            return ir.Decl(_name(m, name), t, None if init is None else substitute(init, m), mutable)
-        case ir.Assign(name, e):
-            return ir.Assign(_name(m, name), substitute(e, m))
-        case ir.Accumulate(name, op, e):
-            return ir.Accumulate(_name(m, name), op, substitute(e, m))
-        case ir.Store(p, i, e, op):
-            return ir.Store(p, substitute(i, m), substitute(e, m), op)
-    raise TypeError(s)
-
-
-def substitute(e: Expr, m: dict[str, Expr]) -> Expr:
-    """The expression with variables replaced."""
-    match e:
-        case Ref(name):
-            return m.get(name, e)
-        case Num():
-            return e
-        case ir.Bin(op, a, b, t):
-            return ir.Bin(op, substitute(a, m), substitute(b, m), t)
-        case ir.Scalar(op, args, arg, t):
-            return ir.Scalar(op, tuple([substitute(a, m) for a in args]), arg, t)
-        case ir.Load(p, i, t):
-            return ir.Load(p, substitute(i, m), t)
-    raise TypeError(e)
+    return s.map_names(lambda name: _name(m, name)).map_exprs(lambda e: substitute(e, m))

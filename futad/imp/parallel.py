@@ -35,7 +35,7 @@ from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, num, product, 
 from futad.imp.rows import by_rows, left_to
 from futad.imp.team import UNKNOWN_WIDTH, Team
 from futad.imp.transpose import transpose, transposition
-from futad.imp.vectorise import unit_of
+from futad.imp.units import unit_of
 from futad.imp.views import Acc, Fill, Mem, Value, View, dense_view
 from futad.legality import Legality
 

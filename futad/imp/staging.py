@@ -12,7 +12,7 @@ from collections.abc import Set
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, add, mul, num
-from futad.imp.vectorise import expressions, loads_in
+from futad.imp.walk import loads_in
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -75,7 +75,7 @@ def _rows(loop: ir.For, others: Set[tuple[str, Expr]]) -> list[tuple[dict[ir.Sto
     groups: dict[str, dict[tuple[int, Expr], dict[ir.Store, int]]] = {}
     broken: set[str] = set()
     for s in loop.body:
-        broken |= {x.pointer for e in expressions(s) for x in loads_in(e)} & groups.keys()
+        broken |= {x.pointer for x in loads_in(s)} & groups.keys()
         if not isinstance(s, ir.Store) or (s.pointer, s.index) in others:
             continue
         rows_of = groups.setdefault(s.pointer, {})

@@ -4,13 +4,14 @@ to memory as such."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections import Counter
+from collections.abc import Set
 from dataclasses import replace
 
 from futad.core.scalarops import OPS
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
-from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten, with_expressions
+from futad.imp.walk import has_load, loads_in, parts, rewritten, statements
 from futad.legality import Legality
 
 LEGAL = Legality("straightened", "branches in lanes compute both sides; sums in memory become additions to it")
@@ -27,15 +28,7 @@ def straightened(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
 
 def _flat(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """The statements, without grouping."""
-    out: list[ir.Stmt] = []
-    for s in body:
-        if isinstance(s, ir.Seq):
-            out += _flat(s.body)
-        elif isinstance(s, ir.If):
-            out.append(ir.If(s.cond, _flat(s.then), _flat(s.orelse)))
-        else:
-            out.append(replace(s, body=_flat(s.body)) if isinstance(s, ir.For) else s)
-    return out
+    return [t for s in body for t in (_flat(s.body) if isinstance(s, ir.Seq) else [s.map_bodies(_flat)])]
 
 
 def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stmt]:
@@ -53,12 +46,7 @@ def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stm
         return rewritten(e, load)
 
     def go(s: ir.Stmt) -> ir.Stmt:
-        match s:
-            case ir.For(bound=bound, body=inside, start=start):
-                return replace(s, bound=there(bound), start=there(start), body=_placed(inside, at))
-            case ir.If(cond, then, orelse):
-                return ir.If(there(cond), _placed(then, at), _placed(orelse, at))
-        s = with_expressions(s, there)
+        s = s.map_exprs(there).map_bodies(lambda inside: _placed(inside, at))
         if isinstance(s, ir.Store) and s.pointer in at:
             base, offset = at[s.pointer]
             return replace(s, pointer=base, index=ir.add(offset, s.index))
@@ -72,17 +60,6 @@ def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stm
         else:
             out.append(go(s))
     return out
-
-
-def _all(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
-    """The statements, with those inside others."""
-    for s in body:
-        yield s
-        if isinstance(s, ir.For):
-            yield from _all(s.body)
-        elif isinstance(s, ir.If):
-            yield from _all(s.then)
-            yield from _all(s.orelse)
 
 
 def _straight(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
@@ -108,7 +85,7 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
     for side in (then, orelse):
         set_: dict[str, Expr] = {}
         for s in side:
-            if not READS_NOTHING(not any(True for e in expressions(s) for _ in loads_in(e))):
+            if not READS_NOTHING(not has_load(s)):
                 return None
             if isinstance(s, ir.Decl) and s.init is not None and not s.mutable:
                 made.append(s)
@@ -131,12 +108,9 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
 def _additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
     """`t = p[i]; s = t + v; p[i] = s`, where nothing else mentions t and s, as the addition to memory that it is, for
     pointers p to such arrays."""
-    uses: dict[str, int] = {}
-    for s in _all(body):
-        for e in expressions(s):
-            count_refs(e, uses)
+    uses = Counter(name for s in statements(body) for name in s.uses())
     made = {s.name: s.init for s in body if isinstance(s, ir.Decl) and s.init is not None and not s.mutable}
-    touched = [x.pointer for s in body for e in expressions(s) for x in loads_in(e)]
+    touched = [x.pointer for s in body for x in loads_in(s)]
     touched += [s.pointer for s in body if isinstance(s, ir.Store)]
     gone: set[str] = set()
     out: list[ir.Stmt] = []
@@ -160,16 +134,6 @@ def _additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
     return [s for s in out if not (isinstance(s, ir.Decl) and s.name in gone)]
 
 
-def refs(e: Expr) -> Set[str]:
-    uses: dict[str, int] = {}
-    count_refs(e, uses)
-    return uses.keys()
-
-
 def can_fail(e: Expr) -> bool:
-    match e:
-        case ir.Scalar(op, args):
-            return (OPS[op].can_fail and e.type.is_integral) or any(can_fail(a) for a in args)
-        case ir.Bin(_, a, b):
-            return can_fail(a) or can_fail(b)
-    return False
+    """Whether computing the expression can fail."""
+    return any(isinstance(x, ir.Scalar) and OPS[x.op].can_fail and x.type.is_integral for x in parts(e))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from futad.core.types import BOOL, I64
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
-from futad.imp.vectorise import count_refs, expressions, loads_in, rewritten, with_expressions
+from futad.imp.walk import loads_in, refs, rewritten, statements
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -50,15 +50,10 @@ def in_stretches(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stm
     if fast is None:
         return None
     done = finish(fast)
-    if not any(isinstance(s, ir.For) and s.independent for s in _inside(done)):
+    if not any(isinstance(s, ir.For) and s.independent for s in statements(done)):
         return None
     LEGAL.fired()
     return work.stretches(done, finish(replace(loop, body=list(loop.body), start=work.start, bound=work.end)))
-
-
-def _inside(body: list[ir.Stmt]) -> list[ir.Stmt]:
-    """The statements, and those of loops among them."""
-    return [t for s in body for t in (s, *(_inside(s.body) if isinstance(s, ir.For) else ()))]
 
 
 def _chooses(e: Expr | None) -> bool:
@@ -271,7 +266,7 @@ class _Stretches:
                 case _:
                     return None
         for s in body:
-            places += [x.index for e in expressions(s) for x in loads_in(e)]
+            places += [x.index for x in loads_in(s)]
             if isinstance(s, ir.Store):
                 places.append(s.index)
         if not any(self.is_chosen(e) for e in places):
@@ -280,9 +275,7 @@ class _Stretches:
         return replace(loop, body=_used(new), start=self.start, bound=self.end)
 
     def is_chosen(self, e: Expr) -> bool:
-        uses: dict[str, int] = {}
-        count_refs(e, uses)
-        return any((k := self.known.get(name)) is not None and k.chosen for name in uses)
+        return any((k := self.known.get(name)) is not None and k.chosen for name in refs(e))
 
     def holds(self, cond: Expr) -> bool:
         """Note when a condition holds on all of a stretch, if that is seen from its ends."""
@@ -321,7 +314,7 @@ class _Stretches:
 
     def moved(self, s: ir.Stmt) -> ir.Stmt:
         """The statement with sums in place of what is chosen."""
-        return with_expressions(s, lambda e: rewritten(e, self.on_stretch))
+        return s.map_exprs(lambda e: rewritten(e, self.on_stretch))
 
     def on_stretch(self, e: Expr) -> Expr:
         if not isinstance(e, Ref) or (known := self.known.get(e.name)) is None or not known.chosen:
@@ -354,13 +347,12 @@ class _Stretches:
 
 def _used(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """The statements without variables that nothing uses."""
-    uses: dict[str, int] = {}
+    uses: set[str] = set()
     out: list[ir.Stmt] = []
     for s in reversed(body):
         if isinstance(s, ir.Decl) and not s.mutable and s.name not in uses:
             continue
-        for e in expressions(s):
-            count_refs(e, uses)
+        uses |= refs(s)
         out.append(s)
     return out[::-1]
 

@@ -19,15 +19,17 @@ iteration it is: straight to its place if no map looks at it from beside, else c
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, add, num, sub
+from futad.imp.node import Node
 from futad.imp.staging import Affine, affine
-from futad.imp.vectorise import expressions, loads_in, rewritten
+from futad.imp.walk import has_load, loads_in, parts, rewritten, statements, substitute
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -54,7 +56,9 @@ def in_strips(f: ir.Function) -> list[ir.Report]:
     """Do the function's maps in strips where they follow each other, and make all maps plain loops; the reports of
     arrays that are then nowhere as a whole, which are gone."""
     names = _Names()
-    names.add(f)
+    for p in (*f.params, *f.results):
+        names.count(p)
+    names.add(f.body)
     gone: list[ir.Report] = []
     _walk(f.body, names, gone)
     return gone
@@ -64,20 +68,20 @@ def in_strips(f: ir.Function) -> list[ir.Report]:
 class _Names:
     """How often statements have each name, and the sizes of arrays in slots."""
 
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     sizes: dict[str, Expr] = field(default_factory=dict)
 
-    def add(self, x: Any) -> None:
-        if isinstance(x, str):
-            self.counts[x] = self.counts.get(x, 0) + 1
-        elif isinstance(x, (list, tuple)):
-            for y in x:
-                self.add(y)
-        elif is_dataclass(x) and not isinstance(x, (type, Prim, ir.Report)):
-            if isinstance(x, ir.Ensure):
-                self.sizes[x.name] = x.count
-            for f in fields(x):
-                self.add(getattr(x, f.name))
+    def add(self, body: Sequence[ir.Stmt]) -> None:
+        for s in statements(body):
+            if not isinstance(s, ir.Report):
+                self.count(s)
+            if isinstance(s, ir.Ensure):
+                self.sizes[s.name] = s.count
+
+    def count(self, x: Node) -> None:
+        for part in (x, *parts(x)):
+            for name in part.names():
+                self.counts[name] += 1
 
 
 def _walk(body: list[ir.Stmt], names: _Names, gone: list[ir.Report]) -> None:
@@ -96,9 +100,8 @@ def _walk(body: list[ir.Stmt], names: _Names, gone: list[ir.Report]) -> None:
             continue
         s = body[at]
         at += 1
-        for part in ("body", "then", "orelse"):
-            if inner := getattr(s, part, None):
-                _walk(inner, names, gone)
+        for inner in s.bodies():
+            _walk(inner, names, gone)
         if isinstance(s, ir.Pieces):
             done += s.body
         else:
@@ -142,16 +145,15 @@ class _Map:
         for s in self.pieces.body:
             if isinstance(s, ir.Decl):
                 assert s.init is not None
-                self.before.append(ir.Decl(s.name, s.type, _put(s.init, whole)))
+                self.before.append(ir.Decl(s.name, s.type, substitute(s.init, whole)))
             else:
                 assert isinstance(s, ir.For)
-                self.loops.append(replace(s, start=_put(s.start, whole), bound=_put(s.bound, whole)))
+                self.loops.append(replace(s, start=substitute(s.start, whole), bound=substitute(s.bound, whole)))
         for loop in self.loops:
             inits = {s.name: s.init for s in loop.body if isinstance(s, ir.Decl)}
             for s in loop.body:
-                for e in expressions(s):
-                    for x in loads_in(e):
-                        self.accesses.append(_Access(x.pointer, affine(x.index, loop.var, inits), False, x.type))
+                for x in loads_in(s):
+                    self.accesses.append(_Access(x.pointer, affine(x.index, loop.var, inits), False, x.type))
                 if isinstance(s, ir.Store):
                     place = affine(s.index, loop.var, inits)
                     self.accesses.append(_Access(s.pointer, place, True, s.value.type))
@@ -207,9 +209,9 @@ def _may_go_first(s: ir.Stmt, literals: set[str]) -> bool:
         case ir.Pointer(base=base):
             return base is not None
         case ir.Decl() | ir.Check():
-            return READS_NOTHING(not any(True for e in expressions(s) for _ in loads_in(e)))
+            return READS_NOTHING(not has_load(s))
         case ir.Store(pointer):
-            return pointer in literals and not any(True for e in expressions(s) for _ in loads_in(e))
+            return pointer in literals and not has_load(s)
         case ir.Stack(name):
             literals.add(name)
             return True
@@ -294,7 +296,7 @@ def _made(run: Sequence[_Map]) -> set[str]:
 
 def _private(run: Sequence[_Map], made: set[str], names: _Names) -> set[str]:
     """Which of these arrays nothing but the maps uses."""
-    inside = {p: sum(m.names.counts.get(p, 0) for m in run) for p in made}
+    inside = {p: sum(m.names.counts[p] for m in run) for p in made}
     return {p for p in made if USED_HERE(names.counts[p] == inside[p] + 1) and STEPS(_steps(run, p))}
 
 
@@ -412,11 +414,6 @@ def _bound(op: str, a: Expr, b: Expr) -> Expr:
 # --- rewriting ----------------------------------------------------------------------------------------------
 
 
-def _put(e: Expr, values: dict[str, Expr]) -> Expr:
-    """The expression with values for some variables."""
-    return rewritten(e, lambda x: values.get(x.name, x) if isinstance(x, Ref) else x)
-
-
 def _moved(s: ir.Stmt, start: Expr, buffers: dict[str, _Buffer]) -> ir.Stmt:
     """The statement with its loads and stores in buffers where there are such."""
 
@@ -425,14 +422,9 @@ def _moved(s: ir.Stmt, start: Expr, buffers: dict[str, _Buffer]) -> ir.Stmt:
             return ir.Load(b.name, _place(e.index, start, b), e.type)
         return e
 
-    match s:
-        case ir.Decl(name, t, init, mutable) if init is not None:
-            return ir.Decl(name, t, rewritten(init, load), mutable)
-        case ir.Store(pointer, index, value, op):
-            index, value = rewritten(index, load), rewritten(value, load)
-            if (b := buffers.get(pointer)) is not None:
-                return ir.Store(b.name, _place(index, start, b), value, op)
-            return ir.Store(pointer, index, value, op)
+    s = s.map_exprs(lambda e: rewritten(e, load))
+    if isinstance(s, ir.Store) and (b := buffers.get(s.pointer)) is not None:
+        return replace(s, pointer=b.name, index=_place(s.index, start, b))
     return s
 
 

@@ -9,16 +9,14 @@ results, so that it has stored less by then makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-
-import numpy as np
+from collections import Counter
 
 from futad.core.scalarops import OPS
-from futad.core.types import Prim
 from futad.fires import Transformation
 from futad.imp import ir
-from futad.imp.ir import Expr, Num, Ref
+from futad.imp.ir import Expr, Ref
+from futad.imp.units import unit_of
+from futad.imp.walk import loads_in, refs
 from futad.legality import Legality
 
 LEGAL = Legality("vector-lanes", "iterations of a map run in vector lanes, after its checks")
@@ -71,7 +69,7 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
     loop.independent = True
     loop.partials = partials
     if _cost(body) >= HEAVY:
-        loop.lanes = min(e.type.bits for s in body for e in expressions(s) if not e.type.is_bool) // 8
+        loop.lanes = min(e.type.bits for s in body for e in s.exprs() if not e.type.is_bool) // 8
 
 
 def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
@@ -88,17 +86,11 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     if not sums <= declared or not all(isinstance(s, (ir.Decl, ir.Accumulate)) for s in fold.body):
         return None
     own = declared | {loop.var}
-    uses: dict[str, int] = {}
-    for e in (fold.bound, fold.start):
-        count_refs(e, uses)
-    if not SAME_TURNS(not own & uses.keys()):
+    if not SAME_TURNS(not own & (refs(fold.bound) | refs(fold.start))):
         return None
     for s in body[: body.index(fold)]:
         # What comes before is the same for all lanes.
-        uses = {}
-        for e in expressions(s):
-            count_refs(e, uses)
-        if not isinstance(s, ir.Decl) or not SAME_BEFORE(loop.var not in uses):
+        if not isinstance(s, ir.Decl) or not SAME_BEFORE(loop.var not in refs(s)):
             return None
     partials: list[ir.Partial] = []
     for s in body:
@@ -113,55 +105,17 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
             case _:
                 return None
     inside = own | {s.name for s in fold.body if isinstance(s, ir.Decl)}
-    reads: list[Expr] = []
-    for s in fold.body:
-        for e in expressions(s):
-            indices(e, reads)
     beside = 0
-    for index in reads:
+    for index in [x.index for s in fold.body for x in loads_in(s)]:
         if _moves_with(index, loop.var, inside - {fold.var}):
             beside += 1
-        else:
-            uses = {}
-            count_refs(index, uses)
-            if not BESIDE(not own & uses.keys()):
-                return None
+        elif not BESIDE(not own & refs(index)):
+            return None
     if not beside:
         return None
     ACROSS.fired()
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
-    return ir.Across(plain, fold, fold.partials, partials)
-
-
-def loads_in(e: Expr) -> Iterator[ir.Load]:
-    """The expression's loads, those in their indices included."""
-    match e:
-        case ir.Load(_, i):
-            yield e
-            yield from loads_in(i)
-        case ir.Bin(_, a, b):
-            yield from loads_in(a)
-            yield from loads_in(b)
-        case ir.Scalar(_, args):
-            for a in args:
-                yield from loads_in(a)
-
-
-def rewritten(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `f` of each part, of the innermost ones first."""
-    match e:
-        case ir.Bin(op, a, b, t):
-            e = ir.Bin(op, rewritten(a, f), rewritten(b, f), t)
-        case ir.Scalar(op, args, arg, t):
-            e = ir.Scalar(op, tuple([rewritten(a, f) for a in args]), arg, t)
-        case ir.Load(pointer, index, t):
-            e = ir.Load(pointer, rewritten(index, f), t)
-    return f(e)
-
-
-def indices(e: Expr, out: list[Expr]) -> None:
-    """Add the indices of the expression's loads."""
-    out += [x.index for x in loads_in(e)]
+    return ir.Across(plain, partials)
 
 
 def split_checks(loop: ir.For) -> list[ir.For]:
@@ -171,7 +125,7 @@ def split_checks(loop: ir.For) -> list[ir.For]:
         return [loop]
     if not all(isinstance(s, (ir.Decl, ir.Store, ir.Check, ir.Assign)) for s in body):
         return [loop]
-    needed: dict[str, int] = {}
+    needed: set[str] = set()
     first: list[ir.Stmt] = []
     loaded: set[str] = set()
     stored = {s.pointer for s in body if isinstance(s, ir.Store)}
@@ -179,10 +133,9 @@ def split_checks(loop: ir.For) -> list[ir.For]:
     for s in reversed(body):
         if isinstance(s, ir.Check) or (isinstance(s, ir.Decl) and s.name in needed):
             first.append(s)
-            for e in expressions(s):
-                count_refs(e, needed)
-                loads(e, loaded)
-    if not CHECKS_UNTOUCHED(not loaded & stored and not needed.keys() & assigned):
+            needed |= refs(s)
+            loaded |= {x.pointer for x in loads_in(s)}
+    if not CHECKS_UNTOUCHED(not loaded & stored and not needed & assigned):
         return [loop]
     if any(isinstance(s, ir.Decl) and s.mutable for s in first):
         return [loop]
@@ -193,11 +146,6 @@ def split_checks(loop: ir.For) -> list[ir.For]:
     CHECKS_FIRST.fired()
     checks = ir.For(loop.var, loop.bound, first, loop.start, map=True)
     return [checks, ir.For(loop.var, loop.bound, rest, loop.start, map=True)]
-
-
-def loads(e: Expr, out: set[str]) -> None:
-    """Add the pointers that the expression reads through."""
-    out |= {x.pointer for x in loads_in(e)}
 
 
 def _cost(body: list[ir.Stmt]) -> int:
@@ -211,15 +159,12 @@ def _cost(body: list[ir.Stmt]) -> int:
                 return 1 + cost(i)
         return 0
 
-    return sum(cost(e) for s in body for e in expressions(s))
+    return sum(cost(e) for s in body for e in s.exprs())
 
 
 def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """`t = op(acc, x); ... acc = t` becomes an `Accumulate`, where nothing else mentions acc or t."""
-    uses: dict[str, int] = {}
-    for s in body:
-        for e in expressions(s):
-            count_refs(e, uses)
+    uses = Counter(name for s in body for name in s.uses())
     steps: dict[str, ir.Accumulate] = {}
     finals: dict[str, str] = {}
     for s in body:
@@ -230,7 +175,7 @@ def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     for s in body:
         if isinstance(s, ir.Decl) and s.name in finals and isinstance(s.init, ir.Scalar):
             acc, e = finals[s.name], s.init
-            if e.op in REDUCTIONS and SUM_UNSEEN(uses.get(s.name) == 1 and uses.get(acc) == 1):
+            if e.op in REDUCTIONS and SUM_UNSEEN(uses[s.name] == 1 and uses[acc] == 1):
                 sides = [x for x in e.args if x != Ref(acc, e.type)]
                 if len(sides) == 1:
                     steps[s.name] = ir.Accumulate(acc, e.op, sides[0])
@@ -243,56 +188,11 @@ def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     return out
 
 
-def expressions(s: ir.Stmt) -> list[Expr]:
-    """The expressions of a simple statement."""
-    match s:
-        case ir.Decl(init=e) if e is not None:
-            return [e]
-        case ir.Assign(_, e) | ir.Accumulate(_, _, e):
-            return [e]
-        case ir.Store(_, i, e):
-            return [i, e]
-        case ir.Check(e, values=values):
-            return [e, *values]
-    return []
-
-
-def with_expressions(s: ir.Stmt, f: Callable[[Expr], Expr]) -> ir.Stmt:
-    """A simple statement with `f` of each of its expressions; others as they are."""
-    match s:
-        case ir.Decl(init=e) if e is not None:
-            return replace(s, init=f(e))
-        case ir.Assign(value=e) | ir.Accumulate(value=e):
-            return replace(s, value=f(e))
-        case ir.Store(_, i, e):
-            return replace(s, index=f(i), value=f(e))
-        case ir.Check(e, values=values):
-            return replace(s, cond=f(e), values=tuple([f(v) for v in values]))
-    return s
-
-
-def count_refs(e: Expr, uses: dict[str, int]) -> None:
-    """Add the variables in `e` to the counts."""
-    match e:
-        case Ref(name):
-            uses[name] = uses.get(name, 0) + 1
-        case ir.Bin(_, a, b):
-            count_refs(a, uses)
-            count_refs(b, uses)
-        case ir.Scalar(_, args):
-            for a in args:
-                count_refs(a, uses)
-        case ir.Load(_, i):
-            count_refs(i, uses)
-
-
 def _moves_with(index: Expr, var: str, declared: set[str]) -> bool:
     """Whether the index is `var` plus something that does not depend on the iteration."""
 
     def invariant(e: Expr) -> bool:
-        uses: dict[str, int] = {}
-        count_refs(e, uses)
-        return var not in uses and not declared & uses.keys() and not isinstance(e, ir.Load)
+        return not (declared | {var}) & refs(e) and not isinstance(e, ir.Load)
 
     match index:
         case Ref(name):
@@ -302,15 +202,3 @@ def _moves_with(index: Expr, var: str, declared: set[str]) -> bool:
     return False
 
 
-def unit_of(op: str, t: Prim) -> Expr:
-    """The unit of a reduction operation."""
-    if op in ("add", "or", "xor"):
-        return Num(False if t.is_bool else 0, t)
-    if op == "mul":
-        return Num(1, t)
-    if op == "and":
-        return Num(True if t.is_bool else -1, t)
-    if t.is_float:
-        return Num(float("inf") if op == "min" else float("-inf"), t)
-    info = np.iinfo(t.dtype)
-    return Num(int(info.max if op == "min" else info.min), t)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from futad.core.types import I64, Prim, Var
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, add, compare, mul, product, sub
+from futad.imp.node import Modified, Node
 
 
 @dataclass(slots=True, eq=False)
@@ -30,13 +32,16 @@ class Root:
     pinned: int = 0
 
 
+Roots = Annotated[frozenset[Root], "static"]
+
+
 @dataclass(slots=True, eq=False)
-class Mem:
+class Mem(Node):
     """A pointer variable to memory that is one of `roots`; in checked execution, whose value it is."""
 
-    pointer: str
+    pointer: Modified
     elem: Prim
-    roots: frozenset[Root]
+    roots: Roots
     origin: ir.Origin | None = None
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from futad.errors import BoundsError
 from futad.flatten import kernel as kir
+from futad.imp.walk import statements
 from futad.runtime.device import EmulatedDevice
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
@@ -34,8 +35,8 @@ ENTRIES = ("rows", "narrow", "blocks", "joined", "chosen", "some")
 def staged(entry: str) -> list[int]:
     """How long the rows are that an entry's kernels write together."""
     made = next(f for f in DEVICE.backend.module.functions if f.name == DEVICE.core_name(entry))
-    kernels = [s.kernel for s in kir.walk(made.body) if isinstance(s, kir.Launch)]
-    return sorted(len(s.values) for k in kernels for s in kir.walk(k.body) if isinstance(s, kir.RowsOut))
+    kernels = [s.kernel for s in statements(made.body) if isinstance(s, kir.Launch)]
+    return sorted(len(s.values) for k in kernels for s in statements(k.body) if isinstance(s, kir.RowsOut))
 
 
 def test_whole_rows_are() -> None:

@@ -12,6 +12,7 @@ from futad.backend.device_alias import APART, CONST, accesses, qualifiers
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel
 from futad.imp import ir
+from futad.imp.walk import statements
 from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.runtime.host import Runtime
@@ -66,7 +67,7 @@ def kernels(entry: str) -> list[tuple[Kernel, dict[str, str]]]:
     """The kernels that an entry launches, and what is known of their parameters."""
     module = DEVICE.backend.module
     made = next(f for f in module.functions if f.name == DEVICE.core_name(entry))
-    used = {s.kernel for s in kir.walk(made.body) if isinstance(s, kir.Launch)}
+    used = {s.kernel for s in statements(made.body) if isinstance(s, kir.Launch)}
     return [(k, q) for k, q in qualifiers(module).items() if k in used]
 
 
@@ -100,7 +101,7 @@ class Checked(Runtime):
 
     def launch(self, number: int, units: int, inner: int, args: Sequence[Any], counts: Sequence[int]) -> None:
         k = self.kernels[number]
-        a = accesses(kir.walk(k.body))
+        a = accesses(statements(k.body))
         assert a is not None or not self.found[k]
         where = {n: self.memory(x) for (n, _, p), x in zip(k.params, args, strict=True) if p and x is not None}
         for n, q in self.found[k].items():
@@ -160,7 +161,7 @@ def test_arrays_that_turns_exchange_are_apart_in_lbm() -> None:
     backend = device_backend(compile_program(load_program(str(PROGRAMS / "lbm.fut"))))
     found = qualifiers(backend.module)
     primal = next(f for f in backend.module.functions if f.name == "primal")
-    (turn,) = [s.kernel for loop in primal.body if isinstance(loop, ir.For) for s in kir.walk(loop.body)
+    (turn,) = [s.kernel for loop in primal.body if isinstance(loop, ir.For) for s in statements(loop.body)
                if isinstance(s, kir.Launch)]  # fmt: skip
     pointers = [n for n, _, p in turn.params if p]
     assert len(pointers) == 38 and len([n for n in pointers if n not in found[turn]]) == 1

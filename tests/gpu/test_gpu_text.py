@@ -11,6 +11,7 @@ from pathlib import Path
 
 from futad.backend.device_emit import DeviceEmitter
 from futad.flatten import kernel as kir
+from futad.imp.walk import statements
 from futad.pipeline import compile_program
 from futad.source import load_program
 from futad.testing.build import device_backend
@@ -122,7 +123,7 @@ def test_kernels_look_for_failures_that_may_have_been() -> None:
 
     def launched(entry: str) -> list[tuple[bool, bool]]:
         (f,) = [f for f in module.functions if f.name == device.core_name(entry)]
-        kernels = [s.kernel for s in kir.walk(f.body) if isinstance(s, kir.Launch)]
+        kernels = [s.kernel for s in statements(f.body) if isinstance(s, kir.Launch)]
         return list(dict.fromkeys((k.fails, k in after) for k in kernels))
 
     assert launched("never") == [(False, False)]

@@ -1,0 +1,289 @@
+"""Traversals of the imperative and the kernel IR, generated from the annotations of fields.
+
+A class of statements, of expressions, or of parts of these (`Node`) says by its fields' annotations what each is; the
+traversals below are written from them when the class is made.  A field of any other type is a TypeError then, so no
+traversal can overlook one.
+
+    Expr            an expression that is evaluated       Stmt, list[Stmt]    nested statements
+    Declared        a name that is declared here          Assigned            a variable or pointer that changes
+    Used            a scalar variable that is read        Pointed             a pointer or slot used for its address
+    Read, Written, Modified   a pointer whose memory is read, written, both
+    Updated         one whose memory is written, and read first if the statement has an `op`
+    Text, Static    data that names nothing, as are bools, numbers and element types
+    a `Node`        what it has itself
+
+and options, unions, lists, tuples and sets of these.  A name that is empty is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+
+from futad.core.types import Prim
+
+Declared = Annotated[str, "defines"]
+Assigned = Annotated[str, "assigns"]
+Used = Annotated[str, "uses"]
+Pointed = Annotated[str, "points"]
+Read = Annotated[str, "reads"]
+Written = Annotated[str, "writes"]
+Modified = Annotated[str, "reads", "writes"]
+Updated = Annotated[str, "reads with op", "writes"]
+Text = Annotated[str, "static"]
+Static = Annotated[Any, "static"]
+ROLES = {"defines", "assigns", "uses", "points", "reads", "reads with op", "writes"}
+
+# ("name", roles, where in the field), ("expr",), ("part",), ("body",), ("node",), ("static",), ("option", kind),
+# ("each", container, kind), ("fixed", kinds) or ("union", ((class, kind), ...)).
+Kind = tuple[Any, ...]
+
+
+def _kind(t: Any, where: str) -> Kind:
+    """The kind of a field of type `t`."""
+    origin, args = get_origin(t), get_args(t)
+    if origin is Annotated:
+        base, *roles = args
+        if roles == ["static"]:
+            return ("static",)
+        if ROLES.issuperset(roles):
+            return ("name", tuple(roles), "" if base is str else ".name")
+    elif origin in (Union, UnionType):
+        members = tuple([(_class(a), _kind(a, where)) for a in args if a is not NoneType])
+        kind: Kind = members[0][1] if len(members) == 1 else ("union", members)
+        return ("option", kind) if len(members) < len(args) else kind
+    elif origin is list and isinstance(args[0], type) and issubclass(args[0], Stmt):
+        return ("body",)
+    elif origin in (list, frozenset) or (origin is tuple and args[1:] == (...,)):
+        return ("each", origin.__name__, _kind(args[0], where))
+    elif origin is tuple:
+        return ("fixed", tuple([_kind(a, where) for a in args]))
+    elif isinstance(t, type):
+        if issubclass(t, (Prim, int)):
+            return ("static",)
+        if issubclass(t, Node):
+            return ("expr" if issubclass(t, Expr) else "part" if issubclass(t, Stmt) else "node",)
+    raise TypeError(f"{where} is of no known kind: {t}")
+
+
+def _class(t: Any) -> type:
+    """What values of a member of a union are instances of."""
+    out: type = get_args(t)[0] if get_origin(t) is Annotated else t
+    return out
+
+
+def _write(cls: type[Node]) -> None:
+    """Give the class its traversals."""
+    scope: dict[str, Any] = {"only": _only}
+    made: list[str] = []
+    for name, leaf in _COLLECT.items():
+        lines = [x for f, k in cls.kinds.items() for x in _collect(k, f"self.{f}", "    ", leaf, scope)]
+        made += [f"def {name}(self):", "    out = []", *lines, "    return out"] if lines else []
+        scope[name] = _nothing
+    for name, leaf in _MAP.items():
+        args = [_mapped(k, f"self.{f}", 0, leaf, scope) for f, k in cls.kinds.items()]
+        changes = any(a != f"self.{f}" for a, f in zip(args, cls.kinds, strict=True))
+        made += [f"def {name}(self, f):", f"    return self.__class__({', '.join(args)})"] if changes else []
+        scope[name] = _same
+    exec("\n".join(made), scope)
+    for name in (*_COLLECT, *_MAP):
+        setattr(cls, name, scope[name])
+
+
+def _nothing(self: Node) -> list[Any]:
+    return []
+
+
+def _same(self: Node, f: Any) -> Node:
+    return self
+
+
+def _only(body: list[Stmt]) -> Stmt:
+    (one,) = body
+    return one
+
+
+def _collect(kind: Kind, x: str, pad: str, leaf: Callable[[Kind, str], str], scope: dict[str, Any]) -> list[str]:
+    """Statements that add to `out` what a traversal finds in `x`; `leaf` gives the one for a kind without others."""
+    match kind:
+        case ("option", inner):
+            lines = _collect(inner, x, pad + "  ", leaf, scope)
+            return [f"{pad}if {x} is not None:", *lines] if lines else []
+        case ("each", container, inner):
+            lines = _collect(inner, f"x{len(pad)}", pad + "  ", leaf, scope)
+            all_ = f"sorted({x})" if container == "frozenset" else x
+            return [f"{pad}for x{len(pad)} in {all_}:", *lines] if lines else []
+        case ("fixed", kinds):
+            return [line for i, k in enumerate(kinds) for line in _collect(k, f"{x}[{i}]", pad, leaf, scope)]
+        case ("union", members):
+            out: list[str] = []
+            for t, inner in members:
+                scope[t.__name__] = t
+                lines = _collect(inner, x, pad + "  ", leaf, scope)
+                out += [f"{pad}if isinstance({x}, {t.__name__}):", *lines] if lines else []
+            return out
+    text = leaf(kind, x)
+    return [pad + text] if text else []
+
+
+def _mapped(kind: Kind, x: str, depth: int, leaf: Callable[[Kind, str], str], scope: dict[str, Any]) -> str:
+    """An expression for `x` with `f` of what a traversal finds in it."""
+    match kind:
+        case ("option", inner):
+            text = _mapped(inner, x, depth, leaf, scope)
+            return x if text == x else f"(None if {x} is None else {text})"
+        case ("each", container, inner):
+            text = _mapped(inner, f"x{depth}", depth + 1, leaf, scope)
+            return x if text == f"x{depth}" else f"{container}([{text} for x{depth} in {x}])"
+        case ("fixed", kinds):
+            texts = [_mapped(k, f"{x}[{i}]", depth, leaf, scope) for i, k in enumerate(kinds)]
+            return x if texts == [f"{x}[{i}]" for i in range(len(kinds))] else f"({', '.join(texts)},)"
+        case ("union", members):
+            out = x
+            for t, inner in members:
+                scope[t.__name__] = t
+                text = _mapped(inner, x, depth, leaf, scope)
+                out = out if text == x else f"({text} if isinstance({x}, {t.__name__}) else {out})"
+            return out
+    return leaf(kind, x) or x
+
+
+def _named(role: str, through: tuple[str, ...]) -> Callable[[Kind, str], str]:
+    """Names of a role, and those of kinds that are looked `through`."""
+
+    def leaf(kind: Kind, x: str) -> str:
+        if kind[0] == "name" and role in kind[1]:
+            return f"if {x}{kind[2]}: out.append({x}{kind[2]})"
+        if kind[0] == "name" and f"{role} with op" in kind[1]:
+            return f"if self.op is not None: out.append({x})"
+        return f"out += {x}.{role}()" if kind[0] in through else ""
+
+    return leaf
+
+
+def _any_name(name: str, through: dict[str, str]) -> Callable[[Kind, str], str]:
+    def leaf(kind: Kind, x: str) -> str:
+        if kind[0] == "name":
+            return f"if {x}{kind[2]}: out.append({x}{kind[2]})"
+        return through.get(kind[0], "").format(x=x)
+
+    return leaf
+
+
+def _by_kind(**texts: str) -> Callable[[Kind, str], str]:
+    return lambda kind, x: texts.get(kind[0], "").format(x=x)
+
+
+def _renamed(kind: Kind, x: str) -> str:
+    if kind[0] == "name":
+        return f"{x}.map_names(f)" if kind[2] else f"({x} and f({x}))"
+    return f"{x}.map_names(f)" if kind[0] == "node" else ""
+
+
+_COLLECT = {
+    "exprs": _by_kind(expr="out.append({x})", node="out += {x}.exprs()"),
+    "bodies": _by_kind(body="out.append({x})", part="out.append([{x}])", node="out += {x}.bodies()"),
+    "defines": _named("defines", ("node",)),
+    "assigns": _named("assigns", ("node",)),
+    "uses": _named("uses", ("node", "expr")),
+    "reads": _named("reads", ("node", "expr")),
+    "writes": _named("writes", ("node",)),
+    "names": _any_name("names", {"node": "out += {x}.names()"}),
+    "mentions": _any_name(
+        "mentions",
+        {
+            **dict.fromkeys(("node", "expr", "part"), "out += {x}.mentions()"),
+            "body": "[out.extend(s.mentions()) for s in {x}]",
+        },
+    ),
+}
+_MAP = {
+    "map_exprs": _by_kind(expr="f({x})", node="{x}.map_exprs(f)"),
+    "map_bodies": _by_kind(body="f({x})", part="only(f([{x}]))", node="{x}.map_bodies(f)"),
+    "map_names": _renamed,
+}
+
+
+# --- what has them --------------------------------------------------------------------------------------------
+
+
+class Node:
+    """Base of what has traversals.  Those of a statement do not enter nested statements, those of an expression do
+    enter its operands; but `exprs` and `map_exprs` are of one level."""
+
+    __slots__ = ()
+    kinds: ClassVar[dict[str, Kind]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if "kinds" not in cls.__dict__:  # `dataclass` makes a class with slots once more
+            hints = get_type_hints(cls, include_extras=True)
+            cls.kinds = {f: _kind(hints[f], f"{cls.__qualname__}.{f}") for f in cls.__dict__.get("__annotations__", ())}
+            _write(cls)
+
+    def exprs(self) -> list[Expr]:
+        """The expressions that this evaluates."""
+        raise NotImplementedError
+
+    def bodies(self) -> list[list[Stmt]]:
+        """The nested statements; a single one as a list of its own."""
+        raise NotImplementedError
+
+    def defines(self) -> list[str]:
+        """The names that this declares."""
+        raise NotImplementedError
+
+    def assigns(self) -> list[str]:
+        """The variables and pointers that this changes."""
+        raise NotImplementedError
+
+    def uses(self) -> list[str]:
+        """The scalar variables that are read, as often as they are."""
+        raise NotImplementedError
+
+    def reads(self) -> list[str]:
+        """The pointers whose memory is read, by expressions too."""
+        raise NotImplementedError
+
+    def writes(self) -> list[str]:
+        """The pointers whose memory is written."""
+        raise NotImplementedError
+
+    def names(self) -> list[str]:
+        """All names in the fields, those in expressions left out."""
+        raise NotImplementedError
+
+    def mentions(self) -> list[str]:
+        """All names in the order of the fields, those in expressions and nested statements too."""
+        raise NotImplementedError
+
+    def map_exprs(self, f: Callable[[Expr], Expr]) -> Self:
+        """A copy with `f` of each of its expressions."""
+        raise NotImplementedError
+
+    def map_bodies(self, f: Callable[[list[Stmt]], list[Stmt]]) -> Self:
+        """A copy with `f` of each of its bodies; of a single statement it has to make a single one."""
+        raise NotImplementedError
+
+    def map_names(self, f: Callable[[str], str]) -> Self:
+        """A copy with `f` of each of `names`."""
+        raise NotImplementedError
+
+
+class Expr(Node):
+    """Base of expressions; each has a `type`."""
+
+    __slots__ = ()
+    type: Prim
+
+
+class Stmt(Node):
+    """Base of statements."""
+
+    __slots__ = ()
+
+
+__all__ = [
+    "Assigned", "Declared", "Expr", "Modified", "Node", "Pointed", "Read", "Static", "Stmt", "Text", "Updated", "Used",
+    "Written",
+]  # fmt: skip

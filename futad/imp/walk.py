@@ -1,0 +1,63 @@
+"""Walks over statements and expressions of the imperative IR, and of the kernel IR, which adds to it.
+
+Each is a few lines over the traversals that a node has by itself (`node.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from futad.imp import ir
+from futad.imp.ir import Expr, Ref, Stmt
+from futad.imp.node import Node
+
+
+def blocks(body: list[Stmt]) -> Iterator[list[Stmt]]:
+    """The list of statements and all that are nested in it, outer ones first."""
+    yield body
+    for s in body:
+        for inner in s.bodies():
+            yield from blocks(inner)
+
+
+def statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
+    """All statements, outer ones first."""
+    for s in body:
+        yield s
+        for inner in s.bodies():
+            yield from statements(inner)
+
+
+def parts(x: Node) -> Iterator[Expr]:
+    """An expression and all inside it, outer ones first; of a statement those of the expressions that it evaluates."""
+    if isinstance(x, Expr):
+        yield x
+    for e in x.exprs():
+        yield from parts(e)
+
+
+def loads_in(x: Node) -> Iterator[ir.Load]:
+    """The loads of an expression or a statement, those in their indices included."""
+    return (e for e in parts(x) if isinstance(e, ir.Load))
+
+
+def has_load(x: Node) -> bool:
+    """Whether an expression or a statement's expressions read memory."""
+    return any(True for _ in loads_in(x))
+
+
+def refs(x: Node) -> set[str]:
+    """The scalar variables of an expression or a statement's expressions."""
+    return set(x.uses())
+
+
+def rewritten(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """The expression with `f` of each part, of the innermost ones first."""
+    return f(e.map_exprs(lambda x: rewritten(x, f)))
+
+
+def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
+    """The expression with values for some variables."""
+    return rewritten(e, lambda x: values.get(x.name, x) if isinstance(x, Ref) else x)
+
+
+__all__ = ["blocks", "has_load", "loads_in", "parts", "refs", "rewritten", "statements", "substitute"]
