@@ -185,8 +185,9 @@ def _updates(lam: Lambda, accs: set[Atom], out: list[ir.Atoms]) -> bool:
                 out.append(index)
                 accs.add(s.pat[0])
                 continue
-            case ir.Map(_, arrays, inner) | ir.Fused(_, arrays, inner):
-                accs.update(p for p, a in zip(inner.params, arrays, strict=True) if a in accs)
+            case ir.Mapping():
+                inner = e.lam
+                accs.update(p for p, a in zip(inner.params, e.arrays, strict=True) if a in accs)
             case ir.Loop():
                 inner = e.body
                 accs.update(p for p, a in zip(e.variables, e.inits, strict=True) if a in accs)

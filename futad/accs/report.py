@@ -34,7 +34,7 @@ class Report:
                     for p in e.lam.params:
                         self.roots[p] = p
                         self.notes.setdefault(p, [])
-                case ir.Map() | ir.Fused():
+                case ir.Mapping():
                     self._follow(e.lam.params, e.arrays)
                 case ir.Loop():
                     self._follow(e.variables, e.inits)
@@ -43,7 +43,7 @@ class Report:
             match e:
                 case ir.UpdateAcc():
                     self._follow(stm.pat, (e.acc,))
-                case ir.Map() | ir.Fused():
+                case ir.Mapping():
                     self._follow(stm.pat, e.lam.result)
                 case ir.Loop():
                     self._follow(stm.pat, e.body.result)

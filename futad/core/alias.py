@@ -50,14 +50,12 @@ def flows(stm: ir.Stm, program: ir.Program | None = None) -> Iterator[Flow]:
         case ir.WithAcc():
             k = len(e.arrays)
             yield from zip(pat[k:], e.lam.result[k:], strict=False)
-        case ir.Map():
-            yield from zip(e.lam.params, e.arrays, strict=True)
-        case ir.Fused():
-            yield from zip(e.lam.params, e.arrays, strict=True)
-            for lam, neutral in zip(e.scan_lams + e.red_lams, e.scan_neutrals + e.red_neutrals, strict=True):
-                yield from folded(lam, neutral, e.lam.result)
-        case ir.Reduce() | ir.Scan():
-            yield from folded(e.lam, e.neutral, e.arrays)
+        case ir.Screma():
+            values = e.parts(e.mapper.result if e.mapper is not None else e.arrays)
+            if e.mapper is not None:
+                yield from zip(e.mapper.params, e.arrays, strict=True)
+            for f, part in zip(e.folds, values.scans + values.reduces, strict=True):
+                yield from folded(f.lam, f.neutral, part)
         case ir.Hist():
             yield from folded(e.lam, e.dests, e.values)
         case ir.Call() if program is not None:
@@ -80,7 +78,7 @@ def _fold(lam: ir.Lambda, start: ir.Atoms, values: ir.Atoms) -> Iterator[Flow]:
     """An operator's parameters: what it has combined so far, then the values."""
     k = len(start)
     yield from zip(lam.params[:k], start, strict=True)
-    yield from product(lam.params[k:], values)
+    yield from zip(lam.params[k:], values, strict=True)
 
 
 def _carried(lam: ir.Lambda, start: ir.Atoms, values: ir.Atoms) -> Iterator[Flow]:

@@ -261,16 +261,9 @@ def _fused(c: Checker, e: ir.Fused, s: ir.Stm) -> Existential:
     c.params(e.lam, c.rows(e.arrays, e.width))
     c.lam(e.lam)
     _accs_first(c, e.arrays, e.lam)
-    types = [r.type for r in e.lam.result if type(r.type) is not AccType]
-    if len(e.red_comms) != len(e.red_lams):
-        fail(f"{len(e.red_comms)} flags for {len(e.red_lams)} reductions")
-    at = 0
-    for lam, neutral in [
-        *zip(e.scan_lams, e.scan_neutrals, strict=True),
-        *zip(e.red_lams, e.red_neutrals, strict=True),
-    ]:
-        c.operator(lam, neutral, types[at : at + len(neutral)])
-        at += len(neutral)
+    parts = e.parts([r.type for r in e.lam.result])
+    for f, types in zip(e.folds, parts.scans + parts.reduces, strict=True):
+        c.operator(f.lam, f.neutral, types)
     return None
 
 

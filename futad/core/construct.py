@@ -5,13 +5,14 @@ The nodes themselves are in `ir.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from futad.core.types import AccType, ArrayType, Atom, Type, Var
 
 Atoms = tuple[Atom, ...]
+T = TypeVar("T")
 
 SHOW: dict[type, Callable[[Any], str]] = {}  # the text of a node; `core/text.py` has it
 
@@ -94,6 +95,102 @@ class Soac(Exp):
     width: Atom
 
 
+@dataclass(slots=True, eq=False)
+class Fold:
+    """How k values are combined at a time: an associative operator of 2k parameters, its neutral elements, and whether
+    it commutes."""
+
+    lam: Lambda
+    neutral: Atoms
+    comm: bool = False
+
+    def __len__(self) -> int:
+        return len(self.neutral)
+
+
+class Parts(NamedTuple, Generic[T]):
+    """What belongs to the parts of a `Screma`, in the order of its results."""
+
+    accs: tuple[T, ...]
+    scans: list[tuple[T, ...]]
+    reduces: list[tuple[T, ...]]
+    mapped: tuple[T, ...]
+
+    @property
+    def folded(self) -> tuple[T, ...]:
+        """What all scans and reductions have."""
+        return tuple([x for part in self.scans + self.reduces for x in part])
+
+
+class Screma(Soac):
+    """A map, a scan, a reduction, or a map with scans and reductions of its first results (the general form, under
+    Futhark's name).  It binds accumulators, then what is scanned, reduced, mapped out."""
+
+    __slots__ = ()
+    arrays: Atoms
+    fresh = True
+
+    if TYPE_CHECKING:
+
+        @property
+        def mapper(self) -> Lambda | None:
+            """What is mapped; None for the elements themselves."""
+
+        @property
+        def scans(self) -> Folds:
+            """The scans, in order."""
+
+        @property
+        def reduces(self) -> Folds:
+            """The reductions, in order."""
+
+    @property
+    def folds(self) -> Folds:
+        """The scans, then the reductions."""
+        return self.scans + self.reduces
+
+    @property
+    def accs(self) -> int:
+        """How many accumulators it threads through."""
+        return sum([type(a.type) is AccType for a in self.arrays])
+
+    @property
+    def first_reduced(self) -> int:
+        """The place of the first reduction's first result."""
+        return self.accs + sum(map(len, self.scans))
+
+    @property
+    def first_mapped(self) -> int:
+        """The place of the first result that is mapped out."""
+        return self.accs + sum(map(len, self.folds))
+
+    def parts(self, results: Sequence[T]) -> Parts[T]:
+        """What there is for each result (the statement's pattern, the results of `lam`), by part."""
+        at = self.accs
+        groups: list[tuple[T, ...]] = []
+        for f in self.folds:
+            groups.append(tuple(results[at : at + len(f)]))
+            at += len(f)
+        k = len(self.scans)
+        return Parts(tuple(results[: self.accs]), groups[:k], groups[k:], tuple(results[at:]))
+
+
+class Mapping(Screma):
+    """A map, with folds of its first results or without."""
+
+    __slots__ = ()
+    lam: Lambda
+
+    if TYPE_CHECKING:
+
+        def over(self, arrays: Atoms, lam: Lambda) -> Mapping:
+            """The same over other arrays, by another lambda of as many results that are folded."""
+
+    @property
+    def mapper(self) -> Lambda:
+        return self.lam
+
+
 class Control(Exp):
     """A construct whose scopes run where it stands itself, on the host if it does: once, or iteration by iteration."""
 
@@ -159,6 +256,7 @@ class Stm:
 
 
 Lambdas = tuple[Lambda, ...]
+Folds = tuple[Fold, ...]
 
 
 def _free_of(params: Iterable[Var], stms: Iterable[Stm], result: Atoms) -> dict[Var, None]:

@@ -281,10 +281,8 @@ def _fused(m: Interpreter, e: ir.Fused, stm: ir.Stm, sc: Scope) -> Values:
     out: list[Value] = mapped[: len(accs)] or accs
     mapped = mapped[len(accs) :]
     at = 0
-    scans = [(f, g, True) for f, g in zip(e.scan_lams, e.scan_neutrals, strict=True)]
-    reductions = [(f, g, False) for f, g in zip(e.red_lams, e.red_neutrals, strict=True)]
-    for lam, neutral, is_scan in scans + reductions:
-        k = len(neutral)
+    for j, fold in enumerate(e.folds):
+        lam, neutral, k, is_scan = fold.lam, fold.neutral, len(fold), j < len(e.scans)
         ranks = [rank_of(r.type) + 1 for r in results[at : at + k]]
         if n == 0:
             out += [m.empty(v.type, sc) for v in pat[at : at + k]] if is_scan else [m.value(a) for a in neutral]

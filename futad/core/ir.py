@@ -18,9 +18,13 @@ from futad.core.construct import Atoms as Atoms
 from futad.core.construct import Control as Control
 from futad.core.construct import Derivative as Derivative
 from futad.core.construct import Exp as Exp
+from futad.core.construct import Fold as Fold
+from futad.core.construct import Folds as Folds
 from futad.core.construct import Lambda as Lambda
 from futad.core.construct import Lambdas as Lambdas
 from futad.core.construct import Loop as Loop
+from futad.core.construct import Mapping as Mapping
+from futad.core.construct import Screma as Screma
 from futad.core.construct import Soac as Soac
 from futad.core.construct import Stm as Stm
 from futad.core.construct import shown
@@ -28,10 +32,9 @@ from futad.core.construct import stm_free as stm_free
 from futad.core.entry import Entry as Entry
 from futad.core.entry import EntryType as EntryType
 from futad.core.node import Consumed, Range, Repeated, Viewed, node
-from futad.core.types import Atom, Prim, Type, Var, subst_type
+from futad.core.types import Atom, Prim, Type, Var, array_of, row_type, subst_type
 from futad.errors import Span
 
-Groups = tuple[Atoms, ...]
 Index = tuple["Atom | Range", ...]
 
 
@@ -261,7 +264,7 @@ class Call(Exp):
 
 
 @node
-class Map(Soac):
+class Map(Mapping):
     """`lam` over the elements (dimension 0) of the arrays, all of outer size `width`.
 
     An argument of accumulator type is threaded through the iterations whole: the lambda returns the
@@ -271,11 +274,15 @@ class Map(Soac):
     width: Atom
     arrays: Atoms
     lam: Repeated[Lambda]
-    fresh = True
+    scans = ()
+    reduces = ()
+
+    def over(self, arrays: Atoms, lam: Lambda) -> Map:
+        return Map(self.width, arrays, lam)
 
 
 @node
-class Reduce(Soac):
+class Reduce(Screma):
     """Combine the elements with an associative `lam` of 2k parameters and its `neutral` elements."""
 
     width: Atom
@@ -283,22 +290,32 @@ class Reduce(Soac):
     lam: Repeated[Lambda]
     neutral: Atoms
     comm: bool = False
-    fresh = True
+    mapper = None
+    scans = ()
+
+    @property
+    def reduces(self) -> Folds:
+        return (Fold(self.lam, self.neutral, self.comm),)
 
 
 @node
-class Scan(Soac):
+class Scan(Screma):
     """Inclusive prefix combination; same operands as `Reduce`."""
 
     width: Atom
     arrays: Atoms
     lam: Repeated[Lambda]
     neutral: Atoms
-    fresh = True
+    mapper = None
+    reduces = ()
+
+    @property
+    def scans(self) -> Folds:
+        return (Fold(self.lam, self.neutral),)
 
 
 @node
-class Fused(Soac):
+class Fused(Mapping):
     """A map whose first results feed scans, the next reductions, and the rest are mapped out.
 
     `lam` yields [inputs of scan 1, ..., inputs of reduction 1, ..., mapped values]; the statement binds
@@ -308,12 +325,39 @@ class Fused(Soac):
     width: Atom
     arrays: Atoms
     lam: Repeated[Lambda]
-    scan_lams: Repeated[Lambdas]
-    scan_neutrals: Groups
-    red_lams: Repeated[Lambdas]
-    red_neutrals: Groups
-    red_comms: tuple[bool, ...]
-    fresh = True
+    scans: Repeated[Folds]
+    reduces: Repeated[Folds]
+
+    def over(self, arrays: Atoms, lam: Lambda) -> Fused:
+        return Fused(self.width, arrays, lam, self.scans, self.reduces)
+
+
+def folding(width: Atom, arrays: Atoms, f: Fold, scan: bool) -> Scan | Reduce:
+    """The scan or the reduction of arrays by an operator."""
+    return Scan(width, arrays, f.lam, f.neutral) if scan else Reduce(width, arrays, f.lam, f.neutral, f.comm)
+
+
+def as_fused(e: Reduce | Fused) -> Fused:
+    """The same with a map, if only of the elements themselves."""
+    if isinstance(e, Fused):
+        return e
+    rows = tuple([Var("x", row_type(a.type)) for a in e.arrays])
+    return Fused(e.width, e.arrays, Lambda(rows, (), rows), e.scans, e.reduces)
+
+
+def unfused(stm: Stm, hint: str = "x") -> list[Stm]:
+    """A map with folds as a map, and one scan or reduction for each fold of what it makes (variables named by the
+    hint); any other statement as it is."""
+    e = stm.exp
+    if not isinstance(e, Fused):
+        return [stm]
+    pat, types = e.parts(stm.pat), e.parts([a.type for a in e.lam.result])
+    inputs = [tuple([Var(hint, array_of(t, e.width)) for t in part]) for part in types.scans + types.reduces]
+    made = (*pat.accs, *[v for part in inputs for v in part], *pat.mapped)
+    out = [Stm(made, Map(e.width, e.arrays, e.lam), stm.attrs)]
+    for k, (f, part, arrays) in enumerate(zip(e.folds, pat.scans + pat.reduces, inputs, strict=True)):
+        out.append(Stm(part, folding(e.width, arrays, f, k < len(e.scans))))
+    return out
 
 
 @node

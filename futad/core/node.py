@@ -4,15 +4,16 @@ A node class lists its fields; each annotation is one of the kinds below, and th
 `operands`, `lambdas`, `rebuild` and `key` from them.  A new construct therefore needs no traversal code.
 
     Atom        one operand                    Atoms       tuple of operands
-    Index       tuple of operands and `Range`s        Groups      tuple of tuples of operands
-    Lambda, Lambdas   nested scopes            Type        a type, whose sizes count as used
+    Index       tuple of operands and `Range`s        Lambda      a nested scope
+    Folds       operators (scopes) with their neutral elements (operands)
+    Type        a type, whose sizes count as used
     anything else: static data, compared by value
 
 A role around a kind says what the construct does with the field; `consumes`, `views` and `repeats` come from these.
 
     Consumed[Atom], Consumed[Atoms]     arrays that it overwrites; its first results lie where they did
     Viewed[Atom], Viewed[Atoms]         arrays that its results share memory with, in order
-    Repeated[Lambda], Repeated[Lambdas]     scopes that may run any number of times; others run once at most
+    Repeated[Lambda], Repeated[Folds]       scopes that may run any number of times; others run once at most
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ Repeated = Annotated[T, "repeated"]
 NODES: list[type] = []  # every construct, in the order of definition
 
 _ROLE = re.compile(r"(Consumed|Viewed|Repeated)\[(\w+)\]")
+_PARTS = {"Atom": "self.{f}", "Lambda": "self.{f}", "Atoms": "*self.{f}", "Folds": "*[g.lam for g in self.{f}]"}
 _ROLES = {"Consumed": "consumes", "Viewed": "views", "Repeated": "repeats"}  # the method that tells of each
 
 _OPERANDS = {
     "Atom": "out.append(self.{f})",
     "Atoms": "out.extend(self.{f})",
     "Index": "_index_operands(self.{f}, out)",
-    "Groups": "[out.extend(g) for g in self.{f}]",
+    "Folds": "[out.extend(g.neutral) for g in self.{f}]",
 }
-_LAMBDAS = {"Lambda": "out.append(self.{f})", "Lambdas": "out.extend(self.{f})"}
+_LAMBDAS = {"Lambda": "out.append(self.{f})", "Folds": "out.extend([g.lam for g in self.{f}])"}
 _REBUILD = {
     "Atom": "fa(self.{f})",
     "Atoms": "tuple([fa(a) for a in self.{f}])",
     "Index": "_index_map(self.{f}, fa)",
-    "Groups": "tuple([tuple([fa(a) for a in g]) for g in self.{f}])",
     "Lambda": "fl(self.{f})",
-    "Lambdas": "tuple([fl(l) for l in self.{f}])",
+    "Folds": "tuple([type(g)(fl(g.lam), tuple([fa(a) for a in g.neutral]), g.comm) for g in self.{f}])",
 }
 
 
@@ -89,7 +90,7 @@ def node(cls: type[T]) -> type[T]:
     for f, k in kinds.items():
         if m := _ROLE.fullmatch(k):
             kinds[f] = m[2]
-            roles.setdefault(_ROLES[m[1]], []).append(f"*self.{f}" if m[2].endswith("s") else f"self.{f}")
+            roles.setdefault(_ROLES[m[1]], []).append(_PARTS[m[2]].format(f=f))
     made = dataclass(slots=True, eq=False, repr=False)(cls)
     lines = ["def operands(self):", "    out = []"]
     lines += [f"    {_OPERANDS[k].format(f=f)}" for f, k in kinds.items() if k in _OPERANDS]

@@ -38,7 +38,7 @@ _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, "true": TR
 
 
 _NODES: dict[str, type] = {node_name(c): c for c in NODES}
-_DATA = {"Entry": ir.Entry, "EntryType": ir.EntryType}
+_DATA = {"Entry": ir.Entry, "EntryType": ir.EntryType, "Fold": ir.Fold}
 
 
 class _Parser:

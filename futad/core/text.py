@@ -76,7 +76,7 @@ class Printer:
             return "@" + json.dumps(f"{x.file}:{x.line}:{x.col}-{x.end_line}:{x.end_col}")
         if x is None or t in (bool, int, float):
             return repr(x)
-        if t in (ir.Entry, ir.EntryType):
+        if t in (ir.Entry, ir.EntryType, ir.Fold):
             return f"{t.__name__}(" + ", ".join([self.data(getattr(x, f.name)) for f in fields(x)]) + ")"
         raise TypeError(f"no text for a {t.__name__}")
 

@@ -40,18 +40,9 @@ def mapped_types(width: Atom, lam: ir.Lambda) -> Types:
 
 
 def _fused(e: ir.Fused) -> Types:
-    results = list(e.lam.result)
-    accs: list[Type] = [r.type for r in results if isinstance(r.type, AccType)]
-    rest = [r.type for r in results if not isinstance(r.type, AccType)]
-    out: list[Type] = accs
-    n = 0
-    for g in e.scan_neutrals:
-        out += [array_of(t, e.width) for t in rest[n : n + len(g)]]
-        n += len(g)
-    for g in e.red_neutrals:
-        out += rest[n : n + len(g)]
-        n += len(g)
-    return tuple(out + [array_of(t, e.width) for t in rest[n:]])
+    accs, scans, reduces, mapped = e.parts([r.type for r in e.lam.result])
+    scanned = [array_of(t, e.width) for part in scans for t in part]
+    return (*accs, *scanned, *[t for part in reduces for t in part], *[array_of(t, e.width) for t in mapped])
 
 
 def _op(e: ir.Op) -> Types:

@@ -126,8 +126,8 @@ class _Drawer:
         box = Box(kind, "")
         used = dict.fromkeys(uses(e))
         match e:
-            case ir.Map() | ir.Fused():
-                folds = [*e.scan_lams, *e.red_lams] if isinstance(e, ir.Fused) else []
+            case ir.Mapping():
+                folds = [f.lam for f in e.folds]
                 box.title = f"map over {self.names.data(e.width)}" + self.folds(folds)
                 self.body(box, s, e.lam, list(zip(e.lam.params, e.arrays, strict=True)), folds)
             case ir.Reduce() | ir.Scan():

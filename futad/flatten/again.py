@@ -46,13 +46,13 @@ def computed_again(lam: Lambda) -> Lambda:
     changed = False
     for at, s in enumerate(lam.stms):
         e = s.exp
-        if not isinstance(e, (ir.Map, ir.Fused)):
+        if not isinstance(e, ir.Mapping):
             continue
-        for k in range(_first_map(e), len(s.pat)):
+        for k in range(e.first_mapped, len(s.pat)):
             r = s.pat[k]
             if r in final or uses.get(r, 0) != 1 or isinstance(r.type, AccType):
                 continue
-            found = _derived(e.lam, e.lam.result[k], _first_map(e))
+            found = _derived(e.lam, e.lam.result[k], e.first_mapped)
             if found is None:
                 continue
             q = s.pat[found[0]]
@@ -69,14 +69,6 @@ def computed_again(lam: Lambda) -> Lambda:
     return Lambda(lam.params, tuple(stms), lam.result) if changed else lam
 
 
-def _first_map(e: ir.Map | ir.Fused) -> int:
-    """Which of the results are the first that are mapped out."""
-    accs = sum(isinstance(a.type, AccType) for a in e.arrays)
-    if isinstance(e, ir.Map):
-        return accs
-    return accs + sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
-
-
 def _derived(lam: Lambda, r: Atom, first: int) -> tuple[int, Lambda] | None:
     """Which other result `r` is a function of, element by element, and that function of scalars."""
     if not isinstance(r, Var):
@@ -90,9 +82,9 @@ def _derived(lam: Lambda, r: Atom, first: int) -> tuple[int, Lambda] | None:
         source = found[0] if found is not None else None
     else:
         s = made[r]
-        if not isinstance(s.exp, (ir.Map, ir.Fused)):
+        if not isinstance(s.exp, ir.Mapping):
             return None
-        start, k = _first_map(s.exp), s.pat.index(r)
+        start, k = s.exp.first_mapped, s.pat.index(r)
         inner = _derived(s.exp.lam, s.exp.lam.result[k], start) if k >= start else None
         found = (s.pat[inner[0]], inner[1]) if inner is not None else None
         source = found[0] if found is not None else None
@@ -137,7 +129,7 @@ def _instead(s: Stm, r: Var, q: Var, f: Lambda) -> Stm | None:
             return None
         lam = _inside(e.lam, r, q, f)
         return None if lam is None else Stm(s.pat, ir.WithAcc(e.arrays, e.op, lam), s.attrs)
-    if not isinstance(e, (ir.Map, ir.Fused)) or not BY_ELEMENTS(not any(r in lam.free() for lam in e.lambdas())):
+    if not isinstance(e, ir.Mapping) or not BY_ELEMENTS(not any(r in lam.free() for lam in e.lambdas())):
         return None
     if list(e.operands()).count(r) != 1 or r not in e.arrays:
         return None
@@ -154,11 +146,7 @@ def _instead(s: Stm, r: Var, q: Var, f: Lambda) -> Stm | None:
         inner = _inside(Lambda(params, e.lam.stms, e.lam.result), p, x, f)
     if inner is None:
         return None
-    new = e.rebuild(lambda a: a, lambda lam: lam)
-    assert isinstance(new, (ir.Map, ir.Fused))
-    new.arrays = (*e.arrays[:at], q, *e.arrays[at + 1 :])
-    new.lam = inner
-    return Stm(s.pat, new, s.attrs)
+    return Stm(s.pat, e.over((*e.arrays[:at], q, *e.arrays[at + 1 :]), inner), s.attrs)
 
 
 def _inside(lam: Lambda, r: Var, q: Var, f: Lambda) -> Lambda | None:

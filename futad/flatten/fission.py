@@ -59,7 +59,7 @@ def deep(lam: ir.Lambda) -> bool:
         e = stm.exp
         if isinstance(e, ir.MatMul | ir.ArgSort):
             return True
-        if isinstance(e, (ir.Map, ir.Fused)) and wide(e.lam):
+        if isinstance(e, ir.Mapping) and wide(e.lam):
             return True
         if isinstance(e, ir.WithAcc) and deep(e.lam):
             return True
@@ -86,31 +86,27 @@ def map_and_folds(stm: ir.Stm) -> list[ir.Stm]:
     operations is computed by the folds."""
     e = stm.exp
     assert isinstance(e, ir.Fused)
-    accs = sum(isinstance(a.type, AccType) for a in e.arrays)
-    count = sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
-    folded, mapped = e.lam.result[accs : accs + count], e.lam.result[accs + count :]
+    of, parts = e.parts(stm.pat), e.parts(e.lam.result)
+    folded = parts.folded
     inputs: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))  # the folds', with their arrays
-    inputs |= {a: v for a, v in zip(mapped, stm.pat[accs + count :], strict=True)}
+    inputs |= {a: v for a, v in zip(parts.mapped, of.mapped, strict=True)}
     later = {a: _scalars(a, e.lam, {*inputs, *folded} - {a}) for a in folded if a not in inputs}
     stms = {s for needed in later.values() for s in needed or ()}
-    pat, results = list(stm.pat[:accs]), list(e.lam.result[:accs])
+    pat, results = list(of.accs), list(parts.accs)
     for a in later:
         if later[a] is None:
             pat.append(Var("x", array_of(a.type, e.width)))
             results.append(a)
             inputs[a] = pat[-1]
-    lam = ir.Lambda(e.lam.params, e.lam.stms, (*results, *mapped))
-    out = [ir.Stm((*pat, *stm.pat[accs + count :]), ir.Map(e.width, e.arrays, lam), stm.attrs)]
+    lam = ir.Lambda(e.lam.params, e.lam.stms, (*results, *parts.mapped))
+    out = [ir.Stm((*pat, *of.mapped), ir.Map(e.width, e.arrays, lam), stm.attrs)]
     used = {v for s in stms for v in ir.stm_free(s)} | set(folded)
     names = {a: Var("x", a.type) for a in inputs if a in used}
     rest = ir.Lambda((), tuple([s for s in e.lam.stms if s in stms]), tuple([names.get(a, a) for a in folded]))
     rest = ir.rename(rest, {a: v for a, v in names.items() if isinstance(a, Var)})
-    folds = ir.Fused(
-        e.width, tuple([inputs[a] for a in names]), ir.Lambda(tuple(names.values()), rest.stms, rest.result),
-        e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms,
-    )  # fmt: skip
-    out.append(ir.Stm(stm.pat[accs : accs + count], folds))
-    return out
+    lam = ir.Lambda(tuple(names.values()), rest.stms, rest.result)
+    folds = ir.Fused(e.width, tuple([inputs[a] for a in names]), lam, e.scans, e.reduces)
+    return [*out, ir.Stm(of.folded, folds)]
 
 
 def _scalars(a: Atom, lam: ir.Lambda, known: set[Atom]) -> list[ir.Stm] | None:
@@ -350,29 +346,6 @@ def distribute(stm: ir.Stm) -> list[ir.Stm] | None:
 
 
 # --- folds of arrays ------------------------------------------------------------------------------------------------
-
-
-def apart(stm: ir.Stm) -> list[ir.Stm]:
-    """A map with several folds as a map and one statement for each fold."""
-    e = stm.exp
-    if not isinstance(e, ir.Fused):
-        return [stm]
-    accs = sum(isinstance(a.type, AccType) for a in e.arrays)
-    scans = list(zip(e.scan_lams, e.scan_neutrals, (None,) * len(e.scan_lams), strict=True))
-    folds = [*scans, *zip(e.red_lams, e.red_neutrals, e.red_comms, strict=True)]
-    count = sum(len(neutral) for _, neutral, _ in folds)
-    made = tuple([Var("x", array_of(a.type, e.width)) for a in e.lam.result[accs : accs + count]])
-    out = [ir.Stm((*stm.pat[:accs], *made, *stm.pat[accs + count :]), ir.Map(e.width, e.arrays, e.lam), stm.attrs)]
-    pat = list(stm.pat[accs:])
-    values = list(made)
-    for f, neutral, comm in folds:
-        k = len(neutral)
-        inputs = tuple(values[:k])
-        scan = comm is None
-        exp = ir.Scan(e.width, inputs, f, neutral) if scan else ir.Reduce(e.width, inputs, f, neutral, bool(comm))
-        out.append(ir.Stm(tuple(pat[:k]), exp))
-        del pat[:k], values[:k]
-    return out
 
 
 BY_COLUMNS = Transformation(

@@ -28,7 +28,7 @@ from futad.flatten.arrayfolds import in_turns
 from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.finish import NotInBlock
 from futad.flatten.known import known_on_host
-from futad.flatten.nests import atomic, block_map, host_map, nest_of
+from futad.flatten.nests import atomic, block_map, host_map
 from futad.flatten.operators import Fold, combine, operator
 from futad.flatten.pairtiles import lower_pairs
 from futad.imp import ir
@@ -46,12 +46,10 @@ SCANNED = 96  # bytes of what one scan can carry along
 
 def folds_of(n: Nest) -> list[Fold] | None:
     """The nest's folds, None if one is of arrays."""
-    if not all(isinstance(a.type, Prim) for _, ns in n.scans + n.reds for a in ns):
+    if _of_arrays(n.exp):
         return None
-    e = n.stm.exp
-    comms = e.red_comms if isinstance(e, core.Fused) else (isinstance(e, core.Reduce) and e.comm,) * len(n.reds)
-    out = [Fold(f, ns, True, False) for f, ns in n.scans]
-    return out + [Fold(f, ns, False, c or commutes(f)) for (f, ns), c in zip(n.reds, comms, strict=True)]
+    out = [Fold(f.lam, f.neutral, True, False) for f in n.exp.scans]
+    return out + [Fold(f.lam, f.neutral, False, f.comm or commutes(f.lam)) for f in n.exp.reduces]
 
 
 Element = Callable[[Expr], list[Expr]]
@@ -149,18 +147,18 @@ def _elements(lo: DeviceLowerer, n: Nest) -> Element:
 
 
 def _scan_outs(n: Nest) -> list[View]:
-    return [o for o in n.outs[n.n_accs : n.first_red] if o is not None]
+    return [o for part in n.parts(n.outs).scans for o in part if o is not None]
 
 
 def _results(n: Nest, reds: list[Value]) -> list[Value]:
     final: list[Value] = [v for v in n.inputs if isinstance(v, Acc)]
-    return [*final, *_scan_outs(n), *reds, *[o for o in n.outs[n.first_map :] if o is not None]]
+    return [*final, *_scan_outs(n), *reds, *[o for o in n.parts(n.outs).mapped if o is not None]]
 
 
 @in_block(core.Map, core.Reduce, core.Scan, core.Fused)
-def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
-    n = nest_of(lo, stm, wants)
-    if not n.scans and not n.reds:
+def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]) -> Sequence[Value]:
+    n = Nest(lo, stm, wants)
+    if not n.exp.folds:
         return block_map(lo, n)
     folds = folds_of(n)
     if folds is None:
@@ -172,14 +170,13 @@ def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) 
     return _results(n, list(reds))
 
 
-def _of_arrays(e: core.Exp) -> bool:
+def _of_arrays(e: core.Screma) -> bool:
     """Whether a fold is of arrays."""
-    groups = (*e.scan_neutrals, *e.red_neutrals) if isinstance(e, core.Fused) else (getattr(e, "neutral", ()),)
-    return any(not isinstance(a.type, Prim) for group in groups for a in group)
+    return any(not isinstance(a.type, Prim) for f in e.folds for a in f.neutral)
 
 
 @on_host(core.Map, core.Reduce, core.Scan, core.Fused)
-def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -> Sequence[Value]:
+def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]) -> Sequence[Value]:
     if products.is_batch(stm):
         values = products.product(lo, stm, lo.taking(stm), wants)
         if values is not None:
@@ -191,16 +188,16 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -
     parts = prepare.reshaped(stm)
     if len(parts) == 1:
         parts = fission.split(stm)
-    if len(parts) == 1 and _of_arrays(stm.exp):
-        parts = [x for s in fission.apart(stm) for x in fission.interchange(s) or [s]]
+    if len(parts) == 1 and _of_arrays(e):
+        parts = [x for s in core.unfused(stm) for x in fission.interchange(s) or [s]]
         if len(parts) == 1:
             parts = in_turns(stm)
     if len(parts) > 1:
         lam = core.Lambda((), tuple(parts), stm.pat)
         lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
         return lo.scope(lam, wants)
-    n = nest_of(lo, stm, wants)
-    if not n.scans and not n.reds:
+    n = Nest(lo, stm, wants)
+    if not n.exp.folds:
         return host_map(lo, n)
     folds = folds_of(n)
     assert folds is not None, "folds of arrays are done in turns"
@@ -210,9 +207,9 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Exp, wants: list[Want]) -
 def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
     """Scans and reductions over one dimension; see Note [Folds]."""
     n.inputs = atomic(n.inputs)
-    if n.scans and tuple_bytes([t for f in folds for t in f.types]) <= SCANNED:
+    if n.exp.scans and tuple_bytes([t for f in folds for t in f.types]) <= SCANNED:
         return grid_scan(lo, n, folds)
-    if n.scans:
+    if n.exp.scans:
         lo.fallback(f"scan for {', '.join(v.name for v in n.stm.pat)}: too large elements for one pass, so three")
     chunks = Ref(lo.name("chunks"), I64)
     lo.emit(kir.Chunks(chunks.name, n.width, ONE))
@@ -228,19 +225,19 @@ def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
         cells.append(row)
     names = ", ".join(v.name for v in n.stm.pat)
     width: Atom = n.stm.exp.width  # type: ignore[attr-defined]
-    kind = "scan" if n.scans else "reduce"
+    kind = "scan" if n.exp.scans else "reduce"
     with lo.kernel("block") as body, lo.space((chunks,), "block") as (index, _):
         start = lo.let(ir.Bin("/", mul(n.width, index[0]), chunks), "start")
         end = lo.let(ir.Bin("/", mul(n.width, ir.add(index[0], ONE)), chunks), "end")
         results = fold_range(lo, folds, _elements(lo, n), start, end, _scan_outs(n))
         _publish(lo, cells, index[0], results)
-    if not n.scans:
+    if not n.exp.scans:
         # The block that is done last goes on.
         with lo.block() as last, lo.inside("block"):
             _second(lo, folds, cells, chunks)
         body.append(ir.If(compare("<", ONE, chunks), [kir.LastBlock(last)], []))
     lo.launch(body, "block", chunks, f"{kind} over [{width!r}] for {names}", num(kir.BLOCK_LIMIT))
-    if n.scans:
+    if n.exp.scans:
         with lo.block() as more:
             with lo.kernel("block") as body:
                 _second(lo, folds, cells, chunks)

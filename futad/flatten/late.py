@@ -199,16 +199,14 @@ def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
     if list(f.operands()).count(row) != 1 or any(row in core.stm_free(s) for s in leaf.stms if s is not folds[0]):
         return None
     elem = product.type.elem  # type: ignore[union-attr]
+    assert isinstance(f, core.Reduce | core.Fused)
+    good = not f.scans and len(f.reduces) == 1 and scalar_op(f.reduces[0].lam) == "add"
     if isinstance(f, core.Reduce):
-        good = scalar_op(f.lam) == "add" and f.arrays == (row,)
-        neutral = f.neutral
+        good = good and f.arrays == (row,)
     else:
-        assert isinstance(f, core.Fused)
-        good = not f.scan_lams and len(f.red_lams) == 1 and scalar_op(f.red_lams[0]) == "add"
-        good = good and price(f.lam.stms) is not None
-        good = good and not any(isinstance(a.type, AccType) for a in f.arrays) and row not in f.lam.free()
+        good = good and price(f.lam.stms) is not None and not f.accs and row not in f.lam.free()
         good = good and all(isinstance(a.type, Prim) for a in f.lam.result)
-        neutral = f.red_neutrals[0] if good else ()
+    neutral = f.reduces[0].neutral if good else ()
     if not good or len(neutral) != 1 or not isinstance(neutral[0], Const) or neutral[0].value != 0:
         return None
     if neutral[0].type is not elem:
@@ -225,9 +223,9 @@ def rest_of(c: Consumer, product: Var, part: Var, tiles: Var) -> tuple[core.Stm,
     nest of sums over them; and which of the nest's results these are."""
     assert c.rows is not None
     keep = [i for i, a in enumerate(c.leaf.result) if a not in c.rows.pat[1:]]
-    f = c.rows.exp
-    lam = f.lam if isinstance(f, core.Reduce) else f.red_lams[0]  # type: ignore[attr-defined]
-    neutral = f.neutral if isinstance(f, core.Reduce) else f.red_neutrals[0]  # type: ignore[attr-defined]
+    assert isinstance(c.rows.exp, core.Screma)
+    (f,) = c.rows.exp.reduces
+    lam, neutral = f.lam, f.neutral
 
     def level(e: core.Map, product: Var, array: Var, depth: int) -> core.Map:
         param = Var("part", row_type(array.type))
@@ -340,11 +338,11 @@ def row_sums(stm: core.Stm, made: dict[Var, core.Stm]) -> tuple[Var, tuple[int, 
             return None
         if isinstance(x, core.Reduce):
             good, negated, neutral = scalar_op(x.lam) == "add", False, x.neutral[0]
-        elif isinstance(x, core.Fused) and len(x.red_lams) == 1 and not x.scan_lams and len(x.lam.stms) == 1:
+        elif isinstance(x, core.Fused) and len(x.reduces) == 1 and not x.scans and len(x.lam.stms) == 1:
             op = x.lam.stms[0].exp
             negated = isinstance(op, core.Op) and op.op == "neg" and op.args == x.lam.params
-            good = negated and x.lam.result == x.lam.stms[0].pat and scalar_op(x.red_lams[0]) == "add"
-            neutral = x.red_neutrals[0][0]
+            good = negated and x.lam.result == x.lam.stms[0].pat and scalar_op(x.reduces[0].lam) == "add"
+            neutral = x.reduces[0].neutral[0]
         else:
             return None
         good = good and isinstance(neutral, Const) and neutral.value == 0

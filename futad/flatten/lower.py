@@ -41,7 +41,6 @@ from futad.flatten.kernel import Kernel, Launch
 from futad.flatten.known import known_on_host
 from futad.flatten.late import Late, Product, arrange
 from futad.flatten.layouts import Order, layouts
-from futad.flatten.nests import nest_of
 from futad.flatten.products import consumed
 from futad.imp import ir
 from futad.imp.assemble import find_parts, places_first
@@ -49,6 +48,7 @@ from futad.imp.dispatch import HANDLERS, PLACED, Want
 from futad.imp.ir import Expr, Ref
 from futad.imp.lower import Lowerer, Scope
 from futad.imp.placement import short_circuit
+from futad.imp.soacs import Nest
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, is_transposed, turned
 from futad.imp.walk import has_load, loads_in, parts
 from futad.target import CUDA, Target
@@ -136,7 +136,7 @@ class DeviceLowerer(Lowerer):
             if early is not None:
                 return early
         if stm in self.given:
-            n = nest_of(self, stm, wants)
+            n = Nest(self, stm, wants)
             n.elements(n.inputs, self.given[stm])
             return n.results([])
         table = HOST if self.mode == "host" else BLOCK if self.mode == "block" else None

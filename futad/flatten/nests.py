@@ -29,7 +29,6 @@ from futad.flatten.rowadds import rows_after
 from futad.flatten.staging import staged
 from futad.flatten.subhist import in_shared_memory, rows_in_shared_memory
 from futad.imp import ir
-from futad.imp.dispatch import Want
 from futad.imp.ir import ONE, Expr, Ref, compare, num
 from futad.imp.sharing import consumed_vars
 from futad.imp.soacs import Nest
@@ -45,22 +44,6 @@ FEW_ROWS = 128  # a number of points up to here that is known is done by blocks 
 LEAST_PART = 16  # elements of a column that a thread reduces at least
 LARGE_COLUMNS = 16  # times as many elements as threads make columns worth a launch for their parts
 SMALL_INNER = 8  # inner widths up to here are not worth a block
-
-
-def nest_of(lo: DeviceLowerer, stm: core.Stm, wants: list[Want]) -> Nest:
-    """The statement's maps, scans and reductions."""
-    match stm.exp:
-        case core.Map(width, arrays, lam):
-            return Nest(lo, stm, width, arrays, lam, [], [], wants)
-        case core.Reduce(width, arrays, lam, neutral):
-            return Nest(lo, stm, width, arrays, None, [], [(lam, neutral)], wants)
-        case core.Scan(width, arrays, lam, neutral):
-            return Nest(lo, stm, width, arrays, None, [(lam, neutral)], [], wants)
-        case core.Fused() as e:
-            scans = list(zip(e.scan_lams, e.scan_neutrals, strict=True))
-            reds = list(zip(e.red_lams, e.red_neutrals, strict=True))
-            return Nest(lo, stm, e.width, e.arrays, e.lam, scans, reds, wants)
-    raise TypeError(stm)
 
 
 # --- maps -----------------------------------------------------------------------------------------------------
@@ -281,7 +264,7 @@ def _fold_by_fold(stm: core.Stm, e: core.Map) -> list[core.Stm] | None:
     stms: list[core.Stm] = []
     for s in e.lam.stms:
         x = s.exp
-        beside = isinstance(x, core.Fused) and len(s.pat) > sum(map(len, (*x.scan_neutrals, *x.red_neutrals)))
+        beside = isinstance(x, core.Fused) and len(s.pat) > sum(map(len, x.folds))
         stms += fission.map_and_folds(s) if beside else [s]
     lam = core.Lambda(e.lam.params, tuple(stms), e.lam.result)
     return fission.distribute(core.Stm(stm.pat, core.Map(e.width, e.arrays, lam), stm.attrs))

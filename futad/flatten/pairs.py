@@ -41,7 +41,7 @@ class Pairs:
 
     left: core.Atom
     right: core.Atom
-    inner: core.Map | core.Fused
+    inner: core.Mapping
     fold: core.Fused
     term: core.Lambda
     op: str
@@ -54,13 +54,13 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
         return None
     mid = outer.lam.stms[-1]
     inner = mid.exp
-    if not isinstance(inner, core.Map | core.Fused) or outer.lam.result != mid.pat:
+    if not isinstance(inner, core.Mapping) or outer.lam.result != mid.pat:
         return None
     last = _folded(mid, inner) if isinstance(inner, core.Fused) else _mapped(inner)
     fold = last.exp if last is not None else None
     if last is None or not isinstance(fold, core.Fused) or len(last.pat) != 1:
         return None
-    if fold.scan_lams or len(fold.red_lams) != 1 or len(fold.arrays) != 2:
+    if fold.scans or len(fold.reduces) != 1 or len(fold.arrays) != 2:
         return None
     if any(isinstance(w, Const) and w.value < FEW for w in (outer.width, inner.width)):
         return None
@@ -75,8 +75,7 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
     if not OUTSIDE(not {outer.width, inner.width, fold.width} & bound and not any(v in bound for v in term.free())):
         return None
     if isinstance(inner, core.Fused):
-        outside = core.Lambda((), (), tuple([a for group in inner.red_neutrals for a in group]))
-        if any(v in bound for lam in (outside, *inner.red_lams) for v in lam.free()):
+        if any(v in bound for f in inner.reduces for v in (*f.neutral, *f.lam.free())):
             return None
     left = outer.arrays[outer.lam.params.index(x)]
     right = inner.arrays[inner.lam.params.index(y)]
@@ -94,12 +93,12 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
 
 def _folded(mid: core.Stm, inner: core.Fused) -> core.Stm | None:
     """The pair's fold if a map does little more, and all it makes is folded to scalars."""
-    if inner.scan_lams or not all(isinstance(v.type, Prim) for v in mid.pat):
+    if inner.scans or not all(isinstance(v.type, Prim) for v in mid.pat):
         return None
     return _only_fold(inner.lam)
 
 
-def _mapped(inner: core.Map) -> core.Stm | None:
+def _mapped(inner: core.Mapping) -> core.Stm | None:
     """The pair's fold if a map does little more, and makes scalars."""
     return _only_fold(inner.lam) if all(isinstance(a.type, Prim) for a in inner.lam.result) else None
 
@@ -113,7 +112,7 @@ def _only_fold(lam: core.Lambda) -> core.Stm | None:
 
 def _operation(fold: core.Fused) -> str | None:
     """What combines a fold's elements, from its neutral element on."""
-    op, ((neutral,),) = scalar_op(fold.red_lams[0]), fold.red_neutrals
+    op, (neutral,) = scalar_op(fold.reduces[0].lam), fold.reduces[0].neutral
     if op not in NEUTRAL or not isinstance(neutral, Const):
         return None
     return op if FROM_NEUTRAL(neutral.value == NEUTRAL[op]) else None

@@ -85,8 +85,7 @@ def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: Pairs, out
     inner = found.inner
     assert isinstance(inner, core.Fused)
     folds = [
-        Fold(f, neutral, False, comm or commutes(f))
-        for f, neutral, comm in zip(inner.red_lams, inner.red_neutrals, inner.red_comms, strict=True)
+        Fold(f.lam, f.neutral, False, f.comm or commutes(f.lam)) for f in inner.reduces
     ]
     types = [t for f in folds for t in f.types]
     tiles = Ref(lo.name("tiles"), I64)
@@ -143,10 +142,8 @@ def _over_tiles(
     rows = tuple([Var("part", ArrayType(p.elem, (size,))) for p in parts])
     elements = tuple([Var("x", p.elem) for p in parts])
     made = tuple([Var("total", p.elem) for p in parts])
-    fold = core.Fused(
-        size, rows, core.Lambda(elements, (), elements), (), (), tuple([f.lam for f in folds]),
-        tuple([f.neutral for f in folds]), tuple([f.commutes for f in folds]),
-    )  # fmt: skip
+    each = tuple([core.Fold(f.lam, f.neutral, f.commutes) for f in folds])
+    fold = core.Fused(size, rows, core.Lambda(elements, (), elements), (), each)
     lam = core.rename(core.Lambda(rows, (core.Stm(made, fold),), made))
     pat = tuple([Var("total", ArrayType(p.elem, (width,))) for p in parts])
     nest = core.Stm(pat, core.Map(width, tuple(arrays), lam))

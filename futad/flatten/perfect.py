@@ -51,17 +51,14 @@ def by_columns(lam: Lambda, inside: bool = False) -> Lambda:
 def _columns(s: Stm) -> list[Stm] | None:
     """The fold as a map of folds; None if it is not one of few rows by maps."""
     e = s.exp
-    if isinstance(e, ir.Fused):
-        if e.scan_lams or len(e.red_lams) != 1 or len(s.pat) != len(e.red_neutrals[0]):
-            return None
-        op, neutral, comm, element = e.red_lams[0], e.red_neutrals[0], e.red_comms[0], e.lam
-    elif isinstance(e, ir.Reduce):
-        op, neutral, comm = e.lam, e.neutral, e.comm
-        params = tuple([Var("x", row_type(a.type)) for a in e.arrays])
-        element = Lambda(params, (), params)
-    else:
+    if not isinstance(e, ir.Reduce | ir.Fused):
         return None
-    if not isinstance(e.width, Const) or e.width.value > FEW or any(isinstance(a.type, AccType) for a in e.arrays):
+    e = ir.as_fused(e)
+    if e.scans or len(e.reduces) != 1 or len(s.pat) != len(e.reduces[0]):
+        return None
+    (whole,), element = e.reduces, e.lam
+    op, neutral = whole.lam, whole.neutral
+    if not isinstance(e.width, Const) or e.width.value > FEW or e.accs:
         return None
     if not s.pat or not all(isinstance(v.type, ArrayType) and v.type.rank == 1 for v in s.pat):
         return None
@@ -74,7 +71,7 @@ def _columns(s: Stm) -> list[Stm] | None:
     def column(c: Builder, j: Var) -> Sequence[Atom]:
         first = tuple([c.at(n, j) for n in neutral])
         lam = ir.rename(Lambda(element.params, *_at(made, j)))
-        fold = ir.Fused(e.width, e.arrays, lam, (), (), (ir.rename(row.lam),), (first,), (comm,))
+        fold = ir.Fused(e.width, e.arrays, lam, (), (ir.Fold(ir.rename(row.lam), first, whole.comm),))
         return c.emit(fold, "red", types=[a.type for a in first])
 
     places = b.let(ir.Iota(width, ZERO, ONE), "js")
@@ -125,7 +122,7 @@ def rows_as_maps(lam: Lambda) -> Lambda:
 
 def _picked(s: Stm) -> Stm:
     e = s.exp
-    if not isinstance(e, ir.Map) or len(e.lam.result) != 1 or any(isinstance(a.type, AccType) for a in e.arrays):
+    if not isinstance(e, ir.Map) or len(e.lam.result) != 1 or e.accs:
         return s
     (row,) = e.lam.result
     made = {v: x.exp for x in e.lam.stms for v in x.pat}

@@ -52,9 +52,9 @@ def with_places(lam: Lambda) -> Lambda:
 def _joined(first: Stm, second: Stm) -> Stm | None:
     """Both folds as one, with all their results; None unless the second finds the place of the first's result."""
     e, f = _fold(first), second.exp
-    if e is None or not isinstance(f, ir.Fused) or f.scan_lams or len(f.red_lams) != 1 or len(second.pat) != 1:
+    if e is None or not isinstance(f, ir.Fused) or f.scans or len(f.reduces) != 1 or len(second.pat) != 1:
         return None
-    op = scalar_op(e.red_lams[0])
+    op = scalar_op(e.reduces[0].lam)
     found = _search(f, first.pat[0])
     if op is None or found is None or e.width != f.width or not EXTREMUM(op in ("min", "max")):
         return None
@@ -71,27 +71,23 @@ def _joined(first: Stm, second: Stm) -> Stm | None:
         Stm((known,), ir.Op("select", (there, place, none))),
     )
     lam = Lambda((*e.lam.params, place), stms, (x, known, *e.lam.result[1:]))
-    neutral = (e.red_neutrals[0][0], none)
-    whole = ir.Fused(e.width, (*e.arrays, places), lam, (), (), (_least(op, neutral),), (neutral,), (True,))
+    neutral = (e.reduces[0].neutral[0], none)
+    whole = ir.Fused(e.width, (*e.arrays, places), lam, (), (ir.Fold(_least(op, neutral), neutral, True),))
     return Stm((first.pat[0], second.pat[0], *first.pat[1:]), whole, first.attrs)
 
 
 def _fold(s: Stm) -> ir.Fused | None:
     """A statement that is one reduction of scalars, perhaps of what a map makes."""
     e = s.exp
-    if isinstance(e, ir.Reduce):
-        params = tuple([Var("x", n.type) for n in e.neutral])
-        same = Lambda(params, (), params)
-        e = ir.Fused(e.width, e.arrays, same, (), (), (e.lam,), (e.neutral,), (e.comm,))
-    if not isinstance(e, ir.Fused) or e.scan_lams or len(e.red_lams) != 1 or len(e.red_neutrals[0]) != 1:
+    if not isinstance(e, ir.Reduce | ir.Fused) or e.scans or len(e.reduces) != 1 or len(e.reduces[0]) != 1:
         return None
-    return e if isinstance(e.red_neutrals[0][0].type, Prim) else None
+    return ir.as_fused(e) if isinstance(e.reduces[0].neutral[0].type, Prim) else None
 
 
 def _search(f: ir.Fused, wanted: Var) -> tuple[Atom, Atom, Atom] | None:
     """The elements and their places if a fold finds the least place of those equal to `wanted`, and what it gives if
     there is none."""
-    if len(f.lam.stms) != 2 or len(f.lam.params) != 2 or scalar_op(f.red_lams[0]) != "min":
+    if len(f.lam.stms) != 2 or len(f.lam.params) != 2 or scalar_op(f.reduces[0].lam) != "min":
         return None
     there, chosen = [s.exp for s in f.lam.stms]
     if not isinstance(there, ir.Op) or there.op != "eq" or not isinstance(chosen, ir.Op) or chosen.op != "select":
@@ -100,7 +96,7 @@ def _search(f: ir.Fused, wanted: Var) -> tuple[Atom, Atom, Atom] | None:
     condition, place, none = chosen.args
     if x is None or condition is not f.lam.stms[0].pat[0] or {x, place} != set(f.lam.params):
         return None
-    if f.lam.result != f.lam.stms[1].pat or f.red_neutrals != ((none,),):
+    if f.lam.result != f.lam.stms[1].pat or f.reduces[0].neutral != (none,):
         return None
     inputs = dict(zip(f.lam.params, f.arrays, strict=True))
     return inputs[x], inputs[place], none  # type: ignore[index]
@@ -126,8 +122,7 @@ def _without_unused(s: Stm, used: set[Atom]) -> Stm:
     assert isinstance(e, ir.Fused)
     keep = [k for k, v in enumerate(s.pat) if k < 2 or v in used]
     lam = Lambda(e.lam.params, e.lam.stms, tuple([e.lam.result[k] for k in keep]))
-    made = ir.Fused(e.width, e.arrays, lam, (), (), e.red_lams, e.red_neutrals, e.red_comms)
-    return Stm(tuple([s.pat[k] for k in keep]), made, s.attrs)
+    return Stm(tuple([s.pat[k] for k in keep]), e.over(e.arrays, lam), s.attrs)
 
 
 __all__ = ["with_places"]

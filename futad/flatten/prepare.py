@@ -203,7 +203,7 @@ class _Sums:
             if not negate:
                 return inner.emit(ir.Reduce(width, (column,), plus, (zero(t),), True), "total")
             minus = inner.lambda_([("x", t)], lambda c, x: [c.op("neg", x)])
-            return inner.emit(ir.Fused(width, (column,), minus, (), (), (plus,), ((zero(t),),), (True,)), "total")
+            return inner.emit(ir.Fused(width, (column,), minus, (), (ir.Fold(plus, (zero(t),), True),)), "total")
 
         (out,) = b.map_(total, columns_, hint="totals")
         return out if len(sizes) - summed == 1 else b.let(ir.Reshape(out, sizes[summed:]), "totals")

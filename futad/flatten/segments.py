@@ -35,7 +35,7 @@ from futad.fires import Transformation
 from futad.flatten.fission import CHEAP
 from futad.rewrite.strategy import with_lambdas
 
-Fold = ir.Reduce | ir.Scan | ir.Fused
+Folding = ir.Reduce | ir.Scan | ir.Fused
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Rows:
     maps: list[ir.Map]
     before: tuple[Stm, ...]
     fold: Stm
-    exp: Fold
+    exp: Folding
     after: tuple[Stm, ...]
 
     @property
@@ -63,7 +63,7 @@ class Rows:
     @property
     def scans(self) -> bool:
         """Whether rows are scanned."""
-        return isinstance(self.exp, ir.Scan) or (isinstance(self.exp, ir.Fused) and bool(self.exp.scan_lams))
+        return bool(self.exp.scans)
 
 
 IN_PARTS = Transformation("rows-in-parts", "folds of few long rows are cut into parts, scans of them are one scan")
@@ -106,22 +106,20 @@ def rows_of(stm: Stm, inner: Sequence[Stm]) -> Rows | None:
 def _simple(r: Rows, bound: set[Var]) -> bool:
     """Whether there are either reductions of scalars, or one scan of scalars, alike in all rows, that is the result."""
     e = r.exp
-    groups = (*e.scan_neutrals, *e.red_neutrals) if isinstance(e, ir.Fused) else (e.neutral,)
-    if not all(isinstance(a.type, Prim) for g in groups for a in g):
+    if not all(isinstance(a.type, Prim) for f in e.folds for a in f.neutral):
         return False
     if not r.scans:
-        return len(r.fold.pat) == sum(map(len, groups))
-    if len(groups) != 1 or len(r.fold.pat) != len(groups[0]) or r.after or r.bodies[-1].result != r.fold.pat:
+        return len(r.fold.pat) == sum(map(len, e.folds))
+    if len(e.folds) != 1 or len(r.fold.pat) != len(e.scans[0]) or r.after or r.bodies[-1].result != r.fold.pat:
         return False
-    (op,) = e.scan_lams if isinstance(e, ir.Fused) else (e.lam,)
-    return not bound & {*groups[0], *op.free()}
+    return not bound & {*e.scans[0].neutral, *e.scans[0].lam.free()}
 
 
 def _elements(b: Builder, r: Rows, i: Atom) -> Sequence[Atom]:
     """What is folded, of element i."""
     e = r.exp
     here = [b.at(a, i) for a in e.arrays]
-    return b.inline(e.lam, here) if isinstance(e, ir.Fused) else here
+    return b.inline(e.mapper, here) if e.mapper is not None else here
 
 
 # --- reductions --------------------------------------------------------------------------------------------------
@@ -130,13 +128,8 @@ def _elements(b: Builder, r: Rows, i: Atom) -> Sequence[Atom]:
 def in_parts(r: Rows, count: Var, size: Var, columns: bool = False) -> list[Stm]:
     """Rows reduced in `count` parts of `size` elements; if they are `columns`, neighbours in memory, part by part of
     all of them."""
-    e = r.exp
-    if isinstance(e, ir.Fused):
-        lams, neutrals, comms = e.red_lams, e.red_neutrals, e.red_comms
-    else:
-        assert isinstance(e, ir.Reduce)
-        lams, neutrals, comms = (e.lam,), (e.neutral,), (e.comm,)
-    flat = [a for g in neutrals for a in g]
+    folds = r.exp.reduces
+    flat = [a for f in folds for a in f.neutral]
 
     def part(b: Builder, j: Atom) -> Sequence[Atom]:
         start = b.op("mul", j, size)
@@ -147,7 +140,7 @@ def in_parts(r: Rows, count: Var, size: Var, columns: bool = False) -> list[Stm]
             return c.emit(there, "x", types=[a.type for a in flat])
 
         lam = b.lambda_([("k", I64)], element)
-        fold = ir.Fused(size, (b.let(ir.Iota(size, ZERO, ONE), "ks"),), lam, (), (), lams, neutrals, comms)
+        fold = ir.Fused(size, (b.let(ir.Iota(size, ZERO, ONE), "ks"),), lam, (), folds)
         return b.emit(fold, "part", types=[a.type for a in flat])
 
     b = Builder()
@@ -175,7 +168,7 @@ def in_parts(r: Rows, count: Var, size: Var, columns: bool = False) -> list[Stm]
         out += c.stms
 
     rows = tuple([Var("parts", array_of(a.type, count)) for a in flat])
-    again = ir.Fused(count, rows, _identity(flat), (), (), lams, neutrals, comms)
+    again = ir.Fused(count, rows, _identity(flat), (), folds)
     stms = (*r.before, Stm(r.fold.pat, again), *r.after)
     second = _around(r, Lambda((*body.params, *rows), stms, body.result), None, made)
     return [*out, _fresh(second)]
@@ -224,12 +217,7 @@ def _fresh(stm: Stm) -> Stm:
 
 def as_one_scan(r: Rows) -> Lambda:
     """Rows scanned as one array; the results along one dimension."""
-    e = r.exp
-    if isinstance(e, ir.Fused):
-        (op,), (neutral,) = e.scan_lams, e.scan_neutrals
-    else:
-        assert isinstance(e, ir.Scan)
-        op, neutral = e.lam, e.neutral
+    (scan,) = r.exp.scans
     sizes = [*[m.width for m in r.maps], r.width]
     b = Builder()
     total = b.size_mul(sizes)
@@ -250,7 +238,7 @@ def as_one_scan(r: Rows) -> Lambda:
 
     lam = ir.rename(b.lambda_([("at", I64)], element))
     where = b.let(ir.Iota(total, ZERO, ONE), "is")
-    fused = ir.Fused(total, (where,), lam, (segmented(b, op),), ((FALSE, *neutral),), (), (), ())
+    fused = ir.Fused(total, (where,), lam, (ir.Fold(segmented(b, scan.lam), (FALSE, *scan.neutral)),), ())
     _, *flat = b.emit(fused, "scanned", types=[array_of(a.type, total) for a in lam.result])
     return Lambda((), tuple(b.stms), tuple(flat))
 

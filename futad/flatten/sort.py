@@ -143,7 +143,7 @@ def _sorted_bins(h: core.Hist) -> core.Lambda:
 
     where = b.let(core.Iota(n, ZERO, ONE), "is")
     lam = b.lambda_([("j", I64), ("i", I64), ("bin", I64)], element)
-    scan = core.Fused(n, (where, at.order, at.bins), lam, (segmented(b, h.lam),), ((FALSE, *h.neutral),), (), (), ())
+    scan = core.Fused(n, (where, at.order, at.bins), lam, (core.Fold(segmented(b, h.lam), (FALSE, *h.neutral)),), ())
     _, *upto = b.emit(scan, "upto", types=[array_of(t, n) for t in (BOOL, *[x.type for x in h.neutral])])
 
     def last(c: Builder, j: Var, bin: Var) -> Sequence[Atom]:

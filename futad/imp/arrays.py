@@ -300,7 +300,7 @@ def _is_filled(lo: Lowerer, e: core.WithAcc, i: int, v: View) -> bool:
         return False
     value, (user,) = v.base.value, users
     x = user.exp
-    if not isinstance(value, Num) or value.value != 0 or not isinstance(x, (core.Map, core.Fused)):
+    if not isinstance(value, Num) or value.value != 0 or not isinstance(x, core.Mapping):
         return False
     k = x.arrays.index(p) if p in x.arrays else -1
     after = user.pat[sum(isinstance(a.type, AccType) for a in x.arrays[:k])]

@@ -380,7 +380,7 @@ class Lowerer(Unchecked):
 
     def in_one_loop(self, e: core.Fused) -> bool:
         """Whether the folds beside a map read its inputs when the map does.  Threads scan in two passes."""
-        return not e.scan_neutrals
+        return not e.scans
 
     def find_parts(self, sc: Scope, born: dict[Var, int]) -> None:
         """Find the arrays that are made to be put together."""

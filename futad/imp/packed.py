@@ -68,7 +68,7 @@ def products(lo: Lowerer, lam: core.Lambda, free: set[Var], turns: Expr) -> Iter
         for inner in e.lambdas():
             if isinstance(e, core.For):
                 yield from products(lo, inner, free, mul(turns, known(e.bound)))
-            elif isinstance(e, (core.Map, core.Fused)):
+            elif isinstance(e, core.Mapping):
                 yield from products(lo, inner, free, mul(turns, known(e.width)))
             else:
                 yield from products(lo, inner, free, turns)

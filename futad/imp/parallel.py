@@ -122,11 +122,11 @@ def nest(n: Nest) -> list[Value] | None:
     accs = [v for v in n.inputs if isinstance(v, Acc)]
     if not DENSE(all(a.view.dense for a in accs)):
         return None
-    if any(isinstance(x.type, Prim) is False for _, ns in n.scans for x in ns):
+    if any(isinstance(x.type, Prim) is False for f in n.exp.scans for x in f.neutral):
         return None
     per_step = add(cost(lo, n.lam), _elements(lo, n.lam.result)) if n.lam is not None else ONE
-    for f, _ in n.scans + n.reds:
-        per_step = add(per_step, cost(lo, f))
+    for f in n.exp.folds:
+        per_step = add(per_step, cost(lo, f.lam))
     for p in late.values():
         per_step = add(per_step, mul(p.a.shape[1], p.b.shape[1]))
     work = mul(n.width, per_step)
@@ -141,7 +141,7 @@ def nest(n: Nest) -> list[Value] | None:
             extra = add(extra, a.view.count())
     LEGAL.fired()
     team = Team(lo, n.width, work, extra)
-    neutrals = [x for _, ns in n.scans + n.reds for x in ns]
+    neutrals = [x for f in n.exp.folds for x in f.neutral]
     parts = [team.array(_elem(x), not isinstance(x.type, Prim)) for x in neutrals]
     copied = [a for k, a in enumerate(accs) if k not in shared]
     copies = [team.array(a.view.elem, True) for a in copied]
@@ -227,23 +227,23 @@ def _combine(team: Team, n: Nest, parts: list[str]) -> list[Carried]:
     """Fold the threads' results in order; scans are then completed with what comes before each part."""
     lo = team.lo
     folds = n.open_folds(n.wants, guard=True)
-    prefixes = [team.array(_elem(x), False) for _, ns in n.scans for x in ns]
+    prefixes = [team.array(_elem(x), False) for f in n.exp.scans for x in f.neutral]
     at = 0
-    for k, (carried, (f, neutral)) in enumerate(zip(folds, n.scans + n.reds, strict=True)):
-        width = len(neutral)
+    for k, (carried, f) in enumerate(zip(folds, n.exp.folds, strict=True)):
+        width = len(f)
         with lo.loop(team.count, "t") as (t, _):
             values: list[Value] = []
-            for array, x in zip(parts[at:], neutral, strict=False):
+            for array, x in zip(parts[at:], f.neutral, strict=False):
                 if isinstance(x.type, Prim):
                     values.append(lo.let(ir.Load(array, t, x.type), "v"))
                 else:
                     values.append(team.subscribe(array, t, _elem(x), lo.shape(x.type)))
-            if k < len(n.scans):
-                for array, p in zip(prefixes[at:], f.params[:width], strict=False):
+            if k < len(n.exp.scans):
+                for array, p in zip(prefixes[at:], f.lam.params[:width], strict=False):
                     lo.emit(ir.Store(array, t, lo.expr(p)))
-            carried.commit(step(lo, f, carried, values))
+            carried.commit(step(lo, f.lam, carried, values))
         at += width
-    if n.scans:
+    if n.exp.scans:
         _complete(team, n, prefixes)
     return folds
 
@@ -259,13 +259,13 @@ def _complete(team: Team, n: Nest, prefixes: list[str]) -> None:
         firsts = [lo.let(ir.Load(array, thread, o.elem), "before") for array, o in pairs]
         with lo.loop(n.width, "i", start, end) as (i, loop):
             at = 0
-            for f, neutral in n.scans:
-                k = len(neutral)
+            for f in n.exp.scans:
+                k = len(f)
                 outs = _scan_outs(n)[at : at + k]
                 here = [lo.let(o.load((i,)), "x") for o in outs]
-                for p, x in zip(f.params, [*firsts[at : at + k], *here], strict=True):
+                for p, x in zip(f.lam.params, [*firsts[at : at + k], *here], strict=True):
                     lo.bind(p, x)
-                for o, v in zip(outs, lo.scope(f, repeats=True), strict=True):
+                for o, v in zip(outs, lo.scope(f.lam, repeats=True), strict=True):
                     assert isinstance(v, Expr)
                     lo.store(o, (i,), v)
                 at += k

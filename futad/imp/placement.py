@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.node import index_operands
-from futad.core.types import AccType, Atom, Prim, Var, shape_of
+from futad.core.types import Atom, Prim, Var, shape_of
 from futad.errors import Span
 from futad.imp.indexing import indexed
 from futad.imp.ir import Expr
@@ -244,16 +244,13 @@ def in_step(lo: Lowerer, lam: core.Lambda, p: Var, result: Atom) -> bool:
     e = maker.exp
     if type(e) is core.Reshape:
         return in_step(lo, lam, maker.pat[0], result)
-    if not isinstance(e, core.Map | core.Fused) or result not in maker.pat or p not in e.arrays:
+    if not isinstance(e, core.Mapping) or result not in maker.pat or p not in e.arrays:
         return False
     if isinstance(e, core.Fused) and not ONE_PASS(lo.in_one_loop(e)):
         return False
-    first = sum(isinstance(a.type, AccType) for a in e.arrays)
-    if isinstance(e, core.Fused):
-        first += sum(len(n) for n in (*e.scan_neutrals, *e.red_neutrals))
     k = maker.pat.index(result)
     inside = [x for f in e.lambdas() for x in f.free()]
-    if not ONCE(e.arrays.count(p) == 1 and p not in inside) or k < first:
+    if not ONCE(e.arrays.count(p) == 1 and p not in inside) or k < e.first_mapped:
         return False
     IN_STEP.fired()
     return in_step(lo, e.lam, e.lam.params[e.arrays.index(p)], e.lam.result[k])

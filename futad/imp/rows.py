@@ -67,9 +67,8 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
     while at < len(sc.lam.stms) and isinstance(sc.lam.stms[at].exp, SKIPPED):
         at += 1
     reader = sc.lam.stms[at].exp if at < len(sc.lam.stms) else None
-    if type(reader) not in (core.Map, core.Fused):
+    if not isinstance(reader, core.Mapping):
         return None
-    assert isinstance(reader, (core.Map, core.Fused))
     if not BY_ROWS(var in reader.arrays) or not any(s.exp.lambdas() for s in reader.lam.stms):
         return None
     shared = lo.shares

@@ -32,37 +32,13 @@ if TYPE_CHECKING:
 
 
 @handles(core.Map)
-def _map(lo: Lowerer, stm: core.Stm, e: core.Map, wants: list[Want]) -> Sequence[Value]:
-    return screma(lo, stm, e.width, e.arrays, e.lam, [], [], wants)
-
-
 @handles(core.Reduce)
-def _reduce(lo: Lowerer, stm: core.Stm, e: core.Reduce, wants: list[Want]) -> Sequence[Value]:
-    return screma(lo, stm, e.width, e.arrays, None, [], [(e.lam, e.neutral)], wants)
-
-
 @handles(core.Scan)
-def _scan(lo: Lowerer, stm: core.Stm, e: core.Scan, wants: list[Want]) -> Sequence[Value]:
-    return screma(lo, stm, e.width, e.arrays, None, [(e.lam, e.neutral)], [], wants)
-
-
 @handles(core.Fused)
-def _fused(lo: Lowerer, stm: core.Stm, e: core.Fused, wants: list[Want]) -> Sequence[Value]:
-    scans = list(zip(e.scan_lams, e.scan_neutrals, strict=True))
-    reds = list(zip(e.red_lams, e.red_neutrals, strict=True))
-    return screma(lo, stm, e.width, e.arrays, e.lam, scans, reds, wants)
-
-
-Fold = tuple[core.Lambda, core.Atoms]
-
-
-def screma(
-    lo: Lowerer, stm: core.Stm, width: core.Atom, arrays: core.Atoms, lam: core.Lambda | None,
-    scans: list[Fold], reds: list[Fold], wants: list[Want],
-) -> list[Value]:
-    """One loop that maps (`lam`, or the identity), scans and reduces; results in the order of `core.Fused`."""
-    nest = Nest(lo, stm, width, arrays, lam, scans, reds, wants)
-    with packed(lo, [lam, *[f for f, _ in (*scans, *reds)]], nest.width), turned_round(lo, lam):
+def screma(lo: Lowerer, stm: core.Stm, e: core.Screma, wants: list[Want]) -> Sequence[Value]:
+    """One loop that maps, scans and reduces; results in the order of `core.Fused`."""
+    nest = Nest(lo, stm, wants)
+    with packed(lo, [e.mapper, *[f.lam for f in e.folds]], nest.width), turned_round(lo, e.mapper):
         values = _lowered(nest, attributes(stm))
     done(nest)
     return values
@@ -86,16 +62,15 @@ def _lowered(nest: Nest, names: frozenset[str]) -> list[Value]:
 class Nest:
     """A map with scans and reductions on its first results."""
 
-    def __init__(
-        self, lo: Lowerer, stm: core.Stm, width: core.Atom, arrays: core.Atoms, lam: core.Lambda | None,
-        scans: list[Fold], reds: list[Fold], wants: list[Want],
-    ) -> None:
-        self.lo, self.stm, self.lam, self.scans, self.reds, self.wants = lo, stm, lam, scans, reds, wants
-        self.size, self.arrays = width, arrays
-        self.arrays = arrays
-        self.width = lo.let(lo.expr(width), "n")
+    def __init__(self, lo: Lowerer, stm: core.Stm, wants: list[Want]) -> None:
+        e = stm.exp
+        assert isinstance(e, core.Screma)
+        self.lo, self.stm, self.exp, self.wants = lo, stm, e, wants
+        self.lam, self.size, self.arrays, self.parts = e.mapper, e.width, e.arrays, e.parts
+        arrays, lam = e.arrays, e.mapper
+        self.width = lo.let(lo.expr(e.width), "n")
         self.inputs = [lo.value(a) for a in arrays]
-        if lam is None or scans or reds or not lo.target.builds_in_place:
+        if lam is None or e.folds or not lo.target.builds_in_place:
             self.inputs = [
                 lo.materialise(v) if isinstance(v, View) and isinstance(v.base, Joined) else v for v in self.inputs
             ]
@@ -104,9 +79,7 @@ class Nest:
                 lo.materialise(v) if isinstance(v, View) and wants_rows(lam, p, v) else v
                 for p, v in zip(lam.params, self.inputs, strict=True)
             ]
-        self.n_accs = sum(isinstance(v, Acc) for v in self.inputs)
-        self.first_red = self.n_accs + sum(len(n) for _, n in scans)
-        self.first_map = self.first_red + sum(len(n) for _, n in reds)
+        self.n_accs, self.first_red, self.first_map = e.accs, e.first_reduced, e.first_mapped
         self.outs: list[View | None] = []
         """Where whole-array results go."""
         self.adding: set[int] = set()
@@ -128,9 +101,7 @@ class Nest:
         """An input that nobody reads after this map of scalars, where a result can go: what was just read is in the
         cache."""
         lo, lam = self.lo, self.lam
-        if not lo.target.builds_in_place or lam is None or self.scans or self.reds:
-            return None
-        if any(s.exp.lambdas() for s in lam.stms):
+        if not lo.target.builds_in_place or lam is None or self.exp.folds or any(s.exp.lambdas() for s in lam.stms):
             return None
         free = list(lam.free())
         for k, v in enumerate(self.inputs):
@@ -148,11 +119,11 @@ class Nest:
         lo = self.lo
         folds: list[Carried] = []
         at = self.n_accs
-        for f, neutral in self.scans + self.reds:
-            k = len(neutral)
+        for f in self.exp.folds:
+            k = len(f)
             places = wants[at : at + k] if at >= self.first_red else ()
-            inits = [guarded(lo.value(a)) if guard else lo.value(a) for a in neutral]
-            folds.append(Carried(lo, f.params[:k], inits, f, places))
+            inits = [guarded(lo.value(a)) if guard else lo.value(a) for a in f.neutral]
+            folds.append(Carried(lo, f.lam.params[:k], inits, f.lam, places))
             at += k
         return folds
 
@@ -214,13 +185,13 @@ class Nest:
             added = self.added(folds)
             values = self.elements(inputs, i, added)
             arrays: set[str] = set()
-            for carried, (f, neutral) in zip(folds, self.scans + self.reds, strict=True):
-                k = len(neutral)
+            for carried, f in zip(folds, self.exp.folds, strict=True):
+                k = len(f)
                 if self.n_accs + at in added:
                     at += k
                     continue
                 arrays |= carried.pointers()
-                results = step(lo, f, carried, values[at : at + k])
+                results = step(lo, f.lam, carried, values[at : at + k])
                 if self.n_accs + at < self.first_red:
                     for out, v in zip(self.outs[self.n_accs + at :], results, strict=False):
                         assert out is not None
@@ -279,13 +250,13 @@ class Nest:
         if lam is None or not lo.target.builds_in_place or lo.shares:
             return out
         at = self.n_accs
-        for carried, (f, neutral) in zip(folds, self.scans + self.reds, strict=True):
+        for carried, f in zip(folds, self.exp.folds, strict=True):
             r = lam.result[at]
-            view = carried.vector() if at >= self.first_red and _adds_vectors(f) else None
+            view = carried.vector() if at >= self.first_red and _adds_vectors(f.lam) else None
             once = lam.result.count(r) == 1 and not any(r in core.stm_free(s) for s in lam.stms)
             if view is not None and once and any(r in s.pat and type(s.exp) is core.Map for s in lam.stms):
                 out[at] = Added(view)
-            at += len(neutral)
+            at += len(f)
         return out
 
     def elements(self, inputs: Sequence[Value], i: Expr, added: dict[int, Want] | None = None) -> list[Value]:
@@ -315,7 +286,7 @@ class Nest:
         final: list[Value] = [v for v in self.inputs if isinstance(v, Acc)]
         closed = [c.finish() for c in folds]
         final += [o for o in self.outs[self.n_accs : self.first_red] if o is not None]
-        for values in closed[len(self.scans) :]:
+        for values in closed[len(self.exp.scans) :]:
             final += values
         return final + [o for o in self.outs[self.first_map :] if o is not None]
 

@@ -142,7 +142,7 @@ def _small_by_columns(v: View) -> bool:
 def _mapped(lam: core.Lambda, v: Var) -> bool:
     """Whether a map in the scope goes through the rows of the array."""
     for s in lam.stms:
-        if isinstance(s.exp, (core.Map, core.Fused)) and v in s.exp.arrays:
+        if isinstance(s.exp, core.Mapping) and v in s.exp.arrays:
             return True
         if any(_mapped(inner, v) for inner in s.exp.lambdas()):
             return True

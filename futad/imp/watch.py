@@ -27,7 +27,7 @@ from typing import Any
 
 from futad.bindings import Binding, Loop
 from futad.core import ir as core
-from futad.core.types import I64, U64, AccType, ArrayType, Atom, Type, Var
+from futad.core.types import I64, U64, ArrayType, Atom, Type, Var
 from futad.errors import Span
 from futad.imp import ir
 from futad.imp.claims import Claim, Now, Receive, Region, Turn
@@ -229,7 +229,7 @@ class Watching(Lowerer):
             self.emit(ir.Decl(turn.name, I64, ZERO, mutable=True))
             self.counters.append(turn)
         before = {a: self.env[a] for a in e.operands() if isinstance(a, Var)}
-        if isinstance(e, (core.Map, core.Fused, core.Scan)) and len(arrays) > 1:
+        if isinstance(e, (core.Mapping, core.Scan)) and len(arrays) > 1:
             self.several.update(arrays)
         super().stm(stm, sc)
         if isinstance(e, core.While):
@@ -251,7 +251,7 @@ class Watching(Lowerer):
         """Claim what the statement means."""
         e, values = stm.exp, [self.env[v] for v in stm.pat]
         match e:
-            case core.Map() | core.Fused() | core.Scan():
+            case core.Mapping() | core.Scan():
                 made = [values[k] for k, v in enumerate(stm.pat) if self.is_made(e, k, sc.wants.get(v))]
                 for v in made:
                     self.made(v, since)
@@ -317,23 +317,16 @@ class Watching(Lowerer):
         else:
             self.made(whole, since)
 
-    def is_made(self, e: core.Exp, k: int, want: Want) -> bool:
+    def is_made(self, e: core.Screma, k: int, want: Want) -> bool:
         """Whether result `k` of a map, scan or both is written as a whole: not what is folded or added to a sum, nor
         rows that are changed where they lie."""
         if isinstance(want, Added):
             return False
-        lam = e.lambdas()[0]
-        accs = sum(isinstance(a.type, AccType) for a in e.arrays)  # type: ignore[attr-defined]
-        if k < accs:
+        if k < e.accs or e.first_reduced <= k < e.first_mapped:
             return False
-        if isinstance(e, core.Scan):
+        if e.mapper is None:
             return True
-        if isinstance(e, core.Fused):
-            lam = e.lam
-            scans = sum(len(n) for n in e.scan_neutrals)
-            folds = scans + sum(len(n) for n in e.red_neutrals)
-            if accs + scans <= k < accs + folds:
-                return False
+        lam = e.mapper
         r = lam.result[k]
         if not isinstance(r.type, ArrayType):
             return True

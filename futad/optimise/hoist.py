@@ -95,7 +95,7 @@ class _Hoister:
                 ranges.assume(e.cond, k == 0)
             case ir.For():
                 ranges.index(lam.params[0], e.bound)
-            case ir.Map() | ir.Fused():
+            case ir.Mapping():
                 ranges.positive(e.width)
                 if lam is e.lam:
                     for a, p in zip(e.arrays, lam.params, strict=True):
@@ -107,7 +107,7 @@ class _Hoister:
         match e:
             case ir.For():
                 return self.ranges.less(ZERO, e.bound) if e.bound.type is I64 else False
-            case ir.Map() | ir.Fused() | ir.Reduce() | ir.Scan():
+            case ir.Screma():
                 return self.ranges.less(ZERO, e.width)
         return False
 

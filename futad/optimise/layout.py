@@ -37,7 +37,7 @@ def _scope(lam: Lambda) -> Lambda:
     out: list[Stm] = []
     changed = False
     for s in lam.stms:
-        new = _apart(s) if type(s.exp) is ir.Map or type(s.exp) is ir.Fused else None
+        new = _apart(s) if isinstance(s.exp, ir.Mapping) else None
         if new is None and isinstance(s.exp, ir.Control):
             kept = ir.map_scopes(s, _scope)
             changed |= kept is not s
@@ -53,7 +53,7 @@ def _scope(lam: Lambda) -> Lambda:
 def _apart(s: Stm) -> list[Stm] | None:
     """The statement with and without the matrices it sums over by columns; None if there are none."""
     e = s.exp
-    assert type(e) is ir.Map or type(e) is ir.Fused
+    assert isinstance(e, ir.Mapping)
     found: dict[Var, list[Stm]] = {}
     if _size(e.lam) > LARGEST:
         return None
@@ -74,7 +74,7 @@ def _apart(s: Stm) -> list[Stm] | None:
         stms = []
         for t in lam.stms:
             x = t.exp
-            if t in users and (type(x) is ir.Map or type(x) is ir.Fused):
+            if t in users and isinstance(x, ir.Mapping):
                 x = x.rebuild(lambda a: turned if a is matrix else a, lambda inner: inner)
                 stms.append(Stm(t.pat, x, t.attrs))
             else:
@@ -99,7 +99,7 @@ def _search(lam: Lambda, own: set[Var], found: dict[Var, list[Stm]]) -> None:
     """The matrices from outside whose rows nests in the scope sum over, and those nests; `own` are not from outside."""
     for s in lam.stms:
         e = s.exp
-        if type(e) is ir.Map or type(e) is ir.Fused:
+        if isinstance(e, ir.Mapping):
             for a, p in zip(e.arrays, e.lam.params, strict=True):
                 if type(a) is Var and OUTSIDE(a not in own) and _sums(e.lam, p, e.arrays, a):
                     found.setdefault(a, []).append(s)
@@ -122,11 +122,11 @@ def _sums(lam: Lambda, row: Var, arrays: tuple[Atom, ...], matrix: Var) -> bool:
             if row in ir.stm_free(s):
                 return False
             continue
-        if type(e) is not ir.Fused and type(e) is not ir.Reduce or row in lam.result:
+        if not isinstance(e, ir.Fused | ir.Reduce) or row in lam.result:
             return False
         if row not in e.arrays or any(isinstance(a.type, AccType) or a in mine and a is not row for a in e.arrays):
             return False
-        if any(not isinstance(v.type, Prim) for v in s.pat) or type(e) is ir.Fused and e.scan_lams:
+        if any(not isinstance(v.type, Prim) for v in s.pat) or e.scans:
             return False
         if any(inner.exp.lambdas() or type(inner.exp) is not ir.Op for f in e.lambdas() for inner in f.stms):
             return False

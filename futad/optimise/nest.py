@@ -10,11 +10,8 @@ from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
-from futad.core.types import AccType, ArrayType, Atom, Var, row_type
+from futad.core.types import AccType, Atom, Var, row_type
 from futad.optimise.subst import Subst
-
-Operator = tuple[Lambda, ir.Atoms, bool]
-"""An associative operator, its neutral elements, whether it commutes."""
 
 Part = tuple[Var, Atom]
 """A variable the statement binds, and the lambda's result that feeds it."""
@@ -39,8 +36,8 @@ class Nest:
     params: list[Var]
     stms: list[Stm]
     accs: list[Acc]
-    scans: list[tuple[Operator, list[Part]]]
-    reds: list[tuple[Operator, list[Part]]]
+    scans: list[tuple[ir.Fold, list[Part]]]
+    reds: list[tuple[ir.Fold, list[Part]]]
     maps: list[Part]
     attrs: tuple[object, ...] = ()
 
@@ -55,36 +52,26 @@ class Nest:
 def to_nest(stm: Stm) -> Nest | None:
     """The statement as a nest; None if it is not a map, reduction, scan or fused nest."""
     e = stm.exp
-    if type(e) is ir.Map or type(e) is ir.Fused:
-        pairs: list[Part] = list(zip(stm.pat, e.lam.result, strict=True))
-        nest = Nest(e.width, [], [], list(e.lam.stms), [], [], [], [], stm.attrs)
-        for a, p in zip(e.arrays, e.lam.params, strict=True):
-            if isinstance(a.type, AccType):
-                v, r = pairs[len(nest.accs)]
-                nest.accs.append(Acc(v, a, p, r))
-            else:
-                nest.arrays.append(a)
-                nest.params.append(p)
-        rest = pairs[len(nest.accs) :]
-        if type(e) is ir.Fused:
-            for lam, ne in zip(e.scan_lams, e.scan_neutrals, strict=True):
-                nest.scans.append(((lam, ne, False), rest[: len(ne)]))
-                rest = rest[len(ne) :]
-            for lam, ne, comm in zip(e.red_lams, e.red_neutrals, e.red_comms, strict=True):
-                nest.reds.append(((lam, ne, comm), rest[: len(ne)]))
-                rest = rest[len(ne) :]
-        nest.maps = rest
-        return nest
-    if type(e) is ir.Reduce or type(e) is ir.Scan:
-        params = []
-        for a in e.arrays:
-            assert isinstance(a.type, ArrayType)
-            params.append(Var("x", row_type(a.type)))
-        op: Operator = (e.lam, e.neutral, type(e) is ir.Reduce and e.comm)
-        nest = Nest(e.width, list(e.arrays), params, [], [], [], [], [], stm.attrs)
-        (nest.reds if type(e) is ir.Reduce else nest.scans).append((op, list(zip(stm.pat, params, strict=True))))
-        return nest
-    return None
+    if not isinstance(e, ir.Screma):
+        return None
+    if e.mapper is None:
+        rows = tuple([Var("x", row_type(a.type)) for a in e.arrays])
+        lam = Lambda(rows, (), rows)
+    else:
+        lam = e.mapper
+    nest = Nest(e.width, [], [], list(lam.stms), [], [], [], [], stm.attrs)
+    parts = e.parts(list(zip(stm.pat, lam.result, strict=True)))
+    for a, p in zip(e.arrays, lam.params, strict=True):
+        if isinstance(a.type, AccType):
+            v, r = parts.accs[len(nest.accs)]
+            nest.accs.append(Acc(v, a, p, r))
+        else:
+            nest.arrays.append(a)
+            nest.params.append(p)
+    nest.scans = [(f, list(part)) for f, part in zip(e.scans, parts.scans, strict=True)]
+    nest.reds = [(f, list(part)) for f, part in zip(e.reduces, parts.reduces, strict=True)]
+    nest.maps = list(parts.mapped)
+    return nest
 
 
 def from_nest(n: Nest) -> Stm:
@@ -97,23 +84,12 @@ def from_nest(n: Nest) -> Stm:
     params = [a.param for a in n.accs] + n.params
     arrays = tuple([a.arg for a in n.accs] + n.arrays)
     if len(n.scans) + len(n.reds) == 1 and not n.stms and results == params:
-        ((op, ne, comm), _), *_ = n.scans + n.reds
-        if n.reds:
-            return Stm(pat, ir.Reduce(n.width, arrays, op, ne, comm), n.attrs)
-        return Stm(pat, ir.Scan(n.width, arrays, op, ne), n.attrs)
+        (f, _), *_ = n.scans + n.reds
+        return Stm(pat, ir.folding(n.width, arrays, f, bool(n.scans)), n.attrs)
     lam = Lambda(tuple(params), tuple(n.stms), tuple(results))
     if not n.scans and not n.reds:
         return Stm(pat, ir.Map(n.width, arrays, lam), n.attrs)
-    fused = ir.Fused(
-        n.width,
-        arrays,
-        lam,
-        tuple([op[0] for op, _ in n.scans]),
-        tuple([op[1] for op, _ in n.scans]),
-        tuple([op[0] for op, _ in n.reds]),
-        tuple([op[1] for op, _ in n.reds]),
-        tuple([op[2] for op, _ in n.reds]),
-    )
+    fused = ir.Fused(n.width, arrays, lam, tuple([f for f, _ in n.scans]), tuple([f for f, _ in n.reds]))
     return Stm(pat, fused, n.attrs)
 
 
@@ -175,4 +151,4 @@ def merge(p: Nest, c: Nest, keep: set[Var]) -> Nest:
     )
 
 
-__all__ = ["Acc", "Nest", "Operator", "Part", "elementwise", "from_nest", "merge", "to_nest"]
+__all__ = ["Acc", "Nest", "Part", "elementwise", "from_nest", "merge", "to_nest"]

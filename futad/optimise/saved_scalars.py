@@ -135,7 +135,7 @@ class _Values:
     def scalars(self, s: Stm) -> dict[Key, Var]:
         """The costly scalars of a map, by value numbers."""
         e = s.exp
-        assert type(e) is ir.Map or type(e) is ir.Fused
+        assert isinstance(e, ir.Mapping)
         for a, p in zip(e.arrays, e.lam.params, strict=True):
             self.keys[p] = ("element", self.key(e.width), self.key(a))
         out: dict[Key, Var] = {}
@@ -156,7 +156,7 @@ def _maps(loop: ir.For) -> list[int]:
     return [
         k
         for k, s in enumerate(loop.body.stms)
-        if (type(s.exp) is ir.Map or type(s.exp) is ir.Fused)
+        if isinstance(s.exp, ir.Mapping)
         and not any(t.exp.lambdas() for t in s.exp.lam.stms)
     ]
 
@@ -252,12 +252,12 @@ def _rewritten(
         k, scalar = made[key]
         s = stms[k][0]
         e = s.exp
-        assert type(e) is ir.Map or type(e) is ir.Fused
+        assert isinstance(e, ir.Mapping)
         row = Var(scalar.name, array_of(scalar.type, e.width))
         t = array_of(row.type, turns)
         start, now, then, final = (Var("saved", t) for _ in range(4))
         lam = Lambda(e.lam.params, e.lam.stms, (*e.lam.result, scalar))
-        stms[k][0] = Stm((*s.pat, row), _with(e, e.arrays, lam), s.attrs)
+        stms[k][0] = Stm((*s.pat, row), e.over(e.arrays, lam), s.attrs)
         stms[k].append(Stm((then,), ir.Update(now, (f.body.params[0],), row)))
         before.append(Stm((start,), ir.Scratch(elem_of(t), shape_of(t))))
         params.append(now)
@@ -274,7 +274,7 @@ def _rewritten(
             out.append(s)
             continue
         e = s.exp
-        assert type(e) is ir.Map or type(e) is ir.Fused
+        assert isinstance(e, ir.Mapping)
         arrays, elements = list(e.arrays), list(e.lam.params)
         known: dict[Var, Atom] = {}
         for key, scalar in again[k]:
@@ -287,17 +287,9 @@ def _rewritten(
         inner = Subst(known)
         kept = [t for t in e.lam.stms if t.pat[0] not in known]
         lam = Lambda(tuple(elements), tuple(inner.stms(kept)), tuple([inner.atom(a) for a in e.lam.result]))
-        out.append(Stm(s.pat, _with(e, tuple(arrays), lam), s.attrs))
+        out.append(Stm(s.pat, e.over(tuple(arrays), lam), s.attrs))
     lam = Lambda(r.body.params, tuple(out), r.body.result)
     return before, new_first, Stm(second.pat, ir.For(r.bound, r.inits, lam), second.attrs)
-
-
-def _with(e: ir.Map | ir.Fused, arrays: tuple[Atom, ...], lam: Lambda) -> ir.Exp:
-    """The map over other arrays by another lambda."""
-    if isinstance(e, ir.Map):
-        return ir.Map(e.width, arrays, lam)
-    folds = (e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms)
-    return ir.Fused(e.width, arrays, lam, *folds)
 
 
 __all__ = ["save_scalars", "turns_back"]

@@ -11,8 +11,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
@@ -48,28 +46,15 @@ def _scope(lam: Lambda, inside: bool) -> Lambda:
 
 def as_loop(s: Stm) -> list[Stm]:
     """A map, reduction or scan, fused ones too, one element after the other; any other statement as it is."""
-    match s.exp:
-        case ir.Map(width, arrays, lam):
-            return _loop(s, width, arrays, lam, [], [])
-        case ir.Reduce(width, arrays, lam, neutral):
-            return _loop(s, width, arrays, None, [], [(lam, neutral)])
-        case ir.Scan(width, arrays, lam, neutral):
-            return _loop(s, width, arrays, None, [(lam, neutral)], [])
-        case ir.Fused() as e:
-            scans = list(zip(e.scan_lams, e.scan_neutrals, strict=True))
-            reds = list(zip(e.red_lams, e.red_neutrals, strict=True))
-            return _loop(s, e.width, e.arrays, e.lam, scans, reds)
-    return [s]
+    return _loop(s, s.exp) if isinstance(s.exp, ir.Screma) else [s]
 
 
-def _loop(
-    s: Stm, width: Atom, arrays: ir.Atoms, lam: Lambda | None, scans: Sequence[Fold], reds: Sequence[Fold]
-) -> list[Stm]:
-    accs = [a for a in arrays if isinstance(a.type, AccType)]
-    totals = [x for _, neutral in scans for x in neutral]
-    sums = [x for _, neutral in reds for x in neutral]
-    scanned = s.pat[len(accs) : len(accs) + len(totals)]
-    mapped = s.pat[len(accs) + len(totals) + len(sums) :]
+def _loop(s: Stm, e: ir.Screma) -> list[Stm]:
+    accs = [a for a in e.arrays if isinstance(a.type, AccType)]
+    totals = [x for f in e.scans for x in f.neutral]
+    sums = [x for f in e.reduces for x in f.neutral]
+    parts = e.parts(s.pat)
+    scanned, mapped = parts.folded[: len(totals)], parts.mapped
     i = Var("i", I64)
     rooms = [Var("room", v.type) for v in (*scanned, *mapped)]
     starts = [ir.Scratch(elem_of(v.type), shape_of(v.type)) for v in rooms]
@@ -79,13 +64,13 @@ def _loop(
     now_rooms = [Var(v.name, v.type) for v in (*scanned, *mapped)]
     now_folds = [Var("sum", x.type) for x in (*totals, *sums)]
     given = iter(now_accs)
-    elements = [next(given) if isinstance(a.type, AccType) else b.at(a, i) for a in arrays]
-    values = list(b.inline(lam, elements)) if lam is not None else elements
+    elements = [next(given) if isinstance(a.type, AccType) else b.at(a, i) for a in e.arrays]
+    values = list(b.inline(e.mapper, elements)) if e.mapper is not None else elements
     after, values = values[: len(accs)], values[len(accs) :]
     folded: list[Atom] = []
-    for f, neutral in (*scans, *reds):
-        k = len(neutral)
-        folded += b.inline(f, [*now_folds[len(folded) : len(folded) + k], *values[:k]])
+    for f in e.folds:
+        k = len(f)
+        folded += b.inline(f.lam, [*now_folds[len(folded) : len(folded) + k], *values[:k]])
         values = values[k:]
     filled = [
         b.let(ir.Update(room, (i,), x), room.name)
@@ -93,9 +78,9 @@ def _loop(
     ]
     body = Lambda((i, *now_accs, *now_rooms, *now_folds), tuple(b.stms), (*after, *filled, *folded))
     rest = [Var("total", x.type) for x in totals]
-    pat = (*s.pat[: len(accs)], *scanned, *mapped, *rest, *s.pat[len(accs) + len(totals) :][: len(sums)])
-    made = [Stm((v,), e) for v, e in zip(rooms, starts, strict=True)]
-    return [*made, Stm(pat, ir.For(width, (*accs, *rooms, *totals, *sums), body), s.attrs)]
+    pat = (*parts.accs, *scanned, *mapped, *rest, *parts.folded[len(totals) :])
+    made = [Stm((v,), start) for v, start in zip(rooms, starts, strict=True)]
+    return [*made, Stm(pat, ir.For(e.width, (*accs, *rooms, *totals, *sums), body), s.attrs)]
 
 
 __all__ = ["as_loop", "attributes", "sequentialise"]

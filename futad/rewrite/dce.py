@@ -238,43 +238,29 @@ class _DeadCode:
         return Stm(pick(stm.pat), new, stm.attrs)
 
     def fused(self, stm: Stm, e: ir.Fused) -> Stm:
-        accs = sum(1 for r in e.lam.result if isinstance(r.type, AccType))
         live = set(self.live_pat(stm.pat))
-        at = accs
-        keep = [k for k in range(accs)]
-        groups: list[tuple[list[Lambda], list[ir.Atoms]]] = []
-        kept_scans = 0
-        comms: list[bool] = []
-        for which, (lams, neutrals) in enumerate(
-            ((e.scan_lams, e.scan_neutrals), (e.red_lams, e.red_neutrals))
-        ):
-            out_lams: list[Lambda] = []
-            out_neutrals: list[ir.Atoms] = []
-            for j, (lam, ne) in enumerate(zip(lams, neutrals, strict=True)):
-                mine = {k - at for k in range(at, at + len(ne)) if k in live}
-                if mine:
-                    out_lams.append(self.operator(lam, mine) or lam)
-                    order = sorted(mine)
-                    out_neutrals.append(tuple([ne[k] for k in order]))
-                    keep += [at + k for k in order]
-                    if which:
-                        comms.append(e.red_comms[j])
-                at += len(ne)
-            groups.append((out_lams, out_neutrals))
-            kept_scans = kept_scans or len(out_lams)
-        keep += [k for k in range(at, len(stm.pat)) if k in live]
+        parts = e.parts(range(len(stm.pat)))
+        keep = list(parts.accs)
+        folds: list[ir.Fold] = []
+        scans = 0
+        for j, (f, part) in enumerate(zip(e.folds, parts.scans + parts.reduces, strict=True)):
+            mine = {k for k, at in enumerate(part) if at in live}
+            if mine:
+                lam = self.operator(f.lam, mine)
+                order = sorted(mine)
+                folds.append(ir.Fold(lam, tuple([f.neutral[k] for k in order]), f.comm) if lam is not None else f)
+                keep += [part[k] for k in order]
+                scans += j < len(e.scans)
+        keep += [k for k in parts.mapped if k in live]
         lam = self.body(self.selected(e.lam, keep))
         used = [k for k, p in enumerate(lam.params) if p in self.live or isinstance(p.type, AccType)]
-        operators = tuple(groups[0][0] + groups[1][0])
-        if lam is e.lam and len(used) == len(lam.params) and operators == e.scan_lams + e.red_lams:
+        if lam is e.lam and len(used) == len(lam.params) and tuple(folds) == e.folds:
             return stm
         arrays, lam = self.pruned(e.arrays, lam, used)
         pat = tuple([stm.pat[k] for k in keep])
-        if not operators:
+        if not folds:
             return Stm(pat, ir.Map(e.width, arrays, lam), stm.attrs)
-        (sl, sn), (rl, rn) = groups
-        new = ir.Fused(e.width, arrays, lam, tuple(sl), tuple(sn), tuple(rl), tuple(rn), tuple(comms))
-        return Stm(pat, new, stm.attrs)
+        return Stm(pat, ir.Fused(e.width, arrays, lam, tuple(folds[:scans]), tuple(folds[scans:])), stm.attrs)
 
     def scattered(self, stm: Stm, e: ir.Scatter) -> Stm:
         keep = self.live_pat(stm.pat)

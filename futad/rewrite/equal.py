@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from futad.core import ir
-from futad.core.ir import Lambda
+from futad.core.ir import Fold, Lambda
 from futad.core.node import Range
 from futad.core.types import AccType, Atom, Prim, Var
 
@@ -37,14 +37,12 @@ def alike(a: ir.Exp, b: ir.Exp, names: Names | None = None) -> bool:
             ok = _same_atom(x, y, names)
         elif kind == "Atoms":
             ok = _same_atoms(x, y, names)
-        elif kind == "Groups":
-            ok = len(x) == len(y) and all(_same_atoms(g, h, names) for g, h in zip(x, y, strict=True))
         elif kind == "Index":
             ok = _same_index(x, y, names)
         elif kind == "Lambda":
             ok = alike_lambdas(x, y, names)
-        elif kind == "Lambdas":
-            ok = len(x) == len(y) and all(alike_lambdas(g, h, names) for g, h in zip(x, y, strict=True))
+        elif kind == "Folds":
+            ok = len(x) == len(y) and all(_same_fold(g, h, names) for g, h in zip(x, y, strict=True))
         elif field == "check":
             ok = (x is None) == (y is None)
         elif field == "type":
@@ -70,6 +68,10 @@ def alike_lambdas(a: Lambda, b: Lambda, names: Names) -> bool:
             if not _bind(p, q, names):
                 return False
     return _same_atoms(a.result, b.result, names)
+
+
+def _same_fold(a: Fold, b: Fold, names: Names) -> bool:
+    return alike_lambdas(a.lam, b.lam, names) and _same_atoms(a.neutral, b.neutral, names) and a.comm == b.comm
 
 
 def _bind(p: Var, q: Var, names: Names) -> bool:

@@ -23,7 +23,6 @@ from futad.rewrite.dce import asserting_functions, dead_code
 from futad.rewrite.equal import alike, scoped_key
 from futad.rewrite.ranges import is_index
 from futad.rewrite.rules import ENTER, LEAVE
-from futad.rewrite.rules.soacs import with_inputs
 from futad.rewrite.strategy import Rules, Stats, Strategy, with_lambdas
 
 LEGAL = Legality("common-subexpressions", "what was computed before is not computed again", fires=False)
@@ -220,13 +219,14 @@ class Simplifier:
         ranges.release(mark)
         return e if body is e.body else ir.For(e.bound, e.inits, body)
 
-    def mapped(self, e: ir.Map | ir.Fused) -> ir.Exp:
+    def mapped(self, e: ir.Mapping) -> ir.Exp:
         ctx = self.ctx
         if type(e) is ir.Fused:
-            scans = tuple([self.scope(lam) for lam in e.scan_lams])
-            reds = tuple([self.scope(lam) for lam in e.red_lams])
-            if scans + reds != e.scan_lams + e.red_lams:
-                e = ir.Fused(e.width, e.arrays, e.lam, scans, e.scan_neutrals, reds, e.red_neutrals, e.red_comms)
+            new = [self.scope(f.lam) for f in e.folds]
+            if any(lam is not f.lam for lam, f in zip(new, e.folds, strict=True)):
+                folds = tuple([ir.Fold(lam, f.neutral, f.comm) for lam, f in zip(new, e.folds, strict=True)])
+                k = len(e.scans)
+                e = ir.Fused(e.width, e.arrays, e.lam, folds[:k], folds[k:])
         ranges = ctx.ranges
         mark = ranges.mark()
         ranges.positive(e.width)
@@ -245,7 +245,7 @@ class Simplifier:
             return e
         if frame.params:
             lam = Lambda(lam.params + tuple(frame.params), lam.stms, lam.result)
-        return with_inputs(e, e.arrays + tuple(frame.arrays), lam)
+        return e.over(e.arrays + tuple(frame.arrays), lam)
 
 
 _SCOPED: dict[type, Any] = {

@@ -335,7 +335,7 @@ def test_matrices_of_scans_have_the_cells_they_need(kind: str) -> None:
     """k x k Jacobians: those that are diagonal or triangular are seen, and no more of them computed or composed."""
     op, cells = CELLS[kind]
     body = gradient_program(scan_of(["[n]f64", "[n]f64"], 2, op)).funs["f_vjp"].body
-    widths = [len(n) for s in every(body, ir.Fused) for n in s.exp.scan_neutrals]  # type: ignore[attr-defined]
+    widths = [len(f) for s in every(body, ir.Fused) for f in s.exp.scans]  # type: ignore[attr-defined]
     widths += [len(s.exp.neutral) for s in every(body, ir.Scan)]  # type: ignore[attr-defined]
     assert len(widths) == 2 and max(widths) == 2 + cells
 
@@ -346,7 +346,7 @@ def test_a_reduction_that_can_be_undone_takes_one_scan() -> None:
 
     def scans(t: str) -> int:
         body = gradient_program(scan_of([f"[n]{t}"] * 2, 2, pairs, ir.Reduce)).funs["f_vjp"].body
-        return len(every(body, ir.Scan)) + sum(len(s.exp.scan_lams) for s in every(body, ir.Fused))  # type: ignore[attr-defined]
+        return len(every(body, ir.Scan)) + sum(len(s.exp.scans) for s in every(body, ir.Fused))  # type: ignore[attr-defined]
 
     assert scans("i32") == 1
     assert scans("f64") == 2

@@ -236,9 +236,9 @@ CASES = {
           let z_18: f64 = sin(x_15)
           let r_19: [n_1]f64 = map(n_1, [xs_2], \(u_20: f64) -> { let v_21: f64 = mul(u_20, y_17) in (v_21) })
           in (y_17, z_18, k_16, y_17, r_19) },
-        [\(p_22: f64, q_23: f64) -> { let s_24: f64 = add(p_22, q_23) in (s_24) }], [[0.0f64]],
-        [\(p_25: f64, q_26: f64) -> { let s_27: f64 = max(p_25, q_26) in (s_27) },
-         \(p_28: i64, q_29: i64) -> { let s_30: i64 = add(p_28, q_29) in (s_30) }], [[-inff64], [0i64]], [True, True])
+        [Fold(\(p_22: f64, q_23: f64) -> { let s_24: f64 = add(p_22, q_23) in (s_24) }, [0.0f64], False)],
+        [Fold(\(p_25: f64, q_26: f64) -> { let s_27: f64 = max(p_25, q_26) in (s_27) }, [-inff64], True),
+         Fold(\(p_28: i64, q_29: i64) -> { let s_30: i64 = add(p_28, q_29) in (s_30) }, [0i64], True)])
       in (a_10, b_11, c_12, d_13, e_14) }""",
     "filtered": r"""-> (r_8: i64, r_9: [r_8]f64) = {
       let e_4: [0]f64 = arraylit([], f64)

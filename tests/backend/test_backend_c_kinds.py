@@ -85,8 +85,8 @@ NESTS = r"""
 fun matvec [n_1: i64, m_2: i64] (a_3: [n_1][m_2]f64, x_4: [m_2]f64) -> (r_5: [n_1]f64) = {
   let y_6: [n_1]f64 = map(n_1, [a_3], \(row_7: [m_2]f64) -> {
     let s_8: f64 = fused(m_2, [row_7, x_4], \(u_9: f64, v_10: f64) -> {
-      let t_11: f64 = mul(u_9, v_10) in (t_11) }, [], [],
-      [\(p_12: f64, q_13: f64) -> { let r_14: f64 = add(p_12, q_13) in (r_14) }], [[0.0f64]], [False])
+      let t_11: f64 = mul(u_9, v_10) in (t_11) }, [],
+      [Fold(\(p_12: f64, q_13: f64) -> { let r_14: f64 = add(p_12, q_13) in (r_14) }, [0.0f64], False)])
     in (s_8) })
   in (y_6) }
 fun outer_sum [n_21: i64, m_22: i64] (a_23: [n_21][m_22]f64) -> (r_24: [m_22][m_22]f64) = {

@@ -14,6 +14,7 @@ import futad
 from futad import checks, legality
 from futad.core import ir as core
 from futad.core.interp import Interpreter
+from futad.core.types import ArrayType
 from futad.errors import BoundsError, CheckFailure, InternalError
 from futad.flatten.lower import DeviceLowerer
 from futad.imp import elements, ir
@@ -70,7 +71,7 @@ def placed_by_name(patch: pytest.MonkeyPatch) -> Iterator[None]:
     places: dict[Any, Any] = {}
 
     def mutant(lo: Lowerer, stm: core.Stm, e: core.Update, wants: Any) -> Any:
-        if e.value not in places or not isinstance(e.value.type, core.ArrayType):
+        if e.value not in places or not isinstance(e.value.type, ArrayType):
             places[e.value] = update(lo, stm, e, wants)
         return places[e.value]
 

@@ -37,7 +37,7 @@ fun "op +" [n_1: i64, m_30: i64] (xs_2: [n_1]f64, i_3: i64, g_31: [2][m_30]i32) 
   let b_19: u64 = bits_f64(z_18)
   let k_20: i64 = i_3
   let f_21: [n_1]f64 = fused(n_1, [xs_2], \(x_22: f64) -> { in (x_22) },
-    [\(x_23: f64, y_24: f64) -> { in (x_23) }], [[0.0f64]], [], [], [])
+    [Fold(\(x_23: f64, y_24: f64) -> { in (x_23) }, [0.0f64], False)], [])
   let w_25: [n_1]f64 = withacc([f_21], "add", \(a_26: acc([n_1]f64)) -> {
     let a_27: acc([n_1]f64) = updateacc(a_26, [0i64], 1.0f64) in (a_27) })
   let t_28: [m_30][2]i32 = rearrange(g_31, [1, 0])

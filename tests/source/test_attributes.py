@@ -69,7 +69,7 @@ def test_sequential_constructs_are_loops(compiled: Program) -> None:
         assert regions(compiled, name) == 0, name
         assert set(kernels(compiled, name)) <= {"single"}, name
         stms = sequentialise(alone(compiled, name)).funs[name].body.stms
-        assert not any(isinstance(s.exp, ir.SOACS) for s in stms) and any(isinstance(s.exp, ir.For) for s in stms), name
+        assert not any(isinstance(s.exp, ir.Soac) for s in stms) and any(isinstance(s.exp, ir.For) for s in stms), name
     assert regions(compiled, "plain_map") == 1 and kernels(compiled, "plain_map") == ["thread"]
     assert regions(compiled, "histogram") < regions(compiled, "plain_histogram")
 

@@ -70,10 +70,8 @@ def fused(b, s, xs, c):
         return [y, q.op("mul", y, x), q.op("exp", y)]
 
     lam = b.lambda_([("x", F64)], f)
-    e = ir.Fused(
-        s["n"], (xs,), lam, (operator(b, "add"),), ((zero(F64),),), (operator(b, "mul"),), ((one(F64),),), (False,)
-    )
-    return b.emit(e)
+    sums, product = ir.Fold(operator(b, "add"), (zero(F64),)), ir.Fold(operator(b, "mul"), (one(F64),))
+    return b.emit(ir.Fused(s["n"], (xs,), lam, (sums,), (product,)))
 
 
 @case(["[n]f64", "[k]f64", "[k]i64"], normal(4), normal(7), BINS)
@@ -157,8 +155,8 @@ def whole_numbers(b, s, xs, c, ix):
     """Constructs of other rows with operations that integers have too."""
     n = s["n"]
     lam = b.lambda_([("x", F64)], lambda q, x: [q.op("mul", x, c), q.op("mul", x, x), q.op("add", x, c)])
-    e = ir.Fused(n, (xs,), lam, (operator(b, "add"),), ((zero(F64),),), (operator(b, "mul"),), ((one(F64),),), (False,))
-    sums, product, more = b.emit(e)
+    scan, reduce = ir.Fold(operator(b, "add"), (zero(F64),)), ir.Fold(operator(b, "mul"), (one(F64),))
+    sums, product, more = b.emit(ir.Fused(n, (xs,), lam, (scan,), (reduce,)))
 
     def inside(q, acc):
         f = q.lambda_(

@@ -48,13 +48,8 @@ def _strip(e: Any, dead: set[Var]) -> tuple[ir.Exp | None, ir.Atoms]:
             return None, (e.acc,)
         case ir.Alias():
             return None, (e.atom,)
-        case ir.Map():
-            lam = _lambda(e.lam, e.arrays, dead)
-            return ir.Map(e.width, _keep(e.arrays, dead), lam), e.lam.result
-        case ir.Fused():
-            lam = _lambda(e.lam, e.arrays, dead)
-            parts = (e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms)
-            return ir.Fused(e.width, _keep(e.arrays, dead), lam, *parts), e.lam.result
+        case ir.Mapping():
+            return e.over(_keep(e.arrays, dead), _lambda(e.lam, e.arrays, dead)), e.lam.result
         case ir.If():
             then, orelse = _lambda(e.then, (), dead), _lambda(e.orelse, (), dead)
             return ir.If(e.cond, then, orelse), e.then.result

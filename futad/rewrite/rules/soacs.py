@@ -24,14 +24,6 @@ NEUTRAL = LEGAL.condition("neutral elements", "a fold of other values is somethi
 RESULT_OUTSIDE = LEGAL.condition("result from outside", "each turn has a result of its own")
 RESULTS_SHARED = LEGAL.condition("results shared", "one of two equal arrays is overwritten, or both are returned")
 
-def with_inputs(e: Any, arrays: tuple[Atom, ...], lam: Lambda) -> Any:
-    """The same `Map` or `Fused` over other inputs and lambda."""
-    if type(e) is ir.Map:
-        return ir.Map(e.width, arrays, lam)
-    return ir.Fused(
-        e.width, arrays, lam, e.scan_lams, e.scan_neutrals, e.red_lams, e.red_neutrals, e.red_comms
-    )
-
 
 @rule(ir.Map, ir.Fused)
 def map_inputs(stm: Stm, ctx: Context) -> Result:
@@ -94,7 +86,7 @@ def map_inputs(stm: Stm, ctx: Context) -> Result:
     if not changed:
         return None
     lam = Lambda(tuple(params), (*head, *e.lam.stms), e.lam.result)
-    return [*before, Stm(stm.pat, with_inputs(e, tuple(arrays), lam), stm.attrs)]
+    return [*before, Stm(stm.pat, e.over(tuple(arrays), lam), stm.attrs)]
 
 
 @rule(ir.Reduce, ir.Scan)
@@ -133,13 +125,9 @@ def map_results(stm: Stm, ctx: Context) -> Result:
     out: list[Stm] = []
     keep: list[int] = []
     seen: dict[Atom, int] = {}
-    folded = 0 if type(e) is ir.Map else sum(map(len, e.scan_neutrals + e.red_neutrals))
+    first = e.first_mapped
     for k, (v, r) in enumerate(zip(stm.pat, e.lam.result, strict=True)):
-        if type(r.type) is AccType:
-            keep.append(k)
-            continue
-        if folded:
-            folded -= 1
+        if k < first:
             keep.append(k)
             continue
         array = of_param.get(r) if type(r) is Var else None
@@ -159,42 +147,33 @@ def map_results(stm: Stm, ctx: Context) -> Result:
         return out
     lam = Lambda(e.lam.params, e.lam.stms, tuple([e.lam.result[k] for k in keep]))
     # The map keeps its place: what it leaves behind may alias its first results.
-    return [Stm(tuple([stm.pat[k] for k in keep]), with_inputs(e, e.arrays, lam), stm.attrs), *out]
+    return [Stm(tuple([stm.pat[k] for k in keep]), e.over(e.arrays, lam), stm.attrs), *out]
 
 
 @rule(ir.Fused)
 def equal_reductions(stm: Stm, ctx: Context) -> Result:
     """Two reductions of one value by one operation -> one."""
     e: Any = stm.exp
-    at = sum(type(r.type) is AccType for r in e.lam.result) + sum(map(len, e.scan_neutrals))
     seen: dict[Any, Var] = {}
-    gone: list[int] = []
+    kept: list[ir.Fold] = []
     out: list[Stm] = []
-    for j, (lam, ne) in enumerate(zip(e.red_lams, e.red_neutrals, strict=True)):
-        op = scalar_op(lam)
-        if op is not None and OPS[op].commutative:
-            key = (op, ne, e.lam.result[at])
-            old = seen.setdefault(key, stm.pat[at])
-            if old is not stm.pat[at]:
-                gone.append(j)
-                out.append(Stm((stm.pat[at],), ir.Alias(old)))
-        at += len(ne)
-    if not gone:
+    for f, (v, *_), (r, *_) in zip(e.reduces, e.parts(stm.pat).reduces, e.parts(e.lam.result).reduces, strict=True):
+        op = scalar_op(f.lam)
+        old = v if op is None or not OPS[op].commutative else seen.setdefault((op, f.neutral, r), v)
+        if old is not v:
+            out.append(Stm((v,), ir.Alias(old)))
+        else:
+            kept.append(f)
+    if not out:
         return None
     lost = {s.pat[0] for s in out}
     keep = [k for k, v in enumerate(stm.pat) if v not in lost]
-
-    def rest(xs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple([x for j, x in enumerate(xs) if j not in gone])
-
     lam = Lambda(e.lam.params, e.lam.stms, tuple([e.lam.result[k] for k in keep]))
-    new = ir.Fused(
-        e.width, e.arrays, lam, e.scan_lams, e.scan_neutrals, rest(e.red_lams), rest(e.red_neutrals), rest(e.red_comms)
-    )
+    new = ir.Fused(e.width, e.arrays, lam, e.scans, tuple(kept))
     return [Stm(tuple([stm.pat[k] for k in keep]), new, stm.attrs), *out]
 
 
 SOAC_ENTER = (map_inputs, reduce_trivial, scatter_nothing)
 SOAC_LEAVE = (map_results, equal_reductions)
 
-__all__ = ["SOAC_ENTER", "SOAC_LEAVE", "inside", "with_inputs"]
+__all__ = ["SOAC_ENTER", "SOAC_LEAVE", "inside"]

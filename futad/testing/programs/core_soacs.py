@@ -120,5 +120,5 @@ class Soacs(Base):
             return [self.squash(s, self.atom(s, F64)), *self.results(s, [I64, F64])]
 
         lam = self.lam(sc, [("x", row_type(a.type)) for a in arrays], body)
-        self.emit(sc, ir.Fused(width, tuple(arrays), lam, (add,), ((Const(F64, 0),),), (top,),
-                               ((Const(I64, -(2**63)),),), (True,)), "f")  # fmt: skip
+        sums, least = ir.Fold(add, (Const(F64, 0),)), (Const(I64, -(2**63)),)
+        self.emit(sc, ir.Fused(width, tuple(arrays), lam, (sums,), (ir.Fold(top, least, True),)), "f")
