@@ -7,7 +7,7 @@ update by a product, has factors that depend on different levels of the nest:
     map (\\x r -> acc[i,j] += r[i] * x[j]) xs rs   (all i, j)      -->   acc += matmul (transpose rs) xs
     map (\\r -> acc[j] += r[i] * a[i,j]) rs        (all i, j)      -->   matmul rs a, row by row
 
-Around them there is other code, and the levels are split (distributed) to set the product free:
+Around them there is other code, and the levels are split (`distribution.py`) to set the product free:
 
 0. `Nests.normal`, innermost scopes first: a map that threads several accumulators is split into one map for each.
 1. `Nests.isolate`: in `map (\\row -> ... dot row z ...)` with z invariant, the products become a statement of their
@@ -23,44 +23,32 @@ Section 6.1 of the paper (Schenck et al., SC 2022) does the same for accumulator
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from futad.core import ir
-from futad.core.alias import Aliases, consumed_roots
 from futad.core.builder import Builder
-from futad.core.ir import Lambda, Program, Renamer, Stm
+from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import (
     ONE,
     ZERO,
     AccType,
     Atom,
     Const,
-    Prim,
     Var,
-    array_of,
     shape_of,
     zero,
 )
 from futad.legality import Legality
 from futad.optimise.directions import interchanged
+from futad.optimise.distribution import binders, by_accumulator, map_over, split, threads
 from futad.optimise.products import MatVec, Outer, Update, as_matvec, as_outer, dots, matvec
 from futad.optimise.subst import Subst
+from futad.optimise.sums_of_updates import emptied, sums_of_updates
 from futad.optimise.views import invariant_views
-from futad.rewrite.dce import effects
 from futad.rewrite.strategy import Stats
 
 LEGAL = Legality("matmul", "maps are split around products of vectors, which then are products of matrices")
-SHARED_REGULAR = LEGAL.condition("shared values regular", "what two maps share has a size of its own in each turn")
 VECTOR_OUTSIDE = LEGAL.condition("vector from outside", "each turn multiplies by another vector")
 PLACE_OUTSIDE = LEGAL.condition("place from outside", "each turn adds its outer product to another place")
-REGULAR = LEGAL.condition("vectors regular", "what is computed for all turns first has a size of its own in each")
-UNCONSUMED = LEGAL.condition(
-    "rest reads nothing overwritten", "the vectors' map overwrites what the rest reads after it"
-)
 NOTHING_ELSE = LEGAL.condition("nothing else in the map", "other updates and assertions of the turns are lost")
-ALL_WHOLE = LEGAL.condition("only whole updates", "updates of parts of the accumulator are no terms of the sum")
-WHOLE = LEGAL.condition("update of the whole", "a part is no term of the sum")
-WAS_ZERO = LEGAL.condition("was zero", "what was in the array is not in the sum")
 
 
 def matmul(program: Program, stats: Stats | None = None) -> Program:
@@ -136,7 +124,7 @@ class Nests:
             inner = Stm(s.pat, ir.Map(e.width, e.arrays, self.scope(e.lam)), s.attrs)
             return [t for piece in self.isolate(inner) for t in self.batch(piece)]
         if type(e) is ir.WithAcc:
-            return self.with_acc(s, e)
+            return sums_of_updates(s, e, self.scope(e.lam), self.zeros)
         if isinstance(e, ir.Control):
             return [Stm(s.pat, e.rebuild(lambda a: a, self.scope), s.attrs)]
         return [s]
@@ -153,60 +141,10 @@ class Nests:
         lam = _propagate([t for inner in e.lam.stms for t in self.normal(inner)], e.lam)
         if type(e) is ir.Map:
             before, e = invariant_views(ir.Map(e.width, e.arrays, lam))
-            return [*before, *self.fission(Stm(s.pat, e, s.attrs))]
+            return [*before, *by_accumulator(Stm(s.pat, e, s.attrs))]
         assert type(e) is ir.WithAcc
-        before, rest = _emptied(s, e, lam)
+        before, rest = emptied(s, e, lam)
         return [*before, rest]
-
-    def fission(self, s: Stm) -> list[Stm]:
-        """A map that threads accumulators as one map an accumulator, after one for everything else.
-
-        What an accumulator's map needs of the rest it gets as an array, but for the product that an update adds
-        and for integer arithmetic, which it does again.
-        """
-        e = s.exp
-        assert type(e) is ir.Map
-        lam = e.lam
-        params = [p for p in lam.params if isinstance(p.type, AccType)]
-        if not params:
-            return [s]
-        bound = _bound(lam)
-        chains: list[set[int]] = []
-        for p, r in zip(params, lam.result, strict=False):
-            chain = _chain(lam.stms, p, r)
-            if chain is None:
-                return [s]
-            chains.append(chain)
-        updating = set().union(*chains)
-        shared: dict[Var, None] = {}
-        wanted: list[list[int]] = []
-        for chain in chains:
-            keep = set(chain)
-            for i in chain:
-                x = lam.stms[i].exp
-                if type(x) is ir.UpdateAcc and type(x.value) is Var and x.value in bound:
-                    if not isinstance(x.value.type, Prim):
-                        return [s]  # the contributions of all turns at once could be too large
-                    keep.add(bound[x.value])
-            keep |= _slice(lam.stms, keep, stop=_not_integer)
-            for i in sorted(keep):
-                shared.update((v, None) for v in ir.stm_free(lam.stms[i]) if v in bound and bound[v] not in keep)
-            wanted.append(sorted(keep))
-        if not SHARED_REGULAR(all(_escapes(v, bound, lam) for v in shared)):
-            return [s]
-        plain = [(v, r) for v, r in zip(s.pat, lam.result, strict=True) if not isinstance(v.type, AccType)]
-        if len(params) == 1 and not plain and not shared:
-            return [s]
-        out: list[Stm] = []
-        extra = [Var(v.name, array_of(v.type, e.width)) for v in shared]
-        rest = [t for i, t in enumerate(lam.stms) if i not in updating]
-        if plain or shared or effects(rest):
-            out.append(_submap(e, rest, [v for v, _ in plain] + extra, [r for _, r in plain] + list(shared)))
-        for k, (p, r) in enumerate(zip(params, lam.result, strict=False)):
-            arrays = [*zip(e.arrays, lam.params, strict=True), *zip(extra, shared, strict=True)]
-            arrays = [(a, q) for a, q in arrays if not isinstance(q.type, AccType) or q is p]
-            out.append(_map_over(e.width, arrays, [lam.stms[i] for i in wanted[k]], [s.pat[k]], [r], rename=True))
-        return out
 
     # -- isolating products
 
@@ -216,7 +154,7 @@ class Nests:
         if type(e) is not ir.Map:
             return [s]
         lam = e.lam
-        own = set(lam.params) | set(_bound(lam))
+        own = set(lam.params) | set(binders(lam))
         rows = dict(zip(lam.params, e.arrays, strict=True))
         b = Builder()
         gone: set[int] = set()
@@ -232,7 +170,7 @@ class Nests:
         if not gone:
             return [s]
         stms = [t for i, t in enumerate(lam.stms) if i not in gone]
-        return [*b.stms, _map_over(e.width, arrays, stms, list(s.pat), list(lam.result), attrs=s.attrs)]
+        return [*b.stms, map_over(e.width, arrays, stms, s.pat, lam.result, attrs=s.attrs)]
 
     def isolate_update(self, s: Stm) -> list[Stm] | None:
         """A nest that updates by a product, as a matvec and an update; an outer product as it is; else None."""
@@ -288,7 +226,7 @@ class Nests:
             return [s]
         before, rest = invariant_views(e)
         e = rest
-        own = set(e.lam.params) | set(_bound(e.lam))
+        own = set(e.lam.params) | set(binders(e.lam))
         for at, t in enumerate(e.lam.stms):
             m = as_matvec(t)
             if m is not None:
@@ -314,42 +252,42 @@ class Nests:
 
     def batch_matvec(self, s: Stm, e: ir.Map, at: int, m: MatVec) -> list[Stm] | None:
         """y = A z with z varying: all z first, then the product Z A^T, then the rest."""
-        split = self.split(e, [at], [m.vector])
-        if split is None:
+        found = split(e, at, [m.vector])
+        if found is None:
             return None
-        out, arrays, (zs,) = split
+        (zs,) = found.wanted
         b = Builder()
         tr = b.let(ir.Rearrange(m.matrix, (1, 0)), "tr")
         y = e.lam.stms[at].pat[0]
         product = b.let(ir.MatMul(zs, tr), "product")
         LEGAL.fired()
         self.made += 1
-        arrays.append((product, y))
-        rest = self.remaining(s, e, at, arrays)
-        return [*out, *b.stms, *self.batch(rest)]
+        found.arrays.append((product, y))
+        rest = found.remaining(Stm(s.pat, e, s.attrs))
+        return [*found.before, *b.stms, *self.batch(rest)]
 
     def grow_matvec(self, s: Stm, e: ir.Map, at: int, m: MatVec) -> list[Stm] | None:
         """y = A z with A varying: one matvec over the rows of all A."""
-        split = self.split(e, [at], [m.matrix])
-        if split is None:
+        found = split(e, at, [m.matrix])
+        if found is None:
             return None
-        out, arrays, (ms,) = split
+        (ms,) = found.wanted
         rows, k = shape_of(ms.type)[1:][:2]
         b = Builder()
         flat = b.let(ir.Reshape(ms, (b.size_mul([e.width, rows]), k)), "matrix")
         y = e.lam.stms[at].pat[0]
         product = matvec(b, flat, m.vector, "product")
         shaped = b.let(ir.Reshape(product, (e.width, rows)), "product")
-        arrays.append((shaped, y))
-        rest = self.remaining(s, e, at, arrays)
-        return [*out, *b.stms, *self.batch(rest)]
+        found.arrays.append((shaped, y))
+        rest = found.remaining(Stm(s.pat, e, s.attrs))
+        return [*found.before, *b.stms, *self.batch(rest)]
 
     def batch_outer(self, s: Stm, e: ir.Map, at: int, o: Outer) -> list[Stm] | None:
         """acc += u v^T with u and v varying: all of both first, the product U^T V added at once, then the rest."""
-        split = self.split(e, [at], [o.u, o.v])
-        if split is None:
+        found = split(e, at, [o.u, o.v])
+        if found is None:
             return None
-        out, arrays, (us, vs) = split
+        us, vs = found.wanted
         stm = e.lam.stms[at]
         origin = _acc_origin(e, o.acc)
         if origin is None:
@@ -363,156 +301,16 @@ class Nests:
             product = b.let(ir.Reshape(product, shape), "product")
         LEGAL.fired()
         self.made += 1
-        others = [t for i, t in enumerate(e.lam.stms) if i != at and i not in self.gone]
-        if len(s.pat) == 1 and NOTHING_ELSE(not any(_threads(t) or t.exp.effect for t in others)):
+        if len(s.pat) == 1 and NOTHING_ELSE(not any(threads(t) or t.exp.effect for t in found.rest)):
             b.add(Stm(s.pat, ir.UpdateAcc(arg, o.prefix, product)))
-            return [*out, *b.stms]
+            return [*found.before, *b.stms]
         acc = b.let(ir.UpdateAcc(arg, o.prefix, product), "acc")
-        arrays[k] = (acc, arrays[k][1])
-        rest = self.remaining(s, e, at, arrays, {stm.pat[0]: o.acc})
-        return [*out, *b.stms, *self.batch(rest)]
-
-    def split(
-        self, e: ir.Map, without: list[int], need: list[Var]
-    ) -> tuple[list[Stm], list[tuple[Atom, Var]], list[Var]] | None:
-        """A map that computes `need`; the arrays (and their parameters) the rest takes; `need` as arrays."""
-        lam = e.lam
-        bound = _bound(lam)
-        rows = dict(zip(lam.params, e.arrays, strict=True))
-        # A reshaped row is a row of the reshaped array: it need not be stored for itself.
-        views: dict[Var, ir.Reshape] = {}
-        for v in need:
-            x = lam.stms[bound[v]].exp if v in bound else None
-            if type(x) is ir.Reshape and type(x.array) is Var and (x.array in bound or x.array in rows):
-                views[v] = x
-        original = need
-        need = [views[v].array if v in views else v for v in need]  # type: ignore[misc]
-        wanted = {bound[v] for v in need if v in bound}
-        part = wanted | _slice(lam.stms, wanted, stop=lambda t: False)
-        if any(_threads(lam.stms[i]) for i in part):
-            return None
-        if any(lam.stms[i].exp.effect for i in part):
-            return None
-        live: list[Var] = []
-        rest = [i for i in range(len(lam.stms)) if i not in part and i not in without]
-        used = {v for i in rest for v in ir.stm_free(lam.stms[i])} | {a for a in lam.result if type(a) is Var}
-        for i in sorted(part):
-            live += [v for v in lam.stms[i].pat if v in used or v in need]
-        if not REGULAR(all(_escapes(v, bound, lam) for v in [*live, *need])):
-            return None
-        if not UNCONSUMED(not any(v in _overwritten([lam.stms[i] for i in part]) for v in live)):
-            return None
-        outs = [Var(v.name, array_of(v.type, e.width)) for v in live]
-        out: list[Stm] = []
-        if part:
-            out.append(_submap(e, [lam.stms[i] for i in sorted(part)], outs, list(live)))
-        arrays: list[tuple[Atom, Var]] = list(zip(e.arrays, lam.params, strict=True))
-        arrays += list(zip(outs, live, strict=True))
-        whole = dict(zip(live, outs, strict=True))
-        vectors: list[Var] = []
-        for v, wanted_as in zip(need, original, strict=True):
-            a = whole[v] if v in whole else rows.get(v)
-            if type(a) is not Var:
-                return None
-            if wanted_as in views:
-                b = Builder()
-                a = b.let(ir.Reshape(a, (e.width, *views[wanted_as].shape)), "flat")
-                out += b.stms
-            vectors.append(a)
-        self.gone = part
-        return out, arrays, vectors
-
-    def remaining(
-        self,
-        s: Stm,
-        e: ir.Map,
-        at: int,
-        arrays: list[tuple[Atom, Var]],
-        swap: dict[Var, Atom] | None = None,
-    ) -> Stm:
-        """The map without statement `at` and those that `split` moved out."""
-        stms = [t for i, t in enumerate(e.lam.stms) if i != at and i not in self.gone]
-        result = list(e.lam.result)
-        if swap:
-            sub = Subst(dict(swap))
-            stms = sub.stms(stms)
-            result = [sub.atom(a) for a in result]
-        return _map_over(e.width, arrays, stms, list(s.pat), result, attrs=s.attrs)
-
-    # -- accumulators that are only added to as a whole
-
-    def with_acc(self, s: Stm, e: ir.WithAcc) -> list[Stm]:
-        """The construct; accumulators whose updates are all of the whole array become sums."""
-        before, s = _emptied(s, e, self.scope(e.lam))
-        assert type(s.exp) is ir.WithAcc
-        e = s.exp
-        lam = e.lam
-        n = len(e.arrays)
-        b = Builder()
-        b.extend(before)
-        keep: list[int] = []
-        sums: dict[int, list[Var]] = {}
-        stms = list(lam.stms)
-        for k in range(n):
-            acc: Atom = lam.params[k]
-            chain: list[int] = []
-            values: list[Var] = []
-            for i, t in enumerate(stms):
-                if type(t.exp) is not ir.UpdateAcc or t.exp.acc is not acc or type(t.exp.value) is not Var:
-                    continue
-                if WHOLE(not t.exp.index):
-                    chain.append(i)
-                    values.append(t.exp.value)
-                    acc = t.pat[0]
-            if ALL_WHOLE(acc is lam.result[k]):
-                stms = [t for i, t in enumerate(stms) if i not in chain]
-                sums[k] = values
-            else:
-                keep.append(k)
-        if keep or stms:
-            inner = Lambda(tuple([lam.params[k] for k in keep]), tuple(stms), tuple([lam.result[k] for k in keep]))
-            inner.result += lam.result[n:]
-            pat = (*[s.pat[k] for k in keep], *s.pat[n:])
-            b.add(Stm(pat, ir.WithAcc(tuple([e.arrays[k] for k in keep]), e.op, inner), s.attrs))
-        for k, values in sums.items():
-            total = e.arrays[k]
-            for value in values:
-                total = value if WAS_ZERO(total in self.zeros) else b.plus(total, value)
-            b.add(Stm((s.pat[k],), ir.Alias(total)))
-        return b.stms
+        found.arrays[k] = (acc, found.arrays[k][1])
+        rest = found.remaining(Stm(s.pat, e, s.attrs), {stm.pat[0]: o.acc})
+        return [*found.before, *b.stms, *self.batch(rest)]
 
 
 # --- helpers ------------------------------------------------------------------------------------------------
-
-
-def _bound(lam: Lambda) -> dict[Var, int]:
-    """The statement that binds each variable of the scope."""
-    return {v: i for i, s in enumerate(lam.stms) for v in s.pat}
-
-
-def _emptied(s: Stm, e: ir.WithAcc, lam: Lambda) -> tuple[list[Stm], Stm]:
-    """What can go before a WithAcc whose scope is `lam`, and the WithAcc without it.
-
-    Nothing can depend on an accumulator but its updates, so all else goes.
-    """
-    inside: set[Var] = set(lam.params)
-    before: list[Stm] = []
-    rest: list[Stm] = []
-    for t in lam.stms:
-        if any(v in inside for v in ir.stm_free(t)):
-            inside.update(t.pat)
-            rest.append(t)
-        else:
-            before.append(t)
-    n = len(e.arrays)
-    kept: list[tuple[Var, Atom]] = []
-    for v, r in zip(s.pat[n:], lam.result[n:], strict=True):
-        if r in inside:
-            kept.append((v, r))
-        else:
-            before.append(Stm((v,), ir.Alias(r)))
-    inner = Lambda(lam.params, tuple(rest), (*lam.result[:n], *[r for _, r in kept]))
-    return before, Stm((*s.pat[:n], *[v for v, _ in kept]), ir.WithAcc(e.arrays, e.op, inner), s.attrs)
 
 
 def _propagate(stms: list[Stm], lam: Lambda) -> Lambda:
@@ -526,86 +324,6 @@ def _propagate(stms: list[Stm], lam: Lambda) -> Lambda:
         else:
             out.append(s)
     return Lambda(lam.params, tuple(out), tuple([sub.atom(a) for a in lam.result]))
-
-
-def _overwritten(stms: list[Stm]) -> set[Var]:
-    """The arrays, and views of arrays, that the statements overwrite."""
-    views = Aliases()
-    for s in stms:
-        for v, a in zip(s.pat, s.exp.views(), strict=False):
-            views.join(v, a)
-    gone = {v for s in stms for v in consumed_roots(s.exp, views)}
-    return {v for s in stms for v in s.pat if views.root(v) in gone} | gone
-
-
-def _threads(s: Stm) -> bool:
-    """Whether the statement passes an accumulator on."""
-    return any(isinstance(v.type, AccType) for v in s.pat)
-
-
-def _chain(stms: tuple[Stm, ...], acc: Var, result: Atom) -> set[int] | None:
-    """The statements that update one accumulator from the parameter to the result, each updating no other."""
-    out: set[int] = set()
-    now: Atom = acc
-    for i, s in enumerate(stms):
-        if now in ir.stm_free(s):
-            if len(s.pat) != 1 or not isinstance(s.pat[0].type, AccType):
-                return None
-            out.add(i)
-            now = s.pat[0]
-    return out if now is result else None
-
-
-def _not_integer(s: Stm) -> bool:
-    return type(s.exp) is not ir.Op or not isinstance(s.pat[0].type, Prim) or s.pat[0].type.is_float
-
-
-def _slice(stms: tuple[Stm, ...], roots: set[int], stop: Callable[[Stm], bool]) -> set[int]:
-    """The statements that those at `roots` depend on (without them), going no further at `stop` statements."""
-    bound = {v: i for i, s in enumerate(stms) for v in s.pat}
-    out: set[int] = set()
-    work = list(roots)
-    while work:
-        for v in ir.stm_free(stms[work.pop()]):
-            i = bound.get(v)
-            if i is None or i in out or i in roots or stop(stms[i]):
-                continue
-            out.add(i)
-            work.append(i)
-    return out
-
-
-def _escapes(v: Var, bound: dict[Var, int], lam: Lambda) -> bool:
-    """Whether `v` can be a mapped result: no accumulator, its sizes known outside."""
-    if isinstance(v.type, AccType):
-        return False
-    return not any(x in bound or x in lam.params for x in shape_of(v.type))
-
-
-def _map_over(
-    width: Atom,
-    arrays: list[tuple[Atom, Var]],
-    stms: list[Stm],
-    pat: list[Var],
-    result: list[Atom],
-    *,
-    attrs: tuple[object, ...] = (),
-    rename: bool = False,
-) -> Stm:
-    """A map over the arrays whose parameters are used (all accumulators stay)."""
-    free = ir.Lambda((), tuple(stms), tuple(result)).free()
-    kept = [(a, p) for a, p in arrays if p in free or isinstance(p.type, AccType)]
-    kept.sort(key=lambda x: not isinstance(x[1].type, AccType))
-    lam = Lambda(tuple([p for _, p in kept]), tuple(stms), tuple(result))
-    if rename:
-        lam = Renamer().lam(lam)
-    return Stm(tuple(pat), ir.Map(width, tuple([a for a, _ in kept]), lam), attrs)
-
-
-def _submap(e: ir.Map, stms: list[Stm], pat: list[Var], result: list[Atom]) -> Stm:
-    """A map over `e`'s plain arrays, its variables renamed."""
-    arrays = [(a, p) for a, p in zip(e.arrays, e.lam.params, strict=True) if not isinstance(p.type, AccType)]
-    return _map_over(e.width, arrays, stms, pat, result, rename=True)
 
 
 def _acc_origin(e: ir.Map, acc: Var) -> tuple[int, Atom] | None:
