@@ -24,6 +24,7 @@ from types import MappingProxyType
 
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.calls import reached
 from futad.core.node import Range
 from futad.core.types import (
     I64,
@@ -100,7 +101,7 @@ def derive(
         _ret(results),
         entry,
     )
-    funs = {n: _inner(program.funs[n]) for n in _reachable(program, name)}
+    funs = {n: _inner(program.funs[n]) for n in reached(program, [name])}
     return ir.Program({**funs, new_name: new}, program.name), new_name
 
 
@@ -371,23 +372,6 @@ def _scalar_result(s: _Site, kind: str) -> Prim:
 def _inner(fun: ir.Fun) -> ir.Fun:
     """The function no longer as an entry."""
     return ir.Fun(fun.name, fun.body, fun.num_sizes, fun.ret, None, fun.attrs, fun.span)
-
-
-def _reachable(program: ir.Program, name: str) -> list[str]:
-    """The functions `name` calls, itself included, in definition order."""
-    found: set[str] = set()
-
-    def visit(lam: ir.Lambda) -> None:
-        for stm in lam.stms:
-            if isinstance(stm.exp, ir.Call) and stm.exp.name not in found:
-                found.add(stm.exp.name)
-                visit(program.funs[stm.exp.name].body)
-            for inner in stm.exp.lambdas():
-                visit(inner)
-
-    found.add(name)
-    visit(program.funs[name].body)
-    return [n for n in program.funs if n in found]
 
 
 def _fresh_name(program: ir.Program, base: str) -> str:

@@ -20,7 +20,8 @@ and what goes wrong without each.
 there that few programs have use for.
 
 --graph draws the dataflow of the entry after the pass: nests, products, folds, scatters and loops as boxes, those of
-the forward and of the return sweep marked, the sizes of arrays beside them.
+the forward and of the return sweep marked, the sizes of arrays beside them.  With --calls it draws which functions call
+which.
 
 Example: futad dev gmm.fut --after ad
 """
@@ -62,6 +63,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
     parser.add_argument("--cost", action="store_true", help="print what a call costs on a device, by kernel")
     parser.add_argument("--graph", metavar="OUT", type=Path, help="draw the entry's dataflow (OUT.svg, or OUT.json)")
+    parser.add_argument("--calls", action="store_true", help="--graph draws which functions call which")
     parser.add_argument("--size", metavar="N=1000,...", help="sizes and integer parameters, for --cost")
     options.add_entry(parser)
 
@@ -96,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
         graph.check(args.graph)
         if args.cost or args.why or args.after == "flatten":
             raise UsageError("--graph draws the core IR: it goes with no --cost, --why or --after flatten")
+    elif args.calls:
+        raise UsageError("--calls is for --graph")
     if args.cost:
         return _print_cost(args)
     program = load_program(args.file)
@@ -125,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.graph is not None:
         last = args.after or (passes or pass_names(target))[-1]
-        graph.write(args.graph, result, args.file, args.entry, last)
+        graph.write(args.graph, result, args.file, args.entry, last, args.calls)
     elif not (args.time or args.stats) or args.after is not None or args.passes is not None:
         sys.stdout.write(program_text(result))
     if args.time:

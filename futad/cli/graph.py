@@ -19,21 +19,25 @@ def check(path: Path) -> None:
         raise UsageError(f"--graph {path}: the name is to end in {' or '.join(FORMS)}")
 
 
-def write(path: Path, program: Program, file: str, name: str, after: str) -> None:
-    """Draw the entry or function of that name of the program in a file, as it is after a pass.
+def write(path: Path, program: Program, file: str, name: str, after: str, calls: bool) -> None:
+    """Draw the entry or function of that name of the program in a file, or its `calls`, as it is after a pass.
 
     UsageError if there is none, FileError if `path` cannot be written.
     """
     from futad.cli.emit import write_file
     from futad.cli.options import choose
-    from futad.draw import described, picture
+    from futad.draw import calls_described, calls_picture, described, picture
 
+    svg = path.suffix == ".svg"
+    if calls:
+        title = f"calls of {Path(file).name}, after {after}"
+        write_file(path, (calls_picture(program, title) if svg else calls_described(program)).encode())
+        return
     functions = {f.name: f for f in program.funs.values()}
     functions |= {f.entry.name: f for f in program.funs.values() if f.entry is not None}
     fun = choose(program.name, name, functions)
     title = f"{name} of {Path(file).name}, after {after}"
-    text = picture(fun, title) if path.suffix == ".svg" else described(fun)
-    write_file(path, text.encode())
+    write_file(path, (picture(fun, title) if svg else described(fun)).encode())
 
 
 __all__ = ["check", "write"]

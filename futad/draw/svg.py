@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
 from futad.core.types import AccType, ArrayType, Var
@@ -24,10 +24,10 @@ MARGIN = 14.0
 STRIPE = 4.0
 
 
-def document(whole: Placed, title: str) -> str:
-    """The picture with its legend."""
+def document(whole: Placed, title: str, kinds: Mapping[str, str] = KINDS) -> str:
+    """The picture with its legend: what `kinds` of boxes are."""
     width = max(whole.width + 2 * MARGIN, 780.0)
-    legend, top = _legend(whole, title, width)
+    legend, top = _legend(whole, title, width, kinds)
     body = [*_box(whole, MARGIN, top, _Colours())]
     height = whole.height + top + MARGIN
     head = (
@@ -49,14 +49,15 @@ class _Colours:
         return self.given.setdefault(v, EDGES[len(self.given) % len(EDGES)])
 
 
-def _legend(whole: Placed, title: str, width: float) -> tuple[list[str], float]:
+def _legend(whole: Placed, title: str, width: float, kinds: Mapping[str, str]) -> tuple[list[str], float]:
     """The title and what the colours mean, of the kinds of boxes that there are; and where the picture begins."""
     out = [_text(MARGIN, 18.0, title, 'font-size="13" font-weight="bold"', CHAR * 13 / 11)]
     found = set(_kinds(whole.box))
-    items = [(14.0, FILL[k], LINES[k], what) for k, what in KINDS.items() if k in found]
+    items = [(14.0, FILL[k], LINES[k], what) for k, what in kinds.items() if k in found]
     if _sweeps(whole.box):
         items += [(STRIPE, SWEEP[s], SWEEP[s], f"{s} sweep") for s in SWEEP]
-    items += [(0.0, "", "", what) for what in ("↻ from iteration to iteration", "thick edges: arrays")]
+    if kinds is KINDS:
+        items += [(0.0, "", "", what) for what in ("↻ from iteration to iteration", "thick edges: arrays")]
     x, y = MARGIN, 28.0
     for square, fill, line, what in items:
         if x > MARGIN and x + square + 5 + len(what) * CHAR > width - MARGIN:
@@ -113,7 +114,8 @@ def _box(p: Placed, x: float, y: float, colours: _Colours) -> Iterator[str]:
         for k, line in enumerate(box.lines):
             yield _text(x + PAD + 2, y + 13 + k * LINE, line)
         for port, (at, width) in zip(box.outs, p.outs, strict=True):
-            yield from _tab(port.label, x + at - width / 2, y + p.height - TAB, width, TAB)
+            if port.label:
+                yield from _tab(port.label, x + at - width / 2, y + p.height - TAB, width, TAB)
     yield "</g>"
 
 

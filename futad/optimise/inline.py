@@ -7,9 +7,11 @@ call), since AD works on bodies.  A function with the attribute `noinline` is le
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from futad.core import ir
+from futad.core.calls import calls, reached
 from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.types import Atom
 from futad.rewrite.strategy import with_lambdas
@@ -18,18 +20,9 @@ SMALL = 40  # statements: inlined wherever it is called
 BUDGET = 4000  # statements that copies of larger functions may add to a program
 
 
-
 def size(lam: Lambda) -> int:
     """Statements, nested scopes included."""
     return sum(1 + sum(map(size, s.exp.lambdas())) for s in lam.stms)
-
-
-def _calls(lam: Lambda, out: dict[str, int]) -> None:
-    for s in lam.stms:
-        if type(s.exp) is ir.Call:
-            out[s.exp.name] = out.get(s.exp.name, 0) + 1
-        for inner in s.exp.lambdas():
-            _calls(inner, out)
 
 
 def _has_ad(lam: Lambda) -> bool:
@@ -41,15 +34,12 @@ class _Inliner:
         self.program = program
         self.done: dict[str, Fun] = {}
         self.sizes: dict[str, int] = {}
-        self.calls: dict[str, dict[str, int]] = {}
-        self.uses: dict[str, int] = {}
+        self.calls: dict[str, Counter[str]] = {}
+        self.uses: Counter[str] = Counter()
         self.budget = BUDGET
         for name, f in program.funs.items():
-            calls: dict[str, int] = {}
-            _calls(f.body, calls)
-            self.calls[name] = calls
-            for callee, n in calls.items():
-                self.uses[callee] = self.uses.get(callee, 0) + n
+            self.calls[name] = calls(f.body)
+            self.uses.update(self.calls[name])
 
     def wanted(self, name: str, in_ad: bool) -> bool:
         if in_ad:
@@ -57,7 +47,7 @@ class _Inliner:
         f = self.done[name]
         if ("noinline",) in f.attrs:
             return False
-        if self.uses.get(name, 0) <= 1 or self.sizes[name] <= SMALL:
+        if self.uses[name] <= 1 or self.sizes[name] <= SMALL:
             return True
         if self.sizes[name] <= self.budget:
             self.budget -= self.sizes[name]
@@ -104,15 +94,11 @@ class _Inliner:
     def copy(self, f: Fun, args: Iterable[Atom], in_ad: bool) -> tuple[list[Stm], ir.Atoms]:
         """The statements of a call, renamed, and its results."""
         body = f.body
-        if in_ad and _has_calls(body):
+        if in_ad and calls(body):
             body = self.lam(body, True)
         r = Renamer(dict(zip(body.params, args, strict=True)))
         stms = r.stms(body.stms)
         return stms, tuple([r.atom(a) for a in body.result])
-
-
-def _has_calls(lam: Lambda) -> bool:
-    return any(type(s.exp) is ir.Call or any(map(_has_calls, s.exp.lambdas())) for s in lam.stms)
 
 
 def reachable(program: Program) -> Program:
@@ -120,23 +106,14 @@ def reachable(program: Program) -> Program:
     roots = [n for n, f in program.funs.items() if f.entry is not None]
     if not roots:
         return program
-    seen: set[str] = set()
-    while roots:
-        name = roots.pop()
-        if name not in seen:
-            seen.add(name)
-            calls: dict[str, int] = {}
-            _calls(program.funs[name].body, calls)
-            roots += calls
-    if len(seen) == len(program.funs):
-        return program
-    return Program({n: f for n, f in program.funs.items() if n in seen}, program.name)
+    kept = reached(program, roots)
+    return program if len(kept) == len(program.funs) else Program({n: program.funs[n] for n in kept}, program.name)
 
 
 def inline(program: Program) -> Program:
     """The program with calls inlined (callees first) and unreachable functions removed."""
     program = reachable(program)
-    if not any(_has_calls(f.body) for f in program.funs.values()):
+    if not any(calls(f.body) for f in program.funs.values()):
         return program
     inliner = _Inliner(program)
     for f in program.funs.values():

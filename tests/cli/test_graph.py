@@ -13,8 +13,10 @@ from xml.etree import ElementTree
 import pytest
 
 from futad.core import ir
+from futad.core.calls import reached
 from futad.core.parse import parse_program
 from futad.draw import described, picture
+from futad.draw.calls import call_graph, calls_figure
 from futad.draw.figure import KINDS, Box, figure, grouped, uses
 from futad.draw.layout import Placed, placed
 from futad.draw.svg import FILL, LINES
@@ -168,6 +170,39 @@ def test_json(futad):
     assert "loop" in kinds and all({"text", "binds", "sweep", "note"} <= b.keys() for b in drawn["inside"])
 
 
+CALLS = """
+fun square (x_1: f64) -> (r_2: f64) = { let y_3: f64 = mul(x_1, x_1) in (y_3) }
+fun twice (x_4: f64) -> (r_5: f64) = {
+  let y_6: f64 = call("square", [x_4])
+  let z_7: f64 = call("square", [y_6])
+  in (z_7)
+}
+fun alone (x_8: f64) -> (r_9: f64) = { let y_10: f64 = call("twice", [x_8]) in (y_10) }
+"""
+
+
+def test_calls():
+    program = parse_program(CALLS)
+    times = {(a, b): d["times"] for a, b, d in call_graph(program).edges(data=True)}
+    assert times == {("twice", "square"): 2, ("alone", "twice"): 1}
+    program.funs["twice"].entry = ir.Entry("twice", (), ir.EntryType("scalar", "f64"))
+    drawn = calls_figure(program)
+    well_placed(placed(drawn))
+    assert [(b.lines[0], b.kind) for b in drawn.inside] == [("square", "data"), ("twice", "nest"), ("alone", "scalar")]
+    assert reached(program, ["twice"]) == ["square", "twice"] and reached(program, ["alone"]) == list(program.funs)
+
+
+def test_the_command_for_calls(futad):
+    file = str(BENCHMARK_PROGRAMS / "hand.fut")
+    assert futad("dev", file, "--after", "none", "--graph", "out.svg", "--calls").code == 0
+    text = (futad.folder / "out.svg").read_text()
+    assert ElementTree.fromstring(text)[0].text == "calls of hand.fut, after none"
+    assert ">entry<" in text and ">function<" in text and "complicated_jacobian" in text
+    assert futad("dev", file, "--after", "none", "--graph", "out.json", "--calls").code == 0
+    names = {b["text"][0] for b in json.loads((futad.folder / "out.json").read_text())["inside"]}
+    assert names == {f.name for f in functions(BENCHMARK_PROGRAMS / "hand.fut", "none")}
+
+
 def test_the_command(futad):
     futad.file("branch.fut", BRANCH)
     done = futad("dev", "branch.fut", "--after", "simplify", "--graph", "out.svg")
@@ -184,6 +219,7 @@ def test_the_command(futad):
         (["--graph", "out.svg", "--after", "nix"], 2, "no pass is called 'nix'"),
         (["--graph", "out.svg", "--after", "flatten"], 2, "--graph draws the core IR"),
         (["--graph", "out.svg", "--cost"], 2, "--graph draws the core IR"),
+        (["--calls"], 2, "--calls is for --graph"),
         (["--graph", "none/out.svg"], 1, "cannot write none/out.svg"),
         (["--graph", "folder.svg"], 1, "cannot write folder.svg"),
     ],

@@ -1,0 +1,35 @@
+"""Which functions of a program call which.  (No function calls itself by way of others: they are in order.)"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from futad.core.ir import Call, Lambda, Program
+
+
+def calls(lam: Lambda) -> Counter[str]:
+    """How often a scope, those inside it included, calls each function."""
+    out: Counter[str] = Counter()
+    todo = [lam]
+    while todo:
+        for s in todo.pop().stms:
+            if type(s.exp) is Call:
+                out[s.exp.name] += 1
+            todo += s.exp.lambdas()
+    return out
+
+
+def reached(program: Program, roots: Iterable[str]) -> list[str]:
+    """The functions that some others call, directly or by way of others, and these; in the order of definition."""
+    seen: set[str] = set()
+    todo = list(roots)
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += calls(program.funs[name].body)
+    return [name for name in program.funs if name in seen]
+
+
+__all__ = ["calls", "reached"]
