@@ -76,7 +76,7 @@ def programs(options: argparse.Namespace, name: str) -> Answer:
     import futad
     from futad.cli.test import run_case
     from futad.source import load_program
-    from futad.testblocks import read_test_file
+    from futad.testing.blocks import read_test_file
 
     path = ROOT / "tests" / "programs" / f"{name}.fut"
     core = load_program(str(path))
@@ -94,7 +94,7 @@ def unlike(program: Any, reference: Any, case: Any) -> str | None:
     """How a case's results differ from the interpreter's: integers at all, floats by more than rounding; errors by
     their kind.  All of several calls, of which the last ones are replayed from graphs."""
     from futad.errors import DeviceError, Error
-    from futad.testinput import make_input
+    from futad.testing.inputs import make_input
 
     def results(p: Any) -> Any:
         f = p.entries[case.entry]

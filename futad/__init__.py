@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from futad import testing
-    from futad.api import Function, Program, compile, load
-    from futad.api_ad import grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp
+    from futad.api.derivatives import grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp
+    from futad.api.program import Function, Program, compile, load
     from futad.errors import (
         AssertionFailed,
         BackendError,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "futad.api": ("Function", "Program", "compile", "load"),
-    "futad.api_ad": ("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"),
+    "futad.api.program": ("Function", "Program", "compile", "load"),
+    "futad.api.derivatives": ("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"),
     "futad.errors": (
         "AssertionFailed", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "ExecutionError",
         "FileError", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "ScopeError",

@@ -29,7 +29,7 @@ from futad.runtime.values import Leaf, Signature
 from futad.target import target_of
 
 if TYPE_CHECKING:
-    from futad.api import Program
+    from futad.api.program import Program
 
 _IMPORT = re.compile(r'\bimport\s+"([^"]+)"')
 _ENVIRONMENT = ("FUTAD_CC", "CC", "FUTAD_CFLAGS", "PATH", "FUTAD_CHECK", "FUTAD_MUTANT")

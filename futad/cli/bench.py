@@ -27,8 +27,8 @@ from futad.cli import options
 from futad.cli.progress import progress
 
 if TYPE_CHECKING:
-    from futad.api import Program
-    from futad.testblocks import Case
+    from futad.api.program import Program
+    from futad.testing.blocks import Case
 
 PRECISION = 0.01  # of the mean: the half width of its confidence interval at which measuring ends
 MOST_RUNS = 10_000  # of a data set, unless --runs asks for more
@@ -131,7 +131,7 @@ def _selected(file: Path, args: argparse.Namespace) -> list[Case] | str:
     from dataclasses import replace
 
     from futad.errors import Error
-    from futad.testblocks import read_test_file
+    from futad.testing.blocks import read_test_file
 
     try:
         spec = read_test_file(file)
@@ -175,7 +175,7 @@ def measure(program: Program, case: Case, runs: int | None, limit: float) -> Mea
 
     import numpy as np
 
-    from futad.testinput import make_input
+    from futad.testing.inputs import make_input
 
     function = program[case.entry]
     flat = make_input(program, function, case)

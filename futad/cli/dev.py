@@ -176,7 +176,7 @@ def _print_hits(trace: Trace) -> None:
 
 
 def _entry(program: Program, name: str) -> Fun:
-    from futad.api import unknown_entry
+    from futad.api.program import unknown_entry
     from futad.errors import UsageError
 
     entries = {f.entry.name: f for f in program.funs.values() if f.entry is not None}
@@ -231,10 +231,10 @@ def _sizes(args: argparse.Namespace, fun: Fun) -> dict[str, int]:
 
 def _first_case(args: argparse.Namespace, fun: Fun) -> list[Any]:
     """The arguments of the entry's first test case."""
-    from futad.api import load
+    from futad.api.program import load
     from futad.errors import UsageError
-    from futad.testblocks import read_test_file
-    from futad.testinput import make_input
+    from futad.testing.blocks import read_test_file
+    from futad.testing.inputs import make_input
 
     cases = [c for c in read_test_file(Path(args.file)).cases if c.entry == args.entry]
     if not cases:

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from futad.errors import UsageError
     from futad.runtime.inputs import read_arguments, read_data_file, read_stdin
     from futad.testing import GradientError, compare_jacobians
-    from futad.testinput import make_input, random_leaves
+    from futad.testing.inputs import make_input, random_leaves
 
     if (args.seed or 0) < 0 or args.limit < 1:
         raise UsageError("--seed must not be negative, --limit at least 1")
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     signature = function.signature
     seed = 1 if args.seed is None else args.seed
     if args.input is None:
-        from futad.testblocks import read_test_file
+        from futad.testing.blocks import read_test_file
 
         cases = [c for c in read_test_file(Path(args.file)).cases if c.entry == args.entry]
         if cases and args.seed is None and not args.size:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from futad.errors import UsageError
 
 if TYPE_CHECKING:
-    from futad.api import Function, Program
+    from futad.api.program import Function, Program
 
 BACKEND_CHOICES = ("auto", "interp", "c", "multicore", "cuda", "emulated")
 
@@ -45,7 +45,7 @@ def _backend(name: str) -> str:
 
 
 def load(file: str, backend: str = "auto") -> Program:
-    from futad.api import load as load_program
+    from futad.api.program import load as load_program
 
     return load_program(file, backend=backend)
 

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 def evaluate(expression: str, file: str | None, backend: str, binary: bool) -> int:
     """Print the value of an expression in the scope of a file."""
-    from futad.api import Program
+    from futad.api.program import Program
     from futad.runtime.inputs import write_results
     from futad.source import EXPRESSION, compile_expression
 

@@ -23,8 +23,8 @@ from futad.cli import options
 from futad.cli.progress import progress
 
 if TYPE_CHECKING:
-    from futad.api import Function, Program
-    from futad.testblocks import Case, TestFile
+    from futad.api.program import Function, Program
+    from futad.testing.blocks import Case, TestFile
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +97,7 @@ def find_programs(paths: list[str]) -> list[Path]:
 def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset[str], tally: Tally) -> None:
     """Run the blocks of one program; failures are reported and counted, never raised."""
     from futad.errors import Error
-    from futad.testblocks import read_test_file
+    from futad.testing.blocks import read_test_file
 
     try:
         spec = read_test_file(file)
@@ -163,8 +163,8 @@ def _warnings(spec: TestFile, tally: Tally) -> None:
 
 
 def _property(program: Program, name: str, file: Path, tally: Tally) -> None:
-    from futad.cli.properties import check_property
     from futad.errors import Error
+    from futad.testing.properties import check_property
 
     program.executor()
     try:
@@ -212,9 +212,9 @@ def run_case(program: Program, case: Case) -> str | None:
 
     import numpy as np
 
-    from futad.compare import mismatch
     from futad.errors import ExecutionError, ShapeError
-    from futad.testinput import expected_values, make_input
+    from futad.testing.compare import mismatch
+    from futad.testing.inputs import expected_values, make_input
 
     function = program[case.entry]
     try:
@@ -252,7 +252,7 @@ def _visible(function: Function, flat: list[Any]) -> list[Any]:
 
 
 def _both(expected: list[Any], results: list[Any]) -> str:
-    from futad.compare import text_of
+    from futad.testing.compare import text_of
 
     wanted = " ".join(text_of(v) for v in expected)
     actual = " ".join(text_of(v) for v in results)

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from futad.cli import options
 
 if TYPE_CHECKING:
-    from futad.api import Function, Program
+    from futad.api.program import Function, Program
     from futad.backend.cuda import DeviceBackend
-    from futad.tuner import Call
+    from futad.testing.tuner import Call
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from futad.backend.backends import DEVICES
     from futad.errors import UsageError
     from futad.runtime import tuning
-    from futad.tuner import NEVER, Tuner
+    from futad.testing.tuner import NEVER, Tuner
 
     if args.backend not in DEVICES:
         raise UsageError(f"backend '{args.backend}' has no thresholds to tune; choose -b {' or '.join(DEVICES)}")
@@ -83,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
 def _data_sets(program: Program, file: Path, args: argparse.Namespace) -> list[Call]:
     """The data sets of the test blocks.  Raises UsageError if there are none."""
     from futad.errors import UsageError
-    from futad.testblocks import read_test_file
-    from futad.testinput import make_input
-    from futad.tuner import Call
+    from futad.testing.blocks import read_test_file
+    from futad.testing.inputs import make_input
+    from futad.testing.tuner import Call
 
     calls = []
     for case in read_test_file(file).cases:
@@ -139,7 +139,7 @@ def _random(f: Function, sizes: dict[str, int]) -> Call:
 
     from futad.errors import UsageError
     from futad.runtime.randomvalues import random_value
-    from futad.tuner import Call
+    from futad.testing.tuner import Call
 
     s = f.signature
     if missing := sorted(_names(f) - set(sizes)):

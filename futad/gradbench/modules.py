@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from futad.api import Program
+from futad.api.program import Program
 from futad.errors import FileError, UsageError
 
 Array = np.ndarray[Any, np.dtype[Any]]

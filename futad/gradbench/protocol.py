@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 from futad import __version__
-from futad.api import Program, load
+from futad.api.program import Program, load
 from futad.errors import Error, UsageError
 from futad.gradbench import modules
 

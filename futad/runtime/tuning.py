@@ -1,4 +1,4 @@
-"""Thresholds for this machine: found by `futad tune` (`futad/tuner.py`), kept on disk, used whenever the program runs.
+"""Thresholds for this machine: found by `futad tune` (`testing/tuner.py`), kept on disk, used when the program runs.
 
 They are in `tuned/DEVICE.json` of the cache folder, by what a program's kernels and host code are, so that a changed
 program goes back to the device's own until it is tuned again.

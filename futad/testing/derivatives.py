@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from futad import checks
-from futad.api import Function
-from futad.api_ad import _derived, _entry, has_floats
+from futad.api.derivatives import _derived, _entry, has_floats
+from futad.api.program import Function
 from futad.errors import UsageError
 from futad.runtime.values import Leaf, leaf_types
 

@@ -34,15 +34,15 @@ from typing import Any
 
 import numpy as np
 
-from futad.api import Function, Program, load
-from futad.api_ad import has_floats
+from futad.api.derivatives import has_floats
+from futad.api.program import Function, Program, load
 from futad.core import ir
 from futad.core.interp import Interpreter, TooLong
 from futad.errors import Error, InternalError, UsageError
-from futad.testblocks import read_test_file
+from futad.testing.blocks import read_test_file
 from futad.testing.derivatives import Probe
 from futad.testing.fuzz import oracle
-from futad.testinput import make_input, random_leaves
+from futad.testing.inputs import make_input, random_leaves
 
 BACKENDS = ("interp", "c", "multicore", "emulated")
 LARGEST = 20_000  # elements of an input

@@ -45,10 +45,10 @@ from futad.core.interp import Interpreter, TooLong
 from futad.core.types import ArrayType, Const, Prim, elem_of
 from futad.errors import Error, ExecutionError, InternalError
 from futad.target import TARGETS
-from futad.testblocks import read_test_file
+from futad.testing.blocks import read_test_file
 from futad.testing.freeze import BACKENDS, ROOT, digest, programs
+from futad.testing.inputs import make_input
 from futad.testing.suite import failure, found_by_tests, is_test
-from futad.testinput import make_input
 
 CORPUS = ("tests/legality", "tests/programs", "tests")
 FOUND = ROOT / "tests" / "legality" / "found.txt"
@@ -127,7 +127,7 @@ def _every(paths: Sequence[Path], random: Sequence[int]) -> Iterator[tuple[str, 
 
 def _skeleton(seed: int) -> tuple[ir.Program, list[Call]]:
     """A skeleton of the fuzzer with a derivative, and calls of its entries."""
-    from futad.api import Program
+    from futad.api.program import Program
     from futad.source import compile_text
     from futad.testing.fuzz.cases import KINDS, SOURCE, case, inputs, modes_of
 
@@ -187,7 +187,7 @@ def _calls(item: Item) -> Iterator[Call]:
 
 
 def _cases(path: Path) -> Iterator[Call]:
-    from futad.api import load as load_program
+    from futad.api.program import load as load_program
 
     program = load_program(str(path), backend="interp")
     for case in read_test_file(path).cases:

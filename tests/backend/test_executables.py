@@ -320,11 +320,11 @@ def test_the_cases_of_the_language_through_an_executable(tmp_path, monkeypatch):
 
     from futad.backend.c_program import program_text
     from futad.checks import modes
-    from futad.compare import mismatch
     from futad.pipeline import compile_program
     from futad.runtime.cc import build_program
-    from futad.testblocks import read_test_file
-    from futad.testinput import expected_values, make_input
+    from futad.testing.blocks import read_test_file
+    from futad.testing.compare import mismatch
+    from futad.testing.inputs import expected_values, make_input
     from tests.support.program_groups import compiled
 
     paths = tuple(sorted((TESTS / "language").glob("*.fut")))

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from futad.compare import mismatch
 from futad.errors import ParseError
 from futad.runtime.textvalues import binary_bytes
-from futad.testblocks import parse_test_blocks
+from futad.testing.blocks import parse_test_blocks
+from futad.testing.compare import mismatch
 from tests.support.cli_helpers import Runner, shell
 
 
@@ -219,8 +219,8 @@ def test_comparing_large_arrays():
 def test_auto_output_of_a_long_run(futad, monkeypatch):
     """What takes the interpreter too many statements is compared with another backend."""
     others = []
-    monkeypatch.setattr("futad.testinput.LONG", 1000)
-    monkeypatch.setattr("futad.testinput._other_backend", lambda b: others.append(b) or "multicore")
+    monkeypatch.setattr("futad.testing.inputs.LONG", 1000)
+    monkeypatch.setattr("futad.testing.inputs._other_backend", lambda b: others.append(b) or "multicore")
     futad.file(
         "l.fut",
         "-- ==\n-- input { 20 } auto output\n-- input { 2000 } auto output\n"

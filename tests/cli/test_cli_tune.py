@@ -15,7 +15,7 @@ from futad.errors import InternalError
 from futad.runtime import tuning
 from futad.runtime.device import EmulatedDevice, Thresholds
 from futad.testing.build import device_backend
-from futad.tuner import Call, Tuner
+from futad.testing.tuner import Call, Tuner
 from tests.support.needs import has_cxx, needs_cxx
 
 SOURCE = """

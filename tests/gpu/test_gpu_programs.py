@@ -22,7 +22,7 @@ from futad.cli.test import run_case
 from futad.pipeline import compile_program
 from futad.runtime.cubin import compile_cubin
 from futad.source import load_program
-from futad.testblocks import read_test_file
+from futad.testing.blocks import read_test_file
 from futad.testing.build import device_backend
 from tests.support.needs import needs_cxx, needs_toolkit
 from tests.support.paths import ROOT

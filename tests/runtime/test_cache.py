@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from futad import cache
-from futad.api import compile as compile_program
+from futad.api.program import compile as compile_program
 from futad.backend import quick
 from futad.cache import files, folders
 from futad.errors import FileError, FutadWarning

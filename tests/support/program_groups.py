@@ -14,7 +14,7 @@ from futad.checks import modes
 from futad.cli.test import run_case
 from futad.core import ir
 from futad.source import load_program
-from futad.testblocks import read_test_file
+from futad.testing.blocks import read_test_file
 
 
 def statements(lam: ir.Lambda) -> Iterator[ir.Stm]:

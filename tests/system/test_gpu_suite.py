@@ -116,7 +116,7 @@ def test_a_device_that_is_lost_ends_its_worker() -> None:
 
 def test_a_program_unlike_the_interpreter_is_found(tmp_path: Path) -> None:
     """Programs that differ in a digit, an integer, a size or in failing, in the place of a device's defects."""
-    from futad.testblocks import read_test_file
+    from futad.testing.blocks import read_test_file
 
     text = "-- ==\n-- input { 3i64 }\nentry main (n: i64): ([n]f64, i64) = (replicate n VALUE, NUMBER)\n"
     good = text.replace("VALUE", "0.1").replace("NUMBER", "n")

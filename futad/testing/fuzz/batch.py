@@ -141,7 +141,7 @@ class Compiled:
     """The entries of some programs on one backend, and by the interpreter."""
 
     def __init__(self, cases: Sequence[Case], backend: str, check: bool = True) -> None:
-        from futad.api import Program
+        from futad.api.program import Program
         from futad.core.interp import Interpreter
         from futad.core.ir import Program as Core
         from futad.pipeline import compile_program
@@ -278,7 +278,7 @@ def _shrink(f: Finding, c: Case, seconds: float) -> None:
 
 def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     """After which pass the interpreter no longer computes what it did: else it is the lowering or what follows it."""
-    from futad.api import Program
+    from futad.api.program import Program
     from futad.core.interp import Interpreter
     from futad.core.ir import Program as Core
     from futad.pipeline import Trace, compile_program

@@ -27,7 +27,7 @@ def _serve(pipe: Connection, folder: str) -> None:
     """The body of a process: tasks in, outcomes out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["FUTAD_CACHE_DIR"] = folder
-    import futad.api_derive  # noqa: F401 (the compiler is loaded before the first task)
+    import futad.api.derive  # noqa: F401 (the compiler is loaded before the first task)
 
     while True:
         task = pipe.recv()

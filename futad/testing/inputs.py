@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from futad.compare import expected_arrays
 from futad.core.interp import TooLong
 from futad.core.types import PRIMS
 from futad.errors import FileError, InputError
 from futad.runtime.inputs import fit_values, read_arguments, read_data_file
 from futad.runtime.randomvalues import random_value
 from futad.runtime.textvalues import Reader, Value
-from futad.testblocks import Case, Data, RandomType
+from futad.testing.blocks import Case, Data, RandomType
+from futad.testing.compare import expected_arrays
 
 if TYPE_CHECKING:
-    from futad.api import Function, Program, Unit
+    from futad.api.program import Function, Program, Unit
     from futad.runtime.values import Signature
 
 LARGE = 1 << 16  # elements of arguments
@@ -32,7 +32,7 @@ def make_input(program: Program, function: Function, case: Case) -> list[Any]:
         assert data.path is not None
         return read_arguments(signature, _read(data), str(data.path))
     if data.kind in ("script", "script-file"):
-        from futad.script import run_script
+        from futad.testing.script import run_script
 
         text = data.script if data.kind == "script" else _read(data).decode("utf-8", "replace")
         return run_script(program, function, text, data.place, case.input.path)
@@ -109,7 +109,7 @@ def expected_values(
 
 def _reference(program: Program, function: Function, backend: str) -> Unit:
     """The program on that backend; the interpreter gives up after `LONG` statements if there is another one."""
-    from futad.api import Unit
+    from futad.api.program import Unit
 
     unit = function.derived(f"reference on {backend}", lambda: Unit(program.core, backend))
     if backend == "interp" and _other_backend(program.backend) != "interp":

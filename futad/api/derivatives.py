@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from futad.api import Function, Unit
-from futad.api_derive import derive
+from futad.api.derive import derive
+from futad.api.program import Function, Unit
 from futad.core import ir
 from futad.errors import InputError, ShapeError, UsageError
 from futad.runtime.exchange import device_array, device_array_like

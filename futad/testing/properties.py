@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from futad.api import Function, Program
+    from futad.api.program import Function, Program
     from futad.runtime.values import Signature
 
 CANDIDATES = 100
@@ -29,9 +29,9 @@ def check_property(program: Program, name: str, seed: int = 1) -> str | None:
     """
     import numpy as np
 
-    from futad.compare import text_of
     from futad.core.types import PRIMS
     from futad.errors import InputError
+    from futad.testing.compare import text_of
 
     function = program[name]
     results = function.signature.results

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from futad.compare import mismatch
 from futad.errors import InternalError
 from futad.runtime.device import Thresholds
+from futad.testing.compare import mismatch
 
 if TYPE_CHECKING:
     from futad.runtime.deviceprogram import DeviceProgram

@@ -21,7 +21,7 @@ from futad.runtime.inputs import read_data_file
 from futad.runtime.textvalues import Reader
 
 if TYPE_CHECKING:
-    from futad.api import Function, Program
+    from futad.api.program import Function, Program
 
 _NAME = re.compile(r"\$?[A-Za-z_][A-Za-z0-9_']*")
 _FIELD = re.compile(r"\.([A-Za-z0-9_']+)")
