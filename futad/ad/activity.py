@@ -42,10 +42,10 @@ def lambda_flow(lam: ir.Lambda, params: Sequence[bool], active: set[Var]) -> Fla
     return tuple([is_active(a, active) for a in lam.result])
 
 
-def loop_flow(exp: ir.For | ir.While, active: set[Var]) -> Flags:
+def loop_flow(exp: ir.Loop, active: set[Var]) -> Flags:
     """Activity of the loop variables: the fixed point over turns."""
     flags = [is_active(a, active) for a in exp.inits]
-    lead = [False] if isinstance(exp, ir.For) else []
+    lead = [False] * (len(exp.body.params) - len(exp.inits))
     while True:
         out = lambda_flow(exp.body, lead + flags, active)
         merged = [f or g for f, g in zip(flags, out, strict=True)]

@@ -74,7 +74,7 @@ class _Expander(ir.Renamer):
     def stms(self, stms: Iterable[ir.Stm]) -> list[ir.Stm]:
         out: list[ir.Stm] = []
         for s in stms:
-            if not isinstance(s.exp, ir.Jvp | ir.Vjp):
+            if not isinstance(s.exp, ir.Derivative):
                 out.append(self.stm(s))
                 continue
             e = self.exp(s.exp)
@@ -99,7 +99,7 @@ class _Expander(ir.Renamer):
 
 def _differentiates(lam: ir.Lambda) -> bool:
     return any(
-        isinstance(s.exp, ir.Jvp | ir.Vjp) or any(map(_differentiates, s.exp.lambdas())) for s in lam.stms
+        isinstance(s.exp, ir.Derivative) or any(map(_differentiates, s.exp.lambdas())) for s in lam.stms
     )
 
 

@@ -26,7 +26,6 @@ _MOVES = (
     ir.Op, ir.At, ir.Alias, ir.Iota, ir.Replicate, ir.ArrayLit, ir.Concat, ir.Reshape, ir.Rearrange, ir.Copy,
     ir.Scratch,
 )  # fmt: skip
-_CONSUMERS = (ir.Update, ir.Scatter, ir.Hist, ir.WithAcc)
 
 
 class CannotWiden(Exception):
@@ -327,7 +326,7 @@ class _Widener:
         mapping = ir.Renamer()
         params: list[Var] = []
         body = Builder()
-        eaten = s.exp.operands() if isinstance(s.exp, _CONSUMERS) else ()
+        eaten = s.exp.consumes()
         for v in free:
             p = Var(v.name, v.type)
             params.append(p)

@@ -179,7 +179,7 @@ class Uses:
                 views[s.pat[0]] = now
             case ir.If():
                 now = self.branches(s, e, views, now, path)
-            case ir.For() | ir.While():
+            case ir.Loop():
                 now = self.turns(s, e, views, now, path)
             case ir.Map():
                 self.mapped(e, views, now, path)
@@ -216,10 +216,10 @@ class Uses:
                 self.read(lam.result[k], inner, here)
         return after
 
-    def turns(self, s: ir.Stm, e: ir.For | ir.While, views: dict[Var, View], now: View, path: Path) -> View:
+    def turns(self, s: ir.Stm, e: ir.Loop, views: dict[Var, View], now: View, path: Path) -> View:
         loop = turns_of(e)
         here = (*path, loop)
-        own = e.body.params[len(e.body.params) - len(e.inits) :]
+        own = e.variables
         inner = dict(views)
         carried = [q for q, a in enumerate(e.inits) if isinstance(a, Var) and a in views and views[a].whole()]
         if len(carried) > 1:
@@ -277,9 +277,9 @@ def elements_of(e: ir.Map, defs: dict[Var, ir.Exp]) -> list[Each]:
     return [Each(p, d.start, d.count) for p, d in iotas if isinstance(d, ir.Iota) and d.step is ONE]
 
 
-def turns_of(e: ir.For | ir.While) -> Turns:
+def turns_of(e: ir.Loop) -> Turns:
     """A loop as an enclosing step."""
-    own = e.body.params[len(e.body.params) - len(e.inits) :]
+    own = e.variables
     defs = {s.pat[0]: s.exp for s in e.body.stms if isinstance(s.exp, ir.Op)}
     counters: list[tuple[Var, Atom, int]] = []
     for p, start, r in zip(own, e.inits, e.body.result, strict=True):
@@ -469,7 +469,7 @@ def _bound_in(lam: ir.Lambda, out: set[Var]) -> set[Var]:
     return out
 
 
-def stays(e: ir.For | ir.While, q: int, facts: Facts) -> bool:
+def stays(e: ir.Loop, q: int, facts: Facts) -> bool:
     """Whether loop variable q is an array that the loop changes and the return sweep can read from its result.
 
     `facts` knows the definitions inside the loop too.

@@ -22,7 +22,6 @@ from futad.core.types import ArrayType, Var, shape_of
 from futad.optimise.hoist import hoist_from_loops
 
 NOTE = "final"
-_MADE = (ir.Copy, ir.Replicate, ir.Iota, ir.Map, ir.Scan, ir.Concat, ir.ArrayLit, ir.MatMul, ir.ArgSort)
 
 
 def prepared(lam: ir.Lambda) -> ir.Lambda:
@@ -60,7 +59,7 @@ def _scope(lam: ir.Lambda, facts: Facts, fresh: set[Var]) -> ir.Lambda:
     for s in lam.stms:
         s = ir.Stm(s.pat, _inside(s.exp, facts), s.attrs)
         before: list[ir.Stm] = []
-        if isinstance(s.exp, ir.For | ir.While):
+        if isinstance(s.exp, ir.Loop):
             *before, s = _loop(s, s.exp, facts, fresh)
         _follow(s, fresh)
         facts.bound(s.pat)
@@ -76,7 +75,7 @@ def _inside(e: ir.Exp, facts: Facts) -> ir.Exp:
         then = _scope(e.then, facts.inside(Given(e.cond, True)), set())
         return ir.If(e.cond, then, _scope(e.orelse, facts.inside(Given(e.cond, False)), set()))
     steps: list[Step] = []
-    if isinstance(e, ir.For | ir.While):
+    if isinstance(e, ir.Loop):
         steps = [turns_of(e)]
     elif isinstance(e, ir.Map):
         steps = [*elements_of(e, facts.defs)]
@@ -86,23 +85,16 @@ def _inside(e: ir.Exp, facts: Facts) -> ir.Exp:
 def _follow(s: ir.Stm, fresh: set[Var]) -> None:
     """Add what the statement makes, or makes of an array made here."""
     e = s.exp
-    if isinstance(e, _MADE):
+    if e.fresh:
         fresh.update(s.pat)
-    elif isinstance(e, ir.Alias | ir.Reshape | ir.Update | ir.Scatter | ir.Hist | ir.For | ir.While | ir.WithAcc):
-        sources = {
-            ir.Update: lambda: e.operands()[:1],
-            ir.Scatter: lambda: e.dests,  # type: ignore[union-attr]
-            ir.Hist: lambda: e.dests,  # type: ignore[union-attr]
-            ir.For: lambda: e.inits,  # type: ignore[union-attr]
-            ir.While: lambda: e.inits,  # type: ignore[union-attr]
-            ir.WithAcc: lambda: e.arrays,  # type: ignore[union-attr]
-        }.get(type(e), lambda: e.operands()[:1])()
+    else:
+        sources = e.inits if isinstance(e, ir.Loop) else () if isinstance(e, ir.At | ir.Rearrange) else e.shares()
         fresh.update(v for v, a in zip(s.pat, sources, strict=False) if a in fresh)
 
 
-def _loop(s: ir.Stm, e: ir.For | ir.While, facts: Facts, fresh: set[Var]) -> list[ir.Stm]:
+def _loop(s: ir.Stm, e: ir.Loop, facts: Facts, fresh: set[Var]) -> list[ir.Stm]:
     """The loop with its note, after what its checks start from."""
-    own = e.body.params[len(e.body.params) - len(e.inits) :]
+    own = e.variables
     names = promised(s)
     notes: list[int] = []
     unproved: list[int] = []

@@ -19,8 +19,6 @@ from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Type, Var, array_of, elem_of, shape_of
 
-Loop = ir.For | ir.While
-
 
 @dataclass(slots=True)
 class Restore:
@@ -32,11 +30,6 @@ class Restore:
 
     begin: Callable[[Builder, Atom, Var], Atom]
     last: Atom | None = None
-
-
-def own_params(loop: Loop) -> tuple[Var, ...]:
-    """The loop variables."""
-    return loop.body.params[len(loop.body.params) - len(loop.inits) :]
 
 
 def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
@@ -58,10 +51,10 @@ class Saver:
     """
 
     def __init__(
-        self, loop: Loop, final: Sequence[Var], head: Builder, index: Atom, turns: Atom, before: Builder
+        self, loop: ir.Loop, final: Sequence[Var], head: Builder, index: Atom, turns: Atom, before: Builder
     ) -> None:
         self.loop = loop
-        self.own = own_params(loop)
+        self.own = loop.variables
         self.final = final
         self.head = head
         self.index = index
@@ -191,14 +184,14 @@ class Grower:
 def counting(stm: ir.Stm, which: Sequence[int]) -> tuple[ir.Stm, list[Var]]:
     """The loop, with variables that count the elements that these loop variables have in all turns; their results."""
     e = stm.exp
-    assert isinstance(e, Loop)
+    assert isinstance(e, ir.Loop)
     b = Builder()
     params, totals = [Var("total", I64) for _ in which], [Var("total", I64) for _ in which]
-    own = own_params(e)
+    own = e.variables
     more = [b.op("add", p, b.size_mul(shape_of(own[q].type))) for p, q in zip(params, which, strict=True)]
     inits = (*e.inits, *[ZERO] * len(more))
     body = ir.Lambda((*e.body.params, *params), (*b.stms, *e.body.stms), (*e.body.result, *more))
-    new: ir.Exp = ir.For(e.bound, inits, body) if isinstance(e, ir.For) else ir.While(inits, body)
+    new: ir.Exp = e.remade(inits, body)
     return ir.Stm((*stm.pat, *totals), new, stm.attrs), totals
 
 

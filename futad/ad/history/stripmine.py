@@ -113,7 +113,7 @@ class _Nest:
 
     def __init__(self, e: ir.For, skips: bool) -> None:
         self.e = e
-        own = e.body.params[1:]
+        own = e.variables
         # In a branch, a loop inside is not seen by the one around it that counts for it.
         self.skips = skips and not any(n in own for p in own for n in shape_of(p.type))
 
@@ -121,7 +121,7 @@ class _Nest:
         self, b: Builder, k: int, turns: Atom, start: Atom, state: Sequence[Atom], attrs: tuple[Any, ...]
     ) -> tuple[Var, ...]:
         """Emit turns start .. start + turns of the loop, split k times."""
-        own = self.e.body.params[1:]
+        own = self.e.variables
         m = turns if k == 0 else _root(b, turns, k)
         share = b.op("div", turns, m) if k else ONE
         extra = b.op("mod", turns, m) if k else ZERO

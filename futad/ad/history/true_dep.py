@@ -48,9 +48,8 @@ def with_checks(stm: ir.Stm, q: int, place: Span | None) -> list[ir.Stm] | None:
     """Statements for the loop `stm` that check the promise for loop variable q, the loop last; None if uses of the
     array are not seen.  The loop gets one more variable, the flags."""
     e = stm.exp
-    assert isinstance(e, ir.For | ir.While)
-    lead = len(e.body.params) - len(e.inits)
-    x = e.body.params[lead + q]
+    assert isinstance(e, ir.Loop)
+    x = e.variables[q]
     assert isinstance(x.type, ArrayType)
     read = Var("read", ArrayType(BOOL, x.type.shape))
     names = {x}
@@ -65,7 +64,7 @@ def with_checks(stm: ir.Stm, q: int, place: Span | None) -> list[ir.Stm] | None:
     none = b.let(ir.Replicate(x.type.shape, FALSE), "read")
     body = ir.Lambda((*e.body.params, read), tuple(stms), (*e.body.result, flags))
     inits = (*e.inits, none)
-    new: ir.Exp = ir.For(e.bound, inits, body) if isinstance(e, ir.For) else ir.While(inits, body)
+    new: ir.Exp = e.remade(inits, body)
     return [*b.stms, ir.Stm((*stm.pat, Var("read", read.type)), new, stm.attrs)]
 
 
@@ -100,7 +99,7 @@ class _Check:
                     self.replace(names, s.pat)
                 case ir.If():
                     flags = self.branch(b, s, e, names, flags)
-                case ir.For() | ir.While():
+                case ir.Loop():
                     flags = self.turns(b, s, e, names, flags)
                 case _:
                     b.add(s)
@@ -148,13 +147,12 @@ class _Check:
         self.stale = stale
         return self.bound(b, s, ir.If(e.cond, *sides), names, same[0], flags.type)
 
-    def turns(self, b: Builder, s: ir.Stm, e: ir.For | ir.While, names: set[Var], flags: Var) -> Var:
+    def turns(self, b: Builder, s: ir.Stm, e: ir.Loop, names: set[Var], flags: Var) -> Var:
         own = [q for q, a in enumerate(e.inits) if a in names]
         if len(own) > 1:
             raise _Unseen
-        lead = len(e.body.params) - len(e.inits)
         read = Var("read", flags.type)
-        inner = {e.body.params[lead + q] for q in own} or set(names)
+        inner = {e.variables[q] for q in own} or set(names)
         before = set(inner)
         if own:
             self.stale |= names
@@ -163,7 +161,7 @@ class _Check:
             raise _Unseen
         body = ir.Lambda((*e.body.params, read), tuple(stms), (*e.body.result, after))
         inits = (*e.inits, flags)
-        new: ir.Exp = ir.For(e.bound, inits, body) if isinstance(e, ir.For) else ir.While(inits, body)
+        new: ir.Exp = e.remade(inits, body)
         return self.bound(b, s, new, names, set(own), flags.type)
 
     def bound(self, b: Builder, s: ir.Stm, e: ir.Exp, names: set[Var], same: set[int], t: Type) -> Var:
@@ -187,14 +185,7 @@ def _reads(b: Builder, s: ir.Stm, names: set[Var], acc: Var) -> Var:
         return acc
     if isinstance(e, ir.At):
         return add_to_acc(b, acc, e.index, _all(b, index_type(acc.type, e.index)))
-    changed: Sequence[Atom] = ()
-    if isinstance(e, ir.Update):
-        changed = (e.array,)
-    elif isinstance(e, ir.Scatter | ir.Hist):
-        changed = e.dests
-    elif isinstance(e, ir.WithAcc):
-        changed = e.arrays
-    if any(a in names for a in changed):
+    if any(a in names for a in e.consumes()):
         raise _Unseen
     if any(a in names for a in e.operands()):
         acc = b.let(ir.UpdateAcc(acc, (), _all(b, ArrayType(BOOL, shape_of(acc.type)))), "acc")
@@ -209,14 +200,14 @@ def _reads(b: Builder, s: ir.Stm, names: set[Var], acc: Var) -> Var:
         sides = [_marking(lam, names, acc) for lam in (e.then, e.orelse)]
         sides = [ir.rename(ir.Lambda((), lam.stms, lam.result[-1:])) for lam in sides]
         return b.emit(ir.If(e.cond, *sides), "acc", types=[acc.type])[0]
-    if isinstance(e, ir.For | ir.While):
+    if isinstance(e, ir.Loop):
         mine = Var("acc", acc.type)
         lam = _marking(e.body, names, mine)
         lam = ir.rename(ir.Lambda((*lam.params, mine), lam.stms, lam.result))
         inits = (*e.inits, acc)
         copy = ir.Renamer()
         pat = tuple([copy.bind(v) for v in (*s.pat, mine)])
-        b.add(ir.Stm(pat, ir.For(e.bound, inits, lam) if isinstance(e, ir.For) else ir.While(inits, lam)))
+        b.add(ir.Stm(pat, e.remade(inits, lam)))
         return pat[-1]
     raise _Unseen
 

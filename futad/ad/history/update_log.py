@@ -247,10 +247,10 @@ def instrument(
                 b.add(ir.Stm((*s.pat, *fresh), ir.If(e.cond, *sides), s.attrs))
                 held.update(zip(inside, fresh, strict=True))
             case Turns():
-                assert isinstance(e, ir.For | ir.While)
+                assert isinstance(e, ir.Loop)
                 loop, counted = (s, None) if isinstance(e, ir.For) else _counted(s)
                 e = loop.exp
-                assert isinstance(e, ir.For | ir.While)
+                assert isinstance(e, ir.Loop)
                 index = e.body.params[-1] if counted else e.body.params[0]
                 inside = slots(el.body)
                 params = [Var("saved", k.array()) for k in inside]
@@ -260,7 +260,7 @@ def instrument(
                 lam = ir.Lambda((*e.body.params, *params), tuple(body), results)
                 fresh = [Var("saved", k.array()) for k in inside]
                 inits = (*e.inits, *[held[k] for k in inside])
-                new: ir.Exp = ir.For(e.bound, inits, lam) if isinstance(e, ir.For) else ir.While(inits, lam)
+                new: ir.Exp = e.remade(inits, lam)
                 b.add(ir.Stm((*loop.pat, *fresh), new, s.attrs))
                 held.update(zip(inside, fresh, strict=True))
                 if el.count and counted:
@@ -325,7 +325,7 @@ class Undoer:
                     assert isinstance(e, ir.If)
                     y = self._branch(b, y, el, e, at, env)
                 case Turns():
-                    assert isinstance(e, ir.For | ir.While)
+                    assert isinstance(e, ir.Loop)
                     y = self._turns(b, y, el, e, at, env)
         return y
 
@@ -339,7 +339,7 @@ class Undoer:
         return b.emit(ir.If(cond, then, orelse), y.name, types=[y.type])[0]
 
     def _turns(
-        self, b: Builder, y: Var, el: Turns, e: ir.For | ir.While, at: ir.Atoms, env: dict[Var, Atom]
+        self, b: Builder, y: Var, el: Turns, e: ir.Loop, at: ir.Atoms, env: dict[Var, Atom]
     ) -> Var:
         count = e.bound if isinstance(e, ir.For) else b.let(ir.At(self.held[el.count], at), "turns")  # type: ignore[index]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from futad.ad.activity import loop_flow
 from futad.ad.emit import reexecution
 from futad.ad.history.final import noted
-from futad.ad.history.save import Grower, Restore, Saver, convert, counting, own_params, varying
+from futad.ad.history.save import Grower, Restore, Saver, convert, counting, varying
 from futad.ad.history.stripmine import NEST, bound_of, within
 from futad.ad.rules.branch import merge_branches
 from futad.ad.table import RULES, Rule
@@ -68,15 +68,15 @@ def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
 
 def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
     e = stm.exp
-    assert isinstance(e, ir.For | ir.While)
+    assert isinstance(e, ir.Loop)
     flags = list(loop_flow(e, t.active))
-    lead = [False] if isinstance(e, ir.For) else []
+    lead = [False] * (len(e.body.params) - len(e.inits))
     extra, inner = t.nested(e.body, lead + flags)
     tans = [inner.dense(r) for r, f in zip(e.body.result, flags, strict=True) if f]
     body = ir.Lambda((*e.body.params, *extra), tuple(inner.b.stms), (*e.body.result, *tans))
     inits = (*e.inits, *[t.dense(a) for a, f in zip(e.inits, flags, strict=True) if f])
     pat = (*stm.pat, *[t.fresh(v) for v, f in zip(stm.pat, flags, strict=True) if f])
-    exp: ir.Exp = ir.For(e.bound, inits, body) if isinstance(e, ir.For) else ir.While(inits, body)
+    exp: ir.Exp = e.remade(inits, body)
     t.b.add(ir.Stm(pat, exp, stm.attrs))
 
 
@@ -90,7 +90,7 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Sa
 
     `save(which)` makes the forward sweep save those loop variables and returns the arrays of them.
     """
-    assert isinstance(stm.exp, ir.For | ir.While)
+    assert isinstance(stm.exp, ir.Loop)
     inits, pat = stm.exp.inits, stm.pat
     i, xs = body.params[0], body.params[1:]
     final = s.ctx.final
@@ -186,7 +186,7 @@ def _turns(b: Builder, bound: Atom) -> Atom:
     return b.op("max", b.convert(I64, bound), ZERO, hint="turns")
 
 
-def _as_for(loop: ir.For | ir.While, turns: Atom) -> ir.For:
+def _as_for(loop: ir.Loop, turns: Atom) -> ir.For:
     """A copy of the loop as one of that many turns, its index an i64."""
     body = reexecution(loop.body)
     i = Var("i", I64)
@@ -199,7 +199,7 @@ def _as_for(loop: ir.For | ir.While, turns: Atom) -> ir.For:
 
 def _run_again(
     s: Scope,
-    loop: ir.For | ir.While,
+    loop: ir.Loop,
     final: Sequence[Var],
     turns: Atom,
     plain: Sequence[int],
@@ -244,7 +244,7 @@ def _inner_rooms(s: Scope, stm: ir.Stm, body: ir.Lambda) -> dict[int, Var]:
     if inner is None:
         return {}
     assert isinstance(stm.exp, ir.For) and isinstance(inner.exp, ir.For)
-    own = own_params(inner.exp)
+    own = inner.exp.variables
     rooms = {q: Var("rooms", ArrayType(I64, (stm.exp.bound,))) for q in range(len(own)) if varying([own[q]], own)}
     s.ctx.rooms[inner.pat[0]] = rooms, body.params[0]
     return rooms
@@ -283,9 +283,9 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     _reverse_turns(s, e.bound, body, stm, save)
 
 
-def _by_size(loop: ir.For | ir.While, which: Sequence[int]) -> tuple[list[int], list[int]]:
+def _by_size(loop: ir.Loop, which: Sequence[int]) -> tuple[list[int], list[int]]:
     """Loop variables whose size stays, and those whose size changes from turn to turn."""
-    own = own_params(loop)
+    own = loop.variables
     grown = [k for k in which if varying([own[k]], own)]
     return [k for k in which if k not in grown], grown
 

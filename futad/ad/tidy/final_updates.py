@@ -40,18 +40,18 @@ def settle(stm: ir.Stm, final: dict[Var, Atom]) -> ir.Stm | None:
                     final[v] = final[a]  # type: ignore[index]
             then, orelse = (ir.Lambda((), lam.stms, _kept(lam.result, gone)) for lam in sides)
             new: ir.Exp = ir.If(e.cond, then, orelse)
-        case ir.For() | ir.While():
-            lead = len(e.body.params) - len(e.inits)
-            own = e.body.params[lead:]
+        case ir.Loop():
+            own = e.variables
             gone = [_gone(a, final) for a in e.inits]
             for x, v, a, g in zip(own, stm.pat, e.inits, gone, strict=True):
                 if g:
                     final[x] = final[v] = final[a]  # type: ignore[index]
             body = _scope(e.body, final)
             assert all(not g or _gone(r, final) for r, g in zip(e.body.result, gone, strict=True))
-            body = ir.Lambda((*body.params[:lead], *_kept(own, gone)), body.stms, _kept(body.result, gone))
+            lead = body.params[: len(body.params) - len(own)]
+            body = ir.Lambda((*lead, *_kept(own, gone)), body.stms, _kept(body.result, gone))
             inits = _kept(e.inits, gone)
-            new = ir.For(e.bound, inits, body) if isinstance(e, ir.For) else ir.While(inits, body)
+            new = e.remade(inits, body)
         case _:
             return substitute(stm, final)
     pat = _kept(stm.pat, gone)

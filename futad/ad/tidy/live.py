@@ -69,7 +69,7 @@ def prune(stm: ir.Stm, used: set[Var]) -> ir.Stm:
             then = live_lambda(e.then, _pick(e.then.result, keep))
             orelse = live_lambda(e.orelse, _pick(e.orelse.result, keep))
             return ir.Stm(pat, ir.If(e.cond, then, orelse), stm.attrs)
-        case ir.For() | ir.While():
+        case ir.Loop():
             return _prune_loop(stm, e, keep)
         case ir.WithAcc():
             k = len(e.arrays)
@@ -89,11 +89,10 @@ def _used_in(lam: ir.Lambda) -> set[Var]:
     return out
 
 
-def _prune_loop(stm: ir.Stm, e: ir.For | ir.While, keep: list[bool]) -> ir.Stm:
-    lead = 1 if isinstance(e, ir.For) else 0
-    if lead == 0:
+def _prune_loop(stm: ir.Stm, e: ir.Loop, keep: list[bool]) -> ir.Stm:
+    if isinstance(e, ir.While):
         keep[0] = True
-    own = e.body.params[lead:]
+    own = e.variables
     while True:
         body = live_lambda(e.body, _pick(e.body.result, keep))
         inside = _used_in(body)
@@ -102,9 +101,9 @@ def _prune_loop(stm: ir.Stm, e: ir.For | ir.While, keep: list[bool]) -> ir.Stm:
             break
         # A kept body mentions every parameter in scope; only those it reads are carried.
         keep = more
-    params = e.body.params[:lead] + tuple([p for p, k in zip(own, keep, strict=True) if k])
+    params = e.body.params[: len(e.body.params) - len(own)] + tuple([p for p, k in zip(own, keep, strict=True) if k])
     body = ir.Lambda(params, body.stms, body.result)
     inits = _pick(e.inits, keep)
     pat = tuple([v for v, k in zip(stm.pat, keep, strict=True) if k])
-    new: ir.Exp = ir.For(e.bound, inits, body) if isinstance(e, ir.For) else ir.While(inits, body)
+    new: ir.Exp = e.remade(inits, body)
     return ir.Stm(pat, new, stm.attrs)

@@ -18,9 +18,6 @@ DEAD = LEGAL.condition("not read later", "the return sweep reads what was overwr
 ONCE = LEGAL.condition("overwritten once", "two results are written to one array")
 OWN = LEGAL.condition("made in the turn", "each turn overwrites what the others start from")
 
-_VIEWS = (ir.Alias, ir.Rearrange, ir.Reshape, ir.At)
-_REPEATED = (ir.Map, ir.Reduce, ir.Scan, ir.Fused, ir.Hist, ir.For, ir.While)
-
 
 def protect(stms: Sequence[ir.Stm], result: Sequence[Atom]) -> list[ir.Stm]:
     """The statements with copies added; `result` are the atoms used after them, and stay as they are."""
@@ -58,10 +55,9 @@ class _Protector:
     def _look(self, stms: Sequence[ir.Stm]) -> None:
         """Note which variables are views, and of what."""
         for s in stms:
-            if isinstance(s.exp, _VIEWS) and isinstance(s.pat[0].type, ArrayType):
-                src = s.exp.operands()[0]
-                if isinstance(src, Var):
-                    self.root[s.pat[0]] = self.of(src)
+            for v, src in zip(s.pat, s.exp.views(), strict=False):
+                if isinstance(v.type, ArrayType) and isinstance(src, Var):
+                    self.root[v] = self.of(src)
 
     def _exp(self, e: ir.Exp, live: set[Var], own: set[Var] | None) -> tuple[ir.Exp, list[ir.Stm]]:
         copies: list[ir.Stm] = []
@@ -79,7 +75,7 @@ class _Protector:
             return fresh
 
         def inner(lam: ir.Lambda) -> ir.Lambda:
-            repeats = isinstance(e, _REPEATED)
+            repeats = bool(e.repeats())
             stms, result = self.scope(
                 lam.stms, lam.result, set() if repeats else live, set(lam.params) if repeats else own
             )

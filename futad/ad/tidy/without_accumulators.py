@@ -53,12 +53,10 @@ def _strip(e: Any, dead: set[Var]) -> tuple[ir.Exp | None, ir.Atoms]:
         case ir.If():
             then, orelse = _lambda(e.then, (), dead), _lambda(e.orelse, (), dead)
             return ir.If(e.cond, then, orelse), e.then.result
-        case ir.For():
-            body = _lambda(e.body, (None, *e.inits), dead)
-            return ir.For(e.bound, _keep(e.inits, dead), body), e.body.result
-        case ir.While():
-            body = _lambda(e.body, e.inits, dead)
-            return ir.While(_keep(e.inits, dead), body), e.body.result
+        case ir.Loop():
+            lead = (None,) * (len(e.body.params) - len(e.inits))
+            body = _lambda(e.body, (*lead, *e.inits), dead)
+            return e.remade(_keep(e.inits, dead), body), e.body.result
         case _:
             assert isinstance(e, ir.WithAcc), type(e)
             lam = _lambda(e.lam, e.arrays, dead)
