@@ -34,7 +34,7 @@ from futad.flatten.pairtiles import lower_pairs
 from futad.imp import ir
 from futad.imp.dispatch import Want
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
-from futad.imp.soacs import Nest
+from futad.imp.soacs import SoacLoop
 from futad.imp.views import Acc, Mem, Value, View, dense_view
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
 SCANNED = 96  # bytes of what one scan can carry along
 
 
-def folds_of(n: Nest) -> list[Fold] | None:
+def folds_of(n: SoacLoop) -> list[Fold] | None:
     """The nest's folds, None if one is of arrays."""
     if _of_arrays(n.exp):
         return None
@@ -137,7 +137,7 @@ def _tiles(
     lo.out.append(kir.Stride(tile.name, start, bound, "futad_width", loop))
 
 
-def _elements(lo: DeviceLowerer, n: Nest) -> Element:
+def _elements(lo: DeviceLowerer, n: SoacLoop) -> Element:
     def element(i: Expr) -> list[Expr]:
         assert isinstance(i, Ref)
         lo.ranges[i.name] = n.width
@@ -146,18 +146,18 @@ def _elements(lo: DeviceLowerer, n: Nest) -> Element:
     return element
 
 
-def _scan_outs(n: Nest) -> list[View]:
+def _scan_outs(n: SoacLoop) -> list[View]:
     return [o for part in n.parts(n.outs).scans for o in part if o is not None]
 
 
-def _results(n: Nest, reds: list[Value]) -> list[Value]:
+def _results(n: SoacLoop, reds: list[Value]) -> list[Value]:
     final: list[Value] = [v for v in n.inputs if isinstance(v, Acc)]
     return [*final, *_scan_outs(n), *reds, *[o for o in n.parts(n.outs).mapped if o is not None]]
 
 
 @in_block(core.Map, core.Reduce, core.Scan, core.Fused)
 def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]) -> Sequence[Value]:
-    n = Nest(lo, stm, wants)
+    n = SoacLoop(lo, stm, wants)
     if not n.exp.folds:
         return block_map(lo, n)
     folds = folds_of(n)
@@ -196,7 +196,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]
         lam = core.Lambda((), tuple(parts), stm.pat)
         lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
         return lo.scope(lam, wants)
-    n = Nest(lo, stm, wants)
+    n = SoacLoop(lo, stm, wants)
     if not n.exp.folds:
         return host_map(lo, n)
     folds = folds_of(n)
@@ -204,7 +204,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]
     return grid_fold(lo, n, folds)
 
 
-def grid_fold(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
+def grid_fold(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold]) -> list[Value]:
     """Scans and reductions over one dimension; see Note [Folds]."""
     n.inputs = atomic(n.inputs)
     if n.exp.scans and tuple_bytes([t for f in folds for t in f.types]) <= SCANNED:
@@ -260,7 +260,7 @@ def tuple_bytes(types: Sequence[Prim]) -> int:
     return -(-at // most) * most
 
 
-def grid_scan(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
+def grid_scan(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold]) -> list[Value]:
     """Scans, and reductions beside them, in one pass: all are components of one scan."""
     types = [t for f in folds for t in f.types]
     size = tuple_bytes(types)
@@ -298,8 +298,9 @@ def grid_scan(lo: DeviceLowerer, n: Nest, folds: list[Fold]) -> list[Value]:
 
 
 def _put_scanned(
-    lo: DeviceLowerer, n: Nest, folds: list[Fold], cells: Sequence[list[ir.Load] | None], made: Sequence[Ref], i: Ref
-) -> None:
+    lo: DeviceLowerer, n: SoacLoop, folds: list[Fold], cells: Sequence[list[ir.Load] | None], made: Sequence[Ref],
+    i: Ref,
+) -> None:  # fmt: skip
     """Where element i of a scan goes; of reductions the last."""
     outs = iter(_scan_outs(n))
     last: list[ir.Stmt] = []
@@ -337,7 +338,7 @@ def _second(lo: DeviceLowerer, folds: list[Fold], cells: list[list[View]], chunk
         _publish(lo, [cells[i] for i in reds], ZERO, [results[i] for i in reds])
 
 
-def _third(lo: DeviceLowerer, n: Nest, scans: list[Fold], cells: list[list[View]], chunks: Expr, what: str) -> None:
+def _third(lo: DeviceLowerer, n: SoacLoop, scans: list[Fold], cells: list[list[View]], chunks: Expr, what: str) -> None:
     """Combine each element of a chunk with what comes before the chunk."""
     with lo.kernel("block") as body, lo.space((ir.sub(chunks, ONE),), "block") as (index, _):
         here = ir.add(index[0], ONE)

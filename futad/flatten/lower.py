@@ -48,7 +48,7 @@ from futad.imp.dispatch import HANDLERS, PLACED, Want
 from futad.imp.ir import Expr, Ref
 from futad.imp.lower import Lowerer, Scope
 from futad.imp.placement import short_circuit
-from futad.imp.soacs import Nest
+from futad.imp.soacs import SoacLoop
 from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, is_transposed, turned
 from futad.imp.walk import has_load, loads_in, parts
 from futad.target import CUDA, Target
@@ -136,7 +136,7 @@ class DeviceLowerer(Lowerer):
             if early is not None:
                 return early
         if stm in self.given:
-            n = Nest(self, stm, wants)
+            n = SoacLoop(self, stm, wants)
             n.elements(n.inputs, self.given[stm])
             return n.results([])
         table = HOST if self.mode == "host" else BLOCK if self.mode == "block" else None

@@ -31,7 +31,7 @@ from futad.flatten.subhist import in_shared_memory, rows_in_shared_memory
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Ref, compare, num
 from futad.imp.sharing import consumed_vars
-from futad.imp.soacs import Nest
+from futad.imp.soacs import SoacLoop
 from futad.imp.views import Acc, Mem, Value, View, dense_view, is_transposed, turned
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def inner_width(lo: DeviceLowerer, levels: Levels) -> Expr | None:
     return ir.Scalar("max", (known, num(widest)), I64, I64) if widest > SMALL_INNER else known
 
 
-def _point(lo: DeviceLowerer, n: Nest, levels: Levels, index: Sequence[Expr]) -> None:
+def _point(lo: DeviceLowerer, n: SoacLoop, levels: Levels, index: Sequence[Expr]) -> None:
     """Lower one point of the nest's space."""
     for stm, i in zip(levels.inner, index[1:], strict=True):
         lo.given[stm] = i
@@ -75,11 +75,11 @@ def _point(lo: DeviceLowerer, n: Nest, levels: Levels, index: Sequence[Expr]) ->
         del lo.given[stm]
 
 
-def _sizes(lo: DeviceLowerer, n: Nest, levels: Levels) -> list[Expr]:
+def _sizes(lo: DeviceLowerer, n: SoacLoop, levels: Levels) -> list[Expr]:
     return [n.width, *[lo.let(lo.expr(s.exp.width), "n") for s in levels.inner]]  # type: ignore[attr-defined]
 
 
-def _what(n: Nest, levels: Levels) -> str:
+def _what(n: SoacLoop, levels: Levels) -> str:
     names = ", ".join(v.name for v in n.stm.pat)
     dims = "".join(f"[{s.exp.width!r}]" for s in [n.stm, *levels.inner])  # type: ignore[attr-defined]
     return f"map over {dims} for {names}"
@@ -95,7 +95,7 @@ def flattening(stm: core.Stm) -> frozenset[str]:
     return frozenset([str(x) for a in stm.attrs if isinstance(a, tuple) and a and a[0] in named for x in a[1:]])
 
 
-def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
+def host_map(lo: DeviceLowerer, n: SoacLoop) -> list[Value]:
     """A map at host level; see Note [Nests]."""
     assert n.lam is not None
     levels = levels_of(n.lam)
@@ -116,7 +116,7 @@ def host_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
     return values
 
 
-def _each_point(lo: DeviceLowerer, n: Nest, levels: Levels, sizes: list[Expr], total: Expr) -> list[Value]:
+def _each_point(lo: DeviceLowerer, n: SoacLoop, levels: Levels, sizes: list[Expr], total: Expr) -> list[Value]:
     """A map of which each point is done by a thread, a block, or kernel by kernel; the host picks."""
     inner = inner_width(lo, levels)
     if lo.distributed and inner is not None:
@@ -232,7 +232,7 @@ def _together(lo: DeviceLowerer, body: list[ir.Stmt], total: Expr, what: str, in
 
 
 def _cut_up(
-    lo: DeviceLowerer, n: Nest, levels: Levels, total: Expr, inner: Expr, whole: list[ir.Stmt]
+    lo: DeviceLowerer, n: SoacLoop, levels: Levels, total: Expr, inner: Expr, whole: list[ir.Stmt]
 ) -> list[ir.Stmt]:
     """A version with a block a point, or several where points are few and long (`segments.py`), fold by fold."""
     if lo.cut_up or not isinstance(n.stm.exp, core.Map):
@@ -270,7 +270,7 @@ def _fold_by_fold(stm: core.Stm, e: core.Map) -> list[core.Stm] | None:
     return fission.distribute(core.Stm(stm.pat, core.Map(e.width, e.arrays, lam), stm.attrs))
 
 
-def _in_parts(lo: DeviceLowerer, n: Nest, rows: segments.Rows, total: Expr) -> None:
+def _in_parts(lo: DeviceLowerer, n: SoacLoop, rows: segments.Rows, total: Expr) -> None:
     """Rows by several blocks each."""
     made = [o for o in n.outs if o is not None]
     outs: list[View | None] = list(made)
@@ -290,7 +290,7 @@ def _in_parts(lo: DeviceLowerer, n: Nest, rows: segments.Rows, total: Expr) -> N
         lo.copy(out, dense_view(v.base, out.shape, v.offset) if rows.scans else v)
 
 
-def _by_columns(lo: DeviceLowerer, n: Nest, levels: Levels, total: Expr, inner: Expr) -> list[ir.Stmt] | None:
+def _by_columns(lo: DeviceLowerer, n: SoacLoop, levels: Levels, total: Expr, inner: Expr) -> list[ir.Stmt] | None:
     """Reductions of columns, which are neighbours in memory, in as many parts as there are threads for; None if the
     map is of anything else."""
     views = [v for v in _innermost(lo, n, levels) if v.rank > 1 and isinstance(v.base, Mem)]
@@ -313,7 +313,7 @@ def _by_columns(lo: DeviceLowerer, n: Nest, levels: Levels, total: Expr, inner: 
     return body
 
 
-def _innermost(lo: DeviceLowerer, n: Nest, levels: Levels) -> list[View]:
+def _innermost(lo: DeviceLowerer, n: SoacLoop, levels: Levels) -> list[View]:
     """The arrays of a nest's innermost map, at some point of the maps around it."""
     assert n.lam is not None
     lam, arrays = n.lam, n.inputs
@@ -331,7 +331,7 @@ def _innermost(lo: DeviceLowerer, n: Nest, levels: Levels) -> list[View]:
     return [v for v in arrays if isinstance(v, View)]
 
 
-def rows_in_order(lo: DeviceLowerer, n: Nest, k: int) -> Value:
+def rows_in_order(lo: DeviceLowerer, n: SoacLoop, k: int) -> Value:
     """An input whose rows the threads of a block read several times: with neighbouring elements as neighbours, a
     transposed copy if they are not."""
     v = n.inputs[k]
@@ -363,7 +363,7 @@ def columns_near(lo: DeviceLowerer, levels: Levels) -> dict[Var, Value]:
     return out
 
 
-def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> tuple[list[ir.Stmt] | None, Expr | None]:
+def _apart(lo: DeviceLowerer, n: SoacLoop, levels: Levels) -> tuple[list[ir.Stmt] | None, Expr | None]:
     """The map distributed over its body's statements, None if that is not possible or there is no need; and how many
     elements a point works on in what tiles do, if there is such."""
     if not fission.deep(levels.leaf) and not _long_elements(levels.leaf):
@@ -386,7 +386,7 @@ def _apart(lo: DeviceLowerer, n: Nest, levels: Levels) -> tuple[list[ir.Stmt] | 
     return body, work
 
 
-def _lowered(lo: DeviceLowerer, n: Nest, stms: Sequence[core.Stm]) -> list[ir.Stmt]:
+def _lowered(lo: DeviceLowerer, n: SoacLoop, stms: Sequence[core.Stm]) -> list[ir.Stmt]:
     """A nest's statements instead of it, its results in the same places."""
     lam = core.Lambda((), tuple(stms), n.stm.pat)
     alone = core.Program({**lo.program.funs, "": core.Fun("", lam, 0, ())})
@@ -399,7 +399,7 @@ def _lowered(lo: DeviceLowerer, n: Nest, stms: Sequence[core.Stm]) -> list[ir.St
     return body
 
 
-def block_map(lo: DeviceLowerer, n: Nest) -> list[Value]:
+def block_map(lo: DeviceLowerer, n: SoacLoop) -> list[Value]:
     """A map in block mode: points shared out over the block's threads."""
     assert n.lam is not None
     levels = levels_of(n.lam)

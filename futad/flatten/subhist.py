@@ -30,7 +30,7 @@ from futad.imp import ir
 from futad.imp.arrays import acc_op
 from futad.imp.elements import bind_elements
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
-from futad.imp.soacs import Nest
+from futad.imp.soacs import SoacLoop
 from futad.imp.units import unit_of
 from futad.imp.views import Acc, Mem, Value, View
 from futad.imp.walk import statements
@@ -74,7 +74,7 @@ class _Bins:
         return [self.lo.let(n, "bins") for n in self.counts], names
 
 
-def _bins(lo: DeviceLowerer, n: Nest) -> _Bins | None:
+def _bins(lo: DeviceLowerer, n: SoacLoop) -> _Bins | None:
     """The accumulators of a map that does nothing but update them, if one sub-histogram can have them all."""
     accs = [v for v in n.inputs if isinstance(v, Acc)]
     if not accs or not all(isinstance(v.type, AccType) for v in n.stm.pat):
@@ -94,7 +94,7 @@ ROWS_SHARED = Transformation(
 
 
 def in_shared_memory(
-    lo: DeviceLowerer, n: Nest, leaf: core.Lambda, sizes: Sequence[Expr], total: Expr, what: str,
+    lo: DeviceLowerer, n: SoacLoop, leaf: core.Lambda, sizes: Sequence[Expr], total: Expr, what: str,
     point: Callable[[Sequence[Expr]], None],
 ) -> tuple[Expr, list[ir.Stmt]] | None:  # fmt: skip
     """Under what condition a map's updates go by way of shared memory, and the statements that do so; None if the map
@@ -125,7 +125,7 @@ def in_shared_memory(
 
 
 def rows_in_shared_memory(
-    lo: DeviceLowerer, n: Nest, inner: Expr, what: str
+    lo: DeviceLowerer, n: SoacLoop, inner: Expr, what: str
 ) -> tuple[Expr, list[ir.Stmt]] | None:
     """As `in_shared_memory`, for a map that updates by rows, at places that take work of the width `inner` to find."""
     u = row_updates(n.stm)
@@ -168,7 +168,7 @@ def rows_in_shared_memory(
     return every, body
 
 
-def _staged(n: Nest, u: RowUpdates) -> int | None:
+def _staged(n: SoacLoop, u: RowUpdates) -> int | None:
     """Which of a map's inputs are the rows that its threads read before the updates: None unless it is one."""
     assert n.lam is not None
     heavy = {v for s in u.before if not isinstance(s.exp, CHEAP) for v in core.stm_free(s)}
@@ -180,7 +180,7 @@ def _staged(n: Nest, u: RowUpdates) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _inputs(lo: DeviceLowerer, n: Nest, staged: int, i: Ref, row: Ref, inputs: Sequence[Value]) -> None:
+def _inputs(lo: DeviceLowerer, n: SoacLoop, staged: int, i: Ref, row: Ref, inputs: Sequence[Value]) -> None:
     """Bind a map's parameters at a point of which one row is in shared memory."""
     assert n.lam is not None
     lo.ranges[i.name] = n.width
@@ -192,7 +192,7 @@ def _inputs(lo: DeviceLowerer, n: Nest, staged: int, i: Ref, row: Ref, inputs: S
     lo.bind(n.lam.params[staged], View(memory, ZERO, (ONE,), (rows.shape[1],), True))
 
 
-def _before(lo: DeviceLowerer, n: Nest, u: RowUpdates, staged: int) -> kir.Function:
+def _before(lo: DeviceLowerer, n: SoacLoop, u: RowUpdates, staged: int) -> kir.Function:
     rows = n.inputs[staged]
     assert isinstance(rows, View)
     i, row = Ref(lo.name("i"), I64), Ref(lo.name("row"), rows.elem)
@@ -203,7 +203,7 @@ def _before(lo: DeviceLowerer, n: Nest, u: RowUpdates, staged: int) -> kir.Funct
     return kir.Function([i, row], text, values)
 
 
-def _update(lo: DeviceLowerer, n: Nest, u: RowUpdates, staged: int, bins: _Bins) -> kir.Function:
+def _update(lo: DeviceLowerer, n: SoacLoop, u: RowUpdates, staged: int, bins: _Bins) -> kir.Function:
     rows = n.inputs[staged]
     assert isinstance(rows, View) and n.lam is not None
     i, j, row = Ref(lo.name("i"), I64), Ref(lo.name("j"), I64), Ref(lo.name("row"), rows.elem)

@@ -42,7 +42,7 @@ from futad.legality import Legality
 if TYPE_CHECKING:
     from futad.imp.carried import Carried
     from futad.imp.lower import Lowerer
-    from futad.imp.soacs import Nest
+    from futad.imp.soacs import SoacLoop
 
 FEW_ROWS = 8  # of a copied matrix, that are not shared out
 BLOCK = (64, 4096)  # of a matrix to be transposed: rows and columns of the result
@@ -116,7 +116,7 @@ def heavy(lo: Lowerer, width: Expr, work: Expr) -> bool:
     )
 
 
-def nest(n: Nest) -> list[Value] | None:
+def nest(n: SoacLoop) -> list[Value] | None:
     """Lower a nest for several threads; None if that is not possible or certainly not worth it."""
     lo, late = n.lo, left_to(n)
     accs = [v for v in n.inputs if isinstance(v, Acc)]
@@ -174,7 +174,7 @@ def nest(n: Nest) -> list[Value] | None:
     return n.results(folds)
 
 
-def _shared_accs(n: Nest) -> dict[int, list[Var]]:
+def _shared_accs(n: SoacLoop) -> dict[int, list[Var]]:
     """The accumulators that each turn updates at places of its own, so that threads need no copies of them: by number,
     with the variables that must be small for this."""
     if n.lam is None:
@@ -223,7 +223,7 @@ def _add_up(team: Team, array: str, acc: Acc) -> None:
     lo.emit(adders.run(body, names, dynamic=False))
 
 
-def _combine(team: Team, n: Nest, parts: list[str]) -> list[Carried]:
+def _combine(team: Team, n: SoacLoop, parts: list[str]) -> list[Carried]:
     """Fold the threads' results in order; scans are then completed with what comes before each part."""
     lo = team.lo
     folds = n.open_folds(n.wants, guard=True)
@@ -248,7 +248,7 @@ def _combine(team: Team, n: Nest, parts: list[str]) -> list[Carried]:
     return folds
 
 
-def _complete(team: Team, n: Nest, prefixes: list[str]) -> None:
+def _complete(team: Team, n: SoacLoop, prefixes: list[str]) -> None:
     """Second pass of scans: combine each element with what comes before its part."""
     lo = team.lo
     names = team.names()
@@ -274,7 +274,7 @@ def _complete(team: Team, n: Nest, prefixes: list[str]) -> None:
     lo.emit(ir.If(compare("<", ONE, team.count), [team.run(body, names, False)], []))
 
 
-def _scan_outs(n: Nest) -> list[View]:
+def _scan_outs(n: SoacLoop) -> list[View]:
     return [o for o in n.outs[n.n_accs : n.first_red] if o is not None]
 
 

@@ -26,7 +26,7 @@ from futad.optimise.sequential import attributes
 if TYPE_CHECKING:
     from futad.imp.carried import Carried
     from futad.imp.lower import Lowerer
-    from futad.imp.soacs import Nest
+    from futad.imp.soacs import SoacLoop
 
 LEGAL = Legality("rows-of-products", "a product is made some rows at a time by the map that reads them")
 READ_ONCE = LEGAL.condition("read by the map only", "others read the product, which is not there as a whole")
@@ -104,14 +104,14 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
     return result
 
 
-def left_to(nest: Nest) -> dict[int, RowProduct]:
+def left_to(nest: SoacLoop) -> dict[int, RowProduct]:
     """The products that were left to the map, by the number of the input."""
     late = nest.lo.scopes[-1].late
     return {k: late[a] for k, a in enumerate(nest.arrays) if a in late}
 
 
 def by_rows(
-    nest: Nest, inputs: Sequence[Value], folds: list[Carried], start: Expr = ZERO, bound: Expr | None = None
+    nest: SoacLoop, inputs: Sequence[Value], folds: list[Carried], start: Expr = ZERO, bound: Expr | None = None
 ) -> bool:
     """Run the map, or from `start` to before `bound`, with the products that were left to it; False if none was.  Its
     folds and scans go on from part to part."""
@@ -177,7 +177,7 @@ def _place(lo: Lowerer, p: RowProduct, product: View, height: Expr) -> tuple[Mem
     return base, ZERO
 
 
-def done(nest: Nest) -> None:
+def done(nest: SoacLoop) -> None:
     """The map has been lowered: the memory of the factors that were packed for it is free."""
     for p in left_to(nest).values():
         if p.root is not None:

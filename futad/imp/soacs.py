@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 @handles(core.Fused)
 def screma(lo: Lowerer, stm: core.Stm, e: core.Screma, wants: list[Want]) -> Sequence[Value]:
     """One loop that maps, scans and reduces; results in the order of `core.Fused`."""
-    nest = Nest(lo, stm, wants)
+    nest = SoacLoop(lo, stm, wants)
     with packed(lo, [e.mapper, *[f.lam for f in e.folds]], nest.width), turned_round(lo, e.mapper):
         values = _lowered(nest, attributes(stm))
     done(nest)
     return values
 
 
-def _lowered(nest: Nest, names: frozenset[str]) -> list[Value]:
+def _lowered(nest: SoacLoop, names: frozenset[str]) -> list[Value]:
     lo = nest.lo
     if lo.shares and names.isdisjoint(("sequential", "sequential_outer")):
         shared = parallel.nest(nest)
@@ -59,7 +59,7 @@ def _lowered(nest: Nest, names: frozenset[str]) -> list[Value]:
     return nest.results(folds)
 
 
-class Nest:
+class SoacLoop:
     """A map with scans and reductions on its first results."""
 
     def __init__(self, lo: Lowerer, stm: core.Stm, wants: list[Want]) -> None:

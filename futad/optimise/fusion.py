@@ -25,7 +25,7 @@ from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Const, Var, row_type
 from futad.legality import Legality
-from futad.optimise.nest import Nest, elementwise, from_nest, merge, to_nest
+from futad.optimise.cluster import Cluster, elementwise, from_cluster, merge, to_cluster
 from futad.optimise.subst import Subst
 from futad.rewrite.dce import effects
 from futad.rewrite.strategy import Stats, with_lambdas
@@ -79,7 +79,7 @@ class _Item:
 
     stm: Stm
     free: dict[Var, None]
-    nest: Nest | None = None
+    cluster: Cluster | None = None
     whole: set[Var] = field(default_factory=set)
     consumes: set[Var] = field(default_factory=set)
     copied: bool = False  # a cheap producer on its way into all of its consumers
@@ -135,7 +135,7 @@ class _Fuser:
             return stm
         return Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)
 
-    def item(self, stm: Stm, nest: Nest | None) -> _Item:
+    def item(self, stm: Stm, nest: Cluster | None) -> _Item:
         e = stm.exp
         item = _Item(stm, ir.stm_free(stm), nest)
         if nest is not None:
@@ -148,7 +148,7 @@ class _Fuser:
 
     def scope(self, lam: Lambda) -> list[Stm]:
         """The statements of one scope, fused (nested scopes as they were)."""
-        nests = [to_nest(s) for s in lam.stms]
+        nests = [to_cluster(s) for s in lam.stms]
         if not any(nests):
             return list(lam.stms)
         self.uses, self.elementwise_uses, self.constant_reads, self.items, self.by = {}, {}, {}, [], {}
@@ -161,7 +161,7 @@ class _Fuser:
         work = self.work
         while work:
             item = work.popleft()
-            if item.nest is not None:
+            if item.cluster is not None:
                 new = self.vertical(item) or self.horizontal(item)
                 if new is not None:
                     work.appendleft(new)
@@ -186,19 +186,19 @@ class _Fuser:
             self.constant_reads[e.array] = self.constant_reads.get(e.array, 0) + k
         for v in item.free:
             uses[v] = uses.get(v, 0) + k
-        if item.nest is not None:
-            for a in set(item.nest.arrays):
+        if item.cluster is not None:
+            for a in set(item.cluster.arrays):
                 if a not in item.whole:
                     elements[a] = elements.get(a, 0) + k  # type: ignore[index, arg-type]
 
     # -- pairs
 
     def vertical(self, c: _Item) -> _Item | None:
-        assert c.nest is not None
+        assert c.cluster is not None
         tried: set[int] = set()
-        for a in c.nest.arrays + [acc.arg for acc in c.nest.accs]:
+        for a in c.cluster.arrays + [acc.arg for acc in c.cluster.accs]:
             p = self.by.get(a) if type(a) is Var else None
-            if p is not None and p.nest is not None and id(p) not in tried:
+            if p is not None and p.cluster is not None and id(p) not in tried:
                 tried.add(id(p))
                 new = self.duplicate(p, c) or self.fuse(p, c, "vertical")
                 if new is not None:
@@ -206,13 +206,13 @@ class _Fuser:
         return None
 
     def horizontal(self, c: _Item) -> _Item | None:
-        nest = c.nest
+        nest = c.cluster
         assert nest is not None
         mine = {a for a in nest.arrays if not self.is_index(a)}
         if not mine:
             return None
         for p in reversed(self.items):
-            q = p.nest
+            q = p.cluster
             if q is None or p.copied or q.width is not nest.width:
                 continue
             shared = [a for a in q.arrays if a in mine]
@@ -230,24 +230,24 @@ class _Fuser:
 
     def fits(self, p: _Item, c: _Item) -> bool:
         """Whether the two have one width and `c` uses `p`'s results element by element only."""
-        assert p.nest is not None and c.nest is not None
-        if p.nest.width is not c.nest.width or not READ_BY_ELEMENTS(not any(v in c.whole for v in p.stm.pat)):
+        assert p.cluster is not None and c.cluster is not None
+        if p.cluster.width is not c.cluster.width or not READ_BY_ELEMENTS(not any(v in c.whole for v in p.stm.pat)):
             return False
-        return MADE_BY_ELEMENTS(elementwise(p.nest, c.nest))
+        return MADE_BY_ELEMENTS(elementwise(p.cluster, c.cluster))
 
     def fuse(self, p: _Item, c: _Item, how: str) -> _Item | None:
         """`p` merged into `c`, at the place of `c`; None if that is not legal."""
-        assert p.nest is not None and c.nest is not None
+        assert p.cluster is not None and c.cluster is not None
         if not self.fits(p, c):
             return None
         after = self.displaced(p, c)
         if after is None or not ELEMENTS_UNWRITTEN(self.apart(p, c)):
             return None
         keep = self.kept(p, c)
-        merged = merge(p.nest, c.nest, keep)
+        merged = merge(p.cluster, c.cluster, keep)
         self.add_uses(p, -1)
         self.add_uses(c, -1)
-        new = self.item(from_nest(merged), merged)
+        new = self.item(from_cluster(merged), merged)
         self.add_uses(new, 1)
         gone = {id(p), *map(id, after)}
         self.items = [x for x in self.items if id(x) not in gone]
@@ -260,8 +260,8 @@ class _Fuser:
 
     def kept(self, p: _Item, c: _Item) -> set[Var]:
         """The results of `p`'s map that others than `c` use."""
-        assert p.nest is not None
-        return {v for v, _ in p.nest.maps if self.uses.get(v, 0) > (1 if v in c.free else 0)}
+        assert p.cluster is not None
+        return {v for v, _ in p.cluster.maps if self.uses.get(v, 0) > (1 if v in c.free else 0)}
 
     def apart(self, p: _Item, c: _Item) -> bool:
         """Whether `p`'s body overwrites no element that `c` reads, and `c`'s none that `p` returns.
@@ -269,17 +269,17 @@ class _Fuser:
         A map that overwrites the elements it is given gets copies where others read the array; within one body there
         is no array, and nothing may be read after it was overwritten.
         """
-        assert p.nest is not None
+        assert p.cluster is not None
         mutable, root = self.alias.mutable, self.alias.root
         if any(mutable(r) for r in p.consumes) and not p.consumes.isdisjoint([root(v) for v in c.free]):
             return False
         gone = {r for r in c.consumes if mutable(r)}
         if not gone:
             return True
-        results = dict(p.nest.maps)
+        results = dict(p.cluster.maps)
         keep = self.kept(p, c)
         returned: list[ir.Atom] = [a for v, a in results.items() if v in keep]
-        returned += [a for _, parts in p.nest.scans + p.nest.reds for _, a in parts]
+        returned += [a for _, parts in p.cluster.scans + p.cluster.reds for _, a in parts]
         for r in gone:
             # In one body what `p` makes for `c` is what `c` overwrites, not a copy.
             taken = [v for v in results if v in c.free and root(v) is r]
@@ -315,8 +315,8 @@ class _Fuser:
     def duplicate(self, p: _Item, c: _Item) -> _Item | None:
         """A copy of the cheap `p` merged into `c`, where every use of `p`'s results is such a consumer and there
         are several (what ends up in one loop after all is shared again by the simplifier)."""
-        n = p.nest
-        assert n is not None and c.nest is not None
+        n = p.cluster
+        assert n is not None and c.cluster is not None
         if n.accs or n.scans or n.reds or len(n.arrays) > 2 or not self.fits(p, c):
             return None
         uses = [self.uses.get(v, 0) for v in p.stm.pat]
@@ -332,10 +332,10 @@ class _Fuser:
         r = Renamer()
         copy = r.lam(lam)
         maps = [(v, a) for (v, _), a in zip(n.maps, copy.result, strict=True)]
-        twin = Nest(n.width, n.arrays, list(copy.params), list(copy.stms), [], [], [], maps, n.attrs)
-        merged = merge(twin, c.nest, set())
+        twin = Cluster(n.width, n.arrays, list(copy.params), list(copy.stms), [], [], [], maps, n.attrs)
+        merged = merge(twin, c.cluster, set())
         self.add_uses(c, -1)
-        new = self.item(from_nest(merged), merged)
+        new = self.item(from_cluster(merged), merged)
         self.add_uses(new, 1)
         p.copied = True
         self.count("fuse_duplicate")
@@ -354,9 +354,9 @@ class _Fuser:
         unrolled in this way.  Whether it was rewritten (the result is queued)."""
         p = self.by.get(e.array) if type(e.array) is Var else None
         i = e.index[0]
-        if p is None or p.nest is None or type(i) is Range:
+        if p is None or p.cluster is None or type(i) is Range:
             return False
-        n = p.nest
+        n = p.cluster
         if n.accs or n.scans or n.reds or not ELEMENT_ASSERTS(not effects(n.stms)):
             return False
         once = all(self.uses.get(v, 0) == (v is e.array) for v in p.stm.pat)
@@ -388,7 +388,7 @@ class _Fuser:
         self.add_uses(item, -1)
         if not any(self.uses.get(v, 0) for v in p.stm.pat):
             self.remove(p)
-        new = [self.item(s, to_nest(s)) for s in stms]
+        new = [self.item(s, to_cluster(s)) for s in stms]
         for x in new:
             self.add_uses(x, 1)
         self.work.extendleft(reversed(new))
@@ -398,7 +398,7 @@ class _Fuser:
     def readable(self, p: _Item, v: Var) -> bool:
         """Whether what makes elements of `v` can be done here instead: neither `p` nor anything since consumes what `p`
         reads, and the elements are new arrays, which nothing later consumes."""
-        assert p.nest is not None
+        assert p.cluster is not None
         mutable, root = self.alias.mutable, self.alias.root
         reads = {root(w) for w in p.free if mutable(w)}
         if not reads:
@@ -406,13 +406,13 @@ class _Fuser:
         between = self.items[self.items.index(p) + 1 :]
         if not ELEMENT_UNCONSUMED(all(reads.isdisjoint(x.consumes) for x in (p, *between))):
             return False
-        made = {w: s.exp for s in p.nest.stms for w in s.pat}
-        (result,) = [a for w, a in p.nest.maps if w is v]
+        made = {w: s.exp for s in p.cluster.stms for w in s.pat}
+        (result,) = [a for w, a in p.cluster.maps if w is v]
         return ELEMENT_NEW(type(result) is Var and type(made.get(result)) in (ir.Op, ir.Map, ir.Fused))
 
     def unrolls(self, p: _Item, i: ir.Atom) -> bool:
         """Whether the map has few elements, each of few statements, and is read at constant places only."""
-        n = p.nest
+        n = p.cluster
         assert n is not None
         if type(n.width) is not Const or n.width.value > UNROLL or len(n.stms) > UNROLL:
             return False
@@ -426,10 +426,10 @@ class _Fuser:
         """Moves a nest that reads rows which a nest in the accumulator's scope reads as well into that scope, its
         results becoming extra ones: there the two become one, and what both compute is computed once (a function's
         value beside its derivative)."""
-        inner = [n for s in e.lam.stms if (n := to_nest(s)) is not None and n.accs]
+        inner = [n for s in e.lam.stms if (n := to_cluster(s)) is not None and n.accs]
         mutable, root = self.alias.mutable, self.alias.root
         for p in reversed(self.items):
-            q = p.nest
+            q = p.cluster
             if q is None or q.accs or p.copied or not ABSORBED_APART(not any(v in w.free for v in p.stm.pat)):
                 continue
             if not any(n.width is q.width and any(a in q.arrays and _of_rows(a) for a in n.arrays) for n in inner):
@@ -462,12 +462,12 @@ class _Fuser:
         stms = list(e.lam.stms)
         changed = True
         moved = False
-        wanted = {v for s in stms if (n := to_nest(s)) is not None for v in n.arrays}
+        wanted = {v for s in stms if (n := to_cluster(s)) is not None for v in n.arrays}
         while changed:
             changed = False
             for v in wanted:
                 p = self.by.get(v) if type(v) is Var else None
-                if p is None or p.nest is None or p.nest.accs:
+                if p is None or p.cluster is None or p.cluster.accs:
                     continue
                 outside = [self.uses.get(w, 0) != (w in item.free) for w in p.stm.pat]
                 if not SUNK_ONLY_THERE(not any(outside)):
@@ -485,7 +485,7 @@ class _Fuser:
                 e = ir.WithAcc(e.arrays, e.op, lam)
                 item = self.item(Stm(item.stm.pat, e, item.stm.attrs), None)
                 self.add_uses(item, 1)
-                wanted = (wanted - {v}) | set(p.nest.arrays)
+                wanted = (wanted - {v}) | set(p.cluster.arrays)
                 changed = moved = True
                 break
         if moved:

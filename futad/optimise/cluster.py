@@ -1,6 +1,6 @@
 """A common form of `Map`, `Reduce`, `Scan` and `Fused`, and how two of them become one.
 
-A nest is a lambda over the elements of its inputs whose results feed, in this order: accumulators, scans,
+A cluster is a lambda over the elements of its inputs whose results feed, in this order: accumulators, scans,
 reductions, mapped outputs.  The statement's pattern has the same order.
 """
 
@@ -19,7 +19,7 @@ Part = tuple[Var, Atom]
 
 @dataclass(slots=True)
 class Acc:
-    """One accumulator threaded through a nest: bound as `out`, given as `arg`, inside `param` to `result`."""
+    """One accumulator threaded through a cluster: bound as `out`, given as `arg`, inside `param` to `result`."""
 
     out: Var
     arg: Atom
@@ -28,7 +28,7 @@ class Acc:
 
 
 @dataclass(slots=True)
-class Nest:
+class Cluster:
     """One loop over `width` elements of `arrays` (elements: `params`)."""
 
     width: Atom
@@ -49,8 +49,8 @@ class Nest:
         return out + [v for v, _ in self.maps]
 
 
-def to_nest(stm: Stm) -> Nest | None:
-    """The statement as a nest; None if it is not a map, reduction, scan or fused nest."""
+def to_cluster(stm: Stm) -> Cluster | None:
+    """The statement as a cluster; None if it is not a map, reduction, scan or fused nest."""
     e = stm.exp
     if not isinstance(e, ir.Screma):
         return None
@@ -59,23 +59,23 @@ def to_nest(stm: Stm) -> Nest | None:
         lam = Lambda(rows, (), rows)
     else:
         lam = e.mapper
-    nest = Nest(e.width, [], [], list(lam.stms), [], [], [], [], stm.attrs)
+    cluster = Cluster(e.width, [], [], list(lam.stms), [], [], [], [], stm.attrs)
     parts = e.parts(list(zip(stm.pat, lam.result, strict=True)))
     for a, p in zip(e.arrays, lam.params, strict=True):
         if isinstance(a.type, AccType):
-            v, r = parts.accs[len(nest.accs)]
-            nest.accs.append(Acc(v, a, p, r))
+            v, r = parts.accs[len(cluster.accs)]
+            cluster.accs.append(Acc(v, a, p, r))
         else:
-            nest.arrays.append(a)
-            nest.params.append(p)
-    nest.scans = [(f, list(part)) for f, part in zip(e.scans, parts.scans, strict=True)]
-    nest.reds = [(f, list(part)) for f, part in zip(e.reduces, parts.reduces, strict=True)]
-    nest.maps = list(parts.mapped)
-    return nest
+            cluster.arrays.append(a)
+            cluster.params.append(p)
+    cluster.scans = [(f, list(part)) for f, part in zip(e.scans, parts.scans, strict=True)]
+    cluster.reds = [(f, list(part)) for f, part in zip(e.reduces, parts.reduces, strict=True)]
+    cluster.maps = list(parts.mapped)
+    return cluster
 
 
-def from_nest(n: Nest) -> Stm:
-    """The smallest statement for a nest: a `Map`, a plain `Reduce` or `Scan`, or a `Fused`."""
+def from_cluster(n: Cluster) -> Stm:
+    """The smallest statement for a cluster: a `Map`, a plain `Reduce` or `Scan`, or a `Fused`."""
     pat = tuple(n.bound())
     results = [a.result for a in n.accs]
     for _, parts in n.scans + n.reds:
@@ -93,7 +93,7 @@ def from_nest(n: Nest) -> Stm:
     return Stm(pat, fused, n.attrs)
 
 
-def elementwise(p: Nest, c: Nest) -> bool:
+def elementwise(p: Cluster, c: Cluster) -> bool:
     """Whether every input of `c` that `p` binds can be taken over element by element, at the same type."""
     results = dict(p.maps)
     mine = set(p.bound())
@@ -105,8 +105,8 @@ def elementwise(p: Nest, c: Nest) -> bool:
     return True
 
 
-def merge(p: Nest, c: Nest, keep: set[Var]) -> Nest:
-    """`p` then `c` as one nest.
+def merge(p: Cluster, c: Cluster, keep: set[Var]) -> Cluster:
+    """`p` then `c` as one cluster.
 
     Inputs of `c` that `p` binds become results of `p`'s lambda, equal inputs are shared, accumulators run
     through both, and of the mapped outputs of `p` those in `keep` remain.
@@ -138,7 +138,7 @@ def merge(p: Nest, c: Nest, keep: set[Var]) -> Nest:
     def moved(parts: list[Part]) -> list[Part]:
         return [(v, r.atom(a)) for v, a in parts]
 
-    return Nest(
+    return Cluster(
         p.width,
         arrays,
         params,
@@ -151,4 +151,4 @@ def merge(p: Nest, c: Nest, keep: set[Var]) -> Nest:
     )
 
 
-__all__ = ["Acc", "Nest", "Part", "elementwise", "from_nest", "merge", "to_nest"]
+__all__ = ["Acc", "Cluster", "Part", "elementwise", "from_cluster", "merge", "to_cluster"]
