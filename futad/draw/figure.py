@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
-import networkx as nx
-
 from futad.core import ir
 from futad.core.ir import Exp, Fun, Lambda, Stm
-from futad.core.types import Atom, Prim, Var
+from futad.core.types import Atom, Var
+from futad.draw.groups import grouped, is_scalar, places, uses
 from futad.draw.names import Names, wrapped
-from futad.errors import Span
 
 # The kinds of boxes, with what the legend says of them.
 KINDS = {
@@ -100,11 +98,11 @@ class _Drawer:
 
     def scope(self, lam: Lambda) -> list[Box]:
         """The boxes of a scope's statements, in order."""
-        used = {v for s in lam.stms if not _is_scalar(s) for v in uses(s.exp)} | {*lam.result}
+        used = {v for s in lam.stms if not is_scalar(s) for v in uses(s.exp)} | {*lam.result}
         boxes: list[Box] = []
         for group in grouped(lam.stms):
-            if _is_scalar(group[0]):
-                others = {v for s in lam.stms if _is_scalar(s) and s not in group for v in uses(s.exp)}
+            if is_scalar(group[0]):
+                others = {v for s in lam.stms if is_scalar(s) and s not in group for v in uses(s.exp)}
                 boxes.append(self.scalars(group, used | others))
             else:
                 boxes.append(self.statement(group[0]))
@@ -249,57 +247,6 @@ class _Drawer:
         return box
 
 
-# --- statements ---------------------------------------------------------------------------------------------
-
-
-def _is_scalar(s: Stm) -> bool:
-    """Whether the statement computes or reads one scalar."""
-    e = s.exp
-    return isinstance(e, ir.Op | ir.Alias | ir.At) and len(s.pat) == 1 and isinstance(s.pat[0].type, Prim)
-
-
-def uses(e: Exp) -> list[Var]:
-    """The variables that an expression uses as values, its scopes' own left out (sizes in types are no values)."""
-    out = dict.fromkeys(a for a in e.operands() if isinstance(a, Var))
-    for lam in e.lambdas():
-        bound = set(lam.params)
-        for s in lam.stms:
-            out.update(dict.fromkeys(v for v in uses(s.exp) if v not in bound))
-            bound.update(s.pat)
-        out.update(dict.fromkeys(a for a in lam.result if isinstance(a, Var) and a not in bound))
-    return list(out)
-
-
-def grouped(stms: Sequence[Stm]) -> list[list[Stm]]:
-    """The statements one by one, but for scalar ones that depend on each other directly.
-
-    A scalar's level is the number of other statements on the longest way to it.  Of those on one level none depends on
-    another by way of a statement that is no scalar's, so that no group depends on itself by way of others.
-    """
-    made = {v: s for s in stms for v in s.pat}
-    level: dict[Stm, int] = {}
-    near = nx.Graph()
-    for s in stms:
-        needed = [made[v] for v in uses(s.exp) if v in made]
-        scalar = _is_scalar(s)
-        level[s] = max([level[d] + (scalar and not _is_scalar(d)) for d in needed], default=0)
-        near.add_node(s)
-        near.add_edges_from((d, s) for d in needed if scalar and _is_scalar(d) and level[d] == level[s])
-    order = {s: k for k, s in enumerate(stms)}
-    groups = [sorted(c, key=order.__getitem__) for c in nx.connected_components(near)]
-    return sorted(groups, key=lambda g: order[g[0]])
-
-
-def places(s: Stm) -> Iterable[Span]:
-    """The places in the source that a statement and those in it know, in order."""
-    for name in type(s.exp).kinds:
-        if isinstance(place := getattr(s.exp, name), Span):
-            yield place
-    for lam in s.exp.lambdas():
-        for inner in lam.stms:
-            yield from places(inner)
-
-
 def _short(text: str) -> str:
     return text if len(text) <= 160 else text[:157] + "..."
 
@@ -315,4 +262,4 @@ def _forget_sweeps(box: Box) -> None:
         _forget_sweeps(inner)
 
 
-__all__ = ["KINDS", "Box", "Port", "figure", "grouped", "uses"]
+__all__ = ["KINDS", "Box", "Port", "figure"]

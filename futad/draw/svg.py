@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
 from futad.core.types import AccType, ArrayType, Var
+from futad.draw.cells import CHAR, LINE, PAD, TAB, Link, Placed
 from futad.draw.figure import KINDS, Box
-from futad.draw.layout import CHAR, LINE, PAD, TAB, Link, Placed
 
 FILL = {
     "nest": "#dbe9fb", "product": "#e6d9f5", "fold": "#d8f0dc", "scatter": "#fbe0d3", "loop": "#d3eff0",

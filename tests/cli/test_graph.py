@@ -17,8 +17,10 @@ from futad.core.calls import reached
 from futad.core.parse import parse_program
 from futad.draw import described, picture
 from futad.draw.calls import call_graph, calls_figure
-from futad.draw.figure import KINDS, Box, figure, grouped, uses
-from futad.draw.layout import Placed, placed
+from futad.draw.cells import Placed
+from futad.draw.figure import KINDS, Box, figure
+from futad.draw.groups import grouped, uses
+from futad.draw.layout import placed
 from futad.draw.svg import FILL, LINES
 from futad.pipeline import compile_program
 from futad.source import compile_text, load_program
