@@ -17,10 +17,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from futad.core.groups import Groups
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule, Kernel
 from futad.imp import ir
-from futad.imp.groups import Groups
 from futad.imp.walk import statements
 
 MOST_STATES = 64  # ways in which pointers may point to memory at one place of the host code
@@ -131,7 +131,7 @@ def _different(states: Sequence[State], seen: Sequence[State] = ()) -> list[Stat
 
 
 @dataclass(slots=True)
-class _Accesses(Groups):
+class _Accesses(Groups[str]):
     """What a kernel does with its pointers."""
 
     read: set[str] = field(default_factory=set)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, product
 
 from futad.core import ir
+from futad.core.groups import Groups
 from futad.core.types import Atom, Prim, Var
 
 Flow = tuple[Var, Atom]
@@ -90,24 +91,12 @@ class Aliases:
     """The classes of one function's variables that may share memory."""
 
     def __init__(self) -> None:
-        self._parent: dict[Var, Var] = {}
+        self._groups = Groups[Var]()
+        self.root = self._groups.find  # the representative of a variable's class
         self._mutable: set[Var] = set()  # roots
         self._escaping: set[Var] = set()
 
     # -- questions
-
-    def root(self, v: Var) -> Var:
-        """The representative of the variable's class."""
-        parent = self._parent
-        up = parent.get(v)
-        if up is None:
-            return v
-        root = up
-        while (up := parent.get(root)) is not None:
-            root = up
-        while v is not root:
-            parent[v], v = root, parent[v]
-        return root
 
     def mutable(self, a: Atom) -> bool:
         """Whether `a` may be overwritten somewhere."""
@@ -125,7 +114,7 @@ class Aliases:
             return
         x, y = self.root(a), self.root(b)
         if x is not y:
-            self._parent[x] = y
+            self._groups.up[x] = y
             for marked in (self._mutable, self._escaping):
                 if x in marked:
                     marked.add(y)

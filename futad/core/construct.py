@@ -34,6 +34,7 @@ class Exp:
               derivatives, which stay where they are until they are expanded.
     effect    it is evaluated exactly where and as often as it stands, though nothing may need what it binds.
     fresh     its arrays lie in memory of their own, whatever its operands are.
+    scoped    it has scopes (`node` sees that).
     inert     it has no scopes, and none of its results lies in an operand's memory (`node` sees that).
     own       it makes an array to be written to: two equal ones are not one.
     fails     for some operands it is an error or does not end (`Op`: some operations; scopes are asked themselves).
@@ -44,6 +45,7 @@ class Exp:
     pure: ClassVar[bool] = True
     effect: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
+    scoped: ClassVar[bool] = False
     inert: ClassVar[bool] = True
     own: ClassVar[bool] = False
     fails: ClassVar[bool] = False
@@ -71,6 +73,10 @@ class Exp:
     def consumes(self) -> Atoms:
         """The arrays that it overwrites; the first results are what they become, in this order."""
         return ()
+
+    def consuming(self, fa: Callable[[Atom], Atom]) -> Exp:
+        """The same, with other arrays in place of those that it overwrites."""
+        return self
 
     def views(self) -> Atoms:
         """The operands in whose memory the results lie, in this order."""

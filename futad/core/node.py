@@ -85,12 +85,16 @@ def _index_map(index: tuple[Any, ...], fa: Any) -> tuple[Any, ...]:
 @dataclass_transform(eq_default=False)
 def node(cls: type[T]) -> type[T]:
     """Make `cls` a slotted dataclass with generated traversals (see the module's docstring)."""
-    kinds: dict[str, str] = dict(cls.__annotations__)
+    kinds: dict[str, str] = {f: k.replace("ir.", "") for f, k in cls.__annotations__.items()}
     roles: dict[str, list[str]] = {}
+    consumed: list[str] = []
     for f, k in kinds.items():
         if m := _ROLE.fullmatch(k):
             kinds[f] = m[2]
+            consumed += [f] if m[1] == "Consumed" else []
             roles.setdefault(_ROLES[m[1]], []).append(_PARTS[m[2]].format(f=f))
+        elif k.startswith(tuple(_ROLES)):
+            raise TypeError(f"{cls.__name__}.{f}: no field can be {k}")
     made = dataclass(slots=True, eq=False, repr=False)(cls)
     lines = ["def operands(self):", "    out = []"]
     lines += [f"    {_OPERANDS[k].format(f=f)}" for f, k in kinds.items() if k in _OPERANDS]
@@ -116,11 +120,15 @@ def node(cls: type[T]) -> type[T]:
     exec("\n".join(lines), scope)
     for name in ("operands", "lambdas", "rebuild", "key", *roles):
         setattr(made, name, scope[name])
-    facts: dict[str, object] = {"kinds": kinds}
-    if "consumes" in roles:
-        facts["pure"] = False
+    facts: dict[str, object] = {"kinds": kinds, "scoped": scoped}
     if "consumes" in roles or "views" in roles or scoped:
         facts["inert"] = False
+    if "consumes" in roles:
+        facts["pure"] = False
+        swapped = {f: _REBUILD[kinds[f]].format(f=f) for f in consumed}
+        args = ", ".join(swapped.get(f, f"self.{f}") for f in kinds)
+        exec(f"def consuming(self, fa):\n    return cls({args})", scope)
+        facts["consuming"] = scope["consuming"]
     for name, fact in facts.items():
         setattr(made, name, fact)
     NODES.append(made)

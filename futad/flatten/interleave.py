@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from futad.core.groups import Groups
 from futad.core.types import I64
 from futad.fires import Transformation
 from futad.flatten import kernel as kir
 from futad.imp import ir
-from futad.imp.groups import Groups
 from futad.imp.ir import Expr, Ref, Stmt
 from futad.imp.walk import rewritten, statements
 
@@ -30,7 +30,7 @@ SIDE_BY_SIDE = Transformation("interleaved", "arrays of each thread's own lie el
 def interleaved(body: list[Stmt], own: Mapping[str, str], name: Callable[[str], str]) -> set[str]:
     """Rewrite what a kernel does with its threads' own arrays, and return which of those that are declared, `own` with
     the memory they are to be of, are declared in it no more."""
-    groups = Groups()
+    groups = Groups[str]()
     strange: set[str] = set()
     for s in statements(body):
         match s:

@@ -86,7 +86,7 @@ class _DeadCode:
                     wanted = True
                     if type(v.type) is not Prim:
                         self.use(v.type.shape)  # type: ignore[union-attr]
-            handler = _SCOPES.get(head)
+            handler = _SCOPES.get(head, _DeadCode.plain if head.scoped else None)
             if not wanted and NO_EFFECT(not self.stays(e)):
                 self.removed += 1
                 changed = True
@@ -278,16 +278,9 @@ class _DeadCode:
             return stm
         return Stm(tuple([stm.pat[k] for k in keep]), ir.WithAcc(e.arrays, e.op, lam), stm.attrs)
 
-    def derivative(self, stm: Stm, e: Any) -> Stm:
-        lam = self.body(e.lam)
-        if lam is e.lam:
-            return stm
-        new = type(e)(lam, e.args, e.tangents if type(e) is ir.Jvp else e.adjoints, e.many)
-        return Stm(stm.pat, new, stm.attrs)
-
-    def custom(self, stm: Stm, e: ir.WithVjp) -> Stm:
-        lam, pull = self.body(e.lam), self.body(e.pull)
-        return stm if lam is e.lam and pull is e.pull else Stm(stm.pat, ir.WithVjp(lam, pull, e.args), stm.attrs)
+    def plain(self, stm: Stm, e: ir.Exp) -> Stm:
+        """A construct that needs all its results."""
+        return ir.map_scopes(stm, self.body)
 
 
 _SCOPES: dict[type, Any] = {
@@ -301,9 +294,6 @@ _SCOPES: dict[type, Any] = {
     ir.Hist: _DeadCode.folded,
     ir.Scatter: _DeadCode.scattered,
     ir.WithAcc: _DeadCode.with_acc,
-    ir.Jvp: _DeadCode.derivative,
-    ir.Vjp: _DeadCode.derivative,
-    ir.WithVjp: _DeadCode.custom,
 }
 
 

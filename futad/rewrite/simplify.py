@@ -65,7 +65,7 @@ def share_key(e: ir.Exp) -> tuple[Any, ...] | None:
         return None if e.of else (ir.Assert, e.cond)  # type: ignore[attr-defined]
     if not e.pure or e.own:
         return None
-    if head in _SCOPED:
+    if head.scoped:
         return scoped_key(e)
     return e.key()
 
@@ -112,7 +112,7 @@ class Simplifier:
             if new is not None:
                 work.extend(reversed(new))
                 continue
-            if head in _SCOPED:
+            if head.scoped:
                 stm = self.scopes(stm)
                 exp = stm.exp
                 new = self.leave(stm, ctx)
@@ -122,7 +122,7 @@ class Simplifier:
             key = share_key(exp)
             if key is not None:
                 old = self.available.get(key)
-                if old is not None and (head not in _SCOPED or ALIKE(alike(old[1], exp))):
+                if old is not None and (not head.scoped or ALIKE(alike(old[1], exp))):
                     if self.share(stm.pat, old[0], bool(exp.views())):
                         continue
             pat = self.bind(stm, exp, out)
@@ -191,7 +191,7 @@ class Simplifier:
     def scopes(self, stm: Stm) -> Stm:
         """Rewrite the nested scopes of a statement under the facts that hold in them."""
         e = stm.exp
-        new = _SCOPED[type(e)](self, e)
+        new = _SCOPED.get(type(e), Simplifier.plain)(self, e)
         return stm if new is e else Stm(stm.pat, new, stm.attrs)
 
     def plain(self, e: ir.Exp) -> ir.Exp:
@@ -248,19 +248,11 @@ class Simplifier:
         return e.over(e.arrays + tuple(frame.arrays), lam)
 
 
-_SCOPED: dict[type, Any] = {
+_SCOPED: dict[type, Any] = {  # whose scopes hold more facts, or that rows of arrays may become inputs of
     ir.If: Simplifier.branch,
     ir.For: Simplifier.loop,
-    ir.While: Simplifier.plain,
     ir.Map: Simplifier.mapped,
     ir.Fused: Simplifier.mapped,
-    ir.Reduce: Simplifier.plain,
-    ir.Scan: Simplifier.plain,
-    ir.Hist: Simplifier.plain,
-    ir.WithAcc: Simplifier.plain,
-    ir.Jvp: Simplifier.plain,
-    ir.Vjp: Simplifier.plain,
-    ir.WithVjp: Simplifier.plain,
 }
 
 

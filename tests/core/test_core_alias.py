@@ -7,9 +7,12 @@ import pytest
 from futad.core import ir
 from futad.core.alias import aliases, overwritable, overwritten
 from futad.core.check import check_program
-from futad.core.node import NODES
+from futad.core.node import NODES, Consumed, Repeated, Viewed, node
 from futad.core.parse import parse_program
-from futad.core.types import Var
+from futad.core.types import F64, Const, Var, array_of, i64
+from futad.optimise.hoist import hoist_fun
+from futad.rewrite.dce import dead_code
+from futad.rewrite.simplify import simplify
 
 CONTROL = {ir.If, ir.For, ir.While, ir.Call, ir.Jvp, ir.Vjp, ir.WithVjp}  # what their scopes or the function says
 SCALAR = {ir.Op, ir.Trace, ir.UpdateAcc}  # bind no array
@@ -103,3 +106,51 @@ def test_memory_is_followed_in_its_direction_and_through_calls() -> None:
     assert got == {"a", "s"}
     late = {v.name for v in overwritable(p, lambda e: (e.array,) if isinstance(e, ir.Copy) else ())}
     assert late == {"a", "s", "xs"}
+
+
+@node
+class Sweep(ir.Exp):
+    """A construct that no pass has heard of: a scope that runs several times and overwrites an array."""
+
+    array: Consumed[ir.Atom]
+    step: Repeated[ir.Lambda]
+
+
+NODES.remove(Sweep)
+
+
+def test_a_role_is_of_operands_or_scopes() -> None:
+    with pytest.raises(TypeError, match="Odd.size: no field can be Viewed"):
+
+        @node
+        class Odd(ir.Exp):
+            size: Viewed[tuple[int, ...]]
+
+
+def test_passes_treat_a_construct_that_they_do_not_list() -> None:
+    xs, ys, kept, made = [Var(n, array_of(F64, i64(3))) for n in ("xs", "ys", "kept", "made")]
+    p, q, r, dead = [Var(n, F64) for n in "pqrd"]
+    one = Const(F64, 1)
+    stms = (
+        ir.Stm((q,), ir.Op("add", (p, one))),
+        ir.Stm((r,), ir.Op("mul", (q, one))),
+        ir.Stm((dead,), ir.Op("exp", (q,))),
+    )
+    body = (
+        ir.Stm((ys,), ir.Copy(xs)),
+        ir.Stm((kept,), ir.Copy(xs)),
+        ir.Stm((made,), Sweep(ys, ir.Lambda((p,), stms, (r,)))),
+    )
+    lam = ir.Lambda((xs,), body, (made, kept))
+    found = aliases(lam, lam.result)
+    assert {v for v in (xs, ys, kept, made) if found.mutable(v)} == {ys, made}
+    assert overwritten([ys], body[2:], found) and not overwritten([kept], body[2:], found)
+    f = ir.Fun("main", lam, 0, (made, kept))
+    (out,) = simplify(ir.Program({"main": f})).funs.values()
+    (sweep,) = [s.exp for s in out.body.stms if isinstance(s.exp, Sweep)]
+    assert [s.exp.op for s in sweep.step.stms if isinstance(s.exp, ir.Op)] == ["add"]  # x * 1, and what nobody uses
+    assert sum(isinstance(s.exp, ir.Copy) for s in out.body.stms) == 2  # one is overwritten, both are returned
+    assert dead_code(lam)[1] == 1
+    assert hoist_fun(f).body is lam  # nothing leaves its scope before it is overwritten, nor goes past it
+    swapped = sweep.consuming(lambda a: xs)
+    assert isinstance(swapped, Sweep) and swapped.array is xs and swapped.step is sweep.step

@@ -83,15 +83,6 @@ class _Protector:
 
         if e.lambdas():
             e = e.rebuild(lambda a: a, inner)
-        match e:
-            case ir.Update():
-                e = ir.Update(guard(e.array), e.index, e.value, e.check)
-            case ir.Scatter():
-                e = ir.Scatter(e.width, tuple(map(guard, e.dests)), e.idxs, e.values)
-            case ir.Hist():
-                e = ir.Hist(e.width, tuple(map(guard, e.dests)), e.idxs, e.values, e.lam, e.neutral)
-            case ir.WithAcc():
-                inside = {self.of(v) for v in e.lam.free()}
-                live = live | inside
-                e = ir.WithAcc(tuple(map(guard, e.arrays)), e.op, e.lam)
-        return e, copies
+        if isinstance(e, ir.WithAcc):
+            live = live | {self.of(v) for v in e.lam.free()}
+        return e.consuming(guard), copies
