@@ -13,9 +13,9 @@ from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.dispatch import STACK_LIMIT
 from futad.imp.ir import Expr
+from futad.imp.loops.overlapped_tiling import in_strips
 from futad.imp.lower import Lowerer
 from futad.imp.report import Reports
-from futad.imp.strips import in_strips
 from futad.imp.walk import statements
 
 

@@ -9,21 +9,21 @@ from futad.core import ir as core
 from futad.core.operator import VECTOR_SUM, operator_of
 from futad.core.types import I64, ArrayType, Prim, elem_of
 from futad.imp import ir, parallel
-from futad.imp.blocks import block
 from futad.imp.carried import Carried
 from futad.imp.dispatch import Want, handles
 from futad.imp.elements import bind_elements, element, guarded, put, step
-from futad.imp.halves import in_halves
 from futad.imp.indexing import if_inside
 from futad.imp.ir import Expr, Ref
-from futad.imp.jam import jam
+from futad.imp.loops.loop_fission import in_halves
+from futad.imp.loops.outer_vectorise import block
+from futad.imp.loops.split_index import in_stretches
+from futad.imp.loops.stage_rows import staged
+from futad.imp.loops.unroll_and_jam import jam
+from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks
 from futad.imp.packed import packed
 from futad.imp.placement import in_step
 from futad.imp.rows import by_rows, done
-from futad.imp.staging import staged
-from futad.imp.stretches import in_stretches
 from futad.imp.transpose import turned_round, wants_rows
-from futad.imp.vectorise import accumulations, across, annotate, split_checks
 from futad.imp.views import Acc, Added, Joined, Mem, Value, View
 from futad.optimise.sequential import attributes
 

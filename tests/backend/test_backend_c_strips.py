@@ -10,7 +10,7 @@ import pytest
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.imp import ir
-from futad.imp.strips import BESIDE
+from futad.imp.loops.overlapped_tiling import BESIDE
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.testing.build import c_backend

@@ -105,19 +105,19 @@ def test_the_numbers_are_those_of_the_programs(folder):
     threads = found["parallel-nests"].by_backend
     assert threads["multicore"].keys() == {rows, sums} and not threads["c"] and not threads["emulated"]
     assert dict(found["rows-in-parts"].by_backend["emulated"]).keys() == {rows}
-    assert not found["strips"].programs()
+    assert not found["overlapped-tiling"].programs()
     assert set(found) == {t.name for t in DECLARED.values() if t.fires}
 
 
 def test_a_transformation_of_few_programs_has_a_reason(monkeypatch, folder):
     monkeypatch.setattr(DECLARED["fusion"], "worth", "programs are written as maps; 2 times as fast")
-    monkeypatch.setattr(DECLARED["strips"], "worth", "")
+    monkeypatch.setattr(DECLARED["overlapped-tiling"], "worth", "")
     text = table(*count(programs([folder])))
     line = {x.split()[0]: x for x in text.splitlines()[3:]}
     assert text.startswith("2 programs\n")
     assert "6 in 2" not in line["fusion"] and "3 in 2" in line["fusion"]
     assert line["fusion"].endswith("rows, sums: programs are written as maps; 2 times as fast")
-    assert line["strips"].endswith("none: MISSING")
+    assert line["overlapped-tiling"].endswith("none: MISSING")
 
 
 @pytest.mark.slow

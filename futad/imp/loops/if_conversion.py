@@ -1,6 +1,6 @@
-"""Statements of a map's body brought to the form in which several iterations can be done at a time (see `blocks.py`):
-without groups, without pointers into arrays of others, without branches that only compute scalars, and with additions
-to memory as such."""
+"""If-conversion, and what else brings statements of a map's body to the form in which several iterations can be done
+at a time (see `outer_vectorise.py`): without groups, without pointers into arrays of others, without branches that only
+compute scalars, and with additions to memory as such."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from futad.imp.ir import Expr, Ref
 from futad.imp.walk import has_load, loads_in, parts, rewritten, statements
 from futad.legality import Legality
 
-LEGAL = Legality("straightened", "branches in lanes compute both sides; sums in memory become additions to it")
+LEGAL = Legality("if-conversion", "branches in lanes compute both sides; sums in memory become additions to it")
 READS_NOTHING = LEGAL.condition("sides read nothing", "the side not taken reads out of range")
 THE_ELEMENT = LEGAL.condition("the element added to", "another element than the one read is stored")
 NOT_TOUCHED = LEGAL.condition("not touched between", "the element is read or written in between")

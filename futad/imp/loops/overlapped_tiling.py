@@ -27,13 +27,13 @@ from typing import Any
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, add, num, sub
+from futad.imp.loops.affine import Affine, affine
 from futad.imp.node import Node
-from futad.imp.staging import Affine, affine
 from futad.imp.walk import has_load, loads_in, parts, rewritten, statements, substitute
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "strips",
+    "overlapped-tiling",
     "maps that follow each other run a strip of their width at a time, in any order of the strips",
     worth="what lies between maps stays in the cache: the ODE's gradient of 1,000,000 elements 57 to 26 ms",
 )

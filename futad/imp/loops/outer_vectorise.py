@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from futad.core.scalarops import OPS
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.straighten import can_fail, straightened
+from futad.imp.loops.if_conversion import can_fail, straightened
 from futad.imp.walk import has_load, loads_in, refs
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "blocks",
+    "outer-loop-vectorisation",
     "iterations of a map around loops that carry scalars run together, each in a lane",
     worth="log-sum-exp of rows 8 times as fast, its gradient 6 times; an HMM's gradient 157 to 26 ms",
 )

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, num, sub
-from futad.imp.vectorise import annotate, split_checks
+from futad.imp.loops.vectorise import annotate, split_checks
 from futad.imp.walk import refs
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "in-halves",
+    "loop-fission",
     "the first parts of some iterations run before their second parts",
     worth="determinants by minors: a fifth less time",
 )

@@ -11,12 +11,13 @@ from collections.abc import Set
 
 from futad.core.types import I64, Prim
 from futad.imp import ir
-from futad.imp.ir import Expr, Num, Ref, add, mul, num
+from futad.imp.ir import Expr, Ref, add, mul, num
+from futad.imp.loops.affine import affine
 from futad.imp.walk import loads_in
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "staging",
+    "staged-rows",
     "rows of a result are written to a buffer, which is then written out as a whole",
     worth="rows are written past the caches: bundle adjustment's Jacobian 9.0 to 6.5 ms",
 )
@@ -26,9 +27,6 @@ WHOLE = LEGAL.condition("whole rows", "elements that no iteration writes are ove
 LEAST = 8  # elements of a row that goes through a buffer
 BUFFER = 12 << 10  # bytes of all buffers of a loop
 BLOCKS = (64, 32, 16)  # iterations
-
-Affine = tuple[int, int, Expr]
-"""scale * (the loop's variable) + constant + invariant"""
 
 
 def staged(loop: ir.For, name: str, others: Set[tuple[str, Expr]]) -> list[ir.Stmt]:
@@ -104,26 +102,3 @@ def _whole(group: dict[ir.Store, int], scale: int) -> bool:
     """Whether the stores are to all elements of a row of this length, each row beside the next one."""
     low = min(group.values())
     return set(group.values()) == set(range(low, low + scale))
-
-
-def affine(e: Expr, var: str, inits: dict[str, Expr | None]) -> Affine | None:
-    """The index by how it moves with `var`, None if it does otherwise; `inits`: variables of the loop's body."""
-    match e:
-        case Num(value):
-            return 0, int(value), ir.ZERO
-        case Ref(name) if name == var:
-            return 1, 0, ir.ZERO
-        case Ref(name):
-            init = inits.get(name)
-            if name not in inits:
-                return 0, 0, e
-            return affine(init, var, inits) if init is not None else None
-        case ir.Bin("+", a, b):
-            left, right = affine(a, var, inits), affine(b, var, inits)
-            if left is None or right is None:
-                return None
-            return left[0] + right[0], left[1] + right[1], add(left[2], right[2])
-        case ir.Bin("*", a, Num(k)):
-            inner = affine(a, var, inits)
-            return None if inner is None else (inner[0] * k, inner[1] * k, mul(inner[2], num(int(k))))
-    return None

@@ -25,7 +25,7 @@ from futad.imp.walk import loads_in, refs, rewritten, statements
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "stretches",
+    "index-set-splitting",
     "a map that chooses its places runs a stretch at a time on which no choice changes",
     worth="LBM on one thread: half the time",
 )

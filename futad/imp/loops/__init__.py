@@ -1,0 +1,1 @@
+"""Transformations of loops for C: which are tried, and in which order, is in `schedule.py`."""
