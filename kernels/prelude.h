@@ -55,41 +55,7 @@ typedef _Float16 futad_f16;
 #endif
 #endif
 
-#define FUTAD_DECL1(attr, name) \
-  attr double name(double);     \
-  attr float name##f(float);
-#define FUTAD_DECL2(attr, name)     \
-  attr double name(double, double); \
-  attr float name##f(float, float);
-
-FUTAD_DECL1(FUTAD_VEC, exp)
-FUTAD_DECL1(FUTAD_VEC, log)
-FUTAD_DECL1(FUTAD_VEC, sin)
-FUTAD_DECL1(FUTAD_VEC, cos)
-FUTAD_DECL2(FUTAD_VEC, pow)
-FUTAD_DECL1(FUTAD_VEC35, exp2)
-FUTAD_DECL1(FUTAD_VEC35, expm1)
-FUTAD_DECL1(FUTAD_VEC35, log2)
-FUTAD_DECL1(FUTAD_VEC35, log10)
-FUTAD_DECL1(FUTAD_VEC35, log1p)
-FUTAD_DECL1(FUTAD_VEC35, cbrt)
-FUTAD_DECL1(FUTAD_VEC35, tan)
-FUTAD_DECL1(FUTAD_VEC35, asin)
-FUTAD_DECL1(FUTAD_VEC35, acos)
-FUTAD_DECL1(FUTAD_VEC35, atan)
-FUTAD_DECL1(FUTAD_VEC35, sinh)
-FUTAD_DECL1(FUTAD_VEC35, cosh)
-FUTAD_DECL1(FUTAD_VEC35, tanh)
-FUTAD_DECL1(FUTAD_VEC35, asinh)
-FUTAD_DECL1(FUTAD_VEC35, acosh)
-FUTAD_DECL1(FUTAD_VEC35, atanh)
-FUTAD_DECL1(FUTAD_VEC35, erf)
-FUTAD_DECL1(FUTAD_VEC35, erfc)
-FUTAD_DECL2(FUTAD_VEC35, atan2)
-FUTAD_DECL2(FUTAD_VEC35, hypot)
-FUTAD_DECL2(FUTAD_CONST, fmod)
-FUTAD_DECL2(FUTAD_CONST, nextafter)
-FUTAD_DECL1(FUTAD_CONST, tgamma)
+#include "scalar_declarations.h" /* made of the records, see futad/core/scalarlib.py */
 
 /* Not lgamma: it writes the sign of the gamma function to a variable that all threads share. */
 double lgamma_r(double, int *);
@@ -319,75 +285,14 @@ FUTAD_INLINE double futad_polygamma_f64(double x, int32_t n) {
 FUTAD_INLINE float futad_polygamma_f32(float x, int32_t n) { return (float)futad_polygamma_f64((double)x, n); }
 FUTAD_INLINE float futad_digamma_f32(float x) { return (float)futad_digamma_f64((double)x); }
 FUTAD_INLINE float futad_trigamma_f32(float x) { return (float)futad_trigamma_f64((double)x); }
-FUTAD_INLINE float futad_lgamma_f32(float x) { return (float)FUTAD_LGAMMA((double)x); }
-FUTAD_INLINE float futad_gamma_f32(float x) { return (float)tgamma((double)x); }
-FUTAD_INLINE double futad_lgamma_f64(double x) { return FUTAD_LGAMMA(x); }
-FUTAD_INLINE double futad_gamma_f64(double x) { return tgamma(x); }
 
 #define FUTAD_PI(t) ((t)3.14159265358979323846)
-#define FUTAD_LIB1(T, t, op, f) \
-  FUTAD_INLINE t futad_##op##_##T(t x) { return f(x); }
+/* Made of the records.  min, max: a NaN loses to a number.  mod: the remainder of floored division, with the divisor's
+ * sign (also on a zero).  round: ties to even. */
+#include "scalar_functions.h"
 
-/* min, max: a NaN loses to a number.  mod: the remainder of floored division, with the divisor's sign (also on a
- * zero).  round: ties to even.  `s` is the suffix of the library's names for the type. */
-#define FUTAD_FLOAT(T, t, s)                                                                              \
-  FUTAD_INLINE t futad_min_##T(t x, t y) { return x < y || y != y ? x : y; }                              \
-  FUTAD_INLINE t futad_max_##T(t x, t y) { return x > y || y != y ? x : y; }                              \
-  FUTAD_INLINE t futad_abs_##T(t x) { return FUTAD_MATH(fabs##s)(x); }                                      \
-  FUTAD_INLINE t futad_sgn_##T(t x) { return x != x ? x : (t)((x > 0) - (x < 0)); }                       \
-  FUTAD_INLINE t futad_mod_##T(t x, t y) {                                                                \
-    t r = fmod##s(x, y);                                                                                  \
-    if (r == 0) return FUTAD_MATH(copysign##s)((t)0, y);                                                    \
-    return (r < 0) != (y < 0) ? r + y : r;                                                                \
-  }                                                                                                       \
-  FUTAD_INLINE t futad_pow_##T(t x, t y) { return pow##s(x, y); }                                         \
-  FUTAD_INLINE t futad_sqrt_##T(t x) { return FUTAD_MATH(sqrt##s)(x); }                                     \
-  FUTAD_INLINE t futad_rsqrt_##T(t x) { return 1 / FUTAD_MATH(sqrt##s)(x); }                                \
-  FUTAD_INLINE t futad_exp10_##T(t x) { return pow##s((t)10, x); }                                        \
-  FUTAD_INLINE t futad_sinpi_##T(t x) { return sin##s(x * FUTAD_PI(t)); }                                 \
-  FUTAD_INLINE t futad_cospi_##T(t x) { return cos##s(x * FUTAD_PI(t)); }                                 \
-  FUTAD_INLINE t futad_tanpi_##T(t x) { return tan##s(x * FUTAD_PI(t)); }                                 \
-  FUTAD_INLINE t futad_asinpi_##T(t x) { return asin##s(x) / FUTAD_PI(t); }                               \
-  FUTAD_INLINE t futad_acospi_##T(t x) { return acos##s(x) / FUTAD_PI(t); }                               \
-  FUTAD_INLINE t futad_atanpi_##T(t x) { return atan##s(x) / FUTAD_PI(t); }                               \
-  FUTAD_INLINE t futad_atan2_##T(t y, t x) { return atan2##s(y, x); }                                     \
-  FUTAD_INLINE t futad_atan2pi_##T(t y, t x) { return atan2##s(y, x) / FUTAD_PI(t); }                     \
-  FUTAD_INLINE t futad_hypot_##T(t x, t y) { return hypot##s(x, y); }                                     \
-  FUTAD_INLINE t futad_copysign_##T(t x, t y) { return FUTAD_MATH(copysign##s)(x, y); }                     \
-  FUTAD_INLINE t futad_nextafter_##T(t x, t y) { return nextafter##s(x, y); }                             \
-  FUTAD_INLINE t futad_ldexp_##T(t x, int32_t n) { return ldexp##s(x, n); }                               \
-  FUTAD_INLINE bool futad_isnan_##T(t x) { return x != x; }                                               \
-  FUTAD_INLINE bool futad_isinf_##T(t x) { return FUTAD_MATH(fabs##s)(x) == (t)FUTAD_INF; }                 \
-  FUTAD_INLINE bool futad_signbit_##T(t x) { return FUTAD_SIGNBIT(x); }                          \
-  FUTAD_LIB1(T, t, exp, exp##s)                                                                           \
-  FUTAD_LIB1(T, t, exp2, exp2##s)                                                                         \
-  FUTAD_LIB1(T, t, expm1, expm1##s)                                                                       \
-  FUTAD_LIB1(T, t, log, log##s)                                                                           \
-  FUTAD_LIB1(T, t, log2, log2##s)                                                                         \
-  FUTAD_LIB1(T, t, log10, log10##s)                                                                       \
-  FUTAD_LIB1(T, t, log1p, log1p##s)                                                                       \
-  FUTAD_LIB1(T, t, cbrt, cbrt##s)                                                                         \
-  FUTAD_LIB1(T, t, sin, sin##s)                                                                           \
-  FUTAD_LIB1(T, t, cos, cos##s)                                                                           \
-  FUTAD_LIB1(T, t, tan, tan##s)                                                                           \
-  FUTAD_LIB1(T, t, asin, asin##s)                                                                         \
-  FUTAD_LIB1(T, t, acos, acos##s)                                                                         \
-  FUTAD_LIB1(T, t, atan, atan##s)                                                                         \
-  FUTAD_LIB1(T, t, sinh, sinh##s)                                                                         \
-  FUTAD_LIB1(T, t, cosh, cosh##s)                                                                         \
-  FUTAD_LIB1(T, t, tanh, tanh##s)                                                                         \
-  FUTAD_LIB1(T, t, asinh, asinh##s)                                                                       \
-  FUTAD_LIB1(T, t, acosh, acosh##s)                                                                       \
-  FUTAD_LIB1(T, t, atanh, atanh##s)                                                                       \
-  FUTAD_LIB1(T, t, erf, erf##s)                                                                           \
-  FUTAD_LIB1(T, t, erfc, erfc##s)                                                                         \
-  FUTAD_LIB1(T, t, floor, FUTAD_MATH(floor##s))                                                             \
-  FUTAD_LIB1(T, t, ceil, FUTAD_MATH(ceil##s))                                                               \
-  FUTAD_LIB1(T, t, round, FUTAD_MATH(rint##s))                                                              \
-  FUTAD_LIB1(T, t, trunc, FUTAD_MATH(trunc##s))
-
-FUTAD_FLOAT(f64, double, )
-FUTAD_FLOAT(f32, float, f)
+FUTAD_INLINE double futad_ldexp_f64(double x, int32_t n) { return ldexp(x, n); }
+FUTAD_INLINE float futad_ldexp_f32(float x, int32_t n) { return ldexpf(x, n); }
 
 /* One rounding where the machine has the instruction; the library's emulation costs a hundred times as much. */
 FUTAD_INLINE double futad_fma_f64(double x, double y, double z) {
@@ -445,78 +350,17 @@ FUTAD_TO_INTS(f32, float, f32, float)
 
 /* --- f16 ------------------------------------------------------------------------------------------------------ */
 
-/* Computed in f32 and rounded, which is what NumPy does. */
+/* Most are computed in f32 and rounded, which is what NumPy does. */
 #ifdef FUTAD_HAS_F16
 #ifndef FUTAD_DEVICE
 FUTAD_BITS(f16, futad_f16, uint16_t)
 #endif
 FUTAD_TO_INTS(f16, futad_f16, f32, float)
 
-#define FUTAD_HALF1(op) \
-  FUTAD_INLINE futad_f16 futad_##op##_f16(futad_f16 x) { return (futad_f16)futad_##op##_f32((float)x); }
-#define FUTAD_HALF2(op) \
-  FUTAD_INLINE futad_f16 futad_##op##_f16(futad_f16 x, futad_f16 y) { \
-    return (futad_f16)futad_##op##_f32((float)x, (float)y);           \
-  }
-FUTAD_HALF1(abs)
-FUTAD_HALF1(sgn)
-FUTAD_HALF1(sqrt)
-FUTAD_HALF1(rsqrt)
-FUTAD_HALF1(cbrt)
-FUTAD_HALF1(exp)
-FUTAD_HALF1(exp2)
-FUTAD_HALF1(exp10)
-FUTAD_HALF1(expm1)
-FUTAD_HALF1(log)
-FUTAD_HALF1(log2)
-FUTAD_HALF1(log10)
-FUTAD_HALF1(log1p)
-FUTAD_HALF1(sin)
-FUTAD_HALF1(cos)
-FUTAD_HALF1(tan)
-FUTAD_HALF1(asin)
-FUTAD_HALF1(acos)
-FUTAD_HALF1(atan)
-FUTAD_HALF1(sinh)
-FUTAD_HALF1(cosh)
-FUTAD_HALF1(tanh)
-FUTAD_HALF1(asinh)
-FUTAD_HALF1(acosh)
-FUTAD_HALF1(atanh)
-FUTAD_HALF1(gamma)
-FUTAD_HALF1(lgamma)
-FUTAD_HALF1(digamma)
-FUTAD_HALF1(trigamma)
+#include "scalar_halves.h"
+
 FUTAD_INLINE futad_f16 futad_polygamma_f16(futad_f16 x, int32_t n) { return (futad_f16)futad_polygamma_f32((float)x, n); }
 FUTAD_INLINE futad_f16 futad_ldexp_f16(futad_f16 x, int32_t n) { return (futad_f16)ldexpf((float)x, n); }
-FUTAD_HALF1(erf)
-FUTAD_HALF1(erfc)
-FUTAD_HALF1(floor)
-FUTAD_HALF1(ceil)
-FUTAD_HALF1(round)
-FUTAD_HALF1(trunc)
-FUTAD_HALF1(asinpi)
-FUTAD_HALF1(acospi)
-FUTAD_HALF1(atanpi)
-FUTAD_HALF2(min)
-FUTAD_HALF2(max)
-FUTAD_HALF2(mod)
-FUTAD_HALF2(pow)
-FUTAD_HALF2(atan2)
-FUTAD_HALF2(atan2pi)
-FUTAD_HALF2(hypot)
-FUTAD_HALF2(copysign)
-
-/* The product with pi is rounded to f16 first, as NumPy rounds it. */
-FUTAD_INLINE futad_f16 futad_sinpi_f16(futad_f16 x) { return (futad_f16)sinf((float)(futad_f16)(x * FUTAD_PI(futad_f16))); }
-FUTAD_INLINE futad_f16 futad_cospi_f16(futad_f16 x) { return (futad_f16)cosf((float)(futad_f16)(x * FUTAD_PI(futad_f16))); }
-FUTAD_INLINE futad_f16 futad_tanpi_f16(futad_f16 x) { return (futad_f16)tanf((float)(futad_f16)(x * FUTAD_PI(futad_f16))); }
-FUTAD_INLINE futad_f16 futad_fma_f16(futad_f16 x, futad_f16 y, futad_f16 z) {
-  return (futad_f16)((float)x * (float)y + (float)z);
-}
-FUTAD_INLINE bool futad_isnan_f16(futad_f16 x) { return x != x; }
-FUTAD_INLINE bool futad_isinf_f16(futad_f16 x) { return (futad_bits_f16(x) & 0x7fff) == 0x7c00; }
-FUTAD_INLINE bool futad_signbit_f16(futad_f16 x) { return futad_bits_f16(x) >> 15; }
 /* Neighbours in magnitude are neighbours in the bit pattern. */
 FUTAD_INLINE futad_f16 futad_nextafter_f16(futad_f16 x, futad_f16 y) {
   uint16_t b = futad_bits_f16(x);

@@ -9,6 +9,7 @@ from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core import ir as core
+from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.dispatch import STACK_LIMIT
@@ -259,7 +260,7 @@ class CEmitter(Emitter):
         if s.independent:
             groups: dict[str, list[str]] = {}
             for p in s.partials:
-                groups.setdefault(_OMP[p.op], []).append(p.name)
+                groups.setdefault(OPS[p.op].reduction, []).append(p.name)
             clauses = [f"simdlen(FUTAD_VECTOR / {max(4, s.lanes)})"] if s.lanes else []
             clauses += [f"reduction({op}:{','.join(names)})" for op, names in groups.items()]
             if clauses:
@@ -305,9 +306,6 @@ IN_LANES = {(op, t) for op in ("sin", "cos") for t in ("f32", "f64")} | {
 def has(body: Sequence[ir.Stmt], kind: type[ir.Stmt]) -> bool:
     """Whether some of the statements, nested ones included, are of this kind."""
     return any(isinstance(s, kind) for s in statements(body))
-
-
-_OMP = {"add": "+", "mul": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^"}
 
 
 def c_string(text: str) -> str:

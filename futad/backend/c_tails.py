@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from futad.backend.emit import c_type
+from futad.core.scalarops import OPS
 from futad.core.types import I64
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
@@ -20,11 +21,6 @@ from futad.imp.walk import has_load, parts, refs
 if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
 
-# Functions with vector variants.
-CALLS = {
-    "exp", "log", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-    "exp2", "exp10", "log2", "log10", "log1p", "expm1", "erf", "erfc", "cbrt",
-}  # fmt: skip
 LONGEST = 60  # statements of a body, which is there twice
 
 
@@ -50,7 +46,7 @@ def possible(loop: ir.For) -> bool:
 
 
 def _calls(e: Expr) -> bool:
-    return isinstance(e, ir.Scalar) and e.op in CALLS and e.arg.is_float
+    return isinstance(e, ir.Scalar) and OPS[e.op].vector != "" and e.arg.is_float
 
 
 def emit(em: CEmitter, loop: ir.For) -> None:

@@ -34,7 +34,6 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
-NOT_FLOPS = ("select", "copysign", "neg", "abs", "eq", "ne", "lt", "le")
 
 
 @dataclass(slots=True)
@@ -71,7 +70,7 @@ class Cost:
 def is_flop(op: str, arg: Prim) -> bool:
     """Whether a scalar operation counts: one of floating-point arguments with such a result, but for signs and
     selections.  An exponential counts as one."""
-    return arg.is_float and op not in NOT_FLOPS and not op.startswith(("to_", "from_bits"))
+    return arg.is_float and OPS[op].flop
 
 
 _INDEX: dict[str, Callable[[Any, Any], Any]] = {

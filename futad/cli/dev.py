@@ -13,6 +13,8 @@ IR is printed only if --after or --passes asks for it.
 bytes it reads and writes, its floating-point operations, and the totals beside the least possible.  The sizes are
 given by --size, or are those of --input's values, or of the entry's first test case.
 
+--ops prints every scalar operation: its types, its names in the source, its C and its derivatives.
+
 --legality prints every transformation that moves, shares or drops something, the conditions under which it is right,
 and what goes wrong without each.
 
@@ -53,6 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="list the passes")
     parser.add_argument("-b", "--backend", metavar="BACKEND", help=f"whose passes run: {', '.join(TARGETS)}")
+    parser.add_argument("--ops", action="store_true", help="list the scalar operations")
     parser.add_argument("--legality", action="store_true", help="list the transformations with what makes each legal")
     parser.add_argument(
         "--fires", metavar="PATH", nargs="+", type=Path, help="count which transformations fire in programs and folders"
@@ -78,6 +81,11 @@ def run(args: argparse.Namespace) -> int:
 
     if args.legality:
         sys.stdout.write(conditions())
+        return 0
+    if args.ops:
+        from futad.cli.ops import table
+
+        sys.stdout.write(table())
         return 0
     if args.fires is not None:
         from futad.testing.firing import report as fires

@@ -24,26 +24,20 @@ from futad.core.interp_machine import (
     rank_of,
 )
 from futad.core.operator import scalar_op
-from futad.core.scalarops import OPS
+from futad.core.scalarops import OPS, REDUCTIONS
 from futad.core.types import AccType, Atom, Const, Prim
 from futad.errors import ExecutionError, InternalError
 
 _ALL = slice(None)
-_INT_UFUNCS: dict[str, np.ufunc] = {
-    "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
-_FLOAT_UFUNCS = {**_INT_UFUNCS, "min": np.fmin, "max": np.fmax}
-
 
 def _ufunc_op(lam: ir.Lambda) -> str | None:
     """The name of the operation if `lam` is one on scalars that NumPy reduces with."""
     op = scalar_op(lam)
-    return op if op in _INT_UFUNCS else None
+    return op if op in REDUCTIONS else None
 
 
 def ufunc_of(name: str, t: Prim) -> np.ufunc:
-    return (_FLOAT_UFUNCS if t.is_float else _INT_UFUNCS)[name]
+    return OPS[name].ufunc(t)
 
 
 def _width(m: Interpreter, e: Any, sc: Scope) -> int:
@@ -225,7 +219,7 @@ def run_reduce(
 
 def _combine(name: str, first: Value, atom: Atom, rest: Value) -> Value:
     """first op rest, skipped if `atom` (the first's) is the unit."""
-    if type(atom) is Const and OPS[name].unit is not None and atom.value == OPS[name].unit:
+    if type(atom) is Const and (unit := OPS[name].unit) is not None and atom.value == unit(atom.type):
         return rest
     out = OPS[name].eval(first, rest)
     return out[()] if out.ndim == 0 else out

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from futad.core import ir as core
 from futad.core.operator import scalar_op
-from futad.core.scalarops import OPS
+from futad.core.scalarops import OPS, REDUCTIONS
 from futad.core.types import ArrayType, Const, Prim, Var, array_of, shape_of
 from futad.fires import Transformation
 from futad.flatten import fission
@@ -29,7 +29,6 @@ LEGAL = Legality(
 OUTSIDE = LEGAL.condition("pair's operation from outside", "the operation differs by pair")
 FROM_NEUTRAL = LEGAL.condition("from the neutral element", "what a fold starts from is not in the tiles")
 
-NEUTRAL = {"add": 0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}
 TILED = ("flattening", "no_outer")  # as an attribute: by tiles, where that is possible
 FEW = 8  # rows on one side, for which a tile is too large
 
@@ -113,9 +112,9 @@ def _only_fold(lam: core.Lambda) -> core.Stm | None:
 def _operation(fold: core.Fused) -> str | None:
     """What combines a fold's elements, from its neutral element on."""
     op, (neutral,) = scalar_op(fold.reduces[0].lam), fold.reduces[0].neutral
-    if op not in NEUTRAL or not isinstance(neutral, Const):
+    if op not in REDUCTIONS or not isinstance(neutral, Const) or not (neutral.type.is_float or op in ("add", "mul")):
         return None
-    return op if FROM_NEUTRAL(neutral.value == NEUTRAL[op]) else None
+    return op if FROM_NEUTRAL(neutral.value == OPS[op].neutral(neutral.type)) else None
 
 
 def _harmless(s: core.Stm) -> bool:
@@ -200,4 +199,4 @@ def _whole(s: core.Stm, e: core.Map) -> core.Stm | None:
     return core.Stm(out, core.Map(e.width, tuple([a for _, a in used]), lam), (TILED,) if folded else ())
 
 
-__all__ = ["NEUTRAL", "Pairs", "pairs_of", "peeled"]
+__all__ = ["Pairs", "pairs_of", "peeled"]

@@ -11,12 +11,13 @@ from futad.core.types import I64, ArrayType, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten import products
 from futad.flatten.operators import Fold, operator
-from futad.flatten.pairs import NEUTRAL, Pairs
+from futad.flatten.pairs import Pairs
 from futad.flatten.products import Operation, Shape, Strided, Taken, cover
 from futad.imp import ir
 from futad.imp.dispatch import Want
 from futad.imp.elements import bind_elements
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare
+from futad.imp.units import unit_of
 from futad.imp.views import Mem, Value, View
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def lower_pairs(lo: DeviceLowerer, stm: core.Stm, found: Pairs, wants: Sequence[
             total = ir.Scalar(found.op, (refs[0], x), elem, elem)
         return kir.Function(refs, body, [total])
 
-    op.step, op.start = step, ir.Num(NEUTRAL[found.op], elem)
+    op.step, op.start = step, unit_of(found.op, elem)
     outs = [lo.host_view(v, w) for v, w in zip(stm.pat, wants, strict=True)]
     if isinstance(found.inner, core.Fused):
         return _folded(lo, op, stm.exp, found, outs)

@@ -15,7 +15,6 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Exp, Lambda, Stm
-from futad.core.scalarops import OPS
 
 Result = list[Stm] | None
 Apply = Callable[[Stm, Any], Result]
@@ -129,12 +128,15 @@ class Rules(Strategy):
             for h in r.heads:
                 self.by_head[h] = (*self.by_head.get(h, ()), r)
         general = self.by_head.get(ir.Op, ())
-        for name in {op for r in general for op in (r.ops or OPS)}:
+        self.by_head[ir.Op] = tuple(r for r in general if not r.ops)
+        for name in {op for r in general for op in r.ops}:
             self.by_op[name] = tuple(r for r in general if not r.ops or name in r.ops)
 
     def _apply(self, stm: Stm, ctx: Any) -> Result:
         head = type(stm.exp)
-        rules = self.by_op.get(stm.exp.op) if head is ir.Op else self.by_head.get(head)  # type: ignore[attr-defined]
+        rules = self.by_head.get(head)
+        if head is ir.Op:
+            rules = self.by_op.get(stm.exp.op, rules)  # type: ignore[attr-defined]
         if rules is not None:
             if ctx.stats is None:
                 for r in rules:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from futad import cache
+from futad.core import scalarlib
 from futad.errors import BackendError, Error, InternalError
 
 PATIENCE = 1800  # seconds that a compiler may take
@@ -134,10 +135,14 @@ def compiler_available() -> bool:
     return True
 
 
-@functools.cache
 def headers() -> dict[str, str]:
-    """The headers emitted code may include, by name: in an installed wheel, or in `kernels/` of a
-    checkout."""
+    """The headers emitted code may include, by name: the files, and those made of the records of scalar operations."""
+    return {**_files(), **scalarlib.generated()}
+
+
+@functools.cache
+def _files() -> dict[str, str]:
+    """The headers in an installed wheel, or in `kernels/` of a checkout."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "kernels", package.parent / "kernels"):
         if (folder / "prelude.h").is_file():

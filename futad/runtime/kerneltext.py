@@ -6,6 +6,7 @@ import functools
 import re
 from pathlib import Path
 
+from futad.core import scalarlib
 from futad.errors import InternalError
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*$', re.MULTILINE)
@@ -14,12 +15,17 @@ _KERNEL = re.compile(
 )
 
 
-@functools.cache
 def kernel_texts() -> dict[str, str]:
-    """The files of `kernels/` by name: in an installed wheel, or in a checkout.
+    """The files of `kernels/` by name, and those made of the records of scalar operations.
 
     Raises InternalError if they are not there.
     """
+    return {**_files(), **scalarlib.generated()}
+
+
+@functools.cache
+def _files() -> dict[str, str]:
+    """The files in an installed wheel, or in a checkout."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "kernels", package.parent / "kernels"):
         if (folder / "device.cuh").is_file():

@@ -7,49 +7,27 @@ from __future__ import annotations
 
 from functools import cache
 
+from futad.core.scalarops import OPS
 from futad.core.types import PRIMS
 from futad.source.stypes import Binding, Scheme, SizeVar, SType, TArray, TFun, TParam, TPrim
 
 _T = {n: TPrim(p) for n, p in PRIMS.items()}
 _BITS = {"f16": "u16", "f32": "u32", "f64": "u64"}
 
-# Types of members over the module's own type t; `[]t` is an array of any size.
-_COMMON = {
-    "+ - * / % ** max min": "t t t",
-    "== != < <= > >=": "t t bool",
-    "neg abs sgn": "t t",
-    "highest lowest": "t",
-    "sum product maximum minimum": "[]t t",
-    "to_i64": "t i64",
-}
-_INTEGRAL = {
-    "// %% & | ^ << >> >>>": "t t t",
-    "not": "t t",
-    "num_bits": "i32",
-    "get_bit": "i32 t i32",
-    "set_bit": "i32 t i32 t",
-    "popc clz ctz": "t i32",
-    "mul_hi": "t t t",
-    "mad_hi": "t t t t",
-}
+# Types of members that are no scalar operation, over the module's own type t; `[]t` is an array of any size.
+_COMMON = {"highest lowest": "t", "sum product maximum minimum": "[]t t", "to_i64": "t i64"}
+_BITS_OF = {"num_bits": "i32", "get_bit": "i32 t i32", "set_bit": "i32 t i32 t"}
+_INTEGRAL = {**_BITS_OF, "mad_hi": "t t t t"}
 _FLOAT = {
-    "recip sqrt rsqrt cbrt exp sin cos tan sinpi cospi tanpi asin acos atan asinpi acospi atanpi": "t t",
-    "sinh cosh tanh asinh acosh atanh gamma lgamma erf erfc log log2 log10 log1p ceil floor trunc round": "t t",
-    "exp2 exp10 expm1 digamma trigamma": "t t",
-    "atan2 atan2pi hypot copysign nextafter mod": "t t t",
-    "lerp mad fma": "t t t t",
+    **_BITS_OF,
+    "recip": "t t",
+    "lerp mad": "t t t t",
     "from_fraction": "i64 i64 t",
     "to_f64": "t f64",
-    "isinf isnan": "t bool",
     "inf nan pi e epsilon": "t",
     "from_bits": "u t",
     "to_bits": "t u",
-    "num_bits": "i32",
-    "get_bit": "i32 t i32",
-    "set_bit": "i32 t i32 t",
-    "ldexp": "t i32 t",
 }
-_BOOL = {"== != < <= > >=": "t t bool", "&& || & | ^": "t t bool", "not !": "t t"}
 
 # Overloaded operators: the kind of their operands, and whether they compare.
 _OPERATORS = {
@@ -67,8 +45,13 @@ KINDS: dict[Binding, str] = {}
 def module_members(module: str) -> dict[str, str]:
     """The members of a numeric module and their types in the tables' notation (conversions apart)."""
     p = PRIMS[module]
-    tables = [_BOOL] if p.is_bool else [_COMMON, _FLOAT if p.is_float else _INTEGRAL]
-    return {name: spec for table in tables for names, spec in table.items() for name in names.split()}
+    tables = [] if p.is_bool else [_COMMON, _FLOAT if p.is_float else _INTEGRAL]
+    members = {name: spec for table in tables for names, spec in table.items() for name in names.split()}
+    for op in OPS.values():
+        *params, _, result = op.sig.replace("a", "t").split() if op.source else ("", "")
+        for name, swapped in op.names(p):
+            members[name] = " ".join([*(params[::-1] if swapped else params), result])
+    return members
 
 
 def is_module(name: str) -> bool:

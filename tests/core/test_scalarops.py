@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import math
 import warnings
@@ -12,7 +13,8 @@ import pytest
 from scipy import special
 
 from futad.core import ir, scalarops
-from futad.core.scalarops import ALL, OPS, ScalarOp, polygamma
+from futad.core.scalarmath import polygamma
+from futad.core.scalarops import ALL, OPS, REDUCTIONS, ScalarOp
 from futad.core.types import F16, Prim, prim
 from futad.runtime import cc
 from tests.support.needs import needs_cc
@@ -119,12 +121,18 @@ def test_units_and_absorbers() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if op.unit is not None:
-                unit = np.full_like(values, op.unit)
+                unit = np.full_like(values, op.unit(t))
                 np.testing.assert_array_equal(scalarops.evaluate(op.name, values, unit), values)
                 np.testing.assert_array_equal(scalarops.evaluate(op.name, unit, values), values)
             if op.absorber is not None:
-                zero = np.full_like(values, op.absorber)
+                zero = np.full_like(values, op.absorber(t))
                 np.testing.assert_array_equal(scalarops.evaluate(op.name, values, zero), zero)
+            if op.name in REDUCTIONS:
+                start = np.full_like(values, op.neutral(t))
+                np.testing.assert_array_equal(scalarops.evaluate(op.name, start, values), values)
+                if not t.is_float:  # in which order is not said
+                    total = functools.reduce(op.ufunc(t), values)
+                    np.testing.assert_array_equal(op.ufunc(t).reduce(values, dtype=values.dtype), total)
 
 
 def test_commutative_and_associative() -> None:

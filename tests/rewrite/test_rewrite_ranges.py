@@ -13,7 +13,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import Interpreter
 from futad.core.types import BOOL, F64, I64, ArrayType, Atom, Const, Var, i64
-from futad.errors import ExecutionError, Span
+from futad.errors import DivisionByZero, ExecutionError, Span
 from futad.rewrite import simplify
 from tests.support.optimise_support import passes
 
@@ -101,7 +101,7 @@ def test_no_check_is_dropped_that_could_fail(block):
         for n, m, k in itertools.product((1, 2, 3), (1, 2, 3), (-2, 0, 1, 4)):
             a, b = outcome(p, n, m, k), outcome(q, n, m, k)
             # A division by zero whose result the simplifier shows to be unneeded goes with it.
-            assert a is ExecutionError or a == b, f"seed {seed}, n={n} m={m} k={k}: {a} and {b}\n{p}\n{q}"
+            assert a is DivisionByZero or a == b, f"seed {seed}, n={n} m={m} k={k}: {a} and {b}\n{p}\n{q}"
     assert dropped >= 10
 
 

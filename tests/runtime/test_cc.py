@@ -215,7 +215,7 @@ def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_standalone_source_needs_no_header() -> None:
     text = cc.standalone(SOURCE % 3)
-    assert text.startswith(cc.prelude())
+    assert text.startswith(cc.standalone(cc.prelude()))
     assert text.endswith((SOURCE % 3).split("\n", 1)[1])
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from futad.core.scalarops import OPS
+from futad.core.scalarops import OPS, REDUCTIONS
 from futad.fires import Transformation
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
@@ -31,7 +31,6 @@ ACROSS = Transformation("reductions-across-lanes", "a map around a reduction run
 CHECKS_FIRST = Transformation("checks-first", "a map makes its checks in a loop of their own")
 
 HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
-REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
 def annotate(loop: ir.For, reassociate: bool) -> None:

@@ -59,28 +59,23 @@ def fold(stm: Stm, ctx: Context) -> Result:
     return None if c is None else alias(stm, c)
 
 
-@op_rule("add", "or", "xor", "mul", "and")
+@op_rule(*[name for name, record in OPS.items() if record.unit])
 def unit(stm: Stm, ctx: Context) -> Result:
     """`x + 0` -> `x`, `x * 1` -> `x`, `x or false` -> `x`, `x and true` -> `x` (either side)."""
     e: Any = stm.exp
     for x, y in (e.args, e.args[::-1]):
-        if type(y) is not Const:
-            continue
-        if e.op == "add" and y.value == 0 or e.op == "mul" and is_const(y, 1):
-            return alias(stm, x)
-        if e.op in ("or", "xor") and y is zero(y.type) or e.op == "and" and y is TRUE:
+        if type(y) is Const and y.value == OPS[e.op].unit(y.type):  # type: ignore[misc]
             return alias(stm, x)
     return None
 
 
-@op_rule("mul", "and", "or")
+@op_rule(*[name for name, record in OPS.items() if record.absorber])
 def absorb(stm: Stm, ctx: Context) -> Result:
     """`x * 0` -> `0` on integers (a float x may be NaN), `x and false` -> `false`, `x or true` -> `true`."""
     e: Any = stm.exp
     for y in e.args:
-        if type(y) is Const and y.type.kind != "float":
-            if (y is TRUE) if e.op == "or" else y is zero(y.type):
-                return alias(stm, y)
+        if type(y) is Const and not y.type.is_float and y.value == OPS[e.op].absorber(y.type):  # type: ignore[misc]
+            return alias(stm, y)
     return None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from futad.core import ir
+from futad.core.scalarops import OPS
 from futad.core.types import FALSE, I32, PRIMS, TRUE, Atom, Const, Prim, shape_of
 from futad.source.lower.calls import Use
 from futad.source.lower.core import Lowerer
@@ -18,45 +19,6 @@ from futad.source.lower.values import Arr, Leaf, Rec, Value, dims_of, leaves, sc
 Args = tuple[Value, ...]
 Handler = Callable[[Lowerer, Args, Use], Value]
 Entry = tuple[int, Handler]
-
-# Source operator -> (core operation, operands swapped).
-BINARY: dict[str, tuple[str, bool]] = {
-    "+": ("add", False),
-    "-": ("sub", False),
-    "*": ("mul", False),
-    "/": ("div", False),
-    "%": ("mod", False),
-    "//": ("quot", False),
-    "%%": ("rem", False),
-    "**": ("pow", False),
-    "&": ("and", False),
-    "|": ("or", False),
-    "^": ("xor", False),
-    "<<": ("shl", False),
-    ">>": ("shr", False),
-    ">>>": ("ushr", False),
-    "<": ("lt", False),
-    "<=": ("le", False),
-    ">": ("lt", True),
-    ">=": ("le", True),
-    "&&": ("and", False),
-    "||": ("or", False),
-}
-
-_UNARY = """
-    neg abs sgn not popc clz ctz sqrt rsqrt cbrt exp log log2 log10 log1p sin cos tan asin acos atan sinh cosh
-    tanh asinh acosh atanh sinpi cospi tanpi asinpi acospi atanpi gamma lgamma erf erfc floor ceil trunc round
-    isnan isinf exp2 exp10 expm1 digamma trigamma signbit
-"""
-_BINARY = "min max atan2 atan2pi hypot copysign nextafter mul_hi"
-# Members of numeric modules that are one core operation of that arity.
-MEMBERS: dict[str, tuple[str, int]] = {
-    **{n: (n, 1) for n in _UNARY.split()},
-    **{n: (n, 2) for n in _BINARY.split()},
-    "mod": ("mod", 2),
-    "fma": ("fma", 3),
-}
-
 
 def op(name: str, arity: int, swap: bool = False) -> Entry:
     def go(lw: Lowerer, args: Args, use: Use) -> Value:
@@ -245,8 +207,6 @@ def special_float(t: Prim, name: str) -> Entry | None:
         return formula(1, lambda b, x: b.scalar("div", one, x))
     if name == "mad":
         return formula(3, lambda b, x, y, z: b.scalar("add", b.scalar("mul", x, y), z))
-    if name == "ldexp":
-        return op("ldexp", 2, swap=True)
     if name == "lerp":
         return formula(
             3, lambda b, x, y, s: b.scalar("add", x, b.scalar("mul", b.scalar("sub", y, x), s))
@@ -268,23 +228,20 @@ def member(module: str, name: str) -> Entry | None:
     found = special(t, name)
     if found is not None:
         return found
-    plain = operator_entry(name)
-    if plain is not None:
-        return plain
-    if name in MEMBERS:
-        return op(*MEMBERS[name])
-    return None
+    return operator_entry(name, t)
 
 
-def operator_entry(name: str) -> Entry | None:
+def operator_entry(name: str, t: Prim | None = None) -> Entry | None:
+    """The lowering of an operator, or of a member of a numeric module that is one operation of type `t`."""
     if name == "**":
         return 2, do_power
-    if name in BINARY:
-        core, swap = BINARY[name]
-        return op(core, 2, swap)
     if name in ("==", "!="):
         return do_equal(name == "!=")
-    if name in ("!", "~"):
+    if name == "~":
         return op("not", 1)
+    for record in OPS.values():
+        for p in record.types if t is None else (t,):
+            for own, swapped in record.names(p):
+                if own == name:
+                    return op(record.name, record.arity, swapped)
     return None
-

@@ -1,0 +1,57 @@
+"""C of the scalar operations that are functions of floats, made of their records; `kernels/prelude.h` includes it.
+
+    scalar_declarations.h   the functions of the C mathematical library
+    scalar_functions.h      futad_NAME_f64 and futad_NAME_f32
+    scalar_halves.h         futad_NAME_f16
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from futad.core.scalarops import OPS, ScalarOp
+from futad.core.types import Prim, prim
+
+_F32, _F16 = prim("f32"), prim("f16")
+_C = {"f64": ("double", ""), "f32": ("float", "f")}  # the type, and the suffix of the library's names
+_VECTOR = {"": "FUTAD_CONST", "2.22": "FUTAD_VEC", "2.35": "FUTAD_VEC35"}
+
+
+def generated() -> dict[str, str]:
+    """The texts by the names of their files."""
+    functions = [op for op in OPS.values() if _F32 in op.types and f"futad_{op.name}_{{T}}" in op.c_template(_F32)]
+    return {
+        "scalar_declarations.h": "".join(map(_declared, [op for op in OPS.values() if op.library])),
+        "scalar_functions.h": "".join(line for op in functions for line in _functions(op)),
+        "scalar_halves.h": "".join(map(_half, [op for op in functions if _F16 in op.types])),
+    }
+
+
+def _declared(op: ScalarOp) -> str:
+    params = [", ".join([t] * op.arity) for t, _ in _C.values()]
+    names = [f"{t} {op.library}{s}" for t, s in _C.values()]
+    attribute = _VECTOR[op.vector]
+    return "".join(f"{attribute} {name}({p});\n" for name, p in zip(names, params, strict=True))
+
+
+def _functions(op: ScalarOp) -> Iterator[str]:
+    body = op.define or (f"{op.library}{{s}}({', '.join('xyz'[: op.arity])})" if op.library else "")
+    for name, (t, s) in _C.items() if body else ():
+        yield _function(op, prim(name), t, body.replace("{t}", t).replace("{s}", s))
+
+
+def _half(op: ScalarOp) -> str:
+    if op.half == "":
+        return ""
+    args = ", ".join(f"(float){x}" for x in "xyz"[: op.arity])
+    return _function(op, _F16, "futad_f16", op.half or f"(futad_f16)futad_{op.name}_f32({args})")
+
+
+def _function(op: ScalarOp, t: Prim, c_type: str, body: str) -> str:
+    result = "bool" if op.result_type(op.arg_types(t)).is_bool else c_type
+    params = ", ".join(f"{c_type} {x}" for x in "xyz"[: op.arity])
+    inside = body if "return" in body else f"return {body};"
+    return f"FUTAD_INLINE {result} futad_{op.name}_{t.name}({params}) {{ {inside} }}\n"
+
+
+__all__ = ["generated"]

@@ -1,0 +1,256 @@
+"""What scalar operations compute, on NumPy scalars and arrays; functions that NumPy lacks.
+
+Sources: Abramowitz and Stegun, chapters 4, 6 and 7 (elementary, gamma and error functions).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from futad.core.types import Prim
+
+
+def int_div(x: Any, y: Any) -> Any:
+    return x // y if np.asarray(x).dtype.kind != "f" else x / y
+
+
+def int_quot(x: Any, y: Any) -> Any:
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.kind == "u":
+        return x // y
+    q = x // y
+    return np.where((x % y != 0) & ((x < 0) != (y < 0)), q + np.asarray(1, x.dtype), q).astype(x.dtype)
+
+
+def int_rem(x: Any, y: Any) -> Any:
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.kind == "u":
+        return x % y
+    return (x - int_quot(x, y) * y).astype(x.dtype)
+
+
+def mod(x: Any, y: Any) -> Any:
+    # Floats: the remainder of floored division; integers: sign of the divisor.
+    return np.mod(x, y)
+
+
+def power(x: Any, y: Any) -> Any:
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.kind == "f":
+        return np.power(x, y)
+    with np.errstate(all="ignore"):
+        # By squaring, wrapping around.  A negative exponent, which programs check for, counts as 0.
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        out = np.ones(shape, x.dtype)
+        base = np.broadcast_to(x, shape).copy()
+        e = np.broadcast_to(np.where(y < 0, 0, y) if y.dtype.kind == "i" else y, shape).copy()
+        while np.any(e):
+            out = np.where(e & 1, out * base, out).astype(x.dtype)
+            base = (base * base).astype(x.dtype)
+            e = e >> np.asarray(1, e.dtype)
+        return out
+
+
+def shift(f: Callable[[Any, Any], Any], fill_sign: bool) -> Callable[[Any, Any], Any]:
+    def go(x: Any, y: Any) -> Any:
+        x, y = np.asarray(x), np.asarray(y)
+        bits = x.dtype.itemsize * 8
+        wide = (y < 0) | (y >= bits) if y.dtype.kind == "i" else y >= bits
+        r = f(x, np.where(wide, 0, y).astype(y.dtype))
+        signed = fill_sign and x.dtype.kind == "i"
+        over = np.where(x < 0, -1, 0).astype(x.dtype) if signed else np.zeros_like(x)
+        return np.where(wide, over, r).astype(x.dtype)
+
+    return go
+
+
+def ushr(x: Any, y: Any) -> Any:
+    x = np.asarray(x)
+    u = np.dtype(f"u{x.dtype.itemsize}")
+    return shift(np.right_shift, False)(x.astype(u), np.asarray(y).astype(u)).astype(x.dtype)
+
+
+def popc(x: Any) -> Any:
+    return np.bitwise_count(np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")).astype("int32")
+
+
+def clz(x: Any) -> Any:
+    x = np.asarray(x)
+    bits = x.dtype.itemsize * 8
+    u = x.astype(f"u{x.dtype.itemsize}").astype("uint64")
+    out = np.full(x.shape, bits, "int32")
+    for i in range(bits):
+        out = np.where((u >> np.uint64(i)) & np.uint64(1), bits - 1 - i, out)
+    return out.astype("int32")
+
+
+def ctz(x: Any) -> Any:
+    x = np.asarray(x)
+    bits = x.dtype.itemsize * 8
+    u = x.astype(f"u{x.dtype.itemsize}").astype("uint64")
+    out = np.full(x.shape, bits, "int32")
+    for i in reversed(range(bits)):
+        out = np.where((u >> np.uint64(i)) & np.uint64(1), i, out)
+    return out.astype("int32")
+
+
+def mul_hi(x: Any, y: Any) -> Any:
+    x, y = np.asarray(x), np.asarray(y)
+    bits = x.dtype.itemsize * 8
+    f = np.frompyfunc(lambda a, b: (int(a) * int(b)) >> bits, 2, 1)
+    wrapped = np.asarray(f(x, y), dtype=object)
+    return wrapped.astype("int64" if x.dtype.kind == "i" else "uint64").astype(x.dtype)
+
+
+def elementwise(f: Callable[..., float]) -> Callable[..., Any]:
+    """A Python function of floats over NumPy values (for functions NumPy lacks)."""
+
+    def safe(*xs: Any) -> float:
+        try:
+            return f(*[float(x) for x in xs])
+        except (ValueError, OverflowError):
+            return math.nan
+
+    def go(*xs: Any) -> Any:
+        dtype = np.asarray(xs[0]).dtype
+        return np.asarray(np.frompyfunc(safe, len(xs), 1)(*xs), dtype="float64").astype(dtype)
+
+    return go
+
+
+def lgamma(x: float) -> float:
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
+        return math.inf
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
+
+
+def gamma(x: float) -> float:
+    if x == 0:
+        return math.copysign(math.inf, x)
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.copysign(math.inf, x)  # gamma(x) is near 1/x where it overflows at the small end
+
+
+def fma(x: Any, y: Any, z: Any) -> Any:
+    # The product in a wider type, so that it is neither rounded nor overflows before the sum.
+    x = np.asarray(x)
+    wide = {"e": "float32", "f": "float64", "d": "longdouble"}[x.dtype.char]
+    return (x.astype(wide) * np.asarray(y) + np.asarray(z)).astype(x.dtype)
+
+
+def digamma(x: float) -> float:
+    """psi(x) by reflection, recurrence to x >= 10 and the asymptotic series (A&S 6.3.7, 6.3.5, 6.3.18)."""
+    if math.isnan(x) or x == -math.inf:
+        return math.nan
+    if x == math.inf:
+        return x
+    if x <= 0 and x == math.floor(x):
+        return math.nan
+    if x < 0:
+        return digamma(1 - x) - math.pi / math.tan(math.pi * x)
+    acc = 0.0
+    while x < 10:
+        acc -= 1 / x
+        x += 1
+    r = 1 / (x * x)
+    tail = r * (1 / 12 - r * (1 / 120 - r * (1 / 252 - r * (1 / 240 - r * (1 / 132 - r * 691 / 32760)))))
+    return acc + math.log(x) - 0.5 / x - tail
+
+
+def trigamma(x: float) -> float:
+    """psi'(x), in the manner of `digamma` (A&S 6.4.7, 6.4.6, 6.4.12)."""
+    if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
+        return math.nan
+    if x == math.inf:
+        return 0.0
+    if x < 0:
+        s = math.pi / math.sin(math.pi * x)
+        return s * s - trigamma(1 - x)
+    acc = 0.0
+    while x < 10:
+        acc += 1 / x / x
+        x += 1
+    r = 1 / (x * x)
+    tail = r * (1 / 6 - r * (1 / 30 - r * (1 / 42 - r * (1 / 30 - r * (5 / 66 - r * 691 / 2730)))))
+    return acc + 0.5 * r + (1 + tail) / x
+
+
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B_2, B_4, ...
+MAX_POLYGAMMA = 170  # from 171 on the factorial is more than a double
+
+
+def polygamma(x: float, n: float) -> float:
+    """The n-th derivative of psi (A&S 6.4.9, 6.4.6, 6.4.11), 1 <= n <= 170; NaN for other n and at the poles.
+
+    (-1)^(n+1) n! zeta(n+1, x).  Left of 0 by reflection: the n-th derivative of the cotangent is a sum over all
+    integers, and so two such functions more.
+    """
+    if math.isnan(x) or x == -math.inf or not 1 <= n <= MAX_POLYGAMMA or (x <= 0 and x == math.floor(x)):
+        return math.nan
+    n = int(n)
+    sign = 1.0 if n % 2 else -1.0
+    if x > 0:
+        return sign * zeta(x, n)
+    f = x - math.floor(x + 0.5)
+    return sign * (over_power(f, n) + zeta(1 + f, n) + sign * zeta(1 - f, n)) - zeta(1 - x, n)
+
+
+def over_power(y: float, n: int) -> float:
+    """n! / y^(n+1)"""
+    out = 1 / y
+    for i in range(1, n + 1):
+        out *= i / y
+    return out
+
+
+def zeta(y: float, n: int) -> float:
+    """n! zeta(n+1, y) for y > 0: by recurrence to y >= n + 12 and the asymptotic series."""
+    acc = 0.0
+    while y < n + 12:
+        acc += over_power(y, n)
+        y += 1
+    r = 1 / (y * y)
+    tail = 1 + 0.5 * n / y
+    term = 1.0
+    for k, bernoulli in enumerate(BERNOULLI, 1):
+        term *= (2 * k + n - 2) * (2 * k + n - 1) * r / ((2 * k - 1) * (2 * k))
+        tail += bernoulli * term
+    return acc + over_power(y, n - 1) * tail
+
+
+def convert(to: Prim) -> Callable[[Any], Any]:
+    def go(x: Any) -> Any:
+        x = np.asarray(x)
+        if to.is_bool:
+            return x != 0
+        if to.is_integral and x.dtype.kind == "f":
+            # Truncates and wraps around; infinities and NaN give 0.  No step rounds.
+            t = np.trunc(np.where(np.isfinite(x), x, 0).astype("float64"))
+            r = t - np.trunc(t / 2.0**64) * 2.0**64
+            r = np.where(r >= 2.0**63, r - 2.0**64, np.where(r < -(2.0**63), r + 2.0**64, r))
+            return r.astype("int64").astype(to.dtype)
+        return x.astype(to.dtype)
+
+    return go
+
+
+def smaller(x: Any, y: Any) -> Any:
+    # Futhark's fmin/fmax: a NaN argument loses to a number.
+    return np.fmin(x, y) if np.asarray(x).dtype.kind == "f" else np.minimum(x, y)
+
+
+def larger(x: Any, y: Any) -> Any:
+    return np.fmax(x, y) if np.asarray(x).dtype.kind == "f" else np.maximum(x, y)
+
+
+def sgn(x: Any) -> Any:
+    return np.sign(x).astype(np.asarray(x).dtype)

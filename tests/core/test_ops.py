@@ -1,0 +1,113 @@
+"""One record is all that a scalar operation needs: names in the source, C, derivatives, documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.cli.ops import table
+from futad.core import scalarlib
+from futad.core.scalarops import FLOATS, OPS, REDUCTIONS, ScalarOp
+from futad.core.types import PRIMS
+from futad.source.numeric import module_members
+from futad.testing import check_grads
+from tests.support.cli_helpers import Runner
+from tests.support.needs import has_cxx, needs_cc
+
+SOFTPLUS = ScalarOp(
+    "softplus", "a -> a", FLOATS, lambda x: np.log1p(np.exp(x)), "futad_softplus_{T}({0})",
+    (lambda x, r: 1 / (1 + (-x).exp()),), source="softplus", define="log1p{s}(exp{s}(x))", cost=30,
+)  # fmt: skip
+# Of the mathematical library, with two arguments, and under two names.
+REACH = ScalarOp(
+    "reach", "a a -> a", FLOATS, lambda x, y: np.maximum(x - y, 0).astype(np.asarray(x).dtype),
+    "futad_reach_{T}({0}, {1})", (lambda x, y, r: y.op("lt", x).to(x), lambda x, y, r: -y.op("lt", x).to(x)),
+    source="reach behind~", library="fdim",
+)  # fmt: skip
+
+TEXT = """
+entry plus64 (xs: []f64) = map f64.softplus xs
+entry plus32 (xs: []f32) = map f32.softplus xs
+entry plus16 (xs: []f16) = map f16.softplus xs
+entry ahead (xs: []f64) (y: f64) = map (\\x -> f64.reach x y) xs
+entry behind (xs: []f64) (y: f64) = map (f64.behind y) xs
+entry total (xs: []f64) (y: f64): f64 = f64.sum (map (\\x -> f64.softplus (x * y) + f64.reach x (y * 0.5)) xs)
+entry constant (y: f64) = f64.softplus 0 + f64.reach y 1
+entry many (xs: []f64) = f64.sum (map (\\x -> loop s = x for _i < 3 do f64.softplus (s - 1)) xs)
+"""
+BACKENDS = [
+    "interp", pytest.param("c", marks=needs_cc), pytest.param("multicore", marks=needs_cc),
+    pytest.param("emulated", marks=pytest.mark.skipif(not has_cxx(), reason="no C++ compiler")),
+]  # fmt: skip
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> None:
+    for record in (SOFTPLUS, REACH):
+        monkeypatch.setitem(OPS, record.name, record)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_operation_is_added_by_one_record(added: None, backend: str) -> None:
+    p = futad.compile(TEXT, backend=backend)
+    xs = np.linspace(-4, 4, 67)
+    for name, dtype, tolerance in (("plus64", "f8", 1e-14), ("plus32", "f4", 1e-6), ("plus16", "f2", 2e-3)):
+        got = np.asarray(p[name](xs.astype(dtype)))
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got.astype("f8"), np.log1p(np.exp(xs.astype(dtype).astype("f8"))), rtol=tolerance)
+    np.testing.assert_allclose(p.ahead(xs, 0.3), np.maximum(xs - 0.3, 0), rtol=1e-15)
+    np.testing.assert_allclose(p.behind(xs, 0.3), np.maximum(xs - 0.3, 0), rtol=1e-15)
+    assert p.constant(3.0) == pytest.approx(np.log(2) + 2, rel=1e-15)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_it_is_differentiated(added: None, backend: str) -> None:
+    """Both modes against central differences, and against the formula."""
+    p = futad.compile(TEXT, backend=backend)
+    xs, y = np.array([-1.7, 0.2, 0.9, 3.1]), 1.3
+    check_grads(p.total, xs, y)
+    check_grads(p.many, xs)
+    dxs, dy = futad.grad(p.total, argnums=(0, 1))(xs, y)
+    s = 1 / (1 + np.exp(-xs * y))
+    np.testing.assert_allclose(dxs, s * y + (xs > y / 2), rtol=1e-13)
+    assert dy == pytest.approx((s * xs).sum() - 0.5 * (xs > y / 2).sum(), rel=1e-13)
+
+
+def test_it_is_listed(added: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
+    out = Runner(tmp_path, monkeypatch, capfdbinary)("dev", "--ops").out
+    lines = {line.split()[0]: line.split() for line in out.splitlines()[1:]}
+    assert lines["softplus"] == "softplus a -> a floats softplus futad_softplus_f64(x) 1 / (1 + exp(-x))".split()
+    assert lines["reach"][5:9] == ["floats", "reach", "behind", "futad_reach_f64(x,"]
+
+
+def test_every_operation_is_listed() -> None:
+    lines = table().splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(OPS)
+    for line, op in zip(lines[1:], OPS.values(), strict=True):
+        assert op.sig in line and all(name in line.split() for p in op.types for name, _ in op.names(p))
+        assert line.endswith("-") == (op.partials is None), op.name
+
+
+def test_names_of_the_source_are_of_one_operation() -> None:
+    for module, p in PRIMS.items():
+        names = [name for op in OPS.values() for name, _ in op.names(p)]
+        assert len(set(names)) == len(names), module
+        assert set(names) <= set(module_members(module))
+
+
+def test_what_the_c_is_made_of() -> None:
+    texts = scalarlib.generated()
+    assert "FUTAD_VEC35 double tanh(double);" in texts["scalar_declarations.h"].splitlines()
+    functions = texts["scalar_functions.h"].splitlines()
+    assert "FUTAD_INLINE float futad_atan2_f32(float x, float y) { return atan2f(x, y); }" in functions
+    assert "FUTAD_INLINE bool futad_isnan_f64(double x) { return x != x; }" in functions
+    for op in OPS.values():
+        if op.library:
+            assert f"double {op.library}(" in texts["scalar_declarations.h"]
+        if op.define or op.library:
+            assert f" futad_{op.name}_f64(" in texts["scalar_functions.h"], op.name
+    assert set(REDUCTIONS) == {"add", "mul", "min", "max", "and", "or", "xor"}
