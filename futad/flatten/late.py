@@ -22,9 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from futad.core import ir as core
+from futad.core.nest import Nest, nest_of
 from futad.core.operator import scalar_op
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, row_type, shape_of
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, row_type
 from futad.fires import Transformation
 from futad.imp.ir import Expr, Ref
 
@@ -108,35 +109,15 @@ def price(stms: Sequence[core.Stm]) -> int | None:
     return total
 
 
-def _bound(lam: core.Lambda) -> set[Var]:
-    return {*lam.params, *(v for s in lam.stms for v in s.pat)}
+def _safely(stms: Sequence[core.Stm]) -> bool:
+    """Whether statements are cheap scalar ones that cannot fail, or views."""
+    return price(stms) is not None
 
 
-def _inner(lam: core.Lambda, bound: set[Var]) -> core.Stm | None:
-    """The map that makes all results of a level."""
-    if not lam.stms or not isinstance(lam.stms[-1].exp, core.Map):
-        return None
-    last = lam.stms[-1]
-    if lam.result != last.pat or last.exp.width in bound or price(lam.stms[:-1]) is None:  # type: ignore[attr-defined]
-        return None
-    if any(isinstance(v.type, AccType) or set(shape_of(v.type)) & bound for v in last.pat):
-        return None
-    return last
-
-
-def descend(e: core.Map, most: int) -> tuple[int, core.Lambda] | None:
-    """How many levels of maps are nested perfectly, at most `most`, and the innermost body."""
-    if any(isinstance(a.type, AccType) for a in e.arrays):
-        return None
-    depth, lam, bound = 1, e.lam, _bound(e.lam)
-    while depth < most:
-        inner = _inner(lam, bound)
-        if inner is None:
-            break
-        lam = inner.exp.lam  # type: ignore[attr-defined]
-        bound |= _bound(lam)
-        depth += 1
-    return depth, lam
+def nest_for(stm: core.Stm, rank: int) -> Nest | None:
+    """The nest of maps over elements of arrays of that rank, or rows of them, that a statement is."""
+    e = stm.exp
+    return None if any(isinstance(a.type, AccType) for a in e.operands()) else nest_of(stm, rank, _safely)
 
 
 def _rank(t: Type) -> int:
@@ -145,36 +126,12 @@ def _rank(t: Type) -> int:
 
 def is_light(stm: core.Stm) -> bool:
     """Whether a nest of maps makes each element of its first results from others by few operations that cannot fail."""
-    e = stm.exp
-    if not isinstance(e, core.Map):
-        return False
     rank = _rank(stm.pat[0].type)
-    found = descend(e, rank)
-    if found is None or found[0] != rank or any(_rank(v.type) != rank for v in stm.pat):
+    nest = nest_for(stm, rank)
+    if nest is None or nest.depth != rank or any(_rank(v.type) != rank for v in stm.pat):
         return False
-    cost = price(found[1].stms)
+    cost = price(nest.body.stms)
     return cost is not None and cost <= LIGHT
-
-
-def _threads(e: core.Map, product: Var, depth: int) -> Var | None:
-    """The parameter of the innermost of `depth` levels that runs over the product's elements (or rows); None if the
-    product is used in any other way."""
-    v, lam = product, e.lam
-    arrays: Sequence[Atom] = e.arrays
-    for level in range(depth):
-        if list(arrays).count(v) != 1:
-            return None
-        v = lam.params[list(arrays).index(v)]
-        if level == depth - 1:
-            return v
-        if any(v in core.stm_free(s) for s in lam.stms[:-1]):
-            return None
-        inner = lam.stms[-1].exp
-        assert isinstance(inner, core.Map)
-        if v in inner.lam.free():
-            return None
-        arrays, lam = inner.arrays, inner.lam
-    return None
 
 
 def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
@@ -182,15 +139,15 @@ def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
     e, rank = stm.exp, _rank(product.type)
     if not isinstance(e, core.Map) or product in e.lam.free():
         return None
-    found = descend(e, rank)
-    if found is None:
+    nest = nest_for(stm, rank)
+    path = nest.path(e.arrays.index(product)) if nest is not None and e.arrays.count(product) == 1 else None
+    if nest is None or path is None or len(path) != nest.depth:
         return None
-    depth, leaf = found
+    depth, leaf, row = nest.depth, nest.body, path[-1]
     if depth == rank:
         fits = price(leaf.stms) is not None and all(_rank(v.type) == rank for v in stm.pat)
-        return Consumer(stm, depth, leaf) if fits and _threads(e, product, depth) is not None else None
-    row = _threads(e, product, depth) if depth == rank - 1 else None
-    if row is None:
+        return Consumer(stm, depth, leaf) if fits else None
+    if depth != rank - 1:
         return None
     folds = [s for s in leaf.stms if isinstance(s.exp, (core.Fused, core.Reduce))]
     if len(folds) != 1 or price([s for s in leaf.stms if s is not folds[0]]) is None:
@@ -309,45 +266,36 @@ def _operands(stm: core.Stm, made: dict[Var, core.Stm]) -> list[tuple[Var, tuple
 
 def row_sums(stm: core.Stm, made: dict[Var, core.Stm]) -> tuple[Var, tuple[int, ...], bool] | None:
     """The array whose last dimension (in that order of its dimensions) a statement sums, and whether it negates."""
-    e = stm.exp
-    if not isinstance(e, core.Map) or len(stm.pat) != 1 or len(e.arrays) != 1 or len(e.lam.params) != 1:
+    nest = nest_of(stm, _rank(stm.pat[0].type) if len(stm.pat) == 1 else 0, _views)
+    if nest is None or not nest.body.stms or nest.body.result != nest.body.stms[-1].pat:
         return None
-    start = _source(e.arrays[0], made)
-    if start is None:
+    x = nest.body.stms[-1].exp
+    if not isinstance(x, (core.Reduce, core.Fused)) or len(x.arrays) != 1 or not _views(nest.body.stms[:-1]):
         return None
-    array, perm = start
-    param, stms, depth = e.lam.params[0], e.lam.stms, 1
-    result = e.lam.result
-    while stms:
-        local: dict[Var, core.Stm] = {}
-        *views, last = stms
-        if any(not isinstance(s.exp, core.Rearrange) for s in views) or result != last.pat:
-            return None
-        local = {v: s for s in views for v in s.pat}
-        x = last.exp
-        folds = isinstance(x, (core.Map, core.Reduce, core.Fused)) and len(x.arrays) == 1
-        source = _source(x.operands()[1], local) if folds else None
-        if source is None or source[0] is not param:
-            return None
-        perm = (*perm[:depth], *[perm[depth + p] for p in source[1]])
-        if isinstance(x, core.Map) and len(last.pat) == 1:
-            param, stms, result = x.lam.params[0], x.lam.stms, x.lam.result
-            depth += 1
-            continue
-        if depth != len(perm) - 1 or len(last.pat) != 1:
-            return None
-        if isinstance(x, core.Reduce):
-            good, negated, neutral = scalar_op(x.lam) == "add", False, x.neutral[0]
-        elif isinstance(x, core.Fused) and len(x.reduces) == 1 and not x.scans and len(x.lam.stms) == 1:
-            op = x.lam.stms[0].exp
-            negated = isinstance(op, core.Op) and op.op == "neg" and op.args == x.lam.params
-            good = negated and x.lam.result == x.lam.stms[0].pat and scalar_op(x.reduces[0].lam) == "add"
-            neutral = x.reduces[0].neutral[0]
-        else:
-            return None
-        good = good and isinstance(neutral, Const) and neutral.value == 0
-        return (array, perm, negated) if good else None
-    return None
+    read = nest.reads().get(x.arrays[0]) if isinstance(x.arrays[0], Var) else None
+    if read is None or read.levels != tuple(range(nest.depth)) or len(read.rest) != 1:
+        return None
+    whole = _source(read.array, made)
+    negated = isinstance(x, core.Fused)
+    (fold,) = x.reduces if len(x.reduces) == 1 else (None,)
+    if whole is None or fold is None or x.scans or negated and not _negates(x.mapper):
+        return None
+    neutral = fold.neutral[0]
+    if scalar_op(fold.lam) != "add" or not isinstance(neutral, Const) or neutral.value != 0:
+        return None
+    return whole[0], tuple([whole[1][d] for d in (*read.dims, *read.rest)]), negated
+
+
+def _views(stms: Sequence[core.Stm]) -> bool:
+    return all(isinstance(s.exp, core.Rearrange) for s in stms)
+
+
+def _negates(lam: core.Lambda | None) -> bool:
+    """Whether a lambda negates its parameter."""
+    if lam is None or len(lam.stms) != 1 or lam.result != lam.stms[0].pat:
+        return False
+    e = lam.stms[0].exp
+    return isinstance(e, core.Op) and e.op == "neg" and e.args == lam.params
 
 
 # --- the arrangement of a scope ---------------------------------------------------------------------------------------

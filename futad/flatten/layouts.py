@@ -114,19 +114,12 @@ def _read_along(stm: ir.Stm, k: int) -> int | None:
     assert isinstance(stm.exp, ir.Map)
     levels = levels_of(stm.exp.lam)
     rows = len(shape_of(stm.exp.arrays[k].type)) - 1
-    if fission.wide(levels.leaf):
+    if fission.wide(levels.body):
         return rows
-    lam, p, along = stm.exp.lam, stm.exp.lam.params[k], 0
-    for depth, inner in enumerate(levels.inner, 1):
-        e = inner.exp
-        assert isinstance(e, ir.Map)
-        at = [j for j, a in enumerate(e.arrays) if a is p]
-        if len(at) > 1 or p in e.lam.free() or any(p in ir.stm_free(s) for s in lam.stms if s is not inner):
-            return rows
-        if not at:
-            return None
-        lam, p, along = e.lam, e.lam.params[at[0]], depth
-    return along
+    path = levels.path(k)
+    if path is None:
+        return rows
+    return len(path) - 1 if len(path) == levels.depth else None
 
 
 def _made_along(stm: ir.Stm, k: int) -> int:
@@ -134,7 +127,7 @@ def _made_along(stm: ir.Stm, k: int) -> int:
     assert isinstance(stm.exp, ir.Map)
     levels = levels_of(stm.exp.lam)
     rows = len(shape_of(stm.pat[k].type)) - 1
-    if any(isinstance(a.type, AccType) for a in stm.exp.arrays) or fission.wide(levels.leaf):
+    if any(isinstance(a.type, AccType) for a in stm.exp.arrays) or fission.wide(levels.body):
         return rows
     lam, along = stm.exp.lam, 0
     for inner in levels.inner:

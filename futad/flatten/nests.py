@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.nest import Nest
 from futad.core.types import I64, Atom, Const, Var
 from futad.flatten import fission, segments
 from futad.flatten import kernel as kir
@@ -22,7 +23,7 @@ from futad.flatten.dispatch import SharedAcc
 from futad.flatten.finish import NotInBlock
 from futad.flatten.interchange import loop_out
 from futad.flatten.known import known_on_host
-from futad.flatten.levels import MOST_LEVELS, Levels, levels_of
+from futad.flatten.levels import MOST_LEVELS, levels_of
 from futad.flatten.pairs import pairs_of, peeled
 from futad.flatten.pairtiles import lower_pairs
 from futad.flatten.rowadds import rows_after
@@ -49,11 +50,11 @@ SMALL_INNER = 8  # inner widths up to here are not worth a block
 # --- maps -----------------------------------------------------------------------------------------------------
 
 
-def inner_width(lo: DeviceLowerer, levels: Levels) -> Expr | None:
+def inner_width(lo: DeviceLowerer, levels: Nest) -> Expr | None:
     """How wide the parallel work in the innermost body is, None if there is none worth a block."""
     known: Expr | None = None
     widest = 0
-    for w in fission.widths(levels.leaf):
+    for w in fission.widths(levels.body):
         if isinstance(w, Const):
             widest = max(widest, int(w.value))
         elif w in levels.bound or not isinstance(lo.env.get(w), Expr):
@@ -66,7 +67,7 @@ def inner_width(lo: DeviceLowerer, levels: Levels) -> Expr | None:
     return ir.Scalar("max", (known, num(widest)), I64, I64) if widest > SMALL_INNER else known
 
 
-def _point(lo: DeviceLowerer, n: SoacLoop, levels: Levels, index: Sequence[Expr]) -> None:
+def _point(lo: DeviceLowerer, n: SoacLoop, levels: Nest, index: Sequence[Expr]) -> None:
     """Lower one point of the nest's space."""
     for stm, i in zip(levels.inner, index[1:], strict=True):
         lo.given[stm] = i
@@ -75,13 +76,13 @@ def _point(lo: DeviceLowerer, n: SoacLoop, levels: Levels, index: Sequence[Expr]
         del lo.given[stm]
 
 
-def _sizes(lo: DeviceLowerer, n: SoacLoop, levels: Levels) -> list[Expr]:
-    return [n.width, *[lo.let(lo.expr(s.exp.width), "n") for s in levels.inner]]  # type: ignore[attr-defined]
+def _sizes(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> list[Expr]:
+    return [n.width, *[lo.let(lo.expr(m.width), "n") for m in levels.maps]]
 
 
-def _what(n: SoacLoop, levels: Levels) -> str:
+def _what(n: SoacLoop, levels: Nest) -> str:
     names = ", ".join(v.name for v in n.stm.pat)
-    dims = "".join(f"[{s.exp.width!r}]" for s in [n.stm, *levels.inner])  # type: ignore[attr-defined]
+    dims = "".join(f"[{w!r}]" for w in [n.exp.width, *[m.width for m in levels.maps]])
     return f"map over {dims} for {names}"
 
 
@@ -103,7 +104,7 @@ def host_map(lo: DeviceLowerer, n: SoacLoop) -> list[Value]:
     n.inputs = atomic(n.inputs)
     total = lo.let(ir.product(sizes), "n")
     shared = in_shared_memory(
-        lo, n, levels.leaf, sizes, total, _what(n, levels), lambda index: _point(lo, n, levels, index)
+        lo, n, levels.body, sizes, total, _what(n, levels), lambda index: _point(lo, n, levels, index)
     )
     inner = inner_width(lo, levels) if shared is None and not levels.inner else None
     if inner is not None:
@@ -116,11 +117,11 @@ def host_map(lo: DeviceLowerer, n: SoacLoop) -> list[Value]:
     return values
 
 
-def _each_point(lo: DeviceLowerer, n: SoacLoop, levels: Levels, sizes: list[Expr], total: Expr) -> list[Value]:
+def _each_point(lo: DeviceLowerer, n: SoacLoop, levels: Nest, sizes: list[Expr], total: Expr) -> list[Value]:
     """A map of which each point is done by a thread, a block, or kernel by kernel; the host picks."""
     inner = inner_width(lo, levels)
     if lo.distributed and inner is not None:
-        parts = segments.rows_of(n.stm, levels.inner)
+        parts = segments.rows_of(n.stm, levels)
         if parts is not None:
             lo.distributed = False
             _in_parts(lo, n, parts, total)
@@ -194,7 +195,7 @@ def _each_point(lo: DeviceLowerer, n: SoacLoop, levels: Levels, sizes: list[Expr
         many, short = compare("<", Ref("ENOUGH_THREADS", I64), total), compare("<", inner, Ref("LONG_INNER", I64))
         wide = compare("&&", many, short)
         together = _cut_up(lo, n, levels, total, inner, versions[1])
-        if _long_elements(levels.leaf):
+        if _long_elements(levels.body):
             narrow = wide  # few points are worth several threads each, even if these are few
         columns = None if modes or lo.cut_up else _by_columns(lo, n, levels, total, inner)
         if columns is not None:
@@ -232,12 +233,12 @@ def _together(lo: DeviceLowerer, body: list[ir.Stmt], total: Expr, what: str, in
 
 
 def _cut_up(
-    lo: DeviceLowerer, n: SoacLoop, levels: Levels, total: Expr, inner: Expr, whole: list[ir.Stmt]
+    lo: DeviceLowerer, n: SoacLoop, levels: Nest, total: Expr, inner: Expr, whole: list[ir.Stmt]
 ) -> list[ir.Stmt]:
     """A version with a block a point, or several where points are few and long (`segments.py`), fold by fold."""
     if lo.cut_up or not isinstance(n.stm.exp, core.Map):
         return whole
-    rows = segments.rows_of(n.stm, levels.inner)
+    rows = segments.rows_of(n.stm, levels)
     stms = _fold_by_fold(n.stm, n.stm.exp) if rows is None and not levels.inner else None
     if rows is None and stms is None:
         return whole
@@ -290,12 +291,12 @@ def _in_parts(lo: DeviceLowerer, n: SoacLoop, rows: segments.Rows, total: Expr) 
         lo.copy(out, dense_view(v.base, out.shape, v.offset) if rows.scans else v)
 
 
-def _by_columns(lo: DeviceLowerer, n: SoacLoop, levels: Levels, total: Expr, inner: Expr) -> list[ir.Stmt] | None:
+def _by_columns(lo: DeviceLowerer, n: SoacLoop, levels: Nest, total: Expr, inner: Expr) -> list[ir.Stmt] | None:
     """Reductions of columns, which are neighbours in memory, in as many parts as there are threads for; None if the
     map is of anything else."""
     views = [v for v in _innermost(lo, n, levels) if v.rank > 1 and isinstance(v.base, Mem)]
     apart = [v for v in views if v.strides[0] == ONE and v.strides[1] != ONE]
-    rows = segments.rows_of(n.stm, levels.inner) if apart and len(apart) == len(views) else None
+    rows = segments.rows_of(n.stm, levels) if apart and len(apart) == len(views) else None
     if rows is None or rows.scans or len(levels.inner) + 1 == MOST_LEVELS:
         return None
     with lo.block() as body:
@@ -313,7 +314,7 @@ def _by_columns(lo: DeviceLowerer, n: SoacLoop, levels: Levels, total: Expr, inn
     return body
 
 
-def _innermost(lo: DeviceLowerer, n: SoacLoop, levels: Levels) -> list[View]:
+def _innermost(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> list[View]:
     """The arrays of a nest's innermost map, at some point of the maps around it."""
     assert n.lam is not None
     lam, arrays = n.lam, n.inputs
@@ -343,14 +344,14 @@ def rows_in_order(lo: DeviceLowerer, n: SoacLoop, k: int) -> Value:
     return lo.materialise(v) if times > 1 else v
 
 
-def columns_near(lo: DeviceLowerer, levels: Levels) -> dict[Var, Value]:
+def columns_near(lo: DeviceLowerer, levels: Nest) -> dict[Var, Value]:
     """Matrices of which neighbouring threads read the same column of neighbouring rows, at places that a loop computes:
     by columns, so that these are neighbours in memory."""
-    if not levels.inner or not fission.looping(levels.leaf):
+    if not levels.inner or not fission.looping(levels.body):
         return {}
     e = levels.inner[-1].exp
     assert isinstance(e, core.Map)
-    loops = [s for s in levels.leaf.stms if isinstance(s.exp, core.Loop)]
+    loops = [s for s in levels.body.stms if isinstance(s.exp, core.Loop)]
     out: dict[Var, Value] = {}
     for a, p in zip(e.arrays, e.lam.params, strict=True):
         v = lo.env.get(a) if isinstance(a, Var) and a not in levels.bound else None
@@ -363,10 +364,10 @@ def columns_near(lo: DeviceLowerer, levels: Levels) -> dict[Var, Value]:
     return out
 
 
-def _apart(lo: DeviceLowerer, n: SoacLoop, levels: Levels) -> tuple[list[ir.Stmt] | None, Expr | None]:
+def _apart(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> tuple[list[ir.Stmt] | None, Expr | None]:
     """The map distributed over its body's statements, None if that is not possible or there is no need; and how many
     elements a point works on in what tiles do, if there is such."""
-    if not fission.deep(levels.leaf) and not _long_elements(levels.leaf):
+    if not fission.deep(levels.body) and not _long_elements(levels.body):
         return None, None
     whole = pairs_of(n.stm)
     if whole is not None:

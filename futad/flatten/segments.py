@@ -30,6 +30,7 @@ from futad.ad.bins import segmented
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
+from futad.core.nest import Nest
 from futad.core.types import FALSE, I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Type, Var, array_of, shape_of
 from futad.fires import Transformation
 from futad.flatten.fission import CHEAP
@@ -74,30 +75,23 @@ ONE_SORT = Transformation(
 )
 
 
-def rows_of(stm: Stm, inner: Sequence[Stm]) -> Rows | None:
-    """A nest of maps, `inner` being those inside the first, whose rows can be cut up; None for any other."""
-    if not isinstance(stm.exp, ir.Map):
+def rows_of(stm: Stm, nest: Nest) -> Rows | None:
+    """A nest of maps whose rows can be cut up; None for any other, and if the statement is no map."""
+    if not isinstance(stm.exp, ir.Map) or not nest.in_order:
         return None
-    maps = [s.exp for s in (stm, *inner) if isinstance(s.exp, ir.Map)]
-    bodies = [m.lam for m in maps]
-    for lam, below in zip(bodies, inner, strict=False):
-        if lam.stms[-1] is not below or lam.result != below.pat:
-            return None
-    folds = [s for s in bodies[-1].stms if isinstance(s.exp, ir.Soac)]
+    folds = [s for s in nest.body.stms if isinstance(s.exp, ir.Soac)]
     fold = folds[0].exp if len(folds) == 1 else None
     if not isinstance(fold, (ir.Reduce, ir.Scan, ir.Fused)):
         return None
-    stms = bodies[-1].stms
+    stms = nest.body.stms
     at = stms.index(folds[0])
-    found = Rows(stm, maps, stms[:at], folds[0], fold, stms[at + 1 :])
-    bound = {v for lam in bodies for v in (*lam.params, *(v for s in lam.stms for v in s.pat))}
-    around = [s for lam, below in zip(bodies, inner, strict=False) for s in lam.stms if s is not below]
-    if found.width in bound or not all(isinstance(s.exp, CHEAP) for s in (*around, *found.before)):
+    found = Rows(stm, [stm.exp, *nest.maps], stms[:at], folds[0], fold, stms[at + 1 :])
+    if found.width in nest.bound or not all(isinstance(s.exp, CHEAP) for s in (*nest.before, *found.before)):
         return None
     types = [v.type for s in (stm, found.fold) for v in ir.stm_free(s)]
-    if any(isinstance(t, AccType) for t in types) or any(isinstance(p.type, AccType) for p in bodies[-1].params):
+    if any(isinstance(t, AccType) for t in types) or any(isinstance(p.type, AccType) for p in nest.body.params):
         return None
-    if not _simple(found, bound):
+    if not _simple(found, nest.bound):
         return None
     IN_PARTS.fired()
     return found
