@@ -15,7 +15,9 @@ from tests.support.paths import ROOT, TESTS
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(?:#|--) (\S+?)(?:, after: ([^\n]*))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SECTIONS = ("A scalar operation", "A construct", "A rule of the simplifier", "A pass", "A test")
+SECTIONS = (
+    "A scalar operation", "A construct", "A rule of the simplifier", "A pass", "A loop transformation", "A test",
+)  # fmt: skip
 
 
 def blocks() -> list[tuple[str, str | None, str]]:
@@ -31,7 +33,7 @@ def apply(root: Path, path: str, after: str | None, text: str) -> None:
         file.write_text(f"{before}\n\n{text}" if before else text)
         return
     lines = before.splitlines(keepends=True)
-    (at,) = [k for k, line in enumerate(lines) if line.strip() == after.strip()]
+    (at,) = [k for k, line in enumerate(lines) if line.strip().startswith(after.strip())]
     file.write_text("".join([*lines[: at + 1], text, *lines[at + 1 :]]))
 
 
