@@ -27,6 +27,11 @@ CASES = {
     "mul-zero-float-stays": ("f64", "let t_9: f64 = mul(x_1, 0.0f64)", "t_9", "let t_9: f64 = mul(x_1, 0.0f64)", "t_9"),
     "or-false": ("bool", "let t_9: bool = or(false, x_1)", "t_9", "", "x_1"),
     "and-false": ("bool", "let t_9: bool = and(x_1, false)", "t_9", "", "false"),
+    "and-ones": ("i32", "let t_9: i32 = and(-1i32, x_1)", "t_9", "", "x_1"),
+    "and-ones-unsigned": ("u8", "let t_9: u8 = and(x_1, 255u8)", "t_9", "", "x_1"),
+    "and-other-bits-stays": ("u8", "let t_9: u8 = and(x_1, 127u8)", "t_9", "let t_9: u8 = and(x_1, 127u8)", "t_9"),
+    "or-ones": ("i64", "let t_9: i64 = or(x_1, -1i64)", "t_9", "", "-1i64"),
+    "xor-ones-stays": ("i64", "let t_9: i64 = xor(x_1, -1i64)", "t_9", "let t_9: i64 = xor(x_1, -1i64)", "t_9"),
     "sub-zero": ("f64", "let t_9: f64 = sub(x_1, 0.0f64)", "t_9", "", "x_1"),
     "div-one": ("f64", "let t_9: f64 = div(x_1, 1.0f64)", "t_9", "", "x_1"),
     "pow-two": ("f64", "let t_9: f64 = pow(x_1, 2.0f64)", "t_9", "let t_9: f64 = mul(x_1, x_1)", "t_9"),
@@ -82,7 +87,7 @@ CASES = {
 
 FLOATS = [0.0, 1.0, -1.0, 2.5, -3.75, math.inf, -math.inf, math.nan, 1e308, 5e-324]
 INTS = [0, 1, -1, 2, 7, -(2**31), 2**31 - 1]
-VALUES = {"f64": FLOATS, "i64": [*INTS, 2**63 - 1, -(2**63)], "i32": INTS, "bool": [False, True]}
+VALUES = {"f64": FLOATS, "i64": [*INTS, 2**63 - 1, -(2**63)], "i32": INTS, "u8": [0, 1, 127, 128, 255], "bool": [False, True]}
 
 
 def make(types: str, stms: str, result: str) -> str:

@@ -61,20 +61,25 @@ def fold(stm: Stm, ctx: Context) -> Result:
 
 @op_rule(*[name for name, record in OPS.items() if record.unit])
 def unit(stm: Stm, ctx: Context) -> Result:
-    """`x + 0` -> `x`, `x * 1` -> `x`, `x or false` -> `x`, `x and true` -> `x` (either side)."""
+    """`x + 0` -> `x`, `x * 1` -> `x`, `x or false` -> `x`, `x and true` -> `x`, `x & -1` -> `x` (either side)."""
     e: Any = stm.exp
+    value = OPS[e.op].unit
+    assert value is not None
     for x, y in (e.args, e.args[::-1]):
-        if type(y) is Const and y.value == OPS[e.op].unit(y.type):  # type: ignore[misc]
+        if type(y) is Const and y.value == value(y.type):
             return alias(stm, x)
     return None
 
 
 @op_rule(*[name for name, record in OPS.items() if record.absorber])
 def absorb(stm: Stm, ctx: Context) -> Result:
-    """`x * 0` -> `0` on integers (a float x may be NaN), `x and false` -> `false`, `x or true` -> `true`."""
+    """`x * 0` -> `0` on integers (a float x may be NaN), `x and false` -> `false`, `x or true` -> `true`,
+    `x | -1` -> `-1`."""
     e: Any = stm.exp
+    value = OPS[e.op].absorber
+    assert value is not None
     for y in e.args:
-        if type(y) is Const and not y.type.is_float and y.value == OPS[e.op].absorber(y.type):  # type: ignore[misc]
+        if type(y) is Const and not y.type.is_float and y.value == value(y.type):
             return alias(stm, y)
     return None
 
