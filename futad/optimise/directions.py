@@ -14,8 +14,9 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
+from futad.core.nest import nest_of
 from futad.core.operator import VECTOR_SUM, operator_of
-from futad.core.types import ArrayType, Const, Prim, Var, elem_of, shape_of, zero
+from futad.core.types import ArrayType, Const, Var, elem_of, shape_of, zero
 from futad.legality import Legality
 from futad.optimise.products import matvec
 
@@ -58,7 +59,7 @@ def _scope(lam: Lambda, own: set[Var], fixed: set[Var], zeros: set[Var]) -> tupl
         if type(e) is ir.Replicate and isinstance(e.value, Const) and e.value is zero(e.value.type):
             zeros.add(s.pat[0])
         if type(e) is ir.Map:
-            found = _scaled_rows(e)
+            found = _scaled_rows(s)
             if found is not None and USED_ONCE(uses.get(s.pat[0]) == 1):
                 scaled[s.pat[0]] = found
             inner_fixed = {
@@ -98,25 +99,16 @@ def _scope(lam: Lambda, own: set[Var], fixed: set[Var], zeros: set[Var]) -> tupl
     return (Lambda(lam.params, tuple(out), lam.result) if changed else lam), turned
 
 
-def _scaled_rows(e: ir.Map) -> tuple[Var, Var] | None:
+def _scaled_rows(s: Stm) -> tuple[Var, Var] | None:
     """x and b of `map2 (\\w r -> map (w *) r) x b`, for a vector and a matrix of floats."""
-    if len(e.arrays) != 2 or len(e.lam.stms) != 1 or e.lam.result != e.lam.stms[0].pat:
+    nest = nest_of(s)
+    if nest is None or nest.depth != 2 or len(nest.body.stms) != 1 or nest.body.result != nest.body.stms[0].pat:
         return None
-    inner = e.lam.stms[0].exp
-    if type(inner) is not ir.Map or len(inner.arrays) != 1 or len(inner.lam.stms) != 1:
+    product, reads = nest.body.stms[0].exp, nest.reads()
+    if type(product) is not ir.Op or product.op != "mul" or not elem_of(s.pat[0].type).is_float:
         return None
-    product = inner.lam.stms[0]
-    by_param = dict(zip(e.lam.params, e.arrays, strict=True))
-    row = inner.arrays[0]
-    scalars = [p for p in e.lam.params if isinstance(p.type, Prim)]
-    if len(scalars) != 1 or row not in by_param or not isinstance(row.type, ArrayType):
-        return None
-    if type(product.exp) is not ir.Op or product.exp.op != "mul" or inner.lam.result != product.pat:
-        return None
-    if set(product.exp.args) != {scalars[0], inner.lam.params[0]} or not elem_of(row.type).is_float:
-        return None
-    x, rows = by_param[scalars[0]], by_param[row]
-    return (x, rows) if type(x) is Var and type(rows) is Var and len(shape_of(rows.type)) == 2 else None
+    read = sorted([reads[a] for a in product.args if type(a) is Var and a in reads], key=lambda r: r.levels)
+    return (read[0].array, read[1].array) if [r.levels for r in read] == [(0,), (0, 1)] else None
 
 
 __all__ = ["interchanged"]

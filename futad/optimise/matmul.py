@@ -39,7 +39,7 @@ from futad.core.types import (
 from futad.legality import Legality
 from futad.optimise.directions import interchanged
 from futad.optimise.distribution import binders, by_accumulator, map_over, split, threads
-from futad.optimise.products import MatVec, Outer, Update, as_matvec, as_outer, dots, matvec
+from futad.optimise.products import MatVec, Outer, as_matvec, as_outer, as_update, dots, matvec
 from futad.optimise.subst import Subst
 from futad.optimise.sums_of_updates import emptied, sums_of_updates
 from futad.optimise.views import invariant_views
@@ -176,32 +176,29 @@ class Nests:
         """A nest that updates by a product, as a matvec and an update; an outer product as it is; else None."""
         if as_outer(s, self.iotas) is not None:
             return [s]
-        u = Update(s)
-        if not u.ok or u.factors is None:
-            return None
-        place = u.place(self.iotas)
-        if place is None or any(type(f) is not Var or f not in u.source for f in u.factors):
+        u = as_update(s)
+        place = u.place(self.iotas) if u is not None else None
+        if u is None or place is None:
             return None
         prefix = u.index[: len(u.index) - len(place)]
-        every = tuple(range(len(u.levels)))
+        every = tuple(range(u.nest.depth))
         x, y = u.factors
-        assert type(x) is Var and type(y) is Var
         for matrix, vector in ((y, x), (x, y)):
             # The matrix has all levels; the vector those that are summed over, all before or all after the others.
-            base, dims = u.source[vector]
-            if u.source[matrix][1] != every or sorted([*place, *dims]) != list(every):
+            summed = vector.levels
+            if matrix.levels != every or sorted([*place, *summed]) != list(every):
                 continue
-            first = dims[0] == 0
-            if dims != (every[: len(dims)] if first else every[-len(dims) :]):
+            first = summed[0] == 0
+            if summed != (every[: len(summed)] if first else every[-len(summed) :]):
                 continue
             b = Builder()
-            rows = len(dims) if first else len(place)
-            m = self.matrix(b, u.source[matrix][0], rows)
+            rows = len(summed) if first else len(place)
+            m = self.matrix(b, matrix.array, rows)
             if first:
                 m = b.let(ir.Rearrange(m, (1, 0)), "tr")
-            row = matvec(b, m, self.flat(b, base, shape_of(m.type)[1]), "product")
+            row = matvec(b, m, self.flat(b, vector.array, shape_of(m.type)[1]), "product")
             if len(place) > 1:
-                row = b.let(ir.Reshape(row, tuple([u.width(i) for i in place])), "product")
+                row = b.let(ir.Reshape(row, tuple([u.widths[i] for i in place])), "product")
             b.add(Stm(s.pat, ir.UpdateAcc(u.acc, prefix, row)))
             return b.stms
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Stm
+from futad.core.nest import Nest, Read, Reads, nest_of
 from futad.core.operator import scalar_op
 from futad.core.types import AccType, ArrayType, Atom, Prim, Var, elem_of, shape_of, zero
 from futad.legality import Legality
@@ -105,102 +106,65 @@ class Outer:
     v: Var
 
 
+@dataclass(slots=True)
 class Update:
-    """A nest of maps that threads one accumulator to one update by a product, taken apart.
+    """A nest of maps that threads an accumulator to one update by a product of two scalars, and does nothing else."""
 
-    `levels` are the maps, outermost first; a factor is a variable of some level, described by the array free
-    in the nest that it is an element of and the levels that index it (in order).
-    """
-
-    def __init__(self, stm: Stm) -> None:
-        self.levels: list[ir.Map] = []
-        self.acc: Var
-        self.index: ir.Atoms
-        self.factors: tuple[Atom, Atom] | None = None
-        self.source: dict[Var, tuple[Var, tuple[int, ...]]] = {}
-        self.counters: dict[Var, int] = {}
-        self.computed: dict[Var, int] = {}
-        self.ok = self._open(stm)
-
-    def _open(self, stm: Stm) -> bool:
-        e = stm.exp
-        if type(e) is not ir.Map or len(stm.pat) != 1 or not isinstance(stm.pat[0].type, AccType):
-            return False
-        level = len(self.levels)
-        self.levels.append(e)
-        acc: Var | None = None
-        for a, p in zip(e.arrays, e.lam.params, strict=True):
-            if isinstance(p.type, AccType):
-                assert type(a) is Var
-                acc = p
-                if level == 0:
-                    self.acc = a
-            elif type(a) is Var:
-                base, dims = self.source.get(a, (a, ()))
-                if a in self.computed:
-                    return False
-                self.source[p] = (base, (*dims, level))
-        last = e.lam.stms[-1] if e.lam.stms else None
-        if acc is None or last is None or e.lam.result != last.pat:
-            return False
-        for s in e.lam.stms[:-1]:
-            if type(s.exp) is not ir.Op or s.pat[0].type is not elem_of(stm.pat[0].type):
-                return False
-            self.computed[s.pat[0]] = level
-        if type(last.exp) is ir.Map:
-            return acc in last.exp.arrays and self._open(last)
-        if type(last.exp) is not ir.UpdateAcc or last.exp.acc is not acc:
-            return False
-        self.index = last.exp.index
-        value = last.exp.value
-        if not isinstance(value.type, Prim) or not value.type.is_float:
-            return False
-        product = next((s.exp for s in e.lam.stms[:-1] if s.pat[0] is value), None)
-        if type(product) is not ir.Op or product.op != "mul" or self.computed.get(value) != level:  # type: ignore[arg-type]
-            return False
-        self.factors = (product.args[0], product.args[1])
-        return len(e.lam.stms) == 2
-
-    def width(self, level: int) -> Atom:
-        return self.levels[level].width
+    nest: Nest
+    acc: Var
+    index: ir.Atoms
+    factors: tuple[Read, Read]
+    reads: Reads
+    widths: list[Atom]
 
     def place(self, iotas: set[Var]) -> list[int] | None:
         """The levels whose iteration numbers end the update's index, outermost first; the rest is invariant."""
-        own = {p for m in self.levels for p in m.lam.params} | set(self.computed)
         k = len(self.index)
         levels: list[int] = []
         while k and (level := self.counter(self.index[k - 1], iotas)) is not None:
             levels.insert(0, level)
             k -= 1
-        if not levels or not PLACE_OUTSIDE(not any(a in own for a in self.index[:k])):
+        if not levels or not PLACE_OUTSIDE(not any(a in self.nest.bound for a in self.index[:k])):
             return None
         if not PLACE_IN_ORDER(levels == sorted(set(levels))):
             return None
-        if not ALL_PLACES(shape_of(self.acc.type)[k:] == tuple([self.width(level) for level in levels])):
+        if not ALL_PLACES(shape_of(self.acc.type)[k:] == tuple([self.widths[level] for level in levels])):
             return None
         return levels
 
     def counter(self, a: Atom, iotas: set[Var]) -> int | None:
         """The level whose iteration number `a` is."""
-        if type(a) is not Var or a not in self.source:
-            return None
-        base, levels = self.source[a]
-        return levels[0] if len(levels) == 1 and base in iotas else None
+        read = self.reads.get(a) if type(a) is Var else None
+        return read.levels[0] if read is not None and len(read.levels) == 1 and read.array in iotas else None
+
+
+def as_update(s: Stm) -> Update | None:
+    """The statement as an update by a product of elements of arrays; None if it is anything else."""
+    e, nest = s.exp, nest_of(s)
+    if type(e) is not ir.Map or nest is None or len(s.pat) != 1 or not isinstance(s.pat[0].type, AccType):
+        return None
+    if len(nest.body.stms) != 2 or nest.body.result != nest.body.stms[1].pat:
+        return None
+    product, update = [t.exp for t in nest.body.stms]
+    if type(product) is not ir.Op or product.op != "mul" or type(update) is not ir.UpdateAcc:
+        return None
+    (made,) = nest.body.stms[0].pat
+    if update.value is not made or not isinstance(made.type, Prim) or not made.type.is_float:
+        return None
+    reads = nest.reads()
+    x, y = [reads.get(a) if type(a) is Var else None for a in product.args]
+    acc = next(a for a in e.arrays if isinstance(a.type, AccType))
+    if x is None or y is None or type(acc) is not Var:
+        return None
+    return Update(nest, acc, update.index, (x, y), reads, [e.width, *[m.width for m in nest.maps]])
 
 
 def as_outer(s: Stm, iotas: set[Var]) -> Outer | None:
     """The statement as an outer product of two arrays free in it."""
-    u = Update(s)
-    if not u.ok or u.factors is None:
+    u = as_update(s)
+    if u is None or (place := u.place(iotas)) != list(range(u.nest.depth)):
         return None
-    every = list(range(len(u.levels)))
-    place = u.place(iotas)
-    x, y = u.factors
-    if place != every or type(x) is not Var or type(y) is not Var or x not in u.source or y not in u.source:
+    x, y = sorted(u.factors, key=lambda r: r.levels)
+    if not x.levels or not y.levels or [*x.levels, *y.levels] != place:
         return None
-    (first, dx), (second, dy) = u.source[x], u.source[y]
-    if dx and dy and dx[0] > dy[0]:
-        first, second, dx, dy = second, first, dy, dx
-    if not dx or not dy or [*dx, *dy] != every:
-        return None
-    return Outer(u.acc, u.index[: len(u.index) - len(place)], first, second)
+    return Outer(u.acc, u.index[: len(u.index) - len(place)], x.array, y.array)
