@@ -14,7 +14,7 @@ from futad.ad.directions.widen import CannotWiden, all_directions
 from futad.ad.forward import expand_jvp
 from futad.ad.history.final import prepared, without_notes
 from futad.ad.reverse import expand_vjp
-from futad.ad.rules.custom import Plain, has_custom
+from futad.ad.rules.custom import Plain
 from futad.ad.tidy.fold_loops import folds_as_loops
 from futad.ad.tidy.live import live
 from futad.ad.tidy.protect import protect
@@ -97,12 +97,6 @@ class _Expander(ir.Renamer):
         return ir.Lambda(params, stms, tuple([self.atom(a) for a in lam.result]))
 
 
-def _differentiates(lam: ir.Lambda) -> bool:
-    return any(
-        isinstance(s.exp, ir.Derivative) or any(map(_differentiates, s.exp.lambdas())) for s in lam.stms
-    )
-
-
 def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
     """The program without `Jvp`, `Vjp` and `WithVjp`; what they compute is spelled out.
 
@@ -113,9 +107,9 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
     """
     funs: dict[str, ir.Fun] = {}
     for name, f in program.funs.items():
-        if _differentiates(f.body):
+        if f.body.has(ir.Derivative):
             f = _renamed(f, _Expander(sequential))
-        if has_custom(f.body):
+        if f.body.has(ir.WithVjp):
             f = _renamed(f, Plain())
         funs[name] = f
     return ir.Program(funs, program.name)

@@ -131,8 +131,8 @@ class Aliases:
                 self._escaping.add(self.root(a))
 
     def scope(self, lam: ir.Lambda) -> None:
-        """Add what the statements of a scope say."""
-        for stm in lam.stms:
+        """Add what the statements of a scope say, and of those in it."""
+        for stm in ir.statements(lam.stms):
             e = stm.exp
             if e.inert:
                 continue
@@ -140,8 +140,6 @@ class Aliases:
             self.consume(e.args if type(e) is ir.Call else e.consumes())
             for v, a in flows(stm):
                 self.join(v, a)
-            for inner in e.lambdas():
-                self.scope(inner)
 
 
 def aliases(lam: ir.Lambda, exposed: Iterable[Atom] = ()) -> Aliases:
@@ -188,20 +186,14 @@ def overwritable(
     sources: dict[Var, list[Var]] = {}
     work: list[Var] = []
 
-    def walk(lam: ir.Lambda) -> None:
-        for stm in lam.stms:
-            e = stm.exp
-            if type(e) is ir.Op:
-                continue
-            work.extend(a for a in (*e.consumes(), *taken(e)) if type(a) is Var)
-            for v, a in chain(flows(stm, program), zip(stm.pat, late(e), strict=False)):
-                if type(a) is Var and type(v.type) is not Prim:
-                    sources.setdefault(v, []).append(a)
-            for inner in e.lambdas():
-                walk(inner)
-
-    for fun in program.funs.values():
-        walk(fun.body)
+    for stm in ir.statements(s for f in program.funs.values() for s in f.body.stms):
+        e = stm.exp
+        if type(e) is ir.Op:
+            continue
+        work.extend(a for a in (*e.consumes(), *taken(e)) if type(a) is Var)
+        for v, a in chain(flows(stm, program), zip(stm.pat, late(e), strict=False)):
+            if type(a) is Var and type(v.type) is not Prim:
+                sources.setdefault(v, []).append(a)
     seen: set[Var] = set()
     while work:
         v = work.pop()

@@ -5,7 +5,7 @@ The nodes themselves are in `ir.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -245,6 +245,10 @@ class Lambda:
             self._free = _free_of(self.params, self.stms, self.result)
         return self._free
 
+    def has(self, *classes: type[Exp]) -> bool:
+        """Whether a statement of the scope, or of those inside it, has an expression of one of the classes."""
+        return any(isinstance(s.exp, classes) for s in statements(self.stms))
+
     def __repr__(self) -> str:
         return shown(self)
 
@@ -297,6 +301,16 @@ def _free_of(params: Iterable[Var], stms: Iterable[Stm], result: Atoms) -> dict[
     for a in result:
         use(a)
     return free
+
+
+def statements(stms: Iterable[Stm]) -> Iterator[Stm]:
+    """The statements and those of their scopes, each before those inside it."""
+    todo = list(stms)[::-1]
+    while todo:
+        stm = todo.pop()
+        yield stm
+        for lam in reversed(stm.exp.lambdas()):
+            todo += reversed(lam.stms)
 
 
 def stm_free(stm: Stm) -> dict[Var, None]:

@@ -28,6 +28,7 @@ from futad.core.construct import Screma as Screma
 from futad.core.construct import Soac as Soac
 from futad.core.construct import Stm as Stm
 from futad.core.construct import shown
+from futad.core.construct import statements as statements
 from futad.core.construct import stm_free as stm_free
 from futad.core.entry import Entry as Entry
 from futad.core.entry import EntryType as EntryType

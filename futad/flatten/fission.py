@@ -68,12 +68,8 @@ def deep(lam: ir.Lambda) -> bool:
 
 def looping(lam: ir.Lambda) -> bool:
     """Whether a scope has a loop of unknown length."""
-    return any(
-        isinstance(s.exp, ir.While)
-        or (isinstance(s.exp, ir.For) and not isinstance(s.exp.bound, Const))
-        or any(looping(f) for f in s.exp.lambdas())
-        for s in lam.stms
-    )
+    loops = [s.exp for s in ir.statements(lam.stms) if isinstance(s.exp, ir.Loop)]
+    return any(not (isinstance(e, ir.For) and isinstance(e.bound, Const)) for e in loops)
 
 
 def split(stm: ir.Stm) -> list[ir.Stm]:
@@ -284,7 +280,7 @@ class Fission:
 
     def with_acc(self, stms: list[ir.Stm], e: ir.WithAcc) -> bool:
         """A map of a WithAcc as a WithAcc of a map."""
-        if any(isinstance(s.exp, ir.WithAcc) for s in _all(e.lam)) or not all(isinstance(a, Var) for a in e.arrays):
+        if e.lam.has(ir.WithAcc) or not all(isinstance(a, Var) for a in e.arrays):
             return False
         width, k = self.e.width, len(e.arrays)
         pat = stms[-1].pat
@@ -331,10 +327,6 @@ class Fission:
 def _acc(p: Var) -> AccType:
     assert isinstance(p.type, AccType)
     return p.type
-
-
-def _all(lam: ir.Lambda) -> list[ir.Stm]:
-    return [s for stm in lam.stms for s in (stm, *[x for inner in stm.exp.lambdas() for x in _all(inner)])]
 
 
 def distribute(stm: ir.Stm) -> list[ir.Stm] | None:

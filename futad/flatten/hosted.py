@@ -359,8 +359,4 @@ def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, wants: list[Want]) -> 
 
 def _works(lam: core.Lambda) -> bool:
     """Whether a loop's body has arrays, or loops: then the host would take long over it."""
-    return any(
-        isinstance(s.exp, (core.At, core.Update, core.UpdateAcc, core.Loop, core.Soac))
-        or any(_works(f) for f in s.exp.lambdas())
-        for s in lam.stms
-    )
+    return lam.has(core.At, core.Update, core.UpdateAcc, core.Loop, core.Soac)

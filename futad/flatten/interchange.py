@@ -83,9 +83,7 @@ def loop_out(stm: Stm) -> list[Stm] | None:
 
 def _consumes(lam: Lambda) -> bool:
     """Whether a scope writes to arrays in place, which as rows of a map's input would be copied first."""
-    return any(
-        s.exp.consumes() or isinstance(s.exp, ir.Call) or any(_consumes(f) for f in s.exp.lambdas()) for s in lam.stms
-    )
+    return any(s.exp.consumes() or isinstance(s.exp, ir.Call) for s in ir.statements(lam.stms))
 
 
 __all__ = ["loop_out"]

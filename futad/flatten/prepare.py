@@ -521,7 +521,7 @@ def _started(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:
                 continue
             if not isinstance(a, Var) or made.get(a, at) >= at or a in final or uses.get(a, 0) != 1:
                 continue
-            if not isinstance(stms[made[a]].exp, (ir.Map, ir.Fused, ir.Update, ir.Replicate)):
+            if not isinstance(stms[made[a]].exp, (ir.Mapping, ir.Update, ir.Replicate)):
                 continue
             LEGAL.fired()
             arrays = (*e.arrays[:k], a, *e.arrays[k + 1 :])

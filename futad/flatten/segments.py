@@ -36,8 +36,6 @@ from futad.fires import Transformation
 from futad.flatten.fission import CHEAP
 from futad.rewrite.strategy import with_lambdas
 
-Folding = ir.Reduce | ir.Scan | ir.Fused
-
 
 @dataclass(slots=True)
 class Rows:
@@ -48,7 +46,7 @@ class Rows:
     maps: list[ir.Map]
     before: tuple[Stm, ...]
     fold: Stm
-    exp: Folding
+    exp: ir.Screma
     after: tuple[Stm, ...]
 
     @property
@@ -81,7 +79,7 @@ def rows_of(stm: Stm, nest: Nest) -> Rows | None:
         return None
     folds = [s for s in nest.body.stms if isinstance(s.exp, ir.Soac)]
     fold = folds[0].exp if len(folds) == 1 else None
-    if not isinstance(fold, (ir.Reduce, ir.Scan, ir.Fused)):
+    if not isinstance(fold, ir.Screma) or not fold.folds:
         return None
     stms = nest.body.stms
     at = stms.index(folds[0])

@@ -37,7 +37,7 @@ ADDED_ONLY = LEGAL.condition("added to only", "a turn reads the sum so far")
 NO_EFFECTS = LEGAL.condition("free parts assert nothing", "an assertion goes with a turn that nothing needs any more")
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is lost")
 
-HEAVY = (ir.Map, ir.Fused, ir.Reduce, ir.Scan, ir.MatMul)
+HEAVY = (ir.Screma, ir.MatMul)
 
 Defs = dict[Var, ir.Exp]
 

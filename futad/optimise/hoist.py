@@ -320,7 +320,7 @@ def cheap(e: ir.Op) -> bool:
 
 def _impure(e: ir.Exp) -> bool:
     """Whether it asserts, calls, or consumes anything (arrays made inside a nested scope included)."""
-    return not e.pure or any(_impure(s.exp) for lam in e.lambdas() for s in lam.stms)
+    return not e.pure or any(not s.exp.pure for lam in e.lambdas() for s in ir.statements(lam.stms))
 
 
 def _fails(e: ir.Exp) -> bool:

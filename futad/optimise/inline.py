@@ -22,11 +22,7 @@ BUDGET = 4000  # statements that copies of larger functions may add to a program
 
 def size(lam: Lambda) -> int:
     """Statements, nested scopes included."""
-    return sum(1 + sum(map(size, s.exp.lambdas())) for s in lam.stms)
-
-
-def _has_ad(lam: Lambda) -> bool:
-    return any(isinstance(s.exp, ir.Derivative) or any(map(_has_ad, s.exp.lambdas())) for s in lam.stms)
+    return sum(1 for _ in ir.statements(lam.stms))
 
 
 class _Inliner:

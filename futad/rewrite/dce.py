@@ -314,7 +314,7 @@ def asserts(lam: Lambda, asserting: frozenset[str] | set[str]) -> bool:
 def effects(stms: Iterable[Stm]) -> bool:
     """Whether something among statements, or in their scopes, is to be done though nothing needs its results; a call
     may be that."""
-    return any(s.exp.effect or type(s.exp) is ir.Call or any(effects(f.stms) for f in s.exp.lambdas()) for s in stms)
+    return any(s.exp.effect or type(s.exp) is ir.Call for s in ir.statements(stms))
 
 
 def dead_code(lam: Lambda, asserting: frozenset[str] | set[str] = frozenset()) -> tuple[Lambda, int]:

@@ -256,13 +256,6 @@ _SCOPED: dict[type, Any] = {  # whose scopes hold more facts, or that rows of ar
 }
 
 
-def _differentiates(lam: Lambda) -> bool:
-    for stm in lam.stms:
-        if isinstance(stm.exp, ir.Derivative) or any(map(_differentiates, stm.exp.lambdas())):
-            return True
-    return False
-
-
 def simplify_fun(fun: Fun, differentiates: bool, asserting: set[str], schedule: Schedule, stats: Stats | None) -> Fun:
     """One function, simplified; the same object if nothing changed."""
     ctx = Context(aliases(fun.body, fun.body.result + fun.body.params), differentiates, stats)
@@ -287,7 +280,7 @@ def simplify(program: Program, stats: Stats | None = None, schedule: Schedule = 
     `stats` collects rule hits and times.  While the program still has derivatives to take, branches become
     selects only where that cannot make a zero adjoint NaN.
     """
-    differentiates = any(_differentiates(f.body) for f in program.funs.values())
+    differentiates = any(f.body.has(ir.Derivative) for f in program.funs.values())
     asserting = asserting_functions(program)
     funs = {n: simplify_fun(f, differentiates, asserting, schedule, stats) for n, f in program.funs.items()}
     if all(funs[n] is f for n, f in program.funs.items()):

@@ -73,8 +73,4 @@ class Plain(ir.Renamer):
         return ir.Lambda(params, stms, tuple([self.atom(a) for a in scope.result]))
 
 
-def has_custom(lam: ir.Lambda) -> bool:
-    return any(isinstance(s.exp, ir.WithVjp) or any(map(has_custom, s.exp.lambdas())) for s in lam.stms)
-
-
 RULES[ir.WithVjp] = Rule(_custom_jvp, _custom_vjp)

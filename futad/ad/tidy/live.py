@@ -31,7 +31,7 @@ def live(stms: Sequence[ir.Stm], result: Iterable[Atom]) -> tuple[list[ir.Stm], 
 
 def _checks(e: ir.Exp) -> bool:
     """Whether `e` contains an assertion or prints."""
-    return e.effect or any(_checks(s.exp) for lam in e.lambdas() for s in lam.stms)
+    return e.effect or any(s.exp.effect for lam in e.lambdas() for s in ir.statements(lam.stms))
 
 
 def live_lambda(lam: ir.Lambda, result: tuple[Atom, ...]) -> ir.Lambda:
