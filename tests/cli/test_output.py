@@ -21,7 +21,7 @@ entry square (x: f64): f64 = x * x
 COMMANDS = {
     "run": "run p.fut -b interp", "run binary": "run p.fut -b interp -B", "expression": "run -x 1+1",
     "help": "--help", "help of one": "run --help", "version": "--version", "dataset": "dataset -g [10]i32",
-    "much": "dataset -g [100000]i32", "dev": "dev p.fut", "c": "c p.fut", "cuda": "cuda p.fut",
+    "cache": "cache", "much": "dataset -g [100000]i32", "dev": "dev p.fut", "c": "c p.fut", "cuda": "cuda p.fut",
     "test": "test p.fut -b interp", "bench": "bench p.fut -b interp -r 2",
     "gradcheck": "gradcheck p.fut -e square -b interp",
 }  # fmt: skip
