@@ -193,7 +193,7 @@ def test_a_compiler_that_hangs(own_cache: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_an_interrupt_stops_the_compiler(own_cache: Path, tmp_path: Path) -> None:
     (tmp_path / "p.fut").write_text("entry main (x: i64): i64 = x + 1\n")
-    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # also where the parent ignores it
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # where it is ignored, too
     code = f"{heard}; import futad.cli as c; exit(c.main())"
     command = [sys.executable, "-c", code, "run", "p.fut", "-b", "c"]
     env = {**os.environ, "FUTAD_CC": str(hanging(tmp_path)), "PYTHONPATH": str(ROOT)}
