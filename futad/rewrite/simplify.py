@@ -73,8 +73,9 @@ def share_key(e: ir.Exp) -> tuple[Any, ...] | None:
 class Simplifier:
     """Rewrites one function's scopes under a schedule."""
 
-    def __init__(self, ctx: Context, schedule: Schedule) -> None:
+    def __init__(self, ctx: Context, schedule: Schedule, asserting: set[str]) -> None:
         self.ctx = ctx
+        self.asserting = asserting
         self.enter = schedule.enter.apply
         self.leave = schedule.leave.apply
         self.available: dict[Any, tuple[tuple[Var, ...], ir.Exp]] = {}
@@ -122,7 +123,7 @@ class Simplifier:
             key = share_key(exp)
             if key is not None:
                 old = self.available.get(key)
-                if old is not None and (not head.scoped or ALIKE(alike(old[1], exp))):
+                if old is not None and (not head.scoped or ALIKE(alike(old[1], exp) and not self.prints(exp))):
                     if self.share(stm.pat, old[0], bool(exp.views())):
                         continue
             pat = self.bind(stm, exp, out)
@@ -162,6 +163,11 @@ class Simplifier:
                 stm = Stm(new, exp, stm.attrs)
         out.append(stm)
         return stm.pat
+
+    def prints(self, e: ir.Exp) -> bool:
+        """Whether a function is called inside that may print, which it does as often as it stands."""
+        inner = [s.exp for lam in e.lambdas() for s in ir.statements(lam.stms)] if self.asserting else []
+        return any(type(x) is ir.Call and x.name in self.asserting for x in inner)
 
     # -- scopes
 
@@ -262,7 +268,7 @@ def simplify_fun(fun: Fun, differentiates: bool, asserting: set[str], schedule: 
     ctx.ranges.sizes.update(fun.body.params[: fun.num_sizes])
     if fun.entry is not None:  # elsewhere they may be of arrays that only their elements are asked of
         ctx.ranges.stored.update(n for p in fun.body.params for n in shape_of(p.type) if type(n) is Var)
-    s = Simplifier(ctx, schedule)
+    s = Simplifier(ctx, schedule, asserting)
     body = s.scope(fun.body)
     body, removed = dead_code(body, asserting)
     if stats is not None:

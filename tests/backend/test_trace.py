@@ -178,6 +178,17 @@ def test_a_trace_is_no_common_subexpression() -> None:
 
 
 def test_constructs_with_equal_traces_inside_are_no_common_subexpression(capfd: pytest.CaptureFixture[str]) -> None:
-    text = "entry f [n] (xs: [n]f64) = (map (\\x -> trace (x + 1)) xs, reverse (map (\\x -> trace (x + 1)) xs))"
+    maps = "map (\\x -> trace (x + 1)) xs"
+    text = f"entry f [n] (xs: [n]f64) = (f64.sum ({maps}), f64.product ({maps}))"
+    futad.compile(text, backend="interp").f(np.array([1.0, 2.0]))
+    assert capfd.readouterr().err.splitlines() == ["trace: 2.0f64", "trace: 3.0f64"] * 2
+
+
+def test_constructs_that_call_what_prints_are_no_common_subexpression(capfd: pytest.CaptureFixture[str]) -> None:
+    text = """
+    #[noinline] def shown (x: f64) = trace (x + 1)
+    entry f [n] (xs: [n]f64) =
+      (f64.sum (map (\\x -> #[noinline] shown x) xs), f64.product (map (\\x -> #[noinline] shown x) xs))
+    """
     futad.compile(text, backend="interp").f(np.array([1.0, 2.0]))
     assert capfd.readouterr().err.splitlines() == ["trace: 2.0f64", "trace: 3.0f64"] * 2
