@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from futad.core.ir import Call, Lambda, Program
+from futad.core.ir import Call, Lambda, Program, statements
 
 
 def calls(lam: Lambda) -> Counter[str]:
     """How often a scope, those inside it included, calls each function."""
-    out: Counter[str] = Counter()
-    todo = [lam]
-    while todo:
-        for s in todo.pop().stms:
-            if type(s.exp) is Call:
-                out[s.exp.name] += 1
-            todo += s.exp.lambdas()
-    return out
+    return Counter(s.exp.name for s in statements(lam.stms) if type(s.exp) is Call)
 
 
 def reached(program: Program, roots: Iterable[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 
 from futad.core.calls import calls
-from futad.core.ir import Lambda, Program
+from futad.core.ir import Program, statements
 from futad.core.types import I64, Var
 from futad.draw.figure import Box, Port
 
@@ -28,7 +28,7 @@ def calls_figure(program: Program) -> Box:
     whole = Box("function", "calls")
     for name, f in program.funs.items():
         kind = "nest" if f.entry is not None else "data" if name in live else "scalar"
-        box = Box(kind, "", [name, f"{_size(f.body)} statements"], binds=[name])
+        box = Box(kind, "", [name, f"{sum(1 for _ in statements(f.body.stms))} statements"], binds=[name])
         box.ins = [Port(ways[edge], None) for edge in graph.in_edges(name)]
         box.outs = [
             Port(ways[name, callee], None, f"{data['times']} times" if data["times"] > 1 else "")
@@ -37,10 +37,6 @@ def calls_figure(program: Program) -> Box:
         box.note = name + (f" at {f.span}" if f.span is not None else "")
         whole.inside.append(box)
     return whole
-
-
-def _size(lam: Lambda) -> int:
-    return sum(1 + sum(map(_size, s.exp.lambdas())) for s in lam.stms)
 
 
 LEGEND = {"nest": "entry", "data": "function", "scalar": "function that no entry calls"}

@@ -52,12 +52,10 @@ def grouped(stms: Sequence[Stm]) -> list[list[Stm]]:
 
 def places(s: Stm) -> Iterable[Span]:
     """The places in the source that a statement and those in it know, in order."""
-    for name in type(s.exp).kinds:
-        if isinstance(place := getattr(s.exp, name), Span):
-            yield place
-    for lam in s.exp.lambdas():
-        for inner in lam.stms:
-            yield from places(inner)
+    for inner in ir.statements([s]):
+        for name in type(inner.exp).kinds:
+            if isinstance(place := getattr(inner.exp, name), Span):
+                yield place
 
 
 __all__ = ["grouped", "is_scalar", "places", "uses"]
