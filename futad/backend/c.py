@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from futad import checks
-from futad.backend.c_emit import CEmitter, CLowerer, c_name
+from futad.backend.c_emit import CEmitter, c_name
 from futad.core import ir as core
 from futad.deep import deep
+from futad.imp.lower import Lowerer
 from futad.imp.report import NO_REPORTS, Reports
+from futad.imp.watch import Watching
 from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
 from futad.target import C, Target
 
@@ -46,12 +48,12 @@ class CBackend:
         self.program = program
         self.multicore = target.team
         self.grain = 1 if checks.MEMORY in carries else grain  # more pieces, more races to find
-        lowerer_class: type[CLowerer] = CLowerer
+        lowerer_class: type[Lowerer] = Lowerer
         self.emitter: type[CEmitter] = CEmitter
         if checks.MEMORY in carries:
-            from futad.backend.c_checked import CheckedEmitter, CheckedLowerer
+            from futad.backend.c_checked import CheckedEmitter
 
-            lowerer_class, self.emitter = CheckedLowerer, CheckedEmitter
+            lowerer_class, self.emitter = Watching, CheckedEmitter
         self.reports = Reports() if checks.VALUES in carries else None
         lowerer = lowerer_class(program, target)
         lowerer.reports = self.reports or NO_REPORTS

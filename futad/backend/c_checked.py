@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from futad.backend.c_emit import CEmitter, CLowerer
+from futad.backend.c_emit import CEmitter
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.claims import Claim, Now, Receive, Turn
 from futad.imp.ir import Expr, mul
-from futad.imp.watch import Watching
 
 # What of the runtime is different: memory comes from the spaces, and a context knows the time.
 CHANGES = [
@@ -66,10 +65,6 @@ def changed(text: str, changes: list[tuple[str, str]]) -> str:
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     return text
-
-
-class CheckedLowerer(Watching, CLowerer):
-    """Lowers a program for C, for checked execution."""
 
 
 class CheckedEmitter(CEmitter):
@@ -259,4 +254,4 @@ def size_class(t: Prim) -> int:
     return (t.bits // 8).bit_length() - 1
 
 
-__all__ = ["CheckedEmitter", "CheckedLowerer"]
+__all__ = ["CheckedEmitter"]

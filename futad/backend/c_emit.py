@@ -8,14 +8,11 @@ from futad.backend import c_blocks, c_lanes, c_reports, c_tails, c_threads
 from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
-from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.imp import ir
 from futad.imp.dispatch import STACK_LIMIT
 from futad.imp.ir import Expr
-from futad.imp.loops.overlapped_tiling import in_strips
-from futad.imp.lower import Lowerer
 from futad.imp.report import Reports
 from futad.imp.walk import statements
 
@@ -322,18 +319,4 @@ def c_name(name: str) -> str:
     return "".join(c if c.isalnum() and c.isascii() else f"_{ord(c):x}_" if c != "_" else "_" for c in name)
 
 
-class CLowerer(Lowerer):
-    """Lowers a program for C."""
-
-    def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
-        f = super().function(fun, local)
-        for r in in_strips(f):
-            self.reports.skip(self.reports.numbers[r.number], "an array that is made and read in strips")
-        return f
-
-    @staticmethod
-    def in_lanes(fold: ir.For) -> bool:
-        return c_lanes.possible(fold)
-
-
-__all__ = ["CEmitter", "CLowerer", "c_name", "c_string"]
+__all__ = ["CEmitter", "c_name", "c_string"]

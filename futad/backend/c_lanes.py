@@ -25,28 +25,6 @@ _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 LANES = "FUTAD_VECTOR / 8"
 
 
-def possible(fold: ir.For) -> bool:
-    """Whether the reduction's body can be written in vector types: sums of f64, arithmetic alone."""
-
-    def simple(e: Expr) -> bool:
-        match e:
-            case ir.Scalar(op, args):
-                return (op in _OPERATORS or op == "neg") and e.type is F64 and all(simple(a) for a in args)
-        return isinstance(e, (ir.Num, Ref, ir.Load)) and e.type in (F64, I64)
-
-    if not all(p.op == "add" and p.type is F64 for p in fold.partials):
-        return False
-    for s in fold.body:
-        match s:
-            case ir.Decl(_, t, e) if e is not None and t is F64 and simple(e):
-                pass
-            case ir.Accumulate(_, "add", e) if simple(e):
-                pass
-            case _:
-                return False
-    return True
-
-
 def emit(em: CEmitter, s: ir.Across) -> None:
     """The loops described above."""
     loop = s.loop

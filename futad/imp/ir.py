@@ -14,20 +14,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from futad.core.types import BOOL, I64, Prim
-from futad.imp.node import (
-    Assigned,
-    Declared,
-    Expr,
-    Modified,
-    Node,
-    Pointed,
-    Read,
-    Static,
-    Stmt,
-    Text,
-    Updated,
-    Used,
-    Written,
+
+from futad.imp.node import (  # isort: skip
+    Assigned, Declared, Expr, Modified, Node, Pointed, Read, Static, Stmt, Text, Updated, Used, Written,
 )  # fmt: skip
 
 

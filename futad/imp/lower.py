@@ -43,6 +43,7 @@ from futad.imp.assemble import find_parts, place_of, places_first
 from futad.imp.claims import Unchecked
 from futad.imp.dispatch import HANDLERS, MEMORY, PLACED, STACK_LIMIT, Want
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
+from futad.imp.loops.overlapped_tiling import tiled
 from futad.imp.placement import short_circuit
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, saved
@@ -85,11 +86,6 @@ class Scope:
 
 class Lowerer(Unchecked):
     """Lowers a program that all passes of a target have seen."""
-
-    @staticmethod
-    def in_lanes(fold: ir.For) -> bool:
-        """Whether reductions like this can be done in vector lanes, several at a time."""
-        return False
 
     reports: Reports = NO_REPORTS  # of what is bound
 
@@ -582,4 +578,7 @@ class Lowerer(Unchecked):
             else:
                 assert isinstance(v, Expr)
                 results.append(ir.Result(v.type, v))
-        return ir.Function(fun.name, params, body, results, local)
+        made = ir.Function(fun.name, params, body, results, local)
+        for r in tiled(made) if self.target.tiles else ():
+            self.reports.skip(self.reports.numbers[r.number], "an array that is made and read in strips")
+        return made

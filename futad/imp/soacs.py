@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
@@ -14,12 +14,7 @@ from futad.imp.dispatch import Want, handles
 from futad.imp.elements import bind_elements, element, guarded, put, step
 from futad.imp.indexing import if_inside
 from futad.imp.ir import Expr, Ref
-from futad.imp.loops.loop_fission import in_halves
-from futad.imp.loops.outer_vectorise import block
-from futad.imp.loops.split_index import in_stretches
-from futad.imp.loops.stage_rows import staged
-from futad.imp.loops.unroll_and_jam import jam
-from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks
+from futad.imp.loops.schedule import MapLoop, scheduled
 from futad.imp.packed import packed
 from futad.imp.placement import in_step
 from futad.imp.rows import by_rows, done
@@ -202,40 +197,8 @@ class SoacLoop:
         if lo.plain:
             return
         lo.out.pop()
-        if arrays:
-            # All iterations read and write these arrays, one after the other unless they only add to them.
-            lo.out.append(self.in_blocks(loop, arrays) or loop)
-            return
-        stretches = in_stretches(loop, lo.name("s"), self.finished) if lo.target.jams else None
-        lo.out += stretches or self.finished(loop)
-
-    def finished(self, loop: ir.For) -> list[ir.Stmt]:
-        """The loop with its iterations side by side as far as that can be."""
-        lo = self.lo
-        loops = split_checks(loop) if lo.target.jams else [loop]
-        annotate(loops[-1], lo.target.reassociates)
-        if not lo.target.jams:
-            return [*loops]
-        if len(loops) > 1 and not loops[-1].independent:
-            loops = [loop]
-        if loops[-1].lanes and not loops[-1].partials:
-            return [*loops[:-1], *staged(loops[-1], lo.name("i"), self.elements_of_results(loop.var))]
-        lanes = across(loops[-1], lo.target.reassociates)
-        if lanes is not None and lo.in_lanes(lanes.fold):
-            return [lanes]
-        blocks = self.in_blocks(loops[-1])
-        if blocks is not None:
-            return [*loops[:-1], blocks]
-        halves = in_halves(loop, lo.target.reassociates, lo.name) if len(loops) == 1 else None
-        if halves is not None:
-            return [halves]
-        return [*loops[:-1], *jam(loops[-1], lo.target.reassociates)]
-
-    def in_blocks(self, loop: ir.For, folds: Set[str] = frozenset()) -> ir.Blocks | None:
-        """The loop a block of iterations at a time, if it can be; `folds`: pointers to arrays that it folds into."""
-        lo = self.lo
-        wanted = lo.target.outer_lanes and lo.target.reassociates
-        return block(loop, accumulations(loop.body), folds) if wanted else None
+        # All iterations read and write the arrays, one after the other unless they only add to them.
+        lo.out += scheduled(MapLoop(loop, lo.target, lo.name, self.elements_of_results, arrays))
 
     def elements_of_results(self, var: str) -> set[tuple[str, Expr]]:
         """Where iteration `var` puts its elements of results that have no rows: pointers and places."""

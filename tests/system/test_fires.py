@@ -35,7 +35,7 @@ def folder(tmp_path):
 
 def sites() -> tuple[dict[str, str], set[str], set[str]]:
     """In the compiler's text: declared names by module and variable; the `module.variable`s that say they fired; and
-    the names that are given to `fired`."""
+    the names that are given to `fired`, or to a `Schedule`, which is said to fire where it is done."""
     declared: dict[str, str] = {}
     said: set[str] = set()
     given: set[str] = set()
@@ -54,7 +54,7 @@ def sites() -> tuple[dict[str, str], set[str], set[str]]:
             if isinstance(s, ast.Call) and isinstance(s.func, ast.Attribute) and s.func.attr == "fired":
                 if isinstance(s.func.value, ast.Name):
                     said.add(origin.get(s.func.value.id, f"{module}.{s.func.value.id}"))
-            if isinstance(s, ast.Call) and isinstance(s.func, ast.Name) and s.func.id == "fired":
+            if isinstance(s, ast.Call) and isinstance(s.func, ast.Name) and s.func.id in ("fired", "Schedule"):
                 if isinstance(s.args[0], ast.Constant):
                     given.add(s.args[0].value)
     return declared, said, given

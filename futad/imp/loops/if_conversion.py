@@ -21,7 +21,7 @@ NOT_TOUCHED = LEGAL.condition("not touched between", "the element is read or wri
 UNSEEN = LEGAL.condition("old and new unseen", "others use the element, or the sum")
 
 
-def straightened(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
+def if_converted(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
     """The statements in this form; `folds`: pointers to arrays that the map folds into, which are added to as such."""
     return _straight(_placed(_flat(body), {}), folds)
 

@@ -32,7 +32,7 @@ TOGETHER = 64  # iterations
 MOST = 8  # scalars that go from one part to the other
 
 
-def in_halves(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir.For | None:
+def fissioned(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir.For | None:
     """The loop some iterations at a time, each part by itself; None unless the second is worth vector lanes."""
     inner = [k for k, s in enumerate(loop.body) if isinstance(s, ir.For)]
     if not inner or loop.step != 1:
@@ -52,7 +52,6 @@ def in_halves(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir
     continued = {p.name for p in second.partials}
     if not FOLDS_STAY(not continued & first.mentioned and not first.folded & used):
         return None
-    LEGAL.fired()
     here, end = name("first"), name("end")
     place = sub(Ref(loop.var, I64), Ref(here, I64))
     stored: list[ir.Stmt] = [ir.Store(array, place, Ref(n, t)) for n, t, array in shared]
@@ -95,4 +94,4 @@ class _First:
         return True
 
 
-__all__ = ["in_halves"]
+__all__ = ["fissioned"]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from futad.core.scalarops import OPS
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.loops.if_conversion import can_fail, straightened
+from futad.imp.loops.if_conversion import can_fail, if_converted
 from futad.imp.walk import has_load, loads_in, refs
 from futad.legality import Legality
 
@@ -38,13 +38,13 @@ LARGEST = 60  # statements of an inner loop
 MUCH = 20  # cost of an inner loop for which lanes may read and write where it suits each of them
 
 
-def block(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.Blocks | None:
+def outer_vectorised(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.Blocks | None:
     """A map's loop (with this body) in blocks; None unless it has inner loops that carry scalars, which all iterations
     take equally often, and nothing else that could differ between iterations but scalars and places in memory.
     `folds`: pointers to arrays that it folds into, the only ones that one iteration writes and another one reads."""
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
         return None
-    body = straightened(body, folds)
+    body = if_converted(body, folds)
     shape = _Shape(loop.var, folds, {loop.var})
     if not shape.takes(body, inner=False) or not shape.carried:
         return None
@@ -56,7 +56,6 @@ def block(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.Blocks | Non
     # The sizes are needed before the first block.
     if not SIZES_OUTSIDE(not any(refs(n) & shape.made for n in shape.sizes)):
         return None
-    LEGAL.fired()
     body = _apart(body, shape.spread)
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Blocks(plain, frozenset(shape.arrays), tuple(shape.sizes), frozenset(shape.made - shape.varying))

@@ -52,7 +52,7 @@ BESIDE = 64  # iterations more at an end
 MAPS = 32  # that are done together
 
 
-def in_strips(f: ir.Function) -> list[ir.Report]:
+def tiled(f: ir.Function) -> list[ir.Report]:
     """Do the function's maps in strips where they follow each other, and make all maps plain loops; the reports of
     arrays that are then nowhere as a whole, which are gone."""
     names = _Names()

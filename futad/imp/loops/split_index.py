@@ -40,7 +40,7 @@ LARGEST = 1 << 60  # of values that are compared
 STEEPEST = 8  # of what is added to a place in an iteration
 
 
-def in_stretches(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stmt]]) -> list[ir.Stmt] | None:
+def index_set_split(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stmt]]) -> list[ir.Stmt] | None:
     """The map's loop by stretches; None if it chooses no places, or not so.  `finish` is what else is done to a loop;
     names of variables begin with `name`."""
     if loop.step != 1 or not any(isinstance(s, ir.Decl) and _chooses(s.init) for s in loop.body):
@@ -52,7 +52,6 @@ def in_stretches(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stm
     done = finish(fast)
     if not any(isinstance(s, ir.For) and s.independent for s in statements(done)):
         return None
-    LEGAL.fired()
     return work.stretches(done, finish(replace(loop, body=list(loop.body), start=work.start, bound=work.end)))
 
 

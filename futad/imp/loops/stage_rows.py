@@ -29,15 +29,14 @@ BUFFER = 12 << 10  # bytes of all buffers of a loop
 BLOCKS = (64, 32, 16)  # iterations
 
 
-def staged(loop: ir.For, name: str, others: Set[tuple[str, Expr]]) -> list[ir.Stmt]:
-    """The loop by blocks, if it writes whole rows; names of variables begin with `name`.  `others`: pointers and places
-    of results that are in no row, maybe beside the rows."""
+def staged(loop: ir.For, name: str, others: Set[tuple[str, Expr]]) -> list[ir.Stmt] | None:
+    """The loop by blocks; None if it writes no whole rows.  Names of variables begin with `name`; `others`: pointers
+    and places of results that are in no row, maybe beside the rows."""
     rows = _rows(loop, others)
     size = sum(scale * t.bits // 8 for _, scale, _, t in rows)
     block = next((b for b in BLOCKS if b * size <= BUFFER), 0)
     if not rows or block == 0:
-        return [loop]
-    LEGAL.fired()
+        return None
     start, end = Ref(f"{name}_block", I64), Ref(f"{name}_end", I64)
     buffers: list[ir.Stmt] = []
     writes: list[ir.Stmt] = []

@@ -65,8 +65,8 @@ def _gather(body: list[Stmt], facts: _Facts, depth: int) -> None:
                 facts.simple = False
 
 
-def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
-    """The loop, jammed if that is possible and pays.
+def jammed(loop: ir.For, reassociate: bool) -> list[Stmt] | None:
+    """The loop, jammed; None if that is not possible or does not pay.
 
     `loop` is a map's: its iterations are independent apart from additions to memory, which none of them reads, and
     folds of scalars.  What an iteration writes over an input of the map is its own element, or row, of that.
@@ -74,14 +74,13 @@ def jam(loop: ir.For, reassociate: bool) -> list[Stmt]:
     facts = _Facts()
     _gather(loop.body, facts, 0)
     if not facts.simple or not facts.inner or facts.statements > LARGEST_BODY:
-        return [loop]
+        return None
     own = facts.declared | {loop.var}
     if not SAME_TURNS(not any(own & refs(f) for f in facts.inner)):
-        return [loop]
+        return None
     copies = _pays(loop, facts, reassociate)
     if copies == 0 or not FOLDS_STAY(_folds_stay(loop)):
-        return [loop]
-    LEGAL.fired()
+        return None
     if isinstance(loop.bound, Num) and isinstance(loop.start, Num):
         return _counted(loop, loop.start.value, loop.bound.value, copies)
     main = ir.For(loop.var, sub(loop.bound, num(copies - 1)), [], loop.start, map=True, step=copies)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 
 from futad.core.scalarops import OPS, REDUCTIONS
+from futad.core.types import F64, I64
 from futad.fires import Transformation
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
@@ -30,11 +31,12 @@ SUM_UNSEEN = LEGAL.condition("sum unseen", "an iteration looks at the sum so far
 ACROSS = Transformation("reductions-across-lanes", "a map around a reduction runs in lanes that each reduce their own")
 CHECKS_FIRST = Transformation("checks-first", "a map makes its checks in a loop of their own")
 
+ARITHMETIC = ("add", "sub", "mul", "div", "neg")
 HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
 
 
-def annotate(loop: ir.For, reassociate: bool) -> None:
-    """Mark a map's or reduction's loop if its iterations are independent apart from scalar reductions.
+def annotate(loop: ir.For, reassociate: bool) -> bool:
+    """Mark a map's or reduction's loop if its iterations are independent apart from scalar reductions, and say so.
 
     Only innermost straight-line loops: an outer one may use the same temporary memory in every iteration.  Plain
     stores of these loops go to places of their own by construction (an array that it folds into makes a loop none of a
@@ -42,7 +44,7 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
     """
     body = loop.body
     if any(isinstance(s, ir.Check) for s in body):
-        return
+        return False
     if reassociate:
         body = accumulations(body)
     declared = {s.name for s in body if isinstance(s, ir.Decl)}
@@ -59,16 +61,16 @@ def annotate(loop: ir.For, reassociate: bool) -> None:
                 if op is not None:
                     added.setdefault(pointer, []).append(index)
             case _:
-                return
+                return False
     for indices in added.values():
         if not ADDED_APART(len(indices) == 1 and _moves_with(indices[0], loop.var, declared)):
-            return
-    LEGAL.fired()
+            return False
     loop.body = body
     loop.independent = True
     loop.partials = partials
     if _cost(body) >= HEAVY:
         loop.lanes = min(e.type.bits for s in body for e in s.exprs() if not e.type.is_bool) // 8
+    return True
 
 
 def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
@@ -110,11 +112,32 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
             beside += 1
         elif not BESIDE(not own & refs(index)):
             return None
-    if not beside:
+    if not beside or not _adds_f64(fold):
         return None
-    ACROSS.fired()
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Across(plain, partials)
+
+
+def _adds_f64(fold: ir.For) -> bool:
+    """Whether a reduction is sums of f64, arithmetic alone: its body can be written in vector types."""
+
+    def simple(e: Expr) -> bool:
+        match e:
+            case ir.Scalar(op, args):
+                return op in ARITHMETIC and e.type is F64 and all(simple(a) for a in args)
+        return isinstance(e, (ir.Num, Ref, ir.Load)) and e.type in (F64, I64)
+
+    if not all(p.op == "add" and p.type is F64 for p in fold.partials):
+        return False
+    for s in fold.body:
+        match s:
+            case ir.Decl(_, t, e) if e is not None and t is F64 and simple(e):
+                pass
+            case ir.Accumulate(_, "add", e) if simple(e):
+                pass
+            case _:
+                return False
+    return True
 
 
 def split_checks(loop: ir.For) -> list[ir.For]:
@@ -142,7 +165,6 @@ def split_checks(loop: ir.For) -> list[ir.For]:
     rest = [s for s in body if not isinstance(s, ir.Check)]
     if 4 * _cost(first) > _cost(rest):
         return [loop]
-    CHECKS_FIRST.fired()
     checks = ir.For(loop.var, loop.bound, first, loop.start, map=True)
     return [checks, ir.For(loop.var, loop.bound, rest, loop.start, map=True)]
 
