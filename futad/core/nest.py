@@ -68,9 +68,9 @@ class Nest:
         return self.lams[-1]
 
     @property
-    def maps(self) -> list[ir.Map]:
+    def maps(self) -> list[ir.Mapping]:
         """The maps inside the first."""
-        return [s.exp for s in self.inner if isinstance(s.exp, ir.Map)]
+        return [s.exp for s in self.inner if isinstance(s.exp, ir.Mapping)]
 
     @property
     def before(self) -> list[Stm]:
@@ -83,8 +83,10 @@ class Nest:
         pairs = zip(self.lams, self.inner, strict=False)
         return all(lam.stms[-1] is below and lam.result == below.pat for lam, below in pairs)
 
-    def enter(self, lam: Lambda) -> None:
-        """One level more."""
+    def enter(self, lam: Lambda, stm: Stm | None = None) -> None:
+        """One level more: the lambda of a map (that may fold, too), and its statement."""
+        if stm is not None:
+            self.inner.append(stm)
         self.lams.append(lam)
         self.bound.update(lam.params)
         self.bound.update(v for s in lam.stms for v in s.pat)
@@ -157,8 +159,7 @@ def nest_in(
         below = _inner(nest.body, nest.bound, between, rows)
         if below is None:
             break
-        nest.inner.append(below[0])
-        nest.enter(below[1].lam)
+        nest.enter(below[1].lam, below[0])
     return nest
 
 

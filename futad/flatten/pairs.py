@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from futad.core import ir as core
+from futad.core.nest import nest_of
 from futad.core.operator import scalar_op
 from futad.core.scalarops import OPS, REDUCTIONS
 from futad.core.types import ArrayType, Const, Prim, Var, array_of, shape_of
@@ -48,12 +49,12 @@ class Pairs:
 
 def pairs_of(stm: core.Stm) -> Pairs | None:
     """The folds over pairs that a statement is; None if it is anything else."""
-    outer = stm.exp
-    if not isinstance(outer, core.Map) or not outer.lam.stms or price(outer.lam.stms[:-1]) is None:
+    outer, nest = stm.exp, nest_of(stm, 1)
+    if not isinstance(outer, core.Map) or nest is None or not nest.body.stms or price(nest.body.stms[:-1]) is None:
         return None
-    mid = outer.lam.stms[-1]
+    mid = nest.body.stms[-1]
     inner = mid.exp
-    if not isinstance(inner, core.Mapping) or outer.lam.result != mid.pat:
+    if not isinstance(inner, core.Mapping) or nest.body.result != mid.pat:
         return None
     last = _folded(mid, inner) if isinstance(inner, core.Fused) else _mapped(inner)
     fold = last.exp if last is not None else None
@@ -63,23 +64,20 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
         return None
     if any(isinstance(w, Const) and w.value < FEW for w in (outer.width, inner.width)):
         return None
-    x, y = fold.arrays
+    nest.enter(inner.lam, mid)
+    bound, reads = nest.bound, nest.reads()
+    rows = [reads[a] for a in fold.arrays if isinstance(a, Var) and a in reads]
     term = core.Lambda(fold.lam.params, fold.lam.stms, fold.lam.result)
-    if x in inner.lam.params and y in outer.lam.params:
-        x, y = y, x
+    if [r.levels for r in rows] == [(1,), (0,)]:
+        rows.reverse()
         term.params = (term.params[1], term.params[0])
-    if x not in outer.lam.params or y not in inner.lam.params:
+    if [(r.levels, r.dims, r.rest) for r in rows] != [((0,), (0,), (1,)), ((1,), (0,), (1,))]:
         return None
-    bound = {v for lam in (outer.lam, inner.lam) for v in (*lam.params, *(v for s in lam.stms for v in s.pat))}
     if not OUTSIDE(not {outer.width, inner.width, fold.width} & bound and not any(v in bound for v in term.free())):
         return None
     if isinstance(inner, core.Fused):
         if any(v in bound for f in inner.reduces for v in (*f.neutral, *f.lam.free())):
             return None
-    left = outer.arrays[outer.lam.params.index(x)]
-    right = inner.arrays[inner.lam.params.index(y)]
-    if right in bound:
-        return None
     op = _operation(fold)
     elem = last.pat[0].type
     if op is None or not isinstance(elem, Prim) or elem.name not in ELEMENTS:
@@ -87,7 +85,7 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
     if any(p.type is not elem for p in term.params) or not all(_harmless(s) for s in term.stms):
         return None
     LEGAL.fired()
-    return Pairs(left, right, inner, fold, term, op)
+    return Pairs(rows[0].array, rows[1].array, inner, fold, term, op)
 
 
 def _folded(mid: core.Stm, inner: core.Fused) -> core.Stm | None:

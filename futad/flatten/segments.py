@@ -43,7 +43,7 @@ class Rows:
     (`exp` is what that statement does), and those after it."""
 
     stm: Stm
-    maps: list[ir.Map]
+    maps: list[ir.Mapping]
     before: tuple[Stm, ...]
     fold: Stm
     exp: ir.Screma
