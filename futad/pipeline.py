@@ -142,7 +142,7 @@ PASSES: list[Pass] = [
     *_fused_again("loosened", _device),
     Pass("computed-again", _bodies("futad.flatten.again", "computed_again"), _device),
     _simplify("simplify-computed-again", _device, "computed-again"),
-    Pass("sums", _bodies("futad.flatten.prepare", "sums"), _device),
+    Pass("sums", _bodies("futad.flatten.column_sums", "sums"), _device),
     _simplify("simplify-sums", _device, "sums"),
     Pass("turns-apart", _bodies("futad.flatten.turns", "turns_apart"), _device),
     *_fused_again("turns-apart", _device),

@@ -16,6 +16,7 @@ from futad.core.alias import aliases
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.scalarops import OPS
+from futad.core.scope import uses_in
 from futad.core.types import AccType, Atom, Prim, Var, row_type
 from futad.legality import Legality
 
@@ -37,10 +38,7 @@ def computed_again(lam: Lambda) -> Lambda:
     What they are computed from must still be there: arrays that may be overwritten somewhere are left alone.
     """
     alias = aliases(lam)
-    uses: dict[Var, int] = {}
-    for s in lam.stms:
-        for v in ir.stm_free(s):
-            uses[v] = uses.get(v, 0) + 1
+    uses = uses_in(lam.stms)
     final = {a for a in lam.result if isinstance(a, Var)}
     stms = list(lam.stms)
     changed = False

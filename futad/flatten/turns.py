@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
+from futad.core.scope import uses_in
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, elem_of, shape_of
 from futad.flatten.late import row_sums
 from futad.legality import Legality
@@ -39,7 +40,7 @@ FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is lost")
 
 HEAVY = (ir.Screma, ir.MatMul)
 
-Defs = dict[Var, ir.Exp]
+Defs = dict[Atom, ir.Exp]
 
 
 def turns_apart(lam: Lambda, defs: Defs | None = None) -> Lambda:
@@ -99,7 +100,7 @@ class _Turns:
         if kept is None or not kept:
             return None
         whole = self.hoisted(stms, kept)
-        if whole is None or not any(isinstance(s.exp, ir.MatMul) for s in whole.exp.lam.stms):  # type: ignore[attr-defined]
+        if whole is None or not any(isinstance(s.exp, ir.MatMul) for lam in whole.exp.lambdas() for s in lam.stms):
             return None
         LEGAL.fired()
         arrays = dict(zip(kept, whole.pat, strict=True)) | self.slices
@@ -114,9 +115,8 @@ class _Turns:
         for s in body.stms:
             e = s.exp
             if carried & set(ir.stm_free(s)):
-                plain = isinstance(e, ir.MatMul) and e.plus and not carried & {e.a, e.b}
-                if plain and not (e.plus[0] in body.params and s.pat[0] in body.result):  # type: ignore[attr-defined]
-                    assert isinstance(e, ir.MatMul)
+                apart = isinstance(e, ir.MatMul) and bool(e.plus) and not carried & {e.a, e.b}
+                if isinstance(e, ir.MatMul) and apart and (e.plus[0] not in body.params or s.pat[0] not in body.result):
                     b = Builder()
                     product = b.let(ir.MatMul(e.a, e.b, ()), "product")
                     total = b.plus(product, e.plus[0])
@@ -140,15 +140,14 @@ class _Turns:
                 continue
             self.free.add(s)
             e = s.exp
-            fits = isinstance(e, ir.At) and e.check is None and len(e.index) == 1 and isinstance(e.index[0], Var)
-            if not fits or e.array in local:  # type: ignore[attr-defined]
+            if not isinstance(e, ir.At) or e.check is not None or len(e.index) != 1 or not isinstance(e.array, Var):
                 continue
-            if not AS_MANY(shape_of(e.array.type)[0] == bound):  # type: ignore[attr-defined]
+            (at,) = e.index
+            if not isinstance(at, Var) or e.array in local or not AS_MANY(shape_of(e.array.type)[0] == bound):
                 continue
-            at = e.index[0]  # type: ignore[attr-defined]
             if (self.place is None or at is self.place) and OF_THE_TURN(self.covers(at, stms)):
                 self.place = at
-                self.slices[s.pat[0]] = e.array  # type: ignore[attr-defined]
+                self.slices[s.pat[0]] = e.array
         return list(stms)
 
     def covers(self, at: Var, stms: Sequence[Stm]) -> bool:
@@ -167,12 +166,11 @@ class _Turns:
 
     def sums(self, stms: Sequence[Stm], body: Lambda) -> dict[int, _Sum]:
         """The loop's variables, by number, that are sums."""
-        uses = Counter(v for s in stms for v in ir.stm_free(s))
-        uses.update(a for a in body.result if isinstance(a, Var))
+        uses = uses_in(stms, body.result)
         out: dict[int, _Sum] = {}
         for k, (p, r) in enumerate(zip(body.params[1:], body.result, strict=True)):
             s = self.made.get(r) if isinstance(r, Var) else None
-            if s is None or not ADDED_ONLY(uses[p] == 1 and uses[r] == 1):  # type: ignore[index]
+            if s is None or not ADDED_ONLY(uses[p] == 1 and uses[r] == 1):
                 continue
             e = s.exp
             terms: Sequence[Atom] = ()
@@ -182,14 +180,15 @@ class _Turns:
                     terms = (left.array, e.b)
             elif (pair := sum_of(s)) is not None and p in pair and len(shape_of(p.type)) == 1:
                 terms = tuple([self.summed(a) for a in pair if a is not p])
-            if terms and all(map(self.of_all_turns, terms)):
-                out[k] = _Sum(s, tuple(terms))  # type: ignore[arg-type]
+            mine = [a for a in terms if isinstance(a, Var) and self.of_all_turns(a)]
+            if terms and len(mine) == len(terms):
+                out[k] = _Sum(s, tuple(mine))
         return out
 
-    def of_all_turns(self, a: Atom) -> bool:
+    def of_all_turns(self, a: Var) -> bool:
         """Whether what a turn has can be had of all turns: a part of such an array, or what a map over the turns keeps.
         Else it is computed by the turn itself, from parts at other places maybe."""
-        if not isinstance(a, Var) or a not in self.made or self.made[a] not in self.free:
+        if a not in self.made or self.made[a] not in self.free:
             return False
         return a in self.slices or isinstance(self.made[a].exp, HEAVY)
 
@@ -285,7 +284,7 @@ class _Turns:
                 b.add(Stm((out,), ir.MatMul(left, flat[x.terms[1]], (init,))))
                 continue
             total = sum_inner(b, left)
-            d = self.defs.get(init)  # type: ignore[arg-type]
+            d = self.defs.get(init)
             zeros = isinstance(d, ir.Replicate) and isinstance(d.value, Const) and d.value.value == 0
             b.add(Stm((out,), ir.Alias(total if FROM_ZERO(zeros) else b.plus(init, total))))
         return b.stms

@@ -8,7 +8,7 @@ The product is used nowhere else.  An adjoint summed over the turns of a loop is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from futad.core import ir
@@ -16,6 +16,7 @@ from futad.core.alias import Aliases, aliases, overwritten
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.operator import operator_of
+from futad.core.scope import uses_in
 from futad.core.types import Atom, Prim, Var, shape_of
 from futad.legality import Legality
 
@@ -34,13 +35,7 @@ def add_to_products(program: Program) -> Program:
 
 def _scope(lam: Lambda, alias: Aliases) -> Lambda:
     """The scope (and those in it) with its sums rewritten; the same object if there are none."""
-    uses: dict[Var, int] = {}
-    for s in lam.stms:
-        for v in ir.stm_free(s):
-            uses[v] = uses.get(v, 0) + 1
-    for a in lam.result:
-        if type(a) is Var:
-            uses[a] = uses.get(a, 0) + 1
+    uses = uses_in(lam.stms, lam.result)
     made = {s.pat[0]: s.exp for s in lam.stms if type(s.exp) in (ir.MatMul, ir.Rearrange, ir.Reshape)}
     places = {v: at for at, s in enumerate(lam.stms) for v in s.pat}
     out: list[Stm] = []
@@ -84,7 +79,7 @@ def _added(
     total: Atom,
     s: Stm,
     made: dict[Var, ir.Exp],
-    uses: dict[Var, int],
+    uses: Mapping[Atom, int],
     unconsumed: Callable[[Var, ir.MatMul], bool],
 ) -> list[Stm] | None:
     """Statements that bind the sum of `total` and `value` to `s.pat`, if the value is a product (or a view of one);
@@ -100,7 +95,7 @@ def _added(
         return b.stms
     source = e.operands()[0]
     product = made.get(source) if type(source) is Var else None
-    if type(product) is not ir.MatMul or product.plus or uses.get(source) != 1:  # type: ignore[arg-type]
+    if type(product) is not ir.MatMul or product.plus or uses.get(source) != 1:
         return None
     assert type(source) is Var
     if not unconsumed(source, product):

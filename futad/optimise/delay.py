@@ -12,13 +12,13 @@ update by a literal of rows is one of each row, so that rows can be computed the
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from futad.core import ir
 from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
+from futad.core.scope import uses_in
 from futad.core.types import ArrayType, Const, Prim, Var, i64, shape_of
 from futad.legality import Legality
 
@@ -60,22 +60,21 @@ def _scope(lam: Lambda, alias: Aliases) -> Lambda:
 
 def _row_by_row(stms: list[Stm], lam: Lambda, alias: Aliases) -> list[Stm]:
     """`a with [i] = [xs, ys]` -> `a with [i, 0] = xs with [i, 1] = ys`: the rows may be computed there."""
-    made = {s.pat[0]: s.exp for s in stms if type(s.exp) is ir.ArrayLit}
+    made: dict[ir.Atom, ir.ArrayLit] = {s.pat[0]: s.exp for s in stms if type(s.exp) is ir.ArrayLit}
     if not made:
         return stms
-    uses = Counter(v for s in stms for v in ir.stm_free(s))
-    uses.update(a for a in lam.result if type(a) is Var)
+    uses = uses_in(stms, lam.result)
     out: list[Stm] = []
     for s in stms:
         e = s.exp
-        literal = made.get(e.value) if _updates_row(s) else None  # type: ignore[attr-defined]
-        if type(literal) is not ir.ArrayLit or not isinstance(literal.type, ArrayType) or len(literal.elems) > PIECES:
+        literal = made.get(e.value) if type(e) is ir.Update and _updates_row(s) else None
+        few = literal is not None and isinstance(literal.type, ArrayType) and len(literal.elems) <= PIECES
+        if type(e) is not ir.Update or literal is None or not few:
             out.append(s)
             continue
-        assert type(e) is ir.Update
         # A row of the array itself is not what it was when the others have been written.
         shared = any(alias.root(x) is alias.root(e.array) for x in literal.elems)  # type: ignore[arg-type]
-        if uses[e.value] > 1 or not ROWS_FOREIGN(not shared):  # type: ignore[index]
+        if uses[e.value] > 1 or not ROWS_FOREIGN(not shared):
             out.append(s)
             continue
         array = e.array
@@ -108,7 +107,7 @@ class _Delay:
 
     def __init__(self, stms: list[Stm], lam: Lambda, alias: Aliases) -> None:
         self.stms, self.alias = stms, alias
-        self.defs = {s.pat[0]: s.exp for s in stms if len(s.pat) == 1}
+        self.defs: dict[ir.Atom, ir.Exp] = {s.pat[0]: s.exp for s in stms if len(s.pat) == 1}
         self.consumed = [consumed_roots(s.exp, alias) for s in stms]
         self.users: dict[Var, list[int]] = {}
         for k, s in enumerate(stms):
@@ -143,7 +142,8 @@ class _Delay:
                 break
             if x in self.results or not READS_FIT(None not in reads.values()):
                 break
-            if self.stms[after].exp.value is x:  # type: ignore[attr-defined]
+            later = self.stms[after].exp
+            if type(later) is ir.Update and later.value is x:
                 break
             if not self.undisturbed(chain, after):
                 break
@@ -188,7 +188,7 @@ class _Delay:
 
     def of_value(self, s: Stm, value: ir.Atom, rest: ir.Index) -> Stm | None:
         """The read as one of what was written."""
-        made = self.defs.get(value)  # type: ignore[arg-type]
+        made = self.defs.get(value)
         t = s.pat[0].type
         if type(made) is ir.Replicate and isinstance(made.value.type, Prim):
             same: ir.Exp = ir.Replicate(shape_of(t), made.value) if isinstance(t, ArrayType) else ir.Alias(made.value)

@@ -16,6 +16,7 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.nest import nest_of
 from futad.core.operator import VECTOR_SUM, operator_of
+from futad.core.scope import uses_in
 from futad.core.types import ArrayType, Const, Var, elem_of, shape_of, zero
 from futad.legality import Legality
 from futad.optimise.products import matvec
@@ -43,13 +44,7 @@ def _scope(lam: Lambda, own: set[Var], fixed: set[Var], zeros: set[Var]) -> tupl
     map; `fixed`: those of them that are rows of arrays from outside."""
     own = own | {v for s in lam.stms for v in s.pat}
     turned: dict[Var, Var] = {}
-    uses: dict[Var, int] = {}
-    for s in lam.stms:
-        for v in ir.stm_free(s):
-            uses[v] = uses.get(v, 0) + 1
-    for a in lam.result:
-        if type(a) is Var:
-            uses[a] = uses.get(a, 0) + 1
+    uses = uses_in(lam.stms, lam.result)
     scaled: dict[Var, tuple[Var, Var]] = {}
     zeros = set(zeros)
     out: list[Stm] = []

@@ -9,6 +9,7 @@ from futad.core.builder import Builder
 from futad.core.ir import Stm
 from futad.core.nest import Nest, Read, Reads, nest_of
 from futad.core.operator import scalar_op
+from futad.core.scope import uses_in
 from futad.core.types import AccType, ArrayType, Atom, Prim, Var, elem_of, shape_of, zero
 from futad.legality import Legality
 
@@ -35,13 +36,7 @@ class Dot:
 
 def dots(stms: tuple[Stm, ...], result: ir.Atoms) -> list[Dot]:
     """The dot products of float vectors among the statements."""
-    uses: dict[Var, int] = {}
-    for s in stms:
-        for v in ir.stm_free(s):
-            uses[v] = uses.get(v, 0) + 1
-    for a in result:
-        if type(a) is Var:
-            uses[a] = uses.get(a, 0) + 1
+    uses = uses_in(stms, result)
     products: dict[Var, tuple[int, Var, Var]] = {}
     out: list[Dot] = []
     for i, s in enumerate(stms):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
+from futad.core.scope import uses_in
 from futad.core.types import ArrayType, Atom, Const, Prim, Var, shape_of
 from futad.legality import Legality
 
@@ -37,14 +38,10 @@ class _Scope:
     def __init__(self, lam: Lambda, alias: Aliases) -> None:
         self.lam, self.alias = lam, alias
         self.defs: dict[Atom, ir.Exp] = {}
-        uses: dict[Atom, int] = {}
+        uses = uses_in(lam.stms, lam.result)
         for s in lam.stms:
-            for v in ir.stm_free(s):
-                uses[v] = uses.get(v, 0) + 1
             if len(s.pat) == 1:
                 self.defs[s.pat[0]] = s.exp
-        for a in lam.result:
-            uses[a] = uses.get(a, 0) + 1
         self.literals: dict[Atom, Stm] = {}
         """What is made in place of a map here, which is only transposed."""
         gone: set[Atom] = set()

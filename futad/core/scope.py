@@ -1,0 +1,21 @@
+"""Facts of a scope's statements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from futad.core import ir
+from futad.core.types import Atom, Var
+
+
+def uses_in(stms: Sequence[ir.Stm], result: Sequence[Atom] = ()) -> Counter[Atom]:
+    """How many of the statements use each variable, and how many of the results are it."""
+    out: Counter[Atom] = Counter()
+    for s in stms:
+        out.update(ir.stm_free(s).keys())
+    out.update([a for a in result if isinstance(a, Var)])
+    return out
+
+
+__all__ = ["uses_in"]
