@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, ArrayType, Atom, Var, row_type
+from futad.core.types import AccType, ArrayType, Atom, Const, Var, elem_of, row_type
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -145,7 +145,19 @@ def row_operator(lam: ir.Lambda) -> RowOperator | None:
     return RowOperator(m.width, ir.Lambda(params, m.lam.stms, m.lam.result))
 
 
+def divisor(e: ir.Op) -> Atom | None:
+    """The argument for which an operation fails if it is zero: the divisor of integers; None if it cannot fail."""
+    last = e.args[-1]
+    return last if OPS[e.op].can_fail and elem_of(last.type).is_integral else None
+
+
+def may_fail(e: ir.Op) -> bool:
+    """Whether an operation fails for some values of its arguments: it divides by what may be zero."""
+    d = divisor(e)
+    return d is not None and not (isinstance(d, Const) and d.value != 0)
+
+
 __all__ = [
     "SUM", "VECTOR_SUM", "Operator", "RowOperator",
-    "commutes", "operator_of", "operators_of", "row_operator", "scalar_op",
+    "commutes", "divisor", "may_fail", "operator_of", "operators_of", "row_operator", "scalar_op",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from futad.core import ir
 from futad.core.alias import aliases
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
-from futad.core.scalarops import OPS
+from futad.core.operator import divisor
 from futad.core.scope import uses_in
 from futad.core.types import AccType, Atom, Prim, Var, row_type
 from futad.legality import Legality
@@ -108,7 +108,7 @@ def _function(
         s = made.get(v)
         if s is None or not isinstance(s.exp, ir.Op) or len(chosen) >= CHEAP:
             return None
-        if not FAILS_NOT(not (OPS[s.exp.op].can_fail and s.exp.args[-1].type.is_integral)):  # type: ignore[union-attr]
+        if not FAILS_NOT(divisor(s.exp) is None):
             return None
         chosen[s] = None
         todo += [a for a in s.exp.args if isinstance(a, Var)]

@@ -241,7 +241,7 @@ def _add(lo: DeviceLowerer, target: View, index: Sequence[Expr], value: Expr, op
 
 @on_host(core.UpdateAcc)
 def _update_acc(lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]) -> Sequence[Value]:
-    acc = lo.env[e.acc]  # type: ignore[index]
+    acc = lo.value(e.acc)
     assert isinstance(acc, Acc)
     value = lo.value(e.value)
     shape: Sequence[Expr] = value.shape if isinstance(value, View) else (ONE,)
@@ -264,7 +264,7 @@ def _accumulate(lo: DeviceLowerer, acc: Acc, index: list[Expr], value: Value, po
 
 @in_block(core.UpdateAcc)
 def _block_update_acc(lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]) -> Sequence[Value]:
-    acc = lo.env[e.acc]  # type: ignore[index]
+    acc = lo.value(e.acc)
     assert isinstance(acc, Acc)
     value = lo.value(e.value)
     index = [lo.expr(a) for a in e.index]

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 
 from futad.core import ir as core
 from futad.core.nest import Nest, nest_of
-from futad.core.operator import scalar_op
+from futad.core.operator import may_fail, scalar_op
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, row_type
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of, row_type
 from futad.fires import Transformation
 from futad.imp.ir import Expr, Ref
 
@@ -87,10 +87,8 @@ class Arrangement:
 def _safe(stm: core.Stm) -> int | None:
     """The cost of a scalar statement that cannot fail, or of a view; None for anything else."""
     match stm.exp:
-        case core.Op(op):
-            arg = stm.exp.args[-1]
-            fails = OPS[op].can_fail and not (isinstance(arg, Const) and arg.value != 0)
-            return None if fails and arg.type.is_integral else OPS[op].cost  # type: ignore[union-attr]
+        case core.Op() as e:
+            return None if may_fail(e) else OPS[e.op].cost
         case core.At(check=None):
             return 1
         case core.Rearrange() | core.Alias():
@@ -155,7 +153,7 @@ def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
     f = folds[0].exp
     if list(f.operands()).count(row) != 1 or any(row in core.stm_free(s) for s in leaf.stms if s is not folds[0]):
         return None
-    elem = product.type.elem  # type: ignore[union-attr]
+    elem = elem_of(product.type)
     assert isinstance(f, core.Reduce | core.Fused)
     good = not f.scans and len(f.reduces) == 1 and scalar_op(f.reduces[0].lam) == "add"
     if isinstance(f, core.Reduce):
@@ -218,11 +216,11 @@ def _matmul(stm: core.Stm) -> core.MatMul | None:
     """The product of a statement that is one, or maps one over a batch of matrices."""
     e = stm.exp
     if isinstance(e, core.MatMul):
-        return e if e.a.type.elem.name in ELEMENTS else None  # type: ignore[union-attr]
+        return e if elem_of(e.a.type).name in ELEMENTS else None
     if not isinstance(e, core.Map) or not e.lam.stms or e.lam.result != e.lam.stms[-1].pat:
         return None
     last = e.lam.stms[-1].exp
-    if not isinstance(last, core.MatMul) or last.a.type.elem.name not in ELEMENTS:  # type: ignore[union-attr]
+    if not isinstance(last, core.MatMul) or elem_of(last.a.type).name not in ELEMENTS:
         return None
     views = all(isinstance(s.exp, core.Rearrange) for s in e.lam.stms[:-1])
     return last if views and not any(isinstance(a.type, AccType) for a in e.arrays) else None

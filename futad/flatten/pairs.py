@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from futad.core import ir as core
 from futad.core.nest import nest_of
-from futad.core.operator import scalar_op
+from futad.core.operator import divisor, scalar_op
 from futad.core.scalarops import OPS, REDUCTIONS
 from futad.core.types import ArrayType, Const, Prim, Var, array_of, shape_of
 from futad.fires import Transformation
@@ -118,9 +118,7 @@ def _operation(fold: core.Fused) -> str | None:
 def _harmless(s: core.Stm) -> bool:
     """Whether a statement is a scalar operation that cannot fail."""
     e = s.exp
-    return isinstance(e, core.Alias) or (
-        isinstance(e, core.Op) and not (OPS[e.op].can_fail and e.args[-1].type.is_integral)  # type: ignore[union-attr]
-    )
+    return isinstance(e, core.Alias) or (isinstance(e, core.Op) and divisor(e) is None)
 
 
 PEELED = Transformation("pairs-first", "pairs of elements with rows, or a loop for each, go before the rest of a map")

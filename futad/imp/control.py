@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.operator import divisor
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Prim
 from futad.imp import ir
@@ -39,7 +40,7 @@ def _cheap(lam: core.Lambda, limit: int) -> bool:
     cost = 0
     for stm in lam.stms:
         e = stm.exp
-        if type(e) is not core.Op or (OPS[e.op].can_fail and e.args[0].type.is_integral):  # type: ignore[union-attr]
+        if type(e) is not core.Op or divisor(e) is not None:
             return False
         cost += OPS[e.op].cost
     return cost <= limit and all(isinstance(a.type, Prim) for a in lam.result)

@@ -22,6 +22,7 @@ from futad.core import ir
 from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.node import Range
+from futad.core.operator import divisor
 from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Const, Var, row_type
 from futad.legality import Legality
@@ -91,10 +92,9 @@ def cost(lam: Lambda) -> int | None:
     for s in lam.stms:
         if type(s.exp) is not ir.Op:
             return None
-        record = OPS[s.exp.op]
-        if record.can_fail and not s.exp.args[0].type.is_float:  # type: ignore[union-attr]
+        if divisor(s.exp) is not None:
             return None
-        total += record.cost
+        total += OPS[s.exp.op].cost
     return total
 
 

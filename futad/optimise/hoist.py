@@ -10,8 +10,9 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Fun, Lambda, Program, Stm
+from futad.core.operator import divisor, may_fail
 from futad.core.scalarops import OPS
-from futad.core.types import I64, ZERO, AccType, Const, Var, shape_of
+from futad.core.types import I64, ZERO, AccType, Var, shape_of
 from futad.legality import Legality
 from futad.rewrite.ranges import Ranges, index_in_range, is_index
 from futad.rewrite.strategy import Stats, with_lambdas
@@ -152,10 +153,8 @@ class _Hoister:
 
     def total(self, e: ir.Op) -> bool:
         """Whether a scalar operation cannot fail."""
-        if not OPS[e.op].can_fail or e.args[0].type.is_float:  # type: ignore[union-attr]
-            return True
-        d = e.args[1]
-        return type(d) is Const and d.value != 0 or d.type is I64 and self.ranges.less(ZERO, d)
+        d = divisor(e)
+        return d is None or not may_fail(e) or d.type is I64 and self.ranges.less(ZERO, d)
 
     def safe(self, e: ir.Exp) -> bool:
         """Whether the expression cannot fail under the present facts alone."""
@@ -327,8 +326,8 @@ def _fails(e: ir.Exp) -> bool:
     """Whether it contains a check that might fail."""
     if type(e) is ir.At and e.check is not None or type(e) is ir.While:
         return True
-    if type(e) is ir.Op and OPS[e.op].can_fail and e.args[0].type.is_integral:  # type: ignore[union-attr]
-        return not (type(e.args[1]) is Const and e.args[1].value != 0)
+    if type(e) is ir.Op:
+        return may_fail(e)
     return any(_fails(s.exp) for lam in e.lambdas() for s in lam.stms)
 
 

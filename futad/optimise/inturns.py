@@ -12,7 +12,7 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.scalarops import OPS
+from futad.core.operator import divisor
 from futad.core.types import I64, AccType, Var
 from futad.legality import Legality
 from futad.optimise.subst import Subst
@@ -69,7 +69,7 @@ def _total(lam: Lambda) -> bool:
     for s in lam.stms:
         e = s.exp
         if type(e) is ir.Op:
-            if OPS[e.op].can_fail and not e.args[0].type.is_float:  # type: ignore[union-attr]
+            if divisor(e) is not None:
                 return False
         elif type(e) is ir.At:
             if e.check is not None:

@@ -10,13 +10,15 @@ from futad.core.operator import (
     VECTOR_SUM,
     Operator,
     commutes,
+    divisor,
+    may_fail,
     operator_of,
     operators_of,
     row_operator,
     scalar_op,
 )
 from futad.core.parse import parse_program
-from futad.core.types import Var
+from futad.core.types import F64, I64, Const, Var
 
 SCALARS = "x_1: f64, y_2: f64"
 ROWS = "x_1: [n_9]f64, y_2: [n_9]f64"
@@ -127,3 +129,13 @@ def test_rows_that_are_looked_into_are_no_elements() -> None:
     body = mapped("x_1", "u_4: f64", "let v_5: f64 = y_2[0i64] let r_6: f64 = add(u_4, v_5) in (r_6)")
     assert row_operator(operator(ROWS, body)) is None
     assert row_operator(operator(ROWS, mapped("x_1, x_1", "u_4: f64, v_5: f64", ADD))) is None
+
+
+def test_what_fails_is_division_of_integers() -> None:
+    n, x = Var("n", I64), Var("x", F64)
+    assert divisor(ir.Op("quot", (n, n))) is n
+    assert may_fail(ir.Op("mod", (Const(I64, 7), n)))
+    assert may_fail(ir.Op("div", (n, Const(I64, 0))))
+    assert not may_fail(ir.Op("div", (n, Const(I64, 2))))
+    assert divisor(ir.Op("div", (x, x))) is None
+    assert divisor(ir.Op("add", (n, n))) is None

@@ -6,8 +6,9 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
+from futad.core.operator import divisor
 from futad.core.scalarops import OPS
-from futad.core.types import FALSE, TRUE, AccType, Atom, Const, Prim, Var, zero
+from futad.core.types import FALSE, TRUE, AccType, Atom, Const, Prim, Var, elem_of, zero
 from futad.legality import Legality
 from futad.rewrite.context import Context
 from futad.rewrite.strategy import Result, rule
@@ -161,10 +162,9 @@ def if_select(stm: Stm, ctx: Context) -> Result:
         if type(op) is not ir.Op:
             return None
         record = OPS[op.op]
-        integral = op.args[0].type.is_integral  # type: ignore[union-attr]
-        if not FAILS_NOT(not (record.can_fail and integral)):
+        if not FAILS_NOT(divisor(op) is None):
             return None
-        if not TAME(not ctx.differentiates or integral or op.op in _TAME):
+        if not TAME(not ctx.differentiates or elem_of(op.args[0].type).is_integral or op.op in _TAME):
             return None
         cost += record.cost
     if cost > _SELECT_COST or len(stm.pat) > 3:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir
-from futad.core.scalarops import OPS
+from futad.core.operator import may_fail
 from futad.core.types import F64, I8, I64, TRUE, AccType, Atom, Const, elem_of, i64, shape_of, zero
 from futad.errors import Span
 from futad.source import ast
@@ -260,12 +260,8 @@ def hoist_size(lw: Lowerer, a: Atom, scope: Scope) -> Atom | None:
     if not scope.is_local(a):
         return a
     exp = scope.defs[a]  # type: ignore[index]
-    if type(exp) is not ir.Op:
+    if type(exp) is not ir.Op or may_fail(exp):
         return None
-    if OPS[exp.op].can_fail and exp.args[-1].type.is_integral:  # type: ignore[union-attr]
-        divisor = exp.args[-1]
-        if not (type(divisor) is Const and divisor.value != 0):
-            return None
     args = [hoist_size(lw, x, scope) for x in exp.args]
     known = [x for x in args if x is not None]
     if len(known) < len(args):
