@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.operator import commutes
-from futad.core.types import I64, U32, Atom, Prim
+from futad.core.types import I64, U32, Prim
 from futad.flatten import fission, pairs, prepare, products
 from futad.flatten import kernel as kir
 from futad.flatten.arrayfolds import in_turns
@@ -224,7 +224,7 @@ def grid_fold(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold]) -> list[Value]:
             row.append(dense_view(_mem(lo, load), (chunks,)))
         cells.append(row)
     names = ", ".join(v.name for v in n.stm.pat)
-    width: Atom = n.stm.exp.width  # type: ignore[attr-defined]
+    width = n.exp.width
     kind = "scan" if n.exp.scans else "reduce"
     with lo.kernel("block") as body, lo.space((chunks,), "block") as (index, _):
         start = lo.let(ir.Bin("/", mul(n.width, index[0]), chunks), "start")
@@ -280,7 +280,7 @@ def grid_scan(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold]) -> list[Value]:
     lo.emit(ir.Ensure(state, U32, root.slot, words))
     lo.out.append(ir.If(compare("<", ONE, tiles), [kir.Zero(state, U32, words)], []))
     names = ", ".join(v.name for v in n.stm.pat)
-    width: Atom = n.stm.exp.width  # type: ignore[attr-defined]
+    width = n.exp.width
     with lo.kernel("block") as body:
         i, j = Ref(lo.name("i"), I64), Ref(lo.name("i"), I64)
         with lo.inside("thread"), lo.block() as text:

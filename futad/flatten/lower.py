@@ -143,7 +143,7 @@ class DeviceLowerer(Lowerer):
         if table is not None and type(e) in table:
             return table[type(e)](self, stm, e, wants)
         if isinstance(e, core.UpdateAcc):
-            self.atomic = isinstance(self.env[e.acc], SharedAcc)  # type: ignore[index]
+            self.atomic = isinstance(self.value(e.acc), SharedAcc)
             values = HANDLERS[core.UpdateAcc](self, stm, e, wants)
             self.atomic = False
             return values

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.node import Range, index_operands
-from futad.core.scalarops import OPS
-from futad.core.types import ArrayType, Atom, Const, Var, shape_of
+from futad.core.operator import may_fail
+from futad.core.types import ArrayType, Atom, Var, shape_of
 from futad.fires import Transformation
 from futad.imp import ir
 from futad.imp.ir import Expr
@@ -54,7 +54,7 @@ def places_first(lam: core.Lambda) -> core.Lambda:
     early: list[core.Stm] = []
     for stm in reversed(lam.stms):
         e = stm.exp
-        if isinstance(e, core.Op) and stm.pat[0] in needed and not fails(e):
+        if isinstance(e, core.Op) and stm.pat[0] in needed and not may_fail(e):
             early.append(stm)
             needed.update(e.args)
     early.reverse()
@@ -71,12 +71,6 @@ def places_first(lam: core.Lambda) -> core.Lambda:
                 early.remove(size)
                 late.difference_update(size.pat)
     return core.Lambda(lam.params, tuple(out), lam.result)
-
-
-def fails(e: core.Op) -> bool:
-    """Whether the operation may stop the program."""
-    last = e.args[-1]
-    return OPS[e.op].can_fail and not (isinstance(last, Const) and last.value != 0)
 
 
 def find_parts(sc: Scope, born: dict[Var, int], makers: tuple[type, ...]) -> None:

@@ -49,12 +49,13 @@ def split(e: ir.Map, at: int, need: list[Var]) -> Split | None:
     rows = dict(zip(lam.params, e.arrays, strict=True))
     # A reshaped row is a row of the reshaped array: it need not be stored for itself.
     views: dict[Var, ir.Reshape] = {}
+    sources: dict[Var, Var] = {}
     for v in need:
         x = lam.stms[bound[v]].exp if v in bound else None
         if type(x) is ir.Reshape and type(x.array) is Var and (x.array in bound or x.array in rows):
-            views[v] = x
+            views[v], sources[v] = x, x.array
     original = need
-    need = [views[v].array if v in views else v for v in need]  # type: ignore[misc]
+    need = [sources.get(v, v) for v in need]
     wanted = {bound[v] for v in need if v in bound}
     part = wanted | _slice(lam.stms, wanted, stop=lambda t: False)
     if any(threads(lam.stms[i]) for i in part):
