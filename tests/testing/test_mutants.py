@@ -7,7 +7,9 @@ import os
 import pytest
 
 from futad.testing import mutants
+from futad.testing.freeze import texts
 from tests.support.needs import needs_cxx
+from tests.support.paths import ROOT
 
 pytestmark = needs_cxx
 
@@ -25,6 +27,19 @@ def test_every_condition_is_found_or_known_to_be_open():
     assert sorted([*known, *still_open]) == sorted(mutants.conditions()), (
         "write the lists anew: python -m futad.testing.mutants --missing --record"
     )
+
+
+def test_each_recorded_program_is_there():
+    """Strings of tests are found by their lines, which edits above them change."""
+    gone = []
+    for program in set(mutants.recorded().values()):
+        path, _, line = program.partition(":")
+        if " program " in program or mutants.is_test(program):
+            continue
+        file = ROOT / path
+        if not file.exists() or (line and line not in {str(at) for at, _ in texts(file)}):
+            gone.append(program)
+    assert gone == [], "look for the lines, or write the list anew: python -m futad.testing.mutants --record"
 
 
 def test_each_recorded_mutant_is_found():
