@@ -43,6 +43,7 @@ from futad.ad.tidy.without_accumulators import strip_stm
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
+from futad.core.type_rules import index_type
 from futad.core.types import (
     ONE,
     ZERO,
@@ -58,7 +59,6 @@ from futad.core.types import (
     subst_type,
     zero,
 )
-from futad.core.typing import index_type
 from futad.errors import Span
 
 Tape = list[tuple[ir.Stm, ir.Stm]]

@@ -21,7 +21,7 @@ from futad.deep import deep
 from futad.imp.lower import Lowerer
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.watch import Watching
-from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
+from futad.runtime.ffi import CFunction, CLibrary, CPlace, Layout
 from futad.target import C, Target
 
 

@@ -15,9 +15,9 @@ from futad.flatten import flatten
 from futad.flatten import kernel as kir
 from futad.imp.ir import ONE, Expr, Num, Ref
 from futad.imp.report import NO_REPORTS, Reports
-from futad.runtime.clib import CPlace
 from futad.runtime.device import Device, EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
+from futad.runtime.ffi import CPlace
 from futad.runtime.host import KernelInfo, Layout, ProductInfo, Runtime
 
 

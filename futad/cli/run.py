@@ -80,18 +80,18 @@ def prepare(file: str, entry: str, backend: str) -> tuple[Signature, Callable[[l
     needs its IR.
     """
     from futad import checks
-    from futad.backend import quick
+    from futad.backend import aot_cache
     from futad.errors import Error
 
-    texts = quick.texts_of(file) if backend != "interp" and not checks.modes() & checks.EXECUTION else None
-    key = quick.key_of(texts, backend) if texts is not None else ""
-    found = quick.find(key) if texts is not None else None
+    texts = aot_cache.texts_of(file) if backend != "interp" and not checks.modes() & checks.EXECUTION else None
+    key = aot_cache.key_of(texts, backend) if texts is not None else ""
+    found = aot_cache.find(key) if texts is not None else None
     if found is None:
         program = options.load(file, backend)
         function = options.entry_of(program, entry)
         program.executor()
         if texts is not None:
-            quick.store(key, program)
+            aot_cache.store(key, program)
         return function.signature, lambda flat: function.unit.run(function.core_name, flat)
     compiled, library = found
     core_name, signature = options.choose(file, entry, compiled.entries)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from futad.core import ir
+from futad.core.type_rules import exp_types
 from futad.core.types import (
     BOOL,
     I32,
@@ -29,7 +30,6 @@ from futad.core.types import (
     shape_of,
     zero,
 )
-from futad.core.typing import exp_types
 
 
 class Builder:

@@ -1,6 +1,6 @@
 """The checker's rules: one per node class, given the checker, the expression and its statement.
 
-A rule checks operands and nested scopes.  It returns None if the type rule of `typing.py` gives the pattern's
+A rule checks operands and nested scopes.  It returns None if the type rule of `type_rules.py` gives the pattern's
 types, else the results that the pattern must fit, whose sizes the pattern may bind itself.
 """
 
@@ -13,6 +13,7 @@ from futad.core import ir
 from futad.core.checker import RULES, Checker, Existential, fail, rule
 from futad.core.node import Range
 from futad.core.scalarops import OPS
+from futad.core.type_rules import exp_types, index_type
 from futad.core.types import (
     BOOL,
     I64,
@@ -28,7 +29,6 @@ from futad.core.types import (
     shape_of,
     subst_type,
 )
-from futad.core.typing import exp_types, index_type
 
 
 def _no_more(c: Checker, e: Any, s: ir.Stm) -> Existential:

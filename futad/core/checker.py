@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from futad.core import ir
 from futad.core.scalarops import OPS, evaluate
 from futad.core.text import Printer
+from futad.core.type_rules import exp_types
 from futad.core.types import (
     I64,
     AccType,
@@ -22,7 +23,6 @@ from futad.core.types import (
     shape_of,
     subst_type,
 )
-from futad.core.typing import exp_types
 from futad.errors import InternalError
 
 _SHOWN = 400  # characters of a statement in a message

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING
 from futad.core import ir as core
 from futad.core.operator import commutes
 from futad.core.types import I64, U32, Prim
-from futad.flatten import fission, pairs, prepare, products
+from futad.flatten import all_pairs, fission, prepare, products
 from futad.flatten import kernel as kir
-from futad.flatten.arrayfolds import in_turns
 from futad.flatten.dispatch import in_block, on_host
-from futad.flatten.finish import NotInBlock
+from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.known import known_on_host
 from futad.flatten.nests import atomic, block_map, host_map
 from futad.flatten.operators import Fold, combine, operator
-from futad.flatten.pairtiles import lower_pairs
+from futad.flatten.pair_tiles import lower_pairs
+from futad.flatten.tree_folds import in_turns
 from futad.imp import ir
 from futad.imp.dispatch import Want
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
@@ -182,7 +182,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]
         if values is not None:
             return values
         lo.settle_all(core.stm_free(stm))
-    found = pairs.pairs_of(stm)
+    found = all_pairs.pairs_of(stm)
     if found is not None and isinstance(found.inner, core.Map):
         return lower_pairs(lo, stm, found, wants)
     parts = prepare.reshaped(stm)

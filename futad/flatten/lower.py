@@ -29,17 +29,17 @@ from typing import TYPE_CHECKING
 from futad.core import ir as core
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of
 from futad.flatten import (
-    cells,
+    device_scalars,
     folds,  # noqa: F401  (it registers its handlers, as do the next ones)
-    hosted,  # noqa: F401
+    host_code,  # noqa: F401
     sort,  # noqa: F401
 )
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import BLOCK, HOST, SharedAcc
-from futad.flatten.finish import finished
+from futad.flatten.fused_products import Late, Product, arrange
 from futad.flatten.kernel import Kernel, Launch
+from futad.flatten.kernel_interface import finished
 from futad.flatten.known import known_on_host
-from futad.flatten.late import Late, Product, arrange
 from futad.flatten.layouts import Order, layouts
 from futad.flatten.products import consumed
 from futad.imp import ir
@@ -82,7 +82,7 @@ class DeviceLowerer(Lowerer):
         self.in_order: dict[str, tuple[Expr, ...]] = {}  # the strides with which their memory is without gaps
         super().__init__(program, target)
         self.forced = known_on_host(program)
-        self.read = cells.host_reads(program, self.forced)
+        self.read = device_scalars.host_reads(program, self.forced)
         self.separate = set()
 
     def device_module(self) -> kir.DeviceModule:
@@ -451,7 +451,7 @@ class DeviceLowerer(Lowerer):
         super().close_scope(sc, values)
 
     def loop_cell(self, p: Var, init: Expr, body: core.Lambda, result: Atom) -> Cell | None:
-        return cells.loop_cell(self, p, init, body, result)
+        return device_scalars.loop_cell(self, p, init, body, result)
 
     def in_a_cell(self, values: Sequence[Expr], what: str) -> list[ir.Load]:
         """Expressions computed on the device, together."""

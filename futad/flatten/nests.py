@@ -19,16 +19,16 @@ from futad.core.nest import Nest
 from futad.core.types import I64, Atom, Const, Var
 from futad.flatten import fission, segments
 from futad.flatten import kernel as kir
+from futad.flatten.all_pairs import pairs_of, peeled
 from futad.flatten.dispatch import SharedAcc
-from futad.flatten.finish import NotInBlock
 from futad.flatten.interchange import loop_out
+from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.known import known_on_host
 from futad.flatten.levels import MOST_LEVELS, levels_of
-from futad.flatten.pairs import pairs_of, peeled
-from futad.flatten.pairtiles import lower_pairs
-from futad.flatten.rowadds import rows_after
+from futad.flatten.pair_tiles import lower_pairs
+from futad.flatten.private_histograms import in_shared_memory, rows_in_shared_memory
+from futad.flatten.row_scatter import rows_after
 from futad.flatten.staging import staged
-from futad.flatten.subhist import in_shared_memory, rows_in_shared_memory
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Ref, compare, num
 from futad.imp.sharing import consumed_vars

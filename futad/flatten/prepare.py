@@ -21,8 +21,8 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.scope import uses_in
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, row_type, shape_of
-from futad.flatten.late import is_light
-from futad.flatten.perfect import by_columns
+from futad.flatten.fused_products import is_light
+from futad.flatten.perfect_nests import by_columns
 from futad.legality import Legality
 from futad.optimise.addto import sum_of
 

@@ -10,7 +10,7 @@ from futad.core import ir as core
 from futad.core.types import I64, ArrayType, Const, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host, over
-from futad.flatten.late import Consumer, Late, Product, parts_type, rest_of
+from futad.flatten.fused_products import Consumer, Late, Product, parts_type, rest_of
 from futad.imp import ir
 from futad.imp.dispatch import Want
 from futad.imp.elements import bind_elements, element

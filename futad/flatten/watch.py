@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from futad.core import ir as core
 from futad.core.types import Var
-from futad.flatten.late import Late
+from futad.flatten.fused_products import Late
 from futad.flatten.lower import DeviceLowerer
 from futad.imp import ir
 from futad.imp.claims import Doing, Turn

@@ -38,12 +38,12 @@ from futad.imp import (
     soacs,  # noqa: F401
     sort,  # noqa: F401
 )
-from futad.imp.apart import separate_functions
 from futad.imp.assemble import find_parts, place_of, places_first
 from futad.imp.claims import Unchecked
 from futad.imp.dispatch import HANDLERS, MEMORY, PLACED, STACK_LIMIT, Want
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.loops.overlapped_tiling import tiled
+from futad.imp.outline import separate_functions
 from futad.imp.placement import short_circuit
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, saved

@@ -37,7 +37,7 @@ from futad.core.types import (
     zero,
 )
 from futad.legality import Legality
-from futad.optimise.directions import interchanged
+from futad.optimise.batched_tangents import interchanged
 from futad.optimise.distribution import binders, by_accumulator, map_over, split, threads
 from futad.optimise.products import MatVec, Outer, as_matvec, as_outer, as_update, dots, matvec
 from futad.optimise.subst import Subst

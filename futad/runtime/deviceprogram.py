@@ -21,13 +21,13 @@ from futad import cache, forks
 from futad.core.types import with_true_as_one
 from futad.errors import DeviceError, Error, FutadWarning, InternalError, OutOfMemory, UsageError
 from futad.runtime import tuning
-from futad.runtime.clib import empty_result
 from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Fault, Posted, Thresholds
 from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.exchange import DeviceArray
+from futad.runtime.ffi import empty_result
+from futad.runtime.graph_capture import ENOUGH_LAUNCHES, Tape, Tapes
 from futad.runtime.host import ERROR_WORDS, Layout, Out, Runtime
-from futad.runtime.tape import ENOUGH_LAUNCHES, Tape, Tapes
 
 if TYPE_CHECKING:
     from futad.runtime.valuecheck import ValueCheck

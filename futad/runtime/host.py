@@ -15,11 +15,11 @@ from futad.core.scalarops import OPS
 from futad.core.types import PRIMS
 from futad.errors import InternalError, OutOfMemory
 from futad.runtime.arena import Arena, bytes_text
-from futad.runtime.clib import MEMORY, CPlace, failure
 from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Frame, Posted, Product, Thresholds, grid
 from futad.runtime.devicereports import DeviceReports, host_scalar
-from futad.runtime.tape import MOST_NODES, Step, Tape
+from futad.runtime.ffi import MEMORY, CPlace, failure
+from futad.runtime.graph_capture import MOST_NODES, Step, Tape
 
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
 

@@ -29,7 +29,7 @@ from futad.core.ir import Program
 from futad.core.text import stm_text
 from futad.core.types import ArrayType
 from futad.errors import CheckFailure, Error, ExecutionError, InternalError, OutOfMemory
-from futad.runtime.clib import CLibrary, Layout
+from futad.runtime.ffi import CLibrary, Layout
 
 NEAR = {8: 2.0**-40, 4: 2.0**-14, 2: 2.0**-7}  # by the bytes of a float
 FACTOR = 4.0

@@ -34,7 +34,7 @@ from futad.core.entry import Entry, EntryType
 from futad.core.types import I64, MOST_SIZE, ArrayType, Const, Prim, Type, Var
 from futad.errors import DtypeError, InputError, ShapeError, UsageError
 from futad.runtime.exchange import DeviceArray, device_array
-from futad.runtime.plain import Plan, plan
+from futad.runtime.fast_arguments import Plan, plan
 
 if TYPE_CHECKING:
     from futad.core.ir import Fun

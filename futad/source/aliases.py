@@ -7,7 +7,7 @@ from typing import Any
 
 from futad.errors import Span
 from futad.source.opaque import opened
-from futad.source.stypes import SType, TArray, TParam, TPrim, TRecord, TSum
+from futad.source.types import SType, TArray, TParam, TPrim, TRecord, TSum
 
 
 class Token:

@@ -11,7 +11,7 @@ from typing import Any
 
 from futad.core.types import Prim
 from futad.errors import Lint, Span
-from futad.source.stypes import Binding, Scheme, Size, SType
+from futad.source.types import Binding, Scheme, Size, SType
 
 # --- type expressions ------------------------------------------------------------------------------------
 

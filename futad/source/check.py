@@ -21,8 +21,8 @@ from futad.source.check_funs import fundef
 from futad.source.check_types import ACCUMULATOR, FAILED_TYPE, PRIM_TYPES, Abbreviation, bind_tparam, texp
 from futad.source.modules import Functor, Module, Signature, find, open_into, require
 from futad.source.prelude import Prelude, prelude
-from futad.source.show import show_type
-from futad.source.stypes import (
+from futad.source.pretty import show_type
+from futad.source.types import (
     Binding,
     Scheme,
     Size,

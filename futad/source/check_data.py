@@ -9,9 +9,10 @@ from futad.source import ast as A
 from futad.source.check_loops import type_of
 from futad.source.check_rules import T_I64, infers
 from futad.source.check_types import texp
-from futad.source.show import show_type
+from futad.source.lints import copied_update
+from futad.source.pretty import show_type
 from futad.source.sizes import arith, is_i64, size_of_expr
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Size,
     SizeConst,
@@ -27,7 +28,6 @@ from futad.source.stypes import (
 )
 from futad.source.unify import LOOSE_KINDS, Mismatch
 from futad.source.walk import strip
-from futad.source.warn import copied_update
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

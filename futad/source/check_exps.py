@@ -15,10 +15,11 @@ from futad.source.check_loops import keeps_size, loop_exp, type_of
 from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
+from futad.source.lints import copied_to_update, on_expression, shadows, unused, warn
 from futad.source.opaque import is_abstract
-from futad.source.show import show_type
+from futad.source.pretty import show_type
 from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, value_of_expr, weight
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Scheme,
     Size,
@@ -37,7 +38,6 @@ from futad.source.stypes import (
 )
 from futad.source.unify import Mismatch
 from futad.source.walk import forgotten, size_names, sizes_in, strip, substitute, substitute_size, witnesses
-from futad.source.warn import copied_to_update, on_expression, shadows, unused, warn
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

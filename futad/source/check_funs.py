@@ -11,9 +11,9 @@ from futad.source.check_match import require_irrefutable
 from futad.source.check_pats import bind_pattern
 from futad.source.check_types import bind_tparam, distinct_params, texp
 from futad.source.opaque import opened
-from futad.source.show import show_size, show_type
+from futad.source.pretty import show_size, show_type
 from futad.source.sizes import binary_op, key, poly
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Scheme,
     Size,

@@ -9,7 +9,7 @@ from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names
 from futad.source.sizes import metas_of, poly
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Scheme,
     Size,

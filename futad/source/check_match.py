@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from futad.core.types import BOOL
 from futad.errors import TypeCheckError
 from futad.source import ast as A
-from futad.source.stypes import SType, TPrim, TRecord, TSum, resolve
+from futad.source.types import SType, TPrim, TRecord, TSum, resolve
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.check_types import texp
-from futad.source.show import show_type
-from futad.source.stypes import Binding, Scheme, SType, TMeta, TRecord, TSum, resolve
+from futad.source.lints import attributes
+from futad.source.pretty import show_type
+from futad.source.types import Binding, Scheme, SType, TMeta, TRecord, TSum, resolve
 from futad.source.unify import Mismatch
 from futad.source.walk import strip
-from futad.source.warn import attributes
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

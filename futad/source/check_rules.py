@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from futad.core.types import BOOL, I64, PRIMS
 from futad.source import ast as A
-from futad.source.stypes import TPrim
+from futad.source.types import TPrim
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

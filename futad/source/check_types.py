@@ -10,7 +10,7 @@ from futad.core.types import I64, PRIMS
 from futad.errors import ConsumptionError, ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.sizes import consumed_name, size_of_expr
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Scheme,
     Size,

@@ -28,8 +28,8 @@ from futad.source.check_types import (
 )
 from futad.source.namespace import BUILTIN_SIGS, FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
 from futad.source.opaque import abstract_type
-from futad.source.show import show_type
-from futad.source.stypes import (
+from futad.source.pretty import show_type
+from futad.source.types import (
     Binding,
     Scheme,
     SizeConst,

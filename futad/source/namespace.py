@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from futad.errors import Span
 from futad.source import modast as M
 from futad.source.check_types import Abbreviation
-from futad.source.stypes import Binding
+from futad.source.types import Binding
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

@@ -9,7 +9,7 @@ from functools import cache
 
 from futad.core.scalarops import OPS
 from futad.core.types import PRIMS
-from futad.source.stypes import Binding, Scheme, SizeVar, SType, TArray, TFun, TParam, TPrim
+from futad.source.types import Binding, Scheme, SizeVar, SType, TArray, TFun, TParam, TPrim
 
 _T = {n: TPrim(p) for n, p in PRIMS.items()}
 _BITS = {"f16": "u16", "f32": "u32", "f64": "u64"}

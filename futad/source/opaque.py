@@ -7,7 +7,7 @@ does not look through it; consumption and lowering do.
 
 from __future__ import annotations
 
-from futad.source.stypes import Binding, Size, SizeVar, SType, TArray, TParam, TRecord, resolve
+from futad.source.types import Binding, Size, SizeVar, SType, TArray, TParam, TRecord, resolve
 from futad.source.walk import set_unique, substitute
 
 

@@ -13,11 +13,11 @@ from futad.source.check_exps import applied
 from futad.source.check_funs import fundef, holds_function
 from futad.source.check_pats import pattern_names
 from futad.source.check_types import FAILED_TYPE, define_type
+from futad.source.lints import DERIVATIVES, attributes, derivatives_of_integers, never_unrolled, shadows
 from futad.source.parse import parse
-from futad.source.stypes import Binding, Scheme, TFun, resolve
+from futad.source.types import Binding, Scheme, TFun, resolve
 from futad.source.unique import Consumption
 from futad.source.walk import strip
-from futad.source.warn import DERIVATIVES, attributes, derivatives_of_integers, never_unrolled, shadows
 
 # More errors than this are not shown: after so many, most follow from others.
 MAX_ERRORS = 20

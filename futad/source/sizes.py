@@ -10,7 +10,7 @@ from typing import Any
 from futad.core.types import I64
 from futad.errors import Span
 from futad.source import ast as A
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Size,
     SizeConst,

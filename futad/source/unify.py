@@ -13,9 +13,9 @@ from futad.core.types import BOOL, F64, I32, Prim
 from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source import numeric
-from futad.source.show import KIND_WORDS, show_binding, show_size, show_type
+from futad.source.pretty import KIND_WORDS, show_binding, show_size, show_type
 from futad.source.sizes import add, free_names, from_poly, metas_of, poly, size_of_expr
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Scheme,
     Size,

@@ -30,7 +30,7 @@ from futad.source.aliases import (
     union,
 )
 from futad.source.opaque import opened
-from futad.source.stypes import Binding, SType, TArray, TFun, TRecord
+from futad.source.types import Binding, SType, TArray, TFun, TRecord
 from futad.source.unique_rules import RULES, check_function
 
 

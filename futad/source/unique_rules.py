@@ -24,7 +24,7 @@ from futad.source.aliases import (
 )
 from futad.source.opaque import abstract_at, opened
 from futad.source.paths import update_path
-from futad.source.stypes import SType, TArray, TFun, TPrim, TRecord
+from futad.source.types import SType, TArray, TFun, TPrim, TRecord
 
 if TYPE_CHECKING:
     from futad.source.unique import Consumption

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from futad.source.sizes import free_names, key, poly
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Size,
     SizeExp,

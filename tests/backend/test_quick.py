@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from futad.backend import quick
+from futad.backend import aot_cache
 from futad.runtime import cc
 from tests.support.paths import ROOT
 
@@ -15,7 +15,7 @@ TEXTS = {"p.fut": "entry main (x: f64) = x"}
 
 
 def key(backend: str = "multicore") -> str:
-    return quick.key_of(TEXTS, backend)
+    return aot_cache.key_of(TEXTS, backend)
 
 
 @pytest.mark.parametrize("backend", ["auto", "c", "multicore"])

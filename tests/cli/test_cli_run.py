@@ -174,7 +174,7 @@ def test_a_compiled_program_runs_without_the_compiler(futad):
     code = (
         "import sys; from futad.cli import main; status = main(['run', 'own.fut', '-b', 'c']); "
         "compiler = ('futad.source', 'futad.imp', 'futad.backend', 'lark'); "
-        "known = ('futad.backend', 'futad.backend.quick'); "  # which knows how to do without the others
+        "known = ('futad.backend', 'futad.backend.aot_cache'); "  # which knows how to do without the others
         "sys.exit(status or [m for m in sys.modules if m.startswith(compiler) and m not in known] or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], input="[1.0, 4.0] 2", text=True, capture_output=True)

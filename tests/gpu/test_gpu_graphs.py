@@ -12,7 +12,7 @@ import pytest
 from futad.backend.cuda import DeviceBackend
 from futad.errors import BoundsError, InternalError, OutOfMemory
 from futad.pipeline import compile_program
-from futad.runtime import tape
+from futad.runtime import graph_capture
 from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.device import EmulatedDevice, Frame
 from futad.runtime.deviceprogram import DeviceProgram
@@ -114,7 +114,7 @@ def test_other_numbers_addresses_or_sizes_are_other_graphs(program: DeviceProgra
         for k, a in calls.items():
             assert program.run("steps", a)[0].numpy().tolist() == want[k], k
     assert program.runtime.counts.replayed == 1
-    assert not np.array_equal(tape.word(np.float64(0.0)), tape.word(np.float64(-0.0)))
+    assert not np.array_equal(graph_capture.word(np.float64(0.0)), graph_capture.word(np.float64(-0.0)))
 
 
 @needs_cxx
@@ -213,7 +213,7 @@ def test_long_stretches_are_cut_and_many_reads_not_captured(
     for _ in range(2):
         assert program.run("steps", [300, 6, 2.0, xs])[0].numpy().tolist() == want
     assert program.runtime.counts.replayed > 3 and program.runtime.counts.captured == 0
-    monkeypatch.setattr(tape, "MOST_STEPS", 2)
+    monkeypatch.setattr(graph_capture, "MOST_STEPS", 2)
     out = program.run("until", [300, 20.0, xs])
     for _ in range(3):
         again = program.run("until", [300, 20.0, xs])
@@ -309,4 +309,4 @@ def test_timed_calls_are_like_others(program: DeviceProgram) -> None:
     assert program.runtime.counts.replayed == 1 and program.runtime.counts.uploaded == 0
     program.run("total", [300, XS])
     program.timed("total", [300, XS], 4)
-    assert program.runtime.counts.replayed == 0 and 0 < program.runtime.counts.launches < tape.ENOUGH_LAUNCHES
+    assert program.runtime.counts.replayed == 0 and 0 < program.runtime.counts.launches < graph_capture.ENOUGH_LAUNCHES

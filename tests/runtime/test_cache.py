@@ -18,7 +18,7 @@ import pytest
 
 from futad import cache
 from futad.api.program import compile as compile_program
-from futad.backend import quick
+from futad.backend import aot_cache
 from futad.cache import files, folders
 from futad.errors import FileError, FutadWarning
 from futad.runtime import cc, tuning
@@ -108,12 +108,12 @@ def test_descriptions_are_plain_data(own: Path) -> None:
     """
     prog = compile_program(text, "p.fut", backend="interp")
     signatures = {name: (f.core_name, f.signature) for name, f in prog.entries.items()}
-    compiled = quick.Compiled(signatures, KEY, c_backend(prog.core).layout())
-    again = quick.from_json(json.loads(json.dumps(quick.to_json(compiled))))
+    compiled = aot_cache.Compiled(signatures, KEY, c_backend(prog.core).layout())
+    again = aot_cache.from_json(json.loads(json.dumps(aot_cache.to_json(compiled))))
     assert again == compiled and type(again.entries["at"][1].witnesses) is frozenset
     for wrong in ('{"": "Path"}', '{"": "Leaf"}', '{"x": 1}', '{"": "prim", "name": "f128"}'):
         with pytest.raises((KeyError, TypeError)):
-            quick.from_json(json.loads(wrong))
+            aot_cache.from_json(json.loads(wrong))
 
 
 @needs_cc
@@ -127,7 +127,7 @@ def test_what_is_kept_runs_nothing_when_it_is_read(own: Path, tmp_path: Path) ->
 
     for body in (pickle.dumps(Trap()), b"null", b"[]", b"{}", b"\xff"):
         cache.write(f"ab/{KEY}.entries", body)
-        assert quick.find(KEY) is None
+        assert aot_cache.find(KEY) is None
     assert not (tmp_path / "sprung").exists()
 
 

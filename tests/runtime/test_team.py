@@ -20,7 +20,7 @@ import pytest
 import futad
 from futad.errors import BackendError
 from futad.runtime.cc import build_library
-from futad.runtime.clib import share_team
+from futad.runtime.ffi import share_team
 from tests.support.paths import ROOT
 
 KERNELS = ROOT / "kernels"

@@ -11,8 +11,8 @@ import pytest
 
 import futad
 from futad.errors import DtypeError, Error, ShapeError
-from futad.runtime import clib
-from futad.runtime.plain import plan
+from futad.runtime import ffi
+from futad.runtime.fast_arguments import plan
 from futad.runtime.values import Signature
 
 SOURCE = """
@@ -148,7 +148,7 @@ def test_addresses_of_arrays() -> None:
     read_only.flags.writeable = False
     views = [np.ones((3, 4))[1:, 2:].T, np.ones(9)[::-2], np.frombuffer(b"12345678")]
     for x in [np.zeros(0), np.zeros((2, 0)), np.array(1.0), read_only, np.arange(5, dtype=np.int8)[3:], *views]:
-        assert clib._address(x) == clib._by_name(x) == x.ctypes.data
+        assert ffi._address(x) == ffi._by_name(x) == x.ctypes.data
 
 
 def test_structures_have_no_plan(program: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from futad.errors import Error, FileError, ScopeError, TypeCheckError, UnsupportedError
 from futad.source import ast as A
 from futad.source import check_file, check_text
-from futad.source.show import show_type
+from futad.source.pretty import show_type
 from tests.support.processor_time import within
 
 

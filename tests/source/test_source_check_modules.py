@@ -6,7 +6,7 @@ import pytest
 
 from futad.errors import ScopeError, TypeCheckError
 from futad.source import check_file, check_text
-from futad.source.show import show_type
+from futad.source.pretty import show_type
 
 VEC = """
 module type vec = { type t type v val add: v -> v -> v val norm: v -> t }

@@ -54,12 +54,12 @@ def test_names_are_unique_and_known(own):
 
 
 def test_a_mutant_is_not_taken_from_what_was_compiled_before(monkeypatch):
-    from futad.backend import quick
+    from futad.backend import aot_cache
 
     monkeypatch.delenv(legality.VARIABLE, raising=False)
-    plain = quick.key_of({}, "c")
+    plain = aot_cache.key_of({}, "c")
     monkeypatch.setenv(legality.VARIABLE, "moves/other")
-    assert quick.key_of({}, "c") != plain
+    assert aot_cache.key_of({}, "c") != plain
 
 
 def test_the_documentation_lists_all():

@@ -18,8 +18,8 @@ from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
+from futad.core.type_rules import index_type
 from futad.core.types import BOOL, FALSE, TRUE, AccType, ArrayType, Atom, Prim, Type, Var, shape_of
-from futad.core.typing import index_type
 from futad.errors import Span
 from futad.legality import Legality
 

@@ -18,8 +18,8 @@ from futad.ad.history.stripmine import bound_of, within
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
+from futad.core.type_rules import index_type
 from futad.core.types import BOOL, I64, ONE, ZERO, ArrayType, Atom, Const, Type, Var, array_of, elem_of, i64, shape_of
-from futad.core.typing import index_type
 from futad.legality import Legality
 
 LEGAL = Legality(

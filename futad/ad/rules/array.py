@@ -10,6 +10,7 @@ from futad.ad.emit import sum_outer
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.node import Range
+from futad.core.type_rules import index_type
 from futad.core.types import (
     ONE,
     ZERO,
@@ -21,7 +22,6 @@ from futad.core.types import (
     shape_of,
     zero,
 )
-from futad.core.typing import index_type
 
 if TYPE_CHECKING:
     from futad.ad.forward import Tangents

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from futad.ad.emit import read_or_zero
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.type_rules import index_type
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of, shape_of
-from futad.core.typing import index_type
 
 
 def substitute(stm: ir.Stm, mapping: dict[Var, Atom]) -> ir.Stm:

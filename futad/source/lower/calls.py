@@ -43,7 +43,7 @@ from futad.source.lower.values import (
     substitute,
     walk_shapes,
 )
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     SizeMeta,
     SizeVar,

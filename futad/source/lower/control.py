@@ -27,7 +27,7 @@ from futad.source.lower.values import (
     scalar,
     typed_vars,
 )
-from futad.source.stypes import Binding, SizeVar
+from futad.source.types import Binding, SizeVar
 
 Branch = Callable[[], Value]
 

@@ -17,7 +17,7 @@ from futad.source import ast
 from futad.source.lower.free import Facts
 from futad.source.lower.scope import Scope
 from futad.source.lower.values import Frame, Leaf, Value, leaves, rebuild, scalar
-from futad.source.stypes import SType
+from futad.source.types import SType
 
 TypeAt = tuple[SType, Frame]
 

@@ -13,7 +13,7 @@ from futad.source.lower.core import Lowerer
 from futad.source.lower.patterns import bind, pattern_vars
 from futad.source.lower.sizes import fields_of, fit, head, require_product, size_atom
 from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, has_function, in_order
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Size,
     SizeConst,

@@ -49,7 +49,7 @@ from futad.source.lower.values import (
     rebuild,
 )
 from futad.source.paths import update_path
-from futad.source.stypes import SType, TFun, TPrim, TRecord, TSum
+from futad.source.types import SType, TFun, TPrim, TRecord, TSum
 
 
 def prim_of(lw: Lowerer, e: ast.Expr, fr: Frame) -> Prim:

@@ -7,7 +7,7 @@ from typing import Any
 
 from futad.errors import Span
 from futad.source import ast
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     SizeExp,
     SizeMeta,

@@ -25,7 +25,7 @@ from futad.source.lower.values import (
     tuple_value,
     typed_vars,
 )
-from futad.source.stypes import SizeConst, TArray, TPrim, TRecord
+from futad.source.types import SizeConst, TArray, TPrim, TRecord
 
 
 def do_flatmap(lw: Lowerer, args: Args, use: Use) -> Value:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from futad.core.types import I8, TRUE, Atom, Const
 from futad.source import ast
 from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, in_order, scalar
-from futad.source.stypes import Binding, TSum, resolve
+from futad.source.types import Binding, TSum, resolve
 
 if TYPE_CHECKING:
     from futad.source.lower.core import Lowerer

@@ -27,7 +27,7 @@ from futad.source.lower.values import (
 )
 from futad.source.opaque import opened
 from futad.source.sizes import binary_op, free_names, key, poly, size_of_expr
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Size,
     SizeConst,

@@ -24,7 +24,7 @@ from futad.source.lower.values import (
     tuple_value,
     typed_vars,
 )
-from futad.source.stypes import TArray, TRecord
+from futad.source.types import TArray, TRecord
 
 Args = tuple[Value, ...]
 

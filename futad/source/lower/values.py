@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from futad.core.types import AccType, ArrayType, Atom, Var, elem_of
-from futad.source.stypes import Binding, Size, SType
+from futad.source.types import Binding, Size, SType
 
 if TYPE_CHECKING:
     from futad.source.ast import ELambda, FunDef

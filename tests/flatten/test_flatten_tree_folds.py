@@ -9,7 +9,7 @@ from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.flatten import report
-from futad.flatten.arrayfolds import in_turns
+from futad.flatten.tree_folds import in_turns
 from futad.runtime.device import EmulatedDevice
 from futad.testing.build import prepared
 from tests.support.device_support import OnDevice

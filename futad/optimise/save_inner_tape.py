@@ -29,7 +29,7 @@ from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ArrayType, Atom, Const, Var, array_of, elem_of, shape_of
 from futad.legality import Legality
-from futad.optimise.saved_scalars import turns_back
+from futad.optimise.save_scalars import turns_back
 
 LEGAL = Legality(
     "save-turns",

@@ -4,7 +4,8 @@
         -->   let is = map f xs
               in map (\\x i -> map (\\y j -> if c i then acc[i, j] += g y else acc) x js) xs is
 
-Neighbouring threads then have neighbouring elements, and the updates may go by way of shared memory (`subhist.py`).
+Neighbouring threads then have neighbouring elements, and the updates may go by way of shared memory
+(`private_histograms.py`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of
 from futad.fires import Transformation
-from futad.flatten.binned import light_updates
 from futad.flatten.fission import CHEAP
+from futad.flatten.histograms import light_updates
 from futad.legality import Legality
 
 LEGAL = Legality(

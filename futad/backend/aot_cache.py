@@ -24,7 +24,7 @@ from futad.core.entry import Entry, EntryType
 from futad.core.types import Prim, prim
 from futad.errors import Span
 from futad.runtime.cc import compiler_file, cpu
-from futad.runtime.clib import CFunction, CLibrary, CPlace, Layout
+from futad.runtime.ffi import CFunction, CLibrary, CPlace, Layout
 from futad.runtime.values import Leaf, Signature
 from futad.target import target_of
 

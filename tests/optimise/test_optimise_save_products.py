@@ -12,8 +12,8 @@ import pytest
 import futad
 from futad.core import ir
 from futad.core.parse import parse_program
-from futad.optimise.saved import save_products
-from futad.optimise.saved_scalars import save_scalars
+from futad.optimise.save_products import save_products
+from futad.optimise.save_scalars import save_scalars
 from futad.pipeline import compile_program
 from futad.source import load_program
 from tests.support.optimise_support import heads, passes, same_results

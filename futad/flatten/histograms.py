@@ -93,7 +93,7 @@ def _as_histograms(e: ir.WithAcc) -> tuple[Lambda, Atom] | None:
     s, m = e.lam.stms[at], e.lam.stms[at].exp
     alike = len({elem_of(a.type) for a in e.arrays}) == 1
     if isinstance(m, ir.Map) and n == len(s.pat) and light_updates(m.lam) and alike:
-        return None  # the map's own kernel goes by way of shared memory (`subhist.py`)
+        return None  # the map's own kernel goes by way of shared memory (`private_histograms.py`)
     if not isinstance(m, ir.Map) or any(list(m.arrays).count(a) != 1 for a in accs):
         return None
     outer = [a for a in m.arrays if isinstance(a.type, AccType)]

@@ -10,7 +10,7 @@ import pytest
 
 from futad.core import ir
 from futad.core.parse import parse_program
-from futad.optimise.history import kept_in_place
+from futad.optimise.checkpoint_stack import kept_in_place
 from tests.support.optimise_support import heads, passes, same_results
 
 STEP = r"""let f_20: [n_1]f64 = map(n_1, [x_11], \(e_21: f64) -> {

@@ -11,7 +11,7 @@ import pytest
 import futad
 from futad.core import ir
 from futad.core.parse import parse_program
-from futad.optimise.inturns import make_in_turns
+from futad.optimise.sink_into_loop import make_in_turns
 from futad.source import load_program
 from futad.target import INTERP, C
 from futad.testing.build import common

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from futad.source import ast as A
-from futad.source.stypes import (
+from futad.source.types import (
     Binding,
     Size,
     SizeConst,

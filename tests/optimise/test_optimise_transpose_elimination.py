@@ -12,7 +12,7 @@ from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.ir import Program
 from futad.core.parse import parse_program
-from futad.optimise.untransposed import untransposed
+from futad.optimise.transpose_elimination import untransposed
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.testing.build import c_backend, without_accs

@@ -9,7 +9,7 @@ from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.ir import map_bodies
 from futad.core.parse import parse_program
-from futad.flatten.perfect import rows_as_maps
+from futad.flatten.perfect_nests import rows_as_maps
 from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx

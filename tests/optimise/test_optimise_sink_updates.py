@@ -11,7 +11,7 @@ import pytest
 import futad
 from futad.core.interp import Interpreter
 from futad.imp import ir
-from futad.optimise.delay import delay_updates
+from futad.optimise.sink_updates import delay_updates
 from futad.pipeline import compile_program
 from futad.source import load_program
 from futad.target import C

@@ -12,7 +12,7 @@ from futad.source import ast as A
 from futad.source.causality import children
 from futad.source.opaque import opened
 from futad.source.sizes import is_intrinsic
-from futad.source.stypes import Binding, SType, TArray, TFun, TPrim, TRecord, TSum
+from futad.source.types import Binding, SType, TArray, TFun, TPrim, TRecord, TSum
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

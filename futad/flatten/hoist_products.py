@@ -21,7 +21,7 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.scope import uses_in
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, elem_of, shape_of
-from futad.flatten.late import row_sums
+from futad.flatten.fused_products import row_sums
 from futad.legality import Legality
 from futad.optimise.addto import sum_of
 from futad.rewrite.dce import effects

@@ -19,7 +19,7 @@ from futad.core.scalarops import OPS, REDUCTIONS
 from futad.core.types import ArrayType, Const, Prim, Var, array_of, shape_of
 from futad.fires import Transformation
 from futad.flatten import fission
-from futad.flatten.late import ELEMENTS, price
+from futad.flatten.fused_products import ELEMENTS, price
 from futad.legality import Legality
 
 LEGAL = Legality(

@@ -1,6 +1,6 @@
 """Calling compiled C: a shared library whose entries follow the convention described in `backend/c.py`.
 
-A `Layout` says how the entries of a library are called; it is kept (`quick.py`), so that a program compiled before
+A `Layout` says how the entries of a library are called; it is kept (`aot_cache.py`), so that a program compiled before
 runs without the compiler being imported.
 """
 

@@ -1,4 +1,4 @@
-"""The lowering of folds over pairs of rows (`pairs.py`) to tiles of a product."""
+"""The lowering of folds over pairs of rows (`all_pairs.py`) to tiles of a product."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from futad.core.operator import commutes
 from futad.core.types import I64, ArrayType, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten import products
+from futad.flatten.all_pairs import Pairs
 from futad.flatten.operators import Fold, operator
-from futad.flatten.pairs import Pairs
 from futad.flatten.products import Operation, Shape, Strided, Taken, cover
 from futad.imp import ir
 from futad.imp.dispatch import Want

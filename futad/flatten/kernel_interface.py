@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.flatten import interleave
+from futad.flatten import coalesce_private
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel
 from futad.imp import ir
@@ -69,7 +69,7 @@ def _share_out(lo: DeviceLowerer, made: Kernel) -> None:
             replaced[s.name] = ir.Pointer(s.name, s.elem, name, ir.mul(unit, count), s.mutable)
             if not per_block and made.kind != "single":
                 by_thread[s.name] = name
-    for name in interleave.interleaved(body, by_thread, lo.name):
+    for name in coalesce_private.interleaved(body, by_thread, lo.name):
         del replaced[name]
     for inside in blocks(body):
         inside[:] = [replaced.get(s.name, s) if isinstance(s, ir.Ensure) else s for s in inside]

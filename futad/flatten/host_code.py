@@ -13,8 +13,8 @@ from futad.core.scalarops import OPS
 from futad.core.types import I64, U32, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import SharedAcc, in_block, on_host, over
-from futad.flatten.finish import NotInBlock
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES
+from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.sort import histogram_by_sorting
 from futad.imp import arrays, ir
 from futad.imp.dispatch import HANDLERS, Want
