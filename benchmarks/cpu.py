@@ -174,7 +174,8 @@ def np_single(args: tuple[Any, ...]) -> bool:
 def interleaved(
     runs: int, candidates: dict[str, Callable[[], Any] | AtOnce], threads: int, longest: float = 0
 ) -> dict[str, list[float]]:
-    """Seconds of each run of each candidate, taken in turn: of so many, and of more until `longest` seconds are over.
+    """Seconds of each run of each candidate, taken in iteration: of so many, and of more until `longest` seconds are
+    over.
 
     Each run follows one of its own that is not counted, so that caches and threads are its own, and that one waits for
     the threads of the candidate before: those of BLAS libraries spin for tens of milliseconds after a call.

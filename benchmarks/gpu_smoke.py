@@ -119,8 +119,8 @@ def two_streams(backend: str) -> None:
     program = futad.compile(STEPS, backend=backend)
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
     made = []
-    for turn, n in enumerate((1000, 100_000, 5000, 1_000_000, 200, 2_000_000)):
-        with streams[turn % 2] as stream:
+    for iteration, n in enumerate((1000, 100_000, 5000, 1_000_000, 200, 2_000_000)):
+        with streams[iteration % 2] as stream:
             xs = np.linspace(0, 1, n)
             made.append((stream, program.steps(5, cupy.asarray(xs)), steps(5, xs)))
     for stream, out, want in made:

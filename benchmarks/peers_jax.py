@@ -137,10 +137,10 @@ def hand(parents: Any, relatives: Any, inverses: Any, positions: Any, weights: A
         for bone, parent in enumerate(parents):
             absolutes.append(local[bone] if parent < 0 else absolutes[parent] @ local[bone])
         moves = (jnp.stack(absolutes) @ inverses)[:, :3]
-        turn = rotation(theta[:3]) * (jnp.array([-1, 1, 1]) if mirrored else 1)
+        iteration = rotation(theta[:3]) * (jnp.array([-1, 1, 1]) if mirrored else 1)
         # Only the vertices that are looked at are moved if they are few, else all of them once.
         few = which.size < len(positions)
-        blended = jnp.einsum("vb,bij->vij", weights[which] if few else weights, turn @ moves)
+        blended = jnp.einsum("vb,bij->vij", weights[which] if few else weights, iteration @ moves)
         vertices = jnp.einsum("vij,vj->vi", blended, positions[which] if few else positions) + theta[3:6]
         vertices = vertices if few else vertices[which]
         if not complicated:

@@ -99,7 +99,7 @@ class AtOnce:
         for call in calls:
             call()
         each = max((time.perf_counter() - start) / len(calls), 1e-7)
-        self.turns = max(1, round(AT_ONCE / each))
+        self.iterations = max(1, round(AT_ONCE / each))
         self.calls, self.going = calls, True
         self.begin, self.end = threading.Barrier(len(calls)), threading.Barrier(len(calls))
         self.ends = [0.0] * len(calls)
@@ -116,7 +116,7 @@ class AtOnce:
 
     def _work(self, i: int) -> None:
         try:
-            for _ in range(self.turns):
+            for _ in range(self.iterations):
                 self.calls[i]()
         except BaseException:
             self.end.abort()  # nobody waits for who has failed
@@ -128,7 +128,7 @@ class AtOnce:
         self.begin.wait()
         start = time.perf_counter()
         self._work(0)
-        return (max(self.ends) - start) / self.turns
+        return (max(self.ends) - start) / self.iterations
 
     def __enter__(self) -> AtOnce:
         return self

@@ -19,7 +19,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop whose turns are known: what it is, about where, and the number of the loop around."""
+    """A loop whose iterations are known: what it is, about where, and the number of the loop around."""
 
     what: str
     span: Span | None

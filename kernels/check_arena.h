@@ -115,12 +115,12 @@ static __attribute__((noinline, cold, unused)) void futad_drop(void *data) {
   futad_unlock_arena(arena);
 }
 
-/* A time that a record of a loop's turn was made at; see futad_turn. */
-struct futad_turn {
+/* A time that a record of a loop's iteration was made at; see futad_iteration. */
+struct futad_iteration {
   uint64_t clock;
   int64_t loop, number;
 };
-#define FUTAD_TURNS (1 << 14)
+#define FUTAD_ITERATIONS (1 << 14)
 
 #define FUTAD_ALONE UINT64_MAX
 
@@ -133,8 +133,8 @@ struct futad_watch {
     int64_t what, reader, entry, bound, place;
     struct futad_context *by;
   } finding;
-  uint64_t turns_made;
-  struct futad_turn turns[FUTAD_TURNS]; /* the last ones */
+  uint64_t iterations_made;
+  struct futad_iteration iterations[FUTAD_ITERATIONS]; /* the last ones */
 };
 
 #endif

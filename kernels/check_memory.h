@@ -40,9 +40,9 @@ static __attribute__((noinline, cold, unused)) int64_t futad_place(const uint64_
 /* Time goes on: what has been written by now is older than what will be. */
 FUTAD_INLINE uint64_t futad_now(struct futad_context *ctx) { return ctx->watch.clock += FUTAD_MOMENT; }
 
-FUTAD_INLINE void futad_turn(struct futad_context *ctx, int64_t loop, int64_t number) {
+FUTAD_INLINE void futad_iteration(struct futad_context *ctx, int64_t loop, int64_t number) {
   const uint64_t now = futad_now(ctx);
-  ctx->watch.turns[ctx->watch.turns_made++ % FUTAD_TURNS] = (struct futad_turn){now, loop, number};
+  ctx->watch.iterations[ctx->watch.iterations_made++ % FUTAD_ITERATIONS] = (struct futad_iteration){now, loop, number};
 }
 
 /* A piece of a parallel nest begins.  Those that are told from each other are the last 63. */
@@ -59,26 +59,26 @@ FUTAD_INLINE bool futad_raced(const struct futad_context *ctx, uint64_t e) {
   return e >= ctx->watch.nest && !(e & FUTAD_UNWRITTEN) && (e ^ ctx->watch.clock) & FUTAD_PIECES_MASK;
 }
 
-/* In which turn a loop was at that time, -1 if that is not known any more. */
-static int64_t futad_turn_of(struct futad_context *ctx, int64_t loop, uint64_t time) {
+/* In which iteration a loop was at that time, -1 if that is not known any more. */
+static int64_t futad_iteration_of(struct futad_context *ctx, int64_t loop, uint64_t time) {
   const struct futad_watch *const w = &ctx->watch;
-  const uint64_t known = w->turns_made < FUTAD_TURNS ? w->turns_made : FUTAD_TURNS;
+  const uint64_t known = w->iterations_made < FUTAD_ITERATIONS ? w->iterations_made : FUTAD_ITERATIONS;
   for (uint64_t back = 1; back <= known; back++) {
-    const struct futad_turn *const turn = &w->turns[(w->turns_made - back) % FUTAD_TURNS];
-    if (turn->loop == loop && turn->clock <= time) return turn->number;
+    const struct futad_iteration *const iteration = &w->iterations[(w->iterations_made - back) % FUTAD_ITERATIONS];
+    if (iteration->loop == loop && iteration->clock <= time) return iteration->number;
   }
   return -1;
 }
 
-/* For who reports: the finding, and a loop's turn at a time (0: when it was found). */
+/* For who reports: the finding, and a loop's iteration at a time (0: when it was found). */
 void futad_finding(struct futad_context *ctx, int64_t *out) {
   memcpy(out, &ctx->watch.finding, 5 * sizeof *out);
 }
 
-int64_t futad_turn_at(struct futad_context *ctx, int64_t loop, uint64_t time) {
+int64_t futad_iteration_at(struct futad_context *ctx, int64_t loop, uint64_t time) {
   struct futad_context *const by = ctx->watch.finding.by ? ctx->watch.finding.by : ctx;
-  const int64_t turn = futad_turn_of(by, loop, time ? time : by->watch.clock);
-  return turn < 0 && by != ctx ? futad_turn_of(ctx, loop, time ? time : ctx->watch.clock) : turn;
+  const int64_t iteration = futad_iteration_of(by, loop, time ? time : by->watch.clock);
+  return iteration < 0 && by != ctx ? futad_iteration_of(ctx, loop, time ? time : ctx->watch.clock) : iteration;
 }
 
 #define FUTAD_ANY (FUTAD_UNWRITTEN - 1) /* the time that all is older than */

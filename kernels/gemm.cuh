@@ -345,11 +345,11 @@ struct futad_parts<T, BM, BN, BK, TM, TN, false> {
   }
 };
 
-/* Which of a ROWS x COLS tile's elements thread `t` moves in its `step`-th turn, neighbouring threads taking neighbours
+/* Which of a ROWS x COLS tile's elements thread `t` moves in its `step`-th iteration, neighbouring threads taking neighbours
  * along the contiguous index. */
 template <int INNER, int ROWS, int COLS, int THREADS>
 struct futad_tile_walk {
-  enum { elements = ROWS * COLS, turns = (elements + THREADS - 1) / THREADS };
+  enum { elements = ROWS * COLS, iterations = (elements + THREADS - 1) / THREADS };
   static FUTAD_DEV bool inside(int t, int step) { return elements % THREADS == 0 || t + step * THREADS < elements; }
   static FUTAD_DEV int row(int t, int step) {
     int at = t + step * THREADS;
@@ -367,7 +367,7 @@ template <class Walk, bool ROWS, int COUNT, int BK, int THREADS, class T, class 
 FUTAD_DEV void futad_sums_of(const T *part, T *tile, const To &to) {
   int t = (int)threadIdx.x;
 #pragma unroll
-  for (int s = 0; s < Walk::turns; s++) {
+  for (int s = 0; s < Walk::iterations; s++) {
     int i = ROWS ? Walk::row(t, s) : Walk::col(t, s), l = ROWS ? Walk::col(t, s) : Walk::row(t, s);
     if (Walk::inside(t, s)) tile[i * BK + l] = part[s];
   }
@@ -488,29 +488,29 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
     futad_ix share = (futad_ix)(((uint32_t)((k + BK - 1) / BK) + parts - 1) / parts) * BK;
     futad_ix k0 = split * share, k1 = k0 + share < k ? k0 + share : k;
 
-    /* Which turns are within the matrices, apart from the sum's index: a bit each, for registers are dear here. */
+    /* Which iterations are within the matrices, apart from the sum's index: a bit each, for registers are dear here. */
     unsigned rows = 0, cols = 0;
 #pragma unroll
-    for (int s = 0; s < WalkA::turns; s++) {
+    for (int s = 0; s < WalkA::iterations; s++) {
       rows |= (unsigned)(WalkA::inside(t, s) && row0 + WalkA::row(t, s) < m) << s;
     }
 #pragma unroll
-    for (int s = 0; s < WalkB::turns; s++) {
+    for (int s = 0; s < WalkB::iterations; s++) {
       cols |= (unsigned)(WalkB::inside(t, s) && col0 + WalkB::col(t, s) < n) << s;
     }
 
-    typename futad_reads<A>::Read next_a[WalkA::turns];
-    typename futad_reads<B>::Read next_b[WalkB::turns];
+    typename futad_reads<A>::Read next_a[WalkA::iterations];
+    typename futad_reads<B>::Read next_b[WalkB::iterations];
     auto in_a = [&](int s, int left) { return (rows >> s & 1) && WalkA::col(t, s) < left; };
     auto in_b = [&](int s, int left) { return (cols >> s & 1) && WalkB::row(t, s) < left; };
-    T part[Sums::wanted ? WalkA::turns : 1]; /* of the sums of rows: each turn's elements are always of one row */
+    T part[Sums::wanted ? WalkA::iterations : 1]; /* of the sums of rows: each iteration's elements are always of one row */
 #pragma unroll
-    for (int s = 0; s < (Sums::wanted ? WalkA::turns : 0); s++) part[s] = T(0);
-    T squared_a[SQUARES ? WalkA::turns : 1], squared_b[SQUARES ? WalkB::turns : 1];
+    for (int s = 0; s < (Sums::wanted ? WalkA::iterations : 0); s++) part[s] = T(0);
+    T squared_a[SQUARES ? WalkA::iterations : 1], squared_b[SQUARES ? WalkB::iterations : 1];
 #pragma unroll
-    for (int s = 0; s < (SQUARES ? WalkA::turns : 0); s++) squared_a[s] = T(0);
+    for (int s = 0; s < (SQUARES ? WalkA::iterations : 0); s++) squared_a[s] = T(0);
 #pragma unroll
-    for (int s = 0; s < (SQUARES ? WalkB::turns : 0); s++) squared_b[s] = T(0);
+    for (int s = 0; s < (SQUARES ? WalkB::iterations : 0); s++) squared_b[s] = T(0);
     made.start(step);
 
     int page = 0, here = 0; /* here: of the sum's elements, those in the tile at hand */
@@ -519,12 +519,12 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
       int left = k1 - l - BK < BK ? (int)(k1 - l - BK) : BK;
       futad_ix from = l + BK;
 #pragma unroll
-      for (int s = 0; s < WalkA::turns; s++) {
+      for (int s = 0; s < WalkA::iterations; s++) {
         next_a[s] = futad_reads<A>::fetch(a, in_a(s, left), left > 0 && row0 < m, batch, row0 + WalkA::row(t, s),
                                           from + WalkA::col(t, s), row0, from);
       }
 #pragma unroll
-      for (int s = 0; s < WalkB::turns; s++) {
+      for (int s = 0; s < WalkB::iterations; s++) {
         next_b[s] = futad_reads<B>::fetch(b, in_b(s, left), left > 0 && col0 < n, batch, from + WalkB::row(t, s),
                                           col0 + WalkB::col(t, s), from, col0);
       }
@@ -536,14 +536,14 @@ FUTAD_DEV void futad_gemm(const A &a, const B &b, const C &c, futad_ix batches, 
       /* Into the other half of shared memory: the tile just multiplied may still be read. */
       T *qa = tile_a + page * BK * (BM + PAD), *qb = tile_b + page * BK * (BN + PAD);
 #pragma unroll
-      for (int s = 0; s < WalkA::turns; s++) {
+      for (int s = 0; s < WalkA::iterations; s++) {
         T x = futad_reads<A>::make(a, in_a(s, left), next_a[s]);
         if (Sums::wanted) part[Sums::wanted ? s : 0] += x;
         if (SQUARES) squared_a[SQUARES ? s : 0] += x * x;
         if (WalkA::inside(t, s)) qa[WalkA::col(t, s) * (BM + PAD) + WalkA::row(t, s)] = x;
       }
 #pragma unroll
-      for (int s = 0; s < WalkB::turns; s++) {
+      for (int s = 0; s < WalkB::iterations; s++) {
         T x = futad_reads<B>::make(b, in_b(s, left), next_b[s]);
         if (SQUARES) squared_b[SQUARES ? s : 0] += x * x;
         if (WalkB::inside(t, s)) qb[WalkB::row(t, s) * (BN + PAD) + WalkB::col(t, s)] = x;

@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) void F(tile)(const int height, cons
 }
 
 /* The transpose of MR x MR elements: out[q * width + r] = in[r * stride + q]. */
-static inline __attribute__((always_inline)) void F(turn)(const T *in, int64_t stride, T *restrict out,
+static inline __attribute__((always_inline)) void F(iteration)(const T *in, int64_t stride, T *restrict out,
                                                           int64_t width) {
 #if FUTAD_GEMM_SHUFFLE && FUTAD_GEMM_MR == 8
   F(row) x[8], y[8];
@@ -124,12 +124,12 @@ static inline __attribute__((always_inline)) void F(turn)(const T *in, int64_t s
 }
 
 /* MR x kc elements, contiguous along p: out[p * width + r] = in[r * stride + p]. */
-static FUTAD_GEMM_ONCE void F(turn_rows)(int64_t kc, const T *in, int64_t stride, T *restrict out,
+static FUTAD_GEMM_ONCE void F(iteration_rows)(int64_t kc, const T *in, int64_t stride, T *restrict out,
                                                                int64_t width) {
   if (kc >= MR)
     for (int64_t p = 0; p < kc; p += MR) {
       const int64_t from = futad_gemm_least(p, kc - MR);
-      F(turn)(in + from, stride, out + from * width, width);
+      F(iteration)(in + from, stride, out + from * width, width);
     }
   else
     for (int64_t p = 0; p < kc; p++)
@@ -143,7 +143,7 @@ static FUTAD_GEMM_ONCE void F(turn_rows)(int64_t kc, const T *in, int64_t stride
 static FUTAD_GEMM_ONCE void F(pack_a)(int64_t mc, int64_t kc, const T *A, int64_t rs, int64_t cs, T *restrict out) {
   const int64_t whole = cs == 1 || rs == 1 ? mc / MR * MR : 0;
   if (cs == 1)
-    for (int64_t i = 0; i < whole; i += MR) F(turn_rows)(kc, A + i * rs, rs, out + i * kc, MR);
+    for (int64_t i = 0; i < whole; i += MR) F(iteration_rows)(kc, A + i * rs, rs, out + i * kc, MR);
   else if (rs == 1)
     for (int64_t p = 0; p < kc; p++)
       for (int64_t i = 0; i < whole; i += MR) *(F(row) *)(out + i * kc + p * MR) = *(const F(row) *)(A + i + p * cs);
@@ -173,7 +173,7 @@ static FUTAD_GEMM_ONCE void F(pack)(int64_t kc, int64_t nc, const T *B, int64_t 
       if (cs == 1 && nc >= VL)
         for (int64_t p = 0; p < kc; p++) *(F(vec) *)(to + p * width) = *(const F(vec) *)(B + p * rs + at);
       else if (rs == 1 && nc >= VL && VL % MR == 0)
-        for (int64_t c = 0; c < VL; c += MR) F(turn_rows)(kc, B + (at + c) * cs, cs, to + c, width);
+        for (int64_t c = 0; c < VL; c += MR) F(iteration_rows)(kc, B + (at + c) * cs, cs, to + c, width);
       else
         for (int64_t p = 0; p < kc; p++)
           for (int64_t c = 0; c < VL; c++) {
@@ -230,12 +230,12 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
     A = B, rsA = csB, csA = rsB, B = a, rsB = cs, csB = rs, m = n, n = rows, rsC = csC, csC = 1, packed = NULL;
   }
   const int as_it_lies = csA == 1 && m <= FUTAD_GEMM_FEW && (sizeof(T) == 4 || k > KC);
-  const int turn_a = n > 4 * NR && !as_it_lies;
-  const int turn_b = !packed && (n < VL || csB != 1 || (m > 16 * MR && n * k > 2048));
-  const int in_slivers = packed || turn_b;
+  const int iteration_a = n > 4 * NR && !as_it_lies;
+  const int iteration_b = !packed && (n < VL || csB != 1 || (m > 16 * MR && n * k > 2048));
+  const int in_slivers = packed || iteration_b;
   const int64_t parts = (k + KC - 1) / KC, kc_max = (k + parts - 1) / parts;
-  const int64_t mc_max = turn_a ? (futad_gemm_least(m, FUTAD_GEMM_MC) + MR - 1) / MR * MR : 0;
-  const int64_t nc_max = turn_b ? (futad_gemm_least(n, FUTAD_GEMM_NC) + VL - 1) / VL * VL : 0;
+  const int64_t mc_max = iteration_a ? (futad_gemm_least(m, FUTAD_GEMM_MC) + MR - 1) / MR * MR : 0;
+  const int64_t nc_max = iteration_b ? (futad_gemm_least(n, FUTAD_GEMM_NC) + VL - 1) / VL * VL : 0;
   /* + 8 vectors, so that both buffers can start on a cache line. */
   T *space = futad_gemm_reserve((size_t)((mc_max + nc_max) * kc_max + 8 * VL) * sizeof(T));
   if (!space) return 1;
@@ -243,21 +243,21 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
   for (int64_t jc = 0, nc; jc < n; jc += nc) {
     nc = n - jc <= FUTAD_GEMM_NC ? n - jc : n - jc < FUTAD_GEMM_NC + VL ? FUTAD_GEMM_NC - NR : FUTAD_GEMM_NC;
     for (int64_t pc = 0; pc < k; pc += kc_max) {
-      const int64_t kc = futad_gemm_least(k - pc, kc_max), mc_step = turn_a ? FUTAD_GEMM_MC : m;
+      const int64_t kc = futad_gemm_least(k - pc, kc_max), mc_step = iteration_a ? FUTAD_GEMM_MC : m;
       const int add = accumulate || pc > 0;
       const T *panel = B + pc * rsB + jc * csB;
-      if (turn_b) F(pack)(kc, nc, panel, rsB, csB, pb, 0, nc);
+      if (iteration_b) F(pack)(kc, nc, panel, rsB, csB, pb, 0, nc);
       for (int64_t ic = 0; ic < m; ic += mc_step) {
         const int64_t mc = futad_gemm_least(m - ic, mc_step);
         const T *block = A + ic * rsA + pc * csA;
-        if (turn_a) F(pack_a)(mc, kc, block, rsA, csA, pa);
+        if (iteration_a) F(pack_a)(mc, kc, block, rsA, csA, pa);
         for (int64_t j = 0, width; j < nc; j += width) {
           width = futad_gemm_vectors(nc - j, VL) * VL;
           const int64_t columns = futad_gemm_least(width, nc - j);
           const int64_t last = columns < VL ? 0 : columns - VL;
-          const T *b = packed ? packed + (jc + j) * k + pc * width : turn_b ? pb + j * kc : panel + j;
-          F(sliver)(mc, columns, kc, turn_a ? pa : block, turn_a ? kc * MR : MR * rsA, turn_a ? 1 : rsA,
-                    turn_a ? MR : csA, b, in_slivers ? width : rsB, in_slivers ? width - VL : last,
+          const T *b = packed ? packed + (jc + j) * k + pc * width : iteration_b ? pb + j * kc : panel + j;
+          F(sliver)(mc, columns, kc, iteration_a ? pa : block, iteration_a ? kc * MR : MR * rsA, iteration_a ? 1 : rsA,
+                    iteration_a ? MR : csA, b, in_slivers ? width : rsB, in_slivers ? width - VL : last,
                     C + ic * rsC + (jc + j) * csC, rsC, csC, last, add);
         }
       }

@@ -68,7 +68,7 @@ def ba_jacobian(cameras: Array, points: Array, weights: Array, observations: Arr
 # --- Hand tracking -----------------------------------------------------------------------------------
 
 
-def turn(axis: int, angle: Any) -> Array:
+def iteration(axis: int, angle: Any) -> Array:
     """The homogeneous rotation about a coordinate axis."""
     m = np.eye(4, dtype=np.result_type(angle, float))
     i, j = [(1, 2), (2, 0), (0, 1)][axis]
@@ -88,7 +88,7 @@ def hand_vertices(
         pose[bone + 1, 0], pose[bone + 2, 0] = angles[2:]
     absolutes: list[Array] = []
     for parent, relative, (bend, spread) in zip(parents, relatives, pose, strict=True):
-        local = relative @ turn(2, spread) @ turn(0, bend)
+        local = relative @ iteration(2, spread) @ iteration(0, bend)
         absolutes.append(local if parent < 0 else absolutes[parent] @ local)
     moves = np.array([a @ i for a, i in zip(absolutes, inverses, strict=True)])
     skinned = np.einsum("vb,bij,vj->vi", weights, moves, positions)[:, :3]

@@ -69,8 +69,8 @@ def shift(momentum: int, rho: float) -> Pair:
     # rho h_l(rho) / exp(i rho) as polynomials in i / rho, up to powers of i.
     terms = {0: (1,), 1: (1, 1), 2: (1, 3, 3), 3: (1, 6, 15, 15)}[momentum]
     wave = sum(c * (1j / rho) ** k for k, c in enumerate(terms))
-    turn = np.exp(-2j * (rho + np.angle(wave) - momentum * np.pi / 2))
-    return turn.real, turn.imag
+    iteration = np.exp(-2j * (rho + np.angle(wave) - momentum * np.pi / 2))
+    return iteration.real, iteration.imag
 
 
 def rsbench(lookups: int, weights: Array, poles: Array, *rest: Array) -> Any:

@@ -1,9 +1,9 @@
-"""Maps each of whose turns updates an accumulator at places of its own.
+"""Maps each of whose iterations updates an accumulator at places of its own.
 
     map (\\i -> acc[if i + c < n then i + c else i + c - n] += f i) (iota n)
 
-The places of different turns differ if they are i + c or c - i up to multiples of n, one for all updates: two turns
-are less than n apart.  So several threads may add at once, without atomics or copies of the accumulator.
+The places of different iterations differ if they are i + c or c - i up to multiples of n, one for all updates: two
+iterations are less than n apart.  So several threads may add at once, without atomics or copies of the accumulator.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from futad.legality import Legality
 from futad.rewrite.ranges import is_index
 
 LEGAL = Legality(
-    "own-places", "turns add to an accumulator at the same time, each at places of its own; or fill it", fires=False
+    "own-places", "iterations add to an accumulator together, each at places of its own; or fill it", fires=False
 )
-WRAPS_AT_WIDTH = LEGAL.condition("remainder by the width", "two turns have one remainder")
+WRAPS_AT_WIDTH = LEGAL.condition("remainder by the width", "two iterations have one remainder")
 NO_OVERFLOW = LEGAL.condition("no overflow", "a sum that has wrapped around has another remainder")
-BRANCHES_ALIKE = LEGAL.condition("choices alike", "two turns choose one place")
-EACH_ITS_OWN = LEGAL.condition("moves with the turn", "two turns have one place")
-UPDATES_ALIKE = LEGAL.condition("all updates alike", "a turn's second update goes to another turn's place")
+BRANCHES_ALIKE = LEGAL.condition("choices alike", "two iterations choose one place")
+EACH_ITS_OWN = LEGAL.condition("moves with the iteration", "two iterations have one place")
+UPDATES_ALIKE = LEGAL.condition("all updates alike", "an iteration's second update goes to another iteration's place")
 FILLS_ONCE = LEGAL.condition("filled by one update", "numbers are written twice instead of added to")
-FILLS_ALL = LEGAL.condition("filled as a whole", "numbers are left that no turn writes")
+FILLS_ALL = LEGAL.condition("filled as a whole", "numbers are left that no iteration writes")
 FILLS_INSIDE = LEGAL.condition("filled in range", "an update out of range is left out, and a number with it")
 
 Sum = dict[Var | None, int]
@@ -38,8 +38,9 @@ SMALL = 1 << 40  # of what is small
 
 
 @dataclass(slots=True)
-class _Turn:
-    """What a turn of the map is made of.  `counters`: its position, forwards (1) or backwards (-1); `inside`: what it
+class _Iteration:
+    """What an iteration of the map is made of.  `counters`: its position, forwards (1) or backwards (-1); `inside`:
+    what it
     binds; `small`: what must be less than SMALL in size."""
 
     counters: Mapping[Var, int]
@@ -61,7 +62,7 @@ class _Turn:
     # -- places
 
     def sum(self, a: Atom) -> Sum | None:
-        """The integer up to multiples of the width; None if it is no sum that all turns have alike."""
+        """The integer up to multiples of the width; None if it is no sum that all iterations have alike."""
         if a not in self.sums:
             self.sums[a] = None  # what loops carry leads back to itself
             self.sums[a] = self.find(a)
@@ -157,7 +158,7 @@ class _Turn:
         return set(rest) <= set(self.width)
 
     def own(self, place: Sum) -> bool:
-        """Whether no two turns have the place in common."""
+        """Whether no two iterations have the place in common."""
         return EACH_ITS_OWN(abs(sum(k * self.counters.get(v, 0) for v, k in place.items() if v is not None)) == 1)
 
 
@@ -209,29 +210,30 @@ def _updates(lam: Lambda, accs: set[Atom], out: list[ir.Atoms]) -> bool:
 def own_places(
     lam: Lambda, acc: Var, counters: Mapping[Var, int], width: Atom, outside: Mapping[Var, ir.Exp]
 ) -> list[Var] | None:
-    """Whether the turns of a map with that body and width each update the accumulator, one of its parameters, at
+    """Whether the iterations of a map with that body and width each update the accumulator, one of its parameters, at
     places of their own: None if not, else the variables from outside that must be less than SMALL in size for this.
-    `counters`: parameters that are the turn's position, up to a small number, forwards (1) or backwards (-1).
+    `counters`: parameters that are the iteration's position, up to a small number, forwards (1) or backwards (-1).
     `outside`: what defines variables from outside."""
     size: Sum = {None: int(width.value)} if isinstance(width, Const) else {width: 1}
-    turn = _Turn(counters, size, outside)
-    turn.enter(lam)
+    iteration = _Iteration(counters, size, outside)
+    iteration.enter(lam)
     updates: list[ir.Atoms] = []
     if not _updates(lam, {acc}, updates):
         return None
     for dim in range(min((len(index) for index in updates), default=0)):
-        turn.small.clear()
-        turn.sums.clear()
-        places = [turn.sum(index[dim]) for index in updates]
+        iteration.small.clear()
+        iteration.sums.clear()
+        places = [iteration.sum(index[dim]) for index in updates]
         first = places[0]
-        alike = all(p is not None and turn.alike(p, first) for p in places) if first is not None else False
-        if first is not None and turn.own(first) and UPDATES_ALIKE(alike):
-            return list(turn.small)
+        alike = all(p is not None and iteration.alike(p, first) for p in places) if first is not None else False
+        if first is not None and iteration.own(first) and UPDATES_ALIKE(alike):
+            return list(iteration.small)
     return None
 
 
 def positions(params: Sequence[Var], arrays: ir.Atoms, defs: Mapping[Var, ir.Exp]) -> dict[Var, int]:
-    """The parameters of a map over these arrays that are the turn's position, up to a small number: 1 for forwards,
+    """The parameters of a map over these arrays that are the iteration's position, up to a small number: 1 for
+    forwards,
     -1 for backwards."""
     out: dict[Var, int] = {}
     for p, a in zip(params, arrays, strict=True):
@@ -243,7 +245,7 @@ def positions(params: Sequence[Var], arrays: ir.Atoms, defs: Mapping[Var, ir.Exp
 
 
 def fills(lam: Lambda, acc: Var, counters: Mapping[Var, int], width: Atom, outside: Mapping[Var, ir.Exp]) -> bool:
-    """Whether the turns of such a map update every number of a vector once: each one, all of them in range."""
+    """Whether the iterations of such a map update every number of a vector once: each one, all of them in range."""
     user = next((s for s in lam.stms if acc in ir.stm_free(s)), None)  # the only one
     update = user.exp if user is not None else None
     if user is None or type(update) is not ir.UpdateAcc or len(update.index) != 1:

@@ -8,8 +8,8 @@
 
 The first form applies to rows too, unless an array of the contributions would hold more than what the map reads.
 The second form needs the contributions as an array, so it is used only where the first or third then applies;
-otherwise updating in place is better.  A map may update an accumulator once in a turn, unconditionally; what else it
-computes stays in it.
+otherwise updating in place is better.  A map may update an accumulator once in an iteration, unconditionally; what else
+it computes stays in it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ from futad.rewrite.strategy import Stats, with_lambdas
 
 LEGAL = Legality("accumulators", "updates of an accumulator at known places become sums, products and maps")
 CHAIN_ENDS = LEGAL.condition("the update is the last", "other updates follow, or the update is one of a branch")
-INVARIANT = LEGAL.condition("place invariant", "the turns add to different places")
-ROW_INVARIANT = LEGAL.condition("row invariant", "the turns add to different rows")
-IN_ORDER = LEGAL.condition("places in order", "a turn adds to another place than its own")
-AS_MANY = LEGAL.condition("as many turns as places", "there are places without a turn, or turns without a place")
-REGULAR = LEGAL.condition("factors regular", "the factors' sizes are known only in the turn")
-NO_EFFECTS = LEGAL.condition("map asserts nothing", "assertions of the turns are lost with the map")
+INVARIANT = LEGAL.condition("place invariant", "the iterations add to different places")
+ROW_INVARIANT = LEGAL.condition("row invariant", "the iterations add to different rows")
+IN_ORDER = LEGAL.condition("places in order", "an iteration adds to another place than its own")
+AS_MANY = LEGAL.condition(
+    "as many iterations as places", "there are places without an iteration, or iterations without a place"
+)
+REGULAR = LEGAL.condition("factors regular", "the factors' sizes are known only in the iteration")
+NO_EFFECTS = LEGAL.condition("map asserts nothing", "assertions of the iterations are lost with the map")
 WAS_ZERO = LEGAL.condition("was zero", "what was in the array is not in the sum")
 
-ONCE = "kept: not one unconditional update in each turn of the map"
+ONCE = "kept: not one unconditional update in each iteration of the map"
 VARIES = "kept: the place varies with the map"
-OWN = "kept: each turn of the map adds at places of its own, for which threads need no copies"
+OWN = "kept: each iteration of the map adds at places of its own, for which threads need no copies"
 ROW = "kept: a row is added, in place: an array of all rows would be larger than what the map reads"
 REDUCED = "reduced: the place does not vary with the map"
 ORDERED = "removed: the contributions come in the order of the array"
@@ -155,8 +157,8 @@ class _Accs:
     ) -> _Lifted | None:
         """A sum of products over the map as one product, if both factors are rows of arrays, of any shape.
 
-        Both have the dimension summed over first, so that their turns one below the other are factors again; and these
-        are views, as a reshape leaves elements in their order.
+        Both have the dimension summed over first, so that their iterations one below the other are factors again; and
+        these are views, as a reshape leaves elements in their order.
         """
         defs = {s.pat[0]: s.exp for s in body if len(s.pat) == 1}
         bound = {v for s in body for v in s.pat} | set(e.lam.params)
@@ -165,7 +167,7 @@ class _Accs:
             return defs.get(a) if type(a) is Var else None
 
         def stacked(b: Builder, a: Atom, rows: Atom) -> Var | None:
-            """The matrix [K][M] of every turn, one below the other: a view of what the map reads."""
+            """The matrix [K][M] of every iteration, one below the other: a view of what the map reads."""
             d = define(a)
             source = d.array if type(d) is ir.Reshape else a
             whole = _array_of(e, source)

@@ -17,7 +17,9 @@ from futad.legality import Legality
 
 LEGAL = Legality("activity", "what does not depend on the inputs in a way that has a derivative gets none", fires=False)
 CONSTANT = LEGAL.condition("no derivative", "what the operation passes on is lost")
-ALL_TURNS = LEGAL.condition("no more in later turns", "a variable depends on the inputs by way of others, turns later")
+ALL_ITERATIONS = LEGAL.condition(
+    "no more in later iterations", "a variable depends on the inputs by way of others, iterations later"
+)
 ALL_COMPONENTS = LEGAL.condition("no more in later folds", "a component depends on the inputs by way of others")
 
 Flags = tuple[bool, ...]
@@ -43,13 +45,13 @@ def lambda_flow(lam: ir.Lambda, params: Sequence[bool], active: set[Var]) -> Fla
 
 
 def loop_flow(exp: ir.Loop, active: set[Var]) -> Flags:
-    """Activity of the loop variables: the fixed point over turns."""
+    """Activity of the loop variables: the fixed point over iterations."""
     flags = [is_active(a, active) for a in exp.inits]
     lead = [False] * (len(exp.body.params) - len(exp.inits))
     while True:
         out = lambda_flow(exp.body, lead + flags, active)
         merged = [f or g for f, g in zip(flags, out, strict=True)]
-        if ALL_TURNS(merged == flags):
+        if ALL_ITERATIONS(merged == flags):
             return tuple(flags)
         flags = merged
 

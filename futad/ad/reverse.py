@@ -72,7 +72,7 @@ class Context:
     outer dimension, so that a map over one can use the element itself.  `mapped`: arrays that a map yields,
     whose adjoints may be `Point`s.  `final`: arrays of loop variables that the return sweep reads from the loop's
     result (see `dependence.py`), and that result.  `rooms`: for a loop that stripmining made (by its first result)
-    how many elements it saves of each variable of changing size, one number a turn of the loop around it.
+    how many elements it saves of each variable of changing size, one number an iteration of the loop around it.
     `sequential`: the code is to run on one thread, or few.
     """
 

@@ -16,7 +16,7 @@ from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core.types import Prim
 from futad.imp import ir
-from futad.imp.claims import Claim, Now, Receive, Turn
+from futad.imp.claims import Claim, Iteration, Now, Receive
 from futad.imp.ir import Expr, mul
 
 # What of the runtime is different: memory comes from the spaces, and a context knows the time.
@@ -73,7 +73,7 @@ class CheckedEmitter(CEmitter):
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__(module, multicore, grain)
         self.handlers[Receive] = self.receive
-        self.handlers[Turn] = lambda s: self.line(f"futad_turn(ctx, {s.loop}, {self.expr(s.number)});")
+        self.handlers[Iteration] = lambda s: self.line(f"futad_iteration(ctx, {s.loop}, {self.expr(s.number)});")
         self.handlers[Claim] = self.claim
         self.plain: set[str] = set()  # arrays that are not in the spaces
 

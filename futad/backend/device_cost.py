@@ -3,7 +3,7 @@
 The host code is walked with the sizes in place of arrays; what it launches is estimated by `kernel_cost.py`.  Rules:
 
 - A scalar that is computed on the device is unknown.  Of a branch on it the side that moves more is counted, of a
-  loop one turn; `Account.notes` says so.
+  loop one iteration; `Account.notes` says so.
 - A launch is a kernel, or a copy or fill of memory that the host orders.
 - The least bytes are those of the parameters that are used and of the results, each once.  The least operations are
   those of the program after all passes, each done once as it is written there (`work`): kernels that repeat some for
@@ -195,7 +195,7 @@ def _product(xs: Sequence[float]) -> float:
 
 def work(lam: core.Lambda, env: dict[Var, Value], program: core.Program) -> float:
     """Floating-point operations of a scope done once as written.  Of a branch the dearer side counts, of a loop whose
-    turns are unknown one turn; a product of m x k and k x n matrices counts 2 m k n."""
+    iterations are unknown one iteration; a product of m x k and k x n matrices counts 2 m k n."""
     total = 0.0
     for stm in lam.stms:
         e = stm.exp
@@ -320,7 +320,7 @@ class _Host:
                 while (more := self.value(cond)) is not UNKNOWN and more:
                     self.block(body)
                 if more is UNKNOWN:
-                    self.notes.append("a loop stops on a value computed on the device: one turn counted")
+                    self.notes.append("a loop stops on a value computed on the device: one iteration counted")
                     self.block(body)
             case ir.If(cond, then, orelse):
                 self.branch(self.value(cond), then, orelse)

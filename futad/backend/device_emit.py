@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"_\d+\b")  # of a variable: they differ from load to load,
 _NATIVE = ("add", "min", "max", "and", "or", "xor")
 
 
-UNROLLED = 8  # turns of a loop that the compiler may unroll whole
+UNROLLED = 8  # iterations of a loop that the compiler may unroll whole
 LARGE = 500  # statements of a kernel that may need more than 128 registers a thread
 THREADS = 128  # of a block of which each does a point, at most
 
@@ -254,7 +254,7 @@ class DeviceEmitter(Emitter):
         self.line("}")
 
     def by_warps(self, s: kir.Stride, start: str, bound: str, narrow: bool) -> None:
-        """A loop over points whose turns a warp ends together."""
+        """A loop over points whose iterations a warp ends together."""
         i, first = self.counter(s.var, narrow), "futad_first"
         t = "futad_ix" if narrow else "int64_t"
         own = [x for x in s.body if isinstance(x, ir.Decl) and x.mutable]

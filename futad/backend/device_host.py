@@ -12,7 +12,7 @@ from typing import Any
 from futad.core.types import I64, Prim
 from futad.flatten import kernel as kir
 from futad.imp import ir
-from futad.imp.claims import Claim, Doing, Now, Turn
+from futad.imp.claims import Claim, Doing, Iteration, Now
 from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar
 from futad.imp.report import Reports
 from futad.imp.walk import statements
@@ -56,7 +56,7 @@ class HostEmitter:
             kir.Launch: self.launch,
             Claim: self.claim,
             Doing: lambda s: self.line(f"R.doing = {s.binding}"),
-            Turn: lambda s: self.line(f"R.turn({s.loop}, {self.expr(s.number)})"),
+            Iteration: lambda s: self.line(f"R.iteration({s.loop}, {self.expr(s.number)})"),
         }
         self.elems: dict[str, Prim] = {}
 

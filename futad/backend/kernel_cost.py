@@ -1,10 +1,10 @@
 """What one launch of a kernel costs, estimated from its statements and the sizes it is given.
 
 Bytes are footprints: of each array the elements that a launch reads or writes count once, however many threads read
-them, for caches serve the rest.  An access touches the product of the numbers of turns of the loops (and dimensions
-of the space) that its index depends on, and no more than the array has.  Accesses of one array with the same index
-are one; those with different indices are taken to be apart.  Of a branch in a kernel both sides' accesses count, and
-the dearer side's operations.
+them, for caches serve the rest.  An access touches the product of the numbers of iterations of the loops (and
+dimensions of the space) that its index depends on, and no more than the array has.  Accesses of one array with the same
+index are one; those with different indices are taken to be apart.  Of a branch in a kernel both sides' accesses count,
+and the dearer side's operations.
 
 Traffic is what the accesses themselves ask for, each time and each warp for itself, in sectors of 32 bytes: the places
 of a warp's 32 threads are computed for one warp in the middle of the launch.  Neighbouring elements take the fewest
@@ -113,8 +113,8 @@ _LONG = 500  # characters of a value's text
 @dataclass(slots=True)
 class Value:
     """A scalar in a kernel: its mean over the launch if that is known, whether it is the same everywhere, what loops it
-    depends on with their turns, a text that is the same for equal accesses, and the values in one warp; `drawn`: those
-    that data decide, at random."""
+    depends on with their iterations, a text that is the same for equal accesses, and the values in one warp; `drawn`:
+    those that data decide, at random."""
 
     mean: float | None
     deps: dict[str, float]
@@ -298,11 +298,11 @@ class _Estimate:
         split = next(iter(x.deps.items())) if len(x.deps) == 1 and y.fixed and y.mean else None
         if op in "/%" and split is not None and x.key == f"[{split[1]:g}]":
             # One loop as two: the index of a point.
-            (name, turns), n = split, y.mean
+            (name, iterations), n = split, y.mean
             if op == "%":
-                n = min(n, turns)
+                n = min(n, iterations)
                 return Value((n - 1) / 2, {f"{name}%{n:g}": n}, f"[{n:g}]")
-            n = -(-turns // n)
+            n = -(-iterations // n)
             return Value((n - 1) / 2, {f"{name}/{n:g}": n}, f"[{n:g}]")
         if op == "/":
             return Value(x.mean / y.mean if y.mean else 0, deps, key)
@@ -388,11 +388,12 @@ class _Estimate:
                 self.places[name] = self.places.get(base, (None, _constant(0)))
             case ir.Copy(a, i, b, j, n, elem):
                 count = self.value(n, times)
-                turns = count.mean or 1
+                iterations = count.mean or 1
                 for p, offset, written in ((b, j, False), (a, i, True)):
                     at = self.value(offset, times)
-                    at = Value(at.mean, at.deps | {f"copy {id(s)}": turns}, f"{at.key}+[{turns:g}]", lanes=at.lanes)
-                    self.access(p, at, elem, written, times * turns)
+                    deps = at.deps | {f"copy {id(s)}": iterations}
+                    at = Value(at.mean, deps, f"{at.key}+[{iterations:g}]", lanes=at.lanes)
+                    self.access(p, at, elem, written, times * iterations)
             case ir.Check(cond):
                 self.value(cond, times)
             case ir.For(var, bound, body, start):
@@ -456,18 +457,18 @@ class _Estimate:
                     self.block(inner, times)
 
     def loop(self, var: str, start: Value, bound: Value, body: Sequence[ir.Stmt], times: float) -> None:
-        turns = 1.0
+        iterations = 1.0
         mean = None
         if start.mean is not None and bound.mean is not None:
-            turns = max(0.0, bound.mean - start.mean)
+            iterations = max(0.0, bound.mean - start.mean)
             mean = (start.mean + bound.mean - 1) / 2
-        if turns == 0:
+        if iterations == 0:
             return
-        deps = start.deps | {var: turns}
-        key = f"({start.key}+[{turns:g}])" if start.key != "0" else f"[{turns:g}]"
+        deps = start.deps | {var: iterations}
+        key = f"({start.key}+[{iterations:g}])" if start.key != "0" else f"[{iterations:g}]"
         self.env[var] = Value(mean, deps, key, lanes=start.lanes)
-        self.loops[var] = turns
-        self.block(body, times * turns)
+        self.loops[var] = iterations
+        self.block(body, times * iterations)
         del self.loops[var]
 
     def radix(self, s: kir.RadixStep) -> None:
@@ -529,35 +530,35 @@ class _Estimate:
             for written in (True, False):
                 self.whole(target, self.value(bins, 1).mean or 0, s.neutral.type, written, "bins")
 
-    def function(self, f: kir.Function, turns: float) -> None:
+    def function(self, f: kir.Function, iterations: float) -> None:
         """A function that is called with each index once."""
         at = f.params[0].name
-        self.env[at] = Value((turns - 1) / 2, {at: turns}, f"[{turns:g}]", lanes=_warp(turns))
-        self.loops[at] = turns
-        before, self.threads = self.threads, float(min(WARP, max(1.0, turns)))
-        self.block(f.body, turns)
+        self.env[at] = Value((iterations - 1) / 2, {at: iterations}, f"[{iterations:g}]", lanes=_warp(iterations))
+        self.loops[at] = iterations
+        before, self.threads = self.threads, float(min(WARP, max(1.0, iterations)))
+        self.block(f.body, iterations)
         for x in f.results:
-            self.value(x, turns)
+            self.value(x, iterations)
         self.threads = before
         del self.loops[at]
 
-    def functor(self, f: kir.Functor, turns: dict[str, float], again: float) -> None:
+    def functor(self, f: kir.Functor, iterations: dict[str, float], again: float) -> None:
         # Of a result the threads of a warp run along rows.
-        self.points(f.body, f.values, turns, list(turns)[min(1 + f.inner, len(turns) - 1)], again)
+        self.points(f.body, f.values, iterations, list(iterations)[min(1 + f.inner, len(iterations) - 1)], again)
 
     def points(
-        self, body: Sequence[ir.Stmt], values: Sequence[Expr], turns: dict[str, float], along: str, again: float
+        self, body: Sequence[ir.Stmt], values: Sequence[Expr], iterations: dict[str, float], along: str, again: float
     ) -> None:
         """Statements at each point of a space, that often, the threads of a warp side by side in one dimension."""
         times = again
-        for name, n in turns.items():
+        for name, n in iterations.items():
             self.env[name] = Value((n - 1) / 2, {name: n}, f"[{n:g}]", lanes=_warp(n) if name == along else _SOME)
             self.loops[name] = n
             times *= n
-        before, self.threads = self.threads, float(min(WARP, max(1.0, turns[along])))
+        before, self.threads = self.threads, float(min(WARP, max(1.0, iterations[along])))
         self.block(body, times)
         for x in values:
             self.value(x, times)
         self.threads = before
-        for name in turns:
+        for name in iterations:
             del self.loops[name]

@@ -216,7 +216,7 @@ class Loop(Control):
         return self.body.params[len(self.body.params) - len(self.inits) :]
 
     def remade(self, inits: Atoms, body: Lambda) -> Exp:
-        """The loop of that many turns with another body, and other variables."""
+        """The loop of that many iterations with another body, and other variables."""
         raise NotImplementedError
 
 

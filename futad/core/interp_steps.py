@@ -53,14 +53,15 @@ def scopes_of(program: ir.Program, stm: ir.Stm) -> list[ir.Lambda]:
 
 @dataclass(slots=True, eq=False)
 class Binding:
-    """A variable with the interpreter's value, the statement (None: a loop's variable at the start of a turn) in its
-    function, and the turns of the loops around it, outermost first."""
+    """A variable with the interpreter's value, the statement (None: a loop's variable at the start of an iteration) in
+    its
+    function, and the iterations of the loops around it, outermost first."""
 
     var: Var
     value: Value
     stm: ir.Stm | None
     function: str
-    turns: tuple[tuple[str, int], ...]
+    iterations: tuple[tuple[str, int], ...]
     span: Span | None
 
 
@@ -86,7 +87,7 @@ class Stepper(Interpreter):
         super().__init__(program)
         self.plan = plan
         self.function = ""
-        self.turns: list[tuple[str, int]] = []
+        self.iterations: list[tuple[str, int]] = []
         self.made: dict[Var, ir.Stm] = {}  # by which statement variables were bound that nobody stops at
         self.span: Span | None = None
         self.noise: np.random.Generator | None = None
@@ -97,7 +98,7 @@ class Stepper(Interpreter):
         fun = self.program.funs[name]
         self.env.clear()
         self.made.clear()
-        self.turns = []
+        self.iterations = []
         self.function, self.span = name, fun.span
         for p, a in zip(fun.body.params, args, strict=True):
             self.env[p] = _frozen(self._input(p, a, False))
@@ -119,7 +120,7 @@ class Stepper(Interpreter):
         return [self.value(a) for a in lam.result]
 
     def _stop(self, v: Var, stm: ir.Stm | None) -> Generator[Binding, Value | None, None]:
-        binding = Binding(v, self.env[v], stm, self.function, tuple(self.turns), self.span)
+        binding = Binding(v, self.env[v], stm, self.function, tuple(self.iterations), self.span)
         taken = yield binding
         if taken is not None:
             self.env[v] = _frozen(taken)
@@ -147,22 +148,22 @@ class Stepper(Interpreter):
     def _for(
         self, bound: Any, state: list[Value], body: ir.Lambda
     ) -> Generator[Binding, Value | None, list[Value]]:
-        self.turns.append((body.params[0].name, 0))
+        self.iterations.append((body.params[0].name, 0))
         for i in range(int(bound)):
-            self.turns[-1] = (body.params[0].name, i)
-            state = yield from self._turn([bound.dtype.type(i), *state], body)
-        self.turns.pop()
+            self.iterations[-1] = (body.params[0].name, i)
+            state = yield from self._iteration([bound.dtype.type(i), *state], body)
+        self.iterations.pop()
         return state
 
     def _while(self, state: list[Value], body: ir.Lambda) -> Generator[Binding, Value | None, list[Value]]:
-        self.turns.append(("turn", 0))
+        self.iterations.append(("iteration", 0))
         while state[0]:
-            state = yield from self._turn(state, body)
-            self.turns[-1] = ("turn", self.turns[-1][1] + 1)
-        self.turns.pop()
+            state = yield from self._iteration(state, body)
+            self.iterations[-1] = ("iteration", self.iterations[-1][1] + 1)
+        self.iterations.pop()
         return state
 
-    def _turn(self, values: list[Value], body: ir.Lambda) -> Generator[Binding, Value | None, list[Value]]:
+    def _iteration(self, values: list[Value], body: ir.Lambda) -> Generator[Binding, Value | None, list[Value]]:
         for p, x in zip(body.params, values, strict=True):
             self.env[p] = _frozen(x)
         for p in body.params:

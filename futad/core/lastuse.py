@@ -16,7 +16,7 @@ arrays, unless unique; nor the parameters of second-order constructs.
 
 Note [Loops].  A loop variable is a block of its own, owned by the body.  If the body overwrites it, the
 initial value must be owned and dead after the loop; where it is not, it is listed in `loop_copies` and must
-be copied once, before the loop, so that each turn still costs only what it writes.
+be copied once, before the loop, so that each iteration still costs only what it writes.
 """
 
 from __future__ import annotations

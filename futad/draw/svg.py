@@ -135,10 +135,10 @@ def _edge(e: Link, x: float, y: float, colours: _Colours) -> Iterator[str]:
     a, b = e.source, e.target
     x1, y1 = x + a.x + e.start, y + a.y + a.height
     x2, y2 = x + b.x + e.end, y + b.y
-    turn = y + a.bottom
+    iteration = y + a.bottom
     rank = len(e.value.type.shape) if isinstance(e.value.type, ArrayType | AccType) else 0
-    middle = (turn + y2) / 2
-    path = f"M{x1:.1f} {y1:.1f}" + (f"V{turn:.1f}" if turn > y1 else "")
+    middle = (iteration + y2) / 2
+    path = f"M{x1:.1f} {y1:.1f}" + (f"V{iteration:.1f}" if iteration > y1 else "")
     path += f"C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"
     if b.passing:
         path += f"V{y2 + b.height:.1f}"

@@ -198,7 +198,7 @@ class _Sums:
         )  # fmt: skip
 
     def flat(self, b: Builder, m: ir.Map, local: dict[Atom, ir.Exp], x: Atom, total: Atom) -> Var | None:
-        """The matrices that `x` is in all turns, one below the other; None if they do not lie so."""
+        """The matrices that `x` is in all iterations, one below the other; None if they do not lie so."""
         rows, columns = shape_of(x.type)
         bound = {*m.lam.params, *local}
         while isinstance(r := local.get(x), ir.Reshape):

@@ -1,8 +1,8 @@
 """Scalars that loops of the host carry and kernels compute: they stay on the device.
 
-A loop's variable that no size, bound or condition needs is a pair of elements in device memory, this turn's and the
-next's, whose pointers change places at the end of a turn.  What only the host computes, a counter, stays a variable of
-the host.
+A loop's variable that no size, bound or condition needs is a pair of elements in device memory, this iteration's and
+the next's, whose pointers change places at the end of an iteration.  What only the host computes, a counter, stays a
+variable of the host.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DeviceCell(Cell):
         memory, self.cur, self.next = lo.name("cells"), lo.name(p.name), lo.name("next")
         self.root = lo.new_root(elem)
         assert self.root.slot is not None
-        self.root.pinned += 1  # the next turn's value is written when this one's may have been used for the last time
+        self.root.pinned += 1  # the next iteration's value is written when this one's may be used no more
         lo.emit(ir.Ensure(memory, elem, self.root.slot, num(2)))
         lo.emit(ir.Pointer(self.cur, elem, memory, ZERO, mutable=True))
         lo.emit(ir.Pointer(self.next, elem, memory, ONE, mutable=True))
@@ -49,7 +49,7 @@ class DeviceCell(Cell):
     def collect(self, v: Expr) -> None:
         self.put(self.next, v)
 
-    def turn(self) -> None:
+    def iteration(self) -> None:
         self.lo.emit(ir.Swap(self.cur, self.next))
 
     def finish(self) -> Load:
@@ -59,17 +59,17 @@ class DeviceCell(Cell):
 
 def host_reads(program: core.Program, forced: set[Var]) -> set[Var]:
     """The scalars that the host must know, and those that it computes them from: a loop's variable among these would
-    be read in every turn."""
+    be read in every iteration."""
     made: dict[Var, core.Exp] = {}
-    turns: dict[Var, Atom] = {}  # a loop's variable: its next value
+    iterations: dict[Var, Atom] = {}  # a loop's variable: its next value
 
     def walk(lam: core.Lambda) -> None:
         for s in lam.stms:
             made.update((v, s.exp) for v in s.pat)
             if isinstance(s.exp, core.For):
-                turns.update(zip(s.exp.body.params[1:], s.exp.body.result, strict=True))
+                iterations.update(zip(s.exp.body.params[1:], s.exp.body.result, strict=True))
             elif isinstance(s.exp, core.While):
-                turns.update(zip(s.exp.body.params, s.exp.body.result, strict=True))
+                iterations.update(zip(s.exp.body.params, s.exp.body.result, strict=True))
                 out.add(s.exp.body.params[0])
             for inner in s.exp.lambdas():
                 walk(inner)
@@ -81,7 +81,7 @@ def host_reads(program: core.Program, forced: set[Var]) -> set[Var]:
     while todo:
         v = todo.pop()
         e = made.get(v)
-        sources = e.operands() if isinstance(e, (core.Op, core.Alias)) else [turns[v]] if v in turns else []
+        sources = e.operands() if isinstance(e, (core.Op, core.Alias)) else [iterations[v]] if v in iterations else []
         new = [a for a in sources if isinstance(a, Var) and isinstance(a.type, Prim) and a not in out]
         out.update(new)
         todo += new
@@ -99,18 +99,19 @@ def scalar_only(lam: core.Lambda) -> bool:
 
 
 def from_kernels(body: core.Lambda, result: Atom) -> bool:
-    """Whether a scalar result of a loop's body is, after some turns, more than the host computes by itself from scalars
+    """Whether a scalar result of a loop's body is, after some iterations, more than the host computes by itself from
+    scalars
     outside."""
     made = {v: s.exp for s in body.stms for v in s.pat}
-    turns = dict(zip(body.params[-len(body.result) :], body.result, strict=True))
+    iterations = dict(zip(body.params[-len(body.result) :], body.result, strict=True))
     todo, seen = [result], set[Atom]()
     while todo:
         a = todo.pop()
         if a in seen or not isinstance(a, Var):
             continue
         seen.add(a)
-        if a in turns:
-            todo.append(turns[a])
+        if a in iterations:
+            todo.append(iterations[a])
         if a not in made:
             continue
         e = made[a]

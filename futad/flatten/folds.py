@@ -30,7 +30,7 @@ from futad.flatten.known import known_on_host
 from futad.flatten.nests import atomic, block_map, host_map
 from futad.flatten.operators import Fold, combine, operator
 from futad.flatten.pair_tiles import lower_pairs
-from futad.flatten.tree_folds import in_turns
+from futad.flatten.tree_folds import in_iterations
 from futad.imp import ir
 from futad.imp.dispatch import Want
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
@@ -191,7 +191,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]
     if len(parts) == 1 and _of_arrays(e):
         parts = [x for s in core.unfused(stm) for x in fission.interchange(s) or [s]]
         if len(parts) == 1:
-            parts = in_turns(stm)
+            parts = in_iterations(stm)
     if len(parts) > 1:
         lam = core.Lambda((), tuple(parts), stm.pat)
         lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
@@ -200,7 +200,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]
     if not n.exp.folds:
         return host_map(lo, n)
     folds = folds_of(n)
-    assert folds is not None, "folds of arrays are done in turns"
+    assert folds is not None, "folds of arrays are done in iterations"
     return grid_fold(lo, n, folds)
 
 

@@ -29,7 +29,7 @@ LEGAL = Legality(
     "an accumulator of few bins becomes a histogram of what a map adds",
     worth="updates of few bins wait for each other; what they wait is not measured, no card was at hand",
 )
-ONCE = LEGAL.condition("one update a turn", "of a turn's updates all but one are lost")
+ONCE = LEGAL.condition("one update an iteration", "of an iteration's updates all but one are lost")
 
 
 @dataclass(slots=True)
@@ -83,8 +83,8 @@ def _two_ways(stm: Stm, e: ir.WithAcc) -> list[Stm] | None:
 
 
 def _as_histograms(e: ir.WithAcc) -> tuple[Lambda, Atom] | None:
-    """The statement's results by histograms, as a scope, and how many turns the map has; None unless one map does
-    all the updates, at most one of each accumulator a turn, at a place that it computes."""
+    """The statement's results by histograms, as a scope, and how many iterations the map has; None unless one map does
+    all the updates, at most one of each accumulator an iteration, at a place that it computes."""
     accs, n = e.lam.params, len(e.arrays)
     users = [at for at, s in enumerate(e.lam.stms) if any(v in accs for v in ir.stm_free(s))]
     if len(users) != 1:

@@ -1,13 +1,13 @@
-"""What the turns of a loop compute apart from what the loop carries, for all turns at once.
+"""What the iterations of a loop compute apart from what the loop carries, for all iterations at once.
 
     loop (p, q) for i < n do (f p (g as[i]), q + matmul (transpose (g as[i])) bs[i])
         -->   let gs = map g as
               in (loop p for i < n do f p gs[i], q + matmul (transpose (flat gs)) (flat bs))
 
-for a `g` with products in it: one launch, and one large product, for one in every turn.  The return sweep of a loop has
-much of that, as the adjoints of what a turn makes only of its own input and state need no adjoint of the next turn.
-What is kept so of each turn must be no larger than what the turn reads of an array of all turns, so that memory grows
-by no more than a factor.
+for a `g` with products in it: one launch, and one large product, for one in every iteration.  The return sweep of a
+loop has much of that, as the adjoints of what an iteration makes only of its own input and state need no adjoint of the
+next iteration. What is kept so of each iteration must be no larger than what the iteration reads of an array of all
+iterations, so that memory grows by no more than a factor.
 """
 
 from __future__ import annotations
@@ -28,14 +28,18 @@ from futad.rewrite.dce import effects
 from futad.rewrite.strategy import with_lambdas
 
 LEGAL = Legality(
-    "turns-apart",
-    "what turns compute apart from what a loop carries is computed for all turns at once",
+    "iterations-apart",
+    "what iterations compute apart from what a loop carries is computed for all iterations at once",
     worth="LSTM's gradient of 20 steps on a device: 117 launches in place of 272",
 )
-OF_THE_TURN = LEGAL.condition("part of the turn", "the turn reads another part")
-AS_MANY = LEGAL.condition("as many parts as turns", "there are parts without a turn, or turns without a part")
-ADDED_ONLY = LEGAL.condition("added to only", "a turn reads the sum so far")
-NO_EFFECTS = LEGAL.condition("free parts assert nothing", "an assertion goes with a turn that nothing needs any more")
+OF_THE_ITERATION = LEGAL.condition("part of the iteration", "the iteration reads another part")
+AS_MANY = LEGAL.condition(
+    "as many parts as iterations", "there are parts without an iteration, or iterations without a part"
+)
+ADDED_ONLY = LEGAL.condition("added to only", "an iteration reads the sum so far")
+NO_EFFECTS = LEGAL.condition(
+    "free parts assert nothing", "an assertion goes with an iteration that nothing needs any more"
+)
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is lost")
 
 HEAVY = (ir.Screma, ir.MatMul)
@@ -43,18 +47,18 @@ HEAVY = (ir.Screma, ir.MatMul)
 Defs = dict[Atom, ir.Exp]
 
 
-def turns_apart(lam: Lambda, defs: Defs | None = None) -> Lambda:
+def iterations_apart(lam: Lambda, defs: Defs | None = None) -> Lambda:
     """A scope that the host runs, and those in it, with such loops taken apart; the same object if there are none."""
     known: Defs = dict(defs or {})
     out: list[Stm] = []
     for stm in lam.stms:
         if isinstance(stm.exp, ir.Control):
             lams = stm.exp.lambdas()
-            new = [turns_apart(inner, known) for inner in lams]
+            new = [iterations_apart(inner, known) for inner in lams]
             if any(a is not b for a, b in zip(lams, new, strict=True)):
                 stm = Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)
         known.update((v, stm.exp) for v in stm.pat)
-        made = _Turns(stm, stm.exp, known).apart() if isinstance(stm.exp, ir.For) else None
+        made = _Iterations(stm, stm.exp, known).apart() if isinstance(stm.exp, ir.For) else None
         out += [stm] if made is None else made
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
@@ -70,7 +74,7 @@ class _Sum:
 
 
 @dataclass(slots=True)
-class _Turns:
+class _Iterations:
     """A loop's body taken apart."""
 
     stm: Stm
@@ -78,8 +82,8 @@ class _Turns:
     defs: Defs
     made: dict[Var, Stm] = field(default_factory=dict)
     free: set[Stm] = field(default_factory=set)  # the statements that depend on nothing that the loop carries
-    slices: dict[Var, Var] = field(default_factory=dict)  # what they read of arrays of all turns: the arrays
-    place: Var | None = None  # the index at which the turn reads those
+    slices: dict[Var, Var] = field(default_factory=dict)  # what they read of arrays of all iterations: the arrays
+    place: Var | None = None  # the index at which the iteration reads those
 
     def apart(self) -> list[Stm] | None:
         """The statements instead of the loop; None if there is nothing to gain."""
@@ -130,7 +134,7 @@ class _Turns:
         return out
 
     def find(self, stms: Sequence[Stm]) -> list[Stm]:
-        """Which statements are free, and what they read of all turns."""
+        """Which statements are free, and what they read of all iterations."""
         body, bound = self.loop.body, self.loop.bound
         carried = set(body.params[1:])
         local = {v for s in stms for v in s.pat} | set(body.params)
@@ -145,18 +149,18 @@ class _Turns:
             (at,) = e.index
             if not isinstance(at, Var) or e.array in local or not AS_MANY(shape_of(e.array.type)[0] == bound):
                 continue
-            if (self.place is None or at is self.place) and OF_THE_TURN(self.covers(at, stms)):
+            if (self.place is None or at is self.place) and OF_THE_ITERATION(self.covers(at, stms)):
                 self.place = at
                 self.slices[s.pat[0]] = e.array
         return list(stms)
 
     def covers(self, at: Var, stms: Sequence[Stm]) -> bool:
-        """Whether an index is the turn's number, or that from the end."""
-        turn = self.loop.body.params[0]
-        if at is turn:
+        """Whether an index is the iteration's number, or that from the end."""
+        iteration = self.loop.body.params[0]
+        if at is iteration:
             return True
         e = next((s.exp for s in stms if s.pat == (at,)), None)
-        if not isinstance(e, ir.Op) or e.op != "sub" or e.args[1] is not turn:
+        if not isinstance(e, ir.Op) or e.op != "sub" or e.args[1] is not iteration:
             return False
         last, bound = e.args[0], self.loop.bound
         if isinstance(last, Const):
@@ -180,14 +184,15 @@ class _Turns:
                     terms = (left.array, e.b)
             elif (pair := sum_of(s)) is not None and p in pair and len(shape_of(p.type)) == 1:
                 terms = tuple([self.summed(a) for a in pair if a is not p])
-            mine = [a for a in terms if isinstance(a, Var) and self.of_all_turns(a)]
+            mine = [a for a in terms if isinstance(a, Var) and self.of_all_iterations(a)]
             if terms and len(mine) == len(terms):
                 out[k] = _Sum(s, tuple(mine))
         return out
 
-    def of_all_turns(self, a: Var) -> bool:
-        """Whether what a turn has can be had of all turns: a part of such an array, or what a map over the turns keeps.
-        Else it is computed by the turn itself, from parts at other places maybe."""
+    def of_all_iterations(self, a: Var) -> bool:
+        """Whether what an iteration has can be had of all iterations: a part of such an array, or what a map over the
+        iterations keeps.
+        Else it is computed by the iteration itself, from parts at other places maybe."""
         if a not in self.made or self.made[a] not in self.free:
             return False
         return a in self.slices or isinstance(self.made[a].exp, HEAVY)
@@ -198,8 +203,9 @@ class _Turns:
         return found[0] if found is not None and found[1:] == ((1, 0), False) else v
 
     def kept(self, wanted: Sequence[Var]) -> list[Var] | None:
-        """What of the free statements' values the rest needs that a turn should not compute; None if one is larger than
-        what a turn reads."""
+        """What of the free statements' values the rest needs that an iteration should not compute; None if one is
+        larger than
+        what an iteration reads."""
         out: dict[Var, None] = {}
         todo, seen = list(wanted), set[Var]()
         while todo:
@@ -219,7 +225,7 @@ class _Turns:
         return list(out)
 
     def hoisted(self, stms: Sequence[Stm], kept: Sequence[Var]) -> Stm | None:
-        """A map over all turns that makes what is kept."""
+        """A map over all iterations that makes what is kept."""
         assert self.place is not None
         needed: set[Stm] = set()
         inputs: dict[Var, Var] = {}
@@ -265,7 +271,7 @@ class _Turns:
         return Stm(tuple([self.stm.pat[k] for k in stay]), loop, self.stm.attrs)
 
     def totals(self, arrays: dict[Var, Var], sums: dict[int, _Sum]) -> list[Stm]:
-        """The sums over all turns."""
+        """The sums over all iterations."""
         b = Builder()
         flat: dict[Var, Var] = {}
         columns: dict[Var, Var] = {}
@@ -299,4 +305,4 @@ def sum_inner(b: Builder, matrix: Var) -> Var:
     return b.map_(lambda c, row: c.emit(ir.Reduce(width, (row,), plus, (zero,), True), "total"), matrix)[0]
 
 
-__all__ = ["turns_apart"]
+__all__ = ["iterations_apart"]

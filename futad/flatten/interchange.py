@@ -2,9 +2,9 @@
 
     map (\\x -> loop s = f x for i < t do g s x) xs   -->   loop ss = map f xs for i < t do map2 g ss xs
 
-A block a point is few blocks where points are few; where what is parallel in a turn is wide, a launch a turn is better.
-(Henriksen et al., "Futhark: Purely Functional GPU-Programming with Nested Parallelism and In-Place Array Updates",
-2017, section 5.)
+A block a point is few blocks where points are few; where what is parallel in an iteration is wide, a launch an
+iteration is better. (Henriksen et al., "Futhark: Purely Functional GPU-Programming with Nested Parallelism and In-Place
+Array Updates", 2017, section 5.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEGAL = Legality(
     "a loop in a map becomes a loop around maps",
     worth="16 rows of 1,000,000 elements would be 16 blocks, on a card of 132 processors",
 )
-SAME_TURNS = LEGAL.condition("as many turns for all", "the points' loops have different turns")
+SAME_ITERATIONS = LEGAL.condition("as many iterations for all", "the points' loops have different iterations")
 ALL_OF_IT = LEGAL.condition("results are the loop's", "what the map returns beside is known before the loop only")
 REGULAR = LEGAL.condition("variables regular", "what a loop carries has a size of its own in each point")
 
@@ -41,7 +41,7 @@ def loop_out(stm: Stm) -> list[Stm] | None:
     made = {v for s in before for v in s.pat}
     bound = {*e.lam.params, *made}
     if (
-        not SAME_TURNS(f.bound not in bound)
+        not SAME_ITERATIONS(f.bound not in bound)
         or not wide(f.body)
         or not ALL_OF_IT(all(a in loop.pat for a in e.lam.result))
     ):
@@ -56,7 +56,7 @@ def loop_out(stm: Stm) -> list[Stm] | None:
     LEGAL.fired()
     width = e.width
     given: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))
-    # What is there before the first turn.
+    # What is there before the first iteration.
     out: list[Stm] = []
     computed = list(dict.fromkeys([*[a for a in f.inits if a in made], *live]))
     if computed or effects(before):
@@ -68,12 +68,12 @@ def loop_out(stm: Stm) -> list[Stm] | None:
         if a not in given:
             given[a] = Var("x", array_of(a.type, width))
             out.append(Stm((given[a],), ir.Replicate((width,), a)))  # type: ignore[arg-type]
-    # A turn.
+    # An iteration.
     states, nexts, finals = [tuple([Var(p.name, array_of(p.type, width)) for p in carried]) for _ in range(3)]
     inputs = [p for p in (*e.lam.params, *live) if p in f.body.free()]
-    turn = Lambda((*carried, *inputs), f.body.stms, f.body.result)
+    iteration = Lambda((*carried, *inputs), f.body.stms, f.body.result)
     i = Var(f.body.params[0].name, f.body.params[0].type)
-    inner = ir.Renamer({f.body.params[0]: i}).lam(turn)
+    inner = ir.Renamer({f.body.params[0]: i}).lam(iteration)
     each = Stm(nexts, ir.Map(width, (*states, *[given[v] for v in inputs]), inner))
     body = Lambda((i, *states), tuple(distribute(each) or [each]), nexts)
     out.append(Stm(finals, ir.For(f.bound, tuple([given[a] for a in f.inits]), body), loop.attrs))

@@ -59,7 +59,7 @@ class RowsOut(Stmt):
 @dataclass(slots=True, eq=False)
 class Stride(Stmt):
     """`for (var = start; var < bound; var += step)`, start and step being C text (or start an expression).  `after`
-    each turn is what the threads of a warp do together, of the variables that the body declares first."""
+    each iteration is what the threads of a warp do together, of the variables that the body declares first."""
 
     var: Declared
     start: Text | Expr

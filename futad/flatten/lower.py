@@ -402,7 +402,7 @@ class DeviceLowerer(Lowerer):
         self.launch(body, "single", ir.ONE, what)
 
     def fallback(self, reason: str) -> None:
-        """Note that something parallel is done by one thread, or in turns."""
+        """Note that something parallel is done by one thread, or in iterations."""
         self.why.append(f"{self.function_name}: {reason}")
 
     # -- scalars of the device

@@ -204,7 +204,7 @@ def _each_point(lo: DeviceLowerer, n: SoacLoop, levels: Nest, sizes: list[Expr],
         choice: ir.Stmt = ir.If(compare("||", narrow, wide), versions[0], together)
         outside = loop_out(n.stm) if not levels.inner and not modes else None
         if outside is not None:
-            # Blocks would be few, and each would have much to do in every turn.
+            # Blocks would be few, and each would have much to do in every iteration.
             few = compare("<", ir.mul(total, num(kir.BLOCK_LIMIT)), Ref("ENOUGH_THREADS", I64))
             long = compare("<", Ref("LONG_INNER", I64), inner)
             choice = ir.If(compare("&&", few, long), _lowered(lo, n, outside), [choice])

@@ -143,13 +143,13 @@ def loops_that_add(lam: Lambda) -> Lambda:
             stms.append(s)
             continue
         LOOPS.fired()
-        turns = Var("turns", I64)
-        places = Var("is", ArrayType(I64, (turns,)))
-        stms.append(Stm((turns,), ir.Op("max", (e.bound, ZERO))))
-        stms.append(Stm((places,), ir.Iota(turns, ZERO, ONE)))
+        iterations = Var("iterations", I64)
+        places = Var("is", ArrayType(I64, (iterations,)))
+        stms.append(Stm((iterations,), ir.Op("max", (e.bound, ZERO))))
+        stms.append(Stm((places,), ir.Iota(iterations, ZERO, ONE)))
         i, *accs = e.body.params
         body = Lambda((*accs, i), e.body.stms, e.body.result)
-        stms.append(Stm(s.pat, ir.Map(turns, (*e.inits, places), body), s.attrs))
+        stms.append(Stm(s.pat, ir.Map(iterations, (*e.inits, places), body), s.attrs))
     same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(stms), lam.result)
 

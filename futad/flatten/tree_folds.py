@@ -1,4 +1,4 @@
-"""Reductions and scans of arrays whose operator is no map over them, such as products of matrices: turns of maps.
+"""Reductions and scans of arrays whose operator is no map over them, such as products of matrices: iterations of maps.
 
     reduce op ne xs   -->   neighbours combined, until one is left: loop xs while length xs > 1 do
                               map2 op xs[::2] xs[1::2] ++ (the last one, if their number is odd)
@@ -7,7 +7,7 @@
                             loop xs for d = .., 4, 2, 1 do                      -- of what lies between their ends
                               xs with [3 d - 1 :: 2 d] = map2 op xs[2 d - 1 :: 2 d] xs[3 d - 1 :: 2 d]
 
-Each element is combined once or twice, in 1 or 2 log2 n turns.  (Brent and Kung, "A Regular Layout for Parallel
+Each element is combined once or twice, in 1 or 2 log2 n iterations.  (Brent and Kung, "A Regular Layout for Parallel
 Adders", 1982.)
 """
 
@@ -33,7 +33,7 @@ LOGARITHMIC = Transformation(
 )
 
 
-def in_turns(stm: Stm) -> list[Stm]:
+def in_iterations(stm: Stm) -> list[Stm]:
     """What a `Reduce` or `Scan` becomes."""
     e = stm.exp
     assert isinstance(e, (ir.Reduce, ir.Scan))
@@ -132,4 +132,4 @@ def _updated(
     return [b.let(ir.Update(x, place, c), "xs") for x, c in zip(xs, new, strict=True)]
 
 
-__all__ = ["in_turns"]
+__all__ = ["in_iterations"]

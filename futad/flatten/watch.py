@@ -14,7 +14,7 @@ from futad.core.types import Var
 from futad.flatten.fused_products import Late
 from futad.flatten.lower import DeviceLowerer
 from futad.imp import ir
-from futad.imp.claims import Doing, Turn
+from futad.imp.claims import Doing, Iteration
 from futad.imp.ir import Expr
 from futad.imp.lower import Scope
 from futad.imp.views import Joined, View
@@ -71,7 +71,7 @@ class WatchingDevice(Watching, DeviceLowerer):
             self.renew([v for v in taken.sums.pat if v in self.env])
 
     def emit(self, stmt: ir.Stmt) -> None:
-        if isinstance(stmt, ir.Stack | Doing | Turn) and not self.watched:
+        if isinstance(stmt, ir.Stack | Doing | Iteration) and not self.watched:
             DeviceLowerer.emit(self, stmt)
             return
         super().emit(stmt)

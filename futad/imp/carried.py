@@ -1,19 +1,19 @@
-"""The variables a loop carries from turn to turn.
+"""The variables a loop carries from iteration to iteration.
 
 Note [Loop variables]
 ~~~~~~~~~~~~~~~~~~~~~
 An array a loop carries is reached through a pointer `cur`.  If nothing in the body may overwrite it, `cur` first
 points at the initial value itself; otherwise at memory the loop owns (the initial value's own, if it is dead).
 The body's result is wanted in `next`, a buffer distinct from `cur`, and the two pointers are exchanged at the end
-of a turn; a result that is `cur` itself, updated in place, needs nothing.  A result computed by a map that reads
+of an iteration; a result that is `cur` itself, updated in place, needs nothing.  A result computed by a map that reads
 `cur` only at the position it writes goes straight into `cur`.  Small arrays of constant size live on the stack and
-are copied instead, so that the C compiler can keep them in registers.  Where the size varies from turn to turn,
-the buffers are two slots that are exchanged; on C an array that is appended to stays in its slot, which grows by half
-when it is full, and one of which a slice is kept stays where it is.  A loop inside that goes on with such an array does
-so in its slots.
+are copied instead, so that the C compiler can keep them in registers.  Where the size varies from iteration to
+iteration, the buffers are two slots that are exchanged; on C an array that is appended to stays in its slot, which
+grows by half when it is full, and one of which a slice is kept stays where it is.  A loop inside that goes on with such
+an array does so in its slots.
 
-Where variables take each other's values (`(xs, ys)` becomes `(ys with [i] = v, xs)`, say), the values of this turn,
-updated in place, are the memory of the next one, and their pointers change places.
+Where variables take each other's values (`(xs, ys)` becomes `(ys with [i] = v, xs)`, say), the values of this
+iteration, updated in place, are the memory of the next one, and their pointers change places.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def named_strides(lo: Lowerer, v: View) -> View:
 
 class Carried:
     """The variables of one loop: declared on construction, bound to the body's parameters, `commit`ted at the end
-    of each turn, and read after the loop with `finish`."""
+    of each iteration, and read after the loop with `finish`."""
 
     def __init__(
         self, lo: Lowerer, params: Sequence[Var], inits: Sequence[Value], body: core.Lambda, wants: Sequence[Want] = ()
     ) -> None:
-        """`body.result` are the values of the next turn, in the order of `params`."""
+        """`body.result` are the values of the next iteration, in the order of `params`."""
         self.lo = lo
         self.vars: list[_Scalar | Cell | _Array | Acc] = []
         self.params = list(params)
@@ -100,7 +100,7 @@ class Carried:
         return {x.base.pointer for x in places if isinstance(x.base, Mem)}
 
     def commit(self, values: Sequence[Value]) -> None:
-        """Emit the end of a turn: the variables take the body's results, all at once."""
+        """Emit the end of an iteration: the variables take the body's results, all at once."""
         lo = self.lo
         exchanged = [c for c in self.cycles if self._exchanged(c, values)]
         moving = {i for c in exchanged for i in c}
@@ -131,7 +131,7 @@ class Carried:
             if i in moving:
                 continue
             if isinstance(var, _Array | Cell):
-                var.turn()
+                var.iteration()
             elif isinstance(var, _Scalar):
                 assert isinstance(v, Expr)
                 if not (isinstance(v, Ref) and v.name == var.name):
@@ -141,7 +141,7 @@ class Carried:
             scalars = [(n, self._keep(v) if isinstance(v, Ref) and v.name in names else v) for n, v in scalars]
         for n, v in scalars:
             lo.emit(ir.Assign(n, v))
-        lo.next_turn(self.params)
+        lo.next_iteration(self.params)
 
     def _exchanged(self, cycle: list[int], values: Sequence[Value]) -> bool:
         """Whether each variable of the cycle takes the memory of the one after it."""
@@ -210,13 +210,13 @@ class _Scalar:
 
 
 class Cell:
-    """A carried scalar in memory, this turn's value and the next one's."""
+    """A carried scalar in memory, this iteration's value and the next one's."""
 
     def collect(self, v: Expr) -> None:
-        """Put the turn's result where the next turn's value is."""
+        """Put the iteration's result where the next iteration's value is."""
         raise NotImplementedError
 
-    def turn(self) -> None:
+    def iteration(self) -> None:
         """Make that value current."""
         raise NotImplementedError
 
@@ -226,20 +226,20 @@ class Cell:
 
 
 class _Array:
-    """A carried array; `cur` is its value in this turn, `want` the place for the next one."""
+    """A carried array; `cur` is its value in this iteration, `want` the place for the next one."""
 
     cur: View
     want: View | SlotWant
 
     def written(self, v: View) -> View | Root | None:
-        """Where the turn's result is collected, if it is not there already."""
+        """Where the iteration's result is collected, if it is not there already."""
         raise NotImplementedError
 
     def collect(self, v: View) -> None:
-        """Bring the turn's result out of the way of what other variables still read."""
+        """Bring the iteration's result out of the way of what other variables still read."""
         raise NotImplementedError
 
-    def turn(self) -> None:
+    def iteration(self) -> None:
         """Make the collected result current."""
         raise NotImplementedError
 
@@ -272,7 +272,7 @@ class _Small(_Array):
             assert isinstance(self.want, View)
             self.lo.copy(self.want, v)
 
-    def turn(self) -> None:
+    def iteration(self) -> None:
         if self.changed:
             assert isinstance(self.want, View)
             self.lo.copy(self.cur, self.want)
@@ -305,7 +305,7 @@ class _Buffer(_Array):
         self.pointer = lo.name(p.name)
         lo.emit(ir.Pointer(self.pointer, t.elem, init.base.pointer, init.offset, mutable=True))
         self.pre = lo.seq()
-        # Within a turn `cur` and `next` are distinct memory, though they change places between turns.
+        # Within an iteration `cur` and `next` are distinct memory, though they change places between iterations.
         self.cur_root = Root(None, self.owned, t.elem)
         cur = dense_view(Mem(self.pointer, t.elem, frozenset((self.cur_root,))), lo.shape(t))
         self.cur = cur if self.varying else named_strides(lo, cur)
@@ -350,7 +350,7 @@ class _Buffer(_Array):
         else:
             self.result = lo.move(v, self.want)
 
-    def turn(self) -> None:
+    def iteration(self) -> None:
         lo, v = self.lo, self.result
         if v is None:
             return
@@ -419,7 +419,7 @@ class _Buffer(_Array):
 
 def takes_over(lo: Lowerer, want: Want, init: View, body: core.Lambda) -> bool:
     """Whether a loop begins with what a variable of the loop around it is, in place of that, and ends with what that
-    is in the next turn: then it has that variable's slots for its own."""
+    is in the next iteration: then it has that variable's slots for its own."""
     if not isinstance(want, SlotWant) or want.grown is None or init.roots != want.grown.roots:
         return False
     inside = body.free()

@@ -33,8 +33,8 @@ class Receive(Stmt):
 
 
 @dataclass(slots=True, eq=False)
-class Turn(Stmt):
-    """The loop of that number is in this turn."""
+class Iteration(Stmt):
+    """The loop of that number is in this iteration."""
 
     loop: int
     number: Expr
@@ -92,10 +92,10 @@ class Unchecked:
         self.bind(var, value)
 
     def turning(self, params: Sequence[Var], values: Sequence[Value]) -> None:
-        """A turn ends, whose results are these."""
+        """An iteration ends, whose results are these."""
 
-    def next_turn(self, params: Sequence[Var]) -> None:
-        """Loop variables have the values of the next turn."""
+    def next_iteration(self, params: Sequence[Var]) -> None:
+        """Loop variables have the values of the next iteration."""
 
     def reads(self, v: View) -> None:
         """A statement to come reads the array as a whole."""

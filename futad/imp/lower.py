@@ -4,12 +4,12 @@ Note [Memory]
 ~~~~~~~~~~~~~
 Every array that is stored lives in a `Root`.  A root is the caller's array, a small array on the stack, or a
 growable *slot* that belongs to the running program and persists, so that an allocation inside a loop costs one
-comparison from the second turn on, and a second call allocates nothing but its results.
+comparison from the second iteration on, and a second call allocates nothing but its results.
 
 Values leave a scope in one of two ways: the scope's user names a destination for a result (`wants`), and the
 statement that computes the result writes there directly if it can; or the result's root is handed to the
 enclosing scope.  A scope that repeats (the body of a loop or a map) always gets destinations for what it keeps,
-so all its roots are free again for the next turn.
+so all its roots are free again for the next iteration.
 
 Note [Liveness]
 ~~~~~~~~~~~~~~~
@@ -406,7 +406,7 @@ class Lowerer(Unchecked):
                     sc.wants.setdefault(a, place)
                 return
             case core.For(_, inits):
-                # What the loop fills; other arrays stay where they were made until a turn changes them.
+                # What the loop fills; other arrays stay where they were made until an iteration changes them.
                 sources = tuple([a for a in inits if a in born and isinstance(sc.lam.stms[born[a]].exp, core.Scratch)])
                 results = [v for v, a in zip(stm.pat, inits, strict=True) if a in sources]
             case _:

@@ -1,9 +1,11 @@
-"""Right factors that the turns of a loop or map multiply by are packed once, for backends on processors with caches.
+"""Right factors that the iterations of a loop or map multiply by are packed once, for backends on processors with
+caches.
 
     for ... { matmul x b }   -->   p = packed b; for ... { matmul x b, given p }
 
 A product copies its right factor into slivers of columns (`kernels/gemm.h`), which takes as long as some rows of the
-product.  Where `b` is from around the loop the copy is made before it, if there are enough rows for it in all turns.
+product.  Where `b` is from around the loop the copy is made before it, if there are enough rows for it in all
+iterations.
 """
 
 from __future__ import annotations
@@ -30,18 +32,18 @@ LEGAL = Legality(
 )
 OUTSIDE = LEGAL.condition("from outside", "before the loop there is no such factor")
 
-LEAST_ROWS = 32  # of all turns' products
+LEAST_ROWS = 32  # of all iterations' products
 PADDING = 16  # columns
 
 
 @contextmanager
-def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], turns: Expr) -> Iterator[None]:
+def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], iterations: Expr) -> Iterator[None]:
     """Around the lowering of scopes that are run so many times: their products' factors from outside are packed."""
     made: list[tuple[Var, Root]] = []
-    if lo.target.packs and turns != ONE and turns != ZERO:
+    if lo.target.packs and iterations != ONE and iterations != ZERO:
         for lam in lams:
             free = set(lam.free()) if lam is not None else set()
-            for m, rows in products(lo, lam, free, turns) if lam is not None else ():
+            for m, rows in products(lo, lam, free, iterations) if lam is not None else ():
                 if (
                     type(m.b) is Var
                     and OUTSIDE(m.b in free)
@@ -55,8 +57,8 @@ def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], turns: Expr) -> Iter
         unpack(lo, b, root)
 
 
-def products(lo: Lowerer, lam: core.Lambda, free: set[Var], turns: Expr) -> Iterator[tuple[core.MatMul, Expr]]:
-    """The products in a scope and those inside it, with about how many rows they have in so many turns."""
+def products(lo: Lowerer, lam: core.Lambda, free: set[Var], iterations: Expr) -> Iterator[tuple[core.MatMul, Expr]]:
+    """The products in a scope and those inside it, with about how many rows they have in so many iterations."""
 
     def known(a: Atom) -> Expr:
         return lo.expr(a) if isinstance(a, Const) or a in free else num(UNKNOWN_WIDTH)
@@ -64,14 +66,14 @@ def products(lo: Lowerer, lam: core.Lambda, free: set[Var], turns: Expr) -> Iter
     for s in lam.stms:
         e = s.exp
         if type(e) is core.MatMul:
-            yield e, mul(turns, known(shape_of(e.a.type)[0]))
+            yield e, mul(iterations, known(shape_of(e.a.type)[0]))
         for inner in e.lambdas():
             if isinstance(e, core.For):
-                yield from products(lo, inner, free, mul(turns, known(e.bound)))
+                yield from products(lo, inner, free, mul(iterations, known(e.bound)))
             elif isinstance(e, core.Mapping):
-                yield from products(lo, inner, free, mul(turns, known(e.width)))
+                yield from products(lo, inner, free, mul(iterations, known(e.width)))
             else:
-                yield from products(lo, inner, free, turns)
+                yield from products(lo, inner, free, iterations)
 
 
 def pack(lo: Lowerer, b: Var, rows: Expr) -> Root | None:

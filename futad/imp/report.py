@@ -1,7 +1,7 @@
 """Reports of what the program binds outside of maps, for runs whose values are checked (docs/checking.md).
 
 A lowering that has a `Reports` emits an `ir.Report` after each statement outside of maps for each scalar and array that
-it binds, and at the start of a loop's turn for what the loop carries.  A report is no use of a variable: liveness,
+it binds, and at the start of a loop's iteration for what the loop carries.  A report is no use of a variable: liveness,
 placement and fusion do not see it, so the code is the code that runs unchecked, with reports added.  Hence it is made
 at once, where the value is there; a value that is nowhere (an array that its readers compute) is not made for it but
 counted as skipped, with the reason.

@@ -196,8 +196,8 @@ class Acc:
 class SlotWant:
     """A destination whose size is known only when the value is: a slot variable.
 
-    `grown`: what a loop variable is in this turn, where the value is that of the next; `spare`: the slot variable of
-    the memory which that may be in.
+    `grown`: what a loop variable is in this iteration, where the value is that of the next; `spare`: the slot variable
+    of the memory which that may be in.
     """
 
     slot: str

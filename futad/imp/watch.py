@@ -5,7 +5,7 @@ Note [Origins]
 Each array variable that a statement computes gets the time at which it was bound; whatever reads it later says so, and
 memory that was written since then has been overwritten.  What only looks at another array (a row, a slice, a
 transposition, a copy that shares memory) reads what that array is, from the time when that was bound.  A loop's
-variables get the time at which each turn begins.
+variables get the time at which each iteration begins.
 
 Note [Claims]
 ~~~~~~~~~~~~~
@@ -30,7 +30,7 @@ from futad.core import ir as core
 from futad.core.types import I64, U64, ArrayType, Atom, Type, Var
 from futad.errors import Span
 from futad.imp import ir
-from futad.imp.claims import Claim, Now, Receive, Region, Turn
+from futad.imp.claims import Claim, Iteration, Now, Receive, Region
 from futad.imp.dispatch import Want
 from futad.imp.indexing import indexed
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add
@@ -60,7 +60,7 @@ class Watching(Lowerer):
         self.around: list[int] = [0]  # loops
         self.counters: list[Ref] = []
         self.near: Span | None = None
-        self.turns: list[tuple[str, list[tuple[View, Region]]]] = []  # what loops go on with
+        self.iterations: list[tuple[str, list[tuple[View, Region]]]] = []  # what loops go on with
         super().__init__(program, replace(target, tiles=False))
 
     @property
@@ -150,10 +150,10 @@ class Watching(Lowerer):
                 results.append((now, Region(was, ZERO, v.strides, v.shape, v.elem)))
         if results:
             self.emit(ir.Decl(since, U64, Now()))
-        self.turns.append((since, results))
+        self.iterations.append((since, results))
 
-    def next_turn(self, params: Sequence[Var]) -> None:
-        since, results = self.turns.pop() if self.turns else ("", [])
+    def next_iteration(self, params: Sequence[Var]) -> None:
+        since, results = self.iterations.pop() if self.iterations else ("", [])
         for now, was in results:
             self.emit(Claim("stays", self.region(now), self.binding, since, None, was))
         self.renew(params)
@@ -225,9 +225,9 @@ class Watching(Lowerer):
             since = self.name("since")
             self.emit(ir.Decl(since, U64, Now()))
         if isinstance(e, core.While):
-            turn = Ref(self.name("turn"), I64)
-            self.emit(ir.Decl(turn.name, I64, ZERO, mutable=True))
-            self.counters.append(turn)
+            iteration = Ref(self.name("iteration"), I64)
+            self.emit(ir.Decl(iteration.name, I64, ZERO, mutable=True))
+            self.counters.append(iteration)
         before = {a: self.env[a] for a in e.operands() if isinstance(a, Var)}
         if isinstance(e, (core.Mapping, core.Scan)) and len(arrays) > 1:
             self.several.update(arrays)
@@ -359,10 +359,10 @@ class Watching(Lowerer):
             if origin is not None and self.bindings[origin.binding].name == p.name:
                 self.bindings[origin.binding] = replace(self.bindings[origin.binding], loop=self.around[-1])
         if self.counters:
-            turn = self.counters[-1]
-            self.emit(Turn(self.around[-1], turn))
-            if turn.name not in self.ranges:
-                self.emit(ir.Assign(turn.name, add(turn, ONE)))
+            iteration = self.counters[-1]
+            self.emit(Iteration(self.around[-1], iteration))
+            if iteration.name not in self.ranges:
+                self.emit(ir.Assign(iteration.name, add(iteration, ONE)))
         values = super().scope(lam, wants, repeats=True)
         self.around.pop()
         return values

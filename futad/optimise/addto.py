@@ -3,7 +3,7 @@
     let p = matmul a b in map2 (map2 (+)) x p                 -->   matmul a b plus x
     let p = matmul a b in map2 (map2 (+)) x (transpose p)     -->   matmul (transpose b) (transpose a) plus x
 
-The product is used nowhere else.  An adjoint summed over the turns of a loop is then added to where it lies.
+The product is used nowhere else.  An adjoint summed over the iterations of a loop is then added to where it lies.
 """
 
 from __future__ import annotations

@@ -27,17 +27,19 @@ from futad.legality import Legality
 
 WRITTEN = Legality(
     "written once",
-    "an array of zeros, of which each turn adds to a row of its own, is never filled",
+    "an array of zeros, of which each iteration adds to a row of its own, is never filled",
     worth="no memory for zeros: LSTM's gradient on a device 117 launches in place of 138, 15% fewer bytes",
 )
 OWN_ROW = WRITTEN.condition("read where it is written", "a row would be taken for zero after it was written")
-ALL_ROWS = WRITTEN.condition("as many rows as turns", "rows that no turn writes would stay unwritten")
+ALL_ROWS = WRITTEN.condition("as many rows as iterations", "rows that no iteration writes would stay unwritten")
 EACH_ROW = WRITTEN.condition("each row once", "a row would be taken for zero after it was written, or stay unwritten")
-HISTORY = Legality("history", "what a loop carries, and what it saves of that in each turn, are one array")
-AT_TURN = HISTORY.condition("saved at the turn", "another row than that of the turn's number would have its value")
-ALL_TURNS = HISTORY.condition("as many rows as turns", "the last value would lie elsewhere")
-UNREAD = HISTORY.condition("not read in the turn", "the turn would read rows before they are there")
-SIZES_OUTSIDE = HISTORY.condition("sizes known outside", "memory for all turns is had before the loop")
+HISTORY = Legality("history", "what a loop carries, and what it saves of that in each iteration, are one array")
+AT_ITERATION = HISTORY.condition(
+    "saved at the iteration", "another row than that of the iteration's number would have its value"
+)
+ALL_ITERATIONS = HISTORY.condition("as many rows as iterations", "the last value would lie elsewhere")
+UNREAD = HISTORY.condition("not read in the iteration", "the iteration would read rows before they are there")
+SIZES_OUTSIDE = HISTORY.condition("sizes known outside", "memory for all iterations is had before the loop")
 MADE_ANEW = HISTORY.condition("made anew", "the next value would lie in others' memory, or the present one change")
 
 MADE = (ir.Map, ir.Fused, ir.Scan, ir.MatMul, ir.Copy, ir.Concat)  # arrays that C computes where they are wanted
@@ -87,7 +89,7 @@ def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
 
 
 def _written_once(s: Stm, e: ir.Exp, made: dict[Var, ir.Exp], out: list[Stm]) -> Stm:
-    """The loop with arrays of zeros, of which each turn reads and writes a row of its own, started as scratch."""
+    """The loop with arrays of zeros, of which each iteration reads and writes a row of its own, started as scratch."""
     assert isinstance(e, ir.For)
     inits, stms = list(e.inits), list(e.body.stms)
     inner = {v: x.exp for x in stms for v in x.pat}
@@ -107,7 +109,8 @@ def _written_once(s: Stm, e: ir.Exp, made: dict[Var, ir.Exp], out: list[Stm]) ->
             continue
         if r.check is not None or w.check is not None or len(w.index) != 1 or e.body.result[at] is not write.pat[0]:
             continue
-        if not ALL_ROWS(_turns(shape_of(p.type)[0], e, made)) or not EACH_ROW(_each_once(w.index[0], e, inner, made)):
+        rows = shape_of(p.type)[0]
+        if not ALL_ROWS(_iterations(rows, e, made)) or not EACH_ROW(_each_once(w.index[0], e, inner, made)):
             continue
         WRITTEN.fired()
         row = zeros.value if p.type.rank == 1 else None
@@ -150,12 +153,12 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp], joins: bool) -> list[_Saved]:
         u = s.exp
         if not isinstance(u, ir.Update) or u.array is not p or len(u.index) != 1 or isinstance(u.index[0], Range):
             continue
-        if not AT_TURN(u.index == (e.body.params[0],)):
+        if not AT_ITERATION(u.index == (e.body.params[0],)):
             continue
         if u.check is not None or u.value not in carried or e.body.result[at] is not s.pat[0]:
             continue
         value = carried.index(u.value)
-        if not ALL_TURNS(_turns(shape_of(p.type)[0], e, made)):
+        if not ALL_ITERATIONS(_iterations(shape_of(p.type)[0], e, made)):
             continue
         if not UNREAD(_uses(e.body, s.pat[0]) == 1):
             continue
@@ -169,8 +172,8 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp], joins: bool) -> list[_Saved]:
     return out
 
 
-def _turns(size: Atom, e: ir.For, made: dict[Var, ir.Exp]) -> bool:
-    """Whether a size is how many turns a loop takes."""
+def _iterations(size: Atom, e: ir.For, made: dict[Var, ir.Exp]) -> bool:
+    """Whether a size is how many iterations a loop takes."""
     d = made.get(size) if isinstance(size, Var) else None
     none = isinstance(d, ir.Op) and d.op == "max" and ZERO in d.args and e.bound in d.args
     return size is e.bound or none
@@ -212,8 +215,8 @@ def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
     for x in found:
         p, kept = params[x.value], params[x.kept]
         assert isinstance(kept.type, ArrayType)
-        turns = kept.type.shape[0]
-        t = ArrayType(kept.type.elem, (b.op("add", turns, ONE), *kept.type.shape[1:]))
+        iterations = kept.type.shape[0]
+        t = ArrayType(kept.type.elem, (b.op("add", iterations, ONE), *kept.type.shape[1:]))
         memory = b.let(ir.Scratch(t.elem, t.shape), "hist")
         start = b.let(ir.Update(memory, (ZERO,), inits[x.value], None), "hist")
         hist, new, final = Var("hist", t), Var("hist", t), Var("hist", t)
@@ -222,8 +225,8 @@ def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
         update = Stm((new,), ir.Update(hist, (following,), result, None))
         ending.append(update)
         params[x.kept], inits[x.kept], results[x.kept], pat[x.kept] = hist, start, new, final
-        after.append(Stm((s.pat[x.value],), ir.At(final, (turns,), None)))
-        rows = Range(ZERO, turns, ONE)
+        after.append(Stm((s.pat[x.value],), ir.At(final, (iterations,), None)))
+        rows = Range(ZERO, iterations, ONE)
         after.append(Stm((s.pat[x.kept],), ir.At(final, (rows,), None)))
     gone = {x.update for x in found}
     stms = [z for z in e.body.stms if z not in gone]

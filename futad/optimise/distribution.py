@@ -18,8 +18,8 @@ from futad.optimise.subst import Subst
 from futad.rewrite.dce import effects
 
 LEGAL = Legality("distribution", "a map becomes two, one of them of the values that the other needs", fires=False)
-SHARED_REGULAR = LEGAL.condition("shared values regular", "what two maps share has a size of its own in each turn")
-REGULAR = LEGAL.condition("values regular", "what is computed for all turns first has a size of its own in each")
+SHARED_REGULAR = LEGAL.condition("shared values regular", "what two maps share has a size of its own in each iteration")
+REGULAR = LEGAL.condition("values regular", "what is computed for all iterations first has a size of its own in each")
 UNCONSUMED = LEGAL.condition("rest reads nothing overwritten", "the first map overwrites what the rest reads after it")
 
 
@@ -119,7 +119,7 @@ def by_accumulator(s: Stm) -> list[Stm]:
             x = lam.stms[i].exp
             if type(x) is ir.UpdateAcc and type(x.value) is Var and x.value in bound:
                 if not isinstance(x.value.type, Prim):
-                    return [s]  # the contributions of all turns at once could be too large
+                    return [s]  # the contributions of all iterations at once could be too large
                 keep.add(bound[x.value])
         keep |= _slice(lam.stms, keep, stop=_not_integer)
         for i in sorted(keep):

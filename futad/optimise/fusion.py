@@ -38,7 +38,7 @@ READ_BY_ELEMENTS = LEGAL.condition(
     "read by elements only", "the consumer looks at other elements than its own, which are not made yet"
 )
 MADE_BY_ELEMENTS = LEGAL.condition(
-    "made by elements", "a fold's result is complete only after the loop, and is of no use to its turns"
+    "made by elements", "a fold's result is complete only after the loop, and is of no use to its iterations"
 )
 EFFECTS_STAY = LEGAL.condition(
     "no effect moves", "an assertion that needs the producer would come after what it guards"

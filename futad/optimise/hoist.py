@@ -19,9 +19,9 @@ from futad.rewrite.strategy import Stats, with_lambdas
 
 LEGAL = Legality("hoist", "invariant statements leave loops and maps; what one branch alone needs moves into it")
 INVARIANT = LEGAL.condition("invariant", "outside there is no value yet of what it depends on")
-RUNS = LEGAL.condition("runs at least once", "a failure would be reported of turns that are none")
+RUNS = LEGAL.condition("runs at least once", "a failure would be reported of iterations that are none")
 CHECKS_ITSELF = LEGAL.condition("checks itself", "an assertion that stays inside is what guards it")
-MADE_ANEW = LEGAL.condition("not overwritten", "each turn overwrites an array that is to be new in each")
+MADE_ANEW = LEGAL.condition("not overwritten", "each iteration overwrites an array that is to be new in each")
 USED_ONCE = LEGAL.condition("sunk used there only", "other statements use what only a branch makes then")
 ONE_BRANCH = LEGAL.condition("sunk used by one branch", "the other branch uses it too")
 SUNK_PURE = LEGAL.condition("sunk has no effects", "its assertions and updates would happen on one side only")

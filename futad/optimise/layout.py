@@ -4,7 +4,7 @@
 
 The sums over rows are short, and the sum of a vector's lanes costs as much as some rows do.  With the matrix laid out
 by columns, as many rows are done at a time as a vector has lanes, and each lane sums its own.  So, if there are rows
-enough, the outer map is given the matrix in that layout, and the copy is made once for all its turns.
+enough, the outer map is given the matrix in that layout, and the copy is made once for all its iterations.
 
 Sums of products are matrix products already (`matmul`), where they are worth it.
 """

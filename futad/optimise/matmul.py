@@ -46,9 +46,9 @@ from futad.optimise.views import invariant_views
 from futad.rewrite.strategy import Stats
 
 LEGAL = Legality("matmul", "maps are split around products of vectors, which then are products of matrices")
-VECTOR_OUTSIDE = LEGAL.condition("vector from outside", "each turn multiplies by another vector")
-PLACE_OUTSIDE = LEGAL.condition("place from outside", "each turn adds its outer product to another place")
-NOTHING_ELSE = LEGAL.condition("nothing else in the map", "other updates and assertions of the turns are lost")
+VECTOR_OUTSIDE = LEGAL.condition("vector from outside", "each iteration multiplies by another vector")
+PLACE_OUTSIDE = LEGAL.condition("place from outside", "each iteration adds its outer product to another place")
+NOTHING_ELSE = LEGAL.condition("nothing else in the map", "other updates and assertions of the iterations are lost")
 
 
 def matmul(program: Program, stats: Stats | None = None) -> Program:

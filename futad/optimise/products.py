@@ -19,9 +19,9 @@ LEGAL = Legality(
 SUMMED_ONLY = LEGAL.condition("products summed only", "others use the products, which are not made any more")
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is not in the product")
 OF_THE_ROW = LEGAL.condition("product with the row", "every row has the same product, which none of its elements is in")
-PLACE_OUTSIDE = LEGAL.condition("place known outside", "each turn of the nest adds to another place")
+PLACE_OUTSIDE = LEGAL.condition("place known outside", "each iteration of the nest adds to another place")
 PLACE_IN_ORDER = LEGAL.condition("levels in order", "the product's elements are added to places of others")
-ALL_PLACES = LEGAL.condition("as many turns as places", "the product is smaller than what it is added to")
+ALL_PLACES = LEGAL.condition("as many iterations as places", "the product is smaller than what it is added to")
 
 
 @dataclass(slots=True)

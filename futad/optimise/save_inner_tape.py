@@ -1,6 +1,7 @@
 """What a loop inside a return sweep saves, running again what the forward sweep ran, the forward sweep saves itself.
 
-The return sweep of a loop executes each turn again, the loops inside with what they save for their own return sweep:
+The return sweep of a loop executes each iteration again, the loops inside with what they save for their own return
+sweep:
 
     loop x for t < n do hs[t] = x; (loop x for i < m do f x)
     loop .. for t' < n do let t = n-1-t'; x = hs[t]; loop (x, es) for i < m do es[i] = e x; f x; ... es ...
@@ -9,8 +10,8 @@ The return sweep of a loop executes each turn again, the loops inside with what 
     loop .. for t' < n do let t = n-1-t'; ... es[t] ...
 
 That the two inner loops compute the same is found by value numbers.  Each value saved costs a store and a load from far
-memory, and so it is done where what is run again is dearer; and where turns of the outer loop save arrays of the same
-sizes anyway: memory grows by a constant factor, at most `MOST`.  It is for few threads: devices have less memory.
+memory, and so it is done where what is run again is dearer; and where iterations of the outer loop save arrays of the
+same sizes anyway: memory grows by a constant factor, at most `MOST`.  It is for few threads: devices have less memory.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ArrayType, Atom, Const, Var, array_of, elem_of, shape_of
 from futad.legality import Legality
-from futad.optimise.save_scalars import turns_back
+from futad.optimise.save_scalars import iterations_back
 
 LEGAL = Legality(
-    "save-turns",
+    "save-inner-tape",
     "the forward sweep saves what a loop of the return sweep would compute again",
     worth="D-LSTM on c: the derivative takes 1.9 times the objective's time in place of 2.7",
 )
 BEFORE = LEGAL.condition("nothing between needed", "a statement moves before one that binds what it uses")
-SAME_TURNS = LEGAL.condition("as many turns", "the return sweep wants turns that there were none")
-AT_TURN = LEGAL.condition("saved at the turn", "the history's row is not the value of the turn of that number")
+SAME_ITERATIONS = LEGAL.condition("as many iterations", "the return sweep wants iterations that there were none")
+AT_ITERATION = LEGAL.condition(
+    "saved at the iteration", "the history's row is not the value of the iteration of that number"
+)
 FAILS_NOT = LEGAL.condition("fails not", "a check of the forward sweep's loop would be gone")
 SAME = LEGAL.condition("same results", "the forward sweep would go on with other values")
 SAVING = LEGAL.condition("other variables save", "what the loop of the return sweep computes besides would be lost")
@@ -52,7 +55,7 @@ MOST = 8  # times as much memory as was saved before
 DEAR = 8  # cost of scalar operations for each value saved
 
 
-def save_turns(program: Program) -> Program:
+def save_inner_tape(program: Program) -> Program:
     """Let forward sweeps save what loops in return sweeps would compute again."""
     return ir.map_bodies(program, _body)
 
@@ -91,10 +94,10 @@ def _needed(stms: list[Stm]) -> set[Var]:
 class _Numbers:
     """Numbers that are equal for equal values, of one or several scopes that share the `table`."""
 
-    def __init__(self, table: dict[tuple[Any, ...], int], turns: Iterable[Atom]) -> None:
+    def __init__(self, table: dict[tuple[Any, ...], int], iterations: Iterable[Atom]) -> None:
         self.table = table
-        self.of: dict[Atom, int] = dict.fromkeys(turns, self.number("turn"))
-        self.saved: dict[Atom, int] = {}  # histories, and the value that is in them at this turn
+        self.of: dict[Atom, int] = dict.fromkeys(iterations, self.number("iteration"))
+        self.saved: dict[Atom, int] = {}  # histories, and the value that is in them at this iteration
 
     def number(self, *key: object) -> int:
         return self.table.setdefault(key, len(self.table))
@@ -121,7 +124,7 @@ class _Numbers:
             case ir.At(a, index):
                 places = [self.atom(i) for i in index]
                 array = self.atom(a)
-                if a in self.saved and places[0] == self.number("turn"):
+                if a in self.saved and places[0] == self.number("iteration"):
                     array = self.saved[a]
                     places.pop(0)
                 self.of[s.pat[0]] = self.number("at", array, *places) if places else array
@@ -158,7 +161,8 @@ class _Numbers:
 
 @dataclass(slots=True, eq=False)
 class _Match:
-    """A loop of the forward sweep's turns, by its place, and the return sweep's that runs it again: for each variable
+    """A loop of the forward sweep's iterations, by its place, and the return sweep's that runs it again: for each
+    variable
     of the first that of the second, and the variables of the second that save."""
 
     forward: int
@@ -174,18 +178,18 @@ class _Pair:
         assert type(first.exp) is ir.For and type(second.exp) is ir.For
         self.first, self.second, self.alias = first, second, alias
         self.f, self.r = first.exp, second.exp
-        self.turns = turns_back(self.r, defs)
+        self.iterations = iterations_back(self.r, defs)
         self.scratch = {s.pat[0] for s in self.r.body.stms if type(s.exp) is ir.Scratch}
         self.own = {*self.r.body.params, *[v for s in self.r.body.stms for v in s.pat]}
         table: dict[tuple[Any, ...], int] = {}
         self.forward = _Numbers(table, self.f.body.params[:1])
-        self.back = _Numbers(table, self.turns)
-        self.rows: list[ArrayType] = []  # of what is saved already, in each turn
+        self.back = _Numbers(table, self.iterations)
+        self.rows: list[ArrayType] = []  # of what is saved already, in each iteration
 
     def rewritten(self) -> list[Stm] | None:
         """The two loops with what goes before them; None if there is nothing to save."""
         f, r = self.f, self.r
-        if f.body.params[0].type is not I64 or not self.turns or not SAME_TURNS(f.bound is r.bound):
+        if f.body.params[0].type is not I64 or not self.iterations or not SAME_ITERATIONS(f.bound is r.bound):
             return None
         if not all(any(type(s.exp) is ir.For for s in e.body.stms) for e in (f, r)):
             return None
@@ -197,7 +201,7 @@ class _Pair:
             for s in f.body.stms:
                 e = s.exp
                 if type(e) is ir.Update and s.pat[0] is result and e.array is p and len(e.index) == 1:
-                    if isinstance(e.value.type, ArrayType) and AT_TURN(e.index == (f.body.params[0],)):
+                    if isinstance(e.value.type, ArrayType) and AT_ITERATION(e.index == (f.body.params[0],)):
                         self.back.saved[v] = self.forward.atom(e.value)
                         self.rows.append(e.value.type)
                         self.size = shape_of(v.type)[0]
@@ -248,7 +252,7 @@ class _Pair:
         return m if SAVING(all(self.saves(second, q) is not None for q in left)) else None
 
     def saves(self, loop: ir.For, q: int) -> Stm | None:
-        """The statement that saves a row of the variable in each turn, if it does that alone."""
+        """The statement that saves a row of the variable in each iteration, if it does that alone."""
         p, counter = loop.body.params[q + 1], loop.body.params[0]
         users = [s for s in loop.body.stms if p in ir.stm_free(s)]
         if len(users) != 1 or p in loop.body.result:
@@ -305,7 +309,7 @@ class _Pair:
             return None
         kept = self.kept(m)
         before: list[Stm] = []
-        carried: dict[int, list[Var]] = {}  # the variables of the forward sweep: start, in a turn, after it, at its end
+        carried: dict[int, list[Var]] = {}  # of the forward sweep: start, in an iteration, after it, at its end
         for q in kept:
             t = array_of(again.pat[q].type, self.size)
             carried[q] = [Var("saved", t) for _ in range(4)]
@@ -332,14 +336,14 @@ class _Pair:
             Stm((carried[q][2],), ir.Update(carried[q][1], (f.body.params[0],), old.pat[m.same.index(q)]))
             for q in kept if q not in filled
         ]  # fmt: skip
-        turn = Lambda(
+        iteration = Lambda(
             (*f.body.params, *[carried[q][1] for q in kept]),
             (*f.body.stms[: m.forward], loop, *updates, *f.body.stms[m.forward + 1 :]),
             (*f.body.result, *[carried[q][2] for q in kept]),
         )
-        forward = ir.For(f.bound, (*f.inits, *[carried[q][0] for q in kept]), turn)
+        forward = ir.For(f.bound, (*f.inits, *[carried[q][0] for q in kept]), iteration)
         reads: list[Stm] = []
-        index = next(s.pat[0] for s in r.body.stms if s.pat and s.pat[0] in self.turns)
+        index = next(s.pat[0] for s in r.body.stms if s.pat and s.pat[0] in self.iterations)
         for q in kept:
             v = again.pat[q]
             row = Var("saved", v.type)
@@ -351,7 +355,8 @@ class _Pair:
         return [*before, done, Stm(self.second.pat, back, self.second.attrs)]
 
     def names(self, m: _Match) -> dict[int, Var]:
-        """The variables of the forward sweep's turn, by value numbers, as far as they are there before the loop."""
+        """The variables of the forward sweep's iteration, by value numbers, as far as they are there before the
+        loop."""
         names: dict[int, Var] = {self.forward.atom(p): p for p in self.f.body.params}
         for s in self.f.body.stms[: m.forward]:
             for v in s.pat:
@@ -360,12 +365,13 @@ class _Pair:
         return names
 
     def without_histories(self, lam: Lambda, names: dict[int, Var]) -> Lambda:
-        """The scope with reads of what the forward sweep saved in this turn, which it has saved only when its loop is
+        """The scope with reads of what the forward sweep saved in this iteration, which it has saved only when its loop
+        is
         done, as reads of the values it saves."""
 
         def read(s: Stm) -> Stm:
             e = s.exp
-            if type(e) is not ir.At or e.array not in self.back.saved or e.index[0] not in self.turns:
+            if type(e) is not ir.At or e.array not in self.back.saved or e.index[0] not in self.iterations:
                 return ir.map_scopes(s, scope)
             value = names.get(self.back.saved[e.array])
             if value is None:
@@ -412,4 +418,4 @@ def _cost(lam: Lambda) -> int:
     return own + sum(_cost(inner) for s in lam.stms if type(s.exp) is ir.Map for inner in s.exp.lambdas())
 
 
-__all__ = ["save_turns"]
+__all__ = ["save_inner_tape"]

@@ -1,6 +1,6 @@
 """Matrix products that both sweeps of a loop compute are saved by the forward sweep.
 
-The return sweep of a loop executes each turn's statements again, on the loop variables that the forward sweep
+The return sweep of a loop executes each iteration's statements again, on the loop variables that the forward sweep
 saved.  For a matrix product of such a variable with an invariant matrix it is cheaper to save the product too:
 
     loop (x, xs) for i < n do let p = matmul x w; xs[i] = x; ...          p is saved in ps[i]
@@ -23,8 +23,8 @@ LEGAL = Legality(
     "a return sweep reads products that the forward sweep saves for it",
     worth="each product once: LSTM's gradient on a device 117 launches in place of 292, 8% fewer bytes",
 )
-CARRIED = LEGAL.condition("history carried on", "the array left at the end is not the one the turns have saved in")
-EACH_ROW = LEGAL.condition("each row saved", "rows that no turn saves have no product")
+CARRIED = LEGAL.condition("history carried on", "the array left at the end is not the one the iterations have saved in")
+EACH_ROW = LEGAL.condition("each row saved", "rows that no iteration saves have no product")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory for all products is had before the loop")
 
 
@@ -35,7 +35,8 @@ def save_products(program: Program) -> Program:
 
 @dataclass(slots=True)
 class _Saved:
-    """A product that loop statement `loop` can save, at the turn's place `index`, one for each row of `history`."""
+    """A product that loop statement `loop` can save, at the iteration's place `index`, one for each row of
+    `history`."""
 
     loop: int
     index: Atom
@@ -63,7 +64,7 @@ class _Sharing:
         self.before: dict[int, list[Stm]] = {}  # statements that go before a loop
         # (the history of a loop variable, the matrix) -> the product of the variable and the matrix
         self.known: dict[tuple[Var, Atom], _Saved] = {}
-        self.results: dict[Var, Var] = {}  # product -> all turns' products
+        self.results: dict[Var, Var] = {}  # product -> all iterations' products
 
     def run(self) -> bool:
         changed = False
@@ -80,13 +81,13 @@ class _Sharing:
         return [t for i, s in enumerate(self.stms) for t in (*self.before.get(i, ()), s)]
 
     def offer(self, i: int, s: Stm, e: ir.For) -> None:
-        """Note the products of loop `s` with a variable that it saves each turn."""
+        """Note the products of loop `s` with a variable that it saves each iteration."""
         counter, *params = e.body.params
-        turn = {counter} | {t.pat[0] for t in e.body.stms if _is_index(t.exp, counter)}
+        iteration = {counter} | {t.pat[0] for t in e.body.stms if _is_index(t.exp, counter)}
         saved: dict[Atom, tuple[Var, Atom]] = {}  # loop variable -> its history, its place there
         for t in e.body.stms:
             x = t.exp
-            if type(x) is ir.Update and len(x.index) == 1 and x.index[0] in turn:
+            if type(x) is ir.Update and len(x.index) == 1 and x.index[0] in iteration:
                 if x.value in params and x.array in params:
                     k = params.index(x.array)
                     if CARRIED(e.body.result[k] is t.pat[0]) and EACH_ROW(self.filled(i, e, k)):
@@ -101,7 +102,7 @@ class _Sharing:
                     self.known[history, x.b] = _Saved(i, index, t.pat[0], history)
 
     def filled(self, i: int, e: ir.For, k: int) -> bool:
-        """Whether all rows of loop variable k that have a value are those that the turns of loop `i` save."""
+        """Whether all rows of loop variable k that have a value are those that the iterations of loop `i` save."""
         start = e.inits[k]
         scratch = any(type(s.exp) is ir.Scratch and s.pat[0] is start for s in self.stms[:i])
         return scratch or shape_of(e.body.params[k + 1].type)[0] is e.bound
@@ -125,7 +126,7 @@ class _Sharing:
         return ir.For(e.bound, e.inits, Lambda(e.body.params, tuple(body), e.body.result)) if changed else None
 
     def saved(self, p: _Saved) -> Var:
-        """All turns' products, which the earlier loop saves from now on."""
+        """All iterations' products, which the earlier loop saves from now on."""
         if p.product in self.results:
             return self.results[p.product]
         LEGAL.fired()

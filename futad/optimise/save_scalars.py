@@ -1,15 +1,15 @@
 """Costly scalars that both sweeps of an inner loop compute are saved by the forward sweep.
 
-The return sweep of a loop executes each turn's statements again, on the loop variables that the forward sweep saved.
-Maps of scalars in the two bodies are compared by value numbers:
+The return sweep of a loop executes each iteration's statements again, on the loop variables that the forward sweep
+saved. Maps of scalars in the two bodies are compared by value numbers:
 
     loop x for i < n do hs[i] = x; ys = map (\\x w -> ... exp (x * w) ...) x ws[i]; ...       saves es[i] = exp (x * w)
     loop ... for j < n do let i = n-1-j; x = hs[i]; map (\\x w e -> ... e ...) x ws[i] es[i]
 
 An element saved costs a store and a load, an operation of cost `COSTLY` or more some times that.  Memory: as much as a
-mapped array for each turn and each scalar saved, at most `MOST` of them.  It is done for loops inside loops only, where
-the memory is used again in every turn of the outer loop, and the loop variables that are saved are as large.  For an
-outermost loop it would add to the largest arrays there are.
+mapped array for each iteration and each scalar saved, at most `MOST` of them.  It is done for loops inside loops only,
+where the memory is used again in every iteration of the outer loop, and the loop variables that are saved are as large.
+For an outermost loop it would add to the largest arrays there are.
 """
 
 from __future__ import annotations
@@ -31,19 +31,23 @@ LEGAL = Legality(
     "a return sweep reads scalars that the forward sweep saves for it",
     worth="exponentials once: D-LSTM's gradient 14% fewer operations, for 7% more bytes",
 )
-SAME_TURNS = LEGAL.condition("as many turns", "the return sweep wants scalars of turns that there were none")
-LAST_FIRST = LEGAL.condition("turns back", "the return sweep's index is not that of the turn it undoes")
-AT_TURN = LEGAL.condition("saved at the turn", "the history's row is not the value of the turn of that number")
-READ_AT_TURN = LEGAL.condition("read at the turn", "another turn's value is read from the history")
+SAME_ITERATIONS = LEGAL.condition(
+    "as many iterations", "the return sweep wants scalars of iterations that there were none"
+)
+LAST_FIRST = LEGAL.condition("last iteration first", "the return sweep's index is not that of the iteration it undoes")
+AT_ITERATION = LEGAL.condition(
+    "saved at the iteration", "the history's row is not the value of the iteration of that number"
+)
+READ_AT_ITERATION = LEGAL.condition("read at the iteration", "another iteration's value is read from the history")
 SAME_PLACE = LEGAL.condition("element read was written", "the element read is not the one the update wrote")
-NOT_NEGATIVE = LEGAL.condition("turns not negative", "memory for a negative number of turns is asked for")
+NOT_NEGATIVE = LEGAL.condition("iterations not negative", "memory for a negative number of iterations is asked for")
 WIDTH_OUTSIDE = LEGAL.condition("width known outside", "the memory for all scalars is had before the loop")
 
 COSTLY = 10
 MOST = 8
 
 Key = Any  # a value number: nested tuples
-TURN = ("turn",)
+ITERATION = ("iteration",)
 
 
 def save_scalars(program: Program) -> Program:
@@ -82,16 +86,16 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], sizes: set[Atom], inside: bool)
 class _Values:
     """Value numbers of one loop's body."""
 
-    def __init__(self, loop: ir.For, turn: set[Atom]) -> None:
-        self.turn = turn
+    def __init__(self, loop: ir.For, iteration: set[Atom]) -> None:
+        self.iteration = iteration
         self.keys: dict[Var, Key] = {}
         self.own = set(loop.body.params)
         for s in loop.body.stms:
             self.own.update(s.pat)
 
     def key(self, a: Atom) -> Key:
-        if a in self.turn:
-            return TURN
+        if a in self.iteration:
+            return ITERATION
         if isinstance(a, Const):
             return ("constant", a.type.name, repr(a.value))
         return self.keys.get(a, ("variable", a))
@@ -112,7 +116,7 @@ class _Values:
         return ("at", base, index)
 
     def note(self, s: Stm, saved: dict[Var, Key]) -> None:
-        """Number what the statement binds; `saved`: histories, and what is in them at this turn."""
+        """Number what the statement binds; `saved`: histories, and what is in them at this iteration."""
         e = s.exp
         v = s.pat[0] if s.pat else None
         if v is None:
@@ -124,7 +128,7 @@ class _Values:
                 self.keys[v] = self.key(a)
             case ir.At(a, index) if not any(type(i) is Range for i in index):
                 keys = tuple([self.key(i) for i in index])  # type: ignore[arg-type]
-                if a in saved and READ_AT_TURN(keys[0] == TURN):
+                if a in saved and READ_AT_ITERATION(keys[0] == ITERATION):
                     self.keys[v] = self.at(saved[a], keys[1:]) if keys[1:] else saved[a]
                 else:
                     self.keys[v] = self.at(self.key(a), keys)
@@ -171,7 +175,7 @@ def _pair(
 ) -> tuple[list[Stm], Stm, Stm] | None:  # fmt: skip
     """What goes before the loops, and the loops, if the second computes again what the first did; else None."""
     f, r = first.exp, second.exp
-    if type(f) is not ir.For or type(r) is not ir.For or not SAME_TURNS(f.bound is r.bound):
+    if type(f) is not ir.For or type(r) is not ir.For or not SAME_ITERATIONS(f.bound is r.bound):
         return None
     if f.body.params[0].type is not I64 or not any(v in ir.stm_free(second) for v in first.pat):
         return None
@@ -191,10 +195,12 @@ def _pair(
     for v, p, result in zip(first.pat, f.body.params[1:], f.body.result, strict=True):
         for s in f.body.stms:
             e = s.exp
-            if type(e) is ir.Update and s.pat[0] is result and e.array is p and AT_TURN(e.index == (f.body.params[0],)):
+            if type(e) is not ir.Update or s.pat[0] is not result or e.array is not p:
+                continue
+            if AT_ITERATION(e.index == (f.body.params[0],)):
                 saved[v] = forward.key(e.value)
-    turn = turns_back(r, defs)
-    back = _Values(r, turn)
+    iteration = iterations_back(r, defs)
+    back = _Values(r, iteration)
     again: dict[int, list[tuple[Key, Var]]] = {}
     wanted: dict[Key, None] = {}
     maps = _maps(r)
@@ -209,14 +215,14 @@ def _pair(
     if not wanted:
         return None
     if NOT_NEGATIVE(is_size(f.bound)):
-        return _rewritten(first, second, made, list(wanted), again, turn, f.bound)
-    turns = Var("turns", I64)
-    before, first, second = _rewritten(first, second, made, list(wanted), again, turn, turns)
-    return [Stm((turns,), ir.Op("max", (f.bound, ZERO))), *before], first, second
+        return _rewritten(first, second, made, list(wanted), again, iteration, f.bound)
+    iterations = Var("iterations", I64)
+    before, first, second = _rewritten(first, second, made, list(wanted), again, iteration, iterations)
+    return [Stm((iterations,), ir.Op("max", (f.bound, ZERO))), *before], first, second
 
 
-def turns_back(r: ir.For, defs: dict[Var, ir.Exp]) -> set[Atom]:
-    """The index of the forward sweep's turn in the return sweep's body: bound - 1 - its own turn."""
+def iterations_back(r: ir.For, defs: dict[Var, ir.Exp]) -> set[Atom]:
+    """The index of the forward sweep's iteration in the return sweep's body: bound - 1 - its own iteration."""
     counter = r.body.params[0]
     out: set[Atom] = set()
     for s in r.body.stms:
@@ -240,7 +246,7 @@ def _plus(a: Atom, defs: dict[Var, ir.Exp]) -> tuple[Atom, int]:
 
 def _rewritten(
     first: Stm, second: Stm, made: dict[Key, tuple[int, Var]], wanted: list[Key],
-    again: dict[int, list[tuple[Key, Var]]], turn: set[Atom], turns: Atom,
+    again: dict[int, list[tuple[Key, Var]]], iteration: set[Atom], iterations: Atom,
 ) -> tuple[list[Stm], Stm, Stm]:  # fmt: skip
     f, r = first.exp, second.exp
     assert type(f) is ir.For and type(r) is ir.For
@@ -254,7 +260,7 @@ def _rewritten(
         e = s.exp
         assert isinstance(e, ir.Mapping)
         row = Var(scalar.name, array_of(scalar.type, e.width))
-        t = array_of(row.type, turns)
+        t = array_of(row.type, iterations)
         start, now, then, final = (Var("saved", t) for _ in range(4))
         lam = Lambda(e.lam.params, e.lam.stms, (*e.lam.result, scalar))
         stms[k][0] = Stm((*s.pat, row), e.over(e.arrays, lam), s.attrs)
@@ -267,7 +273,7 @@ def _rewritten(
         history[key] = final
     body = Lambda((*f.body.params, *params), tuple([s for part in stms for s in part]), (*f.body.result, *results))
     new_first = Stm((*first.pat, *finals), ir.For(f.bound, (*f.inits, *inits), body), first.attrs)
-    (index,) = [a for a in turn][:1]
+    (index,) = [a for a in iteration][:1]
     out: list[Stm] = []
     for k, s in enumerate(r.body.stms):
         if k not in again:
@@ -292,4 +298,4 @@ def _rewritten(
     return before, new_first, Stm(second.pat, ir.For(r.bound, r.inits, lam), second.attrs)
 
 
-__all__ = ["save_scalars", "turns_back"]
+__all__ = ["save_scalars", "iterations_back"]

@@ -1,10 +1,10 @@
-"""Arrays of matrix products that a loop reads one part of in each turn are made part by part, in these turns.
+"""Arrays of matrix products that a loop reads one part of in each iteration are made part by part, in these iterations.
 
     let zs = map (\\x -> matmul x w) xs           loop y for i < n do let z = matmul xs[i] w
     in loop y for i < n do f y zs[i]       -->                        in f y z
 
-Nothing but the loop reads `zs`, so nothing is computed twice, and what one turn makes does not leave the caches before
-it is read.  Done for few threads: devices rather make of all turns what they can before the loop.
+Nothing but the loop reads `zs`, so nothing is computed twice, and what one iteration makes does not leave the caches
+before it is read.  Done for few threads: devices rather make of all iterations what they can before the loop.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from futad.legality import Legality
 from futad.optimise.subst import Subst
 
 LEGAL = Legality(
-    "make-in-turns",
+    "sink-into-loop",
     "an array of products is made part by part by the loop that reads it",
     worth="products stay in the cache: LSTM's objective on one thread 3 to 9% less time",
 )
-CONSTANT = LEGAL.condition("inputs not overwritten", "the turns make the parts of what was overwritten since")
+CONSTANT = LEGAL.condition("inputs not overwritten", "the iterations make the parts of what was overwritten since")
 TOTAL = LEGAL.condition("fails not", "what fails would be reported late, or not at all")
 READ_THERE = LEGAL.condition("read there only", "others read the array, which is not made any more")
-OF_THE_TURN = LEGAL.condition("part of the turn", "the turn reads another part than the one it makes")
+OF_THE_ITERATION = LEGAL.condition("part of the iteration", "the iteration reads another part than the one it makes")
 
 
-def make_in_turns(program: Program) -> Program:
+def sink_into_loop(program: Program) -> Program:
     """Move such products into the loops, in every scope."""
     return ir.map_bodies(program, lambda lam: _scope(lam, aliases(lam, lam.result + lam.params)))
 
@@ -80,7 +80,8 @@ def _total(lam: Lambda) -> bool:
 
 
 def _into(s: Stm, loop: Stm) -> Stm | None:
-    """The loop with the elements of the map's result made in its turns; None unless each turn reads the one of its
+    """The loop with the elements of the map's result made in its iterations; None unless each iteration reads the one
+    of its
     number, once, and there are as many."""
     e, made = loop.exp, s.exp
     assert isinstance(made, ir.Map)
@@ -92,7 +93,7 @@ def _into(s: Stm, loop: Stm) -> Stm | None:
         return None
     reader = e.body.stms[readers[0]]
     at = reader.exp
-    if type(at) is not ir.At or at.array is not array or not OF_THE_TURN(at.index == (i,)):
+    if type(at) is not ir.At or at.array is not array or not OF_THE_ITERATION(at.index == (i,)):
         return None
     (result,), (element,) = made.lam.result, reader.pat
     if type(result) is not Var or result.type != element.type or not any(result in x.pat for x in made.lam.stms):
@@ -105,4 +106,4 @@ def _into(s: Stm, loop: Stm) -> Stm | None:
     return Stm(loop.pat, ir.For(e.bound, e.inits, Lambda(e.body.params, stms, e.body.result)), loop.attrs)
 
 
-__all__ = ["make_in_turns"]
+__all__ = ["sink_into_loop"]

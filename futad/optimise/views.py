@@ -3,7 +3,7 @@
     map (\\x -> let t = rearrange a (1, 0) in f t x) xs   -->   let t = rearrange a (1, 0) in map (\\x -> f t x) xs
 
 A view costs nothing, wherever it stands.  But inside a map the adjoint of `t` would be an array of its own in every
-turn, added to that of `a` as a whole; outside, the map's contributions go to the elements of one accumulator.
+iteration, added to that of `a` as a whole; outside, the map's contributions go to the elements of one accumulator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from futad.core.types import Prim, Var
 from futad.legality import Legality
 
 LEGAL = Legality("views", "views of arrays from outside move out of maps and loops")
-CONSTANT = LEGAL.condition("not overwritten", "an array that a turn overwrites is to be new in each")
+CONSTANT = LEGAL.condition("not overwritten", "an array that an iteration overwrites is to be new in each")
 INVARIANT = LEGAL.condition("invariant", "outside there is no value yet of what it depends on")
 
 Repeated = TypeVar("Repeated", bound=ir.Exp)
@@ -51,7 +51,7 @@ def invariant_views(e: Repeated) -> tuple[list[Stm], Repeated]:
     out: list[Stm] = []
     rest: list[Stm] = []
     free = [s for s in lam.stms if _is_free(s)]
-    # An array that a turn overwrites has to be made anew in each.
+    # An array that an iteration overwrites has to be made anew in each.
     alias = aliases(Lambda((), (Stm((), e),), ())) if any(type(s.exp) is not ir.Op for s in free) else Aliases()
     for s in lam.stms:
         if (

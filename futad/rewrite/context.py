@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LEGAL = Legality("map-rows", "a row that a map reads at its own index becomes an input of it", fires=False)
 OUTSIDE = LEGAL.condition("array from outside", "before the map there is no such array")
-AS_MANY = LEGAL.condition("as many rows", "the map has more turns than rows, or fewer")
+AS_MANY = LEGAL.condition("as many rows", "the map has more iterations than rows, or fewer")
 
 
 @dataclass(slots=True)

@@ -69,11 +69,11 @@ def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A write: what wrote, for which binding, and the turns of the loops then."""
+    """A write: what wrote, for which binding, and the iterations of the loops then."""
 
     what: str
     binding: int
-    turns: dict[int, int]
+    iterations: dict[int, int]
 
 
 class CheckedDevice(EmulatedDevice):
@@ -199,10 +199,10 @@ class CheckedRuntime(Runtime):
         assert isinstance(device, CheckedDevice), "checked execution is on a device for it"
         self.checked = device
         self.doing = 0
-        self.turns: dict[int, int] = {}
+        self.iterations: dict[int, int] = {}
         self.marks: dict[int, int] = {}  # times of claims, by binding
         self.before: tuple[int, Words] = 0, np.empty(0, np.uint32)
-        device.doing = lambda what: Event(what, self.doing, dict(self.turns))
+        device.doing = lambda what: Event(what, self.doing, dict(self.iterations))
         device.found = self.found
         super().__init__(device, layout)
 
@@ -224,9 +224,9 @@ class CheckedRuntime(Runtime):
         self.checked.time += 1
         return self.checked.time
 
-    def turn(self, loop: int, number: int) -> None:
-        """A loop is in this turn."""
-        self.turns[loop] = number
+    def iteration(self, loop: int, number: int) -> None:
+        """A loop is in this iteration."""
+        self.iterations[loop] = number
 
     def claim(
         self, kind: str, about: int, reader: int, address: int, size: int, shape: tuple[int, ...],
@@ -302,12 +302,12 @@ class CheckedRuntime(Runtime):
         self.check()
         reader = reader or self.doing
         names = self.layout.bindings, self.layout.loops
-        here = shown(reader, *names, lambda loop: self.turns.get(loop, -1))
+        here = shown(reader, *names, lambda loop: self.iterations.get(loop, -1))
         owner = max((a for a in self.checked.owners if a <= address), default=0)
         event = self.checked.events.get(word) or self.checked.owners.get(owner)
         there = "a value of its own"
         if event is not None and event.binding:
-            there = shown(event.binding, *names, lambda loop: event.turns.get(loop, -1))
+            there = shown(event.binding, *names, lambda loop: event.iterations.get(loop, -1))
         elif event is not None and event.what:
             there = event.what
         kinds = {NONE: "foreign read", UNWRITTEN: "uninitialised", MOVED: "uninitialised", FREED: "freed"}

@@ -264,13 +264,13 @@ class CLibrary:
         """What checked execution found."""
         words = (ctypes.c_int64 * 5)()
         self.lib.futad_finding(ctypes.c_void_p(context.address), words)
-        self.lib.futad_turn_at.restype = ctypes.c_int64
-        self.lib.futad_turn_at.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64]
+        self.lib.futad_iteration_at.restype = ctypes.c_int64
+        self.lib.futad_iteration_at.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64]
 
-        def turn_at(loop: int, time: int) -> int:
-            return self.lib.futad_turn_at(context.address, loop, time)
+        def iteration_at(loop: int, time: int) -> int:
+            return self.lib.futad_iteration_at(context.address, loop, time)
 
-        return finding(list(words), self.layout.bindings, self.layout.loops, turn_at)
+        return finding(list(words), self.layout.bindings, self.layout.loops, iteration_at)
 
 
 def _array(

@@ -12,19 +12,19 @@ UNWRITTEN, FREED = 1 << 63, 1 << 62
 READ, WRITE, MADE, RACE = range(4)
 
 
-def shown(number: int, bindings: Sequence[Binding], loops: Sequence[Loop], turn_of: Callable[[int], int]) -> str:
-    """A binding with the iterations of the loops around it; `turn_of(loop)` is -1 if that is not known."""
+def shown(number: int, bindings: Sequence[Binding], loops: Sequence[Loop], iteration_of: Callable[[int], int]) -> str:
+    """A binding with the iterations of the loops around it; `iteration_of(loop)` is -1 if that is not known."""
     if not 0 < number < len(bindings):
         return "a value of its own"
     b = bindings[number]
     loop = b.loop
-    turns: list[str] = []
+    iterations: list[str] = []
     while loop:
-        turn = turn_of(loop)
-        turns.insert(0, "?" if turn < 0 else str(turn))
+        iteration = iteration_of(loop)
+        iterations.insert(0, "?" if iteration < 0 else str(iteration))
         loop = loops[loop].outer
     return f"'{b.name}' ({b.what}{f', {b.span}' if b.span else ''})" + (
-        f" in iteration {', '.join(turns)}" if turns else ""
+        f" in iteration {', '.join(iterations)}" if iterations else ""
     )
 
 
@@ -50,16 +50,16 @@ def span_of(number: int, bindings: Sequence[Binding]) -> Span | None:
 
 
 def finding(
-    words: Sequence[int], bindings: Sequence[Binding], loops: Sequence[Loop], turn_at: Callable[[int, int], int]
+    words: Sequence[int], bindings: Sequence[Binding], loops: Sequence[Loop], iteration_at: Callable[[int, int], int]
 ) -> CheckFailure:
     """The error of a finding of compiled C; `words` are what it is, the reader, the entry, the time of the reader's
-    value, and the number of the element in its block.  `turn_at(loop, time)` is the turn a loop was in, at time 0 the
-    one it is in."""
+    value, and the number of the element in its block.  `iteration_at(loop, time)` is the iteration a loop was in, at
+    time 0 the one it is in."""
     what, reader, entry, _, element = words[:5]
     entry &= (1 << 64) - 1
     time = 0 if entry & UNWRITTEN else entry >> BITS << BITS
-    here = shown(reader, bindings, loops, lambda loop: turn_at(loop, 0))
-    there = shown(entry & ((1 << BITS) - 1), bindings, loops, lambda loop: turn_at(loop, time))
+    here = shown(reader, bindings, loops, lambda loop: iteration_at(loop, 0))
+    there = shown(entry & ((1 << BITS) - 1), bindings, loops, lambda loop: iteration_at(loop, time))
     if entry == 0:
         kind = "foreign write" if what == WRITE else "foreign read"
     elif entry & UNWRITTEN:

@@ -176,8 +176,8 @@ class ValueCheck:
 
 
 def place_text(b: Binding) -> str:
-    """The function and the turns of the loops around a binding."""
-    return ", ".join([b.function, *[f"{name} = {i}" for name, i in b.turns]])
+    """The function and the iterations of the loops around a binding."""
+    return ", ".join([b.function, *[f"{name} = {i}" for name, i in b.iterations]])
 
 
 def _cut(text: str, limit: int = 300) -> str:

@@ -408,7 +408,7 @@ class ELoop(Expr):
     form: ForIn | ForI | WhileForm
     body: Expr
     size_bindings: tuple[Binding, ...] = field(default=(), init=False)
-    # Sizes of the loop variables that change from turn to turn: 'size' bindings usable in pat's types.
+    # Sizes of the loop variables that change from iteration to iteration: 'size' bindings usable in pat's types.
     loop_sizes: tuple[Binding, ...] = field(default=(), init=False)
     new_sizes: tuple[Binding, ...] = field(default=(), init=False)
 

@@ -1,4 +1,4 @@
-"""Loops: the types of their parameters, and the sizes that change from turn to turn."""
+"""Loops: the types of their parameters, and the sizes that change from iteration to iteration."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _nowhere(ck: Checker) -> Span:
 
 
 def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
-    """Type a loop; which sizes of its parameters change from turn to turn is found from its body."""
+    """Type a loop; which sizes of its parameters change from iteration to iteration is found from its body."""
     if e.init is None:
         e.init = pattern_expr(e.pat)
     e.init = ck.exp(e.init)

@@ -62,8 +62,8 @@ def on_expression(ck: Checker, e: A.EAttr) -> None:
     """Warn of an attribute without meaning, or that does not belong on such an expression."""
     attributes(ck, [e.attr])
     x = _inside(e)
-    name, turns = e.attr.name, type(x) is A.ELoop and type(x.form) is not A.WhileForm
-    if name == "unroll" and not turns and type(x) is not A.EApp:
+    name, iterations = e.attr.name, type(x) is A.ELoop and type(x.form) is not A.WhileForm
+    if name == "unroll" and not iterations and type(x) is not A.EApp:
         warn(ck, "'unroll' has no effect here", e.attr.span, "it is for 'for' loops, 'jmp' and 'mjp'")
     elif name in CONSTRUCTS and type(x) in (A.ELoop, A.EVar, A.ELit, A.ELambda, A.EIndex, A.ETuple, A.ERecord):
         warn(ck, f"'{name}' has no effect here", e.attr.span, "it is for applications of 'map', 'reduce' and the like")
@@ -78,20 +78,20 @@ def _inside(e: A.EAttr) -> A.Expr:
 
 
 def never_unrolled(ck: Checker, body: A.Expr, given: set[Binding]) -> None:
-    """Warn of `#[unroll]` in an entry point on a loop whose turns are as many as a caller says: one of `given`."""
+    """Warn of `#[unroll]` in an entry point on a loop whose iterations are as many as a caller says: one of `given`."""
     stack = [body]
     while stack:
         e = stack.pop()
         stack += children(e)
         if type(e) is A.EAttr and e.attr.name == "unroll":
             loop = _inside(e)
-            turns = loop.form.bound if type(loop) is A.ELoop and type(loop.form) is A.ForI else None
-            if type(turns) is A.EVar and turns.binding in given:
+            iterations = loop.form.bound if type(loop) is A.ELoop and type(loop.form) is A.ForI else None
+            if type(iterations) is A.EVar and iterations.binding in given:
                 warn(
                     ck,
                     "'unroll' has no effect here",
                     e.attr.span,
-                    f"it is for loops whose number of turns is a constant, and callers give '{turns.name}'",
+                    f"it is for loops whose number of iterations is a constant, and callers give '{iterations.name}'",
                 )
 
 
@@ -154,7 +154,7 @@ def _rounds(e: A.Expr) -> str:
 
 
 def copied_update(ck: Checker, e: A.EUpdate) -> None:
-    """Warn of an update, inside a loop, of a copy of the loop's own parameter: each turn copies all of it."""
+    """Warn of an update, inside a loop, of a copy of the loop's own parameter: each iteration copies all of it."""
     b = _copied_param(ck, e.array)
     if b is not None:
         _warn_copy(ck, b, e.span)
@@ -188,7 +188,7 @@ def _copied_param(ck: Checker, x: A.Expr) -> Binding | None:
 def _warn_copy(ck: Checker, b: Binding, span: Span) -> None:
     warn(
         ck,
-        f"each turn of the loop copies all of '{b.name}' to change a part of it",
+        f"each iteration of the loop copies all of '{b.name}' to change a part of it",
         span,
         f"update '{b.name}' itself: a loop may overwrite its own parameters",
     )

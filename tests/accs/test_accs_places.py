@@ -1,4 +1,4 @@
-"""Accumulators that each turn of a map updates at places of its own."""
+"""Accumulators that each iteration of a map updates at places of its own."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def counted() -> Iterator[Any]:
 
 # --- stripmine -----------------------------------------------------------------------------------------------------
 
-# A turn evaluates sinh, whose value its derivative needs, once (or, of arrays, once an element).
+# An iteration evaluates sinh, whose value its derivative needs, once (or, of arrays, once an element).
 SCALAR = "loop y = x for i < n do 0.3 * f64.sinh y * f64.sinh y + x / (1 + f64.i64 i)"
 STRIPPED = {
     "scalar": "#[stripmine({k})] " + SCALAR,
@@ -110,8 +110,8 @@ STRIPPED = {
           in (map (* 0.9) ys ++ [s * s * 0.3 + x * ys[0]], i + 1)
         in f64.sum ys""",
 }
-# One run more counts turns if the condition needs the value (else only what the condition needs runs once more), or
-# elements.
+# One run more counts iterations if the condition needs the value (else only what the condition needs runs once more),
+# or elements.
 COUNTS_FIRST = {"counted_until": 1, "growing": 1, "growing_bounded_while": 1, "growing_while": 1}
 
 
@@ -130,31 +130,31 @@ def stripped(name: str, k: int, bound: int = BOUND) -> str:
 @pytest.mark.parametrize("name", STRIPPED)
 @pytest.mark.parametrize("k, n", [(1, 36), (2, 27), (3, 16), (2, 50), (2, 1), (2, 0)])
 def test_stripmine(counted: Any, name: str, k: int, n: int) -> None:
-    """The body runs k + 2 times, and every level has room for the (k + 1)-th root of n turns (of whole arrays)."""
+    """The body runs k + 2 times, and every level has room for the (k + 1)-th root of n iterations (of whole arrays)."""
     text = stripped(name, k)
     (want,), _ = counted(text, "fwd", n, 0.7)
     (got,), run = counted(text, "rev", n, 0.7)
     assert got == pytest.approx(want, rel=1e-12)
     assert run.ops["sinh"] == (k + 2 + COUNTS_FIRST.get(name, 0)) * n
     size = n + 1 if name.startswith("growing") else 3 if "updates" in name else 1
-    turns = BOUND if "bounded" in name else n
-    m = math.ceil(turns ** (1 / (k + 1))) + 1
+    iterations = BOUND if "bounded" in name else n
+    m = math.ceil(iterations ** (1 / (k + 1))) + 1
     assert len(run.rooms) >= k + 1
     assert all(room <= m * size for room in run.rooms.values())
 
 
 @pytest.mark.parametrize("name", STRIPPED)
-def test_without_stripmine_every_turn_is_kept(counted: Any, name: str) -> None:
+def test_without_stripmine_every_iteration_is_kept(counted: Any, name: str) -> None:
     n = 50
     _, run = counted(stripped(name, 0), "rev", n, 0.7)
     assert max(run.rooms.values()) >= (n * n // 2 if name.startswith("growing") else n)
-    # How often a loop turns, and how its arrays grow, are counted without their values here, but by counted_until.
+    # How often a loop iterations, and how its arrays grow, are counted without their values here, but by counted_until.
     assert run.ops["sinh"] == (3 if name == "counted_until" else 2) * n
 
 
 @pytest.mark.parametrize("name", ["bounded_while", "bounded_while_updates", "growing_bounded_while"])
 def test_a_bound_that_is_not_reached(counted: Any, name: str) -> None:
-    """Turns that are not taken cost no run of the body."""
+    """Iterations that are not taken cost no run of the body."""
     text = stripped(name, 2)
     (want,), _ = counted(text, "fwd", 11, 0.7)
     (got,), run = counted(text, "rev", 11, 0.7)
@@ -167,7 +167,7 @@ def test_a_bound_that_is_not_reached(counted: Any, name: str) -> None:
 def test_a_bound_that_is_exceeded_is_an_error(name: str, k: int) -> None:
     p = futad.compile(stripped(name, k, 10), backend="interp")
     assert p.rev(10, 0.7) == pytest.approx(p.fwd(10, 0.7), rel=1e-12)
-    with pytest.raises(futad.Error, match="the loop runs more turns than its bound of 10"):
+    with pytest.raises(futad.Error, match="the loop runs more iterations than its bound of 10"):
         p.rev(11, 0.7)
     assert np.isfinite(p.fwd(11, 0.7))  # forward mode saves nothing
 
@@ -238,7 +238,7 @@ def test_only_what_the_return_sweep_reads_is_saved(counted: Any, name: str) -> N
 
 @pytest.mark.parametrize("loop", ["for i < n do", "while i < n do"])
 def test_an_update_saves_elements_not_arrays(counted: Any, loop: str) -> None:
-    """One element for a turn, whatever the array holds; also in while loops."""
+    """One element for an iteration, whatever the array holds; also in while loops."""
     text = f"""
     def f (n: i64) (x: [100]f64): f64 =
       let (ys, _) = loop (ys, {"i" if "while" in loop else "_k"}) = (copy x, 0i64) {loop}
@@ -268,7 +268,7 @@ INNER_WHILE = """
 
 
 def test_an_inner_while_with_a_bound_saves_elements(counted: Any) -> None:
-    """As many for each outer turn as the bound says, where without one it is the array."""
+    """As many for each outer iteration as the bound says, where without one it is the array."""
     x = np.linspace(0.1, 1, 100)
     bounded, plain = INNER_WHILE % "#[bound(3)]", INNER_WHILE % ""
     (want,), _ = counted(bounded, "fwd", 20, x)
@@ -279,9 +279,9 @@ def test_an_inner_while_with_a_bound_saves_elements(counted: Any) -> None:
     assert max(before.rooms.values()) == 20 * 100
     (forward, reverse), _ = counted(bounded, "second", 20, x)
     np.testing.assert_allclose(reverse, forward, rtol=1e-12, atol=1e-14)
-    (no_turns,), _ = counted(bounded, "rev", 0, x)
-    assert (no_turns == 1).all()
-    with pytest.raises(futad.Error, match="the loop runs more turns than its bound of 2"):
+    (no_iterations,), _ = counted(bounded, "rev", 0, x)
+    assert (no_iterations == 1).all()
+    with pytest.raises(futad.Error, match="the loop runs more iterations than its bound of 2"):
         counted(INNER_WHILE % "#[bound(2)]", "rev", 20, x)
 
 
@@ -294,7 +294,7 @@ def test_scalars_stay_scalars() -> None:
     assert len(written) == 1
     arrays = [p for p in back.body.params if isinstance(p.type, ArrayType)]
     assert len(arrays) == 1 and len(back.body.params) >= 4
-    assert sum(isinstance(p.type, ArrayType) for p in forward.body.params) == 2  # a and b of every turn
+    assert sum(isinstance(p.type, ArrayType) for p in forward.body.params) == 2  # a and b of every iteration
 
 
 # --- what is not repeated ------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ INVARIANT = {
 
 @pytest.mark.parametrize("name", INVARIANT)
 def test_invariant_parts_leave_both_sweeps(counted: Any, name: str) -> None:
-    """What no turn changes is computed once (a map also in its own return sweep), not once a turn."""
+    """What no iteration changes is computed once (a map also in its own return sweep), not once an iteration."""
     body, limit = INVARIANT[name]
     text = of_vector(body)
     x = np.linspace(0.3, 0.9, 8)
@@ -354,8 +354,8 @@ KINDS = {
     "while_in_for_in_while": """
         (loop (s, k) = (c, 0) while k < 2 do
            (loop s for i < n do (loop (s, j) = (s, 0) while j < i do (f64.sin s + x[j], j + 1)).0, k + 1)).0""",
-    "zero_turns": "loop s = c * x[0] for i < 0 * n do s * s",
-    "zero_turns_while": "(loop (s, ys) = (c * x[0], copy x) while s < -1000 do (s * s, ys with [0] = s)).1[0] * c",
+    "zero_iterations": "loop s = c * x[0] for i < 0 * n do s * s",
+    "zero_iterations_while": "(loop (s, ys) = (c * x[0], copy x) while s < -1000 do (s * s, ys with [0] = s)).1[0] * c",
     "u8_count": "loop s = c for i < 5u8 do s * x[0] + f64.u8 i",
     "for_in": "loop s = c for v in x do f64.sin (s * v)",
     "swapped": "let (a, _) = loop (a, b) = (x, map (* c) x) for i < n do (map f64.sin b, a) in f64.sum a",

@@ -175,7 +175,7 @@ REFUSED = {
     "one_too_far": """
         f64.sum (loop ys = copy x for i < n - 1 do
           ys with [i] = f64.sum (map (\\j -> ys[j] * ys[j]) (iota (i + 2))) + x[i])""",
-    "second_turn": """
+    "second_iteration": """
         let ys = loop ys = copy x for t < 2 do loop ys for i < n - 1 do ys with [i + 1] = ys[i] * ys[i] + x[t]
         in f64.sum ys""",
     "exchange": """
@@ -237,7 +237,7 @@ def test_the_return_sweep_repeats_no_update() -> None:
     assert len(loops) == 4  # two forward, two backward
 
 
-def test_an_inner_loop_whose_array_is_made_each_turn() -> None:
+def test_an_inner_loop_whose_array_is_made_each_iteration() -> None:
     """Only the outer loop saves, its scalar."""
     text = """
     def f [n] (x: [n]f64) (c: f64): f64 = loop s = c for t < n do

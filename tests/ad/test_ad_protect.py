@@ -44,7 +44,7 @@ CASES = {
         "t_11, t_12, t_14", "f64;f64;f64"),
     "scattered": (f"{SCATTER} {total(11, 'y_10')} {total(12, 'x_4')}", "t_11, t_12", "f64;f64"),
     "scattered and returned": (f"{SCATTER} {total(12, 'x_4')}", "t_12, y_10", "f64;[n_1]f64"),
-    "in a turn": (
+    "in an iteration": (
         rf"let (s_17: f64, r_18: [n_1]f64) = for(3i64, [c_3, x_4], \(j_19: i64, s_20: f64, z_21: [n_1]f64) -> {{"
         rf" {WRITE} {total(12, 'x_4')} let w_22: [n_1]f64 = update(z_21, [j_19], s_20, None) {total(11, 'z_21')}"
         " let u_23: f64 = add(t_11, t_12) in (u_23, y_10) })", "s_17, r_18", "f64;[n_1]f64"),

@@ -136,10 +136,10 @@ def map_of_loop(b, s, x):
 
 
 def loop_of_map(b, s, x, w):
-    def turn(q, i, y):
+    def iteration(q, i, y):
         return [q.zip_with(lambda z, u, v: z.op("tanh", z.op("mul", u, v)), y, w)]
 
-    return b.emit(ir.For(i64(10), (x,), b.lambda_([("i", I64), ("y", x.type)], turn)))
+    return b.emit(ir.For(i64(10), (x,), b.lambda_([("i", I64), ("y", x.type)], iteration)))
 
 
 def scan_then_map(b, s, x):
@@ -227,8 +227,8 @@ LOOPS: list[tuple[str, Callable[[int], list[Any]]]] = [
 
 
 @pytest.mark.parametrize("name, make_args", LOOPS, ids=lambda x: x if isinstance(x, str) else "")
-def test_turns_of_loops_cost_a_constant(name: str, make_args: Callable[[int], list[Any]]) -> None:
-    """Ten times the turns over a ten times larger array: about ten times the work, not a hundred."""
+def test_iterations_of_loops_cost_a_constant(name: str, make_args: Callable[[int], list[Any]]) -> None:
+    """Ten times the iterations over a ten times larger array: about ten times the work, not a hundred."""
     c = next(c for c in CASES if c.name == name)
     cost = Cost(make(c.params, c.f))
     small, large = cost.of(make_args(40)), cost.of(make_args(400))
@@ -237,14 +237,14 @@ def test_turns_of_loops_cost_a_constant(name: str, make_args: Callable[[int], li
 
 
 def test_a_scatter_costs_what_it_writes() -> None:
-    """A loop of scatters of 3 elements into a large array: no turn touches the whole array."""
+    """A loop of scatters of 3 elements into a large array: no iteration touches the whole array."""
 
     def f(b, s, xs, vs, ix):
-        def turn(q, i, xs):
+        def iteration(q, i, xs):
             new = q.zip_with(lambda z, v, j: z.op("mul", v, z.at(xs, j)), vs, ix)
             return q.emit(ir.Scatter(s["k"], (xs,), (ix,), (new,)))
 
-        body = b.lambda_([("i", I64), ("xs", xs.type)], turn)
+        body = b.lambda_([("i", I64), ("xs", xs.type)], iteration)
         return [total(b, b.emit(ir.For(i64(30), (b.let(ir.Copy(xs)),), body))[0])]
 
     cost = Cost(make(["[n]f64", "[k]f64", "[k]i64"], f))
@@ -288,12 +288,12 @@ def every(lam: ir.Lambda, kind: type) -> list[ir.Stm]:
     return own + [x for s in lam.stms for inner in s.exp.lambdas() for x in every(inner, kind)]
 
 
-def turns_by_digits(body: ir.Lambda) -> int:
-    """How many loops there are, each of which turns as often as a size has binary digits."""
+def iterations_by_digits(body: ir.Lambda) -> int:
+    """How many loops there are, each of which iterations as often as a size has binary digits."""
     loops = every(body, ir.For)
     for s in loops:
-        (turns,) = [x.exp for x in body.stms if s.exp.bound in x.pat]  # type: ignore[attr-defined]
-        assert isinstance(turns, ir.Op) and turns.op == "sub" and turns.args[0] is i64(64)
+        (iterations,) = [x.exp for x in body.stms if s.exp.bound in x.pat]  # type: ignore[attr-defined]
+        assert isinstance(iterations, ir.Op) and iterations.op == "sub" and iterations.args[0] is i64(64)
     return len(loops)
 
 
@@ -311,7 +311,7 @@ def test_a_scan_over_arrays_is_parallel() -> None:
     """Work O(n) in 2 log n steps: five numbers an element, or rows, by a tree of segments."""
     c = next(c for c in CASES if c.name == "reduce_scan_rows_free")
     cost = Cost(make(c.params, c.f))
-    assert turns_by_digits(cost.program.funs["f_vjp"].body) == 2
+    assert iterations_by_digits(cost.program.funs["f_vjp"].body) == 2
     small, large = cost.of([normal(50, 2), 0.7]), cost.of([normal(500, 2), 0.7])
     assert large[1] <= 10.5 * small[1] and large[3] <= 10.5 * small[3]
 

@@ -26,9 +26,9 @@ KEPT = {
 def test_a_loop_keeps_the_size_it_starts_with(text: str) -> None:
     program = futad.compile(f"{HEAD}: [n]f64 = {text}", backend="interp")
     expected = np.array([1.0, 2, 3])
-    for k, turns in ((2, [1, 0]), (0, [1]), (2, [])):
-        if k and turns or "replicate" not in text:
-            np.testing.assert_array_equal(program.f(expected, k, turns), expected)
+    for k, iterations in ((2, [1, 0]), (0, [1]), (2, [])):
+        if k and iterations or "replicate" not in text:
+            np.testing.assert_array_equal(program.f(expected, k, iterations), expected)
 
 
 CHANGING = {
@@ -66,11 +66,11 @@ entry gradient [l] [d] [n] (hs: [l][d]f64) (xs: [n][d]f64) =
 
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
 def test_layers_that_read_the_one_before(backend: str) -> None:
-    """The input, or a row that was written in this turn; beside NumPy, and differences."""
+    """The input, or a row that was written in this iteration; beside NumPy, and differences."""
     program = futad.compile(LAYERS, backend=backend)
     rng = np.random.default_rng(8)
-    for layers, width, turns in ((1, 2, 2), (3, 2, 2), (4, 3, 3), (2, 3, 0)):
-        hs, xs = rng.standard_normal((layers, width)), rng.standard_normal((turns, width))
+    for layers, width, iterations in ((1, 2, 2), (3, 2, 2), (4, 3, 3), (2, 3, 0)):
+        hs, xs = rng.standard_normal((layers, width)), rng.standard_normal((iterations, width))
 
         def run(hs: np.ndarray, xs: np.ndarray) -> np.ndarray:
             hs = hs.copy()
@@ -86,4 +86,4 @@ def test_layers_that_read_the_one_before(backend: str) -> None:
                 step[at] = 1e-30j
                 args = [hs.astype(complex), xs.astype(complex)]
                 args[way] = args[way] + step
-                assert abs(np.sum(run(*args)).imag / 1e-30 - bar[at]) < 1e-12, (layers, width, turns, way, at)
+                assert abs(np.sum(run(*args)).imag / 1e-30 - bar[at]) < 1e-12, (layers, width, iterations, way, at)

@@ -121,7 +121,7 @@ def test_unknown_entry(backend):
 
 
 def test_updates_cost_constant_time(backend):
-    """A loop over 30,000 elements, one updated a turn: copying would take seconds."""
+    """A loop over 30,000 elements, one updated an iteration: copying would take seconds."""
     n = 30_000
     assert within(0.2, lambda: backend.run("walk", [n, np.zeros(n)]))
     (ys,) = backend.run("walk", [n, np.zeros(n)])

@@ -33,7 +33,7 @@ entry doubled [n] (xs: [n]f64): []f64 = let ys = map (* 2) xs in ys ++ ys
 entry same [n] (xs: [n]f64): [n][2][2]f64 = map (\\x -> let row = [x, x + 1] in [row, row]) xs
 entry kept [n] (xs: [n]f64): ([]f64, [n]f64) = let ys = map (* 2) xs in (ys ++ xs, ys)
 entry changed [n] (xs: [n]f64): []f64 = let ys = map (* 2) xs ++ xs in ys with [0] = 5
-entry turns [n] (k: i64) (xs: [n]f64): [n]f64 =
+entry iterations [n] (k: i64) (xs: [n]f64): [n]f64 =
   loop xs for i < k do let (a, b) = (map (+ f64.i64 i) (take 1 xs), map (* 2) (drop 1 xs)) in sized n (a ++ b)
 entry shifted [n] (xs: [n]f64): [n]f64 =
   let before = sized n ([1] ++ take (n - 1) xs)
@@ -101,7 +101,7 @@ def test_results_are_reused_when_they_die(backend: CBackend) -> None:
 
 
 def test_alternating_results_settle(backend: CBackend) -> None:
-    """With the last result alive during the next call, two blocks take turns."""
+    """With the last result alive during the next call, two blocks take iterations."""
     xs = np.arange(float(BIG))
     result = last = None
     for _ in range(4):
@@ -166,7 +166,7 @@ def test_results_die_in_other_threads(backend: CBackend) -> None:
 
 
 @pytest.mark.parametrize("name", [
-    "joined", "doubled", "flat", "same", "kept", "changed", "turns", "shifted",
+    "joined", "doubled", "flat", "same", "kept", "changed", "iterations", "shifted",
     "walked", "walked_back", "added", "crossed", "overwritten", "chained", "table", "picked", "chosen",
     "read_back", "written_again"])
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
@@ -174,7 +174,7 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str, n: int) -> 
     xs = np.random.default_rng(n).standard_normal(n)
     xs[n // 2] = 0
     args: list[Any] = [n, xs]
-    if name in ("turns", "walked", "walked_back", "read_back", "written_again"):
+    if name in ("iterations", "walked", "walked_back", "read_back", "written_again"):
         args.insert(1, 3)
     if name == "picked":
         args = [n, 3 * n, xs, np.arange(3 * n) % n]
@@ -204,7 +204,7 @@ def test_pieces_are_computed_in_place(backend: CBackend, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["shifted", "walked", "walked_back"])
 def test_shifted_arrays_are_not_copied(backend: CBackend, name: str) -> None:
-    """But for what a loop starts with, and the turns that are saved."""
+    """But for what a loop starts with, and the iterations that are saved."""
     counts = shape(backend, name)
     assert counts[ir.Copy] == {"shifted": 0, "walked": 0, "walked_back": 1}[name]
 

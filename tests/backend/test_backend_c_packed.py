@@ -1,4 +1,4 @@
-"""Right factors of products that are packed once for the turns of a loop or map, and products made some rows at a
+"""Right factors of products that are packed once for the iterations of a loop or map, and products made some rows at a
 time: the same results as the interpreter's, and where the C text packs."""
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ def mul [m][k][n] (a: [m][k]f64) (b: [k][n]f64): [m][n]f64 =
   map (\\x -> map (\\y -> f64.sum (map2 (*) x y)) (transpose b)) a
 def mulf [m][k][n] (a: [m][k]f32) (b: [k][n]f32): [m][n]f32 =
   map (\\x -> map (\\y -> f32.sum (map2 (*) x y)) (transpose b)) a
-entry power [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): [m][n]f64 = loop a for _i < turns do mul a b
-entry turned [m][n] (turns: i64) (a: [m][n]f32) (b: [n][n]f32): [m][n]f32 =
-  loop a for _i < turns do mulf a (transpose b)
-entry until [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): [m][n]f64 =
-  (loop (i, a) = (0, a) while i < turns do (i + 1, mul a b)).1
+entry power [m][n] (iterations: i64) (a: [m][n]f64) (b: [n][n]f64): [m][n]f64 = loop a for _i < iterations do mul a b
+entry turned [m][n] (iterations: i64) (a: [m][n]f32) (b: [n][n]f32): [m][n]f32 =
+  loop a for _i < iterations do mulf a (transpose b)
+entry until [m][n] (iterations: i64) (a: [m][n]f64) (b: [n][n]f64): [m][n]f64 =
+  (loop (i, a) = (0, a) while i < iterations do (i + 1, mul a b)).1
 entry batch [t][m][k][n] (a: [t][m][k]f64) (b: [k][n]f64): [t][m][n]f64 = map (\\x -> mul x b) a
-entry nested [t][m][n] (turns: i64) (a: [t][m][n]f64) (b: [n][n]f64): [t][m][n]f64 =
-  map (\\x -> loop x for i < turns do let c = map (map (* f64.i64 (i + 1))) b in mul (mul x c) b) a
-entry changing [m][n] (turns: i64) (a: [m][n]f64) (b: *[n][n]f64): ([m][n]f64, [n][n]f64) =
-  loop (a, b) for i < turns do (mul a b, b with [0, i % n] = 2)
+entry nested [t][m][n] (iterations: i64) (a: [t][m][n]f64) (b: [n][n]f64): [t][m][n]f64 =
+  map (\\x -> loop x for i < iterations do let c = map (map (* f64.i64 (i + 1))) b in mul (mul x c) b) a
+entry changing [m][n] (iterations: i64) (a: [m][n]f64) (b: *[n][n]f64): ([m][n]f64, [n][n]f64) =
+  loop (a, b) for i < iterations do (mul a b, b with [0, i % n] = 2)
 entry rows [t][m][k][n] (a: [t][m][k]f64) (b: [k][n]f64): [t][m]f64 =
   map (\\x -> map (\\r -> f64.maximum (map (+ r[0]) r)) (mul x b)) a
 entry top [m][k][n] (a: [m][k]f64) (b: [k][n]f64): [m]f64 =
@@ -39,11 +39,11 @@ entry folded [m][k][n] (a: [m][k]f64) (b: [k][n]f64): f64 =
   f64.sum (map (\\r -> f64.sum (map (\\x -> x * x) r)) (mul a b))
 entry after [m][k][n] (a: [m][k]f64) (b: *[k][n]f64): ([m]f64, [k][n]f64) =
   let s = map (\\r -> f64.maximum (map (+ r[0]) r)) (mul a b) in (s, b with [0, 0] = 100)
-entry few [n] (turns: i64) (a: [1][n]f64) (b: [n][n]f64): [1][n]f64 = loop a for _i < turns do mul a b
-def slope [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): f64 =
-  f64.sum (flatten (loop a for _i < turns do map (map f64.tanh) (mul a b)))
-entry gradient [m][n] (turns: i64) (a: [m][n]f64) (b: [n][n]f64): ([m][n]f64, [n][n]f64) =
-  vjp (\\(a, b) -> slope turns a b) (a, b) 1
+entry few [n] (iterations: i64) (a: [1][n]f64) (b: [n][n]f64): [1][n]f64 = loop a for _i < iterations do mul a b
+def slope [m][n] (iterations: i64) (a: [m][n]f64) (b: [n][n]f64): f64 =
+  f64.sum (flatten (loop a for _i < iterations do map (map f64.tanh) (mul a b)))
+entry gradient [m][n] (iterations: i64) (a: [m][n]f64) (b: [n][n]f64): ([m][n]f64, [n][n]f64) =
+  vjp (\\(a, b) -> slope iterations a b) (a, b) 1
 """
 
 
@@ -70,15 +70,15 @@ def values(*shape: int, dtype: Any = np.float64) -> Any:
 
 
 @pytest.mark.parametrize("m, n", [(0, 3), (1, 1), (5, 0), (40, 33), (3, 70), (150, 9)])
-@pytest.mark.parametrize("turns", [0, 1, 2, 12])
-def test_loops(core: Any, backend: CBackend, m: int, n: int, turns: int) -> None:
+@pytest.mark.parametrize("iterations", [0, 1, 2, 12])
+def test_loops(core: Any, backend: CBackend, m: int, n: int, iterations: int) -> None:
     for name in ("power", "until", "gradient"):
-        same(core, backend, name, m, n, turns, values(m, n), values(n, n))
-    same(core, backend, "turned", m, n, turns, values(m, n, dtype=np.float32), values(n, n, dtype=np.float32))
-    same(core, backend, "few", n, turns, values(1, n), values(n, n))
-    same(core, backend, "nested", 2, m, n, turns, values(2, m, n), values(n, n))
+        same(core, backend, name, m, n, iterations, values(m, n), values(n, n))
+    same(core, backend, "turned", m, n, iterations, values(m, n, dtype=np.float32), values(n, n, dtype=np.float32))
+    same(core, backend, "few", n, iterations, values(1, n), values(n, n))
+    same(core, backend, "nested", 2, m, n, iterations, values(2, m, n), values(n, n))
     if n:
-        same(core, backend, "changing", m, n, turns, values(m, n), values(n, n))
+        same(core, backend, "changing", m, n, iterations, values(m, n), values(n, n))
 
 
 @pytest.mark.parametrize("t, m, k, n", [(0, 2, 3, 4), (1, 40, 7, 30), (5, 33, 20, 51), (3, 1, 9, 9), (2, 600, 70, 230)])

@@ -17,7 +17,7 @@ from futad.source import load_program
 from futad.testing.build import c_backend
 
 TYPES = ["i8", "u16", "f32", "i64", "bool"]
-TEXT = "".join(f"entry turn_{t} [n][m] (xs: [n][m]{t}): [m][n]{t} = transpose xs\n" for t in TYPES) + """
+TEXT = "".join(f"entry iteration_{t} [n][m] (xs: [n][m]{t}): [m][n]{t} = transpose xs\n" for t in TYPES) + """
 entry batch [k][n][m] (xs: [k][n][m]f32): [k][m][n]f32 = map transpose xs
 entry outer [k][n][m] (xs: [k][n][m]f32): [n][k][m]f32 = transpose xs
 entry around [k][n][m] (xs: [k][n][m]f32): [m][n][k]f32 = transpose (map transpose (transpose xs))
@@ -52,7 +52,7 @@ def values(shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("name", TYPES)
 def test_matrices(backend: CBackend, name: str, n: int, m: int) -> None:
     xs = values((n, m), name)
-    (actual,) = backend.run(f"turn_{name}", [n, m, xs])
+    (actual,) = backend.run(f"iteration_{name}", [n, m, xs])
     np.testing.assert_array_equal(actual, xs.T, strict=True)
 
 
@@ -78,7 +78,7 @@ def test_rows_of_a_transposed_matrix(core: Any, backend: CBackend, n: int, m: in
 def test_which_are_in_tiles(backend: CBackend) -> None:
     """All but a small one of constant size, and one that only orders rows anew."""
     bodies = {f.split("(", 1)[0]: f for f in backend.source.split("\nint64_t futad_entry_")[1:]}
-    for name in [f"turn_{t}" for t in TYPES] + ["batch", "around", "part", "back", "columns"]:
+    for name in [f"iteration_{t}" for t in TYPES] + ["batch", "around", "part", "back", "columns"]:
         assert "futad_transpose_" in bodies[name], name
     assert not any("futad_transpose_" in bodies[name] for name in ("outer", "small"))
 

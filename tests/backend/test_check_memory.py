@@ -255,7 +255,7 @@ def test_code_without_checks_knows_nothing_of_them(multicore, monkeypatch):
     program = compile_program(load_program(str(ROOT / "benchmarks" / "programs" / "gmm.fut")))
     plain = c_backend(program, multicore=multicore)
     text = plain.source
-    for word in ("check_arena", "check_memory", "futad_read_", "futad_wrote", "futad_now", "futad_turn"):
+    for word in ("check_arena", "check_memory", "futad_read_", "futad_wrote", "futad_now", "futad_iteration"):
         assert word not in text
     assert plain.layout().bindings == ()
     assert "futad_read_f64" in c_backend(program, multicore=multicore, carries=frozenset({"memory"})).source

@@ -67,7 +67,7 @@ entry agrees [l] [d] (x: [l][d]f64) : ([l][d]f64, bool) =
   let (a, b) = two x
   in (a, b[0, 0] > 2)
 
--- The first turn of the outer loop writes nothing to b.
+-- The first iteration of the outer loop writes nothing to b.
 entry deeper [l] [d] (x: [l][d]f64) : ([l][d]f64, bool) =
   loop (a, found) = (x, false) for i < 3 do
     let b = loop b = replicate l (replicate d 2) for j < i do
@@ -104,7 +104,7 @@ def test_the_first_wrong_binding_is_named(
         program[entry](np.ones((4, 3)))
     text = str(found.value)
     assert "checked execution: b_" in text and "has another value" in text
-    assert f"in {entry}, j = 0" in text, "the turn"
+    assert f"in {entry}, j = 0" in text, "the iteration"
     assert "]: 2.0 in the compiled program, 1.0 in the interpreter" in text, "both values"
     assert ": [l_" in text and "update(b_" in text, "the statement"
     assert found.value.span is not None, "a place"
@@ -158,7 +158,7 @@ def test_a_wrong_value_is_found_whatever_the_result_is(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_turns_of_all_loops_are_named(checked: None, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+def test_the_iterations_of_all_loops_are_named(checked: None, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
     nothing_written(monkeypatch, "b")
     program = futad.compile(TWO_ARRAYS, backend=backend)
     with pytest.raises(CheckFailure, match="in deeper, i = 1, j = 0"):
@@ -257,7 +257,7 @@ entry main [n] (x: [n]f64) (k: i64) =
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_scalars_and_arrays_are_compared_in_every_turn(checked: None, backend: str) -> None:
+def test_scalars_and_arrays_are_compared_in_every_iteration(checked: None, backend: str) -> None:
     program = futad.compile(KINDS, backend=backend)
     check = check_of(program)
     counts = []
@@ -266,7 +266,7 @@ def test_scalars_and_arrays_are_compared_in_every_turn(checked: None, backend: s
         counts.append(check.compared)
     first, second = counts[0], counts[1] - counts[0]
     assert first >= 8
-    assert second >= first + 3 * 4, "each turn's counter, loop variables, and what it binds"
+    assert second >= first + 3 * 4, "each iteration's counter, loop variables, and what it binds"
     compared = {v.name for v in check.plan.stops}
     assert {"y", "s", "i", "w", "t"} <= compared
     assert len(check.plan.skipped) <= 2
@@ -300,7 +300,7 @@ STRIPS = """
 def before [n] (x: [n]f64): [n]f64 = sized n ([1] ++ take (n - 1) x)
 def down [n] (x: [n]f64): [n]f64 = map2 (\\a b -> f64.sin a + 0.5 * b) (before x) x
 entry main [n] (x: [n]f64): ([n]f64, [n]f64) = let a = down (down x) let b = down (down a) in (a, down b)
-entry turns [n] (x: [n]f64): [n]f64 = loop x for i < 5 do down (down (map (+ f64.i64 (i % n) / f64.i64 (i / n)) x))
+entry iterations [n] (x: [n]f64): [n]f64 = loop x for i < 5 do down (down (map (+ f64.i64 (i % n) / f64.i64 (i / n)) x))
 """
 SOURCES = sorted((ROOT / "tests" / "programs").glob("*.fut"))[::9] + [
     ROOT / "benchmarks" / "programs" / f"{name}.fut" for name in ("lstm", "kmeans")

@@ -53,7 +53,7 @@ def run(body: str, ret: str, params: str, *args):
 
 
 def test_divergent_branches_and_loops():
-    """Iterations of one map that take different branches and turn different numbers of times."""
+    """Iterations of one map that take different branches and iteration different numbers of times."""
     (r, t) = run(
         """let (r_5: [n_1]f64, t_6: [n_1]i64) = map(n_1, [xs_2, ks_3], \\(x_7: f64, k_8: i64) -> {
              let c_9: bool = lt(x_7, 0.0f64)

@@ -29,7 +29,7 @@ def test_loops_equal_the_interpreter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["simple", "pair", "matrices"])
-def test_nothing_is_copied_in_a_turn(name: str) -> None:
+def test_nothing_is_copied_in_a_iteration(name: str) -> None:
     def copies(t: int) -> int:
         rows = KEPT.count(name, {"n": 1000, "t": t}).rows
         return rows["copy"].launches if "copy" in rows else 0

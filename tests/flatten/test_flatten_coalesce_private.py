@@ -9,7 +9,7 @@ from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
 
 SOURCE = """
--- An array of a thread's own, updated in place, in each turn of a loop.
+-- An array of a thread's own, updated in place, in each iteration of a loop.
 entry written [n] (m: i64) (xs: [n]f64): [n]f64 =
   map (\\x -> let a = loop a = replicate m x for i < m do a with [i] = a[(i + 1) % m] * 0.5 + f64.i64 i
               in loop s = 0 for y in a do s * 0.9 + y) xs

@@ -1,4 +1,4 @@
-"""What the turns of a loop compute apart from what it carries, for all turns at once."""
+"""What the iterations of a loop compute apart from what it carries, for all iterations at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOURCE = """
 def dot [n] (x: [n]f64) (y: [n]f64) = f64.sum (map2 (*) x y)
 def mul [m][n][k] (a: [m][n]f64) (b: [n][k]f64): [m][k]f64 = map (\\x -> map (dot x) (transpose b)) a
 
--- The product with the input is for all turns, that with the state is not.
+-- The product with the input is for all iterations, that with the state is not.
 def network [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64): f64 =
   let step (s: [b][h]f64) (x: [b][d]f64) = map2 (map2 (\\a c -> f64.sin (a + c))) (mul x w) (mul s v)
   let (_, total) = loop (s, total) = (replicate b (replicate h 0.1), 0) for i < t do
@@ -26,7 +26,7 @@ entry forward [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) = ne
 entry adjoint [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
   vjp (\\(xs, w, v) -> network xs w v) (xs, w, v) 1
 
--- What a turn makes of its state is compared with a target, by parameters of its own.
+-- What an iteration makes of its state is compared with a target, by parameters of its own.
 entry predicted [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
   let loss (w: [d][h]f64, v: [h][h]f64, bias: [d]f64) =
     let (_, total) = loop (s, total) = (replicate b (replicate h 0.1), 0) for i < t do
@@ -36,7 +36,7 @@ entry predicted [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
     in total + f64.sum (map f64.sin bias)
   in vjp loss (w, v, map (const 0.5) w) 1
 
--- Sums of products over all turns, from something, and one that is read in between.
+-- Sums of products over all iterations, from something, and one that is read in between.
 entry sums [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
   let plus = map2 (map2 (+))
   let ww = mul w (mul v (transpose w))
@@ -51,18 +51,18 @@ entry totals [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
     let y = map (map f64.cos) (mul xs[i] ww)
     in (map2 (map2 (+)) a (mul (transpose xs[i]) y), map2 (map2 (+)) c (mul (transpose y) xs[i]))
 
--- Tables of all pairs are larger than what a turn reads.
+-- Tables of all pairs are larger than what an iteration reads.
 entry pairs [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
   loop s = 0 for i < t do
     let p = mul xs[i] (transpose xs[i])
     in f64.sum (map (\\r -> f64.sum (map (\\a -> a * f64.cos s) r)) p) + w[0, 0] + v[0, 0]
 
--- Other turns' elements.
+-- Other iterations' elements.
 entry shifted [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
   loop s = replicate b (replicate h 1) for i < t do
     map2 (map2 (+)) (mul xs[(i + 1) % t] w) (mul s v)
 
--- A sum of products with other turns' parts.
+-- A sum of products with other iterations' parts.
 entry mirrored [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
   let ww = mul w (mul v (transpose w))
   in loop (a, c) = (replicate b (replicate d 0.1), ww) for i < t do
@@ -70,7 +70,7 @@ entry mirrored [t][b][d][h] (xs: [t][b][d]f64) (w: [d][h]f64) (v: [h][h]f64) =
     in (map2 (map2 (\\p q -> f64.sin (p + q))) a y, map2 (map2 (+)) c (mul (transpose y) xs[t - 1 - i]))
 """
 ENTRIES = ("forward", "adjoint", "predicted", "sums", "totals", "pairs", "shifted", "mirrored")
-DEVICE = OnDevice(SOURCE, "turns.fut", check=True)
+DEVICE = OnDevice(SOURCE, "iterations.fut", check=True)
 
 
 @needs_cxx
@@ -90,12 +90,12 @@ def test_equal_to_the_interpreter(name: str) -> None:
 
 
 def launches(name: str) -> int:
-    """Those of one more turn."""
+    """Those of one more iteration."""
     counts = [DEVICE.count(name, {"t": t, "b": 100, "d": 30, "h": 40}).launches for t in (20, 21)]
     return counts[1] - counts[0]
 
 
-def test_a_turn_launches_what_depends_on_the_turn_before() -> None:
+def test_a_iteration_launches_what_depends_on_the_iteration_before() -> None:
     assert launches("predicted") <= 5 and launches("sums") <= 3
     assert launches("totals") == 0
 
@@ -111,5 +111,5 @@ def test_what_is_taken_apart_is_well_typed() -> None:
     counts = {name: inside(made.funs[DEVICE.core_name(name)].body, False) for name in ENTRIES}
     before = {name: inside(DEVICE.fun(name).body, False) for name in ENTRIES}
     assert (counts["predicted"], counts["sums"]) == (before["predicted"] - 3, before["sums"] - 2) == (3, 1)
-    # What these would keep may be larger than what a turn reads.
+    # What these would keep may be larger than what an iteration reads.
     assert all(counts[name] == before[name] > 0 for name in ("forward", "pairs", "shifted"))

@@ -21,11 +21,11 @@ entry sums [n][m] (t: i64) (xs: [n][m]f64): [n]f64 =
                       let z = map2 (\\a b -> f64.cos (0.1 * a * b + 0.01 * s)) y w in (z, s + f64.sum z + f64.i64 i)).1)
        xs (iota n)
 
--- Turns that differ from point to point stay where they are.
+-- Iterations that differ from point to point stay where they are.
 entry ragged [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
   map2 (\\x j -> loop y = x for i < (t + j) % 3 do map (\\a -> a * 0.5 + f64.i64 i) y) xs (iota n)
 
--- A part of each row, of a length of its own, is read in all turns.
+-- A part of each row, of a length of its own, is read in all iterations.
 entry parts [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
   map2 (\\x j -> let p = x[0:(7 * j + 5) % (m + 1)]
                 in loop y = x for i < t do
@@ -76,7 +76,7 @@ entry main [n][m] (t: i64) (xs: [n][m]f64): [n][m]f64 =
 
 
 @pytest.mark.parametrize("name", ["relax", "sums", "matrices"])
-def test_few_points_with_wide_turns_take_launches_in_each_turn(name: str) -> None:
+def test_few_points_with_wide_iterations_take_launches_in_each_iteration(name: str) -> None:
     def launches(n: int, m: int, t: int) -> int:
         return DEVICE.count(name, {"n": n, "m": m, "t": t}).launches
 

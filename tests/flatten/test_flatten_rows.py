@@ -45,13 +45,14 @@ entry curvature [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): ([k][d]f64
     f64.sum (map (\\x -> f64.sum (map2 (\\a b -> (a - b) * (a - b)) x w[nearest c (f64.sum x)])) xs)
   in jvp2 (\\w -> vjp cost w 1) w (map (map (const 1)) w)
 
--- A loop of as many turns as data say, whose return sweep does nothing but add.
+-- A loop of as many iterations as data say, whose return sweep does nothing but add.
 entry ragged [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): [k][d]f64 =
   let cost i (w: [k][d]f64) =
     loop s = 0 for j < i64.f64 (4 * xs[i, 0]) do s + w[(i + j) % k, j % d] * xs[i, j % d]
   in vjp (\\w -> f64.sum (tabulate n (\\i -> cost i w))) w 1
 
--- A loop for each pair of a point and a row, of as many turns as data say, which looks into the row here and there.
+-- A loop for each pair of a point and a row, of as many iterations as data say, which looks into the
+-- row here and there.
 entry looping [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): (f64, [k][d]f64) =
   let cost (w: [k][d]f64) =
     let one (x: [d]f64) (r: [d]f64) (a: f64) =

@@ -1,4 +1,4 @@
-"""Folds of arrays by operators that are no maps over them, in turns: the same results, nothing on one thread."""
+"""Folds of arrays by operators that are no maps over them, in iterations: the same results, nothing on one thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.flatten import report
-from futad.flatten.tree_folds import in_turns
+from futad.flatten.tree_folds import in_iterations
 from futad.runtime.device import EmulatedDevice
 from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
@@ -69,13 +69,13 @@ def test_nothing_is_done_by_one_thread() -> None:
 
 
 @pytest.mark.parametrize("entry", ["reduced", "scanned", "least"])
-def test_turns_in_the_ir(entry: str) -> None:
+def test_iterations_in_the_ir(entry: str) -> None:
     """Well typed, and each element is combined once or twice."""
     name = DEVICE.core_name(entry)
     fun = DEVICE.program.funs[name]
 
     def replaced(lam: ir.Lambda) -> ir.Lambda:
-        folds = [in_turns(s) if isinstance(s.exp, (ir.Reduce, ir.Scan)) else [s] for s in lam.stms]
+        folds = [in_iterations(s) if isinstance(s.exp, (ir.Reduce, ir.Scan)) else [s] for s in lam.stms]
         return ir.Lambda(lam.params, tuple(s for stms in folds for s in stms), lam.result)
 
     plain = ir.map_bodies(ir.Program({name: fun}), lambda lam: lam)

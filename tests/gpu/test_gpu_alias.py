@@ -25,10 +25,10 @@ from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
 SOURCE = """
 entry scaled [n] (xs: [n]f64) (ys: [n]f64): [n]f64 = map2 (\\x y -> x * y + 1) xs ys
--- Each turn reads what the turn before has made, and makes the next in other memory.
-entry turns [n] (t: i64) (xs: [n]f64): [n]f64 =
+-- Each iteration reads what the iteration before has made, and makes the next in other memory.
+entry iterations [n] (t: i64) (xs: [n]f64): [n]f64 =
   loop xs = xs for _i < t do map (\\i -> xs[(i + 1) % n] * 0.5 + xs[i]) (iota n)
--- Each turn overwrites what it reads, element by element.
+-- Each iteration overwrites what it reads, element by element.
 entry over [n] (t: i64) (xs: *[n]f64): [n]f64 = loop xs = xs for _i < t do map (\\x -> x * 0.5 + 1) xs
 -- Two arrays change places; then a third takes part.
 entry swapped [n] (t: i64) (xs: [n]f64): ([n]f64, [n]f64) =
@@ -52,7 +52,7 @@ entry halves [n] (xs: *[n]f64): [n]f64 =
 """
 DEVICE = OnDevice(SOURCE, "alias.fut", check=True)
 ARGS: dict[str, list[Any]] = {
-    "scaled": ["xs", "xs"], "turns": [5, "xs"], "over": [4, "xs"], "swapped": [7, "xs"], "nested": [6, "xs"],
+    "scaled": ["xs", "xs"], "iterations": [5, "xs"], "over": [4, "xs"], "swapped": [7, "xs"], "nested": [6, "xs"],
     "updated": ["is", "xs"], "halves": ["xs"],
 }  # fmt: skip
 
@@ -82,7 +82,7 @@ def known(entry: str) -> list[tuple[int, ...]]:
 
 def test_what_is_only_read_and_what_is_only_written() -> None:
     assert known("scaled") == [(2, 1, 0)]
-    assert known("turns") == [(1, 1, 0)]  # whichever of the two memories is which in a turn
+    assert known("iterations") == [(1, 1, 0)]  # whichever of the two memories is which in an iteration
     text = DEVICE.backend.source
     assert "const double *__restrict__ v_" in text and "double *__restrict__ v_" in text
 
@@ -156,12 +156,12 @@ def test_loops_that_save_and_layouts_are_apart_in_every_launch() -> None:
     checked(LAYOUTS, "carried", [np.int64(6), np.int64(3), xs])
 
 
-def test_arrays_that_turns_exchange_are_apart_in_lbm() -> None:
-    """Of a turn's kernel only what stays in the cell, which it overwrites, is not apart."""
+def test_arrays_that_iterations_exchange_are_apart_in_lbm() -> None:
+    """Of an iteration's kernel only what stays in the cell, which it overwrites, is not apart."""
     backend = device_backend(compile_program(load_program(str(PROGRAMS / "lbm.fut"))))
     found = qualifiers(backend.module)
     primal = next(f for f in backend.module.functions if f.name == "primal")
-    (turn,) = [s.kernel for loop in primal.body if isinstance(loop, ir.For) for s in statements(loop.body)
-               if isinstance(s, kir.Launch)]  # fmt: skip
-    pointers = [n for n, _, p in turn.params if p]
-    assert len(pointers) == 38 and len([n for n in pointers if n not in found[turn]]) == 1
+    (iteration,) = [s.kernel for loop in primal.body if isinstance(loop, ir.For) for s in statements(loop.body)
+                    if isinstance(s, kir.Launch)]  # fmt: skip
+    pointers = [n for n, _, p in iteration.params if p]
+    assert len(pointers) == 38 and len([n for n in pointers if n not in found[iteration]]) == 1

@@ -79,7 +79,7 @@ entry main [n][m][k] (a: [n][k]f32) (b: [k][m]f32) =
         assert (a.total.read, a.total.written) == (4 * (n * k + k * m), 4 * n * m)
 
 
-def test_loops_of_known_turns_count_each() -> None:
+def test_loops_of_known_iterations_count_each() -> None:
     source = "entry main [n] (k: i64) (xs: *[n]f64) = loop xs for i < k do map (* 2) xs"
     a, b = cost(source, n=64, k=3), cost(source, n=64, k=30)
     assert b.launches - a.launches == 27 and b.total.flops == 10 * a.total.flops == 1920
@@ -87,7 +87,7 @@ def test_loops_of_known_turns_count_each() -> None:
 
 def test_what_depends_on_values_is_said() -> None:
     source = "entry main [n] (xs: *[n]f64) = loop xs while f64.sum xs < 100 do map (* 2) xs"
-    assert "one turn" in " ".join(cost(source, n=64).notes)
+    assert "one iteration" in " ".join(cost(source, n=64).notes)
     branch = "entry main [n] (xs: [n]f64) = if f64.sum xs < 1 then map (* 2) xs else map (\\x -> f64.exp (x + 1)) xs"
     a = cost(branch, n=64)
     assert any("branch" in s for s in a.notes) and a.total.written >= 512

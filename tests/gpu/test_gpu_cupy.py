@@ -23,10 +23,10 @@ from tests.support import fake_cupy
 from tests.support.needs import needs_cxx
 
 SOURCE = """
-def turn [n] (xs: [n]f64): [n]f64 =
+def iteration [n] (xs: [n]f64): [n]f64 =
   let s = f64.sum xs
   in map (\\x -> x / (1 + f64.abs s)) xs
-entry steps [n] (k: i64) (xs: [n]f64): [n]f64 = loop xs for _i < k do turn xs
+entry steps [n] (k: i64) (xs: [n]f64): [n]f64 = loop xs for _i < k do iteration xs
 entry gather [n][m] (xs: [n]f64) (is: [m]i64): [m]f64 = map (\\i -> xs[i]) is
 entry product [n][m][k] (a: [n][k]f64) (b: [k][m]f64): [n][m]f64 =
   map (\\x -> map (\\y -> f64.sum (map2 (*) x y)) (transpose b)) a

@@ -254,8 +254,8 @@ def test_memory_that_grows_on_another_stream(card: fake_cupy.Card) -> None:
     prog = program()
     streams = [fake_cupy.Stream(card, 60 + i, blocking=False) for i in range(3)]
     made: list[Any] = []
-    for turn, n in enumerate((2000, 100, 4000, 3000, 9000, 200, 12000)):
-        with streams[turn % 3] as stream:
+    for iteration, n in enumerate((2000, 100, 4000, 3000, 9000, 200, 12000)):
+        with streams[iteration % 3] as stream:
             values = np.linspace(0, 1, n)
             made.append((stream, prog.turned(3, fake_cupy.array(card, values)), turned(values, 3)))
     for stream, out, want in made:

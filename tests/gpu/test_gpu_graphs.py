@@ -21,25 +21,25 @@ from futad.source import compile_text
 from futad.testing.build import device_backend
 from tests.support.needs import needs_cxx
 
-# Each turn is a map and a sum, so that it has launches enough; `until` reads its condition in every turn.
+# Each iteration is a map and a sum, so that it has launches enough; `until` reads its condition in every iteration.
 SOURCE = """
-def turn [n] (xs: [n]f64): [n]f64 =
+def iteration [n] (xs: [n]f64): [n]f64 =
   let s = f64.sum xs
   let ys = map (\\x -> x / (1 + f64.abs s / 300)) xs
   let t = f64.sum (map (\\y -> y * y) ys)
   in map (\\y -> y - 1e-5 * t) ys
-entry steps [n] (k: i64) (a: f64) (xs: [n]f64): [n]f64 = map (* a) (loop xs for _i < k do turn xs)
+entry steps [n] (k: i64) (a: f64) (xs: [n]f64): [n]f64 = map (* a) (loop xs for _i < k do iteration xs)
 entry until [n] (limit: f64) (xs: [n]f64): (i64, [n]f64) =
-  loop (k, xs) = (0, xs) while f64.sum xs > limit do (k + 1, turn (turn xs))
+  loop (k, xs) = (0, xs) while f64.sum xs > limit do (k + 1, iteration (iteration xs))
 entry gather [n][m] (xs: [n]f64) (is: [m]i64): f64 =
   let ys = map (\\i -> xs[i]) is
-  in f64.sum (turn (turn ys))
+  in f64.sum (iteration (iteration ys))
 entry grown [n] (k: i64) (xs: [n]f64): [k]f64 =
-  let s = f64.sum (turn (turn xs))
+  let s = f64.sum (iteration (iteration xs))
   in map (\\i -> s + f64.i64 i) (iota k)
 entry total [n] (xs: [n]f64): f64 = f64.sum xs
 entry checked [n] (xs: [n]f64): f64 =
-  let ys = turn (turn xs)
+  let ys = iteration (iteration xs)
   let s = f64.sum ys
   in assert (s < 100) s
 """
@@ -105,7 +105,7 @@ def interpreted(name: str, args: list[Any]) -> Any:
 def test_other_numbers_addresses_or_sizes_are_other_graphs(program: DeviceProgram) -> None:
     xs = on_device(program, XS)
     calls = {
-        "a": [300, 3, 2.0, xs], "number": [300, 3, 3.0, xs], "turns": [300, 4, 2.0, xs],
+        "a": [300, 3, 2.0, xs], "number": [300, 3, 3.0, xs], "iterations": [300, 4, 2.0, xs],
         "address": [300, 3, 2.0, on_device(program, XS + 1)], "size": [200, 3, 2.0, on_device(program, XS[:200])],
     }  # fmt: skip
     want = {k: program.run("steps", a)[0].numpy().tolist() for k, a in calls.items()}
@@ -142,18 +142,18 @@ def test_a_loop_that_the_host_must_watch(program: DeviceProgram) -> None:
     xs = on_device(program, XS)
     args = [300, 20.0, xs]
     (k, ys), _ = done(program, lambda: program.run("until", args))
-    turns = k.item()
-    assert turns >= 2
+    iterations = k.item()
+    assert iterations >= 2
     reads = program.runtime.counts.reads
-    assert turns <= reads <= turns + 1  # the conditions, nothing else
+    assert iterations <= reads <= iterations + 1  # the conditions, nothing else
     program.run("until", args)
     program.run("until", args)
     counts = program.runtime.counts
-    assert counts.replayed >= turns and counts.captured == 0 and counts.reads == reads
+    assert counts.replayed >= iterations and counts.captured == 0 and counts.reads == reads
     program.device.upload(xs.address, XS / 3)  # leaves the loop elsewhere
     again, other = program.run("until", args)
     want = interpreted("until", [300, 20.0, XS / 3])
-    assert again.item() == int(want) != turns
+    assert again.item() == int(want) != iterations
     assert program.runtime.counts.replayed > 0
     fresh = program.run("until", [300, 20.0, XS / 3])
     assert other.numpy().tolist() == fresh[1].tolist() and again.item() == fresh[0]

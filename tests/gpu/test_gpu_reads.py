@@ -35,14 +35,14 @@ entry large [n] (xs: [n]f64): [n]f64 =
   let v = u * u + t * u + s * u + 5
   let w = v * v + u * v + t * v + s * v
   in map (* w) xs
--- Needed: a condition in every turn, a size once.
+-- Needed: a condition in every iteration, a size once.
 entry until [n] (limit: f64) (xs: [n]f64): (i64, [n]f64) =
   loop (k, xs) = (0, xs) while f64.sum xs > limit do (k + 1, scaled xs 0.5)
 entry newton (a: f64) (xs: []f64): f64 =
   (loop (x, e) = (a, 1) while e > 1e-9 do
      let y = x - 0.5 * f64.sum (map (* x) xs)
      in (y, f64.abs (y - x))).0
--- The host's size is chosen from a scalar of the device as it was before the turn.
+-- The host's size is chosen from a scalar of the device as it was before the iteration.
 entry chosen [n] (k: i64) (xs: [n]f64): (i64, f64) =
   (loop (m, t) = (1, 0) for i < k do
      let u = t + f64.sum xs + f64.sum (map f64.i64 (iota m))
@@ -51,7 +51,7 @@ entry sized [n] (xs: [n]i64): []i64 = iota (i64.sum xs)
 """
 
 XS = np.linspace(0.1, 1, 40)
-CALLS: dict[str, tuple[tuple[Any, ...], int | None]] = {  # arguments, and reads on the way (-1: one a turn)
+CALLS: dict[str, tuple[tuple[Any, ...], int | None]] = {  # arguments, and reads on the way (-1: one an iteration)
     "total": ((5, XS), 0), "swapped": ((4, XS), 0), "nested": ((4, XS), 0), "combined": ((XS,), 0),
     "large": ((XS,), 0), "until": ((5.0, XS), -1), "newton": ((0.5, XS / 40), -1), "sized": ((np.arange(5),), 1),
     "chosen": ((6, XS / 20), None),
@@ -82,9 +82,9 @@ def test_reads(name: str) -> None:
         counts = running.runtime.counts
         if reads is None:
             continue
-        if reads < 0:  # one for the condition before each turn, and nothing else
-            turns = int(want[0]) + 1 if name == "until" else counts.reads
-            assert counts.reads == turns > 2
+        if reads < 0:  # one for the condition before each iteration, and nothing else
+            iterations = int(want[0]) + 1 if name == "until" else counts.reads
+            assert counts.reads == iterations > 2
         else:
             assert counts.reads == reads
 

@@ -107,7 +107,7 @@ entry before_and_after [n] (xs: [n]f64) (is: [n]i64) =
   let a = f64.sum (map f64.sin xs)
   let b = map (\\i -> xs[i] * a) is
   in (b, map (\\i -> f64.i64 i * f64.sum b) is)
-entry turns [n] (k: i64) (xs: [n]f64) (is: [n]i64) =
+entry iterations [n] (k: i64) (xs: [n]f64) (is: [n]i64) =
   loop ys = xs for _j < k do
     let s = f64.sum (map f64.sin ys)
     in map (\\i -> ys[i] + s) is
@@ -128,6 +128,6 @@ def test_kernels_look_for_failures_that_may_have_been() -> None:
 
     assert launched("never") == [(False, False)]
     assert launched("before_and_after") == [(False, False), (True, False), (False, True)]
-    assert set(launched("turns")) == {(False, True), (True, True)}
+    assert set(launched("iterations")) == {(False, True), (True, True)}
     for k in module.kernels:
         assert ("futad_failed(futad_error)" in DeviceEmitter(follows=k in after).kernel(k)) == (k in after)

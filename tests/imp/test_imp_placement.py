@@ -159,7 +159,7 @@ entry part_written [n] [m] (xs: [n][m]f64): ([n][m]f64, f64) =
     let b = copy a[0]
     let a = a with [n - 1 - i] = e
     in (a, s + f64.sum (scan (+) 0 b))
--- All that a turn makes is wanted in one place, and copies share what was made there first.
+-- All that an iteration makes is wanted in one place, and copies share what was made there first.
 entry wanted [n] [m] (xs: [n][m]f64): ([n][m]f64, f64) =
   loop (a, s) = (copy xs, 0) for i < n do
     let b = map2 (map2 (\\x y -> f64.sin (x + y))) (reverse a) xs

@@ -197,7 +197,7 @@ def test_thread_sanitizer_finds_dropped_barriers_and_fences(name: str) -> None:
 ORDER = """
 #include "device.cuh"
 FUTAD_KERNEL take(unsigned *next, int *out) {
-  for (int turn = 0; turn < 3; turn++) out[turn * blockDim.x + threadIdx.x] = atomicAdd(next, 1u);
+  for (int iteration = 0; iteration < 3; iteration++) out[iteration * blockDim.x + threadIdx.x] = atomicAdd(next, 1u);
 }
 FUTAD_KERNEL handed_on(int *value, unsigned *flag, int *out) {
   if (threadIdx.x == 0) {

@@ -41,7 +41,7 @@ def same(text: str, scratch: int) -> None:
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_rows_are_where_they_were_saved(backwards: bool) -> None:
-    """Of the last turn first, or of the first."""
+    """Of the last iteration first, or of the first."""
     place = "let j_31: i64 = sub(t_2, i_10) let k_32: i64 = sub(j_31, 1i64)" if backwards else ""
     at = "k_32" if backwards else "i_10"
     same(fun(rf"""let m_6: [t_2][n_1]f64 = scratch(f64, [t_2, n_1])
@@ -60,8 +60,8 @@ def test_two_histories_of_a_value() -> None:
         {STEP} in (f_20, u_30, u_31) }})""", "y_7, h_8, h_18", "[n_1]f64;[t_2][n_1]f64;[t_2][n_1]f64"), 2)
 
 
-def test_more_rows_than_turns() -> None:
-    """The value after the last turn is not in the last row; no row is read that was not written."""
+def test_more_rows_than_iterations() -> None:
+    """The value after the last iteration is not in the last row; no row is read that was not written."""
     same(fun(rf"""let k_9: i64 = add(t_2, 2i64) let m_6: [k_9][n_1]f64 = scratch(f64, [k_9, n_1])
       let (y_7: [n_1]f64, h_8: [k_9][n_1]f64) = for(t_2, [x_3, m_6], \(i_10: i64, x_11: [n_1]f64, s_12: [k_9][n_1]f64) -> {{
         let u_30: [k_9][n_1]f64 = update(s_12, [i_10], x_11, None) {STEP} in (f_20, u_30) }})
@@ -78,8 +78,8 @@ def test_memory_that_starts_another_loop_too() -> None:
         "y_7, h_8, h_18", "[n_1]f64;[t_2][n_1]f64;[t_2][n_1]f64"), 2)  # fmt: skip
 
 
-def test_a_history_that_the_turn_reads() -> None:
-    """The row of the first turn is read in each."""
+def test_a_history_that_the_iteration_reads() -> None:
+    """The row of the first iteration is read in each."""
     same(fun(r"""let m_6: [t_2][n_1]f64 = scratch(f64, [t_2, n_1])
       let (y_7: [n_1]f64, h_8: [t_2][n_1]f64) = for(t_2, [x_3, m_6], \(i_10: i64, x_11: [n_1]f64, s_12: [t_2][n_1]f64) -> {
         let u_30: [t_2][n_1]f64 = update(s_12, [i_10], x_11, None)

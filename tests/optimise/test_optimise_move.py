@@ -225,7 +225,7 @@ def test_division_by_zero_is_still_an_error():
     r" let h_21: [3]i64 = scatter(3i64, [v_22], [ks_8], [ks_8])",
 ])  # fmt: skip
 def test_an_index_array_that_is_overwritten_stays_in_its_map(body):
-    """Moved out of the map it would be consumed once a turn, and made once."""
+    """Moved out of the map it would be consumed once an iteration, and made once."""
     text = (
         "fun main [n_1: i64] (xs_3: [n_1]i64, ks_8: [3]i64) -> (r_90: [n_1][3]i64) = {"
         rf" let r_50: [n_1][3]i64 = map(n_1, [xs_3], \(x_51: i64) -> {{ {body} in (h_21) }}) in (r_50) }}"

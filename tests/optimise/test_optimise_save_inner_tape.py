@@ -20,7 +20,8 @@ from futad.testing.build import common
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
 TEXT = """
--- The state of each layer is carried from turn to turn, and what goes through the layers only within a turn.
+-- The state of each layer is carried from iteration to iteration, and what goes through the layers only within
+-- an iteration.
 def deep [n][l][b] (start: [l][b]f64) (ws: [l][b]f64) (xs: [n][b]f64): f64 =
   let (_, total) =
     loop (s, total) = (copy start, 0) for t < n do
@@ -34,7 +35,7 @@ entry value [n][l][b] (start: [l][b]f64) (ws: [l][b]f64) (xs: [n][b]f64): f64 = 
 entry gradient [n][l][b] (start: [l][b]f64) (ws: [l][b]f64) (xs: [n][b]f64): ([l][b]f64, [l][b]f64) =
   vjp (\\(start, ws) -> deep start ws xs) (start, ws) 1
 
--- The return sweep goes on with the state that the turn ended with, and overwrites it.
+-- The return sweep goes on with the state that the iteration ended with, and overwrites it.
 entry ended [n][l][b] (start: [l][b]f64) (ws: [l][b]f64) (xs: [n][b]f64): ([l][b]f64, [l][b]f64) =
   vjp (\\(start, ws) ->
          f64.sum (flatten (loop s = copy start for t < n do
@@ -43,7 +44,7 @@ entry ended [n][l][b] (start: [l][b]f64) (ws: [l][b]f64) (xs: [n][b]f64): ([l][b
            in s with [0] = map2 (\\a b -> f64.sin a * b) s[0] s[l - 1])))
       (start, ws) 1
 
--- A turn has many steps and a small state: to save them all would be more memory than there is for the state.
+-- An iteration has many steps and a small state: to save them all would be more memory than there is for the state.
 entry long [n][l][b] (start: [l][b]f64) (ws: [l][b]f64) (xs: [n][b]f64): ([l][b]f64, [l][b]f64) =
   vjp (\\(start, ws) ->
          f64.sum (loop s = copy start[0] for t < n do
@@ -58,7 +59,7 @@ entry cheap [n][l][b] (start: [l][b]f64) (ws: [l][b]f64) (xs: [n][b]f64): ([l][b
            loop s = copy s for i < l do s with [i] = map3 (\\w s x -> w * s * s + x) ws[i] s[i] xs[t])))
       (start, ws) 1
 
--- What could fail in the forward sweep's turns does so there; the return sweep has no assertions.
+-- What could fail in the forward sweep's iterations does so there; the return sweep has no assertions.
 entry checked [n][l][b] (start: [l][b]f64) (ws: [l][b]f64) (xs: [n][b]f64): ([l][b]f64, [l][b]f64) =
   vjp (\\(start, ws) ->
          f64.sum (flatten (loop s = copy start for t < n do
@@ -165,7 +166,7 @@ def test_loops_that_are_split_save_no_more(tmp_path: Path) -> None:
     file = tmp_path / "split.fut"
     file.write_text(split)
     shared = [name for name in pass_names(C) if name not in own_passes(C)]
-    without = [name for name in shared if name != "save-turns"]
+    without = [name for name in shared if name != "save-inner-tape"]
     ours, before = (
         compile_program(load_program(str(file)), target=C, passes=passes, check=True)
         for passes in (shared, without)
@@ -176,7 +177,7 @@ def test_loops_that_are_split_save_no_more(tmp_path: Path) -> None:
 
 
 ROWS = """
--- The row before, which the loop carries, is read in the inner loop: it is saved in the turn, and only then.
+-- The row before, which the loop carries, is read in the inner loop: it is saved in the iteration, and only then.
 def rows [m] (p: [m]f64) (xs: []f64): f64 =
   let last = loop prev = map f64.sin (p ++ [1]) for x in xs do
     let row = replicate (m + 1) x

@@ -52,7 +52,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_only_sweeps_that_go_forward_compute_them(file: Path) -> None:
-    """Forward, and again in each turn of the outer loop's return sweep; not in the inner return sweep."""
+    """Forward, and again in each iteration of the outer loop's return sweep; not in the inner return sweep."""
     core = compile_program(load_program(str(file)))
     before = compile_program(load_program(str(file)), stop_after="simplify-fused")
     assert (costly(before, "gradient"), costly(core, "gradient")) == (6, 4)
@@ -91,7 +91,7 @@ def f [n][m] (k: i64) (a: [n]f64) (b: [m]f64): f64 =
     let t = map (* a[i]) s
     in loop t for j < k do map2 (\\x y -> f64.exp (-x * y) * f64.tanh (x + y + f64.i64 j)) t b
   in f64.sum r
--- Turns counted in another type than sizes.
+-- Iterations counted in another type than sizes.
 def g [n][m] (k: i32) (a: [n]f64) (b: [m]f64): f64 =
   let r = loop s = copy b for i < n do
     loop t = map (* a[i]) s for j < k do map2 (\\x y -> f64.exp (-x * y) * f64.tanh (x + y + f64.i32 j)) t b
@@ -107,8 +107,8 @@ entry back_g [n][m] (k: i32) (a: [n]f64) (b: [m]f64) = vjp (\\(a, b) -> g k a b)
 
 @pytest.mark.parametrize("backend", ["interp", "c", "emulated"])
 @pytest.mark.parametrize("name", ["f", "g"])
-def test_a_negative_number_of_turns_is_none(backend: str, name: str) -> None:
-    """What is saved has room for no turn, not for less than none."""
+def test_a_negative_number_of_iterations_is_none(backend: str, name: str) -> None:
+    """What is saved has room for no iteration, not for less than none."""
     p = futad.compile(FEWER, backend=backend, check=True)
     rng = np.random.default_rng(3)
     for k in (-3, -1, 0, 1, 4):
@@ -144,11 +144,11 @@ def test_products_with_as_many_rows_as_the_loop_carries(carried: bool) -> None:
     q = passes(p, save_products)
     assert heads(q)["MatMul"] == (2 if carried else 1)
     rng = np.random.default_rng(2)
-    for n, m, turns in ((3, 2, 4), (1, 1, 1), (2, 3, 0)):
-        same_results(p, q, [n, m, turns, rng.normal(size=(n, m)), rng.normal(size=(m, m))])
+    for n, m, iterations in ((3, 2, 4), (1, 1, 1), (2, 3, 0)):
+        same_results(p, q, [n, m, iterations, rng.normal(size=(n, m)), rng.normal(size=(m, m))])
 
 
-# Two sweeps inside a loop, of maps whose width each turn computes.
+# Two sweeps inside a loop, of maps whose width each iteration computes.
 WIDTH = r"""fun main [n_1: i64, m_2: i64] (ws_3: [n_1][m_2]f64, x_4: [m_2]f64) -> (r_901: f64) = {
   let k_5: i64 = mul(m_2, 2i64)
   let vs_6: [n_1][k_5]f64 = map(n_1, [ws_3], \(w_7: [m_2]f64) -> { let c_8: [k_5]f64 = concat([w_7, x_4], k_5) in (c_8) })
@@ -170,7 +170,7 @@ WIDTH = r"""fun main [n_1: i64, m_2: i64] (ws_3: [n_1][m_2]f64, x_4: [m_2]f64) -
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_scalars_of_a_width_that_the_turn_computes(within: bool) -> None:
+def test_scalars_of_a_width_that_the_iteration_computes(within: bool) -> None:
     """The memory for them is had before the loop."""
     text = WIDTH.replace("WIDTH", "let l_18: i64 = mul(m_2, 2i64)" if within else "")
     text = text.replace("HERE", "let l_35: i64 = mul(m_2, 2i64)" if within else "")

@@ -1,4 +1,4 @@
-"""Arrays of products that a loop reads one part of in each turn are made in these turns, for few threads."""
+"""Arrays of products that a loop reads one part of in each iteration are made in these iterations, for few threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import futad
 from futad.core import ir
 from futad.core.parse import parse_program
-from futad.optimise.sink_into_loop import make_in_turns
+from futad.optimise.sink_into_loop import sink_into_loop
 from futad.source import load_program
 from futad.target import INTERP, C
 from futad.testing.build import common
@@ -30,7 +30,7 @@ def net [t][b][d][h] (w: [d][h]f64) (u: [h][h]f64) (bias: [h]f64) (xs: [t][b][d]
 entry net_of [t][b][d][h] (w: [d][h]f64) (u: [h][h]f64) (bias: [h]f64) (xs: [t][b][d]f64): [b][h]f64 = net w u bias xs
 entry gradient [t][b][d][h] (w: [d][h]f64) (u: [h][h]f64) (bias: [h]f64) (xs: [t][b][d]f64): [d][h]f64 =
   vjp (\\w -> f64.sum (flatten (net w u bias xs))) w 1
--- Read backwards, twice, after the loop, by fewer turns; overwritten.
+-- Read backwards, twice, after the loop, by fewer iterations; overwritten.
 entry reversed [t][b][d][h] (w: [d][h]f64) (u: [h][h]f64) (bias: [h]f64) (xs: [t][b][d]f64): [b][h]f64 =
   let zs = map (\\x -> map (map2 (+) bias) (mm x w)) xs
   in loop y = replicate b (replicate h 0) for i < t do next u zs[t - 1 - i] y
@@ -100,7 +100,7 @@ AFTER = """fun main ({params}) -> (r_9: [m_2][k_3]f64) = {{
 
 
 def few(p: ir.Program) -> ir.Program:
-    return make_in_turns(p)
+    return sink_into_loop(p)
 
 
 def test_the_rule() -> None:
@@ -120,7 +120,7 @@ def test_the_rule() -> None:
     ],
 )
 def test_what_stays(before: str, bound: str) -> None:
-    """Other numbers of turns; what can fail."""
+    """Other numbers of iterations; what can fail."""
     text = BEFORE.format(params=PARAMS, before=before, bound=bound)
     p = parse_program(text)
     assert few(p).funs["main"].body is p.funs["main"].body

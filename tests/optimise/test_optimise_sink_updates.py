@@ -159,7 +159,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 def test_answers(file: Path, name: str, backend: str) -> None:
-    """Those of the program as it is written: also for one row by two names, no turn and one, no element and one."""
+    """Those of the program as it is written: also for one row by two names, no iteration and one, no element and
+    one."""
     plain = Interpreter(compile_program(load_program(str(file)), stop_after="simplify-ad"))
     ours = futad.load(file, backend=backend)[name]
     for n in (0, 1, 14):
@@ -176,10 +177,10 @@ def test_rows_of_a_return_sweep_are_added_to_in_one_loop() -> None:
     benchmark = ROOT / "benchmarks" / "programs" / "dlstm.fut"
     core = common(load_program(str(benchmark)), C)
     (f,) = [f for f in c_backend(core).module.functions if f.name == "gradient"]
-    sweeps = [s for s in f.body if isinstance(s, ir.For) and s.var.startswith("turn")]
-    (turn,) = [s for s in sweeps[-1].body if isinstance(s, ir.For) and s.var.startswith("turn")]
-    assert [type(s) for s in turn.body if not isinstance(s, ir.Decl)] == [ir.For]
-    (loop,) = [s for s in turn.body if isinstance(s, ir.For)]
+    sweeps = [s for s in f.body if isinstance(s, ir.For) and s.var.startswith("iteration")]
+    (iteration,) = [s for s in sweeps[-1].body if isinstance(s, ir.For) and s.var.startswith("iteration")]
+    assert [type(s) for s in iteration.body if not isinstance(s, ir.Decl)] == [ir.For]
+    (loop,) = [s for s in iteration.body if isinstance(s, ir.For)]
     assert loop.independent and sum(isinstance(s, ir.Store) for s in loop.body) == 11
 
 
@@ -188,7 +189,7 @@ def test_rows_of_a_literal_are_computed_where_they_lie() -> None:
     benchmark = ROOT / "benchmarks" / "programs" / "dlstm.fut"
     core = common(load_program(str(benchmark)), C)
     (f,) = [f for f in c_backend(core).module.functions if f.name == "objective"]
-    (turn,) = [s for s in f.body if isinstance(s, ir.For)]
-    (layer,) = [s for s in turn.body if isinstance(s, ir.For) and any(isinstance(x, ir.For) for x in s.body)]
+    (iteration,) = [s for s in f.body if isinstance(s, ir.For)]
+    (layer,) = [s for s in iteration.body if isinstance(s, ir.For) and any(isinstance(x, ir.For) for x in s.body)]
     assert sum(isinstance(s, ir.Copy) for s in layer.body) == 1
     assert not any(isinstance(s, ir.Ensure) for s in layer.body)

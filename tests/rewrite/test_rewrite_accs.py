@@ -95,8 +95,8 @@ def test_one_hot_work_does_not_grow_with_the_width():
     assert updates(40) == updates(2) > 0
 
 
-def test_what_does_not_vanish_keeps_every_turn():
-    """acc += t + x with a one-hot t: every turn adds something."""
+def test_what_does_not_vanish_keeps_every_iteration():
+    """acc += t + x with a one-hot t: every iteration adds something."""
     text = r"""
     fun main [n_1: i64] (k_2: i64, xs_3: [n_1]f64) -> (r_4: [n_1]f64) = {
       let z_5: [n_1]f64 = replicate([n_1], 0.0f64) let is_6: [n_1]i64 = iota(n_1, 0i64, 1i64)

@@ -78,8 +78,8 @@ CASES = {
         r"let t_9: bool = lt(k_4, n_1) let r_10: f64 = if(t_9, { let u_11: bool = lt(k_4, n_1) let e_12: f64 = exp(x_3)"
         " let s_13: f64 = select(u_11, e_12, x_3) in (s_13) }, { in (x_3) })", "r_10",
         "let t_9: bool = lt(k_4, n_1) let r_10: f64 = if(t_9, { let e_12: f64 = exp(x_3) in (e_12) }, { in (x_3) })", "r_10", "f64"),
-    "loop-of-no-turn": ("let r_10: f64 = for(0i64, [x_3], \\(i_11: i64, a_12: f64) -> { let b_13: f64 = exp(a_12) in (b_13) })", "r_10", "", "x_3", "f64"),
-    "loop-of-one-turn": ("let r_10: f64 = for(1i64, [x_3], \\(i_11: i64, a_12: f64) -> { let e_14: f64 = xs_6[i_11] let b_13: f64 = mul(a_12, e_14) in (b_13) })",
+    "loop-of-no-iteration": ("let r_10: f64 = for(0i64, [x_3], \\(i_11: i64, a_12: f64) -> { let b_13: f64 = exp(a_12) in (b_13) })", "r_10", "", "x_3", "f64"),
+    "loop-of-one-iteration": ("let r_10: f64 = for(1i64, [x_3], \\(i_11: i64, a_12: f64) -> { let e_14: f64 = xs_6[i_11] let b_13: f64 = mul(a_12, e_14) in (b_13) })",
                          "r_10", "let e_14: f64 = xs_6[0i64] let b_13: f64 = mul(x_3, e_14)", "b_13", "f64"),
     "loop-invariant-variable": (
         r"let (r_10: f64, s_15: f64) = for(k_4, [x_3, 2.0f64], \(i_11: i64, a_12: f64, b_16: f64) -> {"

@@ -53,6 +53,7 @@ def test_same_results_without_the_loop(name: str) -> None:
         check_grads(g, *args, order=2)
 
 
-@pytest.mark.parametrize("turns", ["5000", "n"])
-def test_too_much_code_and_unknown_turns_stay_loops(turns: str) -> None:
-    assert loops(f"entry f (n: i64) (x: f64): f64 = #[unroll] loop y = x for _i < {turns} do f64.sin y + x", "f") == 1
+@pytest.mark.parametrize("iterations", ["5000", "n"])
+def test_too_much_code_and_unknown_iterations_stay_loops(iterations: str) -> None:
+    loop = f"loop y = x for _i < {iterations} do f64.sin y + x"
+    assert loops(f"entry f (n: i64) (x: f64): f64 = #[unroll] {loop}", "f") == 1

@@ -51,9 +51,9 @@ def test_which_arrays_are_filled(filled: Any, name: str) -> None:
 def expected(name: str, xs: Any) -> Any:
     n = len(xs)
     at = np.arange(n)
-    turn = {"fewer": n // 2}.get(name, n)
+    iteration = {"fewer": n // 2}.get(name, n)
     a = np.ones(n) if name == "ones" else np.zeros(n)
-    for i in range(turn):
+    for i in range(iteration):
         if name == "same_place":
             a[0] += xs[i]
         elif name == "neighbour":

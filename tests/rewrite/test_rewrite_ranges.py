@@ -72,11 +72,11 @@ def program(seed: int) -> ir.Program:
 
     outer: list[Var] = []
 
-    def turn(c: Builder, i: Var, s: Var) -> list[Atom]:
+    def iteration(c: Builder, i: Var, s: Var) -> list[Atom]:
         outer.append(i)
         return [c.let(ir.For(m, (s,), c.lambda_([("j", I64), ("s", F64)], inner)), "s")]
 
-    total = b.let(ir.For(n, (Const(F64, 0.0),), b.lambda_([("i", I64), ("s", F64)], turn)), "s")
+    total = b.let(ir.For(n, (Const(F64, 0.0),), b.lambda_([("i", I64), ("s", F64)], iteration)), "s")
     body = ir.Lambda((n, m, k, xs, zs), tuple(b.stms), (total,))
     return ir.Program({"main": ir.Fun("main", body, 2, (Var("r", F64),))})
 
@@ -112,12 +112,12 @@ def test_comparisons_are_decided_only_if_always_so():
         n, k = Var("n", I64), Var("k", I64)
         b = Builder()
 
-        def turn(c: Builder, i: Var, s: Var, rng: random.Random = rng, n: Var = n, k: Var = k) -> list[Atom]:
+        def iteration(c: Builder, i: Var, s: Var, rng: random.Random = rng, n: Var = n, k: Var = k) -> list[Atom]:
             x, y = (expression(rng, c, [i, n, k], 2) for _ in range(2))
             test = c.op(rng.choice(["lt", "le", "eq", "ne"]), x, y)
             return [c.op("ne", s, test)]
 
-        parity = b.let(ir.For(n, (Const(BOOL, False),), b.lambda_([("i", I64), ("s", BOOL)], turn)), "s")
+        parity = b.let(ir.For(n, (Const(BOOL, False),), b.lambda_([("i", I64), ("s", BOOL)], iteration)), "s")
         xs = Var("xs", ArrayType(F64, (n,)))
         p = ir.Program({"main": ir.Fun("main", ir.Lambda((n, k, xs), tuple(b.stms), (parity,)), 1, (Var("r", BOOL),))})
         q = passes(p, simplify)

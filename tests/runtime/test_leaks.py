@@ -29,7 +29,7 @@ entry fails [n] (xs: [n]f64) (i: i64): ([n]f64, f64) = let ys = scan (+) 0 xs in
 entry asserts [n] (xs: [n]f64): [n]f64 = let ys = map (+ 1) xs in assert (ys[0] < 0) ys
 entry grows (n: i64): []i64 = loop xs = [] for i < n do xs ++ [i]
 entry back [n] (xs: [n]f64): [n]f64 = vjp (\\\\ys -> f64.product (map f64.cos (scan (+) 0 ys))) xs 1
-entry turns [n] (xs: [n]f64): [n]f64 =
+entry iterations [n] (xs: [n]f64): [n]f64 =
   vjp (\\\\ys -> f64.sum (loop z = ys for i < 5 do map2 (*) z (rotate 1 ys))) xs 1
 '''
 backend, leak = sys.argv[1], len(sys.argv) > 2
@@ -43,7 +43,7 @@ kept = []
 
 def once(k):
     a, i = arrays[k % len(arrays)], k % len(arrays)
-    for f in (prog.scalar, prog.array, prog.several, prog.unknown, prog.unique, prog.back, prog.turns):
+    for f in (prog.scalar, prog.array, prog.several, prog.unknown, prog.unique, prog.back, prog.iterations):
         f(a)
     prog.bools(plain[i])
     prog.bools(odd[i])

@@ -183,13 +183,13 @@ def test_member_is_kept_off_the_callers_processor(team: ctypes.CDLL) -> None:
 KERNEL = tuple(int(x) for x in re.findall(r"\d+", platform.release())[:2]) if sys.platform == "linux" else (0, 0)
 
 
-@pytest.mark.skipif(KERNEL < (6, 12), reason="a kernel on which threads do not choose their turns")
-def test_member_has_short_turns(team: ctypes.CDLL, request: pytest.FixtureRequest) -> None:
+@pytest.mark.skipif(KERNEL < (6, 12), reason="a kernel on which threads do not choose their iterations")
+def test_member_has_short_iterations(team: ctypes.CDLL, request: pytest.FixtureRequest) -> None:
     """So that it runs soon after it is woken, whatever else its processor does."""
     assert jobs(team, 2, 2, 10)
-    team.turns.restype = ctypes.c_int64
+    team.iterations.restype = ctypes.c_int64
     portable = request.node.callspec.params["team"] != ""
-    assert team.turns() == (0 if portable else 100_000)
+    assert team.iterations() == (0 if portable else 100_000)
 
 
 def test_programs_share_one_team(team: ctypes.CDLL) -> None:
@@ -234,15 +234,15 @@ static void add(void *job, int64_t i) {
 int main(void) {
   static struct job j;
   futad_team_set_threads(3);
-  for (int64_t turn = 1; turn <= 3000; turn++) {
+  for (int64_t iteration = 1; iteration <= 3000; iteration++) {
     j.next = 0;
     futad_team_run(3, INT64_MAX, add, &j);
     for (int i = 0; i < 3; i++)
-      if (j.done[i] != turn) return 1;
+      if (j.done[i] != iteration) return 1;
     for (int k = 0; k < 1024; k++)
-      if (j.x[k] != turn) return 2;
-    if (turn % 3 == 0) futad_team_rest();
-    if (turn % 100 == 0) usleep(100);
+      if (j.x[k] != iteration) return 2;
+    if (iteration % 3 == 0) futad_team_rest();
+    if (iteration % 100 == 0) usleep(100);
   }
   return 0;
 }

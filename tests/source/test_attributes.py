@@ -174,7 +174,7 @@ def k (xs: []i32) = #[sequential] (map (+ 1) xs)
     ]
 
 
-def test_loops_that_callers_give_the_number_of_turns_are_not_unrolled() -> None:
+def test_loops_that_callers_give_the_number_of_iterations_are_not_unrolled() -> None:
     """Named in entry points alone: a function may be called with a constant, and so may an entry point."""
     text = """def power (n: i64) (x: f64) = #[unroll] loop y = 1 for _i < n do y * x
 entry by_size [n] (xs: [n]f64) = #[unroll] loop y = 1 for i < n do y * xs[i]

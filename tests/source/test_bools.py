@@ -158,7 +158,7 @@ int main(void) {
   int64_t n = 3, sum;
   unsigned char xs[] = {0, 7, 1}, b = 9;
   void *counted[] = {&n, xs}, *picked[] = {&n, &b, xs};
-  for (int turn = 0; turn < 3; turn++) {
+  for (int iteration = 0; iteration < 3; iteration++) {
     if (futad_entry_count(ctx, counted, &result)) return 1;
     __builtin_memcpy(&sum, &result.data, 8);
     if (sum != 2) return 2;

@@ -28,12 +28,12 @@ CASES = [
     (
         "def f (xs: *[9]i64) = loop ys = xs for i < 9 do copy ys with [i] = i",
         (1, 49),
-        "each turn of the loop copies all of 'ys' to change a part of it",
+        "each iteration of the loop copies all of 'ys' to change a part of it",
     ),
     (
         "def f (xs: *[9]i64) = loop xs for i < 9 do let ys = copy xs let ys[i] = i in ys",
         (1, 53),
-        "each turn of the loop copies all of 'xs' to change a part of it",
+        "each iteration of the loop copies all of 'xs' to change a part of it",
     ),
 ]
 

@@ -53,36 +53,36 @@ def for_scalar(b, s, x, c):
 
 
 @case(["f64", "f64"], 0.3, 1.2)
-def for_no_turns(b, s, x, c):
+def for_no_iterations(b, s, x, c):
     body = b.lambda_([("i", I64), ("x", F64)], lambda q, i, x: [q.op("mul", q.op("sin", x), c)])
     return b.emit(ir.For(i64(-3), (x,), body))
 
 
 @case(["f64", "[n]f64", "i32"], 0.3, normal(5), np.int32(5))
 def for_i32_bound(b, s, x, ys, n):
-    def turn(q, i, x, ys):
+    def iteration(q, i, x, ys):
         k = q.convert(I64, i)
         return [q.op("add", q.op("sin", x), q.at(ys, k)), q.let(ir.Update(ys, (k,), q.op("mul", x, q.at(ys, k))))]
 
-    body = b.lambda_([("i", I32), ("x", F64), ("ys", ys.type)], turn)
+    body = b.lambda_([("i", I32), ("x", F64), ("ys", ys.type)], iteration)
     return b.emit(ir.For(n, (x, b.let(ir.Copy(ys))), body))
 
 
 @case(["[n]f64", "f64"], normal(5), 1.2)
 def for_reads_array(b, s, xs, c):
-    def turn(q, i, y):
+    def iteration(q, i, y):
         return [q.op("add", q.op("mul", y, q.at(xs, i)), c)]
 
-    return b.emit(ir.For(s["n"], (c,), b.lambda_([("i", I64), ("y", F64)], turn)))
+    return b.emit(ir.For(s["n"], (c,), b.lambda_([("i", I64), ("y", F64)], iteration)))
 
 
 @case(["[n]f64"], normal(5))
 def for_updates_array(b, s, xs):
-    def turn(q, j, xs):
+    def iteration(q, j, xs):
         i = q.op("add", j, ONE)
         return [q.let(ir.Update(xs, (i,), q.op("mul", q.op("sin", q.at(xs, i)), q.at(xs, j))))]
 
-    body = b.lambda_([("i", I64), ("xs", xs.type)], turn)
+    body = b.lambda_([("i", I64), ("xs", xs.type)], iteration)
     return b.emit(ir.For(b.op("sub", s["n"], ONE), (b.let(ir.Copy(xs)),), body))
 
 
@@ -90,7 +90,7 @@ def for_updates_array(b, s, xs):
 def for_updates_in_branches(b, s, xs, c):
     """The place and the branch depend on values that the loop itself changes."""
 
-    def turn(q, i, xs, k):
+    def iteration(q, i, xs, k):
         v = q.at(xs, k)
         pos = q.op("lt", zero(F64), v)
 
@@ -103,7 +103,7 @@ def for_updates_in_branches(b, s, xs, c):
         far = q.op("select", pos, two, q.op("mod", q.op("add", k, ONE), s["n"]))
         return [ys, far]
 
-    body = b.lambda_([("i", I64), ("xs", xs.type), ("k", I64)], turn)
+    body = b.lambda_([("i", I64), ("xs", xs.type), ("k", I64)], iteration)
     return b.emit(ir.For(s["n"], (b.let(ir.Copy(xs)), ZERO), body))[:1]
 
 
@@ -111,7 +111,7 @@ def for_updates_in_branches(b, s, xs, c):
 def for_updates_in_inner_loops(b, s, xs, c):
     """Rows and elements updated by a nest of loops, the array read around the updates."""
 
-    def turn(q, i, xs, total):
+    def iteration(q, i, xs, total):
         row = q.zip_with(lambda z, x, y: z.op("mul", x, y), q.at(xs, i), q.at(xs, ZERO))
         xs = q.let(ir.Update(xs, (i,), row))
 
@@ -125,7 +125,7 @@ def for_updates_in_inner_loops(b, s, xs, c):
         more = q.emit(ir.Reduce(s["n"], (sums,), operator(q, "add"), (zero(F64),)))[0]
         return [xs, q.op("add", total, more)]
 
-    body = b.lambda_([("i", I64), ("xs", xs.type), ("t", F64)], turn)
+    body = b.lambda_([("i", I64), ("xs", xs.type), ("t", F64)], iteration)
     return b.emit(ir.For(s["n"], (b.let(ir.Copy(xs)), zero(F64)), body))
 
 
@@ -142,29 +142,29 @@ def updates_taken_back(b, s, xs, vs, ix):
 
 @case(["[n]f64", "[n]f64"], normal(4), normal(4))
 def for_invariant_array(b, s, xs, ys):
-    def turn(q, i, a, xs):
+    def iteration(q, i, a, xs):
         return [q.op("add", q.op("sin", a), q.op("mul", a, q.at(xs, i))), xs]
 
-    body = b.lambda_([("i", I64), ("a", F64), ("xs", xs.type)], turn)
+    body = b.lambda_([("i", I64), ("a", F64), ("xs", xs.type)], iteration)
     return b.emit(ir.For(s["n"], (b.at(ys, ZERO), xs), body))
 
 
 @case(["[n]f64", "[n]f64"], normal(4), normal(4))
 def for_maps_array(b, s, xs, ys):
-    def turn(q, i, xs):
+    def iteration(q, i, xs):
         return [q.zip_with(lambda z, x, y: z.op("mul", z.op("sin", x), y), xs, ys)]
 
-    return b.emit(ir.For(i64(3), (xs,), b.lambda_([("i", I64), ("xs", xs.type)], turn)))
+    return b.emit(ir.For(i64(3), (xs,), b.lambda_([("i", I64), ("xs", xs.type)], iteration)))
 
 
 @case(["[n]f64", "f64", "i64"], normal(4), 0.5, 2)
 def for_swaps(b, s, xs, c, k):
-    def turn(q, i, xs, ys, x, k):
+    def iteration(q, i, xs, ys, x, k):
         y = q.op("mul", x, q.at(ys, k))
         return [ys, xs, y, q.op("mod", q.op("add", k, ONE), s["n"])]
 
     params = [("i", I64), ("xs", xs.type), ("ys", xs.type), ("x", F64), ("k", I64)]
-    return b.emit(ir.For(i64(3), (xs, square(b, xs), c, k), b.lambda_(params, turn)))[:3]
+    return b.emit(ir.For(i64(3), (xs, square(b, xs), c, k), b.lambda_(params, iteration)))[:3]
 
 
 @case(["[n][m]f64"], normal(3, 4))
@@ -182,11 +182,11 @@ def for_nested(b, s, xs):
 
 
 def while_loop(b, x, attrs=()):
-    def turn(q, c, x):
+    def iteration(q, c, x):
         y = q.op("mul", x, q.op("add", q.op("sin", x), Const(F64, 2.5)))
         return [q.op("lt", y, Const(F64, 50.0)), y]
 
-    body = b.lambda_([("c", BOOL), ("x", F64)], turn)
+    body = b.lambda_([("c", BOOL), ("x", F64)], iteration)
     return b.emit(ir.While((TRUE, x), body), attrs=attrs)[1:]
 
 
@@ -205,11 +205,11 @@ def while_in_map(b, s, xs):
     def f(q, x):
         start = q.op("lt", x, Const(F64, 50.0))
 
-        def turn(z, c, y):
+        def iteration(z, c, y):
             y2 = z.op("mul", z.op("add", y, Const(F64, 9.0)), Const(F64, 1.5))
             return [z.op("lt", y2, Const(F64, 50.0)), y2]
 
-        body = q.lambda_([("c", BOOL), ("y", F64)], turn)
+        body = q.lambda_([("c", BOOL), ("y", F64)], iteration)
         return [square(q, q.emit(ir.While((start, x), body))[1])]
 
     return b.map_(f, xs)

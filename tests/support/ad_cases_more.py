@@ -177,12 +177,12 @@ def whole_numbers(b, s, xs, c, ix):
 
     first, second = b.map_(each, added)
 
-    def turn(q, more, i, total):
+    def iteration(q, more, i, total):
         j = q.op("add", i, ONE)
         return [q.op("lt", j, n), j, q.op("add", q.op("mul", total, c), q.at(second, i))]
 
     some = b.op("lt", ZERO, n)
-    body = b.lambda_([("more", BOOL), ("i", I64), ("t", F64)], turn)
+    body = b.lambda_([("more", BOOL), ("i", I64), ("t", F64)], iteration)
     return [first, b.emit(ir.While((some, ZERO, c), body))[2]]
 
 
@@ -202,11 +202,11 @@ def integers(b, s, xs, ys, c):
         for cls in (ir.Reduce, ir.Scan):
             out += b.emit(cls(n, (zs,), operator(b, op, I64), (Const(I64, unit),)))
 
-    def turn(q, i, a, xs):
+    def iteration(q, i, a, xs):
         a = q.op("mul", a, q.at(xs, i))
         return [a, q.let(ir.Update(xs, (i,), q.op("mul", a, c)))]
 
-    body = b.lambda_([("i", I64), ("a", I64), ("xs", xs.type)], turn)
+    body = b.lambda_([("i", I64), ("a", I64), ("xs", xs.type)], iteration)
     return [*out, *b.emit(ir.For(n, (c, b.let(ir.Copy(zs))), body))]
 
 

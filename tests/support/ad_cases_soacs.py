@@ -34,10 +34,10 @@ def map_free_scalar(b, s, xs, c):
 @case(["[n][m]f64", "[m]f64"], normal(3, 4), normal(4))
 def map_nested_free(b, s, xs, ys):
     def row(q, r):
-        def turn(z, i, a):
+        def iteration(z, i, a):
             return [z.op("add", a, z.op("mul", z.at(r, i), z.op("mul", a, z.at(ys, i))))]
 
-        a = q.emit(ir.For(s["m"], (one(F64),), q.lambda_([("i", I64), ("a", F64)], turn)))[0]
+        a = q.emit(ir.For(s["m"], (one(F64),), q.lambda_([("i", I64), ("a", F64)], iteration)))[0]
         return [a, q.zip_with(lambda z, u, v: z.op("mul", z.op("mul", u, v), a), r, ys)]
 
     return b.map_(row, xs)

@@ -1,8 +1,8 @@
 """A card for `fake_cupy.py`: memory, streams and graphs as CUDA has them, kernels run on the CPU.
 
-It is as unkind as CUDA may be.  Work that was started waits until somebody waits for it; then streams take turns at
-random (`seed`), each in its own order, so that a missing wait shows.  Memory given back to the pool is overwritten as
-soon as another program could have it.  A kernel's fault is there for good: every call after it fails.
+It is as unkind as CUDA may be.  Work that was started waits until somebody waits for it; then streams take iterations
+at random (`seed`), each in its own order, so that a missing wait shows.  Memory given back to the pool is overwritten
+as soon as another program could have it.  A kernel's fault is there for good: every call after it fails.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Card:
             s.add(step)
         else:
             s.captured.append(step)
-        while self.random.random() < 0.2 and self.turn():
+        while self.random.random() < 0.2 and self.iteration():
             pass
 
     def idle(self, what: str, stream: int | None = None) -> None:
@@ -98,7 +98,7 @@ class Card:
                 raise CUDARuntimeError(NOT_CAPTURED, f"cudaErrorStreamCaptureUnsupported: {what}")
         self.log.append((what, stream))
 
-    def turn(self) -> bool:
+    def iteration(self) -> bool:
         """One piece of work of a stream that can go on; whether there was any."""
         ready = [s for s in self.streams.values() if s.queue and all(op.done for op in s.queue[0].needs)]
         if not ready:
@@ -112,7 +112,7 @@ class Card:
     def finish(self, stream: int | None = None) -> None:
         """Wait for the work of a stream, or all."""
         while any(s.queue for s in self.streams.values() if stream in (None, s.ptr)):
-            assert self.turn(), "streams wait for each other"
+            assert self.iteration(), "streams wait for each other"
         self.alive()
 
 
@@ -194,7 +194,7 @@ class Event:
         assert self.card is not None
         self.card.idle("wait for event")
         while not self.done:
-            assert self.card.turn(), "streams wait for each other"
+            assert self.card.iteration(), "streams wait for each other"
         self.card.alive()
 
 

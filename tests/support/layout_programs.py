@@ -30,7 +30,7 @@ entry consumed [n] (t: i64) (xs: [n]f64): [n]f64 =
                          let y = f64.sin xs[i % n] in xs with [i % n] = y * xs[(i + 1) % n]))
       xs 1
 
--- The value of this turn is read after the next one is made.
+-- The value of this iteration is read after the next one is made.
 entry late [n] (t: i64) (xs: [n]f64): ([n]f64, f64) =
   vjp2 (\\xs -> (loop (xs, s) = (xs, 0) for i < t do
                   let new = step xs in (new, s + f64.sum (map2 (*) (map f64.cos new) xs))).1)

@@ -151,10 +151,10 @@ def program(nest: Nest, attrs: tuple[Any, ...] = ()) -> ir.Program:
         env = {"n": sizes["n"], "m": sizes["m"], "o": ZERO}
 
         def loop(q: Builder, env: dict[str, Atom]) -> list[Atom]:
-            def turn(z: Builder, i: Atom, x: Atom, v: Atom) -> list[Atom]:
+            def iteration(z: Builder, i: Atom, x: Atom, v: Atom) -> list[Atom]:
                 return emit(z, nest.body, env | {"i": i}, x, v)
 
-            return repeat(q, nest.count.emit(q, env), q.let(ir.Copy(x)), c, turn, nest.counts, attrs)
+            return repeat(q, nest.count.emit(q, env), q.let(ir.Copy(x)), c, iteration, nest.counts, attrs)
 
         if not nest.mapped:
             return loop(b, env)
@@ -169,17 +169,17 @@ def repeat(
     count: Atom,
     x: Atom,
     v: Atom,
-    turn: Callable[[Builder, Atom, Atom, Atom], list[Atom]],
+    iteration: Callable[[Builder, Atom, Atom, Atom], list[Atom]],
     counts: bool,
     attrs: tuple[Any, ...] = (),
 ) -> list[Atom]:
-    """`turn` for i < count on an array and a scalar, in a for loop or in a while loop that counts."""
+    """`iteration` for i < count on an array and a scalar, in a for loop or in a while loop that counts."""
     if not counts:
-        body = b.lambda_([("i", I64), ("x", x.type), ("v", F64)], turn)
+        body = b.lambda_([("i", I64), ("x", x.type), ("v", F64)], iteration)
         return list(b.emit(ir.For(count, (x, v), body), "x", "v", attrs=attrs))
 
     def step(q: Builder, go: Var, x: Var, v: Var, i: Var) -> list[Atom]:
-        x2, v2 = turn(q, i, x, v)
+        x2, v2 = iteration(q, i, x, v)
         i2 = q.op("add", i, ONE)
         return [q.op("lt", i2, count), x2, v2, i2]
 
@@ -243,10 +243,10 @@ def emit(b: Builder, stms: Sequence[Any], env: dict[str, Atom], x: Atom, v: Atom
                 x, v = b.emit(ir.If(cond, *sides), "x", "v", types=[x.type, F64])
             case Inner():
 
-                def turn(q: Builder, j: Atom, x: Atom, v: Atom, s: Inner = s) -> list[Atom]:
+                def iteration(q: Builder, j: Atom, x: Atom, v: Atom, s: Inner = s) -> list[Atom]:
                     return emit(q, s.body, env | {"j": j}, x, v)
 
-                x, v = repeat(b, s.count.emit(b, env), x, v, turn, s.counts)
+                x, v = repeat(b, s.count.emit(b, env), x, v, iteration, s.counts)
     return [x, v]
 
 

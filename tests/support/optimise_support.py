@@ -47,7 +47,7 @@ def body(text: str, params: str = "n_1: i64, xs_2: [n_1]f64, ys_3: [n_1]f64", re
 
 
 def becomes(before: str, after: str, *fs: Pass) -> None:
-    """The passes turn one program into the other, up to names."""
+    """The passes iteration one program into the other, up to names."""
     got = passes(parse_program(before), *fs)
     want = parse_program(after)
     assert alpha_equal(got, want), f"\n{got}\nis not\n{want}"

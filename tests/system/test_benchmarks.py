@@ -80,7 +80,7 @@ def test_relative_error(expected: Any, actual: Any, error: float) -> None:
     assert cpu.relative_error(actual, expected) == pytest.approx(error)
 
 
-def test_turns() -> None:
+def test_iterations() -> None:
     """Every candidate is called twice in each round, and the second time counts."""
     order: list[str] = []
     calls = {name: lambda name=name: order.append(name) for name in "abc"}
@@ -89,7 +89,7 @@ def test_turns() -> None:
     assert order == list("aabbcc") * 5
 
 
-def test_more_turns() -> None:
+def test_more_iterations() -> None:
     """Short runs are repeated for so long, up to a number of rounds."""
     assert len(cpu.interleaved(5, {"a": lambda: None}, 2, 60)["a"]) == cpu.MOST
     assert len(cpu.interleaved(5, {"a": lambda: time.sleep(0.01)}, 2, 0.05)["a"]) == 5

@@ -133,7 +133,7 @@ def test_hand(backend: str, mirrored: bool, v: int) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_hand_that_does_not_turn(backend: str) -> None:
+def test_hand_that_does_not_iteration(backend: str) -> None:
     model, triangles, which, points, theta, _ = hand_args(3, False)
     theta[:3] = 1e-6
     objective = program("hand", backend).simple_objective(*model, which, points, theta)

@@ -83,7 +83,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_where_rounding_decides() -> None:
-    """Differences there say nothing: of a wave with far more turns than digits, of the inverse of what is nearly 0."""
+    """Differences there say nothing: of a wave with far more iterations than digits, of the inverse of what is nearly
+    0."""
     program = futad.compile(
         "entry wave (x: f64): f64 = f64.sin (1e17 * x)\n"
         "entry inverse (x: f64): f64 = 1 / (x - 0.7 + 1e-15)\n"

@@ -1,16 +1,16 @@
 """Dependence analysis of loops: which array loop variables the return sweep finds in the loop's final array.
 
-A loop variable x *stays* if no element of it is overwritten after it was read: whatever a turn reads is then still
-in the array the loop ends with, and nothing need be saved or put back.  Dynamic programming is of this kind.
+A loop variable x *stays* if no element of it is overwritten after it was read: whatever an iteration reads is then
+still in the array the loop ends with, and nothing need be saved or put back.  Dynamic programming is of this kind.
 
 The body's reads and writes of x are collected with the region each touches, an index (or a range of them) for each
 dimension.  x stays if for every write and every read of an earlier version of the array there is a dimension in
-which the two never meet: by sign (one is always smaller, see `rewrite/ranges.py`) or by divisibility.  Turns of
-loops are compared lexicographically: the write comes in a later turn of a loop around both, in the same turn of
-the loops outside of it, or later in the same turn.
+which the two never meet: by sign (one is always smaller, see `rewrite/ranges.py`) or by divisibility.  Iterations of
+loops are compared lexicographically: the write comes in a later iteration of a loop around both, in the same iteration
+of the loops outside of it, or later in the same iteration.
 
 Note [Versions]
-Every update of x, and every turn of a loop that updates it, makes a new version of the array.  A read is as old as
+Every update of x, and every iteration of a loop that updates it, makes a new version of the array.  A read is as old as
 the version it reads, which is what counts: views and variables from outside an inner loop may be read late.
 
 Source: the dependence test of Banerjee, "Dependence Analysis for Supercomputing", 1988, on the symbolic bounds of
@@ -31,12 +31,16 @@ from futad.rewrite.ranges import Poly, Ranges
 
 LEGAL = Legality(
     "kept-for-return",
-    "a return sweep reads in a loop's final array what its turns have read",
+    "a return sweep reads in a loop's final array what its iterations have read",
     worth="nothing is saved of an array of n elements that m iterations overwrite, in place of n m elements",
 )
 NEWEST = LEGAL.condition("newest version updated", "two arrays come of one, of which the loop ends with one")
-SAME_TURN = LEGAL.condition("not overwritten in its turn", "an element is overwritten after it was read, in that turn")
-LATER_TURNS = LEGAL.condition("not overwritten in later turns", "a later turn overwrites what one has read")
+SAME_ITERATION = LEGAL.condition(
+    "not overwritten in its iteration", "an element is overwritten after it was read, in that iteration"
+)
+LATER_ITERATIONS = LEGAL.condition(
+    "not overwritten in later iterations", "a later iteration overwrites what one has read"
+)
 
 Dim = Atom | Range | None  # a position, a range of them, or all
 MAX_PAIRS = 300  # more pairs of a read and a write than these are not looked at
@@ -46,9 +50,9 @@ MAX_PAIRS = 300  # more pairs of a read and a write than these are not looked at
 
 
 @dataclass(eq=False, slots=True)
-class Turns:
+class Iterations:
     """A loop: its index (made up for a while loop), its bound if it has one, and the loop variables that go up by
-    a constant every turn, each with its start and step."""
+    a constant every iteration, each with its start and step."""
 
     index: Var
     bound: Atom | None
@@ -72,7 +76,7 @@ class Each:
     count: Atom
 
 
-Step = Turns | Given | Each
+Step = Iterations | Given | Each
 Path = tuple[Step, ...]
 
 
@@ -81,7 +85,7 @@ class Version:
     """A version of the array: when it was made, and inside of which loops."""
 
     time: int
-    loops: tuple[Turns, ...]
+    loops: tuple[Iterations, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,7 @@ class Uses:
 
     def fresh(self, path: Path) -> View:
         self.time += 1
-        version = Version(self.time, tuple([p for p in path if isinstance(p, Turns)]))
+        version = Version(self.time, tuple([p for p in path if isinstance(p, Iterations)]))
         return View(version, (None,) * self.rank, tuple(range(self.rank)))
 
     def read(self, a: Atom, views: dict[Var, View], path: Path) -> None:
@@ -180,7 +184,7 @@ class Uses:
             case ir.If():
                 now = self.branches(s, e, views, now, path)
             case ir.Loop():
-                now = self.turns(s, e, views, now, path)
+                now = self.iterations(s, e, views, now, path)
             case ir.Map():
                 self.mapped(e, views, now, path)
             case _:
@@ -216,8 +220,8 @@ class Uses:
                 self.read(lam.result[k], inner, here)
         return after
 
-    def turns(self, s: ir.Stm, e: ir.Loop, views: dict[Var, View], now: View, path: Path) -> View:
-        loop = turns_of(e)
+    def iterations(self, s: ir.Stm, e: ir.Loop, views: dict[Var, View], now: View, path: Path) -> View:
+        loop = iterations_of(e)
         here = (*path, loop)
         own = e.variables
         inner = dict(views)
@@ -277,7 +281,7 @@ def elements_of(e: ir.Map, defs: dict[Var, ir.Exp]) -> list[Each]:
     return [Each(p, d.start, d.count) for p, d in iotas if isinstance(d, ir.Iota) and d.step is ONE]
 
 
-def turns_of(e: ir.Loop) -> Turns:
+def iterations_of(e: ir.Loop) -> Iterations:
     """A loop as an enclosing step."""
     own = e.variables
     defs = {s.pat[0]: s.exp for s in e.body.stms if isinstance(s.exp, ir.Op)}
@@ -292,15 +296,15 @@ def turns_of(e: ir.Loop) -> Turns:
         if x is p and isinstance(y, Const):
             counters.append((p, start, y.value if d.op == "add" else -y.value))
     if isinstance(e, ir.For):
-        return Turns(e.body.params[0], e.bound, counters)
-    return Turns(Var("turn", I64), None, counters)
+        return Iterations(e.body.params[0], e.bound, counters)
+    return Iterations(Var("iteration", I64), None, counters)
 
 
 # --- whether two regions meet ------------------------------------------------------------------------------------
 
 
 class Instance:
-    """The variables of a loop's body in one turn, told apart from those in another.
+    """The variables of a loop's body in one iteration, told apart from those in another.
 
     Arithmetic on i64 is copied for the instance, anything else is an unknown of its own.
     """
@@ -309,7 +313,7 @@ class Instance:
         self.ranges = ranges
         self.inside = inside
         self.env: dict[Var, Atom] = {}
-        self.turns: set[Atom] = set()
+        self.iterations: set[Atom] = set()
 
     def atom(self, a: Atom) -> Atom:
         if isinstance(a, Const) or a not in self.inside:
@@ -326,7 +330,7 @@ class Instance:
 
     def widened(self, a: Atom) -> Atom | None:
         """A loop's i32 index, plus constants, as an i64: where the sum wraps it is negative, and no index."""
-        if a in self.turns:
+        if a in self.iterations:
             return self.env[a]  # type: ignore[index]
         e = self.ranges.defs.get(a) if isinstance(a, Var) and a.type is I32 else None
         if not isinstance(e, ir.Op) or e.op not in ("add", "sub") or not isinstance(e.args[1], Const):
@@ -342,18 +346,18 @@ class Instance:
         self.env[v] = fresh = Var(v.name, I64 if v.type is not BOOL else BOOL)
         self.ranges.defs[fresh] = e
 
-    def enter(self, path: Path, known: dict[Turns, Var]) -> None:
-        """Take note of what encloses a place; `known` are the turns of loops shared with another instance."""
+    def enter(self, path: Path, known: dict[Iterations, Var]) -> None:
+        """Take note of what encloses a place; `known` are the iterations of loops shared with another instance."""
         for p in path:
             match p:
-                case Turns():
-                    turn = known.setdefault(p, Var("turn", I64))
-                    self.env[p.index] = turn
-                    self.turns.add(p.index)
-                    self.ranges.index(turn, self.bound(p.bound))
+                case Iterations():
+                    iteration = known.setdefault(p, Var("iteration", I64))
+                    self.env[p.index] = iteration
+                    self.iterations.add(p.index)
+                    self.ranges.index(iteration, self.bound(p.bound))
                     for v, start, step in p.counters:
                         if v.type is I64:
-                            self.count(v, self.atom(start), step, turn)
+                            self.count(v, self.atom(start), step, iteration)
                 case Given():
                     self.ranges.assume(self.atom(p.cond), p.holds)
                 case Each():
@@ -367,12 +371,12 @@ class Instance:
             return i64(a.value)
         return self.atom(a) if a is not None and a.type is I64 else Var("bound", I64)
 
-    def count(self, v: Var, start: Atom, step: int, turn: Var) -> None:
-        """v = start + step * turn."""
-        by: Atom = turn
+    def count(self, v: Var, start: Atom, step: int, iteration: Var) -> None:
+        """v = start + step * iteration."""
+        by: Atom = iteration
         if step != 1:
             by = Var("by", I64)
-            self.ranges.defs[by] = ir.Op("mul", (i64(step), turn))
+            self.ranges.defs[by] = ir.Op("mul", (i64(step), iteration))
         if start is ZERO:
             self.env[v] = by
         else:
@@ -476,7 +480,7 @@ def stays(e: ir.Loop, q: int, facts: Facts) -> bool:
     """
     x = e.body.params[len(e.body.params) - len(e.inits) + q]
     uses = Uses(len(shape_of(x.type)), facts.defs)
-    loop = turns_of(e)
+    loop = iterations_of(e)
     start = uses.fresh((loop,))
     views = {x: start}
     try:
@@ -499,20 +503,20 @@ def stays(e: ir.Loop, q: int, facts: Facts) -> bool:
 
 def _kept(w: Touch, r: Touch, facts: Facts, inside: set[Var]) -> bool:
     """Whether the write spares what was read before it."""
-    loops = [p for p in w.path if isinstance(p, Turns)]
+    loops = [p for p in w.path if isinstance(p, Iterations)]
     shared = 0
     while shared < min(len(loops), len(r.version.loops)) and loops[shared] is r.version.loops[shared]:
         shared += 1
-    if not SAME_TURN(w.version.time <= r.version.time or _apart(w, r, loops[:shared], None, facts, inside)):
+    if not SAME_ITERATION(w.version.time <= r.version.time or _apart(w, r, loops[:shared], None, facts, inside)):
         return False
-    return LATER_TURNS(all(_apart(w, r, loops[:k], loops[k], facts, inside) for k in range(shared)))
+    return LATER_ITERATIONS(all(_apart(w, r, loops[:k], loops[k], facts, inside) for k in range(shared)))
 
 
 def _around(ranges: Ranges, path: Path) -> None:
     """What encloses the loop that is looked at."""
     for p in path:
         match p:
-            case Turns() if p.bound is not None and p.bound.type is I64:
+            case Iterations() if p.bound is not None and p.bound.type is I64:
                 ranges.index(p.index, p.bound)
             case Given():
                 ranges.assume(p.cond, p.holds)
@@ -520,15 +524,17 @@ def _around(ranges: Ranges, path: Path) -> None:
                 ranges.index(p.elem, p.count)
 
 
-def _apart(w: Touch, r: Touch, same: Sequence[Turns], later: Turns | None, facts: Facts, inside: set[Var]) -> bool:
-    """Whether the regions are apart in the same turns of loops `same`, and the write in a later one of `later`."""
+def _apart(
+    w: Touch, r: Touch, same: Sequence[Iterations], later: Iterations | None, facts: Facts, inside: set[Var]
+) -> bool:
+    """Whether the regions are apart in the same iterations of loops `same`, and the write in a later one of `later`."""
     ranges = Ranges(facts.defs, places=True)
     ranges.sizes = facts.sizes
     _around(ranges, facts.path)
-    equal = {p: Var("turn", I64) for p in same}
+    equal = {p: Var("iteration", I64) for p in same}
     mine, theirs = dict(equal), dict(equal)
     if later is not None:
-        mine[later], theirs[later] = Var("turn", I64), Var("turn", I64)
+        mine[later], theirs[later] = Var("iteration", I64), Var("iteration", I64)
         ranges.order(theirs[later], mine[later], 1)
     writing, reading = Instance(ranges, inside), Instance(ranges, inside)
     writing.enter(w.path, mine)

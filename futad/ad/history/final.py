@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from futad.ad.history.dependence import Facts, Given, Step, elements_of, stays, turns_of
+from futad.ad.history.dependence import Facts, Given, Step, elements_of, iterations_of, stays
 from futad.ad.history.stripmine import NEST
 from futad.ad.history.true_dep import promised, with_checks
 from futad.core import ir
@@ -76,7 +76,7 @@ def _inside(e: ir.Exp, facts: Facts) -> ir.Exp:
         return ir.If(e.cond, then, _scope(e.orelse, facts.inside(Given(e.cond, False)), set()))
     steps: list[Step] = []
     if isinstance(e, ir.Loop):
-        steps = [turns_of(e)]
+        steps = [iterations_of(e)]
     elif isinstance(e, ir.Map):
         steps = [*elements_of(e, facts.defs)]
     return e.rebuild(lambda a: a, lambda lam: _scope(lam, facts.inside(*steps), set()))

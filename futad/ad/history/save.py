@@ -1,10 +1,10 @@
 """What the forward sweep of a loop saves, and how the return sweep gets a loop variable back.
 
-A variable of the loop as it was at the start of a turn is
-* computed, if it goes up by a constant every turn;
-* taken back, if turns change it only by updates: what each overwrites is saved (`update_log.py`);
-* read from an array that holds it for every turn, otherwise;
-* read from a flat array of all turns' elements, if its size changes (`Grower`).
+A variable of the loop as it was at the start of an iteration is
+* computed, if it goes up by a constant every iteration;
+* taken back, if iterations change it only by updates: what each overwrites is saved (`update_log.py`);
+* read from an array that holds it for every iteration, otherwise;
+* read from a flat array of all iterations' elements, if its size changes (`Grower`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from futad.ad.history.dependence import turns_of
+from futad.ad.history.dependence import iterations_of
 from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
 from futad.core import ir
 from futad.core.builder import Builder
@@ -22,10 +22,10 @@ from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Type,
 
 @dataclass(slots=True)
 class Restore:
-    """How the return sweep gets a loop variable as it was at the start of a turn.
+    """How the return sweep gets a loop variable as it was at the start of an iteration.
 
-    `begin(b, i, after)` emits code for turn i and gives its value.  `last`: the variable's final value if the
-    return sweep carries it backwards (`after` is then the value after the turn), else None.
+    `begin(b, i, after)` emits code for iteration i and gives its value.  `last`: the variable's final value if the
+    return sweep carries it backwards (`after` is then the value after the iteration), else None.
     """
 
     begin: Callable[[Builder, Atom, Var], Atom]
@@ -46,19 +46,19 @@ def convert(b: Builder, t: Type, a: Atom) -> Atom:
 class Saver:
     """Adds to a loop the variables that hold what is saved, and the statements that save.
 
-    `index` is the i64 number of the turn in the loop's body (code for it may be in `head`), `turns` how many there
-    are at most, `final` what the loop's variables end as; code goes to `before` the loop.
+    `index` is the i64 number of the iteration in the loop's body (code for it may be in `head`), `iterations` how many
+    there are at most, `final` what the loop's variables end as; code goes to `before` the loop.
     """
 
     def __init__(
-        self, loop: ir.Loop, final: Sequence[Var], head: Builder, index: Atom, turns: Atom, before: Builder
+        self, loop: ir.Loop, final: Sequence[Var], head: Builder, index: Atom, iterations: Atom, before: Builder
     ) -> None:
         self.loop = loop
         self.own = loop.variables
         self.final = final
         self.head = head
         self.index = index
-        self.turns = turns
+        self.iterations = iterations
         self.before = before
         self.stms = loop.body.stms
         self.params: list[Var] = []
@@ -77,7 +77,7 @@ class Saver:
 
     def save(self, which: Sequence[int]) -> None:
         """Save the loop variables at these positions, none of changing size."""
-        counters = {v: (start, step) for v, start, step in turns_of(self.loop).counters}
+        counters = {v: (start, step) for v, start, step in iterations_of(self.loop).counters}
         lead = self.loop.body.params[: len(self.loop.body.params) - len(self.own)]
         finder = Finder(self.before, indices={*lead, *counters})
         if isinstance(self.index, Var):
@@ -91,7 +91,7 @@ class Saver:
                 continue
             found = None
             if isinstance(x.type, ArrayType):
-                found = finder.chain(self.loop.body, x, self.loop.body.result[q], (self.turns,))
+                found = finder.chain(self.loop.body, x, self.loop.body.result[q], (self.iterations,))
             if found is None:
                 self._whole(q)
             elif found:
@@ -102,7 +102,7 @@ class Saver:
 
     def _whole(self, q: int) -> None:
         x = self.own[q]
-        t = array_of(x.type, self.turns)
+        t = array_of(x.type, self.iterations)
         assert isinstance(t, ArrayType)
         p, v = self.more(self.before.let(ir.Scratch(elem_of(t), t.shape), f"{x.name}_saved"), f"{x.name}_saved")
         self.results.append(self.head.let(ir.Update(p, (self.index,), x), p.name))
@@ -145,9 +145,9 @@ class Saver:
 def _counted(start: Atom, step: int) -> Callable[[Builder, Atom, Var], Atom]:
     """A variable that is `start` and goes up by `step`."""
 
-    def begin(b: Builder, turn: Atom, after: Var) -> Atom:
+    def begin(b: Builder, iteration: Atom, after: Var) -> Atom:
         assert isinstance(start.type, Prim)
-        by = b.convert(start.type, turn)
+        by = b.convert(start.type, iteration)
         if step != 1:
             unsigned = start.type.kind == "uint"
             by = b.op("mul", by, Const(start.type, step % (1 << start.type.bits) if unsigned else step))
@@ -160,7 +160,8 @@ def _counted(start: Atom, step: int) -> Callable[[Builder, Atom, Var], Atom]:
 
 
 class Grower:
-    """Saves loop variables whose sizes change from turn to turn, one turn after the other in a flat array.
+    """Saves loop variables whose sizes change from iteration to iteration, one iteration after the other in a flat
+    array.
 
     How many elements that takes (`totals`) a run of the loop before this one has counted (`counting`).
     """
@@ -171,7 +172,7 @@ class Grower:
             t = ArrayType(elem_of(x.type), (total,))
             before = saver.before
             flat, flats = saver.more(before.let(ir.Scratch(t.elem, t.shape), "saved"), "saved")
-            begins, places = saver.more(before.let(ir.Scratch(I64, (saver.turns,)), "begins"), "begins")
+            begins, places = saver.more(before.let(ir.Scratch(I64, (saver.iterations,)), "begins"), "begins")
             begin, _ = saver.more(ZERO, "begin")
             n = head.size_mul(shape_of(x.type))
             row = head.let(ir.Reshape(x, (n,)), "row")
@@ -182,7 +183,8 @@ class Grower:
 
 
 def counting(stm: ir.Stm, which: Sequence[int]) -> tuple[ir.Stm, list[Var]]:
-    """The loop, with variables that count the elements that these loop variables have in all turns; their results."""
+    """The loop, with variables that count the elements that these loop variables have in all iterations; their
+    results."""
     e = stm.exp
     assert isinstance(e, ir.Loop)
     b = Builder()
@@ -196,8 +198,8 @@ def counting(stm: ir.Stm, which: Sequence[int]) -> tuple[ir.Stm, list[Var]]:
 
 
 def _row(flat: Var, begins: Var) -> Callable[[Builder, Atom, Var], Atom]:
-    def begin(b: Builder, turn: Atom, x: Var) -> Atom:
-        at = b.let(ir.At(begins, (turn,)), "begin")
+    def begin(b: Builder, iteration: Atom, x: Var) -> Atom:
+        at = b.let(ir.At(begins, (iteration,)), "begin")
         row = b.let(ir.At(flat, (Range(at, b.size_mul(shape_of(x.type)), ONE),)), "row")
         return b.let(ir.Reshape(row, shape_of(x.type)), x.name)
 

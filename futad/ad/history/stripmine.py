@@ -1,17 +1,17 @@
 """`#[stripmine(k)]`: a loop as a nest of k + 1 loops, before reverse mode saves the loop variables of each.
 
-A loop of n turns becomes an outer one of m turns around inner ones of about n / m, with m the (k+1)-th root
+A loop of n iterations becomes an outer one of m iterations around inner ones of about n / m, with m the (k+1)-th root
 of n, and so on k times.  Every level saves its own loop variables when the level around it re-executes it: the
 body runs k + 2 times, and about (k + 1) m values of a loop variable are alive at once instead of n.
 Source: Schenck et al., SC 2022, section 4.3.
 
 Note [While loops in nests]
-A while loop with a bound is a for loop of that many turns which does nothing once the condition is false; a block
-of turns is left out as a whole.  One without a bound is run once to count its turns.
+A while loop with a bound is a for loop of that many iterations which does nothing once the condition is false; a block
+of iterations is left out as a whole.  One without a bound is run once to count its iterations.
 
 Note [Arrays of changing size]
 The first run of the nest counts the elements that its outermost loop is to save.  The second saves them, and counts
-for each of its turns what the loop inside is to save, and so on (`loop.py`): the body runs k + 3 times.
+for each of its iterations what the loop inside is to save, and so on (`loop.py`): the body runs k + 3 times.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def _number(attrs: Sequence[Any], name: str, what: str) -> int | None:
 
 def bound_of(stm: ir.Stm) -> int | None:
     """The number of the statement's bound attribute."""
-    return _number(stm.attrs, "bound", "how many turns the loop takes at most")
+    return _number(stm.attrs, "bound", "how many iterations the loop takes at most")
 
 
 def within(cond: Atom, limit: int) -> ir.Stm:
     """The check that a loop keeps its bound."""
-    return ir.Stm((), ir.Assert(cond, "the loop runs more turns than its bound of {}", (i64(limit),), None))
+    return ir.Stm((), ir.Assert(cond, "the loop runs more iterations than its bound of {}", (i64(limit),), None))
 
 
 def stripmine(stm: ir.Stm) -> list[ir.Stm]:
@@ -57,12 +57,12 @@ def stripmine(stm: ir.Stm) -> list[ir.Stm]:
     b = Builder()
     limit = bound_of(stm)
     if isinstance(e, ir.For):
-        turns: Atom = b.op("max", b.convert(I64, e.bound), ZERO, hint="turns")
+        iterations: Atom = b.op("max", b.convert(I64, e.bound), ZERO, hint="iterations")
     else:
-        turns = _counted(b, e) if limit is None else i64(limit)
-        e = _bounded(e, turns, limit is not None)
+        iterations = _counted(b, e) if limit is None else i64(limit)
+        e = _bounded(e, iterations, limit is not None)
     nest = _Nest(e, isinstance(stm.exp, ir.While) and limit is not None)
-    nest.loops(b, k, turns, ZERO, e.inits, ())
+    nest.loops(b, k, iterations, ZERO, e.inits, ())
     *before, last = b.stms
     out = [*before, ir.Stm(stm.pat, last.exp, attrs)]
     if isinstance(stm.exp, ir.While) and limit is not None:
@@ -73,15 +73,15 @@ def stripmine(stm: ir.Stm) -> list[ir.Stm]:
 
 
 def _counted(b: Builder, e: ir.While) -> Var:
-    """Emit the loop to count its turns."""
-    turn = Var("turn", I64)
+    """Emit the loop to count its iterations."""
+    iteration = Var("iteration", I64)
     inner = Builder()
     body = ir.rename(e.body)
     inner.extend(body.stms)
-    step = inner.op("add", turn, ONE)
+    step = inner.op("add", iteration, ONE)
     pat = _names(e.body.params)
-    count = Var("turns", I64)
-    exp = ir.While((*e.inits, ZERO), ir.Lambda((*body.params, turn), tuple(inner.stms), (*body.result, step)))
+    count = Var("iterations", I64)
+    exp = ir.While((*e.inits, ZERO), ir.Lambda((*body.params, iteration), tuple(inner.stms), (*body.result, step)))
     b.add(ir.Stm((*pat, count), exp))
     return count
 
@@ -92,12 +92,12 @@ def _names(vs: Sequence[Var]) -> tuple[Var, ...]:
     return tuple([copy.bind(v) for v in vs])
 
 
-def _bounded(e: ir.While, turns: Atom, idle: bool) -> ir.For:
+def _bounded(e: ir.While, iterations: Atom, idle: bool) -> ir.For:
     """The while loop as a for loop; with `idle` its condition may become false before the end."""
     index = Var("i", I64)
     if not idle:
-        return ir.For(turns, e.inits, ir.Lambda((index, *e.body.params), e.body.stms, e.body.result))
-    return ir.For(turns, e.inits, _while_going((index, *e.body.params), e.body.params, e.body))
+        return ir.For(iterations, e.inits, ir.Lambda((index, *e.body.params), e.body.stms, e.body.result))
+    return ir.For(iterations, e.inits, _while_going((index, *e.body.params), e.body.params, e.body))
 
 
 def _while_going(params: Sequence[Var], state: Sequence[Var], then: ir.Lambda) -> ir.Lambda:
@@ -109,7 +109,7 @@ def _while_going(params: Sequence[Var], state: Sequence[Var], then: ir.Lambda) -
 
 
 class _Nest:
-    """Splits one loop; with `skips`, blocks of turns are left out when its first variable is false."""
+    """Splits one loop; with `skips`, blocks of iterations are left out when its first variable is false."""
 
     def __init__(self, e: ir.For, skips: bool) -> None:
         self.e = e
@@ -118,13 +118,13 @@ class _Nest:
         self.skips = skips and not any(n in own for p in own for n in shape_of(p.type))
 
     def loops(
-        self, b: Builder, k: int, turns: Atom, start: Atom, state: Sequence[Atom], attrs: tuple[Any, ...]
+        self, b: Builder, k: int, iterations: Atom, start: Atom, state: Sequence[Atom], attrs: tuple[Any, ...]
     ) -> tuple[Var, ...]:
-        """Emit turns start .. start + turns of the loop, split k times."""
+        """Emit iterations start .. start + iterations of the loop, split k times."""
         own = self.e.variables
-        m = turns if k == 0 else _root(b, turns, k)
-        share = b.op("div", turns, m) if k else ONE
-        extra = b.op("mod", turns, m) if k else ZERO
+        m = iterations if k == 0 else _root(b, iterations, k)
+        share = b.op("div", iterations, m) if k else ONE
+        extra = b.op("mod", iterations, m) if k else ZERO
         j, now = Var("j", I64), _names(own)
         c = Builder()
         result: Sequence[Atom]
@@ -135,7 +135,7 @@ class _Nest:
             result = c.inline(self.e.body, [c.convert(index, i), *now])
             body = ir.Lambda((j, *now), tuple(c.stms), tuple(result))
         else:
-            # The first `extra` inner loops take one turn more.
+            # The first `extra` inner loops take one iteration more.
             more = c.convert(I64, c.op("lt", j, extra))
             first = c.op("add", c.op("mul", j, share), c.op("min", j, extra))
             result = self.loops(c, k - 1, c.op("add", share, more), c.op("add", start, first), now, ((NEST,),))

@@ -1,6 +1,6 @@
 """`#[true_dep]` on an array loop parameter: no element is overwritten after it was read.
 
-Then the return sweep finds in the loop's final array whatever a turn read, and nothing need be saved.  Where the
+Then the return sweep finds in the loop's final array whatever an iteration read, and nothing need be saved.  Where the
 dependence analysis cannot prove it, the promise is checked as the loop runs: a flag per element says whether it was
 read.  The loop's own statements, those of its branches and of inner loops set flags one after the other; those of
 maps, which only read, by an accumulator.  An array that is handed on in another way (it changes places with another
@@ -100,7 +100,7 @@ class _Check:
                 case ir.If():
                     flags = self.branch(b, s, e, names, flags)
                 case ir.Loop():
-                    flags = self.turns(b, s, e, names, flags)
+                    flags = self.iterations(b, s, e, names, flags)
                 case _:
                     b.add(s)
                     acc = Var("acc", AccType(BOOL, shape_of(flags.type)))
@@ -147,7 +147,7 @@ class _Check:
         self.stale = stale
         return self.bound(b, s, ir.If(e.cond, *sides), names, same[0], flags.type)
 
-    def turns(self, b: Builder, s: ir.Stm, e: ir.Loop, names: set[Var], flags: Var) -> Var:
+    def iterations(self, b: Builder, s: ir.Stm, e: ir.Loop, names: set[Var], flags: Var) -> Var:
         own = [q for q, a in enumerate(e.inits) if a in names]
         if len(own) > 1:
             raise _Unseen

@@ -1,11 +1,10 @@
-"""Array loop variables that turns change only by updates: saving what is overwritten instead of the array.
+"""Array loop variables that iterations change only by updates: saving what is overwritten instead of the array.
 
 A *chain* leads from a loop variable x to the body's result for it through updates, and through branches and
 inner loops that do the same (`while` loops if they have a bound).  The forward sweep then saves, per update,
 the elements overwritten (and what else is needed to find the place again: an index, which branch, how many
-turns); the return sweep carries the array backwards, taking the updates of each turn back.  A turn costs what
-its updates touch, not the size of the array.
-An empty chain is a loop variable that never changes.
+iterations); the return sweep carries the array backwards, taking the updates of each iteration back.  An iteration
+costs what its updates touch, not the size of the array. An empty chain is a loop variable that never changes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from futad.legality import Legality
 
 LEGAL = Legality(
     "saved-updates",
-    "of an array that turns change by updates only what these overwrite is saved",
+    "of an array that iterations change by updates only what these overwrite is saved",
     worth="of an array of n elements that m iterations update m elements are saved in place of n m",
 )
 ENDS = LEGAL.condition("ends in the result", "the array is also changed in another way")
@@ -34,7 +33,7 @@ SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory for what is o
 
 @dataclass(eq=False)
 class Slot:
-    """Values saved one per turn: `dims` are the turn counts of the enclosing loops, outermost first."""
+    """Values saved one per iteration: `dims` are the iteration counts of the enclosing loops, outermost first."""
 
     type: Type
     dims: tuple[Atom, ...]
@@ -73,15 +72,15 @@ class Branch:
 
 
 @dataclass(eq=False)
-class Turns:
-    """An inner loop; `count` has the number of turns that a while loop took."""
+class Iterations:
+    """An inner loop; `count` has the number of iterations that a while loop took."""
 
     stm: ir.Stm
     body: list[Element]
     count: Slot | None = None
 
 
-Element = Write | Scattered | Branch | Turns
+Element = Write | Scattered | Branch | Iterations
 
 
 @dataclass
@@ -99,12 +98,12 @@ class Finder:
     indices: set[Var] = field(default_factory=set)
     counts: dict[Atom, Atom] = field(default_factory=dict)
 
-    def turns(self, bound: Atom) -> Atom:
-        """The number of turns of an inner for loop (a bound may be negative)."""
+    def iterations(self, bound: Atom) -> Atom:
+        """The number of iterations of an inner for loop (a bound may be negative)."""
         if isinstance(bound, Const):
             return i64(max(0, bound.value))
         if bound not in self.counts:
-            self.counts[bound] = self.before.op("max", bound, ZERO, hint="turns")
+            self.counts[bound] = self.before.op("max", bound, ZERO, hint="iterations")
         return self.counts[bound]
 
     def enter(self, lam: ir.Lambda) -> None:
@@ -169,14 +168,14 @@ class Finder:
         if isinstance(e, ir.For) and x in e.inits and self.fixed((e.bound,)) and e.bound.type is I64:
             q = e.inits.index(x)
             self.indices.add(e.body.params[0])
-            inner = self.chain(e.body, e.body.params[1 + q], e.body.result[q], (*dims, self.turns(e.bound)))
+            inner = self.chain(e.body, e.body.params[1 + q], e.body.result[q], (*dims, self.iterations(e.bound)))
             if inner is not None:
-                return s.pat[q], Turns(s, inner)
+                return s.pat[q], Iterations(s, inner)
         if isinstance(e, ir.While) and x in e.inits and (limit := bound_of(s)) is not None:
             q = e.inits.index(x)
             inner = self.chain(e.body, e.body.params[q], e.body.result[q], (*dims, i64(limit)))
             if inner is not None:
-                return s.pat[q], Turns(s, inner, Slot(I64, dims))
+                return s.pat[q], Iterations(s, inner, Slot(I64, dims))
         return None
 
 
@@ -194,7 +193,7 @@ def slots(elements: Sequence[Element]) -> list[Slot]:
                 out += [el.old, *el.places.values()]
             case Branch():
                 out += ([el.cond] if el.cond else []) + slots(el.then) + slots(el.orelse)
-            case Turns():
+            case Iterations():
                 out += ([el.count] if el.count else []) + slots(el.body)
     return out
 
@@ -246,7 +245,7 @@ def instrument(
                 fresh = [Var("saved", k.array()) for k in inside]
                 b.add(ir.Stm((*s.pat, *fresh), ir.If(e.cond, *sides), s.attrs))
                 held.update(zip(inside, fresh, strict=True))
-            case Turns():
+            case Iterations():
                 assert isinstance(e, ir.Loop)
                 loop, counted = (s, None) if isinstance(e, ir.For) else _counted(s)
                 e = loop.exp
@@ -269,15 +268,16 @@ def instrument(
 
 
 def _counted(s: ir.Stm) -> tuple[ir.Stm, Var]:
-    """The while loop with its turns counted in one more variable, and the count; more than its bound are an error."""
+    """The while loop with its iterations counted in one more variable, and the count; more than its bound are an
+    error."""
     e, limit = s.exp, bound_of(s)
     assert isinstance(e, ir.While) and limit is not None
-    turn, count = Var("turn", I64), Var("turns", I64)
+    iteration, count = Var("iteration", I64), Var("iterations", I64)
     b = Builder()
-    b.add(within(b.op("lt", turn, i64(limit)), limit))
+    b.add(within(b.op("lt", iteration, i64(limit)), limit))
     b.extend(e.body.stms)
-    result = (*e.body.result, b.op("add", turn, ONE))
-    body = ir.Lambda((*e.body.params, turn), tuple(b.stms), result)
+    result = (*e.body.result, b.op("add", iteration, ONE))
+    body = ir.Lambda((*e.body.params, iteration), tuple(b.stms), result)
     return ir.Stm((*s.pat, count), ir.While((*e.inits, ZERO), body), s.attrs), count
 
 
@@ -286,12 +286,12 @@ def _counted(s: ir.Stm) -> tuple[ir.Stm, Var]:
 
 @dataclass
 class Undoer:
-    """Emits the code that takes the updates of one turn back.
+    """Emits the code that takes the updates of one iteration back.
 
-    What it computes again (an index, a condition) the forward sweep has computed in that turn, of the same numbers and
-    in the same branch: a division fails there or not at all.
+    What it computes again (an index, a condition) the forward sweep has computed in that iteration, of the same numbers
+    and in the same branch: a division fails there or not at all.
 
-    `held`: the finished array of each slot.  `env`: loop indices of the forward code to those of the turn.
+    `held`: the finished array of each slot.  `env`: loop indices of the forward code to those of the iteration.
     """
 
     finder: Finder
@@ -324,9 +324,9 @@ class Undoer:
                 case Branch():
                     assert isinstance(e, ir.If)
                     y = self._branch(b, y, el, e, at, env)
-                case Turns():
+                case Iterations():
                     assert isinstance(e, ir.Loop)
-                    y = self._turns(b, y, el, e, at, env)
+                    y = self._iterations(b, y, el, e, at, env)
         return y
 
     def _branch(self, b: Builder, y: Var, el: Branch, e: ir.If, at: ir.Atoms, env: dict[Var, Atom]) -> Var:
@@ -338,17 +338,17 @@ class Undoer:
         orelse = b.body(lambda c: [self.run(c, y, el.orelse, at, env)])
         return b.emit(ir.If(cond, then, orelse), y.name, types=[y.type])[0]
 
-    def _turns(
-        self, b: Builder, y: Var, el: Turns, e: ir.Loop, at: ir.Atoms, env: dict[Var, Atom]
+    def _iterations(
+        self, b: Builder, y: Var, el: Iterations, e: ir.Loop, at: ir.Atoms, env: dict[Var, Atom]
     ) -> Var:
-        count = e.bound if isinstance(e, ir.For) else b.let(ir.At(self.held[el.count], at), "turns")  # type: ignore[index]
+        count = e.bound if isinstance(e, ir.For) else b.let(ir.At(self.held[el.count], at), "iterations")  # type: ignore[index]
 
-        def turn(c: Builder, j: Var, z: Var) -> list[Atom]:
+        def iteration(c: Builder, j: Var, z: Var) -> list[Atom]:
             i = c.op("sub", c.op("sub", count, j), ONE)
             index = {e.body.params[0]: i} if isinstance(e, ir.For) else {}
             return [self.run(c, z, el.body, (*at, i), {**env, **index})]
 
-        body = b.lambda_([("j", I64), (y.name, y.type)], turn)
+        body = b.lambda_([("j", I64), (y.name, y.type)], iteration)
         return b.emit(ir.For(count, (y,), body), y.name, types=[y.type])[0]
 
     def _recompute(

@@ -103,8 +103,8 @@ def _iota(s: Scope, e: ir.Iota, seed: Atom) -> None:
         s.add(e.start, sum_outer(s.b, e.count, seed))
     if s.is_active(e.step):
         t = elem_of(seed.type)
-        turns = s.b.let(ir.Iota(e.count, zero(t), Const(t, 1)), "i")
-        parts = s.b.zip_with(lambda b, i, y: b.op("mul", i, y), turns, seed)
+        iterations = s.b.let(ir.Iota(e.count, zero(t), Const(t, 1)), "i")
+        parts = s.b.zip_with(lambda b, i, y: b.op("mul", i, y), iterations, seed)
         s.add(e.step, sum_outer(s.b, e.count, parts))
 
 

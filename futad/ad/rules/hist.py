@@ -59,9 +59,9 @@ def _scatter_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     if any(y is not None and s.is_active(v) for y, v in zip(seeds, e.values, strict=True)):
         # Where several values go to one place, only the one that stayed gets the adjoint.
         cells = shape_of(stm.pat[0].type)[:rank]
-        turns = b.let(ir.Iota(e.width, ZERO, ONE), "is")
+        iterations = b.let(ir.Iota(e.width, ZERO, ONE), "is")
         room = b.let(ir.Scratch(I64, cells), "room")
-        (winner,) = b.emit(ir.Scatter(e.width, (room,), e.idxs, (turns,)), "winner")
+        (winner,) = b.emit(ir.Scatter(e.width, (room,), e.idxs, (iterations,)), "winner")
         for y, v in zip(seeds, e.values, strict=True):
             if y is None or not s.is_active(v):
                 continue
@@ -77,7 +77,7 @@ def _scatter_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
 
                 return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: [d.zeros(t)])), "y", types=[t]))
 
-            s.add(v, b.map_(gather, turns, *e.idxs)[0])
+            s.add(v, b.map_(gather, iterations, *e.idxs)[0])
     for y, d in zip(seeds, e.dests, strict=True):
         if y is not None and s.is_active(d):
             part = ArrayType(y.type.elem, y.type.shape[rank:]) if y.type.rank > rank else y.type.elem  # type: ignore[union-attr]
@@ -173,13 +173,13 @@ def _hist_extremum(s: Scope, h: ir.Hist, y: Var, seed: Atom) -> None:
     cells = shape_of(y.type)
     nobody = b.op("sub", ZERO, ONE)
     start = _flat_map(b, cells, lambda c, d, r: c.op("select", c.op("eq", d, r), nobody, n), h.dests[0], y)
-    turns = b.let(ir.Iota(n, ZERO, ONE), "is")
+    iterations = b.let(ir.Iota(n, ZERO, ONE), "is")
 
     def claim(c: Builder, i: Var, v: Var, *at: Var) -> list[Atom]:
         best = read_or_zero(c, y, at, v.type)
         return [c.op("select", c.op("eq", v, best), i, n)]
 
-    claims = b.map_(claim, turns, h.values[0], *h.idxs)[0]
+    claims = b.map_(claim, iterations, h.values[0], *h.idxs)[0]
     least = b.lambda_([("i", I64), ("j", I64)], lambda c, i, j: [c.op("min", i, j)])
     (winner,) = b.emit(ir.Hist(n, (start,), h.idxs, (claims,), least, (n,)), "winner")
     if s.is_active(h.dests[0]):
@@ -200,7 +200,7 @@ def _hist_extremum(s: Scope, h: ir.Hist, y: Var, seed: Atom) -> None:
 
             return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: [d.zeros(t)])), "y", types=[t]))
 
-        s.add(h.values[0], b.map_(pull, turns, *h.idxs)[0])
+        s.add(h.values[0], b.map_(pull, iterations, *h.idxs)[0])
 
 
 def _hist_product(s: Scope, h: ir.Hist, seed: Atom) -> None:

@@ -1,7 +1,8 @@
 """reduce_by_index with any operator, for code that runs on one thread: the reverse rule by two loops.
 
-One element after the other: the forward loop keeps what each turn overwrites, the backward loop turns the adjoint of a
-bin into those of what it held and of the value.  O(n) in all, and nothing is sorted; `bins.py` has the parallel rule.
+One element after the other: the forward loop keeps what each iteration overwrites, the backward loop turns the adjoint
+of a bin into those of what it held and of the value.  O(n) in all, and nothing is sorted; `bins.py` has the parallel
+rule.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ def _place(c: Builder, h: ir.Hist, i: Atom, cells: ir.Atoms) -> tuple[tuple[Atom
 
 
 def _overwritten(b: Builder, h: ir.Hist, cells: ir.Atoms) -> ir.Atoms:
-    """What each turn finds in its bin; neutral elements where there is no bin, so that nothing there is undefined."""
+    """What each iteration finds in its bin; neutral elements where there is no bin, so that nothing there is
+    undefined."""
     k = len(h.dests)
 
-    def turn(c: Builder, i: Var, *state: Var) -> Sequence[Atom]:
+    def iteration(c: Builder, i: Var, *state: Var) -> Sequence[Atom]:
         at, ok = _place(c, h, i, cells)
 
         def inside(d: Builder) -> list[Atom]:
@@ -56,18 +58,18 @@ def _overwritten(b: Builder, h: ir.Hist, cells: ir.Atoms) -> ir.Atoms:
 
     bins = [b.let(ir.Copy(d), "bins") for d in h.dests]
     state = [*bins, *[b.let(ir.Replicate((h.width,), x), "old") for x in h.neutral]]
-    loop = b.lambda_([("i", I64), *[("s", x.type) for x in state]], turn)
+    loop = b.lambda_([("i", I64), *[("s", x.type) for x in state]], iteration)
     return b.emit(ir.For(h.width, tuple(state), loop), "s", types=[x.type for x in state])[k:]
 
 
 def _backwards(
     s: Scope, h: ir.Hist, cells: ir.Atoms, olds: ir.Atoms, seeds: Sequence[Atom | None]
 ) -> tuple[ir.Atoms, ir.Atoms]:
-    """The adjoints of the destinations, and those of what each turn put into its bin."""
+    """The adjoints of the destinations, and those of what each iteration put into its bin."""
     b, n, k = s.b, h.width, len(h.dests)
     ts = [x.type for x in h.neutral]
 
-    def turn(c: Builder, j: Var, *state: Var) -> Sequence[Atom]:
+    def iteration(c: Builder, j: Var, *state: Var) -> Sequence[Atom]:
         i = c.op("sub", c.op("sub", n, j), ONE)
         at, ok = _place(c, h, i, cells)
 
@@ -88,7 +90,7 @@ def _backwards(
         for y, d in zip(seeds, h.dests, strict=True)
     ]
     state = [*bars, *[b.zeros(array_of(t, n), "entered") for t in ts]]
-    loop = b.lambda_([("j", I64), *[("s", x.type) for x in state]], turn)
+    loop = b.lambda_([("j", I64), *[("s", x.type) for x in state]], iteration)
     out = b.emit(ir.For(n, tuple(state), loop), "s", types=[x.type for x in state])
     return out[:k], out[k:]
 

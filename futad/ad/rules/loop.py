@@ -1,7 +1,7 @@
 """Branches and loops.
 
 Source: Schenck et al., SC 2022, section 4.3 and figure 3: a loop saves the loop variables at the start of
-each turn; the return sweep runs the turns backwards, restores them and re-executes the body.  Only the loop
+each iteration; the return sweep runs the iterations backwards, restores them and re-executes the body.  Only the loop
 variables that the return sweep reads are saved.  While loops are counted first, or run under a given bound.
 """
 
@@ -85,7 +85,7 @@ def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
 Save = Callable[[Sequence[int]], "dict[int, Restore]"]
 
 
-def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Save) -> None:
+def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Save) -> None:
     """The return sweep of the loop `stm` as `for i < bound`: `body` is a fresh copy whose first parameter is i.
 
     `save(which)` makes the forward sweep save those loop variables and returns the arrays of them.
@@ -103,10 +103,10 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Sa
     inner.stripped.update(x for x in xs if isinstance(x.type, AccType))
     tape = inner.forward(body.stms)
     carried = [q for q, f in enumerate(flags) if f and not isinstance(xs[q].type, AccType)]
-    # Sizes that change from turn to turn: a turn gets the adjoints with the sizes after it.
+    # Sizes that change from iteration to iteration: an iteration gets the adjoints with the sizes after it.
     sizes = varying([xs[q] for q in carried], xs)
-    after_turn: dict[Var, Atom] = {xs[q]: Var(xs[q].name, I64) for q in sizes}
-    bars = {q: Var(f"{xs[q].name}_bar", subst_type(xs[q].type, after_turn)) for q in carried}
+    after_iteration: dict[Var, Atom] = {xs[q]: Var(xs[q].name, I64) for q in sizes}
+    bars = {q: Var(f"{xs[q].name}_bar", subst_type(xs[q].type, after_iteration)) for q in carried}
     for q, (r, y) in enumerate(zip(body.result, seeds, strict=True)):
         if isinstance(r.type, AccType):
             if y is not None:
@@ -121,11 +121,11 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Sa
     stms, used = live(inner.code(), result)
     which = [q for q, x in enumerate(xs) if x in used or q in sizes]
     which = sorted({*which, *varying([xs[q] for q in which], xs)})
-    turn = Var("turn", i.type)
+    iteration = Var("iteration", i.type)
     head = Builder()
     assert isinstance(i.type, Prim)
-    last_turn = s.b.op("sub", bound, Const(i.type, 1), hint="last")
-    head.add(ir.Stm((i,), ir.Op("sub", (last_turn, turn))))
+    last_iteration = s.b.op("sub", bound, Const(i.type, 1), hint="last")
+    head.add(ir.Stm((i,), ir.Op("sub", (last_iteration, iteration))))
     restores = save(which) if which else {}
     at = head.convert(I64, i) if which else i
     backwards = {q: Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
@@ -145,9 +145,9 @@ def _reverse_turns(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Sa
         start.append(s.b.zeros(v.type, f"{v.name}_bar") if now is None else now)
     if not start:
         return
-    params = [turn, *[bars[q] for q in carried], *[inner.captured[v] for v in captured]]
+    params = [iteration, *[bars[q] for q in carried], *[inner.captured[v] for v in captured]]
     for q in sizes:
-        now = after_turn[xs[q]]
+        now = after_iteration[xs[q]]
         assert isinstance(now, Var)
         params.insert(1, now)
         start.insert(0, pat[q])
@@ -179,29 +179,29 @@ def _kept(s: Scope, stm: ir.Stm) -> list[int]:
     return [q for q, v in enumerate(stm.pat) if not isinstance(v.type, AccType) and v not in s.ctx.final]
 
 
-def _turns(b: Builder, bound: Atom) -> Atom:
-    """The number of turns of a for loop as an i64."""
+def _iterations(b: Builder, bound: Atom) -> Atom:
+    """The number of iterations of a for loop as an i64."""
     if isinstance(bound, Const):
         return i64(max(0, bound.value))
-    return b.op("max", b.convert(I64, bound), ZERO, hint="turns")
+    return b.op("max", b.convert(I64, bound), ZERO, hint="iterations")
 
 
-def _as_for(loop: ir.Loop, turns: Atom) -> ir.For:
-    """A copy of the loop as one of that many turns, its index an i64."""
+def _as_for(loop: ir.Loop, iterations: Atom) -> ir.For:
+    """A copy of the loop as one of that many iterations, its index an i64."""
     body = reexecution(loop.body)
     i = Var("i", I64)
     own = body.params[len(body.params) - len(loop.inits) :]
     b = Builder()
     for p in body.params[: len(body.params) - len(own)]:
         b.add(ir.Stm((p,), ir.Alias(convert(b, p.type, i))))
-    return ir.For(turns, loop.inits, ir.Lambda((i, *own), (*b.stms, *body.stms), body.result))
+    return ir.For(iterations, loop.inits, ir.Lambda((i, *own), (*b.stms, *body.stms), body.result))
 
 
 def _run_again(
     s: Scope,
     loop: ir.Loop,
     final: Sequence[Var],
-    turns: Atom,
+    iterations: Atom,
     plain: Sequence[int],
     grown: Sequence[int],
     totals: Sequence[Atom],
@@ -209,11 +209,11 @@ def _run_again(
 ) -> dict[int, Restore]:
     """Run the loop a second time to save variables, those of changing size with the room that the first run found.
 
-    `rooms`: arrays to fill, each turn, with what a loop inside (see `_inner_rooms`) counts.
+    `rooms`: arrays to fill, each iteration, with what a loop inside (see `_inner_rooms`) counts.
     """
-    again_ = _as_for(loop, turns)
+    again_ = _as_for(loop, iterations)
     before, head = Builder(), Builder()
-    saver = Saver(again_, final, head, again_.body.params[0], turns, before)
+    saver = Saver(again_, final, head, again_.body.params[0], iterations, before)
     saver.save(plain)
     Grower(saver, totals, grown)
     if rooms:
@@ -221,7 +221,7 @@ def _run_again(
         counted, found = counting(saver.stms[at], list(rooms))
         stms = [*saver.stms[:at], counted]
         for room, total in zip(rooms.values(), found, strict=True):
-            p, _ = saver.more(before.let(ir.Scratch(I64, (turns,)), room.name), room.name)
+            p, _ = saver.more(before.let(ir.Scratch(I64, (iterations,)), room.name), room.name)
             saver.pat[-1] = room
             filled = Var(room.name, room.type)
             stms.append(ir.Stm((filled,), ir.Update(p, (saver.index,), total)))
@@ -230,13 +230,13 @@ def _run_again(
     if saver.params:
         names = ir.Renamer()
         pat = (*[names.bind(v) for v in final], *saver.pat)
-        before.add(ir.Stm(pat, ir.For(turns, (*loop.inits, *saver.inits), saver.lambda_())))
+        before.add(ir.Stm(pat, ir.For(iterations, (*loop.inits, *saver.inits), saver.lambda_())))
         s.b.extend(before.stms)
     return saver.restores
 
 
 def _inner_rooms(s: Scope, stm: ir.Stm, body: ir.Lambda) -> dict[int, Var]:
-    """For a loop that stripmining split: arrays for how many elements the loop inside it will save each turn.
+    """For a loop that stripmining split: arrays for how many elements the loop inside it will save each iteration.
 
     A second run of this loop fills them, so that the loop inside need not be run once more to count.
     """
@@ -262,29 +262,29 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         assert isinstance(loop, ir.For)
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
         before, head = Builder(), Builder()
-        turns = e.bound if rooms else _turns(before, e.bound)
-        saver = Saver(loop, emitted.pat, head, head.convert(I64, loop.body.params[0]), turns, before)
+        iterations = e.bound if rooms else _iterations(before, e.bound)
+        saver = Saver(loop, emitted.pat, head, head.convert(I64, loop.body.params[0]), iterations, before)
         saver.save(plain)
         new = ir.Stm(
             (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_()), emitted.attrs
         )
         restores = saver.restores
         if grown:
-            known, turn = s.ctx.rooms.get(stm.pat[0], ({}, ZERO))
-            totals: list[Atom] = [s.b.let(ir.At(known[kept[k]], (turn,)), "total") for k in grown if known]
+            known, iteration = s.ctx.rooms.get(stm.pat[0], ({}, ZERO))
+            totals: list[Atom] = [s.b.let(ir.At(known[kept[k]], (iteration,)), "total") for k in grown if known]
             if not known:
                 new, found = counting(new, grown)
                 totals = [*found]
             own_rooms = {kept.index(q): room for q, room in rooms.items()}
-            restores |= _run_again(s, loop, emitted.pat, turns, [], grown, totals, own_rooms)
+            restores |= _run_again(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms)
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
-    _reverse_turns(s, e.bound, body, stm, save)
+    _reverse_iterations(s, e.bound, body, stm, save)
 
 
 def _by_size(loop: ir.Loop, which: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Loop variables whose size stays, and those whose size changes from turn to turn."""
+    """Loop variables whose size stays, and those whose size changes from iteration to iteration."""
     own = loop.variables
     grown = [k for k in which if varying([own[k]], own)]
     return [k for k in which if k not in grown], grown
@@ -297,8 +297,8 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     assert isinstance(loop, ir.While)
     kept = _kept(s, stm)
     limit = bound_of(stm)
-    # The forward loop counts its turns in one more loop variable.
-    count, counted = Var("turns", I64), Var("turn", I64)
+    # The forward loop counts its iterations in one more loop variable.
+    count, counted = Var("iterations", I64), Var("iteration", I64)
     inner = Builder()
     inner.extend(loop.body.stms)
     step = inner.op("add", counted, ONE)
@@ -337,8 +337,8 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         return {kept[k]: r for k, r in restores.items()}
 
     copy = reexecution(e.body)
-    turn = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)
-    _reverse_turns(s, count, turn, stm, save)
+    iteration = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)
+    _reverse_iterations(s, count, iteration, stm, save)
 
 
 RULES[ir.If] = Rule(_if_jvp, _if_vjp)

@@ -231,8 +231,8 @@ def _tree(s: Scope, f: Fold, on: Sequence[int]) -> list[Atom]:
     state = [("at", I64), ("size", I64), *[("tree", x.type) for x in trees]]
     at, _, *trees = b.emit(ir.For(levels, (ZERO, n, *trees), b.lambda_([("level", I64), *state], up)), "tree")
 
-    def down(d: Builder, turn: Var, at: Var, *into: Var) -> list[Atom]:
-        level = d.op("sub", d.op("sub", levels, ONE), turn)
+    def down(d: Builder, iteration: Var, at: Var, *into: Var) -> list[Atom]:
+        level = d.op("sub", d.op("sub", levels, ONE), iteration)
         length = d.op("shl", ONE, level)
         size = d.op("shr", d.op("sub", d.op("add", n, length), ONE), level)
         at = d.op("sub", at, size)
@@ -253,7 +253,7 @@ def _tree(s: Scope, f: Fold, on: Sequence[int]) -> list[Atom]:
 
     ends = b.op("add", n, ONE)
     starts = [b.zeros(array_of(u.type, ends)) for u in units]
-    lam = b.lambda_([("turn", I64), ("at", I64), *[("R", x.type) for x in starts]], down)
+    lam = b.lambda_([("iteration", I64), ("at", I64), *[("R", x.type) for x in starts]], down)
     after = b.emit(ir.For(levels, (at, *starts), lam), "R")[1:]
     assert len(after) == w
     return [b.plus(y, b.let(ir.At(r, (Range(ONE, n, ONE),)), "R")) for y, r in zip(seeds, after, strict=True)]

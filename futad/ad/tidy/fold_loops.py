@@ -1,8 +1,8 @@
 """Before reverse mode, for code that runs on one thread or few: reductions and scans without a cheap rule as loops.
 
 The rule for any operator, whose steps are all independent, scans from both sides and differentiates the operator twice
-an element; the tree for scans over arrays does yet more.  A loop keeps what each turn started from and differentiates
-the operator once.
+an element; the tree for scans over arrays does yet more.  A loop keeps what each iteration started from and
+differentiates the operator once.
 """
 
 from __future__ import annotations

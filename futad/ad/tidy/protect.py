@@ -16,7 +16,7 @@ from futad.legality import Legality
 LEGAL = Legality("protect", "what derivative code overwrites is not copied first", fires=False)
 DEAD = LEGAL.condition("not read later", "the return sweep reads what was overwritten")
 ONCE = LEGAL.condition("overwritten once", "two results are written to one array")
-OWN = LEGAL.condition("made in the turn", "each turn overwrites what the others start from")
+OWN = LEGAL.condition("made in the iteration", "each iteration overwrites what the others start from")
 
 
 def protect(stms: Sequence[ir.Stm], result: Sequence[Atom]) -> list[ir.Stm]:

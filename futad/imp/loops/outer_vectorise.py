@@ -30,7 +30,7 @@ LEGAL = Legality(
 ADDED = LEGAL.condition("arrays added to only", "a lane reads, or overwrites, what others are to fold into an array")
 UNSEEN = LEGAL.condition("reductions unseen", "an iteration reads what earlier ones have reduced")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory of all lanes is had before the first block")
-SAME_TURNS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different turns")
+SAME_ITERATIONS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different iterations")
 SAME_BRANCH = LEGAL.condition("one branch for all", "lanes take different branches")
 FAILS_NOT = LEGAL.condition("fails not", "a failure of one lane stops them all, in another order")
 
@@ -118,7 +118,7 @@ class _Shape:
                 self.made.add(var)
                 if step != 1 or len(inside) > LARGEST:
                     return False
-                if not SAME_TURNS(not self.differs(bound) and not self.differs(start)):
+                if not SAME_ITERATIONS(not self.differs(bound) and not self.differs(start)):
                     return False
                 return self.takes(inside, inner=True)
             case ir.Ensure(name, elem, slot, count):
@@ -160,7 +160,7 @@ class _Shape:
 
 
 def _cost(body: list[ir.Stmt]) -> int:
-    """The largest cost of a turn of an inner loop."""
+    """The largest cost of an iteration of an inner loop."""
     most = 0
     for s in body:
         if isinstance(s, ir.For):

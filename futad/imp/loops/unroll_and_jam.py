@@ -24,7 +24,7 @@ from futad.imp.walk import refs, statements, substitute
 from futad.legality import Legality
 
 LEGAL = Legality("unroll-and-jam", "several iterations of a loop run together inside its inner loops")
-SAME_TURNS = LEGAL.condition("inner loops alike", "the iterations' inner loops have different turns")
+SAME_ITERATIONS = LEGAL.condition("inner loops alike", "the iterations' inner loops have different iterations")
 FOLDS_STAY = LEGAL.condition("folds in one run", "an iteration sees a fold that others have continued")
 ONE_PLACE = LEGAL.condition("added to one place", "sums of different places are stored in one")
 
@@ -76,7 +76,7 @@ def jammed(loop: ir.For, reassociate: bool) -> list[Stmt] | None:
     if not facts.simple or not facts.inner or facts.statements > LARGEST_BODY:
         return None
     own = facts.declared | {loop.var}
-    if not SAME_TURNS(not any(own & refs(f) for f in facts.inner)):
+    if not SAME_ITERATIONS(not any(own & refs(f) for f in facts.inner)):
         return None
     copies = _pays(loop, facts, reassociate)
     if copies == 0 or not FOLDS_STAY(_folds_stay(loop)):

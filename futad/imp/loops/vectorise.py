@@ -22,7 +22,7 @@ from futad.legality import Legality
 
 LEGAL = Legality("vector-lanes", "iterations of a map run in vector lanes, after its checks")
 ADDED_APART = LEGAL.condition("added apart", "two lanes add to one element at once")
-SAME_TURNS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different turns")
+SAME_ITERATIONS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different iterations")
 SAME_BEFORE = LEGAL.condition("same before the loop", "what is computed once differs by lane")
 BESIDE = LEGAL.condition("side by side", "lanes read and write elements that do not lie side by side")
 CHECKS_UNTOUCHED = LEGAL.condition("checks untouched", "what is checked changes after the checks")
@@ -87,7 +87,7 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     if not sums <= declared or not all(isinstance(s, (ir.Decl, ir.Accumulate)) for s in fold.body):
         return None
     own = declared | {loop.var}
-    if not SAME_TURNS(not own & (refs(fold.bound) | refs(fold.start))):
+    if not SAME_ITERATIONS(not own & (refs(fold.bound) | refs(fold.start))):
         return None
     for s in body[: body.index(fold)]:
         # What comes before is the same for all lanes.

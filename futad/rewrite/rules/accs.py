@@ -18,15 +18,15 @@ from futad.rewrite.rules.soacs import inside
 from futad.rewrite.strategy import Result, rule
 
 LEGAL = Legality(
-    "accumulator-rules", "what updates no accumulator leaves its scope; turns that add zero are none", fires=False
+    "accumulator-rules", "what updates no accumulator leaves its scope; iterations that add zero are none", fires=False
 )
 IDLE = LEGAL.condition("accumulator idle", "updates are lost")
 OUTSIDE = LEGAL.condition("result from outside", "what the scope binds is not known outside")
 INDEPENDENT = LEGAL.condition("no accumulator needed", "outside of the scope there is no accumulator")
 UNREAD = LEGAL.condition("nothing overwritten that stays", "what stays would read what was overwritten before it")
-VANISHES = LEGAL.condition("other turns add zero", "turns are left out that add something")
-ELSE_ZERO = LEGAL.condition("zero elsewhere", "turns are left out that add something")
-INVARIANT = LEGAL.condition("place invariant", "it is another turn for each")
+VANISHES = LEGAL.condition("other iterations add zero", "iterations are left out that add something")
+ELSE_ZERO = LEGAL.condition("zero elsewhere", "iterations are left out that add something")
+INVARIANT = LEGAL.condition("place invariant", "it is another iteration for each")
 
 @rule(ir.UpdateAcc)
 def acc_zero(stm: Stm, ctx: Context) -> Result:
@@ -104,9 +104,10 @@ def with_acc_outside(stm: Stm, ctx: Context) -> Result:
 
 @rule(ir.Map)
 def one_hot(stm: Stm, ctx: Context) -> Result:
-    """`map (\\i x -> acc += x * (if i == k then v else 0))` over `iota n` and xs -> the turn k alone, if 0 <= k < n.
+    """`map (\\i x -> acc += x * (if i == k then v else 0))` over `iota n` and xs -> the iteration k alone, if 0 <= k <
+    n.
 
-    The adjoint of min, max and indexing is zero but in one place.  The turns dropped add products with that exact
+    The adjoint of min, max and indexing is zero but in one place.  The iterations dropped add products with that exact
     zero; they could differ from zero only by making NaN of an infinite factor, which no derivative means.
     """
     e: Any = stm.exp
@@ -119,7 +120,7 @@ def one_hot(stm: Stm, ctx: Context) -> Result:
     for s in lam.stms:
         place = _hot_place(s, lam, indices, ctx)
         if place is not None and VANISHES(_vanishes(lam.stms, {s.pat[0]})):
-            return _single_turn(stm, e, indices, place, ctx)
+            return _single_iteration(stm, e, indices, place, ctx)
     return None
 
 
@@ -207,25 +208,25 @@ def _vanishing_loop(s: Stm, e: ir.For, zeros: set[Atom]) -> bool:
         assumed = still
 
 
-def _single_turn(stm: Stm, e: ir.Map, indices: set[Var], k: Atom, ctx: Context) -> list[Stm]:
+def _single_iteration(stm: Stm, e: ir.Map, indices: set[Var], k: Atom, ctx: Context) -> list[Stm]:
     low, high, within = Var("low", BOOL), Var("high", BOOL), Var("within", BOOL)
     out = [
         Stm((low,), ir.Op("le", (ZERO, k))),
         Stm((high,), ir.Op("lt", (k, e.width))),
         Stm((within,), ir.Op("and", (low, high))),
     ]
-    turn: list[Stm] = []
+    iteration: list[Stm] = []
     before: list[Atom] = []
     for a, p in zip(e.arrays, e.lam.params, strict=True):
         if type(a.type) is AccType:
             before.append(a)
-            turn.append(Stm((p,), ir.Alias(a)))
+            iteration.append(Stm((p,), ir.Alias(a)))
         elif p in indices:
-            turn.append(Stm((p,), ir.Alias(k)))
+            iteration.append(Stm((p,), ir.Alias(k)))
         else:
-            turn.append(Stm((p,), ir.At(a, (k,), None)))
+            iteration.append(Stm((p,), ir.At(a, (k,), None)))
             assert p.type == row_type(a.type)
-    then = Lambda((), (*turn, *e.lam.stms), e.lam.result)
+    then = Lambda((), (*iteration, *e.lam.stms), e.lam.result)
     out.append(Stm(stm.pat, ir.If(within, then, Lambda((), (), tuple(before))), stm.attrs))
     return out
 

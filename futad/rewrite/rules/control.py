@@ -16,7 +16,7 @@ from futad.rewrite.strategy import Result, rule
 LEGAL = Legality(
     "control-rules", "results that are known leave branches and loops; cheap branches become choices", fires=False
 )
-UNCHANGED = LEGAL.condition("variable unchanged", "a turn makes another value of the loop's variable")
+UNCHANGED = LEGAL.condition("variable unchanged", "an iteration makes another value of the loop's variable")
 EQUAL = LEGAL.condition("equal in both branches", "the branch decides which value it is")
 FAILS_NOT = LEGAL.condition("branch fails not", "what the branch guards against happens now")
 TAME = LEGAL.condition("bounded partials", "the derivative of the branch not taken is 0 times infinity")
@@ -77,9 +77,9 @@ def for_unrolled(stm: Stm, ctx: Context) -> Result:
     values: tuple[Atom, ...] = e.inits
     i, *params = e.body.params
     for k in range(e.bound.value):
-        turn = ir.Renamer({i: Const(i.type, k), **dict(zip(params, values, strict=True))})
-        out += turn.stms(e.body.stms)
-        values = tuple([turn.atom(a) for a in e.body.result])
+        iteration = ir.Renamer({i: Const(i.type, k), **dict(zip(params, values, strict=True))})
+        out += iteration.stms(e.body.stms)
+        values = tuple([iteration.atom(a) for a in e.body.result])
     return [*out, *aliases_of(stm.pat, values)]
 
 
@@ -92,7 +92,7 @@ def while_false(stm: Stm, ctx: Context) -> Result:
 
 @rule(ir.For, ir.While)
 def loop_invariant(stm: Stm, ctx: Context) -> Result:
-    """A loop variable that every turn passes on unchanged, or sets to what it was at the start, becomes that
+    """A loop variable that every iteration passes on unchanged, or sets to what it was at the start, becomes that
     value: `loop (x, y) = (a, b) for i < n do (x + y, y)` -> `loop x = a for i < n do x + b`."""
     e: Any = stm.exp
     params = e.variables

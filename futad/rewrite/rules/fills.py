@@ -14,17 +14,17 @@ from futad.rewrite.strategy import Result, rule
 
 LEGAL = Legality("loop-fills", "a loop that adds to each element of zeros once stores there instead", fires=False)
 ZEROS = LEGAL.condition("zeros before", "what was there is part of the sum")
-AS_MANY = LEGAL.condition("as many turns as rows", "rows without a turn are not zero but undefined")
-SAME_PLACE = LEGAL.condition("read where written", "an element is read that an earlier turn wrote")
+AS_MANY = LEGAL.condition("as many iterations as rows", "rows without an iteration are not zero but undefined")
+SAME_PLACE = LEGAL.condition("read where written", "an element is read that an earlier iteration wrote")
 EACH_ONCE = LEGAL.condition("each element once", "an element is added to again, or never")
-CARRIED_ON = LEGAL.condition("carried on", "the next turn has another array")
+CARRIED_ON = LEGAL.condition("carried on", "the next iteration has another array")
 ADDED_ONLY = LEGAL.condition("added to only", "others read the zero")
 
 
 @rule(ir.For)
 def loop_fills(stm: Stm, ctx: Context) -> Result:
     """`loop a = replicate n 0 for i < n do a with [i] = a[i] + v` -> `loop a = scratch n for i < n do a with [i] = v`,
-    for positions that go up or down with the turn: the zeros are never seen."""
+    for positions that go up or down with the iteration: the zeros are never seen."""
     e: Any = stm.exp
     i, *params = e.body.params
     for k, a in enumerate(params):
@@ -77,7 +77,7 @@ def _added_to(s: Stm, x: Var) -> Atom | None:
 
 
 def _each_once(at: Any, i: Var, bound: Atom, body: Lambda, ctx: Context) -> bool:
-    """Whether `at` is the turn `i`, or `bound` - 1 - i."""
+    """Whether `at` is the iteration `i`, or `bound` - 1 - i."""
     if at is i:
         return True
     e: Any = next((s.exp for s in body.stms if s.pat == (at,)), None)

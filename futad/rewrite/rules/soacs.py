@@ -21,7 +21,7 @@ LEGAL = Legality(
 )
 REPEATED_CONSTANT = LEGAL.condition("value not overwritten", "what is repeated is overwritten meanwhile")
 NEUTRAL = LEGAL.condition("neutral elements", "a fold of other values is something else")
-RESULT_OUTSIDE = LEGAL.condition("result from outside", "each turn has a result of its own")
+RESULT_OUTSIDE = LEGAL.condition("result from outside", "each iteration has a result of its own")
 RESULTS_SHARED = LEGAL.condition("results shared", "one of two equal arrays is overwritten, or both are returned")
 
 

@@ -200,7 +200,7 @@ def loop(lw: Lowerer, e: ast.ELoop, fr: Frame, attrs: tuple[Any, ...]) -> Value:
         assert isinstance(array, Arr)
         bound = array.dims[0]
         head_params = [Var("i", I64)]
-    # What changes its size from turn to turn is in memory.
+    # What changes its size from iteration to iteration is in memory.
     lw.stored_sizes.update(n for p in params if type(p.type) is ArrayType for n in p.type.shape if n in params)
     scope = lw.new_scope(head_params + params)
     with lw.within(scope):

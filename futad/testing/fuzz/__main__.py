@@ -30,14 +30,14 @@ def tasks(
     """Files of programs without end: all kinds in turn, programs of a file from one kind of source text."""
     rng = random.Random(f"tasks {seed}")
     number = 0
-    turn = 0
+    iteration = 0
     mixed = [k for k in kinds if k != SOURCE for _ in range(OFTEN.get(k, 1))]
     while True:
         chosen: list[tuple[str, int]] = []
         source = SOURCE in kinds and (not mixed or number % 8 == 7)
         for _ in range(BATCH // 2 if source else BATCH):
-            kind = SOURCE if source else mixed[turn % len(mixed)]
-            turn += not source
+            kind = SOURCE if source else mixed[iteration % len(mixed)]
+            iteration += not source
             chosen.append((kind, seed * 1_000_000 + rng.randrange(1_000_000)))
         elem = "f32" if rng.random() < 0.08 else "f64"
         drawn = backends if every else rng.choices(list(backends), [SHARES.get(b, 10) for b in backends])

@@ -90,7 +90,7 @@ class Gen(Soacs, Arrays):
             out.append(a)
         return out
 
-    def turn(self, s: Scope, params: Sequence[Var], index: Atom, depth: int) -> list[Atom]:
+    def iteration(self, s: Scope, params: Sequence[Var], index: Atom, depth: int) -> list[Atom]:
         """A loop body's results: each variable stepped, arrays mostly by an update in place."""
         out: list[Atom] = []
         if self.chance(0.5):
@@ -119,7 +119,8 @@ class Gen(Soacs, Arrays):
             bound = self.op(sc, "mod", self.atom(sc, I64), i64(4))
         inits = self.state(sc)
         params: list[tuple[str, Type]] = [("i", I64), *[("l", a.type) for a in inits]]
-        body = self.lam(sc, params, lambda s: self.turn(s, s.vars[-len(inits) :], s.vars[-len(inits) - 1], depth), True)
+        count = len(inits)
+        body = self.lam(sc, params, lambda s: self.iteration(s, s.vars[-count:], s.vars[-count - 1], depth), True)
         self.emit(sc, ir.For(bound, tuple(inits), body), "o")
 
     def while_(self, sc: Scope, depth: int) -> None:
@@ -127,14 +128,14 @@ class Gen(Soacs, Arrays):
         start = self.op(sc, "lt", i64(0), limit)
         inits = self.state(sc)
 
-        def turn(s: Scope) -> Sequence[Atom]:
+        def iteration(s: Scope) -> Sequence[Atom]:
             count, *rest = s.vars[-len(inits) - 1 :]
-            out = self.turn(s, rest, count, depth)
+            out = self.iteration(s, rest, count, depth)
             nxt = self.op(s, "add", count, i64(1))
             return [self.op(s, "lt", nxt, limit), nxt, *out]
 
         params: list[tuple[str, Type]] = [("c", BOOL), ("k", I64), *[("l", a.type) for a in inits]]
-        self.emit(sc, ir.While((start, i64(0), *inits), self.lam(sc, params, turn, True)), "w")
+        self.emit(sc, ir.While((start, i64(0), *inits), self.lam(sc, params, iteration, True)), "w")
 
     def branch(self, sc: Scope, depth: int) -> None:
         types = [self.type(sc) for _ in range(self.rng.randint(1, 2))]
@@ -154,12 +155,12 @@ class Gen(Soacs, Arrays):
         self.emit(sc, ir.If(cond, then, orelse), "b", types=types, roots=roots)
 
     def growing(self, sc: Scope, depth: int) -> None:
-        """A loop whose array grows a little each turn, summed."""
+        """A loop whose array grows a little each iteration, summed."""
         n = self.choose(sc.sizes)
         k, xs = Var("k", I64), Var("xs", ArrayType(F64, (n,)))
         grown = Var("xs", ArrayType(F64, (k,)))
 
-        def turn(b: Builder, i: Var) -> Sequence[Atom]:
+        def iteration(b: Builder, i: Var) -> Sequence[Atom]:
             s = Scope(b, sc)
             s.vars += [i, k, grown]
             self.roots[grown] = frozenset((grown,))
@@ -167,7 +168,7 @@ class Gen(Soacs, Arrays):
             size = self.op(s, "add", k, i64(1))
             return [size, self.let(s, ir.Concat((grown, more), size), "cat")]
 
-        body = sc.b.lambda_([("i", I64)], turn)
+        body = sc.b.lambda_([("i", I64)], iteration)
         body = ir.Lambda((*body.params, k, grown), body.stms, body.result)
         m = Var("m", I64)
         out = Var("ys", ArrayType(F64, (m,)))

@@ -185,8 +185,8 @@ class Gen(Base):
         d = self.own(e, kind) if a not in e.fresh else f"(copy {self.arr(e, kind)})"
         return self.bind(e, kind, f"scatter {d} {where} {a}")
 
-    def turn(self, e: Env, kind: str, x: str, depth: int) -> str:
-        """What a turn makes of the loop variable x (own, of kind)."""
+    def iteration(self, e: Env, kind: str, x: str, depth: int) -> str:
+        """What an iteration makes of the loop variable x (own, of kind)."""
         size = {"v": "n", "w": "k"}.get(kind, "")
         if kind == "s":
             return self.block(e.inside(), depth, lambda q: f"small ({x} + {self.sx(q)})" if self.p(0.7) else self.sx(q))
@@ -248,7 +248,7 @@ class Gen(Base):
                 g = {"v": "n > 0", "w": "k > 0", "m": "n > 0 && k > 0"}[kd]
                 steps.append(f"let {q} = (if {g} then {sz} else 0.5) in")
                 inner.s.append(q)
-        outs = [self.turn(inner, kd, nm, depth + 1) for nm, kd in zip(names, kinds, strict=True)]
+        outs = [self.iteration(inner, kd, nm, depth + 1) for nm, kd in zip(names, kinds, strict=True)]
         pat = names[0] if len(names) == 1 else f"({', '.join(names)})"
         init = inits[0] if len(names) == 1 else f"({', '.join(inits)})"
         out = outs[0] if len(names) == 1 else f"({', '.join(outs)})"
@@ -263,7 +263,7 @@ class Gen(Base):
     def st_while(self, e: Env, depth: int) -> str:
         kd = self.c("svwm")
         init = self.sx(e, 1) if kd == "s" else self.own(e, kd)
-        nm, cn, turns = self.name("l"), self.name("c"), self.r.randint(1, 5)
+        nm, cn, iterations = self.name("l"), self.name("c"), self.r.randint(1, 5)
         inner = e.inside()
         inner.i.append(cn)
         if kd == "s":
@@ -271,13 +271,13 @@ class Gen(Base):
         more = {"s": f"&& {nm} < 0.8765", "v": f"&& (n == 0 || {nm}[{cn} % n] < 0.9123)"}.get(kd, "") if self.p(0.6) else ""
         attr = self.c(["", "", "#[bound(7)] ", "#[bound(9), stripmine(1)] ", "#[stripmine(1)] "])
         attr = attr.replace("#[bound(9), stripmine(1)]", "#[bound(9)] #[stripmine(1)]")
-        out = self.turn(inner, kd, nm, depth + 1)
+        out = self.iteration(inner, kd, nm, depth + 1)
         res, cc = self.name(kd), self.name("c")
         getattr(e, kd).append(res)
         e.i.append(cc)
         if kd in "vwm":
             e.fresh.add(res)
-        return f"let ({res}, {cc}) = {attr}loop ({nm}, {cn}) = ({init}, 0) while {cn} < {turns} {more} do ({out}, {cn} + 1)"
+        return f"let ({res}, {cc}) = {attr}loop ({nm}, {cn}) = ({init}, 0) while {cn} < {iterations} {more} do ({out}, {cn} + 1)"
 
     def st_if(self, e: Env, depth: int) -> str:
         kd = self.c("svwm")
@@ -287,8 +287,8 @@ class Gen(Base):
         if self.p(0.5):
             x = self.own(e, kd)
             nm = self.name("z")
-            one = self.turn(e.inside(), kd, nm, depth + 1)
-            two = self.c([nm, self.turn(e.inside(), kd, nm, depth + 1)])
+            one = self.iteration(e.inside(), kd, nm, depth + 1)
+            two = self.c([nm, self.iteration(e.inside(), kd, nm, depth + 1)])
             return self.bind(e, kd, f"(let {nm} = {x} in if {cond} then {one} else {two})", fresh=False)
         a, b = self.arr(e, kd), self.arr(e, kd)
         return self.bind(e, kd, f"if {cond} then {a} else {b}", fresh=False)
@@ -385,7 +385,7 @@ class Gen(Base):
         kd = self.c("vwm")
         x = self.own(e, kd)
         nm = self.name("z")
-        return self.bind(e, kd, f"(let {nm} = {x} in {self.turn(e, kd, nm, depth + 1)})", fresh=False)
+        return self.bind(e, kd, f"(let {nm} = {x} in {self.iteration(e, kd, nm, depth + 1)})", fresh=False)
 
     def st_stencil(self, e: Env, depth: int) -> str:
         v = self.arr(e, "v")
@@ -415,7 +415,7 @@ class Gen(Base):
                 + self.bind(e, "s", f"small (t.sum {u} + 0.1 * t.i64 (length {u}))"))  # fmt: skip
 
     def st_flat(self, e: Env, depth: int) -> str:
-        # irregular: each element has its own number of turns or elements
+        # irregular: each element has its own number of iterations or elements
         v = self.arr(e, "v")
         lam = self.lam(e, "s", depth, lambda q: self.sx(q))
         return self.bind(e, "v", self.c([

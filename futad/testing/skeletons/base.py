@@ -137,7 +137,7 @@ class Gen:
     # -- arrays and indices
 
     def at(self, i: str, n: Dim) -> str:
-        """An index into n places from a loop's counter i of n turns (then n is not 0)."""
+        """An index into n places from a loop's counter i of n iterations (then n is not 0)."""
         return self.c(i, i, i, f"{n} - 1 - {i}", f"({i} + 1) % {n}", f"({i} * {self.c(2, 3, 5)} + 1) % {n}",
                       f"({i} + {n} - 1) % {n}")  # fmt: skip
 
@@ -150,15 +150,15 @@ class Gen:
         """x, or a copy of it."""
         return f"copy {par(x)}" if always or self.p(0.4) else x
 
-    def counted(self, i: str, turns: Dim, back: float = 0.25) -> tuple[str, str]:
+    def counted(self, i: str, iterations: Dim, back: float = 0.25) -> tuple[str, str]:
         """A `for` over i upwards or downwards: its head, and what must stand first in its body."""
         if self.p(back):
             q = self.name("q")
-            return f"for {q} < {turns} do", f"let {i} = {turns} - 1 - {q} in "
-        return f"for {i} < {turns} do", ""
+            return f"for {q} < {iterations} do", f"let {i} = {iterations} - 1 - {q} in "
+        return f"for {i} < {iterations} do", ""
 
     def saved(self, i: str, n: Dim) -> str:
-        """Where a history of n places is written in turn i of n: i, from behind, or around."""
+        """Where a history of n places is written in iteration i of n: i, from behind, or around."""
         return self.c(i, i, f"{n} - 1 - {i}", f"({i} + 1) % {n}", f"({i} * 2) % {n}")
 
     def program(

@@ -15,14 +15,14 @@ def network(g: Gen) -> Program:
     prod = g.c("t.sum (map2 (*) row col)", f"t.sum (map2 (\\p q -> {g.mix('p', 'q')}) row col)")
     norm = g.c("y", "map (\\r -> let m = t.sum r / (1 + t.i64 d) in let s = t.sqrt (0.5 + t.sum (map (\\z -> (z - m) * (z - m)) r)) in map (\\z -> (z - m) / s) r) y",
                "map (\\r -> let e = map t.exp (map small r) in let s = 1 + t.sum e in map (/ s) e) y")  # fmt: skip
-    turns = g.c("1", "2", "l")
-    w = "w[k]" if turns == "l" else "w[0]"
-    if turns != "l":
+    iterations = g.c("1", "2", "l")
+    w = "w[k]" if iterations == "l" else "w[0]"
+    if iterations != "l":
         params = [A, Param("w", (1, "d", "d")), Param("v", ("d",))]
     else:
         params = [A, Param("w", ("l", "d", "d")), Param("v", ("d",))]
     keep = g.c("y", "map2 (map2 (+)) y h", "map2 (map2 (\\p q -> small (p + 0.5 * q))) h y")
-    body = (f"  loop (h: [n][d]t) = a for k < {turns} do\n    let y : [n][d]t = map (\\row -> map2 (\\col b -> let z = {prod} in {act}) {g.c('(transpose ' + w + ')', w)} v) h in\n"
+    body = (f"  loop (h: [n][d]t) = a for k < {iterations} do\n    let y : [n][d]t = map (\\row -> map2 (\\col b -> let z = {prod} in {act}) {g.c('(transpose ' + w + ')', w)} v) h in\n"
             f"    let y : [n][d]t = {norm} in {keep}")  # fmt: skip
     return g.program("network", params, [("n", "d")], body)
 
@@ -53,16 +53,16 @@ def descent(g: Gen) -> Program:
                f"(let u : *[n]t = copy w in let u = loop (u: *[n]t) = u for i < n do u with [i] = {g.mix('u[i]', 'u[n - 1 - i]', sharp=0)} in t.sum u)")  # fmt: skip
     kind = g.r.randrange(3)
     head = f"def loss@ [n] (x: [n]t) (w: [n]t) : t = {loss}\n"
-    turns = g.c(1, 2, 3)
+    iterations = g.c(1, 2, 3)
     if kind == 0:
-        body = (f"  loop (w: [n]t, m: [n]t) = (v, replicate n 0) for r < {turns} do\n    let d = vjp (\\w -> loss@ x w) w 1 in\n"
+        body = (f"  loop (w: [n]t, m: [n]t) = (v, replicate n 0) for r < {iterations} do\n    let d = vjp (\\w -> loss@ x w) w 1 in\n"
                 f"    let m = map2 (\\p q -> 0.5 * p + q) m d in (map2 (\\p q -> p - 0.1 * q) w m, m)")  # fmt: skip
         return g.program("descent", [X, Param("v", ("n",))], [("n",), ("n",)], body, head)
     if kind == 1:
-        body = (f"  loop (w: [n]t) = v for r < {turns} do\n    let d = vjp (\\w -> loss@ x w) w 1 in let h = jvp (\\w -> vjp (\\w -> loss@ x w) w 1) w d in\n"
+        body = (f"  loop (w: [n]t) = v for r < {iterations} do\n    let d = vjp (\\w -> loss@ x w) w 1 in let h = jvp (\\w -> vjp (\\w -> loss@ x w) w 1) w d in\n"
                 f"    map3 (\\p q z -> small (p - q / (1.5 + z * z))) w d h")  # fmt: skip
         return g.program("descent", [X, Param("v", ("n",))], [("n",)], body, head)
-    body = (f"  loop (w: *[n]t, p: *[n]t) = (copy v, copy x) for r < {turns} do\n    let d = vjp (\\w -> loss@ x w) w 1 in\n"
+    body = (f"  loop (w: *[n]t, p: *[n]t) = (copy v, copy x) for r < {iterations} do\n    let d = vjp (\\w -> loss@ x w) w 1 in\n"
             f"    let p : *[n]t = loop (p: *[n]t) = p for i < n do p with [i] = p[i] - 0.1 * d[i] in\n"
             f"    let w : *[n]t = loop (w: *[n]t) = w for i < n do w with [{g.c('i', 'n - 1 - i')}] = w[i] + 0.1 * p[i] in (w, p)")  # fmt: skip
     return g.program("descent", [X, Param("v", ("n",))], [("n",), ("n",)], body, head)
@@ -76,14 +76,14 @@ def solver(g: Gen) -> Program:
     step = g.c("along@ h (slope@ c y) y", "let k = slope@ c y in along@ h (slope@ c (along@ (0.5 * h) k y)) y",
                "let k1 = slope@ c y in let k2 = slope@ c (along@ (h / 2) k1 y) in let k3 = slope@ c (along@ (h / 2) k2 y) in let k4 = slope@ c (along@ h k3 y) in\n"
                "      map4 (\\p a b e -> p + h / 6 * (a + 2 * b + e)) (along@ (h / 6) k4 y) k1 k2 k3")  # fmt: skip
-    turns = g.c("m", "3")
+    iterations = g.c("m", "3")
     hist = g.p(0.5)
     if hist:
         body = (f"  loop (y: [n]t, hs: *[m][n]t) = (x, replicate m (replicate n 0)) for i < m do\n    let h = 0.1 + 0.01 * t.i64 i in let y : [n]t = {step} in\n"
                 f"    (y, hs with [{g.saved('i', 'm')}] = y)")  # fmt: skip
         return g.program("solver", [X, Param("c"), Param("u", ("m",))], [("n",), ("m", "n")], body, head)
     grow = g.p(0.4)
-    loop = f"loop (y: [n]t) = x for i < {turns} do let h = 0.1{' + 0.1 * u[i]' if turns == 'm' else ''} in {step}"
+    loop = f"loop (y: [n]t) = x for i < {iterations} do let h = 0.1{' + 0.1 * u[i]' if iterations == 'm' else ''} in {step}"
     if grow:
         g.smooth = False
         loop = f"(loop (y: [n]t, i) = (x, 0) while i < 6 && t.sum (map t.abs y) < 7.7 do let h = 0.1 + 0.05 * t.i64 i in ({step}, i + 1)).0"

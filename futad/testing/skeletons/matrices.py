@@ -110,18 +110,18 @@ def relaxation(g: Gen) -> Program:
     """Gauss-Seidel, Jacobi, successive over-relaxation: on a system, a line or a grid."""
     kind = g.r.randrange(4)
     omega = g.c("1", "0.8", "1.2", "v[i]" if kind < 2 else "0.9")
-    turns = g.c("2", "3", "n")
+    iterations = g.c("2", "3", "n")
     if kind == 0:
         order = g.c("let i = q in ", "let i = n - 1 - q in ", "let i = (q * 2) % n in ")
         s = g.c("loop s = v[i] for j < n do if j == i then s else s - m[i, j] * x[j]", "v[i] - t.sum (map2 (*) m[i] x) + m[i, i] * x[i]")
-        body = (f"  let m : [n][n]t = {_dominant(g)} in\n  loop (x: *[n]t) = {g.c('replicate n 0', 'copy v')} for r < {turns} do\n"
+        body = (f"  let m : [n][n]t = {_dominant(g)} in\n  loop (x: *[n]t) = {g.c('replicate n 0', 'copy v')} for r < {iterations} do\n"
                 f"    loop (x: *[n]t) = x for q < n do {order}let s = {s} in x with [i] = x[i] + {omega} * (s / m[i, i] - x[i])")  # fmt: skip
         return g.program("relaxation", [A, B], [("n",)], body)
     if kind == 1:
         f = g.mix("x[(i + n - 1) % n]", "x[(i + 1) % n]", "x[i]", "v[i]")
         step = g.c(f"loop (x: *[n]t) = x for i < n do x with [i] = {f}", f"tabulate n (\\i -> {f})",
                    f"loop (x: *[n]t) = x for c < 2 do loop (x: *[n]t) = x for h < (n + 1 - c) / 2 do let i = 2 * h + c in x with [i] = {f}")  # fmt: skip
-        return g.program("relaxation", [B], [("n",)], f"  loop (x: *[n]t) = copy v for r < {turns} do {step}")
+        return g.program("relaxation", [B], [("n",)], f"  loop (x: *[n]t) = copy v for r < {iterations} do {step}")
     p = Param("u", ("n", "m"))
     f = g.mix("x[i - 1, j]", "x[i + 1, j]", "x[i, j - 1]", "x[i, j + 1]", "u[i, j]")
     if kind == 2:

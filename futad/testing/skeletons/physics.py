@@ -9,7 +9,7 @@ X = Param("x", ("n",))
 
 
 def particles(g: Gen) -> Program:
-    """Charges put on a grid, a field from it, particles moved by the field; some turns."""
+    """Charges put on a grid, a field from it, particles moved by the field; some iterations."""
     k = g.r.randint(1, 4)
     cells = g.c(f"map (\\i -> (i * 3 + s) % {k}) (iota n)", f"map2 (\\c i -> (c + i) % {k}) cell (iota n)", "cell")
     deposit = g.c(f"reduce_by_index (replicate {k} 0) (+) 0 cs (map (\\p -> {g.mix('p')}) pos)",

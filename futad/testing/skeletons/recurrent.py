@@ -11,7 +11,7 @@ def stacked(g: Gen) -> Program:
     many = g.r.randint(1, 3)
     names = ["h", "c", "e"][:many]
     matrices = g.p(0.3)
-    turns: Dim = "n"
+    iterations: Dim = "n"
     layers = g.c("l", "l", str(g.r.randint(1, 4)))
     d = "d"
     params = [Param("x", ("n", d)), Param("w", (layers if layers == "l" else int(layers), d, d) if matrices else _dims(layers, d))]
@@ -60,12 +60,12 @@ def stacked(g: Gen) -> Program:
     row = f"(if {layers} == 0 then replicate {d} 0.1 else copy {names[-1]}[{last}]) :> [{d}]t" if layers == "l" else f"{names[-1]}[{last}]"
     if history:
         at = g.saved("i", "n")
-        body = (f"  loop ({state}, ys: *[n][{d}]t) = ({', '.join(init[k] for k in names)}, replicate n (replicate {d} 0)) for i < {turns} do\n"
+        body = (f"  loop ({state}, ys: *[n][{d}]t) = ({', '.join(init[k] for k in names)}, replicate n (replicate {d} 0)) for i < {iterations} do\n"
                 f"    let ({', '.join(names)}) : ({', '.join(f'*[{layers}][{d}]t' for _ in names)}) =\n      {loop} in\n"
                 f"    let row : [{d}]t = {row} in\n"
                 f"    ({', '.join(names)}, ys with [{at}] = row)")  # fmt: skip
         return g.program("stacked", params, [rows] * many + [("n", d)], body)
-    body = (f"  loop ({state}) = ({', '.join(init[k] for k in names)}) for i < {turns} do\n      {loop}")
+    body = (f"  loop ({state}) = ({', '.join(init[k] for k in names)}) for i < {iterations} do\n      {loop}")
     return g.program("stacked", params, [rows] * many, body)
 
 

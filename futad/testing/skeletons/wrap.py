@@ -55,8 +55,8 @@ def looped(g: Gen, p: Program) -> Program | None:
         call = f"({call}).{k}"
     squash = _over(q.shape, "small", call)
     ty = shape_type(q.shape)
-    turns: Dim = g.c(2, 3)
-    body = f"  let {q.name} : {ty} = loop ({q.name}: {ty}) = {q.name} for turn < {turns} do {squash}\n  in inner@ {' '.join(r.name for r in p.params)}"
+    iterations: Dim = g.c(2, 3)
+    body = f"  let {q.name} : {ty} = loop ({q.name}: {ty}) = {q.name} for iteration < {iterations} do {squash}\n  in inner@ {' '.join(r.name for r in p.params)}"
     new = g.program(p.family, p.params, p.results, body, _renamed(p), dict(p.least), dict(p.most))
     new.smooth = p.smooth
     return new

@@ -32,7 +32,7 @@ entry kept [n] (x: [n]f64): ([n]f64, [n]f64, [n]f64) =
   let b = up a
   let d = both b
   in (both d, b, d)
-entry turns [n] (x: [n]f64): [n]f64 = loop x for _i < 5 do both (up (down x))
+entry iterations [n] (x: [n]f64): [n]f64 = loop x for _i < 5 do both (up (down x))
 entry fields [n] (x: [n]f64): ([n]f64, [n]f64) =
   loop (v, p) = (x, map (* 0.5) x) for _i < 5 do
     let v = map3 (\\v a b -> v + 0.1 * (a - b)) v p (before p)
@@ -66,7 +66,7 @@ entry checked [n] (x: [n]f64) : [n]f64 =
   in map2 (\\i b -> if b > 1e3 then x[i + n] else b) (iota n) (both b)
 """
 IN_STRIPS = (
-    "left", "right", "mixed", "gradient", "kept", "turns", "saved", "shorter", "gathers", "widths", "checked",
+    "left", "right", "mixed", "gradient", "kept", "iterations", "saved", "shorter", "gathers", "widths", "checked",
 )  # fmt: skip
 PLAIN = ("whole", "backwards", "summed", "fields")
 """The first three need all of an array before the next can begin; the last one updates in place what it then reads

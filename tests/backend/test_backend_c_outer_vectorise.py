@@ -97,7 +97,7 @@ entry row_sums [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
 entry quotients [n][m] (ts: [n]f64) (x: [m]f64): [n]i32 =
   let d = i32.i64 m
   in map (\\t -> loop y = i32.f64 (100 * t) for j < m do y * 7 - (y + i32.i64 j) / d) ts
-entry own_turns [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
+entry own_iterations [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   map (\\t -> loop y = f64.sum x for _j < i64.f64 (3 * f64.abs t) do y * t + 1) ts
 """ + "".join(
     f"entry by_{k} [n][m] (ts: [n]f64) (x: [m]f64): [n][{k}]f64 =\n"
@@ -111,7 +111,7 @@ IN_LANES = (
     "product_slopes", "in_branches", "own_elements",
 )  # fmt: skip
 # Division by zero fails where it is, what a branch reads is read there alone, and gathering takes longer than adding.
-NOT_IN_LANES = ("own_turns", "quotients", "guarded", "row_sums", "folded")
+NOT_IN_LANES = ("own_iterations", "quotients", "guarded", "row_sums", "folded")
 
 
 @pytest.fixture(scope="module")
