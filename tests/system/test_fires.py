@@ -110,9 +110,10 @@ def test_the_numbers_are_those_of_the_programs(folder):
 
 
 def test_a_transformation_of_few_programs_has_a_reason(monkeypatch, folder):
+    counted = count(programs([folder]))  # imports what declares them
     monkeypatch.setattr(DECLARED["fusion"], "worth", "programs are written as maps; 2 times as fast")
     monkeypatch.setattr(DECLARED["overlapped-tiling"], "worth", "")
-    text = table(*count(programs([folder])))
+    text = table(*counted)
     line = {x.split()[0]: x for x in text.splitlines()[3:]}
     assert text.startswith("2 programs\n")
     assert "6 in 2" not in line["fusion"] and "3 in 2" in line["fusion"]
