@@ -55,7 +55,8 @@ typedef _Float16 futad_f16;
 #endif
 #endif
 
-#include "scalar_declarations.h" /* made of the records, see futad/core/scalarlib.py */
+/* Made of the records of operations, see futad/core/scalarlib.py. */
+#include "scalar_declarations.h"
 
 /* Not lgamma: it writes the sign of the gamma function to a variable that all threads share. */
 double lgamma_r(double, int *);

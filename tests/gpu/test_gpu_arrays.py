@@ -167,7 +167,7 @@ def test_what_does_not_fit(prog: futad.Program, there: DeviceProgram) -> None:
         prog.dot(Foreign(device, XS), Foreign(device, XS[:3]))
     with pytest.raises(UsageError, match="'xs': the array is in memory of another device"):
         prog.scale(1.0, Foreign(EmulatedDevice(), XS))
-    with pytest.raises(DtypeError, match="argument 'xs': test_gpu_arrays does not give its array away: detach it"):
+    with pytest.raises(DtypeError, match="argument 'xs': tests does not give its array away: detach it"):
         prog.scale(1.0, Refusing(RuntimeError("detach it")))
     masked = Foreign(device, XS)
     masked.about["mask"] = masked
