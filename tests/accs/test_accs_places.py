@@ -95,6 +95,7 @@ def found(program: ir.Program, name: str) -> list[list[Var] | None]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 def test_places_of_their_own(name: str) -> None:
     core = compiled(text({name: OWN[name]}))
@@ -112,6 +113,7 @@ def test_places_in_common(name: str) -> None:
     assert set(map(str, found(compiled(text({name: SHARED[name]})), name))) == {"None"}
 
 
+@pytest.mark.slow
 def test_random_places() -> None:
     """What is said to be of its own is so, for all sizes and shifts."""
     rng = np.random.default_rng(5)
@@ -151,6 +153,7 @@ def core() -> Any:
     return compiled(text(OWN | SHARED) + TORUS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["c", "multicore"])
 def test_gradients(core: Any, kind: str) -> None:
     backend = c_backend(core, multicore=kind == "multicore", grain=1)
@@ -168,6 +171,7 @@ def test_gradients(core: Any, kind: str) -> None:
                 assert agree(core, backend, name, [n, m, c, d, x, w], 1e-13), (name, n, m, c, d)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_gradients_on_a_device() -> None:
     device = OnDevice(text(OWN) + TORUS)
@@ -223,6 +227,7 @@ def adds(body: list[imp.Stmt]) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_what_is_stored_and_not_added(core: Any) -> None:
     """Where every place of the adjoint is updated once, it needs no zeros."""
     for multicore in (False, True):

@@ -58,6 +58,7 @@ def parts(x: Any) -> tuple[Any, ...]:
     return x if isinstance(x, tuple) else (x,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 200])
 def test_as_the_interpreter(both: tuple[Any, Any], n: int) -> None:
     rng = np.random.default_rng(n)
@@ -73,6 +74,7 @@ def test_as_the_interpreter(both: tuple[Any, Any], n: int) -> None:
 FOLDS = [c for c in CASES if c.name.startswith(("hist", "reduce", "scan", "integers", "bools", "nested"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", FOLDS, ids=lambda c: c.name)
 def test_what_one_thread_does_as_what_many_do(c: Any) -> None:
     """First derivatives, second ones and many directions by the loops of sequential code, and by sorts and scans."""
@@ -100,6 +102,7 @@ def test_which_backends_are_sequential(monkeypatch: pytest.MonkeyPatch) -> None:
     assert thread_count() >= 1
 
 
+@pytest.mark.slow
 def test_a_histogram_on_one_thread_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradient of a general histogram takes less than half the time that it takes by the sort."""
     if not cc.compiler_available():
@@ -147,6 +150,7 @@ def folded(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     return futad.compile(FOLDED, backend=request.param), futad.compile(FOLDED, backend="interp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 2, 33])
 def test_folds_as_loops_as_the_interpreter(folded: tuple[Any, Any], n: int) -> None:
     rng = np.random.default_rng(n)
@@ -160,6 +164,7 @@ def test_folds_as_loops_as_the_interpreter(folded: tuple[Any, Any], n: int) -> N
             np.testing.assert_allclose(g, w, rtol=1e-11, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "folds"), [("reduced", set()), ("scanned", set()), ("largest", set()), ("mixed", {ir.Reduce}),
                         ("started", {ir.Scan})]

@@ -44,6 +44,7 @@ EXPECTED = {
 BACKENDS = ["interp", *(["c"] if cc.compiler_available() else []), *(["emulated"] if has_cxx() else [])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_out_of_bounds(backend: str) -> None:
     program = futad.compile(SOURCE, "bounds.fut", backend=backend)
@@ -83,6 +84,7 @@ entry NAME_rev_rev [n] (xs: [n]f64) (is: []i64) =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_in_maps(backend: str) -> None:
     """There the adjoint of `xs` is an accumulator; those ignore updates that are out of range."""

@@ -59,6 +59,7 @@ def test_what_the_analysis_claims_holds(nest: Nest) -> None:
         np.testing.assert_allclose(dot(got, [np.ones_like(x) for x in got]), near, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=round(25 * SCALE), deadline=None)
 @given(nests)
 def test_a_promise_is_kept_or_an_error(nest: Nest) -> None:
@@ -82,6 +83,7 @@ def test_a_promise_is_kept_or_an_error(nest: Nest) -> None:
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_analysis_claims_something() -> None:
     """Of the random loops without such a conflict it finds a third at least (the others are odd)."""
     found = free = 0
@@ -380,6 +382,7 @@ def test_promises_of_loops_that_are_split(k: int, name: str) -> None:
         futad.compile(split(BROKEN[name]), backend="interp").rev(IS, XS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "emulated"])
 def test_promises_are_checked_by_compiled_code(backend: str) -> None:
     for name in ("in_maps", "while"):

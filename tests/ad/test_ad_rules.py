@@ -39,6 +39,7 @@ def test_forward_agrees_with_differences(c: Case) -> None:
     differences(make(c.params, c.f), c.args)
 
 
+@pytest.mark.slow
 @rows(lambda c: c.smooth)
 def test_second_order(c: Case) -> None:
     second_order(make(c.params, c.f), c.args)
@@ -57,6 +58,7 @@ def test_single_precision(c: Case) -> None:
     duality(retyped(make(c.params, c.f), F64, F32), args, tol=1e-12 * 2**29)
 
 
+@pytest.mark.slow
 @rows(lambda c: True)
 def test_many_directions(c: Case) -> None:
     directions(make(c.params, c.f), c.args, c.smooth)

@@ -185,6 +185,7 @@ def family(t: Prim) -> tuple[list[tuple[ScalarOp, int]], ir.Program, list[np.nda
     return [(op, op.arity) for op in ops], make(params, f), args
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", TYPES, ids=lambda t: t.name)
 def test_many_directions_and_second_order_at_special_values(t: Prim) -> None:
     """jmp and mjp give what jvp and vjp do, of the functions and of their derivatives; the second derivatives by

@@ -58,6 +58,7 @@ def exists_at(c: Case, t: Prim) -> bool:
 WHOLE = [(c, i) for c, i in zip(CASES, IDS, strict=True) if exists_at(c, INTEGERS[0])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [pytest.param(c, id=i) for c, i in WHOLE])
 def test_integers_of_all_sizes(c: Case) -> None:
     """Exact: the adjoints of wrapping arithmetic are wrapping arithmetic."""
@@ -91,6 +92,7 @@ def of(types: type, c: Case, args: list[Any], seeds: list[Any]) -> list[np.ndarr
     return [np.asarray(x, np.float64) for x in xbar if np.asarray(x).dtype == types]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [pytest.param(c, id=i) for c, i in zip(CASES, IDS, strict=True) if c.smooth])
 def test_half_precision(c: Case) -> None:
     """Adjoints in f16 are those in f64, up to some units of its precision and to what changing the arguments by one
@@ -141,6 +143,7 @@ BRANCHING = ("while_counted", "while_bounded", "while_in_map", "while_shapes")  
 HERE = [(c, i) for c, i in zip(CASES, IDS, strict=True) if c.name not in BRANCHING]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [pytest.param(c, id=i) for c, i in HERE])
 def test_zeros_and_ties(c: Case) -> None:
     """At 0, 1, -1 and among equal values both modes choose the same derivative."""
@@ -149,6 +152,7 @@ def test_zeros_and_ties(c: Case) -> None:
         np.testing.assert_allclose(np.array(rows), np.array(columns).T, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [pytest.param(c, id=i) for c, i in HERE])
 def test_infinities_and_nan(c: Case) -> None:
     """Where both modes give a number it is the same one.  (0 times infinity may make NaN of either.)"""

@@ -254,6 +254,7 @@ def test_a_scatter_costs_what_it_writes() -> None:
     assert large[3] - small[3] <= 30 * 900
 
 
+@pytest.mark.slow
 def test_a_general_histogram_sorts_by_bin() -> None:
     """Work O(n) beside one sort, all of it parallel."""
 
@@ -386,6 +387,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NESTED)
 def test_nested_constructs_cost_at_most_four_times_the_primal(name: str) -> None:
     text = f"""

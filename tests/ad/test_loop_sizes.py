@@ -64,6 +64,7 @@ entry gradient [l] [d] [n] (hs: [l][d]f64) (xs: [n][d]f64) =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
 def test_layers_that_read_the_one_before(backend: str) -> None:
     """The input, or a row that was written in this iteration; beside NumPy, and differences."""

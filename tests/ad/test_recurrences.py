@@ -40,6 +40,7 @@ def check(program: Any, form: Form, sizes: dict[str, int]) -> None:
         np.testing.assert_allclose(g, w, rtol=NEAR, atol=NEAR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("form", LAYERED, ids=lambda f: f.name)
 @pytest.mark.parametrize("layers", [1, 2, 3, 4])
@@ -49,6 +50,7 @@ def test_layers(layers: int, form: Form, backend: str) -> None:
     check(program, form, {"l": layers, "d": 1, "n": 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("form", DYNAMIC, ids=lambda f: f.name)
 def test_dynamic_programs(form: Form, backend: str) -> None:

@@ -157,6 +157,7 @@ def test_calls_from_many_threads(prog):
     assert all((g == 2.0 * i).all() for i, g in enumerate(got))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", *(["c", "multicore", "emulated"] if cc.compiler_available() else [])])
 def test_threads_get_their_own_results(backend):
     """Of one program, and of two with the same code, by arrays of different sizes."""

@@ -215,6 +215,7 @@ def test_arrays_of_tuples(prog):
     assert pull(1.0)[0][0].tolist() == [3, 4]
 
 
+@pytest.mark.slow
 def test_results_of_unknown_size(prog):
     xs = np.array([1.0, -2.0, 3.0])
     y, pull = futad.vjp(prog.pos, xs)
@@ -235,6 +236,7 @@ def test_consuming_entries(prog):
     assert pull([1.0, 1.0])[0].tolist() == [3, 3] and xs.tolist() == [2, 3]
 
 
+@pytest.mark.slow
 def test_jacobians(prog):
     a = np.arange(6.0).reshape(2, 3)
     for jac in (futad.jacfwd, futad.jacrev):
@@ -313,6 +315,7 @@ def test_single_precision_stays_so(prog):
     assert futad.hessian(prog.f32s)(xs).dtype == np.float32
 
 
+@pytest.mark.slow
 def test_check_grads_passes_where_derivatives_are_right(prog):
     check_grads(prog.f, W, X, 3, order=2)
     check_grads(prog.g, np.arange(6.0).reshape(2, 3), X, order=1)

@@ -419,6 +419,7 @@ def reference(name, n):
     return Interpreter(build()).run(name, inputs(n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 37, 100])
 @pytest.mark.parametrize("name", CASES)

@@ -66,6 +66,7 @@ def kind_backends():
     return Interpreter(program), c_backend(program), multicore
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRIMS)
 def test_every_type(kind_backends, name):
     interp, *backends = kind_backends

@@ -49,6 +49,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 1, 7, 8, 9, 15, 16, 17, 24, 25, 31, 32, 33, 49, 64, 97])
 @pytest.mark.parametrize("n,d", [(0, 3), (3, 0), (1, 1), (5, 7), (4, 16)])
 def test_as_the_interpreter(core: Any, backend: CBackend, n: int, d: int, k: int) -> None:

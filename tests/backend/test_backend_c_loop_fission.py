@@ -54,6 +54,7 @@ def programs() -> dict[str, Any]:
     return {b: futad.compile(TEXT, name="halves", backend=b) for b in ("interp", "c", "multicore")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 @pytest.mark.parametrize("name", ["total", "each", "both", "little", "walks", "placed", "products"])
 def test_as_the_interpreter(programs: dict[str, Any], backend: str, name: str) -> None:

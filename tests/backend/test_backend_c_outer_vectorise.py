@@ -124,6 +124,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_LANES + NOT_IN_LANES)
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
     for n in (0, 1, 3, 4, 31, 32, 33, 64, 97):
@@ -166,6 +167,7 @@ def blocks(body: list[ir.Stmt]) -> int:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_LANES + NOT_IN_LANES)
 def test_which_are_in_lanes(core: Any, name: str) -> None:
     fun = next(f for f in c_backend(core).module.functions if f.name == name)

@@ -84,6 +84,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", (*IN_STRIPS, *PLAIN))
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
     smallest = () if name in ("shorter", "gathers") else (0, 1, 2)
@@ -145,6 +146,7 @@ def test_intermediate_arrays_need_no_memory(core: Any) -> None:
     assert held < 2 * 8 * n
 
 
+@pytest.mark.slow
 def test_long_chains_end() -> None:
     """A strip does not read far beyond its ends however many maps there are."""
     step = "def f [n] (x: [n]f64): [n]f64 = map2 (-) (sized n ([1] ++ take (n - 1) x)) x\n"
@@ -185,6 +187,7 @@ def random_entry(rng: np.random.Generator, name: str) -> str:
     )
 
 
+@pytest.mark.slow
 def test_random_chains() -> None:
     rng = np.random.default_rng(7)
     names = [f"chain{k}" for k in range(10)]

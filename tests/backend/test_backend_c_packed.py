@@ -69,6 +69,7 @@ def values(*shape: int, dtype: Any = np.float64) -> Any:
     return (np.random.default_rng(sum(shape)).standard_normal(shape) / max(1, shape[-1]) ** 0.5).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m, n", [(0, 3), (1, 1), (5, 0), (40, 33), (3, 70), (150, 9)])
 @pytest.mark.parametrize("iterations", [0, 1, 2, 12])
 def test_loops(core: Any, backend: CBackend, m: int, n: int, iterations: int) -> None:

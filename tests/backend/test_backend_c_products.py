@@ -67,6 +67,7 @@ def programs() -> dict[str, Any]:
     return {b: futad.compile(TEXT, name="products", backend=b) for b in ("interp", "c", "multicore")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_as_the_interpreter(programs: dict[str, Any], backend: str, name: str) -> None:

@@ -74,6 +74,7 @@ def programs() -> dict[str, Any]:
     patch.undo()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_as_the_interpreter(programs: dict[str, Any], backend: str, name: str) -> None:

@@ -64,6 +64,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES)
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
     results = 0
@@ -77,6 +78,7 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
 EXTREMES = (2**63 - 1, -(2**63), 2**60, 2**60 - 1, -(2**60), 2**62 + 5, 1 - 2**60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [e for e in ENTRIES if e not in ("around", "tiles", "rows")])
 def test_sums_that_wrap_around(core: Any, backend: CBackend, name: str) -> None:
     x = np.arange(200)
@@ -115,6 +117,7 @@ def test_what_is_done_in_stretches(core: Any, backend: CBackend, name: str) -> N
         assert any(isinstance(s, ir.For) and s.independent for s in choice.then)
 
 
+@pytest.mark.slow
 def test_random_places() -> None:
     """Sums, choices and remainders put together at random."""
     rng = np.random.default_rng(11)

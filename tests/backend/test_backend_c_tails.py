@@ -54,6 +54,7 @@ def same(core: Any, backend: CBackend, name: str, *args: Any) -> None:
         np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [*range(20), 31, 33, 47, 70])
 def test_every_length(core: Any, backend: CBackend, n: int) -> None:
     xs = np.random.default_rng(n).standard_normal(n)

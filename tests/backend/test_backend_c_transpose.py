@@ -48,6 +48,7 @@ def values(shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
     return raw % 2 == 0 if name == "bool" else raw.astype(PRIMS[name].dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n, m", SIZES)
 @pytest.mark.parametrize("name", TYPES)
 def test_matrices(backend: CBackend, name: str, n: int, m: int) -> None:

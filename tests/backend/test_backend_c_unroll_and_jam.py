@@ -43,6 +43,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0, *COUNTS])
 def test_any_number_of_iterations(core: Any, backend: CBackend, k: int) -> None:
     rng = np.random.default_rng(3)

@@ -80,6 +80,7 @@ def placed_by_name(patch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("text", [TWICE, TWICE_ALIKE], ids=["different", "alike"])
 def test_a_value_in_the_memory_of_another_array_is_stale(text, backend, monkeypatch):
@@ -202,6 +203,7 @@ SAMPLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_right_programs_run_clean(backend, capsys):
     from futad.cli import main

@@ -93,6 +93,7 @@ def nothing_written(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
         monkeypatch.setitem(table, ir.Update, update)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("entry", ["two", "agrees"])
 def test_the_first_wrong_binding_is_named(
@@ -127,6 +128,7 @@ def placed_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "short_circuit", short_circuit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("entry", ["main", "either"])
 def test_a_value_written_into_the_first_of_two_arrays_only(
@@ -142,6 +144,7 @@ def test_a_value_written_into_the_first_of_two_arrays_only(
         futad.compile(TWO_ARRAYS, backend=backend)[entry](x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_wrong_value_is_found_whatever_the_result_is(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
     nothing_written(monkeypatch, "b")
@@ -200,6 +203,7 @@ entry half [n] (x: [n]f16) = f16.sum (map f16.exp x)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rounding_is_no_defect(checked: None, backend: str) -> None:
     program = futad.compile(ROUNDING, backend=backend)
@@ -307,6 +311,7 @@ SOURCES = sorted((ROOT / "tests" / "programs").glob("*.fut"))[::9] + [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 @pytest.mark.parametrize("path", [None, *SOURCES], ids=lambda p: p.stem if p else "strips")
 def test_checked_code_is_the_code_that_runs_unchecked(path: Path | None, backend: str) -> None:
@@ -332,6 +337,7 @@ def test_without_the_variable_nothing_is_emitted(monkeypatch: pytest.MonkeyPatch
 # --- the command ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_cc
 def test_futad_test_checks_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.delenv("FUTAD_CHECK", raising=False)

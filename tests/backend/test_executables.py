@@ -314,6 +314,7 @@ def test_output_that_is_a_link_or_a_device(futad):
     assert futad("c", name, "-o", "/dev/full").code == 1 and stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
 
+@pytest.mark.slow
 def test_the_cases_of_the_language_through_an_executable(tmp_path, monkeypatch):
     """Every case of tests/language: input written in binary format, output read back as text."""
     from dataclasses import replace
@@ -358,6 +359,7 @@ entry main (n: i64): []i64 = loop xs = [1, 2] for _i < n do xs ++ take 2 (revers
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_memory_is_checked(futad, backend):
     """A program that reads what was overwritten, by a condition of the compiler left out, is stopped."""

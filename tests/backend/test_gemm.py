@@ -62,6 +62,7 @@ SIZES = [(1, 1, 1), (0, 3, 2), (3, 2, 0), (7, 5, 3), (8, 24, 9), (64, 64, 300), 
          (20, 30, 321), (9, 100, 513), (9, 60, 641), (131, 200, 30), (20, 200, 600)]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", SIZES)
 def test_equals_numpy(library: ctypes.CDLL, size: tuple[int, int, int], dtype: type) -> None:

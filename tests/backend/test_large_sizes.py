@@ -59,6 +59,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", list(CASES))
 def test_a_product_that_wraps_around(prog: futad.Program, case: str) -> None:
     """It is that of a smaller array, so elements would be read where none are."""
@@ -98,6 +99,7 @@ def test_sizes_of_arguments(backend: str) -> None:
             p.main(np.empty((most + 1, 0), np.int8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_on_the_command_line(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
     """Also of a program that was compiled before."""

@@ -49,6 +49,7 @@ def test_another_compiler_is_another_key(tmp_path: Path, monkeypatch: pytest.Mon
     assert cc.compiler_file() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
 def test_code_for_few_threads_is_not_run_by_many(tmp_path: Path) -> None:
     """From the command line, which keeps one description for each."""

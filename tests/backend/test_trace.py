@@ -85,6 +85,7 @@ def program(request: pytest.FixtureRequest) -> futad.Program:
     return futad.compile(PROGRAM, backend=request.param)
 
 
+@pytest.mark.slow
 def test_what_is_printed(program: futad.Program, capfd: pytest.CaptureFixture[str]) -> None:
     for name, (args, want, lines) in CASES.items():
         got = program[name](*args)
@@ -150,6 +151,7 @@ fun f [n_1: i64] (xs_2: [n_1]f64) -> (r_3: [n_1]f64) = {
         check_program(parse_program(text), "test")
 
 
+@pytest.mark.slow
 def test_executables_and_libraries_print(tmp_path, capfd: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "t.fut"
     source.write_text("entry main (xs: []f32) = f32.sum (#[trace(it)] xs)\n")

@@ -96,6 +96,7 @@ def test_output_that_cannot_be_written(futad, command):
     assert sorted(p.name for p in futad.folder.iterdir()) == ["folder", "p.fut"], "nothing is left half-written"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["run p.fut <&-", "check p.fut >&-", "c p.fut >&-", "--version >&- <&-", "frob 2>&-"]
 )

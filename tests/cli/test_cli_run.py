@@ -209,6 +209,7 @@ def test_errors_of_a_cached_program_show_the_line(futad):
     assert texts[0] == texts[1] and "entry second (xs: []f64): f64 = xs[1]" in texts[0]
 
 
+@pytest.mark.slow
 def test_a_cached_run_starts_computing_soon(futad):
     """0.4 s on an idle machine: here as processor time, which other work on the machine disturbs less, over
     that of importing NumPy alone."""
@@ -246,6 +247,7 @@ def test_a_full_disk_is_an_error_of_one_line(tmp_path):
     assert (done.returncode, done.stderr) == (1, "error: output: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_quietly(tmp_path, interruptible):
     process = subprocess.Popen(
         [

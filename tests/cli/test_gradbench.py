@@ -134,6 +134,7 @@ def hand_input(complicated: bool) -> tuple[dict[str, Any], Any]:
     return data, lambda theta, us: af.hand_errors(model, triangles, which, points, theta, us)
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("complicated", [False, True])
 def test_ht(tool: Tool, complicated: bool) -> None:
@@ -173,6 +174,7 @@ def test_kmeans(tool: Tool) -> None:
     close(evaluate(tool, "kmeans", "dir", data), centroids - means)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_small_ones(tool: Tool) -> None:
     x = np.random.default_rng(5).random(4)
@@ -193,6 +195,7 @@ def test_small_ones(tool: Tool) -> None:
     close(evaluate(tool, "ode", "gradient", {"x": x.tolist(), "s": 3} | ONCE), y[-1] / x)
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("mode", ["ff", "fr", "rf", "rr"])
 def test_nested(tool: Tool, mode: str) -> None:
@@ -277,6 +280,7 @@ def test_runs(tool: Tool, limits: dict[str, Any], least_runs: int, least_time: f
         assert len(nanoseconds) == least_runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "message, words",
     [

@@ -87,6 +87,7 @@ def well_placed(p: Placed) -> None:
             well_placed(c.placed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", ["none", "ad", "hoist"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_pictures_of_programs(name, after):
@@ -243,6 +244,7 @@ def test_the_picture_in_the_documentation(tmp_path):
     assert same, f"draw it anew: {EXAMPLE} docs/graph.svg"
 
 
+@pytest.mark.slow
 def test_networkx_is_imported_for_pictures_alone(tmp_path):
     (tmp_path / "p.fut").write_text(BRANCH)
     code = (

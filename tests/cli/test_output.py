@@ -43,12 +43,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_closed(folder: Path, name: str) -> None:
     line = f"{sys.executable} -m futad {COMMANDS[name]} >&-"
     assert shell(line, folder, PYTHONUNBUFFERED="") == (1, "error: output: Bad file descriptor\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("name", ["run binary", "help of one", "much", "bench"])
@@ -64,6 +66,7 @@ def test_a_closed_output_that_nothing_is_written_to(folder: Path) -> None:
     assert shell(f"{sys.executable} -m futad run --unknown 2>&-", folder)[0] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run p.fut -b interp", "dataset", "gradcheck p.fut -e square --input -"])
 def test_closed_input(folder: Path, command: str) -> None:
     code, err = shell(f"{sys.executable} -m futad {command} <&-", folder)
@@ -83,6 +86,7 @@ def programs(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @needs_cc
 def test_executables(programs: Path) -> None:
     long = "echo 100000 | "  # longer than the buffer, so that a write fails before the end

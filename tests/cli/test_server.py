@@ -73,6 +73,7 @@ def fails(server, text: str, *command: str) -> None:
     assert server.cmd_entry_points(), "it goes on after a failure"
 
 
+@pytest.mark.slow
 def test_what_there_is(server):
     assert server.cmd_entry_points()[:3] == ["scale", "sum_and_count", "step"]
     assert server.cmd_inputs("scale") == ["f64", "[]f64"] and server.cmd_output("scale") == ["[]f64"]

@@ -73,6 +73,7 @@ SIZES = [0, 1, 2, 37, 3000]
 BOUNDS = [1, 2, 256, 257, 2048, 2049, 1 << 23, 1 << 40, (1 << 63) - 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BACKENDS)
 def test_it_sorts_stably(name: str) -> None:
     rng = np.random.default_rng(0)

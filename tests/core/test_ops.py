@@ -51,6 +51,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(OPS, record.name, record)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_operation_is_added_by_one_record(added: None, backend: str) -> None:
     p = futad.compile(TEXT, backend=backend)
@@ -64,6 +65,7 @@ def test_an_operation_is_added_by_one_record(added: None, backend: str) -> None:
     assert p.constant(3.0) == pytest.approx(np.log(2) + 2, rel=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_it_is_differentiated(added: None, backend: str) -> None:
     """Both modes against central differences, and against the formula."""

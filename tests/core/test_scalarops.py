@@ -53,6 +53,7 @@ def run_c(library: ctypes.CDLL, op: ScalarOp, t: Prim, args: list[np.ndarray]) -
     return out
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("op", list(OPS.values()), ids=lambda op: op.name)
 def test_c_equals_numpy(library: ctypes.CDLL, op: ScalarOp) -> None:

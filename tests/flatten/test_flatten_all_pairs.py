@@ -108,6 +108,7 @@ def check(name: str, sizes: tuple[int, ...], xs: Any, ys: Any, device: OnDevice 
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ["gauss", "weighted", "gradient", "directions"])
 def test_maps_of_pairs_equal_the_interpreter(name: str) -> None:
@@ -125,6 +126,7 @@ def test_results_in_the_place_of_the_rows(name: str) -> None:
         check(name, (n, d, n), xs, ys, MAPS)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_pairs_equal_the_interpreter(name: str) -> None:
@@ -142,6 +144,7 @@ def test_special_values(name: str) -> None:
     check(name, (12, 7, 10), xs, ys)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ["places", "composed", "several", "columnwise", "in_f32", "nearest_twice"])
 def test_pairs_that_are_folded(name: str) -> None:

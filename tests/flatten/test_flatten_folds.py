@@ -83,6 +83,7 @@ def values(n: int) -> np.ndarray:
     return np.random.default_rng(n).integers(-100, 100, n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_results(seed: int | None) -> None:
     """The same memory serves calls of more and of fewer tiles."""

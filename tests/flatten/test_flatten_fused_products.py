@@ -115,6 +115,7 @@ def arguments(entry: str, n: int, m: int, k: int) -> list[Any]:
     return [*[sizes[p.name] for p in fun.body.params[: fun.num_sizes]], *values]
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("seed", [None, 3])
 def test_results(seed: int | None) -> None:

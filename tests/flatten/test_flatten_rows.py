@@ -65,6 +65,7 @@ SIZES = [(0, 3, 2), (1, 1, 1), (40, 3, 2), (7, 40, 3), (300, 5, 4), (30, 9, 60),
 DEVICE = OnDevice(SOURCE, "rows.fut", check=True)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_equal_to_the_interpreter(name: str) -> None:

@@ -77,6 +77,7 @@ def matrix(rows: int, columns: int) -> np.ndarray:
     return np.random.default_rng(rows * 1009 + columns).integers(-9, 10, (rows, columns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 1])
 def test_results(seed: int | None) -> None:
     p = running(EmulatedDevice(seed=seed))
@@ -120,6 +121,7 @@ def test_an_index_out_of_bounds() -> None:
     np.testing.assert_array_equal(p.run("picked", [3, 300, xs])[0], want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["address", "thread"])
 def test_under_a_sanitizer(kind: str) -> None:
     p = running(EmulatedDevice(sanitize=kind), "affine")

@@ -80,6 +80,7 @@ def test_batches() -> None:
     BATCHES.emulated.choose(own)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_sums_of_rows_that_a_product_takes_along() -> None:
     """The adjoints of LSTM's weights and of its bias are of all steps, hence long sums."""

@@ -174,6 +174,7 @@ def test_benchmark_programs_have_nothing_sequential(name: str) -> None:
     assert flattened(compile_program(load_program(str(path)))).why == []
 
 
+@pytest.mark.slow
 def test_long_scopes_take_time_by_their_length() -> None:
     def seconds(n: int) -> float:
         lets = "".join(f"  let a{i + 1} = f64.sin a{i} * a{max(0, i - 3)}\n" for i in range(n))

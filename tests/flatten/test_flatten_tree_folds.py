@@ -47,6 +47,7 @@ def arguments(n: int, k: int) -> list:
     return [np.int64(n), np.int64(k), rng.normal(size=(n, k, k)) * 0.7, rng.normal(size=(n, k))]
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("seed", [None, 5])
 def test_equal_to_the_interpreter(seed: int | None) -> None:

@@ -242,6 +242,7 @@ STRIDED = {  # most of the traffic that only strided accesses take, and transpos
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "entry"), STRIDED)
 def test_neighbouring_threads_access_neighbours(name: str, entry: str) -> None:
     module, program = compiled(name)

@@ -234,6 +234,7 @@ def test_memory_that_a_launch_or_a_graph_needs(card: fake_cupy.Card, monkeypatch
     np.testing.assert_allclose(prog.turned(1, XS), turned(XS, 1), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_large_memory_goes_back_to_others(card: fake_cupy.Card) -> None:
     """When slots move into one block, the pool does not keep what they were in."""
     prog = program()

@@ -122,6 +122,7 @@ entry single [n][m][d] (xs: [n][d]f32) (ys: [m][d]f32): [n][m]f32 =
 """
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize(("source", "by_products"), [(SQUARED, True), (OTHERS, False)])
 def test_sums_of_squared_differences(source: str, by_products: bool) -> None:

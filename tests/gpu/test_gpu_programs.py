@@ -43,12 +43,14 @@ def group(number: int) -> api.Program:
     return joined(BENCHMARKS if number < 0 else PROGRAMS[number::GROUPS], f"group{number}", "emulated")
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_cases(path: Path) -> None:
     check(path, group(PROGRAMS.index(path) % GROUPS))
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("path", BENCHMARKS, ids=[p.stem for p in BENCHMARKS])
 def test_benchmark_cases(path: Path) -> None:
@@ -71,6 +73,7 @@ def benchmark(name: str) -> DeviceBackend:
     return device_backend(compile_program(load_program(str(ROOT / "benchmarks" / "programs" / f"{name}.fut"))))
 
 
+@pytest.mark.slow
 @needs_toolkit
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", [p.stem for p in BENCHMARKS])
@@ -85,6 +88,7 @@ def test_kernels_compile_for_cards(name: str, arch: str) -> None:
     assert not [(what[k], r) for k, r in cubin.kernels.items() if r.spills]
 
 
+@pytest.mark.slow
 @needs_toolkit
 @pytest.mark.parametrize("name", ["kmeans", "xsbench"])
 def test_kernels_with_wide_indices_compile_for_cards(name: str) -> None:

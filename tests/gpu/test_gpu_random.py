@@ -29,6 +29,7 @@ def outcome(run: Any, name: str, args: list[Any]) -> Any:
         return type(e)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(3))
 def test_random_programs(block: int) -> None:
     """A batch is one program for the C++ compiler."""

@@ -89,6 +89,7 @@ def test_reads(name: str) -> None:
             assert counts.reads == reads
 
 
+@pytest.mark.slow
 def test_no_benchmark_program_reads_but_to_branch() -> None:
     """The paper's workloads read nothing, so that a call is one graph."""
     if not has_cxx():

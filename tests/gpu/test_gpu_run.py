@@ -209,6 +209,7 @@ def test_blocks_in_any_order() -> None:
         np.testing.assert_array_equal(p.run("softmax", [20, 33, xss])[0], running().run("softmax", [20, 33, xss])[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["address", "thread"])
 def test_under_a_sanitizer(kind: str) -> None:
     """No access outside an array, no race, also where checks fail."""

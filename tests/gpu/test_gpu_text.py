@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from futad.backend.device_emit import DeviceEmitter
 from futad.flatten import kernel as kir
 from futad.imp.walk import statements
@@ -45,6 +47,7 @@ print(program.executor().source)
 """
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_another_process_finds_the_compiled_kernels(tmp_path: Path) -> None:
     file, cache = tmp_path / "p.fut", tmp_path / "cache"
@@ -81,6 +84,7 @@ def definitions(text: str) -> Iterator[tuple[str, set[str]]]:
             piece = ""
 
 
+@pytest.mark.slow
 def test_every_template_is_in_the_kernels_of_some_program() -> None:
     uses: dict[str, set[str]] = {}
     for header in TEMPLATES:

@@ -81,6 +81,7 @@ def drawn(rng: np.random.Generator, elem: str, *shape: int) -> Any:
     return rng.integers(0 if elem[0] == "u" else -4, 9, shape).astype(NUMPY[elem])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + round(3 * SCALE)))
 def test_random_programs_under_a_map(seed: int) -> None:
     elem = ("f64", "i32", "f64", "f32", "u8", "f64", "i8")[seed % 7]

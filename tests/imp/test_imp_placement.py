@@ -197,6 +197,7 @@ def programs() -> dict[str, Any]:
     return {b: futad.compile(TEXT, name="placement.fut", backend=b) for b in backends}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES)
 def test_every_backend_equals_the_interpreter(name: str, programs: dict[str, Any]) -> None:
     for n, m in ((4, 3), (1, 1), (2, 5), (6, 70), (3, 0)):
@@ -258,6 +259,7 @@ MUTANTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("condition", "name"), MUTANTS)
 def test_no_condition_can_be_left_out(condition: str, name: str) -> None:
     n, m = 6, 19  # more than twice as many as there are lanes
@@ -282,6 +284,7 @@ OVERLAPPING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OVERLAPPING)
 def test_an_update_reads_its_value_before_it_writes(name: str) -> None:
     """Source programs have no such update, but other passes may make one."""

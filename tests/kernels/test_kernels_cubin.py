@@ -22,6 +22,7 @@ from tests.support.paths import ROOT
 SMALL = '#include "futad_scalar.cuh"\nFUTAD_KERNEL f(double *x) { x[threadIdx.x] = futad_digamma_f64(x[threadIdx.x]); }'
 
 
+@pytest.mark.slow
 @needs_toolkit
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", list(SOURCES))

@@ -167,6 +167,7 @@ def with_mutants(source: str, functions: str) -> tuple[str, list[str]]:
     return PROLOGUE + BARRIER.sub(optional, text), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(CASES))
 def test_address_sanitizer_finds_nothing(name: str) -> None:
     source, _, launches = CASES[name]
@@ -175,6 +176,7 @@ def test_address_sanitizer_finds_nothing(name: str) -> None:
         module.launch(*launch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(CASES))
 def test_thread_sanitizer_finds_dropped_barriers_and_fences(name: str) -> None:
     """Nothing in the templates as they are; a race in each template that lacks one of its barriers or fences."""
@@ -221,6 +223,7 @@ def test_threads_in_lockstep() -> None:
     assert list(out[1] - 40) == list(39 - out[0]) and list(out[2] - 80) == list(out[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["", "before", "after"])
 def test_only_fences_order_what_atomics_hand_on(missing: str) -> None:
     """Atomics alone do not, as on a card; a barrier of the sanitizer's own thread would hide that."""

@@ -56,6 +56,7 @@ def test_hand_tracking() -> None:
 SIZES = [(0, 2, 3, 4), (2, 0, 3, 4), (2, 3, 0, 4), (2, 3, 4, 0), (1, 1, 1, 1), (5, 4, 3, 6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n,k,m,q", SIZES)
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore"])
 def test_answers(file: Path, backend: str, n: int, k: int, m: int, q: int) -> None:

@@ -65,6 +65,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[c[0] for c in CASES])
 def test_products_are_found_and_right(case: tuple) -> None:
     _, text, products, args, expected = case

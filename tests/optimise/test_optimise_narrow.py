@@ -118,6 +118,7 @@ def test_only_what_reverse_mode_meets() -> None:
     assert {name for name, f in after.funs.items() if f is not before.funs[name]} == {"gradient", "inside"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
 def test_elements_that_nobody_reads_leave_no_trace_in_a_gradient(backend: str) -> None:
     """The element 0 / 0 is not read: forward mode does not see it, and no more does reverse mode."""

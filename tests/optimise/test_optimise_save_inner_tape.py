@@ -103,6 +103,7 @@ def loops(e: ir.For) -> int:
     return sum(isinstance(s.exp, ir.For) for s in e.body.stms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAVED)
 def test_return_sweeps_do_not_run_inner_loops_again(file: Path, name: str) -> None:
     """Neither where memory would grow by more than a factor, nor where it is as cheap to run them again."""
@@ -126,6 +127,7 @@ def test_dlstm() -> None:
     assert sum(2 if len(t.shape) == 4 else 1 for t in saved if len(t.shape) > 2) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAVED)
 @pytest.mark.parametrize("n,l,b", [(0, 2, 3), (1, 1, 1), (1, 2, 14), (3, 4, 5), (2, 3, 0), (2, 0, 3)])
 def test_answers(programs: list[Any], plain: Interpreter, name: str, n: int, l: int, b: int) -> None:  # noqa: E741
@@ -207,6 +209,7 @@ entry between_gradient [m][n] (p: [m]f64) (x: [n]f64) = vjp (\\(p, x) -> between
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
 @pytest.mark.parametrize("name", ["rows", "distance", "between"])
 def test_rows_that_are_read_while_the_next_is_made(backend: str, name: str) -> None:

@@ -66,6 +66,7 @@ def test_the_gates_of_dlstm() -> None:
     assert costly(before, "gradient") - costly(core, "gradient") == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n,l,b", [(0, 2, 3), (1, 0, 2), (1, 1, 1), (3, 4, 5), (2, 3, 0)])
 def test_answers(file: Path, n: int, l: int, b: int) -> None:  # noqa: E741
     rng = np.random.default_rng(n + l)

@@ -131,6 +131,7 @@ def programs() -> dict[str, Any]:
     return {b: futad.compile(TEXT, name="net", backend=b) for b in ("interp", "c", "multicore")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 @pytest.mark.parametrize("name", NAMES)
 def test_as_the_interpreter(programs: dict[str, Any], backend: str, name: str) -> None:

@@ -156,6 +156,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 def test_answers(file: Path, name: str, backend: str) -> None:

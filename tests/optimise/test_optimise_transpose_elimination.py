@@ -64,6 +64,7 @@ def core() -> Program:
     return without_accs(compile_program(compile_text(TEXT, "rows.fut"), check=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_results(core: Program, name: str) -> None:
     after = untransposed(core)

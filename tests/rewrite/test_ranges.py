@@ -110,6 +110,7 @@ def answer(f: Any, *args: Any) -> Answer:
     return int(count), [int(x) for x in first]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", TYPES)
 def test_ranges_of_constants(program: Any, t: str) -> None:
     for name, (x, y, z, kind) in literals(t).items():
@@ -148,6 +149,7 @@ def test_ranges_with_any_step(program: Any, t: str) -> None:
 NUMBERS = [0, 1, 2, 3, 5, 6, 9, -1, -2, -3, -7, MOST, MOST - 1, -MOST - 1, -MOST, 2**62, -(2**62), 2**32]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [0, 1, 5])
 def test_slices_of_any_numbers(program: Any, width: int) -> None:
     """Strides and ends up to the largest there are: the slice, or an error of the program's, never anything else."""

@@ -218,6 +218,7 @@ def test_links_are_not_followed(own: Path, tmp_path: Path) -> None:
     assert cache.read("data") == b"new" and not (own / "data").is_symlink()
 
 
+@pytest.mark.slow
 @needs_root
 @needs_cc
 def test_a_program_of_somebody_else_is_not_run(own: Path, tmp_path: Path) -> None:
@@ -283,6 +284,7 @@ def python(text: str, folder: Path, **environment: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("left", [0, 4096, 40_000])
 def test_the_cache_is_full(small: Path, tmp_path: Path, left: int) -> None:
@@ -300,6 +302,7 @@ def test_the_cache_is_full(small: Path, tmp_path: Path, left: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "2i64\n", "")
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("left", [0, 4096])
 def test_no_space_for_temporary_files(small: Path, tmp_path: Path, left: int) -> None:
@@ -310,6 +313,7 @@ def test_no_space_for_temporary_files(small: Path, tmp_path: Path, left: int) ->
     assert [n for n in left_in(tmp_path / "cache") if not n.endswith((".so", ".sum", ".tables", ".swept"))] == []
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("left", [4096, 20_000])
 def test_no_space_at_all(small: Path, tmp_path: Path, left: int) -> None:

@@ -254,6 +254,7 @@ def test_address_sanitizer() -> None:
         module.launch("some_wait", 1, 32, 0, [np.int32(1)])
 
 
+@pytest.mark.slow
 def test_thread_sanitizer() -> None:
     """A barrier that is missing, and blocks that write the same place."""
     x, out, args = total_inputs(500)

@@ -36,6 +36,7 @@ def module() -> EmulatedModule:
     return EmulatedModule(kernel_source())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", list(OPS.values()), ids=lambda op: op.name)
 def test_device_equals_numpy(module: EmulatedModule, op: ScalarOp) -> None:
     for t in op.types:

@@ -109,18 +109,21 @@ BACKENDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_while_other_threads_call(backend: str, tmp_path: Path) -> None:
     done = run(BUSY, backend, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_pool_of_processes(backend: str, tmp_path: Path) -> None:
     done = run(POOL, backend, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_while_another_thread_compiles(backend: str, tmp_path: Path) -> None:
     """Also if that one has the lock of the cache's entry: here the cache is empty."""

@@ -90,6 +90,7 @@ def grown(folder: Path, *args: str) -> list[int]:
     return [int(n) for n in done.stdout.split()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted as on Linux")
 @pytest.mark.parametrize("backend", [
     "interp", pytest.param("c", marks=needs_cc), pytest.param("multicore", marks=needs_cc),
@@ -101,6 +102,7 @@ def test_calls_leave_nothing(backend: str, tmp_path: Path) -> None:
     assert resident < 4 << 20
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted as on Linux")
 def test_a_leak_is_seen(tmp_path: Path) -> None:

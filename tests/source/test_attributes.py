@@ -110,6 +110,7 @@ def test_scratch_blank_unsafe_noinline_unroll(compiled: Program) -> None:
     assert not any(isinstance(s.exp, ir.For) for s in compiled.funs["unrolled"].body.stms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 def test_results_are_the_same(backend: str) -> None:
     got, want = futad.compile(PROGRAM, backend=backend, check=True), futad.compile(PROGRAM, backend="interp")

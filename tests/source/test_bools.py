@@ -58,6 +58,7 @@ def check_all(prog: futad.Program, odd: Any, long: Any, wide: Any) -> None:
     alike(prog.pairs((odd, np.arange(10, dtype=np.int32))), np.arange(10)[plain].sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_numpy_arrays(backend: str) -> None:
     prog = futad.compile(SOURCE, "bools.fut", backend=backend)
@@ -130,6 +131,7 @@ def binary_of(values: np.ndarray) -> bytes:
     return binary(values.view(np.uint8))
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("subcommand", ["c", "multicore"])
 def test_executables_and_servers(subcommand: str, tmp_path: Path) -> None:

@@ -24,12 +24,14 @@ def chain(functions: int) -> str:
     return "\n".join(["def f0 (x: f64): f64 = x", *calls, last])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_a_sum_of_8000_terms(backend: str) -> None:
     program = futad.compile(total(8000), backend=backend)
     assert program.main(0.5) == 0.5 * 7999 * 8000 / 2
 
 
+@pytest.mark.slow
 def test_a_chain_of_5000_functions() -> None:
     """Each calls the one before; their derivative is 0.5 for each of them."""
     value, slope = futad.compile(chain(5000), backend="interp").main(7.0)
@@ -49,6 +51,7 @@ def test_other_nests(text: str) -> None:
     assert futad.compile(f"entry main (x: f64): f64 = {text}", backend="interp").main(0.0) == 0
 
 
+@pytest.mark.slow
 def test_it_is_the_call_itself() -> None:
     """Its value, its exceptions and its context are the caller's; the limit is as it was."""
     variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
@@ -84,6 +87,7 @@ def test_inside_it_there_is_no_other_thread() -> None:
     assert inner[0] is inner[1] is not threading.current_thread()
 
 
+@pytest.mark.slow
 def test_several_at_once() -> None:
     program = "entry main (x: i64): i64 = " + " + ".join(["x"] * 2000)
     found: list[object] = []

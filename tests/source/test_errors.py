@@ -108,6 +108,7 @@ def backends_of(case: Case) -> list[str]:
     return ["interp", "c"] if case.command.startswith("run ") else ["interp"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case, backend",
     [(c, b) for c in ALL for b in backends_of(c)],

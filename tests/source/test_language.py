@@ -18,6 +18,7 @@ BACKENDS = ["interp", "c", "multicore", "emulated"]
 GROUPS = 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("path", PROGRAMS, ids=[p.stem for p in PROGRAMS])
 def test_section(path: Path, backend: str) -> None:

@@ -193,6 +193,7 @@ def test_errors(text: str, line: int, col: int, words: list[str]) -> None:
         assert w in str(err)
 
 
+@pytest.mark.slow
 def test_grammar_is_lalr_without_conflicts_and_cached(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     made = build_tables(GRAMMAR.read_text())  # strict: raises on any conflict
     monkeypatch.setenv("FUTAD_CACHE_DIR", str(tmp_path))

@@ -128,16 +128,19 @@ def seeds(count: int, first: int = 0) -> range:
     return range(FIRST + first, FIRST + first + round(count * SCALE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(6))
 def test_smooth(seed: int) -> None:
     check(seed, "f64", lambda rng, shape: np.asarray(rng.normal(size=shape)), differences=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3, 1000))
 def test_zeros_and_ties(seed: int) -> None:
     check(seed, "f64", lambda rng, shape: np.asarray(rng.choice([0.0, 0.0, 1.0, -1.0, 0.5, -0.0], shape)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(4, 2000))
 def test_integers(seed: int) -> None:
     elem = list(INTEGERS)[seed % len(INTEGERS)]
@@ -145,6 +148,7 @@ def test_integers(seed: int) -> None:
     check(seed, elem, lambda rng, shape: np.asarray(rng.integers(low, 9, shape), INTEGERS[elem]))
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("seed", seeds(2, 3000))
 def test_backends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

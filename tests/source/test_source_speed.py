@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from futad.source import compile_text
 from tests.support.processor_time import within
 
@@ -75,6 +77,7 @@ entry runN [n] (xs: [n]f64) (k: i64): f64 =
 """
 
 
+@pytest.mark.slow
 def test_a_thousand_lines_with_modules():
     text = HEAD + "".join(LAYER.replace("N", str(i)) for i in range(25))
     assert text.count("\n") > 1000

@@ -77,6 +77,7 @@ def assert_close(actual: Any, expected: Any, tolerance: float = 1e-10) -> None:
         np.testing.assert_allclose(a, e, rtol=0, atol=tolerance * max(np.abs(e).max(initial=0), 1e-300))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", [(40, 5, 4), (3, 1, 2), (1, 2, 1)])
 def test_gmm(backend: str, shape: tuple[int, int, int]) -> None:
@@ -116,6 +117,7 @@ def test_gmm_shipped_file(backend: str) -> None:
     assert_close(p.gradient(*args), cf.gmm_gradient(*args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5, 2), (1, 1, 1, 1, 1), (3, 2, 1, 4, 3)])
 def test_lstm_in_f64(backend: str, shape: tuple[int, int, int, int, int]) -> None:
@@ -125,6 +127,7 @@ def test_lstm_in_f64(backend: str, shape: tuple[int, int, int, int, int]) -> Non
     assert_close(p.gradient(*args), cf.lstm_gradient(*args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_lstm(backend: str) -> None:
     """In f32, as written: some dozens of roundings of 6e-8 lie between the inputs and each result."""
@@ -137,6 +140,7 @@ def test_lstm(backend: str) -> None:
     assert_close(gradient, cf.lstm_gradient(*wide), 3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", [(60, 3, 5), (1, 1, 1), (4, 2, 9)])
 def test_kmeans(backend: str, shape: tuple[int, int, int]) -> None:
@@ -149,6 +153,7 @@ def test_kmeans(backend: str, shape: tuple[int, int, int]) -> None:
     assert_close(p.newton_step(*args), cf.kmeans_newton_step(*args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", [(30, 8, 4), (4, 2, 3)])
 def test_kmeans_sparse(backend: str, shape: tuple[int, int, int]) -> None:
@@ -202,6 +207,7 @@ DOT_PRODUCTS: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS[:2])
 @pytest.mark.parametrize("name, args, active", DOT_PRODUCTS, ids=[d[0] for d in DOT_PRODUCTS])
 def test_forward_agrees_with_reverse(
@@ -219,6 +225,7 @@ def test_forward_agrees_with_reverse(
     assert abs(1.5 * dy - terms.sum()) <= 1e-12 * np.abs(terms).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_blocks(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(PROGRAMS / f"{name}.fut") for name in ("gmm", "lstm", "kmeans", "kmeans_sparse")]

@@ -34,6 +34,7 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
 # --- cpu.py ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_cc
 def test_cpu(tmp_path: Path) -> None:
     """Answers are compared and everyone is timed."""
@@ -55,6 +56,7 @@ def test_cpu(tmp_path: Path) -> None:
     assert "WRONG" not in done.stdout
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_cpu_two_threads(tmp_path: Path) -> None:
@@ -272,6 +274,7 @@ def test_report(tmp_path: Path) -> None:
 # --- The others --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_cc
 def test_matmul(tmp_path: Path) -> None:
     out = tmp_path / "matmul.json"
@@ -313,6 +316,7 @@ def test_sparse() -> None:
     assert done.stdout.count("Newton step") == 9 and "50 points of  80 of  1000" in done.stdout
 
 
+@pytest.mark.slow
 @needs_cc
 def test_overhead(tmp_path: Path) -> None:
     out = tmp_path / "overhead.json"
@@ -323,6 +327,7 @@ def test_overhead(tmp_path: Path) -> None:
     assert run("overhead.py", "nothing").returncode == 2
 
 
+@pytest.mark.slow
 @needs_cc
 def test_calls(tmp_path: Path) -> None:
     out = tmp_path / "calls.json"
@@ -336,6 +341,7 @@ def test_calls(tmp_path: Path) -> None:
     assert run("calls.py", "--backend", "cuda").returncode == 2
 
 
+@pytest.mark.slow
 @needs_cc
 def test_what_checks_cost() -> None:
     done = run("checking.py", "--only", "det", "llsq", "--runs", "1")

@@ -60,6 +60,7 @@ def sites() -> tuple[dict[str, str], set[str], set[str]]:
     return declared, said, given
 
 
+@pytest.mark.slow
 def test_each_declared_transformation_says_when_it_fires():
     legality.load_all()
     declared, said, given = sites()

@@ -24,6 +24,7 @@ from gpu_smoke import SMOKE  # noqa: E402
 from gpu_workloads import Contender, arguments, difference, workloads  # noqa: E402
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_the_suite_in_small_with_planted_defects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault, a hang and a wrong answer are reported by program and kernel; all else is done."""

@@ -60,6 +60,7 @@ def dense(starts: Array, columns: Array, values: Array, width: int) -> Array:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", THREADS)
 @pytest.mark.parametrize("sizes", [(3, 4, 7), (1, 1, 1), (2, 3, 1)])
 def test_bundle_adjustment(backend: str, sizes: tuple[int, int, int]) -> None:
@@ -107,6 +108,7 @@ def hand_args(seed: int, mirrored: bool, v: int = 9, c: int = 6, t: int = 5) -> 
     return model, triangles, which, r.normal(size=(c, 3)), 0.4 * r.normal(size=26), r.random((c, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mirrored, v", [(False, 5), (False, 9), (True, 30)])
 def test_hand(backend: str, mirrored: bool, v: int) -> None:
@@ -276,6 +278,7 @@ def test_hello(backend: str) -> None:
 NAMES = ["hello", "lse", "llsq", "ode", "det", "saddle", "particle", "dlstm", "ba", "hand"]
 
 
+@pytest.mark.slow
 @needs_cc
 def test_blocks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "-b", "c", *[str(PROGRAMS / f"{name}.fut") for name in NAMES]]) == 0

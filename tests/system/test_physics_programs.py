@@ -73,6 +73,7 @@ def near(poles: Array) -> Array:
     return distances[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rsbench(backend: str) -> None:
     lookups, args = 12, reactor()
@@ -101,6 +102,7 @@ def grids(seed: int = 3) -> tuple[Array, ...]:
     return np.array([1.0, 0.5, -2.0, 3.0, 0.2]), *tables(seed, 6, 9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_xsbench(backend: str) -> None:
     lookups, args = 15, grids()
@@ -135,6 +137,7 @@ def test_lookups_draw_materials_as_their_shares_say() -> None:
     assert np.abs(counted / lookups - shares).max() < 4 * np.sqrt(0.25 / lookups)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_lbm(backend: str, steps: int) -> None:
@@ -152,6 +155,7 @@ def test_lbm(backend: str, steps: int) -> None:
         close(gradient, seed, 0)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_lbm_in_f32() -> None:
     """As written: a step has some dozens of roundings of 6e-8."""
@@ -174,6 +178,7 @@ def test_lbm_keeps_mass() -> None:
     close(p.gradient(6, kinds, grid, np.ones_like(grid)), np.ones_like(grid), 1e-12)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_blocks(capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(PROGRAMS / f"{name}.fut") for name in ("rsbench", "xsbench", "lbm")]

@@ -24,12 +24,14 @@ def test_there_are_enough() -> None:
     assert len(PROGRAMS) >= 45
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore"])
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_cases(path: Path, backend: str) -> None:
     check_cases(path, PROGRAMS, GROUPS, backend)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_every_value(path: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,6 +41,7 @@ def test_every_value(path: Path, backend: str, monkeypatch: pytest.MonkeyPatch) 
     check_cases(path, PROGRAMS, 2, backend)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_ir_after_every_pass(path: Path) -> None:
     def well_formed(name: str, program: ir.Program) -> None:

@@ -64,6 +64,7 @@ SAMPLE = [
 ]
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("task", SAMPLE, ids=lambda t: f"{t.backend}-{t.programs[0][0]}-{t.programs[0][1]}")
 def test_sample(task: Task) -> None:
@@ -77,6 +78,7 @@ def test_sample(task: Task) -> None:
 WRONG = Task(1, "c", "f64", (("twice", 1), ("prefix", 2)), ("value", "rev"))
 
 
+@pytest.mark.slow
 @needs_cc
 def test_a_wrong_result_is_found_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call = batch.Compiled.call
@@ -121,6 +123,7 @@ def _stopping(program: tuple[str, int], how: str) -> Any:
     return run
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("how", ["crash", "hang"])
 def test_what_crashes_or_hangs_is_found(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +154,7 @@ def test_what_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     assert "KeyError" in done.findings[0].detail
 
 
+@pytest.mark.slow
 @needs_cc
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--seconds", "60", "--programs", "5", "--backends", "c", "--kinds", "fft", "--modes", "value"]
@@ -182,6 +186,7 @@ def test_oracles() -> None:
     assert not oracle.differences(f, [np.cos(1.0) + 2 * np.cos(2.0)], [np.array([1.0, 2.0])])
 
 
+@pytest.mark.slow
 @needs_cc
 def test_findings_are_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     call = batch.Compiled.call

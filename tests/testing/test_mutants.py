@@ -42,6 +42,7 @@ def test_each_recorded_program_is_there():
     assert gone == [], "look for the lines, or write the list anew: python -m futad.testing.mutants --record"
 
 
+@pytest.mark.slow
 def test_each_recorded_mutant_is_found():
     """By the program that found it first; FUTAD_MUTANTS=all for all of them, else every fifth."""
     known = mutants.recorded()

@@ -87,6 +87,7 @@ def test_text_and_batched_evaluation(seed):
     assert runs[0].counts == runs[1].counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", GENERAL, ids=str)
 def test_every_pass_keeps_the_meaning(seeds):
     def one(s: Sample) -> None:
@@ -127,6 +128,7 @@ def build(p: ir.Program, multicore: bool) -> Any:
     return made
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("k", range(len(GENERAL)))
 def test_backends_agree(k, quick_builds):
@@ -235,6 +237,7 @@ class Derived:
         assert abs(a - b) <= 1e-12 * (size_a + size_b), f"<ybar, J xdot> = {a}, <J^T ybar, xdot> = {b}"
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("seeds", SMOOTH, ids=str)
 def test_derivatives(seeds, quick_builds):
@@ -255,6 +258,7 @@ def test_derivatives(seeds, quick_builds):
     each([d.sample for d in derived], one)
 
 
+@pytest.mark.slow
 def test_nested_derivatives():
     """Programs that take derivatives inside maps, loops and branches, differentiated in both modes."""
 
@@ -265,6 +269,7 @@ def test_nested_derivatives():
     each([differentiable(i, nested=True) for i in range(FIRST, FIRST + round(30 * SCALE))], one)
 
 
+@pytest.mark.slow
 def test_second_derivatives():
     """Forward over reverse against differences of reverse."""
 

@@ -55,6 +55,7 @@ def subject(text: str = TEXT) -> Subject:
 BOTH = [("c", ("address", "undefined")), ("multicore", ("thread",)), ("multicore", ("address", "undefined"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend, sanitizers", BOTH)
 def test_nothing_is_found(backend: str, sanitizers: tuple[str, ...]) -> None:
     tried: Counter[str] = Counter()
@@ -63,6 +64,7 @@ def test_nothing_is_found(backend: str, sanitizers: tuple[str, ...]) -> None:
     assert tried["ended with an error of the program"] == 0
 
 
+@pytest.mark.slow
 def test_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--programs", str(PROGRAMS / "hello.fut"), "--count", "1", "--seed", "3"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
@@ -89,6 +91,7 @@ DEFECTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(DEFECTS))
 def test_a_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, right, wrong, said = DEFECTS[name]
