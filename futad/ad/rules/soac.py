@@ -77,7 +77,7 @@ def _pull_point(
 
 
 def _map_points(s: Scope, e: ir.Map, pat: tuple[Var, ...]) -> None:
-    """See Note [Points] in vjp.py."""
+    """See Note [Points] in reverse.py."""
     places: dict[tuple[Atom, bool], dict[Var, Atom]] = {}
     checks: dict[Atom, Span | None] = {}
     for v in pat:
