@@ -40,8 +40,7 @@ SMALL = 1 << 40  # of what is small
 @dataclass(slots=True)
 class _Iteration:
     """What an iteration of the map is made of.  `counters`: its position, forwards (1) or backwards (-1); `inside`:
-    what it
-    binds; `small`: what must be less than SMALL in size."""
+    what it binds; `small`: what must be less than SMALL in size."""
 
     counters: Mapping[Var, int]
     width: Sum
@@ -233,8 +232,7 @@ def own_places(
 
 def positions(params: Sequence[Var], arrays: ir.Atoms, defs: Mapping[Var, ir.Exp]) -> dict[Var, int]:
     """The parameters of a map over these arrays that are the iteration's position, up to a small number: 1 for
-    forwards,
-    -1 for backwards."""
+    forwards, -1 for backwards."""
     out: dict[Var, int] = {}
     for p, a in zip(params, arrays, strict=True):
         e = defs.get(a) if type(a) is Var else None

@@ -43,19 +43,10 @@ _UNWRITTEN = {
 }
 
 
-def scopes_of(program: ir.Program, stm: ir.Stm) -> list[ir.Lambda]:
-    """The scopes of a statement that are outside of maps if the statement is: of branches, loops, accumulators, and the
-    body of a function that is called."""
-    if isinstance(stm.exp, ir.Control):
-        return stm.exp.lambdas()
-    return [program.funs[stm.exp.name].body] if isinstance(stm.exp, ir.Call) else []
-
-
 @dataclass(slots=True, eq=False)
 class Binding:
     """A variable with the interpreter's value, the statement (None: a loop's variable at the start of an iteration) in
-    its
-    function, and the iterations of the loops around it, outermost first."""
+    its function, and the iterations of the loops around it, outermost first."""
 
     var: Var
     value: Value

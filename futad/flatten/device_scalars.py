@@ -100,8 +100,7 @@ def scalar_only(lam: core.Lambda) -> bool:
 
 def from_kernels(body: core.Lambda, result: Atom) -> bool:
     """Whether a scalar result of a loop's body is, after some iterations, more than the host computes by itself from
-    scalars
-    outside."""
+    scalars outside."""
     made = {v: s.exp for s in body.stms for v in s.pat}
     iterations = dict(zip(body.params[-len(body.result) :], body.result, strict=True))
     todo, seen = [result], set[Atom]()

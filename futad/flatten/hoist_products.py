@@ -204,8 +204,7 @@ class _Iterations:
 
     def kept(self, wanted: Sequence[Var]) -> list[Var] | None:
         """What of the free statements' values the rest needs that an iteration should not compute; None if one is
-        larger than
-        what an iteration reads."""
+        larger than what an iteration reads."""
         out: dict[Var, None] = {}
         todo, seen = list(wanted), set[Var]()
         while todo:

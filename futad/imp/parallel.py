@@ -176,8 +176,7 @@ def nest(n: SoacLoop) -> list[Value] | None:
 
 def _shared_accs(n: SoacLoop) -> dict[int, list[Var]]:
     """The accumulators that each iteration updates at places of its own, so that threads need no copies of them: by
-    number,
-    with the variables that must be small for this."""
+    number, with the variables that must be small for this."""
     if n.lam is None:
         return {}
     counters = positions(n.lam.params, n.arrays, n.lo.defs)

@@ -162,8 +162,7 @@ class _Numbers:
 @dataclass(slots=True, eq=False)
 class _Match:
     """A loop of the forward sweep's iterations, by its place, and the return sweep's that runs it again: for each
-    variable
-    of the first that of the second, and the variables of the second that save."""
+    variable of the first that of the second, and the variables of the second that save."""
 
     forward: int
     back: int
@@ -366,8 +365,7 @@ class _Pair:
 
     def without_histories(self, lam: Lambda, names: dict[int, Var]) -> Lambda:
         """The scope with reads of what the forward sweep saved in this iteration, which it has saved only when its loop
-        is
-        done, as reads of the values it saves."""
+        is done, as reads of the values it saves."""
 
         def read(s: Stm) -> Stm:
             e = s.exp

@@ -81,8 +81,7 @@ def _total(lam: Lambda) -> bool:
 
 def _into(s: Stm, loop: Stm) -> Stm | None:
     """The loop with the elements of the map's result made in its iterations; None unless each iteration reads the one
-    of its
-    number, once, and there are as many."""
+    of its number, once, and there are as many."""
     e, made = loop.exp, s.exp
     assert isinstance(made, ir.Map)
     if type(e) is not ir.For or e.bound is not made.width:

@@ -101,7 +101,7 @@ def test_results_are_reused_when_they_die(backend: CBackend) -> None:
 
 
 def test_alternating_results_settle(backend: CBackend) -> None:
-    """With the last result alive during the next call, two blocks take iterations."""
+    """With the last result alive during the next call, two blocks take turns."""
     xs = np.arange(float(BIG))
     result = last = None
     for _ in range(4):

@@ -9,6 +9,7 @@ import pytest
 from futad.core.parse import parse_program
 from futad.optimise.fusion import fuse
 from futad.rewrite import simplify
+from tests.support.core_programs import MATMUL
 from tests.support.optimise_support import body, heads, passes, same_results
 
 ADD = r"\(u_{0}: f64, v_{0}: f64) -> {{ let w_{0}: f64 = add(u_{0}, v_{0}) in (w_{0}) }}"
@@ -102,21 +103,6 @@ def test_what_needs_the_producer_moves_below():
          let x_22: f64 = p_4[i_20] let t_23: f64 = mul(a_21, 0.5f64) let y_24: f64 = add(x_22, t_23) in (y_24) }})
       let q_7: [n_1]f64 = map(n_1, [p_4], \\(a_80: f64) -> {{ let b_81: f64 = sin(a_80) in (b_81) }})
       in (q_7, s_5)""", ret="[n_1]f64;f64"), Map=1)
-
-
-MATMUL = r"""
-fun main [n_1: i64, k_2: i64, m_3: i64] (a_4: [n_1][k_2]f64, b_5: [k_2][m_3]f64) -> (r_6: [n_1][m_3]f64) = {
-  let bt_7: [m_3][k_2]f64 = rearrange(b_5, [1, 0])
-  let r_8: [n_1][m_3]f64 = map(n_1, [a_4], \(row_9: [k_2]f64) -> {
-    let out_10: [m_3]f64 = map(m_3, [bt_7], \(col_11: [k_2]f64) -> {
-      let ps_12: [k_2]f64 = map(k_2, [row_9, col_11], \(x_13: f64, y_14: f64) -> {
-        let z_15: f64 = mul(x_13, y_14) in (z_15) })
-      let s_16: f64 = reduce(k_2, [ps_12], \(x_17: f64, y_18: f64) -> {
-        let z_19: f64 = add(x_17, y_18) in (z_19) }, [0.0f64], False)
-      in (s_16) })
-    in (out_10) })
-  in (r_8) }
-"""
 
 
 @pytest.mark.parametrize("n,k,m", [(3, 4, 5), (0, 2, 1)])

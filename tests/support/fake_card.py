@@ -1,7 +1,7 @@
 """A card for `fake_cupy.py`: memory, streams and graphs as CUDA has them, kernels run on the CPU.
 
-It is as unkind as CUDA may be.  Work that was started waits until somebody waits for it; then streams take iterations
-at random (`seed`), each in its own order, so that a missing wait shows.  Memory given back to the pool is overwritten
+It is as unkind as CUDA may be.  Work that was started waits until somebody waits for it; then streams take turns at
+random (`seed`), each in its own order, so that a missing wait shows.  Memory given back to the pool is overwritten
 as soon as another program could have it.  A kernel's fault is there for good: every call after it fails.
 """
 

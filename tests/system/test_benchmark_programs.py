@@ -13,28 +13,15 @@ import futad
 from futad.cli import main
 from futad.core.interp import Interpreter
 from futad.pipeline import compile_program
+from tests.support.benchmark_programs import program
 from tests.support.needs import needs_adbench, needs_cc
-from tests.support.paths import ADBENCH, ROOT
+from tests.support.paths import ADBENCH, BENCHMARK_PROGRAMS, ROOT
 
-PROGRAMS = ROOT / "benchmarks" / "programs"
 REAL = ADBENCH / "gmm" / "1k" / "gmm_d64_K25.txt"
 
 BACKENDS = ["interp", pytest.param("c", marks=needs_cc), pytest.param("multicore", marks=needs_cc)]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_programs: dict[tuple[str, str], Any] = {}
-
-
-def program(name: str, backend: str) -> Any:
-    """The program of that name; `lstm64` is lstm.fut with every f32 an f64."""
-    key = (name, backend)
-    if key not in _programs:
-        if name == "lstm64":
-            source = (PROGRAMS / "lstm.fut").read_text().replace("f32", "f64")
-            _programs[key] = futad.compile(source, name=name, backend=backend)
-        else:
-            _programs[key] = futad.load(PROGRAMS / f"{name}.fut", backend=backend)
-    return _programs[key]
 
 
 def gmm_args(seed: int, n: int = 40, d: int = 5, k: int = 4) -> tuple[Any, ...]:
@@ -228,6 +215,6 @@ def test_forward_agrees_with_reverse(
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_blocks(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [str(PROGRAMS / f"{name}.fut") for name in ("gmm", "lstm", "kmeans", "kmeans_sparse")]
+    files = [str(BENCHMARK_PROGRAMS / f"{name}.fut") for name in ("gmm", "lstm", "kmeans", "kmeans_sparse")]
     assert main(["test", *files, "-b", backend]) == 0
     assert capsys.readouterr().out.endswith("13 passed, 0 failed, 0 skipped\n")

@@ -10,29 +10,14 @@ from futad.datasets.make_neutrons import cavity, resonances, tables
 from reference import physics_forms as pf
 from scipy.special import wofz
 
-import futad
 from futad.cli import main
+from tests.support.benchmark_programs import program
 from tests.support.needs import needs_cc
-from tests.support.paths import ROOT
-
-PROGRAMS = ROOT / "benchmarks" / "programs"
+from tests.support.paths import BENCHMARK_PROGRAMS
 
 BACKENDS = ["interp", *[pytest.param(b, marks=needs_cc) for b in ("c", "multicore", "emulated")]]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_programs: dict[tuple[str, str], Any] = {}
-
-
-def program(name: str, backend: str) -> Any:
-    """The program of that name; `lbm64` is lbm.fut with every f32 an f64."""
-    key = (name, backend)
-    if key not in _programs:
-        if name == "lbm64":
-            source = (PROGRAMS / "lbm.fut").read_text().replace("f32", "f64")
-            _programs[key] = futad.compile(source, name=name, backend=backend)
-        else:
-            _programs[key] = futad.load(PROGRAMS / f"{name}.fut", backend=backend)
-    return _programs[key]
 
 
 def close(actual: Any, expected: Any, tolerance: float = 1e-11) -> None:
@@ -181,6 +166,6 @@ def test_lbm_keeps_mass() -> None:
 @pytest.mark.slow
 @needs_cc
 def test_blocks(capsys: pytest.CaptureFixture[str]) -> None:
-    files = [str(PROGRAMS / f"{name}.fut") for name in ("rsbench", "xsbench", "lbm")]
+    files = [str(BENCHMARK_PROGRAMS / f"{name}.fut") for name in ("rsbench", "xsbench", "lbm")]
     assert main(["test", "-b", "c", *files]) == 0
     assert "0 failed" in capsys.readouterr().out

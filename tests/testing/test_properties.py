@@ -132,7 +132,7 @@ def build(p: ir.Program, multicore: bool) -> Any:
 @needs_cc
 @pytest.mark.parametrize("k", range(len(GENERAL)))
 def test_backends_agree(k, quick_builds):
-    """All programs after all passes on `c`; by iterations also as they are, or after all passes on `multicore`."""
+    """All programs after all passes on `c`; in turn also as they are, or after all passes on `multicore`."""
     samples = [program(i, f"f{i}") for i in GENERAL[k]]
     p = joined(samples)
     q = compile_program(p)

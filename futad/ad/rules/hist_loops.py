@@ -1,8 +1,8 @@
 """reduce_by_index with any operator, for code that runs on one thread: the reverse rule by two loops.
 
 One element after the other: the forward loop keeps what each iteration overwrites, the backward loop turns the adjoint
-of a bin into those of what it held and of the value.  O(n) in all, and nothing is sorted; `bins.py` has the parallel
-rule.
+of a bin into those of what it held and of the value.  O(n) in all, and nothing is sorted; `hist_by_sort.py` has the
+parallel rule.
 """
 
 from __future__ import annotations
