@@ -6,6 +6,7 @@ it guards stays as it was in the middle of a call; so whoever has such a lock is
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
@@ -19,12 +20,16 @@ class Forked(Protocol):
         """In the child: if the lock is held, have a new one, and new state in place of what it guards."""
 
 
-_watched: weakref.WeakSet[Forked] = weakref.WeakSet()
+_watched: weakref.WeakValueDictionary[int, Forked] = weakref.WeakValueDictionary()
+_count = itertools.count()
 
 
 def watch(owner: Forked) -> None:
-    """From now on call `owner.forked()` in every child, as long as the owner lives."""
-    _watched.add(owner)
+    """From now on call `owner.forked()` in every child, as long as the owner lives.
+
+    Owners are called in the order in which they were watched: one made of others finds those as they should be.
+    """
+    _watched[next(_count)] = owner
 
 
 def is_held(lock: threading.Lock) -> bool:
@@ -36,7 +41,7 @@ def is_held(lock: threading.Lock) -> bool:
 
 
 def _forked() -> None:
-    for owner in list(_watched):
+    for _, owner in sorted(_watched.items()):
         owner.forked()
 
 

@@ -61,7 +61,7 @@ def futad(tmp_path, monkeypatch, capfdbinary):
 
 def call(program: Path, *args: str, stdin: str | bytes = b"") -> tuple[int, bytes, str]:
     data = stdin if isinstance(stdin, bytes) else stdin.encode()
-    done = subprocess.run([str(program), *args], input=data, capture_output=True, timeout=60)
+    done = subprocess.run([str(program), *args], input=data, capture_output=True, timeout=300)
     return done.returncode, done.stdout, done.stderr.decode()
 
 
@@ -307,7 +307,7 @@ def test_output_that_is_a_link_or_a_device(futad):
     os.mkfifo(futad.folder / "pipe")
     reader = subprocess.Popen(["cat", "pipe"], cwd=futad.folder, stdout=subprocess.PIPE)
     assert futad("c", name, "-o", "pipe").code == 0
-    text, _ = reader.communicate(timeout=60)
+    text, _ = reader.communicate(timeout=300)
     assert text.startswith(b"/*") and stat.S_ISFIFO((futad.folder / "pipe").stat().st_mode)
     done = futad("c", name, "--executable", "-o", "pipe")
     assert done.code == 2 and stat.S_ISFIFO((futad.folder / "pipe").stat().st_mode)

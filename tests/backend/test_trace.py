@@ -158,7 +158,7 @@ def test_executables_and_libraries_print(tmp_path, capfd: pytest.CaptureFixture[
     for command in ("c", "multicore"):
         out = tmp_path / command
         assert main([command, str(source), "--executable", "-o", str(out)]) == 0
-        run = subprocess.run([out], input="[1.0f32, 2.5f32]", capture_output=True, text=True, timeout=60)
+        run = subprocess.run([out], input="[1.0f32, 2.5f32]", capture_output=True, text=True, timeout=300)
         assert (run.stdout, run.stderr, run.returncode) == ("3.5f32\n", "it: [1.0f32, 2.5f32]\n", 0)
     assert main(["c", str(source), "--library", "-o", str(tmp_path / "lib")]) == 0
     text = (tmp_path / "lib.c").read_text()
@@ -169,7 +169,7 @@ def test_printing_does_not_reach_stdout(tmp_path) -> None:
     source = tmp_path / "t.fut"
     source.write_text("def main (x: i32) = trace x + 1\n")
     command = [sys.executable, "-m", "futad", "run", "-b", "interp", str(source)]
-    run = subprocess.run(command, input="1", capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, input="1", capture_output=True, text=True, timeout=300)
     assert (run.stdout, run.stderr) == ("2i32\n", "trace: 1i32\n")
 
 

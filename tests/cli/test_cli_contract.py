@@ -123,14 +123,14 @@ def test_an_interrupt_stops_compiled_code(futad, interruptible):
         process.stdin.close()
         process.stdin = None
         stat = f"/proc/{process.pid}/stat"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:  # until it has been computing for a while
             time.sleep(0.2)
             with open(stat) as f:
                 if int(f.read().rsplit(")", 1)[1].split()[11]) > 120:
                     break
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     assert process.returncode in (-signal.SIGINT, 130) and "Traceback" not in err
 
 

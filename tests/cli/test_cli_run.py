@@ -19,6 +19,7 @@ from futad.cli import COMMANDS
 from futad.runtime.textvalues import Reader, binary_bytes
 from tests.support.cli_helpers import Runner, killed_at_the_end, shell
 from tests.support.paths import ROOT
+from tests.support.processor_time import is_below
 
 PROGRAM = """
 entry main [n] (xs: [n]f64) (k: i64): f64 = f64.sum xs * f64.i64 k
@@ -217,20 +218,14 @@ def test_a_cached_run_starts_computing_soon(futad):
     futad("run", "p.fut", "-b", "c", stdin="[1.0] 2")
 
     def seconds(code: str) -> float:
-        best = float("inf")
-        for _ in range(5):
-            before = os.times()
-            subprocess.run([sys.executable, "-c", code], input=b"[1.0] 2", stdout=subprocess.DEVNULL, check=True)
-            after = os.times()
-            best = min(
-                best,
-                after.children_user + after.children_system - before.children_user - before.children_system,
-            )
-        return best
+        before = os.times()
+        subprocess.run([sys.executable, "-c", code], input=b"[1.0] 2", stdout=subprocess.DEVNULL, check=True)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
 
-    numpy = seconds("import numpy")
-    ours = seconds("from futad.cli import main; main(['run', 'p.fut', '-b', 'c'])")
-    assert ours < 2.9 * numpy  # NumPy takes 0.14 s on the machine of the 0.4 s
+    ours = "from futad.cli import main; main(['run', 'p.fut', '-b', 'c'])"
+    # NumPy takes 0.14 s on the machine of the 0.4 s.
+    assert is_below(lambda: seconds(ours), lambda: seconds("import numpy"), 2.9)
 
 
 def test_a_closed_pipe_is_no_error(tmp_path):
@@ -273,7 +268,7 @@ def test_an_interrupt_ends_quietly(tmp_path, interruptible):
             time.sleep(0.05)
             unread = fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 130 and "Traceback" not in err and out == ""
 
 

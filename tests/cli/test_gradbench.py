@@ -217,7 +217,7 @@ def conversation(lines: Iterable[str]) -> tuple[int, list[dict[str, Any]]]:
     """What `futad gradbench` answers to lines on its stdin, and its exit status at their end."""
     done = subprocess.run(
         [sys.executable, "-m", "futad", "gradbench", "-b", "interp"],
-        input="".join(f"{line}\n" for line in lines), capture_output=True, text=True, timeout=120, check=False,
+        input="".join(f"{line}\n" for line in lines), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.stderr == ""
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]

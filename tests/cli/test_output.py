@@ -31,7 +31,7 @@ def shell(line: str, folder: Path, **environment: str) -> tuple[int, str]:
     """The status and the errors of a shell's command line, with a number on its standard input."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     done = subprocess.run(["sh", "-c", line], cwd=folder, input="3", capture_output=True, text=True, env=env,
-                          timeout=120)  # fmt: skip
+                          timeout=300)  # fmt: skip
     assert done.stdout == ""
     return done.returncode, done.stderr
 

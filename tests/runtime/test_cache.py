@@ -229,7 +229,7 @@ def test_a_program_of_somebody_else_is_not_run(own: Path, tmp_path: Path) -> Non
 
     def run(name: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "futad", "run", f"{name}.fut", "-b", "c"]
-        return subprocess.run(command, cwd=tmp_path, env=env, input="7", capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, cwd=tmp_path, env=env, input="7", capture_output=True, text=True, timeout=300)
 
     assert run("mine").stdout == "14i64\n"
     mine = next(own.rglob("*.so"))
@@ -280,7 +280,7 @@ print(prog.main(0.0))
 def python(text: str, folder: Path, **environment: str) -> tuple[int, str, str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     command = [sys.executable, "-c", text]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -335,7 +335,7 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
 
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=env, preexec_fn=limit, capture_output=True, text=True,
-                          timeout=120)  # fmt: skip
+                          timeout=300)  # fmt: skip
     assert done.returncode == 1 and "FileError: error: temporary files cannot be written" in done.stderr
     assert "File too large" in done.stderr
     assert [n for n in left_in(tmp_path) if not n.startswith("cache/")] == []

@@ -122,7 +122,7 @@ def test_one_of_several_processes_builds(own_cache: Path) -> None:
     workers = [context.Process(target=_build, args=(str(own_cache), queue)) for _ in range(4)]
     for w in workers:
         w.start()
-    runs = [queue.get(timeout=60) for _ in workers]
+    runs = [queue.get(timeout=300) for _ in workers]
     for w in workers:
         w.join()
     assert sorted(runs) == [0, 0, 0, 1]
@@ -169,8 +169,8 @@ def hanging(folder: Path) -> Path:
 
 
 def is_gone(child: int) -> bool:
-    """Within ten seconds."""
-    for _ in range(100):
+    """Within 100 seconds."""
+    for _ in range(1000):
         try:
             if Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return True  # nobody may be left to ask for its status
@@ -202,7 +202,7 @@ def test_an_interrupt_stops_the_compiler(own_cache: Path, tmp_path: Path) -> Non
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=100)[1] == b"futad: interrupted\n" and process.returncode == 130
+        assert process.communicate(timeout=300)[1] == b"futad: interrupted\n" and process.returncode == 130
     assert is_gone(int((tmp_path / "child").read_text()))
     assert not list(own_cache.rglob("*.lock"))
 

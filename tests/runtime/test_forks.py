@@ -48,7 +48,7 @@ for k in range(12):
     time.sleep(0.003 * k)
     child = os.fork()
     if child == 0:
-        signal.alarm(30)
+        signal.alarm(300)
         code = 1
         try:
             code = 0 if all(equal(f(xs), w) for _ in range(2) for f, w in zip(calls, want)) else 2
@@ -67,12 +67,45 @@ import multiprocessing
 def work(i):
     return all(equal(f(xs), w) for f, w in zip(calls, want))
 if __name__ == "__main__":
-    signal.alarm(90)
+    signal.alarm(300)
     threading.Thread(target=busy, daemon=True).start()
     for _ in range(3):
         with multiprocessing.get_context("fork").Pool(3) as pool:
             assert pool.map(work, range(6)) == [True] * 6
     stop.set()
+"""
+
+CAPTURING = CALLED + """
+from futad.runtime.device import EmulatedDevice
+capturing, go_on = threading.Event(), threading.Event()
+real = EmulatedDevice._record
+def record(device, what, step):  # by a call whose work is being captured
+    if device.recording and threading.current_thread() is other:
+        capturing.set()
+        go_on.wait()
+    real(device, what, step)
+EmulatedDevice._record = record
+programs = [futad.compile(f"{TEXT} -- {i}", backend=backend) for i in range(8)]
+failed = []
+for p in programs:
+    p.sorted(xs), p.sorted(xs)  # what the third call does is captured
+    capturing.clear(), go_on.clear()
+    other = threading.Thread(target=p.sorted, args=(xs,))
+    other.start()
+    assert capturing.wait(300)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(300)
+        code = 1
+        try:
+            code = 0 if all(equal(p.sorted(xs), want[2]) for _ in range(3)) else 2
+        finally:
+            os._exit(code)
+    go_on.set()
+    other.join()
+    failed.append(os.waitpid(child, 0)[1])
+print(failed)
+sys.exit(any(failed))
 """
 
 COMPILING = CALLED + """
@@ -83,7 +116,7 @@ t.start()
 time.sleep(0.05)
 child = os.fork()
 if child == 0:
-    signal.alarm(100)
+    signal.alarm(300)
     code = 1
     try:
         code = 0 if abs(late.main(0.5) - (np.sin(0.5) + 0.5 * 59 * 30)) < 1e-9 else 2
@@ -91,6 +124,25 @@ if child == 0:
         os._exit(code)
 t.join()
 sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+ORDER = """
+import os, sys
+from futad import forks
+class Owner:
+    def __init__(self, number):
+        self.number = number
+        forks.watch(self)
+    def forked(self):
+        heard.append(self.number)
+heard = []
+owners = [Owner(i) for i in range(100)]
+del owners[::3]
+child = os.fork()
+if child == 0:
+    os._exit(heard != [owner.number for owner in owners])
+sys.exit(os.waitpid(child, 0)[1] != 0 or heard != [])
 """
 
 
@@ -123,6 +175,17 @@ def test_a_pool_of_processes(backend: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@needs_cxx
+def test_while_another_thread_captures_a_graph(tmp_path: Path) -> None:
+    done = run(CAPTURING, "emulated", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_owners_are_told_in_the_order_of_their_making(tmp_path: Path) -> None:
+    done = run(ORDER, "interp", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_while_another_thread_compiles(backend: str, tmp_path: Path) -> None:
@@ -152,7 +215,7 @@ else:
 begun.wait()
 child = os.fork()
 if child == 0:
-    signal.alarm(30)
+    signal.alarm(300)
     threading.Thread.start = real
     code = 1
     try:

@@ -215,7 +215,7 @@ def test_fork_while_a_thread_has_the_team(team: ctypes.CDLL) -> None:
     team.hold()
     child = os.fork()
     if child == 0:
-        signal.alarm(60)
+        signal.alarm(300)
         os._exit(0 if team.meeting() == 2 and jobs(team, 3, 3, 300) else 1)
     team.let_go()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -258,7 +258,7 @@ def watched(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     (folder / "watched.c").write_text(WATCHED)
     build = ["-O1", "-g", "-o", "watched", "-w", "-fsanitize=thread", *flags, "-I.", "watched.c", "-lm"]
     try:
-        made = subprocess.run(["cc", *build, "-pthread"], cwd=folder, capture_output=True, text=True, timeout=120)
+        made = subprocess.run(["cc", *build, "-pthread"], cwd=folder, capture_output=True, text=True, timeout=300)
     except FileNotFoundError:
         pytest.skip("no C compiler")
     if made.returncode:
@@ -306,7 +306,7 @@ sys.exit(os.waitstatus_to_exitcode(status) or int(prog.main(xs) != want))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_after_a_fork() -> None:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], timeout=120, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], timeout=300, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -27,7 +27,7 @@ from futad.source.lexer import tokenize
 PROGRAMS = sorted((Path(__file__).resolve().parents[1] / "programs").rglob("*.fut"))
 CHUNKS = 12
 PER_CHUNK = -(-int(os.environ.get("FUTAD_FUZZ", "720")) // CHUNKS)
-LIMIT = 20  # seconds a mutant may take; valid programs of this size take a fraction of one
+LIMIT = 20  # seconds of the processor a mutant may take; valid programs of this size take a fraction of one
 
 
 @cache
@@ -76,13 +76,13 @@ def deadline(seconds: int) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"more than {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def attempt(seed: int) -> str:

@@ -55,7 +55,7 @@ class Runner:
 def shell(command: str, cwd: Path, **kw: object) -> subprocess.CompletedProcess[str]:
     """A shell command line in which `futad` is this interpreter's."""
     line = command.replace("futad ", f"{sys.executable} -m futad ")
-    return subprocess.run(["sh", "-c", line], cwd=cwd, capture_output=True, text=True, timeout=120, **kw)
+    return subprocess.run(["sh", "-c", line], cwd=cwd, capture_output=True, text=True, timeout=300, **kw)
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def test_nothing_is_checked_where_nobody_asks():
         "assert 'futad.core.check' not in sys.modules\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != checks.VARIABLE}
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, timeout=300)
 
 
 def test_each_pass_has_a_name_of_its_own():
