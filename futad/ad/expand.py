@@ -13,38 +13,39 @@ from futad.ad.directions.unroll import unrolled
 from futad.ad.directions.widen import CannotWiden, all_directions
 from futad.ad.forward import expand_jvp
 from futad.ad.history.final import prepared, without_notes
-from futad.ad.reverse import expand_vjp
+from futad.ad.reverse import How, expand_vjp
 from futad.ad.rules.custom import Plain
 from futad.ad.tidy.fold_loops import folds_as_loops
 from futad.ad.tidy.live import live
 from futad.ad.tidy.protect import protect
 from futad.ad.tidy.unfuse import unfuse
 from futad.core import ir
+from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.types import Atom, Const, Var, row_type
 
 
 def _one(
-    b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms, sequential: bool
+    b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms, how: How
 ) -> tuple[list[Atom], list[Atom]]:
     if isinstance(e, ir.Jvp):
         return expand_jvp(b, ir.Jvp(lam, e.args, directions))
-    if sequential:
+    if how.sequential:
         lam = folds_as_loops(lam)
-    out = expand_vjp(b, ir.Vjp(prepared(lam), e.args, directions), sequential)
+    out = expand_vjp(b, ir.Vjp(prepared(lam), e.args, directions), how)
     b.stms[:] = without_notes(b.stms)
     return out
 
 
 def _many(
-    e: ir.Jvp | ir.Vjp, lam: ir.Lambda, unroll: bool, sequential: bool
+    e: ir.Jvp | ir.Vjp, lam: ir.Lambda, unroll: bool, how: How
 ) -> tuple[Builder, list[Atom], list[Atom]]:
     """Many directions: widened code if possible, else a map over the code of one."""
     (d,) = e.many
     directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
     inner = Builder()
     params = [Var("dir", row_type(x.type)) for x in directions]
-    values, derivatives = _one(inner, e, lam, tuple(params), sequential)
+    values, derivatives = _one(inner, e, lam, tuple(params), how)
     k = len(values)
     stms, _ = live(inner.stms, values + derivatives)
     code = ir.Lambda(tuple(params), tuple(stms), (*values, *derivatives))
@@ -81,11 +82,12 @@ class _Expander(ir.Renamer):
             b = Builder()
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
+            how = How(self.sequential, Budget.of(s.attrs))
             if e.many:
-                b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs, self.sequential)
+                b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs, how)
             else:
                 directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
-                values, derivatives = _one(b, e, lam, directions, self.sequential)
+                values, derivatives = _one(b, e, lam, directions, how)
             results = values + derivatives
             out += protect(live(b.stms, results)[0], results)
             self.mapping.update(zip(s.pat, values + derivatives, strict=True))

@@ -41,6 +41,7 @@ from futad.ad.tidy.final_updates import settle
 from futad.ad.tidy.take_back import substitute
 from futad.ad.tidy.without_accumulators import strip_stm
 from futad.core import ir
+from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.type_rules import index_type
@@ -64,6 +65,14 @@ from futad.errors import Span
 Tape = list[tuple[ir.Stm, ir.Stm]]
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """`sequential`: the code is to run on one thread, or few.  `budget`: what may be kept of loops."""
+
+    sequential: bool = False
+    budget: Budget | None = None
+
+
 @dataclass(slots=True)
 class Context:
     """What the scopes of one derivative share.
@@ -73,10 +82,9 @@ class Context:
     whose adjoints may be `Point`s.  `final`: arrays of loop variables that the return sweep reads from the loop's
     result (see `dependence.py`), and that result.  `rooms`: for a loop that stripmining made (by its first result)
     how many elements it saves of each variable of changing size, one number an iteration of the loop around it.
-    `sequential`: the code is to run on one thread, or few.
     """
 
-    sequential: bool = False
+    how: How = field(default_factory=How)
     active: set[Var] = field(default_factory=set)
     replicas: dict[Var, Atom] = field(default_factory=dict)
     mapped: set[Var] = field(default_factory=set)
@@ -360,10 +368,10 @@ class Scope:
         return [self.take(q) for q in params]
 
 
-def expand_vjp(b: Builder, e: ir.Vjp, sequential: bool = False) -> tuple[list[Atom], list[Atom]]:
+def expand_vjp(b: Builder, e: ir.Vjp, how: How) -> tuple[list[Atom], list[Atom]]:
     """Emit the code of a `Vjp`: primal results, adjoints of the arguments."""
     copy = ir.Renamer()
-    root = Scope("root", None, Context(sequential), b)
+    root = Scope("root", None, Context(how), b)
     params: list[Var] = []
     for p, a in zip(e.lam.params, e.args, strict=True):
         q = Var(p.name, subst_type(p.type, copy.mapping))

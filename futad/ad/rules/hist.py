@@ -146,7 +146,7 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             _hist_product(s, h, first)
         elif (row := row_operator(lam)) is not None:
             _hist_columns(s, h, row.lam, mine)
-        elif s.ctx.sequential:
+        elif s.ctx.how.sequential:
             hist_by_loops(s, h, mine)
         else:
             general_hist(s, h, mine)
