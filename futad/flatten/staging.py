@@ -12,25 +12,16 @@ but the checks of the point.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from futad.fires import Transformation
 from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
-from futad.imp.walk import has_load, loads_in, refs, statements
+from futad.imp.loops.affine import affine
+from futad.imp.walk import loads_in, statements
 
 LEAST, MOST = 3, 64  # elements of a row, and of all rows of a thread: they are kept until all are computed
 SMALLEST = 4  # bytes of an element
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """`point * row + column + rest` in an array."""
-
-    row: int
-    column: int
-    rest: Expr = ir.ZERO
 
 
 ROWS_OUT = Transformation("rows-by-warps", "rows that threads make one each are written by warps together")
@@ -46,17 +37,17 @@ def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> None:
     if not isinstance(inside, kir.Guarded):
         return
     known = {s.name: s.init for s in inside.body if isinstance(s, ir.Decl) and s.init is not None and not s.mutable}
-    mutable = {n for s in statements(body) for n in s.defines() if n not in known}
+    inits = {n: known.get(n) for s in statements(body) for n in s.defines()}
     writes = {id(s): _stores(s) for s in inside.body}
     groups: dict[tuple[str, int, Expr], dict[int, ir.Store]] = {}
     mine: set[int] = set()  # statements that write arrays in ways that are known
     for s in inside.body:
         for w in writes[id(s)]:
-            at = _place(w.index, stride.var, known, mutable)
+            at = affine(w.index, stride.var, inits)
             if at is not None:
                 mine.add(id(s))
-            if at is not None and at.row > 1:
-                groups.setdefault((w.pointer, at.row, at.rest), {})[at.column] = w
+            if at is not None and at.scale > 1:
+                groups.setdefault((w.pointer, at.scale, at.invariant), {})[at.constant] = w
     others = _elsewhere(inside.body, mine)
     first: list[ir.Stmt] = []
     kept: dict[int, str] = {}
@@ -106,38 +97,6 @@ def _elsewhere(body: list[ir.Stmt], mine: set[int]) -> set[str]:
         if id(s) not in mine and not s.bodies():
             out.update(s.names())
     return out
-
-
-def _place(e: Expr, point: str, known: dict[str, Expr], mutable: set[str]) -> _Place | None:
-    match e:
-        case Num(x):
-            return _Place(0, int(x))
-        case Ref(name):
-            if name == point:
-                return _Place(1, 0)
-            if name in known:
-                return _place(known[name], point, known, mutable)
-            return None if name in mutable else _Place(0, 0, e)
-        case ir.Bin("+", a, b):
-            x, y = _place(a, point, known, mutable), _place(b, point, known, mutable)
-            if x is None or y is None:
-                return None
-            return _Place(x.row + y.row, x.column + y.column, ir.add(x.rest, y.rest))
-        case ir.Bin("*", a, b):
-            x, y = _place(a, point, known, mutable), _place(b, point, known, mutable)
-            if x is None or y is None:
-                return None
-            if x.row or x.rest != ir.ZERO:
-                x, y = y, x
-            if x.row or x.rest != ir.ZERO:
-                return _Place(0, 0, e) if not x.row and not y.row and _outside(e, known, mutable, point) else None
-            return _Place(x.column * y.row, x.column * y.column, ir.mul(ir.num(x.column), y.rest))
-    return None
-
-
-def _outside(e: Expr, known: dict[str, Expr], mutable: set[str], point: str) -> bool:
-    """Whether an expression is of the host's names alone."""
-    return not refs(e) & (mutable | set(known) | {point}) and not has_load(e)
 
 
 __all__ = ["staged"]

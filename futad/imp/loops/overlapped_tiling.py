@@ -27,7 +27,7 @@ from typing import Any
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, add, num, sub
-from futad.imp.loops.affine import Affine, affine
+from futad.imp.loops.affine import Affine, affine, inits_of
 from futad.imp.node import Node
 from futad.imp.walk import has_load, loads_in, parts, rewritten, statements, substitute
 from futad.legality import Legality
@@ -150,7 +150,7 @@ class _Map:
                 assert isinstance(s, ir.For)
                 self.loops.append(replace(s, start=substitute(s.start, whole), bound=substitute(s.bound, whole)))
         for loop in self.loops:
-            inits = {s.name: s.init for s in loop.body if isinstance(s, ir.Decl)}
+            inits = inits_of(loop.body)
             for s in loop.body:
                 for x in loads_in(s):
                     self.accesses.append(_Access(x.pointer, affine(x.index, loop.var, inits), False, x.type))
@@ -303,13 +303,13 @@ def _private(run: Sequence[_Map], made: set[str], names: _Names) -> set[str]:
 def _steps(run: Sequence[_Map], p: str) -> bool:
     """Whether the array is only used at places a constant away from the iteration."""
     used = [a.place for m in run for a in m.accesses if a.pointer == p]
-    return all(x is not None and x[0] == 1 and x[2] == ZERO for x in used)
+    return all(x is not None and x.scale == 1 and x.invariant == ZERO for x in used)
 
 
 def _fills(run: Sequence[_Map], p: str, size: Expr, unspecified: bool) -> bool:
     """Whether the maps go over all of the array, and none reads what was there before."""
     first = next(m for m in run if m.writes(p))
-    whole = first.pieces.width == size and all(w.place == (1, 0, ZERO) for w in first.writes(p))
+    whole = first.pieces.width == size and all(w.place == Affine(1, 0) for w in first.writes(p))
     return (unspecified or whole) and any(m.pieces.width == size for m in run)
 
 
@@ -321,7 +321,7 @@ def _straight(run: Sequence[_Map], p: str) -> bool:
         return False
     if len(users) == 1 and not users[0].reads(p):
         return True
-    return places[0] is not None and places[0][0] != 0 and all(x == places[0] for x in places)
+    return places[0] is not None and places[0].scale != 0 and all(x == places[0] for x in places)
 
 
 def _look_beside(run: Sequence[_Map], private: set[str], kept: Collection[str]) -> None:
@@ -333,10 +333,10 @@ def _look_beside(run: Sequence[_Map], private: set[str], kept: Collection[str]) 
                 continue
             readers = [(m.ends, r.place) for m in run[k + 1 :] for r in m.reads(w.pointer)]
             if w.pointer in kept:
-                readers.append(((0, 0), (1, 0, ZERO)))
+                readers.append(((0, 0), Affine(1, 0)))
             for ends, place in readers:
                 assert w.place is not None and place is not None
-                shift = place[1] - w.place[1]
+                shift = place.constant - w.place.constant
                 low, high = min(low, ends[0] + shift), max(high, ends[1] + shift)
         run[k].ends = low, high
 
@@ -355,8 +355,8 @@ def _buffer(run: Sequence[_Map], p: str, size: Expr | None) -> _Buffer:
     for m in run:
         for w in m.writes(p):
             assert w.place is not None
-            lows.append(w.place[1] + m.ends[0])
-            highs.append(w.place[1] + m.ends[1])
+            lows.append(w.place.constant + m.ends[0])
+            highs.append(w.place.constant + m.ends[1])
             elem = w.elem
     return _Buffer(f"{p}_strip", elem, min(lows), max(highs) - min(lows), size)
 

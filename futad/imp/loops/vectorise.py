@@ -16,6 +16,7 @@ from futad.core.types import F64, I64
 from futad.fires import Transformation
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
+from futad.imp.loops.affine import affine
 from futad.imp.units import unit_of
 from futad.imp.walk import loads_in, refs
 from futad.legality import Legality
@@ -211,15 +212,7 @@ def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
 
 def _moves_with(index: Expr, var: str, declared: set[str]) -> bool:
     """Whether the index is `var` plus something that does not depend on the iteration."""
-
-    def invariant(e: Expr) -> bool:
-        return not (declared | {var}) & refs(e) and not isinstance(e, ir.Load)
-
-    match index:
-        case Ref(name):
-            return name == var
-        case ir.Bin("+", a, b):
-            return (invariant(a) and _moves_with(b, var, declared)) or (invariant(b) and _moves_with(a, var, declared))
-    return False
+    place = affine(index, var, dict.fromkeys(declared))
+    return place is not None and place.scale == 1
 
 
