@@ -147,6 +147,7 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.Scratch: lambda e, active: (False,),
     ir.Assert: lambda e, active: (),
     ir.Trace: lambda e, active: (),
+    ir.Measure: lambda e, active: (),
     ir.If: _if,
     ir.For: loop_flow,
     ir.While: loop_flow,

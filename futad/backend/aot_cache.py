@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from futad import __version__, cache
 from futad.bindings import Binding, Loop
 from futad.core.entry import Entry, EntryType
+from futad.core.measures import Site
 from futad.core.types import Prim, prim
 from futad.errors import Span
 from futad.runtime.cc import compiler_file, cpu
@@ -45,7 +46,8 @@ class Compiled:
 
 
 _CLASSES: dict[str, Any] = {
-    c.__name__: c for c in (Compiled, Signature, Entry, EntryType, Leaf, Layout, CFunction, CPlace, Binding, Loop, Span)
+    c.__name__: c
+    for c in (Compiled, Signature, Entry, EntryType, Leaf, Layout, CFunction, CPlace, Binding, Loop, Site, Span)
 }
 
 

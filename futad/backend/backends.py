@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from futad import forks
 from futad.core.ir import Program
+from futad.core.measures import Measured
 from futad.errors import BackendError, FutadWarning, UsageError
 from futad.target import Target, target_of
 
@@ -30,6 +31,10 @@ class Executor(Protocol):
 
     def run(self, name: str, args: Sequence[Any]) -> Sequence[Any]:
         """Call a function with all its core parameters; its core results."""
+        ...
+
+    def measured(self) -> list[Measured]:
+        """What the last call told of itself."""
         ...
 
 
@@ -58,6 +63,11 @@ class Interpreted:
             if self.limit is not None:
                 self._interpreter.limit = self.limit
             return self._interpreter.run(name, args)
+
+    def measured(self) -> list[Measured]:
+        """See `Executor`."""
+        with self._lock:
+            return self._interpreter.measured()
 
 
 def check_name(backend: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from futad import checks
 from futad.backend.c_emit import CEmitter, c_name
 from futad.core import ir as core
+from futad.core.measures import Measured
 from futad.deep import deep
 from futad.imp.lower import Lowerer
 from futad.imp.report import NO_REPORTS, Reports
@@ -106,7 +107,11 @@ class CBackend:
         }
         places = tuple([CPlace(p.span, p.message, p.types) for p in self.module.places])
         rank = max([r for f in functions.values() for _, r in f.results] + [1])
-        return Layout(functions, places, rank, self.bindings, self.loops)
+        return Layout(functions, places, rank, self.bindings, self.loops, self.module.sites)
+
+    def measured(self) -> list[Measured]:
+        """What the last call told of itself."""
+        return self.compiled.measured()
 
     def memory(self) -> tuple[int, int]:
         """Bytes of temporary memory held, and how many times it has grown."""

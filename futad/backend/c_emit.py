@@ -8,6 +8,7 @@ from futad.backend import c_blocks, c_lanes, c_reports, c_tails, c_threads
 from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
+from futad.core.measures import words_of
 from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.imp import ir
@@ -34,6 +35,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Pack] = self.pack
         self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.handlers[ir.Trace] = self.trace
+        self.handlers[ir.Measure] = self.measure
         self.handlers[ir.Parallel] = lambda s: c_threads.emit(self, s)
         self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
         self.grain = grain
@@ -52,7 +54,8 @@ class CEmitter(Emitter):
         """The whole source file."""
         rank = max([len(r.shape) for f in self.module.functions if not f.local for r in f.results] + [1])
         bools = max([len(bool_arrays(f)) for f in self.module.functions], default=0)
-        self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots + bools)}")
+        measures = words_of(self.module.sites)
+        self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots + bools) + (measures > 0)}")
         self.line(f"#define FUTAD_MAX_RANK {rank}")
         if self.multicore:
             self.line('#include "team.h"')
@@ -65,6 +68,8 @@ class CEmitter(Emitter):
             self.line('#include "transpose.h"')
         if any(has(f.body, ir.Trace) for f in self.module.functions):
             self.line('#include "values_text.h"')
+        if measures:
+            self.lines += [f"#define FUTAD_MEASURES {measures}", '#include "measures.h"']
         if self.reports is not None:
             self.lines += c_reports.runtime(self.reports)
         for f in self.module.functions:
@@ -92,6 +97,8 @@ class CEmitter(Emitter):
         self.depth = 1
         if not f.local:
             self.line("ctx->error.code = FUTAD_OK;")
+            if self.module.sites:
+                self.line("futad_measures_clear(ctx);")
             self.arguments(f)
         self.body(f)
         for i, r in enumerate(f.results):
@@ -216,6 +223,10 @@ class CEmitter(Emitter):
             return
         shape = f"(const int64_t[]){{{', '.join(map(self.expr, s.shape))}}}"
         self.line(f"futad_trace({tag}, {prim}, {len(s.shape)}, {shape}, {self.address(s.pointer, s.offset)});")
+
+    def measure(self, s: ir.Measure) -> None:
+        values = f"(const int64_t[]){{{', '.join(map(self.expr, s.values))}}}" if s.values else "NULL"
+        self.line(f"futad_measure(ctx, {s.at}, {len(s.values)}, {values});")
 
     def report(self, s: ir.Report) -> None:
         if self.reports is not None and self.reports.wanted(s.number):

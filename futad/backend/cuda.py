@@ -10,6 +10,7 @@ from futad.backend.device_host import HostEmitter
 from futad.backend.device_index import narrow_params
 from futad.checks import MEMORY, VALUES, modes
 from futad.core import ir as core
+from futad.core.measures import Measured
 from futad.deep import deep
 from futad.flatten import flatten
 from futad.flatten import kernel as kir
@@ -41,7 +42,7 @@ class DeviceBackend:
         self.plan = self.reports.plan()
         self.source, self.names = emit_kernels(self.module, self.memory_checked)
         numbers = {k: i for i, k in enumerate(self.module.kernels)}
-        emitter = HostEmitter(numbers, self.reports if checked else None)
+        emitter = HostEmitter(numbers, self.reports if checked else None, bool(self.module.sites))
         functions = {}
         for i, f in enumerate(self.module.functions):
             emitter.function(f, f"entry_{i}")
@@ -50,7 +51,8 @@ class DeviceBackend:
         self.host = "\n".join(emitter.lines) + "\n"
         self.constants = emitter.constants
         kernels = tuple([self._info(k) for k in self.module.kernels])
-        self.layout = Layout(functions, kernels, self._places(), tuple(self.module.bindings), tuple(self.module.loops))
+        named = tuple(self.module.bindings), tuple(self.module.loops)
+        self.layout = Layout(functions, kernels, self._places(), *named, self.module.sites)
         self._running: DeviceProgram | None = None
 
     def _info(self, k: Any) -> KernelInfo:
@@ -85,6 +87,10 @@ class DeviceBackend:
         """The program on its device."""
         assert self._running is not None, "no device was chosen"
         return self._running
+
+    def measured(self) -> list[Measured]:
+        """What the last call told of itself."""
+        return self.running.measured()
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry; see `DeviceProgram.run`."""

@@ -39,7 +39,7 @@ def qualifiers(module: DeviceModule) -> dict[Kernel, dict[str, str]]:
     """For each kernel, of which parameters what is known: `CONST` or `APART`."""
     host = _Host()
     for f in module.functions:
-        host.block(f.body, [{p.name: p.name for p in f.params if p.rank}])
+        host.block(f.body, [{kir.MEASURES: kir.MEASURES, **{p.name: p.name for p in f.params if p.rank}}])
     return {k: {} if k in host.unknown else _of_kernel(k, host.shared.get(k, set())) for k in module.kernels}
 
 

@@ -26,8 +26,9 @@ _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 class HostEmitter:
     """The Python of a module's functions."""
 
-    def __init__(self, numbers: dict[kir.Kernel, int], reports: Reports | None = None) -> None:
-        self.numbers, self.reports = numbers, reports
+    def __init__(self, numbers: dict[kir.Kernel, int], reports: Reports | None = None, measures: bool = False) -> None:
+        """`measures`: the program tells numbers of its run."""
+        self.numbers, self.reports, self.measures = numbers, reports, measures
         self.reader = "R.read"  # what reads a scalar of the device
         self.lines: list[str] = []
         self.depth = 0
@@ -65,6 +66,8 @@ class HostEmitter:
         self.line(f"def {name}({', '.join(['R', 'K', *[p.name for p in f.params]])}):")
         self.depth = 1
         self.line("BLOCK_INNER, ENOUGH_THREADS, LONG_INNER, WARP_INNER, ENOUGH_TILES, BIN_UPDATES = R.thresholds")
+        if self.measures:
+            self.line(f"{kir.MEASURES} = R.measures")
         self.block(f.body)
         results = []
         for r in f.results:

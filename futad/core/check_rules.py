@@ -165,6 +165,13 @@ def _trace(c: Checker, e: ir.Trace, s: ir.Stm) -> Existential:
     return None
 
 
+@rule(ir.Measure)
+def _measure(c: Checker, e: ir.Measure, s: ir.Stm) -> Existential:
+    if len(e.names) != len(e.values) or any(a.type is not I64 for a in e.values):
+        fail("a measure has i64 numbers with a name each")
+    return None
+
+
 @rule(ir.If)
 def _if(c: Checker, e: ir.If, s: ir.Stm) -> Existential:
     c.is_a("condition", e.cond, BOOL)

@@ -27,6 +27,7 @@ import numpy as np
 
 from futad.core import ir
 from futad.core.lastuse import analyse, unique_params
+from futad.core.measures import Measured, Site, Sites
 from futad.core.scalarops import OPS, ScalarOp
 from futad.core.showvalue import write_text
 from futad.core.text import node_name
@@ -151,6 +152,8 @@ class Interpreter:
         self._consts: dict[Const, Any] = {}
         self.steps = 0
         self.traces: list[str] = []  # lines printed by an attempt that may have to be repeated
+        self.sites = Sites()
+        self.told: list[tuple[Site, int, list[tuple[int, int]]]] = []  # by the measures of this call
         self._mutate = in_place
         self._in_place: set[ir.Stm] = set()
         self.loop_copies: dict[ir.Stm, tuple[int, ...]] = {}
@@ -170,6 +173,7 @@ class Interpreter:
             raise InternalError(f"{name} takes {len(params)} arguments, not {len(args)}")
         unique = unique_params(fun)
         self.steps = 0
+        self.told.clear()
         with np.errstate(all="ignore"):
             for p, a in zip(params, args, strict=True):
                 self.env[p] = self._input(p, a, p in unique)
@@ -186,6 +190,13 @@ class Interpreter:
             out.append(r)
         self.env.clear()
         return out
+
+    def measured(self) -> list[Measured]:
+        """What the measures of the last call told."""
+        out = {site: Measured(site.facts) for site in self.sites.all()}
+        for site, times, numbers in self.told:
+            out[site].add(times, [(name, *pair) for name, pair in zip(site.names, numbers, strict=True)])
+        return [m for m in out.values() if m.times]
 
     def print_trace(self, tag: str, value: Value) -> None:
         """A line `tag: value`, to be shown when what prints it is done."""
@@ -393,6 +404,20 @@ def _trace(m: Interpreter, e: ir.Trace, stm: ir.Stm, sc: Scope) -> Values:
     v = np.broadcast_to(lift_value(np.asarray(v), rank, sc.depth), sc.batch + np.shape(v)[np.ndim(v) - rank :])
     for row in v[sc.full_mask()]:
         m.print_trace(e.tag, row)
+    return ()
+
+
+@handler(ir.Measure)
+def _measure(m: Interpreter, e: ir.Measure, stm: ir.Stm, sc: Scope) -> Values:
+    values = [m.value(a) for a in e.values]
+    site = m.sites.of(e.facts, e.names)
+    if sc.depth == 0:
+        m.told.append((site, 1, [(int(v), int(v)) for v in values]))
+        return ()
+    active = sc.full_mask()
+    rows = [np.broadcast_to(lift_value(np.asarray(v), 0, sc.depth), sc.batch)[active] for v in values]
+    if times := int(active.sum()):
+        m.told.append((site, times, [(int(row.sum()), int(row.max())) for row in rows]))
     return ()
 
 

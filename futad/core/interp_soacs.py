@@ -70,7 +70,7 @@ def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Sc
     values = [m.value(a) for a in args]
     key = (id(lam), sc.depth)
     if m.batched and key not in m.one_by_one:
-        printed = len(m.traces)
+        printed, told = len(m.traces), len(m.told)
         saved = [(v, v.data.copy()) for v in values if isinstance(v, Acc)]
         counts = {k: (w.ops, w.read, w.written) for k, w in m.counts.items()} if m.counting else {}
         try:
@@ -78,7 +78,7 @@ def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Sc
         except (Irregular, TooBig) as e:
             for acc, data in saved:
                 acc.data[...] = data
-            del m.traces[printed:]
+            del m.traces[printed:], m.told[told:]
             if m.counting:
                 m.counts.clear()
                 for k, w in counts.items():

@@ -214,6 +214,21 @@ class Trace(Exp):
     effect = True
 
 
+@node
+class Measure(Exp):
+    """Binds nothing.  Tells i64 `values` that are not negative to whoever asks after the call (`core/measures.py`).
+
+    `names` has a name for each.  `facts`: what is known of the place, pairs of a name and a str, an int, a place or
+    None, by which places are told apart.  Once a loop, not once an iteration: it is not free.
+    """
+
+    facts: tuple[Any, ...]
+    names: tuple[str, ...]
+    values: Atoms
+    pure = False
+    effect = True
+
+
 # --- control ----------------------------------------------------------------------------------------
 
 

@@ -94,6 +94,7 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.Scratch: lambda e: (ArrayType(e.elem, e.shape),),
     ir.Assert: lambda e: atom_types(e.of),
     ir.Trace: lambda e: (),
+    ir.Measure: lambda e: (),
     ir.If: lambda e: atom_types(e.then.result),
     ir.For: lambda e: atom_types(e.inits),
     ir.While: lambda e: atom_types(e.inits),

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from futad.bindings import Binding, Loop
+from futad.core.measures import Site
 from futad.core.types import U32, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, Stmt
@@ -31,6 +32,7 @@ ROOM_BYTES = 24 << 10  # of rows beside it
 MOST_PASSES = 8  # over a histogram's updates
 FEW_BINS = 4  # updates for each bin that make it worth while
 
+MEASURES = "futad_measures"  # where the program tells numbers of its run
 PROVIDED = ("futad_block", "futad_blocks", "futad_tid", "futad_width", "futad_thread", "futad_threads")
 
 TILE_THREADS = 256
@@ -326,7 +328,7 @@ class Launch(Stmt):
 @dataclass(slots=True)
 class DeviceModule:
     """A program for a device: host functions, kernels, places of failure, what stayed sequential and why; what checked
-    execution can name, if it is for that."""
+    execution can name, if it is for that; the places that tell numbers."""
 
     functions: list[ir.Function]
     kernels: list[Kernel]
@@ -334,6 +336,7 @@ class DeviceModule:
     why: list[str]
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()
+    sites: tuple[Site, ...] = ()
 
 
 def after_failures(module: DeviceModule) -> set[Kernel]:

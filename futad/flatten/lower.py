@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.measures import Site
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of
 from futad.flatten import (
     device_scalars,
@@ -100,7 +101,8 @@ class DeviceLowerer(Lowerer):
                     for (r, _), cell in zip(late, self.in_a_cell([e for _, e in late], "results"), strict=True):
                         r.value = cell
         why = list(dict.fromkeys(self.why))
-        return kir.DeviceModule(functions, self.kernels, self.places, why, tuple(self.bindings), tuple(self.loops))
+        named = tuple(self.bindings), tuple(self.loops)
+        return kir.DeviceModule(functions, self.kernels, self.places, why, *named, self.sites.all())
 
     def in_one_loop(self, e: core.Fused) -> bool:
         return False  # the map may be a kernel, the folds others
@@ -271,6 +273,21 @@ class DeviceLowerer(Lowerer):
             self.out += [kir.Sync(), kir.Single([stmt]), kir.Sync()]
             return
         self.out.append(stmt)
+
+    def measure(self, site: Site, values: tuple[Expr, ...]) -> None:
+        """Added to memory of the program's own, so that the host need not know them."""
+        numbers = [(values[i // 2], op) for i, op in enumerate(("add", "max") * len(values))]
+        told = [
+            kir.Atomic(kir.MEASURES, ir.num(site.at + i), value, op)
+            for i, (value, op) in enumerate([(ir.ONE, "add"), *numbers])
+        ]
+        if self.mode == "host":
+            with self.single("measures"):
+                self.out += told
+        elif self.mode == "block":
+            self.out.append(kir.Single([*told]))
+        else:
+            self.out += told
 
     def alloc(
         self, elem: Prim, shape: Sequence[Expr], want: Want = None, hint: str = "a", heap: bool = False

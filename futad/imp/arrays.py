@@ -268,6 +268,12 @@ def _trace(lo: Lowerer, stm: core.Stm, e: core.Trace, wants: list[Want]) -> Sequ
     return []
 
 
+@handles(core.Measure)
+def _measure(lo: Lowerer, stm: core.Stm, e: core.Measure, wants: list[Want]) -> Sequence[Value]:
+    lo.measure(lo.sites.of(e.facts, e.names), tuple([lo.expr(a) for a in e.values]))
+    return []
+
+
 # --- accumulators ------------------------------------------------------------------------------------------
 
 

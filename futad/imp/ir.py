@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from futad.core.measures import Site
 from futad.core.types import BOOL, I64, Prim
 
 from futad.imp.node import (  # isort: skip
@@ -308,6 +309,14 @@ class Trace(Stmt):
 
 
 @dataclass(slots=True, eq=False)
+class Measure(Stmt):
+    """Tell numbers of the run, those of the site whose words begin at `at` (`core/measures.py`)."""
+
+    at: int
+    values: tuple[Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
 class Report(Stmt):
     """Show binding number `number` to whoever checks the run: a scalar `value`; an array in memory (`pointer`), of one
     value everywhere, or that counts from `value` on by `step`.  It reads, and changes nothing."""
@@ -527,11 +536,12 @@ class Place:
 
 @dataclass(slots=True)
 class Module:
-    """All functions, the number of memory slots they use, and the places that can fail."""
+    """All functions, the number of memory slots they use, the places that can fail, and those that tell numbers."""
 
     functions: list[Function]
     slots: int
     places: list[Place]
+    sites: tuple[Site, ...] = ()
 
 
 # --- index arithmetic ---------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.measures import Site, Sites
 from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, elem_of, shape_of
 from futad.errors import Span
 from futad.imp import (
@@ -95,6 +96,7 @@ class Lowerer(Unchecked):
         self.consumed = consumed_vars(program)
         self.calls, self.separate = separate_functions(program)
         self.places: list[ir.Place] = []
+        self.sites = Sites()
         self.slots = 0
         self.names = 0
         self.reset()
@@ -124,6 +126,10 @@ class Lowerer(Unchecked):
 
     def emit(self, stmt: Stmt) -> None:
         self.out.append(stmt)
+
+    def measure(self, site: Site, values: tuple[Expr, ...]) -> None:
+        """Tell the numbers of a site."""
+        self.emit(ir.Measure(site.at, values))
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
@@ -532,7 +538,7 @@ class Lowerer(Unchecked):
                 functions.append(self.function(f, local=True))
             if f.entry is not None or self.calls.get(f.name, 0) == 0:
                 functions.append(self.function(f))
-        return ir.Module(functions, self.slots, self.places)
+        return ir.Module(functions, self.slots, self.places, self.sites.all())
 
     def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
         """A function for the outside, or one that others call: that puts its arrays into the caller's slots."""

@@ -18,6 +18,7 @@ from weakref import WeakSet
 import numpy as np
 
 from futad import cache, forks
+from futad.core.measures import Measured
 from futad.core.types import with_true_as_one
 from futad.errors import DeviceError, Error, FutadWarning, InternalError, OutOfMemory, UsageError
 from futad.runtime import tuning
@@ -223,6 +224,12 @@ class DeviceProgram:
         note = "the GPU cannot be used by this process any more: start it again" if fault.lost else ""
         return DeviceError(f"the GPU failed{where}: {fault.cause}", notes=(note,) if note else (), hint=hint)
 
+    def measured(self) -> list[Measured]:
+        """What the last call told of itself."""
+        with self._lock:
+            self.device.enter()
+            return self.runtime.measured()
+
     def timed(self, name: str, args: Sequence[Any], runs: int) -> list[float]:
         """Seconds of each of some runs, from arguments on the device to results left there, after one that is not
         timed."""
@@ -276,6 +283,7 @@ class DeviceProgram:
         if tape.version != r.arena.version:
             tape.reset(r.arena.version)
         r.dirty = False
+        r.clear_measures()
         try:
             if not tape.pays:
                 outs = self._functions[name](r, self.constants, *values)

@@ -21,6 +21,7 @@ import numpy as np
 
 from futad import forks
 from futad.bindings import Binding, Loop
+from futad.core.measures import Measured, Site, gathered, words_of
 from futad.core.types import Prim
 from futad.errors import BoundsError, DivisionByZero, Error, InternalError, OutOfMemory, Span, UsageError, failed_check
 from futad.runtime.findings import finding
@@ -52,13 +53,14 @@ class CPlace:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The entries of a library by core name, the places that can fail, the largest rank of a result; what checked
-    execution can name, if it is for that."""
+    execution can name, if it is for that; the places that tell numbers."""
 
     functions: dict[str, CFunction]
     places: tuple[CPlace, ...]
     max_rank: int
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()
+    sites: tuple[Site, ...] = ()
 
 
 class _Frame:
@@ -221,6 +223,18 @@ class CLibrary:
         """Bytes of temporary memory held, and how many times it has grown."""
         context = self._context.address
         return self.lib.futad_memory(context), self.lib.futad_allocations(context)
+
+    def measured(self) -> list[Measured]:
+        """What the last call told of itself."""
+        count = words_of(self.layout.sites)
+        if not count:
+            return []
+        lib, context = self.lib, self._context.address
+        lib.futad_measures.restype = ctypes.POINTER(ctypes.c_int64)
+        lib.futad_measures.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+        with self._lock:
+            blocks = [lib.futad_measures(context, i) for i in range(lib.futad_measures_threads())]
+            return gathered(self.layout.sites, [b[:count] for b in blocks if b])
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from futad.bindings import Binding, Loop
+from futad.core.measures import Measured, Site, gathered, words_of
 from futad.core.scalarops import OPS
 from futad.core.types import PRIMS
 from futad.errors import InternalError, OutOfMemory
@@ -87,13 +88,14 @@ class KernelInfo:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A device program without its texts: entries by name as (Python name, dtypes and ranks, names of parameters); what
-    checked execution can name, if it is for that."""
+    checked execution can name, if it is for that; the places that tell numbers."""
 
     functions: dict[str, tuple[str, tuple[tuple[np.dtype[Any], int], ...], tuple[str, ...]]]
     kernels: tuple[KernelInfo, ...]
     places: tuple[CPlace, ...]
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()
+    sites: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,9 @@ class Runtime:
         self.arena = Arena(device)
         self.error = device.alloc(8 * ERROR_WORDS)
         device.zero(self.error, 8 * ERROR_WORDS)
+        words = words_of(layout.sites)
+        self.measures = device.alloc(8 * words) if words else 0  # what is told of the present call
+        self.clear_measures()
         self.dirty = False
         self.counts = Counts()
         self.widest = 0  # elements of an array of the present call, at most
@@ -338,6 +343,20 @@ class Runtime:
         if self.end_step() is not None and self.tape is not None:
             self.tape.reset(-1)
         self.tape = None
+
+    # -- numbers of the run
+
+    def clear_measures(self) -> None:
+        """A call begins."""
+        if self.measures:
+            self.device.zero(self.measures, 8 * words_of(self.layout.sites))
+
+    def measured(self) -> list[Measured]:
+        """What the last call has told of itself."""
+        words = np.zeros(words_of(self.layout.sites), np.int64)
+        if self.measures:
+            self.device.download(self.measures, words)
+        return gathered(self.layout.sites, [words.tolist()])
 
     # -- failures
 

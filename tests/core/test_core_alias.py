@@ -15,7 +15,7 @@ from futad.rewrite.dce import dead_code
 from futad.rewrite.simplify import simplify
 
 CONTROL = {ir.If, ir.For, ir.While, ir.Call, ir.Jvp, ir.Vjp, ir.WithVjp}  # what their scopes or the function says
-SCALAR = {ir.Op, ir.Trace, ir.UpdateAcc}  # bind no array
+SCALAR = {ir.Op, ir.Trace, ir.Measure, ir.UpdateAcc}  # bind no array
 
 
 def test_every_construct_says_where_its_arrays_lie() -> None:

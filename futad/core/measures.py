@@ -1,0 +1,99 @@
+"""What a program tells of its own run: numbers of `ir.Measure`, kept by place, for whoever asks after the call.
+
+A program has a number of sites; two nodes of the same facts and names are one.  Each keeps words of i64, of which the
+first is how often it was passed, followed by two for each number, its sum and the largest.  Threads and devices only
+add and take the larger, so order does not matter.
+
+Of a loop whose derivative has a budget (`core/budget.py`) the facts are
+
+    loop      its place, None if not known
+    what      "loop", or how many loops are split as one
+    way       "kept", "rerun" or "undone"
+    state     the names of the variables of a state, as text
+    inverse   which operations undo an iteration; or why it cannot be undone: the variable, the statement
+
+and the numbers, all of them i64, in bytes where they are of memory, any of which may be left out
+
+    iterations   of the loop                          predicted   what is kept by the formula
+    states       that fit                             held        what was kept
+    state        bytes of one                         budget      what was allowed
+    runs         of iterations, the first included    without     what would be kept without a budget
+    least        runs that cannot be avoided
+
+    deviation    of what came back from what it was, relative, as the bits of an f64; `allowed` beside it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Facts = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What measures say at one place: the static facts, the names of the numbers, and the first of its words."""
+
+    facts: Facts
+    names: tuple[str, ...]
+    at: int
+
+    @property
+    def words(self) -> int:
+        return 1 + 2 * len(self.names)
+
+
+@dataclass(slots=True)
+class Measured:
+    """What a site has told in a call: how often, and for each number the sum and the largest."""
+
+    facts: Facts
+    times: int = 0
+    sums: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
+
+    def add(self, times: int, numbers: Iterable[tuple[str, int, int]]) -> None:
+        """Sums and largest numbers, by name."""
+        self.times += times
+        for name, total, largest in numbers:
+            self.sums[name] = self.sums.get(name, 0) + total
+            self.most[name] = max(self.most.get(name, 0), largest)
+
+
+class Sites:
+    """The sites of a program that is being compiled."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[Facts, tuple[str, ...]], Site] = {}
+        self.words = 0
+
+    def of(self, facts: Facts, names: tuple[str, ...]) -> Site:
+        """The site of these facts and names."""
+        if (facts, names) not in self.found:
+            site = self.found[facts, names] = Site(facts, names, self.words)
+            self.words += site.words
+        return self.found[facts, names]
+
+    def all(self) -> tuple[Site, ...]:
+        return tuple(self.found.values())
+
+
+def words_of(sites: Sequence[Site]) -> int:
+    """How many words they have."""
+    return sum(s.words for s in sites)
+
+
+def gathered(sites: Sequence[Site], blocks: Iterable[Sequence[int]]) -> list[Measured]:
+    """What was told, by the words of one or several blocks of memory; sites that were not passed are left out."""
+    out = [Measured(s.facts) for s in sites]
+    for words in blocks:
+        for site, m in zip(sites, out, strict=True):
+            times, *rest = words[site.at : site.at + site.words]
+            if times:
+                m.add(times, zip(site.names, rest[::2], rest[1::2], strict=True))
+    return [m for m in out if m.times]
+
+
+__all__ = ["Facts", "Measured", "Site", "Sites", "gathered", "words_of"]
