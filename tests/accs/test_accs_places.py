@@ -185,6 +185,7 @@ def test_gradients_on_a_device() -> None:
     assert agreed > 80
 
 
+@pytest.mark.slow
 def test_sums_that_wrap_around(core: Any) -> None:
     """Remainders of sums beyond i64 coincide; one thread then does all."""
     backend = c_backend(core, multicore=True, grain=1)

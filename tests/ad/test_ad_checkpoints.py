@@ -127,6 +127,7 @@ def stripped(name: str, k: int, bound: int = BOUND) -> str:
     """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRIPPED)
 @pytest.mark.parametrize("k, n", [(1, 36), (2, 27), (3, 16), (2, 50), (2, 1), (2, 0)])
 def test_stripmine(counted: Any, name: str, k: int, n: int) -> None:
@@ -179,6 +180,7 @@ def test_the_attribute_wants_a_number() -> None:
             futad.compile(text, backend="interp").rev(0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c"])
 @pytest.mark.parametrize("name", STRIPPED)
 def test_stripmine_compiled(name: str, backend: str) -> None:
@@ -267,6 +269,7 @@ INNER_WHILE = """
 """
 
 
+@pytest.mark.slow
 def test_an_inner_while_with_a_bound_saves_elements(counted: Any) -> None:
     """As many for each outer iteration as the bound says, where without one it is the array."""
     x = np.linspace(0.1, 1, 100)
@@ -365,6 +368,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_kinds_of_loops(name: str) -> None:
     """Reverse mode against forward mode and central differences, and against reverse mode twice."""
@@ -392,6 +396,7 @@ def test_kinds_of_loops(name: str) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_kinds_of_loops_compiled() -> None:
     for name in ("three_deep", "tuple", "branch_in_map", "arrays_in_map", "while_in_for_in_while", "swapped"):
         text = f"""

@@ -39,6 +39,7 @@ def program(request):
     return futad.compile(TEXT, backend=request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pull", "push", "pull_bool", "push_bool", "pull_count"])
 def test_what_rounds_has_the_derivative_0(program, name: str) -> None:
     """Almost everywhere, along any direction: so it is linear in it."""

@@ -31,6 +31,7 @@ def claims(program: ir.Program) -> bool:
     return any(noted(s) for s in stms)
 
 
+@pytest.mark.slow
 @settings(max_examples=round(40 * SCALE), deadline=None)
 @given(nests)
 def test_what_the_analysis_claims_holds(nest: Nest) -> None:
@@ -216,6 +217,7 @@ def gradients_agree(text: str) -> None:
     assert p.rev(XS).shape == (6,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROVED)
 def test_what_can_be_proved_saves_nothing(name: str) -> None:
     text = entries(PROVED[name])
@@ -352,6 +354,7 @@ def annotated(loop: str) -> str:
     """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROMISED)
 def test_a_promise_that_holds_saves_nothing_but_scalars(name: str) -> None:
     text = annotated(PROMISED[name])

@@ -46,6 +46,7 @@ def elementwise(op: ScalarOp, ts: list[Prim]) -> ir.Program:
     return make([f"[n]{t.name}" for t in ts], lambda b, s, *xs: b.map_(lambda q, *e: [q.op(op.name, *e)], *xs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", TYPES, ids=lambda t: t.name)
 def test_reverse_equals_forward_at_special_values(t: Prim) -> None:
     """J by unit tangents and by unit adjoints, bit for bit (NaN equal to NaN)."""
@@ -154,6 +155,7 @@ def test_second_order(op: ScalarOp) -> None:
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_higher_derivatives_of_lgamma(backend: str) -> None:
     f = futad.compile("entry f (x: f64) = f64.lgamma x", backend=backend).f

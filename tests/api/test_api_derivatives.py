@@ -35,6 +35,7 @@ def prog(request):
     return futad.compile(SOURCE, "d.fut", backend=request.param)
 
 
+@pytest.mark.slow
 def test_grad(prog):
     df = futad.grad(prog.f)
     assert np.allclose(df(W, X, 3), COS * X, rtol=1e-14)
@@ -227,6 +228,7 @@ def test_results_of_unknown_size(prog):
     assert futad.jacrev(prog.pos)(xs).tolist() == [[2, 0, 0], [0, 0, 6]]
 
 
+@pytest.mark.slow
 def test_consuming_entries(prog):
     xs = np.array([2.0, 3.0])
     for jacobian in (futad.jacfwd(prog.own), futad.jacrev(prog.own)):
@@ -250,6 +252,7 @@ def test_jacobians(prog):
     assert futad.jacfwd(prog.g)(np.zeros((0, 3)), X).shape == (0, 0, 3)
 
 
+@pytest.mark.slow
 def test_second_derivatives(prog):
     want = np.diag(-3 * np.sin(W * X) * X * X)
     assert np.allclose(futad.hessian(prog.f)(W, X, 3), want)

@@ -136,6 +136,7 @@ def function(source, name):
     return source[source.index(f"futad_entry_{name}(") :].split("\n}\n")[0]
 
 
+@pytest.mark.slow
 def test_dot_products_share_loads(nests):
     """Four rows at a time; and the rest one by one."""
     text = function(nests[0].source, "matvec")

@@ -63,6 +63,7 @@ def test_as_the_interpreter(core: Any, backend: CBackend, n: int, d: int, k: int
             np.testing.assert_allclose(a, e, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_nan_and_infinity(core: Any, backend: CBackend) -> None:
     ps, cs = np.ones((2, 3)), np.arange(120.0).reshape(40, 3)
     cs[5, 1], cs[9, 0], cs[39, 2] = np.nan, np.inf, -np.inf

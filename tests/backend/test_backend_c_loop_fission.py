@@ -65,6 +65,7 @@ def test_as_the_interpreter(programs: dict[str, Any], backend: str, name: str) -
             np.testing.assert_allclose(x, y, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_nan_stays_where_it_is(programs: dict[str, Any]) -> None:
     ys = np.linspace(-1, 1, 40)
     ys[13] = np.nan

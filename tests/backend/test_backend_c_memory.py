@@ -88,6 +88,7 @@ def backend(core: Any) -> CBackend:
     return c_backend(core)
 
 
+@pytest.mark.slow
 def test_results_are_reused_when_they_die(backend: CBackend) -> None:
     xs = np.arange(float(BIG))
     for _ in range(2):
@@ -240,6 +241,7 @@ def test_rows_written_through_a_buffer(backend: CBackend, n: int) -> None:
     assert ys[0] == 1
 
 
+@pytest.mark.slow
 def test_the_jacobian_of_bundle_adjustment() -> None:
     """No array but its three results, nothing copied but what two of them are written in; the observations in vector
     lanes."""

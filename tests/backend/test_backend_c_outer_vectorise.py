@@ -138,6 +138,7 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
                 np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance, err_msg=f"{name} {n} {m}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["values", "gradient", "slopes", "curves", "loops", "loop_slopes", "whole", "row_folds", "either"]
 )

@@ -101,6 +101,7 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
             np.testing.assert_allclose(a, e, rtol=1e-11, atol=1e-11, err_msg=f"{name} {n}")
 
 
+@pytest.mark.slow
 def test_special_values(core: Any, backend: CBackend) -> None:
     """Strips change the order of the work, not what is computed."""
     plain = c_backend(core, tiles=False)

@@ -82,6 +82,7 @@ def test_loops(core: Any, backend: CBackend, m: int, n: int, iterations: int) ->
         same(core, backend, "changing", m, n, iterations, values(m, n), values(n, n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t, m, k, n", [(0, 2, 3, 4), (1, 40, 7, 30), (5, 33, 20, 51), (3, 1, 9, 9), (2, 600, 70, 230)])
 def test_maps(core: Any, backend: CBackend, t: int, m: int, k: int, n: int) -> None:
     a, b = values(t, m, k), values(k, n)

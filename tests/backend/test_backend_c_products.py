@@ -80,6 +80,7 @@ def test_as_the_interpreter(programs: dict[str, Any], backend: str, name: str) -
             np.testing.assert_allclose(a, e, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_nan_stays(programs: dict[str, Any]) -> None:
     qs, s, xs = np.zeros((2, 9, 9)), np.zeros(9), np.ones((12, 9))
     xs[3, 4] = np.nan

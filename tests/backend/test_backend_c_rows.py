@@ -86,6 +86,7 @@ def test_as_the_interpreter(programs: dict[str, Any], backend: str, name: str) -
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_failures_and_nan_in_later_rows(programs: dict[str, Any]) -> None:
     a, b = np.ones((20, 3)), np.zeros((3, 5))
     a[17, 1] = np.nan

@@ -66,6 +66,7 @@ def test_every_length(core: Any, backend: CBackend, n: int) -> None:
     same(core, backend, "pieces", n, 9, xs, np.linspace(-1, 1, 9))
 
 
+@pytest.mark.slow
 def test_constant_length(core: Any, backend: CBackend) -> None:
     same(core, backend, "constant", np.linspace(-2, 2, 13))
 

@@ -42,6 +42,7 @@ def backend(core: Any) -> CBackend:
     return c_backend(core, multicore=True, grain=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
     for shape in ((1, 1, 1), (1, 5, 3), (2, 33, 4), (7, 2, 1), (65, 31, 2)):

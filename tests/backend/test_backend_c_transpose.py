@@ -57,6 +57,7 @@ def test_matrices(backend: CBackend, name: str, n: int, m: int) -> None:
     np.testing.assert_array_equal(actual, xs.T, strict=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n, m", SIZES)
 def test_pieces(backend: CBackend, n: int, m: int) -> None:
     for k in (1, 3):
@@ -102,6 +103,7 @@ fun slices [n_10: i64, m_11: i64] (xs_12: [n_10][3][m_11]f64) -> (r_13: [m_11][n
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multicore", [False, True])
 def test_small_arrays_side_by_side_are_turned_as_one(multicore: bool) -> None:
     """A matrix of records by columns: one transposition of their parts, not one a record; slices of the records do not
@@ -134,6 +136,7 @@ entry directions [n] (xs: [n]f64) (t: [3]f64) (ds: [26][3]f64): [26][n][3]f64 =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multicore", [False, True])
 def test_small_arrays_that_each_point_reads_by_columns(
     tmp_path_factory: pytest.TempPathFactory, multicore: bool

@@ -107,6 +107,7 @@ LATER = """entry main [n] (xs: [n]f64): ([n]f64, [n]f64) =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_live_array_that_is_updated_in_place_is_overwritten(backend, monkeypatch):
     xs = np.arange(10.0)
@@ -122,6 +123,7 @@ def test_a_live_array_that_is_updated_in_place_is_overwritten(backend, monkeypat
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_copy_that_is_left_out_leaves_uninitialised_memory(backend, monkeypatch):
     owner, name = (DeviceLowerer, "copy") if backend == "emulated" else (Lowerer, "copy_here")
@@ -130,6 +132,7 @@ def test_a_copy_that_is_left_out_leaves_uninitialised_memory(backend, monkeypatc
     assert re.search(r"uninitialised memory: '\w+' \((copy|update), .* reads element 0 of its memory", message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_beside_an_array_is_foreign_memory(backend, monkeypatch):
     element = elements.element
@@ -148,6 +151,7 @@ GATHERED = """entry main [n] [m] (xs: [n]f64) (is: [m]i64): [n]f64 =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 0.0])
 def test_threads_that_add_to_one_element_race(factor):
     """Each time, whichever thread is first, and though sums of zeros come out right."""
@@ -213,6 +217,7 @@ def test_right_programs_run_clean(backend, capsys):
     assert code == 0, capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_failures_of_the_program_are_what_they_were(backend):
     """What a kernel that failed has not written is no finding."""
@@ -230,6 +235,7 @@ SHARED_OUT = """entry main [n] (is: [n]i64) (xs: [n]f64) (ms: [n][8]f64): ([5]f6
 """
 
 
+@pytest.mark.slow
 def test_nests_that_threads_share_run_clean():
     """Parts so small that all nests are shared out."""
     program = common(compile_text(SHARED_OUT, "program.fut"), C)
@@ -251,6 +257,7 @@ def test_results_live_on_and_memory_comes_back():
 # --- without checks --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multicore", [False, True])
 def test_code_without_checks_knows_nothing_of_them(multicore, monkeypatch):
     monkeypatch.delenv(checks.VARIABLE, raising=False)

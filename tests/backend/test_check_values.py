@@ -160,6 +160,7 @@ def test_a_wrong_value_is_found_whatever_the_result_is(monkeypatch: pytest.Monke
         monkeypatch.delenv("FUTAD_CHECK")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_iterations_of_all_loops_are_named(checked: None, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
     nothing_written(monkeypatch, "b")
@@ -260,6 +261,7 @@ entry main [n] (x: [n]f64) (k: i64) =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_scalars_and_arrays_are_compared_in_every_iteration(checked: None, backend: str) -> None:
     program = futad.compile(KINDS, backend=backend)
@@ -364,6 +366,7 @@ program.main(np.ones(3), -(1 << 40))
 """
 
 
+@pytest.mark.slow
 @needs_cc
 def test_a_crash_tells_how_far_the_program_came() -> None:
     """A read far outside of any array, as a check that was left out wrongly lets happen."""

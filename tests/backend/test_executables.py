@@ -65,6 +65,7 @@ def call(program: Path, *args: str, stdin: str | bytes = b"") -> tuple[int, byte
     return done.returncode, done.stdout, done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_values_in_and_out(built):
     assert call(built, stdin="2 [1.5, 2]") == (0, b"3i32\n3.5f64\n", "")
     assert call(built, stdin="2i32 -- a comment\n [ 1.5f64 , 2f64 ] ")[:2] == (0, b"3i32\n3.5f64\n")
@@ -92,6 +93,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", TEXTS)
 def test_text_reads_and_prints_as_futad_run_does(built, futad, entry):
     name = futad.file("p.fut", PROGRAM)
@@ -245,6 +247,7 @@ def test_output_that_cannot_be_written_is_an_error(built):
     assert done.returncode == 1 and "No space left" in done.stderr
 
 
+@pytest.mark.slow
 def test_threads_and_many_elements(futad):
     name = futad.file("p.fut", "entry main (n: i64): []f64 = map (\\i -> f64.i64 i / 3) (iota n)\n")
     assert futad("multicore", name, "--executable").code == 0
@@ -254,6 +257,7 @@ def test_threads_and_many_elements(futad):
         assert code == 0 and out == binary_bytes(np.arange(300000) / 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "code", "text"),
     [

@@ -84,6 +84,7 @@ def test_equals_numpy(library: ctypes.CDLL, size: tuple[int, int, int], dtype: t
                 assert np.all(np.abs(got - exact) <= (k + 2) * np.finfo(dtype).eps * bound)
 
 
+@pytest.mark.slow
 def test_zero_stride_operand_is_a_broadcast(library: ctypes.CDLL) -> None:
     row = np.arange(5.0)
     a = np.broadcast_to(row, (9, 5))

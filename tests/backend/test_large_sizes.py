@@ -70,6 +70,7 @@ def test_a_product_that_wraps_around(prog: futad.Program, case: str) -> None:
     assert e.value.span is not None and abs(e.value.span.line - line) <= 1
 
 
+@pytest.mark.slow
 def test_products_that_do_not(prog: futad.Program) -> None:
     xs = np.arange(6.0)
     assert prog.read(2, 3, xs) == 0 and prog.read(0, 1 << 62, EMPTY) == -1 and prog.given(3, 2, xs) == 15

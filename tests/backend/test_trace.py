@@ -165,6 +165,7 @@ def test_executables_and_libraries_print(tmp_path, capfd: pytest.CaptureFixture[
     assert 'futad_trace("it"' in text and '#include "values_text.h"' not in text
 
 
+@pytest.mark.slow
 def test_printing_does_not_reach_stdout(tmp_path) -> None:
     source = tmp_path / "t.fut"
     source.write_text("def main (x: i32) = trace x + 1\n")

@@ -77,6 +77,7 @@ def test_values_that_do_not_do(futad, backend, values, message):
     assert done.code == 1 and done.out == "" and message in done.err and said_well(done.err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -106,6 +107,7 @@ def test_closed_streams(futad, command):
     assert done.returncode in (0, 1, 2) and "Traceback" not in done.stderr and "internal" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["--help", "c p.fut", "dev p.fut"])
 def test_a_full_disk(futad, command):
     futad.file("p.fut", PROGRAM)
@@ -113,6 +115,7 @@ def test_a_full_disk(futad, command):
     assert (done.returncode, done.stderr) == (1, "error: output: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_an_interrupt_stops_compiled_code(futad, interruptible):
     """Python's handler of signals would wait for the code to return, which this never does."""
     futad.file("p.fut", "entry main (n: i64): i64 = loop x = n while x > 0 do x * 3 % 1000 + 1\n")
@@ -143,6 +146,7 @@ def test_errors_are_there_by_the_packages_name():
         _ = package.NoSuchError
 
 
+@pytest.mark.slow
 def test_a_program_compiled_before_runs_without_the_compiler(futad):
     """What a cached run imports: nothing of the front end, the IR or the passes."""
     futad.file("p.fut", "entry main (x: i32): i32 = x + 1\n")

@@ -80,6 +80,7 @@ def test_an_error_has_place_line_and_caret(futad):
     assert line == "  x + yy" and caret == "      ^^"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore", "auto"])
 def test_run(futad, backend):
     done = futad("run", "p.fut", "-b", backend, stdin="[1.0, 2.5] 2")
@@ -228,6 +229,7 @@ def test_a_cached_run_starts_computing_soon(futad):
     assert is_below(lambda: seconds(ours), lambda: seconds("import numpy"), 2.9)
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(tmp_path):
     (tmp_path / "p.fut").write_text("entry main (n: i64): [n]i64 = iota n\n")
     done = shell("echo 200000 | futad run p.fut -b interp | head -c 10", tmp_path)

@@ -275,6 +275,7 @@ def test_dev_prints_the_ir_after_a_pass(futad):
     assert "fuse" in futad("dev", "dot.fut", "--list").out.split()
 
 
+@pytest.mark.slow
 def test_dev_prints_the_ir_in_a_process_of_its_own(tmp_path):
     (tmp_path / "dot.fut").write_text(DOT)
     for passes in ("none", "simplify", "hoist"):

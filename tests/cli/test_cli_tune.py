@@ -54,6 +54,7 @@ def used(file: str) -> tuple[int, ...]:
 OWN = EmulatedDevice.limits.thresholds
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_measured_kept_and_used(file: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # Times made up: a block a row always takes longest, so that the thresholds must say "a thread a row".

@@ -64,6 +64,7 @@ def test_hello_interpreted() -> None:
 # --- The evals ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("d, k, n, m", [(3, 2, 5, 0), (1, 2, 4, 3)])
 def test_gmm(tool: Tool, d: int, k: int, n: int, m: int) -> None:
@@ -150,6 +151,7 @@ def test_ht(tool: Tool, complicated: bool) -> None:
     close(evaluate(tool, "ht", "jacobian", data), expected)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_lstm(tool: Tool) -> None:
     r = np.random.default_rng(3)
@@ -162,6 +164,7 @@ def test_lstm(tool: Tool) -> None:
     close(evaluate(tool, "lstm", "jacobian", data), [*d_main, *d_extra])
 
 
+@pytest.mark.slow
 @needs_cc
 def test_kmeans(tool: Tool) -> None:
     points = np.random.default_rng(4).random((12, 2))
@@ -223,6 +226,7 @@ def conversation(lines: Iterable[str]) -> tuple[int, list[dict[str, Any]]]:
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_conversation() -> None:
     messages = [
         {"id": 0, "kind": "start", "eval": "hello", "config": {"x": [1]}},
@@ -312,6 +316,7 @@ def test_errors_are_told(message: dict[str, Any], words: str) -> None:
 INTERPRETED = Tool("interp")
 
 
+@pytest.mark.slow
 @needs_cc
 def test_errors_of_programs_are_told(tool: Tool) -> None:
     """A correspondence outside the model stops the program, not the tool."""

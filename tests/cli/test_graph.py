@@ -235,6 +235,7 @@ def test_wrong_arguments(futad, args, code, message):
     assert not (futad.folder / "out.svg").exists()
 
 
+@pytest.mark.slow
 def test_the_picture_in_the_documentation(tmp_path):
     page = (ROOT / "docs" / "architecture.md").read_text()
     assert f"{EXAMPLE} docs/graph.svg" in page and "](graph.svg)" in page

@@ -108,6 +108,7 @@ def test_executables(programs: Path) -> None:
     assert shell("(echo 1000000 | ./executable; echo $? >&2) | true", programs) == (0, "141\n")
 
 
+@pytest.mark.slow
 @needs_cc
 def test_servers(programs: Path) -> None:
     assert shell("./server >&-", programs) == (1, "error: output: Bad file descriptor\n")

@@ -92,6 +92,7 @@ def test_what_there_is(server):
     assert server.cmd("kind", '"{x: f64, y: i32}"') == ["record"], "a type by its structure"
 
 
+@pytest.mark.slow
 def test_a_call_with_the_clients_own_values(server):
     server.put_value("k", np.float64(2.5))
     server.put_value("xs", np.array([1.0, 2.0, 3.0]))

@@ -92,6 +92,7 @@ def test_it_sorts_stably(name: str) -> None:
             np.testing.assert_array_equal(got[1], np.arange(n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BACKENDS, pytest.param("blocks", marks=needs_cxx)])
 def test_it_sorts_rows(name: str) -> None:
     rng = np.random.default_rng(1)

@@ -78,6 +78,7 @@ def test_c_equals_numpy(library: ctypes.CDLL, op: ScalarOp) -> None:
         )
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize(
     "name", ["abs", "neg", "copysign", "floor", "ceil", "round", "trunc", "min", "max", "mod"]
@@ -136,6 +137,7 @@ def test_units_and_absorbers() -> None:
                     np.testing.assert_array_equal(op.ufunc(t).reduce(values, dtype=values.dtype), total)
 
 
+@pytest.mark.slow
 def test_commutative_and_associative() -> None:
     for op, t in CASES:
         if op.arity != 2 or not (op.commutative or op.associative):

@@ -117,6 +117,7 @@ def test_maps_of_pairs_equal_the_interpreter(name: str) -> None:
         check(name, (n, d, m), rng.standard_normal((n, d)), rng.standard_normal((m, d)), MAPS)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ["in_place", "same_place", "history", "own_places"])
 def test_results_in_the_place_of_the_rows(name: str) -> None:
@@ -135,6 +136,7 @@ def test_pairs_equal_the_interpreter(name: str) -> None:
         check(name, (n, d, m), rng.standard_normal((n, d)), rng.standard_normal((m, d)))
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES[:4])
 def test_special_values(name: str) -> None:
@@ -155,6 +157,7 @@ def test_pairs_that_are_folded(name: str) -> None:
         check(name, (n, d, m), xs, ys, FOLDS)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ["places", "columnwise", "nearest_twice"])
 def test_folded_pairs_of_special_values(name: str) -> None:

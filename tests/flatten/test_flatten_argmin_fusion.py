@@ -25,6 +25,7 @@ DEVICE = OnDevice(SOURCE, "placed.fut", check=True)
 VALUES = (0.0, -0.0, 1.0, 2.0, -3.0, np.inf, -np.inf, np.nan)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ["least", "greatest", "mapped", "apart"])
 def test_special_values_and_ties(name: str) -> None:

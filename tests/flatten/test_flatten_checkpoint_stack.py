@@ -15,6 +15,7 @@ from tests.support.needs import needs_cxx
 ENTRIES = ("simple", "pair", "two_back", "consumed", "late", "kept", "matrices")
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_loops_equal_the_interpreter(name: str) -> None:

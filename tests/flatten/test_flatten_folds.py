@@ -98,6 +98,7 @@ def test_results(seed: int | None) -> None:
                 np.testing.assert_array_equal(x, y, err_msg=f"{entry} {n}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ["fails", "fails_in", "fails_reduced"])
 def test_failures(entry: str) -> None:
     running = DEVICE.on(EmulatedDevice(seed=4))

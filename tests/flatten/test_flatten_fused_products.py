@@ -131,6 +131,7 @@ def test_results(seed: int | None) -> None:
                 np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11, err_msg=f"{entry} {size}")
 
 
+@pytest.mark.slow
 def test_prepared_programs_compute_the_same() -> None:
     """What accumulators become, products give back, literals of rows: checked, and the same results."""
     from futad.core.check import check_program

@@ -137,6 +137,7 @@ fun main [n_1: i64, m_2: i64] (is_3: [n_1]i64, xs_4: [n_1]f64, ys_5: [m_2]f64) -
 """
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_flags_are_joined() -> None:
     """On bools accumulators take `or`, and so do their histograms."""

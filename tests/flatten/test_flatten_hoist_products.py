@@ -73,6 +73,7 @@ ENTRIES = ("forward", "adjoint", "predicted", "sums", "totals", "pairs", "shifte
 DEVICE = OnDevice(SOURCE, "iterations.fut", check=True)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_equal_to_the_interpreter(name: str) -> None:

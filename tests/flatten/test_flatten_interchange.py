@@ -44,6 +44,7 @@ ENTRIES = ("relax", "sums", "ragged", "parts", "matrices", "together")
 DEVICE = OnDevice(SOURCE, "interchange.fut", check=True)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_equal_to_the_interpreter(name: str) -> None:

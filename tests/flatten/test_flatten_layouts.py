@@ -13,6 +13,7 @@ from tests.support.needs import needs_cxx
 ENTRIES = ("columns", "flat", "rows", "elements", "both", "joined", "reversed_", "part", "updated", "product", "slope")
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", [*ENTRIES, "planes", "carried", "gathered"])
 def test_arrays_mean_the_same_in_every_layout(name: str) -> None:

@@ -47,6 +47,7 @@ def arguments(name: str, n: int, k: int) -> list:
     return [np.int64(n), np.int64(k), *ARGS[name](r, n, k)]
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", [*ARGS, "slopes"])
 def test_they_mean_the_same(name: str) -> None:

@@ -108,6 +108,7 @@ def test_several_blocks_fill_the_card() -> None:
     assert count(backend().module, program(), "scans", sizes).launches == 2  # memory that is cleared, and the scan
 
 
+@pytest.mark.slow
 def test_an_index_out_of_bounds() -> None:
     p = running(EmulatedDevice())
     xs = matrix(3, 300)

@@ -50,6 +50,7 @@ def names(device: OnDevice, entry: str, args: list[np.ndarray]) -> set[str]:
     return {running.layout.kernels[n].what for n in running.runtime.counts.path if n >= 0}
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_equal_to_the_interpreter(entry: str) -> None:

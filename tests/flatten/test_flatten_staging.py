@@ -46,6 +46,7 @@ def test_whole_rows_are() -> None:
         assert a.total.strided == 0 and a.total.read + a.total.written <= 1.001 * a.least[0]
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_they_mean_the_same(name: str) -> None:
@@ -55,6 +56,7 @@ def test_they_mean_the_same(name: str) -> None:
             np.testing.assert_allclose(x, y, rtol=1e-6 if x.dtype == np.float32 else 1e-14)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("options", [{"seed": 3}, {"sanitize": "address"}, {"sanitize": "thread"}])
 def test_in_any_order(options: dict) -> None:

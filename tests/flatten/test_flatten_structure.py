@@ -166,6 +166,7 @@ entry main [n][m] (xss: [n][m]f64) : ([m]f64, [n][m]f64) =
     assert any(k.kind == "thread" and "map over [m" in k.what for k in module.kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gmm", "kmeans", "kmeans_sparse", "lstm"])
 def test_benchmark_programs_have_nothing_sequential(name: str) -> None:
 

@@ -62,6 +62,7 @@ def test_equal_to_the_interpreter(seed: int | None) -> None:
                 np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10, err_msg=f"{entry} {n} {k}")
 
 
+@pytest.mark.slow
 def test_nothing_is_done_by_one_thread() -> None:
     assert "one thread" not in report(prepared(DEVICE.program))
     for entry, each in (("reduced", 2), ("scanned", 6)):

@@ -136,6 +136,7 @@ def checked(device: OnDevice, name: str, args: Sequence[Any]) -> list[Any]:
     return out
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ARGS)
 def test_what_is_apart_is_apart_in_every_launch(name: str) -> None:
@@ -156,6 +157,7 @@ def test_loops_that_save_and_layouts_are_apart_in_every_launch() -> None:
     checked(LAYOUTS, "carried", [np.int64(6), np.int64(3), xs])
 
 
+@pytest.mark.slow
 def test_arrays_that_iterations_exchange_are_apart_in_lbm() -> None:
     """Of an iteration's kernel only what stays in the cell, which it overwrites, is not apart."""
     backend = device_backend(compile_program(load_program(str(PROGRAMS / "lbm.fut"))))

@@ -46,6 +46,7 @@ def passed(there: DeviceProgram) -> set[int]:
 XS = np.linspace(-1, 2, 37)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("kind", [Foreign, Tensor])
 def test_in_and_out_without_a_copy(prog: futad.Program, there: DeviceProgram, kind: type[Foreign]) -> None:
@@ -132,6 +133,7 @@ def test_streams(prog: futad.Program, there: DeviceProgram, monkeypatch: pytest.
     assert Tensor.streams == [99]
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_derivatives(prog: futad.Program, there: DeviceProgram) -> None:
     w, x = Foreign(there.device, XS), Foreign(there.device, XS + 1)

@@ -223,6 +223,7 @@ def test_kmeans_of_many_points() -> None:
         assert a.total.traffic <= 3 * a.least[0] and a.total.strided + a.total.gathered <= 0.01 * a.total.traffic
 
 
+@pytest.mark.slow
 def test_lbm_is_made_where_it_is_returned() -> None:
     """The cells' last populations lie as the result does, so that nothing is transposed, and all is by neighbours."""
     module, program = compiled("lbm")

@@ -50,6 +50,7 @@ def steps(xs: np.ndarray, k: int) -> np.ndarray:
     return xs
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_cupy_in_and_out(card: fake_cupy.Card) -> None:
     prog = futad.compile(SOURCE, "g.fut", backend="cuda")
@@ -118,6 +119,7 @@ def test_out_of_memory(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch) ->
 IRREGULAR = "entry sums [n] (ks: [n]i64): [n]i64 = map (\\k -> i64.sum (scan (+) 0 (map (* k) (iota k)))) ks"
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_memory_that_threads_allocate(card: fake_cupy.Card) -> None:
     """Made before the kernels are loaded, which is the last moment; not for programs without."""
@@ -207,6 +209,7 @@ def test_every_layout_of_a_product() -> None:
     assert blas_plan(huge) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batches", [1, 3])
 def test_the_calls_of_cublas(card: fake_cupy.Card, dtype: Any, batches: int) -> None:
@@ -313,6 +316,7 @@ def test_no_compiler_for_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         futad.compile(SOURCE, backend="cuda").steps(1, XS)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_auto_takes_a_gpu_that_answers(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch) -> None:
     prog = futad.compile(SOURCE)

@@ -73,6 +73,7 @@ def chain(k: int, f: Any = lambda x: x) -> np.ndarray:
 # --- graphs ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("entry", "f"), [("chain", lambda x: x), ("mixed", np.tanh)])
 def test_products_are_captured_and_replayed(card: fake_cupy.Card, entry: str, f: Any) -> None:
     """CuPy's own cuBLAS refuses a captured stream; a loop of nothing but products is worth a graph as well.  Those of
@@ -86,6 +87,7 @@ def test_products_are_captured_and_replayed(card: fake_cupy.Card, entry: str, f:
     assert len(card.products) == (18 if entry == "chain" else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ["mixed", "last"])
 def test_a_capture_that_fails_is_not_tried_again(card: fake_cupy.Card, entry: str) -> None:
     """The call runs without, from its arguments on, which what was done may have overwritten."""
@@ -127,6 +129,7 @@ def test_nothing_to_zero_is_no_node(card: fake_cupy.Card) -> None:
 # --- faults ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [1, 2, 3, 4])
 def test_a_fault_of_a_kernel(card: fake_cupy.Card, calls: int) -> None:
     """Before, while and after a call is captured: the cause and no other error; then the GPU is of no use."""
@@ -178,6 +181,7 @@ def test_a_launch_that_is_refused_leaves_the_program_usable(
         np.testing.assert_allclose(prog.turned(6, XS), turned(XS, 6), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_blas_that_fails(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch) -> None:
     prog = program(blas=100)
     np.testing.assert_allclose(prog.chain(6, A, X), chain(6), rtol=1e-12)

@@ -44,6 +44,7 @@ def waits(card: fake_cupy.Card) -> list[str]:
     return [e[0] for e in card.log if e[0] in ("synchronise", "download", "wait for event")]
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_nobody_waits(card: fake_cupy.Card, prog: futad.Program) -> None:
     """A call that can fail, on arrays of the card, is started and left; with graphs too."""
@@ -83,6 +84,7 @@ def test_a_failure_is_heard_of(card: fake_cupy.Card, prog: futad.Program) -> Non
         np.testing.assert_array_equal(prog.gather(xs, fake_cupy.array(card, GOOD))[0].get(), XS[GOOD])
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("after", ["safe", "gather", "read", "on the host"])
 def test_a_later_call_raises_it(card: fake_cupy.Card, prog: futad.Program, after: str) -> None:
@@ -132,6 +134,7 @@ prog.gather(fake_cupy.array(card, np.arange(50.0)), fake_cupy.array(card, np.arr
 """
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_the_end_of_the_process() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, cwd=ROOT)

@@ -73,6 +73,7 @@ def on_device(program: DeviceProgram, xs: np.ndarray) -> Any:
     return device_array(made, "xs")
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_the_host_code_does_not_run_again(program: DeviceProgram) -> None:
     xs = on_device(program, XS)

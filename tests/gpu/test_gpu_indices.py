@@ -61,6 +61,7 @@ def running(narrow: int | None = None) -> tuple[EmulatedDevice, DeviceProgram]:
     return device, DeviceProgram(device, made.layout, made.source, made.host, made.constants)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("narrow", [0, 100, None])
 def test_results(narrow: int | None) -> None:
     """With all indices wide, some, and none."""

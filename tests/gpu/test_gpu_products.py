@@ -86,6 +86,7 @@ entry gradient [n][m][k] (w: [m]f64) (a: [n][m]f64) (b: [m][k]f64) =
 """
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_a_program() -> None:
     made = OnDevice(PROGRAM)

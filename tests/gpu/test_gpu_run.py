@@ -57,6 +57,7 @@ def running(seed: int | None = None) -> DeviceProgram:
 R = np.random.default_rng(7)
 
 
+@pytest.mark.slow
 def test_index_out_of_bounds_in_a_thread() -> None:
     xs, is_ = R.normal(size=10), np.array([1, 2, 10, 3])
     with pytest.raises(BoundsError, match="index 10 is out of bounds for an array of size 10") as e:
@@ -107,6 +108,7 @@ def failing(backend: str) -> futad.Program:
     return futad.compile(FAILURES, "f.fut", backend=backend)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in FAILING if not n.endswith("nest")])
 def test_failures_name_their_line_as_on_the_cpu(name: str) -> None:
     good, bad = [np.array(v, "i4" if name == "divide_map" else "i8") for v in FAILING[name]]

@@ -318,6 +318,7 @@ entry value [n] [d] [b] (x: [n][d]f64) (y: [b][n][d]f64): ([b][n][d]f64, [b][n][
 """
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_a_place_is_computed_in_each_version_of_a_kernel() -> None:
     """A thread or a block does each point of the outer map: the index of the row is computed in both, after the row."""

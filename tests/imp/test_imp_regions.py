@@ -155,6 +155,7 @@ def view(draw: Any) -> View:
     return View(MEMORY, offset, tuple([s for _, s in dims]), tuple([n for n, _ in dims]))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(view(), view(), st.booleans())
 def test_what_is_proved_is_so(a: View, b: View, checked: bool) -> None:

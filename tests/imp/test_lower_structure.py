@@ -326,6 +326,7 @@ def test_elements_of_varying_size_are_refused() -> None:
     assert not isinstance(e.value, UnsupportedError) or e.value.span is not None
 
 
+@pytest.mark.slow
 def test_lowering_is_fast() -> None:
     text = "".join(
         f"def g{i} [n] (xs: [n]f64) (k: f64): [n]f64 =\n"

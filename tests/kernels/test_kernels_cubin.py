@@ -35,6 +35,7 @@ def test_no_spills(name: str, arch: str) -> None:
     assert all(r.shared <= 48 * 1024 for r in made.kernels.values())
 
 
+@pytest.mark.slow
 @needs_toolkit
 def test_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second time nothing runs; options and architecture make different entries."""
@@ -156,6 +157,7 @@ def instructions(code: bytes) -> dict[str, list[int]]:
     return out
 
 
+@pytest.mark.slow
 @needs_toolkit
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_products_of_f64_are_done_by_the_matrix_units(arch: str) -> None:

@@ -65,6 +65,7 @@ GEMM_KERNELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "left", "right"), GEMM_KERNELS, ids=str)
 def test_gemm(gemm: EmulatedModule, name: str, left: int, right: int) -> None:
     """Whole tiles, one less and one more, thin ones, no sum at all, batches, splits of the sum."""
@@ -97,6 +98,7 @@ def test_gemm_accumulates_any_layout(gemm: EmulatedModule, name: str) -> None:
     np.testing.assert_array_equal(c, start.transpose(0, 2, 1) + a @ b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["", "_first"])
 @pytest.mark.parametrize("seed", [None, 5])
 def test_what_a_product_takes_along(seed: int | None, first: str) -> None:
@@ -149,6 +151,7 @@ def pairs(kind: str, m: int, n: int, k: int, rng: np.random.Generator) -> tuple[
 KINDS = ("plain", "near", "far away", "equal", "huge", "tiny", "special")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_squared_differences(squares: EmulatedModule, kind: str) -> None:
     """As exact as if the squares were added, up to seven bits, whatever the data; zero where rows are the same."""
@@ -205,6 +208,7 @@ def test_transpose(transpose: EmulatedModule, t: str, dtype: str) -> None:
             np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 9])
 @pytest.mark.parametrize("t", ["i32", "i64"])
 def test_radix_sort(radix: EmulatedModule, t: str, seed: int | None) -> None:

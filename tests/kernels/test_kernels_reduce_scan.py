@@ -39,6 +39,7 @@ def sizes(*values: int) -> list[np.int64]:
     return [np.int64(v) for v in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 1, 2, 3, 4])
 def test_single_pass_scan(scan_module: EmulatedModule, seed: int | None) -> None:
     """One state for launches of all sizes; as many blocks as tiles, fewer, and more; in place."""

@@ -119,6 +119,7 @@ def _statements(lam: ir.Lambda) -> list[ir.Stm]:
     return [t for s in lam.stms for t in [s, *[u for x in s.exp.lambdas() for u in _statements(x)]]]
 
 
+@pytest.mark.slow
 def test_products_of_a_loop_are_computed_once_for_both_sweeps() -> None:
     head = "(a: [][]f64) (w: [][]f64)"
     body = "vjp (\\w -> f64.sum (flatten (loop h = a for _i < 4 do map (map f64.sin) (mm h w)))) w 1"

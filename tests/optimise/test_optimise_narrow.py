@@ -132,6 +132,7 @@ def test_elements_that_nobody_reads_leave_no_trace_in_a_gradient(backend: str) -
             np.testing.assert_allclose(gradient @ ds, p[f"j{k}"](xs, ds), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_an_assertion_about_an_element_that_nobody_reads_is_made() -> None:
     p = futad.compile(TEXT, backend="c")
     np.testing.assert_allclose(p.asserted([4.0, 16.0, 1.0]), [0.25, 0.125, 0])

@@ -46,6 +46,7 @@ def test_random_programs(block):
         check_passes(s.program, [simplify, inline, *TAIL], s.args, run(s.program, s.args), "main", f"seed {seed}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["vjp", "jvp"])
 def test_random_derivatives(kind):
     rng = np.random.default_rng(0)

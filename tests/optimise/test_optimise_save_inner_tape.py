@@ -146,6 +146,7 @@ def test_answers(programs: list[Any], plain: Interpreter, name: str, n: int, l: 
             np.testing.assert_allclose(a, e, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_slopes(programs: list[Any]) -> None:
     """The gradient beside central differences."""
     rng = np.random.default_rng(5)
@@ -160,6 +161,7 @@ def test_slopes(programs: list[Any]) -> None:
         assert abs(slope - np.vdot(bars[k], way)) < 1e-6 * max(1, abs(slope))
 
 
+@pytest.mark.slow
 def test_loops_that_are_split_save_no_more(tmp_path: Path) -> None:
     """Stripmining makes inner loops for the memory's sake: only within one of them more is saved."""
     text = (PROGRAMS / "dlstm.fut").read_text()

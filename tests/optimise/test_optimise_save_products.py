@@ -106,6 +106,7 @@ entry back_g [n][m] (k: i32) (a: [n]f64) (b: [m]f64) = vjp (\\(a, b) -> g k a b)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "emulated"])
 @pytest.mark.parametrize("name", ["f", "g"])
 def test_a_negative_number_of_iterations_is_none(backend: str, name: str) -> None:

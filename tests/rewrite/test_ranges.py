@@ -117,6 +117,7 @@ def test_ranges_of_constants(program: Any, t: str) -> None:
         assert answer(program[f"{name}_{t}"], True) == expected(x, y, z, kind), (t, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", TYPES)
 def test_ranges_between_any_two_numbers(program: Any, t: str) -> None:
     low, high = limits(t)

@@ -73,6 +73,7 @@ def expected(name: str, xs: Any) -> Any:
     }.get(name, a)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 @pytest.mark.parametrize("name", FILLED + NOT_FILLED)
 def test_the_same_values(name: str, backend: str) -> None:

@@ -89,6 +89,7 @@ def outcome(p: ir.Program, n: int, m: int, k: int) -> object:
         return type(e)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_no_check_is_dropped_that_could_fail(block):
     dropped = 0

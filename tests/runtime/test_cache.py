@@ -326,6 +326,7 @@ def test_no_space_at_all(small: Path, tmp_path: Path, left: int) -> None:
     assert left_in(small) == ["filling"]
 
 
+@pytest.mark.slow
 @needs_cc
 def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     """Which ends the linker by a signal."""

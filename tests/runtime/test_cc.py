@@ -76,6 +76,7 @@ def test_everything_that_matters_is_in_the_key(own_cache: Path, monkeypatch: pyt
     assert len(runs) == 7 == len(entries(own_cache, ".so"))
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "empty", "no sum"])
 def test_corrupt_entries_are_rebuilt(own_cache: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
@@ -115,6 +116,7 @@ def _build(folder: str, queue: multiprocessing.Queue[int]) -> None:
         queue.put(len(runs))
 
 
+@pytest.mark.slow
 @needs_cc
 def test_one_of_several_processes_builds(own_cache: Path) -> None:
     context = multiprocessing.get_context("spawn")
@@ -191,6 +193,7 @@ def test_a_compiler_that_hangs(own_cache: Path, monkeypatch: pytest.MonkeyPatch,
     assert is_gone(int((tmp_path / "child").read_text()))
 
 
+@pytest.mark.slow
 def test_an_interrupt_stops_the_compiler(own_cache: Path, tmp_path: Path) -> None:
     (tmp_path / "p.fut").write_text("entry main (x: i64): i64 = x + 1\n")
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # where it is ignored, too

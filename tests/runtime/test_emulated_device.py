@@ -236,6 +236,7 @@ def test_arguments_that_do_not_fit(words: EmulatedModule) -> None:
         words.launch("nothing", 1, 1, 0, [])
 
 
+@pytest.mark.slow
 def test_address_sanitizer() -> None:
     module = EmulatedModule(WORDS, sanitize="address")
     x = np.zeros(32, "int32")

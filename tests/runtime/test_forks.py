@@ -175,6 +175,7 @@ def test_a_pool_of_processes(backend: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_while_another_thread_captures_a_graph(tmp_path: Path) -> None:
     done = run(CAPTURING, "emulated", tmp_path)

@@ -272,6 +272,7 @@ def watched(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["-DFUTAD_TEAM_PORTABLE"]], ids=["linux", "portable"])
 def test_no_races(tmp_path: Path, flags: list[str]) -> None:
     """Threads see what the caller wrote before a job, and the caller what they wrote, by the team's own order alone."""
@@ -304,12 +305,14 @@ sys.exit(os.waitstatus_to_exitcode(status) or int(prog.main(xs) != want))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_after_a_fork() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], timeout=300, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_number_of_threads_decides_the_answer() -> None:
     """Not who is free: sums of the same parts are added in the same order, also while somebody else has the team."""
     prog = futad.compile("entry main (xs: []f64) = f64.sum (map f64.sin xs)", backend="multicore")

@@ -116,6 +116,7 @@ def binary(data: np.ndarray) -> bytes:
     return b"b\2" + bytes([data.ndim]) + b"bool" + np.array(data.shape, "<u8").tobytes() + data.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_binary_input(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
     run = Runner(tmp_path, monkeypatch, capfdbinary)

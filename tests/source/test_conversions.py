@@ -43,6 +43,7 @@ CONSTANTS = "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "emulated"])
 def test_arrays(backend: str) -> None:
     program = futad.compile(ARRAYS, backend=backend)
@@ -51,6 +52,7 @@ def test_arrays(backend: str) -> None:
         assert program[f"{t}_{f}"](values(f)).tolist() == want, (t, f)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 @pytest.mark.filterwarnings("error")
 def test_constants(backend: str) -> None:
@@ -59,6 +61,7 @@ def test_constants(backend: str) -> None:
         assert program[f"{t}_{f}"]().tolist() == [wrapped(float(x), t) for x in values(f)], (t, f)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_on_standard_error() -> None:
     text = "[i32.f64 f64.nan, i32.f64 1e300, i32.f32 (-f32.inf), i32.i64 (i64.f64 1e19), i32.u8 (u8.f64 (-1))]"
     command = [sys.executable, "-m", "futad", "run", "-x", text]

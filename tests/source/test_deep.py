@@ -46,6 +46,7 @@ def test_a_chain_of_60_functions_is_right() -> None:
 NESTS = ["(" * 3000 + "x" + ")" * 3000, "(-" * 3000 + "x" + ")" * 3000, "f64.sin (" * 3000 + "x" + ")" * 3000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", NESTS, ids=["brackets", "signs", "calls"])
 def test_other_nests(text: str) -> None:
     assert futad.compile(f"entry main (x: f64): f64 = {text}", backend="interp").main(0.0) == 0

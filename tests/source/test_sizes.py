@@ -36,6 +36,7 @@ def line_of(entry: str, source: str) -> int:
     return before.count("\n") + 1 - (entry == "called")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_negative(backend: str) -> None:
     program = futad.compile(SOURCE, "sizes.fut", backend=backend)
@@ -72,6 +73,7 @@ entry given [n] (xs: [n]i64) (ys: []i64) = (map (* 2) xs ++ [1] ++ ys)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_joined(backend: str) -> None:
     """The number of elements of two arrays together, whether or not anything makes them."""

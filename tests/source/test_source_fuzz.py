@@ -99,6 +99,7 @@ def attempt(seed: int) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_mutant_crashes_the_compiler(chunk: int) -> None:
     seen = set()

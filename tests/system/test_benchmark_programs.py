@@ -74,6 +74,7 @@ def test_gmm(backend: str, shape: tuple[int, int, int]) -> None:
     assert_close(p.gradient(*args), cf.gmm_gradient(*args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gmm_far_points(backend: str) -> None:
     """Clusters whose weight vanishes at a point do not spoil its gradient, nor does a large offset."""
@@ -169,6 +170,7 @@ def sparse_work(n: int, held: int, d: int, k: int) -> dict[str, int]:
     return out
 
 
+@pytest.mark.slow
 def test_sparse_work_grows_with_what_points_hold() -> None:
     """Linear in the numbers that are not 0, and not at all in the width of points but for the centroids."""
     few, more, most = (sparse_work(40, held, 60, 3) for held in (4, 8, 16))

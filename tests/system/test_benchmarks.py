@@ -299,6 +299,7 @@ def test_occupancy(per_thread: int, shared: int, threads: int, part: float) -> N
     assert registers.occupancy(resources, threads, registers.SHARED["sm_90"]) == part
 
 
+@pytest.mark.slow
 @needs_toolkit
 def test_registers(capsys: pytest.CaptureFixture[str]) -> None:
     assert registers.main(["lse"]) == 0
@@ -309,6 +310,7 @@ def test_registers(capsys: pytest.CaptureFixture[str]) -> None:
     assert registers.main(["nothing"]) == 2
 
 
+@pytest.mark.slow
 @needs_cc
 def test_sparse() -> None:
     done = run("sparse.py", "--points", "50", "--runs", "1")
@@ -366,6 +368,7 @@ for i, x in enumerate((1.5, WRONG)):
 """
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("wrong", [False, True])
 def test_gradbench(tmp_path: Path, wrong: bool) -> None:

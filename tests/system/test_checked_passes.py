@@ -102,6 +102,7 @@ def test_all_of_these_tests_check():
     assert checks.IR in checks.modes()
 
 
+@pytest.mark.slow
 def test_nothing_is_checked_where_nobody_asks():
     """Compiling for use costs nothing for the checker: it is not even imported."""
     code = (

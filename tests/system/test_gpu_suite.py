@@ -97,6 +97,7 @@ def test_what_was_timed_is_compared_again() -> None:
     assert first["wrong"] == "primal is 2 off, limit 1e-09" and "primal_ms" not in first
 
 
+@pytest.mark.slow
 def test_rows() -> None:
     toys, large = list(rows(True)), list(rows(False))
     assert len({r.name for r in toys}) == len(toys) and len({r.name for r in large}) == len(large)

@@ -134,6 +134,7 @@ def test_hand(backend: str, mirrored: bool, v: int) -> None:
     close(by_us, np.einsum("cick->kci", full.reshape(c, 3, c, 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_hand_that_does_not_iteration(backend: str) -> None:
     model, triangles, which, points, theta, _ = hand_args(3, False)
@@ -179,6 +180,7 @@ def dlstm_check(p: Any, args: tuple[Array, ...]) -> None:
     close(d_extra.ravel(), af.complex_step(lambda a: af.dlstm_loss(main_params, a, state, sequence), extra)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("sizes", [(2, 6, 3), (1, 2, 1), (3, 4, 9)])
 def test_dlstm(backend: str, sizes: tuple[int, int, int]) -> None:
@@ -205,6 +207,7 @@ def test_dlstm_on_real_data() -> None:
 # --- The small ones ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", THREADS)
 @pytest.mark.parametrize("m, n", [(4, 9), (1, 2), (7, 30)])
 def test_llsq(backend: str, m: int, n: int) -> None:
@@ -226,6 +229,7 @@ def test_lse(backend: str) -> None:
     close(p.gradient(x), weights / weights.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 6, 7])
 def test_det(backend: str, n: int) -> None:
@@ -238,6 +242,7 @@ def test_det(backend: str, n: int) -> None:
     close(p.gradient(n, a.ravel()), (det * np.linalg.inv(a).T).ravel(), 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("n, steps", [(1, 1), (3, 2), (8, 5)])
 def test_ode(backend: str, n: int, steps: int) -> None:
@@ -249,6 +254,7 @@ def test_ode(backend: str, n: int, steps: int) -> None:
     close(p.gradient(x, steps), y[-1] / x)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_saddle() -> None:
     """Descent stops within its tolerance of the saddle point, which is 0; all modes take the same way."""
@@ -259,6 +265,7 @@ def test_saddle() -> None:
         close(r, results[0], 1e-9)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_particle() -> None:
     """All modes find the same w, and from a start beyond it nearly the same."""

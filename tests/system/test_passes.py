@@ -49,6 +49,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, backend: str) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::futad.FutadWarning")
 @pytest.mark.parametrize("backend", HERE)
 def test_what_is_listed_is_what_runs(
@@ -74,6 +75,7 @@ def test_cuda_runs_what_the_emulated_device_runs() -> None:
     assert only == {"sink-into-loop", "save-inner-tape"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "emulated"])
 def test_every_pass_of_a_backend_can_be_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any, backend: str

@@ -96,6 +96,7 @@ def test_xsbench(backend: str) -> None:
     check_gradient(p.gradient(lookups, *args), lambda g: pf.xsbench(lookups, args[0], g, *args[2:]), args[1])
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("lookups", [0, 1])
 def test_few_lookups(lookups: int) -> None:
@@ -152,6 +153,7 @@ def test_lbm_in_f32() -> None:
     close(p.gradient(4, kinds, grid, seed), wide, 5e-6)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_lbm_keeps_mass() -> None:
     """Without cells that are moved the sum of all populations stays, so that its gradient is 1 everywhere."""

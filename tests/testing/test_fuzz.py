@@ -35,6 +35,7 @@ def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUTAD_CACHE_DIR", str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", skeletons.FAMILIES)
 def test_skeletons_are_valid(kind: str) -> None:
     for seed in range(6):

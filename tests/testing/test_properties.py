@@ -70,6 +70,7 @@ def reference(s: Sample, name: str = "main") -> list[Any]:
     return Interpreter(s.program, in_place=False).run(name, s.args)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.integers(10_000, 2**32))
 def test_text_and_batched_evaluation(seed):

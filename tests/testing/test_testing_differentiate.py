@@ -35,6 +35,7 @@ def rows(tmp_path: Path, text: str) -> dict[tuple[str, str], differentiate.Row]:
     return {(r.entry, r.backend): r for r in differentiate.try_file(str(file), BACKENDS)}
 
 
+@pytest.mark.slow
 def test_entries_with_floats_in_and_out(tmp_path: Path) -> None:
     got = rows(tmp_path, PROGRAM)
     assert {e for e, _ in got} == {"dot", "kink", "fails"}
@@ -67,6 +68,7 @@ def test_a_wrong_backend_is_found(tmp_path: Path, what: str, monkeypatch: pytest
     assert what in got["dot", "c"].detail or "<ybar" in got["dot", "c"].detail
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.fut").write_text(PROGRAM)
     (tmp_path / "b.fut").write_text("entry g (x: i64) = x\n")
