@@ -27,6 +27,7 @@ from futad.core.types import (
     elem_of,
     i64,
     one,
+    row_type,
     shape_of,
     zero,
 )
@@ -103,7 +104,7 @@ class Builder:
 
     def map_(self, f: Callable[..., Sequence[Atom]], *arrays: Atom, hint: str = "m") -> tuple[Var, ...]:
         width = shape_of(arrays[0].type)[0]
-        params = [("x", ArrayType(a.type.elem, a.type.shape[1:]) if a.type.rank > 1 else a.type.elem) for a in arrays]  # type: ignore[union-attr]
+        params = [("x", row_type(a.type)) for a in arrays]
         return self.emit(ir.Map(width, tuple(arrays), self.lambda_(params, f)), hint)
 
     # -- scopes

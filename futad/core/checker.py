@@ -206,8 +206,9 @@ class Checker:
                 self.canon[v] = self.resolve(e.atom)
             elif isinstance(e, ir.Op):
                 args = [self.resolve(a) for a in e.args]
-                if all(type(a) is Const for a in args) and not OPS[e.op].can_fail:
-                    self.canon[v] = Const(I64, evaluate(e.op, *[a.type.dtype.type(a.value) for a in args]))  # type: ignore[union-attr]
+                values = [a.type.dtype.type(a.value) for a in args if type(a) is Const]
+                if len(values) == len(args) and not OPS[e.op].can_fail:
+                    self.canon[v] = Const(I64, evaluate(e.op, *values))
                     return
                 if OPS[e.op].commutative:
                     args.sort(key=id)

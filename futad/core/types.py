@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 
+@final
 @dataclass(frozen=True, slots=True, eq=False)
 class Prim:
     """A scalar type.  `kind` is 'int', 'uint', 'float' or 'bool'; `bits` its width."""
@@ -81,6 +82,7 @@ def prim(name: str) -> Prim:
     return PRIMS[name]
 
 
+@final
 class Const:
     """A scalar constant.  Interned by type and bit pattern, so `is` compares (NaN and -0.0 included).
 
@@ -124,6 +126,7 @@ class Const:
 _ids = itertools.count(1)
 
 
+@final
 class Var:
     """A variable: bound exactly once in a program, compared and hashed by identity."""
 
@@ -141,6 +144,7 @@ class Var:
 Atom = Var | Const
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class ArrayType:
     """An array of `elem` with one i64 atom per dimension (outermost first; rank at least 1)."""
@@ -156,6 +160,7 @@ class ArrayType:
         return "".join(f"[{s!r}]" for s in self.shape) + self.elem.name
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class AccType:
     """A write-only accumulator over an array of this shape.  It has no run-time value of its own.
@@ -197,6 +202,12 @@ def one(t: Prim) -> Const:
 def elem_of(t: Type) -> Prim:
     """The scalar type an array, accumulator or scalar is made of."""
     return t if isinstance(t, Prim) else t.elem
+
+
+def prim_of(a: Atom) -> Prim:
+    """The type of a scalar."""
+    assert isinstance(a.type, Prim), a.type
+    return a.type
 
 
 def shape_of(t: Type) -> tuple[Atom, ...]:

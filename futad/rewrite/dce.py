@@ -85,7 +85,7 @@ class _DeadCode:
                 if v in live:
                     wanted = True
                     if type(v.type) is not Prim:
-                        self.use(v.type.shape)  # type: ignore[union-attr]
+                        self.use(v.type.shape)
             handler = _SCOPES.get(head, _DeadCode.plain if head.scoped else None)
             if not wanted and NO_EFFECT(not self.stays(e)):
                 self.removed += 1

@@ -52,20 +52,18 @@ def _same(lam: Lambda) -> Lambda:
 
 def share_key(e: ir.Exp) -> tuple[Any, ...] | None:
     """Equal for expressions that compute the same; None for those that must not be merged."""
-    head = type(e)
-    if head is ir.Op:
-        op: str = e.op  # type: ignore[attr-defined]
-        args: Any = e.args  # type: ignore[attr-defined]
+    if type(e) is ir.Op:
+        op, args = e.op, e.args
         if op in _COMMUTATIVE and id(args[0]) > id(args[1]):
             args = (args[1], args[0])
         return (op, args)
-    if head is ir.At:
-        return (ir.At, e.array, e.index)  # type: ignore[attr-defined]
-    if head is ir.Assert:
-        return None if e.of else (ir.Assert, e.cond)  # type: ignore[attr-defined]
+    if type(e) is ir.At:
+        return (ir.At, e.array, e.index)
+    if type(e) is ir.Assert:
+        return None if e.of else (ir.Assert, e.cond)
     if not e.pure or e.own:
         return None
-    if head.scoped:
+    if e.scoped:
         return scoped_key(e)
     return e.key()
 
@@ -97,23 +95,22 @@ class Simplifier:
                 if a in subst:
                     exp = exp.rebuild(ctx.atom, _same)
                     break
-            head = type(exp)
-            if head is ir.Alias:
+            if type(exp) is ir.Alias:
                 # Sizes may have other names in the two types: the typing rule says that they are equal.
-                ctx.replace(stm.pat[0], exp.atom)  # type: ignore[attr-defined]
+                ctx.replace(stm.pat[0], exp.atom)
                 self.propagated += 1
                 continue
-            elif head is ir.ArrayLit:
-                t = subst_type(exp.type, subst)  # type: ignore[attr-defined]
-                if t is not exp.type:  # type: ignore[attr-defined]
-                    exp = ir.ArrayLit(exp.elems, t)  # type: ignore[attr-defined]
+            elif type(exp) is ir.ArrayLit:
+                t = subst_type(exp.type, subst)
+                if t is not exp.type:
+                    exp = ir.ArrayLit(exp.elems, t)
             if exp is not stm.exp:
                 stm = Stm(stm.pat, exp, stm.attrs)
             new = self.enter(stm, ctx)
             if new is not None:
                 work.extend(reversed(new))
                 continue
-            if head.scoped:
+            if exp.scoped:
                 stm = self.scopes(stm)
                 exp = stm.exp
                 new = self.leave(stm, ctx)
@@ -123,15 +120,15 @@ class Simplifier:
             key = share_key(exp)
             if key is not None:
                 old = self.available.get(key)
-                if old is not None and (not head.scoped or ALIKE(alike(old[1], exp) and not self.prints(exp))):
+                if old is not None and (not exp.scoped or ALIKE(alike(old[1], exp) and not self.prints(exp))):
                     if self.share(stm.pat, old[0], bool(exp.views())):
                         continue
             pat = self.bind(stm, exp, out)
             if key is not None and key not in self.available:
                 self.available[key] = (pat, exp)
                 self.trail.append(key)
-            if head is ir.Assert and not exp.of:  # type: ignore[attr-defined]
-                ctx.ranges.assume(exp.cond, True)  # type: ignore[attr-defined]
+            if type(exp) is ir.Assert and not exp.of:
+                ctx.ranges.assume(exp.cond, True)
 
     def share(self, pat: tuple[Var, ...], old: tuple[Var, ...], views: bool) -> bool:
         """Merge a statement with an earlier equal one; False if they must stay apart (equal views need not).

@@ -85,7 +85,8 @@ class Rule(Strategy):
         self.name, self.heads, self.fn, self.doc, self.ops = name, heads, fn, doc, ops
 
     def _apply(self, stm: Stm, ctx: Any) -> Result:
-        if type(stm.exp) not in self.heads or (self.ops and stm.exp.op not in self.ops):  # type: ignore[attr-defined]
+        e = stm.exp
+        if type(e) not in self.heads or self.ops and not (type(e) is ir.Op and e.op in self.ops):
             return None
         stats = getattr(ctx, "stats", None)
         if stats is None:
@@ -133,10 +134,10 @@ class Rules(Strategy):
             self.by_op[name] = tuple(r for r in general if not r.ops or name in r.ops)
 
     def _apply(self, stm: Stm, ctx: Any) -> Result:
-        head = type(stm.exp)
-        rules = self.by_head.get(head)
-        if head is ir.Op:
-            rules = self.by_op.get(stm.exp.op, rules)  # type: ignore[attr-defined]
+        e = stm.exp
+        rules = self.by_head.get(type(e))
+        if type(e) is ir.Op:
+            rules = self.by_op.get(e.op, rules)
         if rules is not None:
             if ctx.stats is None:
                 for r in rules:

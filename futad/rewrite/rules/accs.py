@@ -8,7 +8,7 @@ from futad.core import ir
 from futad.core.alias import consumed_roots
 from futad.core.ir import Lambda, Stm
 from futad.core.operator import scalar_op
-from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Const, Var, row_type
+from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Const, Var, prim_of, row_type
 from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.dce import effects
@@ -133,7 +133,7 @@ def _hot_place(s: Stm, lam: Lambda, indices: set[Var], ctx: Context) -> Atom | N
     if type(test) is not ir.Op or test.op != "eq":
         return None
     for i, k in (test.args, test.args[::-1]):
-        if i in indices and INVARIANT(type(k) is Const or ctx.level.get(k, 0) <= ctx.depth):  # type: ignore[arg-type]
+        if i in indices and INVARIANT(type(k) is Const or ctx.level.get(k, 0) <= ctx.depth):
             return k
     return None
 
@@ -150,7 +150,7 @@ def _vanishes(stms: tuple[Stm, ...], zeros: set[Atom]) -> bool:
                 hit = [_zero(a, zeros) for a in e.args]
                 if (
                     e.op == "mul" and any(hit)
-                    or e.op == "div" and hit[0] and s.pat[0].type.is_float  # type: ignore[union-attr]
+                    or e.op == "div" and hit[0] and prim_of(s.pat[0]).is_float
                     or e.op in ("add", "sub") and all(hit)
                     or e.op == "select" and all(hit[1:])
                     or e.op in _LINEAR and hit[0]

@@ -14,7 +14,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.node import Range
-from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, shape_of
+from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, prim_of, shape_of, zero
 from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.ranges import index_in_range
@@ -59,7 +59,7 @@ class Emit:
         if name == "add" and is_const(args[1], 0) or name == "mul" and is_const(args[1], 1):
             return args[0]
         if name == "mul" and (is_const(args[0], 0) or is_const(args[1], 0)):
-            return Const(args[0].type, 0)  # type: ignore[arg-type]
+            return zero(prim_of(args[0]))
         return self.let(ir.Op(name, args), args[0].type, hint)
 
     def step(self, r: Range, i: Any) -> Atom:

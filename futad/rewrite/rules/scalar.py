@@ -12,7 +12,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.scalarops import OPS, evaluate
-from futad.core.types import BOOL, FALSE, I64, TRUE, Atom, Const, Prim, Var, one, zero
+from futad.core.types import BOOL, FALSE, I64, TRUE, Atom, Const, Var, one, prim_of, zero
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.strategy import Result, op_rule, rule
 
@@ -33,29 +33,29 @@ def op_of(ctx: Context, a: Atom) -> ir.Op | None:
     return e if type(e) is ir.Op else None
 
 
-def prim_of(a: Atom) -> Prim:
-    assert isinstance(a.type, Prim)
-    return a.type
+
 
 
 def fold_op(name: str, args: tuple[Atom, ...]) -> Const | None:
     """The value of an operation on constants; None if some are not, or if it fails."""
-    values = []
+    consts: list[Const] = []
     for a in args:
         if type(a) is not Const:
             return None
-        values.append(a.type.dtype.type(a.value))
+        consts.append(a)
     record = OPS[name]
-    if record.can_fail and prim_of(args[1]).is_integral and not args[1].value:  # type: ignore[union-attr]
+    if record.can_fail and consts[1].type.is_integral and not consts[1].value:
         return None
-    t = record.result_type(tuple([prim_of(a) for a in args]))
-    return Const(t, evaluate(name, *values).item())
+    t = record.result_type(tuple([c.type for c in consts]))
+    return Const(t, evaluate(name, *[c.type.dtype.type(c.value) for c in consts]).item())
 
 
 @rule(ir.Op)
 def fold(stm: Stm, ctx: Context) -> Result:
     """`add 1 2` -> `3`; a division by a constant zero stays."""
-    c = fold_op(stm.exp.op, stm.exp.args)  # type: ignore[attr-defined]
+    e = stm.exp
+    assert type(e) is ir.Op
+    c = fold_op(e.op, e.args)
     return None if c is None else alias(stm, c)
 
 
