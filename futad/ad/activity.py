@@ -7,11 +7,11 @@ derivative (so not through an index, a size or a comparison).  Over-approximates
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from futad.core import ir
 from futad.core.scalarops import OPS
-from futad.core.types import PRIMS, AccType, Atom, Prim, Var
+from futad.core.types import PRIMS, AccType, Atom, Var, prim_of
 from futad.errors import InternalError
 from futad.legality import Legality
 
@@ -76,7 +76,7 @@ def carries(e: ir.Op) -> bool:
     """
     if not e.op.startswith("to_"):
         return e.op.startswith(("bits_", "from_bits_"))
-    source, target = cast(Prim, e.args[0].type), PRIMS[e.op.removeprefix("to_")]
+    source, target = prim_of(e.args[0]), PRIMS[e.op.removeprefix("to_")]
     return source is target or source.is_float == target.is_float or source.is_float and target.is_integral
 
 

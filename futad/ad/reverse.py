@@ -30,8 +30,9 @@ known to have few elements gets an array of adjoints at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from futad.ad.activity import propagate
 from futad.ad.emit import add_to_acc, coerce
@@ -86,7 +87,7 @@ class Context:
 
     how: How = field(default_factory=How)
     active: set[Var] = field(default_factory=set)
-    replicas: dict[Var, Atom] = field(default_factory=dict)
+    replicas: dict[Atom, Atom] = field(default_factory=dict)
     mapped: set[Var] = field(default_factory=set)
     final: dict[Var, Atom] = field(default_factory=dict)
     rooms: dict[Var, tuple[dict[int, Var], Var]] = field(default_factory=dict)
@@ -165,7 +166,7 @@ class Scope:
         self.settle(v)
         return self.adj.pop(v, None)
 
-    def is_active(self, a: Atom) -> bool:
+    def is_active(self, a: Atom) -> TypeGuard[Var]:
         return type(a) is Var and a in self.ctx.active
 
     # -- adjoints
@@ -282,16 +283,18 @@ class Scope:
             else:
                 self.add(v, p.value, (p.index,), p.check)
 
-    def scatter_add(self, arrays: Sequence[tuple[Var, Atom]], f: object) -> ir.Atoms:
+    def scatter_add(
+        self, arrays: Sequence[tuple[Var, Atom]], f: Callable[[Builder, tuple[Var, ...]], Sequence[Atom]]
+    ) -> ir.Atoms:
         """Open accumulators on the given current adjoints, run `f(builder, accs)`; the new adjoints."""
         params = [(f"{v.name}_acc", AccType(elem_of(v.type), shape_of(v.type))) for v, _ in arrays]
-        lam = self.b.lambda_(params, lambda inner, *accs: f(inner, accs))  # type: ignore[operator]
+        lam = self.b.lambda_(params, lambda inner, *accs: f(inner, accs))
         return self.b.emit(ir.WithAcc(tuple([a for _, a in arrays]), "add", lam), *[f"{v.name}_bar" for v, _ in arrays])
 
     def coerce(self, a: Atom, t: Type) -> Atom:
         out = coerce(self.b, a, t)
         if out is not a and a in self.ctx.replicas:
-            self.ctx.replicas[out] = self.ctx.replicas[a]  # type: ignore[index]
+            self.ctx.replicas[out] = self.ctx.replicas[a]
         return out
 
     def replicate(self, n: Atom, elem: Atom) -> Var:
@@ -302,7 +305,7 @@ class Scope:
 
     def element(self, array: Atom) -> Atom | None:
         """The element an array repeats, if it is known to."""
-        return self.ctx.replicas.get(array) if isinstance(array, Var) else None
+        return self.ctx.replicas.get(array)
 
     def dense(self, v: Var) -> Atom:
         """The adjoint of a variable of this scope as a value, zero if there is none."""

@@ -14,7 +14,7 @@ A statement for which this is not possible (an index that depends on the directi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from futad.core import ir
 from futad.core.builder import Builder
@@ -125,7 +125,7 @@ class _Widener:
 
     # -- variables
 
-    def varies(self, a: Any) -> bool:
+    def varies(self, a: object) -> TypeGuard[Var]:
         return type(a) is Var and a in self.varied
 
     def type(self, t: Type) -> Type:
@@ -160,7 +160,7 @@ class _Widener:
     def of(self, b: Builder, a: Atom) -> Var:
         """The wide array of `a`; what does not vary is repeated."""
         if self.varies(a):
-            return self.wide[a]  # type: ignore[index]
+            return self.wide[a]
         if isinstance(a.type, AccType):
             raise CannotWiden("an accumulator that does not vary")
         many = b.let(ir.Replicate((self.d,), a), "rep")
@@ -215,13 +215,11 @@ class _Widener:
         body = Builder()
         for s in pending:
             e = s.exp
-            reads = isinstance(e, ir.At) and self.varies(e.array)
             for v in ir.stm_free(s):
                 if self.varies(v) and v not in local and v not in mapping.mapping and isinstance(v.type, Prim):
                     mapping.mapping[v] = take(v, self.wide[v], v.type)
-            if reads:
-                assert isinstance(e, ir.At)
-                array = self.wide[e.array]  # type: ignore[index]
+            if isinstance(e, ir.At) and self.varies(e.array):
+                array = self.wide[e.array]
                 if any(self.varies(i) for i in e.index):
                     if own is None:
                         own = take(Var("j", I64), b.let(ir.Iota(self.d, ZERO, ONE), "js"), I64)

@@ -157,8 +157,8 @@ class Uses:
     def statement(self, s: ir.Stm, views: dict[Var, View], now: View, path: Path) -> View:
         e = s.exp
         match e:
-            case ir.Alias():
-                views[s.pat[0]] = views[e.atom]  # type: ignore[index]
+            case ir.Alias() if e.atom in views:
+                views[s.pat[0]] = views[e.atom]
             case ir.At() if e.array in views:
                 part = views[e.array].at(e.index)
                 if part.whole():
@@ -206,7 +206,7 @@ class Uses:
         # If a branch changes the array and it is no result, nobody has the newest version, and the loop ends with none.
         after = self.fresh(path) if changed else now
         for k, v in enumerate(s.pat):
-            ends = [inner.get(lam.result[k]) for lam, inner, _, _ in sides]  # type: ignore[arg-type]
+            ends = [inner.get(a) if isinstance(a := lam.result[k], Var) else None for lam, inner, _, _ in sides]
             newest = [
                 x is not None and x.whole() and x.version == end.version
                 for x, (*_, end) in zip(ends, sides, strict=True)
@@ -313,7 +313,7 @@ class Instance:
         self.ranges = ranges
         self.inside = inside
         self.env: dict[Var, Atom] = {}
-        self.iterations: set[Atom] = set()
+        self.iterations: set[Var] = set()
 
     def atom(self, a: Atom) -> Atom:
         if isinstance(a, Const) or a not in self.inside:
@@ -331,7 +331,7 @@ class Instance:
     def widened(self, a: Atom) -> Atom | None:
         """A loop's i32 index, plus constants, as an i64: where the sum wraps it is negative, and no index."""
         if a in self.iterations:
-            return self.env[a]  # type: ignore[index]
+            return self.env[a]
         e = self.ranges.defs.get(a) if isinstance(a, Var) and a.type is I32 else None
         if not isinstance(e, ir.Op) or e.op not in ("add", "sub") or not isinstance(e.args[1], Const):
             return None

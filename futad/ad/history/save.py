@@ -97,7 +97,7 @@ class Saver:
             elif found:
                 chains[q] = found
             else:
-                self.restores[q] = Restore(lambda b, t, after, a=self.loop.inits[q]: a)  # type: ignore[misc]
+                self.restores[q] = Restore(_unchanged(self.loop.inits[q]))
         self._chains(finder, chains, {v: _counted(*c) for v, c in counters.items()}, lead)
 
     def _whole(self, q: int) -> None:
@@ -140,6 +140,11 @@ class Saver:
         return ir.Lambda(
             (*body.params, *self.params), (*self.head.stms, *self.stms), (*body.result, *self.results)
         )
+
+
+def _unchanged(start: Atom) -> Callable[[Builder, Atom, Var], Atom]:
+    """A variable that stays `start`."""
+    return lambda b, iteration, after: start
 
 
 def _counted(start: Atom, step: int) -> Callable[[Builder, Atom, Var], Atom]:

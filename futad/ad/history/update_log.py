@@ -153,7 +153,7 @@ class Finder:
             j = e.dests.index(x)
             t = array_of(_cell(x.type, len(e.idxs)), e.width)
             made = [a for a in e.idxs if isinstance(a, Var) and not self.fixed((a,))]
-            if not self.fixed(shape_of(t)) or any(a.type.elem is not I64 for a in made):  # type: ignore[union-attr]
+            if not self.fixed(shape_of(t)) or any(elem_of(a.type) is not I64 for a in made):
                 return None
             places = {a: Slot(array_of(I64, e.width), dims) for a in made}
             return s.pat[j], Scattered(s, j, Slot(t, dims), places)
@@ -341,7 +341,11 @@ class Undoer:
     def _iterations(
         self, b: Builder, y: Var, el: Iterations, e: ir.Loop, at: ir.Atoms, env: dict[Var, Atom]
     ) -> Var:
-        count = e.bound if isinstance(e, ir.For) else b.let(ir.At(self.held[el.count], at), "iterations")  # type: ignore[index]
+        if isinstance(e, ir.For):
+            count = e.bound
+        else:
+            assert el.count is not None
+            count = b.let(ir.At(self.held[el.count], at), "iterations")
 
         def iteration(c: Builder, j: Var, z: Var) -> list[Atom]:
             i = c.op("sub", c.op("sub", count, j), ONE)

@@ -5,6 +5,7 @@ Source: Schenck et al., SC 2022, section 5.3 (scatter) and 5.1.2 (reduce_by_inde
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from futad.ad.emit import in_range, plus_lambda, read_or_zero, reexecution
@@ -21,10 +22,10 @@ from futad.core.types import (
     I64,
     ONE,
     ZERO,
-    ArrayType,
     Atom,
     Prim,
     Var,
+    elem_of,
     one,
     row_type,
     shape_of,
@@ -80,8 +81,8 @@ def _scatter_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             s.add(v, b.map_(gather, iterations, *e.idxs)[0])
     for y, d in zip(seeds, e.dests, strict=True):
         if y is not None and s.is_active(d):
-            part = ArrayType(y.type.elem, y.type.shape[rank:]) if y.type.rank > rank else y.type.elem  # type: ignore[union-attr]
-            nothing = b.let(ir.Replicate((e.width, *shape_of(part)), zero(y.type.elem)), "zeros")  # type: ignore[union-attr]
+            part = row_type(y.type, rank)
+            nothing = b.let(ir.Replicate((e.width, *shape_of(part)), zero(elem_of(part))), "zeros")
             s.add(d, b.emit(ir.Scatter(e.width, (y,), e.idxs, (nothing,)), "dest_bar")[0])
 
 
@@ -141,7 +142,7 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         elif op in ("min", "max") and scalar:
             assert first is not None
             _hist_extremum(s, h, results[0], first)
-        elif op == "mul" and scalar and e.neutral[part[0]].type.is_float:  # type: ignore[union-attr]
+        elif op == "mul" and scalar and elem_of(e.neutral[part[0]].type).is_float:
             assert first is not None
             _hist_product(s, h, first)
         elif (row := row_operator(lam)) is not None:
@@ -160,10 +161,10 @@ def _gather_into(s: Scope, h: ir.Hist, seed: Atom) -> None:
     s.add(v, s.b.map_(lambda c, *at: [read_or_zero(c, seed, at, t)], *h.idxs)[0])
 
 
-def _flat_map(b: Builder, cells: ir.Atoms, f: object, *arrays: Atom) -> Var:
+def _flat_map(b: Builder, cells: ir.Atoms, f: Callable[..., Atom], *arrays: Atom) -> Var:
     """f(builder, *elements) over arrays whose dimensions are `cells`."""
     if len(cells) == 1:
-        return b.map_(lambda c, *xs: [f(c, *xs)], *arrays)[0]  # type: ignore[operator]
+        return b.zip_with(f, *arrays)
     return b.map_(lambda c, *xs: [_flat_map(c, cells[1:], f, *xs)], *arrays)[0]
 
 
@@ -183,7 +184,7 @@ def _hist_extremum(s: Scope, h: ir.Hist, y: Var, seed: Atom) -> None:
     least = b.lambda_([("i", I64), ("j", I64)], lambda c, i, j: [c.op("min", i, j)])
     (winner,) = b.emit(ir.Hist(n, (start,), h.idxs, (claims,), least, (n,)), "winner")
     if s.is_active(h.dests[0]):
-        nothing = zero(seed.type.elem)  # type: ignore[union-attr]
+        nothing = zero(elem_of(seed.type))
         s.add(
             h.dests[0],
             _flat_map(b, cells, lambda c, w, r: c.op("select", c.op("eq", w, nobody), r, nothing), winner, seed),

@@ -17,7 +17,7 @@ from futad.ad.rules.map_adjoint import MapSweep
 from futad.ad.rules.reduce import isolated, reverse
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.types import FALSE, ONE, TRUE, ZERO, Atom, Var, i64, shape_of
+from futad.core.types import FALSE, ONE, TRUE, ZERO, Atom, Var, elem_of, i64, shape_of
 
 if TYPE_CHECKING:
     from futad.ad.reverse import Scope
@@ -137,7 +137,7 @@ def _pull_elements(s: Scope, h: ir.Hist, g: _Segments, bars: Sequence[Atom | Non
     m.finish()
     for w, v in zip(g.elements, h.values, strict=True):
         if (bar := s.take(w)) is not None:
-            room = s.b.let(ir.Scratch(bar.type.elem, shape_of(bar.type)), "room")  # type: ignore[union-attr]
+            room = s.b.let(ir.Scratch(elem_of(bar.type), shape_of(bar.type)), "room")
             s.add(v, s.b.emit(ir.Scatter(n, (room,), (g.at.order,), (bar,)), "v_bar")[0])
 
 

@@ -38,15 +38,15 @@ _Terms = list[tuple[Atom, bool]]
 def _split(lam: ir.Lambda, j: int) -> tuple[str, _Terms] | None:
     """The operation that joins the terms of component j, and those that are not r_j."""
     own = lam.params[len(lam.result) + j]
-    defs = {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
-    top = defs.get(lam.result[j])  # type: ignore[arg-type]
+    defs: dict[Atom, ir.Exp] = {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
+    top = defs.get(lam.result[j])
     if not isinstance(top, ir.Op) or top.op not in ("add", "sub", "xor"):
         return None
     group = ("xor",) if top.op == "xor" else ("add", "sub")
     rest: _Terms = []
 
     def walk(a: Atom, minus: bool) -> None:
-        e = defs.get(a)  # type: ignore[arg-type]
+        e = defs.get(a)
         if isinstance(e, ir.Op) and e.op in group:
             walk(e.args[0], minus)
             walk(e.args[1], minus != (e.op == "sub"))

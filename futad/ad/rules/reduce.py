@@ -31,6 +31,7 @@ from futad.core.types import (
     Const,
     Prim,
     Var,
+    elem_of,
     i64,
     one,
     row_type,
@@ -114,7 +115,7 @@ def reduce_part(s: Scope, f: Fold) -> None:
     if (row := row_operator(f.lam)) is not None and op != "add":
         along_rows(s, f, row.lam, scan=False)
         return
-    if op is None or op == "mul" and not t.is_float:  # type: ignore[union-attr]
+    if op is None or op == "mul" and not elem_of(t).is_float:
         _general_reduce(s, f)
         return
     assert seed is not None

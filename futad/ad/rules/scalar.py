@@ -9,7 +9,7 @@ from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder, Ex
 from futad.core.scalarops import OPS
-from futad.core.types import BOOL, Atom
+from futad.core.types import BOOL, Atom, prim_of
 
 if TYPE_CHECKING:
     from futad.ad.forward import Tangents
@@ -71,8 +71,8 @@ def _vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     if seed is None:
         return
     if carries(e):
-        t, inverse = e.args[0].type, reinterprets(e.op)
-        s.add(e.args[0], s.b.op(inverse, seed) if inverse else s.b.convert(t, seed))  # type: ignore[arg-type]
+        t, inverse = prim_of(e.args[0]), reinterprets(e.op)
+        s.add(e.args[0], s.b.op(inverse, seed) if inverse else s.b.convert(t, seed))
         return
     args, result = _handles(s.b, stm)
     for i, a in enumerate(e.args):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from futad.ad.bins import Body, choice
 from futad.ad.emit import plus_lambda, reexecution
 from futad.ad.operators import ruled
 from futad.ad.reverse import Scope
@@ -182,9 +183,8 @@ def _tree(s: Scope, f: Fold, on: Sequence[int]) -> list[Atom]:
         got = _through_left(d, f, on, [*[d.at(y, before) for y in f.results], *xs], c)
         return [d.zeros(u.type) if g is None else g for g, u in zip(got, units, strict=True)]
 
-    def unless(d: Builder, cond: Atom, otherwise: Sequence[Atom], then: object) -> tuple[Var, ...]:
-        orelse = d.body(lambda z: otherwise)
-        return d.emit(ir.If(cond, d.body(then), orelse), "c", types=[a.type for a in otherwise])  # type: ignore[arg-type]
+    def unless(d: Builder, cond: Atom, otherwise: Sequence[Atom], then: Body) -> tuple[Var, ...]:
+        return choice(d, cond, then, lambda z: otherwise, like=tuple(otherwise))
 
     def leaf(d: Builder, i: Var, *rest: Var) -> Sequence[Atom]:
         nothing = [d.zeros(u.type) for u in units]

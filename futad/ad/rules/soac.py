@@ -68,7 +68,7 @@ def _pull_point(
     for p, a in zip(lam.params, e.arrays, strict=True):
         # What is added to single elements of a row goes to the accumulator, not to a row of zeros first.
         if isinstance(p.type, ArrayType) and s.is_active(a) and s.in_acc(a) and _read_by_element(lam, p):
-            s.views[p] = (a, (at,))  # type: ignore[assignment]
+            s.views[p] = (a, (at,))
     tape = s.forward([*first, *lam.stms])
     for r, v in zip(lam.result, pat, strict=True):
         if v in seeds:

@@ -28,24 +28,24 @@ def settle(stm: ir.Stm, final: dict[Var, Atom]) -> ir.Stm | None:
         case ir.Update() if e.array in final:
             final[stm.pat[0]] = final[e.array]
             return None
-        case ir.Alias() | ir.Copy() if e.operands()[0] in final:
+        case ir.Alias(a) | ir.Copy(a) if a in final:
             # A copy is never read after it or the array has changed.
-            final[stm.pat[0]] = final[e.operands()[0]]  # type: ignore[index]
+            final[stm.pat[0]] = final[a]
             return None
         case ir.If():
             sides = [_scope(lam, final) for lam in (e.then, e.orelse)]
             gone = [_gone(a, final) and _gone(c, final) for a, c in zip(e.then.result, e.orelse.result, strict=True)]
             for v, a, g in zip(stm.pat, e.then.result, gone, strict=True):
-                if g:
-                    final[v] = final[a]  # type: ignore[index]
+                if g and isinstance(a, Var):
+                    final[v] = final[a]
             then, orelse = (ir.Lambda((), lam.stms, _kept(lam.result, gone)) for lam in sides)
             new: ir.Exp = ir.If(e.cond, then, orelse)
         case ir.Loop():
             own = e.variables
             gone = [_gone(a, final) for a in e.inits]
             for x, v, a, g in zip(own, stm.pat, e.inits, gone, strict=True):
-                if g:
-                    final[x] = final[v] = final[a]  # type: ignore[index]
+                if g and isinstance(a, Var):
+                    final[x] = final[v] = final[a]
             body = _scope(e.body, final)
             assert all(not g or _gone(r, final) for r, g in zip(e.body.result, gone, strict=True))
             lead = body.params[: len(body.params) - len(own)]
