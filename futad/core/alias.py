@@ -106,6 +106,10 @@ class Aliases:
         """Whether `a` may share memory with a result or parameter of the function."""
         return type(a) is Var and self.root(a) in self._escaping
 
+    def share(self, a: Atom, b: Atom) -> bool:
+        """Whether two arrays may share memory."""
+        return type(a) is Var and type(b) is Var and self.root(a) is self.root(b)
+
     # -- building
 
     def join(self, a: Atom, b: Atom) -> None:

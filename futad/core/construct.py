@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from futad.core.types import AccType, ArrayType, Atom, Type, Var
 
@@ -62,7 +62,7 @@ class Exp:
         """The types that are written in the node; their sizes are used as operands are."""
         return ()
 
-    def rebuild(self, fa: Callable[[Atom], Atom], fl: Callable[[Lambda], Lambda]) -> Exp:
+    def rebuild(self, fa: Callable[[Atom], Atom], fl: Callable[[Lambda], Lambda]) -> Self:
         """The same node over mapped atoms and lambdas."""
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class Exp:
         """The arrays that it overwrites; the first results are what they become, in this order."""
         return ()
 
-    def consuming(self, fa: Callable[[Atom], Atom]) -> Exp:
+    def consuming(self, fa: Callable[[Atom], Atom]) -> Self:
         """The same, with other arrays in place of those that it overwrites."""
         return self
 

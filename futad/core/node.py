@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, TypeVar, dataclass_transform, final
 
 T = TypeVar("T")
 Consumed = Annotated[T, "consumed"]
@@ -49,6 +49,7 @@ _REBUILD = {
 }
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Range:
     """`count` positions of one dimension: start, start + stride, ...  (stride may be negative or 0)."""

@@ -116,8 +116,8 @@ def _written_once(s: Stm, e: ir.Exp, made: dict[Var, ir.Exp], out: list[Stm]) ->
         row = zeros.value if p.type.rank == 1 else None
         zero: ir.Exp = ir.Alias(row) if row is not None else ir.Replicate(p.type.shape[1:], zeros.value)
         stms[stms.index(read)] = Stm(read.pat, zero)
-        inits[at] = Var(p.name, p.type)
-        out.append(Stm((inits[at],), ir.Scratch(p.type.elem, p.type.shape)))  # type: ignore[arg-type]
+        room = inits[at] = Var(p.name, p.type)
+        out.append(Stm((room,), ir.Scratch(p.type.elem, p.type.shape)))
     if len(out) and any(a is not b for a, b in zip(inits, e.inits, strict=True)):
         body = Lambda(e.body.params, tuple(stms), e.body.result)
         return Stm(s.pat, ir.For(e.bound, tuple(inits), body), s.attrs)

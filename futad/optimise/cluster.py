@@ -124,10 +124,10 @@ def merge(p: Cluster, c: Cluster, keep: set[Var]) -> Cluster:
             arrays.append(a)
             params.append(q)
             at[a] = q
-    earlier = {a.out: a for a in p.accs}
+    earlier: dict[Atom, Acc] = {a.out: a for a in p.accs}
     later: list[Acc] = []
     for acc in c.accs:
-        first = earlier.pop(acc.arg, None)  # type: ignore[arg-type]
+        first = earlier.pop(acc.arg, None)
         if first is None:
             later.append(acc)
         else:

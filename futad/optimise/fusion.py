@@ -107,7 +107,7 @@ class _Fuser:
         self.items: list[_Item] = []
         self.by: dict[Var, _Item] = {}
         self.uses: dict[Var, int] = {}
-        self.elementwise_uses: dict[Var, int] = {}
+        self.elementwise_uses: dict[ir.Atom, int] = {}
         self.constant_reads: dict[Var, int] = {}
         self.work: deque[_Item] = deque()
 
@@ -189,7 +189,7 @@ class _Fuser:
         if item.cluster is not None:
             for a in set(item.cluster.arrays):
                 if a not in item.whole:
-                    elements[a] = elements.get(a, 0) + k  # type: ignore[index, arg-type]
+                    elements[a] = elements.get(a, 0) + k
 
     # -- pairs
 
@@ -352,17 +352,18 @@ class _Fuser:
     def element(self, item: _Item, e: ir.At) -> bool:
         """`(map f xs)[i]`, read nowhere else -> `f xs[i]`; a map of a few elements, read at constant places only, is
         unrolled in this way.  Whether it was rewritten (the result is queued)."""
-        p = self.by.get(e.array) if type(e.array) is Var else None
-        i = e.index[0]
+        if type(e.array) is not Var:
+            return False
+        p, i = self.by.get(e.array), e.index[0]
         if p is None or p.cluster is None or type(i) is Range:
             return False
         n = p.cluster
         if n.accs or n.scans or n.reds or not ELEMENT_ASSERTS(not effects(n.stms)):
             return False
         once = all(self.uses.get(v, 0) == (v is e.array) for v in p.stm.pat)
-        if not once and not self.unrolls(p, i):  # type: ignore[arg-type]
+        if not once and not self.unrolls(p, i):
             return False
-        if not self.readable(p, e.array) or not CHECK_KEPT(e.check is None or n.arrays):  # type: ignore[arg-type]
+        if not self.readable(p, e.array) or not CHECK_KEPT(e.check is None or n.arrays):
             return False
         stms: list[Stm] = []
         mapping: dict[Var, ir.Atom] = {}

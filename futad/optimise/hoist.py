@@ -100,7 +100,7 @@ class _Hoister:
                 ranges.positive(e.width)
                 if lam is e.lam:
                     for a, p in zip(e.arrays, lam.params, strict=True):
-                        if is_index(self.defs.get(a)):  # type: ignore[arg-type]
+                        if isinstance(a, Var) and is_index(self.defs.get(a)):
                             ranges.index(p, e.width)
 
     def runs(self, e: ir.Exp) -> bool:
@@ -124,8 +124,8 @@ class _Hoister:
         for stm in lam.stms:
             if INVARIANT(not any(v in bound for v in ir.stm_free(stm))):
                 if branch:
-                    ok = type(stm.exp) is ir.Op and stm.pat[0].type is I64 and cheap(stm.exp)
-                    ok = ok and self.total(stm.exp)  # type: ignore[arg-type]
+                    x = stm.exp
+                    ok = type(x) is ir.Op and stm.pat[0].type is I64 and cheap(x) and self.total(x)
                 else:
                     ok = self.pure(stm)
                     if ok and not self.safe(stm.exp):

@@ -100,6 +100,11 @@ class _Values:
             return ("constant", a.type.name, repr(a.value))
         return self.keys.get(a, ("variable", a))
 
+    def place(self, index: ir.Index) -> tuple[Key, ...] | None:
+        """The keys of an index; None if it has ranges."""
+        keys = tuple([self.key(i) for i in index if type(i) is not Range])
+        return keys if len(keys) == len(index) else None
+
     def at(self, base: Key, index: tuple[Key, ...]) -> Key:
         """The element or row of the array at an index; an update that it does not see, or sees only, is left out."""
         while base[0] == "updated":
@@ -126,14 +131,12 @@ class _Values:
                 self.keys[v] = ("op", op, *[self.key(a) for a in args])
             case ir.Alias(a) | ir.Copy(a):
                 self.keys[v] = self.key(a)
-            case ir.At(a, index) if not any(type(i) is Range for i in index):
-                keys = tuple([self.key(i) for i in index])  # type: ignore[arg-type]
+            case ir.At(a, index) if (keys := self.place(index)) is not None:
                 if a in saved and READ_AT_ITERATION(keys[0] == ITERATION):
                     self.keys[v] = self.at(saved[a], keys[1:]) if keys[1:] else saved[a]
                 else:
                     self.keys[v] = self.at(self.key(a), keys)
-            case ir.Update(a, index, value) if not any(type(i) is Range for i in index):
-                place = tuple([self.key(i) for i in index])  # type: ignore[arg-type]
+            case ir.Update(a, index, value) if (place := self.place(index)) is not None:
                 self.keys[v] = ("updated", self.key(a), place, self.key(value))
 
     def scalars(self, s: Stm) -> dict[Key, Var]:
@@ -156,13 +159,14 @@ def _depends(key: Key) -> bool:
     return type(key) is tuple and (key[:1] == ("element",) or any(_depends(k) for k in key))
 
 
-def _maps(loop: ir.For) -> list[int]:
-    return [
-        k
+def _maps(loop: ir.For) -> dict[int, ir.Mapping]:
+    """The maps without scopes inside among the loop's statements, by place."""
+    return {
+        k: s.exp
         for k, s in enumerate(loop.body.stms)
         if isinstance(s.exp, ir.Mapping)
         and not any(t.exp.lambdas() for t in s.exp.lam.stms)
-    ]
+    }
 
 
 def _is_size(sizes: set[Atom], before: list[Stm], a: Atom) -> bool:
@@ -184,7 +188,7 @@ def _pair(
     maps = _maps(f)
     for k, s in enumerate(f.body.stms):
         if k in maps:
-            if WIDTH_OUTSIDE(s.exp.width not in forward.own):  # type: ignore[attr-defined]
+            if WIDTH_OUTSIDE(maps[k].width not in forward.own):
                 for key, v in forward.scalars(s).items():
                     made.setdefault(key, (k, v))
         else:

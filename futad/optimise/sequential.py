@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
@@ -38,7 +40,7 @@ def _scope(lam: Lambda, inside: bool) -> Lambda:
     for s in lam.stms:
         names = attributes(s)
         everything = inside or "sequential" in names
-        s = ir.map_scopes(s, lambda f, loops=everything or "sequential_inner" in names: _scope(f, loops))  # type: ignore[misc]
+        s = ir.map_scopes(s, partial(_scope, inside=everything or "sequential_inner" in names))
         out += as_loop(s) if everything or "sequential_outer" in names else [s]
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)

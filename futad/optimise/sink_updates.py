@@ -73,7 +73,7 @@ def _row_by_row(stms: list[Stm], lam: Lambda, alias: Aliases) -> list[Stm]:
             out.append(s)
             continue
         # A row of the array itself is not what it was when the others have been written.
-        shared = any(alias.root(x) is alias.root(e.array) for x in literal.elems)  # type: ignore[arg-type]
+        shared = any(alias.share(x, e.array) for x in literal.elems)
         if uses[e.value] > 1 or not ROWS_FOREIGN(not shared):
             out.append(s)
             continue
@@ -193,12 +193,10 @@ class _Delay:
         if type(made) is ir.Replicate and isinstance(made.value.type, Prim):
             same: ir.Exp = ir.Replicate(shape_of(t), made.value) if isinstance(t, ArrayType) else ir.Alias(made.value)
             return Stm(s.pat, same, s.attrs)
-        root = self.alias.root(value)  # type: ignore[arg-type]
-        if (
-            not rest
-            or not VALUE_CONSTANT(not any(root in c for c in self.consumed))
-            or not ONLY_READ(self.only_read(s))
-        ):
+        if not rest or not isinstance(value, Var):
+            return None
+        root = self.alias.root(value)
+        if not VALUE_CONSTANT(not any(root in c for c in self.consumed)) or not ONLY_READ(self.only_read(s)):
             return None
         return Stm(s.pat, ir.At(value, rest, None), s.attrs)
 

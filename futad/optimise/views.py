@@ -66,7 +66,7 @@ def invariant_views(e: Repeated) -> tuple[list[Stm], Repeated]:
     if not out:
         return [], e
     LEGAL.fired()
-    return out, e.rebuild(lambda a: a, lambda _: Lambda(lam.params, tuple(rest), lam.result))  # type: ignore[return-value]
+    return out, e.rebuild(lambda a: a, lambda _: Lambda(lam.params, tuple(rest), lam.result))
 
 
 def _is_free(s: Stm) -> bool:

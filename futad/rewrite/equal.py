@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Fold, Lambda
@@ -98,7 +98,7 @@ def _same_index(xs: ir.Index, ys: ir.Index, names: Names) -> bool:
         if type(x) is Range and type(y) is Range:
             if not _same_atoms((x.start, x.count, x.stride), (y.start, y.count, y.stride), names):
                 return False
-        elif type(x) is Range or type(y) is Range or not _same_atom(cast(Atom, x), cast(Atom, y), names):
+        elif type(x) is Range or type(y) is Range or not _same_atom(x, y, names):
             return False
     return True
 

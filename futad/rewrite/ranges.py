@@ -13,8 +13,6 @@ anything but indices, sizes and constants.
 
 from __future__ import annotations
 
-from typing import cast
-
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import BOOL, I8, I16, I32, I64, MOST_SIZE, ONE, U8, U16, U32, ZERO, Atom, Const, Var, i64
@@ -214,7 +212,7 @@ class Ranges:
         return self.places or all(self._tame_var(v, depth) for m in p for v in m)
 
     def _tame_atom(self, a: Atom, depth: int) -> bool:
-        return abs(a.value) < _BIG if type(a) is Const else self._tame_var(cast(Var, a), depth)
+        return abs(a.value) < _BIG if type(a) is Const else self._tame_var(a, depth)
 
     def _tame_var(self, v: Var, depth: int) -> bool:
         if self.places or v in self.sizes or v in self.indices:
@@ -379,7 +377,7 @@ def index_in_range(r: Ranges, shape: tuple[Atom, ...], index: ir.Index) -> bool:
         if type(i) is Range:
             if not _slice_in_range(r, i, n):
                 return False
-        elif not r.in_range(cast(Atom, i), n):
+        elif not r.in_range(i, n):
             return False
     return True
 
