@@ -11,6 +11,7 @@ from futad.backend.emit import c_type
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref
+from futad.imp.loops.facts import LoopFacts
 from futad.imp.units import unit_of
 from futad.imp.walk import rewritten, statements
 
@@ -172,11 +173,7 @@ class _Block:
         for name, (t, _) in self.arrays.items():
             if name in made or name in changed:
                 body.append(ir.Store(f"lanes_{name}", LANE, Ref(name, t)))
-        partials = [
-            ir.Partial(s.name, s.value.type, s.op, unit_of(s.op, s.value.type))
-            for s in part
-            if isinstance(s, ir.Accumulate) and s.name not in self.arrays and s.name not in made
-        ]
+        partials = LoopFacts(LANE.name, part, self.arrays).partials()
         self.em.for_(ir.For(LANE.name, self.used, body, independent=True, partials=partials))
 
 

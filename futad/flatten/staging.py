@@ -17,7 +17,7 @@ from futad.fires import Transformation
 from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
-from futad.imp.loops.affine import affine
+from futad.imp.loops.facts import LoopFacts
 from futad.imp.walk import loads_in, statements
 
 LEAST, MOST = 3, 64  # elements of a row, and of all rows of a thread: they are kept until all are computed
@@ -36,14 +36,13 @@ def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> None:
     inside = stride.body[0]
     if not isinstance(inside, kir.Guarded):
         return
-    known = {s.name: s.init for s in inside.body if isinstance(s, ir.Decl) and s.init is not None and not s.mutable}
-    inits = {n: known.get(n) for s in statements(body) for n in s.defines()}
+    facts = LoopFacts(stride.var, inside.body, [n for s in statements(body) for n in s.defines()])
     writes = {id(s): _stores(s) for s in inside.body}
     groups: dict[tuple[str, int, Expr], dict[int, ir.Store]] = {}
     mine: set[int] = set()  # statements that write arrays in ways that are known
     for s in inside.body:
         for w in writes[id(s)]:
-            at = affine(w.index, stride.var, inits)
+            at = facts.place(w.index)
             if at is not None:
                 mine.add(id(s))
             if at is not None and at.scale > 1:

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field
 
-from futad.core.scalarops import OPS
 from futad.imp import ir
 from futad.imp.ir import Expr
+from futad.imp.loops.facts import cost
 from futad.imp.loops.if_conversion import can_fail, if_converted
-from futad.imp.walk import has_load, loads_in, refs
+from futad.imp.walk import has_load, loads_in, refs, statements
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -48,7 +48,8 @@ def outer_vectorised(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.B
     shape = _Shape(loop.var, folds, {loop.var})
     if not shape.takes(body, inner=False) or not shape.carried:
         return None
-    if shape.apart and _cost(body) < MUCH:
+    most = max((cost(f.body) for f in statements(body) if isinstance(f, ir.For)), default=0)
+    if shape.apart and most < MUCH:
         return None
     # What the map itself reduces is seen by nothing inside.
     if not UNSEEN(not shape.partials & shape.mentioned):
@@ -157,25 +158,6 @@ class _Shape:
     def differs(self, e: Expr) -> bool:
         """Whether the expression is another one in each iteration."""
         return bool(refs(e) & self.varying) or any(x.pointer in self.arrays for x in loads_in(e))
-
-
-def _cost(body: list[ir.Stmt]) -> int:
-    """The largest cost of an iteration of an inner loop."""
-    most = 0
-    for s in body:
-        if isinstance(s, ir.For):
-            own = sum(_of(e) for x in s.body if not isinstance(x, ir.For) for e in x.exprs())
-            most = max(most, own, _cost(s.body))
-    return most
-
-
-def _of(e: Expr) -> int:
-    match e:
-        case ir.Scalar(op, args):
-            return OPS[op].cost + sum(map(_of, args))
-        case ir.Bin(_, a, b):
-            return 1 + _of(a) + _of(b)
-    return 0
 
 
 def _apart(body: list[ir.Stmt], spread: dict[str, int]) -> list[ir.Stmt]:

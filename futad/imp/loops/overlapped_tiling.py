@@ -27,7 +27,7 @@ from typing import Any
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, add, num, sub
-from futad.imp.loops.affine import Affine, affine, inits_of
+from futad.imp.loops.facts import Affine, LoopFacts
 from futad.imp.node import Node
 from futad.imp.walk import has_load, loads_in, parts, rewritten, statements, substitute
 from futad.legality import Legality
@@ -150,13 +150,12 @@ class _Map:
                 assert isinstance(s, ir.For)
                 self.loops.append(replace(s, start=substitute(s.start, whole), bound=substitute(s.bound, whole)))
         for loop in self.loops:
-            inits = inits_of(loop.body)
+            facts = LoopFacts(loop.var, loop.body)
             for s in loop.body:
                 for x in loads_in(s):
-                    self.accesses.append(_Access(x.pointer, affine(x.index, loop.var, inits), False, x.type))
+                    self.accesses.append(_Access(x.pointer, facts.place(x.index), False, x.type))
                 if isinstance(s, ir.Store):
-                    place = affine(s.index, loop.var, inits)
-                    self.accesses.append(_Access(s.pointer, place, True, s.value.type))
+                    self.accesses.append(_Access(s.pointer, facts.place(s.index), True, s.value.type))
 
         self.names.add(self.loops)
 

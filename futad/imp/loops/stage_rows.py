@@ -12,7 +12,7 @@ from collections.abc import Set
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, mul, num
-from futad.imp.loops.affine import affine, inits_of
+from futad.imp.loops.facts import LoopFacts
 from futad.imp.walk import loads_in
 from futad.legality import Legality
 
@@ -68,7 +68,7 @@ def _rows(loop: ir.For, others: Set[tuple[str, Expr]]) -> list[tuple[dict[ir.Sto
     An array is read before its rows are stored, if at all, and nothing but rows and `others` is stored there: until the
     buffer is written out, memory has what was there before.  It may have several rows an iteration, each stored after
     the other, as they are then written out."""
-    inits = inits_of(loop.body)
+    facts = LoopFacts(loop.var, loop.body)
     groups: dict[str, dict[tuple[int, Expr], dict[ir.Store, int]]] = {}
     broken: set[str] = set()
     for s in loop.body:
@@ -76,7 +76,7 @@ def _rows(loop: ir.For, others: Set[tuple[str, Expr]]) -> list[tuple[dict[ir.Sto
         if not isinstance(s, ir.Store) or (s.pointer, s.index) in others:
             continue
         rows_of = groups.setdefault(s.pointer, {})
-        place = affine(s.index, loop.var, inits)
+        place = facts.place(s.index)
         if place is None:
             broken.add(s.pointer)
             continue

@@ -16,11 +16,10 @@ Allocation for Subscripted Variables", 1990.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, Stmt, add, mul, num, sub
-from futad.imp.walk import refs, statements, substitute
+from futad.imp.loops.facts import LoopFacts
+from futad.imp.walk import statements, substitute
 from futad.legality import Legality
 
 LEGAL = Legality("unroll-and-jam", "several iterations of a loop run together inside its inner loops")
@@ -33,36 +32,9 @@ STEPS = 8
 LARGEST_BODY = 24  # statements; a larger body is not copied
 
 
-@dataclass(slots=True)
-class _Facts:
-    """What a loop's body does."""
-
-    stores: bool = False  # but for additions
-    declared: set[str] = field(default_factory=set)
-    inner: list[ir.For] = field(default_factory=list)
-    statements: int = 0
-    simple: bool = True
-
-
-def _gather(body: list[Stmt], facts: _Facts, depth: int) -> None:
-    for s in body:
-        facts.statements += 1
-        match s:
-            case ir.Decl(name):
-                facts.declared.add(name)
-            case ir.Store(op=op):
-                facts.stores = facts.stores or op is None
-            case ir.Accumulate():
-                pass
-            case ir.Assign(name):
-                # An assignment deeper down to a variable of this loop is a step of something sequential.
-                facts.simple = facts.simple and depth == 0
-            case ir.For():
-                facts.simple = facts.simple and s.map and s.step == 1
-                facts.inner.append(s)
-                _gather(s.body, facts, depth + 1)
-            case _:
-                facts.simple = False
+def _simple(s: Stmt) -> bool:
+    """Whether iterations of a loop around may do the statement together."""
+    return isinstance(s, (ir.Decl, ir.Store, ir.Accumulate)) or (isinstance(s, ir.For) and s.map and s.step == 1)
 
 
 def jammed(loop: ir.For, reassociate: bool) -> list[Stmt] | None:
@@ -71,12 +43,11 @@ def jammed(loop: ir.For, reassociate: bool) -> list[Stmt] | None:
     `loop` is a map's: its iterations are independent apart from additions to memory, which none of them reads, and
     folds of scalars.  What an iteration writes over an input of the map is its own element, or row, of that.
     """
-    facts = _Facts()
-    _gather(loop.body, facts, 0)
-    if not facts.simple or not facts.inner or facts.statements > LARGEST_BODY:
+    facts = LoopFacts(loop.var, statements(loop.body))
+    # An assignment deeper down to a variable of this loop is a step of something sequential.
+    if not all(_simple(s) or (isinstance(s, ir.Assign) and s in loop.body) for s in facts.body):
         return None
-    own = facts.declared | {loop.var}
-    if not SAME_ITERATIONS(not any(own & refs(f) for f in facts.inner)):
+    if not facts.inner or len(facts.body) > LARGEST_BODY or not SAME_ITERATIONS(facts.invariant(*facts.inner)):
         return None
     copies = _pays(loop, facts, reassociate)
     if copies == 0 or not FOLDS_STAY(_folds_stay(loop)):
@@ -101,7 +72,7 @@ def _counted(loop: ir.For, start: int, end: int, copies: int) -> list[Stmt]:
     return out
 
 
-def _pays(loop: ir.For, facts: _Facts, reassociate: bool) -> int:
+def _pays(loop: ir.For, facts: LoopFacts, reassociate: bool) -> int:
     """How many iterations to run together; 0 for none."""
     direct = [s for s in loop.body if isinstance(s, ir.For)]
     if len(direct) != 1:
@@ -110,43 +81,28 @@ def _pays(loop: ir.For, facts: _Facts, reassociate: bool) -> int:
     if inner.independent and inner.partials and not any(isinstance(s, ir.Store) for s in inner.body):
         return ROWS
     # A nest that only adds to places that do not move with this loop.
-    if not reassociate or facts.stores or not isinstance(inner.body[-1], (ir.For, ir.Store)):
+    stores = [s for s in facts.body if isinstance(s, ir.Store)]
+    if not reassociate or any(s.op is None for s in stores) or not isinstance(inner.body[-1], (ir.For, ir.Store)):
         return 0
     innermost = [f for f in facts.inner if not any(isinstance(s, ir.For) for s in f.body)]
     if len(innermost) != 1 or not innermost[0].independent or innermost[0].partials:
         return 0
     sums = [s for s in innermost[0].body if isinstance(s, ir.Store)]
-    own = facts.declared | {loop.var}
-    if len(sums) == 1 and not own & refs(sums[0].index):
-        return STEPS
-    return 0
+    return STEPS if len(sums) == 1 and facts.invariant(sums[0].index) else 0
 
 
 def _folds_stay(loop: ir.For) -> bool:
     """Whether each outer variable that the body assigns is only used in one straight run of it."""
-    assigned: dict[str, set[int]] = {}
+    runs: dict[str, set[int]] = {}
     run = 0
     for s in loop.body:
-        if isinstance(s, ir.For):
-            run += 1
-        elif isinstance(s, (ir.Assign, ir.Accumulate)):
-            assigned.setdefault(s.name, set()).add(run)
-    declared = {s.name for s in loop.body if isinstance(s, ir.Decl)}
-    run = 0
-    for s in loop.body:
-        names = {n for n in assigned if n not in declared}
-        if isinstance(s, ir.For):
-            run += 1
-            if _used_in([s], names):
-                return False
-            continue
-        for n in names & refs(s):
-            assigned[n].add(run)
-    return all(len(runs) == 1 for n, runs in assigned.items() if n not in declared)
-
-
-def _used_in(body: list[Stmt], names: set[str]) -> bool:
-    return any(not names.isdisjoint((*s.uses(), *s.assigns())) for s in statements(body))
+        inner = isinstance(s, ir.For)  # is a run of its own
+        run += inner
+        for name in [n for x in statements([s]) for n in (*x.uses(), *x.assigns())]:
+            runs.setdefault(name, set()).add(run)
+        run += inner
+    own = LoopFacts(loop.var, loop.body).own
+    return all(len(runs[n]) == 1 for s in loop.body for n in s.assigns() if n not in own)
 
 
 def _jammed(body: list[Stmt], var: str, copies: int) -> list[Stmt]:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from futad.core.scalarops import OPS, REDUCTIONS
+from futad.core.scalarops import REDUCTIONS
 from futad.core.types import F64, I64
 from futad.fires import Transformation
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
-from futad.imp.loops.affine import affine
-from futad.imp.units import unit_of
+from futad.imp.loops.facts import LoopFacts, cost
 from futad.imp.walk import loads_in, refs
 from futad.legality import Legality
 
@@ -43,33 +42,27 @@ def annotate(loop: ir.For, reassociate: bool) -> bool:
     stores of these loops go to places of their own by construction (an array that it folds into makes a loop none of a
     map's); additions to memory are looked at.
     """
-    body = loop.body
-    if any(isinstance(s, ir.Check) for s in body):
+    if any(isinstance(s, ir.Check) for s in loop.body):
         return False
-    if reassociate:
-        body = accumulations(body)
-    declared = {s.name for s in body if isinstance(s, ir.Decl)}
-    partials: list[ir.Partial] = []
+    body = accumulations(loop.body) if reassociate else loop.body
+    facts = LoopFacts(loop.var, body)
     added: dict[str, list[Expr]] = {}
     for s in body:
         match s:
-            case ir.Decl(mutable=False):
+            case ir.Decl(mutable=False) | ir.Accumulate():
                 pass
-            case ir.Accumulate(name, op, value):
-                if name not in declared:
-                    partials.append(ir.Partial(name, value.type, op, unit_of(op, value.type)))
             case ir.Store(pointer, index, _, op):
                 if op is not None:
                     added.setdefault(pointer, []).append(index)
             case _:
                 return False
     for indices in added.values():
-        if not ADDED_APART(len(indices) == 1 and _moves_with(indices[0], loop.var, declared)):
+        if not ADDED_APART(len(indices) == 1 and facts.beside(indices[0])):
             return False
     loop.body = body
     loop.independent = True
-    loop.partials = partials
-    if _cost(body) >= HEAVY:
+    loop.partials = facts.partials()
+    if cost(body) >= HEAVY:
         loop.lanes = min(e.type.bits for s in body for e in s.exprs() if not e.type.is_bool) // 8
     return True
 
@@ -79,44 +72,39 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     what that reads lies side by side for neighbouring iterations, or is the same for all.  Else None.  (Rows whose
     elements lie side by side are for the inner loop's lanes.)  What follows the reduction is done lane by lane."""
     body = accumulations(loop.body) if reassociate else loop.body
-    inner = [s for s in body if isinstance(s, ir.For)]
-    if len(inner) != 1 or not inner[0].partials or inner[0].step != 1:
+    facts = LoopFacts(loop.var, body)
+    if len(facts.inner) != 1 or not facts.inner[0].partials or facts.inner[0].step != 1:
         return None
-    fold = inner[0]
-    declared = {s.name for s in body if isinstance(s, ir.Decl)}
+    (fold,) = facts.inner
     sums = {p.name for p in fold.partials}
-    if not sums <= declared or not all(isinstance(s, (ir.Decl, ir.Accumulate)) for s in fold.body):
+    if not sums <= facts.inits.keys() or not all(isinstance(s, (ir.Decl, ir.Accumulate)) for s in fold.body):
         return None
-    own = declared | {loop.var}
-    if not SAME_ITERATIONS(not own & (refs(fold.bound) | refs(fold.start))):
+    if not SAME_ITERATIONS(facts.invariant(fold)):
         return None
     for s in body[: body.index(fold)]:
         # What comes before is the same for all lanes.
         if not isinstance(s, ir.Decl) or not SAME_BEFORE(loop.var not in refs(s)):
             return None
-    partials: list[ir.Partial] = []
     for s in body:
         match s:
             case ir.Decl(name, mutable=mutable):
                 if mutable and name not in sums:
                     return None
-            case ir.Accumulate(name, op, value):
-                partials.append(ir.Partial(name, value.type, op, unit_of(op, value.type)))
-            case ir.Store(op=None) | ir.For():
+            case ir.Accumulate() | ir.Store(op=None) | ir.For():
                 pass
             case _:
                 return None
-    inside = own | {s.name for s in fold.body if isinstance(s, ir.Decl)}
+    inside = LoopFacts(loop.var, [*body, *fold.body])
     beside = 0
     for index in [x.index for s in fold.body for x in loads_in(s)]:
-        if _moves_with(index, loop.var, inside - {fold.var}):
+        if inside.beside(index):
             beside += 1
-        elif not BESIDE(not own & refs(index)):
+        elif not BESIDE(facts.invariant(index)):
             return None
     if not beside or not _adds_f64(fold):
         return None
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
-    return ir.Across(plain, partials)
+    return ir.Across(plain, facts.partials())
 
 
 def _adds_f64(fold: ir.For) -> bool:
@@ -164,24 +152,10 @@ def split_checks(loop: ir.For) -> list[ir.For]:
         return [loop]
     first.reverse()
     rest = [s for s in body if not isinstance(s, ir.Check)]
-    if 4 * _cost(first) > _cost(rest):
+    if 4 * cost(first) > cost(rest):
         return [loop]
     checks = ir.For(loop.var, loop.bound, first, loop.start, map=True)
     return [checks, ir.For(loop.var, loop.bound, rest, loop.start, map=True)]
-
-
-def _cost(body: list[ir.Stmt]) -> int:
-    """The scalar operations of straight-line statements."""
-
-    def cost(e: Expr) -> int:
-        match e:
-            case ir.Scalar(op, args):
-                return OPS[op].cost + sum(cost(a) for a in args)
-            case ir.Load(_, i):
-                return 1 + cost(i)
-        return 0
-
-    return sum(cost(e) for s in body for e in s.exprs())
 
 
 def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
@@ -210,9 +184,6 @@ def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     return out
 
 
-def _moves_with(index: Expr, var: str, declared: set[str]) -> bool:
-    """Whether the index is `var` plus something that does not depend on the iteration."""
-    place = affine(index, var, dict.fromkeys(declared))
-    return place is not None and place.scale == 1
+__all__ = ["accumulations", "across", "annotate", "split_checks"]
 
 

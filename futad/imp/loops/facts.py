@@ -1,0 +1,81 @@
+"""What transformations of loops ask of one: what iterations declare, move and fold, and how much they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from futad.core.scalarops import OPS
+from futad.imp import ir
+from futad.imp.ir import ZERO, Expr, Num, Ref, add, mul, num
+from futad.imp.units import unit_of
+from futad.imp.walk import has_load, parts, refs
+
+
+class Affine(NamedTuple):
+    """scale * (the loop's variable) + constant + invariant"""
+
+    scale: int
+    constant: int
+    invariant: Expr = ZERO
+
+
+class LoopFacts:
+    """Of a loop with this variable and some statements of its body.
+
+    `inits`: what they declare, with its value, None where that changes or is not known, as it is not of `others`;
+    `own`: all variables that may differ between iterations; `inner`: the loops among the statements.
+    """
+
+    def __init__(self, var: str, body: Iterable[ir.Stmt], others: Iterable[str] = ()) -> None:
+        self.var, self.body = var, list(body)
+        self.inits: dict[str, Expr | None] = dict.fromkeys(others)
+        self.inits |= {s.name: None if s.mutable else s.init for s in self.body if isinstance(s, ir.Decl)}
+        self.own = {var, *self.inits}
+        self.inner = [s for s in self.body if isinstance(s, ir.For)]
+
+    def invariant(self, *exprs: Expr | ir.Stmt) -> bool:
+        """Whether expressions, or those of statements, are of no variable that differs between iterations."""
+        return not any(self.own & refs(e) for e in exprs)
+
+    def place(self, e: Expr) -> Affine | None:
+        """An index by how it moves with the loop's variable, None if it does otherwise."""
+        match e:
+            case Num(value):
+                return Affine(0, int(value))
+            case Ref(name) if name == self.var:
+                return Affine(1, 0)
+            case Ref(name) if (init := self.inits.get(name)) is not None:
+                return self.place(init)
+            case ir.Bin("+" | "*" as op, a, b):
+                x, y = self.place(a), self.place(b)
+                if x is None or y is None:
+                    return None
+                if op == "+":
+                    return Affine(x.scale + y.scale, x.constant + y.constant, add(x.invariant, y.invariant))
+                for factor, term in ((y, x), (x, y)):
+                    if not factor.scale and factor.invariant == ZERO:
+                        k = factor.constant
+                        return Affine(term.scale * k, term.constant * k, mul(term.invariant, num(k)))
+        return Affine(0, 0, e) if self.invariant(e) and not has_load(e) else None
+
+    def beside(self, e: Expr) -> bool:
+        """Whether neighbouring iterations have neighbouring places."""
+        place = self.place(e)
+        return place is not None and place.scale == 1
+
+    def partials(self) -> list[ir.Partial]:
+        """The folds of scalars that the iterations continue."""
+        return [
+            ir.Partial(s.name, s.value.type, s.op, unit_of(s.op, s.value.type))
+            for s in self.body
+            if isinstance(s, ir.Accumulate) and s.name not in self.own
+        ]
+
+
+def cost(body: Iterable[ir.Stmt]) -> int:
+    """The scalar operations and loads of statements, those nested in them left out."""
+    return sum(OPS[x.op].cost if isinstance(x, ir.Scalar) else isinstance(x, ir.Load) for s in body for x in parts(s))
+
+
+__all__ = ["Affine", "LoopFacts", "cost"]
