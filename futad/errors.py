@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A half-open stretch of source text; lines and columns count from 1."""
+    """A half-open range of source text; lines and columns count from 1."""
 
     file: str
     line: int

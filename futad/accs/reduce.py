@@ -103,10 +103,10 @@ class _Accs:
                 LEGAL.fired()
                 self.report.note("acc_reduced", e.arrays[arg], REDUCED)
                 update = Stm((stm.pat[out],), ir.UpdateAcc(e.arrays[arg], found.index, found.value))
-                return [*[s for x in found.stms for s in self.again(x)], update]
+                return [*[s for x in found.stms for s in self.reexecuted(x)], update]
         return [stm]
 
-    def again(self, stm: Stm) -> list[Stm]:
+    def reexecuted(self, stm: Stm) -> list[Stm]:
         """What is left of a map, with its other accumulators."""
         return self.map(stm, stm.exp) if type(stm.exp) is ir.Map else [stm]
 
@@ -177,14 +177,14 @@ class _Accs:
         product = define(outer.array) if type(outer) is ir.Reshape else outer
         if type(product) is not ir.MatMul or product.plus:
             return None
-        turned = define(product.a)
-        if type(turned) is not ir.Rearrange or turned.perm != (1, 0):
+        permuted = define(product.a)
+        if type(permuted) is not ir.Rearrange or permuted.perm != (1, 0):
             return None
-        if not REGULAR(not any(n in bound for x in (turned.array, product.b, value) for n in shape_of(x.type))):
+        if not REGULAR(not any(n in bound for x in (permuted.array, product.b, value) for n in shape_of(x.type))):
             return None
         b = Builder()
         rows = b.op("mul", e.width, shape_of(product.b.type)[0], hint="rows")
-        left, right = stacked(b, turned.array, rows), stacked(b, product.b, rows)
+        left, right = stacked(b, permuted.array, rows), stacked(b, product.b, rows)
         if left is None or right is None:
             return None
         total = b.let(ir.MatMul(b.let(ir.Rearrange(left, (1, 0)), "tr"), right), "product")

@@ -38,7 +38,7 @@ from futad.ad.activity import propagate
 from futad.ad.emit import add_to_acc, coerce
 from futad.ad.history.stripmine import stripmine
 from futad.ad.table import rule_of
-from futad.ad.tidy.final_updates import settle
+from futad.ad.tidy.final_updates import drop_final_updates
 from futad.ad.tidy.take_back import substitute
 from futad.ad.tidy.without_accumulators import strip_stm
 from futad.core import ir
@@ -149,7 +149,7 @@ class Scope:
                 self.ctx.mapped.update(stm.pat)
             emitted = strip_stm(stm, self.stripped)
             if emitted is not None:
-                emitted = settle(emitted, self.ctx.final)
+                emitted = drop_final_updates(emitted, self.ctx.final)
             if emitted is not None:
                 self.b.add(emitted)
             tape.append((stm, emitted or stm))
@@ -163,7 +163,7 @@ class Scope:
 
     def take(self, v: Var) -> Atom | None:
         """The finished adjoint of a variable bound here (None: zero)."""
-        self.settle(v)
+        self.materialise_points(v)
         return self.adj.pop(v, None)
 
     def is_active(self, a: Atom) -> TypeGuard[Var]:
@@ -194,7 +194,7 @@ class Scope:
 
     def grab(self, v: Var) -> Atom | None:
         """The adjoint of `v` to add to here, captured from outside if need be; None for zero."""
-        self.settle(v)
+        self.materialise_points(v)
         if v in self.adj or v in self.local or self.parent is None:
             return self.adj.get(v)
         if self.kind == "branch":
@@ -271,7 +271,7 @@ class Scope:
         self.points[a].append(p)
         return True
 
-    def settle(self, v: Var) -> None:
+    def materialise_points(self, v: Var) -> None:
         """Make an array of an adjoint that is points."""
         if v not in self.points:
             return
@@ -309,7 +309,7 @@ class Scope:
 
     def dense(self, v: Var) -> Atom:
         """The adjoint of a variable of this scope as a value, zero if there is none."""
-        self.settle(v)
+        self.materialise_points(v)
         found = self.adj.get(v)
         return self.b.zeros(v.type, f"{v.name}_bar") if found is None else found
 

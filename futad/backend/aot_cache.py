@@ -25,7 +25,7 @@ from futad.core.measures import Site
 from futad.core.types import Prim, prim
 from futad.errors import Span
 from futad.runtime.cc import compiler_file, cpu
-from futad.runtime.ffi import CFunction, CLibrary, CPlace, Layout
+from futad.runtime.ffi import CFailureSite, CFunction, CLibrary, Layout
 from futad.runtime.values import Leaf, Signature
 from futad.target import target_of
 
@@ -47,7 +47,7 @@ class Compiled:
 
 _CLASSES: dict[str, Any] = {
     c.__name__: c
-    for c in (Compiled, Signature, Entry, EntryType, Leaf, Layout, CFunction, CPlace, Binding, Loop, Site, Span)
+    for c in (Compiled, Signature, Entry, EntryType, Leaf, Layout, CFunction, CFailureSite, Binding, Loop, Site, Span)
 }
 
 

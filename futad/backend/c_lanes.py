@@ -28,19 +28,19 @@ LANES = "FUTAD_VECTOR / 8"
 def emit(em: CEmitter, s: ir.Across) -> None:
     """The loops described above."""
     loop = s.loop
-    again = _again(s)
+    repeats = _repeats(s)
     em.line(f"int64_t {loop.var} = {em.expr(loop.start)};")
     _vectors(em, s, VECTORS)
-    _vectors(em, s, 1, left=again)
-    if again:
-        _vectors(em, s, 2, tail=True, again=True)
-    _vectors(em, s, 1, tail=True, again=again)
+    _vectors(em, s, 1, left=repeats)
+    if repeats:
+        _vectors(em, s, 2, tail=True, repeats=True)
+    _vectors(em, s, 1, tail=True, repeats=repeats)
     em.line(f"for (; {loop.var} < {em.expr(loop.bound)}; {loop.var}++) {{")
     em.nested(loop.body)
     em.line("}")
 
 
-def _again(s: ir.Across) -> bool:
+def _repeats(s: ir.Across) -> bool:
     """Whether iterations may be done twice."""
     after = s.loop.body[s.loop.body.index(s.fold) + 1 :]
     if any(p.op not in _IDEMPOTENT for p in s.partials):
@@ -49,26 +49,26 @@ def _again(s: ir.Across) -> bool:
 
 
 def _vectors(
-    em: CEmitter, s: ir.Across, vectors: int, tail: bool = False, again: bool = False, left: bool = False
+    em: CEmitter, s: ir.Across, vectors: int, tail: bool = False, repeats: bool = False, left: bool = False
 ) -> None:
     """The loop over so many vectors of iterations at a time (until two are `left`), or what is left by vectors of which
     the last one ends where the loop does: it does some iterations again, and skips them after the reduction unless they
-    may be done `again`."""
+    may be done `repeats`."""
     loop, fold = s.loop, s.fold
     i = loop.var
     width = f"({vectors} * ({LANES}))"
-    apart = "apart" if tail and vectors > 1 else f"({LANES})"
+    stride = "stride" if tail and vectors > 1 else f"({LANES})"
     sums = {a.name: a for a in loop.body if isinstance(a, ir.Decl) and a.name in {p.name for p in fold.partials}}
     bound = em.expr(loop.bound)
     first: Expr = ir.ZERO
     if tail and vectors > 1:
         em.line(f"if ({bound} - {i} > {LANES}) {{")
         em.depth += 1
-        em.line(f"const int64_t apart = {bound} - {LANES} - {i};")
+        em.line(f"const int64_t stride = {bound} - {LANES} - {i};")
     elif tail:
         em.line(f"if ({i} < {bound} && {bound} - {em.expr(loop.start)} >= {width}) {{")
         em.depth += 1
-        if not again:
+        if not repeats:
             first = Ref("skipped", I64)
             em.line(f"const int64_t skipped = {i} + {width} - {bound};")
         em.line(f"{i} = {bound} - {width};")
@@ -95,10 +95,11 @@ def _vectors(
             wide = bool(varying & refs(a.init))
             if wide:
                 varying.add(a.name)
-            em.line(f"const {'futad_lanes_t' if wide else 'double'} {a.name} = {_text(em, a.init, i, varying, apart)};")
+            text = _text(em, a.init, i, varying, stride)
+            em.line(f"const {'futad_lanes_t' if wide else 'double'} {a.name} = {text};")
         else:
             assert isinstance(a, ir.Accumulate)
-            em.line(f"{a.name}_v[u] += {_text(em, a.value, i, varying, apart)};")
+            em.line(f"{a.name}_v[u] += {_text(em, a.value, i, varying, stride)};")
     for _ in range(2):
         em.depth -= 1
         em.line("}")
@@ -108,9 +109,9 @@ def _vectors(
         em.line(f"double {name}_l[{width}];")
         em.line(f"memcpy({name}_l, {name}_v, sizeof {name}_l);")
     after = loop.body[loop.body.index(fold) + 1 :]
-    if apart == "apart" and any(i in refs(a) for a in after):
+    if stride == "stride" and any(i in refs(a) for a in after):
         for u in range(vectors):
-            place = ir.add(Ref(i, I64), ir.mul(ir.num(u), Ref(apart, I64)))
+            place = ir.add(Ref(i, I64), ir.mul(ir.num(u), Ref(stride, I64)))
             _after(em, s, after, f"({LANES})", place, ir.mul(ir.num(u), Ref(f"({LANES})", I64)), first)
     else:
         _after(em, s, after, width, Ref(i, I64), ir.ZERO, first)
@@ -134,13 +135,13 @@ def _after(
     em.for_(ir.For("lane", Ref(width, I64), rest, first, independent=True, partials=s.partials))
 
 
-def _text(em: CEmitter, e: Expr, i: str, varying: set[str], apart: str) -> str:
+def _text(em: CEmitter, e: Expr, i: str, varying: set[str], stride: str) -> str:
     """The expression of vectors (and scalars, which stand for vectors of them)."""
     match e:
         case ir.Load(p, index) if i in refs(index):
-            return f"*(const futad_lanes_t *)({p} + ({em.expr(index)}) + u * {apart})"
+            return f"*(const futad_lanes_t *)({p} + ({em.expr(index)}) + u * {stride})"
         case ir.Scalar("neg", (a,)):
-            return f"(-{_text(em, a, i, varying, apart)})"
+            return f"(-{_text(em, a, i, varying, stride)})"
         case ir.Scalar(op, (a, b)):
-            return f"({_text(em, a, i, varying, apart)} {_OPERATORS[op]} {_text(em, b, i, varying, apart)})"
+            return f"({_text(em, a, i, varying, stride)} {_OPERATORS[op]} {_text(em, b, i, varying, stride)})"
     return em.expr(e)

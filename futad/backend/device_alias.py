@@ -24,7 +24,7 @@ from futad.imp import ir
 from futad.imp.walk import statements
 
 MOST_STATES = 64  # ways in which pointers may point to memory at one place of the host code
-CONST, APART = "const", "apart"
+CONST, DISJOINT = "const", "disjoint"
 
 # Statements of which `_Accesses` knows what they do with memory; with any other in it a kernel's parameters stay plain.
 _KNOWN = (
@@ -36,7 +36,7 @@ _KNOWN = (
 
 
 def qualifiers(module: DeviceModule) -> dict[Kernel, dict[str, str]]:
-    """For each kernel, of which parameters what is known: `CONST` or `APART`."""
+    """For each kernel, of which parameters what is known: `CONST` or `DISJOINT`."""
     host = _Host()
     for f in module.functions:
         host.block(f.body, [{kir.MEASURES: kir.MEASURES, **{p.name: p.name for p in f.params if p.rank}}])
@@ -171,7 +171,7 @@ def _of_kernel(k: Kernel, shared: set[frozenset[str]]) -> dict[str, str]:
             if not any(a.find(m) in written for m in same):
                 out[n] = CONST
         elif a.find(n) not in read and not same:
-            out[n] = APART
+            out[n] = DISJOINT
     return out
 
 
@@ -186,4 +186,4 @@ def constant_names(k: Kernel, found: dict[str, str]) -> set[str]:
     return {n for n in names if a.find(n) in good - bad}
 
 
-__all__ = ["APART", "CONST", "constant_names", "qualifiers"]
+__all__ = ["DISJOINT", "CONST", "constant_names", "qualifiers"]

@@ -84,8 +84,8 @@ class DeviceEmitter(Emitter):
         self.indices = Indices()
         given = {n: f"futad_given{i}" if n in narrow else n for i, (n, _, _) in enumerate(k.params)}
         self.constant = constant_names(k, self.known)
-        apart = {n: "__restrict__ " if n in self.known else "" for n, _, _ in k.params}
-        params += [f"{self.pointer_type(n, t) + apart[n] if p else c_type(t) + ' '}{given[n]}" for n, t, p in k.params]
+        alone = {n: "__restrict__ " if n in self.known else "" for n, _, _ in k.params}
+        params += [f"{self.pointer_type(n, t) + alone[n] if p else c_type(t) + ' '}{given[n]}" for n, t, p in k.params]
         self.line(f"({', '.join(params)}) {{")
         self.depth = 1
         self.warps = k.kind == "warp"

@@ -126,9 +126,9 @@ class Parts:
 def loads_first(f: kir.Functor) -> Parts | None:
     """An operand in two parts, or None if it has to stay in one.
 
-    Another element of the matrix is read where there is none, which must change nothing: arrays are late only if no
-    statement of theirs has an effect or can fail (`late.price`).  What indices make is made with the loads; indices
-    themselves do not go from one part to the other, as some of them are emitted in fewer bits.
+    Another element of the matrix is read where there is none, which must change nothing: arrays are deferred only if
+    no statement of theirs has an effect or can fail (`fused_products.price`).  What indices make is made with the
+    loads; indices themselves do not go from one part to the other, as some of them are emitted in fewer bits.
     """
     decls = [s for s in f.body if isinstance(s, ir.Decl) and s.init is not None and not s.mutable]
     if len(decls) != len(f.body):
@@ -139,9 +139,9 @@ def loads_first(f: kir.Functor) -> Parts | None:
         if s.name in early:
             early |= used[s.name]
     early |= _of_indices(f, decls)
-    late = {name for s in decls if s.name not in early for name in used[s.name]}.union(*map(refs, f.values))
-    values = [ir.Ref(s.name, s.type) for s in decls if s.name in early and s.name in late]
-    if not 0 < len(values) <= MOST or any(v.type is I64 for v in values) or late & {*f.args}:
+    deferred = {name for s in decls if s.name not in early for name in used[s.name]}.union(*map(refs, f.values))
+    values = [ir.Ref(s.name, s.type) for s in decls if s.name in early and s.name in deferred]
+    if not 0 < len(values) <= MOST or any(v.type is I64 for v in values) or deferred & {*f.args}:
         return None
     return Parts([s for s in decls if s.name in early], values, [s for s in decls if s.name not in early])
 

@@ -332,13 +332,13 @@ class _Estimate:
         else:
             self.sectors.strided += beyond
 
-    def whole(self, pointer: str, count: float, t: Prim, written: bool, key: str, again: float = 1) -> None:
+    def whole(self, pointer: str, count: float, t: Prim, written: bool, key: str, repeats: float = 1) -> None:
         """An array read or written by neighbouring threads in order, that often."""
         place, offset = self.places.get(pointer, (None, _constant(0)))
         if place is not None:
             at = Value(None, {key: count}, f"{key}[{count:g}]")
             self.touch(place, self.binary("+", offset, at), t.bytes, written)
-            self.sectors.traffic += count * t.bytes * again
+            self.sectors.traffic += count * t.bytes * repeats
 
     def touch(self, place: Place, at: Value, size: float, written: bool) -> None:
         count = size
@@ -472,7 +472,7 @@ class _Estimate:
         del self.loops[var]
 
     def radix(self, s: kir.RadixStep) -> None:
-        """A step of a sort; elements that are moved go to memory in stretches, for a tile has several of a digit."""
+        """A step of a sort; elements that are moved go to memory in runs, for a tile has several of a digit."""
         arrays = [x for x in s.args if isinstance(x, Mem)]
         size = next(self.value(x, 1).mean or 0 for x in s.args if not isinstance(x, Mem))
         tiles = size if s.step == "scan" else -(-size // (kir.TILE_THREADS * s.items))
@@ -495,14 +495,14 @@ class _Estimate:
                 self.value(made, products)
         across, down = -(-n // s.shape[1]), -(-m // s.shape[0])
         a, b, c = s.a, s.b, s.c
-        for x, rows, columns, again in ((a, m, k, across), (b, k, n, down), (c, m, n, splits)):
+        for x, rows, columns, repeats in ((a, m, k, across), (b, k, n, down), (c, m, n, splits)):
             if isinstance(x, kir.Functor):
                 # Once for each tile that loads it.
-                self.functor(x, {x.args[0]: batches, x.args[1]: rows, x.args[2]: columns}, again)
+                self.functor(x, {x.args[0]: batches, x.args[1]: rows, x.args[2]: columns}, repeats)
                 continue
             count = rows * columns * (1 if self.value(x.steps[0], times).mean == 0 else batches)
             key = f"tile {x.pointer}"
-            self.whole(x.pointer, count, s.elem, x is c, key, again)
+            self.whole(x.pointer, count, s.elem, x is c, key, repeats)
             if x is c and s.accumulate:
                 self.flops += m * n * batches
                 self.whole(x.pointer, count, s.elem, False, key)
@@ -542,15 +542,15 @@ class _Estimate:
         self.threads = before
         del self.loops[at]
 
-    def functor(self, f: kir.Functor, iterations: dict[str, float], again: float) -> None:
+    def functor(self, f: kir.Functor, iterations: dict[str, float], repeats: float) -> None:
         # Of a result the threads of a warp run along rows.
-        self.points(f.body, f.values, iterations, list(iterations)[min(1 + f.inner, len(iterations) - 1)], again)
+        self.points(f.body, f.values, iterations, list(iterations)[min(1 + f.inner, len(iterations) - 1)], repeats)
 
     def points(
-        self, body: Sequence[ir.Stmt], values: Sequence[Expr], iterations: dict[str, float], along: str, again: float
+        self, body: Sequence[ir.Stmt], values: Sequence[Expr], iterations: dict[str, float], along: str, repeats: float
     ) -> None:
         """Statements at each point of a space, that often, the threads of a warp side by side in one dimension."""
-        times = again
+        times = repeats
         for name, n in iterations.items():
             self.env[name] = Value((n - 1) / 2, {name: n}, f"[{n:g}]", lanes=_warp(n) if name == along else _SOME)
             self.loops[name] = n

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         prim, dims = parse_type(text)
         values.append(random_value(rng, prim, dims, bounds.get(prim.name)))
     if not generated:
-        values = [v.settled() if v.shape else v.settled()[()] for v in Reader(read_stdin(), "<stdin>").all()]
+        values = [v.own_array() if v.shape else v.own_array()[()] for v in Reader(read_stdin(), "<stdin>").all()]
     if args.type:
         for v in values:
             name = next(p.name for p in PRIMS.values() if p.dtype == v.dtype)

@@ -179,13 +179,13 @@ def _nothing(e: ir.Exp) -> Sequence[Atom]:
 
 def overwritable(
     program: ir.Program,
-    late: Callable[[ir.Exp], Sequence[Atom]] = _nothing,
+    deferred: Callable[[ir.Exp], Sequence[Atom]] = _nothing,
     taken: Callable[[ir.Exp], Sequence[Atom]] = _nothing,
 ) -> set[Var]:
     """The variables that may be, or alias, an array which is overwritten.
 
-    `late`: the operands whose memory a backend lets results share although the IR calls these new, as long as nobody
-    writes; `taken`: those that it overwrites although the IR does not say so.
+    `deferred`: the operands whose memory a backend lets results share although the IR calls these new, as long as
+    nobody writes; `taken`: those that it overwrites although the IR does not say so.
     """
     sources: dict[Var, list[Var]] = {}
     work: list[Var] = []
@@ -195,7 +195,7 @@ def overwritable(
         if type(e) is ir.Op:
             continue
         work.extend(a for a in (*e.consumes(), *taken(e)) if type(a) is Var)
-        for v, a in chain(flows(stm, program), zip(stm.pat, late(e), strict=False)):
+        for v, a in chain(flows(stm, program), zip(stm.pat, deferred(e), strict=False)):
             if type(a) is Var and type(v.type) is not Prim:
                 sources.setdefault(v, []).append(a)
     seen: set[Var] = set()

@@ -1,7 +1,7 @@
 """What reverse mode may keep of loops between its two sweeps.
 
-A budget is an attribute of the statement that it is for, ("checkpoint", (name, value), ...): of a derivative, for all of
-its loops, or of a loop.  So it is printed, parsed and part of a program's key like everything else of a program.
+A budget is an attribute of the statement that it is for, ("checkpoint", (name, value), ...): of a derivative, for all
+of its loops, or of a loop.  So it is printed, parsed and part of a program's key like everything else of a program.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from futad.draw.figure import Box, Port
 
 CHAR, LINE, PAD = 6.7, 15.0, 8.0  # of text: a character's width, a line's height, what is left around it
 TAB, DOT = 17.0, 9.0  # a port's height with a label, a port's width without one
-APART, PASSING = 18.0, 9.0  # between neighbours in a layer, beside a way point
+GAP, PASSING = 18.0, 9.0  # between neighbours in a layer, beside a way point
 WIDEST = 1800.0  # a layer of several boxes
 
 
@@ -68,7 +68,7 @@ def rows(layer: Sequence[Cell]) -> list[list[Cell]]:
             out.append([])
             width = 0.0
         out[-1].append(c)
-        width += c.width + APART
+        width += c.width + GAP
     return out
 
 
@@ -76,7 +76,7 @@ def between(a: Cell, b: Cell) -> float:
     """The least distance between neighbours in a layer."""
     if a.port is not None and b.port is not None:
         return PAD
-    return PASSING if a.passing or b.passing else APART
+    return PASSING if a.passing or b.passing else GAP
 
 
 def nearest(layer: Sequence[Cell], wanted: Sequence[float], weights: Sequence[float]) -> list[float]:

@@ -35,7 +35,7 @@ FEW = 8  # rows on one side, for which a tile is too large
 
 
 @dataclass(slots=True)
-class Pairs:
+class AllPairs:
     """Such a nest: the arrays of rows on both sides, the inner map (with folds, if it has any), a pair's fold, that
     fold's operation on one pair's elements (parameters in the order left, right) and what combines the results."""
 
@@ -47,7 +47,7 @@ class Pairs:
     op: str
 
 
-def pairs_of(stm: core.Stm) -> Pairs | None:
+def all_pairs_of(stm: core.Stm) -> AllPairs | None:
     """The folds over pairs that a statement is; None if it is anything else."""
     outer, nest = stm.exp, nest_of(stm, 1)
     if not isinstance(outer, core.Map) or nest is None or not nest.body.stms or price(nest.body.stms[:-1]) is None:
@@ -85,7 +85,7 @@ def pairs_of(stm: core.Stm) -> Pairs | None:
     if any(p.type is not elem for p in term.params) or not all(_harmless(s) for s in term.stms):
         return None
     LEGAL.fired()
-    return Pairs(rows[0].array, rows[1].array, inner, fold, term, op)
+    return AllPairs(rows[0].array, rows[1].array, inner, fold, term, op)
 
 
 def _folded(mid: core.Stm, inner: core.Fused) -> core.Stm | None:
@@ -124,21 +124,21 @@ def _harmless(s: core.Stm) -> bool:
 PEELED = Transformation("pairs-first", "pairs of elements with rows, or a loop for each, go before the rest of a map")
 
 
-def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs], bool] | None:
+def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[AllPairs], bool] | None:
     """A map in whose body each element is paired with all rows of another array, or has a loop for each: that nest of
     its own first, then a map of the rest, the pairs and whether there are loops; None if there is no such nest."""
     e = stm.exp
     if not isinstance(e, core.Map):
         return None
     before: list[core.Stm] = []
-    found: list[Pairs] = []
+    found: list[AllPairs] = []
     rest: list[core.Stm] = []
     params, arrays = list(e.lam.params), list(e.arrays)
     loops = False
     for s in e.lam.stms:
-        for part in _looping(s) or (fission.split(s) if _pairs_in(s, e) is None else [s]):
+        for part in _looping(s) or (fission.split(s) if _all_pairs_in(s, e) is None else [s]):
             made = _whole(part, e)
-            pairs = pairs_of(made) if made is not None else None
+            pairs = all_pairs_of(made) if made is not None else None
             long = isinstance(part.exp, core.Map) and fission.looping(part.exp.lam)
             if made is None or (pairs is None and not long):
                 rest.append(part)
@@ -156,10 +156,10 @@ def peeled(stm: core.Stm) -> tuple[list[core.Stm], list[Pairs], bool] | None:
     return [*before, core.Stm(stm.pat, core.Map(e.width, tuple(arrays), lam), stm.attrs)], found, loops
 
 
-def _pairs_in(s: core.Stm, e: core.Map) -> Pairs | None:
+def _all_pairs_in(s: core.Stm, e: core.Map) -> AllPairs | None:
     """The pairs with folds that a statement of a map's body is."""
     made = _whole(s, e) if isinstance(s.exp, core.Fused) else None
-    return pairs_of(made) if made is not None else None
+    return all_pairs_of(made) if made is not None else None
 
 
 def _looping(s: core.Stm) -> list[core.Stm] | None:
@@ -195,4 +195,4 @@ def _whole(s: core.Stm, e: core.Map) -> core.Stm | None:
     return core.Stm(out, core.Map(e.width, tuple([a for _, a in used]), lam), (TILED,) if folded else ())
 
 
-__all__ = ["Pairs", "pairs_of", "peeled"]
+__all__ = ["AllPairs", "all_pairs_of", "peeled"]

@@ -19,14 +19,14 @@ from futad.core.operator import scalar_op
 from futad.core.types import BOOL, ArrayType, Atom, Prim, Var
 from futad.legality import Legality
 
-LEGAL = Legality("placed", "the least element and its place are found by one fold")
+LEGAL = Legality("argmin-fusion", "the least element and its place are found by one fold")
 SEARCHED = LEGAL.condition("the elements searched", "other elements are searched than those that are folded")
 EXTREMUM = LEGAL.condition("least or greatest", "the fold's result is none of the elements")
 
 
-def with_places(lam: Lambda) -> Lambda:
+def fuse_argmin(lam: Lambda) -> Lambda:
     """A scope, and those in it, with such folds joined; the same object if there are none."""
-    stms = [ir.map_scopes(s, with_places) for s in lam.stms]
+    stms = [ir.map_scopes(s, fuse_argmin) for s in lam.stms]
     for second in [s for s in stms if isinstance(s.exp, ir.Fused)]:
         for first in stms[: stms.index(second)]:
             whole = _joined(first, second)
@@ -125,4 +125,4 @@ def _without_unused(s: Stm, used: set[Atom]) -> Stm:
     return Stm(tuple([s.pat[k] for k in keep]), e.over(e.arrays, lam), s.attrs)
 
 
-__all__ = ["with_places"]
+__all__ = ["fuse_argmin"]

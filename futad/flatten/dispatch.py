@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
-from futad.imp.dispatch import Want
+from futad.imp.dispatch import Destination
 from futad.imp.ir import Expr
 from futad.imp.views import Acc, Value
 
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
-Dispatch = Callable[["DeviceLowerer", core.Stm, Any, list[Want]], Sequence[Value]]
+Dispatch = Callable[["DeviceLowerer", core.Stm, Any, list[Destination]], Sequence[Value]]
 HOST: dict[type, Dispatch] = {}
 BLOCK: dict[type, Dispatch] = {}
 

@@ -374,9 +374,9 @@ def interchange(stm: ir.Stm) -> list[ir.Stm] | None:
     arrays = (*columns, *e.neutral)
     if isinstance(e, ir.Reduce):
         return [*out, ir.Stm(stm.pat, ir.Map(row.width, arrays, lam))]
-    turned = tuple([Var(v.name, array_of(r.type, row.width)) for v, r in zip(stm.pat, results, strict=True)])
-    out.append(ir.Stm(turned, ir.Map(row.width, arrays, lam)))
-    for v, x in zip(stm.pat, turned, strict=True):
+    permuted = tuple([Var(v.name, array_of(r.type, row.width)) for v, r in zip(stm.pat, results, strict=True)])
+    out.append(ir.Stm(permuted, ir.Map(row.width, arrays, lam)))
+    for v, x in zip(stm.pat, permuted, strict=True):
         out.append(ir.Stm((v,), ir.Rearrange(x, (1, 0, *range(2, len(shape_of(x.type)))))))
     return out
 

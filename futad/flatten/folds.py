@@ -29,10 +29,10 @@ from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.known import known_on_host
 from futad.flatten.nests import atomic, block_map, host_map
 from futad.flatten.operators import Fold, combine, operator
-from futad.flatten.pair_tiles import lower_pairs
+from futad.flatten.pair_tiles import lower_all_pairs
 from futad.flatten.tree_folds import in_iterations
 from futad.imp import ir
-from futad.imp.dispatch import Want
+from futad.imp.dispatch import Destination
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
 from futad.imp.soacs import SoacLoop
 from futad.imp.views import Acc, Mem, Value, View, dense_view
@@ -156,8 +156,8 @@ def _results(n: SoacLoop, reds: list[Value]) -> list[Value]:
 
 
 @in_block(core.Map, core.Reduce, core.Scan, core.Fused)
-def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]) -> Sequence[Value]:
-    n = SoacLoop(lo, stm, wants)
+def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, destinations: list[Destination]) -> Sequence[Value]:
+    n = SoacLoop(lo, stm, destinations)
     if not n.exp.folds:
         return block_map(lo, n)
     folds = folds_of(n)
@@ -176,15 +176,15 @@ def _of_arrays(e: core.Screma) -> bool:
 
 
 @on_host(core.Map, core.Reduce, core.Scan, core.Fused)
-def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]) -> Sequence[Value]:
+def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, destinations: list[Destination]) -> Sequence[Value]:
     if products.is_batch(stm):
-        values = products.product(lo, stm, lo.taking(stm), wants)
+        values = products.product(lo, stm, lo.taking(stm), destinations)
         if values is not None:
             return values
-        lo.settle_all(core.stm_free(stm))
-    found = all_pairs.pairs_of(stm)
+        lo.materialise_all(core.stm_free(stm))
+    found = all_pairs.all_pairs_of(stm)
     if found is not None and isinstance(found.inner, core.Map):
-        return lower_pairs(lo, stm, found, wants)
+        return lower_all_pairs(lo, stm, found, destinations)
     parts = prepare.reshaped(stm)
     if len(parts) == 1:
         parts = fission.split(stm)
@@ -195,8 +195,8 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, wants: list[Want]
     if len(parts) > 1:
         lam = core.Lambda((), tuple(parts), stm.pat)
         lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
-        return lo.scope(lam, wants)
-    n = SoacLoop(lo, stm, wants)
+        return lo.scope(lam, destinations)
+    n = SoacLoop(lo, stm, destinations)
     if not n.exp.folds:
         return host_map(lo, n)
     folds = folds_of(n)

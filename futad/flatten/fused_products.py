@@ -1,6 +1,6 @@
 """Arrays that are never stored, because a matrix product takes them as it goes.
 
-Note [Late arrays]
+Note [Deferred arrays]
 ~~~~~~~~~~~~~~~~~~
 In a scope at host level a matrix product (or a map of products: a batch) takes along what lies around it:
 
@@ -11,9 +11,9 @@ In a scope at host level a matrix product (or a map of products: a batch) takes 
   adds up the tiles and does the rest;
 - the sums of the rows of the left operand (a bias's adjoint beside a weight's) are taken while it is loaded.
 
-`arrange` finds these by the statements' shape.  What is late has a view whose base is `Late`, with a symbolic stride
-for each dimension, so that transposes of it are views as of any array.  Whoever else needs it makes it after all
-(`DeviceLowerer.settle`): lateness never decides whether a program can be lowered.
+`arrange` finds these by the statements' shape.  What is deferred has a view whose base is `Deferred`, with a symbolic
+stride for each dimension, so that transposes of it are views as of any array.  Whoever else needs it makes it after all
+(`DeviceLowerer.materialise_deferred`): deferral never decides whether a program can be lowered.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ ELEMENTS = ("f32", "f64")
 
 
 @dataclass(slots=True, eq=False)
-class Late:
-    """The base of the view of a late array: the statement that makes it, which of its results it is, the names of its
-    strides, and the variables bound to views of it."""
+class Deferred:
+    """The base of the view of a deferred array: the statement that makes it, which of its results it is, the names of
+    its strides, and the variables bound to views of it."""
 
     elem: Prim
     stm: core.Stm
@@ -74,10 +74,10 @@ class Consumer:
 
 @dataclass(slots=True)
 class Arrangement:
-    """The statements of a scope in a fit order, and which of them are late or take others along."""
+    """The statements of a scope in a fit order, and which of them are deferred or take others along."""
 
     stms: list[core.Stm]
-    late: dict[core.Stm, None] = field(default_factory=dict)
+    deferred: dict[core.Stm, None] = field(default_factory=dict)
     products: dict[core.Stm, Product] = field(default_factory=dict)
 
 
@@ -300,14 +300,14 @@ def _negates(lam: core.Lambda | None) -> bool:
 
 
 TAKEN_ALONG = Transformation(
-    "late-arrays",
+    "deferred-arrays",
     "a product computes its operands, the nest over it and sums of its rows",
     worth="what products read and feed is in no memory: GMM's gradient on a device 2.3 GB in place of 7.4",
 )
 
 
 def arrange(lam: core.Lambda) -> Arrangement:
-    """What is late in a scope, and which products take what along."""
+    """What is deferred in a scope, and which products take what along."""
     out = Arrangement(list(lam.stms))
     if not any(_matmul(s) is not None for s in lam.stms):
         return out
@@ -328,18 +328,18 @@ def arrange(lam: core.Lambda) -> Arrangement:
         taken = [x.stm for x in (product.consumer,) if x is not None]
         if taken and (taken[0] in out.products or any(q.consumer and q.consumer.stm is taken[0] for q in _all(out))):
             product.consumer = None
-        light = [x for x in operands if x is not None and _is_late(x[0], p, product, made, users, final)]
-        out.late |= {made[x[0]]: None for x in light}
+        light = [x for x in operands if x is not None and _is_deferred(x[0], p, product, made, users, final)]
+        out.deferred |= {made[x[0]]: None for x in light}
         if product.consumer is not None:
-            out.late[p] = None
+            out.deferred[p] = None
             out.products[product.consumer.stm] = product
         if light or product.sums is not None or product.consumer is not None:
             out.products[p] = product
     if out.products:
         TAKEN_ALONG.fired()
     consumers = {q.consumer.stm for q in _all(out) if q.consumer is not None}
-    for s in [s for s in out.late if s in consumers]:
-        del out.late[s]
+    for s in [s for s in out.deferred if s in consumers]:
+        del out.deferred[s]
     return out
 
 
@@ -347,7 +347,7 @@ def _all(out: Arrangement) -> Iterator[Product]:
     yield from out.products.values()
 
 
-def _is_late(
+def _is_deferred(
     x: Var, p: core.Stm, product: Product, made: dict[Var, core.Stm], users: dict[Var, list[core.Stm]], final: set[Var]
 ) -> bool:
     """Whether an operand is cheap to compute and used by the product (and what it takes along) alone."""

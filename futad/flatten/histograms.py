@@ -25,7 +25,7 @@ from futad.legality import Legality
 from futad.rewrite.strategy import with_lambdas
 
 LEGAL = Legality(
-    "binned",
+    "histograms",
     "an accumulator of few bins becomes a histogram of what a map adds",
     worth="updates of few bins wait for each other; what they wait is not measured, no card was at hand",
 )
@@ -44,13 +44,13 @@ class _Added:
 _State = dict[Var, _Added | None]
 
 
-def binned(lam: Lambda) -> Lambda:
+def histograms(lam: Lambda) -> Lambda:
     """A scope that the host runs, and those in it, with such accumulators; the same object if there are none."""
     out: list[Stm] = []
     for stm in lam.stms:
         if isinstance(stm.exp, ir.Control):
             lams = stm.exp.lambdas()
-            new = [binned(inner) for inner in lams]
+            new = [histograms(inner) for inner in lams]
             if any(a is not b for a, b in zip(lams, new, strict=True)):
                 stm = Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)
         made = _two_ways(stm, stm.exp) if isinstance(stm.exp, ir.WithAcc) else None

@@ -28,7 +28,7 @@ from futad.rewrite.dce import effects
 from futad.rewrite.strategy import with_lambdas
 
 LEGAL = Legality(
-    "iterations-apart",
+    "hoist-products",
     "what iterations compute apart from what a loop carries is computed for all iterations at once",
     worth="LSTM's gradient of 20 steps on a device: 117 launches in place of 272",
 )
@@ -47,18 +47,18 @@ HEAVY = (ir.Screma, ir.MatMul)
 Defs = dict[Atom, ir.Exp]
 
 
-def iterations_apart(lam: Lambda, defs: Defs | None = None) -> Lambda:
+def hoist_products(lam: Lambda, defs: Defs | None = None) -> Lambda:
     """A scope that the host runs, and those in it, with such loops taken apart; the same object if there are none."""
     known: Defs = dict(defs or {})
     out: list[Stm] = []
     for stm in lam.stms:
         if isinstance(stm.exp, ir.Control):
             lams = stm.exp.lambdas()
-            new = [iterations_apart(inner, known) for inner in lams]
+            new = [hoist_products(inner, known) for inner in lams]
             if any(a is not b for a, b in zip(lams, new, strict=True)):
                 stm = Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)
         known.update((v, stm.exp) for v in stm.pat)
-        made = _Iterations(stm, stm.exp, known).apart() if isinstance(stm.exp, ir.For) else None
+        made = _Iterations(stm, stm.exp, known).split() if isinstance(stm.exp, ir.For) else None
         out += [stm] if made is None else made
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
@@ -85,12 +85,12 @@ class _Iterations:
     slices: dict[Var, Var] = field(default_factory=dict)  # what they read of arrays of all iterations: the arrays
     place: Var | None = None  # the index at which the iteration reads those
 
-    def apart(self) -> list[Stm] | None:
+    def split(self) -> list[Stm] | None:
         """The statements instead of the loop; None if there is nothing to gain."""
         body = self.loop.body
         if body.params[0].type is not I64:
             return None
-        stms = self.find(self._products_apart(body))
+        stms = self.find(self._split_products(body))
         if self.place is None or not NO_EFFECTS(not effects(self.free)):
             return None
         self.made = {v: s for s in stms for v in s.pat}
@@ -111,7 +111,7 @@ class _Iterations:
         rest = [self.rest(stms, kept, arrays, sums)] if len(sums) < len(body.result) else []
         return [whole, *rest, *self.totals(arrays, sums)]
 
-    def _products_apart(self, body: Lambda) -> list[Stm]:
+    def _split_products(self, body: Lambda) -> list[Stm]:
         """The body, with products of what depends on nothing carried apart from what they are added to, if that is
         more than a sum."""
         carried = set(body.params[1:])
@@ -119,8 +119,8 @@ class _Iterations:
         for s in body.stms:
             e = s.exp
             if carried & set(ir.stm_free(s)):
-                apart = isinstance(e, ir.MatMul) and bool(e.plus) and not carried & {e.a, e.b}
-                if isinstance(e, ir.MatMul) and apart and (e.plus[0] not in body.params or s.pat[0] not in body.result):
+                split = isinstance(e, ir.MatMul) and bool(e.plus) and not carried & {e.a, e.b}
+                if isinstance(e, ir.MatMul) and split and (e.plus[0] not in body.params or s.pat[0] not in body.result):
                     b = Builder()
                     product = b.let(ir.MatMul(e.a, e.b, ()), "product")
                     total = b.plus(product, e.plus[0])
@@ -304,4 +304,4 @@ def sum_inner(b: Builder, matrix: Var) -> Var:
     return b.map_(lambda c, row: c.emit(ir.Reduce(width, (row,), plus, (zero,), True), "total"), matrix)[0]
 
 
-__all__ = ["iterations_apart"]
+__all__ = ["hoist_products"]

@@ -17,7 +17,7 @@ from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES
 from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.sort import histogram_by_sorting
 from futad.imp import arrays, ir
-from futad.imp.dispatch import HANDLERS, Want
+from futad.imp.dispatch import HANDLERS, Destination
 from futad.imp.elements import bind_elements, guarded
 from futad.imp.indexing import if_inside
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
@@ -37,7 +37,7 @@ TINY = 16  # elements
 
 
 @on_host(core.Op)
-def _op(lo: DeviceLowerer, stm: core.Stm, e: core.Op, wants: list[Want]) -> Sequence[Value]:
+def _op(lo: DeviceLowerer, stm: core.Stm, e: core.Op, destinations: list[Destination]) -> Sequence[Value]:
     x = arrays.scalar_op(lo, e)
     if not has_load(x):
         return [lo.let(x, stm.pat[0].name)]
@@ -45,12 +45,12 @@ def _op(lo: DeviceLowerer, stm: core.Stm, e: core.Op, wants: list[Want]) -> Sequ
 
 
 @on_host(core.At)
-def _at(lo: DeviceLowerer, stm: core.Stm, e: core.At, wants: list[Want]) -> Sequence[Value]:
+def _at(lo: DeviceLowerer, stm: core.Stm, e: core.At, destinations: list[Destination]) -> Sequence[Value]:
     if isinstance(stm.pat[0].type, ArrayType):
-        return HANDLERS[core.At](lo, stm, e, wants)
+        return HANDLERS[core.At](lo, stm, e, destinations)
     v = lo.view(e.array)
     if not isinstance(v.base, Mem):
-        return HANDLERS[core.At](lo, stm, e, wants)
+        return HANDLERS[core.At](lo, stm, e, destinations)
     cell = lo.scalar_slot(v.elem)
     index = [lo.expr(i) for i in e.index]  # type: ignore[arg-type]
     if not any(has_load(i) for i in index):
@@ -66,20 +66,20 @@ def _at(lo: DeviceLowerer, stm: core.Stm, e: core.At, wants: list[Want]) -> Sequ
 
 
 @on_host(core.Rearrange)
-def _rearrange(lo: DeviceLowerer, stm: core.Stm, e: core.Rearrange, wants: list[Want]) -> Sequence[Value]:
-    """A transposed view, of a late array as of any other."""
-    return [lo.turned(lo.late_view(e.array), e.perm)]
+def _rearrange(lo: DeviceLowerer, stm: core.Stm, e: core.Rearrange, destinations: list[Destination]) -> Sequence[Value]:
+    """A transposed view, of a deferred array as of any other."""
+    return [lo.permuted(lo.deferred_view(e.array), e.perm)]
 
 
 @on_host(core.Update)
-def _update(lo: DeviceLowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Sequence[Value]:
+def _update(lo: DeviceLowerer, stm: core.Stm, e: core.Update, destinations: list[Destination]) -> Sequence[Value]:
     fixed = [i for i in e.index if not isinstance(i, Range)]
     if stm.pat[0] in lo.scopes[-1].placed or not any(has_load(lo.expr(i)) for i in fixed):
-        return HANDLERS[core.Update](lo, stm, e, wants)
+        return HANDLERS[core.Update](lo, stm, e, destinations)
     src = lo.view(e.array)
     dst = src
     if not lo.can_overwrite(src):
-        dst = lo.alloc(src.elem, src.shape, wants[0], stm.pat[0].name)
+        dst = lo.alloc(src.elem, src.shape, destinations[0], stm.pat[0].name)
         lo.copy(dst, src)
     value = lo.value(e.value)
     if not isinstance(value, View):
@@ -94,10 +94,10 @@ def _update(lo: DeviceLowerer, stm: core.Stm, e: core.Update, wants: list[Want])
 
 
 @on_host(core.ArrayLit)
-def _array_lit(lo: DeviceLowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) -> Sequence[Value]:
+def _array_lit(lo: DeviceLowerer, stm: core.Stm, e: core.ArrayLit, destinations: list[Destination]) -> Sequence[Value]:
     if not isinstance(e.type, Prim):
-        return HANDLERS[core.ArrayLit](lo, stm, e, wants)
-    dst = lo.alloc(elem_of(e.type), (num(len(e.elems)),), wants[0], stm.pat[0].name)
+        return HANDLERS[core.ArrayLit](lo, stm, e, destinations)
+    dst = lo.alloc(elem_of(e.type), (num(len(e.elems)),), destinations[0], stm.pat[0].name)
     with lo.single("literal"):
         for i, a in enumerate(e.elems):
             lo.store(dst, (num(i),), lo.expr(a))
@@ -109,8 +109,8 @@ def _array_lit(lo: DeviceLowerer, stm: core.Stm, e: core.ArrayLit, wants: list[W
 
 @on_host(core.Scatter)
 @in_block(core.Scatter)
-def _scatter(lo: DeviceLowerer, stm: core.Stm, e: core.Scatter, wants: list[Want]) -> Sequence[Value]:
-    targets = _targets(lo, e.dests, [*e.idxs, *e.values], wants)
+def _scatter(lo: DeviceLowerer, stm: core.Stm, e: core.Scatter, destinations: list[Destination]) -> Sequence[Value]:
+    targets = _targets(lo, e.dests, [*e.idxs, *e.values], destinations)
     idxs = [lo.view(a) for a in e.idxs]
     for target, a in zip(targets, e.values, strict=True):
         v = lo.view(a)
@@ -124,8 +124,8 @@ def _scatter(lo: DeviceLowerer, stm: core.Stm, e: core.Scatter, wants: list[Want
 
 @on_host(core.Hist)
 @in_block(core.Hist)
-def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequence[Value]:
-    targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], wants)
+def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, destinations: list[Destination]) -> Sequence[Value]:
+    targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], destinations)
     idxs = [lo.view(a) for a in e.idxs]
     values = [lo.view(a) for a in e.values]
     width = lo.let(lo.expr(e.width), "n")
@@ -133,16 +133,16 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> 
     ops = [o.op for o in operators_of(e.lam) or ()]
     if ops and all(OPS[op].associative for op in ops):  # all of these are atomic
         for target, v, op in zip(targets, values, ops, strict=True):
-            with lo.block() as apart:
+            with lo.block() as atomics:
                 with over(lo, (width, *v.shape[1:]), f"histogram {name}, atomic {op}") as point:
                     index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
                     with lo.block() as write:
                         _add(lo, target, [*index, *point[1:]], v.load(point), op)
                     if_inside(lo, index, target.shape, write)
             if lo.mode == "host" and target.dense:
-                _in_shared_memory(lo, target, idxs, v, op, width, name, apart)
+                _in_shared_memory(lo, target, idxs, v, op, width, name, atomics)
             else:
-                lo.out += apart
+                lo.out += atomics
         return targets
     if lo.mode == "block":
         raise NotInBlock
@@ -195,9 +195,9 @@ def _by_locks(lo: DeviceLowerer, e: core.Hist, targets: list[View], name: str) -
 
 def _in_shared_memory(
     lo: DeviceLowerer, target: View, idxs: Sequence[View], v: View, op: str, width: Expr, name: str,
-    apart: list[ir.Stmt],
+    atomics: list[ir.Stmt],
 ) -> None:  # fmt: skip
-    """A histogram by way of sub-histograms in shared memory if its bins are few beside its updates, else `apart`."""
+    """A histogram by way of sub-histograms in shared memory if its bins are few beside its updates, else `atomics`."""
     op = "or" if target.elem.is_bool and op == "add" else op
     cells = SUB_BYTES // target.elem.bytes
     sizes = (width, *v.shape[1:])
@@ -227,7 +227,7 @@ def _in_shared_memory(
     some = compare("<", ZERO, bins)  # in no pass at all nothing would be computed, nor fail
     few = compare("&&", some, compare("<=", bins, num(MOST_PASSES * cells)))
     many = compare("<", ir.mul(num(FEW_BINS), bins), total)
-    lo.out.append(ir.If(compare("&&", few, many), body, apart))
+    lo.out.append(ir.If(compare("&&", few, many), body, atomics))
 
 
 def _add(lo: DeviceLowerer, target: View, index: Sequence[Expr], value: Expr, op: str) -> None:
@@ -240,7 +240,9 @@ def _add(lo: DeviceLowerer, target: View, index: Sequence[Expr], value: Expr, op
 
 
 @on_host(core.UpdateAcc)
-def _update_acc(lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]) -> Sequence[Value]:
+def _update_acc(
+    lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, destinations: list[Destination]
+) -> Sequence[Value]:
     acc = lo.value(e.acc)
     assert isinstance(acc, Acc)
     value = lo.value(e.value)
@@ -263,7 +265,9 @@ def _accumulate(lo: DeviceLowerer, acc: Acc, index: list[Expr], value: Value, po
 
 
 @in_block(core.UpdateAcc)
-def _block_update_acc(lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]) -> Sequence[Value]:
+def _block_update_acc(
+    lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, destinations: list[Destination]
+) -> Sequence[Value]:
     acc = lo.value(e.acc)
     assert isinstance(acc, Acc)
     value = lo.value(e.value)
@@ -279,12 +283,14 @@ def _block_update_acc(lo: DeviceLowerer, stm: core.Stm, e: core.UpdateAcc, wants
 
 
 @in_block(core.WithAcc)
-def _block_with_acc(lo: DeviceLowerer, stm: core.Stm, e: core.WithAcc, wants: list[Want]) -> Sequence[Value]:
+def _block_with_acc(
+    lo: DeviceLowerer, stm: core.Stm, e: core.WithAcc, destinations: list[Destination]
+) -> Sequence[Value]:
     k = len(e.arrays)
-    targets = _targets(lo, e.arrays, list(e.lam.free()), wants)
+    targets = _targets(lo, e.arrays, list(e.lam.free()), destinations)
     for p, v in zip(e.lam.params, targets, strict=True):
         lo.bind(p, SharedAcc(v, e.op))
-    values = lo.scope(e.lam, [None] * k + wants[k:])
+    values = lo.scope(e.lam, [None] * k + destinations[k:])
     return [*targets, *values[k:]]
 
 
@@ -323,7 +329,7 @@ def parallel_inside(lam: core.Lambda, program: core.Program) -> bool:
 
 
 @on_host(core.For, core.While)
-def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, wants: list[Want]) -> Sequence[Value]:
+def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, destinations: list[Destination]) -> Sequence[Value]:
     """A loop of scalars and single elements runs as one thread on the device, any other on the host."""
     unknown = set(stm.pat)
     if (
@@ -331,11 +337,11 @@ def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, wants: list[Want]) -> 
         or not any(isinstance(v.type, ArrayType) or _works(e.body) for v in stm.pat)
         or any(isinstance(v.type, AccType) or unknown & set(getattr(v.type, "shape", ())) for v in stm.pat)
     ):
-        return HANDLERS[type(e)](lo, stm, e, wants)
+        return HANDLERS[type(e)](lo, stm, e, destinations)
     lo.fallback(f"loop for {', '.join(v.name for v in stm.pat)}: nothing parallel inside, one thread")
     places: list[Value] = []
-    inner: list[Want] = []
-    for v, w in zip(stm.pat, wants, strict=True):
+    inner: list[Destination] = []
+    for v, w in zip(stm.pat, destinations, strict=True):
         place: Value = lo.scalar_slot(v.type) if isinstance(v.type, Prim) else lo.host_view(v, w)
         places.append(place)
         inner.append(place if isinstance(place, View) else None)

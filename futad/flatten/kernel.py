@@ -332,7 +332,7 @@ class DeviceModule:
 
     functions: list[ir.Function]
     kernels: list[Kernel]
-    places: list[ir.Place]
+    places: list[ir.FailureSite]
     why: list[str]
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()

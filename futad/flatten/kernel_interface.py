@@ -20,7 +20,7 @@ class NotInBlock(Exception):
     """A construct has no lowering in block mode."""
 
 
-def finished(lo: DeviceLowerer, body: list[ir.Stmt], kind: str, what: str) -> Kernel:
+def with_interface(lo: DeviceLowerer, body: list[ir.Stmt], kind: str, what: str) -> Kernel:
     """The kernel with that inside.  Raises NotInBlock where the threads of a block would share what each needs."""
     made = Kernel(f"k{len(lo.kernels)}_{_word(what or 'step')}", kind, body, what, line=lo.line)
     _share_out(lo, made)
@@ -92,4 +92,4 @@ def _on_host(e: Expr, decls: dict[str, Expr | None], own: set[str]) -> Expr | No
     return None if len(found) < len(parts) else e.map_exprs(lambda _: found.pop(0))
 
 
-__all__ = ["NotInBlock", "finished"]
+__all__ = ["NotInBlock", "with_interface"]

@@ -37,9 +37,9 @@ class _Uses:
     dense: list[Order] = field(default_factory=list)
 
     def cost(self, order: Order) -> tuple[int, float]:
-        return sum(o != order for o in self.dense), sum(self.apart(d, order) for d in self.along)
+        return sum(o != order for o in self.dense), sum(self.sectors(d, order) for d in self.along)
 
-    def apart(self, d: int, order: Order) -> float:
+    def sectors(self, d: int, order: Order) -> float:
         """How many times the fewest sectors a warp takes along a dimension."""
         shape, step = shape_of(self.array.type), 1
         most = SECTOR // elem_of(self.array.type).bytes

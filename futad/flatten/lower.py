@@ -37,20 +37,20 @@ from futad.flatten import (
 )
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import BLOCK, HOST, SharedAcc
-from futad.flatten.fused_products import Late, Product, arrange
+from futad.flatten.fused_products import Deferred, Product, arrange
 from futad.flatten.kernel import Kernel, Launch
-from futad.flatten.kernel_interface import finished
+from futad.flatten.kernel_interface import with_interface
 from futad.flatten.known import known_on_host
 from futad.flatten.layouts import Order, layouts
 from futad.flatten.products import consumed
 from futad.imp import ir
 from futad.imp.assemble import find_parts, places_first
-from futad.imp.dispatch import HANDLERS, PLACED, Want
+from futad.imp.dispatch import HANDLERS, PLACED, Destination
 from futad.imp.ir import Expr, Ref
 from futad.imp.lower import Lowerer, Scope
 from futad.imp.placement import short_circuit
 from futad.imp.soacs import SoacLoop
-from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, is_transposed, turned
+from futad.imp.views import Acc, Fill, Mem, Root, Sequence_, Value, View, is_transposed, permuted
 from futad.imp.walk import has_load, loads_in, parts
 from futad.target import CUDA, Target
 
@@ -77,7 +77,7 @@ class DeviceLowerer(Lowerer):
         self.thread_slots: set[int] = set()
         self.function_name = ""
         self.line = 0  # of the source: the nearest place that is known
-        self.late: dict[core.Stm, None] = {}
+        self.deferred: dict[core.Stm, None] = {}
         self.products: dict[core.Stm, Product] = {}
         self.layouts: dict[Var, Order] = {}  # of arrays that are not row-major
         self.in_order: dict[str, tuple[Expr, ...]] = {}  # the strides with which their memory is without gaps
@@ -95,10 +95,10 @@ class DeviceLowerer(Lowerer):
                 self.line = f.span.line if f.span is not None else 0
                 functions.append(self.function(f))
                 # Results that are operations on scalars of the device are computed there, not read one by one.
-                late = [(r, e) for r in functions[-1].results if (e := r.value) is not None and has_load(e)]
-                late = [(r, e) for r, e in late if not isinstance(e, ir.Load)]
-                if late:
-                    for (r, _), cell in zip(late, self.in_a_cell([e for _, e in late], "results"), strict=True):
+                deferred = [(r, e) for r in functions[-1].results if (e := r.value) is not None and has_load(e)]
+                deferred = [(r, e) for r, e in deferred if not isinstance(e, ir.Load)]
+                if deferred:
+                    for (r, _), cell in zip(deferred, self.in_a_cell([e for _, e in deferred], "results"), strict=True):
                         r.value = cell
         why = list(dict.fromkeys(self.why))
         named = tuple(self.bindings), tuple(self.loops)
@@ -114,8 +114,8 @@ class DeviceLowerer(Lowerer):
         short_circuit(self, stm, sc, PLACED)
         if self.mode == "host":
             self.line = line_of(stm) or self.line
-        wants = [sc.wants.get(v) for v in stm.pat]
-        values = self.lower(stm, wants)
+        destinations = [sc.destinations.get(v) for v in stm.pat]
+        values = self.lower(stm, destinations)
         for var, value in zip(stm.pat, values, strict=True):
             if self.mode == "host" and isinstance(value, Expr) and var in self.forced and has_load(value):
                 value = self.let(value, var.name)
@@ -131,73 +131,73 @@ class DeviceLowerer(Lowerer):
             sc.literals.clear()
             sc.parts = {v: s for v, s in sc.parts.items() if isinstance(s.exp, core.Concat | core.Reshape)}
 
-    def lower(self, stm: core.Stm, wants: list[Want]) -> Sequence[Value]:
+    def lower(self, stm: core.Stm, destinations: list[Destination]) -> Sequence[Value]:
         e = stm.exp
         if self.mode == "host":
-            early = self.lower_late(stm, wants)
+            early = self.lower_deferred(stm, destinations)
             if early is not None:
                 return early
         if stm in self.given:
-            n = SoacLoop(self, stm, wants)
+            n = SoacLoop(self, stm, destinations)
             n.elements(n.inputs, self.given[stm])
             return n.results([])
         table = HOST if self.mode == "host" else BLOCK if self.mode == "block" else None
         if table is not None and type(e) in table:
-            return table[type(e)](self, stm, e, wants)
+            return table[type(e)](self, stm, e, destinations)
         if isinstance(e, core.UpdateAcc):
             self.atomic = isinstance(self.value(e.acc), SharedAcc)
-            values = HANDLERS[core.UpdateAcc](self, stm, e, wants)
+            values = HANDLERS[core.UpdateAcc](self, stm, e, destinations)
             self.atomic = False
             return values
-        return HANDLERS[type(e)](self, stm, e, wants)
+        return HANDLERS[type(e)](self, stm, e, destinations)
 
-    # -- late arrays
+    # -- deferred arrays
 
     def ordered(self, lam: core.Lambda) -> core.Lambda:
         if self.mode == "host":
             lam = places_first(lam)
             found = arrange(lam)
-            self.late |= found.late
+            self.deferred |= found.deferred
             self.products |= found.products
             if found.products:
                 lam = core.Lambda(lam.params, tuple(found.stms), lam.result)
             self.layouts |= layouts(lam)
         return lam
 
-    def open_scope(self, lam: core.Lambda, wants: Sequence[Want], repeats: bool) -> Scope:
-        sc = super().open_scope(lam, wants, repeats)
+    def open_scope(self, lam: core.Lambda, destinations: Sequence[Destination], repeats: bool) -> Scope:
+        sc = super().open_scope(lam, destinations, repeats)
         if self.mode == "host":
-            # What a late array is made from is used where it is made in the end.
+            # What a deferred array is made from is used where it is made in the end.
             for stm in reversed(lam.stms):
-                if stm in self.late or isinstance(stm.exp, core.Rearrange):
+                if stm in self.deferred or isinstance(stm.exp, core.Rearrange):
                     at = max(sc.last.get(v, -1) for v in stm.pat)
                     for v in core.stm_free(stm):
                         sc.last[v] = max(sc.last[v], at)
         return sc
 
-    def spread_wants(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
+    def spread_destinations(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
         if isinstance(stm.exp, core.Alias) and isinstance(stm.exp.atom, Var):
             # One array under two names: it can be in the wanted place from the start, whoever else reads it.
             v, a = stm.pat[0], stm.exp.atom
-            if v in sc.wants and a in born and a not in sc.wants:
-                sc.wants[a] = sc.wants[v]
+            if v in sc.destinations and a in born and a not in sc.destinations:
+                sc.destinations[a] = sc.destinations[v]
             return
         if isinstance(stm.exp, core.ArrayLit):
-            want = sc.wants.get(stm.pat[0])
+            destination = sc.destinations.get(stm.pat[0])
             for i, x in enumerate(stm.exp.elems):
-                if isinstance(want, View) and want.rank > 1 and x in born and sc.uses[x] == 1:
-                    sc.wants.setdefault(x, want.row((ir.num(i),)))
+                if isinstance(destination, View) and destination.rank > 1 and x in born and sc.uses[x] == 1:
+                    sc.destinations.setdefault(x, destination.row((ir.num(i),)))
             return
-        super().spread_wants(stm, sc, born)
+        super().spread_destinations(stm, sc, born)
 
-    def lower_late(self, stm: core.Stm, wants: list[Want]) -> Sequence[Value] | None:
-        """The values of a statement that is late, or that a product takes along; None for any other."""
-        if stm in self.late:
-            return [self.late_array(stm, k) for k in range(len(stm.pat))]
+    def lower_deferred(self, stm: core.Stm, destinations: list[Destination]) -> Sequence[Value] | None:
+        """The values of a statement that is deferred, or that a product takes along; None for any other."""
+        if stm in self.deferred:
+            return [self.deferred_array(stm, k) for k in range(len(stm.pat))]
         taken = self.products.get(stm)
         if taken is not None and taken.consumer is not None and taken.consumer.stm is stm:
             with self.block() as body:
-                values = consumed(self, taken, wants)
+                values = consumed(self, taken, destinations)
             if values is not None:
                 self.out += body
                 return values
@@ -205,52 +205,52 @@ class DeviceLowerer(Lowerer):
         if sums is not None:
             # The product that follows at once puts them there.
             self.reports.skip(stm.pat[0], "sums that the product after them takes")
-            return [self.host_view(stm.pat[0], wants[0])]
+            return [self.host_view(stm.pat[0], destinations[0])]
         if taken is None and not isinstance(stm.exp, core.Rearrange):
-            self.settle_all(core.stm_free(stm))
+            self.materialise_all(core.stm_free(stm))
         return None
 
-    def late_array(self, stm: core.Stm, k: int) -> Value:
+    def deferred_array(self, stm: core.Stm, k: int) -> Value:
         t = stm.pat[k].type
         assert isinstance(t, ArrayType)
         strides = tuple([Ref(self.name("late"), ir.ZERO.type) for _ in t.shape])
-        return View(Late(t.elem, stm, k, strides), ir.ZERO, strides, self.shape(t))  # type: ignore[arg-type]
+        return View(Deferred(t.elem, stm, k, strides), ir.ZERO, strides, self.shape(t))  # type: ignore[arg-type]
 
-    def late_view(self, a: core.Atom) -> View:
-        """An array's view, late or not."""
+    def deferred_view(self, a: core.Atom) -> View:
+        """An array's view, deferred or not."""
         v = self.env[a]  # type: ignore[index]
         assert isinstance(v, View)
         return v
 
     def view(self, a: core.Atom) -> View:
-        self.settle_all([a])  # type: ignore[list-item]
+        self.materialise_all([a])  # type: ignore[list-item]
         return super().view(a)
 
     def value(self, a: core.Atom) -> Value:
         if isinstance(a, Var):
-            self.settle_all([a])
+            self.materialise_all([a])
         return super().value(a)
 
-    def settle_all(self, vars_: Iterable[Var]) -> None:
-        """Make late arrays after all, for they are needed in memory."""
+    def materialise_all(self, vars_: Iterable[Var]) -> None:
+        """Make deferred arrays after all, for they are needed in memory."""
         for v in list(vars_):
             x = self.env.get(v)
-            if isinstance(x, View) and isinstance(x.base, Late):
-                self.settle(x.base)
+            if isinstance(x, View) and isinstance(x.base, Deferred):
+                self.materialise_deferred(x.base)
 
-    def settle(self, late: Late) -> None:
-        assert self.mode == "host", late.stm
-        del self.late[late.stm]
-        values = self.lower(late.stm, [None] * len(late.stm.pat))
-        whole = values[late.result]
+    def materialise_deferred(self, deferred: Deferred) -> None:
+        assert self.mode == "host", deferred.stm
+        del self.deferred[deferred.stm]
+        values = self.lower(deferred.stm, [None] * len(deferred.stm.pat))
+        whole = values[deferred.result]
         assert isinstance(whole, View)
-        steps = dict(zip(late.strides, whole.strides, strict=True))
-        for v in late.vars:
+        steps = dict(zip(deferred.strides, whole.strides, strict=True))
+        for v in deferred.vars:
             old = self.env[v]
             assert isinstance(old, View) and old.offset == ir.ZERO
             strides = tuple([steps[s] for s in old.strides])  # type: ignore[index]
             self.bind(v, View(whole.base, whole.offset, strides, old.shape, whole.dense and strides == whole.strides))
-        self.late[late.stm] = None  # for the statement may be lowered again
+        self.deferred[deferred.stm] = None  # for the statement may be lowered again
 
     def taking(self, stm: core.Stm) -> Product | None:
         """What a product takes along besides the nest over it."""
@@ -290,9 +290,9 @@ class DeviceLowerer(Lowerer):
             self.out += told
 
     def alloc(
-        self, elem: Prim, shape: Sequence[Expr], want: Want = None, hint: str = "a", heap: bool = False
+        self, elem: Prim, shape: Sequence[Expr], destination: Destination = None, hint: str = "a", heap: bool = False
     ) -> View:
-        return super().alloc(elem, shape, want, hint, heap or self.mode != "thread")
+        return super().alloc(elem, shape, destination, hint, heap or self.mode != "thread")
 
     def copy(self, dst: View, src: View) -> None:
         if self.mode == "thread":
@@ -406,7 +406,7 @@ class DeviceLowerer(Lowerer):
 
     def launch(self, body: list[ir.Stmt], kind: str, units: Expr, what: str, inner: Expr = ir.ONE) -> Kernel:
         """On the host: run a kernel's inside; `inner` is how much parallel work a unit has."""
-        made = finished(self, body, kind, what)
+        made = with_interface(self, body, kind, what)
         self.kernels.append(made)
         self.out.append(Launch(made, units, inner))
         return made
@@ -435,7 +435,7 @@ class DeviceLowerer(Lowerer):
 
     def bind(self, var: Var, value: Value) -> None:
         super().bind(var, value)
-        if isinstance(value, View) and isinstance(value.base, Late):
+        if isinstance(value, View) and isinstance(value.base, Deferred):
             value.base.vars.append(var)
         for root in self.cells(value):
             root.vars.append(var)
@@ -482,25 +482,25 @@ class DeviceLowerer(Lowerer):
         """Whether an expression may be computed again at each use."""
         return sum(1 for _ in parts(e)) <= LAZY_SIZE
 
-    def result_of(self, v: Var, shape: Sequence[Expr], want: Want) -> View:
-        order = self.layouts.get(v) if self.mode == "host" and want is None else None
+    def result_of(self, v: Var, shape: Sequence[Expr], destination: Destination) -> View:
+        order = self.layouts.get(v) if self.mode == "host" and destination is None else None
         if order is None:
-            return super().result_of(v, shape, want)
+            return super().result_of(v, shape, destination)
         made = self.alloc(elem_of(v.type), [shape[d] for d in order], None, v.name)
         assert isinstance(made.base, Mem)
         self.in_order[made.base.pointer] = made.strides
-        return turned(made, [order.index(d) for d in range(len(order))])
+        return permuted(made, [order.index(d) for d in range(len(order))])
 
-    def turned(self, v: View, perm: Sequence[int]) -> View:
+    def permuted(self, v: View, perm: Sequence[int]) -> View:
         """A view with its dimensions in another order."""
-        out = turned(v, perm)
+        out = permuted(v, perm)
         there = isinstance(v.base, Mem) and self.in_order.get(v.base.pointer) == out.strides
         return replace(out, dense=True) if there and v.offset == ir.ZERO else out
 
-    def host_view(self, var: Var, want: Want) -> View:
+    def host_view(self, var: Var, destination: Destination) -> View:
         """Memory for an array result of a kernel."""
         assert isinstance(var.type, ArrayType)
-        return self.alloc(var.type.elem, self.shape(var.type), want, var.name)
+        return self.alloc(var.type.elem, self.shape(var.type), destination, var.name)
 
 
 def line_of(stm: core.Stm) -> int:

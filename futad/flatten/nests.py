@@ -19,13 +19,13 @@ from futad.core.nest import Nest
 from futad.core.types import I64, Atom, Const, Var
 from futad.flatten import fission, segments
 from futad.flatten import kernel as kir
-from futad.flatten.all_pairs import pairs_of, peeled
+from futad.flatten.all_pairs import all_pairs_of, peeled
 from futad.flatten.dispatch import SharedAcc
 from futad.flatten.interchange import loop_out
 from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.known import known_on_host
 from futad.flatten.levels import MOST_LEVELS, levels_of
-from futad.flatten.pair_tiles import lower_pairs
+from futad.flatten.pair_tiles import lower_all_pairs
 from futad.flatten.private_histograms import in_shared_memory, rows_in_shared_memory
 from futad.flatten.row_scatter import rows_after
 from futad.flatten.staging import staged
@@ -33,7 +33,7 @@ from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Ref, compare, num
 from futad.imp.sharing import consumed_vars
 from futad.imp.soacs import SoacLoop
-from futad.imp.views import Acc, Mem, Value, View, dense_view, is_transposed, turned
+from futad.imp.views import Acc, Mem, Value, View, dense_view, is_transposed, permuted
 
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
@@ -127,23 +127,23 @@ def _each_point(lo: DeviceLowerer, n: SoacLoop, levels: Nest, sizes: list[Expr],
             _in_parts(lo, n, parts, total)
             lo.distributed = True
             return n.results([])
-    apart, least = _apart(lo, n, levels)
-    rows = rows_after(n.stm) if apart is None and inner is not None and not levels.inner else None
+    distributed, least = _distributed(lo, n, levels)
+    rows = rows_after(n.stm) if distributed is None and inner is not None and not levels.inner else None
     if rows is not None:
-        apart = _lowered(lo, n, rows)
+        distributed = _lowered(lo, n, rows)
         least = next(v.view.count() for v in n.inputs if isinstance(v, Acc))
     versions: list[list[ir.Stmt]] = []
     depth = len(lo.scopes)
-    alone = inner is None or apart is not None or n.stm in lo.by_threads
+    alone = inner is None or distributed is not None or n.stm in lo.by_threads
     units = ("thread",) if alone else ("block",) if lo.cut_up else ("thread", "block")
     modes = flattening(n.stm) if inner is not None and not lo.cut_up else frozenset()
-    if "no_outer" in modes and apart is not None:
-        lo.out += apart
+    if "no_outer" in modes and distributed is not None:
+        lo.out += distributed
         return n.results([])
     if "no_intra" in modes:
         units = ("thread",)
     elif not modes.isdisjoint(("only_intra", "no_outer")):
-        units, apart = ("block", "thread"), None  # the second if the first is not possible
+        units, distributed = ("block", "thread"), None  # the second if the first is not possible
     for unit in units:
         if versions and units[0] == "block":
             break
@@ -176,15 +176,15 @@ def _each_point(lo: DeviceLowerer, n: SoacLoop, levels: Nest, sizes: list[Expr],
         n.inputs = inputs
     if rows is not None:
         # Updates that contend go by way of shared memory, where they are neighbours.
-        assert inner is not None and apart is not None
+        assert inner is not None and distributed is not None
         bins = ir.mul(num(kir.FEW_BINS), least or ir.ZERO)
         short = compare("&&", compare("<", inner, Ref("BLOCK_INNER", I64)), compare("<=", ir.mul(total, inner), bins))
-        lo.out.append(ir.If(short, versions[0], apart))
-    elif apart is not None:
+        lo.out.append(ir.If(short, versions[0], distributed))
+    elif distributed is not None:
         many = compare("<", Ref("ENOUGH_THREADS", I64), total)
         if least is not None:
             many = compare("&&", many, compare("<", least, Ref("BLOCK_INNER", I64)))
-        lo.out.append(ir.If(many, versions[0], apart))
+        lo.out.append(ir.If(many, versions[0], distributed))
     elif len(versions) == 1:
         if inner is not None and not lo.cut_up and units[0] == "thread":
             lo.why.append(f"{lo.function_name}: inner parallelism of {_what(n, levels)} is sequential in each thread")
@@ -295,8 +295,8 @@ def _by_columns(lo: DeviceLowerer, n: SoacLoop, levels: Nest, total: Expr, inner
     """Reductions of columns, which are neighbours in memory, in as many parts as there are threads for; None if the
     map is of anything else."""
     views = [v for v in _innermost(lo, n, levels) if v.rank > 1 and isinstance(v.base, Mem)]
-    apart = [v for v in views if v.strides[0] == ONE and v.strides[1] != ONE]
-    rows = segments.rows_of(n.stm, levels) if apart and len(apart) == len(views) else None
+    distributed = [v for v in views if v.strides[0] == ONE and v.strides[1] != ONE]
+    rows = segments.rows_of(n.stm, levels) if distributed and len(distributed) == len(views) else None
     if rows is None or rows.scans or len(levels.inner) + 1 == MOST_LEVELS:
         return None
     with lo.block() as body:
@@ -324,7 +324,7 @@ def _innermost(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> list[View]:
         }
         for s in lam.stms:
             if isinstance(s.exp, core.Rearrange) and isinstance(v := rows.get(s.exp.array), View):
-                rows[s.pat[0]] = turned(v, s.exp.perm)
+                rows[s.pat[0]] = permuted(v, s.exp.perm)
         assert isinstance(inner.exp, core.Map)
         outside = [lo.env.get(a) if isinstance(a, Var) else None for a in inner.exp.arrays]
         arrays = [rows.get(a) or x or ir.ZERO for a, x in zip(inner.exp.arrays, outside, strict=True)]
@@ -358,21 +358,21 @@ def columns_near(lo: DeviceLowerer, levels: Nest) -> dict[Var, Value]:
         if not isinstance(v, View) or v.rank != 2 or not v.dense or not isinstance(v.base, Mem):
             continue
         if any(p in core.stm_free(s) for s in loops):
-            turned = View(v.base, v.offset, (v.strides[1], v.strides[0]), (v.shape[1], v.shape[0]))
-            copy = lo.materialise(turned)
+            permuted = View(v.base, v.offset, (v.strides[1], v.strides[0]), (v.shape[1], v.shape[0]))
+            copy = lo.materialise(permuted)
             out[a] = View(copy.base, copy.offset, (copy.strides[1], copy.strides[0]), v.shape)  # type: ignore[index]
     return out
 
 
-def _apart(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> tuple[list[ir.Stmt] | None, Expr | None]:
+def _distributed(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> tuple[list[ir.Stmt] | None, Expr | None]:
     """The map distributed over its body's statements, None if that is not possible or there is no need; and how many
     elements a point works on in what tiles do, if there is such."""
     if not fission.deep(levels.body) and not _long_elements(levels.body):
         return None, None
-    whole = pairs_of(n.stm)
+    whole = all_pairs_of(n.stm)
     if whole is not None:
         with lo.block() as tiled:
-            lower_pairs(lo, n.stm, whole, list(n.outs))
+            lower_all_pairs(lo, n.stm, whole, list(n.outs))
         return tiled, ir.mul(lo.expr(whole.inner.width), lo.expr(whole.fold.width))
     peel = peeled(n.stm) if not levels.inner else None
     stms = segments.as_one_sort(n.stm) or fission.distribute(n.stm) if peel is None else peel[0]

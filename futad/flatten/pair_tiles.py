@@ -10,11 +10,11 @@ from futad.core.operator import commutes
 from futad.core.types import I64, ArrayType, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten import products
-from futad.flatten.all_pairs import Pairs
+from futad.flatten.all_pairs import AllPairs
 from futad.flatten.operators import Fold, operator
 from futad.flatten.products import Operation, Shape, Strided, Taken, cover
 from futad.imp import ir
-from futad.imp.dispatch import Want
+from futad.imp.dispatch import Destination
 from futad.imp.elements import bind_elements
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare
 from futad.imp.units import unit_of
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
 
-def lower_pairs(lo: DeviceLowerer, stm: core.Stm, found: Pairs, wants: Sequence[Want]) -> list[Value]:
+def lower_all_pairs(
+    lo: DeviceLowerer, stm: core.Stm, found: AllPairs, destinations: Sequence[Destination]
+) -> list[Value]:
     """The nest at host level, as tiles."""
     elem = found.fold.lam.result[0].type
     assert isinstance(elem, Prim) and isinstance(stm.exp, core.Map)
     a, b = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(found.left), lo.view(found.right))]
-    turned = View(b.base, b.offset, (b.strides[1], b.strides[0]), (b.shape[1], b.shape[0]))
+    permuted = View(b.base, b.offset, (b.strides[1], b.strides[0]), (b.shape[1], b.shape[0]))
     m, n, k = [lo.expr(w) for w in (stm.exp.width, found.inner.width, found.fold.width)]
-    op = Operation((m, n, k), ONE, Strided(a), Strided(turned), elem, stm.pat[0].name, 2, None, narrow=True)
+    op = Operation((m, n, k), ONE, Strided(a), Strided(permuted), elem, stm.pat[0].name, 2, None, narrow=True)
 
     def step() -> kir.Function:
         refs = [Ref(lo.name(w), elem) for w in ("sum", "x", "y")]
@@ -44,18 +46,18 @@ def lower_pairs(lo: DeviceLowerer, stm: core.Stm, found: Pairs, wants: Sequence[
         return kir.Function(refs, body, [total])
 
     op.step, op.start = step, unit_of(found.op, elem)
-    outs = [lo.host_view(v, w) for v, w in zip(stm.pat, wants, strict=True)]
+    outs = [lo.host_view(v, w) for v, w in zip(stm.pat, destinations, strict=True)]
     if isinstance(found.inner, core.Fused):
         return _folded(lo, op, stm.exp, found, outs)
     # A tile's results are stored while others read their rows: nothing is placed where rows are read (placement.py).
-    lo.settle_all(core.stm_free(stm))
+    lo.materialise_all(core.stm_free(stm))
     if len(found.inner.lam.stms) == 1 and found.inner.lam.result == found.inner.lam.stms[0].pat:
         return products.into(lo, op, outs[0])
     _mapped(lo, op, stm.exp, found, outs)
     return list(outs)
 
 
-def _each(lo: DeviceLowerer, outer: core.Map, found: Pairs, point: Sequence[Expr], x: Expr) -> list[Expr]:
+def _each(lo: DeviceLowerer, outer: core.Map, found: AllPairs, point: Sequence[Expr], x: Expr) -> list[Expr]:
     """In a thread: what the nest makes of a pair, of whose fold it has the result."""
     inner = found.inner
     bind_elements(lo, outer.lam, outer.lam.params, [lo.value(a) for a in outer.arrays], point[1])
@@ -69,7 +71,7 @@ def _each(lo: DeviceLowerer, outer: core.Map, found: Pairs, point: Sequence[Expr
     return [lo.expr(a) for a in inner.lam.result]
 
 
-def _mapped(lo: DeviceLowerer, op: Operation, outer: core.Map, found: Pairs, outs: Sequence[View]) -> None:
+def _mapped(lo: DeviceLowerer, op: Operation, outer: core.Map, found: AllPairs, outs: Sequence[View]) -> None:
     """Such a nest whose pairs' folds are mapped to scalars."""
 
     def consume(point: Sequence[Expr], x: Expr) -> list[Expr]:
@@ -80,7 +82,7 @@ def _mapped(lo: DeviceLowerer, op: Operation, outer: core.Map, found: Pairs, out
     products.tiled(lo, op, None, False, Taken(consume))
 
 
-def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: Pairs, outs: list[View]) -> list[Value]:
+def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: AllPairs, outs: list[View]) -> list[Value]:
     """Such a nest whose pairs are folded to scalars: each tile folds its columns, another kernel the tiles if they are
     several side by side."""
     inner = found.inner
@@ -153,4 +155,4 @@ def _over_tiles(
         lo.copy(out, value)
 
 
-__all__ = ["lower_pairs"]
+__all__ = ["lower_all_pairs"]

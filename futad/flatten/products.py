@@ -1,4 +1,4 @@
-"""Matrix products: tiled kernels, one product or a batch of them, with what they take along (Note [Late arrays])."""
+"""Matrix products: tiled kernels, one or a batch of them, with what they take along (Note [Deferred arrays])."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from futad.core import ir as core
 from futad.core.types import I64, ArrayType, Const, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host, over
-from futad.flatten.fused_products import Consumer, Late, Product, parts_type, rest_of
+from futad.flatten.fused_products import Consumer, Deferred, Product, parts_type, rest_of
 from futad.imp import ir
-from futad.imp.dispatch import Want
+from futad.imp.dispatch import Destination
 from futad.imp.elements import bind_elements, element
 from futad.imp.ir import ONE, ZERO, Expr, Ref, num
 from futad.imp.views import Fill, Mem, Root, Value, View, dense_view
@@ -272,25 +272,25 @@ def launch(
 
 def _operand(lo: DeviceLowerer, first: View, second: View | None) -> Strided | Computed | None:
     """The operand whose matrices of the first batches (or the only one) these views are; None if it is neither in
-    memory nor late."""
+    memory nor deferred."""
     step = ZERO if second is None else ir.sub(second.offset, first.offset)
-    if isinstance(first.base, Late):
-        late = first.base
+    if isinstance(first.base, Deferred):
+        deferred = first.base
         steps = (*([step] if second is not None and step != ZERO else []), *first.strides)
-        dims = late.dims(steps)
-        if dims is None or first.offset != ZERO or (second is not None and step == ZERO and len(late.strides) != 2):
+        dims = deferred.dims(steps)
+        if dims is None or first.offset != ZERO or (second is not None and step == ZERO and len(deferred.strides) != 2):
             return None
         order = dims if len(dims) == 3 else [None, *dims]
-        where = [order.index(d) for d in range(len(late.strides))]
+        where = [order.index(d) for d in range(len(deferred.strides))]
         roots = frozenset[Root]()
-        for v in core.stm_free(late.stm):
+        for v in core.stm_free(deferred.stm):
             x = lo.env.get(v)
             roots |= x.roots if isinstance(x, View) else frozenset()
 
         def at(point: Sequence[Expr]) -> Expr:
-            return _element(lo, late.stm, late.result, [point[w] for w in where])
+            return _element(lo, deferred.stm, deferred.result, [point[w] for w in where])
 
-        return Computed(at, 0 if dims[-2] == len(late.strides) - 1 else 1, roots)
+        return Computed(at, 0 if dims[-2] == len(deferred.strides) - 1 else 1, roots)
     return Strided(first, step) if isinstance(first.base, Mem) else None
 
 
@@ -333,17 +333,17 @@ def operation(lo: DeviceLowerer, stm: core.Stm) -> Operation | None:
     """The product a statement is, None if its operands are not fit for the tiled kernel."""
     e, name = stm.exp, stm.pat[0].name
     if isinstance(e, core.MatMul):
-        a = _operand(lo, lo.late_view(e.a), None) or Strided(lo.materialise(lo.view(e.a)))
-        b = _operand(lo, lo.late_view(e.b), None) or Strided(lo.materialise(lo.view(e.b)))
+        a = _operand(lo, lo.deferred_view(e.a), None) or Strided(lo.materialise(lo.view(e.a)))
+        b = _operand(lo, lo.deferred_view(e.b), None) or Strided(lo.materialise(lo.view(e.b)))
         m, n = lo.shape(stm.pat[0].type)
         (k,) = lo.shape(e.a.type)[1:]
         plus = lo.view(e.plus[0]) if e.plus else None
-        return Operation((m, n, k), ONE, a, b, plus.elem if plus else lo.late_view(e.a).elem, name, 2, plus)
+        return Operation((m, n, k), ONE, a, b, plus.elem if plus else lo.deferred_view(e.a).elem, name, 2, plus)
     assert isinstance(e, core.Map)
     lam = e.lam
     last = lam.stms[-1].exp
     assert isinstance(last, core.MatMul)
-    inputs = [lo.late_view(a) for a in e.arrays]
+    inputs = [lo.deferred_view(a) for a in e.arrays]
     pairs: list[tuple[View, View]] = []
     for i in (ZERO, ONE):
         for p, v in zip(lam.params, inputs, strict=True):
@@ -352,7 +352,7 @@ def operation(lo: DeviceLowerer, stm: core.Stm) -> Operation | None:
         for s in lam.stms[:-1]:
             for var, value in zip(s.pat, lo.lower(s, [None] * len(s.pat)), strict=True):
                 lo.env[var] = value
-        pairs.append((lo.late_view(last.a), lo.late_view(last.b)))
+        pairs.append((lo.deferred_view(last.a), lo.deferred_view(last.b)))
     made = [_operand(lo, first, second) for first, second in zip(*pairs, strict=True)]
     if made[0] is None or made[1] is None:
         return None
@@ -391,7 +391,9 @@ def is_batch(stm: core.Stm) -> bool:
     )  # fmt: skip
 
 
-def product(lo: DeviceLowerer, stm: core.Stm, taken: Product | None, wants: Sequence[Want]) -> list[Value] | None:
+def product(
+    lo: DeviceLowerer, stm: core.Stm, taken: Product | None, destinations: Sequence[Destination]
+) -> list[Value] | None:
     """A product into an array of its own, with the sums of the left operand's rows; None if it is no such product."""
     op = operation(lo, stm)
     if op is None:
@@ -403,7 +405,7 @@ def product(lo: DeviceLowerer, stm: core.Stm, taken: Product | None, wants: Sequ
     sums = taken.sums if taken is not None else None
     extra = Taken(sums=_sums_to(lo, taken, op) if taken is not None and sums is not None else None)
     if dst is None:
-        dst = lo.host_view(stm.pat[0], wants[0])
+        dst = lo.host_view(stm.pat[0], destinations[0])
     whole = dst
     if op.plus is not None and op.plus is not dst:
         plus = op.plus
@@ -436,18 +438,18 @@ def _sums_to(lo: DeviceLowerer, taken: Product, op: Operation) -> Callable[[Sequ
     return sums
 
 
-def consumed(lo: DeviceLowerer, taken: Product, wants: Sequence[Want]) -> list[Value] | None:
+def consumed(lo: DeviceLowerer, taken: Product, destinations: Sequence[Destination]) -> list[Value] | None:
     """A nest over a product, done by the product; None if that is not possible."""
     c, stm = taken.consumer, taken.stm
     assert c is not None
-    lo.settle_all(v for v in core.stm_free(c.stm) if v is not stm.pat[0])
+    lo.materialise_all(v for v in core.stm_free(c.stm) if v is not stm.pat[0])
     op = operation(lo, stm)
     if op is None:
         return None
     made = set(c.rows.pat[1:]) if c.rows is not None else set()
     outs: list[View | None] = []
-    for v, a, want in zip(c.stm.pat, c.leaf.result, wants, strict=True):
-        outs.append(lo.host_view(v, want) if c.rows is None or a in made else None)
+    for v, a, destination in zip(c.stm.pat, c.leaf.result, destinations, strict=True):
+        outs.append(lo.host_view(v, destination) if c.rows is None or a in made else None)
     if any(o is not None and o.roots & op.reads() for o in outs):
         return None
     var = stm.pat[0]
@@ -467,7 +469,7 @@ def consumed(lo: DeviceLowerer, taken: Product, wants: Sequence[Want]) -> list[V
     if c.rows is None:
         tiled(lo, op, None, False, Taken(consume))
         return list(outs)  # type: ignore[arg-type]
-    return _with_rows(lo, taken, op, outs, consume, wants)
+    return _with_rows(lo, taken, op, outs, consume, destinations)
 
 
 def _consume(lo: DeviceLowerer, c: Consumer, at: Sequence[Expr], outs: Sequence[View | None]) -> list[Expr]:
@@ -503,7 +505,7 @@ def _consume(lo: DeviceLowerer, c: Consumer, at: Sequence[Expr], outs: Sequence[
 
 def _with_rows(
     lo: DeviceLowerer, taken: Product, op: Operation, outs: list[View | None],
-    consume: Callable[[Sequence[Expr], Expr], Sequence[Expr]], wants: Sequence[Want],
+    consume: Callable[[Sequence[Expr], Expr], Sequence[Expr]], destinations: Sequence[Destination],
 ) -> list[Value]:  # fmt: skip
     """A nest that sums rows: the product sums each tile's, another kernel the tiles and does the rest."""
     c, var = taken.consumer, taken.stm.pat[0]
@@ -535,33 +537,33 @@ def _with_rows(
     out: list[Value] = list(outs)  # type: ignore[arg-type]
     if kept:
         lo.forced.add(size)
-        values = lo.lower(rest, [wants[i] for i in kept])
+        values = lo.lower(rest, [destinations[i] for i in kept])
         for i, x in zip(kept, values, strict=True):
             out[i] = x
     return out
 
 
 @on_host(core.MatMul)
-def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
+def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, destinations: list[Destination]) -> Sequence[Value]:
     t = stm.pat[0].type
     assert isinstance(t, ArrayType)
     if t.elem.name in LARGE_TILES:
-        values = product(lo, stm, lo.taking(stm), wants)
+        values = product(lo, stm, lo.taking(stm), destinations)
         assert values is not None
         return values
     # f16: products are not worth a tile of their own
     a, b = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(e.a), lo.view(e.b))]
     plus = lo.view(e.plus[0]) if e.plus else None
-    dst = lo.host_view(stm.pat[0], wants[0])
+    dst = lo.host_view(stm.pat[0], destinations[0])
     with over(lo, dst.shape, f"product {stm.pat[0].name}, an element a thread") as (i, j):
         _element_of_product(lo, a, b, dst, plus, i, j)
     return [dst]
 
 
 @in_block(core.MatMul)
-def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
+def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, destinations: list[Destination]) -> Sequence[Value]:
     a, b = lo.view(e.a), lo.view(e.b)
-    dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), wants[0], stm.pat[0].name)
+    dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), destinations[0], stm.pat[0].name)
     plus = lo.view(e.plus[0]) if e.plus else None
     with lo.shared_out(dst.shape) as (i, j):
         _element_of_product(lo, a, b, dst, plus, i, j)

@@ -21,7 +21,7 @@ from futad.core.types import AccType, Atom, Prim, Var, row_type
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "computed-again",
+    "rematerialise",
     "a cheap function of another array is computed where it is used",
     worth="GMM's gradient on a device: 0.3% fewer bytes",
 )
@@ -32,7 +32,7 @@ BY_ELEMENTS = LEGAL.condition("used by elements", "the user looks at other eleme
 CHEAP = 4  # operations an element
 
 
-def computed_again(lam: Lambda) -> Lambda:
+def rematerialise(lam: Lambda) -> Lambda:
     """A function's body with such arrays computed where they are used; the same object if there are none.
 
     What they are computed from must still be there: arrays that may be overwritten somewhere are left alone.
@@ -159,4 +159,4 @@ def _inside(lam: Lambda, r: Var, q: Var, f: Lambda) -> Lambda | None:
     return Lambda(lam.params, (*lam.stms[:at], new, *lam.stms[at + 1 :]), lam.result)
 
 
-__all__ = ["computed_again"]
+__all__ = ["rematerialise"]

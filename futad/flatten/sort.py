@@ -14,7 +14,7 @@ from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.known import known_on_host
 from futad.imp import ir
-from futad.imp.dispatch import MEMORY, Want
+from futad.imp.dispatch import MEMORY, Destination
 from futad.imp.ir import Expr, add, compare, mul, num, sub
 from futad.imp.sort import digits, emit_sort, pointer, scalar
 from futad.imp.views import Mem, Value, View
@@ -46,7 +46,7 @@ def _nowhere(lo: DeviceLowerer) -> Mem:
 
 
 @on_host(core.ArgSort)
-def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want]) -> Sequence[Value]:
+def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, destinations: list[Destination]) -> Sequence[Value]:
     """Pass by pass: count, scan, scatter.  The first takes the keys as they lie and the places 0, 1, 2, ...; the last
     leaves only places."""
     keys = lo.dense(lo.view(e.keys))
@@ -95,7 +95,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want
 
 
 @in_block(core.ArgSort)
-def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want]) -> Sequence[Value]:
+def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, destinations: list[Destination]) -> Sequence[Value]:
     keys = lo.view(e.keys)
     (n,) = keys.shape
     memory = [lo.alloc(I64, (size,)) for size in (n, n, num(1 << lo.target.digit_bits))]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from futad.core import ir as core
 from futad.core.types import Var
-from futad.flatten.fused_products import Late
+from futad.flatten.fused_products import Deferred
 from futad.flatten.lower import DeviceLowerer
 from futad.imp import ir
 from futad.imp.claims import Doing, Iteration
@@ -41,7 +41,7 @@ class WatchingDevice(Watching, DeviceLowerer):
     def begins(self, stm: core.Stm) -> None:
         self.emit(Doing(self.binding))
         e = stm.exp
-        if looks(e) or stm in self.late or stm in self.products:
+        if looks(e) or stm in self.deferred or stm in self.products:
             return
         changed = e.consumes()  # need not be whole any more
         self.examine(v for v in core.stm_free(stm) if v not in changed)
@@ -50,12 +50,12 @@ class WatchingDevice(Watching, DeviceLowerer):
         self.emit(Doing(self.binding))
 
     def examine(self, read: Iterable[Var]) -> None:
-        """What is read is as it was; arrays that are made late, what they are made from."""
+        """What is read is as it was; arrays that are deferred, what they are made from."""
         for v in read:
             x = self.env.get(v)
             if not isinstance(x, View):
                 continue
-            if isinstance(x.base, Late):
+            if isinstance(x.base, Deferred):
                 self.examine(core.stm_free(x.base.stm))
             elif isinstance(x.base, Joined):
                 for part in x.base.views:

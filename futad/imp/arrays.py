@@ -12,25 +12,25 @@ from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of
 from futad.imp import ir
 from futad.imp.assemble import AS_IT_LIES, appended, assembled, joined, padded
-from futad.imp.dispatch import ASSERT, DIVISION, Want, handles
+from futad.imp.dispatch import ASSERT, DIVISION, Destination, handles
 from futad.imp.indexing import if_inside, indexed
 from futad.imp.ir import ZERO, Expr, Num, add
 from futad.imp.placement import in_step
 from futad.imp.rows import matrix, put_off
 from futad.imp.sharing import DEAD, UNREAD
-from futad.imp.views import Acc, Fill, Joined, Mem, Root, Sequence_, SlotWant, Soft, Value, View, dense_view
+from futad.imp.views import Acc, Fill, Hint, Joined, Mem, Root, Sequence_, SlotDestination, Value, View, dense_view
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
 
 
 @handles(core.Alias)
-def _alias(lo: Lowerer, stm: core.Stm, e: core.Alias, wants: list[Want]) -> Sequence[Value]:
+def _alias(lo: Lowerer, stm: core.Stm, e: core.Alias, destinations: list[Destination]) -> Sequence[Value]:
     return [lo.value(e.atom)]
 
 
 @handles(core.Op)
-def _op(lo: Lowerer, stm: core.Stm, e: core.Op, wants: list[Want]) -> Sequence[Value]:
+def _op(lo: Lowerer, stm: core.Stm, e: core.Op, destinations: list[Destination]) -> Sequence[Value]:
     return [lo.let(scalar_op(lo, e), stm.pat[0].name)]
 
 
@@ -55,7 +55,7 @@ def scalar_op(lo: Lowerer, e: core.Op) -> Expr:
 
 
 @handles(core.At)
-def _at(lo: Lowerer, stm: core.Stm, e: core.At, wants: list[Want]) -> Sequence[Value]:
+def _at(lo: Lowerer, stm: core.Stm, e: core.At, destinations: list[Destination]) -> Sequence[Value]:
     sub_view = indexed(lo, lo.view(e.array), e.index, e.check)
     if not sub_view.shape:
         return [lo.let(sub_view.load(()), stm.pat[0].name)]
@@ -64,7 +64,7 @@ def _at(lo: Lowerer, stm: core.Stm, e: core.At, wants: list[Want]) -> Sequence[V
 
 
 @handles(core.Update)
-def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Sequence[Value]:
+def _update(lo: Lowerer, stm: core.Stm, e: core.Update, destinations: list[Destination]) -> Sequence[Value]:
     src = lo.view(e.array)
     placed = lo.scopes[-1].placed.get(stm.pat[0])
     if placed is not None:
@@ -77,11 +77,12 @@ def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Se
         else:
             # What is read, or is needed later, may lie where the result is wanted: an array that was updated there
             # before, or a part of one.
-            want = wants[0].view if isinstance(wants[0], Soft) else wants[0]
-            there = want.roots if isinstance(want, View) else {want.root} if isinstance(want, SlotWant) else set()
+            destination = destinations[0].view if isinstance(destinations[0], Hint) else destinations[0]
+            slot = {destination.root} if isinstance(destination, SlotDestination) else set()
+            there = destination.roots if isinstance(destination, View) else slot
             read = [v for v in (src, lo.value(e.value)) if isinstance(v, View)]
             free = UNREAD(not any(there & v.roots for v in read)) and DEAD(not lo.roots_live(there))
-            dst = lo.alloc(src.elem, src.shape, want if free else None, stm.pat[0].name)
+            dst = lo.alloc(src.elem, src.shape, destination if free else None, stm.pat[0].name)
             lo.copy(dst, src)
         target = indexed(lo, dst, e.index, e.check)
     value = lo.value(e.value)
@@ -99,13 +100,13 @@ def _update(lo: Lowerer, stm: core.Stm, e: core.Update, wants: list[Want]) -> Se
 
 
 @handles(core.Iota)
-def _iota(lo: Lowerer, stm: core.Stm, e: core.Iota, wants: list[Want]) -> Sequence[Value]:
+def _iota(lo: Lowerer, stm: core.Stm, e: core.Iota, destinations: list[Destination]) -> Sequence[Value]:
     base = Sequence_(elem_of(e.start.type), lo.expr(e.start), lo.expr(e.step))
     return [dense_view(base, (lo.size(e.count),))]
 
 
 @handles(core.Replicate)
-def _replicate(lo: Lowerer, stm: core.Stm, e: core.Replicate, wants: list[Want]) -> Sequence[Value]:
+def _replicate(lo: Lowerer, stm: core.Stm, e: core.Replicate, destinations: list[Destination]) -> Sequence[Value]:
     outer = tuple([lo.size(s) for s in e.shape])
     value = lo.value(e.value)
     if isinstance(value, View):
@@ -116,9 +117,9 @@ def _replicate(lo: Lowerer, stm: core.Stm, e: core.Replicate, wants: list[Want])
 
 
 @handles(core.ArrayLit)
-def _array_lit(lo: Lowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) -> Sequence[Value]:
+def _array_lit(lo: Lowerer, stm: core.Stm, e: core.ArrayLit, destinations: list[Destination]) -> Sequence[Value]:
     shape = (ir.num(len(e.elems)), *lo.shape(e.type))
-    dst = assembled(lo, stm.pat[0]) or lo.alloc(elem_of(e.type), shape, wants[0], stm.pat[0].name)
+    dst = assembled(lo, stm.pat[0]) or lo.alloc(elem_of(e.type), shape, destinations[0], stm.pat[0].name)
     literals, pieces = lo.scopes[-1].literals, lo.scopes[-1].pieces
     for i, a in enumerate(e.elems):
         v = lo.value(a)
@@ -139,7 +140,7 @@ def _array_lit(lo: Lowerer, stm: core.Stm, e: core.ArrayLit, wants: list[Want]) 
 
 
 @handles(core.Concat)
-def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Sequence[Value]:
+def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, destinations: list[Destination]) -> Sequence[Value]:
     views = [lo.view(a) for a in e.arrays]
     shape = (lo.expr(e.size), *views[0].shape[1:])
     starts: list[Expr] = [ZERO]
@@ -148,8 +149,8 @@ def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Se
     whole = joined(lo, stm.pat[0], list(zip(starts, views, strict=True)), shape[0])
     if whole is not None:
         return [whole]
-    longer = appended(lo, views, shape, wants[0], stm.pat[0].name)
-    dst = longer or assembled(lo, stm.pat[0]) or lo.alloc(views[0].elem, shape, wants[0], stm.pat[0].name)
+    longer = appended(lo, views, shape, destinations[0], stm.pat[0].name)
+    dst = longer or assembled(lo, stm.pat[0]) or lo.alloc(views[0].elem, shape, destinations[0], stm.pat[0].name)
     at: Expr = ZERO
     for k, (a, v) in enumerate(zip(e.arrays, views, strict=True)):
         if k == 0 and longer is not None:
@@ -165,7 +166,7 @@ def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, wants: list[Want]) -> Se
 
 
 @handles(core.MatMul)
-def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Sequence[Value]:
+def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, destinations: list[Destination]) -> Sequence[Value]:
     a, b = lo.view(e.a), lo.view(e.b)
     dst: View | None = None
     if e.plus:
@@ -173,10 +174,10 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, wants: list[Want]) -> Se
         if lo.can_overwrite(plus, (e.a, e.b)):
             dst = plus
     if dst is None:
-        want = wants[0] or overwritten(lo, stm.pat[0], (e.a, e.b))
-        if want is None and (late := put_off(lo, stm, e, a, b)) is not None:
-            return [late]
-        dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), want, stm.pat[0].name)
+        destination = destinations[0] or overwritten(lo, stm.pat[0], (e.a, e.b))
+        if destination is None and (deferred := put_off(lo, stm, e, a, b)) is not None:
+            return [deferred]
+        dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), destination, stm.pat[0].name)
         if e.plus:
             lo.copy(dst, plus)
     views = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (a, b)]
@@ -201,32 +202,32 @@ def overwritten(lo: Lowerer, var: Var, operands: Iterable[Atom]) -> View | None:
             continue
         param = s.exp.lam.params[s.exp.arrays.index(var)]
         for v, r in zip(s.pat, s.exp.lam.result, strict=True):
-            want = sc.wants.get(v)
-            if isinstance(want, View) and want.dense and in_step(lo, s.exp.lam, param, r):
-                want = dense_view(want.base, lo.shape(var.type), want.offset)
+            destination = sc.destinations.get(v)
+            if isinstance(destination, View) and destination.dense and in_step(lo, s.exp.lam, param, r):
+                destination = dense_view(destination.base, lo.shape(var.type), destination.offset)
                 read = frozenset[Root]().union(*[lo.view(a).roots for a in operands if isinstance(a, Var)])
-                fits = UNREAD(not read & want.roots) and DEAD(not lo.roots_live(want.roots))
-                return want if fits else None
+                fits = UNREAD(not read & destination.roots) and DEAD(not lo.roots_live(destination.roots))
+                return destination if fits else None
     return None
 
 
 @handles(core.Copy)
-def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, wants: list[Want]) -> Sequence[Value]:
+def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, destinations: list[Destination]) -> Sequence[Value]:
     src = lo.view(e.array)
     if lo.can_overwrite(src) and (src.dense or "in order" not in stm.attrs):
         return [src]
     if lo.target.builds_in_place and (src.dense or isinstance(src.base, Joined)) and stm.pat[0] not in lo.consumed:
         return [src]  # whoever writes to either copies then
-    return [lo.materialise(src, wants[0])]
+    return [lo.materialise(src, destinations[0])]
 
 
 @handles(core.Scratch)
-def _scratch(lo: Lowerer, stm: core.Stm, e: core.Scratch, wants: list[Want]) -> Sequence[Value]:
-    return [lo.alloc(e.elem, [lo.size(s) for s in e.shape], wants[0], stm.pat[0].name)]
+def _scratch(lo: Lowerer, stm: core.Stm, e: core.Scratch, destinations: list[Destination]) -> Sequence[Value]:
+    return [lo.alloc(e.elem, [lo.size(s) for s in e.shape], destinations[0], stm.pat[0].name)]
 
 
 @handles(core.Reshape)
-def _reshape(lo: Lowerer, stm: core.Stm, e: core.Reshape, wants: list[Want]) -> Sequence[Value]:
+def _reshape(lo: Lowerer, stm: core.Stm, e: core.Reshape, destinations: list[Destination]) -> Sequence[Value]:
     v = lo.view(e.array)
     shape = [lo.expr(s) for s in e.shape]
     if isinstance(v.base, Fill):
@@ -239,7 +240,7 @@ def _reshape(lo: Lowerer, stm: core.Stm, e: core.Reshape, wants: list[Want]) -> 
 
 
 @handles(core.Rearrange)
-def _rearrange(lo: Lowerer, stm: core.Stm, e: core.Rearrange, wants: list[Want]) -> Sequence[Value]:
+def _rearrange(lo: Lowerer, stm: core.Stm, e: core.Rearrange, destinations: list[Destination]) -> Sequence[Value]:
     v = lo.view(e.array)
     strides = tuple([v.strides[p] for p in e.perm])
     shape = tuple([v.shape[p] for p in e.perm])
@@ -248,7 +249,7 @@ def _rearrange(lo: Lowerer, stm: core.Stm, e: core.Rearrange, wants: list[Want])
 
 
 @handles(core.Assert)
-def _assert(lo: Lowerer, stm: core.Stm, e: core.Assert, wants: list[Want]) -> Sequence[Value]:
+def _assert(lo: Lowerer, stm: core.Stm, e: core.Assert, destinations: list[Destination]) -> Sequence[Value]:
     values = tuple([lo.expr(a) for a in e.values])
     types = tuple([v.type for v in values])
     lo.emit(ir.Check(lo.expr(e.cond), ASSERT, lo.place(e.place, e.message, types), values))
@@ -256,7 +257,7 @@ def _assert(lo: Lowerer, stm: core.Stm, e: core.Assert, wants: list[Want]) -> Se
 
 
 @handles(core.Trace)
-def _trace(lo: Lowerer, stm: core.Stm, e: core.Trace, wants: list[Want]) -> Sequence[Value]:
+def _trace(lo: Lowerer, stm: core.Stm, e: core.Trace, destinations: list[Destination]) -> Sequence[Value]:
     v = lo.value(e.value)
     if isinstance(v, View):
         v = lo.dense(v)
@@ -269,7 +270,7 @@ def _trace(lo: Lowerer, stm: core.Stm, e: core.Trace, wants: list[Want]) -> Sequ
 
 
 @handles(core.Measure)
-def _measure(lo: Lowerer, stm: core.Stm, e: core.Measure, wants: list[Want]) -> Sequence[Value]:
+def _measure(lo: Lowerer, stm: core.Stm, e: core.Measure, destinations: list[Destination]) -> Sequence[Value]:
     lo.measure(lo.sites.of(e.facts, e.names), tuple([lo.expr(a) for a in e.values]))
     return []
 
@@ -278,7 +279,7 @@ def _measure(lo: Lowerer, stm: core.Stm, e: core.Measure, wants: list[Want]) -> 
 
 
 @handles(core.WithAcc)
-def _with_acc(lo: Lowerer, stm: core.Stm, e: core.WithAcc, wants: list[Want]) -> Sequence[Value]:
+def _with_acc(lo: Lowerer, stm: core.Stm, e: core.WithAcc, destinations: list[Destination]) -> Sequence[Value]:
     k = len(e.arrays)
     used = list(e.lam.free())
     targets: list[View] = []
@@ -288,13 +289,13 @@ def _with_acc(lo: Lowerer, stm: core.Stm, e: core.WithAcc, wants: list[Want]) ->
         others = [x for j, x in enumerate(e.arrays) if j != i]
         filled.append(_is_filled(lo, e, i, v))
         if filled[i]:
-            v = lo.alloc(v.elem, v.shape, wants[i], stm.pat[i].name)
+            v = lo.alloc(v.elem, v.shape, destinations[i], stm.pat[i].name)
         elif not lo.can_overwrite(v, used + others):
-            v = lo.materialise(v, wants[i])
+            v = lo.materialise(v, destinations[i])
         targets.append(v)
     for p, v, whole in zip(e.lam.params, targets, filled, strict=True):
         lo.bind(p, Acc(v, e.op, whole))
-    values = lo.scope(e.lam, [None] * k + wants[k:])
+    values = lo.scope(e.lam, [None] * k + destinations[k:])
     return [*targets, *values[k:]]
 
 
@@ -317,7 +318,7 @@ def _is_filled(lo: Lowerer, e: core.WithAcc, i: int, v: View) -> bool:
 
 
 @handles(core.UpdateAcc)
-def _update_acc(lo: Lowerer, stm: core.Stm, e: core.UpdateAcc, wants: list[Want]) -> Sequence[Value]:
+def _update_acc(lo: Lowerer, stm: core.Stm, e: core.UpdateAcc, destinations: list[Destination]) -> Sequence[Value]:
     acc = lo.env[e.acc]  # type: ignore[index]
     assert isinstance(acc, Acc)
     index = [lo.expr(a) for a in e.index]

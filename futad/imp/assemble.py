@@ -21,7 +21,7 @@ from futad.core.types import ArrayType, Atom, Var, shape_of
 from futad.fires import Transformation
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.views import Fill, Joined, Mem, SlotWant, Value, View, dense_view
+from futad.imp.views import Fill, Joined, Mem, SlotDestination, Value, View, dense_view
 from futad.legality import Legality
 
 ASSEMBLY = Legality("assembly", "what is put together with others is computed where the whole will lie")
@@ -35,7 +35,7 @@ OUTSIDE = APPEND.condition("appended from elsewhere", "what is appended would be
 DONE = APPEND.condition("the present value dead", "a later statement would read memory that has moved")
 
 if TYPE_CHECKING:
-    from futad.imp.lower import Lowerer, Scope, Want
+    from futad.imp.lower import Destination, Lowerer, Scope
 
 
 def places_first(lam: core.Lambda) -> core.Lambda:
@@ -58,18 +58,18 @@ def places_first(lam: core.Lambda) -> core.Lambda:
             early.append(stm)
             needed.update(e.args)
     early.reverse()
-    late = {v for stm in lam.stms for v in stm.pat}
+    not_yet = {v for stm in lam.stms for v in stm.pat}
     rest = [stm for stm in lam.stms if stm not in early]
     out: list[core.Stm] = []
     for next_one in (None, *rest):
         if next_one is not None:
             out.append(next_one)
-            late.difference_update(next_one.pat)
+            not_yet.difference_update(next_one.pat)
         for size in list(early):
-            if not late.intersection(size.exp.operands()):
+            if not not_yet.intersection(size.exp.operands()):
                 out.append(size)
                 early.remove(size)
-                late.difference_update(size.pat)
+                not_yet.difference_update(size.pat)
     return core.Lambda(lam.params, tuple(out), lam.result)
 
 
@@ -98,7 +98,7 @@ def find_parts(sc: Scope, born: dict[Var, int], makers: tuple[type, ...]) -> Non
                 sc.parts[a] = stm
 
 
-def place_of(lo: Lowerer, v: Var, sc: Scope) -> View | None:
+def destination_of(lo: Lowerer, v: Var, sc: Scope) -> View | None:
     """Where an array lies once it is put together with others, if that is known now; memory for the whole is
     had on the way."""
     stm = sc.parts.get(v)
@@ -106,19 +106,19 @@ def place_of(lo: Lowerer, v: Var, sc: Scope) -> View | None:
         return None
     e, whole = stm.exp, stm.pat[0]
     if isinstance(e, core.Reshape):
-        place = place_of(lo, whole, sc)
+        place = destination_of(lo, whole, sc)
         return dense_view(place.base, lo.shape(v.type), place.offset) if place and place.dense else None
     sizes = [shape_of(a.type)[0] for a in e.arrays] if isinstance(e, core.Concat) else []
     if not all(a in lo.env for a in (*shape_of(whole.type), *sizes) if isinstance(a, Var)):
         return None
     if whole not in sc.whole:
-        want = sc.wants.get(whole)
-        if isinstance(e, core.Concat) and grows(want, lo.env.get(e.arrays[0])):  # type: ignore[arg-type]
+        destination = sc.destinations.get(whole)
+        if isinstance(e, core.Concat) and grows(destination, lo.env.get(e.arrays[0])):  # type: ignore[arg-type]
             return None  # what is appended may read what it is appended to
-        if want is None and whole in sc.parts:
-            want = place_of(lo, whole, sc)
+        if destination is None and whole in sc.parts:
+            destination = destination_of(lo, whole, sc)
         assert isinstance(whole.type, ArrayType)
-        view = lo.alloc(whole.type.elem, lo.shape(whole.type), want, whole.name)
+        view = lo.alloc(whole.type.elem, lo.shape(whole.type), destination, whole.name)
         for r in view.roots:
             r.pinned += 1
         sc.whole[whole] = view
@@ -144,7 +144,7 @@ def place_of(lo: Lowerer, v: Var, sc: Scope) -> View | None:
 
 
 def assembled(lo: Lowerer, v: Var) -> View | None:
-    """The memory that `place_of` had for this array, which is about to be complete."""
+    """The memory that `destination_of` had for this array, which is about to be complete."""
     view = lo.scopes[-1].whole.pop(v, None)
     if view is not None:
         for r in view.roots:
@@ -152,27 +152,28 @@ def assembled(lo: Lowerer, v: Var) -> View | None:
     return view
 
 
-def grows(want: Want, first: Value | None) -> bool:
+def grows(destination: Destination, first: Value | None) -> bool:
     """Whether an array that begins with `first` is a loop variable's next value, and `first` all or a piece of its
     present one, where it lies.  (`Append` moves what lies elsewhere: nothing would be gained.)"""
-    if not isinstance(want, SlotWant) or want.grown is None or not isinstance(first, View):
+    if not isinstance(destination, SlotDestination) or destination.grown is None or not isinstance(first, View):
         return False
-    return isinstance(first.base, Mem) and first.dense and first.roots == want.grown.roots
+    return isinstance(first.base, Mem) and first.dense and first.roots == destination.grown.roots
 
 
-def appended(lo: Lowerer, views: list[View], shape: Sequence[Expr], want: Want, hint: str) -> View | None:
+def appended(lo: Lowerer, views: list[View], shape: Sequence[Expr], destination: Destination, hint: str) -> View | None:
     """Memory in which the first of the views to be put together is already, if nobody else needs that afterwards."""
     first = views[0]
-    if not grows(want, first) or not OUTSIDE(not any(v.roots & first.roots for v in views[1:])):
+    if not grows(destination, first) or not OUTSIDE(not any(v.roots & first.roots for v in views[1:])):
         return None
     if not DONE(not lo.roots_live(first.roots)):
         return None
     APPEND.fired()
-    assert isinstance(want, SlotWant) and isinstance(first.base, Mem)
+    assert isinstance(destination, SlotDestination) and isinstance(first.base, Mem)
     name = lo.name(hint)
     kept, count = first.count(), ir.product(tuple(shape))
-    lo.emit(ir.Append(name, first.elem, want.slot, want.spare, first.base.pointer, first.offset, kept, count))
-    return dense_view(Mem(name, first.elem, frozenset((want.root,))), shape)
+    slots = destination.slot, destination.spare
+    lo.emit(ir.Append(name, first.elem, *slots, first.base.pointer, first.offset, kept, count))
+    return dense_view(Mem(name, first.elem, frozenset((destination.root,))), shape)
 
 
 IN_PIECES = Transformation(
@@ -205,7 +206,7 @@ def only_maps_read(sc: Scope, v: Var) -> bool:
 def joined(lo: Lowerer, v: Var, pieces: list[tuple[Expr, View]], size: Expr) -> View | None:
     """The pieces, with their starts, as one array that is never put together; None if it had better be."""
     sc = lo.scopes[-1]
-    if not lo.target.builds_in_place or len(pieces) > 3 or v in sc.wants or v in sc.whole or v in lo.consumed:
+    if not lo.target.builds_in_place or len(pieces) > 3 or v in sc.destinations or v in sc.whole or v in lo.consumed:
         return None
     if any(x.rank != 1 for _, x in pieces) or not only_maps_read(sc, v):
         return None

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 from futad.core import ir as core
 from futad.core.types import BOOL, I64, ArrayType, Atom, Var
 from futad.imp import ir
-from futad.imp.dispatch import STACK_LIMIT, Want
+from futad.imp.dispatch import STACK_LIMIT, Destination
 from futad.imp.ir import ZERO, Expr, Num, Ref, is_leaf
 from futad.imp.placement import in_step
 from futad.imp.sharing import saved
-from futad.imp.views import Acc, Mem, Root, SlotWant, Soft, Value, View, dense_view
+from futad.imp.views import Acc, Hint, Mem, Root, SlotDestination, Value, View, dense_view
 from futad.legality import Legality
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ class Carried:
     of each iteration, and read after the loop with `finish`."""
 
     def __init__(
-        self, lo: Lowerer, params: Sequence[Var], inits: Sequence[Value], body: core.Lambda, wants: Sequence[Want] = ()
+        self, lo: Lowerer, params: Sequence[Var], inits: Sequence[Value], body: core.Lambda,
+        destinations: Sequence[Destination] = (),
     ) -> None:
         """`body.result` are the values of the next iteration, in the order of `params`."""
         self.lo = lo
@@ -75,28 +76,28 @@ class Carried:
                 self.vars.append(lo.loop_cell(p, init, body, body.result[i]) or _Scalar(lo, p, init))
             else:
                 shared = any(j != i and isinstance(o, View) and o.roots & init.roots for j, o in enumerate(inits))
-                want = wants[i] if i < len(wants) else None
+                destination = destinations[i] if i < len(destinations) else None
                 cls = _Small if small_type(lo, _array(p), self.params) else _Buffer
-                self.vars.append(cls(lo, p, init, body, body.result[i], want, self.params, shared))
+                self.vars.append(cls(lo, p, init, body, body.result[i], destination, self.params, shared))
 
         self.cycles = [c for c in _cycles(self.params, body) if all(isinstance(self.vars[i], _Buffer) for i in c)]
 
-    def wants(self) -> list[Want]:
+    def destinations(self) -> list[Destination]:
         """Where the body should put its results."""
-        wants: list[Want] = []
+        destinations: list[Destination] = []
         for v in self.vars:
-            w = v.want if isinstance(v, _Array) else None
-            wants.append(Soft(w) if isinstance(w, View) else w)
-        return wants
+            w = v.destination if isinstance(v, _Array) else None
+            destinations.append(Hint(w) if isinstance(w, View) else w)
+        return destinations
 
     def vector(self) -> View | None:
         """The one variable there is, if it is a vector that stays where it lies."""
         v = self.vars[0] if len(self.vars) == 1 else None
-        return v.cur if isinstance(v, _Array) and v.want is v.cur and v.cur.rank == 1 else None
+        return v.cur if isinstance(v, _Array) and v.destination is v.cur and v.cur.rank == 1 else None
 
     def pointers(self) -> set[str]:
         """The pointers to the arrays among the variables."""
-        places = [x for v in self.vars if isinstance(v, _Array) for x in (v.cur, v.want) if isinstance(x, View)]
+        places = [x for v in self.vars if isinstance(v, _Array) for x in (v.cur, v.destination) if isinstance(x, View)]
         return {x.base.pointer for x in places if isinstance(x.base, Mem)}
 
     def commit(self, values: Sequence[Value]) -> None:
@@ -226,10 +227,10 @@ class Cell:
 
 
 class _Array:
-    """A carried array; `cur` is its value in this iteration, `want` the place for the next one."""
+    """A carried array; `cur` is its value in this iteration, `destination` the place for the next one."""
 
     cur: View
-    want: View | SlotWant
+    destination: View | SlotDestination
 
     def written(self, v: View) -> View | Root | None:
         """Where the iteration's result is collected, if it is not there already."""
@@ -252,30 +253,30 @@ class _Small(_Array):
     """On the stack; the result is copied back."""
 
     def __init__(
-        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, want: Want,
+        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, destination: Destination,
         params: list[Var], shared: bool,
     ) -> None:
         t = _array(p)
         self.lo = lo
         self.cur = lo.alloc(t.elem, lo.shape(t), None, p.name)
         lo.copy(self.cur, init)
-        self.want = self.cur if in_step(lo, body, p, result) else lo.alloc(t.elem, lo.shape(t), None, "next")
+        self.destination = self.cur if in_step(lo, body, p, result) else lo.alloc(t.elem, lo.shape(t), None, "next")
         lo.bind(p, self.cur)
 
     def written(self, v: View) -> View | Root | None:
-        assert isinstance(self.want, View)
-        return None if v.same_place(self.cur) or v.same_place(self.want) else self.want
+        assert isinstance(self.destination, View)
+        return None if v.same_place(self.cur) or v.same_place(self.destination) else self.destination
 
     def collect(self, v: View) -> None:
         self.changed = not v.same_place(self.cur)
         if self.changed:
-            assert isinstance(self.want, View)
-            self.lo.copy(self.want, v)
+            assert isinstance(self.destination, View)
+            self.lo.copy(self.destination, v)
 
     def iteration(self) -> None:
         if self.changed:
-            assert isinstance(self.want, View)
-            self.lo.copy(self.cur, self.want)
+            assert isinstance(self.destination, View)
+            self.lo.copy(self.cur, self.destination)
 
     def finish(self) -> View:
         return self.cur
@@ -285,7 +286,7 @@ class _Buffer(_Array):
     """In slots, or where the initial value lies; see Note [Loop variables]."""
 
     def __init__(
-        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, want: Want,
+        self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, destination: Destination,
         params: list[Var], shared: bool,
     ) -> None:
         t = _array(p)
@@ -293,7 +294,7 @@ class _Buffer(_Array):
         self.varying = any(s in params for s in t.shape)
         in_place = not self.varying and in_step(lo, body, p, result)
         self.owned = in_place or p in lo.consumed
-        target = want if isinstance(want, View) and want.dense and not self.varying else None
+        target = destination if isinstance(destination, View) and destination.dense and not self.varying else None
         if self.owned and not (init.dense and ALONE(not shared) and lo.can_overwrite(init, body.free())):
             init = lo.materialise(init, target, heap=True)
         elif not init.dense or not isinstance(init.base, Mem) or any(r.stack for r in init.roots):
@@ -311,18 +312,18 @@ class _Buffer(_Array):
         self.cur = cur if self.varying else named_strides(lo, cur)
         self.next_root = Root(None, True, t.elem)
         self.next_name, self.spare_name = lo.name("next"), lo.name("spare")
-        self.shares = self.varying and not shared and takes_over(lo, want, init, body)
+        self.shares = self.varying and not shared and takes_over(lo, destination, init, body)
         if self.shares:
-            assert isinstance(want, SlotWant)
-            self.next_name, self.spare_name, self.next_root = want.slot, want.spare, want.root
+            assert isinstance(destination, SlotDestination)
+            self.next_name, self.spare_name, self.next_root = destination.slot, destination.spare, destination.root
         if in_place:
-            self.want = self.cur
+            self.destination = self.cur
         elif self.varying:
             grown = self.cur if lo.target.grows else None
-            self.want = SlotWant(self.next_name, self.next_root, grown, self.spare_name)
+            self.destination = SlotDestination(self.next_name, self.next_root, grown, self.spare_name)
         else:
             base = Mem(self.next_name, t.elem, frozenset((self.next_root,)))
-            self.want = View(base, ZERO, self.cur.strides, self.cur.shape, True)
+            self.destination = View(base, ZERO, self.cur.strides, self.cur.shape, True)
         self.swapped = False
         self.partners: list[_Buffer] = []
         lo.bind(p, self.cur)
@@ -330,7 +331,7 @@ class _Buffer(_Array):
     def written(self, v: View) -> View | Root | None:
         if v.same_place(self.cur) or self._stays(v):
             return None
-        return self.want.root if isinstance(self.want, SlotWant) else self.want
+        return self.destination.root if isinstance(self.destination, SlotDestination) else self.destination
 
     def _stays(self, v: View) -> bool:
         """Whether the pointer can go to where the result is."""
@@ -343,12 +344,12 @@ class _Buffer(_Array):
             self.result = None
         elif self._stays(v):
             self.result = v
-        elif self.want is self.cur:
+        elif self.destination is self.cur:
             # The map that was to write here wrote to another variable with the same result.
             lo.copy(self.cur, v)
             self.result = None
         else:
-            self.result = lo.move(v, self.want)
+            self.result = lo.move(v, self.destination)
 
     def iteration(self) -> None:
         lo, v = self.lo, self.result
@@ -397,7 +398,7 @@ class _Buffer(_Array):
         saved, lo.out = lo.out, self.pre
         if self.shares:
             roots |= {self.next_root}
-        elif self.varying or self.want is not self.cur:
+        elif self.varying or self.destination is not self.cur:
             for name in (self.next_name, self.spare_name):
                 root = lo.new_root(t.elem, fresh=True)
                 assert root.slot is not None
@@ -417,10 +418,11 @@ class _Buffer(_Array):
         return View(base, ZERO, self.cur.strides, self.cur.shape, True)
 
 
-def takes_over(lo: Lowerer, want: Want, init: View, body: core.Lambda) -> bool:
+def takes_over(lo: Lowerer, destination: Destination, init: View, body: core.Lambda) -> bool:
     """Whether a loop begins with what a variable of the loop around it is, in place of that, and ends with what that
     is in the next iteration: then it has that variable's slots for its own."""
-    if not isinstance(want, SlotWant) or want.grown is None or init.roots != want.grown.roots:
+    grown = destination.grown if isinstance(destination, SlotDestination) else None
+    if grown is None or init.roots != grown.roots:
         return False
     inside = body.free()
     return OWN_SLOTS(not lo.roots_live(init.roots) and not any(v in inside for r in init.roots for v in r.vars))

@@ -11,7 +11,7 @@ from futad.core.scalarops import OPS
 from futad.core.types import ArrayType, Prim
 from futad.imp import ir
 from futad.imp.carried import Carried, named_strides, small_type
-from futad.imp.dispatch import Want, handles
+from futad.imp.dispatch import Destination, handles
 from futad.imp.ir import Expr, Ref, num
 from futad.imp.packed import packed
 from futad.imp.report import unreported
@@ -47,7 +47,7 @@ def _cheap(lam: core.Lambda, limit: int) -> bool:
 
 
 @handles(core.If)
-def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[Value]:
+def _if(lo: Lowerer, stm: core.Stm, e: core.If, destinations: list[Destination]) -> Sequence[Value]:
     cond = lo.expr(e.cond)
     limit = _limit(lo)
     if _cheap(e.then, limit) and _cheap(e.orelse, limit):
@@ -57,7 +57,7 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
             lo.let(_select(cond, a, b), v.name)  # type: ignore[arg-type]
             for v, a, b in zip(stm.pat, yes, no, strict=True)
         ]
-    wants = list(wants)
+    destinations = list(destinations)
     names: list[str] = []
     for i, v in enumerate(stm.pat):
         name = lo.name(v.name)
@@ -65,17 +65,17 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
         if isinstance(v.type, Prim):
             lo.emit(ir.Decl(name, v.type, mutable=True))
         elif isinstance(v.type, ArrayType):
-            if wants[i] is None and small_type(lo, v.type, stm.pat):
-                wants[i] = lo.alloc(v.type.elem, lo.shape(v.type), None, v.name)
-            if not isinstance(wants[i], View):
+            if destinations[i] is None and small_type(lo, v.type, stm.pat):
+                destinations[i] = lo.alloc(v.type.elem, lo.shape(v.type), None, v.name)
+            if not isinstance(destinations[i], View):
                 lo.emit(ir.Pointer(name, v.type.elem, mutable=True))
     sides: list[tuple[list[ir.Stmt], list[Value]]] = []
     for lam in (e.then, e.orelse):
         with lo.block() as body:
-            values = lo.scope(lam, wants)
+            values = lo.scope(lam, destinations)
             for i, (name, value) in enumerate(zip(names, values, strict=True)):
                 if isinstance(value, View):
-                    if not isinstance(wants[i], View):
+                    if not isinstance(destinations[i], View):
                         if not value.dense or not isinstance(value.base, Mem) or any(r.stack for r in value.roots):
                             values[i] = value = lo.materialise(value, heap=True)
                         assert isinstance(value.base, Mem)
@@ -94,10 +94,10 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, wants: list[Want]) -> Sequence[V
             out.append(a)
         else:
             assert isinstance(a, View) and isinstance(b, View)
-            want = wants[i]
+            destination = destinations[i]
             roots = a.roots | b.roots
-            if isinstance(want, View):
-                out.append(want)
+            if isinstance(destination, View):
+                out.append(destination)
                 continue
             if a.same_place(b) and a.shape == b.shape:
                 out.append(a)
@@ -115,41 +115,41 @@ def _select(cond: Expr, a: Expr, b: Expr) -> Expr:
 
 
 @handles(core.For)
-def _for(lo: Lowerer, stm: core.Stm, e: core.For, wants: list[Want]) -> Sequence[Value]:
+def _for(lo: Lowerer, stm: core.Stm, e: core.For, destinations: list[Destination]) -> Sequence[Value]:
     bound = lo.let(lo.expr(e.bound), "bound")
     counter = e.body.params[0]
-    carried = Carried(lo, e.body.params[1:], [lo.value(a) for a in e.inits], e.body, wants)
+    carried = Carried(lo, e.body.params[1:], [lo.value(a) for a in e.inits], e.body, destinations)
     t = counter.type
     assert isinstance(t, Prim)
     wide: Expr = bound if bound.type.name == "i64" else ir.Scalar("to_i64", (bound,), bound.type, ir.ZERO.type)
     with packed(lo, [e.body], wide), lo.loop(wide, counter.name) as (i, _loop):
         index: Expr = i if t.name == "i64" else lo.let(ir.Scalar(f"to_{t.name}", (i,), i.type, t), counter.name)
         lo.bind(counter, index)
-        values = lo.scope(e.body, carried.wants(), repeats=True)
+        values = lo.scope(e.body, carried.destinations(), repeats=True)
         carried.commit(values)
     return carried.finish()
 
 
 @handles(core.While)
-def _while(lo: Lowerer, stm: core.Stm, e: core.While, wants: list[Want]) -> Sequence[Value]:
-    carried = Carried(lo, e.body.params, [lo.value(a) for a in e.inits], e.body, wants)
+def _while(lo: Lowerer, stm: core.Stm, e: core.While, destinations: list[Destination]) -> Sequence[Value]:
+    carried = Carried(lo, e.body.params, [lo.value(a) for a in e.inits], e.body, destinations)
     cond = lo.expr(e.body.params[0])
     with packed(lo, [e.body], num(UNKNOWN_WIDTH)):
         with lo.block() as body:
-            values = lo.scope(e.body, carried.wants(), repeats=True)
+            values = lo.scope(e.body, carried.destinations(), repeats=True)
             carried.commit(values)
         lo.emit(ir.While(cond, body))
     return carried.finish()
 
 
 @handles(core.Call)
-def _call(lo: Lowerer, stm: core.Stm, e: core.Call, wants: list[Want]) -> Sequence[Value]:
+def _call(lo: Lowerer, stm: core.Stm, e: core.Call, destinations: list[Destination]) -> Sequence[Value]:
     fun = lo.program.funs[e.name]
     if e.name in lo.separate:
         return _invoke(lo, stm, e)
     for p, a in zip(fun.body.params, e.args, strict=True):
         lo.bind(p, lo.value(a))
-    return lo.scope(fun.body, wants)
+    return lo.scope(fun.body, destinations)
 
 
 def _invoke(lo: Lowerer, stm: core.Stm, e: core.Call) -> Sequence[Value]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
-from futad.imp.views import Added, SlotWant, Soft, Value, View
+from futad.imp.views import AccumulateInto, Hint, SlotDestination, Value, View
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
@@ -15,9 +15,9 @@ STACK_LIMIT = 64  # elements; larger arrays go to slots
 
 BOUNDS, ASSERT, DIVISION, MEMORY = 1, 2, 3, 4
 
-Want = View | Soft | Added | SlotWant | None
+Destination = View | Hint | AccumulateInto | SlotDestination | None
 
-Handler = Callable[["Lowerer", core.Stm, Any, list[Want]], Sequence[Value]]
+Handler = Callable[["Lowerer", core.Stm, Any, list[Destination]], Sequence[Value]]
 HANDLERS: dict[type, Handler] = {}
 PLACED = (core.Map, core.Fused, core.Scan, core.Concat, core.ArrayLit, core.Copy, core.MatMul)
 

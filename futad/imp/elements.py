@@ -62,7 +62,7 @@ def step(lo: Lowerer, f: core.Lambda, carried: Carried, values: Sequence[Value])
     """Apply a fold's operator to its variables and one more value each."""
     for p, v in zip(f.params[len(values) :], values, strict=True):
         lo.bind(p, guarded(v))
-    return lo.scope(f, carried.wants(), repeats=True)
+    return lo.scope(f, carried.destinations(), repeats=True)
 
 
 def put(lo: Lowerer, out: View, i: Expr, v: Value) -> None:

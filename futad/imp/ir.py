@@ -526,7 +526,7 @@ class Function(Node):
 
 
 @dataclass(slots=True)
-class Place:
+class FailureSite:
     """What a failing check reports: the source span, and for asserts the message and its values' types."""
 
     span: Any
@@ -540,7 +540,7 @@ class Module:
 
     functions: list[Function]
     slots: int
-    places: list[Place]
+    places: list[FailureSite]
     sites: tuple[Site, ...] = ()
 
 

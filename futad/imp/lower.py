@@ -6,7 +6,7 @@ Every array that is stored lives in a `Root`.  A root is the caller's array, a s
 growable *slot* that belongs to the running program and persists, so that an allocation inside a loop costs one
 comparison from the second iteration on, and a second call allocates nothing but its results.
 
-Values leave a scope in one of two ways: the scope's user names a destination for a result (`wants`), and the
+Values leave a scope in one of two ways: the scope's user names a destination for a result (`destinations`), and the
 statement that computes the result writes there directly if it can; or the result's root is handed to the
 enclosing scope.  A scope that repeats (the body of a loop or a map) always gets destinations for what it keeps,
 so all its roots are free again for the next iteration.
@@ -39,9 +39,9 @@ from futad.imp import (
     soacs,  # noqa: F401
     sort,  # noqa: F401
 )
-from futad.imp.assemble import find_parts, place_of, places_first
+from futad.imp.assemble import destination_of, find_parts, places_first
 from futad.imp.claims import Unchecked
-from futad.imp.dispatch import HANDLERS, MEMORY, PLACED, STACK_LIMIT, Want
+from futad.imp.dispatch import HANDLERS, MEMORY, PLACED, STACK_LIMIT, Destination
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.loops.overlapped_tiling import tiled
 from futad.imp.outline import separate_functions
@@ -49,7 +49,7 @@ from futad.imp.placement import short_circuit
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, saved
 from futad.imp.transpose import merged, transpose, transposition
-from futad.imp.views import Acc, Added, Fill, Joined, Mem, Root, SlotWant, Soft, Value, View, dense_view
+from futad.imp.views import Acc, AccumulateInto, Fill, Hint, Joined, Mem, Root, SlotDestination, Value, View, dense_view
 from futad.target import Target
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Scope:
     `placed`: for the results of updates whose values are computed in place: the array, and the place in it.
     `parts`: what arrays made here are put together into, or viewed as, and used for nothing else; `whole`: arrays that
     are being put together, and `pieces`: theirs, where they lie already.  `literals`: arrays of scalars written out.
-    `late`: products that the map that reads them makes.
+    `deferred`: products that the map that reads them makes.
     """
 
     lam: core.Lambda
@@ -75,13 +75,13 @@ class Scope:
     repeats: bool
     index: int = -1
     owned: list[Root] = field(default_factory=list)
-    wants: dict[Var, Want] = field(default_factory=dict)
+    destinations: dict[Var, Destination] = field(default_factory=dict)
     placed: dict[Var, tuple[View, View]] = field(default_factory=dict)
     parts: dict[Var, core.Stm] = field(default_factory=dict)
     whole: dict[Var, View] = field(default_factory=dict)
     pieces: dict[Var, View] = field(default_factory=dict)
     literals: dict[Var, core.ArrayLit] = field(default_factory=dict)
-    late: dict[Atom, RowProduct] = field(default_factory=dict)
+    deferred: dict[Atom, RowProduct] = field(default_factory=dict)
     reports: bool = False  # what is bound here is reported
 
 
@@ -95,7 +95,7 @@ class Lowerer(Unchecked):
         self.target = target
         self.consumed = consumed_vars(program)
         self.calls, self.separate = separate_functions(program)
-        self.places: list[ir.Place] = []
+        self.places: list[ir.FailureSite] = []
         self.sites = Sites()
         self.slots = 0
         self.names = 0
@@ -163,7 +163,7 @@ class Lowerer(Unchecked):
         return Ref(name, e.type)
 
     def place(self, span: Span | None, message: str = "", types: tuple[Prim, ...] = ()) -> int:
-        self.places.append(ir.Place(span, message, types))
+        self.places.append(ir.FailureSite(span, message, types))
         return len(self.places) - 1
 
     @contextmanager
@@ -264,18 +264,20 @@ class Lowerer(Unchecked):
         self.scopes[-1].owned.append(root)
         return root
 
-    def alloc(self, elem: Prim, shape: Sequence[Expr], want: Want = None, hint: str = "a", heap: bool = False) -> View:
+    def alloc(
+        self, elem: Prim, shape: Sequence[Expr], destination: Destination = None, hint: str = "a", heap: bool = False
+    ) -> View:
         """Memory for an array of that shape: the wanted place, the stack if small (not if `heap`), or a slot."""
-        if isinstance(want, View):
-            return want
-        if isinstance(want, Soft):
-            return want.view
+        if isinstance(destination, View):
+            return destination
+        if isinstance(destination, Hint):
+            return destination.view
         name = self.name(hint)
         shape = tuple([self.let(s, "n") for s in shape])
         count = ir.product(shape)
-        if isinstance(want, SlotWant):
-            root = want.root
-            self.emit(ir.Ensure(name, elem, want.slot, count))
+        if isinstance(destination, SlotDestination):
+            root = destination.root
+            self.emit(ir.Ensure(name, elem, destination.slot, count))
         elif isinstance(count, Num) and count.value <= STACK_LIMIT and not heap:
             root = self.new_root(elem, stack=True)
             self.emit(ir.Stack(name, elem, max(1, count.value)))
@@ -287,9 +289,9 @@ class Lowerer(Unchecked):
         strides = tuple([self.let(s, "s") for s in view.strides])
         return View(view.base, view.offset, strides, view.shape, True)
 
-    def result_of(self, v: Var, shape: Sequence[Expr], want: Want) -> View:
+    def result_of(self, v: Var, shape: Sequence[Expr], destination: Destination) -> View:
         """Memory for what a map makes."""
-        return self.alloc(elem_of(v.type), shape, want, v.name)
+        return self.alloc(elem_of(v.type), shape, destination, v.name)
 
     def loop_cell(self, p: Var, init: Expr, body: core.Lambda, result: Atom) -> Cell | None:
         """Memory for a scalar that a loop carries as `p`, from `init` to the body's `result`; None: a variable."""
@@ -314,7 +316,9 @@ class Lowerer(Unchecked):
 
     # -- scopes
 
-    def scope(self, lam: core.Lambda, wants: Sequence[Want] = (), *, repeats: bool = False) -> list[Value]:
+    def scope(
+        self, lam: core.Lambda, destinations: Sequence[Destination] = (), *, repeats: bool = False
+    ) -> list[Value]:
         """Lower the statements of `lam` (its parameters are bound) and return its results.
 
         An array result with a view as its want is in that place afterwards.  With a soft want or a slot it is there
@@ -322,7 +326,7 @@ class Lowerer(Unchecked):
         of its own before it emits anything else.
         """
         given, lam = lam, self.ordered(lam)
-        sc = self.open_scope(lam, wants, repeats)
+        sc = self.open_scope(lam, destinations, repeats)
         self.scopes.append(sc)
         self.reports.open(self, given, lam.stms)
         for i, stm in enumerate(lam.stms):
@@ -330,7 +334,7 @@ class Lowerer(Unchecked):
             self.stm(stm, sc)
         sc.index = len(lam.stms) - 1
         values = [self.value(a) for a in lam.result]
-        places = [w if isinstance(w, View) else None for w in wants[: len(values)]]
+        places = [w if isinstance(w, View) else None for w in destinations[: len(values)]]
         places += [None] * (len(values) - len(places))
         moved = [
             w if isinstance(v, View) and w is not None and not v.same_place(w) else None
@@ -348,7 +352,7 @@ class Lowerer(Unchecked):
         """The scope with its statements in the order in which they are lowered."""
         return places_first(lam) if self.target.builds_in_place else lam
 
-    def open_scope(self, lam: core.Lambda, wants: Sequence[Want], repeats: bool) -> Scope:
+    def open_scope(self, lam: core.Lambda, destinations: Sequence[Destination], repeats: bool) -> Scope:
         last: dict[Atom, int] = {}
         uses: dict[Var, int] = {}
         born: dict[Var, int] = {}
@@ -372,11 +376,11 @@ class Lowerer(Unchecked):
                 last[a] = len(lam.stms)
                 uses[a] = uses.get(a, 0) + 1
         sc = Scope(lam, last, uses, repeats)
-        for a, want in zip(lam.result, wants, strict=False):
-            if want is not None and a in born and a not in sc.wants:
-                sc.wants[a] = want
+        for a, destination in zip(lam.result, destinations, strict=False):
+            if destination is not None and a in born and a not in sc.destinations:
+                sc.destinations[a] = destination
         for stm in reversed(lam.stms):
-            self.spread_wants(stm, sc, born)
+            self.spread_destinations(stm, sc, born)
         self.find_parts(sc, born)
         return sc
 
@@ -389,27 +393,27 @@ class Lowerer(Unchecked):
         if self.target.builds_in_place:
             find_parts(sc, born, PLACED)
 
-    def spread_wants(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
+    def spread_destinations(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
         """What consumes an array made here, for a wanted result, wants that array in the same place."""
         results: Sequence[Var] = stm.pat
         match stm.exp:
             case core.Update(a):
                 # Nothing else uses the array afterwards; whether it is overwritten is seen then.
-                want = sc.wants.get(stm.pat[0])
+                destination = sc.destinations.get(stm.pat[0])
                 last = a in born and sc.last[a] < len(sc.lam.stms) and sc.lam.stms[sc.last[a]] is stm
-                if want is not None and last:
-                    sc.wants.setdefault(a, want)  # type: ignore[arg-type]
+                if destination is not None and last:
+                    sc.destinations.setdefault(a, destination)  # type: ignore[arg-type]
                 return
             case core.Scatter() | core.Hist() | core.WithAcc():
                 sources: tuple[Atom, ...] = stm.exp.consumes()
             case core.Alias(a) | core.Copy(a):
                 sources = (a,)
             case core.Reshape(a):
-                want = sc.wants.get(stm.pat[0])
+                destination = sc.destinations.get(stm.pat[0])
                 known = all(n in self.env for n in shape_of(a.type) if isinstance(n, Var))
-                if isinstance(want, View) and want.dense and known and a in born and sc.uses[a] == 1:
-                    place = dense_view(want.base, self.shape(a.type), want.offset)
-                    sc.wants.setdefault(a, place)
+                if isinstance(destination, View) and destination.dense and known and a in born and sc.uses[a] == 1:
+                    place = dense_view(destination.base, self.shape(a.type), destination.offset)
+                    sc.destinations.setdefault(a, place)
                 return
             case core.For(_, inits):
                 # What the loop fills; other arrays stay where they were made until an iteration changes them.
@@ -418,9 +422,9 @@ class Lowerer(Unchecked):
             case _:
                 return
         for v, a in zip(results, sources, strict=False):
-            want = sc.wants.get(v)
-            if want is not None and a in born and a not in sc.wants and sc.uses[a] == 1:
-                sc.wants[a] = want
+            destination = sc.destinations.get(v)
+            if destination is not None and a in born and a not in sc.destinations and sc.uses[a] == 1:
+                sc.destinations[a] = destination
 
     def close_scope(self, sc: Scope, values: Sequence[Value]) -> None:
         """Hand the roots of results to the enclosing scope and free the others."""
@@ -438,7 +442,7 @@ class Lowerer(Unchecked):
         e = stm.exp
         self.place_parts(stm, sc)
         short_circuit(self, stm, sc, PLACED)
-        values = HANDLERS[type(e)](self, stm, e, [sc.wants.get(v) for v in stm.pat])
+        values = HANDLERS[type(e)](self, stm, e, [sc.destinations.get(v) for v in stm.pat])
         if len(stm.pat) == 1:
             self.defs[stm.pat[0]] = e
         for var, value in zip(stm.pat, values, strict=True):
@@ -452,24 +456,24 @@ class Lowerer(Unchecked):
         """Let the statement's arrays be computed where they are put together with others."""
         if sc.parts and isinstance(stm.exp, PLACED):
             for v in stm.pat:
-                if v in sc.parts and v not in sc.wants and (place := place_of(self, v, sc)) is not None:
-                    sc.wants[v] = place
+                if v in sc.parts and v not in sc.destinations and (place := destination_of(self, v, sc)) is not None:
+                    sc.destinations[v] = place
 
-    def move(self, v: View, want: Want) -> View:
+    def move(self, v: View, destination: Destination) -> View:
         """The array in the wanted place."""
-        if isinstance(want, SlotWant):
-            if v.roots == frozenset((want.root,)) and v.dense:
+        if isinstance(destination, SlotDestination):
+            if v.roots == frozenset((destination.root,)) and v.dense:
                 return v
-            dst = self.alloc(v.elem, v.shape, want)
+            dst = self.alloc(v.elem, v.shape, destination)
         else:
-            assert want is not None and not isinstance(want, Added)
-            dst = want.view if isinstance(want, Soft) else want
+            assert destination is not None and not isinstance(destination, AccumulateInto)
+            dst = destination.view if isinstance(destination, Hint) else destination
         self.copy(dst, v)
         return dst
 
-    def materialise(self, v: View, want: Want = None, *, heap: bool = False) -> View:
+    def materialise(self, v: View, destination: Destination = None, *, heap: bool = False) -> View:
         """A copy of the array in memory of its own."""
-        dst = self.alloc(v.elem, v.shape, want, heap=heap)
+        dst = self.alloc(v.elem, v.shape, destination, heap=heap)
         self.copy(dst, v)
         return dst
 
@@ -510,8 +514,8 @@ class Lowerer(Unchecked):
         self.copy_loops(dst, src, order, index)
 
     def copy_loops(self, dst: View, src: View, order: list[int], index: list[Expr]) -> None:
-        if self.target.transposes and (turned := transposition(dst, src, order)) is not None:
-            order = turned
+        if self.target.transposes and (permuted := transposition(dst, src, order)) is not None:
+            order = permuted
             if len(order) == 2:
                 self.emit(transpose(dst, src, order, index))
                 return
@@ -564,27 +568,27 @@ class Lowerer(Unchecked):
                 self.bind(p, Ref(name, p.type))
                 if len(params) <= fun.num_sizes:
                     self.sizes.add(Ref(name, p.type))
-        wants: list[Want] = []
+        destinations: list[Destination] = []
         for a in fun.body.result:
             is_array = local and isinstance(a.type, ArrayType)
-            wants.append(SlotWant(self.name("slot"), Root(None, True, a.type.elem)) if is_array else None)  # type: ignore[union-attr]
+            destinations.append(SlotDestination(self.name("slot"), Root(None, True, a.type.elem)) if is_array else None)  # type: ignore[union-attr]
         results = []
-        values = self.scope(fun.body, wants)
-        slots = [w.root if isinstance(w, SlotWant) else None for w in wants]
+        values = self.scope(fun.body, destinations)
+        slots = [w.root if isinstance(w, SlotDestination) else None for w in destinations]
         moved = [r if isinstance(v, View) and v.roots != {r} else None for v, r in zip(values, slots, strict=True)]
-        for v, want in zip(saved(self, values, moved), wants, strict=True):
+        for v, destination in zip(saved(self, values, moved), destinations, strict=True):
             if isinstance(v, View):
-                if want is not None:
-                    v = self.move(v, want)
+                if destination is not None:
+                    v = self.move(v, destination)
                 elif not v.dense or not isinstance(v.base, Mem) or any(r.stack for r in v.roots):
                     v = self.materialise(v, heap=True)
                 assert isinstance(v.base, Mem)
-                slot = want.slot if isinstance(want, SlotWant) else ""
+                slot = destination.slot if isinstance(destination, SlotDestination) else ""
                 results.append(ir.Result(v.elem, None, v.base.pointer, v.offset, slot, v.shape))
             else:
                 assert isinstance(v, Expr)
                 results.append(ir.Result(v.type, v))
         made = ir.Function(fun.name, params, body, results, local)
         for r in tiled(made) if self.target.tiles else ():
-            self.reports.skip(self.reports.numbers[r.number], "an array that is made and read in strips")
+            self.reports.skip(self.reports.numbers[r.number], "an array that is made and read in tiles")
         return made

@@ -118,7 +118,7 @@ def heavy(lo: Lowerer, width: Expr, work: Expr) -> bool:
 
 def nest(n: SoacLoop) -> list[Value] | None:
     """Lower a nest for several threads; None if that is not possible or certainly not worth it."""
-    lo, late = n.lo, left_to(n)
+    lo, deferred = n.lo, left_to(n)
     accs = [v for v in n.inputs if isinstance(v, Acc)]
     if not DENSE(all(a.view.dense for a in accs)):
         return None
@@ -127,7 +127,7 @@ def nest(n: SoacLoop) -> list[Value] | None:
     per_step = add(cost(lo, n.lam), _elements(lo, n.lam.result)) if n.lam is not None else ONE
     for f in n.exp.folds:
         per_step = add(per_step, cost(lo, f.lam))
-    for p in late.values():
+    for p in deferred.values():
         per_step = add(per_step, mul(p.a.shape[1], p.b.shape[1]))
     work = mul(n.width, per_step)
     if not heavy(lo, n.width, work):
@@ -167,7 +167,7 @@ def nest(n: SoacLoop) -> list[Value] | None:
         for array, mine in zip(copies, own, strict=True):
             team.publish(array, thread, mine)
     lo.in_parallel = False
-    lo.emit(team.run(body, names, dynamic=ANY_PART(not neutrals and not copied) and not late))
+    lo.emit(team.run(body, names, dynamic=ANY_PART(not neutrals and not copied) and not deferred))
     for array, a in zip(copies, copied, strict=True):
         _add_up(team, array, a)
     folds = _combine(team, n, parts)
@@ -226,7 +226,7 @@ def _add_up(team: Team, array: str, acc: Acc) -> None:
 def _combine(team: Team, n: SoacLoop, parts: list[str]) -> list[Carried]:
     """Fold the threads' results in order; scans are then completed with what comes before each part."""
     lo = team.lo
-    folds = n.open_folds(n.wants, guard=True)
+    folds = n.open_folds(n.destinations, guard=True)
     prefixes = [team.array(_elem(x), False) for f in n.exp.scans for x in f.neutral]
     at = 0
     for k, (carried, f) in enumerate(zip(folds, n.exp.folds, strict=True)):
@@ -322,9 +322,9 @@ def copy(lo: Lowerer, dst: View, src: View) -> bool:
     count = dst.count()
     if not heavy(lo, count, count):
         return False
-    turned = transposition(dst, src, range(dst.rank)) if lo.target.transposes else None
-    if turned is not None and dst.rank == 2:
-        _blocks(lo, dst, src, turned)
+    permuted = transposition(dst, src, range(dst.rank)) if lo.target.transposes else None
+    if permuted is not None and dst.rank == 2:
+        _blocks(lo, dst, src, permuted)
         return True
     if dst.rank > 1 and dst.dense and ((src.dense and isinstance(src.base, Mem)) or isinstance(src.base, Fill)):
         count = lo.let(count, "n")

@@ -75,7 +75,7 @@ def short_circuit(lo: Lowerer, stm: core.Stm, sc: Scope, makers: tuple[type, ...
     if not isinstance(stm.exp, makers):
         return
     for v in stm.pat:
-        if v in sc.whole or v in sc.wants:
+        if v in sc.whole or v in sc.destinations:
             continue
         for found in _updates(lo, sc, v):
             if _pays(sc, v, found) and _place(lo, stm, sc, v, found):
@@ -144,7 +144,7 @@ def _place(lo: Lowerer, stm: core.Stm, sc: Scope, v: Var, u: _Update) -> bool:
     for (_, s), (_, target) in zip(u.chain, targets, strict=True):
         sc.placed[s.pat[0]] = dst, target
     LEGAL.fired()
-    sc.wants[v] = where
+    sc.destinations[v] = where
     return True
 
 
@@ -178,18 +178,18 @@ class _Readers:
         first = sc.index if start is None else start
         names = [*self.vars, *[s.pat[0] for k, s in self.u.chain[:-1]]]
         for w in names:
-            if not OUTSIDE(self.lo.env.get(w) is None or not self._outside(w) or self._apart(self._view(w), region)):
+            if not OUTSIDE(self.lo.env.get(w) is None or not self._outside(w) or self._disjoint(self._view(w), region)):
                 return False
-            late = sc.last.get(w, -1)
+            last_use = sc.last.get(w, -1)
             for k in range(first, len(stms)):
                 if w not in core.stm_free(stms[k]):
                     continue
-                late = late if late > k else -1
-                holds = self._apart_from(w, k, region) or (k == sc.index and self._in_step(w, v, where))
+                last_use = last_use if last_use > k else -1
+                holds = self._disjoint_from(w, k, region) or (k == sc.index and self._in_step(w, v, where))
                 if not (ITSELF if k == sc.index else LATER)(holds):
                     return False
             # A result of the scope, or read by what is put off until then.
-            if not LATER(late < first or self._apart(self._view(w), region)):
+            if not LATER(last_use < first or self._disjoint(self._view(w), region)):
                 return False
         return True
 
@@ -208,10 +208,10 @@ class _Readers:
         v = self.lo.env.get(w, self.dst)
         return v.view if isinstance(v, Acc) else v  # type: ignore[return-value]
 
-    def _apart(self, v: View, region: View) -> bool:
+    def _disjoint(self, v: View, region: View) -> bool:
         return self.known.disjoint(v, region, self.dst.strides)
 
-    def _apart_from(self, w: Var, k: int, region: View) -> bool:
+    def _disjoint_from(self, w: Var, k: int, region: View) -> bool:
         """Whether statement `k` reads nothing of the region by way of `w`."""
         e = self.sc.lam.stms[k].exp
         if k in self.chain and e.operands()[0] is w and e.value is not w:  # type: ignore[attr-defined]
@@ -220,7 +220,7 @@ class _Readers:
         if isinstance(e, core.At) and e.array is w and all(self._known(a) for a in e.operands()[1:]):
             with self.lo.block():
                 view = indexed(self.lo, view, e.index, None)
-        return self._apart(view, region)
+        return self._disjoint(view, region)
 
     def _known(self, a: Atom) -> bool:
         return not isinstance(a, Var) or a in self.lo.env

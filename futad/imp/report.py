@@ -91,7 +91,7 @@ class Reports:
         """Report a variable's value, if it has one of its own."""
         if isinstance(value, Acc) or isinstance(var.type, AccType):
             return
-        if var in lo.scopes[-1].late:
+        if var in lo.scopes[-1].deferred:
             self.skip(var, "a product that is made by the map that reads it")
             return
         number = len(self.numbers)

@@ -100,14 +100,14 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
         all_rows = lo.alloc(a.elem, (rows, n), None, var.name)
         result = View(all_rows.base, all_rows.offset, all_rows.strides, (m, n), True)
     LEGAL.fired()
-    sc.late[var] = RowProduct(a, b, e.b, a.elem, rows, lo.place(None), packed, whole, root)
+    sc.deferred[var] = RowProduct(a, b, e.b, a.elem, rows, lo.place(None), packed, whole, root)
     return result
 
 
 def left_to(nest: SoacLoop) -> dict[int, RowProduct]:
     """The products that were left to the map, by the number of the input."""
-    late = nest.lo.scopes[-1].late
-    return {k: late[a] for k, a in enumerate(nest.arrays) if a in late}
+    deferred = nest.lo.scopes[-1].deferred
+    return {k: deferred[a] for k, a in enumerate(nest.arrays) if a in deferred}
 
 
 def by_rows(

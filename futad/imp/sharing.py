@@ -20,7 +20,7 @@ IN_PLACE = Legality("in place", "what consumes an array, or makes one like it, w
 OURS = IN_PLACE.condition("memory ours", "the caller's array, a constant or rows that others share would change")
 ONCE = IN_PLACE.condition("each place once", "elements that are one place in memory would get each other's values")
 UNREAD = IN_PLACE.condition("not read by the statement", "the statement would read what it has written")
-APART = IN_PLACE.condition("no other result there", "a result would be overwritten by one that goes where it lies")
+DISJOINT = IN_PLACE.condition("no other result there", "a result would be overwritten by one that goes where it lies")
 DEAD = IN_PLACE.condition("not read later", "a later statement, iteration or scope would read what was written since")
 
 SLOTS = Legality("slots", "memory is used for another array when nobody needs what is in it", fires=False)
@@ -50,7 +50,7 @@ def saved(lo: Lowerer, values: Sequence[Value], written: Sequence[View | Root | 
     out = list(values)
     for i, v in enumerate(values):
         others = [w for j, w in enumerate(written) if w is not None and j != i]
-        if isinstance(v, View) and v.roots and not APART(not any(_overlap(lo, v, w) for w in others)):
+        if isinstance(v, View) and v.roots and not DISJOINT(not any(_overlap(lo, v, w) for w in others)):
             out[i] = lo.materialise(v)
     return out
 

@@ -10,7 +10,7 @@ from futad.core.operator import VECTOR_SUM, operator_of
 from futad.core.types import I64, ArrayType, Prim, elem_of
 from futad.imp import ir, parallel
 from futad.imp.carried import Carried
-from futad.imp.dispatch import Want, handles
+from futad.imp.dispatch import Destination, handles
 from futad.imp.elements import bind_elements, element, guarded, put, step
 from futad.imp.indexing import if_inside
 from futad.imp.ir import Expr, Ref
@@ -18,8 +18,8 @@ from futad.imp.loops.schedule import MapLoop, scheduled
 from futad.imp.packed import packed
 from futad.imp.placement import in_step
 from futad.imp.rows import by_rows, done
-from futad.imp.transpose import turned_round, wants_rows
-from futad.imp.views import Acc, Added, Joined, Mem, Value, View
+from futad.imp.transpose import pack_by_rows, reads_rows
+from futad.imp.views import Acc, AccumulateInto, Joined, Mem, Value, View
 from futad.optimise.sequential import attributes
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 @handles(core.Reduce)
 @handles(core.Scan)
 @handles(core.Fused)
-def screma(lo: Lowerer, stm: core.Stm, e: core.Screma, wants: list[Want]) -> Sequence[Value]:
+def screma(lo: Lowerer, stm: core.Stm, e: core.Screma, destinations: list[Destination]) -> Sequence[Value]:
     """One loop that maps, scans and reduces; results in the order of `core.Fused`."""
-    nest = SoacLoop(lo, stm, wants)
-    with packed(lo, [e.mapper, *[f.lam for f in e.folds]], nest.width), turned_round(lo, e.mapper):
+    nest = SoacLoop(lo, stm, destinations)
+    with packed(lo, [e.mapper, *[f.lam for f in e.folds]], nest.width), pack_by_rows(lo, e.mapper):
         values = _lowered(nest, attributes(stm))
     done(nest)
     return values
@@ -47,7 +47,7 @@ def _lowered(nest: SoacLoop, names: frozenset[str]) -> list[Value]:
             return shared
     outside = lo.in_parallel
     lo.in_parallel = outside or not names.isdisjoint(("sequential", "sequential_inner"))
-    folds = nest.open_folds(nest.wants)
+    folds = nest.open_folds(nest.destinations)
     if not by_rows(nest, nest.inputs, folds):
         nest.loop(nest.inputs, folds)
     lo.in_parallel = outside
@@ -57,10 +57,10 @@ def _lowered(nest: SoacLoop, names: frozenset[str]) -> list[Value]:
 class SoacLoop:
     """A map with scans and reductions on its first results."""
 
-    def __init__(self, lo: Lowerer, stm: core.Stm, wants: list[Want]) -> None:
+    def __init__(self, lo: Lowerer, stm: core.Stm, destinations: list[Destination]) -> None:
         e = stm.exp
         assert isinstance(e, core.Screma)
-        self.lo, self.stm, self.exp, self.wants = lo, stm, e, wants
+        self.lo, self.stm, self.exp, self.destinations = lo, stm, e, destinations
         self.lam, self.size, self.arrays, self.parts = e.mapper, e.width, e.arrays, e.parts
         arrays, lam = e.arrays, e.mapper
         self.width = lo.let(lo.expr(e.width), "n")
@@ -71,7 +71,7 @@ class SoacLoop:
             ]
         if lam is not None and lo.target.transposes:
             self.inputs = [
-                lo.materialise(v) if isinstance(v, View) and wants_rows(lam, p, v) else v
+                lo.materialise(v) if isinstance(v, View) and reads_rows(lam, p, v) else v
                 for p, v in zip(lam.params, self.inputs, strict=True)
             ]
         self.n_accs, self.first_red, self.first_map = e.accs, e.first_reduced, e.first_mapped
@@ -80,15 +80,15 @@ class SoacLoop:
         self.adding: set[int] = set()
         """Those that are added to what is there."""
         for k, v in enumerate(stm.pat):
-            want = wants[k]
-            if isinstance(want, Added):
-                self.outs.append(want.view)
+            destination = destinations[k]
+            if isinstance(destination, AccumulateInto):
+                self.outs.append(destination.view)
                 self.adding.add(k)
             elif self.n_accs <= k < self.first_red or k >= self.first_map:
                 assert isinstance(v.type, ArrayType)
                 shape = (self.width, *lo.shape(v.type)[1:])
-                dead = self.dead_input(v.type.elem, arrays) if wants[k] is None and len(shape) == 1 else None
-                self.outs.append(dead or lo.result_of(v, shape, wants[k]))
+                dead = self.dead_input(v.type.elem, arrays) if destinations[k] is None and len(shape) == 1 else None
+                self.outs.append(dead or lo.result_of(v, shape, destinations[k]))
             else:
                 self.outs.append(None)
 
@@ -109,14 +109,14 @@ class SoacLoop:
                 return View(v.base, v.offset, v.strides, (self.width,), True)
         return None
 
-    def open_folds(self, wants: Sequence[Want], guard: bool = False) -> list[Carried]:
+    def open_folds(self, destinations: Sequence[Destination], guard: bool = False) -> list[Carried]:
         """Declare the variables of scans and reductions, at their neutral elements; `guard`: these stay as they are."""
         lo = self.lo
         folds: list[Carried] = []
         at = self.n_accs
         for f in self.exp.folds:
             k = len(f)
-            places = wants[at : at + k] if at >= self.first_red else ()
+            places = destinations[at : at + k] if at >= self.first_red else ()
             inits = [guarded(lo.value(a)) if guard else lo.value(a) for a in f.neutral]
             folds.append(Carried(lo, f.lam.params[:k], inits, f.lam, places))
             at += k
@@ -205,11 +205,11 @@ class SoacLoop:
         i = Ref(var, I64)
         return {(o.base.pointer, o.place((i,))) for o in self.outs if o and isinstance(o.base, Mem) and o.rank == 1}
 
-    def added(self, folds: list[Carried]) -> dict[int, Want]:
+    def added(self, folds: list[Carried]) -> dict[int, Destination]:
         """Sums of vectors to which maps in the body can add their results where the sums lie: by position in the
         body's results."""
         lo, lam = self.lo, self.lam
-        out: dict[int, Want] = {}
+        out: dict[int, Destination] = {}
         if lam is None or not lo.target.builds_in_place or lo.shares:
             return out
         at = self.n_accs
@@ -218,25 +218,25 @@ class SoacLoop:
             view = carried.vector() if at >= self.first_red and _adds_vectors(f.lam) else None
             once = lam.result.count(r) == 1 and not any(r in core.stm_free(s) for s in lam.stms)
             if view is not None and once and any(r in s.pat and type(s.exp) is core.Map for s in lam.stms):
-                out[at] = Added(view)
+                out[at] = AccumulateInto(view)
             at += len(f)
         return out
 
-    def elements(self, inputs: Sequence[Value], i: Expr, added: dict[int, Want] | None = None) -> list[Value]:
+    def elements(self, inputs: Sequence[Value], i: Expr, added: dict[int, Destination] | None = None) -> list[Value]:
         """Iteration i of the map: stores what is mapped out, and returns what is scanned and reduced, where it is not
         `added` already."""
         lo, lam = self.lo, self.lam
         if lam is None:
             return [element(lo, v, i, "x") for v in inputs if isinstance(v, View)]
         bind_elements(lo, lam, lam.params, inputs, i)
-        wants: list[Want] = []
+        destinations: list[Destination] = []
         for k, out in enumerate(self.outs):
             if out is not None and k >= self.first_map and out.rank > 1:
                 row = out.row((i,))
-                wants.append(View(row.base, lo.let(row.offset, "o"), row.strides, row.shape, row.dense))
+                destinations.append(View(row.base, lo.let(row.offset, "o"), row.strides, row.shape, row.dense))
             else:
-                wants.append(added.get(k) if added else None)
-        values = lo.scope(lam, wants, repeats=True)
+                destinations.append(added.get(k) if added else None)
+        values = lo.scope(lam, destinations, repeats=True)
         for k, v in enumerate(values[self.first_map :], self.first_map):
             if isinstance(v, Expr):
                 out = self.outs[k]
@@ -289,21 +289,23 @@ def _adds_vectors(f: core.Lambda) -> bool:
 # --- writes at computed places ------------------------------------------------------------------------------
 
 
-def _targets(lo: Lowerer, dests: core.Atoms, others: Sequence[core.Atom], wants: list[Want]) -> list[View]:
+def _targets(
+    lo: Lowerer, dests: core.Atoms, others: Sequence[core.Atom], destinations: list[Destination]
+) -> list[View]:
     """The destinations, copied unless they may be overwritten."""
     out = []
     for j, a in enumerate(dests):
         v = lo.view(a)
         rest = [d for k, d in enumerate(dests) if k != j]
         if not lo.can_overwrite(v, [*others, *rest]):
-            v = lo.materialise(v, wants[j])
+            v = lo.materialise(v, destinations[j])
         out.append(v)
     return out
 
 
 @handles(core.Scatter)
-def _scatter(lo: Lowerer, stm: core.Stm, e: core.Scatter, wants: list[Want]) -> Sequence[Value]:
-    targets = _targets(lo, e.dests, [*e.idxs, *e.values], wants)
+def _scatter(lo: Lowerer, stm: core.Stm, e: core.Scatter, destinations: list[Destination]) -> Sequence[Value]:
+    targets = _targets(lo, e.dests, [*e.idxs, *e.values], destinations)
     idxs = [lo.view(a) for a in e.idxs]
     values = [lo.view(a) for a in e.values]
     with lo.loop(lo.let(lo.expr(e.width), "n")) as (i, _loop):
@@ -319,9 +321,9 @@ def _scatter(lo: Lowerer, stm: core.Stm, e: core.Scatter, wants: list[Want]) -> 
 
 
 @handles(core.Hist)
-def _hist(lo: Lowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequence[Value]:
+def _hist(lo: Lowerer, stm: core.Stm, e: core.Hist, destinations: list[Destination]) -> Sequence[Value]:
     k = len(e.dests)
-    targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], wants)
+    targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], destinations)
     idxs = [lo.view(a) for a in e.idxs]
     values = [lo.view(a) for a in e.values]
     width = lo.let(lo.expr(e.width), "n")
@@ -331,7 +333,7 @@ def _hist(lo: Lowerer, stm: core.Stm, e: core.Hist, wants: list[Want]) -> Sequen
             index = [lo.let(v.load((i,)), "ix") for v in idxs]
             with lo.block() as body:
                 rows = [t.row(index) for t in into]
-                inner: list[Want] = []
+                inner: list[Destination] = []
                 for p, row, r in zip(e.lam.params[:k], rows, e.lam.result, strict=True):
                     lo.bind(p, lo.changing(row) if row.rank else lo.let(lo.changing(row).load(()), p.name))
                     inner.append(row if row.rank and in_step(lo, e.lam, p, r) else None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from futad.core import ir as core
 from futad.core.types import I32, I64
 from futad.imp import ir
-from futad.imp.dispatch import Want, handles
+from futad.imp.dispatch import Destination, handles
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add, compare, mul, num, sub
 from futad.imp.parallel import heavy
 from futad.imp.team import Team
@@ -37,7 +37,7 @@ def digits(lo: Lowerer, bound: Expr, size: int) -> Expr:
 
 
 @handles(core.ArgSort)
-def argsort(lo: Lowerer, stm: core.Stm, e: core.ArgSort, wants: list[Want]) -> Sequence[Value]:
+def argsort(lo: Lowerer, stm: core.Stm, e: core.ArgSort, destinations: list[Destination]) -> Sequence[Value]:
     keys = lo.view(e.keys)
     (n,) = keys.shape
     team = None

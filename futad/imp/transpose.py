@@ -21,7 +21,7 @@ LEGAL = Legality("transposed-copies", "copies between different layouts go by ti
 EVEN = LEGAL.condition("even distances", "two dimensions in one do not lie at even distances")
 TWO = LEGAL.condition("two dimensions", "the elements lie along one dimension in both")
 
-TURNED = 4096  # elements of an array of constant size that is turned round for a map
+PACKED = 4096  # elements of an array of constant size that is turned round for a map
 SMALL = 256  # elements of an array of constant size that is copied one by one
 
 
@@ -85,13 +85,13 @@ ALL_ROWS = Transformation(
     worth="a matrix by columns is copied by tiles: 26 by 2400 of f64 in 20 us in place of 58",
 )
 BY_ROWS = Transformation(
-    "turned-round",
+    "pack-by-rows",
     "small arrays by columns, of which inner maps read rows, are transposed first",
     worth="hand tracking, simple, on one thread: 5% less time",
 )
 
 
-def wants_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
+def reads_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
     """Whether `v` is a matrix by columns of whose rows, `p` in a map, each is copied: all of them together are copied
     in a fraction of the time."""
     if not isinstance(v, View) or v.rank != 2 or not isinstance(v.base, Mem):
@@ -110,10 +110,10 @@ def wants_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
 
 
 @contextmanager
-def turned_round(lo: Lowerer, lam: core.Lambda | None) -> Iterator[None]:
+def pack_by_rows(lo: Lowerer, lam: core.Lambda | None) -> Iterator[None]:
     """Around the lowering of an outermost map: small arrays by columns from outside whose rows maps inside it go
     through, such as the directions of derivatives, are turned round before, as each point reads them."""
-    turned: list[tuple[Var, View, View]] = []
+    permuted: list[tuple[Var, View, View]] = []
     if lam is not None and lo.target.transposes and lo.nests == 0:
         for v in lam.free():
             x = lo.env.get(v)
@@ -122,11 +122,11 @@ def turned_round(lo: Lowerer, lam: core.Lambda | None) -> Iterator[None]:
                 rows = lo.materialise(x, heap=True)
                 for root in rows.roots:
                     root.pinned += 1
-                turned.append((v, x, rows))
-        for v, _, rows in turned:
+                permuted.append((v, x, rows))
+        for v, _, rows in permuted:
             lo.env[v] = rows
     yield
-    for v, x, rows in turned:
+    for v, x, rows in permuted:
         lo.env[v] = x
         for root in rows.roots:
             root.pinned -= 1
@@ -134,7 +134,7 @@ def turned_round(lo: Lowerer, lam: core.Lambda | None) -> Iterator[None]:
 
 def _small_by_columns(v: View) -> bool:
     count = v.count()
-    if not isinstance(v.base, Mem) or not isinstance(count, Num) or count.value > TURNED:
+    if not isinstance(v.base, Mem) or not isinstance(count, Num) or count.value > PACKED:
         return False
     return v.rank > 1 and ONE in v.strides and v.strides[-1] != ONE and v.shape[-1] != ONE
 

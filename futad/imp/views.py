@@ -193,7 +193,7 @@ class Acc:
 
 
 @dataclass(slots=True, eq=False)
-class SlotWant:
+class SlotDestination:
     """A destination whose size is known only when the value is: a slot variable.
 
     `grown`: what a loop variable is in this iteration, where the value is that of the next; `spare`: the slot variable
@@ -207,14 +207,14 @@ class SlotWant:
 
 
 @dataclass(slots=True, eq=False)
-class Soft:
+class Hint:
     """A destination that may be used if that saves a copy, and otherwise is not."""
 
     view: View
 
 
 @dataclass(slots=True, eq=False)
-class Added:
+class AccumulateInto:
     """A vector to whose elements those of a map's result are added, instead of being stored."""
 
     view: View
@@ -223,7 +223,7 @@ class Added:
 Value = Expr | View | Acc
 
 
-def turned(v: View, perm: Sequence[int]) -> View:
+def permuted(v: View, perm: Sequence[int]) -> View:
     """A view whose dimension k is that one's dimension `perm[k]`."""
     strides, shape = tuple([v.strides[p] for p in perm]), tuple([v.shape[p] for p in perm])
     return View(v.base, v.offset, strides, shape, v.dense and list(perm) == sorted(perm), v.injective)

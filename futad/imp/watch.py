@@ -32,11 +32,11 @@ from futad.core.types import I64, U64, ArrayType, Atom, Type, Var
 from futad.errors import Span
 from futad.imp import ir
 from futad.imp.claims import Claim, Iteration, Now, Receive, Region
-from futad.imp.dispatch import Want
+from futad.imp.dispatch import Destination
 from futad.imp.indexing import indexed
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add
 from futad.imp.lower import Lowerer, Scope
-from futad.imp.views import Added, Joined, Mem, Value, View
+from futad.imp.views import AccumulateInto, Joined, Mem, Value, View
 from futad.target import Target
 
 ARGUMENT = "an argument"
@@ -256,12 +256,12 @@ class Watching(Lowerer):
         e, values = stm.exp, [self.env[v] for v in stm.pat]
         match e:
             case core.Mapping() | core.Scan():
-                made = [values[k] for k, v in enumerate(stm.pat) if self.is_made(e, k, sc.wants.get(v))]
+                made = [values[k] for k, v in enumerate(stm.pat) if self.is_made(e, k, sc.destinations.get(v))]
                 for v in made:
                     self.made(v, since)
-                self.apart_from_each_other([v for v in made if isinstance(v, View)])
+                self.disjoint([v for v in made if isinstance(v, View)])
             case core.MatMul():
-                if stm.pat[0] not in sc.late:
+                if stm.pat[0] not in sc.deferred:
                     self.made(values[0], since)
             case core.ArgSort():
                 self.made(values[0], since)
@@ -293,7 +293,7 @@ class Watching(Lowerer):
         """What an operand was when its statement began."""
         return values[a] if isinstance(a, Var) else self.value(a)
 
-    def apart_from_each_other(self, made: Sequence[View]) -> None:
+    def disjoint(self, made: Sequence[View]) -> None:
         """The arrays that a statement makes have no memory in common."""
         bases = [v.base for v in made if isinstance(v.base, Mem)]
         if len(bases) < 2 or len(bases) < len(made):
@@ -321,10 +321,10 @@ class Watching(Lowerer):
         else:
             self.made(whole, since)
 
-    def is_made(self, e: core.Screma, k: int, want: Want) -> bool:
+    def is_made(self, e: core.Screma, k: int, destination: Destination) -> bool:
         """Whether result `k` of a map, scan or both is written as a whole: not what is folded or added to a sum, nor
         rows that are changed where they lie."""
-        if isinstance(want, Added):
+        if isinstance(destination, AccumulateInto):
             return False
         if k < e.accs or e.first_reduced <= k < e.first_mapped:
             return False
@@ -346,15 +346,17 @@ class Watching(Lowerer):
             yield i, loop
             self.counters.pop()
 
-    def scope(self, lam: core.Lambda, wants: Sequence[Want] = (), *, repeats: bool = False) -> list[Value]:
+    def scope(
+        self, lam: core.Lambda, destinations: Sequence[Destination] = (), *, repeats: bool = False
+    ) -> list[Value]:
         if self.watched and len(self.scopes) == 1:
-            results = super().scope(lam, wants, repeats=repeats)
+            results = super().scope(lam, destinations, repeats=repeats)
             for r in results:  # of a function
                 if isinstance(r, View):
                     self.reads(r)
             return results
         if not self.watched or not repeats or not any(isinstance(v.type, ArrayType) for s in lam.stms for v in s.pat):
-            return super().scope(lam, wants, repeats=repeats)
+            return super().scope(lam, destinations, repeats=repeats)
         self.loops.append(Loop(self.bindings[self.binding].what, self.near, self.around[-1]))
         self.around.append(len(self.loops) - 1)
         for p in lam.params:
@@ -367,7 +369,7 @@ class Watching(Lowerer):
             self.emit(Iteration(self.around[-1], iteration))
             if iteration.name not in self.ranges:
                 self.emit(ir.Assign(iteration.name, add(iteration, ONE)))
-        values = super().scope(lam, wants, repeats=True)
+        values = super().scope(lam, destinations, repeats=True)
         self.around.pop()
         return values
 

@@ -13,15 +13,15 @@ from futad.core.types import Const
 from futad.rewrite.dce import asserting_functions, dead_code, effects
 
 
-def settle_asserts(program: Program) -> Program:
+def bind_assertions(program: Program) -> Program:
     """The program without assertions that bind something; the same object if there are none."""
-    if ir.map_bodies(program, _settled) is program:
+    if ir.map_bodies(program, _bound) is program:
         return program
     asserting = asserting_functions(program)
-    return ir.map_bodies(program, lambda body: _settled(dead_code(body, asserting)[0]))
+    return ir.map_bodies(program, lambda body: _bound(dead_code(body, asserting)[0]))
 
 
-def _settled(lam: Lambda) -> Lambda:
+def _bound(lam: Lambda) -> Lambda:
     out: list[Stm] = []
     for s in lam.stms:
         e = s.exp
@@ -29,7 +29,7 @@ def _settled(lam: Lambda) -> Lambda:
             out.insert(_earliest(out, e), Stm((), ir.Assert(e.cond, e.message, e.values, e.place)))
             out += [Stm((v,), ir.Alias(a)) for v, a in zip(s.pat, e.of, strict=True)]
         else:
-            out.append(ir.map_scopes(s, _settled))
+            out.append(ir.map_scopes(s, _bound))
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
 
@@ -46,4 +46,4 @@ def _earliest(stms: list[Stm], e: ir.Assert) -> int:
     return at
 
 
-__all__ = ["settle_asserts"]
+__all__ = ["bind_assertions"]

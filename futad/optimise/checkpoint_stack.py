@@ -33,14 +33,14 @@ WRITTEN = Legality(
 OWN_ROW = WRITTEN.condition("read where it is written", "a row would be taken for zero after it was written")
 ALL_ROWS = WRITTEN.condition("as many rows as iterations", "rows that no iteration writes would stay unwritten")
 EACH_ROW = WRITTEN.condition("each row once", "a row would be taken for zero after it was written, or stay unwritten")
-HISTORY = Legality("history", "what a loop carries, and what it saves of that in each iteration, are one array")
-AT_ITERATION = HISTORY.condition(
+CHECKPOINTS = Legality("history", "what a loop carries, and what it saves of that in each iteration, are one array")
+AT_ITERATION = CHECKPOINTS.condition(
     "saved at the iteration", "another row than that of the iteration's number would have its value"
 )
-ALL_ITERATIONS = HISTORY.condition("as many rows as iterations", "the last value would lie elsewhere")
-UNREAD = HISTORY.condition("not read in the iteration", "the iteration would read rows before they are there")
-SIZES_OUTSIDE = HISTORY.condition("sizes known outside", "memory for all iterations is had before the loop")
-MADE_ANEW = HISTORY.condition("made anew", "the next value would lie in others' memory, or the present one change")
+ALL_ITERATIONS = CHECKPOINTS.condition("as many rows as iterations", "the last value would lie elsewhere")
+UNREAD = CHECKPOINTS.condition("not read in the iteration", "the iteration would read rows before they are there")
+SIZES_OUTSIDE = CHECKPOINTS.condition("sizes known outside", "memory for all iterations is had before the loop")
+MADE_ANEW = CHECKPOINTS.condition("made anew", "the next value would lie in others' memory, or the present one change")
 
 MADE = (ir.Map, ir.Fused, ir.Scan, ir.MatMul, ir.Copy, ir.Concat)  # arrays that C computes where they are wanted
 
@@ -74,7 +74,7 @@ def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
             made[v] = e
         found = _saved(e, made, joins) if isinstance(e, ir.For) else []
         if found:
-            HISTORY.fired()
+            CHECKPOINTS.fired()
             assert isinstance(e, ir.For)
             # What was saved has other memory now, and nothing uses what there was for it, as a rule.
             free = e.body.free()

@@ -241,7 +241,7 @@ class _Fuser:
         if not self.fits(p, c):
             return None
         after = self.displaced(p, c)
-        if after is None or not ELEMENTS_UNWRITTEN(self.apart(p, c)):
+        if after is None or not ELEMENTS_UNWRITTEN(self.unwritten(p, c)):
             return None
         keep = self.kept(p, c)
         merged = merge(p.cluster, c.cluster, keep)
@@ -263,7 +263,7 @@ class _Fuser:
         assert p.cluster is not None
         return {v for v, _ in p.cluster.maps if self.uses.get(v, 0) > (1 if v in c.free else 0)}
 
-    def apart(self, p: _Item, c: _Item) -> bool:
+    def unwritten(self, p: _Item, c: _Item) -> bool:
         """Whether `p`'s body overwrites no element that `c` reads, and `c`'s none that `p` returns.
 
         A map that overwrites the elements it is given gets copies where others read the array; within one body there

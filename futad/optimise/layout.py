@@ -37,7 +37,7 @@ def _scope(lam: Lambda) -> Lambda:
     out: list[Stm] = []
     changed = False
     for s in lam.stms:
-        new = _apart(s) if isinstance(s.exp, ir.Mapping) else None
+        new = _by_columns(s) if isinstance(s.exp, ir.Mapping) else None
         if new is None and isinstance(s.exp, ir.Control):
             kept = ir.map_scopes(s, _scope)
             changed |= kept is not s
@@ -50,7 +50,7 @@ def _scope(lam: Lambda) -> Lambda:
     return Lambda(lam.params, tuple(out), lam.result) if changed else lam
 
 
-def _apart(s: Stm) -> list[Stm] | None:
+def _by_columns(s: Stm) -> list[Stm] | None:
     """The statement with and without the matrices it sums over by columns; None if there are none."""
     e = s.exp
     assert isinstance(e, ir.Mapping)
@@ -68,14 +68,14 @@ def _apart(s: Stm) -> list[Stm] | None:
     LEGAL.fired()
     b = Builder()
     columns = b.let(ir.Copy(b.let(ir.Rearrange(matrix, (1, 0)), "columns")), "columns")
-    turned = b.let(ir.Rearrange(columns, (1, 0)), "turned")
+    permuted = b.let(ir.Rearrange(columns, (1, 0)), "turned")
 
     def inside(lam: Lambda) -> Lambda:
         stms = []
         for t in lam.stms:
             x = t.exp
             if t in users and isinstance(x, ir.Mapping):
-                x = x.rebuild(lambda a: turned if a is matrix else a, lambda inner: inner)
+                x = x.rebuild(lambda a: permuted if a is matrix else a, lambda inner: inner)
                 stms.append(Stm(t.pat, x, t.attrs))
             else:
                 stms.append(ir.map_scopes(t, inside))

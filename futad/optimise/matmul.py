@@ -9,14 +9,14 @@ update by a product, has factors that depend on different levels of the nest:
 
 Around them there is other code, and the levels are split (`distribution.py`) to set the product free:
 
-0. `Nests.normal`, innermost scopes first: a map that threads several accumulators is split into one map for each.
-1. `Nests.isolate`: in `map (\\row -> ... dot row z ...)` with z invariant, the products become a statement of their
+0. `Products.normal`, innermost scopes first: a map that threads several accumulators is split into one map for each.
+1. `Products.isolate`: in `map (\\row -> ... dot row z ...)` with z invariant, the products become a statement of their
    own, a *matvec*: `map (\\row -> dot row z) a`.  An accumulator's updates in a nest of maps become a matvec and an
    update by the whole vector, or an *outer product*: a nest `acc[prefix, i, j] += u[i] * v[j]` and nothing else.
-2. `Nests.batch`: a map whose body contains a matvec with an invariant matrix, or an outer product whose place is
+2. `Products.batch`: a map whose body contains a matvec with an invariant matrix, or an outer product whose place is
    invariant, is split around it: a map that computes the vectors, the matrix product, and a map for the rest.  A matvec
    whose vector is invariant and whose matrix is not grows by a dimension instead.
-3. What did not become part of a matrix product stays as it was: `Nests.root` keeps the original statement then.
+3. What did not become part of a matrix product stays as it was: `Products.root` keeps the original statement then.
 
 Section 6.1 of the paper (Schenck et al., SC 2022) does the same for accumulators in terms of reductions.
 """
@@ -53,13 +53,13 @@ NOTHING_ELSE = LEGAL.condition("nothing else in the map", "other updates and ass
 
 def matmul(program: Program, stats: Stats | None = None) -> Program:
     """Find matrix products in every function."""
-    return ir.map_bodies(program, Nests(stats).root)
+    return ir.map_bodies(program, Products(stats).root)
 
 
 # --- rewriting ---------------------------------------------------------------------------------------------
 
 
-class Nests:
+class Products:
     """The rewriting of one program; `made` counts the matrix products so far."""
 
     def __init__(self, stats: Stats | None) -> None:

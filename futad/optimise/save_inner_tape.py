@@ -260,11 +260,11 @@ class _Pair:
         e = s.exp
         if type(e) is not ir.Update or e.array is not p or e.index != (counter,) or e.check is not None:
             return None
-        again = sum(s.pat[0] in ir.stm_free(x) for x in loop.body.stms)
+        reexecuted = sum(s.pat[0] in ir.stm_free(x) for x in loop.body.stms)
         # What the forward sweep saves in starts as scratch.
         if not EACH_ROW(loop.inits[q] in self.scratch or shape_of(p.type)[0] is loop.bound):
             return None
-        return s if loop.body.result[q] is s.pat[0] and SAVES_ALONE(not again) else None
+        return s if loop.body.result[q] is s.pat[0] and SAVES_ALONE(not reexecuted) else None
 
     def kept(self, m: _Match) -> list[int]:
         """The results of the loop that the return sweep's other statements use."""
@@ -292,8 +292,8 @@ class _Pair:
     def saving(self, m: _Match) -> list[Stm] | None:
         """The statements before the loops, and the loops."""
         f, r = self.f, self.r
-        old, again = f.body.stms[m.forward], r.body.stms[m.back]
-        first, second = old.exp, again.exp
+        old, reexecuted = f.body.stms[m.forward], r.body.stms[m.back]
+        first, second = old.exp, reexecuted.exp
         assert type(first) is ir.For and type(second) is ir.For
         names = self.names(m)
         known = {v: names[n] for v, n in self.back.of.items() if n in names and v in self.own}
@@ -310,7 +310,7 @@ class _Pair:
         before: list[Stm] = []
         carried: dict[int, list[Var]] = {}  # of the forward sweep: start, in an iteration, after it, at its end
         for q in kept:
-            t = array_of(again.pat[q].type, self.size)
+            t = array_of(reexecuted.pat[q].type, self.size)
             carried[q] = [Var("saved", t) for _ in range(4)]
             before.append(Stm((carried[q][0],), ir.Scratch(elem_of(t), shape_of(t))))
         # The loop of the forward sweep is that of the return sweep, saving straight to where it is kept.
@@ -344,7 +344,7 @@ class _Pair:
         reads: list[Stm] = []
         index = next(s.pat[0] for s in r.body.stms if s.pat and s.pat[0] in self.iterations)
         for q in kept:
-            v = again.pat[q]
+            v = reexecuted.pat[q]
             row = Var("saved", v.type)
             reads.append(Stm((row,), ir.At(carried[q][3], (index,), None)))
             reads.append(Stm((v,), ir.Alias(row) if READ_ONLY(not self.consumed(m, v)) else ir.Copy(row)))

@@ -205,7 +205,7 @@ def _pair(
                 saved[v] = forward.key(e.value)
     iteration = iterations_back(r, defs)
     back = _Values(r, iteration)
-    again: dict[int, list[tuple[Key, Var]]] = {}
+    reexecuted: dict[int, list[tuple[Key, Var]]] = {}
     wanted: dict[Key, None] = {}
     maps = _maps(r)
     for k, s in enumerate(r.body.stms):
@@ -213,15 +213,15 @@ def _pair(
             for key, v in back.scalars(s).items():
                 if key in made and len(wanted) < MOST:
                     wanted[key] = None
-                    again.setdefault(k, []).append((key, v))
+                    reexecuted.setdefault(k, []).append((key, v))
         else:
             back.note(s, saved)
     if not wanted:
         return None
     if NOT_NEGATIVE(is_size(f.bound)):
-        return _rewritten(first, second, made, list(wanted), again, iteration, f.bound)
+        return _rewritten(first, second, made, list(wanted), reexecuted, iteration, f.bound)
     iterations = Var("iterations", I64)
-    before, first, second = _rewritten(first, second, made, list(wanted), again, iteration, iterations)
+    before, first, second = _rewritten(first, second, made, list(wanted), reexecuted, iteration, iterations)
     return [Stm((iterations,), ir.Op("max", (f.bound, ZERO))), *before], first, second
 
 
@@ -250,7 +250,7 @@ def _plus(a: Atom, defs: dict[Var, ir.Exp]) -> tuple[Atom, int]:
 
 def _rewritten(
     first: Stm, second: Stm, made: dict[Key, tuple[int, Var]], wanted: list[Key],
-    again: dict[int, list[tuple[Key, Var]]], iteration: set[Atom], iterations: Atom,
+    reexecuted: dict[int, list[tuple[Key, Var]]], iteration: set[Atom], iterations: Atom,
 ) -> tuple[list[Stm], Stm, Stm]:  # fmt: skip
     f, r = first.exp, second.exp
     assert type(f) is ir.For and type(r) is ir.For
@@ -280,14 +280,14 @@ def _rewritten(
     (index,) = [a for a in iteration][:1]
     out: list[Stm] = []
     for k, s in enumerate(r.body.stms):
-        if k not in again:
+        if k not in reexecuted:
             out.append(s)
             continue
         e = s.exp
         assert isinstance(e, ir.Mapping)
         arrays, elements = list(e.arrays), list(e.lam.params)
         known: dict[Var, Atom] = {}
-        for key, scalar in again[k]:
+        for key, scalar in reexecuted[k]:
             row = Var("saved", array_of(scalar.type, e.width))
             out.append(Stm((row,), ir.At(history[key], (index,), None)))
             element = Var(scalar.name, scalar.type)

@@ -23,7 +23,7 @@ from futad.core.types import ArrayType, Const, Prim, Var, i64, shape_of
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "delay-updates",
+    "sink-updates",
     "updates of rows wait for the reads of other rows; what later ones overwrite is not written",
     worth="rows of one array are updated by one nest: D-LSTM's gradient on a device 41,948 launches in place of 92,075",
 )
@@ -32,7 +32,7 @@ READS_FIT = LEGAL.condition("reads redirected", "a read between the updates sees
 UNDISTURBED = LEGAL.condition(
     "nothing between overwrites", "a value is overwritten before the update that waits stores it"
 )
-APART = LEGAL.condition("read elsewhere", "the row read is the one that the waiting update writes")
+DISJOINT = LEGAL.condition("read elsewhere", "the row read is the one that the waiting update writes")
 VALUE_CONSTANT = LEGAL.condition("value not overwritten", "the value read in place of the row has changed since")
 ONLY_READ = LEGAL.condition(
     "row only read", "the row that is read is the value itself then, which must not be overwritten"
@@ -43,7 +43,7 @@ LONGEST = 32  # updates that move together
 PIECES = 8  # rows that may overwrite an array between them
 
 
-def delay_updates(program: Program) -> Program:
+def sink_updates(program: Program) -> Program:
     """Let updates of rows wait for the reads of other rows."""
     return ir.map_bodies(program, lambda lam: _scope(lam, aliases(lam)))
 
@@ -52,7 +52,7 @@ def _scope(lam: Lambda, alias: Aliases) -> Lambda:
     stms = [ir.map_scopes(s, lambda inner: _scope(inner, alias)) for s in lam.stms]
     stms = _row_by_row(stms, lam, alias)
     if any(map(_updates_row, stms)) and any(type(s.exp) is ir.At for s in stms):
-        stms = _Delay(stms, lam, alias).run()
+        stms = _Sinking(stms, lam, alias).run()
     if len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True)):
         return lam
     return Lambda(lam.params, tuple(stms), lam.result)
@@ -95,14 +95,14 @@ def _updates_row(s: Stm) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class _Chain:
+class _UpdateChain:
     """Updates, each of what the one before it made, by position, and what the reads between them become."""
 
     at: list[int]
     reads: dict[int, Stm] = field(default_factory=dict)
 
 
-class _Delay:
+class _Sinking:
     """The statements of one scope."""
 
     def __init__(self, stms: list[Stm], lam: Lambda, alias: Aliases) -> None:
@@ -130,9 +130,9 @@ class _Delay:
                 new[chain.at[-1]] = self.written([self.stms[at] for at in chain.at])
         return [t for k, s in enumerate(self.stms) for t in new.get(k, (s,))]
 
-    def chain(self, k: int) -> _Chain:
+    def chain(self, k: int) -> _UpdateChain:
         """The longest chain from this update on that can be delayed to its end."""
-        chain = _Chain([k])
+        chain = _UpdateChain([k])
         while True:
             x = self.stms[chain.at[-1]].pat[0]
             users = self.users.get(x, [])
@@ -154,7 +154,7 @@ class _Delay:
         chain.reads |= {q: s for q, s in last.items() if s is not None}
         return chain
 
-    def undisturbed(self, chain: _Chain, end: int) -> bool:
+    def undisturbed(self, chain: _UpdateChain, end: int) -> bool:
         """Whether the chain's updates can wait until then: nothing in between overwrites what they use.  They do not
         wait for loops, as no map before one can be fused with a map after it."""
         if any(isinstance(self.stms[q].exp, ir.Loop) for q in range(chain.at[0], end)):
@@ -165,7 +165,7 @@ class _Delay:
         others = [q for q in range(chain.at[0], end) if q not in moving]
         return UNDISTURBED(not any(self.consumed[q] & roots for q in others))
 
-    def read(self, at: int, chain: _Chain, end: int | None) -> Stm | None:
+    def read(self, at: int, chain: _UpdateChain, end: int | None) -> Stm | None:
         """The read of the chain's last array as one of the array before it, if the updates wait until `end` (as long as
         what is read may be used), or of what they write; None if it can be neither."""
         s = self.stms[at]
@@ -178,7 +178,7 @@ class _Delay:
             place = update.index
             if e.index[: len(place)] == place:
                 return self.of_value(s, update.value, e.index[len(place) :])
-            if not APART(apart(place, e.index)):
+            if not DISJOINT(disjoint(place, e.index)):
                 return None
         if end is None:
             return None
@@ -235,9 +235,9 @@ class _Delay:
         return all((*e.index, Const(rows.type, i)) in places for i in range(rows.value))
 
 
-def apart(p: ir.Index, q: ir.Index) -> bool:
+def disjoint(p: ir.Index, q: ir.Index) -> bool:
     """Whether two places of an array surely have nothing in common."""
     return any(type(i) is Const and type(j) is Const and i.value != j.value for i, j in zip(p, q, strict=False))
 
 
-__all__ = ["apart", "delay_updates"]
+__all__ = ["disjoint", "sink_updates"]

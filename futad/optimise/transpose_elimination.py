@@ -18,7 +18,7 @@ from futad.core.types import ArrayType, Atom, Const, Prim, Var, shape_of
 from futad.legality import Legality
 
 LEGAL = Legality(
-    "untransposed",
+    "eliminate-transposes",
     "maps that take rows of a transposed matrix apart, or make rows to be transposed, do not run",
     worth="records are read from rows as they lie: LBM a quarter less time",
 )
@@ -29,7 +29,7 @@ IN_RANGE = LEGAL.condition("row in range", "there is no such row")
 THE_RESULT = LEGAL.condition("the last is the result", "what is written is not what the map returns")
 
 
-def untransposed(program: Program) -> Program:
+def eliminate_transposes(program: Program) -> Program:
     """Rewrite such maps in every function."""
     return ir.map_bodies(program, lambda lam: _Scope(lam, aliases(lam)).rewritten())
 
@@ -145,4 +145,4 @@ def _elements(lam: Lambda) -> list[Atom] | None:
     return [a for a in elems if a is not None]
 
 
-__all__ = ["untransposed"]
+__all__ = ["eliminate_transposes"]

@@ -15,8 +15,9 @@ _ADDRESS_SPACE = 1 << 46
 class Arena:
     """Slots of memory that grow and persist, so that a call like one before allocates nothing.
 
-    What a call needs shows only as it runs, so a slot that grows gets memory of its own at first; `settle`, between
-    calls, moves all slots into one block.  Contents do not survive a call.  `version` changes whenever a slot does.
+    What a call needs shows only as it runs, so a slot that grows gets memory of its own at first; `consolidate`,
+    between calls, moves all slots into one block.  Contents do not survive a call.  `version` changes whenever a slot
+    does.
     """
 
     def __init__(self, device: Device) -> None:
@@ -62,7 +63,7 @@ class Arena:
         self.slots[slot] = address, want
         return address
 
-    def settle(self) -> None:
+    def consolidate(self) -> None:
         """Move all slots into one block, if some have memory of their own."""
         if not self.own or (len(self.own) == 1 and self.block is None):
             return

@@ -1,4 +1,4 @@
-"""Checked execution on the emulated device (docs/checking.md): its memory is one stretch, with a word for every byte
+"""Checked execution on the emulated device (docs/checking.md): its memory is one block, with a word for every byte
 that tells when it was last written; what host code does is looked up here, what kernels do in
 `kernels/check_device.h`."""
 
@@ -19,13 +19,13 @@ from futad.runtime.findings import report, shown, span_of
 from futad.runtime.host import Layout, Runtime
 
 NONE, UNWRITTEN, FREED, MOVED, FIRST = range(5)  # words; from FIRST on they are times
-BYTES = 1 << 32  # of the stretch, of which only what is used is there
+BYTES = 1 << 32  # of the block, of which only what is used is there
 MARGIN = 256
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 
-class _Stretch:
+class _Shadowed:
     """The memory of all checked devices of the process."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class _Stretch:
         self.free.setdefault(1 << (nbytes + MARGIN - 1).bit_length(), []).append(at)
 
 
-_stretch: list[_Stretch] = []
+_shadowed: list[_Shadowed] = []
 
 
 def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -83,9 +83,9 @@ class CheckedDevice(EmulatedDevice):
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
-        if not _stretch:
-            _stretch.append(_Stretch())
-        self.stretch = _stretch[0]
+        if not _shadowed:
+            _shadowed.append(_Shadowed())
+        self.shadowed = _shadowed[0]
         self.time = FIRST + 1
         self.events: dict[int, Event] = {}
         self.owners: dict[int, Event] = {}  # of memory that is had, by where it begins
@@ -95,19 +95,19 @@ class CheckedDevice(EmulatedDevice):
     def compile(self, source: str, names: Sequence[str], wide: bool = False) -> None:
         super().compile(source, names, wide)
         if names:
-            s = self.stretch
+            s = self.shadowed
             memory, words = ctypes.c_void_p(s.base), ctypes.c_void_p(s.words.ctypes.data)
             self.modules[wide].lib.futad_check_memory(memory, ctypes.c_size_t(BYTES), words)
 
     # -- words
 
     def place(self, address: int) -> int:
-        """The place in the stretch."""
-        return address - self.stretch.base
+        """The place in the block."""
+        return address - self.shadowed.base
 
     def range(self, address: int, nbytes: int) -> Words:
         at = self.place(address)
-        return self.stretch.words[at : at + nbytes]
+        return self.shadowed.words[at : at + nbytes]
 
     def now(self, what: str) -> int:
         """A new time, at which this is done."""
@@ -139,10 +139,10 @@ class CheckedDevice(EmulatedDevice):
 
     def alloc(self, nbytes: int) -> int:
         self._immediate("alloc")
-        at = self.stretch.take(nbytes)
-        buffer = self.stretch.data[at : at + nbytes]
+        at = self.shadowed.take(nbytes)
+        buffer = self.shadowed.data[at : at + nbytes]
         buffer[:] = RUBBISH
-        address = self.stretch.base + at
+        address = self.shadowed.base + at
         self.starts.append(address)
         self.starts.sort()
         self.buffers[address] = buffer
@@ -154,7 +154,7 @@ class CheckedDevice(EmulatedDevice):
         nbytes = self.buffers[address].nbytes
         super().free(address)
         self.range(address, nbytes)[:] = FREED
-        self.stretch.give(self.place(address), nbytes)
+        self.shadowed.give(self.place(address), nbytes)
 
     def upload(self, address: int, array: np.ndarray[Any, Any]) -> None:
         super().upload(address, array)
@@ -248,7 +248,7 @@ class CheckedRuntime(Runtime):
             return
         low = at + sum(min(0, s * (n - 1)) for s, n in zip(strides, shape, strict=True)) * size
         high = at + sum(max(0, s * (n - 1)) for s, n in zip(strides, shape, strict=True)) * size
-        inside = self.checked.stretch.words[low : high + 1]
+        inside = self.checked.shadowed.words[low : high + 1]
         words = np.lib.stride_tricks.as_strided(inside[at - low :], shape, [4 * size * s for s in strides])
         if kind == "mine":
             self.marks[about] = self.mark(about, at, size, shape, strides)
@@ -276,7 +276,7 @@ class CheckedRuntime(Runtime):
         """Whether a claim of a dense array holds for the first and the last of its times, and so for all."""
         if not _dense(shape, strides):
             return False
-        words = self.checked.stretch.words[at : at + size * math.prod(shape) : size]
+        words = self.checked.shadowed.words[at : at + size * math.prod(shape) : size]
         first = int(words.min()) if len(words) > 1 else int(words[0])
         if kind == "made":
             return first >= since
@@ -289,11 +289,11 @@ class CheckedRuntime(Runtime):
         time = self.checked.now("")
         self.doing = doing
         if _dense(shape, strides):
-            self.checked.stretch.words[at : at + size * math.prod(shape)] = time
+            self.checked.shadowed.words[at : at + size * math.prod(shape)] = time
             return time
         index = sum(np.ix_(*[np.arange(n) * (s * size) for n, s in zip(shape, strides, strict=True)]), start=at)
         for byte in range(size):
-            self.checked.stretch.words[index + byte] = time
+            self.checked.shadowed.words[index + byte] = time
         return time
 
     def found(self, what: str, address: int, word: int, reader: int = 0, size: int = 0) -> CheckFailure:

@@ -148,7 +148,7 @@ class DeviceProgram:
             self.device.hold([a.owner for a in there])
             if posted is not None:
                 self._unheard.append((name, posted))
-        r.arena.settle()
+        r.arena.consolidate()
         self._hear(wait=r.synchronous)
         return results
 
@@ -241,7 +241,7 @@ class DeviceProgram:
         self.device.enter()
         self._hear(wait=True)
         self.call(name, self._upload(name, args))
-        self.runtime.arena.settle()
+        self.runtime.arena.consolidate()
         values = self._upload(name, args)
         out = []
         for _ in range(runs):
@@ -335,7 +335,7 @@ class DeviceProgram:
         if answers:
             r.skipping = step
         else:
-            assert step is tape.root, "a stretch that was cut goes on"
+            assert step is tape.root, "a segment that was cut goes on"
             r.begin_step(step)
         outs = self._functions[name](r, self.constants, *values)
         last = r.end_step()

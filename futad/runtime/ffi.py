@@ -42,7 +42,7 @@ class CFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class CPlace:
+class CFailureSite:
     """What a failing check reports."""
 
     span: Span | None
@@ -56,7 +56,7 @@ class Layout:
     execution can name, if it is for that; the places that tell numbers."""
 
     functions: dict[str, CFunction]
-    places: tuple[CPlace, ...]
+    places: tuple[CFailureSite, ...]
     max_rank: int
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()
@@ -271,7 +271,7 @@ class CLibrary:
         if words[0] == CHECK:
             return self._finding(context)
         index = words[1]
-        place = self.layout.places[index] if index >= 0 else CPlace(None, "", ())
+        place = self.layout.places[index] if index >= 0 else CFailureSite(None, "", ())
         return failure(place, words[0], list(words[4:8]))
 
     def _finding(self, context: _Context) -> Error:
@@ -318,7 +318,7 @@ def empty_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any
         raise OutOfMemory(f"a result of shape {text} is needed, whose size exceeds the address space") from None
 
 
-def failure(place: CPlace, code: int, words: list[int]) -> Error:
+def failure(place: CFailureSite, code: int, words: list[int]) -> Error:
     """The exception of a failing check; `words` are the four values it reports."""
     a, b = words[0], words[1]
     if code == BOUNDS:
@@ -335,7 +335,7 @@ def failure(place: CPlace, code: int, words: list[int]) -> Error:
     return failed_check(place.message, _fill(place, words), place.span)
 
 
-def _fill(place: CPlace, words: list[int]) -> str:
+def _fill(place: CFailureSite, words: list[int]) -> str:
     """An assertion's message with its values in place of the {}s."""
     text = place.message
     for t, w in zip(place.types, words, strict=False):

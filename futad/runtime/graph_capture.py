@@ -2,9 +2,9 @@
 
 Note [Tapes]
 ~~~~~~~~~~~~
-A call of an entry is a sequence of launches, copies and zeros, cut into stretches by the values that the host reads
+A call of an entry is a sequence of launches, copies and zeros, cut into segments by the values that the host reads
 to go on.  Between two reads everything is decided by the arguments (numbers and addresses), the addresses of the
-memory slots, and the values read before.  So a tape, kept for the arguments of a call, is a tree: a stretch is a
+memory slots, and the values read before.  So a tape, kept for the arguments of a call, is a tree: a segment is a
 captured graph, its children are by the value read after it.  A call like one before goes down the tree and launches
 the graphs; the Python of the host does not run.  Where it meets a value not met before, the Python runs from the
 start with everything done so far skipped and the values read so far answered from memory, and captures on from there.
@@ -25,15 +25,15 @@ import numpy as np
 from futad.runtime.device import Graph
 
 MOST_TAPES = 16
-MOST_STEPS = 64  # of a tape; stretches beyond run without
-MOST_NODES = 16384  # of a graph; longer stretches are cut
-ENOUGH_LAUNCHES = 4  # a stretch, on average
+MOST_STEPS = 64  # of a tape; segments beyond run without
+MOST_NODES = 16384  # of a graph; longer segments are cut
+ENOUGH_LAUNCHES = 4  # a segment, on average
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """A stretch: its graph (None: nothing to do), whether its kernels can fail, and what comes after it: a read of
-    (address, dtype), the next part of a stretch that was cut, or the end with its results."""
+    """A segment: its graph (None: nothing to do), whether its kernels can fail, and what comes after it: a read of
+    (address, dtype), the next part of a segment that was cut, or the end with its results."""
 
     graph: Graph | None = None
     fails: bool = False
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class Tape:
-    """The stretches of calls with the same arguments."""
+    """The segments of calls with the same arguments."""
 
     version: int = -1
     pays: bool = False
@@ -56,15 +56,15 @@ class Tape:
     root: Step = field(default_factory=Step)
 
     def reset(self, version: int) -> None:
-        """Forget the stretches: slots have moved."""
+        """Forget the segments: slots have moved."""
         self.version, self.steps, self.root = version, 1, Step()
 
     def next(self, step: Step, value: Any) -> Step:
-        """What follows a step when `value` was read (None where a stretch was cut)."""
+        """What follows a step when `value` was read (None where a segment was cut)."""
         key = word(value)
         found = step.after.get(key)
         if found is None:
-            # The rest of a stretch that was cut is always captured: no value says where it begins.
+            # The rest of a segment that was cut is always captured: no value says where it begins.
             found = step.after[key] = Step(plain=value is not None and self.steps >= MOST_STEPS)
             self.steps += 1
         return found

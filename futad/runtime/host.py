@@ -19,7 +19,7 @@ from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Frame, Posted, Product, Thresholds, grid
 from futad.runtime.devicereports import DeviceReports, host_scalar
-from futad.runtime.ffi import MEMORY, CPlace, failure
+from futad.runtime.ffi import MEMORY, CFailureSite, failure
 from futad.runtime.graph_capture import MOST_NODES, Step, Tape
 
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
@@ -92,7 +92,7 @@ class Layout:
 
     functions: dict[str, tuple[str, tuple[tuple[np.dtype[Any], int], ...], tuple[str, ...]]]
     kernels: tuple[KernelInfo, ...]
-    places: tuple[CPlace, ...]
+    places: tuple[CFailureSite, ...]
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()
     sites: tuple[Site, ...] = ()
@@ -299,14 +299,14 @@ class Runtime:
     # -- recording; see Note [Tapes]
 
     def begin_step(self, step: Step) -> None:
-        """Capture what follows, unless that stretch is not to be."""
+        """Capture what follows, unless that segment is not to be."""
         if not step.plain:
             step.nodes = 0
             self.device.begin_capture()
             self.step = step
 
     def end_step(self) -> Step | None:
-        """Do what was captured; the stretch, None if nothing was being captured."""
+        """Do what was captured; the segment, None if nothing was being captured."""
         step = self.step
         if step is None:
             return None
@@ -368,7 +368,7 @@ class Runtime:
         self.raise_(code, place, (words + [0, 0, 0, 0])[:4])
 
     def raise_(self, code: int, place: int, words: list[int]) -> None:
-        where = self.layout.places[place] if place >= 0 else CPlace(None, "", ())
+        where = self.layout.places[place] if place >= 0 else CFailureSite(None, "", ())
         if code == MEMORY and place < 0 and words[0] >= 0 and words[1] == 0:
             words[1] = 1
         raise failure(where, code, words)

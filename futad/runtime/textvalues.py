@@ -69,7 +69,7 @@ class Value:
         elem = self.type.name if self.type else {"int": "integers", "float": "decimals"}[self.kind]
         return "".join(f"[{d}]" for d in self.shape) + elem
 
-    def settled(self) -> np.ndarray[Any, Any]:
+    def own_array(self) -> np.ndarray[Any, Any]:
         """The data at the value's own type (i32 and f64 without a suffix)."""
         return self.at_type(self.type or (I32 if self.kind == "int" else F64))
 

@@ -93,7 +93,7 @@ class ValueCheck:
             raise self._astray(f"the compiled program is done, but the interpreter binds {self.due.var!r}")
         assert self.results is not None
         for i, (got, want) in enumerate(zip(results, self.results, strict=True)):
-            bad = apart(np.asarray(got), np.asarray(want), self.stepper.written(np.asarray(want)))
+            bad = disagreement(np.asarray(got), np.asarray(want), self.stepper.written(np.asarray(want)))
             if bad is not None:
                 raise self._wrong(f"result {i} is not what the program bound", None, np.asarray(got), want, bad)
 
@@ -134,7 +134,7 @@ class ValueCheck:
         if _same_bits(got, want):
             return None
         known = self.stepper.written(want)
-        bad = apart(got, want, known)
+        bad = disagreement(got, want, known)
         if bad is not None:
             with np.errstate(all="ignore"):
                 bad = _beyond(got, want, bad, self.stepper.spread(b))
@@ -192,7 +192,7 @@ def _same_bits(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
     return bool(np.array_equal(words(got), words(want)))
 
 
-def apart(
+def disagreement(
     got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], known: np.ndarray[Any, Any] | None
 ) -> np.ndarray[Any, Any] | None:
     """Where two arrays of one shape and type do not agree at first sight (Note [Agreement]), but for elements that are
@@ -214,7 +214,7 @@ def apart(
 def _beyond(
     got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], bad: np.ndarray[Any, Any], others: Iterable[Any]
 ) -> np.ndarray[Any, Any] | None:
-    """Where arrays that are apart (in `bad`) differ by more than rounding can do; `others`: what the value may as well
+    """Where arrays that disagree (in `bad`) differ by more than rounding can do; `others`: what the value may as well
     be, as many as it takes."""
     reach = np.zeros(want.shape)
     w = want.astype(np.float64)

@@ -139,7 +139,7 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
             ck.mismatch(type_of(e.body), t, e.body.span, "the loop's body must yield the loop parameters' type", err)
         for m, _ in fresh:
             del ck.soft_sizes[m]
-        made = _settle(ck, e, fresh, back, named)
+        made = _resolve_sizes(ck, e, fresh, back, named)
     ck.level -= 1
     e.loop_sizes = tuple(b for b in made if b not in e.size_bindings)
     results: dict[Binding, Size] = {}
@@ -179,7 +179,7 @@ def _initial(ck: Checker, s: Size) -> Size:
     return s
 
 
-def _settle(
+def _resolve_sizes(
     ck: Checker,
     e: A.ELoop,
     fresh: list[tuple[SizeMeta, Size]],

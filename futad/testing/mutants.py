@@ -148,10 +148,10 @@ def _skeleton(seed: int) -> tuple[ir.Program, list[Call]]:
 def _reference(item: Item) -> None:
     """Calls of the entries, with what the interpreter makes of the program as lowered."""
     from futad.ad.expand import expand
-    from futad.optimise.asserts import settle_asserts
+    from futad.optimise.asserts import bind_assertions
     from futad.optimise.inline import inline
 
-    plain = expand(settle_asserts(inline(item.core)))
+    plain = expand(bind_assertions(inline(item.core)))
     interpreter = Interpreter(plain)
     interpreter.limit = STATEMENTS
     start = time.monotonic()
@@ -360,7 +360,7 @@ def _scale(want: np.ndarray[Any, Any]) -> float:
     return max(1e-3, min(1.0, float(finite.max()))) if finite.size else 1.0
 
 
-def apart(work: Callable[[], str | None], patience: float = PATIENCE) -> str | None:
+def in_child(work: Callable[[], str | None], patience: float = PATIENCE) -> str | None:
     """What `work` gives, done by a process of its own: compiled mutants may crash or not end."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -441,8 +441,8 @@ def hunt(condition: str, items: Sequence[Item], deadline: float, first: str = ""
                 with legality.dropping(condition):
                     return examine(item, tuple(item.emitted), how)
 
-            found = apart(work)
-            if found is not None and apart(lambda item=item, how=how: _sound(item, how)) is None:  # type: ignore[misc]
+            found = in_child(work)
+            if found is not None and in_child(lambda item=item, how=how: _sound(item, how)) is None:  # type: ignore[misc]
                 outcome.found, outcome.program = found, item.name
                 outcome.seconds = time.monotonic() - start
                 return outcome

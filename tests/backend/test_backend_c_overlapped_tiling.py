@@ -1,4 +1,4 @@
-"""The C backends: maps one after another, a strip of their width at a time."""
+"""The C backends: maps one after another, a tile of their width at a time."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ SIZES = (3, 4, 31, 513, 1024, 1025, 1026, 2049, 5000)
 
 @pytest.fixture(scope="module")
 def core() -> Any:
-    return compile_program(compile_text(TEXT, "strips.fut"), check=True)
+    return compile_program(compile_text(TEXT, "tiles.fut"), check=True)
 
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
@@ -103,9 +103,9 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
 
 @pytest.mark.slow
 def test_special_values(core: Any, backend: CBackend) -> None:
-    """Strips change the order of the work, not what is computed."""
+    """Tiles change the order of the work, not what is computed."""
     plain = c_backend(core, tiles=False)
-    assert "_strip" in backend.source and "_strip" not in plain.source
+    assert "_tile" in backend.source and "_tile" not in plain.source
     x = np.random.default_rng(1).standard_normal(4099)
     x[[0, 1, 1023, 1024, 1030, 2047, 3000, 4098]] = [np.nan, np.inf, -0.0, np.nan, -np.inf, 1e308, 5e-324, np.inf]
     for name in IN_STRIPS:
@@ -117,26 +117,26 @@ def test_special_values(core: Any, backend: CBackend) -> None:
 def test_failures_are_where_they_were(core: Any, backend: CBackend) -> None:
     x = np.full(3000, 0.5)
     x[2999] = 1e9
-    with pytest.raises(Exception, match=r"strips\.fut:\d+") as expected:
+    with pytest.raises(Exception, match=r"tiles\.fut:\d+") as expected:
         Interpreter(core).run("checked", [x.size, x])
     with pytest.raises(type(expected.value)) as raised:
         backend.run("checked", [x.size, x])
     assert str(raised.value) == str(expected.value)
 
 
-def strips(body: list[ir.Stmt]) -> int:
-    """The loops over strips in statements."""
+def tiles(body: list[ir.Stmt]) -> int:
+    """The loops over tiles in statements."""
     return sum(
-        (isinstance(s, ir.For) and s.var.endswith("_strip"))
-        + sum(strips(getattr(s, part, [])) for part in ("body", "then", "orelse"))
+        (isinstance(s, ir.For) and s.var.endswith("_tile"))
+        + sum(tiles(getattr(s, part, [])) for part in ("body", "then", "orelse"))
         for s in body
     )
 
 
-def test_what_is_done_in_strips(core: Any, backend: CBackend) -> None:
+def test_what_is_done_in_tiles(core: Any, backend: CBackend) -> None:
     functions = {f.name: f for f in backend.module.functions}
-    assert [name for name in IN_STRIPS if not strips(functions[name].body)] == []
-    assert [name for name in PLAIN if strips(functions[name].body)] == []
+    assert [name for name in IN_STRIPS if not tiles(functions[name].body)] == []
+    assert [name for name in PLAIN if tiles(functions[name].body)] == []
 
 
 def test_intermediate_arrays_need_no_memory(core: Any) -> None:
@@ -149,7 +149,7 @@ def test_intermediate_arrays_need_no_memory(core: Any) -> None:
 
 @pytest.mark.slow
 def test_long_chains_end() -> None:
-    """A strip does not read far beyond its ends however many maps there are."""
+    """A tile does not read far beyond its ends however many maps there are."""
     step = "def f [n] (x: [n]f64): [n]f64 = map2 (-) (sized n ([1] ++ take (n - 1) x)) x\n"
     count = BESIDE + 9
     text = f"{step}entry main [n] (x: [n]f64): [n]f64 = {'f (' * count}x{')' * count}"
@@ -157,7 +157,7 @@ def test_long_chains_end() -> None:
     x = np.random.default_rng(2).standard_normal(3000)
     backend = c_backend(core)
     np.testing.assert_array_equal(backend.run("main", [3000, x])[0], Interpreter(core).run("main", [3000, x])[0])
-    loops = [s for f in backend.module.functions for s in f.body if isinstance(s, ir.For) and s.var.endswith("_strip")]
+    loops = [s for f in backend.module.functions for s in f.body if isinstance(s, ir.For) and s.var.endswith("_tile")]
     assert len(loops) >= 2
 
 
@@ -196,7 +196,7 @@ def test_random_chains() -> None:
     core = compile_program(compile_text(text.replace("map1", "map"), "chains.fut"), check=True)
     backend = c_backend(core)
     threads = c_backend(core, multicore=True, grain=1)
-    assert sum(bool(strips(f.body)) for f in backend.module.functions) > len(names) // 2
+    assert sum(bool(tiles(f.body)) for f in backend.module.functions) > len(names) // 2
     for name in names:
         for n in (2, 5, 1100):
             args = [n, *np.random.default_rng(n).uniform(-1, 1, (2, n))]

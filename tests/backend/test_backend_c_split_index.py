@@ -56,7 +56,7 @@ SIZES = (0, 1, 2, 3, 63, 64, 65, 200, 1000)
 
 @pytest.fixture(scope="module")
 def core() -> Any:
-    return compile_program(compile_text(TEXT, "stretches.fut"), check=True)
+    return compile_program(compile_text(TEXT, "intervals.fut"), check=True)
 
 
 @pytest.fixture(scope="module", params=["c", "multicore"])
@@ -90,7 +90,7 @@ def test_failures_are_where_they_were(core: Any) -> None:
     backend = c_backend(core)
     x = np.arange(1000)
     for c in (1001, 1500, -1001, 2000, -1999):
-        with pytest.raises(Exception, match=r"stretches\.fut:\d+") as expected:
+        with pytest.raises(Exception, match=r"intervals\.fut:\d+") as expected:
             Interpreter(core).run("shifted", [1000, c, x])
         with pytest.raises(type(expected.value)) as raised:
             backend.run("shifted", [1000, c, x])
@@ -98,7 +98,7 @@ def test_failures_are_where_they_were(core: Any) -> None:
 
 
 def loops(body: list[ir.Stmt]) -> list[ir.While]:
-    """The loops over stretches in statements."""
+    """The loops over intervals in statements."""
     here = [s for s in body if isinstance(s, ir.While)]
     return here + [w for s in body for part in ("body", "then", "orelse") for w in loops(getattr(s, part, []))]
 
@@ -108,7 +108,7 @@ PLAIN = ("turned", "flagged", "pieces", "prefixes")
 
 
 @pytest.mark.parametrize("name", [e for e in ENTRIES if e not in PLAIN])
-def test_what_is_done_in_stretches(core: Any, backend: CBackend, name: str) -> None:
+def test_what_is_done_in_intervals(core: Any, backend: CBackend, name: str) -> None:
     """With all of the body in vector lanes."""
     function = next(f for f in backend.module.functions if f.name == name)
     assert loops(function.body)

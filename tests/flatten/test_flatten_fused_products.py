@@ -164,7 +164,7 @@ def test_launches(entry: str, launches: int) -> None:
     assert a.launches == launches, a.table()
 
 
-def test_cheap_results_are_computed_again() -> None:
+def test_cheap_results_are_rematerialised() -> None:
     """Two arrays written, not three, and the second read no more often than the first."""
     a = DEVICE.count("again", {"n": 500, "m": 300})
     assert a.total.written < 2.1 * 8 * 150_000 and a.total.read < 3.1 * 8 * 150_000, a.table()

@@ -260,10 +260,10 @@ def test_slots_that_do_not_fit_in_one_block() -> None:
     a = arena.ensure("a", 1000, "a", lambda: None)
     b = arena.ensure("b", 500, "b", lambda: None)
     assert a != b and arena.nbytes == 1024 + 512
-    arena.settle()
+    arena.consolidate()
     assert len(device.buffers) == 1 and arena.slots["b"][0] - arena.slots["a"][0] == 1024
     version = arena.version
-    arena.settle()
+    arena.consolidate()
     assert arena.ensure("a", 900, "a", lambda: None) == arena.slots["a"][0] and arena.version == version
     with pytest.raises(OutOfMemory, match=r"4 kB are needed for the array 'c', beside 1.54 kB"):
         arena.ensure("c", 4000, "c", lambda: None)

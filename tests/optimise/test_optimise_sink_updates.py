@@ -11,7 +11,7 @@ import pytest
 import futad
 from futad.core.interp import Interpreter
 from futad.imp import ir
-from futad.optimise.sink_updates import delay_updates
+from futad.optimise.sink_updates import sink_updates
 from futad.pipeline import compile_program
 from futad.source import load_program
 from futad.target import C
@@ -48,7 +48,7 @@ def test_an_update_waits_for_reads_of_other_rows() -> None:
         "let a_21: [3][2][n_1]f64 = update(a_15, [i_4, 1i64], sum_17, None)",
         "in (a_21)",
     ]
-    becomes(rows("i_4, 0i64", "i_4, 1i64"), body("\n".join(want), PARAMS, "[3][2][n_1]f64"), delay_updates)
+    becomes(rows("i_4, 0i64", "i_4, 1i64"), body("\n".join(want), PARAMS, "[3][2][n_1]f64"), sink_updates)
 
 
 @pytest.mark.parametrize("program", [
@@ -62,7 +62,7 @@ def test_an_update_waits_for_reads_of_other_rows() -> None:
     rows("i_4, 0i64", "i_4, 1i64", "let s_30: [2][n_1]f64 = a_15[i_4] let t_31: [2][n_1]f64 = copy(s_30)"),
 ])  # fmt: skip
 def test_it_does_not_wait(program: str) -> None:
-    becomes(program, program, delay_updates)
+    becomes(program, program, sink_updates)
 
 
 def literal(row: str) -> str:
@@ -83,8 +83,8 @@ def test_literals_are_written_row_by_row() -> None:
         "let a_14: [3][2][n_1]f64 = update(a_15, [i_4, 1i64], xs_3, None)",
         "in (a_14)",
     ]
-    becomes(literal("xs_3"), body("\n".join(want), PARAMS, "[3][2][n_1]f64"), delay_updates)
-    becomes(literal("old_10"), literal("old_10"), delay_updates)
+    becomes(literal("xs_3"), body("\n".join(want), PARAMS, "[3][2][n_1]f64"), sink_updates)
+    becomes(literal("old_10"), literal("old_10"), sink_updates)
 
 
 TEXT = """

@@ -12,7 +12,7 @@ from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.ir import Program
 from futad.core.parse import parse_program
-from futad.optimise.transpose_elimination import untransposed
+from futad.optimise.transpose_elimination import eliminate_transposes
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.testing.build import c_backend, without_accs
@@ -67,7 +67,7 @@ def core() -> Program:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_results(core: Program, name: str) -> None:
-    after = untransposed(core)
+    after = eliminate_transposes(core)
     check_program(after)
     backends = [c_backend(core), c_backend(core, multicore=True, grain=1)]
     for n in (0, 1, 2, 33, 300):
@@ -80,7 +80,7 @@ def test_the_same_results(core: Program, name: str) -> None:
 
 
 def test_what_is_left(core: Program) -> None:
-    after = untransposed(core)
+    after = eliminate_transposes(core)
     for name in ("apart", "records", "gradient"):
         one = heads(Program({name: after.funs[name]}, "one"))
         before = heads(Program({name: core.funs[name]}, "one"))
@@ -105,7 +105,7 @@ def test_arguments_stay_as_they_are() -> None:
 def test_nothing_to_do() -> None:
     text = "entry main [n] (m: [n][3]f64): [n]f64 = map (\\x -> x[0] + x[1]) m"
     core = compile_program(compile_text(text, "rows.fut"))
-    assert all(f is core.funs[name] for name, f in untransposed(core).funs.items())
+    assert all(f is core.funs[name] for name, f in eliminate_transposes(core).funs.items())
 
 
 def by_hand(stms: str, result: str, ret: str) -> Program:
@@ -130,7 +130,7 @@ def test_rows_of_arrays_with_other_dimensions_first(order: str) -> None:
         rf" {{ let e_13: {element} = x_12[1i64] in (e_13) }})",
         "r_11", f"[{text[1 : text.index(']')]}]{element}",
     )  # fmt: skip
-    q = passes(p, untransposed)
+    q = passes(p, eliminate_transposes)
     assert (heads(q)["Map"] == 0) == (order == "1, 0, 2"), sizes
     for n in (2, 3, 4):
         rng = np.random.default_rng(n)
@@ -145,7 +145,7 @@ def test_rows_are_what_the_map_returns() -> None:
         r" { let lit_12: [2]f64 = arraylit([x_11, x_11], f64) in (ys_5) }) let t_13: [2][n_1]f64 = rearrange(rows_10, [1, 0])",
         "t_13", "[2][n_1]f64",
     )  # fmt: skip
-    q = passes(p, untransposed)
+    q = passes(p, eliminate_transposes)
     rng = np.random.default_rng(1)
     for n in (0, 3):
         same_results(p, q, [n, *[rng.standard_normal(s) for s in ((3, n, n), (n, 2), (n,), (2,))]])
@@ -160,6 +160,6 @@ def test_sizes_of_two_names() -> None:
         r" let t_17: [2][k_9]f64 = rearrange(rows_13, [1, 0]) let s_18: [k_9]f64 = t_17[1i64] let x_19: f64 = s_18[0i64]",
         "x_19", "f64",
     )  # fmt: skip
-    q = passes(p, untransposed)
+    q = passes(p, eliminate_transposes)
     assert heads(q)["Map"] == 0
     same_results(p, q, [4, *[np.ones(s) for s in ((3, 4, 4), (4, 2), (4,), (2,))]])

@@ -93,9 +93,9 @@ def test_gradcheck_checks_too(tmp_path, monkeypatch, capfdbinary):
     monkeypatch.delenv(checks.VARIABLE)
     futad = Runner(tmp_path, monkeypatch, capfdbinary)
     futad.file("p.fut", TEXT)
-    with_pass(monkeypatch, "untransposed", run=out_of_scope)
+    with_pass(monkeypatch, "eliminate-transposes", run=out_of_scope)
     done = futad("gradcheck", "-b", "c", "p.fut")
-    assert done.code == 1 and "after untransposed" in done.err and "Traceback" not in done.err
+    assert done.code == 1 and "after eliminate-transposes" in done.err and "Traceback" not in done.err
 
 
 def test_all_of_these_tests_check():

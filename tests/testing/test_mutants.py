@@ -67,11 +67,11 @@ def abort():
 
 
 def test_what_crashes_or_does_not_end_is_found():
-    assert mutants.apart(lambda: os._exit(3)) == "crash (status 3)"
-    assert mutants.apart(abort) == "crash (SIGABRT)"
+    assert mutants.in_child(lambda: os._exit(3)) == "crash (status 3)"
+    assert mutants.in_child(abort) == "crash (SIGABRT)"
 
     def endless():
         while True:
             pass
 
-    assert mutants.apart(endless, patience=0.5) == "does not end"
+    assert mutants.in_child(endless, patience=0.5) == "does not end"

@@ -243,7 +243,7 @@ class _Widener:
         e = s.exp
         new = self.exp(b, s, e)
         if new is None:
-            self.apart(b, s)
+            self.per_direction(b, s)
         else:
             b.add(ir.Stm(tuple([self.fresh(v) for v in s.pat]), new, s.attrs))
 
@@ -313,7 +313,7 @@ class _Widener:
     def some(self, b: Builder, atoms: ir.Atoms, wide: Sequence[bool]) -> ir.Atoms:
         return tuple([self.maybe(b, a, f) for a, f in zip(atoms, wide, strict=True)])
 
-    def apart(self, b: Builder, s: ir.Stm) -> None:
+    def per_direction(self, b: Builder, s: ir.Stm) -> None:
         """The statement in a map over directions."""
         own = set(s.pat)
         free = [v for v in ir.stm_free(s) if v in self.varied]

@@ -400,7 +400,7 @@ class Instance:
         return (first, last) if d.stride.value >= 0 else (last, first)
 
 
-def apart(u: Instance, x: Sequence[Dim], v: Instance, y: Sequence[Dim]) -> bool:
+def disjoint(u: Instance, x: Sequence[Dim], v: Instance, y: Sequence[Dim]) -> bool:
     """Whether two regions provably have no element in common."""
     for c, d in zip(x, y, strict=True):
         if c is None or d is None:
@@ -507,9 +507,9 @@ def _kept(w: Touch, r: Touch, facts: Facts, inside: set[Var]) -> bool:
     shared = 0
     while shared < min(len(loops), len(r.version.loops)) and loops[shared] is r.version.loops[shared]:
         shared += 1
-    if not SAME_ITERATION(w.version.time <= r.version.time or _apart(w, r, loops[:shared], None, facts, inside)):
+    if not SAME_ITERATION(w.version.time <= r.version.time or _no_overlap(w, r, loops[:shared], None, facts, inside)):
         return False
-    return LATER_ITERATIONS(all(_apart(w, r, loops[:k], loops[k], facts, inside) for k in range(shared)))
+    return LATER_ITERATIONS(all(_no_overlap(w, r, loops[:k], loops[k], facts, inside) for k in range(shared)))
 
 
 def _around(ranges: Ranges, path: Path) -> None:
@@ -524,7 +524,7 @@ def _around(ranges: Ranges, path: Path) -> None:
                 ranges.index(p.elem, p.count)
 
 
-def _apart(
+def _no_overlap(
     w: Touch, r: Touch, same: Sequence[Iterations], later: Iterations | None, facts: Facts, inside: set[Var]
 ) -> bool:
     """Whether the regions are apart in the same iterations of loops `same`, and the write in a later one of `later`."""
@@ -539,4 +539,4 @@ def _apart(
     writing, reading = Instance(ranges, inside), Instance(ranges, inside)
     writing.enter(w.path, mine)
     reading.enter(r.path, theirs)
-    return apart(writing, w.region, reading, r.region)
+    return disjoint(writing, w.region, reading, r.region)

@@ -61,7 +61,7 @@ def stripmine(stm: ir.Stm) -> list[ir.Stm]:
     else:
         iterations = _counted(b, e) if limit is None else i64(limit)
         e = _bounded(e, iterations, limit is not None)
-    nest = _Nest(e, isinstance(stm.exp, ir.While) and limit is not None)
+    nest = _StripMined(e, isinstance(stm.exp, ir.While) and limit is not None)
     nest.loops(b, k, iterations, ZERO, e.inits, ())
     *before, last = b.stms
     out = [*before, ir.Stm(stm.pat, last.exp, attrs)]
@@ -108,7 +108,7 @@ def _while_going(params: Sequence[Var], state: Sequence[Var], then: ir.Lambda) -
     return ir.Lambda(tuple(params), (ir.Stm(pat, ir.If(state[0], then, stay)),), pat)
 
 
-class _Nest:
+class _StripMined:
     """Splits one loop; with `skips`, blocks of iterations are left out when its first variable is false."""
 
     def __init__(self, e: ir.For, skips: bool) -> None:

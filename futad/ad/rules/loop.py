@@ -197,7 +197,7 @@ def _as_for(loop: ir.Loop, iterations: Atom) -> ir.For:
     return ir.For(iterations, loop.inits, ir.Lambda((i, *own), (*b.stms, *body.stms), body.result))
 
 
-def _run_again(
+def _reexecute(
     s: Scope,
     loop: ir.Loop,
     final: Sequence[Var],
@@ -211,9 +211,9 @@ def _run_again(
 
     `rooms`: arrays to fill, each iteration, with what a loop inside (see `_inner_rooms`) counts.
     """
-    again_ = _as_for(loop, iterations)
+    reexecuted = _as_for(loop, iterations)
     before, head = Builder(), Builder()
-    saver = Saver(again_, final, head, again_.body.params[0], iterations, before)
+    saver = Saver(reexecuted, final, head, reexecuted.body.params[0], iterations, before)
     saver.save(plain)
     Grower(saver, totals, grown)
     if rooms:
@@ -276,7 +276,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 new, found = counting(new, grown)
                 totals = [*found]
             own_rooms = {kept.index(q): room for q, room in rooms.items()}
-            restores |= _run_again(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms)
+            restores |= _reexecute(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms)
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
@@ -333,7 +333,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             new, totals = counting(new, grown)
         s.replace(first, [*before.stms, new])
         if plain or grown:
-            restores |= _run_again(s, loop, emitted.pat, count, plain, grown, totals, {})
+            restores |= _reexecute(s, loop, emitted.pat, count, plain, grown, totals, {})
         return {kept[k]: r for k, r in restores.items()}
 
     copy = reexecution(e.body)

@@ -16,7 +16,7 @@ from futad.core.types import Atom, Var
 T = TypeVar("T")
 
 
-def settle(stm: ir.Stm, final: dict[Var, Atom]) -> ir.Stm | None:
+def drop_final_updates(stm: ir.Stm, final: dict[Var, Atom]) -> ir.Stm | None:
     """A copy of the statement without the arrays in `final` (None if nothing remains).
 
     `final` maps the arrays that have vanished to what holds their elements; their successors join it.
@@ -68,5 +68,5 @@ def _kept(xs: Sequence[T], gone: Sequence[bool]) -> tuple[T, ...]:
 
 def _scope(lam: ir.Lambda, final: dict[Var, Atom]) -> ir.Lambda:
     """The scope without updates of the arrays (its result as it was)."""
-    stms = [kept for s in lam.stms if (kept := settle(s, final)) is not None]
+    stms = [kept for s in lam.stms if (kept := drop_final_updates(s, final)) is not None]
     return ir.Lambda(lam.params, tuple(stms), lam.result)

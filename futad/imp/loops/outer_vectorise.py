@@ -49,7 +49,7 @@ def outer_vectorised(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.B
     if not shape.takes(body, inner=False) or not shape.carried:
         return None
     most = max((cost(f.body) for f in statements(body) if isinstance(f, ir.For)), default=0)
-    if shape.apart and most < MUCH:
+    if shape.gathers and most < MUCH:
         return None
     # What the map itself reduces is seen by nothing inside.
     if not UNSEEN(not shape.partials & shape.mentioned):
@@ -57,7 +57,7 @@ def outer_vectorised(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.B
     # The sizes are needed before the first block.
     if not SIZES_OUTSIDE(not any(refs(n) & shape.made for n in shape.sizes)):
         return None
-    body = _apart(body, shape.spread)
+    body = _scalar_adds(body, shape.scatter_adds)
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Blocks(plain, frozenset(shape.arrays), tuple(shape.sizes), frozenset(shape.made - shape.varying))
 
@@ -66,8 +66,8 @@ def outer_vectorised(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.B
 class _Shape:
     """What the body of a map does that folds into the arrays `folds`.  `varying`: scalars that differ between
     iterations; `made`: all that the body declares; `arrays`: what an iteration has for itself, and `sizes` in bytes;
-    `apart`: in an inner loop arrays are read or written at places that differ between iterations; `spread`: how often
-    others than its own are added to there.
+    `gathers`: in an inner loop arrays are read or written at places that differ between iterations; `scatter_adds`: how
+    often others than its own are added to there.
 
     These places are each iteration's own: what is added to an accumulator has its place in range, which is checked, by
     a branch that lanes could not take together, unless all that differs in it is the map's own index."""
@@ -79,8 +79,8 @@ class _Shape:
     arrays: set[str] = field(default_factory=set)
     sizes: list[Expr] = field(default_factory=list)
     partials: set[str] = field(default_factory=set)
-    apart: bool = False
-    spread: dict[str, int] = field(default_factory=dict)
+    gathers: bool = False
+    scatter_adds: dict[str, int] = field(default_factory=dict)
     mentioned: set[str] = field(default_factory=set)
     carried: bool = False
 
@@ -102,18 +102,18 @@ class _Shape:
                     assert not inner, "a loop folds into variables that are declared before it"
                     self.partials.add(name)
             case ir.Store(pointer, index, value, op):
-                apart = self.differs(index)
-                if pointer in self.folds and not ADDED(op is not None and not apart):
+                gathers = self.differs(index)
+                if pointer in self.folds and not ADDED(op is not None and not gathers):
                     return False
-                self.apart |= inner and apart
+                self.gathers |= inner and gathers
                 if pointer in self.arrays:
                     return op is None
                 if not inner:
                     return op is None
                 if op is None:
-                    return apart
-                if apart:
-                    self.spread[pointer] = self.spread.get(pointer, 0) + 1
+                    return gathers
+                if gathers:
+                    self.scatter_adds[pointer] = self.scatter_adds.get(pointer, 0) + 1
                 return op == "add" and value.type.is_float
             case ir.For(var, bound, inside, start, step=step):
                 self.made.add(var)
@@ -152,7 +152,7 @@ class _Shape:
             for x in loads_in(e):
                 if x.pointer in self.folds and not ADDED(False):
                     return False
-                self.apart |= inner and self.differs(x.index)
+                self.gathers |= inner and self.differs(x.index)
         return True
 
     def differs(self, e: Expr) -> bool:
@@ -160,16 +160,16 @@ class _Shape:
         return bool(refs(e) & self.varying) or any(x.pointer in self.arrays for x in loads_in(e))
 
 
-def _apart(body: list[ir.Stmt], spread: dict[str, int]) -> list[ir.Stmt]:
+def _scalar_adds(body: list[ir.Stmt], scatter_adds: dict[str, int]) -> list[ir.Stmt]:
     """The statements with what is added to at a place of each iteration's own read and stored by it.  All lanes make
     such an addition before they make the next one to the same array (`Seq` is between), which may go where another
     lane has added to."""
     out: list[ir.Stmt] = []
     for s in body:
-        if isinstance(s, ir.Store) and s.op is not None and s.pointer in spread:
+        if isinstance(s, ir.Store) and s.op is not None and s.pointer in scatter_adds:
             t = s.value.type
             add = ir.Store(s.pointer, s.index, ir.Scalar("add", (ir.Load(s.pointer, s.index, t), s.value), t, t))
-            out += [ir.Seq(), add, ir.Seq()] if spread[s.pointer] > 1 else [add]
+            out += [ir.Seq(), add, ir.Seq()] if scatter_adds[s.pointer] > 1 else [add]
         else:
-            out.append(s.map_bodies(lambda inside: _apart(inside, spread)))
+            out.append(s.map_bodies(lambda inside: _scalar_adds(inside, scatter_adds)))
     return out

@@ -1,18 +1,18 @@
-"""Maps one after another, a strip of their width at a time.
+"""Maps one after another, a tile of their width at a time.
 
     for i < n: a[i] = f(x[i])
     for i < n: b[i] = g(a[i], a[i - 1])
-  becomes, for each strip [s, e) of the width,
+  becomes, for each tile [s, e) of the width,
     { for i in [s - 1, e): t[i - s + 1] = f(x[i]); for i in [s, e): b[i] = g(t[i - s + 1], t[i - s]) }
 
 so that what one map writes and the next one reads is still in the nearest cache, and what nobody else reads is never
 written to memory at all.
 
-Note [Strips]
+Note [Tiles]
 ~~~~~~~~~~~~~
-Each strip computes all that it reads of arrays made on the way (`t`, on the stack), so a map goes over as many
-iterations more at either end as later maps look beyond theirs.  No strip then reads what another one writes, and the
-strips may be done in any order, by several threads.  What is also needed afterwards is written by the strip whose
+Each tile computes all that it reads of arrays made on the way (`t`, on the stack), so a map goes over as many
+iterations more at either end as later maps look beyond theirs.  No tile then reads what another one writes, and the
+tiles may be done in any order, by several threads.  What is also needed afterwards is written by the tile whose
 iteration it is: straight to its place if no map looks at it from beside, else copied from `t`.
 """
 
@@ -34,18 +34,18 @@ from futad.legality import Legality
 
 LEGAL = Legality(
     "overlapped-tiling",
-    "maps that follow each other run a strip of their width at a time, in any order of the strips",
+    "maps that follow each other run a tile of their width at a time, in any order of the tiles",
     worth="what lies between maps stays in the cache: the ODE's gradient of 1,000,000 elements 57 to 26 ms",
 )
 READS_NOTHING = LEGAL.condition("between reads nothing", "what comes before the maps now reads what one of them writes")
 USED_HERE = LEGAL.condition("used by the maps only", "what is never written to memory is read there")
-STEPS = LEGAL.condition("places beside", "a strip has not computed the place that it reads")
-STRAIGHT = LEGAL.condition("each place by one iteration", "a strip reads or writes what another one writes")
-FILLED = LEGAL.condition("filled by the maps", "the strips' parts are not all of the array")
-APART = LEGAL.condition("memory apart", "what is written to memory is in another array that the maps use")
+STEPS = LEGAL.condition("places beside", "a tile has not computed the place that it reads")
+STRAIGHT = LEGAL.condition("each place by one iteration", "a tile reads or writes what another one writes")
+FILLED = LEGAL.condition("filled by the maps", "the tiles' parts are not all of the array")
+DISJOINT = LEGAL.condition("memory disjoint", "what is written to memory is in another array that the maps use")
 WRITTEN_FIRST = LEGAL.condition("written before read", "what was in the array before is read")
 
-LENGTHS = (2048, 1024, 512)  # iterations of a strip
+LENGTHS = (2048, 1024, 512)  # iterations of a tile
 BUFFERS = 32 << 10  # bytes of all buffers, if that leaves any of these lengths
 MOST = 4 * BUFFERS  # and in any case
 BESIDE = 64  # iterations more at an end
@@ -53,7 +53,7 @@ MAPS = 32  # that are done together
 
 
 def tiled(f: ir.Function) -> list[ir.Report]:
-    """Do the function's maps in strips where they follow each other, and make all maps plain loops; the reports of
+    """Do the function's maps in tiles where they follow each other, and make all maps plain loops; the reports of
     arrays that are then nowhere as a whole, which are gone."""
     names = _Names()
     for p in (*f.params, *f.results):
@@ -91,7 +91,7 @@ def _walk(body: list[ir.Stmt], names: _Names, gone: list[ir.Report]) -> None:
         run = _run(body, at)
         # Without an array of their own all maps have nothing to gain, nor have fewer.
         lengths = range(len(run), 1, -1) if _private(run, _made(run), names) else ()
-        tries = (_strips(run[:k], names) for k in lengths)
+        tries = (_tiles(run[:k], names) for k in lengths)
         if (found := next((t for t in tries if t is not None), None)) is not None:
             LEGAL.fired()
             done += found.statements
@@ -223,7 +223,7 @@ def _may_go_first(s: ir.Stmt, literals: set[str]) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class _Strips:
+class _Tiles:
     statements: list[ir.Stmt]
     end: int
     gone: list[ir.Report] = field(default_factory=list)
@@ -231,7 +231,7 @@ class _Strips:
 
 @dataclass(slots=True, eq=False)
 class _Buffer:
-    """Where a strip keeps an array: from position `low` relative to the strip on, so many `more` elements than it has
+    """Where a tile keeps an array: from position `low` relative to the tile on, so many `more` elements than it has
     iterations.  `size`: that of the array, if it is also needed afterwards."""
 
     name: str
@@ -241,8 +241,8 @@ class _Buffer:
     size: Expr | None
 
 
-def _strips(run: Sequence[_Map], names: _Names) -> _Strips | None:
-    """The maps in strips; None if they cannot be done so, or nothing would be gained."""
+def _tiles(run: Sequence[_Map], names: _Names) -> _Tiles | None:
+    """The maps in tiles; None if they cannot be done so, or nothing would be gained."""
     before = [s for m in run for s in m.before]
     made = _made(run)
     written = {a.pointer for m in run for a in m.accesses if a.stores}
@@ -265,27 +265,27 @@ def _strips(run: Sequence[_Map], names: _Names) -> _Strips | None:
             kept[p] = size
     if any(low < -BESIDE or high > BESIDE for low, high in (m.ends for m in run)):
         return None
-    if not APART(_apart(run, written - private, private)):
+    if not DISJOINT(_disjoint(run, written - private, private)):
         return None
     buffers = {p: _buffer(run, p, kept.get(p)) for p in (*sorted(private), *sorted(kept))}
     first = [s for s in before if not (isinstance(s, ir.Ensure) and s.name in private)]
     if any(isinstance(s, ir.Ensure) and s.name not in written for s in first):
         return None
-    strips = _emit(run, first, buffers)
-    if strips is not None:
-        _report(run, private, strips)
-    return strips
+    tiles = _emit(run, first, buffers)
+    if tiles is not None:
+        _report(run, private, tiles)
+    return tiles
 
 
-def _report(run: Sequence[_Map], private: set[str], strips: _Strips) -> None:
-    """Report after the strips what the maps made, unless it is not there or has been overwritten."""
+def _report(run: Sequence[_Map], private: set[str], tiles: _Tiles) -> None:
+    """Report after the tiles what the maps made, unless it is not there or has been overwritten."""
     for k, m in enumerate(run):
         later = {a.pointer for x in run[k:] for a in x.accesses if a.stores}
         for r in m.reports:
             if r.pointer in private | later:
-                strips.gone.append(r)
+                tiles.gone.append(r)
             else:
-                strips.statements.append(r)
+                tiles.statements.append(r)
 
 
 def _made(run: Sequence[_Map]) -> set[str]:
@@ -324,7 +324,7 @@ def _straight(run: Sequence[_Map], p: str) -> bool:
 
 
 def _look_beside(run: Sequence[_Map], private: set[str], kept: Collection[str]) -> None:
-    """Set how far each map goes beyond the strip for what later ones read, and for the strip's part of what is kept."""
+    """Set how far each map goes beyond the tile for what later ones read, and for the tile's part of what is kept."""
     for k in reversed(range(len(run))):
         low = high = 0
         for w in run[k].accesses:
@@ -340,7 +340,7 @@ def _look_beside(run: Sequence[_Map], private: set[str], kept: Collection[str]) 
         run[k].ends = low, high
 
 
-def _apart(run: Sequence[_Map], written: set[str], private: set[str]) -> bool:
+def _disjoint(run: Sequence[_Map], written: set[str], private: set[str]) -> bool:
     """Whether what is written to memory is in none of the other arrays."""
     memory: dict[str, frozenset[Any]] = {}
     for m in run:
@@ -357,10 +357,10 @@ def _buffer(run: Sequence[_Map], p: str, size: Expr | None) -> _Buffer:
             lows.append(w.place.constant + m.ends[0])
             highs.append(w.place.constant + m.ends[1])
             elem = w.elem
-    return _Buffer(f"{p}_strip", elem, min(lows), max(highs) - min(lows), size)
+    return _Buffer(f"{p}_tile", elem, min(lows), max(highs) - min(lows), size)
 
 
-def _emit(run: Sequence[_Map], first: list[ir.Stmt], buffers: dict[str, _Buffer]) -> _Strips | None:
+def _emit(run: Sequence[_Map], first: list[ir.Stmt], buffers: dict[str, _Buffer]) -> _Tiles | None:
     size = sum(b.elem.bits // 8 for b in buffers.values())
     length = next((n for n in LENGTHS if n * size <= BUFFERS), LENGTHS[-1])
     if length * size > MOST:
@@ -371,7 +371,7 @@ def _emit(run: Sequence[_Map], first: list[ir.Stmt], buffers: dict[str, _Buffer]
         first.append(ir.Decl(f"{run[0].loops[0].var}_width", I64, width))
         width = Ref(f"{run[0].loops[0].var}_width", I64)
     var = run[0].loops[0].var
-    start, end = Ref(f"{var}_strip", I64), Ref(f"{var}_end", I64)
+    start, end = Ref(f"{var}_tile", I64), Ref(f"{var}_end", I64)
     parallel = run[0].parallel
     last: Expr = width if parallel is None else Ref(parallel.end, I64)
     body: list[ir.Stmt] = [ir.Decl(end.name, I64, _bound("min", add(start, num(length)), last))]
@@ -385,16 +385,16 @@ def _emit(run: Sequence[_Map], first: list[ir.Stmt], buffers: dict[str, _Buffer]
             i = Ref(f"{b.name}_i", I64)
             copy = ir.Store(p, i, ir.Load(b.name, _place(i, start, b), b.elem))
             body += _part(ir.For(i.name, b.size, [], independent=True), start, end, [copy])
-    strips = ir.For(start.name, last, body, ZERO if parallel is None else Ref(parallel.start, I64), step=length)
+    tiles = ir.For(start.name, last, body, ZERO if parallel is None else Ref(parallel.start, I64), step=length)
     if parallel is None:
-        return _Strips([*first, strips], run[-1].end)
+        return _Tiles([*first, tiles], run[-1].end)
     work: Expr = ZERO
     extra: Expr = ZERO
     for m in run:
         assert m.threads is not None
         work, extra = add(work, m.threads.work), add(extra, m.threads.extra)
     threads = ir.Threads(parallel.threads, width, work, extra)
-    return _Strips([*first, threads, replace(parallel, steps=width, body=[strips], maps=len(run))], run[-1].end)
+    return _Tiles([*first, threads, replace(parallel, steps=width, body=[tiles], maps=len(run))], run[-1].end)
 
 
 def _part(loop: ir.For, low: Expr, high: Expr, body: list[ir.Stmt]) -> list[ir.Stmt]:

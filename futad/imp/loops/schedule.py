@@ -108,7 +108,7 @@ def _stage_rows(m: MapLoop, then: Then) -> list[Stmt] | None:
     return staged(m.loop, m.name("i"), m.elements(m.loop.var))
 
 
-def _across(m: MapLoop, then: Then) -> list[Stmt] | None:
+def _reduction_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
     made = across(m.loop, m.target.reassociates)
     return None if made is None else [made]
 
@@ -123,7 +123,7 @@ def _fission(m: MapLoop, then: Then) -> list[Stmt] | None:
     return None if made is None else [made]
 
 
-def _jam(m: MapLoop, then: Then) -> list[Stmt] | None:
+def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
     return jammed(m.loop, m.target.reassociates)
 
 
@@ -132,10 +132,10 @@ SCHEDULES = [
     Schedule("checks-first", _jams, _checks_first),
     Schedule("vector-lanes", _any_order, _in_lanes),
     Schedule("staged-rows", _writes_lanes, _stage_rows),
-    Schedule("reductions-across-lanes", _jams, _across),
+    Schedule("reductions-across-lanes", _jams, _reduction_lanes),
     Schedule("outer-loop-vectorisation", _outer_lanes, _outer_vectorise),
     Schedule("loop-fission", _jams, _fission),
-    Schedule("unroll-and-jam", _jams, _jam),
+    Schedule("unroll-and-jam", _jams, _unroll_and_jam),
 ]
 
 

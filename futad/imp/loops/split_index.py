@@ -1,12 +1,12 @@
-"""Maps whose places are chosen by the iteration, a stretch of iterations at a time.
+"""Maps whose places are chosen by the iteration, an interval of iterations at a time.
 
     for i < n: y[i] = f(x[i + 1 < n ? i + 1 : i + 1 - n])
-  becomes, for each stretch [s, e) on which no choice changes,
+  becomes, for each interval [s, e) on which no choice changes,
     { c = (s + 1 < n ? s + 1 : s + 1 - n) - s; for i in [s, e): y[i] = f(x[i + c]) }
 
 so that places lie side by side and are checked by their first and last, and the loop is done in vector lanes.
 
-Note [Stretches]
+Note [Intervals]
 ~~~~~~~~~~~~~~~~
 The choices are comparisons of sums of the iteration and what does not change, and remainders; each says from the
 values at `s` when it changes next.  Values that are too large to compare without wrapping, few iterations, small
@@ -26,7 +26,7 @@ from futad.legality import Legality
 
 LEGAL = Legality(
     "index-set-splitting",
-    "a map that chooses its places runs a stretch at a time on which no choice changes",
+    "a map that chooses its places runs an interval at a time on which no choice changes",
     worth="LBM on one thread: half the time",
 )
 ONE_SLOPE = LEGAL.condition("one slope", "what is chosen moves in another way on either side")
@@ -41,18 +41,18 @@ STEEPEST = 8  # of what is added to a place in an iteration
 
 
 def index_set_split(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stmt]]) -> list[ir.Stmt] | None:
-    """The map's loop by stretches; None if it chooses no places, or not so.  `finish` is what else is done to a loop;
+    """The map's loop by intervals; None if it chooses no places, or not so.  `finish` is what else is done to a loop;
     names of variables begin with `name`."""
     if loop.step != 1 or not any(isinstance(s, ir.Decl) and _chooses(s.init) for s in loop.body):
         return None
-    work = _Stretches(loop, name)
+    work = _Intervals(loop, name)
     fast = work.fast()
     if fast is None:
         return None
     done = finish(fast)
     if not any(isinstance(s, ir.For) and s.independent for s in statements(done)):
         return None
-    return work.stretches(done, finish(replace(loop, body=list(loop.body), start=work.start, bound=work.end)))
+    return work.intervals(done, finish(replace(loop, body=list(loop.body), start=work.start, bound=work.end)))
 
 
 def _chooses(e: Expr | None) -> bool:
@@ -61,7 +61,7 @@ def _chooses(e: Expr | None) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """How a variable changes with the iteration on a stretch: by `slope` (bools: not at all).  `chosen`: it may do
+    """How a variable changes with the iteration on an interval: by `slope` (bools: not at all).  `chosen`: it may do
     so otherwise on the next one; `one`: which value a bool has in single iterations only."""
 
     slope: int
@@ -70,19 +70,19 @@ class _Known:
 
 
 @dataclass(slots=True)
-class _Stretches:
+class _Intervals:
     loop: ir.For
     name: str
     inits: dict[str, Expr | None] = field(default_factory=dict)
     known: dict[str, _Known | None] = field(default_factory=dict)
     first: list[ir.Stmt] = field(default_factory=list)
-    """The values at the stretch's first iteration."""
+    """The values at the interval's first iteration."""
     lengths: list[Expr] = field(default_factory=list)
     """How many iterations it takes until something changes."""
     plain: list[Expr] = field(default_factory=list)
     """When to do the loop as it is."""
     good: list[Expr] = field(default_factory=list)
-    """When not to, at either end of the stretch."""
+    """When not to, at either end of the interval."""
     offsets: list[ir.Stmt] = field(default_factory=list)
 
     @property
@@ -138,7 +138,7 @@ class _Stretches:
         return self.known[name]
 
     def at_start(self, e: Expr) -> Expr:
-        """The expression's value in the stretch's first iteration."""
+        """The expression's value in the interval's first iteration."""
 
         def first(x: Expr) -> Expr:
             match x:
@@ -234,10 +234,10 @@ class _Stretches:
             slope = right.slope if which.one else left.slope
         return _Known(slope, which.chosen or left.chosen or right.chosen)
 
-    # -- the loop on a stretch
+    # -- the loop on an interval
 
     def fast(self) -> ir.For | None:
-        """The loop on a stretch where all places are in range; None if it has no such form."""
+        """The loop on an interval where all places are in range; None if it has no such form."""
         loop = self.loop
         for s in loop.body:
             if isinstance(s, ir.Decl):
@@ -277,7 +277,7 @@ class _Stretches:
         return any((k := self.known.get(name)) is not None and k.chosen for name in refs(e))
 
     def holds(self, cond: Expr) -> bool:
-        """Note when a condition holds on all of a stretch, if that is seen from its ends."""
+        """Note when a condition holds on all of an interval, if that is seen from its ends."""
         match cond:
             case ir.Bin("&&", a, b):
                 return self.holds(a) and self.holds(b)
@@ -293,12 +293,12 @@ class _Stretches:
                 return True
         if self.of(cond) is None:
             return False
-        # Where it changes the next stretch begins, so the first iteration's value is that of all.
+        # Where it changes the next interval begins, so the first iteration's value is that of all.
         self.good.append(self.at_start(cond))
         return True
 
     def replaced(self, s: ir.Stmt) -> bool:
-        """Whether the statement declares what is a sum on each stretch; declares the other term."""
+        """Whether the statement declares what is a sum on each interval; declares the other term."""
         if not isinstance(s, ir.Decl):
             return False
         known = self.known.get(s.name)
@@ -313,9 +313,9 @@ class _Stretches:
 
     def moved(self, s: ir.Stmt) -> ir.Stmt:
         """The statement with sums in place of what is chosen."""
-        return s.map_exprs(lambda e: rewritten(e, self.on_stretch))
+        return s.map_exprs(lambda e: rewritten(e, self.on_interval))
 
-    def on_stretch(self, e: Expr) -> Expr:
+    def on_interval(self, e: Expr) -> Expr:
         if not isinstance(e, Ref) or (known := self.known.get(e.name)) is None or not known.chosen:
             return e
         first = f"{e.name}_{self.name}"
@@ -325,8 +325,8 @@ class _Stretches:
 
     # -- all of it
 
-    def stretches(self, fast: list[ir.Stmt], plain: list[ir.Stmt]) -> list[ir.Stmt]:
-        """Stretch after stretch, each by one of the two loops."""
+    def intervals(self, fast: list[ir.Stmt], plain: list[ir.Stmt]) -> list[ir.Stmt]:
+        """Interval after interval, each by one of the two loops."""
         start, end, bound = self.start, self.end, self.loop.bound
         short, ok = Ref(f"{self.name}_plain", BOOL), Ref(f"{self.name}_ok", BOOL)
         length = Ref(f"{self.name}_length", I64)

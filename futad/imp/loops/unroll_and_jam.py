@@ -108,10 +108,10 @@ def _folds_stay(loop: ir.For) -> bool:
 def _jammed(body: list[Stmt], var: str, copies: int) -> list[Stmt]:
     """The statements for `copies` values of `var` at once."""
     maps: list[dict[str, Expr]] = [{var: add(Ref(var, ir.ZERO.type), num(u))} for u in range(copies)]
-    return _jam_block(body, maps)
+    return _jam_inner(body, maps)
 
 
-def _jam_block(body: list[Stmt], maps: list[dict[str, Expr]]) -> list[Stmt]:
+def _jam_inner(body: list[Stmt], maps: list[dict[str, Expr]]) -> list[Stmt]:
     out: list[Stmt] = []
     run: list[Stmt] = []
 
@@ -126,7 +126,7 @@ def _jam_block(body: list[Stmt], maps: list[dict[str, Expr]]) -> list[Stmt]:
                 m[s.name] = Ref(f"{s.name}_{u}", s.type)
         if isinstance(s, ir.For):
             flush()
-            inner = ir.For(s.var, s.bound, _jam_block(s.body, maps), s.start, s.independent, map=True)
+            inner = ir.For(s.var, s.bound, _jam_inner(s.body, maps), s.start, s.independent, map=True)
             inner.partials = [
                 ir.Partial(_name(m, p.name), p.type, p.op, p.unit) for p in s.partials for m in maps
             ]

@@ -21,7 +21,7 @@ from futad.imp.walk import loads_in, refs
 from futad.legality import Legality
 
 LEGAL = Legality("vector-lanes", "iterations of a map run in vector lanes, after its checks")
-ADDED_APART = LEGAL.condition("added apart", "two lanes add to one element at once")
+ADDED_DISJOINT = LEGAL.condition("added disjoint", "two lanes add to one element at once")
 SAME_ITERATIONS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different iterations")
 SAME_BEFORE = LEGAL.condition("same before the loop", "what is computed once differs by lane")
 BESIDE = LEGAL.condition("side by side", "lanes read and write elements that do not lie side by side")
@@ -57,7 +57,7 @@ def annotate(loop: ir.For, reassociate: bool) -> bool:
             case _:
                 return False
     for indices in added.values():
-        if not ADDED_APART(len(indices) == 1 and facts.beside(indices[0])):
+        if not ADDED_DISJOINT(len(indices) == 1 and facts.beside(indices[0])):
             return False
     loop.body = body
     loop.independent = True

@@ -28,7 +28,7 @@ def lower_attr(lw: Lowerer, e: ast.EAttr, fr: Frame) -> Value:
     if a.name in ("scratch", "blank"):
         return _any_value(lw, e.expr, fr, a.name == "scratch")
     if a.name == "noinline":
-        return _apart(lw, e.expr, fr)
+        return _noinline(lw, e.expr, fr)
     attr = (a.name, *[_attr_arg(x, fr) for x in a.args])
     if type(e.expr) is ast.ELoop:
         return loop(lw, e.expr, fr, (attr,))
@@ -57,16 +57,16 @@ def _any_value(lw: Lowerer, e: ast.Expr, fr: Frame, scratch: bool) -> Value:
     return rebuild(v, iter(parts))
 
 
-def _apart(lw: Lowerer, e: ast.Expr, fr: Frame) -> Value:
+def _noinline(lw: Lowerer, e: ast.Expr, fr: Frame) -> Value:
     """An application whose function is called, whatever its size."""
     f = e
     while type(f) is ast.EApp:
         f = f.fun
     fd = f.binding.decl if type(f) is ast.EVar and f.binding is not None else None
-    outside, before = lw.kept_apart, len(lw.b.stms)
-    lw.kept_apart = fd if type(fd) is ast.FunDef else None
+    outside, before = lw.not_inlined, len(lw.b.stms)
+    lw.not_inlined = fd if type(fd) is ast.FunDef else None
     v = lw.expr(e, fr)
-    lw.kept_apart = outside
+    lw.not_inlined = outside
     called = [s.exp.name for s in lw.b.stms[before:] if type(s.exp) is ir.Call]
     if called and ("noinline",) not in lw.funs[called[-1]].attrs:
         lw.funs[called[-1]].attrs = (*lw.funs[called[-1]].attrs, ("noinline",))

@@ -203,7 +203,7 @@ def in_place(lw: Lowerer, fd: ast.FunDef, args: tuple[Value, ...]) -> bool:
         return True
     if any(is_accumulator(a) for a in args):
         return True
-    if "noinline" in names or fd is lw.kept_apart:
+    if "noinline" in names or fd is lw.not_inlined:
         return False
     size = lw.facts.size(fd.body, SMALL_UNIQUE)
     if size <= SMALL or "inline" in names:

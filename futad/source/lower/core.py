@@ -61,7 +61,7 @@ class Lowerer:
         # Arrays that lie in a `zip` as they are, though its result counts as new.
         self.borrowed: set[Any] = set()
         self.unchecked = 0
-        self.kept_apart: ast.FunDef | None = None  # the function that is being applied under `noinline`
+        self.not_inlined: ast.FunDef | None = None  # the function that is being applied under `noinline`
         self.known_sizes: set[Var] = set()  # those that are not negative
         self.stored_sizes: set[Atom] = set()  # of what is in memory: arguments, what loops carry
 

@@ -25,9 +25,9 @@ class _Scope:
 
     def inside(self, arrays: list[str], counter: str) -> _Scope:
         """For a loop over some of the arrays: what shares their memory is not to be read there."""
-        apart = {v: of for v, of in self.vectors.items() if not of & set(arrays)}
+        disjoint = {v: of for v, of in self.vectors.items() if not of & set(arrays)}
         return _Scope(
-            arrays, list(self.wholes), list(self.columns), apart, list(self.scalars), [*self.counters, counter]
+            arrays, list(self.wholes), list(self.columns), disjoint, list(self.scalars), [*self.counters, counter]
         )
 
 
