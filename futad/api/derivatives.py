@@ -15,13 +15,15 @@ Components of that kind inside a tuple or record that is differentiated get thei
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from futad.api.derive import derive
+from futad.api.options import takes_budget
 from futad.api.program import Function, Unit
 from futad.core import ir
+from futad.core.budget import Budget, Options, budget_of
 from futad.errors import InputError, ShapeError, UsageError
 from futad.runtime.exchange import device_array, device_array_like
 from futad.runtime.values import build_value, entry_text, flatten_value
@@ -29,7 +31,10 @@ from futad.runtime.values import build_value, entry_text, flatten_value
 Argnums = int | Sequence[int]
 
 
-def vjp(f: Function, *args: Any, argnums: Argnums | None = None) -> tuple[Any, Callable[[Any], Any]]:
+@takes_budget("loops")
+def vjp(
+    f: Function, *args: Any, argnums: Argnums | None = None, **options: Unpack[Options]
+) -> tuple[Any, Callable[[Any], Any]]:
     """The value of f at `args`, and the function from a cotangent of the value to the adjoints of `args`.
 
     The cotangent has the structure, shapes and dtypes of the value; None in it stands for zero.  The
@@ -41,7 +46,7 @@ def vjp(f: Function, *args: Any, argnums: Argnums | None = None) -> tuple[Any, C
     active = _active(f, argnums)
     kept = tuple([_snapshot(a) for a in args])
     value = f(*kept)
-    pullback = _derived(f, "vjp", active, False)
+    pullback = _derived(f, "vjp", active, False, budget_of(**options))
 
     def pull(cotangent: Any) -> Any:
         full = _filled(f.entry.result, cotangent, value, "cotangent")
@@ -64,20 +69,22 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     return derivative(*args, *[_filled_argument(f, i, tangents[i], args[i]) for i in active])
 
 
-def grad(f: Function, argnums: Argnums = 0) -> Function:
+@takes_budget("loops")
+def grad(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Function:
     """The entry that computes the gradient of f, whose result is one floating-point number.
 
     `argnums`: the argument differentiated with respect to, or a sequence of them (then the result is a
     tuple).  Raises UsageError if f has another result.
     """
     f = _entry(f, "grad")
-    return _derived(f, "grad", _numbers(f, argnums), _is_single(argnums))
+    return _derived(f, "grad", _numbers(f, argnums), _is_single(argnums), budget_of(**options))
 
 
-def value_and_grad(f: Function, argnums: Argnums = 0) -> Function:
+@takes_budget("loops")
+def value_and_grad(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Function:
     """Like `grad`, but the entry returns (value, gradient)."""
     f = _entry(f, "value_and_grad")
-    return _derived(f, "value_and_grad", _numbers(f, argnums), _is_single(argnums))
+    return _derived(f, "value_and_grad", _numbers(f, argnums), _is_single(argnums), budget_of(**options))
 
 
 def jacfwd(f: Function, argnums: Argnums = 0) -> Function:
@@ -91,13 +98,15 @@ def jacfwd(f: Function, argnums: Argnums = 0) -> Function:
     return _derived(f, "jacfwd", _numbers(f, argnums), _is_single(argnums))
 
 
-def jacrev(f: Function, argnums: Argnums = 0) -> Function:
+@takes_budget("loops")
+def jacrev(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Function:
     """Like `jacfwd`, by reverse mode: good for few outputs."""
     f = _entry(f, "jacrev")
-    return _derived(f, "jacrev", _numbers(f, argnums), _is_single(argnums))
+    return _derived(f, "jacrev", _numbers(f, argnums), _is_single(argnums), budget_of(**options))
 
 
-def hvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
+@takes_budget("loops")
+def hvp(f: Function, args: Sequence[Any], tangents: Sequence[Any], **options: Unpack[Options]) -> tuple[Any, ...]:
     """The Hessian of f at `args` times `tangents`: forward mode over reverse mode, no Hessian is formed.
 
     `tangents` has one entry an argument; the arguments whose tangent is None are constants, and so is their
@@ -107,13 +116,14 @@ def hvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     args, tangents, active = _directions(f, "hvp", args, tangents)
     if not active:
         return (None,) * len(args)
-    _, product = jvp(grad(f, active), args, tangents)
+    _, product = jvp(grad(f, active, **options), args, tangents)
     return tuple(_placed(product, active, None, len(args)))
 
 
-def hessian(f: Function, argnums: Argnums = 0) -> Function:
+@takes_budget("loops")
+def hessian(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Function:
     """The entry that computes the Hessian of f: forward mode over reverse mode.  Shapes as in `jacfwd`."""
-    return jacfwd(grad(f, argnums), argnums)
+    return jacfwd(grad(f, argnums, **options), argnums)
 
 
 # --- pieces -----------------------------------------------------------------------------------------------
@@ -128,12 +138,16 @@ def _entry(f: Any, what: str) -> Function:
     )
 
 
-def _derived(f: Function, kind: str, active: tuple[int, ...], single: bool) -> Function:
-    def make() -> Function:
-        core, name = derive(f.unit.core, f.core_name, kind, active, single)
-        return Function(Unit(core, f.unit.requested, f.unit.check, f.unit.texts), name)
+def _derived(
+    f: Function, kind: str, active: tuple[int, ...], single: bool, budget: Budget | None = None
+) -> Function:
+    """The entry of a new program; a budget of its own is for the derivative that is taken here."""
 
-    made = f.derived((kind, active, single), make)
+    def make() -> Function:
+        core, name = derive(f.unit.core, f.core_name, kind, active, single, budget)
+        return Function(Unit(core, f.unit.requested, f.unit.check, f.unit.texts, f.unit.budget), name)
+
+    made = f.derived((kind, active, single, budget), make)
     assert isinstance(made, Function)
     return made
 

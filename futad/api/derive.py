@@ -21,8 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from futad.core import ir
+from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.calls import reached
 from futad.core.node import Range
@@ -57,6 +59,7 @@ class _Site:
     entry: ir.Entry
     active: tuple[int, ...]
     single: bool
+    attrs: tuple[Any, ...]  # of reverse-mode derivatives
     b: Builder
     sizes: list[Var]
     params: list[Var]
@@ -71,15 +74,21 @@ class _Site:
 
 
 def derive(
-    program: ir.Program, name: str, kind: str, active: tuple[int, ...], single: bool = False
+    program: ir.Program,
+    name: str,
+    kind: str,
+    active: tuple[int, ...],
+    single: bool = False,
+    budget: Budget | None = None,
 ) -> tuple[ir.Program, str]:
     """A program whose only entry is the derivative, and the name of its function.
 
-    With `single`, `active` is one parameter and its adjoint is not wrapped in a tuple.
+    With `single`, `active` is one parameter and its adjoint is not wrapped in a tuple.  `budget`: what reverse mode may
+    keep.
     """
     fun = program.funs[name]
     assert fun.entry is not None and kind in KINDS
-    site = _open(fun, active, single)
+    site = _open(fun, active, single, budget)
     build = {
         "jvp": _jvp,
         "vjp": _vjp,
@@ -245,7 +254,7 @@ def _jacobian(s: _Site, results: list[Var], outs: list[int], blocks: dict[tuple[
 # --- pieces -------------------------------------------------------------------------------------------------
 
 
-def _open(fun: ir.Fun, active: tuple[int, ...], single: bool) -> _Site:
+def _open(fun: ir.Fun, active: tuple[int, ...], single: bool, budget: Budget | None) -> _Site:
     entry = fun.entry
     assert entry is not None
     mapping: dict[Var, Atom] = {}
@@ -256,7 +265,8 @@ def _open(fun: ir.Fun, active: tuple[int, ...], single: bool) -> _Site:
         fresh.append(q)
     leaf_arg = [i for i, (_, t) in enumerate(entry.params) for _ in range(count_leaves(t))]
     n = fun.num_sizes
-    return _Site(fun, entry, active, single, Builder(), fresh[:n], fresh[n:], leaf_arg)
+    attrs = (budget.attribute(),) if budget is not None else ()
+    return _Site(fun, entry, active, single, attrs, Builder(), fresh[:n], fresh[n:], leaf_arg)
 
 
 def _call(s: _Site, b: Builder, args: Sequence[Atom]) -> list[Var]:
@@ -319,7 +329,7 @@ def _emit_vjp(
     primal = _instantiate(s.fun.ret, dict(zip(s.fun.body.params, s.args, strict=True)))
     active = s.active_params()
     adjoints = [Var(f"{p.name}_bar", array_of(p.type, *many)) for p in active]
-    b.add(ir.Stm((*primal, *adjoints), ir.Vjp(_lambda(s, expected), tuple(active), tuple(seeds), many)))
+    b.add(ir.Stm((*primal, *adjoints), ir.Vjp(_lambda(s, expected), tuple(active), tuple(seeds), many), s.attrs))
     return primal, adjoints
 
 

@@ -15,12 +15,15 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Unpack
 
 from futad import checks, forks
+from futad.api.options import takes_budget
 from futad.backend import backends
 from futad.core import ir
+from futad.core.budget import Budget, Options, budget_of, budgeted
+from futad.core.measures import Measured
 from futad.errors import Error, FutadWarning, OutOfMemory, UsageError
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.values import Signature, entry_text, signature_of
@@ -28,6 +31,7 @@ from futad.target import Target
 
 # NumPy of a shape beyond the address space, also of an array without elements: on the interpreter.
 _TOO_LARGE = re.compile("too big|too large|maximum allowed", re.IGNORECASE)
+WHOLE = "loops, for all derivatives in the program and of its entries that say nothing else,"
 NO_TRACES = "'trace' prints nothing on backend '{}': run on 'c', 'multicore' or 'interp' to see it"
 
 
@@ -35,9 +39,14 @@ class Unit:
     """A core program with the code made from it on first use; shared by its functions."""
 
     def __init__(
-        self, core: ir.Program, backend: str, check: bool = False, texts: Mapping[str, str] | None = None
+        self,
+        core: ir.Program,
+        backend: str,
+        check: bool = False,
+        texts: Mapping[str, str] | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        self.core = core
+        self.core, self.budget = budgeted(core, budget), budget
         self.texts = texts or {}
         self.requested = backend
         self.check = check
@@ -92,6 +101,10 @@ class Unit:
             if not _TOO_LARGE.search(str(e)):
                 raise
             raise OutOfMemory("an array is needed whose size exceeds the address space") from None
+
+    def measured(self) -> list[Measured]:
+        """What the last call told of itself; nothing before the first one."""
+        return self._executor.measured() if self._executor is not None else []
 
     def __reduce__(self) -> str:
         raise TypeError("a program does not pickle: load it in each process (its compiled code is cached on disk)")
@@ -151,6 +164,17 @@ class Function:
         except TypeError as e:
             raise UsageError(f"{self.__name__}: {e}", hint=entry_text(self.entry)) from None
 
+    def explain_memory(self) -> str:
+        """What loops kept in the last call, and in the last calls of derivatives of this entry: see
+        `Program.explain_memory`."""
+        return _explained(self.unit, self.derivatives())
+
+    def derivatives(self) -> Iterator[Function]:
+        """The derivatives that were taken of it, and of these."""
+        for f in [f for f in self._derived.values() if isinstance(f, Function)]:
+            yield f
+            yield from f.derivatives()
+
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """The derived function of that key (a derivative), made once."""
         if key not in self._derived:
@@ -172,12 +196,14 @@ class Program:
         check: bool = False,
         texts: Mapping[str, str] | None = None,
         name: str = "",
+        budget: Budget | None = None,
     ) -> None:
+        """`budget`: what the reverse-mode derivatives of the program may keep."""
         backends.check_name(backend)
-        self._unit = Unit(core, backend, check, texts)
+        self._unit = Unit(core, backend, check, texts, budget)
         self.name = name or core.name
         self.entries: dict[str, Function] = {
-            f.entry.name: Function(self._unit, name) for name, f in core.funs.items() if f.entry is not None
+            f.entry.name: Function(self._unit, name) for name, f in self.core.funs.items() if f.entry is not None
         }
 
     @property
@@ -189,6 +215,12 @@ class Program:
     def backend(self) -> str:
         """The backend: as asked for, and once code has run, the one 'auto' settled on."""
         return self._unit.backend
+
+    def explain_memory(self) -> str:
+        """What loops whose derivative has a budget kept in the last call of an entry, and in the last calls of
+        derivatives of entries: how each was reversed, how many states fit, how often iterations ran beside the least
+        possible, and the memory that was predicted and held.  A text of a few lines a loop (docs/memory.md)."""
+        return _explained(self._unit, [d for f in self.entries.values() for d in f.derivatives()])
 
     def executor(self) -> backends.Executor:
         """The compiled program; compiles it if no entry has been called yet."""
@@ -220,6 +252,13 @@ class Program:
         return "\n".join(lines + [f"  {entry_text(f.entry)}" for f in self.entries.values()])
 
 
+def _explained(unit: Unit, derived: Iterable[Function]) -> str:
+    """What a program's last call told, and those of derivatives."""
+    from futad.runtime.explain import explained
+
+    return explained([m for u in (unit, *[f.unit for f in derived]) for m in u.measured()])
+
+
 def unknown_entry(program: str, name: str, entries: Mapping[str, Any]) -> str:
     """The message for an entry that is not there: near names first."""
     if not entries:
@@ -245,7 +284,10 @@ def _python_signature(entry: ir.Entry) -> inspect.Signature:
     return inspect.Signature(params)
 
 
-def load(path: str | os.PathLike[str], *, backend: str = "auto", check: bool = False) -> Program:
+@takes_budget(WHOLE)
+def load(
+    path: str | os.PathLike[str], *, backend: str = "auto", check: bool = False, **options: Unpack[Options]
+) -> Program:
     """The program in a `.fut` file.
 
     `backend`: 'auto' (the fastest that works here), 'interp', 'c' (sequential, deterministic), 'multicore'
@@ -256,24 +298,30 @@ def load(path: str | os.PathLike[str], *, backend: str = "auto", check: bool = F
     Compiled code is kept in a cache folder on disk (FUTAD_CACHE_DIR, else ~/.cache/futad).
     """
     backends.check_name(backend)
+    budget = budget_of(**options)
     from futad.source import load_program
 
     file = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(file, str):
         raise UsageError(f"path must be a str or an os.PathLike of one, not {type(path).__name__}")
-    return Program(load_program(file), backend=backend, check=check, name=file)
+    return Program(load_program(file), backend=backend, check=check, name=file, budget=budget)
 
 
-def compile(source: str, name: str = "main", *, backend: str = "auto", check: bool = False) -> Program:
+@takes_budget(WHOLE)
+def compile(
+    source: str, name: str = "main", *, backend: str = "auto", check: bool = False, **options: Unpack[Options]
+) -> Program:
     """The program whose text is `source`; `name` stands for the file in messages.  Options and errors as in `load`."""
     if not isinstance(source, str):
         raise UsageError(f"source must be a str with a program's text, not {type(source).__name__}")
     if not isinstance(name, str):
         raise UsageError(f"name must be a str, not {type(name).__name__}")
     backends.check_name(backend)
+    budget = budget_of(**options)
     from futad.source import compile_text
 
-    return Program(compile_text(source, name), backend=backend, check=check, texts={name: source}, name=name)
+    texts = {name: source}
+    return Program(compile_text(source, name), backend=backend, check=check, texts=texts, name=name, budget=budget)
 
 
 __all__ = ["Function", "Program", "Unit", "compile", "load"]

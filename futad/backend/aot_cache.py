@@ -31,6 +31,7 @@ from futad.target import target_of
 
 if TYPE_CHECKING:
     from futad.api.program import Program
+    from futad.core.budget import Budget
 
 _IMPORT = re.compile(r'\bimport\s+"([^"]+)"')
 _ENVIRONMENT = ("FUTAD_CC", "CC", "FUTAD_CFLAGS", "PATH", "FUTAD_CHECK", "FUTAD_MUTANT")
@@ -104,8 +105,9 @@ def texts_of(file: str) -> dict[str, str] | None:
     return texts
 
 
-def key_of(texts: dict[str, str], backend: str) -> str:
-    """The key under which a program's compiled form is kept: all that compiling it looks at."""
+def key_of(texts: dict[str, str], backend: str, budget: Budget | None = None) -> str:
+    """The key under which a program's compiled form is kept: all that compiling it looks at.  `budget`: of its
+    derivatives."""
     package = Path(__file__).resolve().parent.parent
     stamp = [
         f"{p.name} {s.st_mtime_ns} {s.st_size}"
@@ -117,7 +119,7 @@ def key_of(texts: dict[str, str], backend: str) -> str:
     named = [part for item in sorted(texts.items()) for part in item]
     # On few threads other rules are chosen, whichever backend 'auto' will be.
     machine = [cpu(), platform.platform(), compiler_file(), str(target_of("multicore").few)]
-    return cache.digest("quick", __version__, backend, *machine, *environment, *stamp, "texts", *named)
+    return cache.digest("quick", __version__, backend, repr(budget), *machine, *environment, *stamp, "texts", *named)
 
 
 def find(key: str) -> tuple[Compiled, CLibrary] | None:

@@ -37,6 +37,7 @@ MOST_RUNS = 10_000  # of a data set, unless --runs asks for more
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="FILE", nargs="+", help="programs, or folders of programs")
     options.add_backend(parser)
+    options.add_budget(parser)
     parser.add_argument("-e", "--entry", metavar="ENTRY", help="only the data sets of this entry")
     parser.add_argument("-r", "--runs", type=int, metavar="RUNS", help="run each data set exactly so many times")
     parser.add_argument("--json", metavar="OUT", help="write the times to this file")
@@ -67,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--runs must be at least 1")
     if not args.max_seconds > 0:
         raise UsageError("--max-seconds must be positive")
+    args.budget = options.budget_of(args)
     found = [(file, _selected(file, args)) for file in find_programs(args.paths)]
     results: Results = {}
     failures = 0
@@ -99,7 +101,7 @@ def _program(
     from futad.errors import Error
 
     try:
-        program = options.load(str(file), args.backend)
+        program = options.load(str(file), args.backend, args.budget)
         program.executor()
     except Error as e:
         report(str(e))

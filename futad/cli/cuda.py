@@ -23,6 +23,7 @@ HEAD = """/* nvcc -arch=sm_90 -cubin {name} */
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_file(parser)
+    options.add_budget(parser)
     parser.add_argument("-o", "--output", metavar="OUT", help="where to write (default: stdout)")
     parser.add_argument("--host", action="store_true", help="write the host code")
     for option in ("--library", "--executable", "--server"):
@@ -35,7 +36,6 @@ def run(args: argparse.Namespace) -> int:
     from futad.errors import UsageError
     from futad.pipeline import compile_program
     from futad.runtime.kerneltext import expand
-    from futad.source import load_program
     from futad.target import CUDA
 
     if args.library or args.executable or args.server:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
             hint="`futad run -b cuda` runs a program, `import futad` calls it from Python; "
             "`futad c` and `futad multicore` build libraries, executables and servers",
         )
-    made = DeviceBackend(compile_program(load_program(args.file), target=CUDA))
+    made = DeviceBackend(compile_program(options.load_core(args.file, options.budget_of(args)), target=CUDA))
     output = Path(args.output) if args.output else None
     if args.host:
         text = made.host

@@ -68,7 +68,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--graph", metavar="OUT", type=Path, help="draw the entry's dataflow (OUT.svg, or OUT.json)")
     parser.add_argument("--calls", action="store_true", help="--graph draws which functions call which")
     parser.add_argument("--size", metavar="N=1000,...", help="sizes and integer parameters, for --cost")
+    parser.add_argument("--why-memory", action="store_true", help="print what becomes of each loop of a derivative")
     options.add_entry(parser)
+    options.add_budget(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,7 +78,6 @@ def run(args: argparse.Namespace) -> int:
     from futad.errors import UsageError
     from futad.legality import conditions
     from futad.pipeline import Trace, compile_program, pass_names, target_with
-    from futad.source import load_program
     from futad.target import CUDA, target_of
 
     if args.legality:
@@ -110,7 +111,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--calls is for --graph")
     if args.cost:
         return _print_cost(args)
-    program = load_program(args.file)
+    program = options.load_core(args.file, options.budget_of(args))
+    if args.why_memory:
+        return _why_memory(program, target)
     trace = Trace()
     if args.stats:
         from futad.rewrite.strategy import Stats
@@ -155,6 +158,18 @@ def _list(target: Target) -> int:
 
     for p in passes_of(target):
         print(f"{p.name:<24} if {p.after} changes the program" if p.after else p.name)
+    return 0
+
+
+def _why_memory(program: Program, target: Target) -> int:
+    """What is known without a call of the loops whose derivatives have a budget."""
+    from futad.core.ir import Measure, statements
+    from futad.pipeline import compile_program
+    from futad.runtime.explain import NOTHING, first_line
+
+    made = compile_program(program, target=target, stop_after="ad")
+    found = [s.exp for f in made.funs.values() for s in statements(f.body.stms) if isinstance(s.exp, Measure)]
+    print("\n".join(dict.fromkeys([first_line(e.facts) for e in found])) or NOTHING)
     return 0
 
 
@@ -206,10 +221,9 @@ def _print_cost(args: argparse.Namespace) -> int:
     from futad.backend.device_cost import count
     from futad.flatten import flatten
     from futad.pipeline import compile_program
-    from futad.source import load_program
     from futad.target import CUDA
 
-    program = compile_program(load_program(args.file), target=CUDA)
+    program = compile_program(options.load_core(args.file, options.budget_of(args)), target=CUDA)
     fun = _entry(program, args.entry)
     sys.stdout.write(count(flatten(program), program, fun.name, _sizes(args, fun)).table())
     return 0

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_file(parser)
+    options.add_budget(parser)
     parser.add_argument("-o", "--output", metavar="OUT", help="where to write (default: stdout)")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
@@ -40,13 +41,12 @@ def emit(args: argparse.Namespace, multicore: bool) -> int:
     from futad.backend.c import CBackend
     from futad.pipeline import compile_program
     from futad.runtime import cc
-    from futad.source import load_program
     from futad.target import MULTICORE, C
 
     if args.executable or args.server:
         return _build(args, multicore)
     target = MULTICORE if multicore else C
-    program = compile_program(load_program(args.file), target=target)
+    program = compile_program(options.load_core(args.file, options.budget_of(args)), target=target)
     backend = CBackend(program, target)
     if args.library:
         base = Path(args.output) if args.output else Path(Path(args.file).stem)
@@ -72,14 +72,13 @@ def _build(args: argparse.Namespace, multicore: bool) -> int:
     from futad.errors import UsageError
     from futad.pipeline import compile_program
     from futad.runtime import cc
-    from futad.source import load_program
     from futad.target import MULTICORE, C
 
     output = Path(args.output) if args.output else Path(Path(args.file).stem)
     if output.suffix in (".c", ".h", ".fut") or output.exists() and not output.is_file():
         raise UsageError(f"-o {output} would be the executable: name one that is no source file, folder or device")
     target = MULTICORE if multicore else C
-    program = compile_program(load_program(args.file), target=target)
+    program = compile_program(options.load_core(args.file, options.budget_of(args)), target=target)
     if not any(f.entry for f in program.funs.values()):
         raise UsageError(f"{args.file} has no entry (declare one with `entry`)")
     text = program_text(CBackend(program, target), server=args.server)

@@ -25,6 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_file(parser)
     options.add_entry(parser)
     options.add_backend(parser)
+    options.add_budget(parser)
     parser.add_argument("--seed", type=int, metavar="N", help="seed of random input (default: 1)")
     parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a size of random input")
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--seed must not be negative, --limit at least 1")
     if args.input is not None and (args.size or args.seed is not None):
         raise UsageError("--size and --seed are for random input, not with --input")
-    program = options.load(args.file, args.backend)
+    program = options.load(args.file, args.backend, options.budget_of(args))
     function = options.entry_of(program, args.entry)
     signature = function.signature
     seed = 1 if args.seed is None else args.seed

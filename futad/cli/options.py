@@ -13,6 +13,8 @@ from futad.errors import UsageError
 
 if TYPE_CHECKING:
     from futad.api.program import Function, Program
+    from futad.core.budget import Budget
+    from futad.core.ir import Program as Core
 
 BACKEND_CHOICES = ("auto", "interp", "c", "multicore", "cuda", "emulated")
 
@@ -44,10 +46,50 @@ def _backend(name: str) -> str:
     return name
 
 
-def load(file: str, backend: str = "auto") -> Program:
-    from futad.api.program import load as load_program
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what reverse mode may keep of loops (docs/memory.md); one of the first three")
+    group.add_argument("--memory", metavar="SIZE", help="bytes that loops keep: 64MB, 4MiB, 512kB, 1000000")
+    group.add_argument("--checkpoints", metavar="N", help="states that a loop keeps beside its first one, or 'log'")
+    group.add_argument("--reruns", metavar="N", help="how often an iteration may be run")
+    group.add_argument("--method", metavar="HOW", help="where to split: binomial (the fewest runs) or bisection")
+    group.add_argument("--reversible", metavar="HOW", help="undo iterations: on, off, exact, or a tolerance (1e-10)")
 
-    return load_program(file, backend=backend)
+
+def budget_of(args: argparse.Namespace) -> Budget | None:
+    """The budget that the options of a command say.  Raises UsageError."""
+    if all(x is None for x in (args.memory, args.checkpoints, args.reruns, args.method, args.reversible)):
+        return None
+    from futad.core import budget
+
+    reversible = None if args.reversible is None else budget.reversible_of(args.reversible)
+    states, times = _number(args.checkpoints), _number(args.reruns)
+    return budget.budget_of(
+        memory=args.memory, checkpoints=states, reruns=times, method=args.method, reversible=reversible
+    )
+
+
+def _number(text: str | None) -> int | str | None:
+    """A number where the text is one."""
+    return int(text) if text is not None and text.removeprefix("-").isdecimal() else text
+
+
+def load(file: str, backend: str = "auto", budget: Budget | None = None) -> Program:
+    """The program of a file, whose derivatives have that budget.  Raises as `futad.load`."""
+    from futad.api.program import Program, load
+
+    plain = load(file, backend=backend)
+    return plain if budget is None else Program(plain.core, backend=backend, name=file, budget=budget)
+
+
+def load_core(file: str, budget: Budget | None = None) -> Core:
+    """Its core IR, before any pass."""
+    from futad.source import load_program
+
+    if budget is None:
+        return load_program(file)
+    from futad.core.budget import budgeted
+
+    return budgeted(load_program(file), budget)
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from futad.cli import options
 
 if TYPE_CHECKING:
+    from futad.core.budget import Budget
+    from futad.core.measures import Measured
     from futad.runtime.values import Signature
 
 
@@ -27,6 +29,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-x", "--expression", metavar="EXPR", help="evaluate this expression")
     options.add_entry(parser)
     options.add_backend(parser)
+    options.add_budget(parser)
+    parser.add_argument(
+        "--why-memory", action="store_true", help="say on stderr what loops of derivatives kept (docs/memory.md)"
+    )
     parser.add_argument("-B", "--binary", action="store_true", help="write results in binary format")
 
 
@@ -35,28 +41,39 @@ def run(args: argparse.Namespace) -> int:
     from futad.runtime.inputs import read_arguments, read_stdin, write_results
 
     if args.expression is not None:
-        return evaluate(args.expression, args.file, args.backend, args.binary)
+        return evaluate(args)
     if args.file is None:
         raise UsageError("name a program, or give an expression with -x")
-    signature, call = prepare(args.file, args.entry, args.backend)
+    signature, call, measured = prepare(args.file, args.entry, args.backend, options.budget_of(args))
     data = read_stdin() if signature.params else b""
     flat = read_arguments(signature, data, "<stdin>")
     with options.killable():
         results = call(flat)
     write_results(signature.visible(results), sys.stdout.buffer, args.binary)
     sys.stdout.buffer.flush()
+    if args.why_memory:
+        explain(measured())
     return 0
 
 
-def evaluate(expression: str, file: str | None, backend: str, binary: bool) -> int:
+def explain(measured: list[Measured]) -> None:
+    """Say what loops kept."""
+    from futad.runtime.explain import explained
+
+    print(explained(measured), file=sys.stderr)
+
+
+def evaluate(args: argparse.Namespace) -> int:
     """Print the value of an expression in the scope of a file."""
     from futad.api.program import Program
     from futad.runtime.inputs import write_results
     from futad.source import EXPRESSION, compile_expression
 
-    core = compile_expression(expression, file)
+    expression, budget = args.expression, options.budget_of(args)
+    core = compile_expression(expression, args.file)
     texts = {EXPRESSION: expression}
-    program = Program(core, backend="interp" if backend == "auto" else backend, texts=texts, name=EXPRESSION)
+    backend = "interp" if args.backend == "auto" else args.backend
+    program = Program(core, backend=backend, texts=texts, name=EXPRESSION, budget=budget)
     function = program[EXPRESSION]
     if function.signature.params or function.signature.size_names:
         from futad.errors import Span, TypeCheckError
@@ -68,13 +85,21 @@ def evaluate(expression: str, file: str | None, backend: str, binary: bool) -> i
     function.unit.executor()
     with options.killable():
         results = function.unit.run(function.core_name, [])
-    write_results(function.signature.visible(results), sys.stdout.buffer, binary)
+    write_results(function.signature.visible(results), sys.stdout.buffer, args.binary)
     sys.stdout.buffer.flush()
+    if args.why_memory:
+        explain(function.unit.measured())
     return 0
 
 
-def prepare(file: str, entry: str, backend: str) -> tuple[Signature, Callable[[list[Any]], list[Any]]]:
-    """How the entry is called, and the function from its core arguments to its core results.
+Measures = Callable[[], "list[Measured]"]
+
+
+def prepare(
+    file: str, entry: str, backend: str, budget: Budget | None = None
+) -> tuple[Signature, Callable[[list[Any]], list[Any]], Measures]:
+    """How the entry is called, the function from its core arguments to its core results, and what tells what the last
+    call told of itself.  `budget`: of derivatives.
 
     A program compiled before is called without the compiler being imported, unless what it does is checked, which
     needs its IR.
@@ -84,15 +109,15 @@ def prepare(file: str, entry: str, backend: str) -> tuple[Signature, Callable[[l
     from futad.errors import Error
 
     texts = aot_cache.texts_of(file) if backend != "interp" and not checks.modes() & checks.EXECUTION else None
-    key = aot_cache.key_of(texts, backend) if texts is not None else ""
+    key = aot_cache.key_of(texts, backend, budget) if texts is not None else ""
     found = aot_cache.find(key) if texts is not None else None
     if found is None:
-        program = options.load(file, backend)
+        program = options.load(file, backend, budget)
         function = options.entry_of(program, entry)
         program.executor()
         if texts is not None:
             aot_cache.store(key, program)
-        return function.signature, lambda flat: function.unit.run(function.core_name, flat)
+        return function.signature, lambda flat: function.unit.run(function.core_name, flat), function.unit.measured
     compiled, library = found
     core_name, signature = options.choose(file, entry, compiled.entries)
 
@@ -103,4 +128,4 @@ def prepare(file: str, entry: str, backend: str) -> tuple[Signature, Callable[[l
             e.locate(texts or {})
             raise
 
-    return signature, call
+    return signature, call, library.measured

@@ -1,0 +1,172 @@
+"""`memory=`, `checkpoints=`, `reruns=`, `method=`, `reversible=`: where they are taken, what they reach, what is said
+of wrong ones, and that gradients stay what they are; `explain_memory`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.core import ir
+from futad.core.budget import Budget
+from futad.core.measures import Measured
+from futad.errors import Span, UsageError
+from futad.runtime.explain import NOTHING, explained, first_line
+
+OPTIONS = ("memory", "checkpoints", "reruns", "method", "reversible")
+TAKE = [getattr(futad, n) for n in ("load", "compile", "vjp", "grad", "value_and_grad", "jacrev", "hvp", "hessian")]
+PROGRAM = """
+entry loss (n: i64) (x: f64): f64 = loop y = x for _i < n do f64.sin y + 0.5 * x
+entry grads (n: i64) (x: f64): f64 = vjp (\\x -> loop y = x for _i < n do f64.sin y) x 1
+"""
+
+
+def budgets(f: futad.Function) -> list[Budget | None]:
+    """Those of all reverse-mode derivatives in an entry's program."""
+    bodies = [fun.body.stms for fun in f.unit.core.funs.values()]
+    return [Budget.of(s.attrs) for stms in bodies for s in ir.statements(stms) if isinstance(s.exp, ir.Vjp)]
+
+
+@pytest.mark.parametrize("f", TAKE, ids=lambda f: f.__name__)
+def test_signatures_and_documentation(f: Callable[..., Any]) -> None:
+    params = inspect.signature(f).parameters
+    assert [n for n in params if n in OPTIONS] == list(OPTIONS)
+    assert all(params[n].kind is inspect.Parameter.KEYWORD_ONLY and params[n].default is None for n in OPTIONS)
+    assert f.__doc__ is not None and "docs/memory.md" in f.__doc__ and "UsageError" in f.__doc__
+    with pytest.raises(TypeError, match=rf"{f.__name__}\(\) got an unexpected keyword argument 'memroy'"):
+        f("x", memroy=1)
+
+
+def test_budget_of_a_program(tmp_path: Path) -> None:
+    (tmp_path / "p.fut").write_text(PROGRAM)
+    b = Budget(memory=4_000_000)
+    for prog in (futad.compile(PROGRAM, memory="4MB"), futad.load(tmp_path / "p.fut", memory="4MB")):
+        assert budgets(prog.grads) == [b]
+        assert budgets(futad.grad(prog.loss, 1)) == [b], "derivatives of its entries have it, too"
+        assert budgets(futad.grad(prog.loss, 1, reruns=2)) == [Budget(reruns=2)], "unless they say something else"
+    assert budgets(futad.compile(PROGRAM).grads) == [None]
+
+
+def test_budget_of_a_derivative() -> None:
+    prog = futad.compile(PROGRAM, backend="interp")
+    g = futad.grad(prog.loss, 1, checkpoints=2)
+    assert budgets(g)[-1] == Budget(checkpoints=2) and budgets(prog.grads) == [None]
+    assert futad.grad(prog.loss, 1, checkpoints=2) is g, "made once"
+    assert futad.grad(prog.loss, 1, checkpoints=3) is not g and futad.grad(prog.loss, 1) is not g
+    for f in (futad.value_and_grad, futad.jacrev):
+        assert budgets(f(prog.loss, 1, reversible="exact"))[-1] == Budget(reversible="exact")
+    assert Budget(reruns=2) in budgets(futad.hessian(prog.loss, 1, reruns=2))
+
+
+EVERY: list[dict[str, Any]] = [
+    {"memory": "1MB"}, {"checkpoints": 2}, {"checkpoints": "log"}, {"reruns": 3}, {"method": "bisection"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", EVERY, ids=str)
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_gradients_are_what_they_were(options: dict[str, Any], backend: str) -> None:
+    prog = futad.compile(PROGRAM, backend=backend)
+    x = np.float64(0.7)
+    want = futad.grad(prog.loss, 1)(9, x)
+    assert futad.grad(prog.loss, 1, **options)(9, x) == pytest.approx(want, rel=1e-13)
+    value, pull = futad.vjp(prog.loss, 9, x, **options)
+    assert (value, pull(1.0)[1]) == pytest.approx((prog.loss(9, x), want), rel=1e-13)
+    assert futad.value_and_grad(prog.loss, 1, **options)(9, x)[1] == pytest.approx(want, rel=1e-13)
+    assert futad.jacrev(prog.loss, 1, **options)(9, x) == pytest.approx(want, rel=1e-13)
+    second = futad.hessian(prog.loss, 1)(9, x)
+    assert futad.hvp(prog.loss, (9, x), (None, 2.0), **options)[1] == pytest.approx(2 * second, rel=1e-12)
+    assert futad.hessian(prog.loss, 1, **options)(9, x) == pytest.approx(second, rel=1e-12)
+    with_budget = futad.compile(PROGRAM, backend=backend, **options)
+    assert with_budget.grads(9, x) == pytest.approx(prog.grads(9, x), rel=1e-13)
+
+
+def test_wrong_options_are_refused_at_once() -> None:
+    prog = futad.compile(PROGRAM, backend="interp")
+    for call in (
+        lambda **o: futad.compile(PROGRAM, **o),
+        lambda **o: futad.load("missing.fut", **o),
+        lambda **o: futad.grad(prog.loss, 1, **o),
+        lambda **o: futad.vjp(prog.loss, 3, 1.0, **o),
+        lambda **o: futad.hvp(prog.loss, (3, 1.0), (None, 1.0), **o),
+        lambda **o: futad.hessian(prog.loss, 1, **o),
+    ):
+        with pytest.raises(UsageError, match="did you mean 'MB'"):
+            call(memory="64mb")
+        with pytest.raises(UsageError, match="memory and reruns limit the same thing"):
+            call(memory=64, reruns=3)
+
+
+# --- explain_memory -------------------------------------------------------------------------------------------
+
+PLACE = Span("sim.fut", 31, 3, 33, 8)
+FACTS = (
+    ("loop", PLACE), ("what", "nest of 2 (31, 33) as one"), ("way", "rerun"), ("state", "u; i j m h"),
+    ("inverse", "no ('u' at 34: mean of neighbours)"),
+)  # fmt: skip
+
+
+def test_nothing_to_explain() -> None:
+    prog = futad.compile(PROGRAM, backend="interp")
+    assert prog.explain_memory() == prog.loss.explain_memory() == NOTHING
+    prog.loss(3, 1.0)
+    assert prog.explain_memory() == NOTHING
+
+
+def test_text_of_a_loop() -> None:
+    most = {
+        "iterations": 170080, "states": 62, "state": 16000, "runs": 629296, "least": 629296, "predicted": 990000,
+        "held": 1000000, "budget": 1000000, "without": 64000000,
+    }  # fmt: skip
+    assert explained([Measured(FACTS, 1, most, most)]).splitlines() == [
+        "sim.fut:31 nest of 2 (31, 33) as one: run again from states; state 16 kB (u; i j m h); inverse: no ('u' at "
+        "34: mean of neighbours)",
+        "  170,080 iterations, 62 states fit 1 MB; each iteration run 3.7 times (least possible: 3.7)",
+        "  predicted 990 kB, held 1 MB; without a budget 64 MB would be kept",
+    ]
+    assert first_line(FACTS).startswith("sim.fut:31 nest of 2 (31, 33) as one: run again from states; state (u; i")
+
+
+def test_text_of_a_loop_that_is_undone() -> None:
+    bits = [int(np.float64(x).view(np.int64)) for x in (3.1e-12, 1e-8)]
+    most = {"iterations": 20000, "held": 0, "deviation": bits[0], "allowed": bits[1]}
+    facts = (("loop", PLACE), ("what", "loop"), ("way", "undone"), ("inverse", "q p: 3 kicks, 3 drifts"))
+    assert explained([Measured(facts, 2, {**most, "iterations": 40000}, most)]).splitlines() == [
+        "sim.fut:31 loop: undone iteration by iteration; inverse: q p: 3 kicks, 3 drifts",
+        "  40,000 iterations in 2 runs of the loop",
+        "  held 0 bytes",
+        "  came back within 3.1e-12 of where it began (allowed 1e-08)",
+    ]
+    assert explained([Measured((("loop", None), ("way", "kept")), 1)]) == "loop: every iteration kept"
+
+
+def measuring(prog: futad.Program, name: str) -> futad.Program:
+    """The program whose function tells a number when it is called."""
+    core = prog.core
+    f = core.funs[name]
+    size = f.body.params[0]
+    stm = ir.Stm((), ir.Measure((("way", name),), ("iterations",), (size,)))
+    body = ir.Lambda(f.body.params, (stm, *f.body.stms), f.body.result)
+    made = ir.Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
+    return futad.Program(ir.Program({**core.funs, name: made}, core.name), backend=prog.backend)
+
+
+@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+def test_last_calls_are_explained(backend: str) -> None:
+    prog = measuring(futad.compile(PROGRAM, backend=backend), "loss")
+    prog.loss(3, 1.0)
+    assert prog.explain_memory() == "loop: loss\n  3 iterations"
+    prog.grads(3, 1.0)
+    assert prog.explain_memory() == NOTHING, "of the last call"
+    g = futad.grad(prog.loss, 1)
+    g(5, 1.0)
+    assert g.explain_memory() == prog.explain_memory() == "loop: loss\n  5 iterations", "derivatives count"
+    h = futad.grad(g, 1)
+    h(7, 1.0)
+    assert prog.explain_memory() == "loop: loss\n  5 iterations\nloop: loss\n  7 iterations"
+    assert h.explain_memory() == "loop: loss\n  7 iterations"
