@@ -216,9 +216,26 @@ def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, destinations: list[Destinati
     src = lo.view(e.array)
     if lo.can_overwrite(src) and (src.dense or "in order" not in stm.attrs):
         return [src]
-    if lo.target.builds_in_place and (src.dense or isinstance(src.base, Joined)) and stm.pat[0] not in lo.consumed:
+    unwritten = lo.target.builds_in_place and stm.pat[0] not in lo.consumed
+    if unwritten and (src.dense or isinstance(src.base, Joined)) and not _part_of_overwritten(lo, src):
         return [src]  # whoever writes to either copies then
     return [lo.materialise(src, destinations[0])]
+
+
+def _part_of_overwritten(lo: Lowerer, src: View) -> bool:
+    """Whether a later statement of the scope overwrites a larger array of which this is a part: that statement would
+    have to copy the whole of it."""
+    sc = lo.scopes[-1]
+    for stm in sc.lam.stms[sc.index + 1 :]:
+        e = stm.exp
+        taken = list(e.consumes())
+        if isinstance(e, core.Loop):
+            taken += [a for a, p in zip(e.inits, e.variables, strict=True) if p in lo.consumed]
+        for a in taken:
+            v = lo.env.get(a) if isinstance(a, Var) else None
+            if isinstance(v, View) and v.roots & src.roots and v.rank > src.rank:
+                return True
+    return False
 
 
 @handles(core.Scratch)

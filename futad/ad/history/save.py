@@ -87,7 +87,7 @@ class Saver:
         for q in which:
             x = self.own[q]
             if x in counters:
-                self.restores[q] = Restore(_counted(*counters[x]))
+                self.restores[q] = Restore(counted(*counters[x]))
                 continue
             found = None
             if isinstance(x.type, ArrayType):
@@ -98,7 +98,7 @@ class Saver:
                 chains[q] = found
             else:
                 self.restores[q] = Restore(_unchanged(self.loop.inits[q]))
-        self._chains(finder, chains, {v: _counted(*c) for v, c in counters.items()}, lead)
+        self._chains(finder, chains, {v: counted(*c) for v, c in counters.items()}, lead)
 
     def _whole(self, q: int) -> None:
         x = self.own[q]
@@ -147,7 +147,7 @@ def _unchanged(start: Atom) -> Callable[[Builder, Atom, Var], Atom]:
     return lambda b, iteration, after: start
 
 
-def _counted(start: Atom, step: int) -> Callable[[Builder, Atom, Var], Atom]:
+def counted(start: Atom, step: int) -> Callable[[Builder, Atom, Var], Atom]:
     """A variable that is `start` and goes up by `step`."""
 
     def begin(b: Builder, iteration: Atom, after: Var) -> Atom:

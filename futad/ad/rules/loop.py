@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 from futad.ad.activity import loop_flow
 from futad.ad.emit import reexecution
 from futad.ad.history.final import noted
+from futad.ad.history import rerun
+from futad.ad.history.rerun import Rerun, Step
 from futad.ad.history.save import Grower, Restore, Saver, convert, counting, varying
+from futad.ad.history.split import needs_length
 from futad.ad.history.stripmine import NEST, bound_of, within
 from futad.ad.rules.branch import merge_branches
 from futad.ad.table import RULES, Rule
 from futad.ad.tidy.live import live
 from futad.core import ir
+from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, i64, subst_type
 
@@ -82,7 +86,7 @@ def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
 
 # --- loops, reverse mode ----------------------------------------------------------------------------------
 
-Save = Callable[[Sequence[int]], "dict[int, Restore]"]
+Save = Callable[[Sequence[int]], "dict[int, Restore] | Rerun"]
 
 
 def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Save) -> None:
@@ -126,8 +130,14 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     assert isinstance(i.type, Prim)
     last_iteration = s.b.op("sub", bound, Const(i.type, 1), hint="last")
     head.add(ir.Stm((i,), ir.Op("sub", (last_iteration, iteration))))
-    restores = save(which) if which else {}
+    how = save(which) if which else {}
     at = head.convert(I64, i) if which else i
+    stack = how if isinstance(how, Rerun) else None
+    restores = {} if isinstance(how, Rerun) else how
+    if stack is not None:
+        found = stack.begin(head, at)
+        for q in which:
+            head.add(ir.Stm((xs[q],), ir.Alias(found[q])))
     backwards = {q: Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
     for q, how in sorted(restores.items()):
         before = len(head.stms)
@@ -158,6 +168,10 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
         params.append(after)
         start.append(last)
         result.append(inner.current(xs[q]))
+    if stack is not None:
+        params += stack.params
+        start += stack.inits
+        result += stack.results
     lam = ir.Lambda(tuple(params), tuple(head.stms + stms), tuple(result))
     names = ir.Renamer()
     done = tuple([names.bind(p) for p in params[1:]])
@@ -257,9 +271,16 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     body = reexecution(e.body)
     rooms = _inner_rooms(s, stm, body)
 
-    def save(which: Sequence[int]) -> dict[int, Restore]:
+    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
         loop = emitted.exp
         assert isinstance(loop, ir.For)
+        found = _bounded(s, stm, which, kept)
+        if found is not None:
+            budget, step, where = found
+            b = Builder()
+            stack = rerun.known(b, emitted, loop, step, where, budget, _iterations(b, e.bound))
+            s.replace(emitted, b.stms)
+            return stack
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
         before, head = Builder(), Builder()
         iterations = e.bound if rooms else _iterations(before, e.bound)
@@ -281,6 +302,42 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         return {kept[k]: r for k, r in restores.items()}
 
     _reverse_iterations(s, e.bound, body, stm, save)
+
+
+Bounded = tuple[Budget, Step, list[int]]
+
+
+def _bounded(s: Scope, stm: ir.Stm, which: Sequence[int], kept: Sequence[int]) -> Bounded | None:
+    """The budget of the loop, the step by which its iterations are run again, and where the forward sweep has a state's
+    variables; None if it saves what it needs."""
+    budget = Budget.of(stm.attrs) or s.ctx.how.budget
+    e = stm.exp
+    assert isinstance(e, ir.Loop)
+    if budget is None or not budget.limits or (NEST,) in stm.attrs or varying(e.variables, e.variables):
+        return None
+    final = {q: s.ctx.final.get(v, v) for q, v in enumerate(stm.pat) if v in s.ctx.final or q in noted(stm)}
+    step = rerun.step_of(e, which, final, s.stripped)
+    if not all(q in kept for q in step.state):
+        return None
+    return budget, step, [kept.index(q) for q in step.state]
+
+
+def _bounded_while(
+    s: Scope, emitted: ir.Stm, first: ir.Stm, loop: ir.While, count: Var, budget: Budget, step: Step,
+    where: Sequence[int],
+) -> Rerun:  # fmt: skip
+    """The forward sweep of a loop of unknown length under a budget, in place of `first`, which counts."""
+    b = Builder()
+    if needs_length(budget):
+        counting_ = ir.rename(ir.Lambda((), (first,), (count,)))
+        b.add(counting_.stms[0])
+        n = counting_.result[0]
+        b.add(ir.Stm((count,), ir.Alias(n)))
+        stack = rerun.known(b, emitted, _as_for(loop, n), step, where, budget, n)
+    else:
+        stack = rerun.unknown(b, emitted, loop, step, where, budget, count)
+    s.replace(first, b.stms)
+    return stack
 
 
 def _by_size(loop: ir.Loop, which: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -315,7 +372,10 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     first = ir.Stm((*emitted.pat, count), ir.While(counted_loop.inits, body), emitted.attrs)
     s.replace(emitted, [first])
 
-    def save(which: Sequence[int]) -> dict[int, Restore]:
+    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
+        bounded = _bounded(s, stm, which, kept)
+        if bounded is not None:
+            return _bounded_while(s, emitted, first, loop, count, *bounded)
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}
