@@ -223,16 +223,15 @@ def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, destinations: list[Destinati
 
 
 def _part_of_overwritten(lo: Lowerer, src: View) -> bool:
-    """Whether a later statement of the scope overwrites a larger array of which this is a part: that statement would
-    have to copy the whole of it."""
+    """Whether a later loop of the scope overwrites a larger array of which this is a part: it would have to copy the
+    whole of it."""
     sc = lo.scopes[-1]
     for stm in sc.lam.stms[sc.index + 1 :]:
         e = stm.exp
-        taken = list(e.consumes())
-        if isinstance(e, core.Loop):
-            taken += [a for a, p in zip(e.inits, e.variables, strict=True) if p in lo.consumed]
-        for a in taken:
-            v = lo.env.get(a) if isinstance(a, Var) else None
+        if not isinstance(e, core.Loop):
+            continue
+        for a, p in zip(e.inits, e.variables, strict=True):
+            v = lo.env.get(a) if isinstance(a, Var) and p in lo.consumed else None
             if isinstance(v, View) and v.roots & src.roots and v.rank > src.rank:
                 return True
     return False

@@ -9,6 +9,11 @@ Source: Siskind and Pearlmutter, "Divide-and-conquer checkpointing for arbitrary
 33, 2018; Griewank and Walther, ACM TOMS 26(1), 2000; for unknown length Stumm and Walther, "New algorithms for optimal
 online checkpointing", SISC 32(2), 2010, of which the thinning is the first step.
 
+Note [Length]
+The forward sweep goes to the end, so that it reverses one iteration more than there are: the one that needs the loop's
+results.  The first descent is that of n + 1 iterations, and with s states T(n + 1, s) are run, the least possible,
+where T(n, s) = t n - C(s + t, t - 1), t least with C(s + t, t) >= n.
+
 Note [States]
 A state is what later iterations need to compute what the return sweep reads: counters, invariants and arrays that the
 return sweep reads from the loop's result (`final.py`) are no part of it.
@@ -37,6 +42,7 @@ class Step:
     `state`: the positions of a state's variables among the loop's; `easy`: what others are at an iteration."""
 
     state: list[int]
+    names: list[str]
     body: ir.Lambda
     easy: dict[int, Callable[[Builder, Atom], Atom]]
 
@@ -81,7 +87,8 @@ def step_of(loop: ir.Loop, which: Sequence[int], final: dict[int, Atom], strippe
     for q in sorted(need & easy.keys()):
         b.add(ir.Stm((own[q],), ir.Alias(easy[q](b, at))))
     results = tuple([body.result[q] for q in state])
-    return Step(state, ir.Lambda((at, *[own[q] for q in state]), (*b.stms, *code), results), easy)
+    names = [own[q].name for q in state]
+    return Step(state, names, ir.Lambda((at, *[own[q] for q in state]), (*b.stms, *code), results), easy)
 
 
 def _counted(x: Var, start: Atom, step: int) -> Callable[[Builder, Atom], Atom]:
@@ -94,6 +101,14 @@ def _always(a: Atom) -> Callable[[Builder, Atom], Atom]:
 
 
 @dataclass(slots=True)
+class Room:
+    """How many states a budget allows, and the bytes of one with its position."""
+
+    states: Atom
+    size: Atom
+
+
+@dataclass(slots=True)
 class Rerun:
     """The stack in the return sweep: its loop carries `params` from `inits` to `results`, which `begin` makes.
 
@@ -102,39 +117,66 @@ class Rerun:
 
     step: Step
     budget: Budget
-    slots: Atom
-    inits: list[Atom]  # how many there are, their iterations, and the rows of each variable
+    room: Room
+    iterations: Atom
+    stack: list[Atom]  # how many there are, their iterations, and the rows of each variable
+    inits: list[Atom] = field(init=False)  # the stack, and how many iterations were run and states were there at most
     params: list[Var] = field(init=False)
     results: list[Atom] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.inits = [*self.stack, self.iterations, self.stack[0]]
         self.params = [Var(a.name if isinstance(a, Var) else "kept", a.type) for a in self.inits]
 
     def begin(self, b: Builder, i: Atom) -> dict[int, Atom]:
-        top, places, *rows = self.params
+        top, places, *rows, runs, most = self.params
         last = b.op("sub", top, ONE, hint="last")
         first = b.at(places, last, hint="first")
         state = [_taken(b, r, last) for r in rows]
         k = len(rows)
 
-        def advance(b: Builder, at: Atom, top: Atom, places: Atom, *others: Atom) -> Sequence[Atom]:
-            rows, state = others[:k], others[k:]
-            free = b.op("sub", self.slots, top, hint="free")
+        def advance(b: Builder, at: Atom, most: Atom, top: Atom, places: Atom, *others: Atom) -> Sequence[Atom]:
+            rows, state = others[:k], [*others[k:]]
+            free = b.op("sub", self.room.states, top, hint="free")
             room = b.op("le", ONE, free, hint="room")
             length = b.op("sub", b.op("add", i, ONE), at)
             to = _either(b, room, lambda b: b.op("add", at, split(b, self.budget, length, free)), lambda b: i)
             state = run(b, self.step, at, b.op("sub", to, at), state)
             kept = b.op("and", room, b.op("lt", to, i), hint="kept")
             stack = push(b, kept, [top, places, *rows], to, state)
-            return [to, *stack, *state]
+            return [to, b.op("max", most, stack[0]), *stack, *state]
 
-        names = ["at", "top", "places", *["kept"] * k, *[v.name for v in state]]
-        out = while_(b, [first, *self.params, *state], lambda b, at, *_: b.op("lt", at, i), advance, names)
-        top, places, *others = out[1:]
+        names = ["at", "most", "top", "places", *["kept"] * k, *[v.name for v in state]]
+        inits = [first, most, top, places, *rows, *state]
+        out = while_(b, inits, lambda b, at, *_: b.op("lt", at, i), advance, names)
+        most, top, places, *others = out[1:]
         own = b.op("eq", first, i, hint="own")
-        self.results = [b.op("select", own, b.op("sub", top, ONE), top, hint="top"), places, *others[:k]]
+        top = b.op("select", own, b.op("sub", top, ONE), top, hint="top")
+        runs = b.op("add", runs, b.op("sub", i, first), hint="runs")
+        self.results = [top, places, *others[:k], runs, most]
         found = {q: how(b, i) for q, how in self.step.easy.items()}
         return found | dict(zip(self.step.state, others[k:], strict=True))
+
+
+    def told(self, b: Builder, last: Sequence[Atom]) -> None:
+        """Emit what a user may ask about it; `last`: what the loop's variables end as."""
+        runs, most = last[-2:]
+        size = self.room.size
+        facts = (
+            ("loop", None), ("what", "loop"), ("way", "rerun"), ("method", self.budget.method),
+            ("state", " ".join(self.step.names)),
+        )  # fmt: skip
+        numbers: dict[str, Atom] = {
+            "iterations": self.iterations,
+            "states": self.room.states,
+            "state": size,
+            "runs": runs,
+            "predicted": b.op("mul", self.room.states, size),
+            "held": b.op("mul", most, size),
+        }
+        if self.budget.memory is not None:
+            numbers["budget"] = i64(self.budget.memory)
+        b.add(ir.Stm((), ir.Measure(facts, tuple(numbers), tuple(numbers.values()))))
 
 
 def _taken(b: Builder, rows: Atom, at: Atom) -> Var:
@@ -175,8 +217,8 @@ def _if(
     return [*b.emit(ir.For(count, tuple(arrays), lam), *names)]
 
 
-def empty(b: Builder, step: Step, loop: ir.Loop, budget: Budget, n: Atom | None) -> tuple[Atom, list[Atom]]:
-    """How many states the budget allows, and a stack with room for them."""
+def empty(b: Builder, step: Step, loop: ir.Loop, budget: Budget, n: Atom | None) -> tuple[Room, list[Atom]]:
+    """A stack without states."""
     types = [loop.variables[q].type for q in step.state]
     size: Atom = i64(8)
     for t in types:
@@ -187,7 +229,7 @@ def empty(b: Builder, step: Step, loop: ir.Loop, budget: Budget, n: Atom | None)
         message = "a state of the loop takes {} bytes, and the budget is {} bytes"
         b.add(ir.Stm((), ir.Assert(b.op("le", ONE, slots), message, (size, i64(budget.memory)), None)))
     rows = [b.let(ir.Scratch(elem_of(t), (slots, *shape_of(t))), "kept") for t in types]
-    return slots, [ZERO, b.let(ir.Scratch(I64, (slots,)), "places"), *rows]
+    return Room(slots, size), [ZERO, b.let(ir.Scratch(I64, (slots,)), "places"), *rows]
 
 
 def known(
@@ -198,23 +240,23 @@ def known(
     `where`: the positions of a state's variables among those of `loop`, whose index, if it has one, is its first
     parameter.
     """
-    slots, stack = empty(b, step, loop, budget, n)
+    room, stack = empty(b, step, loop, budget, n)
     k = len(stack)
 
     def segment(b: Builder, at: Atom, *others: Atom) -> Sequence[Atom]:
         stack, own = others[:k], others[k:]
         top, places, *rows = push_always(b, stack, at, [own[q] for q in where])
-        free = b.op("sub", slots, top, hint="free")
+        free = b.op("sub", room.states, top, hint="free")
         left = b.op("sub", n, at, hint="left")
-        room = b.op("and", b.op("le", ONE, free), b.op("lt", ONE, left))
-        count = _either(b, room, lambda b: split(b, budget, left, free), lambda b: left)
+        more = b.op("le", ONE, free)
+        count = _either(b, more, lambda b: split(b, budget, b.op("add", left, ONE), free), lambda b: left)
         after = _iterations(b, loop, at, count, own)
         return [b.op("add", at, count), top, places, *rows, *after]
 
     names = ["at", "top", "places", *["kept"] * (k - 2), *[v.name for v in loop.variables]]
     inits = [ZERO, *stack, *loop.inits]
     out = while_(b, inits, lambda b, at, *_: b.op("lt", at, n), segment, names, emitted.pat)
-    return Rerun(step, budget, slots, [*out[1 : k + 1]])
+    return Rerun(step, budget, room, n, [*out[1 : k + 1]])
 
 
 def push_always(b: Builder, stack: Sequence[Atom], at: Atom, state: Sequence[Atom]) -> list[Atom]:
@@ -244,12 +286,12 @@ def unknown(
 
     Every state whose iteration is a multiple of `stride` is kept; when there is no room, every other one is dropped.
     """
-    slots, stack = empty(b, step, loop, budget, None)
+    room, stack = empty(b, step, loop, budget, None)
     k = len(stack)
 
     def segment(b: Builder, at: Atom, stride: Atom, *others: Atom) -> Sequence[Atom]:
-        stack, own = others[:k], others[k:]
-        full = b.op("and", b.op("eq", stack[0], slots), b.op("eq", b.op("rem", at, stride), ZERO), hint="full")
+        stack, own = [*others[:k]], others[k:]
+        full = b.op("and", b.op("eq", stack[0], room.states), b.op("eq", b.op("rem", at, stride), ZERO), hint="full")
         stride, *stack = _if(b, full, [stride, *stack], _thinned, ["stride", "top", "places", "kept"])
         past = b.op("rem", at, stride, hint="past")
         stack = push(b, b.op("eq", past, ZERO), stack, at, [own[q] for q in where])
@@ -260,7 +302,7 @@ def unknown(
     inits = [ZERO, ONE, *stack, *loop.inits]
     out = while_(b, inits, lambda b, *vs: vs[2 + k], segment, names, emitted.pat)
     b.add(ir.Stm((count,), ir.Alias(out[0])))
-    return Rerun(step, budget, slots, _dropped(b, budget, out[0], slots, out[2 : k + 2]))
+    return Rerun(step, budget, room, out[0], _dropped(b, budget, out[0], room.states, out[2 : k + 2]))
 
 
 def _while_iterations(b: Builder, loop: ir.While, most: Atom, own: Sequence[Atom]) -> Sequence[Atom]:
@@ -298,15 +340,16 @@ def _dropped(b: Builder, budget: Budget, n: Atom, slots: Atom, stack: Sequence[A
     keep one; the room of the others is free again."""
     top, places, *rows = stack
     free = b.op("sub", slots, ONE, hint="free")
+    end = b.op("add", n, ONE, hint="end")
 
     def more(b: Builder, target: Atom, free: Atom, read: Atom, *_: Atom) -> Atom:
-        left = b.op("and", b.op("le", ONE, free), b.op("lt", ONE, b.op("sub", n, target)))
+        left = b.op("and", b.op("le", ONE, free), b.op("lt", target, n))
         return b.op("and", left, b.op("lt", b.op("add", read, ONE), top))
 
     def step(
         b: Builder, target: Atom, free: Atom, read: Atom, kept: Atom, places: Atom, *rows: Atom
     ) -> Sequence[Atom]:
-        target = b.op("add", target, split(b, budget, b.op("sub", n, target), free), hint="target")
+        target = b.op("add", target, split(b, budget, b.op("sub", end, target), free), hint="target")
 
         def below(b: Builder, at: Atom) -> Atom:
             following = b.op("add", at, ONE)
@@ -324,5 +367,6 @@ def _dropped(b: Builder, budget: Budget, n: Atom, slots: Atom, stack: Sequence[A
         return [target, b.op("sub", free, ONE), after, *stack]
 
     first = b.op("min", top, ONE)
-    out = while_(b, [ZERO, free, ZERO, first, places, *rows], more, step, ["target", "free", "read", "top", "places", "kept"])
+    names = ["target", "free", "read", "top", "places", "kept"]
+    out = while_(b, [ZERO, free, ZERO, first, places, *rows], more, step, names)
     return [*out[3:]]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
 from futad.ad.emit import reexecution
-from futad.ad.history.final import noted
 from futad.ad.history import rerun
+from futad.ad.history.final import noted
 from futad.ad.history.rerun import Rerun, Step
 from futad.ad.history.save import Grower, Restore, Saver, convert, counting, varying
 from futad.ad.history.split import needs_length
@@ -135,13 +135,13 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     stack = how if isinstance(how, Rerun) else None
     restores = {} if isinstance(how, Rerun) else how
     if stack is not None:
-        found = stack.begin(head, at)
+        state = stack.begin(head, at)
         for q in which:
-            head.add(ir.Stm((xs[q],), ir.Alias(found[q])))
+            head.add(ir.Stm((xs[q],), ir.Alias(state[q])))
     backwards = {q: Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
-    for q, how in sorted(restores.items()):
+    for q, restore in sorted(restores.items()):
         before = len(head.stms)
-        value = how.begin(head, at, backwards.get(q, xs[q]))
+        value = restore.begin(head, at, backwards.get(q, xs[q]))
         if len(head.stms) > before and head.stms[-1].pat == (value,):
             head.stms[-1] = ir.Stm((xs[q],), head.stms[-1].exp)
         else:
@@ -176,6 +176,8 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     names = ir.Renamer()
     done = tuple([names.bind(p) for p in params[1:]])
     s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam)))
+    if stack is not None:
+        stack.told(s.b, done[len(done) - len(stack.params) :])
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         s.restored(inits[q], x)
@@ -274,9 +276,9 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
         loop = emitted.exp
         assert isinstance(loop, ir.For)
-        found = _bounded(s, stm, which, kept)
-        if found is not None:
-            budget, step, where = found
+        bounded = _bounded(s, stm, which, kept)
+        if bounded is not None:
+            budget, step, where = bounded
             b = Builder()
             stack = rerun.known(b, emitted, loop, step, where, budget, _iterations(b, e.bound))
             s.replace(emitted, b.stms)

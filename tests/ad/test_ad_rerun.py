@@ -1,0 +1,140 @@
+"""Loops under a budget: the same gradient from a few states, as many runs and states as theory has."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.core import ir
+from futad.core.budget import Budget
+from futad.core.interp import Interpreter
+from futad.core.measures import Measured
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from tests.support.budgets import under
+from tests.support.needs import needs_cc, needs_cxx
+
+LOOPS = {
+    "scalar": "loop s = f64.sum x for i < k do f64.sin (s * 1.1 + x[i % n] * f64.i64 i * 0.01)",
+    "array": "f64.sum (loop x for i < k do map2 (\\a b -> f64.sin (a * 1.1 + b * f64.i64 i * 0.01)) x (rotate 1"
+    " x))",
+    "tuple": "(loop (s, x) = (1, x) for i < k do (s + x[i % n] * s * 0.1, map (\\a -> f64.cos (a + s)) x)).0",
+    "i32 index": "loop s = f64.sum x for i < i32.i64 k do f64.sin (s * 1.1 + x[0] * f64.i32 i)",
+    "counters": "(loop (s, j) = (f64.sum x, 7i64) for i < k do (f64.sin (s + x[j % n] * f64.i64 j), j +"
+    " 3)).0",
+    "updates": "f64.sum (loop x = copy x for i < k do x with [i % n] = f64.sin (x[i % n] * 1.1 + x[(i + 1) %"
+    " n]))",
+    "written once": "f64.sum (loop a = replicate (k + 1) x[0] for i < k do a with [i + 1] = f64.sin (a[i] * 1.2 + x[i %"
+    " n]))",
+    "invariant": "(loop (s, y) = (x[0], map f64.exp x) for i < k do (f64.sin (s + y[i % n]), y)).0",
+    "while": "(loop (s, i) = (f64.sum x, 0i64) while i < k do (f64.sin (s * 1.1 + x[i % n]), i + 1)).0",
+    "until": "(loop (x, i) = (x, 0i64) while i < k && f64.sum x < 1e6 do (map (\\a -> a * 1.01 + a * a * 1e-3) x,"
+    " i + 1)).0 |> f64.sum",
+    "bounded": "(#[bound(100)] loop (s, i) = (f64.sum x, 0i64) while i < k do (f64.sin (s * 1.1 + x[i % n]), i +"
+    " 1)).0",
+    "nested": "f64.sum (loop x for i < k do loop x for j < 1 + i % 3 do map2 (\\a b -> f64.sin (a + b * f64.i64"
+    " j)) x (rotate 1 x))",
+    "two": "f64.sum (loop y = loop x for i < k do map f64.sin x for i < k do map2 (\\a b -> a * f64.cos b) y"
+    " x)",
+    "in a branch": "if x[0] < 2 then f64.sum (loop x for i < k do map (\\a -> f64.sin (a * 1.1)) x) else 0",
+    "in a map": "f64.sum (map (\\a -> loop a for i < k do f64.sin (a * 1.1 + x[i % n])) x)",
+    "while in a map": "f64.sum (map (\\a -> (loop (a, i) = (a, 0i64) while i < k && a < 9 do (f64.sin (a * 1.1) + x[i %"
+    " n], i + 1)).0) x)",
+    "histogram": "f64.sum (loop h = replicate 3 0 for i < k do hist (+) 0 3 (map (\\j -> (j + i) % 3) (iota n)) (map2"
+    " (*) x (map (\\j -> f64.cos h[j % 3]) (iota n))))",
+}  # fmt: skip
+BUDGETS = [
+    Budget(checkpoints=0),
+    Budget(checkpoints=1),
+    Budget(checkpoints=2),
+    Budget(checkpoints=7),
+    Budget(checkpoints=1000),
+    Budget(checkpoints=3, method="bisection"),
+    Budget(checkpoints="log"),
+    Budget(checkpoints="log", method="bisection"),
+    Budget(reruns=1),
+    Budget(reruns=3),
+    Budget(reruns=3, method="bisection"),
+    Budget(memory=300),
+]
+CASES = [(loop, b) for loop in LOOPS for b in (BUDGETS if loop in ("array", "while") else [BUDGETS[1], BUDGETS[-3]])]
+LENGTHS = (0, 1, 2, 3, 24)
+N = 5
+
+
+@functools.cache
+def core(loop: str) -> ir.Program:
+    return compile_text(f"entry main [n] (k: i64) (x: [n]f64): [n]f64 = vjp (\\x -> {LOOPS.get(loop, loop)}) x 1")
+
+
+@functools.cache
+def plain(loop: str) -> ir.Program:
+    return compile_program(core(loop), check=True)
+
+
+def gradient(program: ir.Program, k: int) -> tuple[np.ndarray, list[Measured]]:
+    machine = Interpreter(program)
+    (got,) = machine.run("main", [N, k, np.linspace(0.1, 0.9, N)])
+    return got, machine.measured()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("loop", "budget"), CASES, ids=str)
+def test_gradient_is_the_one_without_a_budget(loop: str, budget: Budget) -> None:
+    bounded = compile_program(under(core(loop), budget), check=True)
+    for k in LENGTHS:
+        want, _ = gradient(plain(loop), k)
+        got, _ = gradient(bounded, k)
+        np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-15)
+
+
+def least(n: int, states: int) -> int:
+    """How many runs there are at least until the last of n iterations can start, and for those before it again."""
+    t = 0
+    while math.comb(states + t, t) < n:
+        t += 1
+    return t * n - math.comb(states + t, t - 1) if t else 0
+
+
+@pytest.mark.parametrize("c", [0, 1, 3, 12])
+def test_runs_are_the_least_possible(c: int) -> None:
+    bounded = compile_program(under(core("scalar"), Budget(checkpoints=c)))
+    for n in (1, 2, 3, 5, 10, 24, 57, 120):
+        _, (m,) = gradient(bounded, n)
+        states = min(c + 1, n)
+        assert m.sums["iterations"] == n and m.sums["states"] == states
+        assert m.sums["runs"] == least(n + 1, states)
+        assert m.sums["held"] <= states * m.sums["state"]
+
+
+def test_states_of_what_is_needed() -> None:
+    """Counters, invariants, and arrays that the return sweep reads in the end are not kept."""
+    for loop, names in (("counters", "s"), ("invariant", "s"), ("tuple", "s x"), ("while", "s")):
+        _, found = gradient(compile_program(under(core(loop), Budget(checkpoints=2))), 9)
+        assert dict(found[0].facts)["state"] == names, loop
+
+
+def test_a_budget_below_one_state() -> None:
+    bounded = compile_program(under(core("array"), Budget(memory=40)))
+    with pytest.raises(futad.AssertionFailed, match="a state of the loop takes 48 bytes, and the budget is 40 bytes"):
+        gradient(bounded, 3)
+    gradient(compile_program(under(core("array"), Budget(memory=48))), 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", [pytest.param("c", marks=needs_cc), pytest.param("multicore", marks=needs_cc),
+                                     pytest.param("emulated", marks=needs_cxx)])  # fmt: skip
+@pytest.mark.parametrize("loop", ["array", "tuple", "updates", "while", "nested", "in a map", "while in a map"])
+def test_backends(backend: str, loop: str) -> None:
+    x = np.linspace(0.1, 0.9, N)
+    text = f"entry main [n] (k: i64) (x: [n]f64): [n]f64 = vjp (\\x -> {LOOPS[loop]}) x 1"
+    prog = futad.compile(text, backend=backend)
+    unit: Any = prog._unit
+    unit.core = under(unit.core, Budget(checkpoints=3))
+    for k in (0, 1, 30):
+        np.testing.assert_allclose(prog.main(k, x), gradient(plain(loop), k)[0], rtol=1e-12, atol=1e-14)

@@ -1,0 +1,27 @@
+"""Programs whose derivatives have a budget."""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.budget import Budget
+
+
+class _Under(ir.Renamer):
+    def __init__(self, budget: Budget) -> None:
+        super().__init__()
+        self.attribute = budget.attribute()
+
+    def stm(self, stm: ir.Stm) -> ir.Stm:
+        s = super().stm(stm)
+        return ir.Stm(s.pat, s.exp, (*s.attrs, self.attribute)) if isinstance(s.exp, ir.Vjp) else s
+
+
+def under(program: ir.Program, budget: Budget) -> ir.Program:
+    """The program, each of its reverse derivatives under the budget."""
+    funs = {}
+    for name, f in program.funs.items():
+        r = _Under(budget)
+        body = r.lam(f.body)
+        ret = tuple([r.bind(v) for v in f.ret])
+        funs[name] = ir.Fun(f.name, body, f.num_sizes, ret, f.entry, f.attrs, f.span)
+    return ir.Program(funs, program.name)
