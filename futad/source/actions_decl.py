@@ -254,12 +254,27 @@ def attr_name(sp: Span, tok: Token) -> A.Attr:
 
 
 def attr_args(sp: Span, name: Token, _: Token, args: list[A.Attr], __: Token) -> A.Attr:
-    def plain(a: A.Attr) -> Any:
-        if a.args:
-            return a
-        return int(a.name.replace("_", "")) if a.name[0].isdigit() else a.name
+    return A.Attr(sp, name.text, tuple([a if a.args else _attr_value(a) for a in args]))
 
-    return A.Attr(sp, name.text, tuple(plain(a) for a in args))
+
+def attr_named(sp: Span, name: Token, _: Token, value: Token) -> A.Attr:
+    """`name=value`, which is `name(value)`."""
+    return A.Attr(sp, name.text, (_attr_value(attr_name(token_span(value, sp), value)),))
+
+
+def _attr_value(a: A.Attr) -> Any:
+    """The value of an argument without arguments: a number, a text, a truth value, else a name."""
+    text = a.name
+    if text in ("true", "false"):
+        return text == "true"
+    if text[0] == '"':
+        return A.AttrText(_unescape(text[1:-1], a.span))
+    if not text[0].isdigit():
+        return text
+    try:
+        return int(text.replace("_", "")) if text.replace("_", "").isdecimal() else float(text.replace("_", ""))
+    except ValueError:
+        raise ParseError(f"the number {text} has no meaning in an attribute", a.span, code="E0102") from None
 
 
 def attr_args0(sp: Span, name: Token, _: Token, __: Token) -> A.Attr:

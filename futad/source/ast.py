@@ -133,9 +133,13 @@ class PAttr(Pat):
     pat: Pat
 
 
+class AttrText(str):
+    """A text in quotes among the arguments of an attribute, where a plain str is a name."""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Attr:
-    """`#[name]`, `#[name(args)]`: name and a tuple of ints, names and nested attributes."""
+    """`#[name]`, `#[name(args)]`: name and a tuple of numbers, truth values, texts, names and nested attributes."""
 
     span: Span
     name: str

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import ast as A
+from futad.source import budgets
 from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
 from futad.source.check_loops import keeps_size, loop_exp, type_of
 from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
-from futad.source.lints import copied_to_update, on_expression, shadows, unused, warn
+from futad.source.lints import copied_to_update, on_budgeted, on_expression, shadows, unused, warn
 from futad.source.opaque import is_abstract
 from futad.source.pretty import show_type
 from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, value_of_expr, weight
@@ -472,11 +473,24 @@ def _assert(ck: Checker, e: A.EAssert) -> A.Expr:
     return e
 
 
+def _constant(ck: Checker, name: str, a: A.Attr) -> int:
+    """A number in place of a name in an attribute, which is to be a constant: lowering knows its value."""
+    b = ck.names.get(name)
+    if b is None:
+        ck.unknown("name", name, a.span)
+    b.used = True
+    return 1
+
+
 @infers(A.EAttr)
 def _attr(ck: Checker, e: A.EAttr) -> A.Expr:
     on_expression(ck, e)
+    if e.attr.name in budgets.NAMES:
+        budgets.budget(budgets.attributes_of(e)[0], lambda name, a: _constant(ck, name, a))
     e.expr = ck.exp(e.expr)
     e.type = e.expr.type
+    if e.attr.name in budgets.NAMES:
+        on_budgeted(ck, e)
     return e
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.check_types import texp
-from futad.source.lints import attributes
+from futad.source.lints import elsewhere
 from futad.source.pretty import show_type
 from futad.source.types import Binding, Scheme, SType, TMeta, TRecord, TSum, resolve
 from futad.source.unify import Mismatch
@@ -106,7 +106,7 @@ def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:
         p.lit = ck.exp(p.lit)
         ck.fit(p.lit.type, t, p.span, "a literal pattern")
     elif type(p) is A.PAttr:
-        attributes(ck, [p.attr])
+        elsewhere(ck, [p.attr])
         _pat(ck, p.pat, t, what)
         p.type = p.pat.type
     elif type(p) is A.PConstr:

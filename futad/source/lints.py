@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from futad.errors import Lint, Span
 from futad.source import ast as A
+from futad.source import budgets
 from futad.source.causality import children
 from futad.source.opaque import opened
 from futad.source.sizes import is_intrinsic
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 # Attributes with an effect here, and those that only other compilers of the language give one.
 ATTRIBUTES = frozenset(
     "stripmine bound true_dep noinline inline unroll sequential sequential_inner sequential_outer unsafe scratch blank "
-    "trace flattening incremental_flattening prop".split()
+    "trace flattening incremental_flattening prop checkpoint reversible".split()
 )
 NO_EFFECT = frozenset(
     "opaque break doc warn param lambda scalar_only inconsistent only_intra no_intra only_inner no_outer".split()
@@ -48,6 +49,14 @@ def shadows(ck: Checker, name: str, span: Span) -> None:
         warn(ck, f"this hides the prelude's '{name}'", span)
 
 
+def elsewhere(ck: Checker, attrs: list[A.Attr]) -> None:
+    """Warn of attributes of declarations and patterns that are without meaning or effect."""
+    attributes(ck, attrs)
+    for a in attrs:
+        if a.name in budgets.NAMES:
+            warn(ck, f"'{a.name}' has no effect here", a.span, "it is for loops, 'vjp' and 'mjp'")
+
+
 def attributes(ck: Checker, attrs: list[A.Attr]) -> None:
     """Warn of attributes without meaning or effect."""
     for a in attrs:
@@ -67,6 +76,12 @@ def on_expression(ck: Checker, e: A.EAttr) -> None:
         warn(ck, "'unroll' has no effect here", e.attr.span, "it is for 'for' loops, 'jmp' and 'mjp'")
     elif name in CONSTRUCTS and type(x) in (A.ELoop, A.EVar, A.ELit, A.ELambda, A.EIndex, A.ETuple, A.ERecord):
         warn(ck, f"'{name}' has no effect here", e.attr.span, "it is for applications of 'map', 'reduce' and the like")
+
+
+def on_budgeted(ck: Checker, e: A.EAttr) -> None:
+    """Warn of a budget of an expression that keeps nothing, once inference knows what is applied, and to how much."""
+    if not budgets.takes_one(e) or _function(e.type) is not None:
+        warn(ck, f"'{e.attr.name}' has no effect here", e.attr.span, "it is for loops, 'vjp' and 'mjp'")
 
 
 def _inside(e: A.EAttr) -> A.Expr:

@@ -13,7 +13,7 @@ from futad.source.check_exps import applied
 from futad.source.check_funs import fundef, holds_function
 from futad.source.check_pats import pattern_names
 from futad.source.check_types import FAILED_TYPE, define_type
-from futad.source.lints import DERIVATIVES, attributes, derivatives_of_integers, never_unrolled, shadows
+from futad.source.lints import DERIVATIVES, derivatives_of_integers, elsewhere, never_unrolled, shadows
 from futad.source.parse import parse
 from futad.source.types import Binding, Scheme, TFun, resolve
 from futad.source.unique import Consumption
@@ -164,7 +164,7 @@ class ProgramChecker(Checker):
             )
         if not self.nesting:  # a module's members are named with it
             shadows(self, d.name, d.span)
-        attributes(self, d.attrs)
+        elsewhere(self, d.attrs)
         b = fundef(self, d, top=True)
         self.bind(d.name, b)
         self.exports.names[d.name] = b

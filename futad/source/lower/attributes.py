@@ -6,7 +6,8 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.types import AccType, ArrayType, Atom, Const, zero
-from futad.source import ast
+from futad.errors import TypeCheckError
+from futad.source import ast, budgets
 from futad.source.lower.control import loop
 from futad.source.lower.core import Lowerer, handles
 from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, is_accumulator, rebuild, walk_shapes
@@ -29,6 +30,8 @@ def lower_attr(lw: Lowerer, e: ast.EAttr, fr: Frame) -> Value:
         return _any_value(lw, e.expr, fr, a.name == "scratch")
     if a.name == "noinline":
         return _noinline(lw, e.expr, fr)
+    if a.name in budgets.NAMES:
+        return _budgeted(lw, e, fr)
     attr = (a.name, *[_attr_arg(x, fr) for x in a.args])
     if type(e.expr) is ast.ELoop:
         return loop(lw, e.expr, fr, (attr,))
@@ -38,6 +41,27 @@ def lower_attr(lw: Lowerer, e: ast.EAttr, fr: Frame) -> Value:
     if last is not None:
         last.attrs = (*last.attrs, attr)
     return v
+
+
+def _budgeted(lw: Lowerer, e: ast.EAttr, fr: Frame) -> Value:
+    """A loop, or a derivative, with the budget that all attributes before it say together."""
+    attrs, rest = budgets.attributes_of(e)
+    attribute = budgets.budget(attrs, lambda name, a: _constant(name, a, fr)).attribute()
+    before = len(lw.b.stms)
+    v = loop(lw, rest, fr, (attribute,)) if type(rest) is ast.ELoop else lw.expr(rest, fr)
+    if type(rest) is not ast.ELoop:
+        made = [s for s in lw.b.stms[before:] if isinstance(s.exp, ir.Loop | ir.Vjp)]
+        if made and budgets.takes_one(rest):
+            made[-1].attrs = (*made[-1].attrs, attribute)
+    return v
+
+
+def _constant(name: str, a: ast.Attr, fr: Frame) -> Any:
+    """The value of a constant in an attribute.  Raises TypeCheckError if it is none."""
+    x = _attr_arg(name, fr)
+    if x is name:
+        raise TypeCheckError(f"'{name}' is no constant", a.span, hint="give the number itself", code=budgets.WRONG)
+    return x
 
 
 def _any_value(lw: Lowerer, e: ast.Expr, fr: Frame, scratch: bool) -> Value:
