@@ -1,4 +1,4 @@
-"""All tests check the IR after every pass; the order of tests; what several need."""
+"""All tests check the IR after every pass; the order of tests; which flags C is compiled with; what several need."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from futad import checks
 
 os.environ.setdefault(checks.VARIABLE, checks.IR)
+# The same examples in every run, others with FUTAD_PROGRAMS; how long one takes depends on the machine.
+settings.register_profile(
+    "suite", deadline=None, database=None, derandomize="FUTAD_PROGRAMS" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
+settings.load_profile("suite")
+# The folders whose tests need results of compiled programs, not the C compiler's full optimisation: it takes three to
+# four times as long as -O1, which vectorises loops marked `omp simd` too.
+RESULTS_ONLY = {"source", "core", "rewrite", "optimise", "ad", "accs", "flatten", "api"}
 # Tests start some thousand processes; without bytecode each would first compile the modules that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -38,6 +48,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [
         i for k in range(workers) for p in parts for i in p[len(p) * k // workers : len(p) * (k + 1) // workers]
     ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_builds(request: pytest.FixtureRequest) -> Iterator[None]:
+    """C at -O1 where that is enough, unless FUTAD_CFLAGS says otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.parent.name in RESULTS_ONLY and "FUTAD_CFLAGS" not in os.environ:
+            patch.setenv("FUTAD_CFLAGS", "-O1")
+        yield
 
 
 @pytest.fixture

@@ -108,6 +108,7 @@ def test_a_histogram_on_one_thread_is_not_sorted(monkeypatch: pytest.MonkeyPatch
     """The gradient of a general histogram takes less than half the time that it takes by the sort."""
     if not cc.compiler_available():
         pytest.skip("no C compiler")
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O3")
     rng = np.random.default_rng(0)
     args = (1000, rng.integers(0, 1000, 200_000), rng.normal(size=200_000) * 0.1)
     loops = futad.compile(SOURCE, backend="c")

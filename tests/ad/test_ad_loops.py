@@ -32,7 +32,7 @@ def claims(program: ir.Program) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=round(40 * SCALE), deadline=None)
+@settings(max_examples=round(40 * SCALE))
 @given(nests)
 def test_what_the_analysis_claims_holds(nest: Nest) -> None:
     """No element is overwritten after it was read, at any of many sizes; and the gradient is that of the log."""
@@ -61,7 +61,7 @@ def test_what_the_analysis_claims_holds(nest: Nest) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=round(25 * SCALE), deadline=None)
+@settings(max_examples=round(25 * SCALE))
 @given(nests)
 def test_a_promise_is_kept_or_an_error(nest: Nest) -> None:
     """Where the promise is checked instead of proved: an error exactly if an element is overwritten after it was
@@ -89,7 +89,7 @@ def test_the_analysis_claims_something() -> None:
     """Of the random loops without such a conflict it finds a third at least (the others are odd)."""
     found = free = 0
 
-    @settings(max_examples=100, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=100)
     @given(nests)
     def count(nest: Nest) -> None:
         nonlocal found, free

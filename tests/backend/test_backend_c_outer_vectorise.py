@@ -175,6 +175,7 @@ def test_which_are_in_lanes(core: Any, name: str) -> None:
     assert (blocks(fun.body) > 0) == (name in IN_LANES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, lanes", [("by_5", 0), ("by_8", 8), ("by_17", 16), ("by_40", 32)])
 def test_few_iterations(core: Any, backend: CBackend, name: str, lanes: int) -> None:
     """As many in a block as there are, if their number is known."""
@@ -191,6 +192,7 @@ def test_sums_in_order_are_not_done_in_lanes(core: Any) -> None:
         assert blocks(fun.body) == 0
 
 
+@pytest.mark.slow
 def test_additions_to_rows_and_columns(core: Any, backend: CBackend) -> None:
     """Two to one array, of which one goes where another lane's other one does."""
     fun = next(f for f in c_backend(core).module.functions if f.name == "crossing")

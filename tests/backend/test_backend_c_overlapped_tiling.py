@@ -114,6 +114,7 @@ def test_special_values(core: Any, backend: CBackend) -> None:
                 np.testing.assert_allclose(a, b, rtol=1e-11, err_msg=name)
 
 
+@pytest.mark.slow
 def test_failures_are_where_they_were(core: Any, backend: CBackend) -> None:
     x = np.full(3000, 0.5)
     x[2999] = 1e9

@@ -91,6 +91,7 @@ def test_maps(core: Any, backend: CBackend, t: int, m: int, k: int, n: int) -> N
         same(core, backend, "rows", t, m, k, n, a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m, k, n", [
     (0, 3, 4), (1, 40, 7), (63, 5, 20), (64, 5, 20), (65, 1, 1), (300, 70, 51), (1030, 9, 130)])
 def test_one_product(core: Any, backend: CBackend, m: int, k: int, n: int) -> None:

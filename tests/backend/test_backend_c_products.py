@@ -93,6 +93,7 @@ def test_nan_stays(programs: dict[str, Any]) -> None:
     assert np.isnan(total[4]) and (np.delete(total, 4) == 12).all()
 
 
+@pytest.mark.slow
 def test_gradients_are_slopes(programs: dict[str, Any]) -> None:
     r = np.random.default_rng(5)
     qs, s, xs = (0.3 * r.standard_normal(shape) for shape in ((2, 6, 6), (6,), (11, 6)))

@@ -35,6 +35,11 @@ BACKENDS = [
 VALUES = frozenset({"values"})
 
 
+@pytest.fixture(autouse=True)
+def _fewer_optimisations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O1")
+
+
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUTAD_CHECK", "values")

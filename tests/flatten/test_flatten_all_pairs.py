@@ -172,6 +172,7 @@ def test_folded_pairs_of_special_values(name: str) -> None:
         check(name, (12, 7, 40), xs, ys, FOLDS)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_columns_of_matrices_as_rows() -> None:
     rng = np.random.default_rng(2)

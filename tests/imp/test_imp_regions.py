@@ -156,7 +156,7 @@ def view(draw: Any) -> View:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(view(), view(), st.booleans())
 def test_what_is_proved_is_so(a: View, b: View, checked: bool) -> None:
     known = regions(checked=[(K, N)] if checked else [])

@@ -128,6 +128,7 @@ def test_ranges_between_any_two_numbers(program: Any, t: str) -> None:
             assert answer(program[f"{name}_{t}"], x, z) == expected(x, None, z, kind), (t, kind, x, z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", TYPES)
 def test_ranges_with_any_step(program: Any, t: str) -> None:
     low, high = limits(t)
@@ -178,6 +179,7 @@ def check(f: Any, xs: np.ndarray, numbers: tuple[int, ...], want: list[int] | No
     assert got == want, what
 
 
+@pytest.mark.slow
 def test_updates_of_slices_of_any_numbers(program: Any) -> None:
     rng = random.Random(9)
     for i, j, s in rng.sample(list(itertools.product(NUMBERS, repeat=3)), 500):

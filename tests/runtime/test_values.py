@@ -443,7 +443,7 @@ def arrays(draw):
     return prim, np.array(flat, prim.dtype).reshape(shape)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(arrays())
 def test_values_survive_both_formats(case):
     prim, a = case
@@ -455,7 +455,7 @@ def test_values_survive_both_formats(case):
         assert np.array_equal(value.at_type(prim), a, equal_nan=prim.is_float)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(arrays())
 def test_the_binary_format_is_the_public_one(case):
     prim, a = case

@@ -151,6 +151,5 @@ def test_integers(seed: int) -> None:
 @pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("seed", seeds(2, 3000))
-def test_backends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FUTAD_CFLAGS", "-O1")
+def test_backends(seed: int) -> None:
     check(seed, "f64", lambda rng, shape: np.asarray(rng.normal(size=shape)), BACKENDS)

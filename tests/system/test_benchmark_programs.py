@@ -96,6 +96,7 @@ def test_gmm_on_real_data(backend: str) -> None:
     assert_close(p.gradient(*args), cf.gmm_gradient(*args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gmm_shipped_file(backend: str) -> None:
     g = read_gmm(ROOT / "datasets" / "gmm_n200_d3_K5.txt")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -21,18 +23,19 @@ import gpu  # noqa: E402
 import gpu_stage  # noqa: E402
 from gpu_rows import rows  # noqa: E402
 from gpu_smoke import SMOKE  # noqa: E402
+from gpu_worker import each  # noqa: E402
 from gpu_workloads import Contender, arguments, difference, workloads  # noqa: E402
 
 
 @pytest.mark.slow
 @needs_cxx
 def test_the_suite_in_small_with_planted_defects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault, a hang and a wrong answer are reported by program and kernel; all else is done."""
+    """A fault and a wrong answer are reported by program and kernel; all else is done."""
     out = tmp_path / "out.json"
-    monkeypatch.setenv("FUTAD_SUITE_PLANT", "fault:ad_control,hang:ad_nested,wrong:accumulators")
+    monkeypatch.setenv("FUTAD_SUITE_PLANT", "fault:ad_control,wrong:accumulators")
     command = [sys.executable, str(SUITE / "gpu.py"), "--device", "emulated", "--toy", "--programs", "5",
-               "--only", "kmeans f64", "--per-case", "40", "--json", str(out)]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+               "--only", "kmeans f64", "--per-case", "600", "--budget", "3000", "--json", str(out)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000)
     assert done.returncode == 1, done.stdout + done.stderr
     report = json.loads(out.read_text())
     assert report["card"] == "emulated" and report["ceilings"][0]["copy_gb_s"] > 0
@@ -40,16 +43,30 @@ def test_the_suite_in_small_with_planted_defects(tmp_path: Path, monkeypatch: py
     made = {p["name"]: p for p in report["programs"]}
     assert len(made) == 5 and made["abstract_stack"]["cases"] >= 1 and made["ad_vector"]["cases"] >= 1
     failed = {n: p["failed"] for n, p in made.items() if "failed" in p}
-    assert sorted(failed) == ["accumulators", "ad_control", "ad_nested"] and len(report["problems"]) == 3
+    assert sorted(failed) == ["accumulators", "ad_control"] and len(report["problems"]) == 2
     assert re.search(r"kernel \w+: __trap.*the kernel started last is futad_k0_map \(map over .*, line 5\)",
                      failed["ad_control"])  # fmt: skip
-    assert re.search(r"no answer within 40 s; the kernel started last is futad_k0_map", failed["ad_nested"])
     assert re.search(r"alone: CheckFailure: .*accumulators.fut:23:48: .*acc_\d+ has another", failed["accumulators"])
     (row,) = report["rows"]
     mine = row["times"]["futad"]
     assert row["against"] == "the CPU" and mine["primal_error"] < 1e-9 and mine["after_gradient_error"] < 1e-9
     assert mine["primal_runs"] >= 10 and mine["gradient_ms"] > 0 and mine["launches"] >= 1
-    assert "kmeans f64 k=4 n=50 d=3" in done.stdout and "programs: 2 of 5 good" in done.stdout
+    assert "kmeans f64 k=4 n=50 d=3" in done.stdout and "programs: 3 of 5 good" in done.stdout
+
+
+@pytest.mark.slow
+@needs_cxx
+def test_a_hang_is_told_with_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUTAD_SUITE_PLANT", "hang:ad_nested")
+    failed = ""
+    for seconds in (5, 20, 80, 320):  # compiling takes a part of them, more of it if the machine does other work
+        options = argparse.Namespace(device="emulated")
+        (made,) = each("programs", options, ["ad_nested"], seconds, time.monotonic() + 1000)
+        failed = made["failed"]
+        assert failed.startswith("no answer within")
+        if "kernel" in failed:
+            break
+    assert "; the kernel started last is futad_k0_map" in failed
 
 
 def test_a_wrong_answer_is_a_problem() -> None:

@@ -129,14 +129,19 @@ def _stopping(program: tuple[str, int], how: str) -> Any:
 @pytest.mark.parametrize("how", ["crash", "hang"])
 def test_what_crashes_or_hangs_is_found(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "run", _stopping(("prefix", 2), how))
-    pool = workers.Pool(1, 60 if how == "crash" else 3)
     task = Task(1, "c", "f64", (("prefix", 1), ("prefix", 2)), ("value",))
-    try:
-        done = list(pool.outcomes([task]))
-    finally:
-        pool.close()
-    assert sum(o.programs for o in done) == 2
-    assert [(f.kind, f.seed, f.what) for o in done for f in o.findings] == [("prefix", 2, how)]
+    found: list[Any] = []
+    for limit in (3, 20, 60):  # seconds by the clock: other work on the machine takes some of them
+        pool = workers.Pool(1, limit)
+        try:
+            done = list(pool.outcomes([task]))
+        finally:
+            pool.close()
+        assert sum(o.programs for o in done) == 2
+        found = [(f.kind, f.seed, f.what) for o in done for f in o.findings]
+        if found == [("prefix", 2, how)]:
+            break
+    assert found == [("prefix", 2, how)]
 
 
 @needs_cc
@@ -199,7 +204,7 @@ def test_findings_are_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(batch.Compiled, "call", wrong)
     seed = next(s for s in range(100) if "logistic" in skeletons.program("ring", s).text)
-    [found] = batch.run(Task(1, "c", "f64", (("ring", seed),), ("value",), shrink=60)).findings
+    [found] = batch.run(Task(1, "c", "f64", (("ring", seed),), ("value",), shrink=600)).findings
     before, after = skeletons.program("ring", seed).text, found.text.split("def softmax")[1]
     assert "logistic" in after and len(after) < len(before)
     compile_text(found.text, "small.fut")

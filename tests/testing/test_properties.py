@@ -71,7 +71,7 @@ def reference(s: Sample, name: str = "main") -> list[Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60)
 @given(st.integers(10_000, 2**32))
 def test_text_and_batched_evaluation(seed):
     """A program checks, survives printing and parsing, and means the same evaluated one iteration at a time,
