@@ -5,7 +5,8 @@
 Prints the time of calls of entries that do next to nothing, by what is passed; of derivatives of such; the share of
 compiled code in calls of hand tracking and of least squares; and on `multicore` the time of a map on one thread and
 together with others, by its length: from which length on several threads end sooner is what the constants of
-`kernels/team.h` were chosen by.  The least time of several repeats counts, of CPU time where only one thread works.
+`kernels/thread_pool.h` were chosen by.  The least time of several repeats counts, of CPU time where only one thread
+works.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ def shares(backend: str, runs: int) -> dict[str, tuple[float, float]]:
         program = futad.load(ROOT / "benchmarks" / "programs" / f"{case.program}.fut", backend=backend)
         for what, entry in (("objective", program[case.objective]), ("derivative", program[case.derivative])):
             entry(*case.args)
-            executor: Any = entry.unit.executor()
+            executor: Any = entry.executable.executor()
             flat = entry.signature.flatten(case.args)
-            code = min(executor.timed(entry.core_name, flat)[0] for _ in range(20 * runs))
+            code = min(executor.timed(entry.symbol, flat)[0] for _ in range(20 * runs))
             call = least(partial(entry, *case.args), runs, 20, wall=True)
             out[f"{name} {what}"] = (call, 1e6 * code)
     return out
@@ -94,8 +95,8 @@ def maps() -> list[float]:
     out = []
     for n in LENGTHS:
         args = roots.signature.flatten((np.ones(n),))
-        run: Any = roots.unit.executor()
-        out.append(1e6 * min(run.timed(roots.core_name, args)[0] for _ in range(300)))
+        run: Any = roots.executable.executor()
+        out.append(1e6 * min(run.timed(roots.symbol, args)[0] for _ in range(300)))
     return out
 
 

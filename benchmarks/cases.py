@@ -23,7 +23,7 @@ class Case:
     `more` are the derivative's arguments after the objective's.  `numpy` and `numpy_derivative` compute the same in
     NumPy; they are timed where they are closed forms written with arrays.  `seen` takes from futad's derivative what is
     compared with `numpy_derivative`, `peer_seen` from other libraries'; `tolerance` is relative to the largest element.
-    `work` grows with the size as the number of operations does.  `flops` are those of the products of matrices (or of
+    `work` grows with the size as the number of operations does.  `flops` are those of the matrix products (or of
     matrices and vectors) that both parts need, `bytes` what they read and write at least; 0 where neither bounds the
     time.
     """

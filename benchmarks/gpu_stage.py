@@ -99,7 +99,7 @@ def unlike(program: Any, reference: Any, case: Any) -> str | None:
     def results(p: Any) -> Any:
         f = p.entries[case.entry]
         try:
-            return [np.asarray(r) for r in f.unit.run(f.core_name, make_input(p, f, case))]
+            return [np.asarray(r) for r in f.executable.run(f.symbol, make_input(p, f, case))]
         except DeviceError:
             raise
         except Error as e:
@@ -235,7 +235,7 @@ def expected(row: Row) -> tuple[list[Any], list[Any]]:
     out = []
     for name, given in ((row.primal, args), (row.derivative, (*args, *row.more))):
         f = program.entries[name]
-        out.append(f.unit.run(f.core_name, f.signature.flatten(given)))
+        out.append(f.executable.run(f.symbol, f.signature.flatten(given)))
     return out[0], out[1]
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices: futad's kernel (a map of maps of sums of products) beside NumPy's BLAS, on one thread.
+"""Matrix products: futad's kernel (a map of maps of sums of products) beside NumPy's BLAS, on one thread.
 
     python benchmarks/matmul.py [--shapes NxMxK...] [--runs N] [--backend B] [--json OUT]
 

@@ -322,14 +322,14 @@ def overheads_plot(rows: list[Row], title: str) -> Any:
 
 
 def shares_plot(rows: list[Row], title: str) -> Any:
-    """The least time that products of matrices or moving data take on this machine over the time taken."""
+    """The least time that matrix products or moving data take on this machine over the time taken."""
     bound = [r for r in rows if r["bound"]]
     figure, axes = canvas(1, 1, 9, 1.6 + 0.22 * len(bound))
     present = [w for w in NAMES if any(median(r, w) for r in bound)]
     series = {w: [100 * r["bound"] / m if (m := median(r, w)) is not None else None for r in bound] for w in present}
     dots(axes[0][0], [f"{label(r)}  {r['what']}" for r in bound], series, 100, log=False)
     axes[0][0].set_xlim(left=0)
-    axes[0][0].set_xlabel("% of the ceiling: dense products of matrices, or copying", fontsize=8)
+    axes[0][0].set_xlabel("% of the ceiling: dense matrix products, or copying", fontsize=8)
     legend(figure, present)
     figure.suptitle(f"Share of what the machine can do, {title}", fontsize=12, x=0.01, ha="left")
     return figure

@@ -1,4 +1,4 @@
-"""How the time of sparse k-means grows: a Newton step of `kmeans_sparse.fut` with more and more numbers that are not 0,
+"""How the time of sparse k-means grows: a Newton step of `kmeans_sparse.fut` with more and more nonzeros,
 and with wider and wider points that hold as many of them as before.
 
     python benchmarks/sparse.py [--points N] [--runs N] [--backend B] [--json OUT]
@@ -22,7 +22,7 @@ import numpy as np
 import futad
 
 ROOT = Path(__file__).resolve().parents[1]
-# Numbers that are not 0 in a point, dimensions, centroids.
+# Nonzeros in a point, dimensions, centroids.
 MORE = [(5, 1000, 10), (10, 1000, 10), (20, 1000, 10), (40, 1000, 10), (80, 1000, 10)]
 WIDER = [(40, 500, 10), (40, 1000, 10), (40, 2000, 10), (40, 4000, 10)]
 
@@ -45,7 +45,7 @@ def main() -> int:
     clock = time.process_time if options.backend == "c" else time.perf_counter
     program = futad.load(ROOT / "benchmarks" / "programs" / "kmeans_sparse.fut", backend=options.backend)
     rows: list[dict[str, Any]] = []
-    for title, sweep in (("more numbers that are not 0:", MORE), ("wider points:", WIDER)):
+    for title, sweep in (("more nonzeros:", MORE), ("wider points:", WIDER)):
         print(title)
         first: list[float] = []
         for held, d, k in sweep:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SHARE = 0.8  # of the number of threads: 1.6 on two
-WAKING = 20e-6  # seconds; kernels/team.h wakes a sleeping thread for no job that takes less
+WAKING = 20e-6  # seconds; kernels/thread_pool.h wakes a sleeping thread for no job that takes less
 AT_ONCE = 2e-3  # seconds that copies run at least, so that beginning and ending together does not count
 
 

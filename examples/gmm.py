@@ -30,7 +30,7 @@ def main() -> None:
     print(f"n = {len(data.x)}, d = {data.x.shape[1]}, K = {len(data.alphas)}")
     print(f"objective      {value:.12g}")
     print(f"gradient norm  {norm:.12g}")
-    print(f"both in {seconds * 1e3:.3f} ms on backend {gradient.unit.backend}")
+    print(f"both in {seconds * 1e3:.3f} ms on backend {gradient.executable.backend}")
 
 
 if __name__ == "__main__":

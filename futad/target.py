@@ -24,7 +24,7 @@ class Target:
     code: str = ""
     threads: int = MANY
     traces: bool = True
-    team: bool = False  # nests are cut into parts, which a team of threads takes
+    pool: bool = False  # nests are cut into parts, which a thread pool takes
     reassociates: bool = True  # sums of floats may be taken in vector lanes
     builds_in_place: bool = False  # the parts of an array are computed where it will lie
     jams: bool = False  # unroll-and-jam: several iterations of a loop run together inside its inner loops
@@ -46,7 +46,7 @@ C = Target(
     name="c", code="c", threads=1, builds_in_place=True, jams=True, outer_lanes=True, tiles=True, grows=True,
     transposes=True, packs=True,
 )  # fmt: skip
-MULTICORE = replace(C, name="multicore", threads=MANY, team=True)
+MULTICORE = replace(C, name="multicore", threads=MANY, pool=True)
 # A thread of a device has few registers, and its own counts of digits.
 CUDA = Target(name="cuda", code="cuda", traces=False, digit_bits=8)
 EMULATED = replace(CUDA, name="emulated")
@@ -58,11 +58,11 @@ def target_of(backend: str) -> Target:
     if backend not in TARGETS:
         raise UsageError(f"no backend is called '{backend}'; there are: {', '.join(TARGETS)}")
     target = TARGETS[backend]
-    return replace(target, threads=thread_count()) if target.team else target
+    return replace(target, threads=thread_count()) if target.pool else target
 
 
 def thread_count() -> int:
-    """How many threads `multicore` has, see `kernels/team.h`."""
+    """How many threads `multicore` has, see `kernels/thread_pool.h`."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if wanted.isdecimal() and int(wanted):
         return int(wanted)

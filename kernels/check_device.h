@@ -1,4 +1,4 @@
-/* Checked execution on the emulated device (docs/checking.md): the C++ compiler puts a call before every access to
+/* Checked execution on the CPU simulator (docs/checking.md): the C++ compiler puts a call before every access to
  * memory, as for its thread sanitizer; here are the functions that are called, which look each access up.
  *
  * The device's memory is one stretch, with a word for every byte: 0 where no array is, 1 for memory that was had and not

@@ -85,7 +85,7 @@ int64_t futad_iteration_at(struct futad_context *ctx, int64_t loop, uint64_t tim
 
 /* Of each type: reads of an element written before `limit` by whoever, and copies of one, where what has not been written
  * in one place has not been in the other. */
-#ifdef FUTAD_TEAM_H
+#ifdef FUTAD_POOL_H
 #define FUTAD_RACES(ctx, entry, who)           \
   if (FUTAD_UNLIKELY(futad_raced(ctx, *entry))) \
   futad_found(ctx, FUTAD_RACE, who, *entry, (ctx)->watch.nest, futad_place(entry))
@@ -250,7 +250,7 @@ FUTAD_INLINE void futad_extent_of(struct futad_extent *x, int rank, const int64_
   }
 
 /* No other piece of the parallel nest wrote elements of an array. */
-#ifdef FUTAD_TEAM_H
+#ifdef FUTAD_POOL_H
 static __attribute__((noinline, cold)) void futad_apart_of(struct futad_context *ctx, const void *p, int k, int rank,
                                                            const int64_t *shape, const int64_t *strides, int64_t who) {
   FUTAD_ROWS(row, count, step, futad_words_of(p, k), rank, shape, strides,

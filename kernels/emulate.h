@@ -1,4 +1,4 @@
-/* The emulated device: CUDA C compiled by the host's C++ compiler and run on one thread of the CPU.
+/* The CPU simulator: CUDA C compiled by the host's C++ compiler and run on one thread of the CPU.
  *
  * Every CUDA thread is a fiber with a stack of its own; barriers, warp intrinsics and spins switch to another.
  * Blocks run one after the other, or, with a seed, several at a time in random interleaving: then threads also

@@ -1,4 +1,4 @@
-/* The emulated device's fibers, the state of a launch, and shared memory; see `emulate.h`. */
+/* The CPU simulator's fibers, the state of a launch, and shared memory; see `emulate.h`. */
 #ifndef FUTAD_EMULATE_FIBERS_H
 #define FUTAD_EMULATE_FIBERS_H
 
@@ -355,7 +355,7 @@ FUTAD_EMU_FN static char *new_stack() {
   char *p = (char *)mmap(nullptr, FUTAD_EMU_STACK + page, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == (char *)MAP_FAILED) {
-    fprintf(stderr, "futad: no memory for the stacks of the emulated device\n");
+    fprintf(stderr, "futad: no memory for the stacks of the CPU simulator\n");
     abort();
   }
   mprotect(p, page, PROT_NONE); /* running over the end is a fault, not silence */

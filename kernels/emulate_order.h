@@ -38,7 +38,7 @@ FUTAD_EMU_FN static void *new_order(size_t bytes) {
     order.chunk = (char *)mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     order.left = wanted;
     if (order.chunk == (char *)MAP_FAILED) {
-      fprintf(stderr, "futad: no memory for what orders the threads of the emulated device\n");
+      fprintf(stderr, "futad: no memory for what orders the threads of the CPU simulator\n");
       abort();
     }
   }

@@ -1,4 +1,4 @@
-/* CUDA's atomics and intrinsic functions on the emulated device; see `emulate.h`. */
+/* CUDA's atomics and intrinsic functions on the CPU simulator; see `emulate.h`. */
 #ifndef FUTAD_EMULATE_WORDS_H
 #define FUTAD_EMULATE_WORDS_H
 

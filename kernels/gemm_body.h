@@ -266,9 +266,9 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
   return 0;
 }
 
-/* The same on several threads, after team.h: each takes a stripe of rows, or of columns where there are more of
+/* The same on several threads, after thread_pool.h: each takes a stripe of rows, or of columns where there are more of
  * those. */
-#ifdef FUTAD_TEAM_H
+#ifdef FUTAD_POOL_H
 struct F(job) {
   int64_t m, n, k, rsA, csA, rsB, csB, rsC, csC, side, per;
   const T *A, *B, *packed;
@@ -298,17 +298,17 @@ static void F(part)(void *job, int64_t i) {
 static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_GEMM_S)(
     int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB,
     const T *packed, T *C, int64_t rsC, int64_t csC, int accumulate) {
-#ifdef FUTAD_TEAM_H
+#ifdef FUTAD_POOL_H
   const int64_t ns = m * n * k / FUTAD_GEMM_SPEED;
-  if (ns >= FUTAD_TEAM_MEETING && futad_team_pays(ns)) {
+  if (ns >= FUTAD_POOL_MEETING && futad_pool_pays(ns)) {
     const int by_rows = m >= n;
     const int64_t side = by_rows ? m : n, unit = by_rows ? MR : NR;
-    int64_t threads = futad_team_threads();
+    int64_t threads = futad_pool_threads();
     const int64_t per = (side + unit * threads - 1) / (unit * threads) * unit;
     threads = (side + per - 1) / per;
     struct F(job) job = {m, n, k, rsA, csA, rsB, csB, rsC, csC, side, per, A, B, packed, C, accumulate, by_rows, 0};
     if (threads > 1) {
-      futad_team_run(threads, ns, F(part), &job);
+      futad_pool_run(threads, ns, F(part), &job);
       return job.failed;
     }
   }

@@ -105,7 +105,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _einsum(*operands: Any) -> Array:
-    """By products of matrices."""
+    """By matrix products."""
     return np.einsum(*operands, optimize=True)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from futad.api.derive import derive
 from futad.api.options import takes_budget
-from futad.api.program import Function, Unit
+from futad.api.program import Executable, Function
 from futad.core import ir
 from futad.core.budget import Budget, Options, budget_of
 from futad.errors import InputError, ShapeError, UsageError
@@ -144,8 +144,9 @@ def _derived(
     """The entry of a new program; a budget of its own is for the derivative that is taken here."""
 
     def make() -> Function:
-        core, name = derive(f.unit.core, f.core_name, kind, active, single, budget)
-        return Function(Unit(core, f.unit.requested, f.unit.check, f.unit.texts, f.unit.budget), name)
+        of = f.executable
+        core, name = derive(of.core, f.symbol, kind, active, single, budget)
+        return Function(Executable(core, of.requested, of.check, of.texts, of.budget), name)
 
     made = f.derived((kind, active, single, budget), make)
     assert isinstance(made, Function)

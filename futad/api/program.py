@@ -35,7 +35,7 @@ WHOLE = "loops, for all derivatives in the program and of its entries that say n
 NO_TRACES = "'trace' prints nothing on backend '{}': run on 'c', 'multicore' or 'interp' to see it"
 
 
-class Unit:
+class Executable:
     """A core program with the code made from it on first use; shared by its functions."""
 
     def __init__(
@@ -125,11 +125,11 @@ class Function:
     when compiled code returns.
     """
 
-    def __init__(self, unit: Unit, name: str, signature: Signature | None = None) -> None:
-        self.unit = unit
-        self.signature = signature or signature_of(unit.core.funs[name])
+    def __init__(self, executable: Executable, name: str, signature: Signature | None = None) -> None:
+        self.executable = executable
+        self.signature = signature or signature_of(executable.core.funs[name])
         self.entry = self.signature.entry
-        self._core_name = name
+        self._symbol = name
         self._derived: dict[Any, Any] = {}
         self.__name__ = self.__qualname__ = self.entry.name
         text = entry_text(self.entry)
@@ -137,25 +137,25 @@ class Function:
         self.__signature__ = _python_signature(self.entry)
 
     @property
-    def core_name(self) -> str:
-        """The name of its function in `unit.core`."""
-        return self._core_name
+    def symbol(self) -> str:
+        """The name of its function in `executable.core`."""
+        return self._symbol
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             args = self.positional(args, kwargs)
         flat = self.signature.flatten(args)
-        results = self.unit.run(self._core_name, flat)
-        return self.signature.unflatten(results, flat, self.unit.executor().fresh)
+        results = self.executable.run(self._symbol, flat)
+        return self.signature.unflatten(results, flat, self.executable.executor().fresh)
 
-    def call_flat(self, leaves: Sequence[Any]) -> list[Any]:
+    def call_leaves(self, leaves: Sequence[Any]) -> list[Any]:
         """The components of the result from the components of the arguments: exact NumPy scalars and arrays.
 
         Raises ShapeError if sizes disagree, and what the program raises.  Arguments of unique type may be
         overwritten.
         """
         flat = self.signature.bind(list(leaves))
-        return self.signature.visible(self.unit.run(self._core_name, flat))
+        return self.signature.visible(self.executable.run(self._symbol, flat))
 
     def positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Arguments given by name put in their places.  Raises UsageError."""
@@ -167,7 +167,7 @@ class Function:
     def explain_memory(self) -> str:
         """What loops kept in the last call, and in the last calls of derivatives of this entry: see
         `Program.explain_memory`."""
-        return _explained(self.unit, self.derivatives())
+        return _explained(self.executable, self.derivatives())
 
     def derivatives(self) -> Iterator[Function]:
         """The derivatives that were taken of it, and of these."""
@@ -180,6 +180,11 @@ class Function:
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
+
+    # Former names.
+    unit = property(lambda self: self.executable)
+    core_name = property(lambda self: self._symbol)
+    call_flat = call_leaves
 
     def __repr__(self) -> str:
         return f"<futad entry {entry_text(self.entry)}>"
@@ -200,31 +205,31 @@ class Program:
     ) -> None:
         """`budget`: what the reverse-mode derivatives of the program may keep."""
         backends.check_name(backend)
-        self._unit = Unit(core, backend, check, texts, budget)
+        self._executable = Executable(core, backend, check, texts, budget)
         self.name = name or core.name
         self.entries: dict[str, Function] = {
-            f.entry.name: Function(self._unit, name) for name, f in self.core.funs.items() if f.entry is not None
+            f.entry.name: Function(self._executable, name) for name, f in self.core.funs.items() if f.entry is not None
         }
 
     @property
     def core(self) -> ir.Program:
         """The core IR before any pass."""
-        return self._unit.core
+        return self._executable.core
 
     @property
     def backend(self) -> str:
         """The backend: as asked for, and once code has run, the one 'auto' settled on."""
-        return self._unit.backend
+        return self._executable.backend
 
     def explain_memory(self) -> str:
         """What loops whose derivative has a budget kept in the last call of an entry, and in the last calls of
         derivatives of entries: how each was reversed, how many states fit, how often iterations ran beside the least
         possible, and the memory that was predicted and held.  A text of a few lines a loop (docs/memory.md)."""
-        return _explained(self._unit, [d for f in self.entries.values() for d in f.derivatives()])
+        return _explained(self._executable, [d for f in self.entries.values() for d in f.derivatives()])
 
     def executor(self) -> backends.Executor:
         """The compiled program; compiles it if no entry has been called yet."""
-        return self._unit.executor()
+        return self._executable.executor()
 
     def __getitem__(self, name: str) -> Function:
         try:
@@ -252,11 +257,11 @@ class Program:
         return "\n".join(lines + [f"  {entry_text(f.entry)}" for f in self.entries.values()])
 
 
-def _explained(unit: Unit, derived: Iterable[Function]) -> str:
+def _explained(executable: Executable, derived: Iterable[Function]) -> str:
     """What a program's last call told, and those of derivatives."""
     from futad.runtime.explain import explained
 
-    return explained([m for u in (unit, *[f.unit for f in derived]) for m in u.measured()])
+    return explained([m for u in (executable, *[f.executable for f in derived]) for m in u.measured()])
 
 
 def unknown_entry(program: str, name: str, entries: Mapping[str, Any]) -> str:
@@ -324,4 +329,4 @@ def compile(
     return Program(compile_text(source, name), backend=backend, check=check, texts=texts, name=name, budget=budget)
 
 
-__all__ = ["Function", "Program", "Unit", "compile", "load"]
+__all__ = ["Executable", "Function", "Program", "compile", "load"]

@@ -143,7 +143,7 @@ def store(key: str, program: Program) -> None:
     if not isinstance(executor, CBackend):
         return
     compiled = Compiled(
-        {name: (f.core_name, f.signature) for name, f in program.entries.items()},
+        {name: (f.symbol, f.signature) for name, f in program.entries.items()},
         Path(executor.library._name).stem,
         executor.layout(),
     )

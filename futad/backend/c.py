@@ -1,4 +1,4 @@
-"""The C backends: `c` (one thread) and `multicore` (a team of threads).
+"""The C backends: `c` (one thread) and `multicore` (a thread pool).
 
 The emitted source is one file.  Every entry becomes
 
@@ -29,7 +29,7 @@ from futad.target import C, Target
 class CBackend:
     """A program compiled to C, which all passes of `target` have seen.
 
-    Where the target has a team each thread gets at least `grain` scalar operations; `carries` are the checks of
+    Where the target has a thread pool each thread gets at least `grain` scalar operations; `carries` are the checks of
     docs/checking.md that the code carries, by default those that FUTAD_CHECK names; with both, it is compiled twice and
     each call made twice.
     """
@@ -47,7 +47,7 @@ class CBackend:
             carries -= {checks.MEMORY}
             self.memory_checked = CBackend(program, target, grain, carries=frozenset({checks.MEMORY}))
         self.program = program
-        self.multicore = target.team
+        self.multicore = target.pool
         self.grain = 1 if checks.MEMORY in carries else grain  # more pieces, more races to find
         lowerer_class: type[Lowerer] = Lowerer
         self.emitter: type[CEmitter] = CEmitter

@@ -58,7 +58,7 @@ class CEmitter(Emitter):
         self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots + bools) + (measures > 0)}")
         self.line(f"#define FUTAD_MAX_RANK {rank}")
         if self.multicore:
-            self.line('#include "team.h"')
+            self.line('#include "thread_pool.h"')
         runtime, threads = self.runtime()
         self.lines += runtime.splitlines()
         if self.multicore:
@@ -115,12 +115,12 @@ class CEmitter(Emitter):
                     self.line(f"results[{i}].shape[{d}] = {self.expr(n)};")
         rests = self.multicore and not f.local
         if rests:
-            self.line("futad_team_rest();")
+            self.line("futad_pool_idle();")
         self.line("return FUTAD_OK;")
         self.depth = 0
         self.line("failed: __attribute__((unused));")
         if rests:
-            self.line("  futad_team_rest();")
+            self.line("  futad_pool_idle();")
         self.line("  return ctx->error.code;")
         self.line("}")
         self.lines[at:at] = self.declarations
@@ -297,7 +297,7 @@ class CEmitter(Emitter):
         self.line(f"const int64_t {s.name} = futad_threads(ctx, {args});")
 
     def per_thread(self, s: ir.PerThread) -> None:
-        self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_TEAM_MOST];")
+        self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_POOL_MOST];")
 
 
 def bool_arrays(f: ir.Function) -> list[int]:

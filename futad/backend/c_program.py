@@ -65,8 +65,8 @@ class _Tables:
         self.numbers: dict[str, int] = {}  # by structure, written without abbreviations
         self.aliases: dict[str, int] = {}
         self.entries: list[tuple[Fun, Signature]] = []
-        for core_name in self.layout.functions:
-            fun = backend.program.funs[core_name]
+        for symbol in self.layout.functions:
+            fun = backend.program.funs[symbol]
             if fun.entry is not None:
                 self.entries.append((fun, signature_of(fun)))
         for fun, _ in self.entries:

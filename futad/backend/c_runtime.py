@@ -2,8 +2,8 @@
 
 RUNTIME = r"""#include "prelude.h"
 
-#ifdef FUTAD_TEAM_H
-#define FUTAD_MOST_THREADS FUTAD_TEAM_MOST
+#ifdef FUTAD_POOL_H
+#define FUTAD_MOST_THREADS FUTAD_POOL_MOST
 #else
 #define FUTAD_MOST_THREADS 1
 #endif
@@ -256,7 +256,7 @@ THREADS = r"""
 /* How many threads to use: no more than the work pays for, copies of accumulators included. */
 static inline int64_t futad_threads(struct futad_context *ctx, int64_t steps, int64_t work, int64_t extra) {
   if (work < 2 * FUTAD_GRAIN || steps < 2 || ctx->inside) return 1;
-  int64_t n = futad_team_threads();
+  int64_t n = futad_pool_threads();
   if (n > steps) n = steps;
   if (n > work / FUTAD_GRAIN) n = work / FUTAD_GRAIN;
   if (extra > 0 && FUTAD_GRAIN > 1 && n > work / (8 * extra)) n = work / (8 * extra);
@@ -298,7 +298,7 @@ static inline int64_t futad_expected(int64_t work, const struct futad_speed *spe
 
 /* The parts of a region whose answer does not depend on them: one if several threads do not do it sooner. */
 static inline int64_t futad_together(int64_t n, int64_t work, const struct futad_speed *speed) {
-  return FUTAD_UNLIKELY(n > 1) && futad_team_pays(futad_expected(work, speed)) ? n : 1;
+  return FUTAD_UNLIKELY(n > 1) && futad_pool_pays(futad_expected(work, speed)) ? n : 1;
 }
 
 /* Whether to measure this time. */
@@ -338,25 +338,25 @@ struct futad_job {
   int64_t taken;
 };
 
-static void futad_job_part(void *job, int64_t i) {
+static void futad_job_chunk(void *job, int64_t i) {
   struct futad_job *j = job;
-  const int64_t start = futad_team_clock();
+  const int64_t start = futad_pool_clock();
   j->body(job, i ? j->ctx->threads[i] : j->ctx, i);
-  __atomic_add_fetch(&j->taken, futad_team_clock() - start, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&j->taken, futad_pool_clock() - start, __ATOMIC_RELAXED);
 }
 
-/* The threads' parts of a region.  `chosen`: it is known already that several threads do it sooner. */
+/* The threads' chunks of a region.  `chosen`: it is known already that several threads do it sooner. */
 static __attribute__((noinline, cold, unused)) void futad_parallel(struct futad_job *job, int64_t n, bool chosen,
                                                                    int64_t work, struct futad_speed *speed) {
   const int64_t ns = futad_expected(work, speed);
   if (n == 1) {
-    futad_job_part(job, 0);
+    futad_job_chunk(job, 0);
   } else {
     job->ctx->inside = true;
-    if (chosen || futad_team_pays(ns))
-      futad_team_run(n, ns, futad_job_part, job);
+    if (chosen || futad_pool_pays(ns))
+      futad_pool_run(n, ns, futad_job_chunk, job);
     else
-      futad_team_alone(n, futad_job_part, job);
+      futad_pool_alone(n, futad_job_chunk, job);
     job->ctx->inside = false;
   }
   futad_took(job->taken, work, speed);

@@ -1,4 +1,4 @@
-"""C for parallel regions: each is a function of its own, which the threads of a team call (`kernels/team.h`).
+"""C for parallel regions: each is a function of its own, called by a thread pool (`kernels/thread_pool.h`).
 
 A region gets the values of the variables around it in a structure, and keeps them in constants of its own: what threads
 share the C compiler would have to read again and again.
@@ -57,15 +57,15 @@ def emit(em: CEmitter, s: ir.Parallel) -> None:
         em.line(f"const int64_t {s.thread} = 0, {s.start} = 0, {s.end} = {em.expr(s.steps)};")
         if s.dynamic:
             em.line("const bool watched = futad_watched(parts, &speed);")
-            em.line("const int64_t began = watched ? futad_team_clock() : 0;")
+            em.line("const int64_t began = watched ? futad_pool_clock() : 0;")
         em.block(s.body)
         if s.dynamic:
-            em.line(f"if (watched) futad_took(futad_team_clock() - began, {work}, &speed);")
+            em.line(f"if (watched) futad_took(futad_pool_clock() - began, {work}, &speed);")
         em.depth -= 1
         em.line("} else {")
         em.depth += 1
     if s.dynamic:
-        em.line("struct futad_taken taken[FUTAD_TEAM_MOST];")
+        em.line("struct futad_taken taken[FUTAD_POOL_MOST];")
         em.line(f"const int64_t pieces = futad_divide(taken, {n}, {work}, &speed);")
     em.line(f"struct {name} region = {{{', '.join(values)}}};")
     em.line(f"futad_parallel(&region.job, {n}, {str(s.dynamic).lower()}, {work}, &speed);")

@@ -1,4 +1,4 @@
-"""Kernels as CUDA C, for a device and for the emulated one alike."""
+"""Kernels as CUDA C, for a device and for the CPU simulator alike."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class HostEmitter:
                 if t.name == "i64":
                     return f"({int(value)})" if value < 0 else str(int(value))
                 return str(bool(value)) if t.is_bool else self.constant(t.dtype.type(value))
-            case Bin("<u", a, b):
+            case Bin("in_bounds", a, b):
                 return f"(0 <= {self.expr(a)} < {self.expr(b)})"
             case Bin(op, a, b):
                 return f"({self.expr(a)} {_WORDS.get(op) or _BIN[op]} {self.expr(b)})"

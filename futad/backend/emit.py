@@ -115,7 +115,7 @@ class Emitter:
                 return name
             case Num(value, t):
                 return constant(value, t)
-            case Bin("<u", a, b):
+            case Bin("in_bounds", a, b):
                 return f"((uint64_t){self.expr(a)} < (uint64_t){self.expr(b)})"
             case Bin(op, a, b):
                 return f"({self.expr(a)} {op} {self.expr(b)})"
@@ -127,7 +127,7 @@ class Emitter:
 
     def index(self, e: Expr) -> str:
         text = self.expr(e)
-        return text[1:-1] if isinstance(e, Bin) and e.op != "<u" else text
+        return text[1:-1] if isinstance(e, Bin) and e.op != "in_bounds" else text
 
     def operation(self, op: str, args: list[str], arg: Prim, result: Prim) -> str:
         template = OPS[op].c_template(arg)

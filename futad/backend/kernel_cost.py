@@ -83,7 +83,7 @@ _INDEX: dict[str, Callable[[Any, Any], Any]] = {
     "<=": lambda a, b: a <= b,
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
-    "<u": lambda a, b: 0 <= a < b,
+    "in_bounds": lambda a, b: 0 <= a < b,
     "&&": lambda a, b: a and b,
     "||": lambda a, b: a or b,
 }
@@ -162,7 +162,7 @@ def _lanes(op: str, x: Lanes, y: Lanes) -> Lanes:
                 return (x == y) + 0.0
             case "!=" | "ne":
                 return (x != y) + 0.0
-            case "<u":
+            case "in_bounds":
                 return ((x >= 0) & (x < y)) + 0.0
             case "min":
                 return np.minimum(x, y)

@@ -185,10 +185,10 @@ def measure(program: Program, case: Case, runs: int | None, limit: float) -> Mea
     # A consumed argument is overwritten by a run, so each run gets its own copies, made outside the time.
     fresh = (lambda: _copies(flat)) if any(function.entry.unique) else (lambda: flat)
     with options.killable():
-        results = executor.run(function.core_name, fresh())
+        results = executor.run(function.symbol, fresh())
     moved = sum(a.nbytes for a in [*flat, *results] if isinstance(a, np.ndarray))
     del results
-    sample = _stopwatch(executor, function.core_name, fresh)
+    sample = _stopwatch(executor, function.symbol, fresh)
     seconds: list[float] = []
     start, enough = perf_counter(), runs or 10
     while True:

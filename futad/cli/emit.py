@@ -139,10 +139,10 @@ def header_text(backend: CBackend, program: Program, name: str) -> str:
         "/* Entries return 0, or 1 (index out of bounds), 2 (assertion), 3 (division by zero), 4 (memory).",
         "   args[i] points to a scalar or to an array's elements in row-major order. */",
     ]
-    for core_name, f in layout.functions.items():
-        entry = program.funs[core_name].entry
-        shown = entry_text(entry) if entry is not None else core_name
-        names = [v.name for v in program.funs[core_name].body.params]
+    for symbol, f in layout.functions.items():
+        entry = program.funs[symbol].entry
+        shown = entry_text(entry) if entry is not None else symbol
+        names = [v.name for v in program.funs[symbol].body.params]
         pairs = zip(names, f.params, strict=True)
         args = ", ".join(_plain_type(elem.name, rank, name) for name, (_, elem, rank) in pairs)
         results = ", ".join(_plain_type(elem.name, rank, "") for elem, rank in f.results)

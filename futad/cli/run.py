@@ -82,13 +82,13 @@ def evaluate(args: argparse.Namespace) -> int:
         error = TypeCheckError("the expression is a function", place, hint="apply it to arguments", code="E0702")
         error.locate(texts)
         raise error
-    function.unit.executor()
+    function.executable.executor()
     with options.killable():
-        results = function.unit.run(function.core_name, [])
+        results = function.executable.run(function.symbol, [])
     write_results(function.signature.visible(results), sys.stdout.buffer, args.binary)
     sys.stdout.buffer.flush()
     if args.why_memory:
-        explain(function.unit.measured())
+        explain(function.executable.measured())
     return 0
 
 
@@ -117,13 +117,14 @@ def prepare(
         program.executor()
         if texts is not None:
             aot_cache.store(key, program)
-        return function.signature, lambda flat: function.unit.run(function.core_name, flat), function.unit.measured
+        executable = function.executable
+        return function.signature, lambda flat: executable.run(function.symbol, flat), executable.measured
     compiled, library = found
-    core_name, signature = options.choose(file, entry, compiled.entries)
+    symbol, signature = options.choose(file, entry, compiled.entries)
 
     def call(flat: list[Any]) -> list[Any]:
         try:
-            return library.run(core_name, flat)
+            return library.run(symbol, flat)
         except Error as e:
             e.locate(texts or {})
             raise

@@ -249,9 +249,9 @@ def run_case(program: Program, case: Case) -> str | None:
 
 
 def _visible(function: Function, flat: list[Any]) -> list[Any]:
-    function.unit.executor()
+    function.executable.executor()
     with options.killable():
-        return function.signature.visible(function.unit.run(function.core_name, flat))
+        return function.signature.visible(function.executable.run(function.symbol, flat))
 
 
 def _both(expected: list[Any], results: list[Any]) -> str:

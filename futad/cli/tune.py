@@ -93,7 +93,7 @@ def _data_sets(program: Program, file: Path, args: argparse.Namespace) -> list[C
         if case.entry in program.entries and args.entry in (None, case.entry) and case.expected != "error":
             f = program.entries[case.entry]
             if not left_out:
-                calls.append(Call(f"{case.entry}: {case.name}", f.core_name, make_input(program, f, case)))
+                calls.append(Call(f"{case.entry}: {case.name}", f.symbol, make_input(program, f, case)))
     if not calls:
         raise UsageError(
             f"{file} has no data sets to measure{f' for entry {args.entry}' if args.entry else ''}",
@@ -162,4 +162,4 @@ def _random(f: Function, sizes: dict[str, int]) -> Call:
             value = random_value(rng, p.elem, shape)
         leaves.append(value if shape else p.elem.dtype.type(value))
     label = f"{f.entry.name}: {', '.join(f'{k}={v}' for k, v in sizes.items())}"
-    return Call(label, f.core_name, s.bind(leaves))
+    return Call(label, f.symbol, s.bind(leaves))

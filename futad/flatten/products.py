@@ -130,9 +130,9 @@ def versions(
         less = [ir.If(ir.compare("<", ONE, splits), parted, less)]
     choice: ir.Stmt = ir.If(few, less, body(large))
     if op.narrow:
-        thin = ir.compare("<=", op.sizes[1], num(NARROW_TILE[1]))
+        narrow = ir.compare("<=", op.sizes[1], num(NARROW_TILE[1]))
         many = ir.compare("<=", Ref("ENOUGH_TILES", I64), _tiles(op, NARROW_TILE))
-        choice = ir.If(ir.compare("&&", thin, many), body(NARROW_TILE), [choice])
+        choice = ir.If(ir.compare("&&", narrow, many), body(NARROW_TILE), [choice])
     lo.out.append(choice)
 
 

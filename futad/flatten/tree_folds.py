@@ -1,4 +1,4 @@
-"""Reductions and scans of arrays whose operator is no map over them, such as products of matrices: iterations of maps.
+"""Reductions and scans of arrays whose operator is no map over them, such as matrix products: iterations of maps.
 
     reduce op ne xs   -->   neighbours combined, until one is left: loop xs while length xs > 1 do
                               map2 op xs[::2] xs[1::2] ++ (the last one, if their number is odd)

@@ -112,7 +112,7 @@ def call(program: Program, entry: str, *args: Any) -> Callable[[], list[Any]]:
     """An entry with its arguments checked and converted, ready to run (several times)."""
     f = program[entry]
     flat = f.signature.flatten(args)
-    return lambda: f.signature.visible(f.unit.run(f.core_name, flat))
+    return lambda: f.signature.visible(f.executable.run(f.symbol, flat))
 
 
 def number(results: list[Any]) -> float:

@@ -15,7 +15,7 @@ from futad.imp.dispatch import Destination, handles
 from futad.imp.ir import Expr, Ref, num
 from futad.imp.packed import packed
 from futad.imp.report import unreported
-from futad.imp.team import UNKNOWN_WIDTH
+from futad.imp.thread_pool import UNKNOWN_WIDTH
 from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ def indexed(lo: Lowerer, v: View, index: core.Index, check: Span | None) -> View
             at = lo.expr(i)
             dense = dense and not shape
             if check is not None and not lo.in_range(at, size):
-                ok = ir.Bin("<u", at, size, ir.TRUE.type)
+                ok = ir.Bin("in_bounds", at, size, ir.TRUE.type)
                 lo.emit(ir.Check(ok, BOUNDS, lo.place(check), (at, size)))
                 if lo.target.builds_in_place and isinstance(at, ir.Ref | Num):
                     lo.checked[at, size] = None
@@ -62,7 +62,7 @@ def _check_range(lo: Lowerer, start: Expr, count: Expr, step: Expr, size: Expr, 
     start = lo.let(start, "start")
     last = lo.let(add(start, mul(sub(count, ONE), step)), "last")
     for at in (start, last):
-        inside = ir.Bin("<u", at, size, ir.TRUE.type)
+        inside = ir.Bin("in_bounds", at, size, ir.TRUE.type)
         lo.emit(ir.Check(compare("||", empty, inside), BOUNDS, place, (at, size)))
 
 
@@ -71,7 +71,7 @@ def if_inside(lo: Lowerer, index: Sequence[Expr], shape: Sequence[Expr], body: l
     guard: Expr | None = None
     for i, n in zip(index, shape, strict=False):
         if not lo.in_range(i, n):
-            inside = ir.Bin("<u", i, n, ir.TRUE.type)
+            inside = ir.Bin("in_bounds", i, n, ir.TRUE.type)
             guard = inside if guard is None else compare("&&", guard, inside)
     if guard is None:
         lo.out += body

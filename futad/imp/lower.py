@@ -119,8 +119,8 @@ class Lowerer(Unchecked):
 
     @property
     def shares(self) -> bool:
-        """Whether what is lowered now may be cut into parts for a team of threads."""
-        return self.target.team and not self.in_parallel
+        """Whether what is lowered now may be cut into parts for a thread pool."""
+        return self.target.pool and not self.in_parallel
 
     # -- emitting
 

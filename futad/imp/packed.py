@@ -18,7 +18,7 @@ from futad.core import ir as core
 from futad.core.types import Atom, Const, Var, shape_of
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, add, compare, mul, num
-from futad.imp.team import UNKNOWN_WIDTH, Team
+from futad.imp.thread_pool import UNKNOWN_WIDTH, ThreadPool
 from futad.imp.views import Mem, Root
 from futad.legality import Legality
 
@@ -92,10 +92,10 @@ def pack(lo: Lowerer, b: Var, rows: Expr) -> Root | None:
     matrix = (v.base.pointer, v.offset, v.strides[0], v.strides[1])
     with lo.block() as body:
         if lo.shares:
-            team = Team(lo, n, mul(k, n), ZERO)
-            names = team.names()
+            pool = ThreadPool(lo, n, mul(k, n), ZERO)
+            names = pool.names()
             copy = ir.Pack(name, v.elem, (k, n), matrix, *names[1:])
-            lo.emit(team.run([copy], names, dynamic=False))
+            lo.emit(pool.run([copy], names, dynamic=False))
         else:
             lo.emit(ir.Pack(name, v.elem, (k, n), matrix, ZERO, n))
     lo.emit(ir.If(enough, body, []))

@@ -33,7 +33,7 @@ from futad.imp import ir
 from futad.imp.elements import put, step
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, num, product, sub
 from futad.imp.rows import by_rows, left_to
-from futad.imp.team import UNKNOWN_WIDTH, Team
+from futad.imp.thread_pool import UNKNOWN_WIDTH, ThreadPool
 from futad.imp.transpose import transpose, transposition
 from futad.imp.units import unit_of
 from futad.imp.views import Acc, Fill, Mem, Value, View, dense_view
@@ -140,12 +140,12 @@ def nest(n: SoacLoop) -> list[Value] | None:
         else:
             extra = add(extra, a.view.count())
     LEGAL.fired()
-    team = Team(lo, n.width, work, extra)
+    pool = ThreadPool(lo, n.width, work, extra)
     neutrals = [x for f in n.exp.folds for x in f.neutral]
-    parts = [team.array(_elem(x), not isinstance(x.type, Prim)) for x in neutrals]
+    parts = [pool.array(_elem(x), not isinstance(x.type, Prim)) for x in neutrals]
     copied = [a for k, a in enumerate(accs) if k not in shared]
-    copies = [team.array(a.view.elem, True) for a in copied]
-    thread, start, end = names = team.names()
+    copies = [pool.array(a.view.elem, True) for a in copied]
+    thread, start, end = names = pool.names()
     lo.in_parallel = True
     with lo.block() as body:
         inputs: list[Value] = []
@@ -153,7 +153,7 @@ def nest(n: SoacLoop) -> list[Value] | None:
         for v in n.inputs:
             if isinstance(v, Acc) and v in copied:
                 assert not v.fills, "what one thread fills no other one updates"
-                mine = team.private(v.view, thread, unit_of(_op(v), v.view.elem))
+                mine = pool.private(v.view, thread, unit_of(_op(v), v.view.elem))
                 own.append(mine)
                 inputs.append(Acc(mine, v.op))
             else:
@@ -163,14 +163,14 @@ def nest(n: SoacLoop) -> list[Value] | None:
             n.loop(inputs, folds, start, end)
         values = [v for c in folds for v in c.finish()]
         for array, v in zip(parts, values, strict=True):
-            team.publish(array, thread, v)
+            pool.publish(array, thread, v)
         for array, mine in zip(copies, own, strict=True):
-            team.publish(array, thread, mine)
+            pool.publish(array, thread, mine)
     lo.in_parallel = False
-    lo.emit(team.run(body, names, dynamic=ANY_PART(not neutrals and not copied) and not deferred))
+    lo.emit(pool.run(body, names, dynamic=ANY_PART(not neutrals and not copied) and not deferred))
     for array, a in zip(copies, copied, strict=True):
-        _add_up(team, array, a)
-    folds = _combine(team, n, parts)
+        _add_up(pool, array, a)
+    folds = _combine(pool, n, parts)
     return n.results(folds)
 
 
@@ -202,20 +202,20 @@ def _op(a: Acc) -> str:
     return "or" if a.view.elem.is_bool and a.op == "add" else a.op
 
 
-def _add_up(team: Team, array: str, acc: Acc) -> None:
+def _add_up(pool: ThreadPool, array: str, acc: Acc) -> None:
     """Add the copies of the other threads to the accumulator, each thread in a part of it."""
-    lo, view = team.lo, acc.view
+    lo, view = pool.lo, acc.view
     assert isinstance(view.base, Mem)
     count = lo.let(view.count(), "n")
-    adders = Team(lo, count, mul(count, sub(team.count, ONE)), ZERO)
+    adders = ThreadPool(lo, count, mul(count, sub(pool.count, ONE)), ZERO)
     _, start, end = names = adders.names()
     lo.in_parallel = True
     with lo.block() as body:
         # A variable of the thread's own: the C compiler does not vectorise what goes through shared ones.
         total = lo.name("total")
         lo.emit(ir.Pointer(total, view.elem, view.base.pointer, view.offset))
-        with lo.loop(team.count, "t", ONE) as (t, _):
-            copy = team.subscribe(array, t, view.elem, (count,))
+        with lo.loop(pool.count, "t", ONE) as (t, _):
+            copy = pool.subscribe(array, t, view.elem, (count,))
             with lo.loop(count, "i", start, end) as (i, loop):
                 loop.independent = True
                 lo.emit(ir.Store(total, i, copy.load((i,)), _op(acc)))
@@ -223,35 +223,35 @@ def _add_up(team: Team, array: str, acc: Acc) -> None:
     lo.emit(adders.run(body, names, dynamic=False))
 
 
-def _combine(team: Team, n: SoacLoop, parts: list[str]) -> list[Carried]:
+def _combine(pool: ThreadPool, n: SoacLoop, parts: list[str]) -> list[Carried]:
     """Fold the threads' results in order; scans are then completed with what comes before each part."""
-    lo = team.lo
+    lo = pool.lo
     folds = n.open_folds(n.destinations, guard=True)
-    prefixes = [team.array(_elem(x), False) for f in n.exp.scans for x in f.neutral]
+    prefixes = [pool.array(_elem(x), False) for f in n.exp.scans for x in f.neutral]
     at = 0
     for k, (carried, f) in enumerate(zip(folds, n.exp.folds, strict=True)):
         width = len(f)
-        with lo.loop(team.count, "t") as (t, _):
+        with lo.loop(pool.count, "t") as (t, _):
             values: list[Value] = []
             for array, x in zip(parts[at:], f.neutral, strict=False):
                 if isinstance(x.type, Prim):
                     values.append(lo.let(ir.Load(array, t, x.type), "v"))
                 else:
-                    values.append(team.subscribe(array, t, _elem(x), lo.shape(x.type)))
+                    values.append(pool.subscribe(array, t, _elem(x), lo.shape(x.type)))
             if k < len(n.exp.scans):
                 for array, p in zip(prefixes[at:], f.lam.params[:width], strict=False):
                     lo.emit(ir.Store(array, t, lo.expr(p)))
             carried.commit(step(lo, f.lam, carried, values))
         at += width
     if n.exp.scans:
-        _complete(team, n, prefixes)
+        _complete(pool, n, prefixes)
     return folds
 
 
-def _complete(team: Team, n: SoacLoop, prefixes: list[str]) -> None:
+def _complete(pool: ThreadPool, n: SoacLoop, prefixes: list[str]) -> None:
     """Second pass of scans: combine each element with what comes before its part."""
-    lo = team.lo
-    names = team.names()
+    lo = pool.lo
+    names = pool.names()
     thread, start, end = names
     lo.in_parallel = True
     with lo.block() as body:
@@ -271,7 +271,7 @@ def _complete(team: Team, n: SoacLoop, prefixes: list[str]) -> None:
                 at += k
         loop.independent = all(isinstance(s, (ir.Decl, ir.Store)) for s in loop.body)
     lo.in_parallel = False
-    lo.emit(ir.If(compare("<", ONE, team.count), [team.run(body, names, False)], []))
+    lo.emit(ir.If(compare("<", ONE, pool.count), [pool.run(body, names, False)], []))
 
 
 def _scan_outs(n: SoacLoop) -> list[View]:
@@ -294,21 +294,21 @@ def histogram(
     extra: Expr = ZERO
     for v in targets:
         extra = add(extra, v.count())
-    team = Team(lo, width, work, extra)
-    shared = [team.array(v.elem, True) for v in targets]
-    thread, start, end = names = team.names()
+    pool = ThreadPool(lo, width, work, extra)
+    shared = [pool.array(v.elem, True) for v in targets]
+    thread, start, end = names = pool.names()
     lo.in_parallel = True
     with lo.block() as body:
-        own = [team.private(v, thread, lo.expr(x)) for v, x in zip(targets, e.neutral, strict=True)]
+        own = [pool.private(v, thread, lo.expr(x)) for v, x in zip(targets, e.neutral, strict=True)]
         emit_loop(own, start, end)
         for array, mine in zip(shared, own, strict=True):
-            team.publish(array, thread, mine)
+            pool.publish(array, thread, mine)
     lo.in_parallel = False
-    lo.emit(team.run(body, names, False))
+    lo.emit(pool.run(body, names, False))
     k = len(targets)
     flat = [dense_view(lo.changing(v).base, (v.count(),), v.offset) for v in targets]
-    with lo.loop(team.count, "t", ONE) as (t, _):
-        copies = [team.subscribe(a, t, v.elem, v.shape) for a, v in zip(shared, flat, strict=True)]
+    with lo.loop(pool.count, "t", ONE) as (t, _):
+        copies = [pool.subscribe(a, t, v.elem, v.shape) for a, v in zip(shared, flat, strict=True)]
         with lo.loop(flat[0].shape[0]) as (i, _loop):
             for p, v in zip(e.lam.params, [*flat, *copies], strict=True):
                 lo.bind(p, lo.let(v.load((i,)), p.name))
@@ -331,13 +331,13 @@ def copy(lo: Lowerer, dst: View, src: View) -> bool:
         dst = dense_view(dst.base, (count,), dst.offset)
         src = dense_view(src.base, (count,), src.offset)
     d = 1 if dst.rank > 1 and isinstance(dst.shape[0], Num) and dst.shape[0].value < FEW_ROWS else 0
-    team = Team(lo, lo.let(dst.shape[d], "n"), count, ZERO)
-    names = team.names()
+    pool = ThreadPool(lo, lo.let(dst.shape[d], "n"), count, ZERO)
+    names = pool.names()
     lo.in_parallel = True
     with lo.block() as body:
         lo.copy_here(*[_part(lo, v, d, *names[1:]) for v in (dst, src)])
     lo.in_parallel = False
-    lo.emit(team.run(body, names, dynamic=True))
+    lo.emit(pool.run(body, names, dynamic=True))
     return True
 
 
@@ -347,9 +347,9 @@ def _blocks(lo: Lowerer, dst: View, src: View, dims: Sequence[int]) -> None:
     across = [
         lo.let(ir.Bin("/", add(n, num(b - 1)), num(b)), "blocks") for n, b in zip(sizes, BLOCK, strict=True)
     ]
-    team = Team(lo, lo.let(mul(*across), "steps"), mul(*sizes), ZERO)
-    names = team.names()
-    with lo.block() as body, lo.loop(team.steps, "block", *names[1:]) as (step, _):
+    pool = ThreadPool(lo, lo.let(mul(*across), "steps"), mul(*sizes), ZERO)
+    names = pool.names()
+    with lo.block() as body, lo.loop(pool.steps, "block", *names[1:]) as (step, _):
         row = lo.let(ir.Bin("/", step, across[1]), "row")
         starts = [
             lo.let(mul(at, num(b)), "at") for at, b in zip((row, sub(step, mul(row, across[1]))), BLOCK, strict=True)
@@ -362,7 +362,7 @@ def _blocks(lo: Lowerer, dst: View, src: View, dims: Sequence[int]) -> None:
                 offset = add(offset, mul(at, v.strides[d]))
             parts.append(View(v.base, offset, v.strides, tuple(shape), False, v.injective))
         lo.emit(transpose(parts[0], parts[1], dims, [ZERO, ZERO]))
-    lo.emit(team.run(body, names, dynamic=True))
+    lo.emit(pool.run(body, names, dynamic=True))
 
 
 def _part(lo: Lowerer, v: View, d: int, start: Expr, end: Expr) -> View:

@@ -16,7 +16,7 @@ from futad.imp import ir
 from futad.imp.dispatch import Destination, handles
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add, compare, mul, num, sub
 from futad.imp.parallel import heavy
-from futad.imp.team import Team
+from futad.imp.thread_pool import ThreadPool
 from futad.imp.views import Mem, Sequence_, Value, View, dense_view
 
 if TYPE_CHECKING:
@@ -40,17 +40,19 @@ def digits(lo: Lowerer, bound: Expr, size: int) -> Expr:
 def argsort(lo: Lowerer, stm: core.Stm, e: core.ArgSort, destinations: list[Destination]) -> Sequence[Value]:
     keys = lo.view(e.keys)
     (n,) = keys.shape
-    team = None
+    pool = None
     work = mul(n, num(WORK))
     if lo.shares and heavy(lo, n, work):
-        team = Team(lo, n, work, num(1 << lo.target.digit_bits))
-    many: Expr = team.count if team is not None else ONE
+        pool = ThreadPool(lo, n, work, num(1 << lo.target.digit_bits))
+    many: Expr = pool.count if pool is not None else ONE
     out, room, counts = [lo.alloc(I64, (size,)) for size in (n, n, mul(num(1 << lo.target.digit_bits), many))]
-    emit_sort(lo, keys, lo.expr(e.bound), (out, room, counts), team)
+    emit_sort(lo, keys, lo.expr(e.bound), (out, room, counts), pool)
     return [out]
 
 
-def emit_sort(lo: Lowerer, keys: View, bound: Expr, memory: tuple[View, View, View], team: Team | None = None) -> None:
+def emit_sort(
+    lo: Lowerer, keys: View, bound: Expr, memory: tuple[View, View, View], pool: ThreadPool | None = None
+) -> None:
     """The places of the keys in order to the first piece of `memory`; the second is of that size, the third has room
     for the counts of each thread."""
     out, room, counts = memory
@@ -64,18 +66,18 @@ def emit_sort(lo: Lowerer, keys: View, bound: Expr, memory: tuple[View, View, Vi
         lo.emit(ir.Swap(source.pointer, target.pointer, I64))
     lo.emit(ir.If(compare("==", ir.Bin("%", passes, num(2)), ZERO), even, []))
     lo.copy(dense_view(source, (n,)), dense_view(Sequence_(I64, ZERO, ONE), (n,)))
-    many: Expr = team.count if team is not None else ONE
+    many: Expr = pool.count if pool is not None else ONE
 
     def parts(body: Callable[[Expr, Expr, Expr], None]) -> None:
-        if team is None:
+        if pool is None:
             body(ZERO, ZERO, n)
             return
-        names = team.names()
+        names = pool.names()
         lo.in_parallel = True
         with lo.block() as text:
             body(*names)
         lo.in_parallel = False
-        lo.emit(team.run(text, names, dynamic=False))
+        lo.emit(pool.run(text, names, dynamic=False))
 
     with lo.loop(passes, "digit") as (k, _):
         shift = lo.let(mul(k, num(lo.target.digit_bits)), "shift")
@@ -92,7 +94,7 @@ def emit_sort(lo: Lowerer, keys: View, bound: Expr, memory: tuple[View, View, Vi
             with lo.loop(cells, "d") as (d, _):
                 lo.store(counts, (add(mine, d),), ZERO)
             # All elements together have the same digits in any order; a part of them has not.
-            here = ordered()[0] if team is not None else None
+            here = ordered()[0] if pool is not None else None
             with lo.loop(n, "i", start, end) as (i, _):
                 at = i if here is None else lo.let(here.load((i,)), "at")
                 place = lo.let(add(mine, digit(keys.load((at,)))), "place")

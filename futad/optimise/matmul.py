@@ -45,7 +45,7 @@ from futad.optimise.sums_of_updates import emptied, sums_of_updates
 from futad.optimise.views import invariant_views
 from futad.rewrite.strategy import Stats
 
-LEGAL = Legality("matmul", "maps are split around products of vectors, which then are products of matrices")
+LEGAL = Legality("matmul", "maps are split around products of vectors, which then are matrix products")
 VECTOR_OUTSIDE = LEGAL.condition("vector from outside", "each iteration multiplies by another vector")
 PLACE_OUTSIDE = LEGAL.condition("place from outside", "each iteration adds its outer product to another place")
 NOTHING_ELSE = LEGAL.condition("nothing else in the map", "other updates and assertions of the iterations are lost")

@@ -1,4 +1,4 @@
-"""Checked execution on the emulated device (docs/checking.md): its memory is one block, with a word for every byte
+"""Checked execution on the CPU simulator (docs/checking.md): its memory is one block, with a word for every byte
 that tells when it was last written; what host code does is looked up here, what kernels do in
 `kernels/check_device.h`."""
 
@@ -77,7 +77,7 @@ class Event:
 
 
 class CheckedDevice(EmulatedDevice):
-    """The emulated device, whose kernels and copies look up the memory they access."""
+    """The CPU simulator, whose kernels and copies look up the memory they access."""
 
     looks_up = True
 

@@ -74,7 +74,7 @@ def grid(limits: Limits, kind: str, units: int, inner: int) -> tuple[int, int]:
     return min(units, limits.blocks * 8), threads
 
 
-RUBBISH = 0xFB  # fresh memory of the emulated device: large negative numbers of every type
+RUBBISH = 0xFB  # fresh memory of the CPU simulator: large negative numbers of every type
 
 _CODES = {"i1": "b7x", "u1": "B7x", "b1": "?7x", "i2": "h6x", "u2": "H6x", "i4": "i4x", "u4": "I4x", "i8": "q",
           "u8": "Q", "f2": "e6x", "f4": "f4x", "f8": "d"}  # fmt: skip
@@ -246,7 +246,7 @@ class Device(Protocol):
 
 
 class EmulatedArray:
-    """A result in the emulated device's memory; `numpy()` copies it out."""
+    """A result in the CPU simulator's memory; `numpy()` copies it out."""
 
     def __init__(self, device: EmulatedDevice, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.device, self.dtype, self.shape = device, dtype, shape
@@ -297,7 +297,7 @@ class Arrived:
 
 
 class EmulatedGraph:
-    """Captured work of the emulated device."""
+    """Captured work of the CPU simulator."""
 
     def __init__(self, device: EmulatedDevice, work: list[Callable[[], None]]) -> None:
         self.device, self.work = device, work

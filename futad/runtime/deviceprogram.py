@@ -375,7 +375,7 @@ class DeviceProgram:
         number = device.place_of(a.address)
         if number != device.number:
             where = f"on GPU {number}" if number is not None else "in memory of another device"
-            here = f"GPU {device.number}" if device.cuda else "the emulated device"
+            here = f"GPU {device.number}" if device.cuda else "the CPU simulator"
             raise UsageError(f"argument '{a.path}': the array is {where}, the program runs on {here}",
                              hint="copy it there first")  # fmt: skip
         if a.stream is not None:

@@ -1,4 +1,4 @@
-"""CUDA kernels run on the CPU: the emulated device.
+"""CUDA kernels run on the CPU: the CPU simulator.
 
     m = EmulatedModule(
         '#include "device.cuh"\\n'

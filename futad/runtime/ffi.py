@@ -167,15 +167,15 @@ class _Context:
             self.lib.futad_release(address)
 
 
-_team: list[int] = []
+_pool: list[int] = []
 
 
-def share_team(lib: ctypes.CDLL) -> None:
-    """Let the library use the same threads as those loaded before it (`kernels/team.h`)."""
-    if hasattr(lib, "futad_team_share"):
-        lib.futad_team_share.restype = ctypes.c_void_p
-        lib.futad_team_share.argtypes = [ctypes.c_void_p]
-        _team[:] = [lib.futad_team_share(_team[0] if _team else None)]
+def share_pool(lib: ctypes.CDLL) -> None:
+    """Let the library use the same threads as those loaded before it (`kernels/thread_pool.h`)."""
+    if hasattr(lib, "futad_pool_share"):
+        lib.futad_pool_share.restype = ctypes.c_void_p
+        lib.futad_pool_share.argtypes = [ctypes.c_void_p]
+        _pool[:] = [lib.futad_pool_share(_pool[0] if _pool else None)]
 
 
 class CLibrary:
@@ -199,7 +199,7 @@ class CLibrary:
             getattr(lib, name).restype = ctypes.c_int64
         self._frames = {name: _Frame(lib, f, 2 + layout.max_rank) for name, f in layout.functions.items()}
         self._lock = threading.Lock()
-        share_team(lib)
+        share_pool(lib)
         self._context = _Context(lib)
         self._finalizer = self._closing()
         forks.watch(self)

@@ -102,7 +102,7 @@ class Probe:
         self.bytes = min(leaf.elem.bytes for leaf in used)
 
     def call(self, leaves: Leaves) -> Leaves:
-        return self.f.call_flat([_copy(x) for x in leaves])
+        return self.f.call_leaves([_copy(x) for x in leaves])
 
     @property
     def step(self) -> float:
@@ -125,12 +125,12 @@ class Probe:
         return own + [cotangents.get(j, np.zeros_like(y)) for j, y in enumerate(self.value)]
 
     def jvp(self, tangents: dict[int, Any]) -> dict[int, Any]:
-        out = self.forward().call_flat([_value(x) for x in self.tangent_leaves(tangents)])
+        out = self.forward().call_leaves([_value(x) for x in self.tangent_leaves(tangents)])
         derivatives = out[len(self.value) :]
         return {j: derivatives[j] for j in self.float_results}
 
     def vjp(self, cotangents: dict[int, Any]) -> dict[int, Any]:
-        out = self.backward().call_flat([_value(x) for x in self.cotangent_leaves(cotangents)])
+        out = self.backward().call_leaves([_value(x) for x in self.cotangent_leaves(cotangents)])
         adjoints = dict(zip(self.active_leaves, out, strict=True))
         return {j: adjoints[j] for j in self.float_leaves}
 

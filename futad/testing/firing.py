@@ -1,6 +1,6 @@
 """How often each special transformation fires in which programs.
 
-`futad dev --fires FOLDER...` prints it: the programs are compiled for `c`, `multicore` and the emulated device, up to
+`futad dev --fires FOLDER...` prints it: the programs are compiled for `c`, `multicore` and the CPU simulator, up to
 the text that a C compiler would be given.  A number is how often the transformation was applied in all of that; a
 version that a backend tried and then rejected counts, too.
 """

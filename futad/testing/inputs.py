@@ -17,7 +17,7 @@ from futad.testing.blocks import Case, Data, RandomType
 from futad.testing.compare import expected_arrays
 
 if TYPE_CHECKING:
-    from futad.api.program import Function, Program, Unit
+    from futad.api.program import Executable, Function, Program
     from futad.runtime.values import Signature
 
 LARGE = 1 << 16  # elements of arguments
@@ -95,10 +95,10 @@ def expected_values(
         backend = _other_backend(program.backend) if large else "interp"
         try:
             reference = _reference(program, function, backend)
-            return function.signature.visible(reference.run(function.core_name, flat))
+            return function.signature.visible(reference.run(function.symbol, flat))
         except TooLong:
             reference = _reference(program, function, _other_backend(program.backend))
-            return function.signature.visible(reference.run(function.core_name, flat))
+            return function.signature.visible(reference.run(function.symbol, flat))
     assert case.output is not None
     if case.output.kind == "file":
         values = Reader(_read(case.output), str(case.output.path)).all()
@@ -107,15 +107,15 @@ def expected_values(
     return expected_arrays(results, values)
 
 
-def _reference(program: Program, function: Function, backend: str) -> Unit:
+def _reference(program: Program, function: Function, backend: str) -> Executable:
     """The program on that backend; the interpreter gives up after `LONG` statements if there is another one."""
-    from futad.api.program import Unit
+    from futad.api.program import Executable
 
-    unit = function.derived(f"reference on {backend}", lambda: Unit(program.core, backend))
+    executable = function.derived(f"reference on {backend}", lambda: Executable(program.core, backend))
     if backend == "interp" and _other_backend(program.backend) != "interp":
-        interpreter: Any = unit.executor()
+        interpreter: Any = executable.executor()
         interpreter.limit = LONG
-    return unit
+    return executable
 
 
 def _other_backend(backend: str) -> str:

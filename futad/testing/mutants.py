@@ -148,7 +148,7 @@ def _skeleton(seed: int) -> tuple[ir.Program, list[Call]]:
         given = inputs(made, number)
         for mode in entries:
             f = entries[mode]
-            calls.append((f.core_name, list(f.signature.bind(given.given(mode)))))
+            calls.append((f.symbol, list(f.signature.bind(given.given(mode)))))
     return core, calls
 
 
@@ -201,7 +201,7 @@ def _cases(path: Path) -> Iterator[Call]:
         function = program.entries.get(case.entry)
         if function is not None and case.input.kind in ("values", "random"):
             try:
-                yield function.core_name, make_input(program, function, case)
+                yield function.symbol, make_input(program, function, case)
             except Error:
                 continue
 

@@ -63,7 +63,7 @@ def holds(function: Function, flat: list[Any]) -> bool:
     import numpy as np
 
     copies = [v.copy() if isinstance(v, np.ndarray) else v for v in flat]
-    (answer,) = function.signature.visible(function.unit.run(function.core_name, copies))
+    (answer,) = function.signature.visible(function.executable.run(function.symbol, copies))
     return bool(answer)
 
 
@@ -112,7 +112,7 @@ def shrunk_by(function: Function, fails: _Fails, flat: list[Any], rng: Any) -> l
         if len(function.signature.params) != len(leaves) + 1:
             raise InputError(f"'{function.__name__}' does not take what the property takes, and a u64")
         given = function.signature.bind([*leaves, seed])
-        made = function.signature.visible(function.unit.run(function.core_name, given))
+        made = function.signature.visible(function.executable.run(function.symbol, given))
         candidate = want.bind(made)
         same = all(np.array_equal(a, b, equal_nan=False) for a, b in zip(candidate[first:], flat[first:], strict=True))
         if not same and fails(candidate):
@@ -174,7 +174,7 @@ def nearer(x: Any) -> Iterator[Any]:
 def _options(program: Program, function: Function) -> dict[str, Any]:
     """What `#[prop(...)]` says: the argument of each option by its name."""
     out: dict[str, Any] = {}
-    for attribute in program.core.funs[function.core_name].attrs:
+    for attribute in program.core.funs[function.symbol].attrs:
         if isinstance(attribute, tuple) and attribute[:1] == ("prop",):
             out.update({a.name: a.args[0] for a in attribute[1:] if getattr(a, "args", ())})
     return out

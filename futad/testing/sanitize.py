@@ -98,7 +98,7 @@ def build(core: ir.Program, backend: str, sanitizers: Sequence[str]) -> bytes:
     target = TARGETS[backend]
     made = CBackend(compile_program(core, target=target), target, grain=1)
     flags = ["-O1", "-g1", "-fno-omit-frame-pointer", *[f for s in sanitizers for f in _FLAGS[s]]]
-    return cc.build_program(program_text(made, server=False), threads=target.team, flags=flags)
+    return cc.build_program(program_text(made, server=False), threads=target.pool, flags=flags)
 
 
 def check(subject: Subject, backend: str, sanitizers: Sequence[str], tried: Counter[str]) -> list[Finding]:

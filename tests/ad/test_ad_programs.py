@@ -294,7 +294,7 @@ def nested(name: str, entry: str) -> list[tuple[int, ir.Stm]]:
 
 
 def test_gmm_gradient_has_no_accumulator_in_the_hot_nest() -> None:
-    """The k n d d work is two products of matrices per cluster; nothing over n points is accumulated.
+    """The k n d d work is two matrix products per cluster; nothing over n points is accumulated.
 
     What is left puts a d by d matrix per cluster together from its packed triangle: nothing over points.
     """

@@ -134,7 +134,7 @@ def test_backends(backend: str, loop: str) -> None:
     x = np.linspace(0.1, 0.9, N)
     text = f"entry main [n] (k: i64) (x: [n]f64): [n]f64 = vjp (\\x -> {LOOPS[loop]}) x 1"
     prog = futad.compile(text, backend=backend)
-    unit: Any = prog._unit
+    unit: Any = prog._executable
     unit.core = under(unit.core, Budget(checkpoints=3))
     for k in (0, 1, 30):
         np.testing.assert_allclose(prog.main(k, x), gradient(plain(loop), k)[0], rtol=1e-12, atol=1e-14)

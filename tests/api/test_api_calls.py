@@ -262,3 +262,9 @@ def test_sizes_beyond_memory(backend):
         with pytest.raises(futad.OutOfMemory, match="memory|exceeds the address space"):
             p.some(n, m)
     assert p.one(2.0) == 2 and p.some(2, 3).shape == (2, 3) and p.some(2**20, 0).shape == (2**20, 0)
+
+
+def test_former_names(prog):
+    x = np.float64(3), np.ones(2)
+    assert prog.scale.unit is prog.scale.executable and prog.scale.core_name == prog.scale.symbol
+    np.testing.assert_array_equal(prog.scale.call_flat(x)[0], prog.scale.call_leaves(x)[0])

@@ -278,7 +278,7 @@ def test_jacobians_run_the_primal_once_for_many_directions(jacobian):
     """Two executions of the primal (forward, and again in the return sweep) for every block of 64 directions."""
     text = "entry f [n] (xs: [n]f64): [n]f64 = map (\\x -> loop y = x for i < 5 do f64.sin y) xs"
     f = futad.compile(text, backend="interp").f
-    program = compile_program(jacobian(f).unit.core)
+    program = compile_program(jacobian(f).executable.core)
     sines = [0]
     evaluate = HANDLERS[ir.Op]
 

@@ -28,7 +28,7 @@ entry grads (n: i64) (x: f64): f64 = vjp (\\x -> loop y = x for _i < n do f64.si
 
 def budgets(f: futad.Function) -> list[Budget | None]:
     """Those of all reverse-mode derivatives in an entry's program."""
-    bodies = [fun.body.stms for fun in f.unit.core.funs.values()]
+    bodies = [fun.body.stms for fun in f.executable.core.funs.values()]
     return [Budget.of(s.attrs) for stms in bodies for s in ir.statements(stms) if isinstance(s.exp, ir.Vjp)]
 
 

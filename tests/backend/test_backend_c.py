@@ -405,7 +405,7 @@ def compiled():
         sequential = c_backend(program)
     with pytest.MonkeyPatch.context() as env:
         env.setenv("FUTAD_CFLAGS", "-O1")  # compiles in half the time
-        multicore.library.futad_team_set_threads(3)
+        multicore.library.futad_pool_set_threads(3)
     return {"c": sequential, "multicore": multicore}
 
 

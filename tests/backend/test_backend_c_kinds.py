@@ -62,7 +62,7 @@ def kind_backends():
     multicore = c_backend(program, multicore=True, grain=1)
     with pytest.MonkeyPatch.context() as env:
         env.setenv("FUTAD_CFLAGS", "-O1")
-        multicore.library.futad_team_set_threads(3)
+        multicore.library.futad_pool_set_threads(3)
     return Interpreter(program), c_backend(program), multicore
 
 
@@ -128,7 +128,7 @@ fun pick [n_61: i64] (xs_62: [n_61]f64, ks_63: [n_61]i64) -> (r_64: [n_61]f64, r
 def nests():
     program = parse_program(NESTS)
     multicore = c_backend(program, multicore=True, grain=1)
-    multicore.library.futad_team_set_threads(4)
+    multicore.library.futad_pool_set_threads(4)
     return c_backend(program), multicore
 
 

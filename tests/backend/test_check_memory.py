@@ -157,7 +157,7 @@ def test_threads_that_add_to_one_element_race(factor):
     """Each time, whichever thread is first, and though sums of zeros come out right."""
     args = np.full(5, factor), np.arange(40) % 5
     right = checked(GATHERED, "multicore")
-    right.executor().library.futad_team_set_threads(4)
+    right.executor().library.futad_pool_set_threads(4)
     np.testing.assert_array_equal(right.main(*args), np.full(5, 16 * factor))
     with legality.dropping("parallel-nests/places of its own"):
         message = finding(GATHERED, "multicore", *args)

@@ -12,10 +12,10 @@ from futad.runtime.cc import build_library
 
 SOURCE = """
 #include "prelude.h"
-#include "team.h"
+#include "thread_pool.h"
 #include "gemm.h"
 int several(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c, int add, double *packed) {
-  futad_team_set_threads(3);
+  futad_pool_set_threads(3);
   if (packed) futad_gemm_pack_f64(k, n, b, n, 1, packed, 0, n);
   return futad_gemm_parallel_f64(m, n, k, a, k, 1, b, n, 1, packed, c, n, 1, add);
 }
@@ -27,7 +27,7 @@ static double now(void) {
 /* Seconds of 200 products of 4 x 4 matrices, by the function for several threads or by the other. */
 double small(int on_several) {
   static double a[16], b[16], c[16];
-  futad_team_set_threads(2);
+  futad_pool_set_threads(2);
   const double start = now();
   for (int i = 0; i < 200; i++) {
     if (on_several)
@@ -67,7 +67,7 @@ def test_equals_numpy(library: ctypes.CDLL, size: tuple[int, int, int], add: int
         assert np.all(np.abs(c - want) <= bound)
 
 
-def test_small_product_starts_no_team(library: ctypes.CDLL) -> None:
-    # A team, even of one thread, costs many times such a product.
+def test_small_product_starts_no_pool(library: ctypes.CDLL) -> None:
+    # A pool, even of one thread, costs many times such a product.
     one, several = (min(library.small(kind) for _ in range(100)) for kind in (0, 1))
     assert several < 2 * one

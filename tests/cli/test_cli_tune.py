@@ -142,7 +142,7 @@ def test_wrong_usage(file: str, tmp_path: Path, capsys: Any) -> None:
 def test_versions_that_disagree_are_a_defect(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = futad.load(file, backend="emulated")
     running: Any = program.executor().running  # type: ignore[attr-defined]
-    call = Call("rows", program.rows.core_name, [40, 30, np.ones((40, 30))])
+    call = Call("rows", program.rows.symbol, [40, 30, np.ones((40, 30))])
     tuner = Tuner(running, [call], 1, print)
     tuner.results[0] = [np.zeros((40, 30))]
     with pytest.raises(InternalError, match="rows: versions of the program disagree"):
@@ -167,7 +167,7 @@ def test_the_blas_threshold(file: str) -> None:
     r = np.random.default_rng(1)
     a, b = r.normal(size=(12, 9)), r.normal(size=(9, 7))
     f = futad.load(file).product
-    name, args = f.core_name, f.signature.flatten((a, b))
+    name, args = f.symbol, f.signature.flatten((a, b))
     for free in (True, False):
         running = program.on(EmulatedDevice(blas=blas))
         tuner = Tuner(running, [Call("product", name, args)], 1, lambda text: None)

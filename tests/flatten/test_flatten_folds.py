@@ -1,4 +1,4 @@
-"""Scans and reductions on the emulated device: one pass over several tiles, blocks interleaved at random, memory used
+"""Scans and reductions on the CPU simulator: one pass over several tiles, blocks interleaved at random, memory used
 again by calls of other sizes, tuples and small types, operators that fail."""
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_results(seed: int | None) -> None:
     """The same memory serves calls of more and of fewer tiles."""
     running = DEVICE.on(EmulatedDevice(seed=seed))
     for entry in ENTRIES:
-        name = DEVICE.core_name(entry)
+        name = DEVICE.symbol(entry)
         for n in (5000, 0, 1, 9001, 33, 1792, 1793, 3585) if seed is None else (4000, 9001, 1793):
             want: list[Any] = DEVICE.interpreted(entry, [n, values(n)])
             got = running.run(name, [n, values(n)])
@@ -104,12 +104,12 @@ def test_failures(entry: str) -> None:
     running = DEVICE.on(EmulatedDevice(seed=4))
     for n in (40, 5000):
         xs = np.full(n, 9)
-        first = running.run(DEVICE.core_name(entry), [n, xs])[0]
+        first = running.run(DEVICE.symbol(entry), [n, xs])[0]
         xs[n // 2] = 7
         with pytest.raises(ExecutionError, match="division by zero"):
-            running.run(DEVICE.core_name(entry), [n, xs])
+            running.run(DEVICE.symbol(entry), [n, xs])
         # And the next call is as good as the first.
-        np.testing.assert_array_equal(running.run(DEVICE.core_name(entry), [n, np.full(n, 9)])[0], first)
+        np.testing.assert_array_equal(running.run(DEVICE.symbol(entry), [n, np.full(n, 9)])[0], first)
 
 
 def test_few_bins_are_counted_in_shared_memory() -> None:

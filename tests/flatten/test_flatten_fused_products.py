@@ -123,7 +123,7 @@ def test_results(seed: int | None) -> None:
     for entry in SHAPES:
         for size in SIZES[:: 1 if seed is None else 3]:
             args = arguments(entry, *size)
-            fun = DEVICE.core_name(entry)
+            fun = DEVICE.symbol(entry)
             want = DEVICE.interpreted(entry, args)
             got = running.run(fun, [np.copy(a) if isinstance(a, np.ndarray) else a for a in args])
             for x, y in zip(got, want, strict=True):
@@ -141,7 +141,7 @@ def test_prepared_programs_compute_the_same() -> None:
     text = str(made)
     assert "updateacc" in str(DEVICE.program) and "updateacc" not in text.split("fun sums_of_products")[1]
     for entry in SHAPES:
-        fun = DEVICE.core_name(entry)
+        fun = DEVICE.symbol(entry)
         for size in SIZES:
             args = arguments(entry, *size)
             one = DEVICE.interpreted(entry, args)

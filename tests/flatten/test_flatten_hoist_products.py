@@ -109,7 +109,7 @@ def test_what_is_taken_apart_is_well_typed() -> None:
         mine = sum(isinstance(s.exp, ir.MatMul) and loop for s in lam.stms)
         return mine + sum(inside(f, loop or isinstance(s.exp, ir.For)) for s in lam.stms for f in s.exp.lambdas())
 
-    counts = {name: inside(made.funs[DEVICE.core_name(name)].body, False) for name in ENTRIES}
+    counts = {name: inside(made.funs[DEVICE.symbol(name)].body, False) for name in ENTRIES}
     before = {name: inside(DEVICE.fun(name).body, False) for name in ENTRIES}
     assert (counts["predicted"], counts["sums"]) == (before["predicted"] - 3, before["sums"] - 2) == (3, 1)
     # What these would keep may be larger than what an iteration reads.

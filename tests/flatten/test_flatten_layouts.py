@@ -47,7 +47,7 @@ def test_layouts_are_of_arrays_that_gain_by_them() -> None:
     funs = prepared(LAYOUTS.program).funs
 
     def orders(name: str) -> list[tuple[int, ...]]:
-        return list(layouts(funs[LAYOUTS.core_name(name)].body).values())
+        return list(layouts(funs[LAYOUTS.symbol(name)].body).values())
 
     assert orders("columns") == [(1, 0)]
     # What is returned by rows, and updated or carried by a loop, is row-major.

@@ -56,7 +56,7 @@ def test_they_mean_the_same(name: str) -> None:
     for n, k in ((0, 3), (1, 1), (5, 0), (40, 7), (3, 100)):
         args = arguments(name, n, k)
         expected = DEVICE.interpreted(name, args)
-        for got in (Interpreter(made).run(DEVICE.core_name(name), args), DEVICE.run(name, args)):
+        for got in (Interpreter(made).run(DEVICE.symbol(name), args), DEVICE.run(name, args)):
             for x, y in zip(got, expected, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 

@@ -109,7 +109,7 @@ def test_loops_that_only_add_are_maps() -> None:
 
     made = prepared(DEVICE.program)
     check_program(made)
-    assert loops(DEVICE.fun("ragged").body) == 1 and loops(made.funs[DEVICE.core_name("ragged")].body) == 0
+    assert loops(DEVICE.fun("ragged").body) == 1 and loops(made.funs[DEVICE.symbol("ragged")].body) == 0
 
 
 def test_loops_of_all_pairs_have_threads_of_their_own() -> None:

@@ -34,7 +34,7 @@ ENTRIES = ("rows", "narrow", "blocks", "joined", "chosen", "some")
 
 def staged(entry: str) -> list[int]:
     """How long the rows are that an entry's kernels write together."""
-    made = next(f for f in DEVICE.backend.module.functions if f.name == DEVICE.core_name(entry))
+    made = next(f for f in DEVICE.backend.module.functions if f.name == DEVICE.symbol(entry))
     kernels = [s.kernel for s in statements(made.body) if isinstance(s, kir.Launch)]
     return sorted(len(s.values) for k in kernels for s in statements(k.body) if isinstance(s, kir.RowsOut))
 
@@ -63,7 +63,7 @@ def test_in_any_order(options: dict) -> None:
     running = DEVICE.on(EmulatedDevice(**options))
     for name in ("blocks", "narrow"):
         args = [np.int64(77), np.random.default_rng(5).standard_normal(77)]
-        for x, y in zip(running.run(DEVICE.core_name(name), args), DEVICE.interpreted(name, args), strict=True):
+        for x, y in zip(running.run(DEVICE.symbol(name), args), DEVICE.interpreted(name, args), strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-6)
 
 

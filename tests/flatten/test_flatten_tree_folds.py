@@ -57,7 +57,7 @@ def test_equal_to_the_interpreter(seed: int | None) -> None:
             if k == 0 and entry == "gradient":
                 continue  # r[0] is out of bounds
             args = arguments(n, k)
-            got, want = running.run(DEVICE.core_name(entry), args), DEVICE.interpreted(entry, args)
+            got, want = running.run(DEVICE.symbol(entry), args), DEVICE.interpreted(entry, args)
             for x, y in zip(got, want, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10, err_msg=f"{entry} {n} {k}")
 
@@ -73,7 +73,7 @@ def test_nothing_is_done_by_one_thread() -> None:
 @pytest.mark.parametrize("entry", ["reduced", "scanned", "least"])
 def test_iterations_in_the_ir(entry: str) -> None:
     """Well typed, and each element is combined once or twice."""
-    name = DEVICE.core_name(entry)
+    name = DEVICE.symbol(entry)
     fun = DEVICE.program.funs[name]
 
     def replaced(lam: ir.Lambda) -> ir.Lambda:

@@ -66,7 +66,7 @@ def arguments(name: str, n: int) -> list[Any]:
 def kernels(entry: str) -> list[tuple[Kernel, dict[str, str]]]:
     """The kernels that an entry launches, and what is known of their parameters."""
     module = DEVICE.backend.module
-    made = next(f for f in module.functions if f.name == DEVICE.core_name(entry))
+    made = next(f for f in module.functions if f.name == DEVICE.symbol(entry))
     used = {s.kernel for s in statements(made.body) if isinstance(s, kir.Launch)}
     return [(k, q) for k, q in qualifiers(module).items() if k in used]
 
@@ -131,7 +131,7 @@ def checked(device: OnDevice, name: str, args: Sequence[Any]) -> list[Any]:
     assert isinstance(r, Checked)
     r.kernels, r.found, r.seen = device.backend.module.kernels, qualifiers(device.backend.module), 0
     for _ in range(2):  # the second time all slots are in one block
-        out = running.run(device.core_name(name), args)
+        out = running.run(device.symbol(name), args)
     assert r.seen or name == "over"
     return out
 

@@ -140,7 +140,7 @@ def test_derivatives(prog: futad.Program, there: DeviceProgram) -> None:
     want = np.cos(XS * (XS + 1)) * (XS + 1)
     np.testing.assert_allclose(futad.grad(prog.loss)(XS, XS + 1), want, rtol=1e-12)
     f = futad.value_and_grad(prog.loss)
-    device = f.unit.executor().running.device  # a derivative is a program of its own, on the same GPU
+    device = f.executable.executor().running.device  # a derivative is a program of its own, on the same GPU
     w, x = Foreign(device, XS), Foreign(device, XS + 1)
     value, gradient = f(w, x)
     assert value.item() == pytest.approx(np.sin(XS * (XS + 1)).sum())

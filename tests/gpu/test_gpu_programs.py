@@ -1,4 +1,4 @@
-"""Every program under tests/programs on the emulated device, and that its kernels compile for real ones.
+"""Every program under tests/programs on the CPU simulator, and that its kernels compile for real ones.
 
 Programs are compiled a group at a time, as one program with prefixed names: most of a compiler's time goes into
 starting.

@@ -1,4 +1,4 @@
-"""Random programs on the emulated device: as the interpreter computes them."""
+"""Random programs on the CPU simulator: as the interpreter computes them."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_reads(name: str) -> None:
     args, reads = CALLS[name]
     want = flat(program("interp").entries[name](*args))
     f = program("emulated").entries[name]
-    running = f.unit.executor().running  # type: ignore[attr-defined]
+    running = f.executable.executor().running  # type: ignore[attr-defined]
     for _ in range(3):  # run, captured, replayed
         got = flat(f(*args))
         for g, w in zip(got, want, strict=True):

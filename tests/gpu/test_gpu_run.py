@@ -1,4 +1,4 @@
-"""Running on the emulated device: failures, memory, chunks and blocks, interleaved blocks, the sanitizer."""
+"""Running on the CPU simulator: failures, memory, chunks and blocks, interleaved blocks, the sanitizer."""
 
 from __future__ import annotations
 

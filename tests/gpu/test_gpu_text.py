@@ -126,7 +126,7 @@ def test_kernels_look_for_failures_that_may_have_been() -> None:
     after = kir.after_failures(module)
 
     def launched(entry: str) -> list[tuple[bool, bool]]:
-        (f,) = [f for f in module.functions if f.name == device.core_name(entry)]
+        (f,) = [f for f in module.functions if f.name == device.symbol(entry)]
         kernels = [s.kernel for s in statements(f.body) if isinstance(s, kir.Launch)]
         return list(dict.fromkeys((k.fails, k in after) for k in kernels))
 

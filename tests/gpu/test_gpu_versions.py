@@ -72,7 +72,7 @@ def check(device: OnDevice, entry: str, args: list[Any], chosen: dict[str, Thres
         equal(outcome(device.run, entry, args), want, f"{device.name}: {entry}, {name}, {args[:3]}")
     mixed = device.on(EmulatedDevice(seed=seed))
     mixed.choose(thresholds)
-    equal(outcome(mixed.run, device.core_name(entry), args), want, f"{device.name}: {entry}, mixed, {args[:3]}")
+    equal(outcome(mixed.run, device.symbol(entry), args), want, f"{device.name}: {entry}, mixed, {args[:3]}")
 
 
 def drawn(rng: np.random.Generator, elem: str, *shape: int) -> Any:

@@ -1,4 +1,4 @@
-"""Histogram templates on the emulated device: every type, every way to make an update atomic."""
+"""Histogram templates on the CPU simulator: every type, every way to make an update atomic."""
 
 from __future__ import annotations
 

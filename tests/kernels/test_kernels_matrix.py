@@ -1,4 +1,4 @@
-"""Matrix product, transposition and sorting templates on the emulated device."""
+"""Matrix product, transposition and sorting templates on the CPU simulator."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ GEMM_KERNELS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "left", "right"), GEMM_KERNELS, ids=str)
 def test_gemm(gemm: EmulatedModule, name: str, left: int, right: int) -> None:
-    """Whole tiles, one less and one more, thin ones, no sum at all, batches, splits of the sum."""
+    """Whole tiles, one less and one more, tall-skinny ones, no sum at all, batches, splits of the sum."""
     _, bm, bn, bk, _, _ = GEMM_SHAPES[name]
     shapes = [
         (1, bm, bn, bk), (1, bm - 1, bn + 1, 2 * bk + 1), (2, bm + 1, bn - 1, bk - 1), (1, 1, 1, 1),

@@ -1,4 +1,4 @@
-"""Reduce and scan templates on the emulated device, with an operator that does not commute."""
+"""Reduce and scan templates on the CPU simulator, with an operator that does not commute."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_descriptions_are_plain_data(own: Path) -> None:
     entry at (xs: []u8) (i: i64): u8 = xs[i]
     """
     prog = compile_program(text, "p.fut", backend="interp")
-    signatures = {name: (f.core_name, f.signature) for name, f in prog.entries.items()}
+    signatures = {name: (f.symbol, f.signature) for name, f in prog.entries.items()}
     compiled = aot_cache.Compiled(signatures, KEY, c_backend(prog.core).layout())
     again = aot_cache.from_json(json.loads(json.dumps(aot_cache.to_json(compiled))))
     assert again == compiled and type(again.entries["at"][1].witnesses) is frozenset

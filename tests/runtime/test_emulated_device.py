@@ -1,4 +1,4 @@
-"""The emulated device: what CUDA's words do on it, and what it reports."""
+"""The CPU simulator: what CUDA's words do on it, and what it reports."""
 
 from __future__ import annotations
 

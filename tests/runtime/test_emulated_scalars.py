@@ -1,4 +1,4 @@
-"""Every scalar operation at every type as CUDA C on the emulated device equals the table's NumPy evaluation."""
+"""Every scalar operation at every type as CUDA C on the CPU simulator equals the table's NumPy evaluation."""
 
 from __future__ import annotations
 

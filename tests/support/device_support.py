@@ -1,4 +1,4 @@
-"""What the tests of the emulated device need: a C++ compiler, and a source program compiled for the device."""
+"""What the tests of the CPU simulator need: a C++ compiler, and a source program compiled for the device."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class OnDevice:
         """An entry's function in core."""
         return next(f for f in self.program.funs.values() if f.entry is not None and f.entry.name == entry)
 
-    def core_name(self, entry: str) -> str:
+    def symbol(self, entry: str) -> str:
         return self.fun(entry).name
 
     def run(self, entry: str, args: Sequence[Any]) -> list[Any]:
-        return self.emulated.run(self.core_name(entry), args)
+        return self.emulated.run(self.symbol(entry), args)
 
     def interpreted(self, entry: str, args: Sequence[Any]) -> list[Any]:
         """What the interpreter gives; what it overwrites are copies."""
         args = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-        return Interpreter(self.program).run(self.core_name(entry), args)
+        return Interpreter(self.program).run(self.symbol(entry), args)
 
     def count(self, entry: str, sizes: dict[str, int]) -> Account:
         """What a call costs, from sizes alone."""
-        return count(self.backend.module, self.program, self.core_name(entry), sizes)
+        return count(self.backend.module, self.program, self.symbol(entry), sizes)

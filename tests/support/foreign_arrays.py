@@ -1,4 +1,4 @@
-"""Arrays of another library in the emulated device's memory."""
+"""Arrays of another library in the CPU simulator's memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from futad.runtime.device import EmulatedDevice
 
 
 class Foreign:
-    """Another library's array in the emulated device's memory, seen through `__cuda_array_interface__`."""
+    """Another library's array in the CPU simulator's memory, seen through `__cuda_array_interface__`."""
 
     def __init__(self, device: EmulatedDevice, values: Any, stream: int | None = None, view: Any = lambda a: a) -> None:
         values = np.ascontiguousarray(values)

@@ -10,7 +10,7 @@ from tests.support.paths import ADBENCH
 
 
 def has_cxx() -> bool:
-    """Whether there is a C++ compiler, which the emulated device needs."""
+    """Whether there is a C++ compiler, which the CPU simulator needs."""
     try:
         cc.find_cxx_compiler()
     except BackendError:

@@ -162,18 +162,18 @@ def sparse_work(n: int, held: int, d: int, k: int) -> dict[str, int]:
     columns = np.concatenate([r.choice(d, held, replace=False) for _ in range(n)]).astype(np.int64)
     args = (r.random(n * held), columns, np.arange(n + 1, dtype=np.int64) * held, r.random((k, d)))
     p = program("kmeans_sparse", "interp")
-    compiled = compile_program(p.newton_step.unit.core, check=True)
+    compiled = compile_program(p.newton_step.executable.core, check=True)
     out = {}
     for name in ("objective", "gradient", "newton_step"):
         run = Interpreter(compiled, count=True)
-        run.run(p[name].core_name, p[name].signature.flatten(args))
+        run.run(p[name].symbol, p[name].signature.flatten(args))
         out[name] = sum(w.ops + w.read + w.written for w in run.counts.values())
     return out
 
 
 @pytest.mark.slow
 def test_sparse_work_grows_with_what_points_hold() -> None:
-    """Linear in the numbers that are not 0, and not at all in the width of points but for the centroids."""
+    """Linear in the nonzeros, and not at all in the width of points but for the centroids."""
     few, more, most = (sparse_work(40, held, 60, 3) for held in (4, 8, 16))
     for name, base in few.items():
         # Equal steps, but for which centroid is nearest (the derivative is that of its distance alone).

@@ -187,8 +187,8 @@ def test_speedup(row: dict[str, Any], gain: float, machine: float | None, verdic
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_least_work(threads: int) -> None:
-    """With that much, sharing it out reaches the limit at best, by what `kernels/team.h` says that waking costs."""
-    waking = re.search(r"#define FUTAD_TEAM_WAKING (\d+)", (ROOT / "kernels" / "team.h").read_text())
+    """With that much, sharing it out reaches the limit at best, by the cost of waking in `kernels/thread_pool.h`."""
+    waking = re.search(r"#define FUTAD_POOL_WAKING (\d+)", (ROOT / "kernels" / "thread_pool.h").read_text())
     assert waking is not None and pytest.approx(2e-9 * int(waking[1])) == speedup.WAKING
     seconds = speedup.least_work(threads)
     assert seconds / (seconds / threads + speedup.WAKING) == pytest.approx(speedup.limit(threads))

@@ -1,4 +1,4 @@
-"""A tiny part of the device suite on the emulated device: every stage runs, answers are compared."""
+"""A tiny part of the device suite on the CPU simulator: every stage runs, answers are compared."""
 
 from __future__ import annotations
 

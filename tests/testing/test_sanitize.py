@@ -86,8 +86,8 @@ DEFECTS = {
     "address": ("c", "(wanted + 127) / 64 * 64", "(wanted + 64) / 2 / 64 * 64 + 64", "heap-buffer-overflow"),
     "leak": ("c", "i < FUTAD_SLOTS; i++) free(ctx->slots[i].data);", "i < FUTAD_SLOTS; i++) {}", "LeakSanitizer"),
     "undefined": ("c", "all |= from[i];", "all |= from[i] << (int)(32 * count);", "shift exponent"),
-    "thread": ("multicore", "__atomic_add_fetch(&j->taken, futad_team_clock() - start, __ATOMIC_RELAXED)",
-               "(j->taken += futad_team_clock() - start)", "data race"),
+    "thread": ("multicore", "__atomic_add_fetch(&j->taken, futad_pool_clock() - start, __ATOMIC_RELAXED)",
+               "(j->taken += futad_pool_clock() - start)", "data race"),
 }  # fmt: skip
 
 

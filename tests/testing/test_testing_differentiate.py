@@ -58,7 +58,7 @@ def test_a_wrong_backend_is_found(tmp_path: Path, what: str, monkeypatch: pytest
 
     def wrong(self: Probe, given: object) -> object:
         out = right(self, given)
-        if self.f.unit.backend != "c":
+        if self.f.executable.backend != "c":
             return out
         return [x * 2 for x in out] if what == "value" else {k: x * 2 for k, x in out.items()}
 

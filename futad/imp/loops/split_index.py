@@ -106,7 +106,7 @@ class _Intervals:
                 return self.variable(name) if name in self.inits else _Known(0, False)
             case ir.Bin("+" | "-" | "*" as op, a, b):
                 return self.sum({"+": "add", "-": "sub", "*": "mul"}[op], a, b)
-            case ir.Bin("<u", a, b):
+            case ir.Bin("in_bounds", a, b):
                 low, high = self.compared("le", ZERO, a), self.compared("lt", a, b)
                 return low and high and _Known(0, low.chosen or high.chosen)
             case ir.Bin("&&", a, b):
@@ -281,15 +281,15 @@ class _Intervals:
         match cond:
             case ir.Bin("&&", a, b):
                 return self.holds(a) and self.holds(b)
-            case ir.Bin("<u", index, size):
+            case ir.Bin("in_bounds", index, size):
                 here, there = self.of(index), self.of(size)
                 if here is None or there is None or not SIZE_FIXED(not there.slope):
                     return False
                 first, bound = self.at_start(index), self.at_start(size)
-                self.good.append(ir.Bin("<u", first, bound, BOOL))
+                self.good.append(ir.Bin("in_bounds", first, bound, BOOL))
                 if here.slope:
                     steps = mul(sub(sub(self.end, ONE), self.start), num(here.slope))
-                    self.good.append(ir.Bin("<u", _i64("add", first, steps), bound, BOOL))
+                    self.good.append(ir.Bin("in_bounds", _i64("add", first, steps), bound, BOOL))
                 return True
         if self.of(cond) is None:
             return False

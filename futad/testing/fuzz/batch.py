@@ -161,12 +161,12 @@ class Compiled:
         clear_cache()
 
     def call(self, entry: str, args: Sequence[Any]) -> list[Any]:
-        return self.program.entries[entry].call_flat([_copy(a) for a in args])
+        return self.program.entries[entry].call_leaves([_copy(a) for a in args])
 
     def reference(self, entry: str, args: Sequence[Any]) -> list[Any]:
         f = self.functions[entry]
         flat = f.signature.bind([_copy(a) for a in args])
-        return f.signature.visible(self.plain.run(f.core_name, flat))
+        return f.signature.visible(self.plain.run(f.symbol, flat))
 
 
 def _copy(a: Any) -> Any:
@@ -292,7 +292,7 @@ def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     flat = f.signature.bind([_copy(a) for a in inputs(one, number).given(mode)])
 
     def values(p: Core) -> list[Any]:
-        return f.signature.visible(Interpreter(p).run(f.core_name, [_copy(a) for a in flat]))
+        return f.signature.visible(Interpreter(p).run(f.symbol, [_copy(a) for a in flat]))
 
     want = values(compile_program(core, passes=PLAIN))
     stages: list[tuple[str, Core]] = []

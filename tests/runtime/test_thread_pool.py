@@ -1,4 +1,4 @@
-"""The threads of `multicore` (`kernels/team.h`): every part of a job is done once, by whoever is free."""
+"""The threads of `multicore` (`kernels/thread_pool.h`): every chunk of a job is done once, by whoever is free."""
 
 from __future__ import annotations
 
@@ -21,89 +21,89 @@ import futad
 from futad.errors import BackendError
 from futad.runtime import cc
 from futad.runtime.cc import build_library
-from futad.runtime.ffi import share_team
+from futad.runtime.ffi import share_pool
 from tests.support.paths import ROOT
 
 KERNELS = ROOT / "kernels"
 
 SOURCE = """
 #include "prelude.h"
-#include "team.h"
+#include "thread_pool.h"
 static void count(void *job, int64_t i) { __atomic_add_fetch(&((int64_t *)job)[i], 1, __ATOMIC_RELAXED); }
 
-/* So many jobs, with a rest after some of them; whether each part of each was done once. */
-int jobs(int64_t threads, int64_t parts, int64_t jobs) {
-  int64_t counts[FUTAD_TEAM_MOST] = {0};
-  futad_team_set_threads(threads);
+/* So many jobs, with a rest after some of them; whether each chunk of each was done once. */
+int jobs(int64_t threads, int64_t chunks, int64_t jobs) {
+  int64_t counts[FUTAD_POOL_MOST] = {0};
+  futad_pool_set_threads(threads);
   for (int64_t i = 1; i <= jobs; i++) {
-    futad_team_run(parts, INT64_MAX, count, counts);
-    for (int64_t p = 0; p < FUTAD_TEAM_MOST; p++)
-      if (counts[p] != (p < parts ? i : 0)) return 0;
-    if (i % 3 == 0) futad_team_rest();
+    futad_pool_run(chunks, INT64_MAX, count, counts);
+    for (int64_t p = 0; p < FUTAD_POOL_MOST; p++)
+      if (counts[p] != (p < chunks ? i : 0)) return 0;
+    if (i % 3 == 0) futad_pool_idle();
     if (i % 50 == 0) usleep(100);
   }
-  futad_team_rest();
+  futad_pool_idle();
   return 1;
 }
-void futad_team_end(void) { futad_team_rest(); }
+void futad_pool_end(void) { futad_pool_idle(); }
 /* A thread is about to sleep, or to wake others. */
 void hold(void) {
-#ifndef FUTAD_TEAM_LINUX
-  pthread_mutex_lock(&futad_team->mutex);
+#ifndef FUTAD_POOL_LINUX
+  pthread_mutex_lock(&futad_pool->mutex);
 #endif
-  futad_team->taken = 1;
+  futad_pool->taken = 1;
 }
 void let_go(void) {
-#ifndef FUTAD_TEAM_LINUX
-  pthread_mutex_unlock(&futad_team->mutex);
+#ifndef FUTAD_POOL_LINUX
+  pthread_mutex_unlock(&futad_pool->mutex);
 #endif
-  futad_team->taken = 0;
+  futad_pool->taken = 0;
 }
-int members(void) { return futad_team->members; }
-int asleep(void) { return (int)futad_team->sleeping; }
+int workers(void) { return futad_pool->workers; }
+int asleep(void) { return (int)futad_pool->sleeping; }
 
-/* What the first part waits for another one does, so two threads are needed. */
+/* What the first chunk waits for another one does, so two threads are needed. */
 static int met;
 static void meet(void *job, int64_t i) {
-  const int64_t end = futad_team_clock() + 10000000000;
+  const int64_t end = futad_pool_clock() + 10000000000;
   __atomic_add_fetch(&met, 1, __ATOMIC_SEQ_CST);
-  while (__atomic_load_n(&met, __ATOMIC_SEQ_CST) < 2 && futad_team_clock() < end) FUTAD_TEAM_PAUSE();
+  while (__atomic_load_n(&met, __ATOMIC_SEQ_CST) < 2 && futad_pool_clock() < end) FUTAD_POOL_PAUSE();
 }
 int meeting(void) {
   met = 0;
-  futad_team_set_threads(2);
-  futad_team_run(2, INT64_MAX, meet, NULL);
+  futad_pool_set_threads(2);
+  futad_pool_run(2, INT64_MAX, meet, NULL);
   return met;
 }
 /* Which of some jobs of a call with so many nanoseconds each are worth several threads, a bit each. */
 int64_t paying(int64_t ns, int64_t count, int awake) {
   int64_t bits = 0;
-  futad_team_rest();
-  for (int i = 0; i < 1000 && futad_team->sleeping < (uint32_t)futad_team->members; i++) usleep(1000);
+  futad_pool_idle();
+  for (int i = 0; i < 1000 && futad_pool->sleeping < (uint32_t)futad_pool->workers; i++) usleep(1000);
   for (int64_t i = 0; i < count; i++) {
     if (awake) meeting();
-    bits |= (int64_t)futad_team_pays(ns) << i;
+    bits |= (int64_t)futad_pool_pays(ns) << i;
   }
-  futad_team_rest();
+  futad_pool_idle();
   return bits;
 }
-/* The nanoseconds of a member's turns, as the kernel says; 0 if it does not. */
-int64_t turns(void) {
+/* The nanoseconds of a worker's slice, as the kernel says; 0 if it does not. */
+int64_t slice(void) {
   int64_t attributes[8] = {0}; /* the fourth is the run time */
-#ifdef FUTAD_TEAM_LINUX
-  for (int i = 0; i < 1000 && futad_team->sleeping < (uint32_t)futad_team->members; i++) usleep(1000);
-  if (syscall(SYS_sched_getattr, futad_team->member[0].id, attributes, sizeof attributes, 0)) return 0;
+#ifdef FUTAD_POOL_LINUX
+  for (int i = 0; i < 1000 && futad_pool->sleeping < (uint32_t)futad_pool->workers; i++) usleep(1000);
+  if (syscall(SYS_sched_getattr, futad_pool->worker[0].id, attributes, sizeof attributes, 0)) return 0;
 #endif
   return attributes[3];
 }
-/* A member that was last where the caller is: whether it may not run there any more. */
+/* A worker that was last where the caller is: whether it may not run there any more. */
 int spread(void) {
-#ifdef FUTAD_TEAM_LINUX
-  uint64_t mask[FUTAD_TEAM_CPUS / 64], here;
-  struct futad_team_member *m = &futad_team->member[0];
-  m->cpu = futad_team_cpu();
+#ifdef FUTAD_POOL_LINUX
+  uint64_t mask[FUTAD_POOL_CPUS / 64], here;
+  struct futad_pool_worker *m = &futad_pool->worker[0];
+  m->cpu = futad_pool_cpu();
   here = (uint64_t)m->cpu;
-  futad_team_spread(futad_team);
+  futad_pool_spread(futad_pool);
   memset(mask, 0, sizeof mask);
   syscall(SYS_sched_getaffinity, m->id, sizeof mask, mask);
   return m->cpu == -1 && !(mask[here / 64] >> here % 64 & 1);
@@ -114,27 +114,27 @@ int spread(void) {
 """
 
 
-@pytest.fixture(scope="module", params=["", "-DFUTAD_TEAM_PORTABLE"])
-def team(request: pytest.FixtureRequest) -> ctypes.CDLL:
+@pytest.fixture(scope="module", params=["", "-DFUTAD_POOL_PORTABLE"])
+def pool(request: pytest.FixtureRequest) -> ctypes.CDLL:
     try:
         return build_library(SOURCE, threads=True, flags=[request.param] if request.param else [])
     except BackendError:
         pytest.skip("no C compiler")
 
 
-def jobs(team: ctypes.CDLL, threads: int, parts: int, count: int) -> bool:
-    return bool(team.jobs(ctypes.c_int64(threads), ctypes.c_int64(parts), ctypes.c_int64(count)))
+def jobs(pool: ctypes.CDLL, threads: int, chunks: int, count: int) -> bool:
+    return bool(pool.jobs(ctypes.c_int64(threads), ctypes.c_int64(chunks), ctypes.c_int64(count)))
 
 
-@pytest.mark.parametrize(("threads", "parts"), [(1, 1), (1, 5), (2, 0), (2, 2), (3, 2), (3, 64), (8, 7)])
-def test_every_part_is_done_once(team: ctypes.CDLL, threads: int, parts: int) -> None:
-    assert jobs(team, threads, parts, 2000 if threads <= 3 else 200)
-    assert team.members() < 8
+@pytest.mark.parametrize(("threads", "chunks"), [(1, 1), (1, 5), (2, 0), (2, 2), (3, 2), (3, 64), (8, 7)])
+def test_every_chunk_is_done_once(pool: ctypes.CDLL, threads: int, chunks: int) -> None:
+    assert jobs(pool, threads, chunks, 2000 if threads <= 3 else 200)
+    assert pool.workers() < 8
 
 
-def test_callers_at_the_same_time(team: ctypes.CDLL) -> None:
+def test_callers_at_the_same_time(pool: ctypes.CDLL) -> None:
     good = []
-    callers = [threading.Thread(target=lambda: good.append(jobs(team, 2, 3, 3000))) for _ in range(3)]
+    callers = [threading.Thread(target=lambda: good.append(jobs(pool, 2, 3, 3000))) for _ in range(3)]
     for c in callers:
         c.start()
     for c in callers:
@@ -142,89 +142,89 @@ def test_callers_at_the_same_time(team: ctypes.CDLL) -> None:
     assert good == [True] * 3
 
 
-def test_parts_are_done_at_the_same_time(team: ctypes.CDLL) -> None:
-    assert all(team.meeting() == 2 for _ in range(20))
-    team.futad_team_end()
+def test_chunks_are_done_at_the_same_time(pool: ctypes.CDLL) -> None:
+    assert all(pool.meeting() == 2 for _ in range(20))
+    pool.futad_pool_end()
 
 
-def test_members_sleep_after_a_call(team: ctypes.CDLL) -> None:
-    assert jobs(team, 3, 3, 10)
+def test_workers_sleep_after_a_call(pool: ctypes.CDLL) -> None:
+    assert jobs(pool, 3, 3, 10)
     # By tries, not by the clock: a machine that stands still for seconds takes one of them.
-    assert any(team.asleep() == team.members() or time.sleep(0.001) for _ in range(60_000))
-    assert team.members() > 0
+    assert any(pool.asleep() == pool.workers() or time.sleep(0.001) for _ in range(60_000))
+    assert pool.workers() > 0
 
 
-def test_which_jobs_pay(team: ctypes.CDLL) -> None:
-    assert jobs(team, 2, 2, 10)
-    team.paying.restype = ctypes.c_int64
+def test_which_jobs_pay(pool: ctypes.CDLL) -> None:
+    assert jobs(pool, 2, 2, 10)
+    pool.paying.restype = ctypes.c_int64
 
     def paying(ns: int, awake: bool, count: int = 8) -> int:
-        return team.paying(ctypes.c_int64(ns), ctypes.c_int64(count), awake)
+        return pool.paying(ctypes.c_int64(ns), ctypes.c_int64(count), awake)
 
     assert paying(1_000, False) == 0
     assert paying(10_000, False) == 0b10001000  # four make the threshold
     assert paying(100_000, False) == 0b11111111
     assert any(paying(10_000, True, 1) for _ in range(200))  # either may be interrupted until the other one sleeps
     assert paying(1_000, True) == 0
-    team.futad_team_set_threads(ctypes.c_int64(1))
+    pool.futad_pool_set_threads(ctypes.c_int64(1))
     assert paying(100_000, False) == 0
-    team.futad_team_set_threads(ctypes.c_int64(2))
+    pool.futad_pool_set_threads(ctypes.c_int64(2))
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
-def test_member_is_kept_off_the_callers_processor(team: ctypes.CDLL) -> None:
+def test_worker_is_kept_off_the_callers_processor(pool: ctypes.CDLL) -> None:
     for _ in range(3000):  # the caller may move in between, and does where others compute
-        assert jobs(team, 2, 2, 10)
-        if any(team.spread() for _ in range(20)):
+        assert jobs(pool, 2, 2, 10)
+        if any(pool.spread() for _ in range(20)):
             return
         time.sleep(0.01)
-    raise AssertionError("no member was moved off the caller's processor")
+    raise AssertionError("no worker was moved off the caller's processor")
 
 
 KERNEL = tuple(int(x) for x in re.findall(r"\d+", platform.release())[:2]) if sys.platform == "linux" else (0, 0)
 
 
-@pytest.mark.skipif(KERNEL < (6, 12), reason="a kernel on which threads do not choose their turns")
-def test_member_has_short_turns(team: ctypes.CDLL, request: pytest.FixtureRequest) -> None:
+@pytest.mark.skipif(KERNEL < (6, 12), reason="a kernel on which threads do not choose their slice")
+def test_worker_has_short_slices(pool: ctypes.CDLL, request: pytest.FixtureRequest) -> None:
     """So that it runs soon after it is woken, whatever else its processor does."""
-    assert jobs(team, 2, 2, 10)
-    team.turns.restype = ctypes.c_int64
-    portable = request.node.callspec.params["team"] != ""
-    assert team.turns() == (0 if portable else 100_000)
+    assert jobs(pool, 2, 2, 10)
+    pool.slice.restype = ctypes.c_int64
+    portable = request.node.callspec.params["pool"] != ""
+    assert pool.slice() == (0 if portable else 100_000)
 
 
-def test_programs_share_one_team(team: ctypes.CDLL) -> None:
+def test_programs_share_one_pool(pool: ctypes.CDLL) -> None:
     others = [build_library(f"{SOURCE}int other{k};\n", threads=True, flags=["-O1"]) for k in range(2)]
     for library in others:
-        share_team(library)
+        share_pool(library)
     assert jobs(others[0], 3, 3, 10)
-    members = others[0].members()
-    assert members >= 2 and others[1].members() == members
+    workers = others[0].workers()
+    assert workers >= 2 and others[1].workers() == workers
     tasks = Path("/proc/self/task")
     before = len(list(tasks.iterdir())) if tasks.exists() else 0
     assert jobs(others[1], 3, 3, 10)
-    assert others[1].members() == members
-    assert others[1].meeting() == 2, "a member that runs another library's code is woken"
-    others[1].futad_team_end()
+    assert others[1].workers() == workers
+    assert others[1].meeting() == 2, "a worker that runs another library's code is woken"
+    others[1].futad_pool_end()
     assert not tasks.exists() or len(list(tasks.iterdir())) == before
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_fork_while_a_thread_has_the_team(team: ctypes.CDLL) -> None:
-    assert jobs(team, 2, 2, 10)
-    team.hold()
+def test_fork_while_a_thread_has_the_pool(pool: ctypes.CDLL) -> None:
+    assert jobs(pool, 2, 2, 10)
+    pool.hold()
     child = os.fork()
     if child == 0:
         signal.alarm(300)
-        os._exit(0 if team.meeting() == 2 and jobs(team, 3, 3, 300) else 1)
-    team.let_go()
+        os._exit(0 if pool.meeting() == 2 and jobs(pool, 3, 3, 300) else 1)
+    pool.let_go()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert jobs(team, 2, 2, 10)
+    assert jobs(pool, 2, 2, 10)
 
 
 WATCHED = """
 #include "prelude.h"
-#include "team.h"
+#include "thread_pool.h"
 struct job { int64_t done[3], next; double x[1024]; };
 static void add(void *job, int64_t i) {
   struct job *j = job;
@@ -234,15 +234,15 @@ static void add(void *job, int64_t i) {
 }
 int main(void) {
   static struct job j;
-  futad_team_set_threads(3);
+  futad_pool_set_threads(3);
   for (int64_t iteration = 1; iteration <= 3000; iteration++) {
     j.next = 0;
-    futad_team_run(3, INT64_MAX, add, &j);
+    futad_pool_run(3, INT64_MAX, add, &j);
     for (int i = 0; i < 3; i++)
       if (j.done[i] != iteration) return 1;
     for (int k = 0; k < 1024; k++)
       if (j.x[k] != iteration) return 2;
-    if (iteration % 3 == 0) futad_team_rest();
+    if (iteration % 3 == 0) futad_pool_idle();
     if (iteration % 100 == 0) usleep(100);
   }
   return 0;
@@ -273,18 +273,19 @@ def watched(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [[], ["-DFUTAD_TEAM_PORTABLE"]], ids=["linux", "portable"])
+@pytest.mark.parametrize("flags", [[], ["-DFUTAD_POOL_PORTABLE"]], ids=["linux", "portable"])
 def test_no_races(tmp_path: Path, flags: list[str]) -> None:
-    """Threads see what the caller wrote before a job, and the caller what they wrote, by the team's own order alone."""
+    """Threads see what the caller wrote before a job, and the caller what they wrote, by the pool's own order alone."""
     done = watched(tmp_path, *flags)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_race_is_found(tmp_path: Path) -> None:
-    """If members said without any order that they are done."""
-    text = (KERNELS / "team.h").read_text()
+    """If workers said without any order that they are done."""
+    text = (KERNELS / "thread_pool.h").read_text()
     assert text.count("add_fetch(&t->done, 1, __ATOMIC_SEQ_CST)") == 1
-    (tmp_path / "team.h").write_text(text.replace("(&t->done, 1, __ATOMIC_SEQ_CST)", "(&t->done, 1, __ATOMIC_RELAXED)"))
+    weaker = text.replace("(&t->done, 1, __ATOMIC_SEQ_CST)", "(&t->done, 1, __ATOMIC_RELAXED)")
+    (tmp_path / "thread_pool.h").write_text(weaker)
     done = watched(tmp_path)
     assert done.returncode != 0 and "data race" in done.stderr
 
@@ -314,7 +315,7 @@ def test_after_a_fork() -> None:
 
 @pytest.mark.slow
 def test_number_of_threads_decides_the_answer() -> None:
-    """Not who is free: sums of the same parts are added in the same order, also while somebody else has the team."""
+    """Not who is free: sums of the same chunks are added in the same order, also while somebody else has the pool."""
     prog = futad.compile("entry main (xs: []f64) = f64.sum (map f64.sin xs)", backend="multicore")
     xs = np.random.default_rng(1).standard_normal(200_000)
     want = prog.main(xs)

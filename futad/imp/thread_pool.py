@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 UNKNOWN_WIDTH = 16  # assumed for an inner loop whose width is not known outside
 
 
-class Team:
+class ThreadPool:
     """The threads of one parallel nest: names, and the copies made for each."""
 
     def __init__(self, lo: Lowerer, steps: Expr, work: Expr, extra: Expr) -> None:

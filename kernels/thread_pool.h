@@ -1,0 +1,372 @@
+/* A thread pool: workers that take the chunks of a job.
+ *
+ *   futad_pool_pays(ns)                   whether a job that takes one thread so many nanoseconds is worth several
+ *   futad_pool_run(chunks, ns, run, job)  run(job, i) for each i < chunks, on several threads if the pool is free
+ *   futad_pool_idle()                     the call ends, no other job follows soon
+ *   futad_pool_threads()                  how many threads there are: OMP_NUM_THREADS, else the processors
+ *   futad_pool_set_threads(n)
+ *
+ * What sets it apart from OpenMP's teams, and is for jobs of some ten microseconds:
+ *
+ * - Whoever is free takes the next chunk, the caller first.  A thread that wakes late, because the machine has other
+ *   work, finds nothing left to do and is waited for by nobody.
+ * - A thread that wakes comes before work that has run for a while already, where Linux lets it (FUTAD_POOL_SLICE).
+ * - A thread is kept off the processors of the others.  Linux wakes a thread where it ran last, so that two that have
+ *   once met on a processor alternate there for as long as jobs are short: on machines with two processors always.
+ * - Between the jobs of one call threads spin for a while (FUTAD_POOL_SPIN), after the call they sleep at once.
+ * - After a fork the child has a pool of its own.
+ *
+ * A process has one pool: a library that is loaded beside others is given theirs (futad_pool_share).  One caller at a
+ * time has it; another one meanwhile does all chunks itself.
+ */
+#ifndef FUTAD_POOL_H
+#define FUTAD_POOL_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__linux__) && !defined(FUTAD_POOL_PORTABLE)
+#define FUTAD_POOL_LINUX 1
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+
+#define FUTAD_POOL_MOST 64     /* threads, the caller included */
+#define FUTAD_POOL_SPIN 30000  /* nanoseconds that a thread waits for the next job of a call before it sleeps */
+#define FUTAD_POOL_SLICE 100000 /* nanoseconds of a time slice: who asks for short ones gets them sooner, not more time */
+#define FUTAD_POOL_CPUS 1024
+#define FUTAD_POOL_STACK ((size_t)8 << 20) /* bytes, as a program's own; some C libraries give threads much less */
+/* Nanoseconds, by what `python benchmarks/calls.py` prints: a thread that sleeps is woken for a job of twice the first,
+ * one that spins meets for one of the second; smaller jobs end as soon without it.  If smaller jobs follow each other
+ * in a call, threads are woken after the third. */
+#define FUTAD_POOL_WAKING 10000
+#define FUTAD_POOL_MEETING 4000
+#define FUTAD_POOL_FOLLOWING 40000
+
+#if defined(__x86_64__) || defined(__i386__)
+#define FUTAD_POOL_PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define FUTAD_POOL_PAUSE() __asm__ volatile("yield")
+#else
+#define FUTAD_POOL_PAUSE() ((void)0)
+#endif
+
+struct futad_pool_worker {
+  int32_t id;  /* the kernel's, 0 until it runs */
+  int32_t cpu; /* where it was last; -1: unknown */
+};
+
+struct futad_pool {
+  /* The job's number, how many chunks it has, and how many of these are taken: 32, 16 and 16 bits. */
+  uint64_t state __attribute__((aligned(64)));
+  void (*run)(void *, int64_t);
+  void *job;
+  uint32_t number;   /* the job's number again, to sleep on */
+  uint32_t sleeping; /* threads that sleep, or are about to */
+  uint32_t busy;     /* a call is going on, more jobs may follow */
+  uint32_t done __attribute__((aligned(64))); /* chunks that are done, to sleep on */
+  uint32_t waiting;  /* whether the caller sleeps until all are */
+  uint32_t taken;    /* whether somebody has the pool */
+  int32_t threads;   /* 0: not known yet */
+  int32_t workers;   /* threads beside the caller that exist */
+  int64_t refused;   /* nanoseconds of jobs of this call that did not pay */
+#ifndef FUTAD_POOL_LINUX
+  pthread_mutex_t mutex; /* all sleep by one, whichever library's code they are in */
+  pthread_cond_t changed;
+#endif
+  struct futad_pool_worker worker[FUTAD_POOL_MOST];
+};
+
+#ifdef FUTAD_POOL_LINUX
+#define FUTAD_POOL_NEW {0}
+#else
+#define FUTAD_POOL_NEW {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER}
+#endif
+static struct futad_pool futad_pool_own = FUTAD_POOL_NEW;
+static struct futad_pool *futad_pool = &futad_pool_own;
+
+/* The library's pool, and another one's instead. */
+__attribute__((visibility("default"))) void *futad_pool_share(void *other) {
+  if (other) futad_pool = other;
+  return futad_pool;
+}
+
+#define FUTAD_POOL_GET(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
+#define FUTAD_POOL_PUT(x, v) __atomic_store_n(&(x), v, __ATOMIC_SEQ_CST)
+
+/* -- sleeping */
+
+#ifdef FUTAD_POOL_LINUX
+static void futad_pool_sleep(uint32_t *word, uint32_t value) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+static void futad_pool_wake(uint32_t *word, int count) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+#else
+static void futad_pool_sleep(uint32_t *word, uint32_t value) {
+  pthread_mutex_lock(&futad_pool->mutex);
+  while (FUTAD_POOL_GET(*word) == value) pthread_cond_wait(&futad_pool->changed, &futad_pool->mutex);
+  pthread_mutex_unlock(&futad_pool->mutex);
+}
+static void futad_pool_wake(uint32_t *word, int count) {
+  (void)word, (void)count;
+  pthread_mutex_lock(&futad_pool->mutex);
+  pthread_cond_broadcast(&futad_pool->changed);
+  pthread_mutex_unlock(&futad_pool->mutex);
+}
+#endif
+
+static int64_t futad_pool_clock(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Wait until the word is another one: spinning, for so many nanoseconds and as long as `also` is not 0, then asleep. */
+static bool futad_pool_spin(const uint32_t *word, uint32_t value, const uint32_t *also) {
+  const int64_t end = futad_pool_clock() + FUTAD_POOL_SPIN;
+  do {
+    for (int i = 0; i < 32; i++) {
+      if (FUTAD_POOL_GET(*word) != value) return true;
+      if (!FUTAD_POOL_GET(*also)) return false;
+      FUTAD_POOL_PAUSE();
+    }
+  } while (futad_pool_clock() < end);
+  return false;
+}
+
+/* -- processors */
+
+static int32_t futad_pool_cpu(void) {
+#ifdef FUTAD_POOL_LINUX
+  unsigned cpu;
+  return syscall(SYS_getcpu, &cpu, NULL, NULL) ? -1 : (int32_t)cpu;
+#else
+  return -1;
+#endif
+}
+
+#ifdef FUTAD_POOL_LINUX
+/* Those this thread may use, a bit each; how many bytes of them the kernel knows. */
+static long futad_pool_allowed(uint64_t *mask) {
+  memset(mask, 0, FUTAD_POOL_CPUS / 8);
+  return syscall(SYS_sched_getaffinity, 0, FUTAD_POOL_CPUS / 8, mask);
+}
+#endif
+
+/* Keep the sleeping workers off each other's processors and the caller's, as far as there are enough. */
+static void futad_pool_spread(struct futad_pool *t) {
+#ifdef FUTAD_POOL_LINUX
+  uint64_t used[FUTAD_POOL_CPUS / 64] = {0}, mask[FUTAD_POOL_CPUS / 64];
+  const int32_t here = futad_pool_cpu();
+  if (here < 0 || here >= FUTAD_POOL_CPUS) return;
+  used[here / 64] |= (uint64_t)1 << here % 64;
+  for (int i = 0; i < t->workers; i++) {
+    struct futad_pool_worker *m = &t->worker[i];
+    const int32_t id = FUTAD_POOL_GET(m->id), cpu = FUTAD_POOL_GET(m->cpu);
+    if (!id || cpu < 0 || cpu >= FUTAD_POOL_CPUS) continue;
+    const uint64_t bit = (uint64_t)1 << cpu % 64;
+    if (!(used[cpu / 64] & bit)) {
+      used[cpu / 64] |= bit;
+      continue;
+    }
+    long bytes = futad_pool_allowed(mask), left = 0;
+    for (int k = 0; k < FUTAD_POOL_CPUS / 64; k++) left |= (long)!!(mask[k] &= ~used[k]);
+    if (bytes > 0 && left && !syscall(SYS_sched_setaffinity, id, bytes, mask))
+      __atomic_store_n(&m->cpu, -1, __ATOMIC_RELEASE);
+  }
+#else
+  (void)t;
+#endif
+}
+
+/* Let this thread run soon after it is woken, on a processor that has other work too. */
+static void futad_pool_prompt(void) {
+#if defined(FUTAD_POOL_LINUX) && defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } slice = {0};
+  if (syscall(SYS_sched_getattr, 0, &slice, sizeof slice, 0) || slice.policy) return;
+  slice.size = sizeof slice;
+  slice.runtime = FUTAD_POOL_SLICE;
+  (void)syscall(SYS_sched_setattr, 0, &slice, 0); /* kernels before 6.12 take no notice */
+#endif
+}
+
+/* How many threads there are to be, the caller included. */
+static int32_t futad_pool_count(void) {
+  const char *wanted = getenv("OMP_NUM_THREADS");
+  long n = wanted ? strtol(wanted, NULL, 10) : 0;
+#ifdef FUTAD_POOL_LINUX
+  uint64_t mask[FUTAD_POOL_CPUS / 64];
+  if (n < 1 && futad_pool_allowed(mask) > 0) {
+    n = 0;
+    for (int k = 0; k < FUTAD_POOL_CPUS / 64; k++) n += __builtin_popcountll(mask[k]);
+  }
+#endif
+  if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n < 1 ? 1 : n > FUTAD_POOL_MOST ? FUTAD_POOL_MOST : (int32_t)n;
+}
+
+static inline int64_t futad_pool_threads(void) {
+  int32_t n = FUTAD_POOL_GET(futad_pool->threads);
+  if (!n) FUTAD_POOL_PUT(futad_pool->threads, n = futad_pool_count());
+  return n;
+}
+
+/* From now on so many threads; those that exist stay. */
+__attribute__((visibility("default"))) void futad_pool_set_threads(int64_t n) {
+  FUTAD_POOL_PUT(futad_pool->threads, n < 1 ? 1 : n > FUTAD_POOL_MOST ? FUTAD_POOL_MOST : (int32_t)n);
+}
+
+/* -- working */
+
+/* Take and do chunks of the current job until none is left. */
+static void futad_pool_work(struct futad_pool *t) {
+  for (;;) {
+    uint64_t state = FUTAD_POOL_GET(t->state);
+    const uint64_t chunks = state >> 16 & 0xffff, chunk = state & 0xffff;
+    if (chunk >= chunks) return;
+    /* Another job's are not used: it has another number, so that the exchange fails. */
+    void (*run)(void *, int64_t) = __atomic_load_n(&t->run, __ATOMIC_RELAXED);
+    void *job = __atomic_load_n(&t->job, __ATOMIC_RELAXED);
+    if (!__atomic_compare_exchange_n(&t->state, &state, state + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+    run(job, (int64_t)chunk);
+    if (__atomic_add_fetch(&t->done, 1, __ATOMIC_SEQ_CST) == chunks && __atomic_load_n(&t->waiting, __ATOMIC_SEQ_CST))
+      futad_pool_wake(&t->done, 1);
+  }
+}
+
+static void *futad_pool_worker_main(void *own) {
+  struct futad_pool *t = futad_pool;
+  struct futad_pool_worker *m = own;
+#ifdef FUTAD_POOL_LINUX
+  __atomic_store_n(&m->id, (int32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+#endif
+  futad_pool_prompt();
+  uint32_t number = 0;
+  for (;;) {
+    futad_pool_work(t);
+    if (FUTAD_POOL_GET(t->number) != number) {
+      number = FUTAD_POOL_GET(t->number);
+      continue;
+    }
+    if (FUTAD_POOL_GET(t->busy) && futad_pool_spin(&t->number, number, &t->busy)) continue;
+    __atomic_store_n(&m->cpu, futad_pool_cpu(), __ATOMIC_RELEASE);
+    __atomic_add_fetch(&t->sleeping, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&t->number, __ATOMIC_SEQ_CST) == number) futad_pool_sleep(&t->number, number);
+    __atomic_sub_fetch(&t->sleeping, 1, __ATOMIC_SEQ_CST);
+  }
+  return NULL;
+}
+
+/* In a new process only the caller is left. */
+static void futad_pool_forked(void) {
+  struct futad_pool *t = futad_pool;
+  const int32_t threads = t->threads;
+  *t = (struct futad_pool)FUTAD_POOL_NEW;
+  t->threads = threads;
+}
+
+/* Before the pool is first taken, so that no process is made between the two. */
+static void futad_pool_watch(void) {
+  static uint32_t watched;
+  uint32_t none = 0;
+  if (FUTAD_POOL_GET(watched)) return;
+  if (__atomic_compare_exchange_n(&watched, &none, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
+      pthread_atfork(NULL, NULL, futad_pool_forked))
+    FUTAD_POOL_PUT(watched, 0);
+}
+
+/* As many workers as wanted, or as the system gives. */
+static void futad_pool_grow(struct futad_pool *t, int32_t wanted) {
+  sigset_t all, before;
+  pthread_attr_t detached;
+  if (pthread_attr_init(&detached)) return;
+  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&detached, FUTAD_POOL_STACK);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the threads of the program */
+  while (t->workers < wanted) {
+    struct futad_pool_worker *m = &t->worker[t->workers];
+    *m = (struct futad_pool_worker){0, -1};
+    pthread_t thread;
+    if (pthread_create(&thread, &detached, futad_pool_worker_main, m)) break;
+    t->workers++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&detached);
+}
+
+/* The chunks one after the other. */
+static __attribute__((unused)) void futad_pool_alone(int64_t chunks, void (*run)(void *, int64_t), void *job) {
+  for (int64_t i = 0; i < chunks; i++) run(job, i);
+}
+
+static __attribute__((unused)) bool futad_pool_pays(int64_t ns) {
+  struct futad_pool *t = futad_pool;
+  if (ns < FUTAD_POOL_MEETING || futad_pool_threads() < 2) return false;
+  const bool spins = FUTAD_POOL_GET(t->busy) && FUTAD_POOL_GET(t->sleeping) < (uint32_t)FUTAD_POOL_GET(t->workers);
+  if (spins || ns >= 2 * FUTAD_POOL_WAKING) return true;
+  /* Callers at the same time may count together: that is as good. */
+  const int64_t refused = __atomic_load_n(&t->refused, __ATOMIC_RELAXED) + ns;
+  __atomic_store_n(&t->refused, refused < FUTAD_POOL_FOLLOWING ? refused : 0, __ATOMIC_RELAXED);
+  return refused >= FUTAD_POOL_FOLLOWING;
+}
+
+static __attribute__((unused)) void futad_pool_run(int64_t chunks, int64_t ns, void (*run)(void *, int64_t), void *job) {
+  struct futad_pool *t = futad_pool;
+  uint32_t free = 0;
+  futad_pool_watch();
+  if (chunks < 2 || futad_pool_threads() < 2 ||
+      !__atomic_compare_exchange_n(&t->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    /* Perhaps this thread itself is of the pool: then its caller has it. */
+    futad_pool_alone(chunks, run, job);
+    return;
+  }
+  const int64_t most = futad_pool_threads();
+  int64_t helpers = ns > FUTAD_POOL_WAKING ? ns / FUTAD_POOL_WAKING : 1;
+  if (helpers > most - 1) helpers = most - 1;
+  if (helpers > chunks - 1) helpers = chunks - 1;
+  if (t->workers < helpers) futad_pool_grow(t, (int32_t)helpers);
+  __atomic_store_n(&t->run, run, __ATOMIC_RELAXED);
+  __atomic_store_n(&t->job, job, __ATOMIC_RELAXED);
+  __atomic_store_n(&t->done, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&t->waiting, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&t->busy, 1, __ATOMIC_RELAXED);
+  const uint64_t number = (__atomic_load_n(&t->state, __ATOMIC_RELAXED) >> 32) + 1;
+  FUTAD_POOL_PUT(t->state, number << 32 | (uint64_t)chunks << 16);
+  FUTAD_POOL_PUT(t->number, (uint32_t)number);
+  const int32_t asleep = (int32_t)__atomic_load_n(&t->sleeping, __ATOMIC_SEQ_CST);
+  const int32_t missing = (int32_t)helpers - (t->workers - asleep);
+  if (asleep > 0 && missing > 0) {
+    futad_pool_spread(t);
+    futad_pool_wake(&t->number, missing);
+  }
+  futad_pool_work(t);
+  for (uint32_t done; (done = FUTAD_POOL_GET(t->done)) < chunks;) {
+    static const uint32_t always = 1;
+    if (futad_pool_spin(&t->done, done, &always)) continue;
+    FUTAD_POOL_PUT(t->waiting, 1);
+    if (__atomic_load_n(&t->done, __ATOMIC_SEQ_CST) == done) futad_pool_sleep(&t->done, done);
+  }
+  __atomic_store_n(&t->taken, 0, __ATOMIC_RELEASE);
+}
+
+static inline __attribute__((unused)) void futad_pool_idle(void) {
+  struct futad_pool *t = futad_pool;
+  if (FUTAD_POOL_GET(t->busy)) __atomic_store_n(&t->busy, 0, __ATOMIC_RELEASE);
+  if (__atomic_load_n(&t->refused, __ATOMIC_RELAXED)) __atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
+}
+
+#endif
