@@ -17,7 +17,7 @@ from sys import maxsize
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
-from futad.core.types import AccType, Atom, Const, Prim, Type, Var, shape_of
+from futad.core.types import AccType, Atom, Const, Prim, Type, Var, row_type, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,25 @@ class Nest:
                 case ir.Alias(a) if (r := read(a)) is not None:
                     out[s.pat[0]] = r
         return out
+
+    def around(self, stm: Stm, leaf: Lambda, pat: Sequence[Var], more: Sequence[Var] = ()) -> Stm:
+        """The nest, which `stm` is, with another innermost lambda, whose last parameters are elements of `more` arrays:
+        the statement that binds `pat`.  Inputs of which `leaf` uses nothing are left out."""
+        inside = [tuple(more)]
+        for _ in self.inner:
+            inside.append(tuple([Var(v.name, row_type(v.type)) for v in inside[-1]]))
+        for k, s in reversed(list(enumerate([stm, *self.inner]))):
+            assert isinstance(s.exp, ir.Map)
+            used = Lambda((), leaf.stms, leaf.result).free()
+            given = zip(leaf.params, (*s.exp.arrays, *inside[k]), strict=True)
+            inputs = {p: a for p, a in given if p in used}
+            lam = Lambda(tuple(inputs), leaf.stms, leaf.result)
+            out = tuple([Var(v.name, row_type(v.type, k)) for v in pat] if k else pat)
+            made = Stm(out, ir.Map(s.exp.width, tuple(inputs.values()), lam if k else ir.rename(lam)), s.attrs)
+            if k:
+                above = self.lams[k - 1]
+                leaf = Lambda((*above.params, *inside[k]), (*above.stms[:-1], made), out)
+        return made
 
     def path(self, k: int) -> list[Var] | None:
         """The parameters, outermost first, that run over the outermost map's array k, as deep as maps take it; None if

@@ -25,7 +25,7 @@ from futad.core import ir as core
 from futad.core.nest import Nest, nest_of
 from futad.core.operator import may_fail, scalar_op
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of, row_type
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of
 from futad.fires import Transformation
 from futad.imp.ir import Expr, Ref
 
@@ -67,8 +67,7 @@ class Consumer:
     that sums what it makes of a row."""
 
     stm: core.Stm
-    depth: int
-    leaf: core.Lambda
+    nest: Nest
     rows: core.Stm | None = None
 
 
@@ -122,14 +121,14 @@ def _rank(t: Type) -> int:
     return t.rank if isinstance(t, ArrayType) else 0
 
 
-def is_light(stm: core.Stm) -> bool:
-    """Whether a nest of maps makes each element of its first results from others by few operations that cannot fail."""
+def light_nest(stm: core.Stm) -> Nest | None:
+    """The nest of maps that a statement is if it makes each element by few operations that cannot fail."""
     rank = _rank(stm.pat[0].type)
     nest = nest_for(stm, rank)
     if nest is None or nest.depth != rank or any(_rank(v.type) != rank for v in stm.pat):
-        return False
+        return None
     cost = price(nest.body.stms)
-    return cost is not None and cost <= LIGHT
+    return nest if cost is not None and cost <= LIGHT else None
 
 
 def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
@@ -144,7 +143,7 @@ def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
     depth, leaf, row = nest.depth, nest.body, path[-1]
     if depth == rank:
         fits = price(leaf.stms) is not None and all(_rank(v.type) == rank for v in stm.pat)
-        return Consumer(stm, depth, leaf) if fits else None
+        return Consumer(stm, nest) if fits else None
     if depth != rank - 1:
         return None
     folds = [s for s in leaf.stms if isinstance(s.exp, (core.Fused, core.Reduce))]
@@ -170,43 +169,21 @@ def consumer_of(stm: core.Stm, product: Var) -> Consumer | None:
     if any(set(core.stm_free(s)) & made for s in leaf.stms):
         return None  # the maps' results are read again
     shapes = [_rank(v.type) == (rank if a in made else rank - 1) for v, a in zip(stm.pat, leaf.result, strict=True)]
-    return Consumer(stm, depth, leaf, folds[0]) if all(shapes) else None
+    return Consumer(stm, nest, folds[0]) if all(shapes) else None
 
 
-def rest_of(c: Consumer, product: Var, part: Var, tiles: Var) -> tuple[core.Stm, list[int]]:
+def rest_of(c: Consumer, part: Var, tiles: Var) -> tuple[core.Stm, list[int]]:
     """What is left of a nest that sums rows once the sums of tiles are in `part` (as many as `tiles` for each row): a
     nest of sums over them; and which of the nest's results these are."""
-    assert c.rows is not None
-    keep = [i for i, a in enumerate(c.leaf.result) if a not in c.rows.pat[1:]]
-    assert isinstance(c.rows.exp, core.Screma)
+    assert c.rows is not None and isinstance(c.rows.exp, core.Screma)
+    (total, *made), leaf = c.rows.pat, c.nest.body
+    keep = [i for i, a in enumerate(leaf.result) if a not in made]
     (f,) = c.rows.exp.reduces
-    lam, neutral = f.lam, f.neutral
-
-    def level(e: core.Map, product: Var, array: Var, depth: int) -> core.Map:
-        param = Var("part", row_type(array.type))
-        stms = list(e.lam.stms)
-        gone = e.arrays.index(product)
-        arrays, params = [*e.arrays, array], [*e.lam.params, param]
-        row = params[gone]
-        del arrays[gone], params[gone]
-        if depth == 1:
-            assert c.rows is not None
-            at = stms.index(c.rows)
-            stms[at] = core.Stm(c.rows.pat[:1], core.Reduce(tiles, (param,), lam, neutral, True))
-            result = tuple([e.lam.result[i] for i in keep])
-        else:
-            inner = stms[-1]
-            assert isinstance(inner.exp, core.Map)
-            pat = tuple([inner.pat[i] for i in keep])
-            stms[-1] = core.Stm(pat, level(inner.exp, row, param, depth - 1))
-            result = pat
-        return core.Map(e.width, tuple(arrays), core.Lambda(tuple(params), tuple(stms), result))
-
-    e = c.stm.exp
-    assert isinstance(e, core.Map)
-    made = level(e, product, part, c.depth)
-    made.lam = core.rename(made.lam)
-    return core.Stm(tuple([c.stm.pat[i] for i in keep]), made), keep
+    row = Var("part", ArrayType(elem_of(part.type), (tiles,)))
+    fold = core.Stm((total,), core.Reduce(tiles, (row,), f.lam, f.neutral, True))
+    stms = tuple([fold if s is c.rows else s for s in leaf.stms])
+    lam = core.Lambda((*leaf.params, row), stms, tuple([leaf.result[i] for i in keep]))
+    return c.nest.around(c.stm, lam, [c.stm.pat[i] for i in keep], [part]), keep
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
@@ -351,7 +328,7 @@ def _is_deferred(
     x: Var, p: core.Stm, product: Product, made: dict[Var, core.Stm], users: dict[Var, list[core.Stm]], final: set[Var]
 ) -> bool:
     """Whether an operand is cheap to compute and used by the product (and what it takes along) alone."""
-    if x not in made or not is_light(made[x]):
+    if x not in made or light_nest(made[x]) is None:
         return False
     fine = {id(p), *([id(product.sums)] if product.sums is not None else [])}
     loose = [x]
@@ -395,10 +372,3 @@ def _take_sums(
         out.stms[low : high + 1] = [*pair, *rest]
         product.sums, product.negated = s, found[2]
         return
-
-
-def parts_type(product: Var, tiles: Var) -> Type:
-    """The type of the sums of tiles of each row of a product."""
-    t = product.type
-    assert isinstance(t, ArrayType)
-    return ArrayType(t.elem, (*t.shape[:-1], tiles))

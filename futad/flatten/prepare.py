@@ -20,8 +20,8 @@ from futad.core.alias import Aliases, aliases, overwritten
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.scope import uses_in
-from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, row_type, shape_of
-from futad.flatten.fused_products import is_light
+from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of, row_type, shape_of
+from futad.flatten.fused_products import light_nest
 from futad.flatten.perfect_nests import by_columns
 from futad.legality import Legality
 from futad.optimise.addto import sum_of
@@ -215,7 +215,8 @@ def _given_back(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> list
         e = s.exp
         before = made.get(e.plus[0], -1) if isinstance(e, ir.MatMul) and e.plus else -1
         nest = stms[before] if before >= 0 else None
-        if nest is None or uses.get(nest.pat[0], 0) != 1 or nest.pat[0] in final or not is_light(nest):
+        maps = light_nest(nest) if nest is not None else None
+        if nest is None or maps is None or uses.get(nest.pat[0], 0) != 1 or nest.pat[0] in final:
             out.append(s)
             continue
         if isinstance(s.pat[0].type, Prim) or s.pat[0] in final:
@@ -225,26 +226,15 @@ def _given_back(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> list
             out.append(s)
             continue
         LEGAL.fired()
-        assert isinstance(e, ir.MatMul) and isinstance(nest.exp, ir.Map)
+        assert isinstance(e, ir.MatMul)
         b = Builder()
         product = b.let(ir.MatMul(e.a, e.b, ()), "product")
-        out += [*b.stms, Stm(s.pat, _plus(nest.exp, product), s.attrs)]
+        body, x = maps.body, Var("x", elem_of(product.type))
+        total = Var("sum", x.type)
+        add = Stm((total,), ir.Op("add", (body.result[0], x)))
+        leaf = Lambda((*body.params, x), (*body.stms, add), (total,))
+        out += [*b.stms, maps.around(nest, leaf, s.pat, [product])]
     return out
-
-
-def _plus(e: ir.Map, term: Atom) -> ir.Map:
-    """A nest of maps with an array added to its result."""
-    p = Var("x", row_type(term.type))
-    stms = list(e.lam.stms)
-    if isinstance(p.type, Prim):
-        total = Var("sum", p.type)
-        stms.append(Stm((total,), ir.Op("add", (e.lam.result[0], p))))
-    else:
-        inner = stms[-1]
-        assert isinstance(inner.exp, ir.Map)
-        total = Var("sum", inner.pat[0].type)
-        stms[-1] = Stm((total,), _plus(inner.exp, p), inner.attrs)
-    return ir.Map(e.width, (*e.arrays, term), ir.rename(Lambda((*e.lam.params, p), tuple(stms), (total,))))
 
 
 def _started(stms: list[Stm], result: Sequence[Atom]) -> list[Stm]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
-from futad.core.types import I64, ArrayType, Const, Prim, Var
+from futad.core.types import I64, ArrayType, Const, Prim, Var, elem_of, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host, over
-from futad.flatten.fused_products import Consumer, Deferred, Product, parts_type, rest_of
+from futad.flatten.fused_products import Consumer, Deferred, Product, rest_of
 from futad.imp import ir
 from futad.imp.dispatch import Destination
 from futad.imp.elements import bind_elements, element
@@ -448,7 +448,7 @@ def consumed(lo: DeviceLowerer, taken: Product, destinations: Sequence[Destinati
         return None
     made = set(c.rows.pat[1:]) if c.rows is not None else set()
     outs: list[View | None] = []
-    for v, a, destination in zip(c.stm.pat, c.leaf.result, destinations, strict=True):
+    for v, a, destination in zip(c.stm.pat, c.nest.body.result, destinations, strict=True):
         outs.append(lo.host_view(v, destination) if c.rows is None or a in made else None)
     if any(o is not None and o.roots & op.reads() for o in outs):
         return None
@@ -496,8 +496,8 @@ def _consume(lo: DeviceLowerer, c: Consumer, at: Sequence[Expr], outs: Sequence[
         for v, a in zip(c.rows.pat[1:], f.lam.result[1:], strict=True):
             lo.env[v] = lo.expr(a)
 
-    _descend(lo, e, at[: c.depth], leaf)
-    for out, a in zip(outs, c.leaf.result, strict=True):
+    _descend(lo, e, at[: c.nest.depth], leaf)
+    for out, a in zip(outs, c.nest.body.result, strict=True):
         if out is not None:
             lo.store(out, at, lo.expr(a))
     return term
@@ -514,7 +514,7 @@ def _with_rows(
     lo.out.append(ir.Decl(tiles.name, I64, cover(op.sizes[1], SMALL_TILE[1]), mutable=True))
     size = Var("tiles", I64)
     lo.env[size] = tiles
-    part = Var("part", parts_type(var, size))
+    part = Var("part", ArrayType(elem_of(var.type), (*shape_of(var.type)[:-1], size)))
     shape = (op.batches, op.sizes[0]) if op.rank == 3 else (op.sizes[0],)
     memory = lo.alloc(op.elem, (*shape, tiles), None, "part")
     parts = dense_view(memory.base, (*shape, tiles))
@@ -533,7 +533,7 @@ def _with_rows(
 
     versions(lo, op, version)
     lo.bind(part, parts)
-    rest, kept = rest_of(c, var, part, size)
+    rest, kept = rest_of(c, part, size)
     out: list[Value] = list(outs)  # type: ignore[arg-type]
     if kept:
         lo.forced.add(size)

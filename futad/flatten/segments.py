@@ -31,7 +31,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.nest import Nest
-from futad.core.types import FALSE, I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Type, Var, array_of, shape_of
+from futad.core.types import FALSE, I64, ONE, ZERO, AccType, Atom, Prim, Var, array_of, shape_of
 from futad.fires import Transformation
 from futad.flatten.fission import CHEAP
 from futad.rewrite.strategy import with_lambdas
@@ -43,16 +43,12 @@ class Rows:
     (`exp` is what that statement does), and those after it."""
 
     stm: Stm
+    nest: Nest
     maps: list[ir.Mapping]
     before: tuple[Stm, ...]
     fold: Stm
     exp: ir.Screma
     after: tuple[Stm, ...]
-
-    @property
-    def bodies(self) -> list[Lambda]:
-        """Those of the maps."""
-        return [m.lam for m in self.maps]
 
     @property
     def width(self) -> Atom:
@@ -83,7 +79,7 @@ def rows_of(stm: Stm, nest: Nest) -> Rows | None:
         return None
     stms = nest.body.stms
     at = stms.index(folds[0])
-    found = Rows(stm, [stm.exp, *nest.maps], stms[:at], folds[0], fold, stms[at + 1 :])
+    found = Rows(stm, nest, [stm.exp, *nest.maps], stms[:at], folds[0], fold, stms[at + 1 :])
     if found.width in nest.bound or not all(isinstance(s.exp, CHEAP) for s in (*nest.before, *found.before)):
         return None
     types = [v.type for s in (stm, found.fold) for v in ir.stm_free(s)]
@@ -102,7 +98,7 @@ def _simple(r: Rows, bound: set[Var]) -> bool:
         return False
     if not r.scans:
         return len(r.fold.pat) == sum(map(len, e.folds))
-    if len(e.folds) != 1 or len(r.fold.pat) != len(e.scans[0]) or r.after or r.bodies[-1].result != r.fold.pat:
+    if len(e.folds) != 1 or len(r.fold.pat) != len(e.scans[0]) or r.after or r.nest.body.result != r.fold.pat:
         return False
     return not bound & {*e.scans[0].neutral, *e.scans[0].lam.free()}
 
@@ -137,66 +133,34 @@ def in_parts(r: Rows, count: Var, size: Var, columns: bool = False) -> list[Stm]
 
     b = Builder()
     js = b.let(ir.Iota(count, ZERO, ONE), "js")
-    body = r.bodies[-1]
+    body = r.nest.body
+    sizes = [m.width for m in r.maps]
+    made = [Var("parts", array_of(a.type, *sizes, count)) for a in flat]
     if not columns:
         parts = b.map_(part, js, hint="parts")
-        first = _around(r, Lambda(body.params, (*r.before, *b.stms), parts), [v.type for v in parts])
-        made = tuple([Var("parts", v.type) for v in first.pat])
-        out = [_fresh(Stm(made, first.exp))]
+        out = [r.nest.around(r.stm, Lambda(body.params, (*r.before, *b.stms), parts), made)]
     else:
 
         def nest(c: Builder, j: Var) -> Sequence[Atom]:
             d = Builder()
             found = tuple(part(d, j))
-            inside = _around(r, Lambda(body.params, (*r.before, *d.stms), found), [a.type for a in flat])
-            c.add(_fresh(inside))
-            return inside.pat
+            of_all = [Var("parts", array_of(a.type, *sizes)) for a in flat]
+            c.add(r.nest.around(r.stm, Lambda(body.params, (*r.before, *d.stms), found), of_all))
+            return of_all
 
         whole = b.map_(nest, js, hint="parts")
-        out = list(b.stms)
-        c = Builder()
-        depth = len(r.maps)
-        made = tuple([c.let(ir.Rearrange(v, (*range(1, depth + 1), 0)), "parts") for v in whole])
-        out += c.stms
+        there = (*range(1, len(sizes) + 1), 0)
+        out = [*b.stms, *[Stm((v,), ir.Rearrange(x, there)) for v, x in zip(made, whole, strict=True)]]
 
     rows = tuple([Var("parts", array_of(a.type, count)) for a in flat])
     again = ir.Fused(count, rows, _identity(flat), (), folds)
     stms = (*r.before, Stm(r.fold.pat, again), *r.after)
-    second = _around(r, Lambda((*body.params, *rows), stms, body.result), None, made)
-    return [*out, _fresh(second)]
+    return [*out, r.nest.around(r.stm, Lambda((*body.params, *rows), stms, body.result), r.stm.pat, made)]
 
 
 def _identity(like: Sequence[Atom]) -> Lambda:
     params = tuple([Var("x", a.type) for a in like])
     return Lambda(params, (), params)
-
-
-def _around(r: Rows, leaf: Lambda, types: list[Type] | None, arrays: Sequence[Var] = ()) -> Stm:
-    """The nest with another innermost body, of results of other `types` if these are given; `leaf` has the rows of more
-    `arrays` as its last parameters."""
-    maps = [r.stm, *[lam.stms[-1] for lam in r.bodies[:-1]]]
-    pats = [tuple(m.pat) for m in maps]
-    if types is not None:
-        for k in reversed(range(len(maps))):
-            types = [array_of(t, r.maps[k].width) for t in types]
-            pats[k] = tuple([Var("parts", t) for t in types])
-    inside: list[tuple[Var, ...]] = [tuple(arrays)]  # the further arrays of each level
-    for _ in maps[1:]:
-        inside.append(tuple([Var("parts", _row(v)) for v in inside[-1]]))
-    lam = leaf
-    for k in reversed(range(len(maps))):
-        e = r.maps[k]
-        made = Stm(pats[k], ir.Map(e.width, (*e.arrays, *inside[k]), lam), maps[k].attrs)
-        if k:
-            above = r.bodies[k - 1]
-            lam = Lambda((*above.params, *inside[k]), (*above.stms[:-1], made), made.pat)
-    return made
-
-
-def _row(v: Var) -> ArrayType:
-    t = v.type
-    assert isinstance(t, ArrayType)
-    return ArrayType(t.elem, t.shape[1:])
 
 
 def _fresh(stm: Stm) -> Stm:
@@ -222,10 +186,10 @@ def as_one_scan(r: Rows) -> Lambda:
             index.append(c.op("sub", rest, c.op("mul", above, n)))
             rest = above
         i, *inner = index
-        for m, body, k in zip(r.maps, r.bodies, [rest, *reversed(inner)], strict=True):
+        for m, body, k in zip(r.maps, r.nest.lams, [rest, *reversed(inner)], strict=True):
             for p, a in zip(body.params, m.arrays, strict=True):
                 c.add(Stm((p,), ir.At(a, (k,))))
-            c.extend(r.before if body is r.bodies[-1] else body.stms[:-1])
+            c.extend(r.before if body is r.nest.body else body.stms[:-1])
         return [c.op("eq", i, ZERO), *_elements(c, r, i)]
 
     lam = ir.rename(b.lambda_([("at", I64)], element))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from futad.core import ir
 from futad.core.nest import Nest, nest_in, nest_of
 from futad.core.parse import parse_program
-from futad.core.types import Var
+from futad.core.types import F64, Var
 
 SIGNATURE = "[n_1: i64, m_2: i64, k_3: i64] (a_4: [n_1][m_2]f64, b_5: [m_2][n_1]f64, x_6: [m_2]f64, k_7: [n_1]i64)"
 
@@ -122,3 +122,23 @@ def test_the_path_of_an_array() -> None:
 
 def test_no_map_is_no_nest() -> None:
     assert nest_of(statement("let r_9: f64 = x_6[0i64]", "f64")) is None
+
+
+def test_another_body_of_a_nest() -> None:
+    stm = statement(f"let r_9: [n_1][m_2]f64 = {PERFECT}", "[n_1][m_2]f64")
+    n = nest_of(stm)
+    assert n is not None
+    matrix, e = n.reads()[n.body.params[0]].array, n.body.params[0]
+    more, y, made, out = [Var(w, t) for w, t in (("c", matrix.type), ("y", F64), ("t", F64), ("out", matrix.type))]
+    leaf = ir.Lambda((*n.body.params, y), (ir.Stm((made,), ir.Op("add", (e, y))),), (made,))
+    new = n.around(stm, leaf, [out], [more])
+    assert new.pat == (out,)
+    found = nest_of(new)
+    assert found is not None
+    assert found.depth == 2
+    # x, which the new body does not use, is no input any more; the elements of c are.
+    assert {(r.array, r.levels) for v, r in found.reads().items() if v in found.body.params} == {
+        (matrix, (0, 1)),
+        (more, (0, 1)),
+    }
+    assert not found.bound & n.bound  # variables of its own
