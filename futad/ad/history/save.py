@@ -2,6 +2,7 @@
 
 A variable of the loop as it was at the start of an iteration is
 * computed, if it goes up by a constant every iteration;
+* computed from the variables after the iteration, if the iteration can be run backwards (`ad/inverse/`);
 * taken back, if iterations change it only by updates: what each overwrites is saved (`update_log.py`);
 * read from an array that holds it for every iteration, otherwise;
 * read from a flat array of all iterations' elements, if its size changes (`Grower`).
@@ -9,11 +10,12 @@ A variable of the loop as it was at the start of an iteration is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from futad.ad.history.dependence import iterations_of
 from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
+from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -25,11 +27,13 @@ class Restore:
     """How the return sweep gets a loop variable as it was at the start of an iteration.
 
     `begin(b, i, after)` emits code for iteration i and gives its value.  `last`: the variable's final value if the
-    return sweep carries it backwards (`after` is then the value after the iteration), else None.
+    return sweep carries it backwards (`after` is then the value after the iteration), else None.  `carried`: what
+    `after` has to be, if others need it too.
     """
 
     begin: Callable[[Builder, Atom, Var], Atom]
     last: Atom | None = None
+    carried: Var | None = None
 
 
 def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
@@ -47,11 +51,19 @@ class Saver:
     """Adds to a loop the variables that hold what is saved, and the statements that save.
 
     `index` is the i64 number of the iteration in the loop's body (code for it may be in `head`), `iterations` how many
-    there are at most, `final` what the loop's variables end as; code goes to `before` the loop.
+    there are at most, `final` what the loop's variables end as; code goes to `before` the loop.  `closed`: positions of
+    variables that are not to be carried backwards.
     """
 
     def __init__(
-        self, loop: ir.Loop, final: Sequence[Var], head: Builder, index: Atom, iterations: Atom, before: Builder
+        self,
+        loop: ir.Loop,
+        final: Sequence[Var],
+        head: Builder,
+        index: Atom,
+        iterations: Atom,
+        before: Builder,
+        closed: Collection[int] = (),
     ) -> None:
         self.loop = loop
         self.own = loop.variables
@@ -60,6 +72,7 @@ class Saver:
         self.index = index
         self.iterations = iterations
         self.before = before
+        self.closed = closed
         self.stms = loop.body.stms
         self.params: list[Var] = []
         self.inits: list[Atom] = []
@@ -79,19 +92,17 @@ class Saver:
         """Save the loop variables at these positions, none of changing size."""
         counters = {v: (start, step) for v, start, step in iterations_of(self.loop).counters}
         lead = self.loop.body.params[: len(self.loop.body.params) - len(self.own)]
-        finder = Finder(self.before, indices={*lead, *counters})
-        if isinstance(self.index, Var):
-            finder.indices.add(self.index)
-        finder.enter(self.loop.body)
+        self._undone(which, {q: counters[x] for q, x in enumerate(self.own) if x in counters})
+        finder = self._finder(self.before, counters)
         chains: dict[int, list[Element]] = {}
         for q in which:
             x = self.own[q]
+            if q in self.restores:
+                continue
             if x in counters:
                 self.restores[q] = Restore(counted(*counters[x]))
                 continue
-            found = None
-            if isinstance(x.type, ArrayType):
-                found = finder.chain(self.loop.body, x, self.loop.body.result[q], (self.iterations,))
+            found = self._chain(finder, q)
             if found is None:
                 self._whole(q)
             elif found:
@@ -99,6 +110,56 @@ class Saver:
             else:
                 self.restores[q] = Restore(_unchanged(self.loop.inits[q]))
         self._chains(finder, chains, {v: counted(*c) for v, c in counters.items()}, lead)
+
+    def _finder(self, before: Builder, counters: Iterable[Var]) -> Finder:
+        lead = self.loop.body.params[: len(self.loop.body.params) - len(self.own)]
+        finder = Finder(before, indices={*lead, *counters})
+        if isinstance(self.index, Var):
+            finder.indices.add(self.index)
+        finder.enter(self.loop.body)
+        return finder
+
+    def _chain(self, finder: Finder, q: int) -> list[Element] | None:
+        x = self.own[q]
+        if not isinstance(x.type, ArrayType):
+            return None
+        return finder.chain(self.loop.body, x, self.loop.body.result[q], (self.iterations,))
+
+    def _undone(self, which: Sequence[int], counters: dict[int, tuple[Atom, int]]) -> None:
+        """Restore by inverse iterations the variables for which that is possible, and pays."""
+        open_ = [q for q in which if q not in counters and q not in self.closed]
+        if not open_:
+            return
+        finder = self._finder(Builder(), [self.own[q] for q in counters])
+        chains = {q: found for q in open_ if (found := self._chain(finder, q)) is not None}
+        unchanged = [q for q, found in chains.items() if not found]
+
+        def saved(q: int) -> float:
+            if q not in chains:
+                return bytes_of(self.own[q].type)
+            return sum(bytes_of(slot.array()) / max(count(slot.dims[:1]), 1) for slot in slots(chains[q]))
+
+        wanted = [q for q in open_ if q not in unchanged]
+        ways = backwards(
+            self.loop.body, self.own, wanted, [*counters, *unchanged], self.closed, set(chains) - set(unchanged), saved
+        )
+        for way in ways:
+            for g in way.given:
+                if g in counters:
+                    self.restores[g] = Restore(counted(*counters[g]))
+            inverse = Inverse(self, way, [self._each(v) for v in way.kept])
+            for q in way.group:
+                self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q])
+
+    def _each(self, v: Var) -> Var:
+        """Save a variable of the loop's body in every iteration; the array of it."""
+        t = array_of(v.type, self.iterations)
+        assert isinstance(t, ArrayType)
+        p, out = self.more(self.before.let(ir.Scratch(elem_of(t), t.shape), f"{v.name}_saved"), f"{v.name}_saved")
+        b = Builder()
+        self.results.append(b.let(ir.Update(p, (self.index,), v), p.name))
+        self.stms = (*self.stms, *b.stms)
+        return out
 
     def _whole(self, q: int) -> None:
         x = self.own[q]
@@ -145,6 +206,29 @@ class Saver:
 def _unchanged(start: Atom) -> Callable[[Builder, Atom, Var], Atom]:
     """A variable that stays `start`."""
     return lambda b, iteration, after: start
+
+
+class Inverse:
+    """The inverse of an iteration for a group of variables, in the return sweep."""
+
+    def __init__(self, saver: Saver, way: Backwards, held: Sequence[Var]) -> None:
+        self.saver, self.way, self.held = saver, way, held
+        self.after = {q: Var(saver.own[q].name, saver.own[q].type) for q in way.group}
+        self.done: dict[Builder, ir.Atoms] = {}
+
+    def begin(self, q: int) -> Callable[[Builder, Atom, Var], Atom]:
+        """The way of one variable; the first that is asked emits the code for all."""
+
+        def begin(b: Builder, t: Atom, after: Var) -> Atom:
+            if b not in self.done:
+                lead = self.saver.loop.body.params[: len(self.saver.loop.body.params) - len(self.saver.own)]
+                args = [*[convert(b, p.type, t) for p in lead], *self.after.values()]
+                args += [self.saver.restores[g].begin(b, t, self.saver.own[g]) for g in self.way.given]
+                args += [b.let(ir.At(v, (t,)), v.name) for v in self.held]
+                self.done[b] = b.inline(self.way.code, args)
+            return self.done[b][self.way.group.index(q)]
+
+        return begin
 
 
 def counted(start: Atom, step: int) -> Callable[[Builder, Atom, Var], Atom]:

@@ -7,7 +7,7 @@ variables that the return sweep reads are saved.  While loops are counted first,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
@@ -138,7 +138,7 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
         state = stack.begin(head, at)
         for q in which:
             head.add(ir.Stm((xs[q],), ir.Alias(state[q])))
-    backwards = {q: Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
+    backwards = {q: r.carried or Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
     for q, restore in sorted(restores.items()):
         before = len(head.stms)
         value = restore.begin(head, at, backwards.get(q, xs[q]))
@@ -195,6 +195,11 @@ def _kept(s: Scope, stm: ir.Stm) -> list[int]:
     return [q for q, v in enumerate(stm.pat) if not isinstance(v.type, AccType) and v not in s.ctx.final]
 
 
+def _closed(stm: ir.Stm, kept: Sequence[int]) -> list[int]:
+    """The positions, among the `kept`, of variables whose final array the return sweep reads: it is not to change."""
+    return [k for k, q in enumerate(kept) if q in noted(stm)]
+
+
 def _iterations(b: Builder, bound: Atom) -> Atom:
     """The number of iterations of a for loop as an i64."""
     if isinstance(bound, Const):
@@ -222,6 +227,7 @@ def _reexecute(
     grown: Sequence[int],
     totals: Sequence[Atom],
     rooms: dict[int, Var],
+    closed: Collection[int],
 ) -> dict[int, Restore]:
     """Run the loop a second time to save variables, those of changing size with the room that the first run found.
 
@@ -229,7 +235,7 @@ def _reexecute(
     """
     reexecuted = _as_for(loop, iterations)
     before, head = Builder(), Builder()
-    saver = Saver(reexecuted, final, head, reexecuted.body.params[0], iterations, before)
+    saver = Saver(reexecuted, final, head, reexecuted.body.params[0], iterations, before, closed)
     saver.save(plain)
     Grower(saver, totals, grown)
     if rooms:
@@ -286,7 +292,8 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
         before, head = Builder(), Builder()
         iterations = e.bound if rooms else _iterations(before, e.bound)
-        saver = Saver(loop, emitted.pat, head, head.convert(I64, loop.body.params[0]), iterations, before)
+        index = head.convert(I64, loop.body.params[0])
+        saver = Saver(loop, emitted.pat, head, index, iterations, before, _closed(stm, kept))
         saver.save(plain)
         new = ir.Stm(
             (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_()), emitted.attrs
@@ -299,7 +306,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 new, found = counting(new, grown)
                 totals = [*found]
             own_rooms = {kept.index(q): room for q, room in rooms.items()}
-            restores |= _reexecute(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms)
+            restores |= _reexecute(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms, ())
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
@@ -384,7 +391,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         new = first
         if limit is not None:
             checks(head)
-            saver = Saver(counted_loop, first.pat, head, counted, i64(limit), before)
+            saver = Saver(counted_loop, first.pat, head, counted, i64(limit), before, _closed(stm, kept))
             saver.save(plain)
             plain = []
             restores = saver.restores
@@ -395,7 +402,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             new, totals = counting(new, grown)
         s.replace(first, [*before.stms, new])
         if plain or grown:
-            restores |= _reexecute(s, loop, emitted.pat, count, plain, grown, totals, {})
+            restores |= _reexecute(s, loop, emitted.pat, count, plain, grown, totals, {}, _closed(stm, kept))
         return {kept[k]: r for k, r in restores.items()}
 
     copy = reexecution(e.body)

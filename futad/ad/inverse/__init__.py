@@ -1,0 +1,1 @@
+"""Iterations of loops run backwards: the variables before an iteration, computed of those after it."""

@@ -1,0 +1,172 @@
+"""One iteration of a loop backwards: which variables, and the code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import futad.ad.inverse.rows  # noqa: F401  (fills the table)
+from futad.ad.inverse.nests import carried, sizes_vary
+from futad.ad.inverse.solver import LEGAL, Solver, bound_in
+from futad.ad.tidy.live import live
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.scalarops import OPS
+from futad.core.types import BOOL, AccType, Atom, Const, Type, Var, elem_of, shape_of
+
+MAX_OPERATIONS = 8  # for a byte that is not saved; a load from memory costs about as much
+ASSUMED_SIZE = 1000  # of dimensions that are not known
+
+
+@dataclass(frozen=True, slots=True)
+class Backwards:
+    """`code` gives the variables `group` of a loop before an iteration.
+
+    Its parameters are the loop's leading ones (the index), these variables after the iteration, the variables `given`
+    before it, and the values that the iteration had for `kept`.
+    """
+
+    code: ir.Lambda
+    group: tuple[int, ...]
+    given: tuple[int, ...]
+    kept: tuple[Var, ...]
+
+
+def backwards(
+    body: ir.Lambda,
+    own: Sequence[Var],
+    wanted: Sequence[int],
+    known: Sequence[int],
+    closed: Collection[int],
+    carried_only: Collection[int],
+    saved: Callable[[int], float],
+    rounding: bool = False,
+) -> list[Backwards]:
+    """The `wanted` variables of a loop for which an iteration can be undone, in groups that need one another.
+
+    `known`: variables that cost nothing to have before an iteration; `closed`: those that are not carried backwards;
+    `carried_only`: those that, if not undone, cannot be given to the code either.
+    `saved(q)`: how many bytes an iteration saves of a variable that is not undone; without `rounding` only those are
+    undone for which it takes no more than `MAX_OPERATIONS` operations for each of them.
+    """
+    lead = body.params[: len(body.params) - len(own)]
+    inside = bound_in(body)
+    sizes = {n for x in own for n in shape_of(x.type)}
+    outside = {*known, *closed, *[q for q, x in enumerate(own) if x in sizes]}
+    open_ = [
+        q for q, x in enumerate(own)
+        if q not in outside and not isinstance(x.type, AccType) and not sizes_vary(x, own)
+    ]
+    keep: list[Var] = []
+    while any(q in open_ for q in wanted):
+        b = Builder()
+        given = [q for q in (*known, *wanted) if q not in open_ and q not in carried_only]
+        before: dict[Var, Atom] = {p: Var(p.name, p.type) for p in lead}
+        before |= {own[q]: Var(own[q].name, own[q].type) for q in given}
+        before |= {v: Var(v.name, v.type) for v in keep}
+        placeholders = dict(before)
+        s = Solver(body.stms, inside, set(body.params), before, b, rounding)
+        after = {q: Var(own[q].name, own[q].type) for q in open_}
+        for q, v in after.items():
+            s.learn(body.result[q], v)
+        s.run()
+        solved = [q for q in open_ if own[q] in s.known]
+        if len(solved) == len(open_):
+            break
+        if not keep and (conds := _unknown_conditions(s)):
+            keep = conds
+            continue
+        keep, open_ = [], solved
+    else:
+        return []
+    found = {q: (after[q], s.known[own[q]]) for q in open_}
+    out: list[Backwards] = []
+    for group in _groups(b, found, [q for q in wanted if q in open_]):
+        result = [s.known[own[q]] for q in group]
+        stms, used = live(b.stms, result)
+        mine = [q for q in given if placeholders[own[q]] in used]
+        kept = [v for v in keep if placeholders[v] in used]
+        bytes_ = sum(saved(q) for q in group if q in wanted) - len(kept)
+        if not rounding and operations(stms) > MAX_OPERATIONS * bytes_:
+            continue
+        LEGAL.fired()
+        params = [*[placeholders[p] for p in lead], *[after[q] for q in group]]
+        params += [placeholders[v] for v in (*[own[q] for q in mine], *kept)]
+        names = tuple([p for p in params if isinstance(p, Var)])
+        out.append(Backwards(ir.Lambda(names, tuple(stms), tuple(result)), tuple(group), tuple(mine), tuple(kept)))
+    return out
+
+
+def _unknown_conditions(s: Solver) -> list[Var]:
+    """Conditions of statements that are stuck because nothing tells which side was taken."""
+    out: dict[Var, None] = {}
+    for stm in s.stms:
+        e = stm.exp
+        cond = e.cond if isinstance(e, ir.If) else e.args[0] if isinstance(e, ir.Op) and e.op == "select" else None
+        if isinstance(cond, Var) and s.value(cond) is None and any(v in s.known for v in stm.pat):
+            assert cond.type is BOOL
+            out[cond] = None
+    return list(out)
+
+
+def _groups(b: Builder, found: dict[int, tuple[Var, Atom]], wanted: Sequence[int]) -> list[list[int]]:
+    """The wanted variables with those that they need, in groups that have none in common."""
+    out: list[list[int]] = []
+    for q in wanted:
+        group = set(carried(b, found, [q]))
+        out, joined = [g for g in out if group.isdisjoint(g)], [g for g in out if not group.isdisjoint(g)]
+        out.append(sorted(group.union(*joined)))
+    return out
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+
+def count(dims: Sequence[Atom]) -> float:
+    """About how many elements an array of that shape has."""
+    return math.prod([float(_size(d)) for d in dims])
+
+
+def elements(t: Type) -> float:
+    """About how many elements a value has."""
+    return count(shape_of(t))
+
+
+def bytes_of(t: Type) -> float:
+    """About how many bytes a value has."""
+    return elements(t) * elem_of(t).bytes
+
+
+def _size(a: Atom) -> int:
+    return max(a.value, 0) if isinstance(a, Const) else ASSUMED_SIZE
+
+
+def operations(stms: Sequence[ir.Stm]) -> float:
+    """About how many scalar operations the statements are."""
+    return sum(_operations(s) for s in stms)
+
+
+def _operations(s: ir.Stm) -> float:
+    match s.exp:
+        case ir.Op() as e:
+            return OPS[e.op].cost
+        case ir.Alias() | ir.Reshape() | ir.Rearrange() | ir.Scratch():
+            return 0
+        case ir.At() as e:
+            return 0 if shape_of(s.pat[0].type) else 1
+        case ir.Update() as e:
+            return elements(e.value.type)
+        case ir.If() as e:
+            return 1 + max(operations(e.then.stms), operations(e.orelse.stms))
+        case ir.For() as e:
+            return _size(e.bound) * operations(e.body.stms)
+        case ir.Map() as e:
+            return _size(e.width) * (operations(e.lam.stms) + 1)
+        case e:
+            inner = sum(operations(lam.stms) for lam in e.lambdas())
+            of = [elements(a.type) for a in e.operands() if not isinstance(a.type, AccType)]
+            return (1 + inner) * max(1.0, *of, *[elements(v.type) for v in s.pat])
+
+
+__all__ = ["Backwards", "backwards", "bytes_of", "count"]

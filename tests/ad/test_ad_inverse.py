@@ -1,0 +1,305 @@
+"""Iterations of loops run backwards: what they begin with computed of what they end with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.ad.inverse.iteration import Backwards, backwards
+from futad.core import ir
+from futad.core.check import check_program
+from futad.core.interp import HANDLERS, Interpreter
+from futad.core.types import PRIMS, Var, elem_of, shape_of, subst_type
+from futad.optimise.inline import inline
+from futad.pipeline import compile_program
+from futad.rewrite.simplify import simplify
+from futad.source import compile_text
+from tests.support.ad_support import differences, duality, like, second_order
+from tests.support.needs import needs_cxx
+
+INTS = [t.name for t in PRIMS.values() if t.is_integral]
+
+
+def inlined(text: str) -> ir.Program:
+    """The program as it is when it is differentiated, or nearly."""
+    return simplify(inline(simplify(compile_text(text))))
+
+
+class Turn:
+    """The iteration of the loop in the entry `f` of a program text, forwards and backwards."""
+
+    def __init__(self, text: str, rounding: bool = False) -> None:
+        program = inlined(text)
+        (fun,) = program.funs.values()
+        at = next(k for k, s in enumerate(fun.body.stms) if isinstance(s.exp, ir.Loop))
+        before, loop = fun.body.stms[:at], fun.body.stms[at].exp
+        assert isinstance(loop, ir.Loop)
+        self.own = loop.variables
+        body = loop.body
+        every = range(len(self.own))
+        self.ways = backwards(body, self.own, every, (), (), (), lambda q: 1e9, rounding)
+        self.undone = {q: way for way in self.ways for q in way.group}
+        params = fun.body.params
+        self.sizes = fun.num_sizes
+        self.inner = params
+        kept = [v for way in self.ways for v in way.kept]
+        forward = ir.Lambda((*params, *body.params), (*before, *body.stms), (*body.result, *kept))
+        self.forward = self._program(forward, self.sizes)
+        self.backward = [self._backward(params, before, way) for way in self.ways]
+
+    def _program(self, lam: ir.Lambda, sizes: int) -> Interpreter:
+        lam = ir.rename(lam)
+        mapping: dict[Any, Any] = {}
+        ret = tuple([Var("r", subst_type(a.type, mapping)) for a in lam.result])
+        program = ir.Program({"g": ir.Fun("g", lam, sizes, ret)})
+        check_program(program, "test")
+        return Interpreter(program)
+
+    def _backward(self, params: Any, before: Any, way: Backwards) -> Interpreter:
+        code = way.code
+        return self._program(ir.Lambda((*params, *code.params), (*before, *code.stms), code.result), self.sizes)
+
+    def check(self, seed: int = 0, index: int = 2, tol: float = 0.0, **given: Any) -> None:
+        """Random values before an iteration are those that its inverse finds."""
+        rng = np.random.default_rng(seed)
+        args = [given.get(p.name) for p in self.inner]
+        n = given.get("n", 7)
+        args = [n if a is None and p.name in "nm" else a for a, p in zip(args, self.inner, strict=True)]
+
+        def value(v: Var) -> Any:
+            t = elem_of(v.type)
+            shape = [d.value if not isinstance(d, Var) else n for d in shape_of(v.type)]
+            if t.is_integral:
+                info = np.iinfo(t.dtype)
+                return rng.integers(info.min, info.max, size=shape, dtype=t.dtype, endpoint=True)[()]
+            return like(rng, np.zeros(shape, t.dtype))
+
+        args = [value(p) if a is None else a for a, p in zip(args, self.inner, strict=True)]
+        begin = [given.get(x.name, value(x)) for x in self.own]
+        out = self.forward.run("g", [*args, np.int64(index), *[np.copy(x) for x in begin]])
+        after, kept = out[: len(begin)], list(out[len(begin) :])
+        for way, back in zip(self.ways, self.backward, strict=True):
+            mine, kept = kept[: len(way.kept)], kept[len(way.kept) :]
+            states = [np.copy(after[q]) for q in way.group]
+            got = back.run("g", [*args, np.int64(index), *states, *[begin[q] for q in way.given], *mine])
+            for q, g in zip(way.group, got, strict=True):
+                if tol:
+                    np.testing.assert_allclose(g, begin[q], rtol=tol, atol=tol)
+                else:
+                    assert np.asarray(g).tobytes() == np.asarray(begin[q]).tobytes()
+
+
+# --- rows of the table, exact -----------------------------------------------------------------------------------------
+
+SCALARS = {
+    "add": "x + {t}.i64 i",
+    "sub": "{t}.i64 i - x",
+    "sum": "x + 3 - c + {t}.i64 i * c",
+    "xor": "x ^ c",
+    "not": "!x",
+    "neg": "-x",
+    "odd": "x * 13 + c",
+    "negative odd": "(x - c) * {t}.i64 (-7)",
+    "shift left": "x ^ (x << 3)",
+    "shift left by one": "x ^ (x << 1)",
+    "shift right": "x ^ (x >>> 2)",
+    "rotation": "(x << 3) | (x >>> {rest})",
+    "generator": "let x = x ^ (x << 3) let x = x ^ (x >>> 5) in (x ^ (x << 7)) * 5 + 1",
+    "select": "if c < 3 then x + 5 else x * 3 - c",
+    "same condition": "let y = if c < 3 then x + 5 else x ^ 7 in if c < 3 then y * 3 else !y",
+    "unknown condition": "if x < 3 then x + 5 else x * 3 - c",
+}
+
+
+@pytest.mark.parametrize("t", INTS)
+@pytest.mark.parametrize("row", SCALARS)
+def test_integers_come_back_exactly(row: str, t: str) -> None:
+    body = SCALARS[row].format(t=t, rest=PRIMS[t].bits - 3)
+    turn = Turn(f"entry f (n: i64) (c: {t}) (x: {t}) = loop x for i < n do {body}")
+    assert set(turn.undone) == {0}
+    assert len(turn.undone[0].kept) == (row == "unknown condition")
+    for seed in range(20):
+        turn.check(seed)
+
+
+BOOLS = {"not": "!x", "xor": "x != c", "equal": "x == c", "select": "if c then !x else x"}
+
+
+@pytest.mark.parametrize("row", BOOLS)
+def test_bools_come_back(row: str) -> None:
+    turn = Turn(f"entry f (n: i64) (c: bool) (x: bool) = loop x for i < n do {BOOLS[row]}")
+    assert set(turn.undone) == {0}
+    for seed in range(8):
+        turn.check(seed)
+
+
+STATES = {
+    "feistel": ("(x: u32) (y: u32)", "(x, y)", "(y, x ^ (y * y + u32.i64 i * c))"),
+    "in turn": ("(x: u32) (y: u32)", "(x, y)", "let x = x + y * c let y = y - (x >> 3) * x in (x, y)"),
+    "swap if": ("(x: u32) (y: u32)", "(x, y)", "if c > 7 then (y + 1, x) else (x, y)"),
+    "same width": ("(x: u32) (y: i32)", "(x, y)", "(u32.i32 y * 3, i32.u32 (x + c))"),
+    "count and state": ("(x: u64) (k: i64)", "(x, k)", "(x * 3 + u64.i64 k, k + i)"),
+    "elements": ("(xs: [n]u32) (ys: [n]u32)", "(xs, ys)",
+                 "let xs = map2 (\\x y -> x + y * c) xs ys in (xs, map2 (^) ys (map (* 7) xs))"),
+    "neighbours": ("(xs: [n]u32) (ys: [n]u32)", "(xs, ys)",
+                   "let xs = tabulate n (\\j -> xs[j] + ys[(j + 1) % n]) in (xs, map2 (\\y x -> y * 5 - x) ys xs)"),
+    "nested maps": ("(xs: [n][3]u32) (ys: [n]u32)", "(xs, ys)",
+                    "(map2 (\\r y -> map (\\x -> (x ^ (x << 5)) + y) r) xs ys, map (+ c) ys)"),
+    "reversed": ("(xs: [n]f64)", "xs", "reverse xs"),
+    "rotated": ("(xs: [n]f64)", "xs", "rotate 3 xs"),
+    "rotated by i": ("(xs: [n]f64)", "xs", "rotate i (reverse xs)"),
+    "transposed": ("(xs: [3][3]f64)", "xs", "transpose xs"),
+    "halves": ("(xs: [8]i32)", "xs", "let (a, b) = (xs[:4], xs[4:]) in map2 (+) b (map (* c) a) ++ a :> [8]i32"),
+    "update": ("(xs: [n]u32)", "copy xs", "xs with [2] = xs[2] * 9 + c"),
+    "row update": ("(xs: [n][3]u32)", "copy xs", "xs with [i] = map (+ c) xs[i]"),
+    "swap": ("(xs: [n]f32)", "copy xs", "let t = xs[i] let xs[i] = xs[(i * 5) % n] let xs[(i * 5) % n] = t in xs"),
+    "triple": ("(xs: [3]u32)", "xs", "[xs[1], xs[2] + 1, xs[0] * 3]"),
+    "inner loop": ("(x: u32) (y: u32)", "(x, y)", "loop (x, y) for j < 5 do (y, x ^ (y * y + u32.i64 (i + j)))"),
+    "inner loop of arrays": ("(xs: [n]u32)", "xs", "loop xs for j < 4 do map (\\x -> x * 3 + u32.i64 (j * i)) xs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", STATES)
+def test_states_come_back_exactly(row: str) -> None:
+    params, init, body = STATES[row]
+    c = "i32" if row == "halves" else "u32"
+    names = init.removeprefix("copy ")
+    text = f"entry f (n: i64) (c: {c}) {params} = loop {names} = {init} for i < n do {body}"
+    turn = Turn(text)
+    assert set(turn.undone) == set(range(len(turn.own)))
+    for seed in range(5):
+        turn.check(seed)
+
+
+LOST = {
+    "even factor": "x * 6",
+    "and": "x & 7",
+    "signed shift": "x ^ (x >> 1)",
+    "sum with itself": "x + x * c",
+    "maximum": "i32.max x c",
+    "constant": "c",
+    "narrower": "i32.i16 (i16.i32 x)",
+    "two bits of three": "(x << 3) | (x >>> 28)",
+    "one side": "if c > 3 then x + 1 else c",
+}
+
+
+@pytest.mark.parametrize("row", LOST)
+def test_what_is_lost_does_not_come_back(row: str) -> None:
+    turn = Turn(f"entry f (n: i64) (c: i32) (x: i32) = loop x for i < n do {LOST[row]}")
+    assert not turn.undone
+
+
+LOST_STATES = {
+    "slices with a gap": ("(xs: [n]f64)", "concat xs[1:] xs[1:2]"),
+    "another element": ("(xs: [n]f64)", "tabulate n (\\j -> xs[(j * 2) % n])"),
+    "floats": ("(xs: [n]f64)", "map (+ 0.5) xs"),
+}
+
+
+@pytest.mark.parametrize("row", LOST_STATES)
+def test_arrays_that_are_lost_do_not_come_back(row: str) -> None:
+    params, body = LOST_STATES[row]
+    text = f"entry f (n: i64) {params} = loop xs for i < n do ({body}) :> [n]f64"
+    assert not Turn(text).undone
+
+
+# --- whole programs ---------------------------------------------------------------------------------------------------
+
+# A function of x, and how many bytes an iteration keeps.
+PROGRAMS = {
+    "generator": ("""
+        loop (s, r) = (x, 123456789u32) for i < n do
+          let r = r * 1664525 + 1013904223
+          let r = r ^ (r >> 15)
+          in (s + x * f64.u32 (r >> 8) / 1e7, r)""", 0),
+    "while": ("""
+        loop (s, r) = (x, 7u32) while r % 16 != 3 && n > 0 do
+          (s + x * f64.u32 (r >> 8) / 1e7, r * 1664525 + 1013904223)""", 0),
+    "bounded while": ("""
+        #[bound(50)] loop (s, r) = (x, 7u32) while r % 16 != 3 && n > 0 do
+          (s + x * f64.u32 (r >> 8) / 1e7, r * 1664525 + 1013904223)""", 0),
+    "condition": ("""
+        loop (s, r) = (x, 12i32) for i < n do
+          (s + x * f64.i32 r, if r % 3 == 0 then r * 5 + 1 else r - 7)""", 1),
+    "alternating": ("""
+        loop (s, odd) = (x, false) for i < n do (if odd then s * x else s + f64.i64 i, !odd)""", 8),
+    "permuted": ("""
+        let (s, ys) = loop (s, ys) = (0, map (\\k -> x * f64.i64 k) (iota 5)) for i < n do
+          (s + x * ys[i % 5], rotate 1 (reverse ys))
+        in (s + ys[0], ys)""", 0),
+    "in a map": ("""
+        (f64.sum (map (\\k -> (loop (s, r) = (x, u32.i64 k) for i < n do
+          (s + x * f64.u32 (r >> 8) / 1e7, r * 1664525 + 1013904223)).0) (iota 3)), 0)""", 0),
+    "split": ("""
+        #[stripmine(1)] loop (s, r) = (x, 7u32) for i < n do
+          (f64.sin s + x * f64.u32 (r >> 8) / 1e7, r * 1664525 + 1013904223)""", None),
+}  # fmt: skip
+
+
+def program(name: str) -> str:
+    return f"entry f (n: i64) (x: f64): f64 = ({PROGRAMS[name][0]}).0".replace("\\\\", "\\")
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that runs an entry with the interpreter; its result, and how many bytes it made room for."""
+    rooms: list[int] = []
+    scratch = HANDLERS[ir.Scratch]
+
+    def count(m: Any, e: Any, stm: Any, sc: Any) -> Any:
+        out = scratch(m, e, stm, sc)
+        rooms.append(np.asarray(out[0]).nbytes)
+        return out
+
+    def run(text: str, name: str, *args: Any) -> tuple[Any, int]:
+        rooms.clear()
+        compiled = compile_program(compile_text(text), check=True)
+        return Interpreter(compiled, batched=False).run(name, list(args)), sum(rooms)
+
+    monkeypatch.setitem(HANDLERS, ir.Scratch, count)
+    return run
+
+
+def derived(name: str) -> str:
+    return program(name) + """
+        entry reverse (n: i64) (x: f64) : f64 = vjp (f n) x 1
+        entry forward (n: i64) (x: f64) : f64 = jvp (f n) x 1
+        entry twice (n: i64) (x: f64) : f64 = jvp (reverse n) x 1
+        entry backwards (n: i64) (x: f64) : f64 = vjp (reverse n) x 1"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 23])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients_and_what_is_kept(kept: Any, name: str, n: int) -> None:
+    bytes_ = PROGRAMS[name][1]
+    (got,), room = kept(derived(name), "reverse", n, 0.7)
+    (want,), _ = kept(derived(name), "forward", n, 0.7)
+    assert got == pytest.approx(want, rel=1e-12)
+    if bytes_ is not None:
+        assert room == bytes_ * n
+    (got,), _ = kept(derived(name), "twice", n, 0.7)
+    (want,), _ = kept(derived(name), "backwards", n, 0.7)
+    assert got == pytest.approx(want, rel=1e-11)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rules(name: str) -> None:
+    p = inlined(program(name))
+    n = np.int64(5)
+    duality(p, [n, 0.7], argnums=[1])
+    differences(p, [n, 0.7])
+    second_order(p, [n, 0.7])
+
+
+@needs_cxx
+@pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_backends(name: str, backend: str) -> None:
+    made = futad.compile(derived(name), backend=backend)
+    reference = futad.compile(derived(name), backend="interp")
+    for n in (0, 1, 7):
+        assert made.reverse(n, 0.7) == pytest.approx(reference.reverse(n, 0.7), rel=1e-12)

@@ -1,0 +1,49 @@
+-- What must hold for an iteration to be run backwards: an entry for each condition.
+
+-- A float that grows much comes back without its last digits.
+entry no_rounding (n: i64) (x: f64) : f64 =
+  vjp (\x -> let (_, y) = loop (x, y) = (x, 0) for _i < n do (x + 1e15, y + f64.sin x) in y) x 1
+
+-- What the other branch would divide by is zero.
+entry assumed (n: i64) (k: i64) (x: f64) : f64 =
+  vjp (\x ->
+         let (s, _, _) = loop (s, a, b) = (0, 5i64, 7i64) for i < n do
+                           (s + x * f64.i64 (a % 5) * f64.i64 (b % 7),
+                            if i % 2 == k % 2 then a + 1 else a - 6,
+                            b + (if i % 2 == k % 2 then 12 / (a - a + 1) else 12 / (a + 1)))
+         in s) x 1
+
+-- Two numbers become one.
+entry even_factor (n: i64) (x: f64) : f64 =
+  vjp (\x -> let (s, _) = loop (s, a) = (x, 123456789u32) for _i < n do (s * f64.u32 (a >> 20), a * 6 + 1) in s) x 1
+
+-- The sign is in both operands.
+entry signed_shift (n: i64) (x: f64) : f64 =
+  vjp (\x -> let (s, _) = loop (s, a) = (x, -123456789i32) for _i < n do (s * f64.i32 (a >> 20), a ^ (a >> 3)) in s)
+      x 1
+
+-- Bits are left out between the two shifts.
+entry two_shifts (n: i64) (x: f64) : f64 =
+  vjp (\x ->
+         let (s, _) = loop (s, a) = (x, 123456789u32) for _i < n do (s * f64.u32 (a % 9 + 1), (a << 5) | (a >> 29))
+         in s) x 1
+
+-- The elements between the slices, and after them, are lost.
+entry gap [n] (xs: [n]f64) : [n]f64 =
+  vjp (\xs ->
+         let (s, _) = loop (s, ys) = (0, xs) for _i < n - 1 do
+                        (s + f64.sin ys[0] * ys[n - 1], concat ys[:n - 1] ys[:1] :> [n]f64)
+         in s) xs 1
+
+-- The element that is overwritten is not the one that its new value is made of.
+entry other_element (n: i64) (x: f64) : f64 =
+  vjp (\x ->
+         let (s, _) = loop (s, a) = (x, [1u32, 2, 3, 4]) for i < n do
+                        (s * f64.u32 (a[i % 4] % 8 + 1), copy a with [i % 4] = a[(i * i + 1) % 4] * 3 + 1)
+         in s) x 1
+
+-- The other half of the bits is gone.
+entry narrower (n: i64) (x: f64) : f64 =
+  vjp (\x ->
+         let (s, _) = loop (s, a) = (x, 123456i32) for _i < n do (s * f64.i32 (a % 9), i32.i16 (i16.i32 a) + 1)
+         in s) x 1
