@@ -230,11 +230,12 @@ def compile_program(
 ) -> Program:
     """Run the passes of a target: all, or those named, up to and including `stop_after`.
 
-    With `check`, or in a run that checks the IR (`checks.checked`), it is checked after each pass; a failure names
-    the pass.  Raises UsageError for an unknown pass and one that does not run for the target, InternalError where a
-    pass fails or makes what does not check.
+    With `check`, or in a run that checks the IR (`checks.checked`), it is checked after each pass that returns another
+    program than it was given (none changes its argument); a failure names the pass.  Raises UsageError for an unknown
+    pass and one that does not run for the target, InternalError where a pass fails or makes what does not check.
     """
     changed: dict[str, bool] = {}
+    seen: Program | None = None  # by the check
     for p in _chosen(passes, stop_after, target):
         before, seconds, start = program, 0.0, time.perf_counter()
         if not p.after or changed.get(p.after, True):
@@ -246,8 +247,9 @@ def compile_program(
             except Exception as e:
                 raise InternalError(f"in {p.name}: {type(e).__name__}: {e}") from e
             seconds = time.perf_counter() - start
-            with checks.also(*[checks.IR] if check else []):
-                checks.checked(program, p.name)
+            if program is not seen:
+                with checks.also(*[checks.IR] if check else []):
+                    seen = checks.checked(program, p.name)
         changed[p.name] = _differ(before, program)
         if trace is not None:
             trace.records.append(PassRecord(p.name, seconds, count_statements(program), changed[p.name]))
