@@ -38,7 +38,7 @@ THREAD_CHANGES = [
      "    ctx->threads[i]->inside = true;\n    ctx->threads[i]->watch.clock = ctx->watch.clock;\n"),
     ("  j->body(job, i ? j->ctx->threads[i] : j->ctx, i);\n",
      "  futad_stopped(j, i ? j->ctx->threads[i] : j->ctx, i);\n"),
-    ("static void futad_job_part(",
+    ("static void futad_job_chunk(",
      "static void futad_stopped(struct futad_job *j, struct futad_context *ctx, int64_t i) {\n"
      "  jmp_buf outer;\n"
      "  memcpy(outer, ctx->watch.stop, sizeof outer);\n"
@@ -47,7 +47,7 @@ THREAD_CHANGES = [
      "  ctx->watch.nest = FUTAD_ALONE;\n"
      "  memcpy(ctx->watch.stop, outer, sizeof outer);\n"
      "}\n\n"
-     "static void futad_job_part("),
+     "static void futad_job_chunk("),
     ("  if (ctx->error.code) return ctx->error.code;\n  for (int64_t i = 1; i < n; i++)\n",
      "  for (int64_t i = 1; i < n; i++)\n"
      "    if (ctx->threads[i]->watch.clock > ctx->watch.clock) ctx->watch.clock = ctx->threads[i]->watch.clock;\n"

@@ -224,19 +224,19 @@ def test_rounding_is_no_defect(checked: None, backend: str) -> None:
 
 def test_agreement_is_of_each_element() -> None:
     want = np.array([1e12, 1.0, np.nan, np.inf, -np.inf, 0.0, 5e-324])
-    assert valuecheck.apart(want.copy(), want, None) is None
-    assert valuecheck.apart(want * (1 + 1e-13), want, None) is None
+    assert valuecheck.disagreement(want.copy(), want, None) is None
+    assert valuecheck.disagreement(want * (1 + 1e-13), want, None) is None
     for i, other in enumerate((1e12 + 10, 1 + 1e-9, 0.0, -np.inf, 1e308, 1e-300, 1e-320)):
         got = want.copy()
         got[i] = other
-        bad = valuecheck.apart(got, want, None)
+        bad = valuecheck.disagreement(got, want, None)
         assert bad is not None and np.flatnonzero(bad).tolist() == [i]
         known = np.arange(len(want)) != i
-        assert valuecheck.apart(got, want, known) is None
-    assert valuecheck.apart(np.array([1, 2]), np.array([1, 3]), None) is not None
+        assert valuecheck.disagreement(got, want, known) is None
+    assert valuecheck.disagreement(np.array([1, 2]), np.array([1, 3]), None) is not None
     # A bool is a byte of 0 or 1, and no other.
     odd = np.array([0, 2], np.uint8).view(bool)
-    assert valuecheck.apart(odd, np.array([False, True]), None) is not None
+    assert valuecheck.disagreement(odd, np.array([False, True]), None) is not None
 
 
 def test_what_rounding_cannot_do_is_wrong() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.backend.device_alias import APART, CONST, accesses, qualifiers
+from futad.backend.device_alias import DISJOINT, CONST, accesses, qualifiers
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel
 from futad.imp import ir
@@ -74,7 +74,7 @@ def kernels(entry: str) -> list[tuple[Kernel, dict[str, str]]]:
 def known(entry: str) -> list[tuple[int, ...]]:
     """For each kernel how many pointers are constant, apart, and neither."""
     return [
-        (sum(x == CONST for x in q.values()), sum(x == APART for x in q.values()),
+        (sum(x == CONST for x in q.values()), sum(x == DISJOINT for x in q.values()),
          sum(p for _, _, p in k.params) - len(q))
         for k, q in kernels(entry)
     ]  # fmt: skip
