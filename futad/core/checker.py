@@ -111,7 +111,7 @@ class Checker:
             if len(types) != len(s.pat):
                 fail(f"binds {len(s.pat)} variables for {len(types)} results")
             for v, t in zip(s.pat, types, strict=True):
-                self.same(f"{v!r}", v.type, t)
+                self.same(v, v.type, t)
         else:
             for results in existential:
                 self.existential("result", s.pat, results)
@@ -229,7 +229,7 @@ class Checker:
             [p is q or self.resolve(p) is self.resolve(q) for p, q in zip(x, y, strict=True)]
         )
 
-    def same(self, what: str, got: Type, want: Type) -> None:
+    def same(self, what: object, got: Type, want: Type) -> None:
         if not self.equal(got, want):
             fail(f"{what} has type {got!r}, not {want!r}")
 

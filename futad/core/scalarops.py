@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,7 @@ class ScalarOp:
     define: str = ""
     half: str | None = None
     vector: str = ""
+    results: dict[tuple[Prim, ...], Prim] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def neutral(self, t: Prim) -> Any:
         """What folds by this operation start from, at type `t`."""
@@ -109,6 +110,12 @@ class ScalarOp:
 
     def result_type(self, arg_types: tuple[Prim, ...]) -> Prim:
         """The result's type, or TypeError if the arguments do not fit the signature."""
+        found = self.results.get(arg_types)
+        if found is None:
+            found = self.results[arg_types] = self._result_type(arg_types)
+        return found
+
+    def _result_type(self, arg_types: tuple[Prim, ...]) -> Prim:
         left, right = self.sig.split("->")
         names = left.split()
         if len(names) != len(arg_types):
