@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.backend.device_alias import DISJOINT, CONST, accesses, qualifiers
+from futad.backend.device_alias import CONST, DISJOINT, accesses, qualifiers
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import Kernel
 from futad.imp import ir
