@@ -15,9 +15,10 @@ from operator import index
 from typing import Any, Literal, TypedDict
 
 from futad.core import ir
-from futad.errors import UsageError
+from futad.errors import Span, UsageError
 
 ATTRIBUTE = "checkpoint"
+PLACE = "place"  # the attribute of a loop that says where it stands in the source
 UNITS = {
     "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }  # fmt: skip
@@ -70,6 +71,11 @@ class Budget:
         """The budget among a statement's attributes."""
         found = next((a for a in attrs if isinstance(a, tuple) and a[0] == ATTRIBUTE), None)
         return None if found is None else Budget(**dict(found[1:]))
+
+
+def place_of(attrs: Sequence[Any]) -> Span | None:
+    """Where the source has the loop of a statement with these attributes, if that is known."""
+    return next((a[1] for a in attrs if isinstance(a, tuple) and a[0] == PLACE), None)
 
 
 def budgeted(program: ir.Program, budget: Budget | None) -> ir.Program:
@@ -188,5 +194,6 @@ def reversible_of(text: str) -> Any:
 
 
 __all__ = [
-    "ATTRIBUTE", "METHODS", "UNITS", "Budget", "Options", "amount", "budget_of", "budgeted", "reversible_of",
+    "ATTRIBUTE", "METHODS", "PLACE", "UNITS", "Budget", "Options", "amount", "budget_of", "budgeted", "place_of",
+    "reversible_of",
 ]  # fmt: skip

@@ -170,3 +170,23 @@ def test_last_calls_are_explained(backend: str) -> None:
     h(7, 1.0)
     assert prog.explain_memory() == "loop: loss\n  5 iterations\nloop: loss\n  7 iterations"
     assert h.explain_memory() == "loop: loss\n  7 iterations"
+
+
+@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+def test_loops_under_a_budget_are_explained(backend: str) -> None:
+    prog = futad.compile(PROGRAM, backend=backend, memory=200)
+    prog.grads(1000, 0.5)
+    first, second, third = prog.explain_memory().splitlines()
+    assert first == "main:3 loop: run again from states; state 16 bytes (y)"
+    assert second.startswith("  1,000 iterations, 12 states fit 200 bytes; each iteration run ")
+    assert third == "  predicted 192 bytes, held 192 bytes"
+    futad.grad(prog.loss, 1, checkpoints=5)(50, 0.5)
+    (text,) = [line for line in prog.explain_memory().splitlines() if line.startswith("  50")]
+    assert text.startswith("  50 iterations, 6 states fit; each iteration run "), "the first state and 5 more"
+    assert "main:2 loop: run again from states" in prog.explain_memory()
+
+
+def test_a_budget_below_a_state_is_an_error() -> None:
+    prog = futad.compile(PROGRAM, backend="interp", memory="10B")
+    with pytest.raises(futad.Error, match="a state of the loop takes 16 bytes, and the budget is 10 bytes"):
+        prog.grads(1000, 0.5)

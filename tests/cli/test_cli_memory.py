@@ -85,6 +85,15 @@ def test_why_memory(futad):
     assert done.code == 0 and "no loop of the last calls was reversed under a budget" in done.err
     again = futad("run", "p.fut", "-b", "c", "-e", "f", "--why-memory", stdin="5 1.0")
     assert again == done, "from the cache"
+    for _ in range(2):
+        done = futad("run", "p.fut", "-b", "c", "--memory", "32B", "--why-memory", stdin="5 1.0")
+        assert done.code == 0 and done.err.splitlines() == [
+            "p.fut:5 loop: run again from states; state 16 bytes (y)",
+            "  5 iterations, 2 states fit 32 bytes; each iteration run 1.6 times",
+            "  predicted 32 bytes, held 32 bytes",
+        ]
+    done = futad("dev", "p.fut", "--memory", "32B", "--why-memory")
+    assert done.code == 0 and done.out == "p.fut:5 loop: run again from states; state (y)\n"
     done = futad("run", "-x", "f 5 1.0", "p.fut", "--why-memory")
     assert done.code == 0 and "no loop of the last calls" in done.err
     done = futad("dev", "p.fut", "--why-memory")

@@ -63,7 +63,7 @@ def test_what_attributes_say(attributes: str) -> None:
     program = compile_text(text)
     assert budgets(program) == budgets(program, ir.For) == [SAID[attributes]]
     assert budgets(parse_program(program_text(program))) == [SAID[attributes]]
-    kept = {a[0] for s in program.funs["f"].body.stms for a in s.attrs} - {"checkpoint"}
+    kept = {a[0] for s in program.funs["f"].body.stms for a in s.attrs} - {"checkpoint", "place"}
     assert kept == {name for name in ("stripmine", "bound") if name in attributes}
 
 

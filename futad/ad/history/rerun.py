@@ -34,6 +34,7 @@ from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, elem_of, i64, shape_of
+from futad.errors import Span
 
 
 @dataclass(slots=True)
@@ -158,12 +159,12 @@ class Rerun:
         return found | dict(zip(self.step.state, others[k:], strict=True))
 
 
-    def told(self, b: Builder, last: Sequence[Atom]) -> None:
+    def told(self, b: Builder, last: Sequence[Atom], place: Span | None) -> None:
         """Emit what a user may ask about it; `last`: what the loop's variables end as."""
         runs, most = last[-2:]
         size = self.room.size
         facts = (
-            ("loop", None), ("what", "loop"), ("way", "rerun"), ("method", self.budget.method),
+            ("loop", place), ("what", "loop"), ("way", "rerun"), ("method", self.budget.method),
             ("state", " ".join(self.step.names)),
         )  # fmt: skip
         numbers: dict[str, Atom] = {

@@ -22,7 +22,7 @@ from futad.ad.rules.branch import merge_branches
 from futad.ad.table import RULES, Rule
 from futad.ad.tidy.live import live
 from futad.core import ir
-from futad.core.budget import Budget
+from futad.core.budget import Budget, place_of
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, i64, subst_type
 
@@ -177,7 +177,7 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     done = tuple([names.bind(p) for p in params[1:]])
     s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam)))
     if stack is not None:
-        stack.told(s.b, done[len(done) - len(stack.params) :])
+        stack.told(s.b, done[len(done) - len(stack.params) :], place_of(stm.attrs))
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         s.restored(inits[q], x)

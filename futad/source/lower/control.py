@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from futad.core import ir
+from futad.core.budget import PLACE
 from futad.core.scalarops import OPS
 from futad.core.types import BOOL, FALSE, I64, TRUE, ArrayType, Atom, Const, Var
 from futad.source import ast
@@ -233,7 +234,7 @@ def loop(lw: Lowerer, e: ast.ELoop, fr: Frame, attrs: tuple[Any, ...]) -> Value:
         exp = ir.While(tuple(inits), body)
     else:
         exp = ir.For(bound, tuple(inits), body)
-    return loop_results(lw, e, fr, exp, value, params, size_params, attrs + loop_attrs(e))
+    return loop_results(lw, e, fr, exp, value, params, size_params, (*attrs, *loop_attrs(e), (PLACE, e.span)))
 
 
 def _varying_places(e: ast.ELoop, v: Value, fr: Frame, first_at: dict[Binding, int]) -> set[int]:
