@@ -100,4 +100,4 @@ def test_what_is_done_twice(core: Any) -> None:
     for name, twice in (("nearest", True), ("distances", True), ("gradient", True), ("total", False)):
         start = source.index(f"int64_t futad_entry_{name}(")
         text = source[start : source.index("\n}\n", start)]
-        assert ("int64_t apart =" in text, "int64_t skipped =" in text) == (twice, not twice), name
+        assert ("int64_t stride =" in text, "int64_t skipped =" in text) == (twice, not twice), name
