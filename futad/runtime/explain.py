@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -47,9 +48,26 @@ def _iterations(m: Measured) -> str:
         parts.append(f"{m.most['states']:,} states fit{budget}")
     text = ", ".join(parts)
     if iterations and "runs" in m.sums:
-        least = f" (least possible: {m.sums['least'] / iterations:.1f})" if "least" in m.sums else ""
+        runs = m.sums.get("least")
+        if runs is None and m.times == 1 and "states" in m.most:
+            runs = least_runs(iterations + 1, m.most["states"])
+        least = "" if runs is None else f" (least possible: {runs / iterations:.1f})"
         text += f"{'; ' if text else ''}each iteration run {m.sums['runs'] / iterations:.1f} times{least}"
     return text
+
+
+def least_runs(n: int, states: int) -> int:
+    """How often iterations are run at least to reverse n of them with so many states, the first one among them:
+    t n - C(states + t, t - 1), with the least t for which C(states + t, t) >= n.  A loop whose forward sweep goes to
+    the end reverses one more than it has, as that needs the loop's results.  Source: Griewank and Walther, ACM TOMS
+    26(1), 2000."""
+    if states == 1:
+        return n * (n - 1) // 2
+    t, reach = 0, 1
+    while reach < n:
+        t += 1
+        reach = reach * (states + t) // t
+    return t * n - math.comb(states + t, t - 1) if t else 0
 
 
 def _memory(most: Mapping[str, int]) -> str:
@@ -73,4 +91,4 @@ def _real(bits: int) -> float:
     return float(value)
 
 
-__all__ = ["explained", "first_line"]
+__all__ = ["explained", "first_line", "least_runs"]

@@ -3,6 +3,7 @@ of wrong ones, and that gradients stay what they are; `explain_memory`."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.measures import Measured
 from futad.errors import Span, UsageError
-from futad.runtime.explain import NOTHING, explained, first_line
+from futad.runtime.explain import NOTHING, explained, first_line, least_runs
 
 OPTIONS = ("memory", "checkpoints", "reruns", "method", "reversible")
 TAKE = [getattr(futad, n) for n in ("load", "compile", "vjp", "grad", "value_and_grad", "jacrev", "hvp", "hessian")]
@@ -145,6 +146,22 @@ def test_text_of_a_loop_that_is_undone() -> None:
     assert explained([Measured((("loop", None), ("way", "kept")), 1)]) == "loop: every iteration kept"
 
 
+def test_least_runs() -> None:
+    """By trying all places of the first state that is kept."""
+
+    @functools.cache
+    def least(n: int, states: int) -> int:
+        if n == 1:
+            return 0
+        if states == 1:
+            return n * (n - 1) // 2
+        return min(k + least(n - k, states - 1) + least(k, states) for k in range(1, n))
+
+    assert [least_runs(n, s) for n in range(1, 60) for s in range(1, 8)] == [
+        least(n, s) for n in range(1, 60) for s in range(1, 8)
+    ]
+
+
 def measuring(prog: futad.Program, name: str) -> futad.Program:
     """The program whose function tells a number when it is called."""
     core = prog.core
@@ -178,7 +195,7 @@ def test_loops_under_a_budget_are_explained(backend: str) -> None:
     prog.grads(1000, 0.5)
     first, second, third = prog.explain_memory().splitlines()
     assert first == "main:3 loop: run again from states; state 16 bytes (y)"
-    assert second.startswith("  1,000 iterations, 12 states fit 200 bytes; each iteration run ")
+    assert second == "  1,000 iterations, 12 states fit 200 bytes; each iteration run 3.4 times (least possible: 3.4)"
     assert third == "  predicted 192 bytes, held 192 bytes"
     futad.grad(prog.loss, 1, checkpoints=5)(50, 0.5)
     (text,) = [line for line in prog.explain_memory().splitlines() if line.startswith("  50")]

@@ -89,7 +89,7 @@ def test_why_memory(futad):
         done = futad("run", "p.fut", "-b", "c", "--memory", "32B", "--why-memory", stdin="5 1.0")
         assert done.code == 0 and done.err.splitlines() == [
             "p.fut:5 loop: run again from states; state 16 bytes (y)",
-            "  5 iterations, 2 states fit 32 bytes; each iteration run 1.6 times",
+            "  5 iterations, 2 states fit 32 bytes; each iteration run 1.6 times (least possible: 1.6)",
             "  predicted 32 bytes, held 32 bytes",
         ]
     done = futad("dev", "p.fut", "--memory", "32B", "--why-memory")
