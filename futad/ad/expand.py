@@ -15,6 +15,7 @@ from futad.ad.forward import expand_jvp
 from futad.ad.history.final import prepared, without_notes
 from futad.ad.reverse import How, expand_vjp
 from futad.ad.rules.custom import Plain
+from futad.ad.spine.machine import flatten
 from futad.ad.tidy.fold_loops import folds_as_loops
 from futad.ad.tidy.live import live
 from futad.ad.tidy.protect import protect
@@ -30,6 +31,8 @@ def _one(
 ) -> tuple[list[Atom], list[Atom]]:
     if isinstance(e, ir.Jvp):
         return expand_jvp(b, ir.Jvp(lam, e.args, directions))
+    if how.budget is not None and how.budget.limits and how.budget.nest:
+        lam = flatten(lam)
     if how.sequential:
         lam = folds_as_loops(lam)
     out = expand_vjp(b, ir.Vjp(prepared(lam), e.args, directions), how)

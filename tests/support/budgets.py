@@ -1,7 +1,9 @@
-"""Programs whose derivatives have a budget."""
+"""Programs whose derivatives have a budget, and functions of which the spine is flattened."""
 
 from __future__ import annotations
 
+from futad.ad.spine.machine import flatten
+from futad.ad.tidy.unfuse import unfuse
 from futad.core import ir
 from futad.core.budget import Budget
 
@@ -25,3 +27,8 @@ def under(program: ir.Program, budget: Budget) -> ir.Program:
         ret = tuple([r.bind(v) for v in f.ret])
         funs[name] = ir.Fun(f.name, body, f.num_sizes, ret, f.entry, f.attrs, f.span)
     return ir.Program(funs, program.name)
+
+
+def flattened(program: ir.Program) -> ir.Program:
+    """The program with the spine of each function flattened."""
+    return ir.map_bodies(program, lambda lam: flatten(unfuse(lam)))

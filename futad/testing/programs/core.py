@@ -173,9 +173,13 @@ class Gen(Soacs, Arrays):
         m = Var("m", I64)
         out = Var("ys", ArrayType(F64, (m,)))
         inits = (n, self.atom(sc, xs.type))
-        sc.b.add(ir.Stm((m, out), ir.For(i64(self.rng.randint(0, 3)), inits, body)))
+        sc.b.add(ir.Stm((m, out), ir.For(self.few(sc), inits, body)))
         lam = self.lam(sc, [("x", F64), ("y", F64)], lambda s: [self.op(s, "add", *s.vars[-2:])])
         self.let(sc, ir.Reduce(m, (out,), lam, (Const(F64, 0),)), "total")
+
+    def few(self, sc: Scope) -> Atom:
+        """How often an array grows."""
+        return i64(self.rng.randint(0, 3))
 
     def derive(self, sc: Scope, depth: int) -> None:
         """A derivative taken inside the program, of a scope with free variables."""
