@@ -19,6 +19,7 @@ from futad.rewrite.simplify import simplify
 from futad.source import compile_text
 from tests.support.ad_support import differences, duality, like, second_order
 from tests.support.needs import needs_cxx
+from tests.support.paths import ROOT
 
 INTS = [t.name for t in PRIMS.values() if t.is_integral]
 
@@ -303,3 +304,122 @@ def test_backends(name: str, backend: str) -> None:
     reference = futad.compile(derived(name), backend="interp")
     for n in (0, 1, 7):
         assert made.reverse(n, 0.7) == pytest.approx(reference.reverse(n, 0.7), rel=1e-12)
+
+
+# --- floats -----------------------------------------------------------------------------------------------------------
+
+FLOATS = {
+    "sum": ("(x: f64)", "x", "x + 0.5 * f64.i64 i"),
+    "difference": ("(x: f64)", "x", "2 - x"),
+    "product": ("(x: f64) (y: f64)", "(x, y)", "(x * (2 + y), y + 1)"),
+    "quotient": ("(x: f64) (y: f64)", "(x, y)", "(x / (2 + f64.sin y), 3 * y)"),
+    "under a fraction": ("(x: f64) (y: f64)", "(x, y)", "((1 + y * y) / x, y - 2)"),
+    "twice": ("(x: f64) (y: f64)", "(x, y)", "(x + x * y * y, y + 1)"),
+    "rotation": ("(x: f64) (y: f64)", "(x, y)", "(0.8 * x - 0.6 * y, 0.6 * x + 0.8 * y)"),
+    "shear": ("(x: f64) (y: f64)", "(x, y)", "let x = x + 3 * y in (x, y - x / 4)"),
+    "three": ("(x: f64) (y: f64) (z: f64)", "(x, y, z)", "(x + y - z, 2 * x - y, -(z + 3 * y))"),
+    "coupling": ("(xs: [n]f64) (ys: [n]f64)", "(xs, ys)",
+                 "let ys = map2 (\\x y -> y * f64.exp x + f64.sin x) xs ys in (map2 (+) xs (map f64.cos ys), ys)"),
+    "leapfrog": ("(qs: [n]f64) (ps: [n]f64)", "(qs, ps)",
+                 """let force j = f64.sin (qs[(j + 1) % n] - qs[j])
+                    let ps = tabulate n (\\j -> ps[j] + 0.1 * force j)
+                    in (map2 (\\q p -> q + 0.1 * p) qs ps, ps)"""),
+    "momentum": ("(ws: [n]f64) (vs: [n]f64)", "(ws, vs)",
+                 "let vs = map2 (\\w v -> 0.9 * v - 0.1 * w * w) ws vs in (map2 (+) ws vs, vs)"),
+    "inner loop": ("(x: f64) (y: f64)", "(x, y)", "loop (x, y) for j < 4 do (y, x + f64.sin y * f64.i64 j)"),
+    "known condition": ("(x: f64) (y: f64)", "(x, y)", "(if i < 3 then x + y else x * 2, y + 1)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", FLOATS)
+def test_floats_come_back_nearly(row: str) -> None:
+    params, names, body = FLOATS[row]
+    text = f"entry f (n: i64) {params} = loop {names} for i < n do {body}"
+    assert not Turn(text).undone
+    turn = Turn(text, rounding=True)
+    assert set(turn.undone) == set(range(len(turn.own)))
+    for seed in range(5):
+        turn.check(seed, tol=1e-12)
+
+
+def gradient(body: str, **how: Any) -> Any:
+    """The derivative in x of a function of n and x."""
+    made = futad.compile(f"entry f (n: i64) (x: f64) (a: f64): f64 = {body}", backend="interp")
+    return lambda *args: futad.grad(made.f, argnums=1, **how)(*args)
+
+
+DRIFT = {
+    "heat": "(loop (x, y) = (x, 0) for i < n do (x * a, y + f64.sin x)).1",
+    "mean": "(loop (x, y) = (x, 1) for i < n do let x = 0.5 * x + 0.5 * f64.sin y in (x, y * a + f64.cos x)).1",
+}
+
+
+@pytest.mark.parametrize("name", DRIFT)
+def test_what_loses_digits_is_an_error(name: str) -> None:
+    says = "does not come to where it began: '[xy]' is off by .* after 200 iterations"
+    with pytest.raises(futad.errors.AssertionFailed, match=says):
+        gradient(DRIFT[name], reversible=True)(200, 0.7, 0.01)
+    assert gradient(DRIFT[name], reversible="exact")(200, 0.7, 0.01) == gradient(DRIFT[name])(200, 0.7, 0.01)
+
+
+@pytest.mark.parametrize(
+    "x, a", [(np.inf, 1.0), (-np.inf, 0.9), (np.nan, 1.0), (0.3, 0.0), (0.3, np.nan), (1e300, 1e30)]
+)
+def test_infinities_and_nan_never_pass(x: float, a: float) -> None:
+    with pytest.raises(futad.errors.AssertionFailed, match="does not come to where it began"):
+        gradient(DRIFT["heat"], reversible=True)(3, x, a)
+
+
+def test_the_tolerance_is_the_users() -> None:
+    want = gradient(DRIFT["heat"])(5, 0.7, 0.3)
+    for how in (1e-12, True, np.inf):
+        assert gradient(DRIFT["heat"], reversible=how)(5, 0.7, 0.3) == pytest.approx(want, rel=1e-12)
+    with pytest.raises(futad.errors.AssertionFailed, match="where 1.7e-30 is allowed"):
+        gradient(DRIFT["heat"], reversible=1e-30)(35, 0.7, 0.7)
+
+
+def test_a_demand_that_cannot_be_met_names_the_variable_and_the_statement() -> None:
+    body = "(#[reversible] loop (x, y) = (x, 0) for i < n do (f64.max (x * a) 1, y + f64.sin x)).1"
+    with pytest.raises(futad.UnsupportedError, match=r"cannot be run backwards: 'x' does not follow from .* = max\("):
+        gradient(body)(3, 0.7, 2.0)
+    gradient(body.replace("#[reversible]", "#[reversible(false)]"))(3, 0.7, 2.0)
+    gradient(body.replace("#[reversible]", ""), reversible=True)(3, 0.7, 2.0)
+
+
+def test_undoing_can_be_switched_off(kept: Any) -> None:
+    text = derived("generator").replace("vjp (f n)", "#[reversible(false)] vjp (f n)", 1)
+    (got,), room = kept(text, "reverse", 9, 0.7)
+    (want,), _ = kept(derived("generator"), "reverse", 9, 0.7)
+    assert got == want and room == 9 * 4
+
+
+@needs_cxx
+@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+def test_leapfrog(backend: str) -> None:
+    made = futad.load(str(ROOT / "benchmarks/programs/leapfrog.fut"), backend=backend)
+    rng = np.random.default_rng(3)
+    args = (0.05, *rng.random((3, 4)))
+    for n in (0, 1, 100):
+        plain = futad.grad(made.loss, argnums=(2, 3, 4))(n, *args)
+        for got, want in zip(futad.grad(made.loss, argnums=(2, 3, 4), reversible=True)(n, *args), plain, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+def test_leapfrog_keeps_nothing_in_any_order(kept: Any) -> None:
+    text = """
+        def f (n: i64) (x: f64) : f64 =
+          (loop (q, p) = (x, 1) for _i < n do let p = p - 0.1 * f64.sin q in (q + 0.1 * p * p, p)).0
+        entry reverse (n: i64) (x: f64) : f64 = #[reversible] vjp (f n) x 1
+        entry plain (n: i64) (x: f64) : f64 = vjp (f n) x 1
+        entry twice (n: i64) (x: f64) : f64 = jvp (reverse n) x 1
+        entry plain_twice (n: i64) (x: f64) : f64 = jvp (plain n) x 1
+        entry backwards (n: i64) (x: f64) : f64 = vjp (reverse n) x 1"""
+    for n in (0, 1, 2, 40):
+        (got,), room = kept(text, "reverse", n, 0.7)
+        (want,), much = kept(text, "plain", n, 0.7)
+        assert got == pytest.approx(want, rel=1e-11) and room == 0 and much >= 8 * n
+        (got,), room = kept(text, "twice", n, 0.7)
+        (want,), _ = kept(text, "plain_twice", n, 0.7)
+        assert got == pytest.approx(want, rel=1e-11) and room == 0
+        (got,), _ = kept(text, "backwards", n, 0.7)
+        assert got == pytest.approx(want, rel=1e-11)

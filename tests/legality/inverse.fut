@@ -47,3 +47,7 @@ entry narrower (n: i64) (x: f64) : f64 =
   vjp (\x ->
          let (s, _) = loop (s, a) = (x, 123456i32) for _i < n do (s * f64.i32 (a % 9), i32.i16 (i16.i32 a) + 1)
          in s) x 1
+
+-- What comes back is not what was: an error.
+entry not_back (n: i64) (x: f64) : f64 =
+  #[reversible(1e-10)] vjp (\x -> let (_, y) = loop (x, y) = (x, 0) for _i < n do (x + 1e15, y + f64.sin x) in y) x 1

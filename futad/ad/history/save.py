@@ -12,14 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from futad.ad.history.dependence import iterations_of
 from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
 from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
+from futad.ad.inverse.returned import must_return, place_of
+from futad.ad.inverse.solver import LEGAL
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Type, Var, array_of, elem_of, shape_of
+
+SAME_BITS = LEGAL.condition("the same bits, or compared", "a loop that loses digits has a wrong derivative in silence")
 
 
 @dataclass(slots=True)
@@ -28,12 +33,24 @@ class Restore:
 
     `begin(b, i, after)` emits code for iteration i and gives its value.  `last`: the variable's final value if the
     return sweep carries it backwards (`after` is then the value after the iteration), else None.  `carried`: what
-    `after` has to be, if others need it too.
+    `after` has to be, if others need it too.  `compare(b, start, end)` emits the check of the value that the return
+    sweep ends with; without it that is the one that the loop began with.
     """
 
     begin: Callable[[Builder, Atom, Var], Atom]
     last: Atom | None = None
     carried: Var | None = None
+    compare: Callable[[Builder, Atom, Atom], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Which loop variables may be undone: not those `closed`; with round-off if `how` is True or a tolerance, none if
+    it is False; where it is `demanded`, what cannot be undone is an error."""
+
+    closed: Collection[int] = ()
+    how: bool | float | Literal["exact"] | None = None
+    demanded: bool = False
 
 
 def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
@@ -51,8 +68,7 @@ class Saver:
     """Adds to a loop the variables that hold what is saved, and the statements that save.
 
     `index` is the i64 number of the iteration in the loop's body (code for it may be in `head`), `iterations` how many
-    there are at most, `final` what the loop's variables end as; code goes to `before` the loop.  `closed`: positions of
-    variables that are not to be carried backwards.
+    there are at most, `final` what the loop's variables end as; code goes to `before` the loop.
     """
 
     def __init__(
@@ -63,7 +79,7 @@ class Saver:
         index: Atom,
         iterations: Atom,
         before: Builder,
-        closed: Collection[int] = (),
+        undo: Undo = Undo(),
     ) -> None:
         self.loop = loop
         self.own = loop.variables
@@ -72,7 +88,7 @@ class Saver:
         self.index = index
         self.iterations = iterations
         self.before = before
-        self.closed = closed
+        self.undo = undo
         self.stms = loop.body.stms
         self.params: list[Var] = []
         self.inits: list[Atom] = []
@@ -127,8 +143,9 @@ class Saver:
 
     def _undone(self, which: Sequence[int], counters: dict[int, tuple[Atom, int]]) -> None:
         """Restore by inverse iterations the variables for which that is possible, and pays."""
-        open_ = [q for q in which if q not in counters and q not in self.closed]
-        if not open_:
+        undo = self.undo
+        open_ = [q for q in which if q not in counters and q not in undo.closed]
+        if not open_ or undo.how is False:
             return
         finder = self._finder(Builder(), [self.own[q] for q in counters])
         chains = {q: found for q in open_ if (found := self._chain(finder, q)) is not None}
@@ -140,16 +157,23 @@ class Saver:
             return sum(bytes_of(slot.array()) / max(count(slot.dims[:1]), 1) for slot in slots(chains[q]))
 
         wanted = [q for q in open_ if q not in unchanged]
-        ways = backwards(
-            self.loop.body, self.own, wanted, [*counters, *unchanged], self.closed, set(chains) - set(unchanged), saved
-        )
+        rounding = undo.how is not None and undo.how != "exact"
+        free, chained = [*counters, *unchanged], set(chains) - set(unchanged)
+        body = self.loop.body
+        ways = backwards(body, self.own, wanted, free, undo.closed, chained, saved, rounding, undo.demanded)
         for way in ways:
             for g in way.given:
                 if g in counters:
                     self.restores[g] = Restore(counted(*counters[g]))
             inverse = Inverse(self, way, [self._each(v) for v in way.kept])
             for q in way.group:
-                self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q])
+                compare = None if SAME_BITS(not way.rounds) else self._comparison(q)
+                self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q], compare)
+
+    def _comparison(self, q: int) -> Callable[[Builder, Atom, Atom], None]:
+        how, name, place = self.undo.how, self.own[q].name, place_of(self.loop.body.stms)
+        allowed = None if how is True or not isinstance(how, float) else how
+        return lambda b, start, end: must_return(b, name, start, end, allowed, self.iterations, place)
 
     def _each(self, v: Var) -> Var:
         """Save a variable of the loop's body in every iteration; the array of it."""

@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-import futad.ad.inverse.rows  # noqa: F401  (fills the table)
+import futad.ad.inverse.affine
+import futad.ad.inverse.rows  # noqa: F401  (fill the tables)
+from futad.ad.inverse.lost import lost
 from futad.ad.inverse.nests import carried, sizes_vary
-from futad.ad.inverse.solver import LEGAL, Solver, bound_in
+from futad.ad.inverse.solver import LEGAL, Solver, bound_in, rounds
 from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.builder import Builder
@@ -24,13 +26,14 @@ class Backwards:
     """`code` gives the variables `group` of a loop before an iteration.
 
     Its parameters are the loop's leading ones (the index), these variables after the iteration, the variables `given`
-    before it, and the values that the iteration had for `kept`.
+    before it, and the values that the iteration had for `kept`.  `rounds`: whether they come back with round-off.
     """
 
     code: ir.Lambda
     group: tuple[int, ...]
     given: tuple[int, ...]
     kept: tuple[Var, ...]
+    rounds: bool
 
 
 def backwards(
@@ -42,6 +45,7 @@ def backwards(
     carried_only: Collection[int],
     saved: Callable[[int], float],
     rounding: bool = False,
+    demanded: bool = False,
 ) -> list[Backwards]:
     """The `wanted` variables of a loop for which an iteration can be undone, in groups that need one another.
 
@@ -49,6 +53,8 @@ def backwards(
     `carried_only`: those that, if not undone, cannot be given to the code either.
     `saved(q)`: how many bytes an iteration saves of a variable that is not undone; without `rounding` only those are
     undone for which it takes no more than `MAX_OPERATIONS` operations for each of them.
+
+    Raises UnsupportedError if all that are `demanded` cannot be undone.
     """
     lead = body.params[: len(body.params) - len(own)]
     inside = bound_in(body)
@@ -77,6 +83,8 @@ def backwards(
         if not keep and (conds := _unknown_conditions(s)):
             keep = conds
             continue
+        if demanded and (gone := [q for q in wanted if q not in solved]):
+            raise lost(s, own, gone)
         keep, open_ = [], solved
     else:
         return []
@@ -93,8 +101,9 @@ def backwards(
         LEGAL.fired()
         params = [*[placeholders[p] for p in lead], *[after[q] for q in group]]
         params += [placeholders[v] for v in (*[own[q] for q in mine], *kept)]
-        names = tuple([p for p in params if isinstance(p, Var)])
-        out.append(Backwards(ir.Lambda(names, tuple(stms), tuple(result)), tuple(group), tuple(mine), tuple(kept)))
+        code = ir.Lambda(tuple([p for p in params if isinstance(p, Var)]), tuple(stms), tuple(result))
+        inexact = any(rounds(stm) for stm in stms)
+        out.append(Backwards(code, tuple(group), tuple(mine), tuple(kept), inexact))
     return out
 
 

@@ -66,6 +66,7 @@ def bound_in(lam: ir.Lambda, out: set[Var] | None = None) -> set[Var]:
 
 Row = Callable[["Solver", ir.Stm], None]
 ROWS: dict[type[ir.Exp], Row] = {}  # how a statement of each construct is solved
+STUCK: list[Callable[[Solver], bool]] = []  # what solves several statements together, where none can be by itself
 
 
 class Solver:
@@ -137,7 +138,7 @@ class Solver:
                 row = ROWS.get(type(s.exp))
                 if row is not None:
                     row(self, s)
-            if len(self.known) == before:
+            if len(self.known) == before and not any(solve(self) for solve in STUCK):
                 self._assume()
             if len(self.known) == before:
                 return

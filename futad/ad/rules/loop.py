@@ -7,7 +7,7 @@ variables that the return sweep reads are saved.  While loops are counted first,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
@@ -15,7 +15,7 @@ from futad.ad.emit import reexecution
 from futad.ad.history import rerun
 from futad.ad.history.final import noted
 from futad.ad.history.rerun import Rerun, Step
-from futad.ad.history.save import Grower, Restore, Saver, convert, counting, varying
+from futad.ad.history.save import Grower, Restore, Saver, Undo, convert, counting, varying
 from futad.ad.history.split import needs_length
 from futad.ad.history.stripmine import NEST, bound_of, within
 from futad.ad.rules.branch import merge_branches
@@ -180,7 +180,11 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
         stack.told(s.b, done[len(done) - len(stack.params) :], place_of(stm.attrs))
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
-        s.restored(inits[q], x)
+        compare = restores[q].compare
+        if compare is None:
+            s.restored(inits[q], x)
+        else:
+            compare(s.b, inits[q], x)
     for v, o in zip(captured, out[len(carried) :], strict=False):
         s.adj[v] = o
     for q, y in enumerate(seeds):
@@ -195,9 +199,12 @@ def _kept(s: Scope, stm: ir.Stm) -> list[int]:
     return [q for q, v in enumerate(stm.pat) if not isinstance(v.type, AccType) and v not in s.ctx.final]
 
 
-def _closed(stm: ir.Stm, kept: Sequence[int]) -> list[int]:
-    """The positions, among the `kept`, of variables whose final array the return sweep reads: it is not to change."""
-    return [k for k, q in enumerate(kept) if q in noted(stm)]
+def _undo(s: Scope, stm: ir.Stm, kept: Sequence[int]) -> Undo:
+    """Which of the `kept` variables may be undone: not those whose final array the return sweep reads."""
+    own, whole = Budget.of(stm.attrs), s.ctx.how.budget
+    how = own.reversible if own is not None else whole.reversible if whole is not None else None
+    closed = [k for k, q in enumerate(kept) if q in noted(stm)]
+    return Undo(closed, how, own is not None and how is not None and how is not False and how != "exact")
 
 
 def _iterations(b: Builder, bound: Atom) -> Atom:
@@ -227,7 +234,7 @@ def _reexecute(
     grown: Sequence[int],
     totals: Sequence[Atom],
     rooms: dict[int, Var],
-    closed: Collection[int],
+    undo: Undo,
 ) -> dict[int, Restore]:
     """Run the loop a second time to save variables, those of changing size with the room that the first run found.
 
@@ -235,7 +242,7 @@ def _reexecute(
     """
     reexecuted = _as_for(loop, iterations)
     before, head = Builder(), Builder()
-    saver = Saver(reexecuted, final, head, reexecuted.body.params[0], iterations, before, closed)
+    saver = Saver(reexecuted, final, head, reexecuted.body.params[0], iterations, before, undo)
     saver.save(plain)
     Grower(saver, totals, grown)
     if rooms:
@@ -293,7 +300,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         before, head = Builder(), Builder()
         iterations = e.bound if rooms else _iterations(before, e.bound)
         index = head.convert(I64, loop.body.params[0])
-        saver = Saver(loop, emitted.pat, head, index, iterations, before, _closed(stm, kept))
+        saver = Saver(loop, emitted.pat, head, index, iterations, before, _undo(s, stm, kept))
         saver.save(plain)
         new = ir.Stm(
             (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_()), emitted.attrs
@@ -306,7 +313,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 new, found = counting(new, grown)
                 totals = [*found]
             own_rooms = {kept.index(q): room for q, room in rooms.items()}
-            restores |= _reexecute(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms, ())
+            restores |= _reexecute(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms, Undo())
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
@@ -391,7 +398,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         new = first
         if limit is not None:
             checks(head)
-            saver = Saver(counted_loop, first.pat, head, counted, i64(limit), before, _closed(stm, kept))
+            saver = Saver(counted_loop, first.pat, head, counted, i64(limit), before, _undo(s, stm, kept))
             saver.save(plain)
             plain = []
             restores = saver.restores
@@ -402,7 +409,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             new, totals = counting(new, grown)
         s.replace(first, [*before.stms, new])
         if plain or grown:
-            restores |= _reexecute(s, loop, emitted.pat, count, plain, grown, totals, {}, _closed(stm, kept))
+            restores |= _reexecute(s, loop, emitted.pat, count, plain, grown, totals, {}, _undo(s, stm, kept))
         return {kept[k]: r for k, r in restores.items()}
 
     copy = reexecution(e.body)

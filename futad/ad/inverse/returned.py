@@ -1,0 +1,74 @@
+"""Whether a variable that was carried backwards is what the loop began with: else an error, never a wrong gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from futad.ad.emit import coerce
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.types import F16, F32, F64, I64, ZERO, ArrayType, Atom, Const, Prim, elem_of, row_type, shape_of
+from futad.errors import Span
+
+ALLOWED = {F64: 1e-8, F32: 1e-3, F16: 0.1}  # of 1 plus the greatest element
+HELP = 'a number as reversible= allows more, reversible="exact" undoes only what comes back bit by bit'
+
+
+def must_return(
+    b: Builder, name: str, start: Atom, end: Atom, allowed: float | None, iterations: Atom, place: Span | None
+) -> None:
+    """Emit the check of `end` against `start`: max |end - start| <= allowed (1 + max |start|), with no NaN; integers
+    and bools are equal.  `allowed`: None for `ALLOWED`."""
+    t = elem_of(start.type)
+    if allowed == math.inf:
+        return
+    x, y = _flat(b, start), _flat(b, coerce(b, end, start.type))
+    if not t.is_float:
+        differ = _most(b, lambda c, u, v: c.op("to_i64", c.op("ne", u, v)), I64, x, y)
+        message = f"run backwards, the loop does not come to where it began: '{name}' differs after {{}} iterations"
+        b.add(ir.Stm((), ir.Assert(b.op("eq", differ, ZERO), f"{message}; {HELP}", (iterations,), place)))
+        return
+    infinite = Const(t, math.inf)
+
+    def deviation(c: Builder, u: Atom, v: Atom) -> Atom:
+        d = c.op("abs", c.op("sub", v, u))
+        return c.op("select", c.op("isnan", d), infinite, d)
+
+    off = _most(b, deviation, t, x, y)
+    most = _most(b, lambda c, u: c.op("abs", u), t, x)
+    limit = b.op("mul", Const(t, ALLOWED[t] if allowed is None else allowed), b.op("add", Const(t, 1), most))
+    ok = b.op("and", b.op("le", off, limit), b.op("lt", off, infinite))
+    message = (
+        f"run backwards, the loop does not come to where it began: '{name}' is off by {{}} after {{}} iterations, where"
+        f" {{}} is allowed; {HELP}"
+    )
+    b.add(ir.Stm((), ir.Assert(ok, message, (off, iterations, limit), place)))
+
+
+def _flat(b: Builder, a: Atom) -> Atom:
+    if not isinstance(a.type, ArrayType) or len(a.type.shape) == 1:
+        return a
+    return b.let(ir.Reshape(a, (b.size_mul(shape_of(a.type)),)), "flat")
+
+
+def _most(b: Builder, f: Callable[..., Atom], t: Prim, *args: Atom) -> Atom:
+    """The greatest f of elements, or of scalars; at least 0."""
+    if not isinstance(args[0].type, ArrayType):
+        return f(b, *args)
+    n = shape_of(args[0].type)[0]
+    params = [("x", row_type(a.type)) for a in args]
+    each = b.let(ir.Map(n, args, b.lambda_(params, lambda c, *xs: [f(c, *xs)])), "off")
+    greatest = b.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.op("max", x, y)])
+    return b.emit(ir.Reduce(n, (each,), greatest, (Const(t, 0),), True), "most")[0]
+
+
+def place_of(stms: Iterable[ir.Stm]) -> Span | None:
+    """The first place in the source that statements know."""
+    for s in stms:
+        e = s.exp
+        found = e.check if isinstance(e, ir.At | ir.Update) else e.place if isinstance(e, ir.Op | ir.Assert) else None
+        found = found or next((p for lam in e.lambdas() if (p := place_of(lam.stms)) is not None), None)
+        if found is not None:
+            return found
+    return None
