@@ -306,6 +306,17 @@ def test_backends(name: str, backend: str) -> None:
         assert made.reverse(n, 0.7) == pytest.approx(reference.reverse(n, 0.7), rel=1e-12)
 
 
+def test_a_size_is_not_replaced_by_what_comes_back() -> None:
+    text = """
+        entry f [n] (xs: [n]f64): f64 =
+          let ys = map f64.sin xs
+          let (s, _) = loop (s, r) = (f64.sum ys, n) for i < n do (s * f64.i64 (r % 5 + 1), r * 5 + 1)
+          in s + ys[0]"""
+    xs = np.arange(3.0)
+    got = futad.grad(futad.compile(text, backend="interp", check=True).f)(xs)
+    np.testing.assert_allclose(got, (4 * 2 * 2 + np.array([1, 0, 0])) * np.cos(xs))
+
+
 # --- floats -----------------------------------------------------------------------------------------------------------
 
 FLOATS = {

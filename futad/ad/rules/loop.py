@@ -181,10 +181,10 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         compare = restores[q].compare
-        if compare is None:
-            s.restored(inits[q], x)
-        else:
+        if compare is not None:
             compare(s.b, inits[q], x)
+        elif isinstance(x.type, ArrayType):  # a scalar is there as it was, and may be a size
+            s.restored(inits[q], x)
     for v, o in zip(captured, out[len(carried) :], strict=False):
         s.adj[v] = o
     for q, y in enumerate(seeds):
