@@ -1,9 +1,8 @@
-"""Aliases and last uses: which updates may happen in place, and where memory dies.
+"""Aliases and last uses: which updates may happen in place.
 
     uses = analyse(program)["main"]
     uses.in_place(stm)      an Update, Scatter, Hist or WithAcc may overwrite its arrays
     uses.loop_copies(stm)   the inits (positions) of a For or While to copy before it starts
-    uses.dies_at(stm)       the blocks that nothing uses after `stm`
     uses.blocks(v)          the blocks the array `v` may lie in
 
 Note [Blocks].  A *block* is the memory one statement (or parameter) creates, named by its variable.  An array
@@ -37,7 +36,6 @@ class LastUse:
     def __init__(self) -> None:
         self._overwrites: dict[ir.Stm, tuple[bool, ...]] = {}
         self._loop_copies: dict[ir.Stm, tuple[int, ...]] = {}
-        self._dies: dict[ir.Stm, set[Var]] = {}
         self._blocks: dict[Var, Blocks] = {}
         self.returns: tuple[Blocks, ...] = ()  # per result: the blocks it may lie in
 
@@ -58,17 +56,9 @@ class LastUse:
         """`loop_copies` of every loop."""
         return self._loop_copies
 
-    def dies_at(self, stm: ir.Stm) -> set[Var]:
-        """The blocks made in the scope of `stm` that it is the last to use (or makes in vain)."""
-        return self._dies.get(stm, set())
-
     def blocks(self, v: Var) -> Blocks:
         """The blocks that array `v` may lie in; empty for scalars."""
         return self._blocks.get(v, _NONE)
-
-    def may_alias(self, u: Var, v: Var) -> bool:
-        """Whether arrays `u` and `v` may share memory."""
-        return bool(self.blocks(u) & self.blocks(v))
 
 
 def unique_params(f: ir.Fun) -> set[Var]:
@@ -185,8 +175,6 @@ class _Analysis:
         for i, s in enumerate(lam.stms):
             frame.index = i
             self.stm(s, frame)
-            touched = {b for v in (*arrays_used(s.exp), *s.pat) for b in self.of(v)}
-            self.out._dies[s] = {b for b in touched if b in frame.made and not self.live(b)}
         frame.index = len(lam.stms)
         self.frames.pop()
 

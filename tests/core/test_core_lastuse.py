@@ -68,7 +68,7 @@ def test_live_alias_forbids():
     assert flags(p, u) == [True, True]
     b = next(s for s in find(p, ir.If)).pat[0]
     a = find(p, ir.Replicate)[0].pat[0]
-    assert u.may_alias(a, b)
+    assert u.blocks(a) & u.blocks(b)
 
 
 def test_value_from_the_same_array_forbids():
@@ -157,15 +157,6 @@ def test_outer_array_as_result_of_the_body_is_not_overwritten():
     assert flags(p, u) == [False]
     (r,) = Interpreter(p).run("main", [3, np.zeros(3), 0])
     assert (r == 0).all()
-
-
-def test_dies_at():
-    p, u = analysed("let a_4: [n_1]f64 = replicate([n_1], 0.0f64) "
-                    "let v_5: [n_1]f64 = rearrange(a_4, [0]) "
-                    "let b_6: [n_1]f64 = map(n_1, [v_5], \\(x_7: f64) -> { in (x_7) }) in (b_6)")  # fmt: skip
-    a, v, b = p.funs["main"].body.stms
-    assert u.dies_at(a) == set() and u.dies_at(v) == set()
-    assert u.dies_at(b) == {a.pat[0]}
 
 
 def test_call_results_may_alias_arguments():
