@@ -140,9 +140,7 @@ class _Accs:
             stms, values = self.mapped(stm, e, arg, out, body, value)
             b = Builder()
             b.extend(stms)
-            t = value.type
-            lam = b.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.plus(x, y)])
-            (total,) = b.emit(ir.Reduce(e.width, (values,), lam, (b.zeros(t),), True), "total")
+            total = b.sum_outer(e.width, values, "total")
             return _Lifted(b.stms, index, total, True)
         *first, last = index
         if not ROW_INVARIANT(not any(i in bound for i in first)) or not IN_ORDER(self.is_own(e, last)):

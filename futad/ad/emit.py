@@ -51,18 +51,6 @@ def read_or_zero(b: Builder, array: Atom, index: ir.Atoms, t: Type) -> Atom:
     return b.emit(ir.If(ok, then, orelse), "y", types=[t])[0]
 
 
-def plus_lambda(b: Builder, t: Type) -> ir.Lambda:
-    """The addition of two values of type `t`."""
-    return b.lambda_([("x", t), ("y", t)], lambda inner, x, y: [inner.plus(x, y)])
-
-
-def sum_outer(b: Builder, n: Atom, array: Atom, hint: str = "sum") -> Atom:
-    """The sum over dimension 0."""
-    t = row_type(array.type)
-    neutral = b.zeros(t)
-    return b.emit(ir.Reduce(n, (array,), plus_lambda(b, t), (neutral,), True), hint)[0]
-
-
 def add_to_acc(b: Builder, acc: Atom, index: ir.Index, value: Atom, check: Span | None = None) -> Var:
     """acc[index] += value; ranges of the index become maps that thread the accumulator.
 

@@ -107,7 +107,17 @@ class Builder:
         params = [("x", row_type(a.type)) for a in arrays]
         return self.emit(ir.Map(width, tuple(arrays), self.lambda_(params, f)), hint)
 
+    def sum_outer(self, n: Atom, array: Atom, hint: str = "sum") -> Var:
+        """The sum over dimension 0, which is of size `n`."""
+        t = row_type(array.type)
+        zeros = self.zeros(t)
+        return self.emit(ir.Reduce(n, (array,), self.plus_lambda(t), (zeros,), True), hint)[0]
+
     # -- scopes
+
+    def plus_lambda(self, t: Type) -> ir.Lambda:
+        """The addition of two values of type `t`."""
+        return self.lambda_([("x", t), ("y", t)], lambda b, x, y: [b.plus(x, y)])
 
     def lambda_(self, params: Sequence[tuple[str, Type]], f: Callable[..., Sequence[Atom]]) -> ir.Lambda:
         """A lambda: `f(builder, *params)` emits into a builder of its own and returns the results."""

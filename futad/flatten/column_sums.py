@@ -164,11 +164,11 @@ class _Sums:
         def total(inner: Builder, column: Atom) -> Sequence[Atom]:
             t = elem_of(column.type)
             width = shape_of(column.type)[0]
-            plus = inner.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.op("add", x, y)])
             if not negate:
-                return inner.emit(ir.Reduce(width, (column,), plus, (zero(t),), True), "total")
+                return [inner.sum_outer(width, column, "total")]
             minus = inner.lambda_([("x", t)], lambda c, x: [c.op("neg", x)])
-            return inner.emit(ir.Fused(width, (column,), minus, (), (ir.Fold(plus, (zero(t),), True),)), "total")
+            fold = ir.Fold(inner.plus_lambda(t), (zero(t),), True)
+            return inner.emit(ir.Fused(width, (column,), minus, (), (fold,)), "total")
 
         (out,) = b.map_(total, columns_, hint="totals")
         return out if len(sizes) - summed == 1 else b.let(ir.Reshape(out, sizes[summed:]), "totals")

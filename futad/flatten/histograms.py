@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from futad.ad.emit import plus_lambda
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
@@ -120,7 +119,7 @@ def _as_histograms(e: ir.WithAcc) -> tuple[Lambda, Atom] | None:
     for a, x in zip(e.arrays, added, strict=True):
         assert x is not None
         idxs, (vs,), made = made[: len(x.index)], made[len(x.index) :][:1], made[len(x.index) + 1 :]
-        op, neutral = plus_lambda(b, x.value.type), b.zeros(x.value.type)
+        op, neutral = b.plus_lambda(x.value.type), b.zeros(x.value.type)
         totals += b.emit(ir.Hist(m.width, (a,), tuple(idxs), (vs,), op, (neutral,)), "total")
     names = dict(zip(s.pat[n:], rest, strict=True))
     copy = ir.Renamer(dict(names))

@@ -20,7 +20,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.scope import uses_in
-from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, elem_of, shape_of
+from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, shape_of
 from futad.flatten.fused_products import row_sums
 from futad.legality import Legality
 from futad.optimise.addto import sum_of
@@ -288,20 +288,11 @@ class _Iterations:
             if len(x.terms) == 2:
                 b.add(Stm((out,), ir.MatMul(left, flat[x.terms[1]], (init,))))
                 continue
-            total = sum_inner(b, left)
+            total = b.zip_with(lambda c, row: c.sum_outer(shape_of(row.type)[0], row, "total"), left)
             d = self.defs.get(init)
             zeros = isinstance(d, ir.Replicate) and isinstance(d.value, Const) and d.value.value == 0
             b.add(Stm((out,), ir.Alias(total if FROM_ZERO(zeros) else b.plus(init, total))))
         return b.stms
-
-
-def sum_inner(b: Builder, matrix: Var) -> Var:
-    """The sums of a matrix's rows."""
-    elem = elem_of(matrix.type)
-    plus = b.lambda_([("x", elem), ("y", elem)], lambda c, u, v: [c.op("add", u, v)])
-    zero = b.zeros(elem)
-    width = shape_of(matrix.type)[1]
-    return b.map_(lambda c, row: c.emit(ir.Reduce(width, (row,), plus, (zero,), True), "total"), matrix)[0]
 
 
 __all__ = ["hoist_products"]

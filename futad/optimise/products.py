@@ -81,9 +81,7 @@ def matvec(b: Builder, matrix: Var, z: Var, hint: str, out: Var | None = None) -
     elem = elem_of(matrix.type)
 
     def dot(inner: Builder, row: Var) -> list[Atom]:
-        products = inner.zip_with(lambda q, x, y: q.op("mul", x, y), row, z)
-        add = inner.lambda_([("x", elem), ("y", elem)], lambda q, x, y: [q.op("add", x, y)])
-        return [inner.emit(ir.Reduce(k, (products,), add, (zero(elem),), True), "dot")[0]]
+        return [inner.sum_outer(k, inner.zip_with(lambda q, x, y: q.op("mul", x, y), row, z), "dot")]
 
     lam = b.lambda_([("row", ArrayType(elem, (k,)))], dot)
     out = out if out is not None else Var(hint, ArrayType(elem, (rows,)))

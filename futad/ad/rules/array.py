@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from futad.ad.emit import sum_outer
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.node import Range
@@ -100,12 +99,12 @@ def _name(a: Atom) -> str:
 
 def _iota(s: Scope, e: ir.Iota, seed: Atom) -> None:
     if s.is_active(e.start):
-        s.add(e.start, sum_outer(s.b, e.count, seed))
+        s.add(e.start, s.b.sum_outer(e.count, seed))
     if s.is_active(e.step):
         t = elem_of(seed.type)
         iterations = s.b.let(ir.Iota(e.count, zero(t), Const(t, 1)), "i")
         parts = s.b.zip_with(lambda b, i, y: b.op("mul", i, y), iterations, seed)
-        s.add(e.step, sum_outer(s.b, e.count, parts))
+        s.add(e.step, s.b.sum_outer(e.count, parts))
 
 
 def _replicate(s: Scope, e: ir.Replicate, seed: Atom) -> None:
@@ -115,9 +114,9 @@ def _replicate(s: Scope, e: ir.Replicate, seed: Atom) -> None:
     if len(e.shape) > 1:
         n = s.b.size_mul(e.shape)
         total = s.b.let(ir.Reshape(total, (n, *shape_of(e.value.type))), "flat")
-        s.add(e.value, sum_outer(s.b, n, total))
+        s.add(e.value, s.b.sum_outer(n, total))
     elif e.shape:
-        s.add(e.value, sum_outer(s.b, e.shape[0], total))
+        s.add(e.value, s.b.sum_outer(e.shape[0], total))
     else:
         s.add(e.value, seed)
 

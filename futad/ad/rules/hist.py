@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from futad.ad.emit import in_range, plus_lambda, read_or_zero, reexecution
+from futad.ad.emit import in_range, read_or_zero, reexecution
 from futad.ad.operators import canonical, ruled, split_operator
 from futad.ad.rules.hist_by_sort import general_hist
 from futad.ad.rules.hist_loops import hist_by_loops
@@ -106,7 +106,7 @@ def _hist_jvp(t: Tangents, stm: ir.Stm) -> None:
         n = e.neutral[0].type
         args = (t.dense(e.dests[0]),), e.idxs, (t.dense(e.values[0]),)
         zeros = b.zeros(n)
-        b.add(ir.Stm((t.fresh(stm.pat[0]),), ir.Hist(e.width, *args, plus_lambda(b, n), (zeros,))))
+        b.add(ir.Stm((t.fresh(stm.pat[0]),), ir.Hist(e.width, *args, b.plus_lambda(n), (zeros,))))
         return
     flags = [v in t.active for v in stm.pat]
     on = [i for i, f in enumerate(flags) if f]
@@ -225,14 +225,14 @@ def _hist_product(s: Scope, h: ir.Hist, seed: Atom) -> None:
     dest0 = _flat_map(b, cells, is_zero, h.dests[0])
     dest1 = _flat_map(b, cells, or_one, h.dests[0])
     zs, ps = b.map_(lambda c, x: [is_zero(c, x), or_one(c, x)], h.values[0])
-    (counts,) = b.emit(ir.Hist(n, (dest0,), h.idxs, (zs,), plus_lambda(b, I64), (ZERO,)), "counts")
+    (counts,) = b.emit(ir.Hist(n, (dest0,), h.idxs, (zs,), b.plus_lambda(I64), (ZERO,)), "counts")
     (products,) = b.emit(ir.Hist(n, (dest1,), h.idxs, (ps,), mul, (unit,)), "products")
 
     # The sum of the zeros in a bin is 0; only its derivative is not.  No zero, no sum.
     def sums(c: Builder) -> list[Atom]:
         dest2 = _flat_map(c, cells, if_zero, h.dests[0])
         (nils,) = c.map_(lambda d, x: [if_zero(d, x)], h.values[0])
-        return list(c.emit(ir.Hist(n, (dest2,), h.idxs, (nils,), plus_lambda(c, t), (nil,)), "z"))
+        return list(c.emit(ir.Hist(n, (dest2,), h.idxs, (nils,), c.plus_lambda(t), (nil,)), "z"))
 
     flat = counts if len(cells) == 1 else b.let(ir.Reshape(counts, (b.size_mul(cells),)), "flat")
     top = b.lambda_([("i", I64), ("j", I64)], lambda c, i, j: [c.op("max", i, j)])

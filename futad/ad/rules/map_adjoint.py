@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.ad.emit import sum_outer
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, AccType, Atom, Var, row_type
@@ -110,4 +109,4 @@ class MapSweep:
         for (a, _), x in zip(mapped, rest, strict=False):
             s.add(a, x)
         for v, x in zip(scalars, rest[len(mapped) :], strict=True):
-            s.add(v, sum_outer(b, self.width, x, f"{v.name}_bar"))
+            s.add(v, b.sum_outer(self.width, x, f"{v.name}_bar"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from futad.ad.emit import plus_lambda, reexecution, sum_outer
+from futad.ad.emit import reexecution
 from futad.ad.operators import ruled
 from futad.ad.reverse import Context, Scope
 from futad.ad.rules.invert import invertible, solve
@@ -138,7 +138,7 @@ def _logical(s: Scope, f: Fold, op: str, seed: Atom) -> None:
     def decides(c: Builder, x: Atom) -> Atom:
         return c.op("select", c.op("eq", x, deciding), ONE, ZERO)
 
-    count = sum_outer(b, f.width, b.zip_with(decides, f.arrays[0]), "deciding")
+    count = b.sum_outer(f.width, b.zip_with(decides, f.arrays[0]), "deciding")
 
     def pull(c: Builder, x: Var) -> Atom:
         return c.op("and", seed, c.op("eq", count, decides(c, x)))
@@ -179,9 +179,9 @@ def zero_counted(b: Builder, n: Atom, xs: Atom, t: Prim, y: Var) -> tuple[Atom, 
 
         is_zero, others, nils = c.map_(split, xs)
         mul = c.lambda_([("x", t), ("y", t)], lambda d, x, y: [d.op("mul", x, y)])
-        (count,) = c.emit(ir.Reduce(n, (is_zero,), plus_lambda(c, I64), (ZERO,), True), "zeros")
+        (count,) = c.emit(ir.Reduce(n, (is_zero,), c.plus_lambda(I64), (ZERO,), True), "zeros")
         (product,) = c.emit(ir.Reduce(n, (others,), mul, (one(t),), True), "product")
-        (z,) = c.emit(ir.Reduce(n, (nils,), plus_lambda(c, t), (nil,), True), "z")
+        (z,) = c.emit(ir.Reduce(n, (nils,), c.plus_lambda(t), (nil,), True), "z")
         one_zero, two_zeros, rest = numerators(c, t, count, product, z)
         return [one_zero, two_zeros, z, rest]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.ad.bins import Body, choice
-from futad.ad.emit import plus_lambda, reexecution
+from futad.ad.emit import reexecution
 from futad.ad.operators import ruled
 from futad.ad.reverse import Scope
 from futad.ad.rules.map_adjoint import MapSweep
@@ -35,7 +35,7 @@ def scan_part(s: Scope, f: Fold) -> None:
         assert seed is not None
         b, t = s.b, f.neutral[0].type
         (sums,) = b.emit(
-            ir.Scan(f.width, (reverse(b, f.width, seed),), plus_lambda(b, t), (b.zeros(t),)), "sums"
+            ir.Scan(f.width, (reverse(b, f.width, seed),), b.plus_lambda(t), (b.zeros(t),)), "sums"
         )
         s.add(f.arrays[0], reverse(b, f.width, sums))
         return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from futad.ad.emit import in_range, plus_lambda, reexecution
+from futad.ad.emit import in_range, reexecution
 from futad.ad.operators import canonical, ruled, split_operator
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.map_adjoint import MapSweep
@@ -143,7 +143,7 @@ def _dual(t: Tangents, stm: ir.Stm) -> None:
         if d is None:
             return
         b = t.b
-        lam = plus_lambda(b, e.neutral[0].type)
+        lam = b.plus_lambda(e.neutral[0].type)
         zero = b.zeros(e.neutral[0].type)
         out = t.fresh(stm.pat[0])
         if isinstance(e, ir.Reduce):
