@@ -9,6 +9,7 @@ updated in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from futad.ad.emit import coerce
 from futad.ad.spine.blocks import Block, Edge, Test, blocks_of
@@ -18,6 +19,7 @@ from futad.ad.spine.paths import Path, Threads
 from futad.ad.spine.region import LEGAL, Spine
 from futad.ad.spine.roots import Roots
 from futad.core import ir
+from futad.core.budget import PLACE
 from futad.core.builder import Builder
 from futad.core.types import BOOL, I64, ZERO, ArrayType, Atom, Type, Var, elem_of, i64, shape_of
 from futad.optimise.hoist import hoist_from_loops
@@ -62,8 +64,8 @@ class Machine:
         self.number = {b: k for k, b in enumerate((*self.blocks, last))}
         self.cells = Cells(self.threads, self.live)
 
-    def emit(self, b: Builder) -> _Names:
-        """Emit the first block and the loop; what the variables are called after it."""
+    def emit(self, b: Builder, attrs: tuple[Any, ...]) -> _Names:
+        """Emit the first block and the loop, with attributes; what the variables are called after it."""
         start = _Block(self, b, None)
         first = self.threads.first
         names = _Names({}, self.live.views, b, Roots())
@@ -77,7 +79,7 @@ class Machine:
         again = inner.op("lt", results[0], end, hint="going")
         body = ir.Lambda((Var("going", BOOL), *params), tuple(inner.stms), (again, *results))
         going = b.op("lt", inits[0], end, hint="going")
-        b.add(ir.Stm((Var("going", BOOL), *pat), ir.While((going, *inits), body)))
+        b.add(ir.Stm((Var("going", BOOL), *pat), ir.While((going, *inits), body), attrs))
         return _Block(self, b, pat).enter(self.threads.last)
 
     def _state(self) -> list[Var]:
@@ -268,7 +270,8 @@ def flatten(lam: ir.Lambda) -> ir.Lambda:
     spine = Spine(lam)
     first, last = blocks_of(lam, spine)
     b = Builder()
-    names = Machine(first, last, lam.result).emit(b)
+    places = [a for s in ir.statements(lam.stms) if s in spine.loops for a in s.attrs if a[0] == PLACE]
+    names = Machine(first, last, lam.result).emit(b, tuple(places[:1]))
     names.run(last.stms)
     result = tuple([names.atom(a) for a in lam.result])
     return ir.Lambda(lam.params, tuple(b.stms), result)
