@@ -18,7 +18,7 @@ from typing import Any
 
 from futad.backend.kernel_cost import UNKNOWN, Cost, Known, Place, estimate, evaluate, index, is_flop
 from futad.core import ir as core
-from futad.core.types import ArrayType, Atom, Const, Prim, Var, shape_of
+from futad.core.types import ArrayType, Atom, Const, Prim, Var, elem_of, prim_of, shape_of
 from futad.errors import UsageError
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule
@@ -134,10 +134,7 @@ def count(module: DeviceModule, program: core.Program, name: str, sizes: Mapping
     nbytes = sum(_bytes(p, values, fun) for p in fun.body.params if isinstance(p.type, ArrayType) and p in used)
     flops = work(fun.body, env, program)
     for a in fun.body.result:
-        if isinstance(a.type, ArrayType):
-            nbytes += a.type.elem.bytes * _product([_size(s, env) for s in a.type.shape])
-        else:
-            nbytes += a.type.bytes  # type: ignore[union-attr]
+        nbytes += elem_of(a.type).bytes * _product([_size(s, env) for s in shape_of(a.type)])
     return Account(walker.rows, (nbytes, flops), list(dict.fromkeys(walker.notes)))
 
 
@@ -201,9 +198,9 @@ def work(lam: core.Lambda, env: dict[Var, Value], program: core.Program) -> floa
         e = stm.exp
         match e:
             case core.Op(op):
-                if is_flop(op, e.args[0].type):  # type: ignore[arg-type]
+                if is_flop(op, prim_of(e.args[0])):
                     total += 1
-                if stm.pat[0].type.is_integral:  # type: ignore[union-attr]
+                if prim_of(stm.pat[0]).is_integral:
                     env[stm.pat[0]] = _integer(e, env)
             case core.MatMul():
                 (m, k), (_, n) = shape_of(e.a.type), shape_of(e.b.type)
@@ -236,7 +233,7 @@ def _known(a: Atom, env: Mapping[Var, Value]) -> Value:
 
 def _integer(e: core.Op, env: Mapping[Var, Value]) -> Value:
     args = [_known(a, env) for a in e.args]
-    return UNKNOWN if any(x is UNKNOWN for x in args) else evaluate(e.op, e.args[-1].type, args)  # type: ignore[arg-type]
+    return UNKNOWN if any(x is UNKNOWN for x in args) else evaluate(e.op, prim_of(e.args[-1]), args)
 
 
 # --- the host code ----------------------------------------------------------------------------------------------------

@@ -98,8 +98,8 @@ def _search(f: ir.Fused, wanted: Var) -> tuple[Atom, Atom, Atom] | None:
         return None
     if f.lam.result != f.lam.stms[1].pat or f.reduces[0].neutral != (none,):
         return None
-    inputs = dict(zip(f.lam.params, f.arrays, strict=True))
-    return inputs[x], inputs[place], none  # type: ignore[index]
+    inputs: dict[Atom, Atom] = dict(zip(f.lam.params, f.arrays, strict=True))
+    return inputs[x], inputs[place], none
 
 
 def _least(op: str, neutral: tuple[Atom, Atom]) -> Lambda:

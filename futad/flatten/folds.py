@@ -35,7 +35,7 @@ from futad.imp import ir
 from futad.imp.dispatch import Destination
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
 from futad.imp.soacs import SoacLoop
-from futad.imp.views import Acc, Mem, Value, View, dense_view
+from futad.imp.views import Acc, Mem, Value, View, as_scalar, dense_view
 
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
@@ -141,7 +141,7 @@ def _elements(lo: DeviceLowerer, n: SoacLoop) -> Element:
     def element(i: Expr) -> list[Expr]:
         assert isinstance(i, Ref)
         lo.ranges[i.name] = n.width
-        return n.elements(n.inputs, i)  # type: ignore[return-value]
+        return [as_scalar(v) for v in n.elements(n.inputs, i)]
 
     return element
 

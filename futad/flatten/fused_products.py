@@ -28,17 +28,17 @@ from futad.core.scalarops import OPS
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of
 from futad.fires import Transformation
 from futad.imp.ir import Expr, Ref
+from futad.imp.views import Pending
 
 LIGHT = 12  # cost of computing an operand's element: that is done once for each tile that loads it
 ELEMENTS = ("f32", "f64")
 
 
 @dataclass(slots=True, eq=False)
-class Deferred:
+class Deferred(Pending):
     """The base of the view of a deferred array: the statement that makes it, which of its results it is, the names of
     its strides, and the variables bound to views of it."""
 
-    elem: Prim
     stm: core.Stm
     result: int
     strides: tuple[Ref, ...]

@@ -40,7 +40,7 @@ class _Added:
 
 
 # What is known of each accumulator in a scope: what was added to it so far, None for nothing.
-_State = dict[Var, _Added | None]
+_State = dict[Atom, _Added | None]
 
 
 def histograms(lam: Lambda) -> Lambda:
@@ -103,7 +103,7 @@ def _as_histograms(e: ir.WithAcc) -> tuple[Lambda, Atom] | None:
     stms = _without_updates(m.lam.stms, state)
     if stms is None:
         return None
-    added = [state[m.lam.result[outer.index(a)]] for a in accs]  # type: ignore[index]
+    added = [state[m.lam.result[outer.index(a)]] for a in accs]
     local = {v for x in stms for v in x.pat} | set(m.lam.params)
     if any(x is None or not any(i in local for i in x.index) or not isinstance(x.value.type, Prim) for x in added):
         return None
@@ -172,7 +172,7 @@ def _branches(s: Stm, e: ir.If, state: _State) -> Stm | None:
             for r, a in zip(results, ends, strict=True):
                 r.append(a)
             continue
-        added = [inner.get(a) for a, (_, inner, _) in zip(ends, scopes, strict=True)]  # type: ignore[arg-type]
+        added = [inner.get(a) for a, (_, inner, _) in zip(ends, scopes, strict=True)]
         some = next((x for x in added if x is not None), None)
         if some is None:
             state[v] = None

@@ -23,7 +23,7 @@ from futad.imp.indexing import if_inside
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
 from futad.imp.soacs import _targets
 from futad.imp.units import unit_of
-from futad.imp.views import Acc, Mem, Value, View
+from futad.imp.views import Acc, Mem, Value, View, as_scalar
 from futad.imp.walk import has_load
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _at(lo: DeviceLowerer, stm: core.Stm, e: core.At, destinations: list[Destina
     if not isinstance(v.base, Mem):
         return HANDLERS[core.At](lo, stm, e, destinations)
     cell = lo.scalar_slot(v.elem)
-    index = [lo.expr(i) for i in e.index]  # type: ignore[arg-type]
+    index = [lo.expr(i) for i in e.index if not isinstance(i, Range)]
     if not any(has_load(i) for i in index):
         # What the host can check it checks, so that the failure is at once.
         there = arrays.indexed(lo, v, e.index, e.check)
@@ -84,7 +84,7 @@ def _update(lo: DeviceLowerer, stm: core.Stm, e: core.Update, destinations: list
     value = lo.value(e.value)
     if not isinstance(value, View):
         with lo.single("update"):
-            lo.store(arrays.indexed(lo, dst, e.index, e.check), (), value)  # type: ignore[arg-type]
+            lo.store(arrays.indexed(lo, dst, e.index, e.check), (), as_scalar(value))
         return [dst]
     with lo.kernel() as body, lo.space(value.shape) as (index, total):
         target = arrays.indexed(lo, dst, e.index, e.check)
@@ -187,7 +187,7 @@ def _by_locks(lo: DeviceLowerer, e: core.Hist, targets: list[View], name: str) -
                     if isinstance(x, View):
                         lo.copy(r, x)
                     else:
-                        lo.store(t, index, x)  # type: ignore[arg-type]
+                        lo.store(t, index, as_scalar(x))
             lo.out.append(kir.Locked(lock, ir.Bin("%", flat, num(LOCKS)), inside))
         if_inside(lo, index, targets[0].shape, write)
     lo.launch(body, "thread", total, f"histogram {name}, a lock a bin")

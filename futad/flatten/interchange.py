@@ -66,8 +66,8 @@ def loop_out(stm: Stm) -> list[Stm] | None:
         out.append(Stm(arrays, ir.Map(width, e.arrays, ir.rename(start))))
     for a in f.inits:
         if a not in given:
-            given[a] = Var("x", array_of(a.type, width))
-            out.append(Stm((given[a],), ir.Replicate((width,), a)))  # type: ignore[arg-type]
+            rows = given[a] = Var("x", array_of(a.type, width))
+            out.append(Stm((rows,), ir.Replicate((width,), a)))
     # An iteration.
     states, nexts, finals = [tuple([Var(p.name, array_of(p.type, width)) for p in carried]) for _ in range(3)]
     inputs = [p for p in (*e.lam.params, *live) if p in f.body.free()]

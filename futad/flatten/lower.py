@@ -214,16 +214,18 @@ class DeviceLowerer(Lowerer):
         t = stm.pat[k].type
         assert isinstance(t, ArrayType)
         strides = tuple([Ref(self.name("late"), ir.ZERO.type) for _ in t.shape])
-        return View(Deferred(t.elem, stm, k, strides), ir.ZERO, strides, self.shape(t))  # type: ignore[arg-type]
+        return View(Deferred(t.elem, stm, k, strides), ir.ZERO, strides, self.shape(t))
 
     def deferred_view(self, a: core.Atom) -> View:
         """An array's view, deferred or not."""
-        v = self.env[a]  # type: ignore[index]
-        assert isinstance(v, View)
+        assert isinstance(a, Var), a
+        v = self.env[a]
+        assert isinstance(v, View), (a, v)
         return v
 
     def view(self, a: core.Atom) -> View:
-        self.materialise_all([a])  # type: ignore[list-item]
+        assert isinstance(a, Var), a
+        self.materialise_all([a])
         return super().view(a)
 
     def value(self, a: core.Atom) -> Value:
@@ -244,11 +246,11 @@ class DeviceLowerer(Lowerer):
         values = self.lower(deferred.stm, [None] * len(deferred.stm.pat))
         whole = values[deferred.result]
         assert isinstance(whole, View)
-        steps = dict(zip(deferred.strides, whole.strides, strict=True))
+        steps: dict[Expr, Expr] = dict(zip(deferred.strides, whole.strides, strict=True))
         for v in deferred.vars:
             old = self.env[v]
             assert isinstance(old, View) and old.offset == ir.ZERO
-            strides = tuple([steps[s] for s in old.strides])  # type: ignore[index]
+            strides = tuple([steps[s] for s in old.strides])
             self.bind(v, View(whole.base, whole.offset, strides, old.shape, whole.dense and strides == whole.strides))
         self.deferred[deferred.stm] = None  # for the statement may be lowered again
 

@@ -354,13 +354,15 @@ def columns_near(lo: DeviceLowerer, levels: Nest) -> dict[Var, Value]:
     loops = [s for s in levels.body.stms if isinstance(s.exp, core.Loop)]
     out: dict[Var, Value] = {}
     for a, p in zip(e.arrays, e.lam.params, strict=True):
-        v = lo.env.get(a) if isinstance(a, Var) and a not in levels.bound else None
+        if not isinstance(a, Var) or a in levels.bound:
+            continue
+        v = lo.env.get(a)
         if not isinstance(v, View) or v.rank != 2 or not v.dense or not isinstance(v.base, Mem):
             continue
         if any(p in core.stm_free(s) for s in loops):
             permuted = View(v.base, v.offset, (v.strides[1], v.strides[0]), (v.shape[1], v.shape[0]))
             copy = lo.materialise(permuted)
-            out[a] = View(copy.base, copy.offset, (copy.strides[1], copy.strides[0]), v.shape)  # type: ignore[index]
+            out[a] = View(copy.base, copy.offset, (copy.strides[1], copy.strides[0]), v.shape)
     return out
 
 

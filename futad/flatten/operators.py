@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
-from futad.core.types import Prim
+from futad.core.types import Prim, prim_of
 from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
@@ -27,7 +27,7 @@ class Fold:
 
     @property
     def types(self) -> list[Prim]:
-        return [a.type for a in self.neutral]  # type: ignore[misc]
+        return [prim_of(a) for a in self.neutral]
 
 
 def combine(lo: DeviceLowerer, f: Fold, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:

@@ -122,7 +122,7 @@ def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: AllPairs, 
     # A single tile's folds are the results.
     direct = all(out.dense for out in outs)
     to_outs: list[ir.Stmt] = [
-        ir.SetPointer(part.base.pointer, out.base.pointer, out.offset)  # type: ignore[union-attr]
+        ir.SetPointer(part.memory.pointer, out.memory.pointer, out.offset)
         for part, out in zip(parts, outs, strict=True)
     ]
     products.versions(lo, op, version)

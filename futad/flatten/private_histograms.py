@@ -219,9 +219,9 @@ def _update(lo: DeviceLowerer, n: SoacLoop, u: RowUpdates, staged: int, bins: _B
         place = Var("j", I64)
         lo.bind(place, j)
         accs = u.element.params[:-1]
-        names = dict(zip(u.element.params, [*u.accs, place], strict=True))
+        names: dict[Var, core.Atom] = dict(zip(u.element.params, [*u.accs, place], strict=True))
         assert len(accs) == len(u.accs)
-        done = core.rename(core.Lambda((), u.element.stms, ()), names)  # type: ignore[arg-type]
+        done = core.rename(core.Lambda((), u.element.stms, ()), names)
         lo.scope(core.Lambda((), (*u.views, *done.stms), ()), repeats=True)
         lo.captured = {}
     return kir.Function([i, j, row, *live], text, [])

@@ -468,8 +468,15 @@ def consumed(lo: DeviceLowerer, taken: Product, destinations: Sequence[Destinati
 
     if c.rows is None:
         tiled(lo, op, None, False, Taken(consume))
-        return list(outs)  # type: ignore[arg-type]
+        return _all(outs)
     return _with_rows(lo, taken, op, outs, consume, destinations)
+
+
+def _all(values: Sequence[Value | None]) -> list[Value]:
+    """Results, of which there is each."""
+    out = [v for v in values if v is not None]
+    assert len(out) == len(values)
+    return out
 
 
 def _consume(lo: DeviceLowerer, c: Consumer, at: Sequence[Expr], outs: Sequence[View | None]) -> list[Expr]:
@@ -534,13 +541,13 @@ def _with_rows(
     versions(lo, op, version)
     lo.bind(part, parts)
     rest, kept = rest_of(c, part, size)
-    out: list[Value] = list(outs)  # type: ignore[arg-type]
+    out: list[Value | None] = list(outs)
     if kept:
         lo.forced.add(size)
         values = lo.lower(rest, [destinations[i] for i in kept])
         for i, x in zip(kept, values, strict=True):
             out[i] = x
-    return out
+    return _all(out)
 
 
 @on_host(core.MatMul)

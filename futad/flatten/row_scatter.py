@@ -91,7 +91,7 @@ def rows_after(stm: Stm) -> list[Stm] | None:
     if others or u.heavy:
         kept = list(dict.fromkeys([*u.live, *others]))
         made = {v: Var(v.name, array_of(v.type, e.width)) for v in u.live}
-        pat = [made.get(a) or Var("x", array_of(a.type, e.width)) for a in kept]  # type: ignore[arg-type]
+        pat = [*made.values(), *[Var("x", array_of(a.type, e.width)) for a in kept[len(made) :]]]
         first = ir.rename(Lambda(tuple(u.inputs), tuple(before), tuple(kept)))
         out.append(Stm(tuple(pat), ir.Map(e.width, tuple(u.inputs.values()), first)))
         names = dict(zip(kept, pat, strict=True))
@@ -191,21 +191,19 @@ def _side_by_side(users: Sequence[Stm], accs: Sequence[Var]) -> Stm | None:
         return users[0] if users else None
     mine = {a: s for s in users for a in accs if a in ir.stm_free(s)}
     ordered = [mine[a] for a in accs if a in mine]
-    maps = [s.exp for s in ordered]
-    if len(ordered) != len(accs) or len(set(ordered)) != len(accs) or len(set(users)) != len(accs):
+    maps = [s.exp for s in ordered if isinstance(s.exp, ir.Map) and len(s.pat) == 1]
+    if len(maps) != len(accs) or len(set(ordered)) != len(accs) or len(set(users)) != len(accs):
         return None
-    if not all(isinstance(m, ir.Map) and len(s.pat) == 1 and m.width == maps[0].width  # type: ignore[attr-defined]
-               for s, m in zip(ordered, maps, strict=True)):  # fmt: skip
+    width = maps[0].width
+    if any(m.width != width for m in maps):
         return None
-    lams = [ir.rename(m.lam) for m in maps if isinstance(m, ir.Map)]
-    first = maps[0]
-    assert isinstance(first, ir.Map)
+    lams = [ir.rename(m.lam) for m in maps]
     lam = Lambda(
         tuple([p for f in lams for p in f.params]), tuple([s for f in lams for s in f.stms]),
         tuple([r for f in lams for r in f.result]),
     )  # fmt: skip
-    arrays = tuple([a for m in maps if isinstance(m, ir.Map) for a in m.arrays])
-    return Stm(tuple([s.pat[0] for s in ordered]), ir.Map(first.width, arrays, lam))
+    arrays = tuple([a for m in maps for a in m.arrays])
+    return Stm(tuple([s.pat[0] for s in ordered]), ir.Map(width, arrays, lam))
 
 
 def _elements(s: Stm, accs: Sequence[Var], views: Sequence[Stm]) -> _Elements | None:

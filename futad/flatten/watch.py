@@ -17,7 +17,7 @@ from futad.imp import ir
 from futad.imp.claims import Doing, Iteration
 from futad.imp.ir import Expr
 from futad.imp.lower import Scope
-from futad.imp.views import Joined, View
+from futad.imp.views import Joined, Value, View
 from futad.imp.watch import Watching, looks
 from futad.target import CUDA, Target
 
@@ -76,11 +76,11 @@ class WatchingDevice(Watching, DeviceLowerer):
             return
         super().emit(stmt)
 
-    def verify(self, stm: core.Stm, sc: Scope, before: dict[Var, object], since: str) -> None:  # type: ignore[override]
+    def verify(self, stm: core.Stm, sc: Scope, before: dict[Var, Value], since: str) -> None:
         """Products take other statements along, before or after which they run."""
         taken = self.products.get(stm)
         if taken is None and all(p.sums is not stm for p in self.products.values()):
-            super().verify(stm, sc, before, since)  # type: ignore[arg-type]
+            super().verify(stm, sc, before, since)
 
 
 __all__ = ["WatchingDevice"]

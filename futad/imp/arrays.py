@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from futad.accs.places import fills, positions
 from futad.core import ir as core
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of
+from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of, prim_of
 from futad.imp import ir
 from futad.imp.assemble import AS_IT_LIES, appended, assembled, joined, padded
 from futad.imp.dispatch import ASSERT, DIVISION, Destination, handles
@@ -47,7 +47,7 @@ def scalar_op(lo: Lowerer, e: core.Op) -> Expr:
             lo.emit(ir.Check(check, DIVISION, lo.place(e.place)))
             if lo.target.builds_in_place:
                 lo.checked[args[-1], check] = None
-    result = record.result_type(tuple([a.type for a in e.args]))  # type: ignore[misc]
+    result = record.result_type(tuple([prim_of(a) for a in e.args]))
     return ir.Scalar(e.op, args, arg, result)
 
 
@@ -156,7 +156,7 @@ def _concat(lo: Lowerer, stm: core.Stm, e: core.Concat, destinations: list[Desti
         if k == 0 and longer is not None:
             at = v.shape[0]
             continue
-        piece = lo.scopes[-1].pieces.get(a)  # type: ignore[arg-type]
+        piece = lo.scopes[-1].pieces.get(a)
         # An array that comes twice lies at its first place.
         if piece is None or not AS_IT_LIES(k == e.arrays.index(a) and v.same_place(piece)):
             part = dst.row((at,))
@@ -335,7 +335,7 @@ def _is_filled(lo: Lowerer, e: core.WithAcc, i: int, v: View) -> bool:
 
 @handles(core.UpdateAcc)
 def _update_acc(lo: Lowerer, stm: core.Stm, e: core.UpdateAcc, destinations: list[Destination]) -> Sequence[Value]:
-    acc = lo.env[e.acc]  # type: ignore[index]
+    acc = lo.value(e.acc)
     assert isinstance(acc, Acc)
     index = [lo.expr(a) for a in e.index]
     with lo.block() as body:

@@ -113,7 +113,8 @@ def destination_of(lo: Lowerer, v: Var, sc: Scope) -> View | None:
         return None
     if whole not in sc.whole:
         destination = sc.destinations.get(whole)
-        if isinstance(e, core.Concat) and grows(destination, lo.env.get(e.arrays[0])):  # type: ignore[arg-type]
+        first = e.arrays[0] if isinstance(e, core.Concat) else None
+        if isinstance(first, Var) and grows(destination, lo.env.get(first)):
             return None  # what is appended may read what it is appended to
         if destination is None and whole in sc.parts:
             destination = destination_of(lo, whole, sc)

@@ -16,7 +16,7 @@ from futad.imp.ir import Expr, Ref, num
 from futad.imp.packed import packed
 from futad.imp.report import unreported
 from futad.imp.thread_pool import UNKNOWN_WIDTH
-from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
+from futad.imp.views import Acc, Mem, Root, Value, View, as_scalar, dense_view
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
@@ -54,7 +54,7 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, destinations: list[Destination])
         with unreported(lo.scopes[-1]):
             yes, no = lo.scope(e.then), lo.scope(e.orelse)
         return [
-            lo.let(_select(cond, a, b), v.name)  # type: ignore[arg-type]
+            lo.let(_select(cond, as_scalar(a), as_scalar(b)), v.name)
             for v, a, b in zip(stm.pat, yes, no, strict=True)
         ]
     destinations = list(destinations)

@@ -79,7 +79,7 @@ class Scope:
     placed: dict[Var, tuple[View, View]] = field(default_factory=dict)
     parts: dict[Var, core.Stm] = field(default_factory=dict)
     whole: dict[Var, View] = field(default_factory=dict)
-    pieces: dict[Var, View] = field(default_factory=dict)
+    pieces: dict[Atom, View] = field(default_factory=dict)
     literals: dict[Var, core.ArrayLit] = field(default_factory=dict)
     deferred: dict[Atom, RowProduct] = field(default_factory=dict)
     reports: bool = False  # what is bound here is reported
@@ -187,7 +187,8 @@ class Lowerer(Unchecked):
         return v
 
     def view(self, a: Atom) -> View:
-        v = self.env[a]  # type: ignore[index]
+        assert isinstance(a, Var), a
+        v = self.env[a]
         assert isinstance(v, View), (a, v)
         return v
 
@@ -400,9 +401,9 @@ class Lowerer(Unchecked):
             case core.Update(a):
                 # Nothing else uses the array afterwards; whether it is overwritten is seen then.
                 destination = sc.destinations.get(stm.pat[0])
-                last = a in born and sc.last[a] < len(sc.lam.stms) and sc.lam.stms[sc.last[a]] is stm
-                if destination is not None and last:
-                    sc.destinations.setdefault(a, destination)  # type: ignore[arg-type]
+                if a in born and sc.last[a] < len(sc.lam.stms) and sc.lam.stms[sc.last[a]] is stm:
+                    if destination is not None:
+                        sc.destinations.setdefault(a, destination)
                 return
             case core.Scatter() | core.Hist() | core.WithAcc():
                 sources: tuple[Atom, ...] = stm.exp.consumes()
@@ -571,7 +572,8 @@ class Lowerer(Unchecked):
         destinations: list[Destination] = []
         for a in fun.body.result:
             is_array = local and isinstance(a.type, ArrayType)
-            destinations.append(SlotDestination(self.name("slot"), Root(None, True, a.type.elem)) if is_array else None)  # type: ignore[union-attr]
+            root = Root(None, True, elem_of(a.type))
+            destinations.append(SlotDestination(self.name("slot"), root) if is_array else None)
         results = []
         values = self.scope(fun.body, destinations)
         slots = [w.root if isinstance(w, SlotDestination) else None for w in destinations]

@@ -206,7 +206,9 @@ class _Readers:
 
     def _view(self, w: Var) -> View:
         v = self.lo.env.get(w, self.dst)
-        return v.view if isinstance(v, Acc) else v  # type: ignore[return-value]
+        region = v.view if isinstance(v, Acc) else v
+        assert isinstance(region, View), (w, v)
+        return region
 
     def _disjoint(self, v: View, region: View) -> bool:
         return self.known.disjoint(v, region, self.dst.strides)
@@ -214,7 +216,7 @@ class _Readers:
     def _disjoint_from(self, w: Var, k: int, region: View) -> bool:
         """Whether statement `k` reads nothing of the region by way of `w`."""
         e = self.sc.lam.stms[k].exp
-        if k in self.chain and e.operands()[0] is w and e.value is not w:  # type: ignore[attr-defined]
+        if k in self.chain and isinstance(e, core.Update) and e.array is w and e.value is not w:
             return True
         view = self._view(w)
         if isinstance(e, core.At) and e.array is w and all(self._known(a) for a in e.operands()[1:]):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.interp_steps import Plan
-from futad.core.types import AccType, Var
+from futad.core.types import AccType, Atom, Var
 from futad.imp import ir
 from futad.imp.views import Acc, Fill, Mem, Sequence_, Value, View
 
@@ -210,10 +210,10 @@ def _names(sc: Scope, e: core.Exp) -> list[Var]:
     assert isinstance(e, core.Update)
     out: list[Var] = []
     made = {s.pat[0]: s.exp for s in sc.lam.stms if isinstance(s.exp, core.Alias | core.Reshape)}
-    v = e.value
+    v: Atom | None = e.value
     while isinstance(v, Var):
         out.append(v)
-        v = made[v].operands()[0] if v in made else None  # type: ignore[assignment]
+        v = made[v].operands()[0] if v in made else None
     return out
 
 

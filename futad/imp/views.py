@@ -79,7 +79,14 @@ class Joined:
         return out
 
 
-Base = Mem | Sequence_ | Fill | Joined
+@dataclass(slots=True, eq=False)
+class Pending:
+    """Base of what a backend says of arrays that it has not made yet: nobody reads their elements before."""
+
+    elem: Prim
+
+
+Base = Mem | Sequence_ | Fill | Joined | Pending
 NO_ROOTS: frozenset[Root] = frozenset()
 
 
@@ -100,6 +107,12 @@ class View:
     @property
     def elem(self) -> Prim:
         return self.base.elem
+
+    @property
+    def memory(self) -> Mem:
+        """The base of an array that is in memory."""
+        assert isinstance(self.base, Mem), self
+        return self.base
 
     @property
     def rank(self) -> int:
@@ -133,6 +146,7 @@ class View:
             return base.value
         if isinstance(base, Joined):
             return base.load(at)
+        assert isinstance(base, Sequence_), base
         return sequence_at(base, at)
 
     def row(self, index: Sequence[Expr]) -> View:
@@ -221,6 +235,12 @@ class AccumulateInto:
 
 
 Value = Expr | View | Acc
+
+
+def as_scalar(v: Value) -> Expr:
+    """The expression of a value that is a scalar."""
+    assert isinstance(v, Expr), v
+    return v
 
 
 def permuted(v: View, perm: Sequence[int]) -> View:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from futad.bindings import Binding, Loop
 from futad.core import ir as core
@@ -41,6 +41,13 @@ from futad.target import Target
 
 ARGUMENT = "an argument"
 MOST = (1 << 20) - 1  # the largest number of a binding
+
+
+@runtime_checkable
+class Writing(Protocol):
+    """A statement that writes memory: it says by which binding."""
+
+    by: int
 
 
 def looks(e: core.Exp) -> bool:
@@ -94,8 +101,8 @@ class Watching(Lowerer):
         if isinstance(stmt, ir.If):
             for s in (*stmt.then, *stmt.orelse):
                 self.tag(s)
-        elif getattr(stmt, "by", None) == 0:
-            stmt.by = self.binding  # type: ignore[attr-defined]
+        elif isinstance(stmt, Writing) and stmt.by == 0:
+            stmt.by = self.binding
 
     def receive(self, param: ir.Param, shape: Sequence[Expr]) -> None:
         given, name = f"given_{param.name}", param.name

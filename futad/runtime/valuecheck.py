@@ -27,7 +27,7 @@ import numpy as np
 from futad.core.interp_steps import Binding, Plan, Stepper, words
 from futad.core.ir import Program
 from futad.core.text import stm_text
-from futad.core.types import ArrayType
+from futad.core.types import elem_of, shape_of
 from futad.errors import CheckFailure, Error, ExecutionError, InternalError, OutOfMemory
 from futad.runtime.ffi import CLibrary, Layout
 
@@ -268,10 +268,7 @@ class CheckedLibrary(CLibrary):
         self.values = ValueCheck(program, plan)
         self._calls = threading.Lock()
         self._error: BaseException | None = None
-        self._types = [
-            (v.type.elem.dtype, v.type.rank) if isinstance(v.type, ArrayType) else (v.type.dtype, 0)  # type: ignore[union-attr]
-            for v in plan.variables
-        ]
+        self._types = [(elem_of(v.type).dtype, len(shape_of(v.type))) for v in plan.variables]
         self._reporter = _REPORTER(self._report)
         lib.futad_report_to.argtypes = [ctypes.c_void_p]
         lib.futad_report_to.restype = None
