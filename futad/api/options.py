@@ -44,7 +44,7 @@ def takes_budget(what: str) -> Callable[[F], F]:
                 raise TypeError(f"{f.__name__}() got an unexpected keyword argument '{unknown}'")
             return f(*args, **kwargs)
 
-        checked.__signature__ = signature  # type: ignore[attr-defined]
+        checked.__dict__["__signature__"] = signature
         checked.__doc__ = f"{inspect.cleandoc(f.__doc__ or '')}\n\n{inspect.cleandoc(TEXT.format(what=what))}\n"
         return cast(F, checked)
 

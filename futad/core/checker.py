@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from futad.core import ir
-from futad.core.scalarops import OPS, evaluate
+from futad.core.scalarops import OPS, folded
 from futad.core.text import Printer
 from futad.core.type_rules import exp_types
 from futad.core.types import (
@@ -206,9 +206,9 @@ class Checker:
                 self.canon[v] = self.resolve(e.atom)
             elif isinstance(e, ir.Op):
                 args = [self.resolve(a) for a in e.args]
-                values = [a.type.dtype.type(a.value) for a in args if type(a) is Const]
-                if len(values) == len(args) and not OPS[e.op].can_fail:
-                    self.canon[v] = Const(I64, evaluate(e.op, *values))
+                constant = folded(e.op, args)
+                if constant is not None:
+                    self.canon[v] = constant
                     return
                 if OPS[e.op].commutative:
                     args.sort(key=id)

@@ -13,14 +13,14 @@ Sources: Abramowitz and Stegun, chapters 4, 6 and 7 (elementary, gamma and error
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from futad.core import scalarmath as sm
-from futad.core.types import PRIMS, Prim, prim
+from futad.core.types import PRIMS, Atom, Const, Prim, prim
 
 INTS = tuple(p for p in PRIMS.values() if p.is_integral)
 FLOATS = tuple(p for p in PRIMS.values() if p.is_float)
@@ -394,3 +394,17 @@ def evaluate(name: str, *args: Any) -> Any:
     record = OPS[name]
     with np.errstate(all="ignore"):
         return record.eval(*args)
+
+
+def folded(name: str, args: Sequence[Atom]) -> Const | None:
+    """The value of an operation on constants; None if some are not, or if it fails."""
+    consts: list[Const] = []
+    for a in args:
+        if type(a) is not Const:
+            return None
+        consts.append(a)
+    record = OPS[name]
+    if record.can_fail and consts[-1].type.is_integral and not consts[-1].value:
+        return None
+    value = evaluate(name, *[c.type.dtype.type(c.value) for c in consts])
+    return Const(record.result_type(tuple([c.type for c in consts])), value.item())

@@ -155,6 +155,12 @@ class Expr:
     type: SType | None = field(default=None, init=False)  # by inference
 
 
+def type_of(e: Expr | Pat) -> SType:
+    """The type of an expression or pattern that has been typed."""
+    assert e.type is not None
+    return e.type
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class ELit(Expr):
     """A number or bool; `suffix` is the literal's own type or None; `value` int, float or bool."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
-from futad.source.check_loops import type_of
+from futad.source.ast import type_of
 from futad.source.check_rules import T_I64, infers
 from futad.source.check_types import texp
 from futad.source.lints import copied_update

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source import budgets
+from futad.source.ast import type_of
 from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
-from futad.source.check_loops import keeps_size, loop_exp, type_of
+from futad.source.check_loops import keeps_size, loop_exp
 from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
@@ -226,7 +228,7 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
             )
         else:
             node.arg = ck.exp(node.arg)
-            ck.fit(node.arg.type, r.param, node.arg.span, lambda i=i: f"argument {i + 1} of {_described(head)}")  # type: ignore[misc]
+            ck.fit(node.arg.type, r.param, node.arg.span, partial(_argument, i, head))
         ft = applied(ck, node, r)
         node.type = ft
         prev = node
@@ -271,6 +273,10 @@ def reopened(ck: Checker, e: A.EApp, t: SType) -> SType:
 
 def _described(head: A.Expr) -> str:
     return f"'{head.name}'" if type(head) is A.EVar else "this function"
+
+
+def _argument(i: int, head: A.Expr) -> str:
+    return f"argument {i + 1} of {_described(head)}"
 
 
 def applied(ck: Checker, node: A.EApp, fun: TFun) -> SType:

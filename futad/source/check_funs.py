@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
+from futad.source.ast import type_of
 from futad.source.check_match import require_irrefutable
 from futad.source.check_pats import bind_pattern
 from futad.source.check_types import bind_tparam, distinct_params, texp
@@ -75,10 +76,10 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
         if top:
             ck.finish_inference()
     ck.level -= 1
-    params = [p.type for p in fd.params]
-    t, implicit = _generalise(ck, fd, params, result, top)  # type: ignore[arg-type]
+    params = [type_of(p) for p in fd.params]
+    t, implicit = _generalise(ck, fd, params, result, top)
     fd.implicit = tuple(implicit)
-    _check_used(fd, params, result)  # type: ignore[arg-type]
+    _check_used(fd, params, result)
     quantified = explicit + implicit
     scheme = Scheme(
         tuple(b for b in quantified if b.kind == "tparam"), tuple(b for b in quantified if b.kind != "tparam"), t
@@ -367,11 +368,11 @@ def _bound_in(t: SType) -> set[Binding]:
     return out
 
 
-def map_sizes(t: SType, f: object) -> SType:
+def map_sizes(t: SType, f: Callable[[Size], Size]) -> SType:
     """`t` with each size outside function types replaced."""
     t = resolve(t)
     if type(t) is TArray:
-        return TArray(f(t.size), map_sizes(t.elem, f), t.unique)  # type: ignore[operator]
+        return TArray(f(t.size), map_sizes(t.elem, f), t.unique)
     if type(t) is TRecord:
         return TRecord(tuple((n, map_sizes(x, f)) for n, x in t.fields))
     if type(t) is TSum:
@@ -415,8 +416,8 @@ def lambda_exp(ck: Checker, e: A.ELambda) -> None:
     ck.level -= 1
     assert e.body.type is not None
     result = declared if declared is not None else strip(e.body.type)
-    params = [p.type for p in e.params]
-    t, _, _ = close(ck, result, params, [param_binding(p) for p in e.params], set(), e.span)  # type: ignore[arg-type]
+    params = [type_of(p) for p in e.params]
+    t, _, _ = close(ck, result, params, [param_binding(p) for p in e.params], set(), e.span)
     lower_levels(ck, t)
     e.type = t
     if len(params) > 1:

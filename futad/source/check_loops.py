@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from futad.core.types import BOOL, I64
 from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
+from futad.source.ast import type_of
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names
 from futad.source.sizes import metas_of, poly
 from futad.source.types import (
@@ -29,12 +30,6 @@ from futad.source.walk import sizes_in, strip, substitute
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
-
-
-def type_of(e: A.Expr) -> SType:
-    """The type of an expression that has been typed."""
-    assert e.type is not None
-    return e.type
 
 
 def pattern_expr(p: A.Pat) -> A.Expr:

@@ -87,7 +87,8 @@ def tokenize(text: str, file: str, docs: dict[int, str] | None = None) -> list[T
         m = match(text, pos)
         if m is None:
             raise _bad_character(text, pos, line, pos - line_start + 1, file)
-        kind: str = m.lastgroup  # type: ignore[assignment]
+        kind = m.lastgroup
+        assert kind is not None  # each alternative has a name
         word = m.group()
         stop = m.end()
         if kind == "skip":

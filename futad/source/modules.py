@@ -6,7 +6,8 @@ Module types are in modtypes.py.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from futad.core.types import PRIMS
 from futad.errors import ScopeError, Span, TypeCheckError
@@ -18,6 +19,8 @@ from futad.source.namespace import FAILED_MODULE, FAILED_SIGNATURE, Functor, Mod
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
+
+T = TypeVar("T")
 
 
 def numeric_module(name: str) -> Module:
@@ -57,18 +60,19 @@ def require(ck: Checker, name: str, span: Span) -> Module | Functor:
     return m
 
 
+def _put(table: dict[str, T], put: Callable[[str, T], None]) -> None:
+    for name, x in table.items():
+        put(name, x)
+
+
 def open_into(ck: Checker, m: Module | Functor, span: Span, export: bool = False) -> None:
     """Bring a module's names into scope."""
     if isinstance(m, Functor):
         raise TypeCheckError("a parametric module must be applied before it is opened", span, code="E0603")
-    for table, put in (
-        (m.names, ck.bind),
-        (m.types, ck.bind_type),
-        (m.mods, ck.bind_module),
-        (m.sigs, ck.bind_signature),
-    ):
-        for n, x in table.items():
-            put(n, x)  # type: ignore[arg-type]
+    _put(m.names, ck.bind)
+    _put(m.types, ck.bind_type)
+    _put(m.mods, ck.bind_module)
+    _put(m.sigs, ck.bind_signature)
     if export:
         out = ck.exports
         out.opened |= {("value", n) for n in m.names if n not in out.names}

@@ -22,6 +22,7 @@ from futad.source.aliases import (
     shape,
     unique_part,
 )
+from futad.source.ast import type_of
 from futad.source.opaque import abstract_at, opened
 from futad.source.paths import update_path
 from futad.source.types import SType, TArray, TFun, TPrim, TRecord
@@ -181,7 +182,7 @@ def _app(c: Consumption, e: A.EApp) -> Tree:
             if both:
                 _shared(min(both, key=lambda t: t.path), node.arg.span)
             c.consume(taken, node.arg.span)
-            if type(opened(e.type)) is TFun:  # type: ignore[arg-type]
+            if type(opened(type_of(e))) is TFun:
                 raise ConsumptionError(
                     "this partial application consumes its argument, but may be applied many times",
                     node.arg.span,

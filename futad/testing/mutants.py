@@ -35,6 +35,7 @@ import time
 import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -454,7 +455,7 @@ def hunt(condition: str, items: Sequence[Item], deadline: float, first: str = ""
                     return examine(item, tuple(item.emitted), how)
 
             found = in_child(work)
-            if found is not None and in_child(lambda item=item, how=how: _sound(item, how)) is None:  # type: ignore[misc]
+            if found is not None and in_child(partial(_sound, item, how)) is None:
                 outcome.found, outcome.program = found, item.name
                 outcome.seconds = time.monotonic() - start
                 return outcome

@@ -14,11 +14,12 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.node import Range
+from futad.core.scalarops import folded
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, prim_of, shape_of, zero
 from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.ranges import index_in_range
-from futad.rewrite.rules.scalar import alias, fold_op
+from futad.rewrite.rules.scalar import alias
 from futad.rewrite.strategy import Result, rule
 
 LEGAL = Legality("array-rules", "indexing and moving of data is resolved to what the data come from", fires=False)
@@ -51,7 +52,7 @@ class Emit:
 
     def op(self, name: str, *args: Atom, hint: str = "i") -> Atom:
         """A scalar operation whose result has the type of its first argument."""
-        c = fold_op(name, args)
+        c = folded(name, args)
         if c is not None:
             return c
         if name == "add" and is_const(args[0], 0) or name == "mul" and is_const(args[0], 1):

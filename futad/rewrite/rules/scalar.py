@@ -11,7 +11,7 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Stm
-from futad.core.scalarops import OPS, evaluate
+from futad.core.scalarops import OPS, folded
 from futad.core.types import BOOL, FALSE, I64, TRUE, Atom, Const, Var, one, prim_of, zero
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.strategy import Result, op_rule, rule
@@ -36,18 +36,7 @@ def op_of(ctx: Context, a: Atom) -> ir.Op | None:
 
 
 
-def fold_op(name: str, args: tuple[Atom, ...]) -> Const | None:
-    """The value of an operation on constants; None if some are not, or if it fails."""
-    consts: list[Const] = []
-    for a in args:
-        if type(a) is not Const:
-            return None
-        consts.append(a)
-    record = OPS[name]
-    if record.can_fail and consts[1].type.is_integral and not consts[1].value:
-        return None
-    t = record.result_type(tuple([c.type for c in consts]))
-    return Const(t, evaluate(name, *[c.type.dtype.type(c.value) for c in consts]).item())
+
 
 
 @rule(ir.Op)
@@ -55,7 +44,7 @@ def fold(stm: Stm, ctx: Context) -> Result:
     """`add 1 2` -> `3`; a division by a constant zero stays."""
     e = stm.exp
     assert type(e) is ir.Op
-    c = fold_op(e.op, e.args)
+    c = folded(e.op, e.args)
     return None if c is None else alias(stm, c)
 
 
@@ -323,4 +312,4 @@ SCALAR_RULES = (
     fold, unit, absorb, right_unit, same, involution, signs, collect, choose, conversion, decided, divides, fma_unit,
 )  # fmt: skip
 
-__all__ = ["SCALAR_RULES", "Var", "alias", "becomes", "fold_op", "one", "op_of"]
+__all__ = ["SCALAR_RULES", "Var", "alias", "becomes", "one", "op_of"]

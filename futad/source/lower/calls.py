@@ -296,9 +296,9 @@ class Abstraction:
         if type(v) is Rec:
             # Which constructor holds functions is known while lowering, and stays so.
             tag = v.fields.get("#")
-            static = type(tag) is Leaf and type(tag.atom) is Const and has_function(v)
+            static = tag.atom if type(tag) is Leaf and type(tag.atom) is Const and has_function(v) else None
             parts = {
-                n: (f, tag.atom.value) if static and n == "#" else self.value(f, hint)  # type: ignore[union-attr]
+                n: (f, static.value) if static is not None and n == "#" else self.value(f, hint)
                 for n, f in v.fields.items()
             }
             return Rec({n: p[0] for n, p in parts.items()}), tuple([(n, p[1]) for n, p in parts.items()])
@@ -468,11 +468,12 @@ def close_function(
     outside = {p for p in (*sizes, *params)}
     mapping: dict[Var, Atom] = {}
     own_sizes: list[Var] = []
+    ret_sizes: list[Var] = []
     for d in dims_of(v) if not entry else [d for _, shape in walk_shapes(v) for d in shape]:
         if type(d) is Var and d not in outside and d not in mapping:
-            mapping[d] = Var(d.name, I64)
+            size = mapping[d] = Var(d.name, I64)
             own_sizes.append(d)
-    ret_sizes = [mapping[d] for d in own_sizes]
+            ret_sizes.append(size)
     dims = [mapping.get(d, d) if type(d) is Var else d for d in dims_of(v)]
     shaped = rebuild(v, iter(leaves(v)), iter(dims))
     ret_vars = []
@@ -480,7 +481,7 @@ def close_function(
         elem = elem_of(atom.type)
         ret_vars.append(Var("r", ArrayType(elem, shape) if shape else elem))
     body = ir.Lambda((*sizes, *params), tuple(scope.stms), (*own_sizes, *leaves(v)))
-    fun = ir.Fun(name, body, len(sizes), (*ret_sizes, *ret_vars))  # type: ignore[arg-type]
+    fun = ir.Fun(name, body, len(sizes), (*ret_sizes, *ret_vars))
     lw.funs[name] = fun
     return fun, rebuild(shaped, iter(ret_vars))
 

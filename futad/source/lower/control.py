@@ -254,8 +254,8 @@ def loop_params(
     size_params = {b: Var(b.name, I64) for b in first_at}
     dims: list[Atom] = []
     for place, d in zip(placed_sizes(e.pat.type, init, fr), dims_of(init), strict=True):
-        varies = place is not None and type(place[0]) is SizeVar and place[0].binding in first_at
-        dims.append(size_params[place[0].binding] if varies else d)  # type: ignore[index, union-attr]
+        size = place[0] if place is not None else None
+        dims.append(size_params.get(size.binding, d) if type(size) is SizeVar else d)
     value, fresh = typed_vars(init, "x", dims)
     names = iter(leaf_names(e.pat, value))
     for v in fresh:
@@ -296,7 +296,8 @@ def loop_results(
     dims: list[Atom] = [fresh_sizes.get(d, d) if type(d) is Var else d for d in dims_of(value)]
     out, fresh = typed_vars(value, "x", dims)
     for v, p in zip(fresh, leaves(value), strict=True):
-        v.name = p.name  # type: ignore[union-attr]
+        assert type(p) is Var, p
+        v.name = p.name
     extra = [Var("go", BOOL)] if isinstance(exp, ir.While) else []
     lw.b.emit_pat((*extra, *fresh_sizes.values(), *fresh), exp, attrs)
     if e.type is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import (
@@ -172,8 +174,8 @@ def coerced(lw: Lowerer, t: SType, v: Value, fr: Frame, check: Span | None) -> V
             out[n] = branch(
                 lw,
                 lw.b.scalar("eq", tag.atom, constr_tag(t, name)),
-                lambda have=have, want=want: coerced(lw, want, have, where, check),  # type: ignore[misc]
-                lambda want=want: zero_value(lw, want, where),  # type: ignore[misc]
+                partial(coerced, lw, want, have, where, check),
+                partial(zero_value, lw, want, where),
                 (want, where),
             )
     return Rec(out)

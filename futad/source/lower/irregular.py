@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import FALSE, I64, TRUE, Atom, Const, Var, i64
+from futad.core.types import FALSE, I64, TRUE, Atom, Const, Var, elem_of, i64, shape_of
 from futad.source.lower.arrays import index_row
 from futad.source.lower.calls import Use, apply
 from futad.source.lower.core import Lowerer, lam_of
@@ -71,7 +71,7 @@ def do_flatmap(lw: Lowerer, args: Args, use: Use) -> Value:
     flags = b.let(ir.Scatter(n, (blank,), (places,), (trues,)), "flags")
 
     out, fresh = typed_vars(outer((m,), inner(piece)), "data", [m, *[d for d in dims if d is not None]])
-    start = [b.let(ir.Scratch(v.type.elem, v.type.shape), "scratch") for v in fresh]  # type: ignore[union-attr]
+    start = [b.let(ir.Scratch(elem_of(v.type), shape_of(v.type)), "scratch") for v in fresh]
     i = Var("i", I64)
     body = lw.new_scope([i, *fresh])
     with lw.within(body):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from futad.core.types import I8, TRUE, Atom, Const
 from futad.source import ast
 from futad.source.lower.values import Arr, Frame, Leaf, Rec, Value, in_order, scalar
-from futad.source.types import Binding, TSum, resolve
+from futad.source.types import Binding, SType, TSum, resolve
 
 if TYPE_CHECKING:
     from futad.source.lower.core import Lowerer
@@ -82,9 +82,9 @@ def matches(lw: Lowerer, p: ast.Pat, v: Value, fr: Frame) -> Atom:
     return out
 
 
-def constr_tag(t: object, name: str) -> Const:
+def constr_tag(t: SType, name: str) -> Const:
     """The tag of a constructor: its place among the names of its type in alphabetical order."""
-    t = resolve(t)  # type: ignore[arg-type]
+    t = resolve(t)
     assert type(t) is TSum, t
     return Const(I8, sorted(c for c, _ in t.constrs).index(name))
 

@@ -7,14 +7,12 @@ variable wherever it is computed; operations on constants fold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeGuard
 
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.scalarops import OPS, evaluate
-from futad.core.types import BOOL, I64, Atom, Const, Type, Var
+from futad.core.scalarops import OPS, folded
+from futad.core.types import BOOL, I64, Atom, Const, Type, Var, prim_of
 
 
 class Scope(Builder):
@@ -44,12 +42,11 @@ class Scope(Builder):
         """A scalar operation, folded or shared if it can be; `place` is where it stands in the source."""
         record = OPS[name]
         last = args[-1]
-        if not record.can_fail or not last.type.is_integral or (type(last) is Const and last.value > 0):  # type: ignore[union-attr]
+        if not record.can_fail or not prim_of(last).is_integral or (type(last) is Const and last.value > 0):
             place = None
-        if all(type(a) is Const for a in args):
-            folded = _fold(name, args)  # type: ignore[arg-type]
-            if folded is not None:
-                return folded
+        constant = folded(name, args)
+        if constant is not None:
+            return constant
         first = args[0].type
         if first is not I64 and first is not BOOL:
             return self.op(name, *args, hint=hint, place=place)
@@ -86,18 +83,11 @@ class Scope(Builder):
             scope = scope.parent
         return scope.defs[a] if scope is not None and isinstance(a, Var) else None
 
-    def is_local(self, a: Atom) -> bool:
+    def is_local(self, a: Atom) -> TypeGuard[Var]:
         return type(a) is Var and a in self.defs
 
 
-def _fold(name: str, args: tuple[Const, ...]) -> Const | None:
-    record = OPS[name]
-    if record.can_fail and args[-1].type.is_integral and args[-1].value == 0:
-        return None
-    values = [a.type.dtype.type(a.value) for a in args]
-    with np.errstate(all="ignore"):
-        out = evaluate(name, *values)
-    return Const(record.result_type(tuple([a.type for a in args])), np.asarray(out).item())
+
 
 
 def _identity(name: str, args: tuple[Atom, ...]) -> Atom | None:

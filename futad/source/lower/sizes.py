@@ -259,7 +259,7 @@ def hoist_size(lw: Lowerer, a: Atom, scope: Scope) -> Atom | None:
     """`a`, computed in `scope`, as an atom of the current (enclosing) scope, if scalar operations suffice."""
     if not scope.is_local(a):
         return a
-    exp = scope.defs[a]  # type: ignore[index]
+    exp = scope.defs[a]
     if type(exp) is not ir.Op or may_fail(exp):
         return None
     args = [hoist_size(lw, x, scope) for x in exp.args]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from futad.core import ir
-from futad.core.types import BOOL, I64, Atom, Const, Var, i64, row_type, shape_of
+from futad.core.types import BOOL, I64, Atom, Const, Var, elem_of, i64, row_type, shape_of
 from futad.source.lower.calls import Use, apply
 from futad.source.lower.core import Lowerer, TypeAt, lam_of
 from futad.source.lower.scope import Scope
@@ -279,7 +279,7 @@ def compact(lw: Lowerer, array: Arr, flags: Atom) -> tuple[Atom, Arr]:
     places = b.zip_with(pick, flags, ends, hint="is")
     dims = [count, *dims_of(array)[1:]]
     out, fresh = typed_vars(array, "kept", dims)
-    start = [b.let(ir.Scratch(v.type.elem, v.type.shape), "scratch") for v in fresh]  # type: ignore[union-attr]
+    start = [b.let(ir.Scratch(elem_of(v.type), shape_of(v.type)), "scratch") for v in fresh]
     made = b.emit(ir.Scatter(n, tuple(start), (places,), tuple(leaves(array))), "kept")
     return count, as_array(rebuild(out, iter(made)))
 

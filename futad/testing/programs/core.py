@@ -124,7 +124,8 @@ class Gen(Soacs, Arrays):
         self.emit(sc, ir.For(bound, tuple(inits), body), "o")
 
     def while_(self, sc: Scope, depth: int) -> None:
-        limit = self.choose([i64(3), self.op(sc, "mod", self.atom(sc, I64), i64(4))])
+        limits: list[Atom] = [i64(3), self.op(sc, "mod", self.atom(sc, I64), i64(4))]
+        limit = self.choose(limits)
         start = self.op(sc, "lt", i64(0), limit)
         inits = self.state(sc)
 

@@ -235,7 +235,7 @@ class Arrays(Base):
         t = F64 if self.smooth else self.choose([F64, I64])
         rest = [self.choose(sc.sizes)] if self.chance(0.25) else []
         dest = self.target(sc, array_of(t, self.choose(sc.sizes), *rest))
-        arrays = [a for a in arrays if a in sc.vars] or [self.atom(sc, array_of(F64, width))]  # type: ignore[list-item]
+        arrays = [a for a in arrays if a in sc.vars] or [self.array_like(sc, array_of(F64, width))]
 
         def outer(b: Builder, acc: Var) -> Sequence[Atom]:
             s = Scope(b, sc)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from futad.core import ir
 from futad.core.builder import Builder
@@ -21,6 +22,7 @@ from futad.core.types import (
     Var,
     array_of,
     elem_of,
+    prim_of,
     row_type,
     shape_of,
 )
@@ -28,6 +30,7 @@ from futad.errors import Span
 
 SPAN = Span("gen.fut", 1, 1, 1, 2)
 MAX_RANK = 3
+T = TypeVar("T")
 Body = Callable[["Scope"], Sequence[Atom]]
 
 
@@ -58,7 +61,7 @@ class Base:
 
     # -- choosing and making values
 
-    def choose(self, xs: Sequence):  # type: ignore[no-untyped-def]
+    def choose(self, xs: Sequence[T]) -> T:
         return xs[self.rng.randrange(len(xs))]
 
     def prefer(self, found: list[Var]) -> Var:
@@ -105,8 +108,8 @@ class Base:
             others = [v for v in sc.vars if isinstance(v.type, Prim) and not (t is F64 and v.type is F32)]
             if others and self.chance(0.3) and not self.smooth:
                 x = self.choose(others)
-                if x.type.is_float and not t.is_float:
-                    x = self.op(sc, "mul", x, Const(x.type, 7.123))
+                if prim_of(x).is_float and not t.is_float:
+                    x = self.op(sc, "mul", x, Const(prim_of(x), 7.123))
                 return self.op(sc, f"to_{t.name}", x) if x.type is not t else x
             return self.const(t)
         assert isinstance(t, ArrayType)
@@ -138,7 +141,11 @@ class Base:
         ]
         if found and self.chance(0.9):
             return self.prefer(found)
-        a = self.atom(sc, array_of(elem or self.prim(), self.choose(sc.sizes)))
+        return self.array_like(sc, array_of(elem or self.prim(), self.choose(sc.sizes)))
+
+    def array_like(self, sc: Scope, t: Type) -> Var:
+        """A value of an array type: one in scope, or made."""
+        a = self.atom(sc, t)
         assert isinstance(a, Var)
         return a
 
@@ -268,9 +275,7 @@ class Base:
         for _ in range(self.rng.randint(0, most - 1)):
             rank = self.choose([0, 0, 1])
             t = array_of(self.prim(), width, *[self.choose(sc.sizes) for _ in range(rank)])
-            a = self.atom(sc, t)
-            assert isinstance(a, Var)
-            arrays.append(a)
+            arrays.append(self.array_like(sc, t))
         return width, arrays
 
     def results(self, sc: Scope, types: Sequence[Type]) -> list[Atom]:

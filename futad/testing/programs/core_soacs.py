@@ -40,7 +40,7 @@ class Soacs(Base):
         kind = self.rng.randrange(6)
         t = self.prim()
         if kind == 0 and not self.smooth:  # the least value and where it is
-            a = self.atom(sc, array_of(I64, width))
+            a = self.array_like(sc, array_of(I64, width))
             pos = self.let(sc, ir.Iota(width, i64(0), i64(1)), "pos")
 
             def least(s: Scope) -> Sequence[Atom]:
@@ -50,9 +50,9 @@ class Soacs(Base):
                 return [self.op(s, "select", first, x, y), self.op(s, "select", first, i, j)]
 
             params = [("x", I64), ("i", I64), ("y", I64), ("j", I64)]
-            return [a, pos], self.lam(sc, params, least), [Const(I64, 2**63 - 1), Const(I64, 2**63 - 1)]  # type: ignore[list-item]
+            return [a, pos], self.lam(sc, params, least), [Const(I64, 2**63 - 1), Const(I64, 2**63 - 1)]
         if kind == 1:  # composition of linear functions
-            ab = [self.tame(sc, self.atom(sc, array_of(F64, width))) for _ in range(2)]  # type: ignore[arg-type]
+            ab = [self.tame(sc, self.array_like(sc, array_of(F64, width))) for _ in range(2)]
 
             def compose(s: Scope) -> Sequence[Atom]:
                 a, b, c, d = s.vars[-4:]
@@ -63,7 +63,7 @@ class Soacs(Base):
             size = self.choose(sc.sizes)
             t = F64 if self.smooth else self.choose([F64, I64])
             op, unit = ("add", 0) if self.smooth or self.chance(0.6) else ("max", -np.inf if t is F64 else -(2**63))
-            a = self.atom(sc, array_of(t, width, size))
+            a = self.array_like(sc, array_of(t, width, size))
 
             def vector(s: Scope) -> Sequence[Atom]:
                 x, y = s.vars[-2:]
@@ -72,7 +72,7 @@ class Soacs(Base):
 
             row = array_of(t, size)
             neutral = self.let(sc, ir.Replicate((size,), Const(t, unit)), "ne")
-            return [a], self.lam(sc, [("x", row), ("y", row)], vector), [neutral]  # type: ignore[list-item]
+            return [a], self.lam(sc, [("x", row), ("y", row)], vector), [neutral]
         if t is BOOL:
             op, unit = self.choose([("and", 1), ("or", 0), ("xor", 0)])
         elif t.is_float:
@@ -83,8 +83,7 @@ class Soacs(Base):
             op, unit = self.choose(
                 [("add", 0), ("mul", 1), ("min", most - 1), ("max", -most), ("xor", 0)][: 2 if self.smooth else 5]
             )
-        a = self.atom(sc, array_of(t, width))
-        assert isinstance(a, Var)
+        a = self.array_like(sc, array_of(t, width))
         if t.is_float:
             a = self.tame(sc, a)
         k = self.rng.randint(1, 2)
@@ -96,8 +95,8 @@ class Soacs(Base):
             x, u, y, v = s.vars[-4:]
             return [self.op(s, op, x, y), self.op(s, "add" if t is not BOOL else "or", u, v)]
 
-        b = self.atom(sc, array_of(t, width))
-        return [a, b], self.lam(sc, [(n, t) for n in "xuyv"], pair), [Const(t, unit), Const(t, 0)]  # type: ignore[list-item]
+        b = self.array_like(sc, array_of(t, width))
+        return [a, b], self.lam(sc, [(n, t) for n in "xuyv"], pair), [Const(t, unit), Const(t, 0)]
 
     def reduce(self, sc: Scope, depth: int) -> None:
         width = self.choose(sc.sizes)
