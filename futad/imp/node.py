@@ -1,8 +1,8 @@
 """Traversals of the imperative and the kernel IR, generated from the annotations of fields.
 
-A class of statements, of expressions, or of parts of these (`Node`) says by its fields' annotations what each is; the
-traversals below are written from them when the class is made.  A field of any other type is a TypeError then, so no
-traversal can overlook one.
+A class of statements, of expressions, or of parts of these (`Node`) says by its fields' annotations what each is.  A
+field of any other type is a TypeError when the class is made, so no traversal can overlook one.  The traversals below
+are written from the kinds of a class's fields, each when it is first called.
 
     Expr            an expression that is evaluated       Stmt, list[Stmt]    nested statements
     Declared        a name that is declared here          Assigned            a variable or pointer that changes
@@ -17,9 +17,10 @@ and options, unions, lists, tuples and sets of these.  A name that is empty is n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
 
 from futad.core.types import Prim
 
@@ -38,6 +39,16 @@ ROLES = {"defines", "assigns", "uses", "points", "reads", "reads with op", "writ
 # ("name", roles, where in the field), ("expr",), ("part",), ("body",), ("node",), ("static",), ("option", kind),
 # ("each", container, kind), ("fixed", kinds) or ("union", ((class, kind), ...)).
 Kind = tuple[Any, ...]
+
+_KINDS: dict[tuple[str, str], Kind] = {}  # of the annotations seen, by module: most fields are of a few types
+
+
+def _kind_of(annotation: str, cls: type, field: str) -> Kind:
+    """The kind of a class's field."""
+    key = (cls.__module__, annotation)
+    if key not in _KINDS:
+        _KINDS[key] = _kind(eval(annotation, vars(sys.modules[cls.__module__])), f"{cls.__qualname__}.{field}")
+    return _KINDS[key]
 
 
 def _kind(t: Any, where: str) -> Kind:
@@ -73,22 +84,32 @@ def _class(t: Any) -> type:
     return out
 
 
-def _write(cls: type[Node]) -> None:
-    """Give the class its traversals."""
+def _written(cls: type[Node], name: str) -> Callable[..., Any]:
+    """A traversal of the class."""
     scope: dict[str, Any] = {"only": _only}
-    made: list[str] = []
-    for name, leaf in _COLLECT.items():
-        lines = [x for f, k in cls.kinds.items() for x in _collect(k, f"self.{f}", "    ", leaf, scope)]
-        made += [f"def {name}(self):", "    out = []", *lines, "    return out"] if lines else []
-        scope[name] = _nothing
-    for name, leaf in _MAP.items():
-        args = [_mapped(k, f"self.{f}", 0, leaf, scope) for f, k in cls.kinds.items()]
-        changes = any(a != f"self.{f}" for a, f in zip(args, cls.kinds, strict=True))
-        made += [f"def {name}(self, f):", f"    return self.__class__({', '.join(args)})"] if changes else []
-        scope[name] = _same
+    if name in _COLLECT:
+        lines = [x for f, k in cls.kinds.items() for x in _collect(k, f"self.{f}", "    ", _COLLECT[name], scope)]
+        if not lines:
+            return _nothing
+        made = [f"def {name}(self):", "    out = []", *lines, "    return out"]
+    else:
+        args = [_mapped(k, f"self.{f}", 0, _MAP[name], scope) for f, k in cls.kinds.items()]
+        if args == [f"self.{f}" for f in cls.kinds]:
+            return _same
+        made = [f"def {name}(self, f):", f"    return self.__class__({', '.join(args)})"]
     exec("\n".join(made), scope)
-    for name in (*_COLLECT, *_MAP):
-        setattr(cls, name, scope[name])
+    out: Callable[..., Any] = scope[name]
+    return out
+
+
+def _when_called(name: str) -> Callable[..., Any]:
+    """What a class has for a traversal until that is written."""
+
+    def first(self: Node, *f: Any) -> Any:
+        setattr(self.__class__, name, _written(self.__class__, name))
+        return getattr(self, name)(*f)
+
+    return first
 
 
 def _nothing(self: Node) -> list[Any]:
@@ -203,6 +224,7 @@ _MAP = {
     "map_bodies": _by_kind(body="f({x})", part="only(f([{x}]))", node="{x}.map_bodies(f)"),
     "map_names": _renamed,
 }
+_WHEN_CALLED = {name: _when_called(name) for name in (*_COLLECT, *_MAP)}
 
 
 # --- what has them --------------------------------------------------------------------------------------------
@@ -217,9 +239,9 @@ class Node:
 
     def __init_subclass__(cls) -> None:
         if "kinds" not in cls.__dict__:  # `dataclass` makes a class with slots once more
-            hints = get_type_hints(cls, include_extras=True)
-            cls.kinds = {f: _kind(hints[f], f"{cls.__qualname__}.{f}") for f in cls.__dict__.get("__annotations__", ())}
-            _write(cls)
+            cls.kinds = {f: _kind_of(t, cls, f) for f, t in cls.__dict__.get("__annotations__", {}).items()}
+            for name, first in _WHEN_CALLED.items():
+                setattr(cls, name, first)
 
     def exprs(self) -> list[Expr]:
         """The expressions that this evaluates."""
