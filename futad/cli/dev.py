@@ -126,6 +126,7 @@ def run(args: argparse.Namespace) -> int:
         from futad.flatten import report
 
         device = target if target.code == "cuda" else CUDA
+        passes = [*passes, "grids"] if passes is not None else None
         sys.stdout.write(report(compile_program(program, target=device, passes=passes, check=args.check), args.why))
         return 0
     stop = None if args.after == "none" else args.after

@@ -9,7 +9,8 @@ later types mention.  Linear in the size of the program.
 from __future__ import annotations
 
 from futad.core import (
-    check_rules,  # noqa: F401  (it registers its rules)
+    check_grid,  # noqa: F401  (it registers its rules, as does the next one)
+    check_rules,  # noqa: F401
     ir,
 )
 from futad.core.checker import Checker

@@ -98,6 +98,8 @@ class Checker:
 
     def stm(self, s: ir.Stm) -> None:
         e = s.exp
+        if s.grid is not None:
+            RULES[type(s.grid)](self, s.grid, s)
         rule = RULES.get(type(e))
         if rule is None:
             fail(f"no rule for {type(e).__name__}")

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, Type
 
 from futad.core.types import AccType, ArrayType, Atom, Type, Var
 
+if TYPE_CHECKING:
+    from futad.core.grid import Grid
+
 Atoms = tuple[Atom, ...]
 T = TypeVar("T")
 
@@ -255,11 +258,13 @@ class Lambda:
 
 @dataclass(slots=True, eq=False)
 class Stm:
-    """`let pat = exp`.  `attrs` carries source attributes (('stripmine', 2), ('true_dep', 'x'), ...)."""
+    """`let pat = exp`.  `attrs` carries source attributes (('stripmine', 2), ('true_dep', 'x'), ...); `grid` how a
+    device runs it, once that is decided."""
 
     pat: tuple[Var, ...]
     exp: Exp
     attrs: tuple[Any, ...] = ()
+    grid: Grid | None = None
 
     def __repr__(self) -> str:
         return shown(self)

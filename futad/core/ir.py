@@ -553,7 +553,8 @@ class Renamer:
 
     def stm(self, s: Stm) -> Stm:
         exp = self.exp(s.exp)
-        return Stm(tuple([self.bind(v) for v in s.pat]), exp, s.attrs)
+        grid = s.grid.rebuild(self.atom, self.lam) if s.grid is not None else None
+        return Stm(tuple([self.bind(v) for v in s.pat]), exp, s.attrs, grid)
 
     def stms(self, stms: Iterable[Stm]) -> list[Stm]:
         return [self.stm(s) for s in stms]

@@ -12,6 +12,7 @@ import struct
 from typing import Any, NoReturn
 
 from futad.core import ir
+from futad.core.grid import Grid, Version
 from futad.core.node import NODES, Range
 from futad.core.scalarops import OPS
 from futad.core.text import node_name, program_text
@@ -38,6 +39,7 @@ _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, "true": TR
 
 
 _NODES: dict[str, type] = {node_name(c): c for c in NODES}
+_RECORDS = {"Grid": Grid, "Version": Version}
 _DATA = {"Entry": ir.Entry, "EntryType": ir.EntryType, "Fold": ir.Fold}
 
 
@@ -48,6 +50,7 @@ class _Parser:
         self.toks.append(("end", "", len(text)))
         self.pos = 0
         self.vars: dict[str, Var] = {}
+        self.versions = 0  # around what is parsed: these may bind what their statement binds
 
     # -- tokens
 
@@ -120,9 +123,20 @@ class _Parser:
         if kind == "word" and tok in _DATA:
             self.expect("(")
             return _DATA[tok](*self.until(")", self.value))
+        if kind == "word" and tok in _RECORDS:
+            self.expect("(")
+            self.versions += 1
+            given = dict(self.until(")", self.field))
+            self.versions -= 1
+            return _RECORDS[tok](**given)
         if tok in _WORDS:
             return _WORDS[tok]
         self.fail(f"expected a value, found '{tok or 'end of text'}'", self.pos - 1)
+
+    def field(self) -> tuple[str, Any]:
+        name = self.next()[1]
+        self.expect("=")
+        return name, self.value()
 
     def span_of(self, tok: str) -> Span:
         m = _SPAN.match(json.loads(tok[1:]))
@@ -177,10 +191,13 @@ class _Parser:
         kind, tok = self.next()
         if kind != "var":
             self.fail(f"expected a variable name_id, found '{tok}'", self.pos - 1)
-        if tok in self.vars:
+        if tok in self.vars and not self.versions:
             self.fail(f"variable {tok} is bound twice", self.pos - 1)
         at = self.pos - 1
         self.expect(":")
+        if tok in self.vars:
+            self.type_()
+            return self.vars[tok]
         v = Var(tok.rpartition("_")[0], self.type_())
         if tok in self.vars:
             self.fail(f"variable {tok} is bound twice", at)
@@ -210,17 +227,23 @@ class _Parser:
 
     def stm(self) -> ir.Stm:
         if not self.accept("let"):
-            e = self.exp()
-            return ir.Stm((), e, self.attrs())
+            return ir.Stm((), self.exp(), *self.attrs())
         # The pattern comes first in the text but its variables are not in scope of the expression; ids
         # differ, so binding them early is harmless.
         pat = self.pattern() if self.peek() == "(" else (self.binder(),)
         self.expect("=")
-        e = self.exp()
-        return ir.Stm(pat, e, self.attrs())
+        return ir.Stm(pat, self.exp(), *self.attrs())
 
-    def attrs(self) -> tuple[Any, ...]:
-        return self.value() if self.accept("#") else ()
+    def attrs(self) -> tuple[tuple[Any, ...], Grid | None]:
+        """A statement's attributes, and how a device runs it."""
+        attrs, grid = (), None
+        while self.accept("#"):
+            x = self.value()
+            if isinstance(x, Grid):
+                grid = x
+            else:
+                attrs = x
+        return attrs, grid
 
     def exp(self) -> ir.Exp:
         kind, tok = self.next()

@@ -9,6 +9,7 @@ A new node class therefore needs nothing here.  Notation:
     \\(x_1: f64) -> { ... in (r) }    a scope; without parameters { ... in (r) }
     True None 3 "text"               static data                           @"f.fut:1:2-1:5"   a `Span`
     let x_1: f64 = exp #["attr"]     a statement with attributes
+    let x_1: f64 = exp #Grid(template="map", space=[n_2])    and with how a device runs it
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.construct import SHOW
+from futad.core.grid import Grid, Version
 from futad.core.node import Range
 from futad.core.types import AccType, ArrayType, Const, Prim, Var
 from futad.errors import Span
@@ -78,6 +80,9 @@ class Printer:
             return repr(x)
         if t in (ir.Entry, ir.EntryType, ir.Fold):
             return f"{t.__name__}(" + ", ".join([self.data(getattr(x, f.name)) for f in fields(x)]) + ")"
+        if t in (Grid, Version):
+            given = [(f.name, getattr(x, f.name)) for f in fields(x) if getattr(x, f.name) != f.default]
+            return f"{t.__name__}(" + ", ".join([f"{name}={self.data(v, indent)}" for name, v in given]) + ")"
         raise TypeError(f"no text for a {t.__name__}")
 
     def _size(self, s: Any) -> str:
@@ -106,7 +111,7 @@ class Printer:
             out = f"let {self.binder(s.pat[0])} = {out}"
         elif s.pat:
             out = f"let {self.pattern(s.pat)} = {out}"
-        return out + (f" #{self.data(s.attrs)}" if s.attrs else "")
+        return out + "".join([f" #{self.data(x, indent)}" for x in (s.attrs, s.grid) if x])
 
     def lam(self, scope: ir.Lambda, indent: str = "") -> str:
         head = f"\\{self.pattern(scope.params)} -> " if scope.params else ""

@@ -1,4 +1,4 @@
-"""Reductions and scans as kernels, and which of its kinds a statement of maps and folds is.
+"""Reductions and scans as kernels.
 
 Note [Folds]
 ~~~~~~~~~~~~
@@ -20,17 +20,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.grid import Grid
 from futad.core.operator import commutes
 from futad.core.types import I64, U32, Prim
-from futad.flatten import all_pairs, fission, prepare, products
 from futad.flatten import kernel as kir
+from futad.flatten import products
 from futad.flatten.dispatch import in_block, on_host
+from futad.flatten.grids import tuple_bytes
 from futad.flatten.kernel_interface import NotInBlock
-from futad.flatten.known import known_on_host
 from futad.flatten.nests import atomic, block_map, host_map
 from futad.flatten.operators import Fold, combine, operator
 from futad.flatten.pair_tiles import lower_all_pairs
-from futad.flatten.tree_folds import in_iterations
 from futad.imp import ir
 from futad.imp.dispatch import Destination
 from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, mul, num
@@ -40,14 +40,10 @@ from futad.imp.views import Acc, Mem, Value, View, as_scalar, dense_view
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
-TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
-SCANNED = 96  # bytes of what one scan can carry along
 
 
-def folds_of(n: SoacLoop) -> list[Fold] | None:
-    """The nest's folds, None if one is of arrays."""
-    if _of_arrays(n.exp):
-        return None
+def folds_of(n: SoacLoop) -> list[Fold]:
+    """The nest's folds, of scalars."""
     out = [Fold(f.lam, f.neutral, True, False) for f in n.exp.scans]
     return out + [Fold(f.lam, f.neutral, False, f.comm or commutes(f.lam)) for f in n.exp.reduces]
 
@@ -160,9 +156,9 @@ def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, destinations: li
     n = SoacLoop(lo, stm, destinations)
     if not n.exp.folds:
         return block_map(lo, n)
-    folds = folds_of(n)
-    if folds is None:
+    if any(not isinstance(a.type, Prim) for f in n.exp.folds for a in f.neutral):
         raise NotInBlock
+    folds = folds_of(n)
     n.inputs = atomic(n.inputs)
     results = fold_range(lo, folds, _elements(lo, n), ZERO, n.width, _scan_outs(n))
     lo.out.append(kir.Sync())
@@ -170,47 +166,36 @@ def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, destinations: li
     return _results(n, list(reds))
 
 
-def _of_arrays(e: core.Screma) -> bool:
-    """Whether a fold is of arrays."""
-    return any(not isinstance(a.type, Prim) for f in e.folds for a in f.neutral)
-
-
 @on_host(core.Map, core.Reduce, core.Scan, core.Fused)
 def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, destinations: list[Destination]) -> Sequence[Value]:
-    if products.is_batch(stm):
+    grid = stm.grid
+    if grid is not None and grid.template == "product":
         values = products.product(lo, stm, lo.taking(stm), destinations)
         if values is not None:
             return values
         lo.materialise_all(core.stm_free(stm))
-    found = all_pairs.all_pairs_of(stm)
-    if found is not None and isinstance(found.inner, core.Map):
-        return lower_all_pairs(lo, stm, found, destinations)
-    parts = prepare.reshaped(stm)
-    if len(parts) == 1:
-        parts = fission.split(stm)
-    if len(parts) == 1 and _of_arrays(e):
-        parts = [x for s in core.unfused(stm) for x in fission.interchange(s) or [s]]
-        if len(parts) == 1:
-            parts = in_iterations(stm)
-    if len(parts) > 1:
-        lam = core.Lambda((), tuple(parts), stm.pat)
-        lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
-        return lo.scope(lam, destinations)
+        grid = grid.otherwise
+    assert grid is not None, "the pass `grids` has not seen it"
+    if grid.template == "tiles":
+        return lower_all_pairs(lo, stm, destinations)
+    if grid.template == "scope":
+        (version,) = grid.versions
+        assert version.body is not None
+        return lo.on_host(version.body, destinations)
     n = SoacLoop(lo, stm, destinations)
-    if not n.exp.folds:
-        return host_map(lo, n)
-    folds = folds_of(n)
-    assert folds is not None, "folds of arrays are done in iterations"
-    return grid_fold(lo, n, folds)
-
-
-def grid_fold(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold]) -> list[Value]:
-    """Scans and reductions over one dimension; see Note [Folds]."""
     n.inputs = atomic(n.inputs)
-    if n.exp.scans and tuple_bytes([t for f in folds for t in f.types]) <= SCANNED:
-        return grid_scan(lo, n, folds)
-    if n.exp.scans:
-        lo.fallback(f"scan for {', '.join(v.name for v in n.stm.pat)}: too large elements for one pass, so three")
+    match grid.template:
+        case "map":
+            return host_map(lo, n, grid)
+        case "scan":
+            return grid_scan(lo, n, folds_of(n), grid)
+        case "scan-in-chunks":
+            lo.fallback(f"scan for {', '.join(v.name for v in stm.pat)}: {grid.why}")
+    return in_chunks(lo, n, folds_of(n))
+
+
+def in_chunks(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold]) -> list[Value]:
+    """Reductions, and scans in three passes, over one dimension; see Note [Folds]."""
     chunks = Ref(lo.name("chunks"), I64)
     lo.emit(kir.Chunks(chunks.name, n.width, ONE))
     cells: list[list[View]] = []
@@ -251,21 +236,11 @@ def grid_fold(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold]) -> list[Value]:
     return _results(n, reds)
 
 
-def tuple_bytes(types: Sequence[Prim]) -> int:
-    """The size of a struct."""
-    at = most = 0
-    for t in types:
-        at = -(-at // t.bytes) * t.bytes + t.bytes
-        most = max(most, t.bytes)
-    return -(-at // most) * most
-
-
-def grid_scan(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold]) -> list[Value]:
+def grid_scan(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold], grid: Grid) -> list[Value]:
     """Scans, and reductions beside them, in one pass: all are components of one scan."""
     types = [t for f in folds for t in f.types]
     size = tuple_bytes(types)
-    items = max(1, TILE_BYTES // (kir.TILE_THREADS * size))
-    items -= items > 1 and items % 2 == 0  # odd numbers keep threads out of each other's banks
+    items = grid.shared // (kir.TILE_THREADS * size)
     tiles = lo.let(ir.Bin("/", ir.add(n.width, num(kir.TILE_THREADS * items - 1)), num(kir.TILE_THREADS * items)), "n")
     cells = [None if f.scan else [lo.scalar_slot(t) for t in f.types] for f in folds]
     if any(cells):

@@ -203,6 +203,29 @@ def _matmul(stm: core.Stm) -> core.MatMul | None:
     return last if views and not any(isinstance(a.type, AccType) for a in e.arrays) else None
 
 
+def is_batch(stm: core.Stm) -> bool:
+    """Whether a statement maps a matrix product of views over a batch."""
+    e = stm.exp
+    if not isinstance(e, core.Map) or not e.lam.stms or any(isinstance(p.type, Prim) for p in e.lam.params):
+        return False
+    lam, last = e.lam, e.lam.stms[-1]
+    bound = {*lam.params, *(v for s in lam.stms for v in s.pat)}
+    if not isinstance(last.exp, core.MatMul) or lam.result != last.pat or not set(last.exp.plus) <= set(lam.params):
+        return False
+    if not all(isinstance(p.type, ArrayType) for p in lam.params):
+        return False
+    t = last.pat[0].type
+    assert isinstance(t, ArrayType)
+    if t.elem.name not in ELEMENTS or any(x in bound for x in t.shape if isinstance(x, Var)):
+        return False
+    return all(
+        isinstance(s.exp, core.Rearrange)
+        or (isinstance(s.exp, core.At) and s.exp.check is None and not set(s.exp.operands()[1:]) & bound
+            and isinstance(s.pat[0].type, ArrayType))
+        for s in lam.stms[:-1]
+    )  # fmt: skip
+
+
 def _source(v: Atom, made: dict[Var, core.Stm]) -> tuple[Var, tuple[int, ...]] | None:
     """The array that this one is a transposition of, and how its dimensions are permuted."""
     if not isinstance(v, Var):

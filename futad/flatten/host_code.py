@@ -10,7 +10,7 @@ from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.operator import operators_of
 from futad.core.scalarops import OPS
-from futad.core.types import I64, U32, AccType, ArrayType, Atom, Const, Prim, elem_of, shape_of
+from futad.core.types import I64, U32, ArrayType, Prim, elem_of
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import SharedAcc, in_block, on_host, over
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
 LOCKS = 1 << 14
-TINY = 16  # elements
 
 
 # --- scalars and indexing --------------------------------------------------------------------------------------
@@ -297,46 +296,10 @@ def _block_with_acc(
 # --- loops with nothing parallel inside -------------------------------------------------------------------------------
 
 
-def _tiny(atoms: Sequence[Atom]) -> bool:
-    """Whether these are constant sizes of so few elements that a kernel is not worth it."""
-    count = 1
-    for a in atoms:
-        if not isinstance(a, Const):
-            return False
-        count *= int(a.value)
-    return count <= TINY
-
-
-def parallel_inside(lam: core.Lambda, program: core.Program) -> bool:
-    """Whether a scope has work for more than one thread."""
-    for stm in lam.stms:
-        e = stm.exp
-        if isinstance(e, core.Soac) and not _tiny([e.width]):
-            return True
-        if isinstance(e, core.MatMul) and not _tiny([*shape_of(e.a.type), *shape_of(e.b.type)]):
-            return True
-        if isinstance(e, (core.Copy, core.Concat)) and not _tiny(shape_of(stm.pat[0].type)):
-            return True
-        if isinstance(e, (core.Update, core.UpdateAcc)) and not _tiny(shape_of(e.value.type)):
-            return True
-        if isinstance(e, core.WithAcc) and not all(_tiny(shape_of(a.type)) for a in e.arrays):
-            return True
-        if isinstance(e, core.Call) and parallel_inside(program.funs[e.name].body, program):
-            return True
-        if any(parallel_inside(inner, program) for inner in e.lambdas()):
-            return True
-    return False
-
-
 @on_host(core.For, core.While)
 def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, destinations: list[Destination]) -> Sequence[Value]:
-    """A loop of scalars and single elements runs as one thread on the device, any other on the host."""
-    unknown = set(stm.pat)
-    if (
-        parallel_inside(e.body, lo.program)
-        or not any(isinstance(v.type, ArrayType) or _works(e.body) for v in stm.pat)
-        or any(isinstance(v.type, AccType) or unknown & set(getattr(v.type, "shape", ())) for v in stm.pat)
-    ):
+    """A loop on the host, or by one thread of the device."""
+    if stm.grid is None:
         return HANDLERS[type(e)](lo, stm, e, destinations)
     lo.fallback(f"loop for {', '.join(v.name for v in stm.pat)}: nothing parallel inside, one thread")
     places: list[Value] = []
@@ -361,8 +324,3 @@ def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, destinations: list[Des
                 assert isinstance(p, ir.Load) and isinstance(x, Expr)
                 lo.out.append(ir.Store(p.pointer, ZERO, x))
     return places
-
-
-def _works(lam: core.Lambda) -> bool:
-    """Whether a loop's body has arrays, or loops: then the host would take long over it."""
-    return lam.has(core.At, core.Update, core.UpdateAcc, core.Loop, core.Soac)

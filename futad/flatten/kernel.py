@@ -36,6 +36,7 @@ MEASURES = "futad_measures"  # where the program tells numbers of its run
 PROVIDED = ("futad_block", "futad_blocks", "futad_tid", "futad_width", "futad_thread", "futad_threads")
 
 TILE_THREADS = 256
+WARP = 32
 BLOCK_LIMIT = 256  # threads of a block, at most
 RADIX_DIGITS = 256  # of a pass of a sort, as in `radix_sort.cuh`
 

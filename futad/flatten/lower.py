@@ -70,9 +70,6 @@ class DeviceLowerer(Lowerer):
         self.kernels: list[Kernel] = []
         self.why: list[str] = []
         self.given: dict[core.Stm, Expr] = {}
-        self.cut_up = False  # rows are in parts already
-        self.by_threads: dict[core.Stm, None] = {}  # maps of which each point is done by a thread, whatever is inside
-        self.distributed = False  # a map has been, so that its rows can be put in parts
         self.scalar_roots: dict[str, Root] = {}
         self.thread_slots: set[int] = set()
         self.function_name = ""
@@ -150,6 +147,11 @@ class DeviceLowerer(Lowerer):
             self.atomic = False
             return values
         return HANDLERS[type(e)](self, stm, e, destinations)
+
+    def on_host(self, lam: core.Lambda, destinations: Sequence[Destination] = ()) -> list[Value]:
+        """Lower a scope that stands for a statement."""
+        self.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
+        return self.scope(lam, destinations)
 
     # -- deferred arrays
 

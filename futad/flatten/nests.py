@@ -12,22 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.grid import Grid, Sum, Version, comparisons
 from futad.core.nest import Nest
-from futad.core.types import I64, Atom, Const, Var
-from futad.flatten import fission, segments
+from futad.core.types import I64, Atom, Var
+from futad.flatten import fission
 from futad.flatten import kernel as kir
-from futad.flatten.all_pairs import all_pairs_of, peeled
 from futad.flatten.dispatch import SharedAcc
-from futad.flatten.interchange import loop_out
 from futad.flatten.kernel_interface import NotInBlock
-from futad.flatten.known import known_on_host
-from futad.flatten.levels import MOST_LEVELS, levels_of
+from futad.flatten.levels import levels_of
 from futad.flatten.pair_tiles import lower_all_pairs
 from futad.flatten.private_histograms import in_shared_memory, rows_in_shared_memory
-from futad.flatten.row_scatter import rows_after
 from futad.flatten.staging import staged
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Ref, compare, num
@@ -38,33 +36,23 @@ from futad.imp.views import Acc, Mem, Value, View, dense_view, is_transposed, pe
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
-UNKNOWN_INNER = 64  # assumed for an inner width that the host does not know
-WARP = 32
-LONG_ROWS = 32  # times as many elements as a thread does at most make a row worth several blocks
-FEW_ROWS = 128  # a number of points up to here that is known is done by blocks at once
 LEAST_PART = 16  # elements of a column that a thread reduces at least
-LARGE_COLUMNS = 16  # times as many elements as threads make columns worth a launch for their parts
-SMALL_INNER = 8  # inner widths up to here are not worth a block
+ORDER = ("distributed", "tiles", "thread", "block", "parts", "one-scan", "folds", "columns", "loop")  # of lowering
+PARTED = ("parts", "one-scan", "folds")
 
 
 # --- maps -----------------------------------------------------------------------------------------------------
 
 
-def inner_width(lo: DeviceLowerer, levels: Nest) -> Expr | None:
-    """How wide the parallel work in the innermost body is, None if there is none worth a block."""
+def inner_width(lo: DeviceLowerer, grid: Grid) -> Expr | None:
+    """How wide the parallel work in a point is, None if there is none worth a block."""
     known: Expr | None = None
-    widest = 0
-    for w in fission.widths(levels.body):
-        if isinstance(w, Const):
-            widest = max(widest, int(w.value))
-        elif w in levels.bound or not isinstance(lo.env.get(w), Expr):
-            widest = max(widest, UNKNOWN_INNER)
-        else:
-            e = lo.expr(w)
-            known = e if known is None or known == e else ir.Scalar("max", (known, e), I64, I64)
+    for w in grid.inner:
+        e = lo.expr(w)
+        known = e if known is None or known == e else ir.Scalar("max", (known, e), I64, I64)
     if known is None:
-        return num(widest) if widest > SMALL_INNER else None
-    return ir.Scalar("max", (known, num(widest)), I64, I64) if widest > SMALL_INNER else known
+        return num(grid.least) if grid.least else None
+    return ir.Scalar("max", (known, num(grid.least)), I64, I64) if grid.least else known
 
 
 def _point(lo: DeviceLowerer, n: SoacLoop, levels: Nest, index: Sequence[Expr]) -> None:
@@ -90,228 +78,182 @@ def atomic(values: Sequence[Value]) -> list[Value]:
     return [SharedAcc(v.view, v.op) if isinstance(v, Acc) else v for v in values]
 
 
-def flattening(stm: core.Stm) -> frozenset[str]:
-    """What an attribute says about the versions to make: `flattening(no_intra)` and the like."""
-    named = ("flattening", "incremental_flattening")
-    return frozenset([str(x) for a in stm.attrs if isinstance(a, tuple) and a and a[0] in named for x in a[1:]])
-
-
-def host_map(lo: DeviceLowerer, n: SoacLoop) -> list[Value]:
+def host_map(lo: DeviceLowerer, n: SoacLoop, grid: Grid) -> list[Value]:
     """A map at host level; see Note [Nests]."""
     assert n.lam is not None
     levels = levels_of(n.lam)
     sizes = _sizes(lo, n, levels)
-    n.inputs = atomic(n.inputs)
     total = lo.let(ir.product(sizes), "n")
     shared = in_shared_memory(
         lo, n, levels.body, sizes, total, _what(n, levels), lambda index: _point(lo, n, levels, index)
     )
-    inner = inner_width(lo, levels) if shared is None and not levels.inner else None
+    inner = inner_width(lo, grid) if shared is None and not levels.inner else None
     if inner is not None:
         shared = rows_in_shared_memory(lo, n, inner, _what(n, levels))
     if shared is None:
-        return _each_point(lo, n, levels, sizes, total)
+        return _Versions(lo, n, grid, levels, sizes, total).lowered()
     with lo.block() as otherwise:
-        values = _each_point(lo, n, levels, sizes, total)
+        values = _Versions(lo, n, grid, levels, sizes, total).lowered()
     lo.out.append(ir.If(shared[0], shared[1], otherwise))
     return values
 
 
-def _each_point(lo: DeviceLowerer, n: SoacLoop, levels: Nest, sizes: list[Expr], total: Expr) -> list[Value]:
-    """A map of which each point is done by a thread, a block, or kernel by kernel; the host picks."""
-    inner = inner_width(lo, levels)
-    if lo.distributed and inner is not None:
-        parts = segments.rows_of(n.stm, levels)
-        if parts is not None:
-            lo.distributed = False
-            _in_parts(lo, n, parts, total)
-            lo.distributed = True
-            return n.results([])
-    distributed, least = _distributed(lo, n, levels)
-    rows = rows_after(n.stm) if distributed is None and inner is not None and not levels.inner else None
-    if rows is not None:
-        distributed = _lowered(lo, n, rows)
-        least = next(v.view.count() for v in n.inputs if isinstance(v, Acc))
-    versions: list[list[ir.Stmt]] = []
-    depth = len(lo.scopes)
-    alone = inner is None or distributed is not None or n.stm in lo.by_threads
-    units = ("thread",) if alone else ("block",) if lo.cut_up else ("thread", "block")
-    modes = flattening(n.stm) if inner is not None and not lo.cut_up else frozenset()
-    if "no_outer" in modes and distributed is not None:
-        lo.out += distributed
-        return n.results([])
-    if "no_intra" in modes:
-        units = ("thread",)
-    elif not modes.isdisjoint(("only_intra", "no_outer")):
-        units, distributed = ("block", "thread"), None  # the second if the first is not possible
-    for unit in units:
-        if versions and units[0] == "block":
-            break
-        inputs = n.inputs
+class _Versions:
+    """The versions of a map, of which the host picks one."""
+
+    def __init__(
+        self, lo: DeviceLowerer, n: SoacLoop, grid: Grid, levels: Nest, sizes: list[Expr], total: Expr
+    ) -> None:
+        self.lo, self.n, self.levels, self.sizes, self.total = lo, n, levels, sizes, total
+        self.grid, self.inner = grid, inner_width(lo, grid)
+        self.work = [ir.product([lo.expr(a) for a in term]) for term in grid.work]
+
+    def lowered(self) -> list[Value]:
+        """Lower all of them, and what the host picks by.  If the threads of a block would share what each needs, the
+        version by threads alone is left."""
+        lo = self.lo
+        chosen = {v.level: v for v in self.grid.versions}
+        warp = chosen.pop("warp", None)
+        made: dict[str, list[ir.Stmt]] = {}
+        for level in [level for level in ORDER if level in chosen]:
+            if level == "columns" and not _columns(lo, self.n, self.levels):
+                chosen = {v.level: replace(v, when=v.spare or v.when) for v in chosen.values() if v.level != level}
+                continue
+            try:
+                made[level] = self.version(chosen[level], warp)
+            except NotInBlock:
+                if level in PARTED:
+                    continue
+                if level != "block" or not ("thread" in made or self.grid.otherwise):
+                    raise
+                made = {"thread": made["thread"] if "thread" in made else self.version(Version("thread"), None)}
+                break
+        picked = [v for v in chosen.values() if v.level in made]
+        out = made[picked[-1].level] if picked else made["thread"]
+        for v in reversed(picked[:-1]):
+            out = [ir.If(self.condition(v.when), made[v.level], out)]
+        if list(made) == ["thread"] and self.inner is not None and "thread" in chosen and not self.grid.why:
+            what = _what(self.n, self.levels)
+            lo.why.append(f"{lo.function_name}: inner parallelism of {what} is sequential in each thread")
+        lo.out += out
+        return self.n.results([])
+
+    def condition(self, when: str) -> Expr:
+        """The host's expression for a condition."""
+        quantities = {"points": [self.total], "inner": [self.inner or ir.ZERO], "work": self.work}
+
+        def total(terms: Sum) -> Expr:
+            out: Expr = ir.ZERO
+            for factors in terms:
+                for x in quantities.get(factors[0], [_scalar(factors[0])]) if len(factors) == 1 else [product(factors)]:
+                    out = ir.add(out, x)
+            return out
+
+        def product(factors: list[str]) -> Expr:
+            return ir.product([quantities[f][0] if f in quantities else _scalar(f) for f in factors])
+
+        each = [
+            reduce(partial(compare, "&&"), [compare(op, total(left), total(right)) for left, op, right in tests])
+            for tests in comparisons(when)
+        ]
+        return reduce(partial(compare, "||"), each)
+
+    def version(self, v: Version, warp: Version | None) -> list[ir.Stmt]:
+        """The statements of a version.  Raises NotInBlock."""
+        lo, n = self.lo, self.n
+        inputs, depth, kernels = n.inputs, len(lo.scopes), len(lo.kernels)
         try:
-            with lo.block() as host:
-                if unit == "block" and not levels.inner:
-                    n.inputs = [rows_in_order(lo, n, k) for k in range(len(inputs))]
-                near = columns_near(lo, levels) if unit == "thread" else {}
-                before = {a: lo.env[a] for a in near}
-                lo.env |= near
-                with lo.kernel("thread" if unit == "thread" else "block") as body, lo.space(sizes, unit) as (index, _):
-                    _point(lo, n, levels, index)
-                if unit == "thread":
-                    staged(body, lo.name)
-                what = _what(n, levels)
-                if inner is None or unit == "thread":
-                    lo.launch(body, unit, total, what + (", sequential inside" if inner is not None else ""))
+            with lo.block() as body:
+                if v.level in ("thread", "block"):
+                    self.points(v.level, warp)
+                elif v.level == "tiles":
+                    lower_all_pairs(lo, n.stm, list(n.outs))
                 else:
-                    _together(lo, body, total, what, inner)
-                lo.env |= before
-            versions.append(host)
+                    self.instead(v)
         except NotInBlock:
-            del lo.scopes[depth:]
-            for stm in levels.inner:
+            del lo.scopes[depth:], lo.kernels[kernels:]
+            for stm in self.levels.inner:
                 lo.given.pop(stm, None)
-            lo.kernels = [k for k in lo.kernels if k.body is not body]
-            if lo.cut_up:
-                raise
-        n.inputs = inputs
-    if rows is not None:
-        # Updates that contend go by way of shared memory, where they are neighbours.
-        assert inner is not None and distributed is not None
-        bins = ir.mul(num(kir.FEW_BINS), least or ir.ZERO)
-        short = compare("&&", compare("<", inner, Ref("BLOCK_INNER", I64)), compare("<=", ir.mul(total, inner), bins))
-        lo.out.append(ir.If(short, versions[0], distributed))
-    elif distributed is not None:
-        many = compare("<", Ref("ENOUGH_THREADS", I64), total)
-        if least is not None:
-            many = compare("&&", many, compare("<", least, Ref("BLOCK_INNER", I64)))
-        lo.out.append(ir.If(many, versions[0], distributed))
-    elif len(versions) == 1:
-        if inner is not None and not lo.cut_up and units[0] == "thread":
-            lo.why.append(f"{lo.function_name}: inner parallelism of {_what(n, levels)} is sequential in each thread")
-        lo.out += versions[0]
-    else:
-        assert inner is not None
-        narrow = compare("<", inner, Ref("BLOCK_INNER", I64))
-        many, short = compare("<", Ref("ENOUGH_THREADS", I64), total), compare("<", inner, Ref("LONG_INNER", I64))
-        wide = compare("&&", many, short)
-        together = _cut_up(lo, n, levels, total, inner, versions[1])
-        if _long_elements(levels.body):
-            narrow = wide  # few points are worth several threads each, even if these are few
-        columns = None if modes or lo.cut_up else _by_columns(lo, n, levels, total, inner)
-        if columns is not None:
-            large = compare("<", ir.mul(Ref("ENOUGH_THREADS", I64), num(LARGE_COLUMNS)), ir.mul(total, inner))
-            wide, together = many, [ir.If(large, columns, together)]
-        choice: ir.Stmt = ir.If(compare("||", narrow, wide), versions[0], together)
-        outside = loop_out(n.stm) if not levels.inner and not modes else None
-        if outside is not None:
-            # Blocks would be few, and each would have much to do in every iteration.
-            few = compare("<", ir.mul(total, num(kir.BLOCK_LIMIT)), Ref("ENOUGH_THREADS", I64))
-            long = compare("<", Ref("LONG_INNER", I64), inner)
-            choice = ir.If(compare("&&", few, long), _lowered(lo, n, outside), [choice])
-        lo.out.append(choice)
-    return n.results([])
+            raise
+        finally:
+            n.inputs = inputs
+        return body
+
+    def points(self, unit: str, warp: Version | None) -> None:
+        """A kernel in which a thread, or a block, does a point."""
+        lo, n, levels, inner = self.lo, self.n, self.levels, self.inner
+        if unit == "block" and not levels.inner:
+            n.inputs = [rows_in_order(lo, n, k) for k in range(len(n.inputs))]
+        near = columns_near(lo, levels) if unit == "thread" else {}
+        before = {a: lo.env[a] for a in near}
+        lo.env |= near
+        with lo.kernel("thread" if unit == "thread" else "block") as body, lo.space(self.sizes, unit) as (index, _):
+            _point(lo, n, levels, index)
+        what = _what(n, levels)
+        if unit == "thread":
+            staged(body, lo.name)
+            lo.launch(body, unit, self.total, what + (", sequential inside" if inner is not None else ""))
+        else:
+            assert inner is not None
+            self.together(body, what, inner, warp)
+        lo.env |= before
+
+    def together(self, body: list[ir.Stmt], what: str, inner: Expr, warp: Version | None) -> None:
+        """Launch a kernel of whose points each is done by a block, or by a warp."""
+        lo = self.lo
+        made = lo.launch(body, "block", self.total, f"{what}, inner parts by the block", inner)
+        if warp is None:
+            return
+        by_block = lo.out.pop()  # what comes before it, the sizes of memory, is for both
+        small = replace(made, name=f"{made.name}_warp", kind="warp", what=f"{what}, inner parts by a warp")
+        lo.kernels.append(small)
+        lo.out.append(ir.If(self.condition(warp.when), [kir.Launch(small, self.total, inner)], [by_block]))
+
+    def instead(self, v: Version) -> None:
+        """Other statements, their results in the same places."""
+        lo, n, body = self.lo, self.n, v.body
+        assert body is not None
+        made = [o for o in n.outs if o is not None]
+        outs = list(n.outs)
+        if v.level == "one-scan":
+            outs = [dense_view(o.base, (o.count(),), o.offset) if o.dense else None for o in made]
+        elif body.params:
+            (count, size), width = body.params, self.inner
+            assert width is not None
+            if v.level == "parts":
+                chunks = Ref(lo.name("chunks"), I64)
+                lo.emit(kir.Chunks(chunks.name, width, self.total))
+                lo.bind(count, chunks)
+            else:
+                some = ir.Scalar("max", (self.total, ONE), I64, I64)
+                for_all = ir.Bin("/", ir.add(Ref("ENOUGH_THREADS", I64), self.total), some)
+                most = ir.Bin("/", ir.add(width, num(LEAST_PART)), num(LEAST_PART))
+                lo.bind(count, lo.let(ir.Scalar("min", (for_all, most), I64, I64), "parts"))
+            parts = lo.expr(count)
+            lo.bind(size, lo.let(ir.Bin("/", ir.sub(ir.add(width, parts), ONE), parts), "n"))
+        if v.level not in ("parts", "one-scan"):
+            self.in_place(body)
+            return
+        for x, out in zip(lo.on_host(body, outs), made, strict=True):
+            assert isinstance(x, View)
+            lo.copy(out, dense_view(x.base, out.shape, x.offset) if v.level == "one-scan" else x)
+
+    def in_place(self, body: core.Lambda) -> None:
+        """Other statements, whose results are in the same places at once."""
+        lo, n = self.lo, self.n
+        lo.consumed |= consumed_vars(core.Program({**lo.program.funs, "": core.Fun("", body, 0, ())}))
+        for v, out in zip(lo.on_host(body, list(n.outs)), n.outs, strict=True):
+            assert isinstance(v, Acc) or (isinstance(v, View) and out is not None and v.same_place(out))
 
 
-def _long_elements(lam: core.Lambda) -> bool:
-    """Whether something parallel inside has loops of unknown length in each element."""
-    return any(
-        isinstance(s.exp, core.Soac) and any(fission.looping(f) for f in s.exp.lambdas()) for s in lam.stms
-    )  # fmt: skip
+def _scalar(name: str) -> Expr:
+    return num(int(name)) if name.isdecimal() else Ref(name, I64)
 
 
-def _together(lo: DeviceLowerer, body: list[ir.Stmt], total: Expr, what: str, inner: Expr) -> None:
-    """Launch a kernel of whose points each is done by a block, or as it is short by a warp if there are enough."""
-    made = lo.launch(body, "block", total, f"{what}, inner parts by the block", inner)
-    if lo.cut_up or (isinstance(total, ir.Num) and total.value < FEW_ROWS):
-        return
-    by_block = lo.out.pop()  # what comes before it, the sizes of memory, is for both
-    small = replace(made, name=f"{made.name}_warp", kind="warp", what=f"{what}, inner parts by a warp")
-    lo.kernels.append(small)
-    short = compare("<", inner, Ref("WARP_INNER", I64))
-    many = compare("<", Ref("ENOUGH_THREADS", I64), ir.mul(total, num(WARP)))
-    lo.out.append(ir.If(compare("&&", short, many), [kir.Launch(small, total, inner)], [by_block]))
-
-
-def _cut_up(
-    lo: DeviceLowerer, n: SoacLoop, levels: Nest, total: Expr, inner: Expr, whole: list[ir.Stmt]
-) -> list[ir.Stmt]:
-    """A version with a block a point, or several where points are few and long (`segments.py`), fold by fold."""
-    if lo.cut_up or not isinstance(n.stm.exp, core.Map):
-        return whole
-    rows = segments.rows_of(n.stm, levels)
-    stms = _fold_by_fold(n.stm, n.stm.exp) if rows is None and not levels.inner else None
-    if rows is None and stms is None:
-        return whole
-    lo.cut_up, lo.distributed = True, rows is None
-    depth, kernels = len(lo.scopes), len(lo.kernels)
-    try:
-        with lo.block() as body:
-            if rows is not None:
-                _in_parts(lo, n, rows, total)
-            elif stms is not None:
-                lo.out += _lowered(lo, n, stms)
-    except NotInBlock:
-        del lo.scopes[depth:], lo.kernels[kernels:]
-        return whole
-    finally:
-        lo.cut_up = lo.distributed = False
-    few = compare("<", total, Ref("ENOUGH_TILES", I64))
-    long = compare("<=", ir.mul(Ref("LONG_INNER", I64), num(LONG_ROWS)), inner)
-    return [ir.If(compare("&&", few, long), body, whole)]
-
-
-def _fold_by_fold(stm: core.Stm, e: core.Map) -> list[core.Stm] | None:
-    """A map distributed over its body's statements, with the folds apart from what is mapped beside them."""
-    stms: list[core.Stm] = []
-    for s in e.lam.stms:
-        x = s.exp
-        beside = isinstance(x, core.Fused) and len(s.pat) > sum(map(len, x.folds))
-        stms += fission.map_and_folds(s) if beside else [s]
-    lam = core.Lambda(e.lam.params, tuple(stms), e.lam.result)
-    return fission.distribute(core.Stm(stm.pat, core.Map(e.width, e.arrays, lam), stm.attrs))
-
-
-def _in_parts(lo: DeviceLowerer, n: SoacLoop, rows: segments.Rows, total: Expr) -> None:
-    """Rows by several blocks each."""
-    made = [o for o in n.outs if o is not None]
-    outs: list[View | None] = list(made)
-    if rows.scans:
-        lam = segments.as_one_scan(rows)
-        outs = [dense_view(o.base, (o.count(),), o.offset) if o.dense else None for o in made]
-    else:
-        width, count, size = lo.expr(rows.width), Var("parts", I64), Var("part", I64)
-        chunks = Ref(lo.name("chunks"), I64)
-        lo.emit(kir.Chunks(chunks.name, width, total))
-        lo.bind(count, chunks)
-        lo.bind(size, lo.let(ir.Bin("/", ir.sub(ir.add(width, chunks), ONE), chunks), "n"))
-        lam = core.Lambda((), tuple(segments.in_parts(rows, count, size)), n.stm.pat)
-    lo.forced |= known_on_host(core.Program({"": core.Fun("", lam, 0, ())}))
-    for v, out in zip(lo.scope(lam, outs), made, strict=True):
-        assert isinstance(v, View)
-        lo.copy(out, dense_view(v.base, out.shape, v.offset) if rows.scans else v)
-
-
-def _by_columns(lo: DeviceLowerer, n: SoacLoop, levels: Nest, total: Expr, inner: Expr) -> list[ir.Stmt] | None:
-    """Reductions of columns, which are neighbours in memory, in as many parts as there are threads for; None if the
-    map is of anything else."""
+def _columns(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> bool:
+    """Whether the rows of a nest's innermost map are columns of matrices, neighbours in memory."""
     views = [v for v in _innermost(lo, n, levels) if v.rank > 1 and isinstance(v.base, Mem)]
-    distributed = [v for v in views if v.strides[0] == ONE and v.strides[1] != ONE]
-    rows = segments.rows_of(n.stm, levels) if distributed and len(distributed) == len(views) else None
-    if rows is None or rows.scans or len(levels.inner) + 1 == MOST_LEVELS:
-        return None
-    with lo.block() as body:
-        width, count, size = lo.expr(rows.width), Var("parts", I64), Var("part", I64)
-        for_all = ir.Bin("/", ir.add(Ref("ENOUGH_THREADS", I64), total), ir.Scalar("max", (total, ONE), I64, I64))
-        most = ir.Bin("/", ir.add(width, num(LEAST_PART)), num(LEAST_PART))
-        lo.bind(count, lo.let(ir.Scalar("min", (for_all, most), I64, I64), "parts"))
-        parts = lo.expr(count)
-        lo.bind(size, lo.let(ir.Bin("/", ir.sub(ir.add(width, parts), ONE), parts), "n"))
-        stms = segments.in_parts(rows, count, size, columns=True)
-        lo.by_threads |= {s: None for s in stms if isinstance(s.exp, core.Map) and s.pat[0] not in n.stm.pat}
-        lo.cut_up = True
-        lo.out += _lowered(lo, n, stms)
-        lo.cut_up = False
-    return body
+    return bool(views) and all(v.strides[0] == ONE and v.strides[1] != ONE for v in views)
 
 
 def _innermost(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> list[View]:
@@ -364,42 +306,6 @@ def columns_near(lo: DeviceLowerer, levels: Nest) -> dict[Var, Value]:
             copy = lo.materialise(permuted)
             out[a] = View(copy.base, copy.offset, (copy.strides[1], copy.strides[0]), v.shape)
     return out
-
-
-def _distributed(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> tuple[list[ir.Stmt] | None, Expr | None]:
-    """The map distributed over its body's statements, None if that is not possible or there is no need; and how many
-    elements a point works on in what tiles do, if there is such."""
-    if not fission.deep(levels.body) and not _long_elements(levels.body):
-        return None, None
-    whole = all_pairs_of(n.stm)
-    if whole is not None:
-        with lo.block() as tiled:
-            lower_all_pairs(lo, n.stm, whole, list(n.outs))
-        return tiled, ir.mul(lo.expr(whole.inner.width), lo.expr(whole.fold.width))
-    peel = peeled(n.stm) if not levels.inner else None
-    stms = segments.as_one_sort(n.stm) or fission.distribute(n.stm) if peel is None else peel[0]
-    if stms is None:
-        return None, None
-    body = _lowered(lo, n, stms)
-    if peel is None:
-        return body, None
-    work: Expr = Ref("BLOCK_INNER", I64) if peel[2] else ir.ZERO  # loops are long
-    for p in peel[1]:
-        work = ir.add(work, ir.mul(lo.expr(p.inner.width), lo.expr(p.fold.width)))
-    return body, work
-
-
-def _lowered(lo: DeviceLowerer, n: SoacLoop, stms: Sequence[core.Stm]) -> list[ir.Stmt]:
-    """A nest's statements instead of it, its results in the same places."""
-    lam = core.Lambda((), tuple(stms), n.stm.pat)
-    alone = core.Program({**lo.program.funs, "": core.Fun("", lam, 0, ())})
-    lo.forced |= known_on_host(core.Program({"": alone.funs[""]}))
-    lo.consumed |= consumed_vars(alone)
-    with lo.block() as body:
-        values = lo.scope(lam, list(n.outs))
-    for v, out in zip(values, n.outs, strict=True):
-        assert isinstance(v, Acc) or (isinstance(v, View) and out is not None and v.same_place(out))
-    return body
 
 
 def block_map(lo: DeviceLowerer, n: SoacLoop) -> list[Value]:

@@ -10,7 +10,8 @@ from futad.core.operator import commutes
 from futad.core.types import I64, ArrayType, Prim, Var
 from futad.flatten import kernel as kir
 from futad.flatten import products
-from futad.flatten.all_pairs import AllPairs
+from futad.flatten.all_pairs import AllPairs, all_pairs_of
+from futad.flatten.grids import scope
 from futad.flatten.operators import Fold, operator
 from futad.flatten.products import Operation, Shape, Strided, Taken, cover
 from futad.imp import ir
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
 
-def lower_all_pairs(
-    lo: DeviceLowerer, stm: core.Stm, found: AllPairs, destinations: Sequence[Destination]
-) -> list[Value]:
+def lower_all_pairs(lo: DeviceLowerer, stm: core.Stm, destinations: Sequence[Destination]) -> list[Value]:
     """The nest at host level, as tiles."""
+    found = all_pairs_of(stm)
+    assert found is not None
     elem = found.fold.lam.result[0].type
     assert isinstance(elem, Prim) and isinstance(stm.exp, core.Map)
     a, b = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(found.left), lo.view(found.right))]
@@ -150,7 +151,7 @@ def _over_tiles(
     lam = core.rename(core.Lambda(rows, (core.Stm(made, fold),), made))
     pat = tuple([Var("total", ArrayType(p.elem, (width,))) for p in parts])
     nest = core.Stm(pat, core.Map(width, tuple(arrays), lam))
-    for value, out in zip(lo.scope(core.Lambda((), (nest,), pat), list(outs)), outs, strict=True):
+    for value, out in zip(lo.scope(scope(core.Lambda((), (nest,), pat), lo.program), list(outs)), outs, strict=True):
         assert isinstance(value, View)
         lo.copy(out, value)
 

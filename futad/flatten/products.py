@@ -11,6 +11,7 @@ from futad.core.types import I64, ArrayType, Const, Prim, Var, elem_of, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host, over
 from futad.flatten.fused_products import Consumer, Deferred, Product, rest_of
+from futad.flatten.grids import scope
 from futad.imp import ir
 from futad.imp.dispatch import Destination
 from futad.imp.elements import bind_elements, element
@@ -368,29 +369,6 @@ def operation(lo: DeviceLowerer, stm: core.Stm) -> Operation | None:
     return Operation((m, n, k), batches, made[0], made[1], t.elem, name, 3, plus)
 
 
-def is_batch(stm: core.Stm) -> bool:
-    """Whether a statement maps a matrix product of views over a batch."""
-    e = stm.exp
-    if not isinstance(e, core.Map) or not e.lam.stms or any(isinstance(p.type, Prim) for p in e.lam.params):
-        return False
-    lam, last = e.lam, e.lam.stms[-1]
-    bound = {*lam.params, *(v for s in lam.stms for v in s.pat)}
-    if not isinstance(last.exp, core.MatMul) or lam.result != last.pat or not set(last.exp.plus) <= set(lam.params):
-        return False
-    if not all(isinstance(p.type, ArrayType) for p in lam.params):
-        return False
-    t = last.pat[0].type
-    assert isinstance(t, ArrayType)
-    if t.elem.name not in LARGE_TILES or any(x in bound for x in t.shape if isinstance(x, Var)):
-        return False
-    return all(
-        isinstance(s.exp, core.Rearrange)
-        or (isinstance(s.exp, core.At) and s.exp.check is None and not set(s.exp.operands()[1:]) & bound
-            and isinstance(s.pat[0].type, ArrayType))
-        for s in lam.stms[:-1]
-    )  # fmt: skip
-
-
 def product(
     lo: DeviceLowerer, stm: core.Stm, taken: Product | None, destinations: Sequence[Destination]
 ) -> list[Value] | None:
@@ -544,6 +522,7 @@ def _with_rows(
     out: list[Value | None] = list(outs)
     if kept:
         lo.forced.add(size)
+        (rest,) = scope(core.Lambda((), (rest,), ()), lo.program).stms
         values = lo.lower(rest, [destinations[i] for i in kept])
         for i, x in zip(kept, values, strict=True):
             out[i] = x
@@ -587,4 +566,4 @@ def _element_of_product(lo: DeviceLowerer, a: View, b: View, c: View, plus: View
     lo.store(c, (i, j), Ref(name, a.elem))
 
 
-__all__ = ["consumed", "cover", "into", "is_batch", "launch", "product", "statements", "versions"]
+__all__ = ["consumed", "cover", "into", "launch", "product", "statements", "versions"]

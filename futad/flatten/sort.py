@@ -12,7 +12,7 @@ from futad.core.builder import Builder
 from futad.core.types import BOOL, FALSE, I64, ONE, TRUE, U32, ZERO, Atom, Var, array_of, shape_of
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host
-from futad.flatten.known import known_on_host
+from futad.flatten.grids import scope
 from futad.imp import ir
 from futad.imp.dispatch import MEMORY, Destination
 from futad.imp.ir import Expr, add, compare, mul, num, sub
@@ -112,9 +112,7 @@ def histogram_by_sorting(lo: DeviceLowerer, e: core.Hist, targets: Sequence[View
     for v, t in zip(dests, targets, strict=True):
         lo.bind(v, t)
     lam = _sorted_bins(core.Hist(e.width, dests, e.idxs, e.values, e.lam, e.neutral))
-    alone = core.Program({"": core.Fun("", lam, 0, ())})
-    lo.forced |= known_on_host(alone)
-    for t, made in zip(targets, lo.scope(lam), strict=True):
+    for t, made in zip(targets, lo.on_host(scope(lam, lo.program)), strict=True):
         assert isinstance(made, View)
         lo.copy(t, made)
 

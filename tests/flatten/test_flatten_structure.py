@@ -111,7 +111,7 @@ def test_report_names_what_is_sequential() -> None:
     source = "entry main (n: i64) (xs: *[n]f64) = loop xs for i < n - 1 do xs with [i + 1] = xs[i] * 0.5 + xs[i + 1]"
     text = report(prepared(compile_program(compile_text(source, "main"))))
     assert "nothing parallel inside, one thread" in text
-    quiet = report(compile_program(compile_text("entry main [n] (xs: [n]f64) = map (+ 1) xs", "main")))
+    quiet = report(prepared(compile_program(compile_text("entry main [n] (xs: [n]f64) = map (+ 1) xs", "main"))))
     assert quiet.rstrip().endswith("nothing")
 
 

@@ -1,0 +1,157 @@
+"""How a device runs what the host meets: decided here, once, before anything is lowered (`core/grid.py`).
+
+The pass goes over the scopes that the host runs.  Each statement in them that can be run in more than one way gets its
+`Grid`; statements that are run by way of others get these as the body of a version, decided in turn.  Lowering follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir
+from futad.core.grid import Grid, Version
+from futad.core.ir import Lambda, Program, Stm
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, shape_of
+from futad.flatten import fission, prepare
+from futad.flatten import kernel as kir
+from futad.flatten.all_pairs import all_pairs_of
+from futad.flatten.fused_products import is_batch
+from futad.flatten.map_versions import Deciding, map_grid
+from futad.flatten.tree_folds import in_iterations
+
+TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
+SCANNED = 96  # bytes of what one scan can carry along
+TINY = 16  # elements
+
+
+def decided(program: Program) -> Program:
+    """The program with the decisions for all scopes that the host runs."""
+    return ir.map_bodies(program, lambda body: scope(body, program))
+
+
+def scope(lam: Lambda, program: Program) -> Lambda:
+    """A scope that the host runs, with what is decided."""
+    return _scope(lam, Deciding(program, _scope))
+
+
+def _scope(lam: Lambda, d: Deciding) -> Lambda:
+    return Lambda(lam.params, tuple([_statement(s, d) for s in lam.stms]), lam.result)
+
+
+def _statement(s: Stm, d: Deciding) -> Stm:
+    e = s.exp
+    grid = None
+    match e:
+        case ir.Screma():
+            grid = _product(s, e, d) if is_batch(s) else _screma(s, e, d)
+        case ir.Loop() if _by_one_thread(s, e, d.program):
+            grid = Grid("one-thread")
+        case ir.Control():
+            s = ir.map_scopes(s, lambda f: _scope(f, d))
+    return s if grid is None else Stm(s.pat, s.exp, s.attrs, grid)
+
+
+def _product(s: Stm, e: ir.Screma, d: Deciding) -> Grid:
+    why = "maps products over a batch, in tiles unless an operand is neither in memory nor computed by a nest of maps"
+    return Grid("product", otherwise=_screma(s, e, d), why=why)
+
+
+# --- maps and folds ---------------------------------------------------------------------------------------------------
+
+
+def _screma(s: Stm, e: ir.Screma, d: Deciding) -> Grid:
+    found = all_pairs_of(s)
+    if found is not None and isinstance(found.inner, ir.Map):
+        return Grid("tiles", (e.width, found.inner.width, found.fold.width))
+    stms, why = prepare.reshaped(s), "rows are reshaped outside of the map"
+    if len(stms) == 1:
+        stms, why = fission.split(s), "a map in which more is parallel, then folds of its results"
+    if len(stms) == 1 and _of_arrays(e):
+        stms, why = [x for y in ir.unfused(s) for x in fission.interchange(y) or [y]], "folds of columns"
+        if len(stms) == 1:
+            stms, why = in_iterations(s), "no kernel folds arrays"
+    if len(stms) > 1:
+        return Grid("scope", versions=(Version("host", body=d.instead(stms, s)),), why=why)
+    if e.folds:
+        return _fold(e)
+    assert isinstance(e, ir.Mapping)
+    return map_grid(s, e, d)
+
+
+def _of_arrays(e: ir.Screma) -> bool:
+    """Whether a fold is of arrays."""
+    return any(not isinstance(a.type, Prim) for f in e.folds for a in f.neutral)
+
+
+def _fold(e: ir.Screma) -> Grid:
+    """A fold over one dimension; see Note [Folds] in `folds.py`."""
+    if not e.scans:
+        return Grid("reduce", (e.width,))
+    size = tuple_bytes([a.type for f in e.folds for a in f.neutral])
+    if size > SCANNED:
+        return Grid("scan-in-chunks", (e.width,), why="too large elements for one pass, so three")
+    items = max(1, TILE_BYTES // (kir.TILE_THREADS * size))
+    items -= items > 1 and items % 2 == 0  # odd numbers keep threads out of each other's banks
+    return Grid("scan", (e.width,), shared=items * kir.TILE_THREADS * size)
+
+
+def tuple_bytes(types: Sequence[Type]) -> int:
+    """The size of a struct of scalars."""
+    at = most = 0
+    for t in types:
+        assert isinstance(t, Prim)
+        at = -(-at // t.bytes) * t.bytes + t.bytes
+        most = max(most, t.bytes)
+    return -(-at // most) * most
+
+
+# --- loops ------------------------------------------------------------------------------------------------------------
+
+
+def _by_one_thread(s: Stm, e: ir.Loop, program: Program) -> bool:
+    """Whether a loop of scalars and single elements runs as one thread on the device, and not on the host."""
+    unknown = set(s.pat)
+    return (
+        not parallel_inside(e.body, program)
+        and any(isinstance(v.type, ArrayType) or _works(e.body) for v in s.pat)
+        and not any(isinstance(v.type, AccType) or unknown & {*shape_of(v.type)} for v in s.pat)
+    )
+
+
+def _works(lam: Lambda) -> bool:
+    """Whether a loop's body has arrays, or loops: then the host would take long over it."""
+    return lam.has(ir.At, ir.Update, ir.UpdateAcc, ir.Loop, ir.Soac)
+
+
+def _tiny(atoms: Sequence[Atom]) -> bool:
+    """Whether these are constant sizes of so few elements that a kernel is not worth it."""
+    count = 1
+    for a in atoms:
+        if not isinstance(a, Const):
+            return False
+        count *= int(a.value)
+    return count <= TINY
+
+
+def parallel_inside(lam: Lambda, program: Program) -> bool:
+    """Whether a scope has work for more than one thread."""
+    for s in lam.stms:
+        match e := s.exp:
+            case ir.Soac() if not _tiny([e.width]):
+                return True
+            case ir.MatMul() if not _tiny([*shape_of(e.a.type), *shape_of(e.b.type)]):
+                return True
+            case ir.Copy() | ir.Concat() if not _tiny(shape_of(s.pat[0].type)):
+                return True
+            case ir.Update() | ir.UpdateAcc() if not _tiny(shape_of(e.value.type)):
+                return True
+            case ir.WithAcc() if not all(_tiny(shape_of(a.type)) for a in e.arrays):
+                return True
+            case ir.Call() if parallel_inside(program.funs[e.name].body, program):
+                return True
+        if any(parallel_inside(inner, program) for inner in e.lambdas()):
+            return True
+    return False
+
+
+__all__ = ["decided", "scope", "tuple_bytes"]
