@@ -6,7 +6,9 @@ mode; the rules are one record per construct, both modes side by side, in `rules
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import futad.ad.rules  # noqa: F401  (fills the table)
 from futad.ad.directions.unroll import unrolled
@@ -23,7 +25,7 @@ from futad.ad.tidy.unfuse import unfuse
 from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
-from futad.core.types import Atom, Const, Var, row_type
+from futad.core.types import Atom, Const, Var, elem_of, row_type
 
 
 def _one(
@@ -35,9 +37,18 @@ def _one(
         lam = flatten(lam)
     if how.sequential:
         lam = folds_as_loops(lam)
-    out = expand_vjp(b, ir.Vjp(prepared(lam), e.args, directions), how)
+    lam = prepared(lam)
+    if how.budget is not None:
+        how = replace(how, loops=max(1, _keeping(lam)))
+    out = expand_vjp(b, ir.Vjp(lam, e.args, directions), how)
     b.stms[:] = without_notes(b.stms)
     return out
+
+
+def _keeping(lam: ir.Lambda) -> int:
+    """How many loops may keep states: those of other numbers than integers."""
+    loops = [s.exp for s in ir.statements(lam.stms) if isinstance(s.exp, ir.Loop)]
+    return sum(any(elem_of(x.type).is_float for x in e.variables) for e in loops)
 
 
 def _many(
@@ -74,6 +85,7 @@ class _Expander(ir.Renamer):
     def __init__(self, sequential: bool) -> None:
         super().__init__()
         self.sequential = sequential
+        self.around: Counter[type[ir.Exp]] = Counter()  # derivatives of what is being expanded
 
     def stms(self, stms: Iterable[ir.Stm]) -> list[ir.Stm]:
         out: list[ir.Stm] = []
@@ -81,11 +93,13 @@ class _Expander(ir.Renamer):
             if not isinstance(s.exp, ir.Derivative):
                 out.append(self.stm(s))
                 continue
+            self.around[type(s.exp)] += 1
             e = self.exp(s.exp)
+            self.around[type(s.exp)] -= 1
             b = Builder()
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
-            how = How(self.sequential, Budget.of(s.attrs))
+            how = How(self.sequential, Budget.of(s.attrs), self.around[ir.Jvp], self.around[ir.Vjp])
             if e.many:
                 b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs, how)
             else:

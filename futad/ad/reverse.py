@@ -68,10 +68,16 @@ Tape = list[tuple[ir.Stm, ir.Stm]]
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """`sequential`: the code is to run on one thread, or few.  `budget`: what may be kept of loops."""
+    """`sequential`: the code is to run on one thread, or few.  `budget`: what may be kept of loops.  `tangents`,
+    `adjoints`: how many forward and reverse derivatives will be taken of what is emitted.  `loops`: how many share the
+    budget.
+    """
 
     sequential: bool = False
     budget: Budget | None = None
+    tangents: int = 0
+    adjoints: int = 0
+    loops: int = 1
 
 
 @dataclass(slots=True)
@@ -119,7 +125,9 @@ class Scope:
     here; `adj` the adjoints of local and of outside variables as far as this scope changed them.
     """
 
-    __slots__ = ("kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped", "points", "_pending")
+    __slots__ = (
+        "kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped", "points", "widths", "_pending"
+    )  # fmt: skip
 
     def __init__(self, kind: str, parent: Scope | None, ctx: Context, b: Builder | None = None) -> None:
         self.kind = kind
@@ -132,6 +140,7 @@ class Scope:
         self.views: dict[Var, tuple[Var, ir.Atoms]] = {}
         self.stripped: set[Var] = set(parent.stripped) if parent else set()
         self.points: dict[Var, list[Point]] = {}
+        self.widths: ir.Atoms = parent.widths if parent else ()  # of the maps around
         self._pending: list[tuple[ir.Stm | None, Var, Atom]] = []
 
     def child(self, kind: str) -> Scope:

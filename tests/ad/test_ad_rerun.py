@@ -121,9 +121,34 @@ def test_states_of_what_is_needed() -> None:
 
 def test_a_budget_below_one_state() -> None:
     bounded = compile_program(under(core("array"), Budget(memory=40)))
-    with pytest.raises(futad.AssertionFailed, match="a state of the loop takes 48 bytes, and the budget is 40 bytes"):
+    message = "of 40 bytes is too small: a state of the loop takes 48 bytes, and 48 are the least"
+    with pytest.raises(futad.AssertionFailed, match=message):
         gradient(bounded, 3)
     gradient(compile_program(under(core("array"), Budget(memory=48))), 3)
+
+
+SUM = "f64.sum (loop x for i < k do map2 (\\a b -> f64.sin (a * 1.1 + b * f64.i64 i * 0.01)) x (rotate 1 x))"
+HIGHER = {
+    "jvp of vjp": f"jvp (\\x -> vjp (\\x -> {SUM}) x 1) x (map f64.cos x)",
+    "vjp of vjp": f"vjp (\\x -> vjp (\\x -> {SUM}) x 1) x (map f64.cos x)",
+    "vjp of jvp": f"vjp (\\x -> jvp (\\x -> {SUM}) x (map f64.sin x)) x 1",
+    "rows": f"map (\\d -> vjp (\\x -> map (* {SUM}) x) x d) (tabulate_2d n n (\\i j -> f64.bool (i == j)))"
+    " |> map f64.sum",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [Budget(checkpoints=2), Budget(checkpoints="log"), Budget(memory=4000)], ids=str)
+@pytest.mark.parametrize("name", HIGHER)
+def test_higher_derivatives(name: str, budget: Budget) -> None:
+    source = compile_text(f"entry main [n] (k: i64) (x: [n]f64): [n]f64 = {HIGHER[name]}")
+    free, bounded = compile_program(source), compile_program(under(source, budget), check=True)
+    for k in LENGTHS:
+        want, _ = gradient(free, k)
+        got, found = gradient(bounded, k)
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+        if budget.memory is not None and name != "rows":  # there it is each row's
+            assert sum(m.most["held"] for m in found) <= budget.memory
 
 
 @pytest.mark.slow

@@ -27,11 +27,10 @@ from dataclasses import dataclass, field
 from futad.ad.emit import reexecution
 from futad.ad.history.dependence import iterations_of
 from futad.ad.history.save import counted, varying
-from futad.ad.history.split import split, states, while_
+from futad.ad.history.split import Plan, split, states, while_
 from futad.ad.tidy.live import live
 from futad.ad.tidy.without_accumulators import strip_stm
 from futad.core import ir
-from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, elem_of, i64, shape_of
 from futad.errors import Span
@@ -117,7 +116,7 @@ class Rerun:
     """
 
     step: Step
-    budget: Budget
+    plan: Plan
     room: Room
     iterations: Atom
     stack: list[Atom]  # how many there are, their iterations, and the rows of each variable
@@ -141,7 +140,7 @@ class Rerun:
             free = b.op("sub", self.room.states, top, hint="free")
             room = b.op("le", ONE, free, hint="room")
             length = b.op("sub", b.op("add", i, ONE), at)
-            to = _either(b, room, lambda b: b.op("add", at, split(b, self.budget, length, free)), lambda b: i)
+            to = _either(b, room, lambda b: b.op("add", at, split(b, self.plan.budget, length, free)), lambda b: i)
             state = run(b, self.step, at, b.op("sub", to, at), state)
             kept = b.op("and", room, b.op("lt", to, i), hint="kept")
             stack = push(b, kept, [top, places, *rows], to, state)
@@ -164,7 +163,7 @@ class Rerun:
         runs, most = last[-2:]
         size = self.room.size
         facts = (
-            ("loop", place), ("what", "loop"), ("way", "rerun"), ("method", self.budget.method),
+            ("loop", place), ("what", "loop"), ("way", "rerun"), ("method", self.plan.budget.method),
             ("state", " ".join(self.step.names)),
         )  # fmt: skip
         numbers: dict[str, Atom] = {
@@ -175,8 +174,8 @@ class Rerun:
             "predicted": b.op("mul", self.room.states, size),
             "held": b.op("mul", most, size),
         }
-        if self.budget.memory is not None:
-            numbers["budget"] = i64(self.budget.memory)
+        if self.plan.memory is not None:
+            numbers["budget"] = self.plan.memory
         b.add(ir.Stm((), ir.Measure(facts, tuple(numbers), tuple(numbers.values()))))
 
 
@@ -218,30 +217,32 @@ def _if(
     return [*b.emit(ir.For(count, tuple(arrays), lam), *names)]
 
 
-def empty(b: Builder, step: Step, loop: ir.Loop, budget: Budget, n: Atom | None) -> tuple[Room, list[Atom]]:
+def empty(b: Builder, step: Step, loop: ir.Loop, plan: Plan, n: Atom | None) -> tuple[Room, list[Atom]]:
     """A stack without states."""
     types = [loop.variables[q].type for q in step.state]
     size: Atom = i64(8)
     for t in types:
         elem = elem_of(t)
         size = b.op("add", size, b.op("mul", b.size_mul(shape_of(t)), i64(elem.bytes)), hint="size")
-    slots = states(b, budget, n, size)
-    if budget.memory is not None:
-        message = "a state of the loop takes {} bytes, and the budget is {} bytes"
-        b.add(ir.Stm((), ir.Assert(b.op("le", ONE, slots), message, (size, i64(budget.memory)), None)))
+    slots = states(b, plan, n, size)
+    if plan.memory is not None:
+        message = "the budget of {} bytes is too small: a state of the loop takes {} bytes, and {} are the least"
+        assert plan.budget.memory is not None
+        values = (i64(plan.budget.memory), size, b.op("mul", size, plan.parts))
+        b.add(ir.Stm((), ir.Assert(b.op("le", ONE, slots), message, values, None)))
     rows = [b.let(ir.Scratch(elem_of(t), (slots, *shape_of(t))), "kept") for t in types]
     return Room(slots, size), [ZERO, b.let(ir.Scratch(I64, (slots,)), "places"), *rows]
 
 
 def known(
-    b: Builder, emitted: ir.Stm, loop: ir.Loop, step: Step, where: Sequence[int], budget: Budget, n: Atom
+    b: Builder, emitted: ir.Stm, loop: ir.Loop, step: Step, where: Sequence[int], plan: Plan, n: Atom
 ) -> Rerun:
     """Emit the forward sweep of `loop` with n iterations; it binds the variables of `emitted`.
 
     `where`: the positions of a state's variables among those of `loop`, whose index, if it has one, is its first
     parameter.
     """
-    room, stack = empty(b, step, loop, budget, n)
+    room, stack = empty(b, step, loop, plan, n)
     k = len(stack)
 
     def segment(b: Builder, at: Atom, *others: Atom) -> Sequence[Atom]:
@@ -250,14 +251,14 @@ def known(
         free = b.op("sub", room.states, top, hint="free")
         left = b.op("sub", n, at, hint="left")
         more = b.op("le", ONE, free)
-        count = _either(b, more, lambda b: split(b, budget, b.op("add", left, ONE), free), lambda b: left)
+        count = _either(b, more, lambda b: split(b, plan.budget, b.op("add", left, ONE), free), lambda b: left)
         after = _iterations(b, loop, at, count, own)
         return [b.op("add", at, count), top, places, *rows, *after]
 
     names = ["at", "top", "places", *["kept"] * (k - 2), *[v.name for v in loop.variables]]
     inits = [ZERO, *stack, *loop.inits]
     out = while_(b, inits, lambda b, at, *_: b.op("lt", at, n), segment, names, emitted.pat)
-    return Rerun(step, budget, room, n, [*out[1 : k + 1]])
+    return Rerun(step, plan, room, n, [*out[1 : k + 1]])
 
 
 def push_always(b: Builder, stack: Sequence[Atom], at: Atom, state: Sequence[Atom]) -> list[Atom]:
@@ -280,14 +281,14 @@ def _iterations(b: Builder, loop: ir.Loop, at: Atom, count: Atom, own: Sequence[
 
 
 def unknown(
-    b: Builder, emitted: ir.Stm, loop: ir.While, step: Step, where: Sequence[int], budget: Budget, count: Var
+    b: Builder, emitted: ir.Stm, loop: ir.While, step: Step, where: Sequence[int], plan: Plan, count: Var
 ) -> Rerun:
     """Emit the forward sweep of a loop of unknown length; it binds the variables of `emitted`, and `count` to the
     number of iterations.
 
     Every state whose iteration is a multiple of `stride` is kept; when there is no room, every other one is dropped.
     """
-    room, stack = empty(b, step, loop, budget, None)
+    room, stack = empty(b, step, loop, plan, None)
     k = len(stack)
 
     def segment(b: Builder, at: Atom, stride: Atom, *others: Atom) -> Sequence[Atom]:
@@ -303,7 +304,7 @@ def unknown(
     inits = [ZERO, ONE, *stack, *loop.inits]
     out = while_(b, inits, lambda b, *vs: vs[2 + k], segment, names, emitted.pat)
     b.add(ir.Stm((count,), ir.Alias(out[0])))
-    return Rerun(step, budget, room, out[0], _dropped(b, budget, out[0], room.states, out[2 : k + 2]))
+    return Rerun(step, plan, room, out[0], _dropped(b, plan, out[0], room.states, out[2 : k + 2]))
 
 
 def _while_iterations(b: Builder, loop: ir.While, most: Atom, own: Sequence[Atom]) -> Sequence[Atom]:
@@ -336,7 +337,7 @@ def _moved(b: Builder, rows: Atom, to: Atom, source: Atom) -> Atom:
     return b.let(ir.Update(rows, (to,), _taken(b, rows, source)), "kept")
 
 
-def _dropped(b: Builder, budget: Budget, n: Atom, slots: Atom, stack: Sequence[Atom]) -> list[Atom]:
+def _dropped(b: Builder, plan: Plan, n: Atom, slots: Atom, stack: Sequence[Atom]) -> list[Atom]:
     """The stack with the uppermost state below each place at which the first descent of a loop of n iterations would
     keep one; the room of the others is free again."""
     top, places, *rows = stack
@@ -350,7 +351,7 @@ def _dropped(b: Builder, budget: Budget, n: Atom, slots: Atom, stack: Sequence[A
     def step(
         b: Builder, target: Atom, free: Atom, read: Atom, kept: Atom, places: Atom, *rows: Atom
     ) -> Sequence[Atom]:
-        target = b.op("add", target, split(b, budget, b.op("sub", end, target), free), hint="target")
+        target = b.op("add", target, split(b, plan.budget, b.op("sub", end, target), free), hint="target")
 
         def below(b: Builder, at: Atom) -> Atom:
             following = b.op("add", at, ONE)

@@ -12,6 +12,7 @@ limits on space, on time, and on both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.budget import Budget
@@ -19,6 +20,17 @@ from futad.core.builder import Builder
 from futad.core.types import BOOL, ONE, ZERO, Atom, Var, i64
 
 Values = Sequence[Atom]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A budget; where it is bytes, how many of them a loop has, and into how many such parts they are divided; and how
+    many reverse derivatives are around."""
+
+    budget: Budget
+    memory: Atom | None = None
+    parts: Atom = ONE
+    adjoints: int = 0
 
 
 def while_(
@@ -71,13 +83,20 @@ def needs_length(budget: Budget) -> bool:
     return budget.reruns is not None or budget.checkpoints == "log"
 
 
-def states(b: Builder, budget: Budget, n: Atom | None, size: Atom) -> Atom:
+def states(b: Builder, plan: Plan, n: Atom | None, size: Atom) -> Atom:
     """How many states the budget allows, the first one among them: may be less than one if it is bytes.
 
     `n`: the number of iterations, if it is known; `size`: bytes of a state, with its position.
     """
-    if budget.memory is not None:
-        found: Atom = b.op("quot", i64(budget.memory), b.op("max", size, ONE))
+    budget = plan.budget
+    if plan.memory is not None:
+        found: Atom = b.op("quot", plan.memory, b.op("max", size, ONE), hint="fit")
+        if plan.adjoints:
+            # The states of the derivative around have this one's in them: room is shared as by a square.
+            share = b.op("to_f64", b.op("max", found, ONE))
+            for _ in range(plan.adjoints):
+                share = b.op("sqrt", share)
+            found = b.op("min", found, b.op("max", b.op("to_i64", share), ONE))
     elif isinstance(budget.checkpoints, int):
         found = i64(budget.checkpoints + 1)
     else:

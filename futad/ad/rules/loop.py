@@ -16,7 +16,7 @@ from futad.ad.history import rerun
 from futad.ad.history.final import noted
 from futad.ad.history.rerun import Rerun, Step
 from futad.ad.history.save import Grower, Restore, Saver, Undo, convert, counting, varying
-from futad.ad.history.split import needs_length
+from futad.ad.history.split import Plan, needs_length
 from futad.ad.history.stripmine import NEST, bound_of, within
 from futad.ad.rules.branch import merge_branches
 from futad.ad.table import RULES, Rule
@@ -289,11 +289,11 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
         loop = emitted.exp
         assert isinstance(loop, ir.For)
-        bounded = _bounded(s, stm, which, kept)
+        b = Builder()
+        bounded = _bounded(s, b, stm, which, kept)
         if bounded is not None:
-            budget, step, where = bounded
-            b = Builder()
-            stack = rerun.known(b, emitted, loop, step, where, budget, _iterations(b, e.bound))
+            plan, step, where = bounded
+            stack = rerun.known(b, emitted, loop, step, where, plan, _iterations(b, e.bound))
             s.replace(emitted, b.stms)
             return stack
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
@@ -320,13 +320,15 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     _reverse_iterations(s, e.bound, body, stm, save)
 
 
-Bounded = tuple[Budget, Step, list[int]]
+Bounded = tuple[Plan, Step, list[int]]
 
 
-def _bounded(s: Scope, stm: ir.Stm, which: Sequence[int], kept: Sequence[int]) -> Bounded | None:
-    """The budget of the loop, the step by which its iterations are run again, and where the forward sweep has a state's
-    variables; None if it saves what it needs."""
-    budget = Budget.of(stm.attrs) or s.ctx.how.budget
+def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequence[int]) -> Bounded | None:
+    """What the loop may keep (code for it goes to `b`), the step by which its iterations are run again, and where the
+    forward sweep has a state's variables; None if it saves what it needs."""
+    how = s.ctx.how
+    own = Budget.of(stm.attrs)
+    budget = own or how.budget
     e = stm.exp
     assert isinstance(e, ir.Loop)
     if budget is None or not budget.limits or (NEST,) in stm.attrs or varying(e.variables, e.variables):
@@ -335,23 +337,28 @@ def _bounded(s: Scope, stm: ir.Stm, which: Sequence[int], kept: Sequence[int]) -
     step = rerun.step_of(e, which, final, s.stripped)
     if not all(q in kept for q in step.state):
         return None
-    return budget, step, [kept.index(q) for q in step.state]
+    memory: Atom | None = None
+    parts: Atom = i64((1 if own else how.loops) << how.tangents)  # a tangent is as large as its value
+    if budget.memory is not None:
+        if s.widths and not how.sequential:  # the loops of all elements are run at once
+            parts = b.op("mul", parts, b.op("max", b.size_mul(s.widths), ONE), hint="parts")
+        memory = b.op("quot", i64(budget.memory), parts, hint="memory")
+    return Plan(budget, memory, parts, how.adjoints), step, [kept.index(q) for q in step.state]
 
 
 def _bounded_while(
-    s: Scope, emitted: ir.Stm, first: ir.Stm, loop: ir.While, count: Var, budget: Budget, step: Step,
+    s: Scope, b: Builder, emitted: ir.Stm, first: ir.Stm, loop: ir.While, count: Var, plan: Plan, step: Step,
     where: Sequence[int],
 ) -> Rerun:  # fmt: skip
     """The forward sweep of a loop of unknown length under a budget, in place of `first`, which counts."""
-    b = Builder()
-    if needs_length(budget):
+    if needs_length(plan.budget):
         counting_ = ir.rename(ir.Lambda((), (first,), (count,)))
         b.add(counting_.stms[0])
         n = counting_.result[0]
         b.add(ir.Stm((count,), ir.Alias(n)))
-        stack = rerun.known(b, emitted, _as_for(loop, n), step, where, budget, n)
+        stack = rerun.known(b, emitted, _as_for(loop, n), step, where, plan, n)
     else:
-        stack = rerun.unknown(b, emitted, loop, step, where, budget, count)
+        stack = rerun.unknown(b, emitted, loop, step, where, plan, count)
     s.replace(first, b.stms)
     return stack
 
@@ -389,9 +396,10 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     s.replace(emitted, [first])
 
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
-        bounded = _bounded(s, stm, which, kept)
+        b = Builder()
+        bounded = _bounded(s, b, stm, which, kept)
         if bounded is not None:
-            return _bounded_while(s, emitted, first, loop, count, *bounded)
+            return _bounded_while(s, b, emitted, first, loop, count, *bounded)
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}

@@ -23,6 +23,7 @@ class MapSweep:
         self.s = s
         self.width = width
         self.inner = s.child("map")
+        self.inner.widths = (*s.widths, width)
         self.params: list[Var] = []
         self.args: list[Atom] = []
         self.elements: list[tuple[Var, Atom]] = []
