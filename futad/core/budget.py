@@ -61,6 +61,11 @@ class Budget:
         """Whether it says how much may be kept."""
         return not (self.memory is None and self.checkpoints is None and self.reruns is None)
 
+    @property
+    def only_reversible(self) -> bool:
+        """Whether it says nothing but how iterations may be undone."""
+        return self.reversible is not None and self == Budget(reversible=self.reversible)
+
     def attribute(self) -> tuple[Any, ...]:
         """As an attribute of a statement, of values that text has."""
         given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]

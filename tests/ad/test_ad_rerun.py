@@ -121,7 +121,7 @@ def test_states_of_what_is_needed() -> None:
 
 def test_a_budget_below_one_state() -> None:
     bounded = compile_program(under(core("array"), Budget(memory=40)))
-    message = "of 40 bytes is too small: a state of the loop takes 48 bytes, and 48 are the least"
+    message = r":1:.*of 40 bytes is too small: a state of the loop \(x\) takes 48, and 48 are the least"
     with pytest.raises(futad.AssertionFailed, match=message):
         gradient(bounded, 3)
     gradient(compile_program(under(core("array"), Budget(memory=48))), 3)

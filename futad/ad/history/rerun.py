@@ -226,10 +226,11 @@ def empty(b: Builder, step: Step, loop: ir.Loop, plan: Plan, n: Atom | None) -> 
         size = b.op("add", size, b.op("mul", b.size_mul(shape_of(t)), i64(elem.bytes)), hint="size")
     slots = states(b, plan, n, size)
     if plan.memory is not None:
-        message = "the budget of {} bytes is too small: a state of the loop takes {} bytes, and {} are the least"
+        message = "the budget of {} bytes is too small: a state of the loop takes {}, and {} are the least"
+        message = message.replace("the loop", f"the loop ({' '.join(step.names)})")
         assert plan.budget.memory is not None
         values = (i64(plan.budget.memory), size, b.op("mul", size, plan.parts))
-        b.add(ir.Stm((), ir.Assert(b.op("le", ONE, slots), message, values, None)))
+        b.add(ir.Stm((), ir.Assert(b.op("le", ONE, slots), message, values, plan.place)))
     rows = [b.let(ir.Scratch(elem_of(t), (slots, *shape_of(t))), "kept") for t in types]
     return Room(slots, size), [ZERO, b.let(ir.Scratch(I64, (slots,)), "places"), *rows]
 

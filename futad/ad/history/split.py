@@ -18,19 +18,21 @@ from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.types import BOOL, ONE, ZERO, Atom, Var, i64
+from futad.errors import Span
 
 Values = Sequence[Atom]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A budget; where it is bytes, how many of them a loop has, and into how many such parts they are divided; and how
-    many reverse derivatives are around."""
+    """A budget; where it is bytes, how many of them a loop has, and into how many such parts they are divided; how many
+    reverse derivatives are around; and where the loop stands in the source."""
 
     budget: Budget
     memory: Atom | None = None
     parts: Atom = ONE
     adjoints: int = 0
+    place: Span | None = None
 
 
 def while_(

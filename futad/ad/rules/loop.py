@@ -289,19 +289,18 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
         loop = emitted.exp
         assert isinstance(loop, ir.For)
-        b = Builder()
-        bounded = _bounded(s, b, stm, which, kept)
+        plain, grown = _by_size(loop, [kept.index(q) for q in which])
+        before, head, b = Builder(), Builder(), Builder()
+        iterations = e.bound if rooms else _iterations(before, e.bound)
+        index = head.convert(I64, loop.body.params[0])
+        saver = Saver(loop, emitted.pat, head, index, iterations, before, _undo(s, stm, kept))
+        saver.save(plain)
+        bounded = _bounded(s, b, stm, which, kept) if saver.params or grown else None
         if bounded is not None:
             plan, step, where = bounded
             stack = rerun.known(b, emitted, loop, step, where, plan, _iterations(b, e.bound))
             s.replace(emitted, b.stms)
             return stack
-        plain, grown = _by_size(loop, [kept.index(q) for q in which])
-        before, head = Builder(), Builder()
-        iterations = e.bound if rooms else _iterations(before, e.bound)
-        index = head.convert(I64, loop.body.params[0])
-        saver = Saver(loop, emitted.pat, head, index, iterations, before, _undo(s, stm, kept))
-        saver.save(plain)
         new = ir.Stm(
             (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_()), emitted.attrs
         )
@@ -328,6 +327,8 @@ def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequ
     forward sweep has a state's variables; None if it saves what it needs."""
     how = s.ctx.how
     own = Budget.of(stm.attrs)
+    if own is not None and own.only_reversible:
+        own = None
     budget = own or how.budget
     e = stm.exp
     assert isinstance(e, ir.Loop)
@@ -343,7 +344,17 @@ def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequ
         if s.widths and not how.sequential:  # the loops of all elements are run at once
             parts = b.op("mul", parts, b.op("max", b.size_mul(s.widths), ONE), hint="parts")
         memory = b.op("quot", i64(budget.memory), parts, hint="memory")
-    return Plan(budget, memory, parts, how.adjoints), step, [kept.index(q) for q in step.state]
+    return Plan(budget, memory, parts, how.adjoints, place_of(stm.attrs)), step, [kept.index(q) for q in step.state]
+
+
+def _is_saved(
+    loop: ir.Loop, final: Sequence[Var], count: Var, which: Sequence[int], undo: Undo
+) -> bool:
+    """Whether something is saved of these variables in each iteration."""
+    as_for = _as_for(loop, count)
+    saver = Saver(as_for, final, Builder(), as_for.body.params[0], count, Builder(), undo)
+    saver.save(which)
+    return bool(saver.params)
 
 
 def _bounded_while(
@@ -396,11 +407,11 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     s.replace(emitted, [first])
 
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
+        plain, grown = _by_size(loop, [kept.index(q) for q in which])
         b = Builder()
         bounded = _bounded(s, b, stm, which, kept)
-        if bounded is not None:
+        if bounded is not None and (grown or _is_saved(loop, emitted.pat, count, plain, _undo(s, stm, kept))):
             return _bounded_while(s, b, emitted, first, loop, count, *bounded)
-        plain, grown = _by_size(loop, [kept.index(q) for q in which])
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}
         new = first
