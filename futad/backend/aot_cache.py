@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 from futad import __version__, cache
 from futad.bindings import Binding, Loop
 from futad.core.entry import Entry, EntryType
+from futad.core.failure import FailureSite
 from futad.core.measures import Site
 from futad.core.types import Prim, prim
 from futad.errors import Span
 from futad.runtime.cc import compiler_file, cpu
-from futad.runtime.ffi import CFailureSite, CFunction, CLibrary, Layout
+from futad.runtime.ffi import CFunction, CLibrary, Layout
 from futad.runtime.values import Leaf, Signature
 from futad.target import target_of
 
@@ -48,7 +49,7 @@ class Compiled:
 
 _CLASSES: dict[str, Any] = {
     c.__name__: c
-    for c in (Compiled, Signature, Entry, EntryType, Leaf, Layout, CFunction, CFailureSite, Binding, Loop, Site, Span)
+    for c in (Compiled, Signature, Entry, EntryType, Leaf, Layout, CFunction, FailureSite, Binding, Loop, Site, Span)
 }
 
 

@@ -22,7 +22,7 @@ from futad.deep import deep
 from futad.imp.lower import Lowerer
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.watch import Watching
-from futad.runtime.ffi import CFailureSite, CFunction, CLibrary, Layout
+from futad.runtime.ffi import CFunction, CLibrary, Layout
 from futad.target import C, Target
 
 
@@ -105,7 +105,7 @@ class CBackend:
             for f in self.module.functions
             if not f.local
         }
-        places = tuple([CFailureSite(p.span, p.message, p.types) for p in self.module.places])
+        places = tuple(self.module.places)
         rank = max([r for f in functions.values() for _, r in f.results] + [1])
         return Layout(functions, places, rank, self.bindings, self.loops, self.module.sites)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from futad.backend.c import CBackend
 from futad.backend.c_emit import c_string
+from futad.core.failure import FailureSite
 from futad.core.ir import EntryType, Fun
 from futad.core.types import Prim
 from futad.errors import line_of, show_at
-from futad.runtime.ffi import CFailureSite
 from futad.runtime.values import Leaf, Signature, leaf_text, leaf_types, signature_of
 
 _PRIMS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bool")
@@ -246,7 +246,7 @@ def _leaf(leaf: Leaf) -> str:
     )
 
 
-def _place(i: int, p: CFailureSite) -> str:
+def _place(i: int, p: FailureSite) -> str:
     before = after = ""
     if p.span is not None:
         before = f"{p.span}: "

@@ -10,6 +10,7 @@ from futad.backend.device_host import HostEmitter
 from futad.backend.device_index import narrow_params
 from futad.checks import MEMORY, VALUES, modes
 from futad.core import ir as core
+from futad.core.failure import FailureSite
 from futad.core.measures import Measured
 from futad.deep import deep
 from futad.flatten import flatten
@@ -18,7 +19,6 @@ from futad.imp.ir import ONE, Expr, Num, Ref
 from futad.imp.report import NO_REPORTS, Reports
 from futad.runtime.device import Device, EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
-from futad.runtime.ffi import CFailureSite
 from futad.runtime.host import KernelInfo, Layout, ProductInfo, Runtime
 
 
@@ -64,8 +64,8 @@ class DeviceBackend:
         what = without_numbers(k.what)
         return KernelInfo(self.names[k], k.kind, params, scratch, k.fails, _product(k), indices, what, k.line)
 
-    def _places(self) -> tuple[CFailureSite, ...]:
-        return tuple([CFailureSite(p.span, p.message, p.types) for p in self.module.places])
+    def _places(self) -> tuple[FailureSite, ...]:
+        return tuple(self.module.places)
 
     def on(self, device: Device) -> DeviceProgram:
         """The program made ready on a device."""

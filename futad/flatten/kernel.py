@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from futad.bindings import Binding, Loop
+from futad.core.failure import FailureSite
 from futad.core.measures import Site
 from futad.core.types import U32, Prim
 from futad.imp import ir
@@ -333,7 +334,7 @@ class DeviceModule:
 
     functions: list[ir.Function]
     kernels: list[Kernel]
-    places: list[ir.FailureSite]
+    places: list[FailureSite]
     why: list[str]
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()

@@ -11,8 +11,10 @@ number, they do so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Annotated, Any
 
+from futad.core.failure import FailureSite
 from futad.core.measures import Site
 from futad.core.types import BOOL, I64, Prim
 
@@ -526,15 +528,6 @@ class Function(Node):
 
 
 @dataclass(slots=True)
-class FailureSite:
-    """What a failing check reports: the source span, and for asserts the message and its values' types."""
-
-    span: Any
-    message: str = ""
-    types: tuple[Prim, ...] = ()
-
-
-@dataclass(slots=True)
 class Module:
     """All functions, the number of memory slots they use, the places that can fail, and those that tell numbers."""
 
@@ -593,10 +586,8 @@ def mul(a: Expr, b: Expr) -> Expr:
 
 def product(sizes: tuple[Expr, ...] | list[Expr]) -> Expr:
     """The product of sizes."""
-    out: Expr = ONE
-    for s in sizes:
-        out = mul(out, s)
-    return out
+    one: Expr = ONE
+    return reduce(mul, sizes, one)
 
 
 def compare(op: str, a: Expr, b: Expr) -> Expr:

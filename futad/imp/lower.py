@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.failure import FailureSite
 from futad.core.measures import Site, Sites
 from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, elem_of, shape_of
 from futad.errors import Span
@@ -95,7 +96,7 @@ class Lowerer(Unchecked):
         self.target = target
         self.consumed = consumed_vars(program)
         self.calls, self.separate = separate_functions(program)
-        self.places: list[ir.FailureSite] = []
+        self.places: list[FailureSite] = []
         self.sites = Sites()
         self.slots = 0
         self.names = 0
@@ -163,7 +164,7 @@ class Lowerer(Unchecked):
         return Ref(name, e.type)
 
     def place(self, span: Span | None, message: str = "", types: tuple[Prim, ...] = ()) -> int:
-        self.places.append(ir.FailureSite(span, message, types))
+        self.places.append(FailureSite(span, message, types))
         return len(self.places) - 1
 
     @contextmanager

@@ -21,9 +21,10 @@ import numpy as np
 
 from futad import forks
 from futad.bindings import Binding, Loop
+from futad.core.failure import FailureSite
 from futad.core.measures import Measured, Site, gathered, words_of
 from futad.core.types import Prim
-from futad.errors import BoundsError, DivisionByZero, Error, InternalError, OutOfMemory, Span, UsageError, failed_check
+from futad.errors import BoundsError, DivisionByZero, Error, InternalError, OutOfMemory, UsageError, failed_check
 from futad.runtime.findings import finding
 
 # The codes of failures in `ctx->error.code`.
@@ -42,21 +43,12 @@ class CFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class CFailureSite:
-    """What a failing check reports."""
-
-    span: Span | None
-    message: str
-    types: tuple[Prim, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Layout:
     """The entries of a library by core name, the places that can fail, the largest rank of a result; what checked
     execution can name, if it is for that; the places that tell numbers."""
 
     functions: dict[str, CFunction]
-    places: tuple[CFailureSite, ...]
+    places: tuple[FailureSite, ...]
     max_rank: int
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()
@@ -271,7 +263,7 @@ class CLibrary:
         if words[0] == CHECK:
             return self._finding(context)
         index = words[1]
-        place = self.layout.places[index] if index >= 0 else CFailureSite(None, "", ())
+        place = self.layout.places[index] if index >= 0 else FailureSite(None)
         return failure(place, words[0], list(words[4:8]))
 
     def _finding(self, context: _Context) -> Error:
@@ -318,7 +310,7 @@ def empty_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any
         raise OutOfMemory(f"a result of shape {text} is needed, whose size exceeds the address space") from None
 
 
-def failure(place: CFailureSite, code: int, words: list[int]) -> Error:
+def failure(place: FailureSite, code: int, words: list[int]) -> Error:
     """The exception of a failing check; `words` are the four values it reports."""
     a, b = words[0], words[1]
     if code == BOUNDS:
@@ -335,7 +327,7 @@ def failure(place: CFailureSite, code: int, words: list[int]) -> Error:
     return failed_check(place.message, _fill(place, words), place.span)
 
 
-def _fill(place: CFailureSite, words: list[int]) -> str:
+def _fill(place: FailureSite, words: list[int]) -> str:
     """An assertion's message with its values in place of the {}s."""
     text = place.message
     for t, w in zip(place.types, words, strict=False):

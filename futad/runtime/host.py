@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from futad.bindings import Binding, Loop
+from futad.core.failure import FailureSite
 from futad.core.measures import Measured, Site, gathered, words_of
 from futad.core.scalarops import OPS
 from futad.core.types import PRIMS
@@ -19,7 +20,7 @@ from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Frame, Posted, Product, Thresholds, grid
 from futad.runtime.devicereports import DeviceReports, host_scalar
-from futad.runtime.ffi import MEMORY, CFailureSite, failure
+from futad.runtime.ffi import MEMORY, failure
 from futad.runtime.graph_capture import MOST_NODES, Step, Tape
 
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
@@ -92,7 +93,7 @@ class Layout:
 
     functions: dict[str, tuple[str, tuple[tuple[np.dtype[Any], int], ...], tuple[str, ...]]]
     kernels: tuple[KernelInfo, ...]
-    places: tuple[CFailureSite, ...]
+    places: tuple[FailureSite, ...]
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()
     sites: tuple[Site, ...] = ()
@@ -368,7 +369,7 @@ class Runtime:
         self.raise_(code, place, (words + [0, 0, 0, 0])[:4])
 
     def raise_(self, code: int, place: int, words: list[int]) -> None:
-        where = self.layout.places[place] if place >= 0 else CFailureSite(None, "", ())
+        where = self.layout.places[place] if place >= 0 else FailureSite(None)
         if code == MEMORY and place < 0 and words[0] >= 0 and words[1] == 0:
             words[1] = 1
         raise failure(where, code, words)
