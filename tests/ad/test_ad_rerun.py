@@ -119,6 +119,20 @@ def test_states_of_what_is_needed() -> None:
         assert dict(found[0].facts)["state"] == names, loop
 
 
+def test_loops_that_are_not_run_again_say_so() -> None:
+    growing = "f64.sum (loop y = x[0:1] for i < k do y ++ [f64.sin (y[i] * 1.1)])"
+    undone = "f64.sum (loop (a, b) = (x, map f64.cos x) for i < k do (b, a)).0"
+    for loop, way, state in ((growing, "kept", "y"), (undone, "undone", "a b")):
+        source = under(core(loop), Budget(memory=1000))
+        _, found = gradient(compile_program(source, check=True), 4)
+        if loop is growing:
+            assert [(dict(m.facts)["way"], dict(m.facts)["state"], m.sums) for m in found] == [
+                (way, state, {"iterations": 4})
+            ]
+        else:
+            assert all(dict(m.facts)["way"] == way for m in found)
+
+
 def test_a_budget_below_one_state() -> None:
     bounded = compile_program(under(core("array"), Budget(memory=40)))
     message = r":1:.*of 40 bytes is too small: a state of the loop \(x\) takes 48, and 48 are the least"

@@ -34,13 +34,15 @@ class Restore:
     `begin(b, i, after)` emits code for iteration i and gives its value.  `last`: the variable's final value if the
     return sweep carries it backwards (`after` is then the value after the iteration), else None.  `carried`: what
     `after` has to be, if others need it too.  `compare(b, start, end)` emits the check of the value that the return
-    sweep ends with; without it that is the one that the loop began with.
+    sweep ends with; without it that is the one that the loop began with.  `saved`: whether something of it is saved in
+    each iteration.
     """
 
     begin: Callable[[Builder, Atom, Var], Atom]
     last: Atom | None = None
     carried: Var | None = None
     compare: Callable[[Builder, Atom, Atom], None] | None = None
+    saved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ class Saver:
         assert isinstance(t, ArrayType)
         p, v = self.more(self.before.let(ir.Scratch(elem_of(t), t.shape), f"{x.name}_saved"), f"{x.name}_saved")
         self.results.append(self.head.let(ir.Update(p, (self.index,), x), p.name))
-        self.restores[q] = Restore(lambda b, t, after: b.let(ir.At(v, (t,)), x.name))
+        self.restores[q] = Restore(lambda b, t, after: b.let(ir.At(v, (t,)), x.name), saved=True)
 
     def _chains(
         self,
@@ -218,7 +220,7 @@ class Saver:
                 env |= {v: at(b, t, v) for v, at in counters.items()}
                 return undoer.run(b, x, c, (t,), env)
 
-            self.restores[q] = Restore(begin, self.final[q])
+            self.restores[q] = Restore(begin, self.final[q], saved=True)
 
     def lambda_(self) -> ir.Lambda:
         body = self.loop.body
@@ -292,7 +294,7 @@ class Grower:
             saver.results.append(head.let(ir.Update(flat, (Range(begin, n, ONE),), row), "saved"))
             saver.results.append(head.let(ir.Update(begins, (saver.index,), begin), "begins"))
             saver.results.append(head.op("add", begin, n))
-            saver.restores[q] = Restore(_row(flats, places))
+            saver.restores[q] = Restore(_row(flats, places), saved=True)
 
 
 def counting(stm: ir.Stm, which: Sequence[int]) -> tuple[ir.Stm, list[Var]]:

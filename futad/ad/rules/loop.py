@@ -178,6 +178,8 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam)))
     if stack is not None:
         stack.told(s.b, done[len(done) - len(stack.params) :], place_of(stm.attrs))
+    else:
+        _told(s, stm, bound, {xs[q].name: r for q, r in restores.items()})
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         compare = restores[q].compare
@@ -192,6 +194,19 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
             s.add(inits[q], y)
     for q, o in zip(carried, out, strict=False):
         s.add(inits[q], o)
+
+
+def _told(s: Scope, stm: ir.Stm, bound: Atom, restores: dict[str, Restore]) -> None:
+    """Under a budget emit what a user may ask about a loop that is not run again."""
+    budget = Budget.of(stm.attrs) or s.ctx.how.budget
+    if budget is None or budget == Budget():
+        return
+    saved = [name for name, r in restores.items() if r.saved]
+    undone = [name for name, r in restores.items() if r.last is not None]
+    if saved or undone:
+        way = ("way", "kept" if saved else "undone")
+        facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, ("state", " ".join(saved or undone)))
+        s.b.add(ir.Stm((), ir.Measure(facts, ("iterations",), (_iterations(s.b, bound),))))
 
 
 def _kept(s: Scope, stm: ir.Stm) -> list[int]:
