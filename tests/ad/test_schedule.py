@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import numpy as np
@@ -16,7 +15,6 @@ from futad.core.builder import Builder
 from futad.core.interp import Interpreter
 from futad.core.types import I64, Var
 from tests.support import schedules
-from tests.support.budgets import under
 from tests.support.needs import needs_cc
 from tests.support.schedules import Split, binary, binomial, bisection, least, online, runs, stack, treeverse
 
@@ -96,28 +94,20 @@ STEP = "(f64.sin (x * 1.1), i + 1)"
 WHILE = f"entry main (k: i64) (x: f64): f64 = vjp (\\x -> (loop (x, i) = (x, 0) while i < k do {STEP}).0) x 1"
 
 
-@functools.cache
-def compiled(text: str, budget: Budget) -> futad.Program:
-    prog = futad.compile(text, backend="c")
-    prog._unit.core = under(prog._unit.core, budget)
-    return prog
-
-
 @needs_cc
 @pytest.mark.slow
 @pytest.mark.parametrize("method", SPLITS)
 @pytest.mark.parametrize("c", [0, 1, 2, 5, 12])
 def test_loops_run_as_the_reference(c: int, method: str) -> None:
-    budget = Budget(checkpoints=c, method=method)  # type: ignore[arg-type]
-    known, unknown = compiled(FOR, budget), compiled(WHILE, budget)
+    known, unknown = [futad.compile(t, backend="c", checkpoints=c, method=method) for t in (FOR, WHILE)]
     want: dict[int, float] = {}
     for n in range(1, 301, 1 if method == "binomial" else 7):
         got = known.main(n, 0.3)
-        (m,) = known._unit.executor().measured()
+        (m,) = known._executable.measured()
         steps = stack(n, min(c + 1, n), SPLITS[method])
         assert (m.sums["runs"], m.sums["held"]) == (runs(steps), schedules.most(steps) * m.sums["state"]), n
         assert np.array_equal(unknown.main(n, 0.3), got)
-        (m,) = unknown._unit.executor().measured()
+        (m,) = unknown._executable.measured()
         assert m.sums["runs"] == online(n, c + 1, SPLITS[method])[0], n
         want[n] = got
     assert len(set(want.values())) == len(want)
