@@ -65,6 +65,20 @@ def _others(toy: bool) -> Iterator[Row]:
     tables = partial(neutrons, "tables", 5, *((20, 6, 9) if toy else (17_000_000,)))
     yield Row("rsbench", "rsbench", "objective", "gradient", resonances, tolerance=1e-8)
     yield Row("xsbench", "xsbench", "objective", "gradient", tables, tolerance=1e-8)
+    springs = partial(_springs, *((50, 20) if toy else (20_000, 1000)))
+    yield Row("leapfrog", "leapfrog", "loss", "gradient", springs)
+    rotated = partial(_rotated, *((7, 9) if toy else (3203, 1000)))
+    yield Row("adaptive", "adaptive", "value", "gradient", rotated)
     yield Row("hello", "hello", "square", "double", lambda: (3.0,))
     yield Row("particle", "particle", "ff", "rr", lambda: (0.0,), tolerance=1e-6)
     yield Row("saddle", "saddle", "ff", "rr", lambda: (np.array([1.0, 1.0]),), tolerance=1e-6)
+
+
+def _springs(iterations: int, n: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(1)
+    return iterations, 0.01, rng.uniform(0.5, 2.0, n), rng.normal(size=n), rng.normal(size=n)
+
+
+def _rotated(length: int, n: int) -> tuple[Any, ...]:
+    x = np.random.default_rng(1).normal(size=n)
+    return length, 3.0, x / np.linalg.norm(x)

@@ -209,13 +209,14 @@ def arrays_of_jax(backend: str) -> None:
 @smoke
 def scalar_operations(backend: str) -> None:
     """Every operation of the table at every type, on special and random values, against NumPy's."""
-    from futad.backend.cuda import DeviceBackend, open_device
+    from futad.backend.cuda import open_device
     from futad.core import scalarops
     from futad.core.parse import parse_program
+    from futad.testing.build import device_backend
     from tests.support.scalar_cases import CASES, inputs, tolerance
 
     text = "\n".join(_function(op, t, 40 * k) for k, (op, t) in enumerate(CASES, 1))
-    running = DeviceBackend(parse_program(text)).on(open_device(backend))
+    running = device_backend(parse_program(text)).on(open_device(backend))
     wrong = []
     for op, t in CASES:
         args = inputs(op, t)

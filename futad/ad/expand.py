@@ -93,13 +93,14 @@ class _Expander(ir.Renamer):
             if not isinstance(s.exp, ir.Derivative):
                 out.append(self.stm(s))
                 continue
+            inside = any(isinstance(x.exp, ir.Vjp) for x in ir.statements(s.exp.lam.stms))
             self.around[type(s.exp)] += 1
             e = self.exp(s.exp)
             self.around[type(s.exp)] -= 1
             b = Builder()
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
-            how = How(self.sequential, Budget.of(s.attrs), self.around[ir.Jvp], self.around[ir.Vjp])
+            how = How(self.sequential, Budget.of(s.attrs), self.around[ir.Jvp], self.around[ir.Vjp], inside=inside)
             if e.many:
                 b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs, how)
             else:

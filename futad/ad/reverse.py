@@ -70,7 +70,7 @@ Tape = list[tuple[ir.Stm, ir.Stm]]
 class How:
     """`sequential`: the code is to run on one thread, or few.  `budget`: what may be kept of loops.  `tangents`,
     `adjoints`: how many forward and reverse derivatives will be taken of what is emitted.  `loops`: how many share the
-    budget.
+    budget.  `inside`: whether there are reverse derivatives inside, which keep something too.
     """
 
     sequential: bool = False
@@ -78,6 +78,7 @@ class How:
     tangents: int = 0
     adjoints: int = 0
     loops: int = 1
+    inside: bool = False
 
 
 @dataclass(slots=True)

@@ -151,7 +151,7 @@ HIGHER = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", [Budget(checkpoints=2), Budget(checkpoints="log"), Budget(memory=4000)], ids=str)
+@pytest.mark.parametrize("budget", [Budget(checkpoints=2), Budget(checkpoints="log"), Budget(memory=8000)], ids=str)
 @pytest.mark.parametrize("name", HIGHER)
 def test_higher_derivatives(name: str, budget: Budget) -> None:
     source = compile_text(f"entry main [n] (k: i64) (x: [n]f64): [n]f64 = {HIGHER[name]}")

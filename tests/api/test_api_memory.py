@@ -205,5 +205,5 @@ def test_loops_under_a_budget_are_explained(backend: str) -> None:
 
 def test_a_budget_below_a_state_is_an_error() -> None:
     prog = futad.compile(PROGRAM, backend="interp", memory="10B")
-    with pytest.raises(futad.Error, match="a state of the loop takes 16 bytes, and the budget is 10 bytes"):
+    with pytest.raises(futad.Error, match=r"of 10 bytes is too small: a state of the loop \(y\) takes 16"):
         prog.grads(1000, 0.5)

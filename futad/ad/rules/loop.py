@@ -354,7 +354,8 @@ def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequ
     if not all(q in kept for q in step.state):
         return None
     memory: Atom | None = None
-    parts: Atom = i64((1 if own else how.loops) << how.tangents)  # a tangent is as large as its value
+    # A tangent is as large as its value, and reverse derivatives around and inside keep something too.
+    parts: Atom = i64((1 if own else how.loops) << (how.tangents + how.adjoints + how.inside))
     if budget.memory is not None:
         if s.widths and not how.sequential:  # the loops of all elements are run at once
             parts = b.op("mul", parts, b.op("max", b.size_mul(s.widths), ONE), hint="parts")

@@ -18,7 +18,11 @@ from futad.legality import Legality
 SHORT = 16  # iterations of a loop that is not split
 OWN_WAY = ("stripmine", "bound", "true_dep", "unroll", "checkpoint")  # attributes that say what becomes of a loop
 
-LEGAL = Legality("spine", "nested and successive loops become one loop over a program counter")
+LEGAL = Legality(
+    "spine",
+    "nested and successive loops become one loop over a program counter",
+    worth="asked for by a budget: a nest keeps states of all of it, not the states of each loop at once",
+)
 PLAIN = LEGAL.condition("no attributes of its own", "the check of the loop's bound, or what it is to keep, is lost")
 
 
