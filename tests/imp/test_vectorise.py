@@ -1,0 +1,71 @@
+"""Loops in vector lanes: the loops that are refused, each beside one that is taken.
+
+No program is known to reach some of these refusals, as what lowering emits is refused for another reason first: they
+are what the functions promise, whatever lowering comes to emit.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from futad.core.types import BOOL, F64, I64
+from futad.imp import ir
+from futad.imp.ir import ONE, ZERO, Load, Ref, Scalar
+from futad.imp.loops.outer_vectorise import outer_vectorised
+from futad.imp.loops.vectorise import across, annotate
+from futad.imp.walk import statements
+
+I, J, M, N = (Ref(name, I64) for name in "ijmn")
+F_ZERO = ir.Num(0.0, F64)
+BESIDE = ir.add(I, ir.mul(J, N))  # elements of neighbouring iterations are neighbours
+STRIDED = ir.add(ir.mul(I, ir.num(2)), ir.mul(J, N))
+ROWS = ir.add(ir.mul(I, M), J)
+
+
+@pytest.mark.parametrize("indices, taken", [([I], True), ([ZERO], False), ([I, ir.add(I, ONE)], False)])
+def test_what_is_added_goes_to_elements_of_each_iteration(indices, taken):
+    adds = [ir.Store("y", index, Load("x", I, F64), "add") for index in indices]
+    loop = ir.For("i", N, adds, map=True)
+    assert annotate(loop, reassociate=True) == loop.independent == taken
+
+
+@pytest.mark.parametrize("index, taken", [(BESIDE, True), (J, True), (STRIDED, False), (ROWS, False)])
+def test_lanes_that_reduce_read_side_by_side(index, taken):
+    product = Scalar("mul", (Load("a", BESIDE, F64), Load("b", index, F64)), F64, F64)
+    fold = ir.For("j", M, [ir.Accumulate("s", "add", product)], map=True)
+    assert annotate(fold, reassociate=True)
+    loop = ir.For("i", N, [ir.Decl("s", F64, F_ZERO, mutable=True), fold, ir.Store("y", I, Ref("s", F64))], map=True)
+    assert (across(loop, reassociate=True) is not None) == taken
+
+
+def outer(bound: ir.Expr, cond: ir.Expr, first: list[ir.Stmt]) -> ir.For:
+    """A map around a loop that carries y, with a branch that adds to memory in one way."""
+    y = Ref("y", F64)
+    step = Scalar("mul", (y, Load("x", J, F64)), F64, F64)
+    branch = ir.If(cond, [ir.Store("a", J, y, "add")], [])
+    body = [*first, ir.Decl("y", F64, F_ZERO, mutable=True), ir.For("j", bound, [ir.Assign("y", step), branch])]
+    return ir.For("i", N, [*body, ir.Store("z", I, y)], map=True)
+
+
+CHOICE = Scalar("lt", (Ref("k", I64), ir.num(3)), BOOL, I64)
+DIFFERS = [ir.Decl("k", I64, Load("ks", I, I64))]
+
+
+@pytest.mark.parametrize(
+    "bound, first, taken",
+    [
+        (M, [], True),
+        (I, [], False),
+        (Ref("k", I64), DIFFERS, False),
+    ],
+)
+def test_inner_loops_of_all_lanes_are_alike(bound, first, taken):
+    loop = outer(bound, Scalar("lt", (M, ir.num(3)), BOOL, I64), first)
+    assert (outer_vectorised(loop, loop.body, frozenset()) is not None) == taken
+
+
+@pytest.mark.parametrize("first, taken", [([], True), (DIFFERS, False)])
+def test_lanes_take_branches_together(first, taken):
+    loop = outer(M, CHOICE, first)
+    assert any(isinstance(s, ir.If) for s in statements(loop.body))
+    assert (outer_vectorised(loop, loop.body, frozenset()) is not None) == taken
