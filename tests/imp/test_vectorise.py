@@ -15,57 +15,57 @@ from futad.imp.loops.outer_vectorise import outer_vectorised
 from futad.imp.loops.vectorise import across, annotate
 from futad.imp.walk import statements
 
-I, J, M, N = (Ref(name, I64) for name in "ijmn")
+i, j, m, n = (Ref(name, I64) for name in "ijmn")
 F_ZERO = ir.Num(0.0, F64)
-BESIDE = ir.add(I, ir.mul(J, N))  # elements of neighbouring iterations are neighbours
-STRIDED = ir.add(ir.mul(I, ir.num(2)), ir.mul(J, N))
-ROWS = ir.add(ir.mul(I, M), J)
+BESIDE = ir.add(i, ir.mul(j, n))  # elements of neighbouring iterations are neighbours
+STRIDED = ir.add(ir.mul(i, ir.num(2)), ir.mul(j, n))
+ROWS = ir.add(ir.mul(i, m), j)
 
 
-@pytest.mark.parametrize("indices, taken", [([I], True), ([ZERO], False), ([I, ir.add(I, ONE)], False)])
+@pytest.mark.parametrize("indices, taken", [([i], True), ([ZERO], False), ([i, ir.add(i, ONE)], False)])
 def test_what_is_added_goes_to_elements_of_each_iteration(indices, taken):
-    adds = [ir.Store("y", index, Load("x", I, F64), "add") for index in indices]
-    loop = ir.For("i", N, adds, map=True)
+    adds = [ir.Store("y", index, Load("x", i, F64), "add") for index in indices]
+    loop = ir.For("i", n, adds, map=True)
     assert annotate(loop, reassociate=True) == loop.independent == taken
 
 
-@pytest.mark.parametrize("index, taken", [(BESIDE, True), (J, True), (STRIDED, False), (ROWS, False)])
+@pytest.mark.parametrize("index, taken", [(BESIDE, True), (j, True), (STRIDED, False), (ROWS, False)])
 def test_lanes_that_reduce_read_side_by_side(index, taken):
     product = Scalar("mul", (Load("a", BESIDE, F64), Load("b", index, F64)), F64, F64)
-    fold = ir.For("j", M, [ir.Accumulate("s", "add", product)], map=True)
+    fold = ir.For("j", m, [ir.Accumulate("s", "add", product)], map=True)
     assert annotate(fold, reassociate=True)
-    loop = ir.For("i", N, [ir.Decl("s", F64, F_ZERO, mutable=True), fold, ir.Store("y", I, Ref("s", F64))], map=True)
+    loop = ir.For("i", n, [ir.Decl("s", F64, F_ZERO, mutable=True), fold, ir.Store("y", i, Ref("s", F64))], map=True)
     assert (across(loop, reassociate=True) is not None) == taken
 
 
 def outer(bound: ir.Expr, cond: ir.Expr, first: list[ir.Stmt]) -> ir.For:
     """A map around a loop that carries y, with a branch that adds to memory in one way."""
     y = Ref("y", F64)
-    step = Scalar("mul", (y, Load("x", J, F64)), F64, F64)
-    branch = ir.If(cond, [ir.Store("a", J, y, "add")], [])
+    step = Scalar("mul", (y, Load("x", j, F64)), F64, F64)
+    branch = ir.If(cond, [ir.Store("a", j, y, "add")], [])
     body = [*first, ir.Decl("y", F64, F_ZERO, mutable=True), ir.For("j", bound, [ir.Assign("y", step), branch])]
-    return ir.For("i", N, [*body, ir.Store("z", I, y)], map=True)
+    return ir.For("i", n, [*body, ir.Store("z", i, y)], map=True)
 
 
 CHOICE = Scalar("lt", (Ref("k", I64), ir.num(3)), BOOL, I64)
-DIFFERS = [ir.Decl("k", I64, Load("ks", I, I64))]
+DIFFERS = [ir.Decl("k", I64, Load("ks", i, I64))]
 
 
 @pytest.mark.parametrize(
     "bound, first, taken",
     [
-        (M, [], True),
-        (I, [], False),
+        (m, [], True),
+        (i, [], False),
         (Ref("k", I64), DIFFERS, False),
     ],
 )
 def test_inner_loops_of_all_lanes_are_alike(bound, first, taken):
-    loop = outer(bound, Scalar("lt", (M, ir.num(3)), BOOL, I64), first)
+    loop = outer(bound, Scalar("lt", (m, ir.num(3)), BOOL, I64), first)
     assert (outer_vectorised(loop, loop.body, frozenset()) is not None) == taken
 
 
 @pytest.mark.parametrize("first, taken", [([], True), (DIFFERS, False)])
 def test_lanes_take_branches_together(first, taken):
-    loop = outer(M, CHOICE, first)
+    loop = outer(m, CHOICE, first)
     assert any(isinstance(s, ir.If) for s in statements(loop.body))
     assert (outer_vectorised(loop, loop.body, frozenset()) is not None) == taken
