@@ -17,6 +17,7 @@ LEVELS: dict[str, dict[str, bool]] = {
         "loop": True, "thread": False, "columns": True, "parts": True, "one-scan": True, "folds": True, "warp": False,
         "block": False, "distributed": True, "tiles": False,
     },
+    "histogram": {"shared": False, "atomic": False, "sorted": True, "locks": False},
 }  # fmt: skip
 
 
@@ -66,10 +67,10 @@ def _widths(s: ir.Stm, g: Grid) -> Sequence[Atom]:
                 inside = [x for f in found[-1].lambdas() for x in f.stms]
             return out
         case "histogram", ir.Hist():
-            return (e.width,)
+            return (e.width, *shape_of(e.dests[0].type)[len(e.idxs) :])
         case "product", ir.MatMul() | ir.Map():
             return ()
-        case "scope", ir.Screma():
+        case "scope", ir.Screma() | ir.Hist():
             return ()
         case "one-thread", ir.Loop():
             return ()

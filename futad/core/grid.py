@@ -25,7 +25,7 @@ TEMPLATES: dict[str, str] = {
     "tiles": "folds of pairs of rows in tiles (`space`: rows on the left, on the right, elements of a row)",
     "product": "matrix products in tiles, if the operands lie in memory or are computed element by element",
     "scope": "other statements in place of this one",
-    "histogram": "updates of bins (`space`: updates; `work`: bins)",
+    "histogram": "updates of bins, in one of several versions (`space`: updates, elements of each; `work`: bins)",
     "one-thread": "a loop in which nothing is parallel",
 }
 QUANTITIES = ("points", "inner", "work")

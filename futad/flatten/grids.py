@@ -16,6 +16,7 @@ from futad.flatten import fission, prepare
 from futad.flatten import kernel as kir
 from futad.flatten.all_pairs import all_pairs_of
 from futad.flatten.fused_products import is_batch
+from futad.flatten.histogram_versions import histogram_grid
 from futad.flatten.map_versions import Deciding, map_grid
 from futad.flatten.tree_folds import in_iterations
 
@@ -44,6 +45,8 @@ def _statement(s: Stm, d: Deciding) -> Stm:
     match e:
         case ir.Screma():
             grid = _product(s, e, d) if is_batch(s) else _screma(s, e, d)
+        case ir.Hist():
+            grid = histogram_grid(s, e, d)
         case ir.Loop() if _by_one_thread(s, e, d.program):
             grid = Grid("one-thread")
         case ir.Control():

@@ -12,15 +12,15 @@ from futad.core.operator import operators_of
 from futad.core.scalarops import OPS
 from futad.core.types import I64, U32, ArrayType, Prim, elem_of
 from futad.flatten import kernel as kir
+from futad.flatten.conditions import condition
 from futad.flatten.dispatch import SharedAcc, in_block, on_host, over
-from futad.flatten.kernel import FEW_BINS, MOST_PASSES, SUB_BYTES
+from futad.flatten.kernel import SUB_BYTES
 from futad.flatten.kernel_interface import NotInBlock
-from futad.flatten.sort import histogram_by_sorting
 from futad.imp import arrays, ir
 from futad.imp.dispatch import HANDLERS, Destination
 from futad.imp.elements import bind_elements, guarded
 from futad.imp.indexing import if_inside
-from futad.imp.ir import ONE, ZERO, Expr, Ref, compare, num
+from futad.imp.ir import ONE, ZERO, Expr, Ref, num
 from futad.imp.soacs import _targets
 from futad.imp.units import unit_of
 from futad.imp.views import Acc, Mem, Value, View, as_scalar
@@ -121,40 +121,64 @@ def _scatter(lo: DeviceLowerer, stm: core.Stm, e: core.Scatter, destinations: li
     return targets
 
 
-@on_host(core.Hist)
 @in_block(core.Hist)
-def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, destinations: list[Destination]) -> Sequence[Value]:
-    targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], destinations)
-    idxs = [lo.view(a) for a in e.idxs]
-    values = [lo.view(a) for a in e.values]
-    width = lo.let(lo.expr(e.width), "n")
-    name = ", ".join(v.name for v in stm.pat)
-    ops = [o.op for o in operators_of(e.lam) or ()]
-    if ops and all(OPS[op].associative for op in ops):  # all of these are atomic
-        for target, v, op in zip(targets, values, ops, strict=True):
-            with lo.block() as atomics:
-                with over(lo, (width, *v.shape[1:]), f"histogram {name}, atomic {op}") as point:
-                    index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
-                    with lo.block() as write:
-                        _add(lo, target, [*index, *point[1:]], v.load(point), op)
-                    if_inside(lo, index, target.shape, write)
-            if lo.mode == "host" and target.dense:
-                _in_shared_memory(lo, target, idxs, v, op, width, name, atomics)
-            else:
-                lo.out += atomics
-        return targets
-    if lo.mode == "block":
+def _hist_in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, destinations: list[Destination]) -> Sequence[Value]:
+    ops = operators_of(e.lam) or ()
+    if not ops or not all(OPS[o.op].associative for o in ops):
         raise NotInBlock
-    with lo.block() as locked:
-        _by_locks(lo, e, targets, name)
-    if any(t.rank != len(idxs) or not t.dense for t in targets):
-        lo.fallback(f"histogram {name}: no atomic operation is its operator, so updates of a bin wait for a lock")
-        lo.out += locked
-        return targets
-    with lo.block() as sorted_:
-        histogram_by_sorting(lo, e, targets)
-    lo.out.append(ir.If(compare("<", ir.mul(Ref("BIN_UPDATES", I64), targets[0].count()), width), sorted_, locked))
+    targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], destinations)
+    for target, a, o in zip(targets, e.values, ops, strict=True):
+        _atomics(lo, e, target, lo.view(a), o.op, stm.pat[0].name)
     return targets
+
+
+@on_host(core.Hist)
+def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, destinations: list[Destination]) -> Sequence[Value]:
+    grid = stm.grid
+    assert grid is not None, "the pass `grids` has not seen it"
+    if grid.template == "scope":
+        (version,) = grid.versions
+        assert version.body is not None
+        return lo.on_host(version.body, destinations)
+    targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], destinations)
+    name = ", ".join(v.name for v in stm.pat)
+    dense = all(t.dense for t in targets)
+    first, *others = grid.versions
+    with lo.block() as last:
+        if first.level == "shared":
+            (o,) = operators_of(e.lam) or ()
+            _atomics(lo, e, targets[0], lo.view(e.values[0]), o.op, name)
+        else:
+            _by_locks(lo, e, targets, name)
+    if not others or not dense:
+        if grid.why:
+            lo.fallback(f"histogram {name}: {grid.why}")
+        lo.out += last
+        return targets
+    sizes = [lo.expr(a) for a in grid.space]
+    total, bins = lo.let(ir.product(sizes), "n"), lo.let(targets[0].count(), "bins")
+    with lo.block() as better:
+        if first.body is None:
+            _in_shared_memory(lo, e, targets[0], o.op, sizes, total, bins, name)
+        else:
+            for p, t in zip(first.body.params, targets, strict=True):
+                lo.bind(p, t)
+            for t, made in zip(targets, lo.on_host(first.body), strict=True):
+                assert isinstance(made, View)
+                lo.copy(t, made)
+    lo.out.append(ir.If(condition(first.when, {"points": [total], "work": [bins]}), better, last))
+    return targets
+
+
+def _atomics(lo: DeviceLowerer, e: core.Hist, target: View, v: View, op: str, name: str) -> None:
+    """Updates of bins, each by an atomic operation."""
+    idxs = [lo.view(a) for a in e.idxs]
+    width = lo.let(lo.expr(e.width), "n")
+    with over(lo, (width, *v.shape[1:]), f"histogram {name}, atomic {op}") as point:
+        index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
+        with lo.block() as write:
+            _add(lo, target, [*index, *point[1:]], v.load(point), op)
+        if_inside(lo, index, target.shape, write)
 
 
 def _by_locks(lo: DeviceLowerer, e: core.Hist, targets: list[View], name: str) -> None:
@@ -193,40 +217,33 @@ def _by_locks(lo: DeviceLowerer, e: core.Hist, targets: list[View], name: str) -
 
 
 def _in_shared_memory(
-    lo: DeviceLowerer, target: View, idxs: Sequence[View], v: View, op: str, width: Expr, name: str,
-    atomics: list[ir.Stmt],
-) -> None:  # fmt: skip
-    """A histogram by way of sub-histograms in shared memory if its bins are few beside its updates, else `atomics`."""
+    lo: DeviceLowerer, e: core.Hist, target: View, op: str, sizes: Sequence[Expr], total: Expr, bins: Expr, name: str
+) -> None:
+    """A histogram by way of sub-histograms in shared memory."""
+    idxs, v = [lo.view(a) for a in e.idxs], lo.view(e.values[0])
     op = "or" if target.elem.is_bool and op == "add" else op
     cells = SUB_BYTES // target.elem.bytes
-    sizes = (width, *v.shape[1:])
-    total, bins = lo.let(ir.product(sizes), "n"), lo.let(target.count(), "bins")
     assert isinstance(target.base, Mem)
-    with lo.block() as body:
-        start = lo.name("bins")
-        lo.out.append(ir.Pointer(start, target.elem, target.base.pointer, target.offset))
-        blocks = Ref(lo.name("chunks"), I64)
-        lo.emit(kir.Chunks(blocks.name, total, ONE))
-        with lo.kernel("block") as kernel:
-            i = Ref(lo.name("i"), I64)
-            with lo.inside("thread"), lo.block() as update:
-                point = lo.unflatten(i, sizes)
-                index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
-                with lo.block() as write:
-                    flat: Expr = ZERO
-                    for k, n in zip([*index, *point[1:]], target.shape, strict=True):
-                        wide = k if k.type is I64 else ir.Scalar("to_i64", (k,), k.type, I64)
-                        flat = ir.add(ir.mul(flat, n), wide)
-                    lo.out.append(kir.SharedUpdate(0, flat, v.load(point)))
-                if_inside(lo, index, target.shape, write)
-            made = kir.Function([i], update, [])
-            lo.out.append(kir.SubHist(op, unit_of(op, target.elem), made, total, [bins], [start], cells))
-        passes = ir.Bin("/", ir.add(bins, num(cells - 1)), num(cells))
-        lo.launch(kernel, "tile", ir.mul(blocks, passes), f"histogram {name}, atomic {op} in shared memory")
-    some = compare("<", ZERO, bins)  # in no pass at all nothing would be computed, nor fail
-    few = compare("&&", some, compare("<=", bins, num(MOST_PASSES * cells)))
-    many = compare("<", ir.mul(num(FEW_BINS), bins), total)
-    lo.out.append(ir.If(compare("&&", few, many), body, atomics))
+    start = lo.name("bins")
+    lo.out.append(ir.Pointer(start, target.elem, target.base.pointer, target.offset))
+    blocks = Ref(lo.name("chunks"), I64)
+    lo.emit(kir.Chunks(blocks.name, total, ONE))
+    with lo.kernel("block") as kernel:
+        i = Ref(lo.name("i"), I64)
+        with lo.inside("thread"), lo.block() as update:
+            point = lo.unflatten(i, sizes)
+            index = [lo.let(x.load(point[:1]), "ix") for x in idxs]
+            with lo.block() as write:
+                flat: Expr = ZERO
+                for k, n in zip([*index, *point[1:]], target.shape, strict=True):
+                    wide = k if k.type is I64 else ir.Scalar("to_i64", (k,), k.type, I64)
+                    flat = ir.add(ir.mul(flat, n), wide)
+                lo.out.append(kir.SharedUpdate(0, flat, v.load(point)))
+            if_inside(lo, index, target.shape, write)
+        made = kir.Function([i], update, [])
+        lo.out.append(kir.SubHist(op, unit_of(op, target.elem), made, total, [bins], [start], cells))
+    passes = ir.Bin("/", ir.add(bins, num(cells - 1)), num(cells))
+    lo.launch(kernel, "tile", ir.mul(blocks, passes), f"histogram {name}, atomic {op} in shared memory")
 
 
 def _add(lo: DeviceLowerer, target: View, index: Sequence[Expr], value: Expr, op: str) -> None:

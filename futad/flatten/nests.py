@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
-from futad.core.grid import Grid, Sum, Version, comparisons
+from futad.core.grid import Grid, Version
 from futad.core.nest import Nest
 from futad.core.types import I64, Atom, Var
 from futad.flatten import fission
 from futad.flatten import kernel as kir
+from futad.flatten.conditions import condition
 from futad.flatten.dispatch import SharedAcc
 from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.levels import levels_of
@@ -28,7 +28,7 @@ from futad.flatten.pair_tiles import lower_all_pairs
 from futad.flatten.private_histograms import in_shared_memory, rows_in_shared_memory
 from futad.flatten.staging import staged
 from futad.imp import ir
-from futad.imp.ir import ONE, Expr, Ref, compare, num
+from futad.imp.ir import ONE, Expr, Ref, num
 from futad.imp.sharing import consumed_vars
 from futad.imp.soacs import SoacLoop
 from futad.imp.views import Acc, Mem, Value, View, dense_view, is_transposed, permuted
@@ -106,7 +106,8 @@ class _Versions:
     ) -> None:
         self.lo, self.n, self.levels, self.sizes, self.total = lo, n, levels, sizes, total
         self.grid, self.inner = grid, inner_width(lo, grid)
-        self.work = [ir.product([lo.expr(a) for a in term]) for term in grid.work]
+        work = [ir.product([lo.expr(a) for a in term]) for term in grid.work]
+        self.quantities = {"points": [total], "inner": [self.inner or ir.ZERO], "work": work}
 
     def lowered(self) -> list[Value]:
         """Lower all of them, and what the host picks by.  If the threads of a block would share what each needs, the
@@ -131,32 +132,12 @@ class _Versions:
         picked = [v for v in chosen.values() if v.level in made]
         out = made[picked[-1].level] if picked else made["thread"]
         for v in reversed(picked[:-1]):
-            out = [ir.If(self.condition(v.when), made[v.level], out)]
+            out = [ir.If(condition(v.when, self.quantities), made[v.level], out)]
         if list(made) == ["thread"] and self.inner is not None and "thread" in chosen and not self.grid.why:
             what = _what(self.n, self.levels)
             lo.why.append(f"{lo.function_name}: inner parallelism of {what} is sequential in each thread")
         lo.out += out
         return self.n.results([])
-
-    def condition(self, when: str) -> Expr:
-        """The host's expression for a condition."""
-        quantities = {"points": [self.total], "inner": [self.inner or ir.ZERO], "work": self.work}
-
-        def total(terms: Sum) -> Expr:
-            out: Expr = ir.ZERO
-            for factors in terms:
-                for x in quantities.get(factors[0], [_scalar(factors[0])]) if len(factors) == 1 else [product(factors)]:
-                    out = ir.add(out, x)
-            return out
-
-        def product(factors: list[str]) -> Expr:
-            return ir.product([quantities[f][0] if f in quantities else _scalar(f) for f in factors])
-
-        each = [
-            reduce(partial(compare, "&&"), [compare(op, total(left), total(right)) for left, op, right in tests])
-            for tests in comparisons(when)
-        ]
-        return reduce(partial(compare, "||"), each)
 
     def version(self, v: Version, warp: Version | None) -> list[ir.Stmt]:
         """The statements of a version.  Raises NotInBlock."""
@@ -207,7 +188,7 @@ class _Versions:
         by_block = lo.out.pop()  # what comes before it, the sizes of memory, is for both
         small = replace(made, name=f"{made.name}_warp", kind="warp", what=f"{what}, inner parts by a warp")
         lo.kernels.append(small)
-        lo.out.append(ir.If(self.condition(warp.when), [kir.Launch(small, self.total, inner)], [by_block]))
+        lo.out.append(ir.If(condition(warp.when, self.quantities), [kir.Launch(small, self.total, inner)], [by_block]))
 
     def instead(self, v: Version) -> None:
         """Other statements, their results in the same places."""
@@ -244,10 +225,6 @@ class _Versions:
         lo.consumed |= consumed_vars(core.Program({**lo.program.funs, "": core.Fun("", body, 0, ())}))
         for v, out in zip(lo.on_host(body, list(n.outs)), n.outs, strict=True):
             assert isinstance(v, Acc) or (isinstance(v, View) and out is not None and v.same_place(out))
-
-
-def _scalar(name: str) -> Expr:
-    return num(int(name)) if name.isdecimal() else Ref(name, I64)
 
 
 def _columns(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> bool:

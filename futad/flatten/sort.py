@@ -1,18 +1,15 @@
 """Sorts as kernels: a radix sort of the whole grid at host level (`radix_sort.cuh`), the sequential one by a block's
-first thread inside of blocks; and histograms of many updates a bin by sorting."""
+first thread inside of blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from futad.ad.bins import choice, flat_bins, segmented, sort_by_bin
 from futad.core import ir as core
-from futad.core.builder import Builder
-from futad.core.types import BOOL, FALSE, I64, ONE, TRUE, U32, ZERO, Atom, Var, array_of, shape_of
+from futad.core.types import I64, U32
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host
-from futad.flatten.grids import scope
 from futad.imp import ir
 from futad.imp.dispatch import MEMORY, Destination
 from futad.imp.ir import Expr, add, compare, mul, num, sub
@@ -103,53 +100,3 @@ def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.ArgSort, destinations: l
         emit_sort(lo, keys, lo.expr(e.bound), (memory[0], memory[1], memory[2]))
     lo.out += [kir.Sync(), kir.Single(body), kir.Sync()]
     return [memory[0]]
-
-
-def histogram_by_sorting(lo: DeviceLowerer, e: core.Hist, targets: Sequence[View]) -> None:
-    """A histogram of scalars into dense `targets`: its updates are sorted by bin, and scanned; the last in each bin is
-    what that then has."""
-    dests = tuple([Var("bins", d.type) for d in e.dests])
-    for v, t in zip(dests, targets, strict=True):
-        lo.bind(v, t)
-    lam = _sorted_bins(core.Hist(e.width, dests, e.idxs, e.values, e.lam, e.neutral))
-    for t, made in zip(targets, lo.on_host(scope(lam, lo.program)), strict=True):
-        assert isinstance(made, View)
-        lo.copy(t, made)
-
-
-def _sorted_bins(h: core.Hist) -> core.Lambda:
-    b = Builder()
-    n, rank = h.width, len(h.idxs)
-    at = sort_by_bin(b, shape_of(h.dests[0].type), h.idxs)
-    held = [flat_bins(b, d, at.count, rank) for d in h.dests]
-
-    def differs(c: Builder, there: Atom, other: Atom, bin: Atom) -> Atom:
-        return choice(c, there, lambda d: [d.op("ne", d.at(at.bins, other), bin)], lambda d: [TRUE], (TRUE,))[0]
-
-    def element(c: Builder, j: Var, i: Var, bin: Var) -> Sequence[Atom]:
-        """Whether it is its bin's first, which also has what the bin holds; those out of range are never combined."""
-        inside = c.op("lt", bin, at.count)
-        start = differs(c, c.op("and", inside, c.op("lt", ZERO, j)), c.op("sub", j, ONE), bin)
-
-        def first(d: Builder) -> Sequence[Atom]:
-            return d.inline(h.lam, [*[d.at(x, bin) for x in held], *[d.at(v, i) for v in h.values]])
-
-        def other(d: Builder) -> Sequence[Atom]:
-            return choice(d, inside, lambda q: [q.at(v, i) for v in h.values], lambda q: h.neutral, h.neutral)
-
-        return [start, *choice(c, c.op("and", start, inside), first, other, h.neutral)]
-
-    where = b.let(core.Iota(n, ZERO, ONE), "is")
-    lam = b.lambda_([("j", I64), ("i", I64), ("bin", I64)], element)
-    scan = core.Fused(n, (where, at.order, at.bins), lam, (core.Fold(segmented(b, h.lam), (FALSE, *h.neutral)),), ())
-    _, *upto = b.emit(scan, "upto", types=[array_of(t, n) for t in (BOOL, *[x.type for x in h.neutral])])
-
-    def last(c: Builder, j: Var, bin: Var) -> Sequence[Atom]:
-        after = c.op("add", j, ONE)
-        return [c.op("select", differs(c, c.op("lt", after, n), after, bin), bin, at.count)]
-
-    (places,) = b.map_(last, where, at.bins, hint="places")
-    made = b.emit(core.Scatter(n, tuple(held), (places,), tuple(upto)), "bins")
-    shape = shape_of(h.dests[0].type)
-    out = made if rank == 1 else tuple([b.let(core.Reshape(x, shape), "bins") for x in made])
-    return core.rename(core.Lambda((), tuple(b.stms), out))
