@@ -74,6 +74,26 @@ entry main [n] (xs: [n]({fields})) =
     assert [g.template for g in of(source)] == ["scan-in-chunks"]
 
 
+BINS = "entry main [n] (k: i64) (is: [n]i64) (xs: [n]f64) = "
+HISTOGRAMS = {
+    f"{BINS} reduce_by_index (replicate k 0) (+) 0 is xs": ["histogram: shared atomic"],
+    f"{BINS} reduce_by_index (replicate k 0) (\\a b -> a + b + a * b) 0 is xs": ["histogram: sorted locks", "scan"],
+    f"""{BINS} unzip (reduce_by_index (replicate k (0, f64.inf)) (\\(a, b) (c, d) -> (a + c, f64.min b d))
+      (0, f64.inf) is (zip xs xs))""": ["scope: host", *["histogram: shared atomic"] * 2],
+    """entry main [n][m] (k: i64) (is: [n]i64) (xss: [n][m]f64) =
+      reduce_by_index (replicate k (replicate m 1)) (map2 (\\a b -> a * b + a)) (replicate m 1) is xss""": [
+        "histogram: locks"
+    ],
+}
+
+
+@pytest.mark.parametrize("source", HISTOGRAMS)
+def test_histograms_have_versions(source: str) -> None:
+    found = [g for g in of(source) if g.template != "map"]
+    versions = [" ".join([f"{g.template}:", *[v.level for v in g.versions]]).rstrip(":") for g in found]
+    assert versions == HISTOGRAMS[source]
+
+
 def broken(source: str, change: object) -> None:
     """The checker refuses the program after a change of its first decision."""
     program = decided(source)
@@ -85,6 +105,7 @@ def broken(source: str, change: object) -> None:
 
 
 REDUCE = "entry main [n] (xs: [n]f64) = f64.sum xs"
+COUNTS = "entry main [n] (bins: *[5]i64) (is: [n]i64) = reduce_by_index bins (+) 0 is is"
 COLUMNS = "entry main [n][m] (xss: [n][m]f64) = reduce (map2 (+)) (replicate m 0) xss"
 
 
@@ -97,6 +118,9 @@ COLUMNS = "entry main [n][m] (xss: [n][m]f64) = reduce (map2 (+)) (replicate m 0
         (REDUCE, lambda g: setattr(g, "space", ())),
         (REDUCE, lambda g: setattr(g, "space", (Const(I64, 3),))),
         (REDUCE, lambda g: setattr(g, "shared", 64 << 10)),
+        (COUNTS, lambda g: setattr(g, "space", (*g.space, *g.space))),
+        (COUNTS, lambda g: setattr(g, "versions", g.versions[:1])),
+        (COUNTS, lambda g: setattr(g.versions[0], "level", "thread")),
         (COLUMNS, lambda g: setattr(g, "versions", ())),
         (COLUMNS, lambda g: setattr(g.versions[0], "when", "inner < BLOCK_INNER")),
         (COLUMNS, lambda g: setattr(g, "versions", (*g.versions, *g.versions))),
