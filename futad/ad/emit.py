@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -28,6 +30,12 @@ def coerce(b: Builder, a: Atom, t: Type) -> Atom:
     if a.type == t or isinstance(t, Prim):
         return a
     return b.let(ir.Reshape(a, shape_of(t)), "view")
+
+
+def fresh_like(vs: Iterable[Var]) -> tuple[Var, ...]:
+    """Fresh variables like these; types that mention sizes among them follow."""
+    copy = ir.Renamer()
+    return tuple([copy.bind(v) for v in vs])
 
 
 def in_range(b: Builder, index: ir.Atoms, shape: ir.Atoms) -> Atom | None:

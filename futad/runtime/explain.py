@@ -19,13 +19,14 @@ def explained(measured: Iterable[Measured]) -> str:
     return "\n".join([_loop(m) for m in measured]) or NOTHING
 
 
-def first_line(facts: Facts, state: int | None = None) -> str:
-    """What is known without a call: the place, what was done with it, and what a state is."""
+def first_line(facts: Facts, state: int | None = None, fixed: bool = True) -> str:
+    """What is known without a call: the place, what was done with it, and what a state is, with the bytes of the
+    largest if that is known, or of all if they are `fixed`."""
     known = dict(facts)
     place, inverse = known.get("loop"), known.get("inverse")
     text = f"{place.file}:{place.line} " if place is not None else ""
     text += f"{known.get('what') or 'loop'}: {WAYS.get(str(known.get('way')), known.get('way') or 'kept')}"
-    size = "" if state is None else f" {bytes_text(state)}"
+    size = "" if state is None else f"{'' if fixed else ' at most'} {bytes_text(state)}"
     names = f" ({known['state']})" if known.get("state") else ""
     text += f"; state{size}{names}" if size or names else ""
     return text + (f"; inverse: {inverse}" if inverse else "")
@@ -33,7 +34,8 @@ def first_line(facts: Facts, state: int | None = None) -> str:
 
 def _loop(m: Measured) -> str:
     """The lines of one loop: its facts, how often its iterations ran, and the memory."""
-    lines = [first_line(m.facts, m.most.get("state")), _iterations(m), _memory(m.most), _deviation(m.most)]
+    first = first_line(m.facts, m.most.get("state"), "states" in m.most)
+    lines = [first, _iterations(m), _memory(m.most), _deviation(m.most)]
     return "\n  ".join([line for line in lines if line])
 
 
@@ -47,6 +49,8 @@ def _iterations(m: Measured) -> str:
         budget = f" {bytes_text(m.most['budget'])}" if "budget" in m.most else ""
         parts.append(f"{m.most['states']:,} states fit{budget}")
     text = ", ".join(parts)
+    if "states" not in m.most and "budget" in m.most:
+        text += f"; states share {bytes_text(m.most['budget'])}"
     if iterations and "runs" in m.sums:
         runs = m.sums.get("least")
         if runs is None and m.times == 1 and "states" in m.most:

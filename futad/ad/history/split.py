@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from futad.ad.emit import fresh_like
 from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
@@ -37,17 +38,19 @@ class Plan:
 
 def while_(
     b: Builder, inits: Values, go_on: Callable[..., Atom], step: Callable[..., Values], names: Sequence[str] = (),
-    last: Sequence[Var] = (),
+    last: Sequence[Var] = (), like: Sequence[Var] = (),
 ) -> list[Var]:  # fmt: skip
     """`loop vs = inits while go_on(builder, *vs) do step(builder, *vs)`; the final values, of which the last ones are
-    bound to `last`."""
-    params = [Var(names[min(i, len(names) - 1)] if names else "t", a.type) for i, a in enumerate(inits)]
+    bound to `last`.  `like`: variables of the last ones' types, if sizes among them change."""
+    lead = [Var(names[min(i, len(names) - 1)] if names else "t", a.type) for i, a in enumerate(inits)]
+    lead = lead[: len(inits) - len(like)]
+    params = [*lead, *fresh_like(like)]
     cond = Var("go_on", BOOL)
     inner = Builder()
     values = step(inner, *params)
     again = go_on(inner, *values)
     exp = ir.While((go_on(b, *inits), *inits), ir.Lambda((cond, *params), tuple(inner.stms), (again, *values)))
-    results = [Var(p.name, p.type) for p in params[: len(params) - len(last)]] + [*last]
+    results = [*fresh_like(lead), *fresh_like(like)][: len(params) - len(last)] + [*last]
     b.add(ir.Stm((Var("go_on", BOOL), *results), exp))
     return results
 
@@ -83,6 +86,11 @@ def _next(b: Builder, s: Atom, t: Atom, all_: Atom) -> Values:
 def needs_length(budget: Budget) -> bool:
     """Whether the number of states is known only with that of iterations."""
     return budget.reruns is not None or budget.checkpoints == "log"
+
+
+def needs_sizes(plan: Plan) -> bool:
+    """Whether states whose sizes change are limited in number, so that their memory is known only with their sizes."""
+    return plan.memory is None or plan.adjoints > 0
 
 
 def states(b: Builder, plan: Plan, n: Atom | None, size: Atom) -> Atom:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from futad.ad.emit import fresh_like
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import F64, I64, ONE, ZERO, Atom, Const, Prim, Var, i64, shape_of
@@ -79,17 +80,11 @@ def _counted(b: Builder, e: ir.While) -> Var:
     body = ir.rename(e.body)
     inner.extend(body.stms)
     step = inner.op("add", iteration, ONE)
-    pat = _names(e.body.params)
+    pat = fresh_like(e.body.params)
     count = Var("iterations", I64)
     exp = ir.While((*e.inits, ZERO), ir.Lambda((*body.params, iteration), tuple(inner.stms), (*body.result, step)))
     b.add(ir.Stm((*pat, count), exp))
     return count
-
-
-def _names(vs: Sequence[Var]) -> tuple[Var, ...]:
-    """Fresh variables like these; types that mention sizes among them follow."""
-    copy = ir.Renamer()
-    return tuple([copy.bind(v) for v in vs])
 
 
 def _bounded(e: ir.While, iterations: Atom, idle: bool) -> ir.For:
@@ -103,7 +98,7 @@ def _bounded(e: ir.While, iterations: Atom, idle: bool) -> ir.For:
 def _while_going(params: Sequence[Var], state: Sequence[Var], then: ir.Lambda) -> ir.Lambda:
     """A loop's body that runs `then` while the first variable of the state is true."""
     then = ir.Lambda((), then.stms, then.result)
-    pat = _names(state)
+    pat = fresh_like(state)
     stay = ir.Lambda((), (), tuple(state))
     return ir.Lambda(tuple(params), (ir.Stm(pat, ir.If(state[0], then, stay)),), pat)
 
@@ -125,7 +120,7 @@ class _StripMined:
         m = iterations if k == 0 else _root(b, iterations, k)
         share = b.op("div", iterations, m) if k else ONE
         extra = b.op("mod", iterations, m) if k else ZERO
-        j, now = Var("j", I64), _names(own)
+        j, now = Var("j", I64), fresh_like(own)
         c = Builder()
         result: Sequence[Atom]
         if k == 0:
@@ -142,7 +137,7 @@ class _StripMined:
             body = ir.Lambda((j, *now), tuple(c.stms), tuple(result))
             if self.skips:
                 body = _while_going(body.params, now, body)
-        pat = _names(own)
+        pat = fresh_like(own)
         b.add(ir.Stm(pat, ir.For(m, tuple(state), body), attrs))
         return pat
 

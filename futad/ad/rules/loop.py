@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
 from futad.ad.emit import reexecution
-from futad.ad.history import rerun
+from futad.ad.history import descent, rerun
 from futad.ad.history.final import noted
 from futad.ad.history.rerun import Rerun, Step
 from futad.ad.history.save import Grower, Restore, Saver, Undo, convert, counting, varying
-from futad.ad.history.split import Plan, needs_length
+from futad.ad.history.split import Plan, needs_length, needs_sizes
 from futad.ad.history.stripmine import NEST, bound_of, within
 from futad.ad.rules.branch import merge_branches
 from futad.ad.table import RULES, Rule
@@ -137,7 +137,7 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     if stack is not None:
         state = stack.begin(head, at)
         for q in which:
-            head.add(ir.Stm((xs[q],), ir.Alias(state[q])))
+            rerun.put(head, xs[q], state[q])
     backwards = {q: r.carried or Var(xs[q].name, xs[q].type) for q, r in restores.items() if r.last is not None}
     for q, restore in sorted(restores.items()):
         before = len(head.stms)
@@ -313,7 +313,14 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         bounded = _bounded(s, b, stm, which, kept) if saver.params or grown else None
         if bounded is not None:
             plan, step, where = bounded
-            stack = rerun.known(b, emitted, loop, step, where, plan, _iterations(b, e.bound))
+            n = _iterations(b, e.bound)
+            if not step.changes:
+                stack = descent.known(b, emitted, loop, step, where, plan, n)
+            elif needs_sizes(plan):
+                sizes, _ = descent.largest(b, loop, step, where)
+                stack = descent.known(b, emitted, loop, step, where, plan, n, sizes)
+            else:
+                stack = descent.changing(b, emitted, loop, step, where, plan, n, Var("iterations", I64))
             s.replace(emitted, b.stms)
             return stack
         new = ir.Stm(
@@ -347,7 +354,7 @@ def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequ
     budget = own or how.budget
     e = stm.exp
     assert isinstance(e, ir.Loop)
-    if budget is None or not budget.limits or (NEST,) in stm.attrs or varying(e.variables, e.variables):
+    if budget is None or not budget.limits or (NEST,) in stm.attrs:
         return None
     final = {q: s.ctx.final.get(v, v) for q, v in enumerate(stm.pat) if v in s.ctx.final or q in noted(stm)}
     step = rerun.step_of(e, which, final, s.stripped)
@@ -378,14 +385,21 @@ def _bounded_while(
     where: Sequence[int],
 ) -> Rerun:  # fmt: skip
     """The forward sweep of a loop of unknown length under a budget, in place of `first`, which counts."""
-    if needs_length(plan.budget):
+    changes = step.changes
+    if changes and needs_sizes(plan):
+        assert isinstance(first.exp, ir.While)
+        sizes, last = descent.largest(b, first.exp, step, where)
+        b.add(ir.Stm((count,), ir.Alias(last[-1])))
+        stack = descent.known(b, emitted, _as_for(loop, count), step, where, plan, count, sizes)
+    elif changes:
+        stack = descent.changing(b, emitted, loop, step, where, plan, None, count)
+    elif needs_length(plan.budget):
         counting_ = ir.rename(ir.Lambda((), (first,), (count,)))
         b.add(counting_.stms[0])
-        n = counting_.result[0]
-        b.add(ir.Stm((count,), ir.Alias(n)))
-        stack = rerun.known(b, emitted, _as_for(loop, n), step, where, plan, n)
+        b.add(ir.Stm((count,), ir.Alias(counting_.result[0])))
+        stack = descent.known(b, emitted, _as_for(loop, count), step, where, plan, count)
     else:
-        stack = rerun.unknown(b, emitted, loop, step, where, plan, count)
+        stack = descent.unknown(b, emitted, loop, step, where, plan, count)
     s.replace(first, b.stms)
     return stack
 
