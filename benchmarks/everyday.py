@@ -1,0 +1,322 @@
+"""Programs as a newcomer writes them from a textbook (`textbook/*.fut`), none tuned, beside JAX (jitted) and PyTorch
+(`torch.compile`, where it does not unroll long loops): value, value with gradient, the time from `import` to the first
+gradient in a fresh process with empty caches, and the memory that a gradient takes.
+
+    python benchmarks/everyday.py [--only NAME...] [--size S] [--threads N] [--rounds N] [--json OUT] [--chart OUT]
+    python benchmarks/everyday.py --peers venv/bin/python       where JAX and PyTorch are, if not here
+
+The systems of a row run in turn, each in a process of its own; a ratio is that of medians over the rounds of one run,
+wall time.  Answers are compared before anything is timed.  Exit status 1 if one is wrong; what falls short of being
+the fastest is printed as such, and fails nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+TEXTBOOK = HERE / "textbook"
+SYSTEMS = ("futad", "jax", "torch")
+ROUND = 0.3  # seconds for each system's calls in a round
+PATIENCE = 600  # seconds for a first gradient
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these rows")
+    parser.add_argument("--systems", nargs="+", default=SYSTEMS, choices=SYSTEMS, help="beside futad")
+    parser.add_argument("--size", type=float, default=1.0, metavar="S", help="a part of each size, for a quick look")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), metavar="N")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N")
+    parser.add_argument("--backend", default="auto", help="of futad")
+    parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help="an interpreter with JAX and PyTorch")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the measurements here")
+    parser.add_argument("--chart", type=Path, metavar="OUT", help="draw them here (needs matplotlib)")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    sys.path.insert(0, str(TEXTBOOK))
+    if options.worker:
+        return (remember if options.memory else work)(*options.worker, options.size, options.backend)
+    from inputs import ROWS
+
+    unknown = [name for name in options.only or () if name not in ROWS]
+    if unknown:
+        parser.error(f"--only: no row is called {unknown[0]}; there are {', '.join(ROWS)}")
+    rows = []
+    print(f"{'row':20} {'what':9} milliseconds (median), and how many times as fast futad is")
+    for name in options.only or ROWS:
+        rows.append(one_row(name, options))
+        show(rows[-1])
+    summary(rows)
+    record = {"threads": options.threads, "size": options.size, "rounds": options.rounds, "rows": rows}
+    if options.json:
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    if options.chart:
+        chart(rows, options.chart)
+    return 1 if any(row["wrong"] for row in rows) else 0
+
+
+# --- a row ------------------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """A system in a process of its own, which has taken its first gradient."""
+
+    def __init__(self, system: str, row: str, options: argparse.Namespace, folder: Path, memory: bool = False) -> None:
+        variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "FUTAD_THREADS")
+        environment = os.environ | dict.fromkeys(variables, str(options.threads))
+        environment |= dict.fromkeys(("FUTAD_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), str(folder))
+        environment |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"} if memory else {}
+        python = sys.executable if system == "futad" else options.peers
+        command = [python, __file__, "--worker", system, row, "--size", str(options.size), "--backend", options.backend]
+        command += ["--memory"] if memory else []
+        cpus = sorted(os.sched_getaffinity(0))[: options.threads]
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=environment,
+            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+        )  # fmt: skip
+        self.first = self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            self.errors.seek(0)
+            return {"failed": ([*self.errors.read().strip().splitlines()] or ["it ended"])[-1]}
+        return json.loads(line)
+
+    def ask(self, what: str) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(what + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def close(self) -> None:
+        self.process.communicate()
+        self.errors.close()
+
+
+def one_row(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All systems on one program."""
+    systems: dict[str, dict[str, Any]] = {}
+    workers: dict[str, Worker] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for system in dict.fromkeys(("futad", *options.systems)):  # one after the other: a first gradient is timed
+            cache = Path(folder) / system
+            cache.mkdir(mode=0o700)
+            worker = Worker(system, name, options, cache)
+            systems[system] = worker.first
+            if "failed" in worker.first:
+                continue
+            workers[system] = worker
+            again = Worker(system, name, options, cache, memory=True)
+            worker.first |= again.first
+            again.close()
+        for what in ("value", "gradient"):
+            times: dict[str, list[float]] = {system: [] for system in workers}
+            for _ in range(options.rounds):
+                for system, worker in workers.items():
+                    times[system].append(worker.ask(what)["seconds"])
+            for system, seconds in times.items():
+                systems[system][what] = statistics.median(seconds)
+        for worker in workers.values():
+            worker.close()
+    return {"row": name, "systems": systems, "wrong": disagreement(systems)}
+
+
+def disagreement(systems: dict[str, dict[str, Any]]) -> str:
+    """The system that differs from another one, if any: by the value and the norms of the gradient's parts."""
+    ours = systems["futad"]
+    if "failed" in ours:
+        return f"futad: {ours['failed']}"
+    for system in SYSTEMS[1:]:
+        for a, b in zip(ours["answer"], systems.get(system, {}).get("answer", ours["answer"]), strict=True):
+            if not math.isclose(a, b, rel_tol=ours["tolerance"], abs_tol=ours["tolerance"]):
+                return f"{system} has {b!r} where futad has {a!r}"
+    return ""
+
+
+# --- in a process of its own ------------------------------------------------------------------------------------------
+
+
+def work(system: str, name: str, size: float, backend: str) -> int:
+    """A first gradient, then what is asked for on stdin: 'value' or 'gradient'."""
+    import numpy as np
+    from inputs import ROWS, arguments
+
+    row, args = ROWS[name], arguments(name, size)
+    start = time.monotonic()
+    value, gradient = CALLS[system](name, row.wrt, args, backend)
+    result, parts = gradient()
+    seconds = time.monotonic() - start
+    arrays = [np.asarray(p, np.float64) for p in parts]
+    single = any(getattr(a, "dtype", None) == np.float32 for a in args)
+    answer = [float(result), *[float(np.sqrt((a * a).sum())) for a in arrays]]
+    reply(first=seconds, answer=answer, tolerance=1e-3 if single else 1e-7)
+    for line in sys.stdin:
+        call = value if line.strip() == "value" else gradient
+        call()
+        reply(seconds=repeated(call))
+    return 0
+
+
+def remember(system: str, name: str, size: float, backend: str) -> int:
+    """The bytes that a gradient takes beyond its arguments, and the processor time of the first one with a warm cache.
+
+    futad keeps its memory for the next call: with it the first call counts, after one with small arrays.  The others
+    give it back (with the allocator's thresholds set so), but have compiled in the first call: the third one counts."""
+    from inputs import ROWS, arguments
+
+    wrt, args, small = ROWS[name].wrt, arguments(name, size), arguments(name, 0.01)
+    cpu = processor_time()
+    if system == "futad":
+        CALLS[system](name, wrt, small, backend)[1]()
+    else:
+        cpu, both = processor_time(), CALLS[system](name, wrt, args, backend)[1]
+        both()
+    cpu = processor_time() - cpu
+    if system == "futad":
+        both = CALLS[system](name, wrt, args, backend)[1]
+    else:
+        both()
+    reply(again_cpu=cpu, memory=growth(both))
+    return 0
+
+
+def reply(**figures: Any) -> None:
+    print(json.dumps(figures), flush=True)
+
+
+def repeated(call: Callable[[], Any]) -> float:
+    """Seconds a call, the best of as many as a round has time for."""
+    best, end = math.inf, time.monotonic() + ROUND
+    while True:
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+        if time.monotonic() > end:
+            return best
+
+
+def processor_time() -> float:
+    """Seconds of the process and of those it has started and waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def growth(call: Callable[[], Any]) -> int:
+    """Bytes by which the largest resident set in a call is above that before it."""
+
+    def status(field: str) -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(x.split()[1]) << 10 for x in lines if x.startswith(field))
+
+    Path("/proc/self/clear_refs").write_text("5")
+    before = status("VmRSS")
+    call()
+    return max(0, status("VmHWM") - before)
+
+
+def _futad(name: str, wrt: int, args: tuple[Any, ...], backend: str) -> tuple[Any, Any]:
+    import futad
+
+    entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend).value
+    both = futad.value_and_grad(entry, argnums=tuple(range(wrt)))
+    return lambda: entry(*args), lambda: both(*args)
+
+
+def _jax(name: str, wrt: int, args: tuple[Any, ...], backend: str) -> tuple[Any, Any]:
+    import in_jax
+
+    return in_jax.calls(name, wrt, args)
+
+
+def _torch(name: str, wrt: int, args: tuple[Any, ...], backend: str) -> tuple[Any, Any]:
+    import in_torch
+
+    return in_torch.calls(name, wrt, args)
+
+
+CALLS = {"futad": _futad, "jax": _jax, "torch": _torch}
+
+
+# --- printing ---------------------------------------------------------------------------------------------------------
+
+WHAT = {"value": 1e3, "gradient": 1e3, "first": 1e3, "memory": 1e-6}
+
+
+def ratio(row: dict[str, Any], what: str, rivals: tuple[str, ...] = SYSTEMS[1:]) -> float | None:
+    """By how much futad needs less than the best of the others; None without any."""
+    systems = row["systems"]
+    best = min((systems[s][what] for s in rivals if what in systems.get(s, {})), default=None)
+    if best is None or what not in systems["futad"]:
+        return None
+    floor = 1 << 18 if what == "memory" else 0  # pages: less is nothing
+    return max(best, floor) / max(systems["futad"][what], floor)
+
+
+def show(row: dict[str, Any]) -> None:
+    for what, unit in WHAT.items():
+        against = SYSTEMS[1:2] if what in ("first", "memory") else SYSTEMS[1:]
+        times = [f"{s} {unit * found[what]:.3f}" for s, found in row["systems"].items() if what in found]
+        by = ratio(row, what, against)
+        text = "" if by is None else f"  {by:.2f}{'' if by >= 1 else ' BEHIND'}"
+        name = f"{what} MB" if what == "memory" else what
+        print(f"{row['row']:20} {name:9} {'  '.join(times)}{text}", flush=True)
+    for system, found in row["systems"].items():
+        if "failed" in found:
+            print(f"{row['row']:20} {system} has no figures: {found['failed']}")
+    if row["wrong"]:
+        print(f"{row['row']:20} WRONG: {row['wrong']}")
+
+
+def summary(rows: list[dict[str, Any]]) -> None:
+    for what in WHAT:
+        against = SYSTEMS[1:2] if what in ("first", "memory") else SYSTEMS[1:]
+        found = [x for row in rows if (x := ratio(row, what, against)) is not None]
+        if found:
+            mean = math.exp(statistics.fmean(map(math.log, found)))
+            behind = sum(x < 1 for x in found)
+            best = "JAX" if len(against) == 1 else "the better of JAX and PyTorch"
+            print(f"{what}: geometric mean {mean:.2f} of {best}; behind in {behind} of {len(found)} rows")
+    again = [row["systems"]["futad"]["again_cpu"] for row in rows if "again_cpu" in row["systems"]["futad"]]
+    if again:
+        print(f"first gradient, warm cache: {statistics.median(again):.2f} s of CPU (median), {max(again):.2f} at most")
+
+
+def chart(rows: list[dict[str, Any]], out: Path) -> None:
+    """Bars of how many times as fast futad is, on a logarithmic scale."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot as plt
+
+    shown = sorted([r for r in rows if ratio(r, "gradient") is not None], key=lambda r: ratio(r, "gradient") or 0)
+    figure, axes = plt.subplots(figsize=(7, 0.28 * len(shown) + 1), layout="constrained")
+    for at, what, colour in ((0.2, "gradient", "#1b6ca8"), (-0.2, "value", "#9fc5e0")):
+        widths = [ratio(r, what) or 1 for r in shown]
+        axes.barh([i + at for i in range(len(shown))], [w - 1 for w in widths], 0.38, left=1, color=colour, label=what)
+    axes.set_yticks(range(len(shown)), [r["row"].replace("_", " ") for r in shown])
+    axes.set_xscale("log")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("times as fast as the better of JAX and PyTorch")
+    axes.legend(loc="lower right")
+    figure.savefig(out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

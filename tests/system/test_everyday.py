@@ -1,0 +1,59 @@
+"""The everyday programs of `benchmarks/textbook`: right gradients, and the same answers as their peers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import futad
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS / "textbook"))
+from inputs import ROWS, arguments  # noqa: E402
+
+SMALL = 0.01  # of the sizes that are timed
+LONG = ("neural_ode", "barrier")  # too many iterations for the interpreter
+
+
+def test_each_program_says_that_it_is_not_tuned():
+    files = {p.stem: p.read_text().splitlines() for p in (BENCHMARKS / "textbook").glob("*.fut")}
+    assert files.keys() == ROWS.keys()
+    assert all("Never rewritten for speed." in lines[1] for lines in files.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_gradients_are_right(name, monkeypatch):
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O1")  # results are all
+    row, args = ROWS[name], arguments(name, SMALL)
+    entry = futad.load(BENCHMARKS / "textbook" / f"{name}.fut", backend="c" if name in LONG else "interp").value
+    value, parts = futad.value_and_grad(entry, argnums=tuple(range(row.wrt)))(*args)
+    assert np.isfinite(value)
+    single = any(getattr(a, "dtype", None) == np.float32 for a in args)
+    random = np.random.default_rng(1)
+    ways = [np.asarray(random.normal(size=np.shape(p)), np.asarray(p).dtype) for p in parts]
+    slope = sum(float(np.vdot(w, p)) for w, p in zip(ways, parts, strict=True))
+
+    if single:  # differences of single precision say little
+        given = [*[w[()] if w.ndim == 0 else w for w in ways], *[None] * (len(args) - row.wrt)]
+        assert futad.jvp(entry, args, given)[1] == pytest.approx(slope, rel=1e-3)
+        return
+
+    def along(t: float) -> float:
+        moved = [a + t * w for a, w in zip(args[: row.wrt], ways, strict=True)]
+        return float(entry(*[np.float64(m) if m.ndim == 0 else m for m in moved], *args[row.wrt :]))
+
+    assert (along(1e-6) - along(-1e-6)) / 2e-6 == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_the_command_compares_and_times(tmp_path):
+    pytest.importorskip("jax")
+    command = [sys.executable, str(BENCHMARKS / "everyday.py"), "--only", "rosenbrock", "--size", "0.01"]
+    done = subprocess.run([*command, "--rounds", "1", "--systems", "jax"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WRONG" not in done.stdout and "first gradient, warm cache" in done.stdout
