@@ -45,6 +45,7 @@ from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.node import Range
+from futad.core.sweeps import marked
 from futad.core.type_rules import index_type
 from futad.core.types import (
     ONE,
@@ -152,7 +153,9 @@ class Scope:
     def forward(self, stms: Iterable[ir.Stm]) -> Tape:
         """Emit the statements; returns what `back` walks."""
         tape: Tape = []
-        for stm in [part for whole in stms for part in stripmine(whole)]:
+        budget = self.ctx.how.budget
+        free = budget is None or not budget.limits
+        for stm in [marked(part, free) for whole in stms for part in stripmine(whole)]:
             self.local.update(stm.pat)
             propagate((stm,), self.ctx.active)
             if isinstance(stm.exp, ir.Map):

@@ -3,14 +3,14 @@ def cost (x: f64) (w: f64) = f64.exp (-x * x * w) + f64.tanh (x + w) * f64.exp (
 
 entry saved [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
     let hs = hs with [t] = x
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 0) for i < m do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 0) for i < m do
       let e = cost x[i] ws[t, i]
       in (x with [i] = e, es with [i] = e * 0.5)
     in map2 (\g e -> g * e) g es
@@ -19,15 +19,15 @@ entry saved [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 -- What is saved needs what is computed between the sweeps.
 entry between [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
     let hs = hs with [t] = x
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
   let c = f64.sum y
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 0) for i < m do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 0) for i < m do
       let e = cost x[i] ws[t, i]
       in (x with [i] = e, es with [i] = e * c)
     in map2 (\g e -> g * e) g es
@@ -36,14 +36,14 @@ entry between [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 -- The return sweep has a turn more.
 entry fewer [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < last do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < last do
     let hs = hs with [t] = x
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 0) for i < m do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 0) for i < m do
       let e = cost x[i] ws[t, i]
       in (x with [i] = e, es with [i] = e * 0.5)
     in map2 (\g e -> g * e) g es
@@ -52,14 +52,14 @@ entry fewer [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 -- The first turn's value is saved last.
 entry backwards [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
     let hs = hs with [last - t] = x
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 0) for i < m do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 0) for i < m do
       let e = cost x[i] ws[t, i]
       in (x with [i] = e, es with [i] = e * 0.5)
     in map2 (\g e -> g * e) g es
@@ -68,14 +68,14 @@ entry backwards [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 -- The return sweep's loop goes on with other values.
 entry other [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
     let hs = hs with [t] = x
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 0) for i < m do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 0) for i < m do
       let e = cost x[(i + 1) % m] ws[t, i]
       in (x with [i] = e, es with [i] = e * 0.5)
     in map2 (\g e -> g * e) g es
@@ -84,14 +84,14 @@ entry other [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 -- What the return sweep's loop makes beside is read in its next turn.
 entry beside [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
     let hs = hs with [t] = x
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 1) for i < m do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 1) for i < m do
       let e = cost x[i] ws[t, i]
       in (x with [i] = e, es with [i] = e * es[m - 1 - i])
     in map2 (\g e -> g * e) g es
@@ -100,14 +100,14 @@ entry beside [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 -- What has been saved is read at once.
 entry saved_and_read [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
     let hs = hs with [t] = x
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es, fs) = loop (x, es, fs) = (copy x, replicate m 0, replicate m 0) for i < m do
+    let (_, es, fs) = #[forward_sweep(2)] loop (x, es, fs) = (copy x, replicate m 0, replicate m 0) for i < m do
       let e = cost x[i] ws[t, i]
       let es = es with [i] = e * 0.5
       in (x with [i] = e, es, fs with [i] = es[0] + e)
@@ -117,14 +117,14 @@ entry saved_and_read [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 -- What is saved is a function of what the return sweep carries.
 entry backward_only [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
     let hs = hs with [t] = x
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 0) for i < m do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 0) for i < m do
       let e = cost x[i] ws[t, i]
       in (x with [i] = e, es with [i] = e * g[i])
     in map2 (\g e -> g * e) g es
@@ -133,18 +133,18 @@ entry backward_only [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 -- What the return sweep's loop reads besides, the turn has overwritten before its own loop.
 entry overwritten [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, z, hs, ks) = loop (x, z, hs, ks) =
+  let (y, z, hs, ks) = #[forward_sweep(1)] loop (x, z, hs, ks) =
       (copy x, copy g, replicate n (replicate m 0), replicate n (replicate m 0)) for t < n do
     let hs = hs with [t] = x
     let ks = ks with [t] = z
     let z = z with [t % m] = x[0]
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, z, hs, ks)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
     let z = ks[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 0) for i < m do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 0) for i < m do
       let e = cost x[i] ws[t, i]
       in (x with [i] = e, es with [i] = e * z[i])
     in map2 (\g e -> g * e) g es
@@ -153,14 +153,14 @@ entry overwritten [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 -- The return sweep overwrites what is saved.
 entry written [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
     let hs = hs with [t] = x
-    let x = loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < m do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 0) for i < m do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 0) for i < m do
       let e = cost x[i] ws[t, i]
       in (x with [i] = e, es with [i] = e * 0.5)
     let es[j % m] = 9
@@ -171,14 +171,14 @@ entry written [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
 entry last_row [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
   let k = m - 1
-  let (y, hs) = loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
+  let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
     let hs = hs with [t] = x
-    let x = loop x = copy x for i < k do x with [i] = cost x[i] ws[t, i]
+    let x = #[forward_sweep(2)] loop x = copy x for i < k do x with [i] = cost x[i] ws[t, i]
     in (x, hs)
-  let g = loop g = copy g for j < n do
+  let g = #[return_sweep(1)] loop g = copy g for j < n do
     let t = last - j
     let x = hs[t]
-    let (_, es) = loop (x, es) = (copy x, replicate m 7) for i < k do
+    let (_, es) = #[forward_sweep(2)] loop (x, es) = (copy x, replicate m 7) for i < k do
       let e = cost x[i] ws[t, i]
       in (x with [i] = e, es with [i] = e * 0.5)
     in map2 (\g e -> g * e) g es

@@ -72,7 +72,7 @@ def test_cuda_runs_what_the_emulated_device_runs() -> None:
     assert pass_names(TARGETS["cuda"]) == pass_names(TARGETS["emulated"])
     assert pass_names(TARGETS["c"]) == pass_names(replace(TARGETS["multicore"], threads=FEW))
     only = set(pass_names(TARGETS["c"])) - set(pass_names(TARGETS["multicore"]))
-    assert only == {"sink-into-loop", "save-inner-tape"}
+    assert only == {"sink-into-loop"}
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ variables that the return sweep reads are saved.  While loops are counted first,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from futad.ad.activity import loop_flow
 from futad.ad.emit import reexecution
@@ -24,6 +24,7 @@ from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.budget import Budget, place_of
 from futad.core.builder import Builder
+from futad.core.sweeps import forward_mark, return_mark
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, i64, subst_type
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     lam = ir.Lambda(tuple(params), tuple(head.stms + stms), tuple(result))
     names = ir.Renamer()
     done = tuple([names.bind(p) for p in params[1:]])
-    s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam)))
+    s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam), return_mark(stm)))
     if stack is not None:
         stack.told(s.b, done[len(done) - len(stack.params) :], place_of(stm.attrs))
     else:
@@ -250,10 +251,11 @@ def _reexecute(
     totals: Sequence[Atom],
     rooms: dict[int, Var],
     undo: Undo,
+    attrs: tuple[Any, ...],
 ) -> dict[int, Restore]:
     """Run the loop a second time to save variables, those of changing size with the room that the first run found.
 
-    `rooms`: arrays to fill, each iteration, with what a loop inside (see `_inner_rooms`) counts.
+    `attrs`: of that run; `rooms`: arrays to fill, each iteration, with what a loop inside (see `_inner_rooms`) counts.
     """
     reexecuted = _as_for(loop, iterations)
     before, head = Builder(), Builder()
@@ -274,7 +276,7 @@ def _reexecute(
     if saver.params:
         names = ir.Renamer()
         pat = (*[names.bind(v) for v in final], *saver.pat)
-        before.add(ir.Stm(pat, ir.For(iterations, (*loop.inits, *saver.inits), saver.lambda_())))
+        before.add(ir.Stm(pat, ir.For(iterations, (*loop.inits, *saver.inits), saver.lambda_()), attrs))
         s.b.extend(before.stms)
     return saver.restores
 
@@ -334,7 +336,8 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 new, found = counting(new, grown)
                 totals = [*found]
             own_rooms = {kept.index(q): room for q, room in rooms.items()}
-            restores |= _reexecute(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms, Undo())
+            again = forward_mark(stm)
+            restores |= _reexecute(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms, Undo(), again)
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
@@ -458,7 +461,8 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             new, totals = counting(new, grown)
         s.replace(first, [*before.stms, new])
         if plain or grown:
-            restores |= _reexecute(s, loop, emitted.pat, count, plain, grown, totals, {}, _undo(s, stm, kept))
+            undo = _undo(s, stm, kept)
+            restores |= _reexecute(s, loop, emitted.pat, count, plain, grown, totals, {}, undo, forward_mark(stm))
         return {kept[k]: r for k, r in restores.items()}
 
     copy = reexecution(e.body)

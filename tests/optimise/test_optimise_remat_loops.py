@@ -170,7 +170,7 @@ def test_loops_that_are_split_save_no_more(tmp_path: Path) -> None:
     file = tmp_path / "split.fut"
     file.write_text(split)
     shared = [name for name in pass_names(C) if name not in own_passes(C)]
-    without = [name for name in shared if name != "save-inner-tape"]
+    without = [name for name in shared if name != "remat"]
     ours, before = (
         compile_program(load_program(str(file)), target=C, passes=passes, check=True)
         for passes in (shared, without)

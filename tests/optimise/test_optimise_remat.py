@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (programs read better unbroken)
-"""Costly scalars that both sweeps of an inner loop compute are saved by the first."""
+"""Costly scalars and products that both sweeps of a loop compute are saved by the first."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import pytest
 
 import futad
 from futad.core import ir
+from futad.core.budget import budget_of, budgeted
 from futad.core.parse import parse_program
-from futad.optimise.save_products import save_products
-from futad.optimise.save_scalars import save_scalars
+from futad.fires import counting
+from futad.optimise.remat import pays, remat
 from futad.pipeline import compile_program
-from futad.source import load_program
+from futad.source import compile_text, load_program
+from futad.target import C
 from tests.support.optimise_support import heads, passes, same_results
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
@@ -123,15 +125,16 @@ def test_a_negative_number_of_iterations_is_none(backend: str, name: str) -> Non
 # Two loops that multiply by a matrix what the first saves.
 PRODUCTS = r"""fun main [n_1: i64, m_2: i64, t_3: i64] (x_4: [n_1][m_2]f64, w_5: [m_2][m_2]f64) -> (r_901: f64, r_902: [t_3]f64) = {
   let h_6: [t_3][n_1][m_2]f64 = scratch(f64, [t_3, n_1, m_2])
+  let last_40: i64 = sub(t_3, 1i64)
   let (k_7: i64, y_8: [k_7][m_2]f64, h_9: [t_3][k_7][m_2]f64) = for(t_3, [n_1, x_4, h_6],
       \(i_10: i64, l_11: i64, x_12: [l_11][m_2]f64, s_13: [t_3][l_11][m_2]f64) -> {
     let u_14: [t_3][l_11][m_2]f64 = update(s_13, [i_10], x_12, None)
-    let p_15: [l_11][m_2]f64 = matmul(x_12, w_5, []) in (l_11, p_15, u_14) })
+    let p_15: [l_11][m_2]f64 = matmul(x_12, w_5, []) in (l_11, p_15, u_14) }) #[["forward_sweep", 1]]
   let z_20: [t_3]f64 = replicate([t_3], 0.0f64)
-  let q_21: [t_3]f64 = for(t_3, [z_20], \(i_22: i64, q_23: [t_3]f64) -> {
-    let x_24: [k_7][m_2]f64 = h_9[i_22] let p_25: [k_7][m_2]f64 = matmul(x_24, w_5, [])
+  let q_21: [t_3]f64 = for(t_3, [z_20], \(j_41: i64, q_23: [t_3]f64) -> {
+    let i_22: i64 = sub(last_40, j_41) let x_24: [k_7][m_2]f64 = h_9[i_22] let p_25: [k_7][m_2]f64 = matmul(x_24, w_5, [])
     let v_26: [m_2]f64 = p_25[0i64] let e_27: f64 = v_26[0i64]
-    let u_28: [t_3]f64 = update(q_23, [i_22], e_27, None) in (u_28) })
+    let u_28: [t_3]f64 = update(q_23, [i_22], e_27, None) in (u_28) }) #[["return_sweep", 1]]
   let v_30: [m_2]f64 = y_8[0i64] let e_31: f64 = v_30[0i64] in (e_31, q_21) }"""
 
 
@@ -143,7 +146,7 @@ def test_products_with_as_many_rows_as_the_loop_carries(carried: bool) -> None:
         text = text.replace(", l_11: i64", "").replace("l_11, p_15", "p_15").replace("[n_1, x_4", "[x_4")
         text = text.replace("l_11", "n_1").replace("k_7: i64, ", "").replace("k_7", "n_1")
     p = parse_program(text)
-    q = passes(p, save_products)
+    q = passes(p, lambda p: remat(p, few=True))
     assert heads(q)["MatMul"] == (2 if carried else 1)
     rng = np.random.default_rng(2)
     for n, m, iterations in ((3, 2, 4), (1, 1, 1), (2, 3, 0)):
@@ -160,12 +163,12 @@ WIDTH = r"""fun main [n_1: i64, m_2: i64] (ws_3: [n_1][m_2]f64, x_4: [m_2]f64) -
       let v_17: [k_5]f64 = vs_6[i_15] WIDTH
       let m_19: [k_5]f64 = map(l_18, [v_17, y_16], \(p_20: f64, q_21: f64) -> {
         let e_22: f64 = exp(p_20) let f_23: f64 = mul(e_22, 0.5f64) let g_24: f64 = add(f_23, q_21) in (g_24) })
-      in (m_19) })
+      in (m_19) }) #[["forward_sweep", 1]]
     let g_30: [k_5]f64 = for(n_1, [y_14], \(j_31: i64, g_32: [k_5]f64) -> {
       let i_33: i64 = sub(last_9, j_31) let v_34: [k_5]f64 = vs_6[i_33] HERE
       let m_36: [k_5]f64 = map(l_35, [v_34, g_32], \(p_37: f64, q_38: f64) -> {
         let e_39: f64 = exp(p_37) let f_40: f64 = mul(e_39, q_38) in (f_40) })
-      in (m_36) })
+      in (m_36) }) #[["return_sweep", 1]]
     in (g_30) })
   let r_41: f64 = reduce(k_5, [z_11], \(a_42: f64, b_43: f64) -> { let d_44: f64 = add(a_42, b_43) in (d_44) }, [0.0f64], False)
   in (r_41) }"""
@@ -177,8 +180,39 @@ def test_scalars_of_a_width_that_the_iteration_computes(within: bool) -> None:
     text = WIDTH.replace("WIDTH", "let l_18: i64 = mul(m_2, 2i64)" if within else "")
     text = text.replace("HERE", "let l_35: i64 = mul(m_2, 2i64)" if within else "")
     p = parse_program(text if within else text.replace("l_18", "k_5").replace("l_35", "k_5"))
-    q = passes(p, save_scalars)
+    q = passes(p, lambda p: remat(p, few=True))
     assert heads(q)["exp"] == (2 if within else 1)
     rng = np.random.default_rng(3)
     for n, m in ((3, 2), (1, 1), (0, 2), (2, 0)):
         same_results(p, q, [n, m, rng.normal(size=(n, m)), rng.normal(size=m)])
+
+
+@pytest.mark.parametrize(
+    ("cost", "saved", "room", "worth"), [(8, 1, 1, True), (7, 1, 1, False), (8, 8, 1, True), (8, 9, 1, False), (8, 9, 2, True), (99, 0, 1, False), (99, 1, 0, False)]
+)  # fmt: skip
+def test_what_pays(cost: int, saved: int, room: int, worth: bool) -> None:
+    assert pays(cost, saved, room) is worth
+
+
+# The inner loop's integers are undone, so that it saves nothing, and its sweeps are the loops that they are without a budget.
+UNDONE = """
+entry gradient [n][l][b] (ws: [l][b]f64) (xs: [n][b]f64): [l][b]f64 =
+  vjp (\\ws -> loop t = 1 for i < n do
+         let (s, _) = loop (s, k) = (replicate b 0, 7u32) for j < l do
+           let c = f64.u32 k / 4e9
+           in (map3 (\\s w x -> s + c * f64.exp (w * x)) s ws[j] xs[i], k * 1664525 + 1013904223)
+         in f64.sin (t * f64.sum s)) ws 1
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"memory": "4kB"}, {"checkpoints": 3, "nest": False}])
+def test_nothing_more_is_saved_under_a_budget(options: dict[str, Any]) -> None:
+    """The budget is what all of the loops keep.  Marks of sweeps are gone after the pass."""
+    program = budgeted(compile_text(UNDONE), budget_of(**options))
+    with counting() as counts:
+        core = compile_program(program, target=C, check=True)
+    assert counts["remat"] == (0 if options else 1)
+    before = compile_program(program, target=C, stop_after="simplify-fused")
+    assert ("forward_sweep" in str(before), "_sweep" in str(core)) == (not options, False)
+    rng = np.random.default_rng(1)
+    same_results(before, core, [2, 3, 4, rng.normal(size=(2, 3)), rng.normal(size=(4, 3))], name="gradient")

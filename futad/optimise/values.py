@@ -1,0 +1,115 @@
+"""Value numbers: equal numbers of two scopes' variables are equal values.
+
+Scopes that are compared share a `Table`.  What is not understood has a number of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from futad.core import ir
+from futad.core.ir import Stm
+from futad.core.node import Range
+from futad.core.types import Atom
+from futad.legality import Legality
+
+LEGAL = Legality("value-numbers", "values of two scopes are found to be equal", fires=False)
+SAME_PLACE = LEGAL.condition("element read was written", "the element read is not the one the update wrote")
+READ_AT_ITERATION = LEGAL.condition("read at the iteration", "another iteration's value is read from the history")
+
+
+class Table:
+    """The numbers of keys: a tag, then numbers, names and atoms.  `varies`: of which the value is one of an element of
+    a map's arrays."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[Any, ...], int] = {}
+        self.keys: list[tuple[Any, ...]] = []
+        self.varies: list[bool] = []
+
+    def number(self, *key: Any) -> int:
+        if key not in self.numbers:
+            self.numbers[key] = len(self.keys)
+            self.keys.append(key)
+            self.varies.append(key[0] == "element" or key[0] == "op" and any(self.varies[k] for k in key[2:]))
+        return self.numbers[key]
+
+
+class Values:
+    """The numbers of a scope's variables.  `iterations`: those that are the number of a loop's iteration.  `saved`:
+    arrays with a row an iteration, and the number of what the row of this iteration is."""
+
+    def __init__(self, table: Table, iterations: Iterable[Atom] = ()) -> None:
+        self.table = table
+        self.number = table.number
+        self.iteration = table.number("iteration")
+        self.of: dict[Atom, int] = dict.fromkeys(iterations, self.iteration)
+        self.saved: dict[Atom, int] = {}
+
+    def inner(self) -> Values:
+        """Numbers for a scope inside."""
+        new = Values(self.table)
+        new.of, new.saved = dict(self.of), self.saved
+        return new
+
+    def atom(self, a: Atom | Range) -> int:
+        if isinstance(a, Range):
+            return self.number("range", self.atom(a.start), self.atom(a.count), self.atom(a.stride))
+        return self.of[a] if a in self.of else self.number("variable", a)
+
+    def note(self, s: Stm) -> None:
+        """Number what a statement binds."""
+        e = s.exp
+        match e:
+            case ir.Op(op, args):
+                self.of.setdefault(s.pat[0], self.number("op", op, *map(self.atom, args)))
+            case ir.Alias(a) | ir.Copy(a):
+                self.of[s.pat[0]] = self.atom(a)
+            case ir.At(a, index):
+                places = [*map(self.atom, index)]
+                if a in self.saved and READ_AT_ITERATION(places[0] == self.iteration):
+                    self.of[s.pat[0]] = self.at(self.saved[a], places[1:])
+                else:
+                    self.of[s.pat[0]] = self.at(self.atom(a), places)
+            case ir.Update(a, index, value):
+                self.of[s.pat[0]] = self.number("update", self.atom(a), self.atom(value), *map(self.atom, index))
+            case ir.ArrayLit(elems) if elems:
+                self.of[s.pat[0]] = self.number("literal", *map(self.atom, elems))
+            case ir.Replicate(shape, value):
+                self.of[s.pat[0]] = self.number("replicate", self.atom(value), *map(self.atom, shape))
+            case ir.Reshape(a, shape):
+                self.of[s.pat[0]] = self.number("reshape", self.atom(a), *map(self.atom, shape))
+            case ir.MatMul(a, b, ()):
+                self.of[s.pat[0]] = self.number("matmul", self.atom(a), self.atom(b))
+            case ir.Map():
+                inside = self.mapped(e)
+                for v, r in zip(s.pat, e.lam.result, strict=True):
+                    self.of[v] = self.number("map", self.atom(e.width), inside.atom(r))
+
+    def at(self, array: int, places: list[int]) -> int:
+        """An element or row of an array, by what updates have written there."""
+        while places and self.table.keys[array][0] == "update":
+            _, before, value, *written = self.table.keys[array]
+            if not SAME_PLACE(places[: len(written)] == written):
+                break
+            array, places = value, places[len(written) :]
+        if not places:
+            return array
+        kind, *parts = self.table.keys[array]
+        return self.number("at", *parts, *places) if kind == "at" else self.number("at", array, *places)
+
+    def mapped(self, e: ir.Mapping) -> Values:
+        """Numbers in a map, of scalar operations as functions of its inputs' elements: so that it does not matter what
+        was fused."""
+        inside = self.inner()
+        for p, a in zip(e.lam.params, e.arrays, strict=True):
+            kind, *parts = self.table.keys[self.atom(a)]
+            inside.of[p] = parts[1] if kind == "map" else self.number("element", self.atom(a))
+        for s in e.lam.stms:
+            if type(s.exp) is ir.Op:
+                inside.note(s)
+        return inside
+
+
+__all__ = ["Table", "Values"]
