@@ -10,7 +10,7 @@ A variable of the loop as it was at the start of an iteration is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,6 +66,84 @@ def convert(b: Builder, t: Type, a: Atom) -> Atom:
     return b.convert(t, a)
 
 
+def _lead(loop: ir.Loop) -> Sequence[Var]:
+    """The body's parameters before the loop's variables."""
+    return loop.body.params[: len(loop.body.params) - len(loop.variables)]
+
+
+@dataclass(slots=True)
+class Ways:
+    """How loop variables are restored, of which there is no code yet: those that go up by a constant, with where they
+    start and by how much; by inverse iterations; by position, what updates overwrite (nothing: those that stay as they
+    are) as `finder` has found it; and those that are saved as a whole."""
+
+    counters: dict[Var, tuple[Atom, int]]
+    undone: list[Backwards]
+    chains: dict[int, list[Element]]
+    whole: list[int]
+    finder: Finder
+
+    @property
+    def saves(self) -> bool:
+        """Whether something is saved in each iteration."""
+        return bool(self.whole or any(way.kept for way in self.undone) or any(map(slots, self.chains.values())))
+
+
+def ways_of(
+    loop: ir.Loop, index: Atom, iterations: Atom, which: Sequence[int], undo: Undo, before: Builder
+) -> Ways:  # fmt: skip
+    """How to restore the loop variables at these positions, none of changing size; see `Saver`.  Code for places that
+    the loop does not change goes to `before` it."""
+    own = loop.variables
+    counters = {v: (start, step) for v, start, step in iterations_of(loop).counters}
+
+    def found_by(before: Builder) -> tuple[Finder, Callable[[int], list[Element] | None]]:
+        finder = Finder(before, indices={*_lead(loop), *counters})
+        if isinstance(index, Var):
+            finder.indices.add(index)
+        finder.enter(loop.body)
+
+        def chain(q: int) -> list[Element] | None:
+            if not isinstance(own[q].type, ArrayType):
+                return None
+            return finder.chain(loop.body, own[q], loop.body.result[q], (iterations,))
+
+        return finder, chain
+
+    undone = _undone(loop, which, counters, found_by(Builder())[1], undo)
+    easy = {q for way in undone for q in way.group} | {q for q, x in enumerate(own) if x in counters}
+    finder, chain = found_by(before)
+    chains = {q: chain(q) for q in which if q not in easy}
+    overwritten = {q: found for q, found in chains.items() if found}
+    return Ways(counters, undone, overwritten, [q for q, found in chains.items() if found is None], finder)
+
+
+def _undone(
+    loop: ir.Loop, which: Sequence[int], counters: Collection[Var], chain: Callable[[int], list[Element] | None],
+    undo: Undo,
+) -> list[Backwards]:  # fmt: skip
+    """The inverses of iterations, for the variables for which there is one, and it pays."""
+    own = loop.variables
+    easy = [q for q, x in enumerate(own) if x in counters]
+    open_ = [q for q in which if q not in easy and q not in undo.closed]
+    if not open_ or undo.how is False:
+        return []
+    chains = {q: found for q in open_ if (found := chain(q)) is not None}
+    unchanged = [q for q, found in chains.items() if not found]
+
+    def saved(q: int) -> float:
+        if q not in chains:
+            return bytes_of(own[q].type)
+        return sum(bytes_of(slot.array()) / max(count(slot.dims[:1]), 1) for slot in slots(chains[q]))
+
+    wanted = [q for q in open_ if q not in unchanged]
+    rounding = undo.how is not None and undo.how != "exact"
+    chained = set(chains) - set(unchanged)
+    return backwards(
+        loop.body, own, wanted, [*easy, *unchanged], undo.closed, chained, saved, rounding, undo.demanded
+    )
+
+
 class Saver:
     """Adds to a loop the variables that hold what is saved, and the statements that save.
 
@@ -106,71 +184,31 @@ class Saver:
         self.pat.append(v)
         return p, v
 
-    def save(self, which: Sequence[int]) -> None:
-        """Save the loop variables at these positions, none of changing size."""
-        counters = {v: (start, step) for v, start, step in iterations_of(self.loop).counters}
-        lead = self.loop.body.params[: len(self.loop.body.params) - len(self.own)]
-        self._undone(which, {q: counters[x] for q, x in enumerate(self.own) if x in counters})
-        finder = self._finder(self.before, counters)
-        chains: dict[int, list[Element]] = {}
+    def ways(self, which: Sequence[int]) -> Ways:
+        """How these loop variables, none of changing size, are restored."""
+        return ways_of(self.loop, self.index, self.iterations, which, self.undo, self.before)
+
+    def save(self, which: Sequence[int], ways: Ways) -> None:
+        """Save the loop variables at these positions in these ways."""
+        counters = {v: counted(*c) for v, c in ways.counters.items()}
+        for way in ways.undone:
+            self._undone(way, {q: counters[x] for q, x in enumerate(self.own) if x in counters})
         for q in which:
-            x = self.own[q]
-            if q in self.restores:
-                continue
-            if x in counters:
-                self.restores[q] = Restore(counted(*counters[x]))
-                continue
-            found = self._chain(finder, q)
-            if found is None:
+            if q in ways.whole:
                 self._whole(q)
-            elif found:
-                chains[q] = found
-            else:
-                self.restores[q] = Restore(_unchanged(self.loop.inits[q]))
-        self._chains(finder, chains, {v: counted(*c) for v, c in counters.items()}, lead)
+            elif q not in self.restores and q not in ways.chains:
+                x = self.own[q]
+                self.restores[q] = Restore(counters[x] if x in counters else _unchanged(self.loop.inits[q]))
+        self._chains(ways.finder, ways.chains, counters)
 
-    def _finder(self, before: Builder, counters: Iterable[Var]) -> Finder:
-        lead = self.loop.body.params[: len(self.loop.body.params) - len(self.own)]
-        finder = Finder(before, indices={*lead, *counters})
-        if isinstance(self.index, Var):
-            finder.indices.add(self.index)
-        finder.enter(self.loop.body)
-        return finder
-
-    def _chain(self, finder: Finder, q: int) -> list[Element] | None:
-        x = self.own[q]
-        if not isinstance(x.type, ArrayType):
-            return None
-        return finder.chain(self.loop.body, x, self.loop.body.result[q], (self.iterations,))
-
-    def _undone(self, which: Sequence[int], counters: dict[int, tuple[Atom, int]]) -> None:
-        """Restore by inverse iterations the variables for which that is possible, and pays."""
-        undo = self.undo
-        open_ = [q for q in which if q not in counters and q not in undo.closed]
-        if not open_ or undo.how is False:
-            return
-        finder = self._finder(Builder(), [self.own[q] for q in counters])
-        chains = {q: found for q in open_ if (found := self._chain(finder, q)) is not None}
-        unchanged = [q for q, found in chains.items() if not found]
-
-        def saved(q: int) -> float:
-            if q not in chains:
-                return bytes_of(self.own[q].type)
-            return sum(bytes_of(slot.array()) / max(count(slot.dims[:1]), 1) for slot in slots(chains[q]))
-
-        wanted = [q for q in open_ if q not in unchanged]
-        rounding = undo.how is not None and undo.how != "exact"
-        free, chained = [*counters, *unchanged], set(chains) - set(unchanged)
-        body = self.loop.body
-        ways = backwards(body, self.own, wanted, free, undo.closed, chained, saved, rounding, undo.demanded)
-        for way in ways:
-            for g in way.given:
-                if g in counters:
-                    self.restores[g] = Restore(counted(*counters[g]))
-            inverse = Inverse(self, way, [self._each(v) for v in way.kept])
-            for q in way.group:
-                compare = None if SAME_BITS(not way.rounds) else self._comparison(q)
-                self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q], compare)
+    def _undone(self, way: Backwards, counters: dict[int, Callable[[Builder, Atom, Var], Atom]]) -> None:
+        for g in way.given:
+            if g in counters:
+                self.restores[g] = Restore(counters[g])
+        inverse = Inverse(self, way, [self._each(v) for v in way.kept])
+        for q in way.group:
+            compare = None if SAME_BITS(not way.rounds) else self._comparison(q)
+            self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q], compare)
 
     def _comparison(self, q: int) -> Callable[[Builder, Atom, Atom], None]:
         how, name, place = self.undo.how, self.own[q].name, place_of(self.loop.body.stms)
@@ -200,8 +238,8 @@ class Saver:
         finder: Finder,
         chains: dict[int, list[Element]],
         counters: dict[Var, Callable[[Builder, Atom, Var], Atom]],
-        lead: Sequence[Var],
     ) -> None:
+        lead = _lead(self.loop)
         places = [k for c in chains.values() for k in slots(c)]
         held: dict[Slot, Var] = {}
         after: dict[Slot, Var] = {}
@@ -247,8 +285,7 @@ class Inverse:
 
         def begin(b: Builder, t: Atom, after: Var) -> Atom:
             if b not in self.done:
-                lead = self.saver.loop.body.params[: len(self.saver.loop.body.params) - len(self.saver.own)]
-                args = [*[convert(b, p.type, t) for p in lead], *self.after.values()]
+                args = [*[convert(b, p.type, t) for p in _lead(self.saver.loop)], *self.after.values()]
                 args += [self.saver.restores[g].begin(b, t, self.saver.own[g]) for g in self.way.given]
                 args += [b.let(ir.At(v, (t,)), v.name) for v in self.held]
                 self.done[b] = b.inline(self.way.code, args)

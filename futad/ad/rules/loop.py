@@ -15,7 +15,7 @@ from futad.ad.emit import reexecution
 from futad.ad.history import descent, rerun
 from futad.ad.history.final import noted
 from futad.ad.history.rerun import Rerun, Step
-from futad.ad.history.save import Grower, Restore, Saver, Undo, convert, counting, varying
+from futad.ad.history.save import Grower, Restore, Saver, Undo, convert, counting, varying, ways_of
 from futad.ad.history.split import Plan, needs_length, needs_sizes
 from futad.ad.history.stripmine import NEST, bound_of, within
 from futad.ad.rules.branch import merge_branches
@@ -260,7 +260,7 @@ def _reexecute(
     reexecuted = _as_for(loop, iterations)
     before, head = Builder(), Builder()
     saver = Saver(reexecuted, final, head, reexecuted.body.params[0], iterations, before, undo)
-    saver.save(plain)
+    saver.save(plain, saver.ways(plain))
     Grower(saver, totals, grown)
     if rooms:
         at = next(k for k, x in enumerate(saver.stms) if (NEST,) in x.attrs)
@@ -311,8 +311,8 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         iterations = e.bound if rooms else _iterations(before, e.bound)
         index = head.convert(I64, loop.body.params[0])
         saver = Saver(loop, emitted.pat, head, index, iterations, before, _undo(s, stm, kept))
-        saver.save(plain)
-        bounded = _bounded(s, b, stm, which, kept) if saver.params or grown else None
+        ways = saver.ways(plain)
+        bounded = _bounded(s, b, stm, which, kept) if ways.saves or grown else None
         if bounded is not None:
             plan, step, where = bounded
             n = _iterations(b, e.bound)
@@ -325,6 +325,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 stack = descent.changing(b, emitted, loop, step, where, plan, n, Var("iterations", I64))
             s.replace(emitted, b.stms)
             return stack
+        saver.save(plain, ways)
         new = ir.Stm(
             (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_()), emitted.attrs
         )
@@ -371,16 +372,6 @@ def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequ
             parts = b.op("mul", parts, b.op("max", b.size_mul(s.widths), ONE), hint="parts")
         memory = b.op("quot", i64(budget.memory), parts, hint="memory")
     return Plan(budget, memory, parts, how.adjoints, place_of(stm.attrs)), step, [kept.index(q) for q in step.state]
-
-
-def _is_saved(
-    loop: ir.Loop, final: Sequence[Var], count: Var, which: Sequence[int], undo: Undo
-) -> bool:
-    """Whether something is saved of these variables in each iteration."""
-    as_for = _as_for(loop, count)
-    saver = Saver(as_for, final, Builder(), as_for.body.params[0], count, Builder(), undo)
-    saver.save(which)
-    return bool(saver.params)
 
 
 def _bounded_while(
@@ -442,8 +433,9 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
         b = Builder()
-        bounded = _bounded(s, b, stm, which, kept)
-        if bounded is not None and (grown or _is_saved(loop, emitted.pat, count, plain, _undo(s, stm, kept))):
+        saves = grown or ways_of(counted_loop, counted, count, plain, _undo(s, stm, kept), Builder()).saves
+        bounded = _bounded(s, b, stm, which, kept) if saves else None
+        if bounded is not None:
             return _bounded_while(s, b, emitted, first, loop, count, *bounded)
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}
@@ -451,7 +443,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         if limit is not None:
             checks(head)
             saver = Saver(counted_loop, first.pat, head, counted, i64(limit), before, _undo(s, stm, kept))
-            saver.save(plain)
+            saver.save(plain, saver.ways(plain))
             plain = []
             restores = saver.restores
             exp = ir.While((*counted_loop.inits, *saver.inits), saver.lambda_())
