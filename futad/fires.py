@@ -8,6 +8,8 @@ or, if its result is right under conditions only, as a `futad.legality.Legality`
 is applied it says so: `STEP.fired()`, or `fired(name)`.  `counting()` counts within a `with`; elsewhere this costs a
 comparison.  A version of code that a backend tries and then rejects counts, too.
 
+`refused(reason)` says why one is not applied, to whoever is `asking()`: schedules of nests do (docs/strategies.md).
+
 `futad dev --fires FOLDER...` prints the numbers over programs (`testing/firing.py`).  A transformation that fires in
 fewer than three of them states in `worth` why it is there, and what was measured.
 """
@@ -18,16 +20,50 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 DECLARED: dict[str, Transformation] = {}
 
 _counts: Counter[str] | None = None
+_asked: Asked | None = None
 
 
 def fired(name: str) -> None:
     """The transformation of that name was applied, once."""
     if _counts is not None:
         _counts[name] += 1
+
+
+class Asked:
+    """What a transformation that is tried says of itself: the last reason why it is not applied, the number by which it
+    is."""
+
+    why = ""
+    number = 0
+
+
+def refused(reason: str) -> Any:
+    """A transformation is not applied to what is looked at, for that reason.  None, for callers to return."""
+    if _asked is not None:
+        _asked.why = reason
+    return None
+
+
+def by_number(number: int) -> None:
+    """It is applied by that number: of iterations, say."""
+    if _asked is not None:
+        _asked.number = number
+
+
+@contextmanager
+def asking() -> Iterator[Asked]:
+    """What the transformation that is tried within it says of itself; one `with` inside another has its own."""
+    global _asked
+    before, _asked = _asked, Asked()
+    try:
+        yield _asked
+    finally:
+        _asked = before
 
 
 @contextmanager
@@ -64,4 +100,4 @@ class Transformation:
             _counts[self.name] += 1
 
 
-__all__ = ["DECLARED", "Transformation", "counting", "fired"]
+__all__ = ["DECLARED", "Transformation", "asking", "by_number", "counting", "fired", "refused"]

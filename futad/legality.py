@@ -36,7 +36,7 @@ from importlib import import_module
 from pathlib import Path
 
 from futad.errors import UsageError
-from futad.fires import DECLARED, Transformation
+from futad.fires import DECLARED, Transformation, refused
 
 VARIABLE = "FUTAD_MUTANT"
 
@@ -60,6 +60,7 @@ class Condition:
         if holds:
             return True
         self.refusals += 1
+        refused(f"it has to be shown that '{self.name}', or else {self.why}")
         return self.dropped
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ from futad.errors import Error, InternalError, UsageError
 from futad.target import INTERP, TARGETS, Target
 
 if TYPE_CHECKING:
-    from futad.rewrite.strategy import Stats
+    from futad.rewrite.schedule import Schedule, Step
+    from futad.rewrite.strategy import Stats, Strategy
 
 Run = Callable[..., Program]
 Option = Callable[[Target], Any]
@@ -32,7 +33,8 @@ class Pass:
     """One pass: `run(program, target)` is the program after it.
 
     It runs for targets of which `when` is true; with `after` only if the pass of that name has changed the program.
-    `counts`: `run` also takes `stats`, where it counts how often each rule fired.
+    `counts`: `run` also takes `stats`, where it counts how often each rule fired.  `users`: it is a strategy of a user,
+    or runs rules of one, and is checked whenever it changed the program.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Pass:
     when: Callable[[Target], bool] = lambda target: True
     after: str = ""
     counts: bool = False
+    users: bool = False
 
 
 def _lazy(module: str, function: str, **options: Option) -> Run:
@@ -172,6 +175,12 @@ class Trace:
     after: Callable[[str, Program], None] | None = None
     rules: Stats | None = None
 
+    @property
+    def hits(self) -> dict[str, int]:
+        """How often each rule applied, and 1 for each pass that changed the program; strategies by their text."""
+        passes = {r.name: 1 for r in self.records if r.changed}
+        return passes | (self.rules.hits if self.rules is not None else {})
+
 
 def passes_of(target: Target) -> list[Pass]:
     """The passes that run for a target, in order."""
@@ -194,6 +203,88 @@ def target_with(stop_after: str | None) -> Target:
     return next((t for t in TARGETS.values() if stop_after in pass_names(t)), INTERP)
 
 
+def default_schedule() -> Schedule:
+    """The passes of all targets as a schedule (`rewrite/schedule.py`)."""
+    from futad.rewrite.schedule import Schedule, Step
+
+    return Schedule(tuple([Step(p.name) for p in PASSES]))
+
+
+# Which pass is needed for what, and which one comes before another: what follows relies on it, in every program.
+NEEDED = {
+    "inline": "derivatives are taken of code without calls",
+    "ad": "no backend runs derivatives",
+    "without-traces": "devices cannot print",
+    "sequentialise": "devices run `#[sequential]` constructs as loops",
+    "grids": "devices run what it decides",
+}
+ORDER = (
+    ("inline", "ad", "derivatives are taken of code without calls"),
+    ("ad", "matmul", "products of derivatives are found after these are taken, and have no derivative with a sum"),
+    ("ad", "fuse", "derivatives are taken of code that is not fused"),
+    ("ad", "hoist", "what is hoisted away from its scope is not run again by the return sweep"),
+    ("asserts", "fuse", "assertions are bound where they stand"),
+    ("hoist", "accs", "what follows is for one kind of target, and is not undone by hoisting"),
+    ("without-traces", "grids", "kernels cannot print"),
+    ("sequentialise", "grids", "what runs on the grid is decided last"),
+    ("rows-as-maps", "grids", "what runs on the grid is decided last"),
+    ("kept-in-place", "grids", "what runs on the grid is decided last"),
+)
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Raises UsageError for a schedule that names a pass that does not exist, has one twice, leaves out one that is
+    needed, or has two in a wrong order."""
+    from futad.rewrite.words import nearest
+
+    known = {p.name for p in PASSES}
+    at: dict[str, int] = {}
+    for k, step in enumerate(schedule.steps):
+        if step.strategy is not None:
+            continue
+        if step.name not in known:
+            raise UsageError(f"no pass is called '{step.name}'", hint=nearest(step.name, sorted(known)))
+        if step.name in at:
+            raise UsageError(f"the pass '{step.name}' is there twice")
+        at[step.name] = k
+    for name, why in NEEDED.items():
+        if name not in at:
+            raise UsageError(f"the pass '{name}' is needed: {why}")
+    for first, then, why in ORDER:
+        if first in at and then in at and at[first] > at[then]:
+            raise UsageError(f"the pass '{first}' must come before '{then}': {why}")
+
+
+def _scheduled(schedule: Schedule, target: Target) -> list[Pass]:
+    """The passes of a schedule that run for a target, and its strategies, as passes."""
+    check_schedule(schedule)
+    known = {p.name: p for p in PASSES}
+    there = set(schedule.names)
+
+    def simplified(program: Program, target: Target, stats: Stats | None = None) -> Program:
+        from futad.rewrite.apply import simplify_by
+
+        return simplify_by(schedule.enter, schedule.leave, program, stats)
+
+    def made(step: Step) -> Pass:
+        if step.strategy is not None:
+            return _strategy(step.name, step.strategy)
+        p = known[step.name]
+        return replace(p, run=simplified, users=True) if p.run is _SIMPLIFY and schedule.own_rules else p
+
+    every = [made(s) for s in schedule.steps]
+    return [p for p in every if p.when(target) and (not p.after or p.after in there)]
+
+
+def _strategy(name: str, strategy: Strategy) -> Pass:
+    def run(program: Program, target: Target, stats: Stats | None = None) -> Program:
+        from futad.rewrite.apply import apply_strategy
+
+        return apply_strategy(program, strategy, stats)
+
+    return Pass(name, run, counts=True, users=True)
+
+
 def count_statements(program: Program) -> int:
     """Statements of all functions, nested scopes included."""
 
@@ -203,9 +294,19 @@ def count_statements(program: Program) -> int:
     return sum(count(f.body) for f in program.funs.values())
 
 
-def _chosen(passes: Iterable[str] | None, stop_after: str | None, target: Target) -> Sequence[Pass]:
+def _chosen(
+    passes: Iterable[str] | None, stop_after: str | None, target: Target, schedule: Schedule | None
+) -> Sequence[Pass]:
     """The passes to run, see `compile_program`."""
     known = {p.name: p for p in PASSES}
+    if schedule is not None:
+        if passes is not None:
+            raise UsageError("passes are named, or are those of a schedule, not both")
+        every = _scheduled(schedule, target)
+        if stop_after is None:
+            return every
+        if stop_after in [p.name for p in every]:
+            return every[: [p.name for p in every].index(stop_after) + 1]
     names = pass_names(target) if passes is None else list(passes)
     for name in [*names, *([stop_after] if stop_after else [])]:
         if name not in known:
@@ -214,6 +315,8 @@ def _chosen(passes: Iterable[str] | None, stop_after: str | None, target: Target
         return [known[name] for name in names]
     if stop_after not in names:
         raise UsageError(f"'{stop_after}' does not run for {target.name}")
+    if schedule is not None:
+        raise UsageError(f"the schedule has no pass '{stop_after}'")
     return [known[name] for name in names[: names.index(stop_after) + 1]]
 
 
@@ -226,8 +329,9 @@ def compile_program(
     stop_after: str | None = None,
     check: bool = False,
     trace: Trace | None = None,
+    schedule: Schedule | None = None,
 ) -> Program:
-    """Run the passes of a target: all, or those named, up to and including `stop_after`.
+    """Run the passes of a target: all, or those named, or those of a schedule, up to and including `stop_after`.
 
     With `check`, or in a run that checks the IR (`checks.checked`), it is checked after each pass that returns another
     program than it was given (none changes its argument); a failure names the pass.  Raises UsageError for an unknown
@@ -235,7 +339,7 @@ def compile_program(
     """
     changed: dict[str, bool] = {}
     seen: Program | None = None  # by the check
-    for p in _chosen(passes, stop_after, target):
+    for p in _chosen(passes, stop_after, target, schedule):
         before, seconds, start = program, 0.0, time.perf_counter()
         if not p.after or changed.get(p.after, True):
             counting = {"stats": trace.rules} if p.counts and trace is not None else {}
@@ -244,8 +348,12 @@ def compile_program(
             except (Error, MemoryError, RecursionError):
                 raise
             except Exception as e:
+                if p.users:
+                    raise UsageError(f"a rule in '{p.name}' fails: {type(e).__name__}: {e}") from e
                 raise InternalError(f"in {p.name}: {type(e).__name__}: {e}") from e
             seconds = time.perf_counter() - start
+            if p.users and program is not before:
+                _check_users(p, program)
             if program is not seen:
                 with checks.also(*[checks.IR] if check else []):
                     seen = checks.checked(program, p.name)
@@ -255,6 +363,17 @@ def compile_program(
             if trace.after is not None:
                 trace.after(p.name, program)
     return program
+
+
+def _check_users(p: Pass, program: Program) -> None:
+    """Raises UsageError if what a user's strategy has made is no well-formed program."""
+    from futad.core.check import check_program
+
+    try:
+        check_program(program, p.name)
+    except InternalError as e:
+        why = e.message.removeprefix(f"after {p.name}, ")
+        raise UsageError(f"a rule in '{p.name}' is wrong: what it makes is no program: {why}") from None
 
 
 def _differ(before: Program, program: Program) -> bool:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from futad.errors import UsageError
+
+if TYPE_CHECKING:
+    from futad.rewrite.choices import Choices
 
 MANY = 1 << 30  # threads, where it is not known how many or there are as many as anybody wants
 FEW = 8  # up to as many threads a loop is at least as fast as a parallel rule that does several times its work
@@ -33,6 +37,7 @@ class Target:
     grows: bool = False  # an array that a loop appends to stays where it is until its slot is full
     transposes: bool = False  # the emitter has `Transpose`
     packs: bool = False  # the emitter has `Pack`
+    choices: Choices | None = None  # what a schedule asks of nests, and what becomes of them
     digit_bits: int = 11  # of a key that a sort takes in one pass: the counts stay in the nearest cache
 
     @property

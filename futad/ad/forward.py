@@ -42,7 +42,9 @@ class Tangents:
         for stm in stms:
             propagate((stm,), self.active)
             if any(v in self.active for v in stm.pat):
+                first = len(self.b.stms)
                 rule_of(stm.exp).jvp(self, stm)
+                self.b.locate(first, stm.pat[0].at)
             else:
                 self.b.add(stm)
 

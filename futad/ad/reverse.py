@@ -172,7 +172,9 @@ class Scope:
         """The return sweep over statements emitted by `forward`."""
         for stm, emitted in reversed(tape):
             if any(v in self.adj or v in self.points for v in stm.pat):
+                first = len(self.b.stms)
                 rule_of(stm.exp).vjp(self, stm, emitted)
+                self.b.locate(first, stm.pat[0].at)
 
     def take(self, v: Var) -> Atom | None:
         """The finished adjoint of a variable bound here (None: zero)."""

@@ -146,7 +146,7 @@ def _derived(
     def make() -> Function:
         of = f.executable
         core, name = derive(of.core, f.symbol, kind, active, single, budget)
-        return Function(Executable(core, of.requested, of.check, of.texts, of.budget), name)
+        return Function(Executable(core, of.requested, of.check, of.texts, of.budget, of.schedule), name)
 
     made = f.derived((kind, active, single, budget), make)
     assert isinstance(made, Function)

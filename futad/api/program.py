@@ -16,7 +16,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from futad import checks, forks
 from futad.api.options import takes_budget
@@ -27,7 +27,12 @@ from futad.core.measures import Measured
 from futad.errors import Error, FutadWarning, OutOfMemory, UsageError
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.values import Signature, entry_text, signature_of
-from futad.target import Target
+from futad.target import Target, target_of
+
+if TYPE_CHECKING:
+    from futad.pipeline import Trace
+    from futad.rewrite.choices import NestChoice
+    from futad.rewrite.schedule import Schedule
 
 # NumPy of a shape beyond the address space, also of an array without elements: on the interpreter.
 _TOO_LARGE = re.compile("too big|too large|maximum allowed", re.IGNORECASE)
@@ -45,12 +50,15 @@ class Executable:
         check: bool = False,
         texts: Mapping[str, str] | None = None,
         budget: Budget | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
         self.core, self.budget = budgeted(core, budget), budget
+        self.schedule = schedule
         self.texts = texts or {}
         self.requested = backend
         self.check = check
         self._executor: backends.Executor | None = None
+        self._trace: Trace | None = None
         self._backend = backend
         self._lock = threading.Lock()
         forks.watch(self)
@@ -70,16 +78,31 @@ class Executable:
 
                 def compiled(target: Target) -> ir.Program:
                     if target.traces:
-                        return compile_program(self.core, target=target)
+                        return compile_program(self.core, target=target, schedule=self.schedule)
                     trace = Trace()
-                    program = compile_program(self.core, target=target, trace=trace)
+                    program = compile_program(self.core, target=target, trace=trace, schedule=self.schedule)
                     if any(r.changed for r in trace.records if r.name == "without-traces"):
                         warnings.warn(NO_TRACES.format(target.name), FutadWarning, stacklevel=5)
                     return program
 
                 with checks.also(*[checks.IR] if self.check else []):
-                    self._executor, self._backend = backends.executor(compiled, self.requested)
+                    self._executor, self._backend = backends.executor(compiled, self.requested, self._nests())
             return self._executor
+
+    def _nests(self) -> tuple[NestChoice, ...]:
+        return self.schedule.nests if self.schedule is not None else ()
+
+    def trace(self) -> Trace:
+        """What the passes did, and how often each rule applied: they run once more for it."""
+        if self._trace is None:
+            from futad.pipeline import Trace, compile_program
+            from futad.rewrite.strategy import Stats
+
+            self.executor()
+            made = Trace(rules=Stats())
+            compile_program(self.core, target=target_of(self._backend), trace=made, schedule=self.schedule)
+            self._trace = made
+        return self._trace
 
     def run(self, name: str, flat: Sequence[Any]) -> list[Any]:
         """Run a core function on its core arguments; errors show the line of the source."""
@@ -202,10 +225,11 @@ class Program:
         texts: Mapping[str, str] | None = None,
         name: str = "",
         budget: Budget | None = None,
+        schedule: Schedule | str | None = None,
     ) -> None:
-        """`budget`: what the reverse-mode derivatives of the program may keep."""
+        """`budget`: what the reverse-mode derivatives of the program may keep.  `schedule`: as of `load`."""
         backends.check_name(backend)
-        self._executable = Executable(core, backend, check, texts, budget)
+        self._executable = Executable(core, backend, check, texts, budget, _schedule_of(schedule))
         self.name = name or core.name
         self.entries: dict[str, Function] = {
             f.entry.name: Function(self._executable, name) for name, f in self.core.funs.items() if f.entry is not None
@@ -226,6 +250,17 @@ class Program:
         derivatives of entries: how each was reversed, how many states fit, how often iterations ran beside the least
         possible, and the memory that was predicted and held.  A text of a few lines a loop (docs/memory.md)."""
         return _explained(self._executable, [d for f in self.entries.values() for d in f.derivatives()])
+
+    @property
+    def trace(self) -> Trace:
+        """What compiling it did: `trace.hits` is how often each rule applied, and 1 for each pass that changed it;
+        `trace.records` the passes in order, with their times.  The passes run once more for it."""
+        return self._executable.trace()
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The schedule that it was loaded with."""
+        return self._executable.schedule
 
     def executor(self) -> backends.Executor:
         """The compiled program; compiles it if no entry has been called yet."""
@@ -264,6 +299,17 @@ def _explained(executable: Executable, derived: Iterable[Function]) -> str:
     return explained([m for u in (executable, *[f.executable for f in derived]) for m in u.measured()])
 
 
+def _schedule_of(schedule: Schedule | str | None) -> Schedule | None:
+    """The schedule that a caller names, checked.  Raises UsageError."""
+    if schedule is None:
+        return None
+    from futad import strategies
+
+    made = strategies.parse_schedule(schedule) if isinstance(schedule, str) else schedule
+    strategies.check(made)
+    return made
+
+
 def unknown_entry(program: str, name: str, entries: Mapping[str, Any]) -> str:
     """The message for an entry that is not there: near names first."""
     if not entries:
@@ -291,14 +337,18 @@ def _python_signature(entry: ir.Entry) -> inspect.Signature:
 
 @takes_budget(WHOLE)
 def load(
-    path: str | os.PathLike[str], *, backend: str = "auto", check: bool = False, **options: Unpack[Options]
+    path: str | os.PathLike[str], *, backend: str = "auto", check: bool = False,
+    schedule: Schedule | str | None = None,
+    **options: Unpack[Options],
 ) -> Program:
     """The program in a `.fut` file.
 
     `backend`: 'auto' (the fastest that works here), 'interp', 'c' (sequential, deterministic), 'multicore'
     (OMP_NUM_THREADS threads, else as many as processors), 'cuda' (an NVIDIA GPU, through CuPy) or 'emulated' (the
     kernels of 'cuda' on the CPU, to check them).  `check` type-checks the IR after every pass, for finding
-    defects of the compiler.  Raises FileError, SourceError (with the place in the file), UsageError.
+    defects of the compiler.  `schedule`: which passes and rules are applied, and what is done to nests of loops: one of
+    `futad.strategies`, or its text (docs/strategies.md).  Raises FileError, SourceError (with the place in the file),
+    UsageError.
 
     Compiled code is kept in a cache folder on disk (FUTAD_CACHE_DIR, else ~/.cache/futad).
     """
@@ -309,12 +359,13 @@ def load(
     file = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(file, str):
         raise UsageError(f"path must be a str or an os.PathLike of one, not {type(path).__name__}")
-    return Program(load_program(file), backend=backend, check=check, name=file, budget=budget)
+    return Program(load_program(file), backend=backend, check=check, name=file, budget=budget, schedule=schedule)
 
 
 @takes_budget(WHOLE)
 def compile(
-    source: str, name: str = "main", *, backend: str = "auto", check: bool = False, **options: Unpack[Options]
+    source: str, name: str = "main", *, backend: str = "auto", check: bool = False,
+    schedule: Schedule | str | None = None, **options: Unpack[Options],
 ) -> Program:
     """The program whose text is `source`; `name` stands for the file in messages.  Options and errors as in `load`."""
     if not isinstance(source, str):
@@ -326,7 +377,8 @@ def compile(
     from futad.source import compile_text
 
     texts = {name: source}
-    return Program(compile_text(source, name), backend=backend, check=check, texts=texts, name=name, budget=budget)
+    return Program(compile_text(source, name), backend=backend, check=check, texts=texts, name=name, budget=budget,
+                   schedule=schedule)
 
 
 __all__ = ["Executable", "Function", "Program", "compile", "load"]

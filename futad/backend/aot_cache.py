@@ -33,6 +33,7 @@ from futad.target import target_of
 if TYPE_CHECKING:
     from futad.api.program import Program
     from futad.core.budget import Budget
+    from futad.rewrite.schedule import Schedule
 
 _IMPORT = re.compile(r'\bimport\s+"([^"]+)"')
 _ENVIRONMENT = ("FUTAD_CC", "CC", "FUTAD_CFLAGS", "PATH", "FUTAD_CHECK", "FUTAD_MUTANT")
@@ -106,9 +107,11 @@ def texts_of(file: str) -> dict[str, str] | None:
     return texts
 
 
-def key_of(texts: dict[str, str], backend: str, budget: Budget | None = None) -> str:
+def key_of(
+    texts: dict[str, str], backend: str, budget: Budget | None = None, schedule: Schedule | None = None
+) -> str:
     """The key under which a program's compiled form is kept: all that compiling it looks at.  `budget`: of its
-    derivatives."""
+    derivatives; `schedule`: one whose text says all of it."""
     package = Path(__file__).resolve().parent.parent
     stamp = [
         f"{p.name} {s.st_mtime_ns} {s.st_size}"
@@ -120,7 +123,8 @@ def key_of(texts: dict[str, str], backend: str, budget: Budget | None = None) ->
     named = [part for item in sorted(texts.items()) for part in item]
     # On few threads other rules are chosen, whichever backend 'auto' will be.
     machine = [cpu(), platform.platform(), compiler_file(), str(target_of("multicore").few)]
-    return cache.digest("quick", __version__, backend, repr(budget), *machine, *environment, *stamp, "texts", *named)
+    asked = [backend, repr(budget), *([str(schedule)] if schedule is not None else [])]
+    return cache.digest("quick", __version__, *asked, *machine, *environment, *stamp, "texts", *named)
 
 
 def find(key: str) -> tuple[Compiled, CLibrary] | None:

@@ -11,13 +11,17 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from futad import forks
 from futad.core.ir import Program
 from futad.core.measures import Measured
 from futad.errors import BackendError, FutadWarning, UsageError
 from futad.target import Target, target_of
+
+if TYPE_CHECKING:
+    from futad.rewrite.choices import NestChoice
 
 BACKENDS = ("auto", "interp", "c", "multicore", "cuda", "emulated")
 AUTO = ("cuda", "multicore", "c", "interp")
@@ -78,21 +82,23 @@ def check_name(backend: str) -> None:
         raise UsageError(f"no backend is called '{backend}'; there are: {', '.join(BACKENDS)}")
 
 
-def executor(compiled: Callable[[Target], Program], backend: str) -> tuple[Executor, str]:
+def executor(
+    compiled: Callable[[Target], Program], backend: str, nests: tuple[NestChoice, ...] = ()
+) -> tuple[Executor, str]:
     """A program made ready to run, and the backend that does it.  `compiled` gives the program after all passes of a
-    target (see `pipeline.compile_program`).
+    target (see `pipeline.compile_program`); `nests`: what a schedule asks of its loops.
 
     Raises UsageError (unknown backend) and BackendError (it does not work here).
     """
     check_name(backend)
     if backend != "auto":
-        return _make(compiled, backend), backend
+        return _make(compiled, backend, nests), backend
     reason: BackendError | None = None
     for name in AUTO:
         if name == "cuda" and not gpu_answers():
             continue
         try:
-            made = _make(compiled, name)
+            made = _make(compiled, name, nests)
         except BackendError as e:
             reason = e
             if name == "cuda":
@@ -119,8 +125,12 @@ def gpu_answers() -> bool:
         return False
 
 
-def _make(compiled: Callable[[Target], Program], backend: str) -> Executor:
+def _make(compiled: Callable[[Target], Program], backend: str, nests: tuple[NestChoice, ...]) -> Executor:
     target = target_of(backend)
+    if nests:
+        from futad.rewrite.choices import Choices
+
+        target = replace(target, choices=Choices(nests))
     program = compiled(target)
     if backend == "interp":
         return Interpreted(program)

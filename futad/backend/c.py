@@ -46,6 +46,10 @@ class CBackend:
             # Checked memory takes other code; values are checked in the code that runs unchecked.
             carries -= {checks.MEMORY}
             self.memory_checked = CBackend(program, target, grain, carries=frozenset({checks.MEMORY}))
+        if target.choices is not None:
+            from futad.imp.loops.schedule import known
+
+            target.choices.of(program, known)
         self.program = program
         self.multicore = target.pool
         self.grain = 1 if checks.MEMORY in carries else grain  # more pieces, more races to find
@@ -59,6 +63,8 @@ class CBackend:
         lowerer = lowerer_class(program, target)
         lowerer.reports = self.reports or NO_REPORTS
         self.module = lowerer.module()
+        if target.choices is not None:
+            target.choices.done()
         self.bindings, self.loops = tuple(lowerer.bindings), tuple(lowerer.loops)
         self.plan = lowerer.reports.plan()
         self._source: str | None = None

@@ -38,6 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="FILE", nargs="+", help="programs, or folders of programs")
     options.add_backend(parser)
     options.add_budget(parser)
+    options.add_strategy(parser)
     parser.add_argument("-e", "--entry", metavar="ENTRY", help="only the data sets of this entry")
     parser.add_argument("-r", "--runs", type=int, metavar="RUNS", help="run each data set exactly so many times")
     parser.add_argument("--json", metavar="OUT", help="write the times to this file")
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--runs must be at least 1")
     if not args.max_seconds > 0:
         raise UsageError("--max-seconds must be positive")
-    args.budget = options.budget_of(args)
+    args.budget, args.schedule = options.budget_of(args), options.schedule_of(args)
     found = [(file, _selected(file, args)) for file in find_programs(args.paths)]
     results: Results = {}
     failures = 0
@@ -101,7 +102,7 @@ def _program(
     from futad.errors import Error
 
     try:
-        program = options.load(str(file), args.backend, args.budget)
+        program = options.load(str(file), args.backend, args.budget, args.schedule)
         program.executor()
     except Error as e:
         report(str(e))

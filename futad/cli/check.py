@@ -1,4 +1,7 @@
-"""Parse and type-check a program; warnings go to stderr, and nothing else is said if all is well."""
+"""Parse and type-check a program; warnings go to stderr, and nothing else is said if all is well.
+
+With --strategy the passes of that schedule run, too, and what each makes is checked.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,18 @@ from futad.cli import options
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_file(parser)
+    options.add_strategy(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from futad.source import load_program
 
-    load_program(args.file, lambda w: print(w, file=sys.stderr))
+    schedule = options.schedule_of(args)
+    program = load_program(args.file, lambda w: print(w, file=sys.stderr))
+    if schedule is not None:
+        from futad.pipeline import compile_program
+        from futad.target import CUDA, C
+
+        for target in (C, CUDA):
+            compile_program(program, target=target, schedule=schedule, check=True)
     return 0

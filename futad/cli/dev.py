@@ -21,6 +21,9 @@ and what goes wrong without each.
 --fires prints how often each special transformation is applied in which programs, on each backend, and why those are
 there that few programs have use for.
 
+--schedule prints the passes, rules and strategies that run, as a text that --strategy reads (docs/strategies.md); with
+-b also what is done to each nest of loops, and why not more.  --trace-rules prints each application of a rule.
+
 --graph draws the dataflow of the entry after the pass: nests, products, folds, scatters and loops as boxes, those of
 the forward and of the return sweep marked, the sizes of arrays beside them.  With --calls it draws which functions call
 which.
@@ -69,8 +72,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calls", action="store_true", help="--graph draws which functions call which")
     parser.add_argument("--size", metavar="N=1000,...", help="sizes and integer parameters, for --cost")
     parser.add_argument("--why-memory", action="store_true", help="print what becomes of each loop of a derivative")
+    parser.add_argument("--schedule", action="store_true", help="print the schedule, with -b also that of nests")
+    parser.add_argument("--trace-rules", action="store_true", help="print each application of a rule")
     options.add_entry(parser)
     options.add_budget(parser)
+    options.add_strategy(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,6 +98,13 @@ def run(args: argparse.Namespace) -> int:
         from futad.testing.firing import report as fires
 
         sys.stdout.write(fires([*args.fires, *([Path(args.file)] if args.file is not None else [])]))
+        return 0
+    own = options.schedule_of(args)
+    if args.schedule:
+        from futad.cli import schedule
+
+        given = options.load_core(args.file, options.budget_of(args)) if args.file is not None else None
+        schedule.write(given, own, args.backend)
         return 0
     target = target_of(args.backend) if args.backend is not None else target_with(args.after)
     if args.list:
@@ -115,10 +128,15 @@ def run(args: argparse.Namespace) -> int:
     if args.why_memory:
         return _why_memory(program, target)
     trace = Trace()
-    if args.stats:
+    if args.stats or args.trace_rules:
         from futad.rewrite.strategy import Stats
 
         trace.rules = Stats()
+    if args.trace_rules:
+        from futad.cli.schedule import tracing
+
+        assert trace.rules is not None
+        tracing(trace.rules, args.file)
     if args.after == "none":
         passes = []
     if args.after == "flatten":
@@ -127,7 +145,8 @@ def run(args: argparse.Namespace) -> int:
 
         device = target if target.code == "cuda" else CUDA
         passes = [*passes, "grids"] if passes is not None else None
-        sys.stdout.write(report(compile_program(program, target=device, passes=passes, check=args.check), args.why))
+        made = compile_program(program, target=device, passes=passes, check=args.check, schedule=own)
+        sys.stdout.write(report(made, args.why))
         return 0
     stop = None if args.after == "none" else args.after
     if stop is not None and passes is not None and stop not in passes:
@@ -137,12 +156,12 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--why goes with --after accs or flatten, without --passes")
         return _explain(program)
     result = compile_program(
-        program, target=target, passes=passes, stop_after=stop, check=args.check, trace=trace
+        program, target=target, passes=passes, stop_after=stop, check=args.check, trace=trace, schedule=own
     )
     if args.graph is not None:
         last = args.after or (passes or pass_names(target))[-1]
         graph.write(args.graph, result, args.file, args.entry, last, args.calls)
-    elif not (args.time or args.stats) or args.after is not None or args.passes is not None:
+    elif not (args.time or args.stats or args.trace_rules) or args.after is not None or args.passes is not None:
         sys.stdout.write(program_text(result))
     if args.time:
         _print_times(trace)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from futad.api.program import Function, Program
     from futad.core.budget import Budget
     from futad.core.ir import Program as Core
+    from futad.rewrite.schedule import Schedule
 
 BACKEND_CHOICES = ("auto", "interp", "c", "multicore", "cuda", "emulated")
 
@@ -55,6 +56,21 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--reversible", metavar="HOW", help="undo iterations: on, off, exact, or a tolerance (1e-10)")
 
 
+def add_strategy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--strategy", metavar="FILE", help="a schedule: passes, rules, and what is done to loops (docs/strategies.md)"
+    )
+
+
+def schedule_of(args: argparse.Namespace) -> Schedule | None:
+    """The schedule in the file that `--strategy` names, checked.  Raises UsageError and FileError."""
+    if args.strategy is None:
+        return None
+    from futad.strategies import load_schedule
+
+    return load_schedule(args.strategy)
+
+
 def budget_of(args: argparse.Namespace) -> Budget | None:
     """The budget that the options of a command say.  Raises UsageError."""
     if all(x is None for x in (args.memory, args.checkpoints, args.reruns, args.method, args.reversible)):
@@ -73,12 +89,16 @@ def _number(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.removeprefix("-").isdecimal() else text
 
 
-def load(file: str, backend: str = "auto", budget: Budget | None = None) -> Program:
-    """The program of a file, whose derivatives have that budget.  Raises as `futad.load`."""
+def load(
+    file: str, backend: str = "auto", budget: Budget | None = None, schedule: Schedule | None = None
+) -> Program:
+    """The program of a file, whose derivatives have that budget, by that schedule.  Raises as `futad.load`."""
     from futad.api.program import Program, load
 
-    plain = load(file, backend=backend)
-    return plain if budget is None else Program(plain.core, backend=backend, name=file, budget=budget)
+    plain = load(file, backend=backend, schedule=schedule)
+    if budget is None:
+        return plain
+    return Program(plain.core, backend=backend, name=file, budget=budget, schedule=schedule)
 
 
 def load_core(file: str, budget: Budget | None = None) -> Core:

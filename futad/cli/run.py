@@ -21,6 +21,7 @@ from futad.cli import options
 if TYPE_CHECKING:
     from futad.core.budget import Budget
     from futad.core.measures import Measured
+    from futad.rewrite.schedule import Schedule
     from futad.runtime.values import Signature
 
 
@@ -30,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_entry(parser)
     options.add_backend(parser)
     options.add_budget(parser)
+    options.add_strategy(parser)
     parser.add_argument(
         "--why-memory", action="store_true", help="say on stderr what loops of derivatives kept (docs/memory.md)"
     )
@@ -44,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
         return evaluate(args)
     if args.file is None:
         raise UsageError("name a program, or give an expression with -x")
-    signature, call, measured = prepare(args.file, args.entry, args.backend, options.budget_of(args))
+    schedule = options.schedule_of(args)
+    signature, call, measured = prepare(args.file, args.entry, args.backend, options.budget_of(args), schedule)
     data = read_stdin() if signature.params else b""
     flat = read_arguments(signature, data, "<stdin>")
     with options.killable():
@@ -73,7 +76,8 @@ def evaluate(args: argparse.Namespace) -> int:
     core = compile_expression(expression, args.file)
     texts = {EXPRESSION: expression}
     backend = "interp" if args.backend == "auto" else args.backend
-    program = Program(core, backend=backend, texts=texts, name=EXPRESSION, budget=budget)
+    schedule = options.schedule_of(args)
+    program = Program(core, backend=backend, texts=texts, name=EXPRESSION, budget=budget, schedule=schedule)
     function = program[EXPRESSION]
     if function.signature.params or function.signature.size_names:
         from futad.errors import Span, TypeCheckError
@@ -96,7 +100,7 @@ Measures = Callable[[], "list[Measured]"]
 
 
 def prepare(
-    file: str, entry: str, backend: str, budget: Budget | None = None
+    file: str, entry: str, backend: str, budget: Budget | None = None, schedule: Schedule | None = None
 ) -> tuple[Signature, Callable[[list[Any]], list[Any]], Measures]:
     """How the entry is called, the function from its core arguments to its core results, and what tells what the last
     call told of itself.  `budget`: of derivatives.
@@ -109,10 +113,10 @@ def prepare(
     from futad.errors import Error
 
     texts = aot_cache.texts_of(file) if backend != "interp" and not checks.modes() & checks.EXECUTION else None
-    key = aot_cache.key_of(texts, backend, budget) if texts is not None else ""
+    key = aot_cache.key_of(texts, backend, budget, schedule) if texts is not None else ""
     found = aot_cache.find(key) if texts is not None else None
     if found is None:
-        program = options.load(file, backend, budget)
+        program = options.load(file, backend, budget, schedule)
         function = options.entry_of(program, entry)
         program.executor()
         if texts is not None:

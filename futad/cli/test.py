@@ -25,6 +25,7 @@ from futad.cli.progress import progress
 if TYPE_CHECKING:
     from futad.api.program import Function, Program
     from futad.core.budget import Budget
+    from futad.rewrite.schedule import Schedule
     from futad.testing.blocks import Case, TestFile
 
 
@@ -32,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="FILE|DIR", nargs="+", help="programs or folders of programs")
     options.add_backend(parser)
     options.add_budget(parser)
+    options.add_strategy(parser)
     parser.add_argument("-e", "--entry", metavar="ENTRY", help="run only the cases of this entry")
     parser.add_argument("-v", "--verbose", action="store_true", help="name what is in the blocks but not checked")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the values properties are tried on")
@@ -52,6 +54,7 @@ class Tally:
     verbose: bool = False
     seed: int = 1
     budget: Budget | None = None  # of derivatives
+    schedule: Schedule | None = None
 
     def fail(self, message: str) -> None:
         self.failed += 1
@@ -66,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("the seed must not be negative")
     files = find_programs(args.paths)
     tally = Tally(verbose=args.verbose, seed=args.seed, budget=options.budget_of(args))
+    tally.schedule = options.schedule_of(args)
     more = checks.EXECUTION if args.check else ()
     with progress("testing", len(files)) as (report, step), checks.also(checks.IR, *more):
         tally.report = report
@@ -118,7 +122,7 @@ def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset
         _expect_rejection(spec, tally)
         return
     try:
-        program = options.load(str(file), backend, tally.budget)
+        program = options.load(str(file), backend, tally.budget, tally.schedule)
     except Error as e:
         tally.fail(f"{file}: does not compile\n{_indent(str(e))}")
         tally.failed += max(0, len(cases) + len(properties) - 1)

@@ -31,6 +31,7 @@ from futad.core.types import (
     shape_of,
     zero,
 )
+from futad.errors import Span
 
 
 class Builder:
@@ -46,6 +47,13 @@ class Builder:
 
     def extend(self, stms: Iterable[ir.Stm]) -> None:
         self.stms.extend(stms)
+
+    def locate(self, first: int, at: Span | None) -> None:
+        """The statements from number `first` on come from that place in the source, where nothing else is known."""
+        if at is not None:
+            for s in self.stms[first:]:
+                for v in s.pat:
+                    v.at = v.at or at
 
     def emit(
         self, exp: ir.Exp, *names: str, types: Sequence[Type] | None = None, attrs: tuple[Any, ...] = ()

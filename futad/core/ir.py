@@ -541,7 +541,7 @@ class Renamer:
         return self.mapping.get(a, a) if type(a) is Var else a
 
     def bind(self, v: Var) -> Var:
-        fresh = Var(v.name, subst_type(v.type, self.mapping))
+        fresh = Var(v.name, subst_type(v.type, self.mapping), v.at)
         self.mapping[v] = fresh
         return fresh
 

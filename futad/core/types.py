@@ -9,9 +9,12 @@ from __future__ import annotations
 import itertools
 import struct
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from futad.errors import Span
 
 
 @final
@@ -128,14 +131,18 @@ _ids = itertools.count(1)
 
 @final
 class Var:
-    """A variable: bound exactly once in a program, compared and hashed by identity."""
+    """A variable: bound exactly once in a program, compared and hashed by identity.
 
-    __slots__ = ("name", "type", "id")
+    `at` is the place in the source of what computes it, None where that is not known.
+    """
 
-    def __init__(self, name: str, type: Type) -> None:
+    __slots__ = ("name", "type", "id", "at")
+
+    def __init__(self, name: str, type: Type, at: Span | None = None) -> None:
         self.name = name
         self.type = type
         self.id = next(_ids)
+        self.at = at
 
     def __repr__(self) -> str:
         return f"{self.name}_{self.id}"

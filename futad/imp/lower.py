@@ -56,8 +56,7 @@ from futad.target import Target
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
     from futad.imp.rows import RowProduct
-
-
+    from futad.rewrite.choices import Nest
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +99,7 @@ class Lowerer(Unchecked):
         self.sites = Sites()
         self.slots = 0
         self.names = 0
+        self.pieces: dict[ir.Pieces, Nest] = {}  # of nests that a schedule asks of
         self.reset()
 
     def reset(self) -> None:
@@ -122,6 +122,10 @@ class Lowerer(Unchecked):
     def shares(self) -> bool:
         """Whether what is lowered now may be cut into parts for a thread pool."""
         return self.target.pool and not self.in_parallel
+
+    def nest(self, stm: core.Stm) -> Nest | None:
+        """What a schedule asks of a map or fold, and is told of it; None if there is no schedule that asks."""
+        return None if self.target.choices is None else self.target.choices.nests.get(stm)
 
     # -- emitting
 
@@ -592,6 +596,6 @@ class Lowerer(Unchecked):
                 assert isinstance(v, Expr)
                 results.append(ir.Result(v.type, v))
         made = ir.Function(fun.name, params, body, results, local)
-        for r in tiled(made) if self.target.tiles else ():
+        for r in tiled(made, self.pieces) if self.target.tiles else ():
             self.reports.skip(self.reports.numbers[r.number], "an array that is made and read in tiles")
         return made

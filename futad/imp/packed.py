@@ -24,6 +24,7 @@ from futad.legality import Legality
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
+    from futad.rewrite.choices import Nest
 
 LEGAL = Legality(
     "packed",
@@ -37,8 +38,11 @@ PADDING = 16  # columns
 
 
 @contextmanager
-def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], iterations: Expr) -> Iterator[None]:
-    """Around the lowering of scopes that are run so many times: their products' factors from outside are packed."""
+def packed(
+    lo: Lowerer, lams: Iterable[core.Lambda | None], iterations: Expr, asked: Nest | None = None
+) -> Iterator[None]:
+    """Around the lowering of scopes that are run so many times: their products' factors from outside are packed.
+    `asked`: the nest that they are of, where somebody asks what was done."""
     made: list[tuple[Var, Root]] = []
     if lo.target.packs and iterations != ONE and iterations != ZERO:
         for lam in lams:
@@ -51,6 +55,8 @@ def packed(lo: Lowerer, lams: Iterable[core.Lambda | None], iterations: Expr) ->
                     and (root := pack(lo, m.b, rows)) is not None
                 ):
                     LEGAL.fired()
+                    if asked is not None:
+                        asked.was(LEGAL.name)
                     made.append((m.b, root))
     yield
     for b, root in made:

@@ -71,6 +71,9 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
         return None
     if not BY_ROWS(var in reader.arrays) or not any(s.exp.lambdas() for s in reader.lam.stms):
         return None
+    asked = lo.nest(sc.lam.stms[at])
+    if asked is not None and not asked.allows(LEGAL.name):
+        return None
     shared = lo.shares
     if shared and (attributes(sc.lam.stms[at]) or any(isinstance(x.type, AccType) for x in reader.arrays)):
         return None
@@ -100,6 +103,8 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
         all_rows = lo.alloc(a.elem, (rows, n), None, var.name)
         result = View(all_rows.base, all_rows.offset, all_rows.strides, (m, n), True)
     LEGAL.fired()
+    if asked is not None:
+        asked.was(LEGAL.name)
     sc.deferred[var] = RowProduct(a, b, e.b, a.elem, rows, lo.place(None), packed, whole, root)
     return result
 

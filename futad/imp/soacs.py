@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 def screma(lo: Lowerer, stm: core.Stm, e: core.Screma, destinations: list[Destination]) -> Sequence[Value]:
     """One loop that maps, scans and reduces; results in the order of `core.Fused`."""
     nest = SoacLoop(lo, stm, destinations)
-    with packed(lo, [e.mapper, *[f.lam for f in e.folds]], nest.width), pack_by_rows(lo, e.mapper):
+    asked = lo.nest(stm)
+    lams = [e.mapper, *[f.lam for f in e.folds]] if asked is None or asked.allows("packed") else []
+    with packed(lo, lams, nest.width, asked), pack_by_rows(lo, e.mapper):
         values = _lowered(nest, attributes(stm))
     done(nest)
     return values
@@ -41,9 +43,12 @@ def screma(lo: Lowerer, stm: core.Stm, e: core.Screma, destinations: list[Destin
 
 def _lowered(nest: SoacLoop, names: frozenset[str]) -> list[Value]:
     lo = nest.lo
+    asked = lo.nest(nest.stm)
     if lo.shares and names.isdisjoint(("sequential", "sequential_outer")):
-        shared = parallel.nest(nest)
+        shared = parallel.nest(nest) if asked is None or asked.allows(parallel.LEGAL.name) else None
         if shared is not None:
+            if asked is not None:
+                asked.was(parallel.LEGAL.name)
             return shared
     outside = lo.in_parallel
     lo.in_parallel = outside or not names.isdisjoint(("sequential", "sequential_inner"))
@@ -132,8 +137,13 @@ class SoacLoop:
             for views, first, end in self.pieces(inputs, start, bound):
                 self.one_loop(views, folds, first, end)
         lo.nests -= 1
-        if lo.target.tiles and outermost and not folds and all(_is_scalar_map(s) for s in body):
-            lo.emit(ir.Pieces(self.width, body, self.memory(inputs)))
+        asked = lo.nest(self.stm)
+        tiles = lo.target.tiles and (asked is None or asked.allows("overlapped-tiling"))
+        if tiles and outermost and not folds and all(_is_scalar_map(s) for s in body):
+            pieces = ir.Pieces(self.width, body, self.memory(inputs))
+            lo.emit(pieces)
+            if asked is not None:
+                lo.pieces[pieces] = asked
         else:
             lo.out += body
 
@@ -198,7 +208,8 @@ class SoacLoop:
             return
         lo.out.pop()
         # All iterations read and write the arrays, one after the other unless they only add to them.
-        lo.out += scheduled(MapLoop(loop, lo.target, lo.name, self.elements_of_results, arrays))
+        asked = lo.nest(self.stm)
+        lo.out += scheduled(MapLoop(loop, lo.target, lo.name, self.elements_of_results, arrays, asked))
 
     def elements_of_results(self, var: str) -> set[tuple[str, Expr]]:
         """Where iteration `var` puts its elements of results that have no rows: pointers and places."""

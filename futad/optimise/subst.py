@@ -26,7 +26,7 @@ class Subst:
         t = subst_type(v.type, self.mapping)
         if t is v.type:
             return v
-        fresh = Var(v.name, t)
+        fresh = Var(v.name, t, v.at)
         self.mapping[v] = fresh
         return fresh
 

@@ -45,6 +45,8 @@ class Context:
         self.defs: dict[Var, ir.Exp] = {}
         self.level: dict[Var, int] = {}
         self.depth = 0
+        self.function = ""  # its name, for strategies
+        self.eager = False  # what a rule replaces is replaced at once, not when the simplifier comes to it
         self.frames: list[Frame] = []
         self.ranges = Ranges(self.defs)
         self.stats = stats
@@ -85,7 +87,7 @@ class Context:
             ranges = self.ranges
             new = subst_type(t, self.subst)
             if new is not t:
-                fresh = Var(v.name, new)
+                fresh = Var(v.name, new, v.at)
                 self.replace(v, fresh)
                 v = fresh
                 t = new

@@ -4,17 +4,27 @@ After ELEVATE (Hagedorn et al., ICFP 2020) and Stratego (Visser, 2001).  A strat
 context and returns the statements that replace it, or None when it does not apply.
 
     print(normalize(choice(fold, unit)))        # normalize(fold | unit)
+
+What can go on for ever (`repeat`, `fix`) burns fuel: `MOST` applications and `MOST_EACH` a statement, of the outermost
+of them, or of the run that `fuelled` opens.  Then it is an error that names the strategy and the last rule.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Exp, Lambda, Stm
+from futad.core.types import subst_type
+from futad.errors import UsageError
+
+MOST = 10_000  # applications
+MOST_EACH = 100  # more for each statement
 
 Result = list[Stm] | None
 Apply = Callable[[Stm, Any], Result]
@@ -27,6 +37,8 @@ class Stats:
     hits: dict[str, int] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    applied: Callable[[str, Stm, list[Stm], float], None] | None = None
+    """Told of each application: the rule, the statement before, those after, and the seconds that it took."""
 
     def record(self, name: str, applied: bool, seconds: float) -> None:
         self.tries[name] = self.tries.get(name, 0) + 1
@@ -52,12 +64,18 @@ class Stats:
 class Strategy:
     """A printable function from a statement to its replacement (None: does not apply)."""
 
-    __slots__ = ("text", "apply", "loose")
+    __slots__ = ("text", "apply", "parts", "joint")
 
-    def __init__(self, text: str, apply: Apply, loose: bool = False) -> None:
+    def __init__(self, text: str, apply: Apply, parts: tuple[Strategy, ...] = (), joint: str = "") -> None:
         self.text = text
         self.apply = apply
-        self.loose = loose  # binds weaker than an argument: bracketed inside a sequence
+        self.parts = parts  # of what it is made
+        self.joint = joint  # "|" or ";": what joins them, if it is a choice or a sequence
+
+    def every_rule(self) -> list[Rule]:
+        """The rules in it."""
+        own = [self] if isinstance(self, Rule) else []
+        return own + [r for p in self.parts for r in p.every_rule()]
 
     def __call__(self, stm: Stm, ctx: Any = None) -> Result:
         return self.apply(stm, ctx)
@@ -90,11 +108,19 @@ class Rule(Strategy):
             return None
         stats = getattr(ctx, "stats", None)
         if stats is None:
-            return self.fn(stm, ctx)
+            out = self.fn(stm, ctx)
+            return out if out is None else _applied(self.name, out)
         start = time.perf_counter()
         out = self.fn(stm, ctx)
-        stats.record(self.name, out is not None, time.perf_counter() - start)
-        return out
+        seconds = time.perf_counter() - start
+        stats.record(self.name, out is not None, seconds)
+        if out is None:
+            return None
+        if ctx.eager and ctx.subst:
+            out = [substituted(x, ctx) for x in out]
+        if stats.applied is not None:
+            stats.applied(self.name, stm, out, seconds)
+        return _applied(self.name, out)
 
 
 def rule(*heads: type[Exp]) -> Callable[[Apply], Rule]:
@@ -122,7 +148,8 @@ class Rules(Strategy):
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
-        super().__init__(" | ".join(r.name for r in self.rules), self._apply, loose=True)
+        joint = "|" if len(self.rules) > 1 else ""
+        super().__init__(" | ".join(r.name for r in self.rules) or "fail", self._apply, self.rules, joint)
         self.by_head: dict[type, tuple[Rule, ...]] = {}
         self.by_op: dict[str, tuple[Rule, ...]] = {}
         for r in self.rules:
@@ -152,12 +179,126 @@ class Rules(Strategy):
         return None
 
 
-def _text(s: Strategy) -> str:
-    return f"({s.text})" if s.loose else s.text
+# --- fuel ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Fuel:
+    """How many more applications there may be in a run, the rule that applied last, and how often what is limited by
+    `limit` has applied."""
+
+    left: int
+    most: int
+    rule: str = ""
+    limits: dict[int, int] = field(default_factory=dict)
+
+    def burn(self, strategy: str) -> None:
+        """One more application.  Raises UsageError if there may be none."""
+        self.left -= 1
+        if self.left < 0:
+            last = f"rule '{self.rule}' applies again and again" if self.rule else "no rule applies in it"
+            raise UsageError(
+                f"the strategy {strategy} does not end: {last} ({self.most} applications are allowed)",
+                hint="limit(n, s) bounds a strategy; s may apply only if it changes something",
+            )
+
+
+_FUEL: ContextVar[Fuel | None] = ContextVar("fuel", default=None)
+
+
+@contextmanager
+def fuelled(statements: int) -> Iterator[Fuel]:
+    """A run over so many statements, unless there is one around it already."""
+    found = _FUEL.get()
+    if found is not None:
+        yield found
+        return
+    most = MOST + MOST_EACH * statements
+    token = _FUEL.set(made := Fuel(most, most))
+    try:
+        yield made
+    finally:
+        _FUEL.reset(token)
+
+
+def _applied(name: str, out: list[Stm]) -> list[Stm]:
+    fuel = _FUEL.get()
+    if fuel is not None:
+        fuel.rule = name
+    return out
+
+
+def _size(stm: Stm) -> int:
+    return sum(1 for _ in ir.statements((stm,)))
+
+
+# --- atoms ---------------------------------------------------------------------------------------------------
 
 
 id_ = Strategy("id", lambda stm, ctx: [stm])
 fail = Strategy("fail", lambda stm, ctx: None)
+
+
+def where(holds: Callable[[Stm, Any], bool] | str) -> Strategy:
+    """`id` on the statements for which `holds(stm, ctx)`, `fail` elsewhere.  A text is the name of a construct as the
+    IR prints it, or of a scalar operation: `where("reduce")`."""
+    if isinstance(holds, str):
+        name = holds
+
+        def is_it(stm: Stm, ctx: Any) -> bool:
+            e = stm.exp
+            return name == (e.op if type(e) is ir.Op else _head(e))
+
+        return Strategy(f'where("{name}")', lambda stm, ctx: [stm] if is_it(stm, ctx) else None)
+    test = holds
+    return Strategy(f"where({test.__name__})", lambda stm, ctx: [stm] if test(stm, ctx) else None)
+
+
+def _head(e: Exp) -> str:
+    return repr(e).partition("(")[0] if isinstance(e, ir.Soac | ir.Control) else type(e).__name__.lower()
+
+
+def at(place: str) -> Strategy:
+    """`id` in the function of that name, or on what comes from that line of the source ("FILE:LINE"); `fail` elsewhere.
+    A file is named by the end of its path."""
+
+    def go(stm: Stm, ctx: Any) -> Result:
+        return [stm] if getattr(ctx, "function", None) == place or stands_at(stm, place) else None
+
+    return Strategy(f'at("{place}")', go)
+
+
+def stands_at(stm: Stm, place: str) -> bool:
+    """Whether what a statement binds comes from the line "FILE:LINE" of the source."""
+    file, _, line = place.rpartition(":")
+    spans = [v.at for v in stm.pat if v.at is not None]
+    return bool(file) and any(str(s.line) == line and f"/{s.file}".endswith(f"/{file}") for s in spans)
+
+
+def limit(most: int, s: Strategy) -> Strategy:
+    """`s`, at most `most` times in a run."""
+
+    def go(stm: Stm, ctx: Any) -> Result:
+        with fuelled(_size(stm)) as fuel:
+            if fuel.limits.get(id(made), 0) >= most:
+                return None
+            out = s.apply(stm, ctx)
+            if out is not None:
+                fuel.limits[id(made)] = fuel.limits.get(id(made), 0) + 1
+            return out
+
+    made = Strategy(f"limit({most}, {s.text})", go, (s,))
+    return made
+
+
+# --- one after the other --------------------------------------------------------------------------------------
+
+
+def _joined(joint: str, parts: tuple[Strategy, ...], nothing: Strategy, apply: Apply) -> Strategy:
+    if len(parts) < 2:
+        return parts[0] if parts else nothing
+    texts = [f"({p.text})" if p.joint and p.joint + joint != "||" else p.text for p in parts]
+    return Strategy(f" {joint} ".join(texts), apply, parts, joint)
 
 
 def seq(*parts: Strategy) -> Strategy:
@@ -175,7 +316,7 @@ def seq(*parts: Strategy) -> Strategy:
             stms = out
         return stms
 
-    return Strategy(" ; ".join(_text(p) for p in parts), go, loose=True)
+    return _joined(";", parts, id_, go)
 
 
 def choice(*parts: Strategy) -> Strategy:
@@ -188,30 +329,72 @@ def choice(*parts: Strategy) -> Strategy:
                 return out
         return None
 
-    return Strategy(" | ".join(_text(p) if " ; " in p.text else p.text for p in parts), go, loose=True)
+    return _joined("|", parts, fail, go)
+
+
+def alternatives(*parts: Strategy) -> Strategy:
+    """One of several: the first, unless `futad tune --strategies` has found that another one is faster."""
+    return Strategy(f"alternatives({', '.join(p.text for p in parts)})", (parts[0] if parts else fail).apply, parts)
 
 
 def try_(s: Strategy) -> Strategy:
     """`s`, or the statement unchanged."""
     made = choice(s, id_)
-    return Strategy(f"try({s.text})", made.apply)
+    return Strategy(f"try({s.text})", made.apply, (s,))
 
 
 def repeat(s: Strategy) -> Strategy:
-    """`s` again and again, on all it leaves, until it does not apply.  Always succeeds."""
+    """`s` again and again, on all it leaves, until it does not apply.  Always succeeds, or runs out of fuel."""
+    return _again(f"repeat({s.text})", s)
+
+
+def _again(text: str, s: Strategy) -> Strategy:
 
     def go(stm: Stm, ctx: Any) -> Result:
         todo, done = [stm], []
-        while todo:
-            x = todo.pop()
-            out = s.apply(x, ctx)
-            if out is None:
-                done.append(x)
-            else:
-                todo.extend(reversed(out))
+        with fuelled(_size(stm)) as fuel:
+            while todo:
+                x = todo.pop()
+                out = s.apply(x, ctx)
+                if out is None:
+                    done.append(x)
+                else:
+                    fuel.burn(text)
+                    todo.extend(reversed(out))
         return done
 
-    return Strategy(f"repeat({s.text})", go)
+    return Strategy(text, go, (s,))
+
+
+_fixes: ContextVar[int] = ContextVar("fixes", default=0)
+
+
+def fix(make: Callable[[Strategy], Strategy]) -> Strategy:
+    """The strategy `s` with `s = make(s)`: `fix(lambda self: try_(seq(r, self)))` is `r` as long as it applies."""
+    depth = _fixes.get()
+    name = f"self{depth or ''}"
+
+    def go(stm: Stm, ctx: Any) -> Result:
+        with fuelled(_size(stm)) as fuel:
+            fuel.burn(made.text)
+            try:
+                return body.apply(stm, ctx)
+            except RecursionError:
+                fuel.left = 0
+                fuel.burn(made.text)
+                raise
+
+    me = Strategy(name, go)
+    token = _fixes.set(depth + 1)
+    try:
+        body = make(me)
+    finally:
+        _fixes.reset(token)
+    made = Strategy(f"fix({name} -> {body.text})", go, (body,))
+    return made
+
+
+# --- inside -------------------------------------------------------------------------------------------------------
 
 
 def with_lambdas(exp: Exp, new: Iterable[Lambda]) -> Exp:
@@ -220,40 +403,92 @@ def with_lambdas(exp: Exp, new: Iterable[Lambda]) -> Exp:
     return exp.rebuild(lambda a: a, lambda _: next(it))
 
 
-def _children(s: Strategy, every: bool) -> Apply:
-    """`s` on the statements one scope down: on all of them, or on the first where it applies."""
+def substituted(stm: Stm, ctx: Any) -> Stm:
+    """The statement with what rules have replaced (`Context.replace`)."""
 
-    def go(stm: Stm, ctx: Any) -> Result:
-        lams = stm.exp.lambdas()
-        hit = False
-        new: list[Lambda] = []
-        for lam in lams:
-            stms: list[Stm] = []
-            for x in lam.stms:
-                out = None if hit and not every else s.apply(x, ctx)
-                if out is None:
-                    if every:
-                        return None
-                    stms.append(x)
-                else:
-                    hit = True
-                    stms += out
-            new.append(Lambda(lam.params, tuple(stms), lam.result))
-        if not hit and not every:
-            return None
-        return [Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)] if lams else [stm]
+    def inside(lam: Lambda) -> Lambda:
+        params = tuple([ctx.bind(p) for p in lam.params])
+        stms = tuple([substituted(x, ctx) for x in lam.stms])
+        return Lambda(params, stms, tuple([ctx.atom(a) for a in lam.result]))
 
-    return go
+    exp = stm.exp.rebuild(ctx.atom, inside)
+    if type(exp) is ir.ArrayLit:
+        exp.type = subst_type(exp.type, ctx.subst)
+    return Stm(tuple([ctx.bind(v) for v in stm.pat]), exp, stm.attrs, stm.grid)
+
+
+def in_scope(s: Apply, lam: Lambda, ctx: Any) -> list[Result]:
+    """What `s` makes of each statement of a scope, from the first to the last.  The context, if it is one of the
+    simplifier's, knows by then what has been bound before."""
+    known = hasattr(ctx, "defs")
+    if known:
+        ctx.depth += 1
+        for p in lam.params:
+            ctx.bind(p)
+    out: list[Result] = []
+    for stm in lam.stms:
+        new = s(stm, ctx)
+        out.append(new)
+        for x in (stm,) if new is None else new:
+            if known:
+                bound = [ctx.bind(v) for v in x.pat]
+                if len(bound) == 1:
+                    ctx.defs[bound[0]] = x.exp
+    if known:
+        ctx.depth -= 1
+    return out
+
+
+def _rebuilt(stm: Stm, s: Apply, ctx: Any) -> tuple[list[Stm] | None, int, int]:
+    """The statement with what `s` makes of the statements one scope down, how often it applied, and how often not."""
+    lams = stm.exp.lambdas()
+    new: list[Lambda] = []
+    hits = misses = 0
+    for lam in lams:
+        results = in_scope(s, lam, ctx)
+        hit = sum(r is not None for r in results)
+        stms = [x for old, r in zip(lam.stms, results, strict=True) for x in ((old,) if r is None else r)]
+        new.append(Lambda(lam.params, tuple(stms), lam.result) if hit else lam)
+        hits, misses = hits + hit, misses + len(results) - hit
+    return ([Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs, stm.grid)] if hits else [stm]), hits, misses
 
 
 def one(s: Strategy) -> Strategy:
     """`s` on the first statement of the nested scopes where it applies."""
-    return Strategy(f"one({s.text})", _children(s, every=False))
+
+    def go(stm: Stm, ctx: Any) -> Result:
+        hit = False
+
+        def first(x: Stm, ctx: Any) -> Result:
+            nonlocal hit
+            out = None if hit else s.apply(x, ctx)
+            hit = hit or out is not None
+            return out
+
+        out, hits, _ = _rebuilt(stm, first, ctx)
+        return out if hits else None
+
+    return Strategy(f"one({s.text})", go, (s,))
+
+
+def some(s: Strategy) -> Strategy:
+    """`s` on every statement of the nested scopes (one level down) where it applies; fails if it applies to none."""
+
+    def go(stm: Stm, ctx: Any) -> Result:
+        out, hits, _ = _rebuilt(stm, s.apply, ctx)
+        return out if hits else None
+
+    return Strategy(f"some({s.text})", go, (s,))
 
 
 def all_(s: Strategy) -> Strategy:
     """`s` on every statement of the nested scopes (one level down); fails if it fails on any."""
-    return Strategy(f"all({s.text})", _children(s, every=True))
+
+    def go(stm: Stm, ctx: Any) -> Result:
+        out, _, misses = _rebuilt(stm, s.apply, ctx)
+        return None if misses else out
+
+    return Strategy(f"all({s.text})", go, (s,))
 
 
 def topdown(s: Strategy) -> Strategy:
@@ -263,7 +498,7 @@ def topdown(s: Strategy) -> Strategy:
         out = s.apply(stm, ctx)
         return out if out is not None else inner.apply(stm, ctx)
 
-    made = Strategy(f"topdown({s.text})", go)
+    made = Strategy(f"topdown({s.text})", go, (s,))
     inner = one(made)
     return made
 
@@ -275,36 +510,32 @@ def bottomup(s: Strategy) -> Strategy:
         out = inner.apply(stm, ctx)
         return out if out is not None else s.apply(stm, ctx)
 
-    made = Strategy(f"bottomup({s.text})", go)
+    made = Strategy(f"bottomup({s.text})", go, (s,))
     inner = one(made)
     return made
 
 
 def innermost(s: Strategy) -> Strategy:
     """Normal form by rewriting innermost places first."""
-    return Strategy(f"innermost({s.text})", repeat(bottomup(s)).apply)
+    return _again(f"innermost({s.text})", bottomup(s))
 
 
 def normalize(s: Strategy) -> Strategy:
     """Normal form by rewriting outermost places first (`repeat(topdown(s))`)."""
-    return Strategy(f"normalize({s.text})", repeat(topdown(s)).apply)
+    return _again(f"normalize({s.text})", topdown(s))
 
 
 def apply_to(s: Strategy, lam: Lambda, ctx: Any = None) -> Lambda:
     """`s` tried on each statement of a scope; the scope itself if nothing applied."""
-    out: list[Stm] = []
-    changed = False
-    for stm in lam.stms:
-        new = s.apply(stm, ctx)
-        if new is None:
-            out.append(stm)
-        else:
-            out += new
-            changed = True
-    return Lambda(lam.params, tuple(out), lam.result) if changed else lam
+    results = in_scope(s.apply, lam, ctx)
+    if all(r is None or len(r) == 1 and r[0] is old for old, r in zip(lam.stms, results, strict=True)):
+        return lam
+    stms = [x for old, r in zip(lam.stms, results, strict=True) for x in ((old,) if r is None else r)]
+    return Lambda(lam.params, tuple(stms), lam.result)
 
 
 __all__ = [
-    "Rule", "Rules", "Stats", "Strategy", "all_", "apply_to", "bottomup", "choice", "fail", "id_", "innermost",
-    "normalize", "one", "op_rule", "repeat", "rule", "seq", "topdown", "try_", "with_lambdas",
+    "Fuel", "Rule", "Rules", "Stats", "Strategy", "all_", "alternatives", "apply_to", "at", "bottomup", "choice",
+    "fail", "fix", "fuelled", "id_", "innermost", "limit", "normalize", "one", "op_rule", "repeat", "rule", "seq",
+    "some", "stands_at", "substituted", "topdown", "try_", "where", "with_lambdas",
 ]  # fmt: skip

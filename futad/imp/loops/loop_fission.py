@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from futad.core.types import I64, Prim
+from futad.fires import by_number, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, num, sub
 from futad.imp.loops.vectorise import annotate, split_checks
@@ -32,23 +33,30 @@ TOGETHER = 64  # iterations
 MOST = 8  # scalars that go from one part to the other
 
 
-def fissioned(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir.For | None:
-    """The loop some iterations at a time, each part by itself; None unless the second is worth vector lanes."""
+def fissioned(
+    loop: ir.For, reassociate: bool, name: Callable[[str], str], asked: int | None = None
+) -> ir.For | None:
+    """The loop some iterations at a time, each part by itself; None unless the second is worth vector lanes, or it is
+    `asked` for, by so many iterations (0: as many as usual)."""
     inner = [k for k, s in enumerate(loop.body) if isinstance(s, ir.For)]
     if not inner or loop.step != 1:
-        return None
+        return refused("there is no loop inside")
     before, after = loop.body[: inner[-1] + 1], loop.body[inner[-1] + 1 :]
     first = _First()
     if not first.takes(before, first.declared):
-        return None
+        return refused("its first part, up to the last loop inside, changes more than scalars")
     *checks, second = split_checks(replace(loop, body=after, map=True))
     annotate(second, reassociate)
-    if not second.independent or not second.lanes:
-        return None
+    if not second.independent:
+        return refused("its second part, after the last loop inside, does not run in vector lanes")
+    if not second.lanes and asked is None:
+        return refused("its second part computes too little for vector lanes")
     used = {name for s in second.body for name in s.uses()}
     shared = [(n, t, name(n)) for n, t in first.declared.items() if n in used]
     if len(shared) > MOST:
-        return None
+        return refused(f"{len(shared)} scalars go from the first part to the second, at most {MOST} may")
+    together = asked or TOGETHER
+    by_number(together)
     continued = {p.name for p in second.partials}
     if not FOLDS_STAY(not continued & first.mentioned and not first.folded & used):
         return None
@@ -56,13 +64,13 @@ def fissioned(loop: ir.For, reassociate: bool, name: Callable[[str], str]) -> ir
     place = sub(Ref(loop.var, I64), Ref(here, I64))
     stored: list[ir.Stmt] = [ir.Store(array, place, Ref(n, t)) for n, t, array in shared]
     loaded: list[ir.Stmt] = [ir.Decl(n, t, ir.Load(array, place, t)) for n, t, array in shared]
-    body: list[ir.Stmt] = [ir.Stack(array, t, TOGETHER) for _, t, array in shared]
-    stop: Expr = ir.Scalar("min", (add(Ref(here, I64), num(TOGETHER)), loop.bound), I64, I64)
+    body: list[ir.Stmt] = [ir.Stack(array, t, together) for _, t, array in shared]
+    stop: Expr = ir.Scalar("min", (add(Ref(here, I64), num(together)), loop.bound), I64, I64)
     body.append(ir.Decl(end, I64, stop))
     whole = [*before, *(s for c in checks for s in c.body), *stored]
     body.append(replace(loop, body=whole, start=Ref(here, I64), bound=Ref(end, I64)))
     body.append(replace(second, body=[*loaded, *second.body], start=Ref(here, I64), bound=Ref(end, I64)))
-    return ir.For(here, loop.bound, body, loop.start, step=TOGETHER)
+    return ir.For(here, loop.bound, body, loop.start, step=together)
 
 
 @dataclass(slots=True)

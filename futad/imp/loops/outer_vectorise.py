@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field
 
+from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.loops.facts import cost
@@ -38,19 +39,24 @@ LARGEST = 60  # statements of an inner loop
 MUCH = 20  # cost of an inner loop for which lanes may read and write where it suits each of them
 
 
-def outer_vectorised(loop: ir.For, body: list[ir.Stmt], folds: Set[str]) -> ir.Blocks | None:
+def outer_vectorised(
+    loop: ir.For, body: list[ir.Stmt], folds: Set[str], asked: bool = False
+) -> ir.Blocks | None:
     """A map's loop (with this body) in blocks; None unless it has inner loops that carry scalars, which all iterations
     take equally often, and nothing else that could differ between iterations but scalars and places in memory.
-    `folds`: pointers to arrays that it folds into, the only ones that one iteration writes and another one reads."""
+    `folds`: pointers to arrays that it folds into, the only ones that one iteration writes and another one reads.
+    `asked`: whether it pays or not."""
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
-        return None
+        return refused("there is no loop inside")
     body = if_converted(body, folds)
     shape = _Shape(loop.var, folds, {loop.var})
-    if not shape.takes(body, inner=False) or not shape.carried:
-        return None
+    if not shape.takes(body, inner=False):
+        return refused("iterations differ in more than scalars and places in memory")
+    if not shape.carried:
+        return refused("no loop inside carries scalars")
     most = max((cost(f.body) for f in statements(body) if isinstance(f, ir.For)), default=0)
-    if shape.gathers and most < MUCH:
-        return None
+    if shape.gathers and most < MUCH and not asked:
+        return refused("lanes would gather and scatter for little to compute")
     # What the map itself reduces is seen by nothing inside.
     if not UNSEEN(not shape.partials & shape.mentioned):
         return None

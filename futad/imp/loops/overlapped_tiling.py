@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from futad.core.types import I64, Prim
@@ -31,6 +32,7 @@ from futad.imp.loops.facts import Affine, LoopFacts
 from futad.imp.node import Node
 from futad.imp.walk import has_load, loads_in, parts, rewritten, statements, substitute
 from futad.legality import Legality
+from futad.rewrite.choices import Nest
 
 LEGAL = Legality(
     "overlapped-tiling",
@@ -52,15 +54,15 @@ BESIDE = 64  # iterations more at an end
 MAPS = 32  # that are done together
 
 
-def tiled(f: ir.Function) -> list[ir.Report]:
+def tiled(f: ir.Function, asked: Mapping[ir.Pieces, Nest] = MappingProxyType({})) -> list[ir.Report]:
     """Do the function's maps in tiles where they follow each other, and make all maps plain loops; the reports of
-    arrays that are then nowhere as a whole, which are gone."""
+    arrays that are then nowhere as a whole, which are gone.  `asked`: the nests of maps that a schedule asks of."""
     names = _Names()
     for p in (*f.params, *f.results):
         names.count(p)
     names.add(f.body)
     gone: list[ir.Report] = []
-    _walk(f.body, names, gone)
+    _walk(f.body, names, gone, asked)
     return gone
 
 
@@ -84,7 +86,9 @@ class _Names:
                 self.counts[name] += 1
 
 
-def _walk(body: list[ir.Stmt], names: _Names, gone: list[ir.Report]) -> None:
+def _walk(
+    body: list[ir.Stmt], names: _Names, gone: list[ir.Report], asked: Mapping[ir.Pieces, Nest]
+) -> None:
     done: list[ir.Stmt] = []
     at = 0
     while at < len(body):
@@ -94,6 +98,8 @@ def _walk(body: list[ir.Stmt], names: _Names, gone: list[ir.Report]) -> None:
         tries = (_tiles(run[:k], names) for k in lengths)
         if (found := next((t for t in tries if t is not None), None)) is not None:
             LEGAL.fired()
+            for nest in [asked[s] for s in body[at : found.end] if isinstance(s, ir.Pieces) and s in asked]:
+                nest.was(LEGAL.name)
             done += found.statements
             gone += found.gone
             at = found.end
@@ -101,8 +107,10 @@ def _walk(body: list[ir.Stmt], names: _Names, gone: list[ir.Report]) -> None:
         s = body[at]
         at += 1
         for inner in s.bodies():
-            _walk(inner, names, gone)
+            _walk(inner, names, gone, asked)
         if isinstance(s, ir.Pieces):
+            if s in asked:
+                asked[s].was_not(LEGAL.name, "no map follows that reads what this one makes, or tiles would not gain")
             done += s.body
         else:
             done.append(s)

@@ -4,6 +4,9 @@ The first one that applies makes the statements.  It can pass loops on to those 
 loops of one: so transformations combine.  A loop for which there is none stays as it is.
 
 A new transformation is an entry of SCHEDULES, and its file beside this one.
+
+Where a user's schedule says so (`rewrite/choices.py`) a nest's loop goes through other transformations, in another
+order or with other numbers.  Each is as legal or not as ever: what is asked for and not possible is an error.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
-from futad.fires import fired
+from futad.errors import UsageError
+from futad.fires import asking, by_number, fired
 from futad.imp import ir
 from futad.imp.ir import Expr, Stmt
 from futad.imp.loops.loop_fission import fissioned
@@ -20,6 +24,8 @@ from futad.imp.loops.split_index import index_set_split
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
 from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks
+from futad.rewrite.choices import Choice, Nest
+from futad.rewrite.words import nearest
 from futad.target import Target
 
 
@@ -29,7 +35,7 @@ class MapLoop:
 
     Its iterations can run in any order but for additions to memory, folds of scalars, and what they do to the arrays
     that it `folds` into (pointers).  `name` makes names of variables; `elements`: where an iteration, by its variable,
-    puts elements of results that have no rows (pointers and places).
+    puts elements of results that have no rows (pointers and places).  `nest`: what a schedule asks of it.
     """
 
     loop: ir.For
@@ -37,6 +43,16 @@ class MapLoop:
     name: Callable[[str], str]
     elements: Callable[[str], Set[tuple[str, Expr]]]
     folds: Set[str] = frozenset()
+    nest: Nest | None = None
+
+    def asked(self, name: str) -> tuple[int, ...] | None:
+        """The numbers with which a transformation is asked for; None if it is not."""
+        return next((c.args for c in self.nest.forced if c.name == name), None) if self.nest is not None else None
+
+    def number(self, name: str) -> int:
+        """The number with which a transformation is asked for; 0 if there is none."""
+        args = self.asked(name)
+        return args[0] if args else 0
 
 
 Then = Callable[[ir.For], list[Stmt]]  # what the schedules that come after make of a loop
@@ -45,15 +61,19 @@ Then = Callable[[ir.For], list[Stmt]]  # what the schedules that come after make
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """A transformation: `name` is its name in `futad dev --fires`, `when` says for which loops it is tried, and `do`
-    gives the statements in place of the loop, None if it is not possible or does not pay."""
+    gives the statements in place of the loop, None if it is not possible or does not pay.  `numbers`: the least and the
+    largest number with which a user may ask for it, if there are any."""
 
     name: str
     when: Callable[[MapLoop], bool]
     do: Callable[[MapLoop, Then], list[Stmt] | None]
+    numbers: tuple[int, int] | None = None
 
 
 def scheduled(m: MapLoop, schedules: Sequence[Schedule] | None = None) -> list[Stmt]:
     """The loop by the first of the schedules that applies."""
+    if m.nest is not None:
+        return _chosen(m, m.nest, schedules)
     left = SCHEDULES if schedules is None else schedules
     for k, s in enumerate(left):
         done = s.do(m, _rest(m, left[k + 1 :])) if s.when(m) else None
@@ -61,6 +81,32 @@ def scheduled(m: MapLoop, schedules: Sequence[Schedule] | None = None) -> list[S
             fired(s.name)
             return done
     return [m.loop]
+
+
+def _chosen(m: MapLoop, nest: Nest, schedules: Sequence[Schedule] | None) -> list[Stmt]:
+    """As `scheduled`, where somebody asks what was done and why not."""
+    if schedules is None:
+        forced = [s for s in SCHEDULES if any(c.name == s.name for c in nest.forced)]
+        schedules = forced or [s for s in SCHEDULES if nest.allows(s.name)]
+    for k, s in enumerate(schedules):
+        before = list(nest.done)
+        with asking() as told:
+            done = s.do(m, _rest(m, schedules[k + 1 :])) if s.when(m) else None
+        if done is not None:
+            fired(s.name)
+            nest.was(s.name, *([told.number] if told.number else []), at=len(before))
+            return done
+        nest.done = before
+        nest.was_not(s.name, told.why or _why_not(m, s))
+    return [m.loop]
+
+
+def _why_not(m: MapLoop, s: Schedule) -> str:
+    if s.when(m):
+        return "it is not of the form that this is for, or would not gain"
+    if m.folds:
+        return "its iterations continue a fold of arrays, one after the other"
+    return "its rows are not written in vector lanes" if s.when is _writes_lanes else f"not for {m.target.name}"
 
 
 def _rest(m: MapLoop, schedules: Sequence[Schedule]) -> Then:
@@ -94,18 +140,21 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
-    *checks, loop = split_checks(m.loop)
+    *checks, loop = split_checks(m.loop, m.asked("checks-first") is not None)
     if not checks or not annotate(loop, m.target.reassociates):
         return None
     return [*checks, *then(loop)]
 
 
 def _in_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
-    return then(m.loop) if annotate(m.loop, m.target.reassociates) else None
+    if not annotate(m.loop, m.target.reassociates, m.number("vector-lanes")):
+        return None
+    by_number(m.loop.lanes)
+    return then(m.loop)
 
 
 def _stage_rows(m: MapLoop, then: Then) -> list[Stmt] | None:
-    return staged(m.loop, m.name("i"), m.elements(m.loop.var))
+    return staged(m.loop, m.name("i"), m.elements(m.loop.var), m.number("staged-rows"))
 
 
 def _reduction_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
@@ -114,29 +163,59 @@ def _reduction_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _outer_vectorise(m: MapLoop, then: Then) -> list[Stmt] | None:
-    made = outer_vectorised(m.loop, accumulations(m.loop.body), m.folds)
+    asked = m.asked("outer-loop-vectorisation") is not None
+    made = outer_vectorised(m.loop, accumulations(m.loop.body), m.folds, asked)
     return None if made is None else [made]
 
 
 def _fission(m: MapLoop, then: Then) -> list[Stmt] | None:
-    made = fissioned(m.loop, m.target.reassociates, m.name)
+    asked = None if m.asked("loop-fission") is None else m.number("loop-fission")
+    made = fissioned(m.loop, m.target.reassociates, m.name, asked)
     return None if made is None else [made]
 
 
 def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
-    return jammed(m.loop, m.target.reassociates)
+    return jammed(m.loop, m.target.reassociates, m.number("unroll-and-jam"))
 
 
 SCHEDULES = [
     Schedule("index-set-splitting", _jams, _split),
     Schedule("checks-first", _jams, _checks_first),
-    Schedule("vector-lanes", _any_order, _in_lanes),
-    Schedule("staged-rows", _writes_lanes, _stage_rows),
+    Schedule("vector-lanes", _any_order, _in_lanes, (1, 32)),
+    Schedule("staged-rows", _writes_lanes, _stage_rows, (8, 512)),
     Schedule("reductions-across-lanes", _jams, _reduction_lanes),
     Schedule("outer-loop-vectorisation", _outer_lanes, _outer_vectorise),
-    Schedule("loop-fission", _jams, _fission),
-    Schedule("unroll-and-jam", _jams, _unroll_and_jam),
+    Schedule("loop-fission", _jams, _fission, (8, 1024)),
+    Schedule("unroll-and-jam", _jams, _unroll_and_jam, (2, 16)),
 ]
+BY_NAME = {s.name: s for s in SCHEDULES}
+
+# What else is done to nests, elsewhere in `imp/`, and can be forbidden: by each one's file.
+ELSEWHERE = {
+    "rows-of-products": "imp/rows.py",
+    "packed": "imp/packed.py",
+    "parallel-nests": "imp/parallel.py",
+    "overlapped-tiling": "imp/loops/overlapped_tiling.py",
+}
+SHORT = {
+    "jam": "unroll-and-jam", "rows": "rows-of-products", "tiles": "overlapped-tiling", "parallel": "parallel-nests",
+    "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
+    "outer-lanes": "outer-loop-vectorisation", "split": "index-set-splitting",
+}  # fmt: skip
 
 
-__all__ = ["SCHEDULES", "MapLoop", "Schedule", "Then", "scheduled"]
+def known(c: Choice) -> Choice:
+    """A choice by the full name of its transformation.  Raises UsageError if there is none, or it takes
+    other numbers."""
+    name = SHORT.get(c.name, c.name)
+    if name not in BY_NAME and name not in ELSEWHERE:
+        names = [*BY_NAME, *ELSEWHERE, *SHORT]
+        raise UsageError(f"no transformation of loops is called '{c.name}'", hint=nearest(c.name, names))
+    allowed = BY_NAME[name].numbers if name in BY_NAME else None
+    if c.args and (allowed is None or len(c.args) > 1 or not allowed[0] <= c.args[0] <= allowed[1]):
+        wanted = f"a number from {allowed[0]} to {allowed[1]}" if allowed is not None else "no numbers"
+        raise UsageError(f"'{c.name}' takes {wanted}, not {', '.join(map(str, c.args))}")
+    return replace(c, name=name)
+
+
+__all__ = ["ELSEWHERE", "SCHEDULES", "SHORT", "MapLoop", "Schedule", "Then", "known", "scheduled"]

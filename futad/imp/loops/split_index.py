@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from futad.core.types import BOOL, I64
+from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
 from futad.imp.walk import loads_in, refs, rewritten, statements
@@ -44,14 +45,14 @@ def index_set_split(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.
     """The map's loop by intervals; None if it chooses no places, or not so.  `finish` is what else is done to a loop;
     names of variables begin with `name`."""
     if loop.step != 1 or not any(isinstance(s, ir.Decl) and _chooses(s.init) for s in loop.body):
-        return None
+        return refused("it chooses no places")
     work = _Intervals(loop, name)
     fast = work.fast()
     if fast is None:
-        return None
+        return refused("its choices are no comparisons and remainders of sums of the iteration")
     done = finish(fast)
     if not any(isinstance(s, ir.For) and s.independent for s in statements(done)):
-        return None
+        return refused("no interval of it would run in vector lanes")
     return work.intervals(done, finish(replace(loop, body=list(loop.body), start=work.start, bound=work.end)))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from futad.core.types import I64, Prim
+from futad.fires import by_number, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, mul, num
 from futad.imp.loops.facts import LoopFacts
@@ -29,14 +30,19 @@ BUFFER = 12 << 10  # bytes of all buffers of a loop
 BLOCKS = (64, 32, 16)  # iterations
 
 
-def staged(loop: ir.For, name: str, others: Set[tuple[str, Expr]]) -> list[ir.Stmt] | None:
+def staged(
+    loop: ir.For, name: str, others: Set[tuple[str, Expr]], asked: int = 0
+) -> list[ir.Stmt] | None:
     """The loop by blocks; None if it writes no whole rows.  Names of variables begin with `name`; `others`: pointers
-    and places of results that are in no row, maybe beside the rows."""
+    and places of results that are in no row, maybe beside the rows; `asked`: iterations of a block."""
     rows = _rows(loop, others)
     size = sum(scale * t.bits // 8 for _, scale, _, t in rows)
-    block = next((b for b in BLOCKS if b * size <= BUFFER), 0)
-    if not rows or block == 0:
-        return None
+    block = asked or next((b for b in BLOCKS if b * size <= BUFFER), 0)
+    if not rows:
+        return refused(f"it writes no whole rows of {LEAST} elements or more")
+    if block == 0:
+        return refused(f"{BLOCKS[-1]} rows of {size} bytes do not fit into a buffer of {BUFFER}")
+    by_number(block)
     start, end = Ref(f"{name}_block", I64), Ref(f"{name}_end", I64)
     buffers: list[ir.Stmt] = []
     writes: list[ir.Stmt] = []

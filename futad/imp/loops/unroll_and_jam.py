@@ -16,6 +16,7 @@ Allocation for Subscripted Variables", 1990.)
 
 from __future__ import annotations
 
+from futad.fires import by_number, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref, Stmt, add, mul, num, sub
 from futad.imp.loops.facts import LoopFacts
@@ -37,8 +38,8 @@ def _simple(s: Stmt) -> bool:
     return isinstance(s, (ir.Decl, ir.Store, ir.Accumulate)) or (isinstance(s, ir.For) and s.map and s.step == 1)
 
 
-def jammed(loop: ir.For, reassociate: bool) -> list[Stmt] | None:
-    """The loop, jammed; None if that is not possible or does not pay.
+def jammed(loop: ir.For, reassociate: bool, asked: int = 0) -> list[Stmt] | None:
+    """The loop, jammed; None if that is not possible or does not pay.  `asked`: so many iterations, if it is possible.
 
     `loop` is a map's: its iterations are independent apart from additions to memory, which none of them reads, and
     folds of scalars.  What an iteration writes over an input of the map is its own element, or row, of that.
@@ -46,12 +47,20 @@ def jammed(loop: ir.For, reassociate: bool) -> list[Stmt] | None:
     facts = LoopFacts(loop.var, statements(loop.body))
     # An assignment deeper down to a variable of this loop is a step of something sequential.
     if not all(_simple(s) or (isinstance(s, ir.Assign) and s in loop.body) for s in facts.body):
-        return None
-    if not facts.inner or len(facts.body) > LARGEST_BODY or not SAME_ITERATIONS(facts.invariant(*facts.inner)):
+        return refused("its body does more than scalars, stores and maps inside")
+    if not facts.inner:
+        return refused("there is no loop inside")
+    if len(facts.body) > LARGEST_BODY and not asked:
+        return refused(f"its body is large: {len(facts.body)} statements, {LARGEST_BODY} are copied at most")
+    if not SAME_ITERATIONS(facts.invariant(*facts.inner)):
         return None
     copies = _pays(loop, facts, reassociate)
-    if copies == 0 or not FOLDS_STAY(_folds_stay(loop)):
+    if copies == 0:
+        return refused("it has not one loop inside that sums, or that adds to places which stay where they are")
+    if not FOLDS_STAY(_folds_stay(loop)):
         return None
+    copies = asked or copies
+    by_number(copies)
     if isinstance(loop.bound, Num) and isinstance(loop.start, Num):
         return _counted(loop, loop.start.value, loop.bound.value, copies)
     main = ir.For(loop.var, sub(loop.bound, num(copies - 1)), [], loop.start, map=True, step=copies)

@@ -13,7 +13,7 @@ from collections import Counter
 
 from futad.core.scalarops import REDUCTIONS
 from futad.core.types import F64, I64
-from futad.fires import Transformation
+from futad.fires import Transformation, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
 from futad.imp.loops.facts import LoopFacts, cost
@@ -35,14 +35,16 @@ ARITHMETIC = ("add", "sub", "mul", "div", "neg")
 HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
 
 
-def annotate(loop: ir.For, reassociate: bool) -> bool:
+def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
     """Mark a map's or reduction's loop if its iterations are independent apart from scalar reductions, and say so.
+    `asked`: vectors of elements of so many bytes whatever the C compiler thinks.
 
     Only innermost straight-line loops: an outer one may use the same temporary memory in every iteration.  Plain
     stores of these loops go to places of their own by construction (an array that it folds into makes a loop none of a
     map's); additions to memory are looked at.
     """
     if any(isinstance(s, ir.Check) for s in loop.body):
+        refused("its iterations make checks")
         return False
     body = accumulations(loop.body) if reassociate else loop.body
     facts = LoopFacts(loop.var, body)
@@ -55,6 +57,7 @@ def annotate(loop: ir.For, reassociate: bool) -> bool:
                 if op is not None:
                     added.setdefault(pointer, []).append(index)
             case _:
+                refused("its body is no straight line, or assigns variables")
                 return False
     for indices in added.values():
         if not ADDED_DISJOINT(len(indices) == 1 and facts.beside(indices[0])):
@@ -62,7 +65,9 @@ def annotate(loop: ir.For, reassociate: bool) -> bool:
     loop.body = body
     loop.independent = True
     loop.partials = facts.partials()
-    if cost(body) >= HEAVY:
+    if asked:
+        loop.lanes = asked
+    elif cost(body) >= HEAVY:
         loop.lanes = min(e.type.bits for s in body for e in s.exprs() if not e.type.is_bool) // 8
     return True
 
@@ -74,7 +79,7 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     body = accumulations(loop.body) if reassociate else loop.body
     facts = LoopFacts(loop.var, body)
     if len(facts.inner) != 1 or not facts.inner[0].partials or facts.inner[0].step != 1:
-        return None
+        return refused("there is not one loop inside, which reduces")
     (fold,) = facts.inner
     sums = {p.name for p in fold.partials}
     if not sums <= facts.inits.keys() or not all(isinstance(s, (ir.Decl, ir.Accumulate)) for s in fold.body):
@@ -102,7 +107,7 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
         elif not BESIDE(facts.invariant(index)):
             return None
     if not beside or not _adds_f64(fold):
-        return None
+        return refused("the loop inside adds nothing in f64 that lies side by side for neighbouring iterations")
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Across(plain, facts.partials())
 
@@ -129,12 +134,15 @@ def _adds_f64(fold: ir.For) -> bool:
     return True
 
 
-def split_checks(loop: ir.For) -> list[ir.For]:
-    """A map's loop, after another one that makes its checks if these need little of it; see Note [Checks]."""
+def split_checks(loop: ir.For, asked: bool = False) -> list[ir.For]:
+    """A map's loop, after another one that makes its checks if these need little of it, or if it is `asked` for; see
+    Note [Checks]."""
     body = loop.body
     if not any(isinstance(s, ir.Check) for s in body):
+        refused("its iterations make no checks")
         return [loop]
     if not all(isinstance(s, (ir.Decl, ir.Store, ir.Check, ir.Assign)) for s in body):
+        refused("its body is no straight line")
         return [loop]
     needed: set[str] = set()
     first: list[ir.Stmt] = []
@@ -152,7 +160,8 @@ def split_checks(loop: ir.For) -> list[ir.For]:
         return [loop]
     first.reverse()
     rest = [s for s in body if not isinstance(s, ir.Check)]
-    if 4 * cost(first) > cost(rest):
+    if 4 * cost(first) > cost(rest) and not asked:
+        refused("its checks need too much of its body")
         return [loop]
     checks = ir.For(loop.var, loop.bound, first, loop.start, map=True)
     return [checks, ir.For(loop.var, loop.bound, rest, loop.start, map=True)]

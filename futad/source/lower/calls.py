@@ -43,6 +43,7 @@ from futad.source.lower.values import (
     substitute,
     walk_shapes,
 )
+from futad.source.prelude import TEXTS
 from futad.source.types import (
     Binding,
     SizeMeta,
@@ -132,7 +133,11 @@ def lower_app(lw: Lowerer, e: ast.EApp, fr: Frame) -> Value:
     fun = lw.expr(f, fr)
     args = tuple([lw.expr(node.arg, fr) for node in reversed(spine)])
     assert e.type is not None
+    site = lw.site
+    if e.span.file not in TEXTS:
+        lw.site = e.span
     v = apply(lw, fun, args, (e.type, fr), e.span)
+    lw.site = site
     if type(v) is Leaf:
         remember_size(lw, e, v, fr)
     else:
@@ -183,7 +188,10 @@ def enter(lw: Lowerer, f: Fn, args: tuple[Value, ...], rt: TypeAt | None, span: 
     """Apply to exactly as many arguments as the code takes."""
     code = f.code
     if type(code) is str:
-        return lw.intrinsic(lw, code, span)[1](lw, args, Use(f.inst, rt, span))
+        first = len(lw.b.stms)
+        v: Value = lw.intrinsic(lw, code, span)[1](lw, args, Use(f.inst, rt, span))
+        lw.b.locate(first, lw.site)
+        return v
     if type(code) is ast.ELambda:
         fr = Frame(f.frame)
         for p, a in zip(code.params, args, strict=True):

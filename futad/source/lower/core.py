@@ -58,6 +58,7 @@ class Lowerer:
         self.instances: dict[Any, Any] = {}
         self.names: dict[str, int] = {}
         self.span: Span | None = None
+        self.site: Span | None = None  # the application in the user's text that is being lowered
         # Arrays that lie in a `zip` as they are, though its result counts as new.
         self.borrowed: set[Any] = set()
         self.unchecked = 0

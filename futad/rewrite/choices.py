@@ -1,0 +1,211 @@
+"""What is done to nests of loops, as data: names of nests, what a schedule asks of them, and what became of it.
+
+A nest is a map, fold or scan of the program that a backend is given, at any depth.  Its name is the line of the source
+that it comes from, `gmm.fut:55`; several of one line are numbered, `gmm.fut:55#2`, and a name without a number means
+all of them.  `*` means all nests.
+
+    nest "gmm.fut:55": jam(2)                       this, and no other transformation of its loop, or an error
+    nest "gmm.fut:55#2": checks-first ; vector-lanes
+    nest "gmm.fut:48": no rows                      all but this one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from os.path import basename
+
+from futad.core.ir import Lambda, Program, Screma, Stm
+from futad.errors import Span, UsageError
+from futad.rewrite.words import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A transformation that is asked for, with numbers, or forbidden (`no`)."""
+
+    name: str
+    args: tuple[int, ...] = ()
+    no: bool = False
+
+    def __str__(self) -> str:
+        given = f"({', '.join(map(str, self.args))})" if self.args else ""
+        return f"{'no ' * self.no}{self.name}{given}"
+
+
+@dataclass(frozen=True, slots=True)
+class NestChoice:
+    """What a schedule asks of the nests of a name; `span`: where it stands."""
+
+    place: str
+    choices: tuple[Choice, ...]
+    span: Span | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f'nest "{self.place}": {" ; ".join(map(str, self.choices))}'
+
+
+def nest_choice(w: Words) -> NestChoice:
+    """Read `"PLACE": CHOICE ; CHOICE ...`, where `CHOICE` is `NAME`, `NAME(NUMBER, ...)` or `no NAME`, or
+    `alternatives(CHOICE, ...)`.  Raises UsageError."""
+    span = w.span
+    place = w.quoted()
+    file, _, line = place.partition("#")[0].rpartition(":")
+    if place != "*" and not (file and line.isdecimal()):
+        raise w.error(f"'{place}' names no nest", 'a nest is named by its line, "FILE:LINE", or "FILE:LINE#NUMBER"', 1)
+    w.expect(":")
+    found = [_choice(w)]
+    while w.take(";"):
+        found.append(_choice(w))
+    return NestChoice(place, tuple(found), span)
+
+
+def _choice(w: Words) -> Choice:
+    if w.take("alternatives"):
+        w.expect("(")
+        parts = [_choice(w)]
+        while w.take(","):
+            parts.append(_choice(w))
+        w.expect(")")
+        return w.pick(parts)
+    no = w.take("no")
+    name = w.name("a transformation")
+    args: list[int] = []
+    if not no and w.take("("):
+        args.append(w.number())
+        while w.take(","):
+            args.append(w.number())
+        w.expect(")")
+    return Choice(name, tuple(args), no)
+
+
+# --- nests ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Nest:
+    """A map, fold or scan: its name, what it is, how many of them are around it; what is asked of it, what was `done`,
+    and why what else could have been was `refused`."""
+
+    name: str
+    stm: Stm
+    function: str
+    depth: int
+    asked: list[Choice] = field(default_factory=list)
+    done: list[Choice] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    span: Span | None = None
+
+    @property
+    def forced(self) -> list[Choice]:
+        """The transformations that are asked for."""
+        return [c for c in self.asked if not c.no]
+
+    def allows(self, name: str) -> bool:
+        """Whether a transformation is not forbidden; if it is, that is noted as the reason."""
+        if not any(c.no and c.name == name for c in self.asked):
+            return True
+        self.refused[name] = "the schedule says so"
+        return False
+
+    def was(self, name: str, *args: int, at: int | None = None) -> None:
+        """A transformation was done, before those from number `at` on."""
+        made = Choice(name, args)
+        if made not in self.done:
+            self.done.insert(len(self.done) if at is None else at, made)
+        self.refused.pop(name, None)
+
+    def was_not(self, name: str, reason: str) -> None:
+        """A transformation was not done, at one of the places where it could have been."""
+        if not any(c.name == name for c in self.done):
+            self.refused[name] = reason
+
+    def __str__(self) -> str:
+        e = self.stm.exp
+        assert isinstance(e, Screma)
+        kind = type(e).__name__.lower()
+        done = " ; ".join(map(str, self.done))
+        text = f'nest "{self.name}": {done}' if done else f'-- nest "{self.name}":'
+        lines = [f"{text:<48}  -- {'  ' * self.depth}{kind} of {e.width}, in {self.function}"]
+        by_reason: dict[str, list[str]] = {}
+        for name, why in self.refused.items():
+            by_reason.setdefault(why, []).append(name)
+        lines += [f"  -- {'  ' * self.depth}refused {', '.join(names)}: {why}" for why, names in by_reason.items()]
+        return "\n".join(lines)
+
+
+class Choices:
+    """The nests of a program, with what schedules ask of them.  `aliases`: other names of transformations."""
+
+    def __init__(self, asked: tuple[NestChoice, ...] = ()) -> None:
+        self.asked = asked
+        self.nests: dict[Stm, Nest] = {}
+
+    def of(self, program: Program, known: Callable[[Choice], Choice]) -> None:
+        """Find the nests of the program that a backend is given.  `known`: a choice as the backend calls it, or a
+        UsageError.  Raises UsageError if there are none of a name that is asked for."""
+        self.nests = {n.stm: n for n in nests_of(program)}
+        for c in self.asked:
+            found = [n for n in self.nests.values() if _is_called(n.name, c.place)]
+            if not found:
+                names = ", ".join(dict.fromkeys(n.name for n in self.nests.values())) or "none"
+                raise UsageError(f"there is no nest '{c.place}'", c.span, hint=f"there are: {names}")
+            for choice in c.choices:
+                try:
+                    made = known(choice)
+                except UsageError as e:
+                    e.span = e.span or c.span
+                    raise
+                for n in found:
+                    n.asked.append(made)
+                    n.span = c.span
+
+    def done(self) -> None:
+        """After lowering: raises UsageError if something that is asked for was not done, with the reason."""
+        for n in self.nests.values():
+            for c in n.forced:
+                if all(d.name != c.name for d in n.done):
+                    why = n.refused.get(c.name, "this loop is not lowered as one that it is tried on")
+                    raise UsageError(f"'{c}' is impossible for the nest {n.name}: {why}", n.span)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.nests.values()))
+
+
+def _is_called(name: str, asked: str) -> bool:
+    if asked == "*":
+        return True
+    if "#" not in asked:
+        name = name.partition("#")[0]
+    return name == basename(asked)
+
+
+def nests_of(program: Program) -> Iterator[Nest]:
+    """All nests in the order of the text, outer ones before those inside."""
+    found = [n for f in program.funs.values() for n in _within(f.body, f.name, 0, f.span)]
+    counts: dict[str, int] = {}
+    for name, _ in found:
+        counts[name] = counts.get(name, 0) + 1
+    seen: dict[str, int] = {}
+    for name, n in found:
+        seen[name] = seen.get(name, 0) + 1
+        n.name = f"{name}#{seen[name]}" if counts[name] > 1 else name
+        yield n
+
+
+def _within(lam: Lambda, function: str, depth: int, around: Span | None) -> Iterator[tuple[str, Nest]]:
+    for s in lam.stms:
+        here = next((v.at for v in s.pat if v.at is not None), around)
+        is_nest = isinstance(s.exp, Screma)
+        if is_nest:
+            name = f"{basename(here.file)}:{here.line}" if here is not None else function
+            yield name, Nest("", s, function, depth)
+        if s.grid is not None:
+            for v in s.grid.versions:
+                if v.body is not None:
+                    yield from _within(v.body, function, depth + 1, here)
+        for inner in s.exp.lambdas():
+            yield from _within(inner, function, depth + is_nest, here)
+
+
+__all__ = ["Choice", "Choices", "Nest", "NestChoice", "nest_choice", "nests_of"]
