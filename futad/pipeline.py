@@ -151,7 +151,7 @@ PASSES: list[Pass] = [
     # In C a concatenation may be a view of its pieces.
     Pass("kept-in-place", _bodies("futad.optimise.checkpoint_stack", "kept_in_place", joins=_c), _compiled),
     Pass("by-columns", _lazy("futad.optimise.layout", "by_columns"), _c),
-    Pass("grids", _lazy("futad.flatten.grids", "decided"), _device),
+    Pass("grids", _lazy("futad.flatten.grids", "decided", choices=lambda target: target.choices), _device),
 ]
 COMMON = "simplify-hoisted"  # the last pass that all targets share
 

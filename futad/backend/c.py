@@ -64,7 +64,7 @@ class CBackend:
         lowerer.reports = self.reports or NO_REPORTS
         self.module = lowerer.module()
         if target.choices is not None:
-            target.choices.done()
+            target.choices.lowered()
         self.bindings, self.loops = tuple(lowerer.bindings), tuple(lowerer.loops)
         self.plan = lowerer.reports.plan()
         self._source: str | None = None

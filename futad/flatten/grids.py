@@ -15,19 +15,22 @@ from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, shape_
 from futad.flatten import fission, prepare
 from futad.flatten import kernel as kir
 from futad.flatten.all_pairs import all_pairs_of
+from futad.flatten.chosen import chosen
 from futad.flatten.fused_products import is_batch
 from futad.flatten.histogram_versions import histogram_grid
 from futad.flatten.map_versions import Deciding, map_grid
 from futad.flatten.tree_folds import in_iterations
+from futad.rewrite.choices import Choices
 
 TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
 SCANNED = 96  # bytes of what one scan can carry along
 TINY = 16  # elements
 
 
-def decided(program: Program) -> Program:
-    """The program with the decisions for all scopes that the host runs."""
-    return ir.map_bodies(program, lambda body: scope(body, program))
+def decided(program: Program, choices: Choices | None = None) -> Program:
+    """The program with the decisions for all scopes that the host runs; `choices`: what a schedule asks of nests."""
+    made = ir.map_bodies(program, lambda body: scope(body, program))
+    return made if choices is None else chosen(made, choices)
 
 
 def scope(lam: Lambda, program: Program) -> Lambda:

@@ -1,8 +1,9 @@
 """What is done to nests of loops, as data: names of nests, what a schedule asks of them, and what became of it.
 
-A nest is a map, fold or scan of the program that a backend is given, at any depth.  Its name is the line of the source
+A nest is a map, fold or scan of the program that a backend is given, at any depth; on devices also what else has a
+grid.  Its name is the line of the source
 that it comes from, `gmm.fut:55`; several of one line are numbered, `gmm.fut:55#2`, and a name without a number means
-all of them.  `*` means all nests.
+all of them for which it is possible.  `*` means all nests.
 
     nest "gmm.fut:55": jam(2)                       this, and no other transformation of its loop, or an error
     nest "gmm.fut:55#2": checks-first ; vector-lanes
@@ -84,8 +85,9 @@ def _choice(w: Words) -> Choice:
 
 @dataclass(slots=True, eq=False)
 class Nest:
-    """A map, fold or scan: its name, what it is, how many of them are around it; what is asked of it, what was `done`,
-    and why what else could have been was `refused`."""
+    """A map, fold or scan: its name, what it is, how many of them are around it; what is asked of it, and why that `failed`;
+    what was `done`, and why what else could have been was `refused`; `ways`: on a device, the template, and the versions of which the
+    host takes the first whose condition holds."""
 
     name: str
     stm: Stm
@@ -94,7 +96,8 @@ class Nest:
     asked: list[Choice] = field(default_factory=list)
     done: list[Choice] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
-    span: Span | None = None
+    ways: list[str] = field(default_factory=list)
+    failed: dict[Choice, str] = field(default_factory=dict)
 
     @property
     def forced(self) -> list[Choice]:
@@ -122,11 +125,11 @@ class Nest:
 
     def __str__(self) -> str:
         e = self.stm.exp
-        assert isinstance(e, Screma)
         kind = type(e).__name__.lower()
         done = " ; ".join(map(str, self.done))
         text = f'nest "{self.name}": {done}' if done else f'-- nest "{self.name}":'
-        lines = [f"{text:<48}  -- {'  ' * self.depth}{kind} of {e.width}, in {self.function}"]
+        lines = [f"{text:<48}  -- {'  ' * self.depth}{kind} of {getattr(e, 'width', '?')}, in {self.function}"]
+        lines += [f"  -- {'  ' * self.depth}{way}" for way in self.ways]
         by_reason: dict[str, list[str]] = {}
         for name, why in self.refused.items():
             by_reason.setdefault(why, []).append(name)
@@ -140,11 +143,13 @@ class Choices:
     def __init__(self, asked: tuple[NestChoice, ...] = ()) -> None:
         self.asked = asked
         self.nests: dict[Stm, Nest] = {}
+        self.named: list[tuple[NestChoice, Choice, list[Nest]]] = []
 
     def of(self, program: Program, known: Callable[[Choice], Choice]) -> None:
         """Find the nests of the program that a backend is given.  `known`: a choice as the backend calls it, or a
         UsageError.  Raises UsageError if there are none of a name that is asked for."""
         self.nests = {n.stm: n for n in nests_of(program)}
+        self.named.clear()
         for c in self.asked:
             found = [n for n in self.nests.values() if _is_called(n.name, c.place)]
             if not found:
@@ -156,20 +161,28 @@ class Choices:
                 except UsageError as e:
                     e.span = e.span or c.span
                     raise
+                self.named.append((c, made, found))
                 for n in found:
                     n.asked.append(made)
-                    n.span = c.span
 
-    def done(self) -> None:
-        """After lowering: raises UsageError if something that is asked for was not done, with the reason."""
+    def lowered(self) -> None:
+        """After lowering to loops, as `done`: what was asked for and not done has failed."""
         for n in self.nests.values():
             for c in n.forced:
                 if all(d.name != c.name for d in n.done):
-                    why = n.refused.get(c.name, "this loop is not lowered as one that it is tried on")
-                    raise UsageError(f"'{c}' is impossible for the nest {n.name}: {why}", n.span)
+                    n.failed[c] = n.refused.get(c.name, "it is no loop that this is tried on")
+        self.done()
+
+    def done(self) -> None:
+        """Raises UsageError if what is asked for was possible for none of the nests of a name, with the reason."""
+        for asked, c, found in self.named:
+            if all(c in n.failed for n in found):
+                n = found[0]
+                raise UsageError(f"'{c}' is impossible for the nest {n.name}: {n.failed[c]}", asked.span)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.nests.values()))
+        on_device = any(n.ways for n in self.nests.values())
+        return "\n".join(str(n) for n in self.nests.values() if n.ways or not on_device)
 
 
 def _is_called(name: str, asked: str) -> bool:
@@ -196,7 +209,7 @@ def nests_of(program: Program) -> Iterator[Nest]:
 def _within(lam: Lambda, function: str, depth: int, around: Span | None) -> Iterator[tuple[str, Nest]]:
     for s in lam.stms:
         here = next((v.at for v in s.pat if v.at is not None), around)
-        is_nest = isinstance(s.exp, Screma)
+        is_nest = isinstance(s.exp, Screma) or s.grid is not None
         if is_nest:
             name = f"{basename(here.file)}:{here.line}" if here is not None else function
             yield name, Nest("", s, function, depth)

@@ -87,7 +87,13 @@ def _chosen(m: MapLoop, nest: Nest, schedules: Sequence[Schedule] | None) -> lis
     """As `scheduled`, where somebody asks what was done and why not."""
     if schedules is None:
         forced = [s for s in SCHEDULES if any(c.name == s.name for c in nest.forced)]
-        schedules = forced or [s for s in SCHEDULES if nest.allows(s.name)]
+        if forced and (done := _first(m, nest, forced)) is not None:
+            return done
+        schedules = [s for s in SCHEDULES if nest.allows(s.name)]
+    return _first(m, nest, schedules) or [m.loop]
+
+
+def _first(m: MapLoop, nest: Nest, schedules: Sequence[Schedule]) -> list[Stmt] | None:
     for k, s in enumerate(schedules):
         before = list(nest.done)
         with asking() as told:
@@ -98,7 +104,7 @@ def _chosen(m: MapLoop, nest: Nest, schedules: Sequence[Schedule] | None) -> lis
             return done
         nest.done = before
         nest.was_not(s.name, told.why or _why_not(m, s))
-    return [m.loop]
+    return None
 
 
 def _why_not(m: MapLoop, s: Schedule) -> str:
