@@ -23,8 +23,8 @@ NAMES = tuple(dict.fromkeys(level for levels in LEVELS.values() for level in lev
 
 
 def chosen(program: Program, choices: Choices) -> Program:
-    """The program with the versions that are left.  Raises UsageError where none of the nests of a name has such a version,
-    or none would be left that is always right."""
+    """The program with the versions that are left.  Raises UsageError where none of the nests of a name has such a
+    version, or none would be left that is always right."""
     choices.of(program, _known)
     for n in choices.nests.values():
         n.failed |= dict.fromkeys(n.forced, "it is part of a kernel")

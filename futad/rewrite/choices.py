@@ -85,9 +85,9 @@ def _choice(w: Words) -> Choice:
 
 @dataclass(slots=True, eq=False)
 class Nest:
-    """A map, fold or scan: its name, what it is, how many of them are around it; what is asked of it, and why that `failed`;
-    what was `done`, and why what else could have been was `refused`; `ways`: on a device, the template, and the versions of which the
-    host takes the first whose condition holds."""
+    """A map, fold or scan: its name, what it is, how many of them are around it; what is asked of it, and why that
+    `failed`; what was `done`, and why what else could have been was `refused`; `ways`: on a device, the template, and
+    the versions of which the host takes the first whose condition holds."""
 
     name: str
     stm: Stm

@@ -1,4 +1,4 @@
-"""Programs compiled by a user's schedule: passes, strategies, rules and nests, from Python and from the command line."""
+"""Programs compiled by schedules of users: passes, strategies, rules and nests, from Python and by the commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from futad.pipeline import compile_program
 from futad.rewrite.choices import Choices, nests_of
 from futad.rewrite.strategy import rule
 from futad.source import compile_text
-from futad.target import C, EMULATED, Target
+from futad.target import EMULATED, C, Target
 from tests.support.cli_helpers import Runner
 from tests.support.paths import ROOT
 
@@ -148,7 +148,7 @@ def test_the_key_of_what_was_compiled_covers_the_schedule() -> None:
     assert len(keys) == 3 and aot_cache.key_of({"p.fut": TEXT}, "c", None, s.default()) in keys
 
 
-# --- nests -------------------------------------------------------------------------------------------------------------
+# --- nests -------------------------------------------------------------------------------------------------------
 
 
 def test_nests_are_named_by_the_line_they_come_from() -> None:
@@ -201,7 +201,8 @@ def test_gmm_by_a_schedule_of_ones_own(tmp_path: Path) -> None:
     assert plain != own
     rng = np.random.default_rng(1)
     n, d, k = 50, 4, 3
-    args = [rng.normal(size=k), rng.normal(size=(k, d)), rng.normal(size=(k, d * (d + 1) // 2)), rng.normal(size=(n, d)), 1.0, 2]
+    shapes = [(k,), (k, d), (k, d * (d + 1) // 2), (n, d)]
+    args = [*[rng.normal(size=shape) for shape in shapes], 1.0, 2]
     programs = [futad.load(GMM, backend="c", schedule=x) for x in (None, asked)]
     assert programs[0].objective(*args) == pytest.approx(programs[1].objective(*args), rel=1e-13)
     for a, b in zip(*[p.gradient(*args) for p in programs], strict=True):
@@ -261,7 +262,7 @@ def test_impossible_versions_are_errors(asked: str, cause: str) -> None:
         )
 
 
-# --- the command line --------------------------------------------------------------------------------------------------
+# --- the command line --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
