@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from futad import testing
+    from futad import strategies, testing
     from futad.api.derivatives import grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp
     from futad.api.program import Function, Program, compile, load
     from futad.errors import (
@@ -56,7 +56,7 @@ _PLACES = {name: place for place, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("testing", "errors"):
+    if name in ("testing", "errors", "strategies"):
         return import_module(f"futad.{name}")
     place = _PLACES.get(name)
     if place is None:
@@ -69,13 +69,13 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PLACES, "testing", "errors"])
+    return sorted([*globals(), *_PLACES, "testing", "errors", "strategies"])
 
 
 __all__ = [
     "AssertionFailed", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "ExecutionError",
     "FileError", "Function", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "Program",
     "Record", "ScopeError", "ShapeError", "SourceError", "TypeCheckError", "UnsupportedError", "UsageError",
-    "compile", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "load", "synchronise", "testing",
+    "compile", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "load", "strategies", "synchronise", "testing",
     "value_and_grad", "vjp",
 ]  # fmt: skip

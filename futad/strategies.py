@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from futad.rewrite.strategy import (
     try_,
     where,
 )
+from futad.rewrite.words import Picks
 
 id = id_
 
@@ -64,13 +64,13 @@ def parse(text: str) -> Any:
 _LINES = ("pass", "apply", "enter", "leave", "before", "after", "replace", "without", "nest", "rule", "--")
 
 
-def parse_schedule(text: str, file: str = "", picks: Iterator[int] | None = None) -> Schedule:
+def parse_schedule(text: str, file: str = "", picks: Picks | None = None) -> Schedule:
     """The schedule of a text (`rewrite/schedule.py`), its changes made to the default one; `file` is for messages.
     `picks`: which of each of the `alternatives`, in the order of the text; the first, if it does not say."""
     return _parse_schedule(text, default(), file, picks)
 
 
-def load_schedule(path: str | PathLike[str], picks: Iterator[int] | None = None) -> Schedule:
+def load_schedule(path: str | PathLike[str], picks: Picks | None = None) -> Schedule:
     """The schedule in a file, checked.  Raises FileError, and UsageError with the line and the cause."""
     name = fspath(path)
     try:

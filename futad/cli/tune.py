@@ -11,6 +11,11 @@ The data sets are those of the program's test blocks, or with --size random ones
     futad tune gmm.fut
     futad tune mine.fut -e main --size n=100000,d=16
     futad tune gmm.fut --show
+
+With --strategies FILE what is measured are the alternatives in a schedule, `alternatives(A, B)`, on any backend; the
+fastest schedule is written to --output (docs/strategies.md):
+
+    futad tune gmm.fut -b c --strategies mine.sched --output best.sched
 """
 
 from __future__ import annotations
@@ -29,12 +34,14 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_file(parser)
-    options.add_backend(parser, "cuda")
+    options.add_backend(parser)
     parser.add_argument("-e", "--entry", metavar="ENTRY", help="only the data sets of this entry")
     parser.add_argument(
         "--size", metavar="N=NUMBER,...", help="random arguments of these sizes, instead of the test blocks' data sets"
     )
     parser.add_argument("-r", "--runs", type=int, default=10, metavar="RUNS", help="runs a time (default: 10)")
+    parser.add_argument("--strategies", metavar="FILE", help="a schedule with alternatives: find the fastest ones")
+    parser.add_argument("--output", metavar="FILE", help="where --strategies writes the schedule (default: FILE.best)")
     parser.add_argument("--show", action="store_true", help="print the thresholds in use, measure nothing")
     parser.add_argument("--forget", action="store_true", help="go back to the device's own thresholds")
 
@@ -47,6 +54,11 @@ def run(args: argparse.Namespace) -> int:
     from futad.runtime import tuning
     from futad.testing.tuner import NEVER, Tuner
 
+    if args.strategies is not None:
+        return _strategies(args)
+    if args.output is not None:
+        raise UsageError("--output is for --strategies")
+    args.backend = "cuda" if args.backend == "auto" else args.backend
     if args.backend not in DEVICES:
         raise UsageError(f"backend '{args.backend}' has no thresholds to tune; choose -b {' or '.join(DEVICES)}")
     if args.runs < 1:
@@ -78,6 +90,58 @@ def run(args: argparse.Namespace) -> int:
     path = tuning.store(model, key, best, {**about, "seconds_before": before, "seconds": after})
     print(f"{len(calls)} data sets, {before * 1e3:.3g} ms -> {after * 1e3:.3g} ms (geometric mean): {path}")
     return 0
+
+
+def _strategies(args: argparse.Namespace) -> int:
+    """Find the fastest of the alternatives of a schedule, and write it."""
+    from futad.cli.emit import write_file
+    from futad.errors import UsageError
+    from futad.rewrite.words import Picks
+    from futad.strategies import load_schedule
+    from futad.testing.strategy_tuner import StrategyTuner
+
+    if args.show or args.forget:
+        raise UsageError("--strategies measures: it goes with no --show or --forget")
+    if args.runs < 1:
+        raise UsageError("--runs must be at least 1")
+    sizes = _sizes(args.size) if args.size is not None else None
+    found = Picks()
+    load_schedule(args.strategies, found)
+    plain = options.load(args.file, args.backend)
+    if args.entry is not None:
+        options.entry_of(plain, args.entry)
+    calls = _generated(plain, args.entry, sizes) if sizes is not None else _data_sets(plain, Path(args.file), args)
+
+    def timed(picked: tuple[int, ...]) -> list[tuple[float, list[Any]]]:
+        made = options.load(args.file, args.backend, schedule=load_schedule(args.strategies, Picks(picked)))
+        executor = made.executor()
+        return [_least(executor, c, args.runs) for c in calls]
+
+    tuner = StrategyTuner(found.sizes, timed, print)
+    best = tuner.search()
+    out = Path(args.output or f"{args.strategies}.best")
+    write_file(out, str(load_schedule(args.strategies, Picks(best))).encode())
+    first, last = tuner.cost(tuple([0] * len(best))), tuner.cost(best)
+    print(f"{len(calls)} data sets, {first * 1e3:.4g} ms -> {last * 1e3:.4g} ms (geometric mean): {out}")
+    return 0
+
+
+def _least(executor: Any, call: Call, runs: int) -> tuple[float, list[Any]]:
+    """The least seconds of some calls, and the results."""
+    import time
+    from copy import deepcopy
+
+    def once() -> tuple[float, list[Any]]:
+        given = deepcopy(list(call.args))  # unique arguments may be overwritten
+        if hasattr(executor, "timed"):
+            seconds, results = executor.timed(call.name, given)
+            return seconds, list(results)
+        start = time.perf_counter()
+        results = list(executor.run(call.name, given))
+        return time.perf_counter() - start, results
+
+    results = deepcopy(once()[1])
+    return min(once()[0] for _ in range(runs)), results
 
 
 def _data_sets(program: Program, file: Path, args: argparse.Namespace) -> list[Call]:

@@ -97,8 +97,7 @@ class Lowerer(Unchecked):
         self.calls, self.separate = separate_functions(program)
         self.places: list[FailureSite] = []
         self.sites = Sites()
-        self.slots = 0
-        self.names = 0
+        self.slots = self.names = 0
         self.pieces: dict[ir.Pieces, Nest] = {}  # of nests that a schedule asks of
         self.reset()
 

@@ -27,7 +27,7 @@ from futad.rewrite import strategy as st
 from futad.rewrite.choices import NestChoice, nest_choice
 from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.strategy import Rule, Rules, Strategy
-from futad.rewrite.words import Words, nearest
+from futad.rewrite.words import Picks, Words, nearest
 
 WIDTH = 112  # columns of printed lists
 
@@ -222,7 +222,7 @@ def _applied(w: Words, name: str, known: Mapping[str, Strategy]) -> Strategy:
 
 
 def parse_schedule(
-    text: str, default: Schedule, file: str = "", picks: Iterator[int] | None = None
+    text: str, default: Schedule, file: str = "", picks: Picks | None = None
 ) -> Schedule:
     """The schedule of a text (see above), its changes made to `default`; `file` is for messages.  `picks`: which of
     each of the `alternatives`, in the order of the text.  Raises UsageError with the place and the cause."""

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
 from futad.errors import Span, UsageError
 
 T = TypeVar("T")
+
+
+class Picks:
+    """Which of each of the `alternatives` of a text is meant, in the order of the text: `chosen`, the first where that
+    says nothing.  `sizes`: of how many each is one, once the text is read."""
+
+    def __init__(self, chosen: Sequence[int] = ()) -> None:
+        self.chosen = chosen
+        self.sizes: list[int] = []
+
+    def of(self, count: int) -> int:
+        """The number of the next one."""
+        self.sizes.append(count)
+        at = len(self.sizes) - 1
+        return self.chosen[at] if at < len(self.chosen) else 0
+
+
 _WORD = re.compile(r'\s*(?:--[^\n]*|(?P<word>"[^"\n]*"|->|[A-Za-z_][\w-]*|\d+|[^\s\w]))?')
 _NAME = re.compile(r"[A-Za-z_][\w-]*\Z")
 
 
 class Words:
-    """The words of a text that begins on a line of a file, read from the first to the last.
+    """The words of a text that begins on a line of a file, read from the first to the last."""
 
-    `picks` says which of each of the `alternatives` is meant, in the order of the text; without it the first.
-    """
-
-    def __init__(self, text: str, file: str = "", line: int = 1, picks: Iterator[int] | None = None) -> None:
-        self.text, self.file, self.line, self.picks = text, file, line, picks
+    def __init__(self, text: str, file: str = "", line: int = 1, picks: Picks | None = None) -> None:
+        self.text, self.file, self.line, self.picks = text, file, line, picks or Picks()
         self.words: list[tuple[str, int]] = []
         self.at = at = 0
         while at < len(text):
@@ -89,7 +103,7 @@ class Words:
 
     def pick(self, parts: Sequence[T]) -> T:
         """The one of the alternatives that is meant."""
-        return parts[(next(self.picks, 0) if self.picks is not None else 0) % len(parts)]
+        return parts[self.picks.of(len(parts))]
 
     def end(self) -> None:
         """Raises UsageError if there are words left."""
@@ -106,4 +120,4 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(dict.fromkeys(names))}"
 
 
-__all__ = ["Words", "nearest"]
+__all__ = ["Picks", "Words", "nearest"]

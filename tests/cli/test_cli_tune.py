@@ -11,10 +11,11 @@ import pytest
 
 import futad
 from futad.cli import main
-from futad.errors import InternalError
+from futad.errors import InternalError, UsageError
 from futad.runtime import tuning
 from futad.runtime.device import EmulatedDevice, Thresholds
 from futad.testing.build import device_backend
+from futad.testing.strategy_tuner import StrategyTuner
 from futad.testing.tuner import Call, Tuner
 from tests.support.needs import has_cxx, needs_cxx
 
@@ -193,3 +194,51 @@ def test_a_broken_store_is_none(file: str, tmp_path: Path) -> None:
     assert len(tuning.read_store("emulated")) == 2
     tuning.store("emulated", "k", None, {})
     assert list(tuning.read_store("emulated")) == ["other"]
+
+
+# --- schedules ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_fastest_alternatives_of_a_schedule_are_written(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, best = tmp_path / "own.sched", tmp_path / "best.sched"
+    given.write_text("after fuse: alternatives(id, fold, repeat(id))\nenter: alternatives(fold | unit, unit)\n")
+    options = ["-b", "interp", "-e", "rows", "-r", "1", "--strategies", str(given), "--output", str(best)]
+    assert main(["tune", file, *options]) == 0
+    out = capsys.readouterr().out
+    assert out.count(" ms\n") == 4 and "3, 2: the strategy repeat(id) does not end" in out
+    made = futad.strategies.load_schedule(best)
+    assert "alternatives" not in str(made) and {"id", "fold"} & set(made.names)
+    assert main(["run", file, "-e", "picked", "-b", "interp", "--strategy", str(best)]) != 0, "it has no input"
+
+
+def climbing(cost: Any, sizes: list[int]) -> tuple[tuple[int, ...], list[str]]:
+    lines: list[str] = []
+    tuner = StrategyTuner(sizes, lambda picked: [(cost(picked), [np.float64(1)])], lines.append)
+    return tuner.search(), lines
+
+
+def test_few_alternatives_are_all_measured_and_many_are_climbed() -> None:
+    assert climbing(lambda p: 1 + abs(p[0] - 2) + p[1], [4, 2])[0] == (2, 0)
+    best, lines = climbing(lambda p: 1 + sum((x - 3) ** 2 for x in p), [5, 5, 5, 5])
+    assert best == (3, 3, 3, 3) and len(lines) < 200
+    assert climbing(lambda p: 1.0 - p[0] / 100, [2])[0] == (0,), "what is hardly faster is not worth it"
+
+
+def test_alternatives_that_compute_something_else_are_refused() -> None:
+    tuner = StrategyTuner([2], lambda p: [(1.0, [np.float64(p[0])])], print)
+    with pytest.raises(UsageError, match="alternatives 2 compute something else than the first ones"):
+        tuner.search()
+
+
+def test_options_that_do_not_go_together(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.sched").write_text("after fuse: repeat(id)\n")
+    for wrong, why in (
+        (["--strategies", str(tmp_path / "own.sched"), "--show"], "it goes with no --show"),
+        (["--output", "x"], "--output is for --strategies"),
+        (["--strategies", str(tmp_path / "none")], "cannot read"),
+        (["-b", "interp", "-r", "1", "--strategies", str(tmp_path / "own.sched")], "the first of the alternatives"),
+    ):
+        assert main(["tune", file, *wrong]) != 0
+        assert why in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 from futad import strategies as s
 from futad.errors import FileError, UsageError
 from futad.rewrite.strategy import Rules
+from futad.rewrite.words import Picks
 
 TEXTS = [
     "id", "fail", "fold", "fold | unit", "fold ; unit", "(fold ; unit) | id", "(fold | unit) ; id",
@@ -115,5 +116,5 @@ def test_files_that_cannot_be_read(tmp_path) -> None:
 def test_alternatives_are_picked_in_the_order_of_the_text() -> None:
     text = 'after fuse: alternatives(fold, normalize(unit))\nnest "a.fut:1": alternatives(jam(2), no rows)\n'
     assert "apply fold\n" in str(s.parse(text)) and "jam(2)" in str(s.parse(text))
-    other = str(s.parse_schedule(text, picks=iter([1, 1])))
+    other = str(s.parse_schedule(text, picks=Picks([1, 1])))
     assert "apply normalize(unit)\n" in other and 'nest "a.fut:1": no rows' in other
