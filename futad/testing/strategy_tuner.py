@@ -24,9 +24,9 @@ Picked = tuple[int, ...]
 
 @dataclass(slots=True)
 class StrategyTuner:
-    """`sizes`: of each of the alternatives, how many there are.  `timed` makes the program by a choice of each, and gives
-    for each data set the seconds of a call, the least of some, and the results; a UsageError means that the choice is
-    impossible."""
+    """`sizes`: how many there are of each of the alternatives.  `timed` makes the program by a choice of each, and
+    gives for each data set the seconds of a call, the least of some, and the results; a UsageError means that the
+    choice is impossible."""
 
     sizes: Sequence[int]
     timed: Callable[[Picked], list[tuple[float, list[Any]]]]

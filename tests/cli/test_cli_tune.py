@@ -196,7 +196,7 @@ def test_a_broken_store_is_none(file: str, tmp_path: Path) -> None:
     assert list(tuning.read_store("emulated")) == ["other"]
 
 
-# --- schedules ---------------------------------------------------------------------------------------------------------
+# --- schedules ------------------------------------------------------------------------------------------------------
 
 
 def test_the_fastest_alternatives_of_a_schedule_are_written(

@@ -6,6 +6,7 @@ import pytest
 
 from futad import strategies as s
 from futad.errors import FileError, UsageError
+from futad.pipeline import NEEDED, ORDER
 from futad.rewrite.strategy import Rules
 from futad.rewrite.words import Picks
 
@@ -35,6 +36,13 @@ def test_the_default_schedule_is_read_back() -> None:
     s.check(d)
     assert s.parse(str(d)) == d and hash(s.parse(str(d))) == hash(d)
     assert "pass fuse\n" in str(d) and "enter: fold | unit" in str(d)
+
+
+def test_what_is_needed_and_ordered_are_passes() -> None:
+    names = set(s.default().names)
+    assert set(NEEDED) <= names and all({a, b} <= names for a, b, _ in ORDER)
+    at = s.default().names.index
+    assert all(at(a) < at(b) for a, b, _ in ORDER)
 
 
 def test_edits_are_read_back_and_leave_the_original() -> None:
