@@ -36,6 +36,7 @@ from typing import TypeGuard
 
 from futad.ad.activity import propagate
 from futad.ad.emit import add_to_acc, coerce
+from futad.ad.history.split import Leaf
 from futad.ad.history.stripmine import stripmine
 from futad.ad.table import rule_of
 from futad.ad.tidy.final_updates import drop_final_updates
@@ -91,6 +92,7 @@ class Context:
     whose adjoints may be `Point`s.  `final`: arrays of loop variables that the return sweep reads from the loop's
     result (see `dependence.py`), and that result.  `rooms`: for a loop that stripmining made (by its first result)
     how many elements it saves of each variable of changing size, one number an iteration of the loop around it.
+    `leaves`: of loops whose iterations are blocks of another's (by their first result), these blocks.
     """
 
     how: How = field(default_factory=How)
@@ -99,6 +101,7 @@ class Context:
     mapped: set[Var] = field(default_factory=set)
     final: dict[Var, Atom] = field(default_factory=dict)
     rooms: dict[Var, tuple[dict[int, Var], Var]] = field(default_factory=dict)
+    leaves: dict[Var, Leaf] = field(default_factory=dict)
 
 
 def _may_repeat(index: ir.Index) -> bool:

@@ -18,7 +18,7 @@ and the numbers, all of them i64, in bytes where they are of memory, any of whic
     states       that fit                             held        what was kept
     state        bytes of one                         budget      what was allowed
     runs         of iterations, the first included    without     what would be kept without a budget
-    least        runs that cannot be avoided
+    least        runs that cannot be avoided          block       iterations from state to state, if several
 
     deviation    of what came back from what it was, relative, as the bits of an f64; `allowed` beside it
 """

@@ -19,10 +19,10 @@ def explained(measured: Iterable[Measured]) -> str:
     return "\n".join([_loop(m) for m in measured]) or NOTHING
 
 
-def first_line(facts: Facts, state: int | None = None, fixed: bool = True) -> str:
-    """What is known without a call: the place, what was done with it, and what a state is, with the bytes of the
-    largest if that is known, or of all if they are `fixed`."""
-    known = dict(facts)
+def first_line(facts: Facts, state: int | None = None, fixed: bool = True, way: str | None = None) -> str:
+    """What is known without a call: the place, what was done with it (`way`, if a call said), and what a state is, with
+    the bytes of the largest if that is known, or of all if they are `fixed`."""
+    known = dict(facts) | ({} if way is None else {"way": way})
     place, inverse = known.get("loop"), known.get("inverse")
     text = f"{place.file}:{place.line} " if place is not None else ""
     text += f"{known.get('what') or 'loop'}: {WAYS.get(str(known.get('way')), known.get('way') or 'kept')}"
@@ -34,7 +34,9 @@ def first_line(facts: Facts, state: int | None = None, fixed: bool = True) -> st
 
 def _loop(m: Measured) -> str:
     """The lines of one loop: its facts, how often its iterations ran, and the memory."""
-    first = first_line(m.facts, m.most.get("state"), "states" in m.most)
+    whole = "block" in m.most and m.sums["runs"] == m.sums["iterations"]
+    state = None if whole else m.most.get("state")
+    first = first_line(m.facts, state, "states" in m.most, "kept" if whole else None)
     lines = [first, _iterations(m), _memory(m.most), _deviation(m.most)]
     return "\n  ".join([line for line in lines if line])
 
@@ -44,16 +46,17 @@ def _iterations(m: Measured) -> str:
     iterations = m.sums.get("iterations")
     if iterations is not None:
         loops = "" if m.times == 1 else f" in {m.times:,} runs of the loop"
-        parts.append(f"{iterations:,} iterations{loops}")
+        blocks = f" in blocks of {m.most['block']:,}" if "block" in m.most and m.most["states"] else ""
+        parts.append(f"{iterations:,} iterations{loops}{blocks}")
     if "states" in m.most:
         budget = f" {bytes_text(m.most['budget'])}" if "budget" in m.most else ""
-        parts.append(f"{m.most['states']:,} states fit{budget}")
+        parts.append(f"{m.most['states']:,} states fit{budget}" if m.most["states"] else f"all of which fit{budget}")
     text = ", ".join(parts)
     if "states" not in m.most and "budget" in m.most:
         text += f"; states share {bytes_text(m.most['budget'])}"
     if iterations and "runs" in m.sums:
         runs = m.sums.get("least")
-        if runs is None and m.times == 1 and "states" in m.most:
+        if runs is None and m.times == 1 and "states" in m.most and "block" not in m.most:
             runs = least_runs(iterations + 1, m.most["states"])
         least = "" if runs is None else f" (least possible: {runs / iterations:.1f})"
         text += f"{'; ' if text else ''}each iteration run {m.sums['runs'] / iterations:.1f} times{least}"

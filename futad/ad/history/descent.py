@@ -29,7 +29,8 @@ def _enough(b: Builder, step: Step, plan: Plan, size: Atom, fits: Atom) -> None:
     message = "the budget of {} bytes is too small: a state of the loop takes {}, and {} are the least"
     message = message.replace("the loop", f"the loop ({step.names})")
     assert plan.budget.memory is not None
-    values = (i64(plan.budget.memory), size, b.op("mul", size, plan.parts))
+    least = size if plan.leaf is None else plan.leaf.least
+    values = (i64(plan.budget.memory), size, b.op("mul", least, plan.parts))
     b.add(ir.Stm((), ir.Assert(fits, message, values, plan.place)))
 
 
@@ -39,7 +40,11 @@ def empty(b: Builder, step: Step, plan: Plan, n: Atom | None, sizes: Sizes | Non
     fixed = layout.fixed(b)
     size = sizes.bytes if sizes else fixed
     slots = states(b, plan, n, size)
-    _enough(b, step, plan, size, b.op("le", ONE, slots))
+    enough = b.op("le", ONE, slots)
+    if plan.leaf is not None:
+        enough = b.op("or", plan.leaf.whole, enough)
+        slots = b.op("max", b.op("min", slots, plan.leaf.blocks), ZERO, hint="states")
+    _enough(b, step, plan, size, enough)
     room = {t: b.op("mul", slots, most) for t, most in sizes.elements.items()} if sizes else {}
     return Room(layout, slots, fixed, size), layout.empty(b, slots, room)
 

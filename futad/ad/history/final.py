@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from futad.ad.history.dependence import Facts, Given, Step, elements_of, iterations_of, stays
+from futad.ad.history.leaves import LEAF
 from futad.ad.history.stripmine import NEST
 from futad.ad.history.true_dep import promised, with_checks
 from futad.core import ir
@@ -44,7 +45,7 @@ def without_notes(stms: Iterable[ir.Stm]) -> list[ir.Stm]:
         exp = s.exp
         if exp.lambdas():
             exp = exp.rebuild(lambda a: a, _clean)
-        out.append(ir.Stm(s.pat, exp, tuple([a for a in s.attrs if a[0] not in (NOTE, NEST)])))
+        out.append(ir.Stm(s.pat, exp, tuple([a for a in s.attrs if a[0] not in (NOTE, NEST, LEAF)])))
     return out
 
 

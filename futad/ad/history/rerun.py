@@ -79,11 +79,11 @@ def step_of(loop: ir.Loop, which: Sequence[int], final: dict[int, Atom], strippe
         if isinstance(x.type, AccType):
             continue
         if x in counters:
-            easy[q] = _counted(x, *counters[x])
+            easy[q] = counter(x, *counters[x])
         elif loop.body.result[q] is x:
-            easy[q] = _always(loop.inits[q])
+            easy[q] = always(loop.inits[q])
         elif q in final:
-            easy[q] = _always(final[q])
+            easy[q] = always(final[q])
     dead = {x for x in own if isinstance(x.type, AccType)} | stripped
     stms = [kept for s in body.stms if (kept := strip_stm(s, dead)) is not None]
     need = {*which}
@@ -116,12 +116,14 @@ def put(b: Builder, x: Var, a: Atom) -> None:
     b.add(ir.Stm((x,), ir.Alias(a) if a.type == x.type else ir.Reshape(a, shape_of(x.type))))
 
 
-def _counted(x: Var, start: Atom, step: int) -> Callable[[Builder, Atom], Atom]:
+def counter(x: Var, start: Atom, step: int) -> Callable[[Builder, Atom], Atom]:
+    """What a variable that goes up by `step` is at an iteration."""
     at_iteration = counted(start, step)
     return lambda b, at: at_iteration(b, at, x)
 
 
-def _always(a: Atom) -> Callable[[Builder, Atom], Atom]:
+def always(a: Atom) -> Callable[[Builder, Atom], Atom]:
+    """What a variable that stays is."""
     return lambda b, at: a
 
 
@@ -189,17 +191,24 @@ class Rerun:
     def told(self, b: Builder, last: Sequence[Atom], place: Span | None) -> None:
         """Emit what a user may ask about it; `last`: what the loop's variables end as."""
         runs, most = last[len(self.stack) :][:2]
-        size = self.room.size
-        held = most if self.room.layout.elems else b.op("mul", most, size)
+        size, iterations, leaf = self.room.size, self.iterations, self.plan.leaf
+        held: Atom = most if self.room.layout.elems else b.op("mul", most, size)
+        predicted: Atom = b.op("mul", self.room.states, size)
+        if leaf is not None:  # each block is run once more for what its iterations save
+            iterations = leaf.iterations
+            runs = b.op("add", b.op("mul", runs, leaf.length), iterations)
+            held, predicted = b.op("add", held, leaf.bytes), b.op("add", predicted, leaf.bytes)
         facts = (
             ("loop", place), ("what", "loop"), ("way", "rerun"), ("method", self.plan.budget.method),
             ("state", self.step.names),
         )  # fmt: skip
-        numbers: dict[str, Atom] = {"iterations": self.iterations, "state": size, "runs": runs, "held": held}
+        numbers: dict[str, Atom] = {"iterations": iterations, "state": size, "runs": runs, "held": held}
         if self.room.memory is None:
-            numbers |= {"states": self.room.states, "predicted": b.op("mul", self.room.states, size)}
+            numbers |= {"states": self.room.states, "predicted": predicted}
+        if leaf is not None:
+            numbers["block"] = leaf.length
         if self.plan.memory is not None:
-            numbers["budget"] = self.plan.memory
+            numbers["budget"] = self.plan.memory if leaf is None else b.op("add", self.plan.memory, leaf.bytes)
         b.add(ir.Stm((), ir.Measure(facts, tuple(numbers), tuple(numbers.values()))))
 
 

@@ -22,7 +22,21 @@ from futad.ad.inverse.solver import LEGAL
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
-from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Type, Var, array_of, elem_of, shape_of
+from futad.core.types import (
+    I64,
+    ONE,
+    ZERO,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Type,
+    Var,
+    array_of,
+    elem_of,
+    row_type,
+    shape_of,
+)
 
 SAME_BITS = LEGAL.condition("the same bits, or compared", "a loop that loses digits has a wrong derivative in silence")
 
@@ -87,6 +101,12 @@ class Ways:
     def saves(self) -> bool:
         """Whether something is saved in each iteration."""
         return bool(self.whole or any(way.kept for way in self.undone) or any(map(slots, self.chains.values())))
+
+    def rows(self, own: Sequence[Var]) -> list[Type]:
+        """The types of what is saved in an iteration; `own`: the loop's variables."""
+        out: list[Type] = [own[q].type for q in self.whole]
+        out += [v.type for way in self.undone for v in way.kept]
+        return out + [row_type(slot.array()) for chain in self.chains.values() for slot in slots(chain)]
 
 
 def ways_of(

@@ -25,15 +25,31 @@ Values = Sequence[Atom]
 
 
 @dataclass(frozen=True, slots=True)
+class Leaf:
+    """Of a loop whose iterations are blocks of another's: iterations of a block and in all, the bytes that each block
+    saves; whether nothing is run again; the bytes of the least budget."""
+
+    length: Atom
+    iterations: Atom
+    bytes: Atom
+    whole: Atom
+    least: Atom
+    blocks: Atom
+    start: Atom  # the first iteration after them
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A budget; where it is bytes, how many of them a loop has, and into how many such parts they are divided; how many
-    reverse derivatives are around; and where the loop stands in the source."""
+    reverse derivatives are around; where the loop stands in the source; and what it is that is run again, if not one
+    iteration."""
 
     budget: Budget
     memory: Atom | None = None
     parts: Atom = ONE
     adjoints: int = 0
     place: Span | None = None
+    leaf: Leaf | None = None
 
 
 def while_(
@@ -141,3 +157,44 @@ def _least(b: Builder, budget: Budget, n: Atom) -> Atom:
     c, _ = while_(b, (ZERO, start), lambda b, c, all_: b.op("lt", all_, n), step, ("c", "all"))
     return c
 
+
+def blocks(b: Builder, plan: Plan, n: Atom, saved: Atom, size: Atom) -> Leaf:
+    """How a loop of n iterations is cut into blocks (`leaves.py`) that saves `saved` bytes an iteration, and whose
+    states take `size`: of all n where that fits, else of the power of two with the fewest runs."""
+    memory = plan.memory
+    assert memory is not None
+    everything = b.op("mul", n, saved)
+    whole = b.op("le", everything, memory, hint="whole")
+    before = b.op("sub", n, ONE)
+
+    def fits(b: Builder, a: Atom, *_: Atom) -> Atom:
+        there = b.op("le", b.op("add", b.op("mul", a, saved), size), memory)
+        return b.op("and", b.op("not", whole), b.op("and", there, b.op("lt", a, n)))
+
+    def step(b: Builder, a: Atom, best: Atom, cost: Atom) -> Values:
+        m = b.op("quot", before, a, hint="blocks")
+        room = b.op("quot", b.op("sub", memory, b.op("mul", a, saved)), b.op("max", size, ONE))
+        this = b.op("mul", a, _runs(b, b.op("add", m, ONE), b.op("min", room, b.op("max", m, ONE))), hint="cost")
+        better = b.op("lt", this, cost)
+        return b.op("mul", a, i64(2)), b.op("select", better, a, best), b.op("min", this, cost)
+
+    _, best, _ = while_(b, (ONE, ONE, i64((1 << 63) - 1)), fits, step, ("a", "best", "cost"))
+    length = b.op("select", whole, b.op("max", n, ONE), best, hint="length")
+    m = b.op("quot", b.op("max", before, ZERO), length, hint="blocks")
+    least = b.op("min", everything, b.op("add", saved, size), hint="least")
+    kept = b.op("mul", b.op("min", length, n), saved, hint="kept")
+    return Leaf(length, n, kept, whole, least, m, b.op("mul", m, length, hint="start"))
+
+
+def _runs(b: Builder, n: Atom, s: Atom) -> Atom:
+    """T(n, s) of `rerun.py`."""
+    more = b.op("max", s, i64(2))
+    t, _, all_ = while_(
+        b, (ZERO, ZERO, ONE),
+        lambda b, t, before, all_: b.op("lt", all_, n),
+        lambda b, t, before, all_: _next(b, more, t, all_),
+        ("t", "before", "all"),
+    )  # fmt: skip
+    fewer = b.op("quot", b.op("mul", all_, t), b.op("add", more, ONE))  # C(s + t, t - 1)
+    alone = b.op("quot", b.op("mul", n, b.op("sub", n, ONE)), i64(2))
+    return b.op("select", b.op("lt", s, i64(2)), alone, b.op("sub", b.op("mul", t, n), fewer), hint="runs")

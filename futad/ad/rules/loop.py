@@ -8,15 +8,18 @@ variables that the return sweep reads are saved.  While loops are counted first,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from futad.ad.activity import loop_flow
 from futad.ad.emit import reexecution
-from futad.ad.history import descent, rerun
+from futad.ad.history import descent, leaves, rerun
 from futad.ad.history.final import noted
+from futad.ad.history.leaves import LEAF
 from futad.ad.history.rerun import Rerun, Step
-from futad.ad.history.save import Grower, Restore, Saver, Undo, convert, counting, varying, ways_of
-from futad.ad.history.split import Plan, needs_length, needs_sizes
+from futad.ad.history.save import Grower, Restore, Saver, Undo, Ways, convert, counting, varying, ways_of
+from futad.ad.history.split import Plan, blocks, needs_length, needs_sizes
+from futad.ad.history.stack import Layout
 from futad.ad.history.stripmine import NEST, bound_of, within
 from futad.ad.rules.branch import merge_branches
 from futad.ad.table import RULES, Rule
@@ -87,13 +90,25 @@ def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
 
 # --- loops, reverse mode ----------------------------------------------------------------------------------
 
-Save = Callable[[Sequence[int]], "dict[int, Restore] | Rerun"]
+Save = Callable[[Sequence[int]], "dict[int, Restore] | Rerun | Cut"]
 
 
-def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Save) -> None:
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A loop that is to be cut into blocks: `code` computes the bytes it may keep, those of a state (`size`), and those
+    that an iteration saves."""
+
+    plan: Plan
+    size: Atom
+    saved: Atom
+    code: Builder
+
+
+def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Save) -> Cut | None:
     """The return sweep of the loop `stm` as `for i < bound`: `body` is a fresh copy whose first parameter is i.
 
-    `save(which)` makes the forward sweep save those loop variables and returns the arrays of them.
+    `save(which)` makes the forward sweep save those loop variables and returns the arrays of them; or that the loop is
+    to be cut, and then nothing is done.
     """
     assert isinstance(stm.exp, ir.Loop)
     inits, pat = stm.exp.inits, stm.pat
@@ -132,6 +147,9 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     last_iteration = s.b.op("sub", bound, Const(i.type, 1), hint="last")
     head.add(ir.Stm((i,), ir.Op("sub", (last_iteration, iteration))))
     how = save(which) if which else {}
+    if isinstance(how, Cut):
+        s.adj.update({v: y for v, y in zip(pat, seeds, strict=True) if y is not None})
+        return how
     at = head.convert(I64, i) if which else i
     stack = how if isinstance(how, Rerun) else None
     restores = {} if isinstance(how, Rerun) else how
@@ -155,7 +173,7 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
         now = s.grab(v)
         start.append(s.b.zeros(v.type, f"{v.name}_bar") if now is None else now)
     if not start:
-        return
+        return None
     params = [iteration, *[bars[q] for q in carried], *[inner.captured[v] for v in captured]]
     for q in sizes:
         now = after_iteration[xs[q]]
@@ -195,12 +213,35 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
             s.add(inits[q], y)
     for q, o in zip(carried, out, strict=False):
         s.add(inits[q], o)
+    return None
+
+
+def _cut(s: Scope, stm: ir.Stm, emitted: ir.Stm, n: Atom, found: Cut) -> None:
+    """Reverse the loop, of n iterations, in the parts into which it is cut; they replace the statement `emitted`."""
+    leaf = blocks(found.code, found.plan, n, found.saved, found.size)
+    parts = leaves.cut(stm, n, leaf)
+    s.ctx.leaves[parts[0].pat[0]] = leaf
+    outer, s.b = s.b, found.code
+    tape = s.forward(parts)
+    s.b = outer
+    s.replace(emitted, found.code.stms)
+    s.back(tape)
+
+
+def _cuts(s: Scope, stm: ir.Stm, ways: Ways, before: Builder, b: Builder, bounded: Bounded) -> Cut | None:
+    """How the loop is cut, if what its iterations save is less than a state."""
+    plan, step, _ = bounded
+    if stm.pat[0] in s.ctx.leaves or noted(stm) or len(_kept(s, stm)) < len(stm.pat):
+        return None
+    if not leaves.saves_less(stm, ways, step, plan):
+        return None
+    return Cut(plan, Layout(step.vars).fixed(b), leaves.saved_bytes(b, stm, ways, before), b)
 
 
 def _told(s: Scope, stm: ir.Stm, bound: Atom, restores: dict[str, Restore]) -> None:
     """Under a budget emit what a user may ask about a loop that is not run again."""
     budget = Budget.of(stm.attrs) or s.ctx.how.budget
-    if budget is None or budget == Budget():
+    if budget is None or budget == Budget() or (LEAF,) in stm.attrs:
         return
     saved = [name for name, r in restores.items() if r.saved]
     undone = [name for name, r in restores.items() if r.last is not None]
@@ -303,7 +344,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     body = reexecution(e.body)
     rooms = _inner_rooms(s, stm, body)
 
-    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
+    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut:
         loop = emitted.exp
         assert isinstance(loop, ir.For)
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
@@ -314,6 +355,8 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         ways = saver.ways(plain)
         bounded = _bounded(s, b, stm, which, kept) if ways.saves or grown else None
         if bounded is not None:
+            if (cut := _cuts(s, stm, ways, before, b, bounded)) is not None:
+                return cut
             plan, step, where = bounded
             n = _iterations(b, e.bound)
             if not step.changes:
@@ -342,7 +385,9 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
-    _reverse_iterations(s, e.bound, body, stm, save)
+    found = _reverse_iterations(s, e.bound, body, stm, save)
+    if found is not None:
+        _cut(s, stm, emitted, _iterations(found.code, e.bound), found)
 
 
 Bounded = tuple[Plan, Step, list[int]]
@@ -358,7 +403,7 @@ def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequ
     budget = own or how.budget
     e = stm.exp
     assert isinstance(e, ir.Loop)
-    if budget is None or not budget.limits or (NEST,) in stm.attrs:
+    if budget is None or not budget.limits or {(NEST,), (LEAF,)} & {*stm.attrs}:
         return None
     final = {q: s.ctx.final.get(v, v) for q, v in enumerate(stm.pat) if v in s.ctx.final or q in noted(stm)}
     step = rerun.step_of(e, which, final, s.stripped)
@@ -371,7 +416,11 @@ def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequ
         if s.widths and not how.sequential:  # the loops of all elements are run at once
             parts = b.op("mul", parts, b.op("max", b.size_mul(s.widths), ONE), hint="parts")
         memory = b.op("quot", i64(budget.memory), parts, hint="memory")
-    return Plan(budget, memory, parts, how.adjoints, place_of(stm.attrs)), step, [kept.index(q) for q in step.state]
+    leaf = s.ctx.leaves.get(stm.pat[0])
+    if leaf is not None and memory is not None:
+        memory = b.op("sub", memory, leaf.bytes, hint="memory")
+    plan = Plan(budget, memory, parts, how.adjoints, place_of(stm.attrs), leaf)
+    return plan, step, [kept.index(q) for q in step.state]
 
 
 def _bounded_while(
@@ -388,14 +437,18 @@ def _bounded_while(
     elif changes:
         stack = descent.changing(b, emitted, loop, step, where, plan, None, count)
     elif needs_length(plan.budget):
-        counting_ = ir.rename(ir.Lambda((), (first,), (count,)))
-        b.add(counting_.stms[0])
-        b.add(ir.Stm((count,), ir.Alias(counting_.result[0])))
+        b.extend(_count_alone(first, count))
         stack = descent.known(b, emitted, _as_for(loop, count), step, where, plan, count)
     else:
         stack = descent.unknown(b, emitted, loop, step, where, plan, count)
     s.replace(first, b.stms)
     return stack
+
+
+def _count_alone(first: ir.Stm, count: Var) -> list[ir.Stm]:
+    """The loop, run for its count alone."""
+    alone = ir.rename(ir.Lambda((), (first,), (count,)))
+    return [alone.stms[0], ir.Stm((count,), ir.Alias(alone.result[0]))]
 
 
 def _by_size(loop: ir.Loop, which: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -430,12 +483,15 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     first = ir.Stm((*emitted.pat, count), ir.While(counted_loop.inits, body), emitted.attrs)
     s.replace(emitted, [first])
 
-    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun:
+    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut:
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
         b = Builder()
-        saves = grown or ways_of(counted_loop, counted, count, plain, _undo(s, stm, kept), Builder()).saves
-        bounded = _bounded(s, b, stm, which, kept) if saves else None
+        before = Builder()
+        ways = ways_of(counted_loop, counted, count, plain, _undo(s, stm, kept), before)
+        bounded = _bounded(s, b, stm, which, kept) if grown or ways.saves else None
         if bounded is not None:
+            if not grown and (cut := _cuts(s, stm, ways, before, b, bounded)) is not None:
+                return cut
             return _bounded_while(s, b, emitted, first, loop, count, *bounded)
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}
@@ -459,7 +515,10 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
 
     copy = reexecution(e.body)
     iteration = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)
-    _reverse_iterations(s, count, iteration, stm, save)
+    found = _reverse_iterations(s, count, iteration, stm, save)
+    if found is not None:
+        s.replace(first, [*_count_alone(first, count), first])
+        _cut(s, stm, first, count, found)
 
 
 RULES[ir.If] = Rule(_if_jvp, _if_vjp)
