@@ -76,7 +76,7 @@ class Worker:
     """A system in a process of its own, which has taken its first gradient."""
 
     def __init__(self, system: str, row: str, options: argparse.Namespace, folder: Path, memory: bool = False) -> None:
-        variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "FUTAD_THREADS")
+        variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         environment = os.environ | dict.fromkeys(variables, str(options.threads))
         environment |= dict.fromkeys(("FUTAD_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), str(folder))
         environment |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"} if memory else {}

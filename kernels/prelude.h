@@ -292,8 +292,8 @@ FUTAD_INLINE float futad_trigamma_f32(float x) { return (float)futad_trigamma_f6
  * sign (also on a zero).  round: ties to even. */
 #include "scalar_functions.h"
 
-FUTAD_INLINE double futad_ldexp_f64(double x, int32_t n) { return ldexp(x, n); }
-FUTAD_INLINE float futad_ldexp_f32(float x, int32_t n) { return ldexpf(x, n); }
+FUTAD_INLINE double futad_ldexp_f64(double x, int32_t n) { return FUTAD_MATH(ldexp)(x, n); }
+FUTAD_INLINE float futad_ldexp_f32(float x, int32_t n) { return FUTAD_MATH(ldexpf)(x, n); }
 
 /* One rounding where the machine has the instruction; the library's emulation costs a hundred times as much. */
 FUTAD_INLINE double futad_fma_f64(double x, double y, double z) {
@@ -361,7 +361,7 @@ FUTAD_TO_INTS(f16, futad_f16, f32, float)
 #include "scalar_halves.h"
 
 FUTAD_INLINE futad_f16 futad_polygamma_f16(futad_f16 x, int32_t n) { return (futad_f16)futad_polygamma_f32((float)x, n); }
-FUTAD_INLINE futad_f16 futad_ldexp_f16(futad_f16 x, int32_t n) { return (futad_f16)ldexpf((float)x, n); }
+FUTAD_INLINE futad_f16 futad_ldexp_f16(futad_f16 x, int32_t n) { return (futad_f16)FUTAD_MATH(ldexpf)((float)x, n); }
 /* Neighbours in magnitude are neighbours in the bit pattern. */
 FUTAD_INLINE futad_f16 futad_nextafter_f16(futad_f16 x, futad_f16 y) {
   uint16_t b = futad_bits_f16(x);

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from futad import checks
 
 os.environ.setdefault(checks.VARIABLE, checks.IR)
+os.environ.setdefault("FUTAD_PROGRESS", "0")  # whether a compiler takes long depends on the machine's load
 # The same examples in every run, others with FUTAD_PROGRAMS; how long one takes depends on the machine.
 settings.register_profile(
     "suite", deadline=None, database=None, derandomize="FUTAD_PROGRAMS" not in os.environ,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from futad.rewrite.schedule import Schedule
 
 _IMPORT = re.compile(r'\bimport\s+"([^"]+)"')
-_ENVIRONMENT = ("FUTAD_CC", "CC", "FUTAD_CFLAGS", "PATH", "FUTAD_CHECK", "FUTAD_MUTANT")
+_ENVIRONMENT = ("FUTAD_CC", "CC", "FUTAD_OPT", "FUTAD_CFLAGS", "PATH", "FUTAD_CHECK", "FUTAD_MUTANT")
 
 
 @dataclass(slots=True)

@@ -4,7 +4,8 @@
     lib.f(1)
 
 Sources include `prelude.h` and other headers of `kernels/`.  Environment: FUTAD_CC (then CC) names the
-compiler and may carry arguments; FUTAD_CFLAGS adds flags; FUTAD_CACHE_DIR moves the cache.
+compiler and may carry arguments; FUTAD_OPT is the level of optimisation, FUTAD_CFLAGS adds flags; FUTAD_CACHE_DIR
+moves the cache; FUTAD_PROGRESS=0 says nothing of a compiler that takes long.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from futad import cache
@@ -30,10 +32,14 @@ from futad.core import scalarlib
 from futad.errors import BackendError, Error, InternalError
 
 PATIENCE = 1800  # seconds that a compiler may take
+SILENCE = 1  # seconds after which a line tells of it
+LEVELS = ("0", "1", "2", "3")
 INSTALL_HINT = (
-    "install one (Debian, Ubuntu: `apt install gcc libc6-dev`; Fedora: `dnf install gcc`; macOS: "
+    "`pip install 'futad[compiler]'` brings one; or install one (Debian, Ubuntu: `apt install gcc libc6-dev`; "
+    "Fedora: `dnf install gcc`; macOS: "
     "`xcode-select --install`), or name it in FUTAD_CC, or use backend='interp'"
 )
+ZIG = (sys.executable, "-m", "ziglang", "cc")  # clang from PyPI, the extra `compiler`
 CXX_HINT = (
     "install one (Debian, Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; macOS: "
     "`xcode-select --install`), or name it in FUTAD_CXX"
@@ -53,9 +59,13 @@ class Compiler:
     def is_clang(self) -> bool:
         return "clang" in self.version
 
+    @property
+    def is_zig(self) -> bool:
+        return "zig" in " ".join(self.command)
+
 
 def find_compiler() -> Compiler:
-    """The compiler of FUTAD_CC, CC, or the first of cc, gcc, clang on the PATH.
+    """The compiler of FUTAD_CC, CC, or the first of cc, gcc, clang on the PATH, or that of the package ziglang.
 
     Raises BackendError, saying what to install, if there is none that runs.
     """
@@ -89,6 +99,10 @@ def _find(language: str, ours: str, usual: str, path: str) -> Compiler:
         version = _version((name,))
         if version is not None:
             return Compiler((name,), version)
+    if language == "C" and find_spec("ziglang") is not None:
+        version = _version(ZIG)
+        if version is not None:
+            return Compiler(ZIG, version)
     raise BackendError(
         f"no {language} compiler was found (tried {names[0]}, {names[1]} and {names[2]})", hint=hint
     )
@@ -104,7 +118,8 @@ def compiler_file() -> str:
         if found is not None:
             about = os.stat(found)
             return f"{os.path.realpath(found)} {about.st_mtime_ns} {about.st_size}"
-    return ""
+    spec = find_spec("ziglang")
+    return f"{spec.origin} {os.stat(spec.origin).st_mtime_ns}" if spec is not None and spec.origin else ""
 
 
 def _split(variable: str, value: str) -> tuple[str, ...]:
@@ -171,7 +186,7 @@ def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) ->
     compiler = compiler or find_compiler()
     flags = [
         "-std=gnu11",
-        "-O3",
+        f"-O{_level()}",
         "-march=native",
         "-fno-math-errno",
         "-fno-trapping-math",
@@ -186,7 +201,16 @@ def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) ->
         flags.append("-pthread")
     if compiler.is_clang and _has_libmvec():
         flags.append("-fveclib=libmvec")
+    if compiler.is_zig:
+        flags.append("-fno-sanitize=undefined")  # which it does by itself where little is optimised
     return flags
+
+
+def _level() -> str:
+    level = os.environ.get("FUTAD_OPT") or "3"
+    if level not in LEVELS:
+        raise BackendError(f"FUTAD_OPT is {level!r}, which is no level of optimisation", hint="one of 0, 1, 2 and 3")
+    return level
 
 
 def link_flags() -> list[str]:
@@ -376,7 +400,13 @@ def run_compiler(command: Sequence[str], work: Path) -> subprocess.CompletedProc
         errors="replace", env=environment, start_new_session=True,
     ) as process:  # fmt: skip
         try:
-            out, err = process.communicate(timeout=PATIENCE)
+            try:
+                out, err = process.communicate(timeout=SILENCE)
+            except subprocess.TimeoutExpired:
+                if os.environ.get("FUTAD_PROGRESS") != "0":
+                    name = "zig" if "ziglang" in command else Path(command[0]).name
+                    print(f"futad: compiling with {name}; the result is kept for the next time", file=sys.stderr)
+                out, err = process.communicate(timeout=PATIENCE)
         except BaseException as e:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)  # the compiler proper is a child of what was started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -256,3 +257,57 @@ def test_standalone_source_needs_no_header() -> None:
 
 def test_digest_separates_its_parts() -> None:
     assert cache.digest("ab", "c") != cache.digest("a", "bc") != cache.digest("abc")
+
+
+def test_a_compiler_that_takes_long_is_told_of(tmp_path, monkeypatch, capsys):
+    slow = tmp_path / "slow-cc"
+    slow.write_text("#!/bin/sh\nsleep 0.3\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(cc, "SILENCE", 0.01)
+    monkeypatch.setenv("FUTAD_PROGRESS", "0")
+    assert cc.run_compiler([str(slow)], tmp_path).returncode == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.delenv("FUTAD_PROGRESS")
+    assert cc.run_compiler([str(slow)], tmp_path).returncode == 0
+    assert capsys.readouterr().err == "futad: compiling with slow-cc; the result is kept for the next time\n"
+
+
+@needs_cc
+def test_levels_of_optimisation(own_cache, monkeypatch):
+    monkeypatch.setenv("FUTAD_OPT", "1")
+    assert "-O1" in cc.compile_flags()
+    assert cc.build_library(SOURCE % 41).answer(1) == 41
+    monkeypatch.delenv("FUTAD_OPT")
+    assert "-O3" in cc.compile_flags()
+    cc.build_library(SOURCE % 41)
+    assert len(entries(own_cache, ".so")) == 2
+    monkeypatch.setenv("FUTAD_OPT", "fast")
+    with pytest.raises(BackendError, match="FUTAD_OPT is 'fast', which is no level"):
+        cc.compile_flags()
+
+
+@needs_cc
+def test_the_compiler_of_a_package_is_the_last_resort(tmp_path, monkeypatch):
+    gcc = shutil.which(cc.find_compiler().command[0])
+    package = tmp_path / "site" / "ziglang"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    main = f"import os, sys\nos.environ['PATH'] = {os.environ['PATH']!r}\nos.execv({gcc!r}, [{gcc!r}, *sys.argv[2:]])\n"
+    (package / "__main__.py").write_text(main)
+    for variable in ("FUTAD_CC", "CC"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert cc.compiler_file() == ""
+    with pytest.raises(BackendError, match="no C compiler was found") as e:
+        cc.find_compiler()
+    assert "futad[compiler]" in str(e.value)
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    cc._find.cache_clear()
+    try:
+        assert cc.find_compiler().command == cc.ZIG and cc.find_compiler().is_zig
+        assert str(package) in cc.compiler_file()
+        monkeypatch.setattr(cc, "compile_flags", lambda **_: ["-O0", "-w"])  # this one is no clang
+        assert cc.build_library(SOURCE % 42).answer(1) == 42
+    finally:
+        cc._find.cache_clear()
