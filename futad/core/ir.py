@@ -475,6 +475,10 @@ class WithVjp(Exp):
 # The attribute of an index of a tangent: its check goes where nothing is read any more, as the value's own stands.
 DERIVED = ("derived",)
 
+# The attribute of a scalar operation that solves another one for an operand: x = r - c where r was x + c.  What rounds
+# is not r again when it is computed of x, but may be taken for it (`rewrite/rules/scalar.py`, `solved`).
+SOLVES = ("solves",)
+
 
 # --- programs -------------------------------------------------------------------------------------------
 

@@ -152,6 +152,8 @@ class Simplifier:
             v = pat[0]
             w = ctx.bind(v)
             ctx.defs[w] = exp
+            if ir.SOLVES in stm.attrs:
+                ctx.solutions.add(w)
             if w is not v:
                 stm = Stm((w,), exp, stm.attrs)
         elif pat:

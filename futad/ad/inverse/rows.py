@@ -97,6 +97,8 @@ def _op(s: Solver, stm: ir.Stm) -> None:
         x = s.value(e.args[1 - unknown[0]])
         assert x is not None
         found = _OPERANDS[e.op](s, e, unknown[0], r, x)
+        if _float(r):
+            s.b.stms[-1] = ir.Stm(s.b.stms[-1].pat, s.b.stms[-1].exp, (ir.SOLVES,))
     elif len(unknown) == 2:
         _shifted(s, e, r)
     if found is not None:

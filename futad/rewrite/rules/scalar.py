@@ -13,8 +13,14 @@ from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.scalarops import OPS, folded
 from futad.core.types import BOOL, FALSE, I64, TRUE, Atom, Const, Var, one, prim_of, zero
+from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.strategy import Result, op_rule, rule
+
+
+LEGAL = Legality("solved", "what an operation was solved for is not computed again", fires=False)
+MARKED = LEGAL.condition("marked as solution", "x - c + c differs from x by round-off")
+_OPPOSITE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul"}
 
 
 def alias(stm: Stm, a: Atom) -> list[Stm]:
@@ -24,7 +30,7 @@ def alias(stm: Stm, a: Atom) -> list[Stm]:
 
 def becomes(stm: Stm, op: str, *args: Atom) -> list[Stm]:
     """The single variable of `stm` becomes another operation."""
-    return [Stm(stm.pat, ir.Op(op, args))]
+    return [Stm(stm.pat, ir.Op(op, args), stm.attrs)]
 
 
 def op_of(ctx: Context, a: Atom) -> ir.Op | None:
@@ -192,6 +198,25 @@ def collect(stm: Stm, ctx: Context) -> Result:
     return None
 
 
+@op_rule(*_OPPOSITE)
+def solved(stm: Stm, ctx: Context) -> Result:
+    """`x + c` -> `r` where `x = r - c` was solved for; `x - c`, `c - x` and products likewise: up to round-off the
+    equation holds."""
+    e: Any = stm.exp
+    falls = e.op in ("sub", "div")
+    for k, (x, c) in enumerate((e.args, e.args[::-1])):
+        d = op_of(ctx, x)
+        if d is None or d.op not in _OPPOSITE or not MARKED(x in ctx.solutions):
+            continue
+        u, v = d.args
+        if d.op == _OPPOSITE[e.op] and not (falls and k):
+            if v is c or falls and u is c:
+                return alias(stm, u if v is c else v)
+        elif d.op == e.op and falls and k and u is c:
+            return alias(stm, v)
+    return None
+
+
 def _offset(stm: Stm, x: Atom, k: int) -> list[Stm]:
     c = Const(prim_of(x), k)
     if c.value == 0:
@@ -309,7 +334,8 @@ def fma_unit(stm: Stm, ctx: Context) -> Result:
 
 
 SCALAR_RULES = (
-    fold, unit, absorb, right_unit, same, involution, signs, collect, choose, conversion, decided, divides, fma_unit,
+    fold, unit, absorb, right_unit, same, involution, signs, collect, solved, choose, conversion, decided,
+    divides, fma_unit,
 )  # fmt: skip
 
 __all__ = ["SCALAR_RULES", "Var", "alias", "becomes", "one", "op_of"]
