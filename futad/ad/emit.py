@@ -19,6 +19,7 @@ from futad.core.types import (
     Var,
     array_of,
     elem_of,
+    i64,
     row_type,
     shape_of,
 )
@@ -36,6 +37,14 @@ def fresh_like(vs: Iterable[Var]) -> tuple[Var, ...]:
     """Fresh variables like these; types that mention sizes among them follow."""
     copy = ir.Renamer()
     return tuple([copy.bind(v) for v in vs])
+
+
+def size_of(b: Builder, types: Iterable[Type]) -> Atom:
+    """How many bytes values of these types have."""
+    size: Atom = ZERO
+    for t in types:
+        size = b.op("add", size, b.op("mul", b.size_mul(shape_of(t)), i64(elem_of(t).bytes)), hint="size")
+    return size
 
 
 def in_range(b: Builder, index: ir.Atoms, shape: ir.Atoms) -> Atom | None:

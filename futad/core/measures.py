@@ -20,11 +20,14 @@ and the numbers, all of them i64, in bytes where they are of memory, any of whic
     runs         of iterations, the first included    without     what would be kept without a budget
     least        runs that cannot be avoided          block       iterations from state to state, if several
 
+    points       of return: states with which a loop that is undone goes on
+
     deviation    of what came back from what it was, relative, as the bits of an f64; `allowed` beside it
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,6 +65,16 @@ class Measured:
             self.most[name] = max(self.most.get(name, 0), largest)
 
 
+def bits_of(x: float) -> int:
+    """The bits of an f64, as an i64."""
+    return int(struct.unpack("<q", struct.pack("<d", x))[0])
+
+
+def real_of(bits: int) -> float:
+    """The f64 of these bits."""
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
+
+
 class Sites:
     """The sites of a program that is being compiled."""
 
@@ -96,4 +109,4 @@ def gathered(sites: Sequence[Site], blocks: Iterable[Sequence[int]]) -> list[Mea
     return [m for m in out if m.times]
 
 
-__all__ = ["Facts", "Measured", "Site", "Sites", "gathered", "words_of"]
+__all__ = ["Facts", "Measured", "Site", "Sites", "gathered", "bits_of", "real_of", "words_of"]

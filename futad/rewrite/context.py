@@ -37,8 +37,8 @@ class Context:
     """The state of one function's rewriting.
 
     `subst` maps variables already replaced to final atoms (rules add to it through `replace`); `defs` maps
-    variables in scope to the expression that binds them alone; `level` to the depth of their scope; `solutions` are those that solve an operation
-    for its operand (`ir.SOLVES`).
+    variables in scope to the expression that binds them alone; `level` to the depth of their scope;
+    `solutions` are those that solve an operation for its operand (`ir.SOLVES`).
     """
 
     def __init__(self, aliases: Aliases, differentiates: bool = False, stats: Stats | None = None) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from futad.core.measures import Facts, Measured
+from futad.core.measures import Facts, Measured, real_of
 from futad.runtime.arena import bytes_text
 
 NOTHING = "no loop of the last calls was reversed under a budget (memory, checkpoints, reruns: see docs/memory.md)"
@@ -51,6 +49,8 @@ def _iterations(m: Measured) -> str:
     if "states" in m.most:
         budget = f" {bytes_text(m.most['budget'])}" if "budget" in m.most else ""
         parts.append(f"{m.most['states']:,} states fit{budget}" if m.most["states"] else f"all of which fit{budget}")
+    if "points" in m.most:
+        parts.append(f"{m.most['points']:,} states compared")
     text = ", ".join(parts)
     if "states" not in m.most and "budget" in m.most:
         text += f"; states share {bytes_text(m.most['budget'])}"
@@ -88,14 +88,8 @@ def _memory(most: Mapping[str, int]) -> str:
 def _deviation(most: Mapping[str, int]) -> str:
     if "deviation" not in most:
         return ""
-    allowed = f" (allowed {_real(most['allowed']):.2g})" if "allowed" in most else ""
-    return f"came back within {_real(most['deviation']):.2g} of where it began{allowed}"
-
-
-def _real(bits: int) -> float:
-    """The f64 of these bits."""
-    value: Any = struct.unpack("<d", struct.pack("<q", bits))[0]
-    return float(value)
+    allowed = f" (allowed {real_of(most['allowed']):.2g})" if "allowed" in most else ""
+    return f"came back within {real_of(most['deviation']):.2g} of where it began{allowed}"
 
 
 __all__ = ["explained", "first_line", "least_runs"]

@@ -359,34 +359,41 @@ def gradient(body: str, **how: Any) -> Any:
     return lambda *args: futad.grad(made.f, argnums=1, **how)(*args)
 
 
+SCALED = "(loop (x, y) = (x, 0) for i < n do (x * a, y + f64.sin x)).1"
 DRIFT = {
-    "heat": "(loop (x, y) = (x, 0) for i < n do (x * a, y + f64.sin x)).1",
+    "heat": "(loop (x, y, s) = (x, a, 0) for i < n do (0.6 * x + 0.4 * y, 0.4 * x + 0.6 * y, s + f64.sin x * y)).2",
     "mean": "(loop (x, y) = (x, 1) for i < n do let x = 0.5 * x + 0.5 * f64.sin y in (x, y * a + f64.cos x)).1",
 }
 
 
 @pytest.mark.parametrize("name", DRIFT)
 def test_what_loses_digits_is_an_error(name: str) -> None:
-    says = "does not come to where it began: '[xy]' is off by .* after 200 iterations"
+    says = "does not come to where it was: '[xy]' is off by .* after 66 iterations"  # 200 are three stretches
     with pytest.raises(futad.errors.AssertionFailed, match=says):
         gradient(DRIFT[name], reversible=True)(200, 0.7, 0.01)
     assert gradient(DRIFT[name], reversible="exact")(200, 0.7, 0.01) == gradient(DRIFT[name])(200, 0.7, 0.01)
+
+
+def test_a_state_on_the_way_is_exact() -> None:
+    """x is 0 in the end; without states on the way it would stay 0 to the beginning."""
+    want = gradient(SCALED)(200, 0.7, 0.01)
+    assert gradient(SCALED, reversible=True)(200, 0.7, 0.01) == pytest.approx(want, rel=1e-12)
 
 
 @pytest.mark.parametrize(
     "x, a", [(np.inf, 1.0), (-np.inf, 0.9), (np.nan, 1.0), (0.3, 0.0), (0.3, np.nan), (1e300, 1e30)]
 )
 def test_infinities_and_nan_never_pass(x: float, a: float) -> None:
-    with pytest.raises(futad.errors.AssertionFailed, match="does not come to where it began"):
-        gradient(DRIFT["heat"], reversible=True)(3, x, a)
+    with pytest.raises(futad.errors.AssertionFailed, match="does not come to where it was"):
+        gradient(SCALED, reversible=True)(3, x, a)
 
 
 def test_the_tolerance_is_the_users() -> None:
-    want = gradient(DRIFT["heat"])(5, 0.7, 0.3)
+    want = gradient(SCALED)(5, 0.7, 0.3)
     for how in (1e-12, True, np.inf):
-        assert gradient(DRIFT["heat"], reversible=how)(5, 0.7, 0.3) == pytest.approx(want, rel=1e-12)
+        assert gradient(SCALED, reversible=how)(5, 0.7, 0.3) == pytest.approx(want, rel=1e-12)
     with pytest.raises(futad.errors.AssertionFailed, match="where 1.7e-30 is allowed"):
-        gradient(DRIFT["heat"], reversible=1e-30)(35, 0.7, 0.7)
+        gradient(SCALED, reversible=1e-30)(35, 0.7, 0.7)
 
 
 def test_a_demand_that_cannot_be_met_names_the_variable_and_the_statement() -> None:
@@ -416,7 +423,51 @@ def test_leapfrog(backend: str) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
-def test_leapfrog_keeps_nothing_in_any_order(kept: Any) -> None:
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 127, 128, 129, 600])
+def test_points_of_return(kept: Any, n: int) -> None:
+    """At most 8 states, one for 64 iterations at least; as many as a budget has room for, at least one."""
+    text = """
+        def f (n: i64) (x: f64) : f64 =
+          let (q, p, _) = loop (q, p, r) = (x, 1, 7u32) for i < n do
+            let p = p - f64.sin q / f64.i64 (i + 2)
+            in (q + 0.1 * p * p, p, r * 5 + u32.i64 i)
+          in q + p
+        entry plain (n: i64) (x: f64) : f64 = vjp (f n) x 1"""
+    for budget, most in (("reversible", 8), ('checkpoint(memory="100B")', 6), ('checkpoint(memory="40B")', 2)):
+        text += f"\nentry reverse{most} (n: i64) (x: f64) : f64 = #[{budget}] vjp (f n) x 1"
+    text = text.replace('#[checkpoint(', '#[reversible] #[checkpoint(')
+    (want,), _ = kept(text, "plain", n, 0.7)
+    for most in (8, 6, 2):
+        (got,), room = kept(text, f"reverse{most}", n, 0.7)
+        assert got == pytest.approx(want, rel=1e-11) and room == 16 * max(1, min(most, n // 64))
+
+
+def test_a_budget_below_the_state_at_the_beginning_is_an_error() -> None:
+    says = r"where the loop begins \(x\) takes 8 bytes, and there are 7"
+    with pytest.raises(futad.errors.AssertionFailed, match=says):
+        gradient("(loop (x, y) = (x, 0) for i < n do (a - x, y + x * x)).1", memory=7, reversible=True)(9, 0.7, 0.9)
+
+
+def test_what_was_solved_for_is_not_computed_again() -> None:
+    """The sine of a kick is the undoing's and the derivative's; without the mark a sum stays as it rounds."""
+    text = """
+        def f [n] (m: i64) (qs: [n]f64) : f64 =
+          f64.sum (loop (qs, ps) = (qs, map (+ 1) qs) for _i < m do
+            let ps = map2 (\\q p -> p - 0.1 * f64.sin q) qs ps in (map2 (\\q p -> q + 0.1 * p) qs ps, ps)).0
+        entry reverse [n] (m: i64) (qs: [n]f64) = #[reversible] vjp (f m) qs 1
+        entry plain [n] (m: i64) (qs: [n]f64) = vjp (f m) qs 1
+        entry sums (x: f64) (y: f64) = ((x + y) - y, (x - y) + y, (x * y) / y, (x / y) * y, y - (y - x))"""
+    compiled = compile_program(compile_text(text), check=True)
+    funs = {name: str(ir.Program({name: f})) for name, f in compiled.funs.items()}
+    assert funs["reverse"].count("sin(") == 2 and funs["reverse"].count("cos(") == 1
+    assert [round(float(x), 17) for x in Interpreter(compiled).run("sums", [0.1, 1e16])][:2] == [0.0, 0.0]
+    for n in (0, 1, 70):
+        qs = np.array([0.3, -1.0])
+        got, want = [Interpreter(compiled).run(name, [2, n, qs])[0] for name in ("reverse", "plain")]
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_leapfrog_keeps_one_state_in_any_order(kept: Any) -> None:
     text = """
         def f (n: i64) (x: f64) : f64 =
           (loop (q, p) = (x, 1) for _i < n do let p = p - 0.1 * f64.sin q in (q + 0.1 * p * p, p)).0
@@ -425,12 +476,13 @@ def test_leapfrog_keeps_nothing_in_any_order(kept: Any) -> None:
         entry twice (n: i64) (x: f64) : f64 = jvp (reverse n) x 1
         entry plain_twice (n: i64) (x: f64) : f64 = jvp (plain n) x 1
         entry backwards (n: i64) (x: f64) : f64 = vjp (reverse n) x 1"""
+    state = 16
     for n in (0, 1, 2, 40):
         (got,), room = kept(text, "reverse", n, 0.7)
         (want,), much = kept(text, "plain", n, 0.7)
-        assert got == pytest.approx(want, rel=1e-11) and room == 0 and much >= 8 * n
+        assert got == pytest.approx(want, rel=1e-11) and room == state and much >= 8 * n
         (got,), room = kept(text, "twice", n, 0.7)
         (want,), _ = kept(text, "plain_twice", n, 0.7)
-        assert got == pytest.approx(want, rel=1e-11) and room == 0
+        assert got == pytest.approx(want, rel=1e-11) and room <= 2 * state
         (got,), _ = kept(text, "backwards", n, 0.7)
         assert got == pytest.approx(want, rel=1e-11)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from futad.ad.emit import fresh_like
 from futad.ad.history.rerun import Rerun, Step, either, looped, once, push
 from futad.ad.history.split import Plan, split, states, while_
 from futad.ad.history.stack import Layout, Room
+from futad.ad.inverse.points import iterations
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, Atom, Prim, Var, i64
@@ -68,7 +68,7 @@ def known(
         left = b.op("sub", n, at, hint="left")
         more = b.op("le", ONE, free)
         count = either(b, more, lambda b: split(b, plan.budget, b.op("add", left, ONE), free), lambda b: left)
-        after = _iterations(b, loop, at, count, own)
+        after = iterations(b, loop, at, count, own)
         return [b.op("add", at, count), *stack, *after]
 
     names = ["at", *room.layout.names]
@@ -76,17 +76,6 @@ def known(
     out = while_(b, inits, lambda b, at, *_: b.op("lt", at, n), segment, names, emitted.pat, loop.variables)
     stack = [*out[1 : k + 1]]
     return Rerun(step, plan, room, n, stack, room.held(b, stack), [])
-
-
-def _iterations(b: Builder, loop: ir.Loop, at: Atom, count: Atom, own: Sequence[Atom]) -> Sequence[Atom]:
-    """The variables after `count` iterations of a loop whose first parameter is its index, from `at` on."""
-    i = Var("i", I64)
-    params = fresh_like(loop.variables)
-    inner = Builder()
-    index = loop.body.params[0].type
-    assert isinstance(index, Prim)
-    out = inner.inline(loop.body, [inner.convert(index, inner.op("add", at, i)), *params])
-    return looped(b, ir.For(count, tuple(own), ir.Lambda((i, *params), tuple(inner.stms), out)))
 
 
 def unknown(
@@ -263,7 +252,7 @@ def changing(
         else:
             assert n is not None
             done = b.op("min", count, b.op("sub", n, at))
-            after = [*_iterations(b, loop, at, done, others[k:])]
+            after = [*iterations(b, loop, at, done, others[k:])]
         return [b.op("add", at, done), stride, most, *stack, *after]
 
     names = ["at", "stride", "most", *layout.names]

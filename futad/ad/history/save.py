@@ -17,7 +17,8 @@ from typing import Literal
 from futad.ad.history.dependence import iterations_of
 from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
 from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
-from futad.ad.inverse.returned import must_return, place_of
+from futad.ad.inverse.points import Points
+from futad.ad.inverse.returned import Returns, place_of
 from futad.ad.inverse.solver import LEGAL
 from futad.core import ir
 from futad.core.builder import Builder
@@ -37,6 +38,7 @@ from futad.core.types import (
     row_type,
     shape_of,
 )
+from futad.errors import Span
 
 SAME_BITS = LEGAL.condition("the same bits, or compared", "a loop that loses digits has a wrong derivative in silence")
 
@@ -47,26 +49,31 @@ class Restore:
 
     `begin(b, i, after)` emits code for iteration i and gives its value.  `last`: the variable's final value if the
     return sweep carries it backwards (`after` is then the value after the iteration), else None.  `carried`: what
-    `after` has to be, if others need it too.  `compare(b, start, end)` emits the check of the value that the return
-    sweep ends with; without it that is the one that the loop began with.  `saved`: whether something of it is saved in
-    each iteration.
+    `after` has to be, if others need it too.  `returns` has the check of the value that the return sweep ends with;
+    without it that is the one that the loop began with.  `saved`: whether something of it is saved in
+    each iteration.  `points`: states with which the return sweep goes on, `row`: what it is
+    in them.
     """
 
     begin: Callable[[Builder, Atom, Var], Atom]
     last: Atom | None = None
     carried: Var | None = None
-    compare: Callable[[Builder, Atom, Atom], None] | None = None
+    returns: Returns | None = None
     saved: bool = False
+    points: Points | None = None
+    row: Var | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Undo:
     """Which loop variables may be undone: not those `closed`; with round-off if `how` is True or a tolerance, none if
-    it is False; where it is `demanded`, what cannot be undone is an error."""
+    it is False; where it is `demanded`, what cannot be undone is an error.  `place`: of the loop in the
+    source, if that is known."""
 
     closed: Collection[int] = ()
     how: bool | float | Literal["exact"] | None = None
     demanded: bool = False
+    place: Span | None = None
 
 
 def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
@@ -227,13 +234,12 @@ class Saver:
                 self.restores[g] = Restore(counters[g])
         inverse = Inverse(self, way, [self._each(v) for v in way.kept])
         for q in way.group:
-            compare = None if SAME_BITS(not way.rounds) else self._comparison(q)
-            self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q], compare)
+            returns = None if SAME_BITS(not way.rounds) else self._returns(q)
+            self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q], returns)
 
-    def _comparison(self, q: int) -> Callable[[Builder, Atom, Atom], None]:
-        how, name, place = self.undo.how, self.own[q].name, place_of(self.loop.body.stms)
-        allowed = None if how is True or not isinstance(how, float) else how
-        return lambda b, start, end: must_return(b, name, start, end, allowed, self.iterations, place)
+    def _returns(self, q: int) -> Returns:
+        how, place = self.undo.how, self.undo.place or place_of(self.loop.body.stms)
+        return Returns(self.own[q].name, None if how is True or not isinstance(how, float) else how, place)
 
     def _each(self, v: Var) -> Var:
         """Save a variable of the loop's body in every iteration; the array of it."""

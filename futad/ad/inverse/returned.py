@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from futad.ad.emit import coerce
 from futad.core import ir
@@ -12,38 +13,49 @@ from futad.core.types import F16, F32, F64, I64, ZERO, ArrayType, Atom, Const, P
 from futad.errors import Span
 
 ALLOWED = {F64: 1e-8, F32: 1e-3, F16: 0.1}  # of 1 plus the greatest element
+MISSED = "run backwards, the loop does not come to where it was"
 HELP = 'a number as reversible= allows more, reversible="exact" undoes only what comes back bit by bit'
 
 
-def must_return(
-    b: Builder, name: str, start: Atom, end: Atom, allowed: float | None, iterations: Atom, place: Span | None
-) -> None:
-    """Emit the check of `end` against `start`: max |end - start| <= allowed (1 + max |start|), with no NaN; integers
-    and bools are equal.  `allowed`: None for `ALLOWED`."""
-    t = elem_of(start.type)
-    if allowed == math.inf:
-        return
-    x, y = _flat(b, start), _flat(b, coerce(b, end, start.type))
-    if not t.is_float:
-        differ = _most(b, lambda c, u, v: c.op("to_i64", c.op("ne", u, v)), I64, x, y)
-        message = f"run backwards, the loop does not come to where it began: '{name}' differs after {{}} iterations"
-        b.add(ir.Stm((), ir.Assert(b.op("eq", differ, ZERO), f"{message}; {HELP}", (iterations,), place)))
-        return
-    infinite = Const(t, math.inf)
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """That a variable `name` of a loop comes back, as far as round-off allows: max |end - start| <= allowed (1 + max
+    |start|), with no NaN; integers and bools are equal.  `allowed`: None for `ALLOWED`."""
 
-    def deviation(c: Builder, u: Atom, v: Atom) -> Atom:
-        d = c.op("abs", c.op("sub", v, u))
-        return c.op("select", c.op("isnan", d), infinite, d)
+    name: str
+    allowed: float | None
+    place: Span | None
 
-    off = _most(b, deviation, t, x, y)
-    most = _most(b, lambda c, u: c.op("abs", u), t, x)
-    limit = b.op("mul", Const(t, ALLOWED[t] if allowed is None else allowed), b.op("add", Const(t, 1), most))
-    ok = b.op("and", b.op("le", off, limit), b.op("lt", off, infinite))
-    message = (
-        f"run backwards, the loop does not come to where it began: '{name}' is off by {{}} after {{}} iterations, where"
-        f" {{}} is allowed; {HELP}"
-    )
-    b.add(ir.Stm((), ir.Assert(ok, message, (off, iterations, limit), place)))
+    def tolerance(self, t: Prim) -> float:
+        """What is allowed of numbers of type `t`, relative to 1 and the greatest of them."""
+        return 0.0 if not t.is_float else ALLOWED[t] if self.allowed is None else self.allowed
+
+    def check(self, b: Builder, start: Atom, end: Atom, iterations: Atom) -> Atom:
+        """Emit the check of `end`, so many iterations back, against `start`; the relative deviation, an f64."""
+        t = elem_of(start.type)
+        x, y = _flat(b, start), _flat(b, coerce(b, end, start.type))
+        if not t.is_float:
+            differ = _most(b, lambda c, u, v: c.op("to_i64", c.op("ne", u, v)), I64, x, y)
+            message = f"{MISSED}: '{self.name}' differs after {{}} iterations"
+            self._assert(b, b.op("eq", differ, ZERO), message, (iterations,))
+            return b.convert(F64, differ)
+        infinite = Const(t, math.inf)
+
+        def deviation(c: Builder, u: Atom, v: Atom) -> Atom:
+            d = c.op("abs", c.op("sub", v, u))
+            return c.op("select", c.op("isnan", d), infinite, d)
+
+        off = _most(b, deviation, t, x, y)
+        whole = b.op("add", Const(t, 1), _most(b, lambda c, u: c.op("abs", u), t, x))
+        limit = b.op("mul", Const(t, self.tolerance(t)), whole)
+        ok = b.op("and", b.op("le", off, limit), b.op("lt", off, infinite))
+        message = f"{MISSED}: '{self.name}' is off by {{}} after {{}} iterations, where {{}} is allowed"
+        self._assert(b, ok, message, (off, iterations, limit))
+        return b.convert(F64, b.op("div", off, whole))
+
+    def _assert(self, b: Builder, ok: Atom, message: str, values: ir.Atoms) -> None:
+        if self.allowed != math.inf:
+            b.add(ir.Stm((), ir.Assert(ok, f"{message}; {HELP}", values, self.place)))
 
 
 def _flat(b: Builder, a: Atom) -> Atom:

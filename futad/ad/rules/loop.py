@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from futad.ad.activity import loop_flow
@@ -21,14 +22,17 @@ from futad.ad.history.save import Grower, Restore, Saver, Undo, Ways, convert, c
 from futad.ad.history.split import Plan, blocks, needs_length, needs_sizes
 from futad.ad.history.stack import Layout
 from futad.ad.history.stripmine import NEST, bound_of, within
+from futad.ad.inverse.points import Points
+from futad.ad.inverse.points import kept as kept_states
 from futad.ad.rules.branch import merge_branches
 from futad.ad.table import RULES, Rule
 from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.budget import Budget, place_of
 from futad.core.builder import Builder
+from futad.core.measures import bits_of
 from futad.core.sweeps import forward_mark, return_mark
-from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, i64, subst_type
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, elem_of, i64, subst_type
 
 if TYPE_CHECKING:
     from futad.ad.forward import Tangents
@@ -194,18 +198,26 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     lam = ir.Lambda(tuple(params), tuple(head.stms + stms), tuple(result))
     names = ir.Renamer()
     done = tuple([names.bind(p) for p in params[1:]])
-    s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam), return_mark(stm)))
+    points = next((r.points for r in restores.values() if r.points is not None), None)
+    deviations: list[Atom] = []
+    if points is not None:
+        back = [(p, restores[q]) for q, p in backwards.items()]
+        exact = {p: (r.returns, r.row) for p, r in back if r.returns is not None and r.row is not None}
+        deviations.append(points.back(s.b, done, start, i, lam, exact))
+    else:
+        keeps = all(r.returns is None for r in restores.values())  # what is undone is to take no memory
+        s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam), return_mark(stm) if keeps else ()))
     if stack is not None:
         stack.told(s.b, done[len(done) - len(stack.params) :], place_of(stm.attrs))
-    else:
-        _told(s, stm, bound, {xs[q].name: r for q, r in restores.items()})
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
-        compare = restores[q].compare
-        if compare is not None:
-            compare(s.b, inits[q], x)
-        elif isinstance(x.type, ArrayType):  # a scalar is there as it was, and may be a size
+        returns = restores[q].returns
+        if returns is not None and points is None:
+            deviations.append(returns.check(s.b, inits[q], x, _iterations(s.b, bound)))
+        elif returns is None and isinstance(x.type, ArrayType):  # a scalar is there as it was, and may be a size
             s.restored(inits[q], x)
+    if stack is None:
+        _told(s, stm, bound, {xs[q].name: r for q, r in restores.items()}, points, deviations)
     for v, o in zip(captured, out[len(carried) :], strict=False):
         s.adj[v] = o
     for q, y in enumerate(seeds):
@@ -238,17 +250,28 @@ def _cuts(s: Scope, stm: ir.Stm, ways: Ways, before: Builder, b: Builder, bounde
     return Cut(plan, Layout(step.vars).fixed(b), leaves.saved_bytes(b, stm, ways, before), b)
 
 
-def _told(s: Scope, stm: ir.Stm, bound: Atom, restores: dict[str, Restore]) -> None:
+def _told(
+    s: Scope, stm: ir.Stm, bound: Atom, restores: dict[str, Restore], points: Points | None, deviations: list[Atom]
+) -> None:
     """Under a budget emit what a user may ask about a loop that is not run again."""
     budget = Budget.of(stm.attrs) or s.ctx.how.budget
     if budget is None or budget == Budget() or (LEAF,) in stm.attrs:
         return
     saved = [name for name, r in restores.items() if r.saved]
     undone = [name for name, r in restores.items() if r.last is not None]
-    if saved or undone:
-        way = ("way", "kept" if saved else "undone")
-        facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, ("state", " ".join(saved or undone)))
-        s.b.add(ir.Stm((), ir.Measure(facts, ("iterations",), (_iterations(s.b, bound),))))
+    if not saved and not undone:
+        return
+    way = ("way", "kept" if saved else "undone")
+    facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, ("state", " ".join(saved or undone)))
+    numbers: dict[str, Atom] = {"iterations": _iterations(s.b, bound)}
+    if points is not None:
+        numbers |= {"points": points.number, "held": s.b.op("mul", points.number, points.size)}
+    if deviations:
+        most = reduce(lambda x, y: s.b.op("max", x, y), deviations)
+        numbers["deviation"] = s.b.convert(I64, s.b.op("bits_f64", most))
+        allowed = max(r.returns.tolerance(elem_of(r.last.type)) for r in restores.values() if r.returns and r.last)
+        numbers["allowed"] = i64(bits_of(allowed))
+    s.b.add(ir.Stm((), ir.Measure(facts, tuple(numbers), tuple(numbers.values()))))
 
 
 def _kept(s: Scope, stm: ir.Stm) -> list[int]:
@@ -261,7 +284,8 @@ def _undo(s: Scope, stm: ir.Stm, kept: Sequence[int]) -> Undo:
     own, whole = Budget.of(stm.attrs), s.ctx.how.budget
     how = own.reversible if own is not None else whole.reversible if whole is not None else None
     closed = [k for k, q in enumerate(kept) if q in noted(stm)]
-    return Undo(closed, how, own is not None and how is not None and how is not False and how != "exact")
+    demanded = own is not None and how is not None and how is not False and how != "exact"
+    return Undo(closed, how, demanded, place_of(stm.attrs))
 
 
 def _iterations(b: Builder, bound: Atom) -> Atom:
@@ -369,10 +393,14 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             s.replace(emitted, b.stms)
             return stack
         saver.save(plain, ways)
-        new = ir.Stm(
-            (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_()), emitted.attrs
-        )
         restores = saver.restores
+        rounded = [k for k, r in restores.items() if r.returns is not None]
+        pat, exp = (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_())
+        if rounded and not s.widths and not grown:
+            _with_points(s, before, emitted.attrs, pat, exp, {k: restores[k] for k in rounded}, _memory(s, before, stm))
+            s.replace(emitted, before.stms)
+            return {kept[k]: r for k, r in restores.items()}
+        new = ir.Stm(pat, exp, emitted.attrs)
         if grown:
             known, iteration = s.ctx.rooms.get(stm.pat[0], ({}, ZERO))
             totals: list[Atom] = [s.b.let(ir.At(known[kept[k]], (iteration,)), "total") for k in grown if known]
@@ -390,7 +418,32 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         _cut(s, stm, emitted, _iterations(found.code, e.bound), found)
 
 
+def _with_points(
+    s: Scope, b: Builder, attrs: tuple[Any, ...], pat: Sequence[Var], loop: ir.For, rounded: dict[int, Restore],
+    memory: tuple[Atom, Atom] | None,
+) -> None:  # fmt: skip
+    """The forward sweep of a loop that is undone with round-off, with points of return."""
+    points = kept_states(b, attrs, pat, loop, list(rounded), _iterations(b, loop.bound), memory and memory[0])
+    for k, restore in rounded.items():
+        restore.points, restore.row = points, points.rows[k]
+
+
 Bounded = tuple[Plan, Step, list[int]]
+
+
+def _memory(s: Scope, b: Builder, stm: ir.Stm) -> tuple[Atom, Atom] | None:
+    """How many bytes the loop may keep, and how many such parts the budget has; None without one in bytes."""
+    how, own = s.ctx.how, Budget.of(stm.attrs)
+    if own is not None and own.only_reversible:
+        own = None
+    budget = own or how.budget
+    if budget is None or budget.memory is None:
+        return None
+    # A tangent is as large as its value, and reverse derivatives around and inside keep something too.
+    parts: Atom = i64((1 if own else how.loops) << (how.tangents + how.adjoints + how.inside))
+    if s.widths and not how.sequential:  # the loops of all elements are run at once
+        parts = b.op("mul", parts, b.op("max", b.size_mul(s.widths), ONE), hint="parts")
+    return b.op("quot", i64(budget.memory), parts, hint="memory"), parts
 
 
 def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequence[int]) -> Bounded | None:
@@ -409,13 +462,7 @@ def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequ
     step = rerun.step_of(e, which, final, s.stripped)
     if not all(q in kept for q in step.state):
         return None
-    memory: Atom | None = None
-    # A tangent is as large as its value, and reverse derivatives around and inside keep something too.
-    parts: Atom = i64((1 if own else how.loops) << (how.tangents + how.adjoints + how.inside))
-    if budget.memory is not None:
-        if s.widths and not how.sequential:  # the loops of all elements are run at once
-            parts = b.op("mul", parts, b.op("max", b.size_mul(s.widths), ONE), hint="parts")
-        memory = b.op("quot", i64(budget.memory), parts, hint="memory")
+    memory, parts = _memory(s, b, stm) or (None, ONE)
     leaf = s.ctx.leaves.get(stm.pat[0])
     if leaf is not None and memory is not None:
         memory = b.op("sub", memory, leaf.bytes, hint="memory")

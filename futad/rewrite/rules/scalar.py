@@ -17,7 +17,6 @@ from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.strategy import Result, op_rule, rule
 
-
 LEGAL = Legality("solved", "what an operation was solved for is not computed again", fires=False)
 MARKED = LEGAL.condition("marked as solution", "x - c + c differs from x by round-off")
 _OPPOSITE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul"}
