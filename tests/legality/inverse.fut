@@ -51,3 +51,9 @@ entry narrower (n: i64) (x: f64) : f64 =
 -- What comes back is not what was: an error.
 entry not_back (n: i64) (x: f64) : f64 =
   #[reversible(1e-10)] vjp (\x -> let (_, y) = loop (x, y) = (x, 0) for _i < n do (x + 1e15, y + f64.sin x) in y) x 1
+
+-- Not solved for by an inverse: the sum loses x.
+-- ==
+-- entry: unsolved
+-- input { 0.1 1e16 }
+entry unsolved (x: f64) (y: f64) : (f64, f64) = ((x + y) - y, (x - y) + y)

@@ -118,4 +118,6 @@ def iterations(
     assert isinstance(index, Prim)
     out = inner.inline(loop.body, [inner.convert(index, inner.op("add", at, i)), *params])
     lam = ir.Lambda((i, *params), tuple(inner.stms), out)
-    return b.emit(ir.For(count, tuple(own), lam), *[v.name for v in params], attrs=attrs)
+    pat = fresh_like(params)
+    b.add(ir.Stm(pat, ir.For(count, tuple(own), lam), attrs))
+    return pat
