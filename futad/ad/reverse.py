@@ -92,6 +92,7 @@ class Context:
     whose adjoints may be `Point`s.  `final`: arrays of loop variables that the return sweep reads from the loop's
     result (see `dependence.py`), and that result.  `rooms`: for a loop that stripmining made (by its first result)
     how many elements it saves of each variable of changing size, one number an iteration of the loop around it.
+    `not_undone`: why variables of a loop (by its first result) are not run backwards, by name.
     `leaves`: of loops whose iterations are blocks of another's (by their first result), these blocks.
     """
 
@@ -101,6 +102,7 @@ class Context:
     mapped: set[Var] = field(default_factory=set)
     final: dict[Var, Atom] = field(default_factory=dict)
     rooms: dict[Var, tuple[dict[int, Var], Var]] = field(default_factory=dict)
+    not_undone: dict[Var, dict[str, str]] = field(default_factory=dict)
     leaves: dict[Var, Leaf] = field(default_factory=dict)
 
 

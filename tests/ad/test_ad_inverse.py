@@ -404,6 +404,26 @@ def test_a_demand_that_cannot_be_met_names_the_variable_and_the_statement() -> N
     gradient(body.replace("#[reversible]", ""), reversible=True)(3, 0.7, 2.0)
 
 
+WHY = {
+    "reversible": ("state (x); inverse: yes (r), no ('x' does not follow from 't' = max(t, 0.1f64))", "f64.max (x * x) 0.1"),
+    "checkpoint(3)": ("(x r); inverse: no ('x' comes back with round-off, which only reversible= allows)", "a - x"),
+    "reversible(1e-9)": ("undone iteration by iteration; state (x r); inverse: yes (x r)", "a - x"),
+    "reversible(false)": ("every iteration kept; state (x r)", "a - x"),
+}
+
+
+@pytest.mark.parametrize("how", WHY)
+def test_what_is_told_of_a_loop(how: str) -> None:
+    says, body = WHY[how]
+    text = f"""
+        def f (n: i64) (a: f64) (x: f64) : f64 =
+          (loop (x, y, r) = (x, 0, 3u32) for i < n do ({body}, y + x * x * f64.u32 r, r * 5 + u32.i64 i)).1
+        entry g (n: i64) (a: f64) (x: f64) : f64 = #[{how}] vjp (f n a) x 1"""
+    program = futad.compile(text, backend="interp")
+    program.g(9, 0.5, 0.7)
+    assert str(program.explain_memory()).splitlines()[0].endswith(says)
+
+
 def test_undoing_can_be_switched_off(kept: Any) -> None:
     text = derived("generator").replace("vjp (f n)", "#[reversible(false)] vjp (f n)", 1)
     (got,), room = kept(text, "reverse", 9, 0.7)

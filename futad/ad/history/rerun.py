@@ -188,8 +188,10 @@ class Rerun:
         found = {q: how(b, i) for q, how in self.step.easy.items()}
         return found | dict(zip(self.step.state, state, strict=True))
 
-    def told(self, b: Builder, last: Sequence[Atom], place: Span | None) -> None:
-        """Emit what a user may ask about it; `last`: what the loop's variables end as."""
+    def told(
+        self, b: Builder, last: Sequence[Atom], place: Span | None, more: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """Emit what a user may ask about it; `last`: what the loop's variables end as; `more` facts about it."""
         runs, most = last[len(self.stack) :][:2]
         size, iterations, leaf = self.room.size, self.iterations, self.plan.leaf
         held: Atom = most if self.room.layout.elems else b.op("mul", most, size)
@@ -200,7 +202,7 @@ class Rerun:
             held, predicted = b.op("add", held, leaf.bytes), b.op("add", predicted, leaf.bytes)
         facts = (
             ("loop", place), ("what", "loop"), ("way", "rerun"), ("method", self.plan.budget.method),
-            ("state", self.step.names),
+            ("state", self.step.names), *more,
         )  # fmt: skip
         numbers: dict[str, Atom] = {"iterations": iterations, "state": size, "runs": runs, "held": held}
         if self.room.memory is None:

@@ -68,12 +68,13 @@ class Restore:
 class Undo:
     """Which loop variables may be undone: not those `closed`; with round-off if `how` is True or a tolerance, none if
     it is False; where it is `demanded`, what cannot be undone is an error.  `place`: of the loop in the
-    source, if that is known."""
+    source, if that is known.  `why` gets the reasons why variables are not undone, by name."""
 
     closed: Collection[int] = ()
     how: bool | float | Literal["exact"] | None = None
     demanded: bool = False
     place: Span | None = None
+    why: dict[str, str] | None = None
 
 
 def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
@@ -167,7 +168,7 @@ def _undone(
     rounding = undo.how is not None and undo.how != "exact"
     chained = set(chains) - set(unchanged)
     return backwards(
-        loop.body, own, wanted, [*easy, *unchanged], undo.closed, chained, saved, rounding, undo.demanded
+        loop.body, own, wanted, [*easy, *unchanged], undo.closed, chained, saved, rounding, undo.demanded, undo.why
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import futad.ad.inverse.affine
 import futad.ad.inverse.rows  # noqa: F401  (fill the tables)
-from futad.ad.inverse.lost import lost
+from futad.ad.inverse.lost import lost, reason
 from futad.ad.inverse.nests import carried, sizes_vary
 from futad.ad.inverse.solver import LEGAL, Solver, bound_in, rounds
 from futad.ad.tidy.live import live
@@ -46,6 +46,7 @@ def backwards(
     saved: Callable[[int], float],
     rounding: bool = False,
     demanded: bool = False,
+    why: dict[str, str] | None = None,
 ) -> list[Backwards]:
     """The `wanted` variables of a loop for which an iteration can be undone, in groups that need one another.
 
@@ -53,6 +54,8 @@ def backwards(
     `carried_only`: those that, if not undone, cannot be given to the code either.
     `saved(q)`: how many bytes an iteration saves of a variable that is not undone; without `rounding` only those are
     undone for which it takes no more than `MAX_OPERATIONS` operations for each of them.
+
+    `why` gets the reason for each of the `wanted` variables that is not undone, by name.
 
     Raises UnsupportedError if all that are `demanded` cannot be undone.
     """
@@ -85,6 +88,10 @@ def backwards(
             continue
         if demanded and (gone := [q for q in wanted if q not in solved]):
             raise lost(s, own, gone)
+        if why is not None:
+            for q in wanted:
+                if q in open_ and q not in solved:
+                    why.setdefault(own[q].name, reason(s, own[q]))
         keep, open_ = [], solved
     else:
         return []

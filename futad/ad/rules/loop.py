@@ -208,7 +208,7 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
         keeps = all(r.returns is None for r in restores.values())  # what is undone is to take no memory
         s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam), return_mark(stm) if keeps else ()))
     if stack is not None:
-        stack.told(s.b, done[len(done) - len(stack.params) :], place_of(stm.attrs))
+        stack.told(s.b, done[len(done) - len(stack.params) :], place_of(stm.attrs), _inverse(s, stm, []))
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         returns = restores[q].returns
@@ -263,6 +263,7 @@ def _told(
         return
     way = ("way", "kept" if saved else "undone")
     facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, ("state", " ".join(saved or undone)))
+    facts += _inverse(s, stm, undone)
     numbers: dict[str, Atom] = {"iterations": _iterations(s.b, bound)}
     if points is not None:
         numbers |= {"points": points.number, "held": s.b.op("mul", points.number, points.size)}
@@ -285,7 +286,16 @@ def _undo(s: Scope, stm: ir.Stm, kept: Sequence[int]) -> Undo:
     how = own.reversible if own is not None else whole.reversible if whole is not None else None
     closed = [k for k, q in enumerate(kept) if q in noted(stm)]
     demanded = own is not None and how is not None and how is not False and how != "exact"
-    return Undo(closed, how, demanded, place_of(stm.attrs))
+    return Undo(closed, how, demanded, place_of(stm.attrs), s.ctx.not_undone.setdefault(stm.pat[0], {}))
+
+
+def _inverse(s: Scope, stm: ir.Stm, undone: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The fact about a loop whether it is run backwards: which variables are, why one is not, and which others."""
+    why = s.ctx.not_undone.get(stm.pat[0], {})
+    parts = [f"yes ({' '.join(undone)})"] if undone else []
+    if left := [name for name in why if name not in undone]:
+        parts.append(f"no ({why[left[0]]}{'; nor ' if left[1:] else ''}{' '.join(left[1:])})")
+    return (("inverse", ", ".join(parts)),) if parts else ()
 
 
 def _iterations(b: Builder, bound: Atom) -> Atom:
