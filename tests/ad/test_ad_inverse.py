@@ -405,7 +405,7 @@ def test_a_demand_that_cannot_be_met_names_the_variable_and_the_statement() -> N
 
 
 WHY = {
-    "reversible": ("state (x); inverse: yes (r), no ('x' does not follow from 't' = max(t, 0.1f64))", "f64.max (x * x) 0.1"),
+    "reversible": ("(x); inverse: yes (r), no ('x' does not follow from 't' = max(t, 0.1f64))", "f64.max (x * x) 0.1"),
     "checkpoint(3)": ("(x r); inverse: no ('x' comes back with round-off, which only reversible= allows)", "a - x"),
     "reversible(1e-9)": ("undone iteration by iteration; state (x r); inverse: yes (x r)", "a - x"),
     "reversible(false)": ("every iteration kept; state (x r)", "a - x"),

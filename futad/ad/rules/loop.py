@@ -262,8 +262,8 @@ def _told(
     if not saved and not undone:
         return
     way = ("way", "kept" if saved else "undone")
-    facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, ("state", " ".join(saved or undone)))
-    facts += _inverse(s, stm, undone)
+    state = ("state", " ".join(saved or undone))
+    facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, state, *_inverse(s, stm, undone))
     numbers: dict[str, Atom] = {"iterations": _iterations(s.b, bound)}
     if points is not None:
         numbers |= {"points": points.number, "held": s.b.op("mul", points.number, points.size)}
