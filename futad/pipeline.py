@@ -343,6 +343,8 @@ def compile_program(
         before, seconds, start = program, 0.0, time.perf_counter()
         if not p.after or changed.get(p.after, True):
             counting = {"stats": trace.rules} if p.counts and trace is not None else {}
+            if trace is not None and trace.rules is not None:
+                trace.rules.within = p.name
             try:
                 program = p.run(program, target, **counting)
             except (Error, MemoryError, RecursionError):

@@ -9,11 +9,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from futad.errors import FileError, UsageError
+from futad.errors import Error, FileError, UsageError
 from futad.pipeline import check_schedule, default_schedule
 from futad.rewrite.schedule import Schedule, Step, parse_strategy
 from futad.rewrite.schedule import parse_schedule as _parse_schedule
@@ -39,9 +40,24 @@ from futad.rewrite.strategy import (
     try_,
     where,
 )
+from futad.rewrite.strategy import rule as python_rule
 from futad.rewrite.words import Picks
 
 id = id_
+
+
+def rule(what: Any, *more: Any) -> Any:
+    """The rule of a text (docs/strategies.md, Rules); or, given constructs of the IR, what makes a rule of a function
+    of statement and context.  Raises RuleError with the line and the cause."""
+    if isinstance(what, str):
+        return import_module("futad.rewrite.pattern").rule(what, *more)
+    return python_rule(what, *more)
+
+
+def check_rule(rule: Rule, cases: int = 300, seed: int = 0, **options: Any) -> Any:
+    """Look for a program in which a rule is wrong, in so many in which it applies: `.ok`, and the least
+    `.counterexample` that was found.  Deterministic by `seed`."""
+    return import_module("futad.testing.rules").check_rule(rule, cases, seed, **options)
 
 
 def default() -> Schedule:
@@ -80,7 +96,7 @@ def load_schedule(path: str | PathLike[str], picks: Picks | None = None) -> Sche
     try:
         made = parse_schedule(text, name, picks)
         check(made)
-    except UsageError as e:
+    except Error as e:
         e.locate({name: text})
         if e.span is None:
             e.message = f"{name}: {e.message}"
@@ -97,7 +113,7 @@ def check(schedule: Schedule) -> None:
 
 
 __all__ = [
-    "Rule", "Schedule", "Step", "Strategy", "all_", "alternatives", "at", "bottomup", "check", "choice", "default",
-    "fail", "fix", "id", "id_", "innermost", "limit", "load_schedule", "normalize", "one", "parse", "parse_schedule",
-    "repeat", "seq", "some", "topdown", "try_", "where",
+    "Rule", "Schedule", "Step", "Strategy", "all_", "alternatives", "at", "bottomup", "check", "check_rule", "choice",
+    "default", "fail", "fix", "id", "id_", "innermost", "limit", "load_schedule", "normalize", "one", "parse",
+    "parse_schedule", "repeat", "rule", "seq", "some", "topdown", "try_", "where",
 ]  # fmt: skip

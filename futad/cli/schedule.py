@@ -54,13 +54,13 @@ def nests(program: Program, schedule: Schedule, target: Target) -> str:
 
 
 def tracing(stats: Stats, file: str) -> None:
-    """Print each application of a rule from now on: the rule, the place, the time, the statements before and after."""
+    """Print each application of a rule from now on: the rule, pass, place and time, the statements before and after."""
     lines = Path(file).name
 
     def applied(name: str, before: Stm, after: list[Stm], seconds: float) -> None:
         at = next((v.at for v in before.pat if v.at is not None), None)
         place = f"{at.file}:{at.line}" if at is not None else lines
-        print(f"{name} at {place}, {seconds * 1e6:.0f} us")
+        print(f"{name} in {stats.within} at {place}, {seconds * 1e6:.0f} us")
         print(_indented("- ", [before]))
         print(_indented("+ ", after))
 

@@ -3,7 +3,7 @@
 A nest is a map, fold or scan of the program that a backend is given, at any depth; on devices also what else has a
 grid.  Its name is the line of the source
 that it comes from, `gmm.fut:55`; several of one line are numbered, `gmm.fut:55#2`, and a name without a number means
-all of them for which it is possible.  `*` means all nests.
+all of them for which it is possible.  `*` means all nests, and is no error where that is none.
 
     nest "gmm.fut:55": jam(2)                       this, and no other transformation of its loop, or an error
     nest "gmm.fut:55#2": checks-first ; vector-lanes
@@ -152,7 +152,7 @@ class Choices:
         self.named.clear()
         for c in self.asked:
             found = [n for n in self.nests.values() if _is_called(n.name, c.place)]
-            if not found:
+            if not found and c.place != "*":
                 names = ", ".join(dict.fromkeys(n.name for n in self.nests.values())) or "none"
                 raise UsageError(f"there is no nest '{c.place}'", c.span, hint=f"there are: {names}")
             for choice in c.choices:
@@ -176,7 +176,7 @@ class Choices:
     def done(self) -> None:
         """Raises UsageError if what is asked for was possible for none of the nests of a name, with the reason."""
         for asked, c, found in self.named:
-            if all(c in n.failed for n in found):
+            if asked.place != "*" and all(c in n.failed for n in found):
                 n = found[0]
                 raise UsageError(f"'{c}' is impossible for the nest {n.name}: {n.failed[c]}", asked.span)
 

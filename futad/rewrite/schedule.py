@@ -54,7 +54,8 @@ class Schedule:
     rules: tuple[Rule, ...] = ()
 
     def __str__(self) -> str:
-        own = {r.name: str(getattr(r, "source", f"-- rule {r.name}: written in Python")).rstrip() for r in self.rules}
+        python = "-- rule {}: written in Python"
+        own = {r.name: str(getattr(r, "source", python.format(r.name))).strip("\n") for r in self.rules}
         lists = [_folded(f"{name}: {s.text}") for name, s in (("enter", self.enter), ("leave", self.leave))]
         return "\n".join([*own.values(), *lists, *map(str, self.steps), *map(str, self.nests)]) + "\n"
 
@@ -291,16 +292,12 @@ def _change(s: Schedule, kind: str, w: Words, known: Mapping[str, Strategy]) -> 
 
 
 def _rule(block: str, w: Words) -> Rule:
-    """A rule from text.  Its errors name the file's line."""
+    """A rule from text."""
     try:
         from futad.rewrite.pattern import rule as text_rule
     except ImportError:
         raise w.error("rules as text are not supported by this version") from None
-    try:
-        made: Any = text_rule(block)
-    except UsageError as e:
-        e.span = e.span or w.span
-        raise
+    made: Any = text_rule("\n" * (w.line - 1) + block, w.file or "<rule>")  # its errors name lines of the file
     return made
 
 

@@ -39,6 +39,8 @@ class Stats:
     seconds: dict[str, float] = field(default_factory=dict)
     applied: Callable[[str, Stm, list[Stm], float], None] | None = None
     """Told of each application: the rule, the statement before, those after, and the seconds that it took."""
+    within: str = ""
+    """The pass that runs."""
 
     def record(self, name: str, applied: bool, seconds: float) -> None:
         self.tries[name] = self.tries.get(name, 0) + 1
