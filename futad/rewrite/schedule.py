@@ -194,7 +194,8 @@ def _applied(w: Words, name: str, known: Mapping[str, Strategy]) -> Strategy:
     if name in _WITH_ONE:
         return _WITH_ONE[name](_choice(w, known))
     if name in ("where", "at"):
-        return st.where(w.quoted()) if name == "where" else st.at(w.quoted())
+        guard = st.where(w.quoted()) if name == "where" else st.at(w.quoted())
+        return st.seq(guard, _choice(w, known)) if w.take(",") else guard
     if name == "limit":
         most = w.number()
         w.expect(",")

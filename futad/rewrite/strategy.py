@@ -241,9 +241,9 @@ id_ = Strategy("id", lambda stm, ctx: [stm])
 fail = Strategy("fail", lambda stm, ctx: None)
 
 
-def where(holds: Callable[[Stm, Any], bool] | str) -> Strategy:
-    """`id` on the statements for which `holds(stm, ctx)`, `fail` elsewhere.  A text is the name of a construct as the
-    IR prints it, or of a scalar operation: `where("reduce")`."""
+def where(holds: Callable[[Stm, Any], bool] | str, s: Strategy | None = None) -> Strategy:
+    """`s` (or `id`) on the statements for which `holds(stm, ctx)`, `fail` elsewhere.  A text is the name of a construct
+    as the IR prints it, or of a scalar operation: `where("reduce")`."""
     if isinstance(holds, str):
         name = holds
 
@@ -251,23 +251,27 @@ def where(holds: Callable[[Stm, Any], bool] | str) -> Strategy:
             e = stm.exp
             return name == (e.op if type(e) is ir.Op else _head(e))
 
-        return Strategy(f'where("{name}")', lambda stm, ctx: [stm] if is_it(stm, ctx) else None)
+        return _guarded(Strategy(f'where("{name}")', lambda stm, ctx: [stm] if is_it(stm, ctx) else None), s)
     test = holds
-    return Strategy(f"where({test.__name__})", lambda stm, ctx: [stm] if test(stm, ctx) else None)
+    return _guarded(Strategy(f"where({test.__name__})", lambda stm, ctx: [stm] if test(stm, ctx) else None), s)
+
+
+def _guarded(guard: Strategy, s: Strategy | None) -> Strategy:
+    return guard if s is None else seq(guard, s)
 
 
 def _head(e: Exp) -> str:
     return repr(e).partition("(")[0] if isinstance(e, ir.Soac | ir.Control) else type(e).__name__.lower()
 
 
-def at(place: str) -> Strategy:
-    """`id` in the function of that name, or on what comes from that line of the source ("FILE:LINE"); `fail` elsewhere.
-    A file is named by the end of its path."""
+def at(place: str, s: Strategy | None = None) -> Strategy:
+    """`s` (or `id`) in the function of that name, or on what comes from that line of the source ("FILE:LINE"); `fail`
+    elsewhere.  A file is named by the end of its path."""
 
     def go(stm: Stm, ctx: Any) -> Result:
         return [stm] if getattr(ctx, "function", None) == place or stands_at(stm, place) else None
 
-    return Strategy(f'at("{place}")', go)
+    return _guarded(Strategy(f'at("{place}")', go), s)
 
 
 def stands_at(stm: Stm, place: str) -> bool:

@@ -28,6 +28,8 @@ def test_python_values_print_as_text() -> None:
     assert str(s.normalize(fold | unit)) == "normalize(fold | unit)"
     assert str(s.fix(lambda x: s.try_(fold >> x))) == "fix(self -> try(fold ; self))"
     assert isinstance(s.parse("fold | unit"), Rules), "rules are dispatched by what they are for"
+    assert str(s.at("f", s.where("map", fold))) == 'at("f") ; (where("map") ; fold)'
+    assert str(s.parse('at("f", where("map", fold))')) == 'at("f") ; (where("map") ; fold)'
     assert s.seq() is s.id and s.choice() is s.fail
 
 
