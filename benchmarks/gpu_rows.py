@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import memory_inputs as inputs
 import numpy as np
 from gpu_workloads import PROGRAMS, Workload, arguments, limit, workloads
 
@@ -65,20 +66,17 @@ def _others(toy: bool) -> Iterator[Row]:
     tables = partial(neutrons, "tables", 5, *((20, 6, 9) if toy else (17_000_000,)))
     yield Row("rsbench", "rsbench", "objective", "gradient", resonances, tolerance=1e-8)
     yield Row("xsbench", "xsbench", "objective", "gradient", tables, tolerance=1e-8)
-    springs = partial(_springs, *((50, 20) if toy else (20_000, 1000)))
-    yield Row("leapfrog", "leapfrog", "loss", "gradient", springs)
-    rotated = partial(_rotated, *((7, 9) if toy else (3203, 1000)))
-    yield Row("adaptive", "adaptive", "value", "gradient", rotated)
+    for program, objective, derivative, make, small, large, more in (
+        ("leapfrog", "loss", "gradient", inputs.springs, (50, 20), (20_000, 1000), ()),
+        ("adaptive", "value", "gradient", inputs.rotated, (7, 9), (3203, 1000), ()),
+        ("bessel", "value", "gradient", lambda n: (2, np.linspace(0.5, 1.5, n)), (9,), (4000,), ()),
+        ("sparse_dot", "value", "gradient", inputs.sparse_dot, (40,), (1000,), ()),
+        ("sparse_mul", "value", "gradient", inputs.sparse_mul, (40,), (1000,), (np.ones((40 if toy else 1000, 2)),)),
+        ("petersen", "losses", "gradients", inputs.embeddings, (3, 2), (10_000, 10), ()),
+        ("realnvp", "loss", "gradient", inputs.flow, (2, 5), (16, 5000), ()),
+        ("hypersgd", "loss", "gradient", inputs.training, (3, 4, 5), (100, 200, 2000), ()),
+    ):
+        yield Row(program, program, objective, derivative, partial(make, *(small if toy else large)), more)
     yield Row("hello", "hello", "square", "double", lambda: (3.0,))
     yield Row("particle", "particle", "ff", "rr", lambda: (0.0,), tolerance=1e-6)
     yield Row("saddle", "saddle", "ff", "rr", lambda: (np.array([1.0, 1.0]),), tolerance=1e-6)
-
-
-def _springs(iterations: int, n: int) -> tuple[Any, ...]:
-    rng = np.random.default_rng(1)
-    return iterations, 0.01, rng.uniform(0.5, 2.0, n), rng.normal(size=n), rng.normal(size=n)
-
-
-def _rotated(length: int, n: int) -> tuple[Any, ...]:
-    x = np.random.default_rng(1).normal(size=n)
-    return length, 3.0, x / np.linalg.norm(x)

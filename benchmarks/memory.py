@@ -1,112 +1,69 @@
 """What gradients keep: processor time and growth of memory against the budget.
 
-    python benchmarks/memory.py adaptive                      section 6 of Siskind and Pearlmutter, OMS 33, 2018
+    python benchmarks/memory.py adaptive [--peer equinox]     section 6 of Siskind and Pearlmutter, OMS 33, 2018, and
+                                                              their splits and limits against theory
     python benchmarks/memory.py leapfrog --iterations 20000   springs, run backwards
-    python benchmarks/memory.py adaptive --json FILE
+    python benchmarks/memory.py seeds [--only NAME...]        the applications of two papers, beside their figures
+    python benchmarks/memory.py plot                          time and memory against the budget, docs/memory.svg
 
-Each figure is of one call in a process of its own, after a small call of the same function: the growth of the process's
-peak (VmHWM, reset by /proc/self/clear_refs; Linux only), and the least processor time of `--runs` processes.  Exit
-status 1 if a bar is missed.  A bar on time is a ratio to the gradient without a budget in the same run.
+With `--json FILE` the figures go into a file, too.  A figure is of one call in a process of its own, after a small call
+of the same function: the growth of the process's peak (VmHWM, reset by /proc/self/clear_refs; Linux only), and the
+least processor time of `--runs` processes.  Exit status 1 if a bar is missed.  A bar on time is a ratio to the gradient
+without a budget in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from memory_figures import PROGRAMS, Bar, in_process, measure, needed, one_call, relative
+from memory_inputs import rotated, springs
+from memory_variants import variants
 
-PROGRAMS = Path(__file__).parent / "programs"
 LENGTHS = (53, 103, 203, 403, 803, 1603, 3203)
 SIZE = 1000
 # What is kept in all, and how much of the time without a budget it may take.
 BARS = {10: 3.0, 64: 1.8, 201: 1.2}
 MOST_GROWTH = 512  # kB, from the shortest to the longest
 MOST_ERROR = 1e-7
+MOST_OF_PEER = 0.2
 LEAPFROG_GROWTH, LEAPFROG_TIME, LEAPFROG_ERROR = 256, 0.6, 1e-9
+Rows = list[dict[str, Any]]
 
 
-def peak() -> int:
-    """The largest memory of this process since it was last reset, in kB."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0])
-
-
-def one_call(call: Callable[[int], Sequence[np.ndarray]], small: int, large: int) -> dict[str, Any]:
-    """The figures of `call(large)`, and its results, after `call(small)`."""
-    call(small)
-    Path("/proc/self/clear_refs").write_text("5")
-    before, start = peak(), time.process_time()
-    results = call(large)
-    seconds = time.process_time() - start
-    return {"seconds": seconds, "kB": peak() - before, "results": [r.tolist() for r in results]}
-
-
-def worker(workload: str, length: int, options: dict[str, Any]) -> dict[str, Any]:
-    """One figure, in this process."""
+def gradient_of(workload: str, length: int, options: dict[str, Any]) -> dict[str, Any]:
+    """The figures of a gradient, in this process."""
     import futad
 
     prog = futad.load(str(PROGRAMS / f"{workload}.fut"), backend="c", **options)
-    rng = np.random.default_rng(1)
+    *_, x = args = {"adaptive": rotated, "leapfrog": springs}[workload](length, SIZE)
+    out = one_call(lambda n: made if type(made := prog.gradient(n, *args[1:])) is tuple else (made,), 7, length)
     if workload == "adaptive":
-        x = rng.normal(size=SIZE)
-        x /= np.linalg.norm(x)
-        out = one_call(lambda n: (prog.gradient(n, 3.0, x),), 7, length)
-        out["error"] = float(np.abs(np.array(out.pop("results")[0]) - x).max() / np.abs(x).max())
-    else:
-        q, p, k = rng.normal(size=SIZE), rng.normal(size=SIZE), rng.uniform(0.5, 2.0, SIZE)
-        out = one_call(lambda n: prog.gradient(n, 0.01, k, q, p), 7, length)
+        out["error"] = relative(out.pop("results"), [x])
     out["told"] = prog.explain_memory()
     return out
 
 
-def measure(workload: str, length: int, options: dict[str, Any], runs: int) -> dict[str, Any]:
-    """The figures, from processes of their own."""
-    command = [sys.executable, __file__, workload, "--worker", json.dumps([length, options])]
-    found = []
-    for _ in range(runs):
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        if done.returncode:
-            raise SystemExit(f"{workload} with {options} failed:\n{done.stderr}")
-        found.append(json.loads(done.stdout))
-    return min(found, key=lambda f: f["seconds"]) | {"kB": max(f["kB"] for f in found)}
+def row_of(length: int, states: int | None, who: str, found: dict[str, Any]) -> dict[str, Any]:
+    """A row of the nest's table, printed."""
+    figures = f"{found['seconds']:8.3f} {found['kB']:>10,} {found['error']:9.1e}"
+    print(f"{length:>5} {'all' if states is None else states:>7} {figures}  {who}", flush=True)
+    return {"l": length, "states": states, "who": who, **found}
 
 
-@dataclass
-class Bar:
-    """What must hold of a figure."""
-
-    what: str
-    value: float
-    most: float
-
-    @property
-    def holds(self) -> bool:
-        return self.value <= self.most
-
-    def __str__(self) -> str:
-        return f"{'ok    ' if self.holds else 'MISSED'} {self.what}: {self.value:.3g} (at most {self.most:g})"
-
-
-def adaptive(runs: int, lengths: Sequence[int] = LENGTHS) -> tuple[list[dict[str, Any]], list[Bar]]:
+def adaptive(runs: int, lengths: Sequence[int] = LENGTHS, peer: bool = False) -> tuple[Rows, list[Bar]]:
     """The rows, and the bars on them."""
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     print(f"{'l':>5} {'states':>7} {'CPU s':>8} {'growth kB':>10} {'error':>9}")
     for length in lengths:
         for states in (None, *BARS):
-            found = measure("adaptive", length, {} if states is None else {"checkpoints": states - 1}, runs)
-            rows.append({"l": length, "states": states, **found})
-            shown = "all" if states is None else str(states)
-            figures = f"{found['seconds']:8.3f} {found['kB']:>10,} {found['error']:9.1e}"
-            print(f"{length:>5} {shown:>7} {figures}", flush=True)
+            options = {} if states is None else {"checkpoints": states - 1}
+            rows.append(row_of(length, states, "futad", measure("adaptive", length, options, runs)))
     last = {r["states"]: r for r in rows if r["l"] == lengths[-1]}
     bars = [Bar(f"time with {s} states over that without a budget", last[s]["seconds"] / last[None]["seconds"], most)
             for s, most in BARS.items()]  # fmt: skip
@@ -114,10 +71,21 @@ def adaptive(runs: int, lengths: Sequence[int] = LENGTHS) -> tuple[list[dict[str
     bars.append(Bar(f"kB that memory grows by from l = {lengths[0]} to {lengths[-1]} with 10 states",
                     max(ten) - ten[0], MOST_GROWTH))  # fmt: skip
     bars.append(Bar("largest relative error", max(r["error"] for r in rows), MOST_ERROR))
-    return rows, bars
+    if peer:
+        for states in BARS:
+            found = []
+            for form in ("flat", "nested"):
+                figures = in_process("equinox", form, lengths[-1], states, what=f"{form}, {states} states")
+                found.append(row_of(lengths[-1], states, f"equinox, {form}", figures))
+            rows += found
+            least = min(r["seconds"] for r in found)
+            bars.append(Bar(f"time with {states} states over equinox's", last[states]["seconds"] / least, MOST_OF_PEER))
+            bars.append(Bar(f"equinox's error with {states} states", max(r["error"] for r in found), MOST_ERROR))
+    more, judged = variants()
+    return rows + more, bars + judged
 
 
-def leapfrog(iterations: int, runs: int, plain: bool) -> tuple[list[dict[str, Any]], list[Bar]]:
+def leapfrog(iterations: int, runs: int, plain: bool) -> tuple[Rows, list[Bar]]:
     """The rows, and the bars on them; without `plain` only what needs no comparison."""
     found = {"undone": measure("leapfrog", iterations, {"reversible": True}, runs)}
     if plain:
@@ -128,33 +96,61 @@ def leapfrog(iterations: int, runs: int, plain: bool) -> tuple[list[dict[str, An
     bars = [Bar("kB that memory grows by", undone["kB"], LEAPFROG_GROWTH)]
     if plain:
         kept = found["kept"]
-        pairs = list(zip(undone["results"], kept["results"], strict=True))
-        worst = max(np.abs(np.array(a) - np.array(b)).max() / np.abs(np.array(b)).max() for a, b in pairs)
         bars.append(Bar("time over that of what is kept", undone["seconds"] / kept["seconds"], LEAPFROG_TIME))
-        bars.append(Bar("largest relative difference", float(worst), LEAPFROG_ERROR))
+        bars.append(Bar("largest relative difference", relative(undone["results"], kept["results"]), LEAPFROG_ERROR))
     rows = [{"iterations": iterations, "way": k, **{n: v for n, v in r.items() if n != "results"}}
             for k, r in found.items()]  # fmt: skip
     return rows, bars
 
 
+def worker(workload: str, args: Sequence[Any]) -> Any:
+    """What a process of its own finds out."""
+    if workload == "equinox":
+        from memory_equinox import gradient_by_equinox
+
+        return gradient_by_equinox(*args)
+    if workload == "seeds":
+        from memory_seeds import measured
+
+        return measured(*args)
+    return gradient_of(workload, *args)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="what gradients keep, in time and memory")
-    parser.add_argument("workload", choices=["adaptive", "leapfrog"])
+    parser.add_argument("workload", choices=["adaptive", "leapfrog", "seeds", "plot", "equinox"],
+                        metavar="adaptive|leapfrog|seeds|plot")  # fmt: skip
+    parser.add_argument("--peer", choices=["equinox"], help="adaptive: beside its checkpointed loop")
     parser.add_argument("--iterations", type=int, default=20_000, help="of leapfrog")
     parser.add_argument("--no-plain", action="store_true", help="leapfrog: leave out the gradient that keeps all")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="seeds: these applications")
+    parser.add_argument("--small", action="store_true", help="seeds: small inputs, seconds altogether")
     parser.add_argument("--runs", type=int, default=3, help="processes a figure")
+    parser.add_argument("--out", help="plot: the file (default: docs/memory.svg)")
     parser.add_argument("--json", help="a file for the figures")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        print(json.dumps(worker(args.workload, *json.loads(args.worker))))
+        print(json.dumps(worker(args.workload, json.loads(args.worker))))
         return 0
     if not Path("/proc/self/clear_refs").exists():
         raise SystemExit("the peak of memory is read from /proc, which this system does not have")
-    if args.workload == "adaptive":
-        rows, bars = adaptive(args.runs)
-    else:
-        rows, bars = leapfrog(args.iterations, args.runs, not args.no_plain)
+    if args.peer:
+        needed("equinox", "equinox jax (https://github.com/patrick-kidger/equinox)")
+    commands: dict[str, Callable[[], tuple[Rows, list[Bar]]]] = {
+        "adaptive": lambda: adaptive(args.runs, peer=args.peer is not None),
+        "leapfrog": lambda: leapfrog(args.iterations, args.runs, not args.no_plain),
+    }
+    if args.workload == "seeds":
+        from memory_seeds import seeds
+
+        commands["seeds"] = lambda: seeds(args.only, args.small)
+    elif args.workload == "plot":
+        needed("matplotlib", "matplotlib")
+        from memory_plot import plot
+
+        commands["plot"] = lambda: plot(args.out, args.runs)
+    rows, bars = commands[args.workload]()
     print("\n".join(map(str, bars)))
     if args.json:
         verdicts = [{"what": b.what, "value": b.value, "most": b.most, "holds": b.holds} for b in bars]

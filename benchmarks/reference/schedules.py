@@ -131,8 +131,9 @@ def most(steps: Steps) -> int:
     return peak
 
 
-def online(n: int, states: int, split: Split) -> tuple[int, list[int]]:
-    """The runs of a loop of unknown length, and the states that are there when the return sweep begins."""
+def online(n: int, states: int, split: Split) -> tuple[int, list[int], int]:
+    """The runs of a loop of unknown length, the states that are there when the return sweep begins, and how many there
+    are at most from then on."""
     kept: list[int] = []
     stride = 1
     for i in range(n):
@@ -150,7 +151,7 @@ def online(n: int, states: int, split: Split) -> tuple[int, list[int]]:
             read += 1
         if read > before:
             good.append(kept[read])
-    total, there = n, [*good]
+    total, there, peak = n, [*good], len(good)
     for i in reversed(range(n)):
         at = first = there[-1]
         while at < i:
@@ -158,8 +159,9 @@ def online(n: int, states: int, split: Split) -> tuple[int, list[int]]:
             to = at + split(i + 1 - at, free) if free else i
             if free and to < i:
                 there.append(to)
+                peak = max(peak, len(there))
             at = to
         total += i - first
         if first == i:
             there.pop()
-    return total, good
+    return total, good, peak
