@@ -46,6 +46,7 @@ def gradient_of(workload: str, length: int, options: dict[str, Any]) -> dict[str
     if workload == "adaptive":
         out["error"] = relative(out.pop("results"), [x])
     out["told"] = prog.explain_memory()
+    out |= {n: m.most[n] for m in prog._executable.measured() for n in ("predicted", "held") if n in m.most}
     return out
 
 

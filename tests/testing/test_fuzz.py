@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from futad.core.text import program_text
+from futad.core.types import ONE
 from futad.source import compile_text
 from futad.testing import skeletons
-from futad.testing.fuzz import batch, oracle, workers
+from futad.testing.fuzz import batch, budgets, oracle, workers
 from futad.testing.fuzz.__main__ import main
 from futad.testing.fuzz.batch import Task
 from futad.testing.fuzz.cases import MODES, case, inputs
@@ -42,7 +45,7 @@ def test_skeletons_are_valid(kind: str) -> None:
         c = case(kind, seed, "f32" if seed == 0 else "f64", MODES if seed == 1 else ("value",))
         compile_text(c.text(), f"{kind}-{seed}.fut")
         again = skeletons.program(kind, seed)
-        assert again == c.program
+        assert case(kind, seed, c.elem, c.modes) == c and (again == c.program or c.attribute)
         for number in range(2):
             made = inputs(c, number)
             assert all(made.sizes[s] >= least for s, least in again.least.items())
@@ -124,6 +127,48 @@ def _stopping(program: tuple[str, int], how: str) -> Any:
         return real(task)
 
     return run
+
+
+@pytest.mark.slow
+def test_budgets_are_left_out_of_what_is_compared_with() -> None:
+    """With budgets a program is the same one but for attributes; some have them, or all."""
+    drawn = 0
+    for kind in ("stacked", "ring", "descent", "source"):
+        for seed in range(4):
+            c = case(kind, seed, "f64", ("rev",), budgeted=True)
+            drawn += case(kind, seed, "f64", ("rev",)) == c
+            bare = replace(c, program=replace(c.program, text=_no_attributes(c.program.text)), attribute="")
+            assert c.attribute and bare.program.text == _no_attributes(case(kind, seed, "f64", ("rev",)).program.text)
+            core = compile_text(c.text(), "p.fut")
+            assert "checkpoint" in program_text(core)
+            one, other = [program_text(p) for p in (budgets.without(core), compile_text(bare.text()))]
+            assert re.sub(r"_\d+|@\S+", "", one) == re.sub(r"_\d+|@\S+", "", other)
+    assert 0 < drawn < 16
+
+
+def _no_attributes(text: str) -> str:
+    return re.sub(r"#\[(checkpoint|reversible)(\([^\]]*\))?\] ", "", text)
+
+
+@needs_cc
+def test_wrong_states_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """States that are those of another iteration; a budget that is too small is no finding, another error is."""
+    from futad.ad.history import rerun
+
+    task = Task(1, "c", "f64", (("ring", 3),), ("rev",), budgeted=True)
+    small = replace(case("ring", 3, "f64", ("rev",), True), attribute="#[checkpoint(1)] ")
+    monkeypatch.setattr(batch, "case", lambda *_: small)
+    assert not batch.run(task).findings
+    right = rerun.run
+    monkeypatch.setattr(rerun, "run", lambda b, step, at, *rest: right(b, step, b.op("add", at, ONE), *rest))
+    [found] = batch.run(task).findings
+    assert (found.what, found.mode, found.suspect) == ("mismatch", "rev", "pass ad")
+    monkeypatch.setattr(rerun, "run", right)
+    small.attribute = '#[checkpoint(memory="9B")] '
+    assert not batch.run(task).findings
+    monkeypatch.setattr(budgets, "ALLOWED", ())
+    [found] = batch.run(task).findings
+    assert found.what == "error" and "is too small" in found.detail
 
 
 @pytest.mark.slow

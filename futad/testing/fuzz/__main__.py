@@ -25,7 +25,8 @@ OFTEN = {"inplace": 5}  # kinds that are many kinds of program
 
 
 def tasks(
-    seed: int, kinds: Sequence[str], backends: Sequence[str], every: bool, modes: tuple[str, ...], shrink: float
+    seed: int, kinds: Sequence[str], backends: Sequence[str], every: bool, modes: tuple[str, ...], shrink: float,
+    budgeted: bool = False,
 ) -> Iterator[Task]:
     """Files of programs without end: all kinds in turn, programs of a file from one kind of source text."""
     rng = random.Random(f"tasks {seed}")
@@ -42,7 +43,7 @@ def tasks(
         elem = "f32" if rng.random() < 0.08 else "f64"
         drawn = backends if every else rng.choices(list(backends), [SHARES.get(b, 10) for b in backends])
         for backend in drawn:
-            yield Task(number, backend, elem, tuple(chosen), modes, shrink)
+            yield Task(number, backend, elem, tuple(chosen), modes, shrink, budgeted)
         number += 1
 
 
@@ -58,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--seed", type=int, default=1, help="other seeds are other programs (default 1)")
     p.add_argument("--kinds", default="all", help="which programs, comma-separated")
     p.add_argument("--modes", default="", help=f"derivatives of every program (else drawn): {', '.join(MODES)}")
+    p.add_argument("--budgets", action="store_true", help="every program under budgets (else one in five)")
     p.add_argument("--backends", default="c,multicore,emulated", help="comma-separated")
     p.add_argument("--check", default="", help="checks that programs carry, see docs/checking.md: memory, values")
     p.add_argument("--every-backend", action="store_true", help="each program on all of them (else on one, drawn)")
@@ -101,7 +103,7 @@ def _run(given: argparse.Namespace, kinds: list[str], modes: tuple[str, ...], ba
 
     def coming() -> Iterator[Task]:
         nonlocal started
-        for task in tasks(given.seed, kinds, backends, given.every_backend, modes, given.shrink):
+        for task in tasks(given.seed, kinds, backends, given.every_backend, modes, given.shrink, given.budgets):
             if time.monotonic() >= end or 0 < given.programs <= started:
                 return
             started += len(task.programs)

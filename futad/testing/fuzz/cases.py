@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from futad.errors import UsageError
 from futad.testing import skeletons
+from futad.testing.fuzz import budgets
 from futad.testing.programs import source
 from futad.testing.skeletons.base import Param, Program, shape_type
 
@@ -55,6 +56,7 @@ class Case:
     modes: tuple[str, ...]
     program: Program
     repeats: bool = False  # a scatter in it has several values for one place
+    attribute: str = ""  # the budget of its derivatives
 
     @property
     def name(self) -> str:
@@ -68,7 +70,7 @@ class Case:
 
     def source(self, tag: str) -> str:
         """The definitions, and the entries of `modes` and `reference`, every name of them with `tag`."""
-        entries = [entry(self.program, m) for m in MODES if m in (*self.modes, *self.reference)]
+        entries = [entry(self.program, m, self.attribute) for m in MODES if m in (*self.modes, *self.reference)]
         return (self.program.text + "".join(entries)).replace("@", tag)
 
     def text(self) -> str:
@@ -81,8 +83,17 @@ def head(kind: str, elem: str) -> str:
     return source.head(elem) if kind == SOURCE else skeletons.HEAD.format(t=elem)
 
 
-def case(kind: str, seed: int, elem: str, modes: Sequence[str]) -> Case:
-    """The program of that kind and seed."""
+def case(kind: str, seed: int, elem: str, modes: Sequence[str], budgeted: bool = False) -> Case:
+    """The program of that kind and seed; some have budgets, or all that are to be `budgeted`."""
+    c = _plain(kind, seed, elem, modes)
+    rng = budgets.drawn(kind, seed, budgeted)
+    if rng is None:
+        return c
+    text = budgets.of_loops(rng, c.program.text)
+    return replace(c, program=replace(c.program, text=text), attribute=budgets.attribute(rng))
+
+
+def _plain(kind: str, seed: int, elem: str, modes: Sequence[str]) -> Case:
     if kind != SOURCE:
         return Case(kind, seed, elem, tuple(modes), skeletons.program(kind, seed))
     text, repeats = source.function(seed, elem, 6)
@@ -104,8 +115,9 @@ def modes_of(rng: random.Random, elem: str) -> tuple[str, ...]:
     return (rng.choices(list(allowed), list(allowed.values()))[0],)
 
 
-def entry(p: Program, mode: str) -> str:
-    """The entry of that mode: its parameters are those of `f@`, then tangents, then cotangents, as it needs them."""
+def entry(p: Program, mode: str, attribute: str = "") -> str:
+    """The entry of that mode: its parameters are those of `f@`, then tangents, then cotangents, as it needs them.
+    `attribute`: of derivatives in reverse mode."""
     sizes = "".join(f" [{s}]" for s in p.sizes)
     xs = " ".join(f"({q.name}: {q.type})" for q in p.params)
     ds = " ".join(f"(d_{q.name}: {q.type})" for q in p.floats)
@@ -116,12 +128,13 @@ def entry(p: Program, mode: str) -> str:
     f = f"(\\{x} -> f@ {' '.join(q.name for q in p.params)})"
     if mode == "value":
         return f"entry value@{sizes} {xs} = f@ {' '.join(q.name for q in p.params)}\n"
+    vjp = f"{attribute}vjp"
     body, more = {
         "fwd": (f"jvp {f} {x} {d}", ds),
-        "rev": (f"vjp {f} {x} {y}", ys),
-        "fwdrev": (f"jvp (\\{x} -> vjp {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
-        "revfwd": (f"vjp (\\{x} -> jvp {f} {x} {d}) {x} {y}", f"{ds} {ys}"),
-        "revrev": (f"vjp (\\{x} -> vjp {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
+        "rev": (f"{vjp} {f} {x} {y}", ys),
+        "fwdrev": (f"jvp (\\{x} -> {vjp} {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
+        "revfwd": (f"{vjp} (\\{x} -> jvp {f} {x} {d}) {x} {y}", f"{ds} {ys}"),
+        "revrev": (f"{vjp} (\\{x} -> {vjp} {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
     }[mode]
     return f"entry {mode}@{sizes} {xs} {more} = {body}\n"
 
