@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reference.schedules import least
 
 import futad
 from futad.core.budget import Budget
@@ -11,7 +12,6 @@ from futad.pipeline import compile_program
 from futad.source import compile_text
 from tests.support.budgets import compiled_gradient_of, gradient_of, gradient_text, run_measured, under
 from tests.support.needs import needs_cc, needs_cxx
-from tests.support.schedules import least
 
 SIN = "f64.sin (x[{i}] * 1.1 + x[({i} + 1) % n])"
 OWN = SIN.format(i="(i % n)")
