@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 
+from futad.ad.inverse.returned import MISSED
 from futad.core import ir
 from futad.core.budget import ATTRIBUTE
 
@@ -20,7 +21,7 @@ OF_DERIVATIVES = (*ATTRIBUTES, "reversible(1e-12)", 'checkpoint(memory="1MB")] #
 SHARE = 0.2  # of programs
 _LOOP = re.compile(r"(?<![\w\]])(?<!\] )loop(?= )")
 # What a program with a budget may say instead of having a result.
-ALLOWED = ("run backwards, the loop does not come to where it began", "bytes is too small: a state of the loop")
+ALLOWED = (MISSED, "bytes is too small: a state of the loop")
 
 
 def drawn(kind: str, seed: int, always: bool) -> random.Random | None:
