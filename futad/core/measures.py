@@ -32,6 +32,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+MEMORY = "memory"  # the number of a record that is of a whole program
 Facts = tuple[tuple[str, Any], ...]
 
 
@@ -98,15 +99,17 @@ def words_of(sites: Sequence[Site]) -> int:
     return sum(s.words for s in sites)
 
 
-def gathered(sites: Sequence[Site], blocks: Iterable[Sequence[int]]) -> list[Measured]:
-    """What was told, by the words of one or several blocks of memory; sites that were not passed are left out."""
+def gathered(sites: Sequence[Site], blocks: Iterable[Sequence[int]], memory: int) -> list[Measured]:
+    """What was told, by the words of one or several blocks of memory; sites that were not passed are left out.  After
+    them, if there are any: the bytes of all memory that the program has after the call."""
     out = [Measured(s.facts) for s in sites]
     for words in blocks:
         for site, m in zip(sites, out, strict=True):
             times, *rest = words[site.at : site.at + site.words]
             if times:
                 m.add(times, zip(site.names, rest[::2], rest[1::2], strict=True))
-    return [m for m in out if m.times]
+    told = [m for m in out if m.times]
+    return [*told, Measured((), 1, {}, {MEMORY: memory})] if told else []
 
 
-__all__ = ["Facts", "Measured", "Site", "Sites", "gathered", "bits_of", "real_of", "words_of"]
+__all__ = ["MEMORY", "Facts", "Measured", "Site", "Sites", "bits_of", "gathered", "real_of", "words_of"]

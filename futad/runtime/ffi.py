@@ -202,14 +202,23 @@ class CLibrary:
         finalizer.atexit = False
         return finalizer
 
+    def _renewed(self) -> _Context:
+        """The context before, which a new one without memory takes the place of."""
+        before, self._context = self._context, _Context(self.lib)
+        self._finalizer.detach()
+        self._finalizer = self._closing()
+        return before
+
     def forked(self) -> None:
         """See `forks.py`."""
         if forks.is_held(self._lock):
-            before, self._context = self._context, _Context(self.lib)
-            before.abandon()
-            self._finalizer.detach()
-            self._finalizer = self._closing()
+            self._renewed().abandon()
             self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Give back the memory of earlier calls."""
+        with self._lock:
+            self._renewed().close()
 
     def memory(self) -> tuple[int, int]:
         """Bytes of temporary memory held, and how many times it has grown."""
@@ -226,7 +235,7 @@ class CLibrary:
         lib.futad_measures.argtypes = [ctypes.c_void_p, ctypes.c_int64]
         with self._lock:
             blocks = [lib.futad_measures(context, i) for i in range(lib.futad_measures_threads())]
-            return gathered(self.layout.sites, [b[:count] for b in blocks if b])
+            return gathered(self.layout.sites, [b[:count] for b in blocks if b], lib.futad_memory(context))
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).

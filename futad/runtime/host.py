@@ -357,7 +357,7 @@ class Runtime:
         words = np.zeros(words_of(self.layout.sites), np.int64)
         if self.measures:
             self.device.download(self.measures, words)
-        return gathered(self.layout.sites, [words.tolist()])
+        return gathered(self.layout.sites, [words.tolist()], self.arena.nbytes)
 
     # -- failures
 
