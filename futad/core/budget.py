@@ -19,6 +19,7 @@ from futad.errors import Span, UsageError
 
 ATTRIBUTE = "checkpoint"
 PLACE = "place"  # the attribute of a loop that says where it stands in the source
+MERGED = "merged"  # that of a loop which several are: how many
 UNITS = {
     "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }  # fmt: skip
@@ -81,6 +82,11 @@ class Budget:
 def place_of(attrs: Sequence[Any]) -> Span | None:
     """Where the source has the loop of a statement with these attributes, if that is known."""
     return next((a[1] for a in attrs if isinstance(a, tuple) and a[0] == PLACE), None)
+
+
+def merged(attrs: Sequence[Any]) -> int:
+    """How many loops the one of a statement with these attributes is."""
+    return next((int(a[1]) for a in attrs if isinstance(a, tuple) and a[0] == MERGED), 1)
 
 
 def budgeted(program: ir.Program, budget: Budget | None) -> ir.Program:
@@ -199,6 +205,6 @@ def reversible_of(text: str) -> Any:
 
 
 __all__ = [
-    "ATTRIBUTE", "METHODS", "PLACE", "UNITS", "Budget", "Options", "amount", "budget_of", "budgeted", "place_of",
-    "reversible_of",
+    "ATTRIBUTE", "MERGED", "METHODS", "PLACE", "UNITS", "Budget", "Options", "amount", "budget_of", "budgeted",
+    "merged", "place_of", "reversible_of",
 ]  # fmt: skip

@@ -102,11 +102,11 @@ def test_loops_run_as_the_reference(c: int, method: str) -> None:
     want: dict[int, float] = {}
     for n in range(1, 301, 1 if method == "binomial" else 7):
         got = known.main(n, 0.3)
-        (m,) = known._executable.measured()
+        m, _ = known._executable.measured()
         steps = stack(n, min(c + 1, n), SPLITS[method])
         assert (m.sums["runs"], m.sums["held"]) == (runs(steps), most(steps) * m.sums["state"]), n
         assert np.array_equal(unknown.main(n, 0.3), got)
-        (m,) = unknown._executable.measured()
+        m, _ = unknown._executable.measured()
         assert m.sums["runs"] == online(n, c + 1, SPLITS[method])[0], n
         want[n] = got
     assert len(set(want.values())) == len(want)

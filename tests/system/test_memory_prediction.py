@@ -43,7 +43,9 @@ CASES: dict[str, Case] = {
         lambda n, r: [100, 0.01, r.uniform(0.5, 2, n), r.normal(size=n), r.normal(size=n)],
     ),
     "steps": (STEPS, "loss", 2, 100_000, {"checkpoints": 9}, lambda n, r: [60, r.uniform(size=n), r.normal(size=n)]),
-    "growing": (GROWING, "loss", 2, 50_000, {"checkpoints": 9}, lambda n, r: [40, r.uniform(size=n), r.uniform(size=n)]),
+    "growing": (
+        GROWING, "loss", 2, 50_000, {"checkpoints": 9}, lambda n, r: [40, r.uniform(size=n), r.uniform(size=n)],
+    ),
 }  # fmt: skip
 DERIVATIVES = ("grad", "hvp", "jvp of grad", "jacrev", "vjp of vjp")
 RESOLUTION = 500_000  # bytes: Python's own objects, tables, stacks

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from futad.ad.emit import fresh_like, reexecution
 from futad.ad.history.dependence import iterations_of
@@ -30,9 +31,9 @@ from futad.ad.history.stack import Layout, Room
 from futad.ad.tidy.live import live
 from futad.ad.tidy.without_accumulators import strip_stm
 from futad.core import ir
+from futad.core.budget import merged, place_of
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, AccType, Atom, Prim, Var, shape_of
-from futad.errors import Span
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -142,6 +143,7 @@ class Rerun:
     stack: list[Atom]
     held: Atom
     end: list[Atom]  # bytes
+    saved: Atom | None = None  # bytes that each iteration would save without a budget, if known
     inits: list[Atom] = field(init=False)  # the stack, how many iterations were run, the most it took, `end`
     params: list[Var] = field(init=False)
     results: list[Atom] = field(init=False)
@@ -189,9 +191,10 @@ class Rerun:
         return found | dict(zip(self.step.state, state, strict=True))
 
     def told(
-        self, b: Builder, last: Sequence[Atom], place: Span | None, more: tuple[tuple[str, str], ...] = ()
+        self, b: Builder, last: Sequence[Atom], attrs: Sequence[Any], more: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        """Emit what a user may ask about it; `last`: what the loop's variables end as; `more` facts about it."""
+        """Emit what a user may ask about it; `last`: what the loop's variables end as; `attrs` of the
+        loop, `more` facts about it."""
         runs, most = last[len(self.stack) :][:2]
         size, iterations, leaf = self.room.size, self.iterations, self.plan.leaf
         held: Atom = most if self.room.layout.elems else b.op("mul", most, size)
@@ -201,14 +204,17 @@ class Rerun:
             runs = b.op("add", b.op("mul", runs, leaf.length), iterations)
             held, predicted = b.op("add", held, leaf.bytes), b.op("add", predicted, leaf.bytes)
         facts = (
-            ("loop", place), ("what", "loop"), ("way", "rerun"), ("method", self.plan.budget.method),
-            ("state", self.step.names), *more,
+            ("loop", place_of(attrs)), ("what", "loop" if merged(attrs) == 1 else f"{merged(attrs)} loops as one"),
+            ("way", "rerun"), ("method", self.plan.budget.method), ("state", self.step.names), *more,
         )  # fmt: skip
         numbers: dict[str, Atom] = {"iterations": iterations, "state": size, "runs": runs, "held": held}
         if self.room.memory is None:
             numbers |= {"states": self.room.states, "predicted": predicted}
         if leaf is not None:
             numbers["block"] = leaf.length
+        saved = self.saved if leaf is None else b.op("quot", leaf.bytes, b.op("max", leaf.length, ONE))
+        if saved is not None and merged(attrs) == 1:  # of several each would save something else
+            numbers["without"] = b.op("mul", iterations, saved)
         if self.plan.memory is not None:
             numbers["budget"] = self.plan.memory if leaf is None else b.op("add", self.plan.memory, leaf.bytes)
         b.add(ir.Stm((), ir.Measure(facts, tuple(numbers), tuple(numbers.values()))))

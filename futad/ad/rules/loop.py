@@ -208,7 +208,7 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
         keeps = all(r.returns is None for r in restores.values())  # what is undone is to take no memory
         s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam), return_mark(stm) if keeps else ()))
     if stack is not None:
-        stack.told(s.b, done[len(done) - len(stack.params) :], place_of(stm.attrs), _inverse(s, stm, []))
+        stack.told(s.b, done[len(done) - len(stack.params) :], stm.attrs, _inverse(s, stm, []))
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         returns = restores[q].returns
@@ -400,6 +400,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 stack = descent.known(b, emitted, loop, step, where, plan, n, sizes)
             else:
                 stack = descent.changing(b, emitted, loop, step, where, plan, n, Var("iterations", I64))
+            stack.saved = None if grown else leaves.saved_bytes(b, emitted, ways, before)
             s.replace(emitted, b.stms)
             return stack
         saver.save(plain, ways)
@@ -549,7 +550,10 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         if bounded is not None:
             if not grown and (cut := _cuts(s, stm, ways, before, b, bounded)) is not None:
                 return cut
-            return _bounded_while(s, b, emitted, first, loop, count, *bounded)
+            saved = None if grown else leaves.saved_bytes(b, emitted, ways, before)
+            stack = _bounded_while(s, b, emitted, first, loop, count, *bounded)
+            stack.saved = saved
+            return stack
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}
         new = first

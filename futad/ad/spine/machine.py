@@ -19,7 +19,7 @@ from futad.ad.spine.paths import Path, Threads
 from futad.ad.spine.region import LEGAL, Spine
 from futad.ad.spine.roots import Roots
 from futad.core import ir
-from futad.core.budget import PLACE
+from futad.core.budget import MERGED, PLACE
 from futad.core.builder import Builder
 from futad.core.types import BOOL, I64, ZERO, ArrayType, Atom, Type, Var, elem_of, i64, shape_of
 from futad.optimise.hoist import hoist_from_loops
@@ -271,7 +271,8 @@ def flatten(lam: ir.Lambda) -> ir.Lambda:
     first, last = blocks_of(lam, spine)
     b = Builder()
     places = [a for s in ir.statements(lam.stms) if s in spine.loops for a in s.attrs if a[0] == PLACE]
-    names = Machine(first, last, lam.result).emit(b, tuple(places[:1]))
+    attrs = (*places[:1], (MERGED, len(spine.loops)))
+    names = Machine(first, last, lam.result).emit(b, attrs)
     names.run(last.stms)
     result = tuple([names.atom(a) for a in lam.result])
     return ir.Lambda(lam.params, tuple(b.stms), result)
