@@ -131,6 +131,8 @@ PASSES: list[Pass] = [
     # C
     Pass("accs", _lazy("futad.accs", "accs"), _c, counts=True),
     *_fused_again("accs", _c),
+    Pass("hand-on", _lazy("futad.optimise.hand_on", "hand_on"), _c),
+    _simplify("simplify-hand-on", _c, "hand-on"),
     Pass("eliminate-transposes", _lazy("futad.optimise.transpose_elimination", "eliminate_transposes"), _c),
     # devices
     Pass("without-traces", _bodies("futad.optimise.traces", "without_traces"), lambda target: not target.traces),
