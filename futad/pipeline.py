@@ -234,12 +234,13 @@ ORDER = (
 )
 
 
-def check_schedule(schedule: Schedule) -> None:
+def check_schedule(schedule: Schedule, target: Target | None = None) -> None:
     """Raises UsageError for a schedule that names a pass that does not exist, has one twice, leaves out one that is
-    needed, or has two in a wrong order."""
+    needed (for a target; without one: for all of them), or has two in a wrong order."""
     from futad.rewrite.words import nearest
 
-    known = {p.name for p in PASSES}
+    targets = [target] if target is not None else list(TARGETS.values())
+    known = {p.name: p for p in PASSES}
     at: dict[str, int] = {}
     for k, step in enumerate(schedule.steps):
         if step.strategy is not None:
@@ -250,7 +251,7 @@ def check_schedule(schedule: Schedule) -> None:
             raise UsageError(f"the pass '{step.name}' is there twice")
         at[step.name] = k
     for name, why in NEEDED.items():
-        if name not in at:
+        if name not in at and name in known and all(known[name].when(t) for t in targets):
             raise UsageError(f"the pass '{name}' is needed: {why}")
     for first, then, why in ORDER:
         if first in at and then in at and at[first] > at[then]:
@@ -259,7 +260,7 @@ def check_schedule(schedule: Schedule) -> None:
 
 def _scheduled(schedule: Schedule, target: Target) -> list[Pass]:
     """The passes of a schedule that run for a target, and its strategies, as passes."""
-    check_schedule(schedule)
+    check_schedule(schedule, target)
     known = {p.name: p for p in PASSES}
     there = set(schedule.names)
 

@@ -25,6 +25,6 @@ def run(args: argparse.Namespace) -> int:
         from futad.pipeline import compile_program
         from futad.target import CUDA, C
 
-        for target in (C, CUDA):
+        for target in (C, CUDA) if "grids" in schedule.names else (C,):
             compile_program(program, target=target, schedule=schedule, check=True)
     return 0

@@ -95,7 +95,6 @@ def test_wrong_files_name_the_line_and_the_cause(tmp_path, text: str, line: int,
     [
         (lambda d: d.without("ad"), "'ad' is needed: no backend runs derivatives"),
         (lambda d: d.without("inline"), "'inline' is needed"),
-        (lambda d: d.without("grids"), "'grids' is needed"),
         (lambda d: d.replace("ad", "id"), "'ad' is needed"),
         (lambda d: s.parse(str(d).replace("pass fuse\n", "").replace("pass ad\n", "pass fuse\npass ad\n")),
          "'ad' must come before 'fuse'"),

@@ -289,6 +289,16 @@ def test_dev_prints_schedules(run: Runner) -> None:
     assert "pass accs" not in run("dev", "p.fut", "--schedule", "-b", "interp").out
 
 
+def test_what_is_printed_for_a_backend_runs_on_it(run: Runner) -> None:
+    run.file("c.sched", run("dev", "p.fut", "--schedule", "-b", "c").out)
+    text = "entry gradient [n] (xs: [n]f64) = vjp (\\xs -> f64.sum (map (\\x -> x * x) xs)) xs 1"
+    passes = "\n".join(x for x in Path("c.sched").read_text().splitlines() if x.startswith("pass"))
+    np.testing.assert_allclose(futad.compile(text, backend="c", schedule=passes).gradient(W), 2 * W)
+    with pytest.raises(UsageError, match="the pass 'without-traces' is needed: devices cannot print"):
+        futad.compile(text, backend="emulated", schedule=passes).gradient(W)
+    assert run("check", "p.fut", "--strategy", "c.sched").code == 0
+
+
 def test_dev_traces_rules(run: Runner) -> None:
     run.file("q.fut", "entry f (x: f64) = x * 1 + 0")
     shown = run("dev", "q.fut", "--trace-rules").out
