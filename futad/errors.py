@@ -152,6 +152,12 @@ class ConsumptionError(SourceError):
     code = "E0501"
 
 
+class RuleError(SourceError):
+    """A rewrite rule as text is none, or is not right."""
+
+    code = "E1001"
+
+
 class UnsupportedError(SourceError, NotImplementedError):
     """A legal program that this version does not compile; the message says what to write instead."""
 

@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from futad.errors import Error, FileError, UsageError
 from futad.pipeline import check_schedule, default_schedule
+from futad.rewrite.pattern import parse_rules
+from futad.rewrite.pattern import rule as _text_rule
 from futad.rewrite.schedule import Schedule, Step, parse_strategy
 from futad.rewrite.schedule import parse_schedule as _parse_schedule
 from futad.rewrite.strategy import (
@@ -40,8 +41,11 @@ from futad.rewrite.strategy import (
     try_,
     where,
 )
-from futad.rewrite.strategy import rule as python_rule
+from futad.rewrite.strategy import rule as _python_rule
 from futad.rewrite.words import Picks
+
+if TYPE_CHECKING:
+    from futad.testing.rules import Report
 
 id = id_
 
@@ -104,6 +108,28 @@ def load_schedule(path: str | PathLike[str], picks: Picks | None = None) -> Sche
     return made
 
 
+def rule(what: str | type, *heads: type, changes: tuple[str, ...] = ()) -> Any:
+    """The rule of a text (`rewrite/patterns/syntax.py` has the syntax), or what makes a function of a statement and a
+    context a rule on constructs: `rule(ir.Reduce)`; `changes` is what it does not keep, of `CHANGES`.
+
+    Raises RuleError, with the rule, the line and the cause, for a text that is no rule or not right by its types, by
+    what is bound, by what may fail or is overwritten.
+    """
+    if isinstance(what, str):
+        return _text_rule(what)
+    return _python_rule(what, *heads, changes=changes)
+
+
+def check_rule(rule: Rule, cases: int = 300, seed: int = 0, *, exact: bool = False) -> Report:
+    """Look for a program in which a rule is wrong, in `cases` of those in which it applies (`testing/rules`): a report
+    with `ok` and the least `counterexample`, printable, or None.  `exact`: floats to the last bit."""
+    from futad.testing.rules import check_rule as check
+
+    if not isinstance(rule, Rule) or cases < 1:
+        raise UsageError("check_rule takes a rule and a number of cases, at least 1")
+    return check(rule, cases, seed, exact=exact)
+
+
 def check(schedule: Schedule) -> None:
     """Raises UsageError for a schedule that names a pass that does not exist, leaves out one that is needed (the
     expansion of derivatives, say), or has passes in an order in which they do not work."""
@@ -115,5 +141,5 @@ def check(schedule: Schedule) -> None:
 __all__ = [
     "Rule", "Schedule", "Step", "Strategy", "all_", "alternatives", "at", "bottomup", "check", "check_rule", "choice",
     "default", "fail", "fix", "id", "id_", "innermost", "limit", "load_schedule", "normalize", "one", "parse",
-    "parse_schedule", "repeat", "rule", "seq", "some", "topdown", "try_", "where",
+    "parse_rules", "parse_schedule", "repeat", "rule", "seq", "some", "topdown", "try_", "where",
 ]  # fmt: skip

@@ -18,6 +18,9 @@ given by --size, or are those of --input's values, or of the entry's first test 
 --legality prints every transformation that moves, shares or drops something, the conditions under which it is right,
 and what goes wrong without each.
 
+--check-rules runs both sides of the rewrite rules in a file (docs/strategies.md) on random programs, in which each
+applies --cases times, and prints the least program in which a rule is wrong.
+
 --fires prints how often each special transformation is applied in which programs, on each backend, and why those are
 there that few programs have use for.
 
@@ -63,6 +66,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fires", metavar="PATH", nargs="+", type=Path, help="count which transformations fire in programs and folders"
     )
+    parser.add_argument("--check-rules", metavar="RULES", type=Path, help="check the rewrite rules in a file")
+    parser.add_argument("--cases", metavar="N", type=int, default=300, help="programs for each rule (default 300)")
     parser.add_argument("--check", action="store_true", help="type-check the IR after every pass")
     parser.add_argument("--time", action="store_true", help="print the time of each pass")
     parser.add_argument("--stats", action="store_true", help="print rule hits, with --input the work done")
@@ -94,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
 
         sys.stdout.write(table())
         return 0
+    if args.check_rules is not None:
+        return _check_rules(args.check_rules, args.cases)
     if args.fires is not None:
         from futad.testing.firing import report as fires
 
@@ -170,6 +177,22 @@ def run(args: argparse.Namespace) -> int:
         if args.input is not None:
             _print_work(result, args.entry, args.input)
     return 0
+
+
+def _check_rules(path: Path, cases: int) -> int:
+    """A line for each rule of a file, or the program in which it is wrong; 1 if there is one."""
+    from futad.errors import FileError, UsageError
+    from futad.rewrite.pattern import parse_rules
+    from futad.testing.rules.__main__ import run as check
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise FileError(f"cannot read {path}: {e}") from None
+    rules = parse_rules(text, str(path))
+    if not rules or cases < 1:
+        raise UsageError(f"{path} has no rules" if not rules else "--cases is at least 1")
+    return 1 if check(rules, cases, 0, exact=False) else 0
 
 
 def _list(target: Target) -> int:

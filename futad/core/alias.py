@@ -90,7 +90,8 @@ def _carried(lam: ir.Lambda, start: ir.Atoms, values: ir.Atoms) -> Iterator[Flow
 class Aliases:
     """The classes of one function's variables that may share memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: ir.Lambda | None = None) -> None:
+        self.body = body  # the function's, as it was
         self._groups = Groups[Var]()
         self.root = self._groups.find  # the representative of a variable's class
         self._mutable: set[Var] = set()  # roots
@@ -148,7 +149,7 @@ class Aliases:
 
 def aliases(lam: ir.Lambda, exposed: Iterable[Atom] = ()) -> Aliases:
     """The alias classes of a function's body; `exposed` are the atoms that leave it."""
-    a = Aliases()
+    a = Aliases(lam)
     a.expose(exposed)
     a.scope(lam)
     return a

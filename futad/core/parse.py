@@ -20,7 +20,7 @@ from futad.core.types import FALSE, PRIMS, TRUE, AccType, ArrayType, Atom, Const
 from futad.errors import ParseError, Span
 
 _PRIM = r"(?:i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64)"
-_TOKEN = re.compile(
+TOKEN = re.compile(
     rf"""(?P<const>-?(?:nan(?:0x[0-9a-f]{{16}})?|inf|\d+(?:\.\d+)?(?:e[+-]?\d+)?){_PRIM}\b)
       |(?P<float>-?(?:nan|inf|\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+))\b)
       |(?P<int>-?\d+\b)
@@ -43,10 +43,14 @@ _RECORDS = {"Grid": Grid, "Version": Version}
 _DATA = {"Entry": ir.Entry, "EntryType": ir.EntryType, "Fold": ir.Fold}
 
 
-class _Parser:
+class Parser:
+    """Reads from the tokens of a text; `rewrite/pattern.py` reads texts with metavariables."""
+
+    token = TOKEN
+
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
-        self.toks = [(m.lastgroup, m.group(), m.start()) for m in _TOKEN.finditer(text) if m.lastgroup != "space"]
+        self.toks = [(m.lastgroup, m.group(), m.start()) for m in self.token.finditer(text) if m.lastgroup != "space"]
         self.toks.append(("end", "", len(text)))
         self.pos = 0
         self.vars: dict[str, Var] = {}
@@ -254,11 +258,7 @@ class _Parser:
                 return ir.Op(tok, tuple(self.until(")", self.atom)), self.place())
             if tok not in _NODES:
                 self.fail(f"unknown construct '{tok}'", at)
-            values = self.until(")", self.value)
-            cls: Any = _NODES[tok]
-            if len(values) != len(cls.kinds) - (cls is ir.Assert and len(values) == 4):
-                self.fail(f"{tok} has {len(cls.kinds)} fields, not {len(values)}", at)
-            return cls(*values)
+            return self.fields(_NODES[tok], self.until(")", self.value), at)
         # log_2-like operation names look like variables
         if kind == "var" and tok in OPS and self.accept("("):
             return ir.Op(tok, tuple(self.until(")", self.atom)))
@@ -267,6 +267,13 @@ class _Parser:
             index = tuple(self.until("]", self.value))
             return ir.At(a, index, self.place())
         return ir.Alias(a)
+
+    def fields(self, cls: Any, values: list[Any], at: int) -> ir.Exp:
+        """A construct of these fields, named at a token."""
+        if len(values) != len(cls.kinds) - (cls is ir.Assert and len(values) == 4):
+            self.fail(f"{node_name(cls)} has {len(cls.kinds)} fields, not {len(values)}", at)
+        made: ir.Exp = cls(*values)
+        return made
 
     def place(self) -> Any:
         return self.span_of(self.next()[1]) if self.toks[self.pos][0] == "span" else None
@@ -305,7 +312,7 @@ class _Parser:
 
 def parse_program(text: str, file: str = "<core>") -> ir.Program:
     """The program of a text printed by `program_text`; `--` starts a comment.  Raises ParseError."""
-    return _Parser(text, file).program()
+    return Parser(text, file).program()
 
 
 def alpha_equal(p: ir.Program, q: ir.Program) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,7 @@ class Context:
         self.differentiates = differentiates
         self.aliases = aliases
         self.mutable = aliases.mutable
+        self._uses: Counter[Atom] | None = None
 
     # -- questions
 
@@ -65,6 +67,17 @@ class Context:
     def fresh(self, a: Atom) -> bool:
         """Whether `a` may share memory with any array equal to it: it is never overwritten nor returned."""
         return not self.aliases.mutable(a) and not self.aliases.escaping(a)
+
+    def uses(self, a: Atom) -> int:
+        """How often `a` is used in the function as it was before rewriting, in scopes and as a result."""
+        if self._uses is None:
+            body = self.aliases.body
+            assert body is not None
+            stms = list(ir.statements(body.stms))
+            self._uses = Counter([x for s in stms for x in s.exp.operands()])
+            scopes = [body, *[lam for s in stms for lam in s.exp.lambdas()]]
+            self._uses.update([x for lam in scopes for x in lam.result])
+        return self._uses[a]
 
     def shareable(self, a: Atom, b: Atom) -> bool:
         """Whether two equal arrays may become one: neither is ever overwritten, and not both leave the function."""

@@ -20,11 +20,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from futad.errors import UsageError
 from futad.rewrite import strategy as st
 from futad.rewrite.choices import NestChoice, nest_choice
+from futad.rewrite.pattern import rule as text_rule
 from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.strategy import Rule, Rules, Strategy
 from futad.rewrite.words import Picks, Words, nearest
@@ -258,7 +258,7 @@ def _line(s: Schedule, block: str, w: Words) -> Schedule:
     kind = w.name("'pass', 'apply', 'before', 'nest' or the like")
     known = _known({r.name: r for r in s.rules})
     if kind == "rule":
-        return replace(s, rules=(*s.rules, _rule(block, w)))
+        return replace(s, rules=(*s.rules, text_rule(block, w.file or "<rule>", w.line)))
     try:
         out = _change(s, kind, w, known)
     except UsageError as e:
@@ -290,16 +290,6 @@ def _change(s: Schedule, kind: str, w: Words, known: Mapping[str, Strategy]) -> 
         return replace(s, nests=(*s.nests, nest_choice(w)))
     kinds = ("pass", "apply", "enter", "leave", "before", "after", "replace", "without", "nest", "rule")
     raise w.error(f"'{kind}' begins no line of a schedule", nearest(kind, kinds), back=1)
-
-
-def _rule(block: str, w: Words) -> Rule:
-    """A rule from text."""
-    try:
-        from futad.rewrite.pattern import rule as text_rule
-    except ImportError:
-        raise w.error("rules as text are not supported by this version") from None
-    made: Any = text_rule("\n" * (w.line - 1) + block, w.file or "<rule>")  # its errors name lines of the file
-    return made
 
 
 __all__ = ["Schedule", "Step", "parse_schedule", "parse_strategy", "rules_in"]

@@ -92,17 +92,28 @@ class Strategy:
         return seq(self, other)
 
 
+CHANGES = {
+    "zeros": "the sign of zeros",
+    "nan": "results of NaN, infinities and numbers beyond the range",
+    "failures": "failures of operations whose results are not needed",
+}
+
+
 class Rule(Strategy):
     """A named rewrite of statements whose expression is one of `heads`; `doc` shows before -> after.
 
-    `ops` narrows a rule on `Op` to these operations (empty: all).
+    `ops` narrows a rule on `Op` to these operations (empty: all).  `changes` is what it does not keep, of `CHANGES`;
+    everything else is checked (`testing/rules`).
     """
 
-    __slots__ = ("name", "heads", "fn", "doc", "ops")
+    __slots__ = ("name", "heads", "fn", "doc", "ops", "changes")
 
-    def __init__(self, name: str, heads: tuple[type, ...], fn: Apply, doc: str, ops: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, heads: tuple[type, ...], fn: Apply, doc: str, ops: tuple[str, ...] = (),
+        changes: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         super().__init__(name, self._apply)
-        self.name, self.heads, self.fn, self.doc, self.ops = name, heads, fn, doc, ops
+        self.name, self.heads, self.fn, self.doc, self.ops, self.changes = name, heads, fn, doc, ops, changes
 
     def _apply(self, stm: Stm, ctx: Any) -> Result:
         e = stm.exp
@@ -125,20 +136,20 @@ class Rule(Strategy):
         return _applied(self.name, out)
 
 
-def rule(*heads: type[Exp]) -> Callable[[Apply], Rule]:
+def rule(*heads: type[Exp], changes: tuple[str, ...] = ()) -> Callable[[Apply], Rule]:
     """Make a function a `Rule` on statements that bind one of the expressions `heads`."""
 
     def make(fn: Apply) -> Rule:
-        return Rule(fn.__name__, heads, fn, (fn.__doc__ or "").strip())
+        return Rule(fn.__name__, heads, fn, (fn.__doc__ or "").strip(), changes=changes)
 
     return make
 
 
-def op_rule(*ops: str) -> Callable[[Apply], Rule]:
+def op_rule(*ops: str, changes: tuple[str, ...] = ()) -> Callable[[Apply], Rule]:
     """Make a function a `Rule` on these scalar operations."""
 
     def make(fn: Apply) -> Rule:
-        return Rule(fn.__name__, (ir.Op,), fn, (fn.__doc__ or "").strip(), ops)
+        return Rule(fn.__name__, (ir.Op,), fn, (fn.__doc__ or "").strip(), ops, changes)
 
     return make
 
@@ -541,7 +552,7 @@ def apply_to(s: Strategy, lam: Lambda, ctx: Any = None) -> Lambda:
 
 
 __all__ = [
-    "Fuel", "Rule", "Rules", "Stats", "Strategy", "all_", "alternatives", "apply_to", "at", "bottomup", "choice",
-    "fail", "fix", "fuelled", "id_", "innermost", "limit", "normalize", "one", "op_rule", "repeat", "rule", "seq",
+    "CHANGES", "Fuel", "Rule", "Rules", "Stats", "Strategy", "all_", "alternatives", "apply_to", "at", "bottomup",
+    "choice", "fail", "fix", "fuelled", "id_", "innermost", "limit", "normalize", "one", "op_rule", "repeat", "rule", "seq",
     "some", "stands_at", "substituted", "topdown", "try_", "where", "with_lambdas",
 ]  # fmt: skip

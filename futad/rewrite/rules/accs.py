@@ -28,7 +28,7 @@ VANISHES = LEGAL.condition("other iterations add zero", "iterations are left out
 ELSE_ZERO = LEGAL.condition("zero elsewhere", "iterations are left out that add something")
 INVARIANT = LEGAL.condition("place invariant", "it is another iteration for each")
 
-@rule(ir.UpdateAcc)
+@rule(ir.UpdateAcc, changes=("zeros",))
 def acc_zero(stm: Stm, ctx: Context) -> Result:
     """`acc[i] += 0` -> `acc`; `acc[..] += replicate n 0` -> `acc`."""
     e: Any = stm.exp
@@ -102,7 +102,7 @@ def with_acc_outside(stm: Stm, ctx: Context) -> Result:
     return [*out, Stm(stm.pat, ir.WithAcc(e.arrays, e.op, Lambda(lam.params, tuple(stay), lam.result)), stm.attrs)]
 
 
-@rule(ir.Map)
+@rule(ir.Map, changes=("nan", "failures"))
 def one_hot(stm: Stm, ctx: Context) -> Result:
     """`map (\\i x -> acc += x * (if i == k then v else 0))` over `iota n` and xs -> the iteration k alone, if 0 <= k <
     n.

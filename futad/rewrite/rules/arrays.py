@@ -167,7 +167,7 @@ def _at_rearrange(stm: Stm, e: ir.At, d: ir.Rearrange, ctx: Context) -> Result:
         return None
     if e.check is None:
         source = shape_of(d.array.type)
-        while index and index[-1] == Range(ZERO, source[len(index) - 1], ONE):
+        while len(index) > 1 and index[-1] == Range(ZERO, source[len(index) - 1], ONE):
             index.pop()
     return [Stm(stm.pat, ir.At(d.array, tuple(index), e.check))]
 

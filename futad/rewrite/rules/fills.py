@@ -21,7 +21,7 @@ CARRIED_ON = LEGAL.condition("carried on", "the next iteration has another array
 ADDED_ONLY = LEGAL.condition("added to only", "others read the zero")
 
 
-@rule(ir.For)
+@rule(ir.For, changes=("zeros",))
 def loop_fills(stm: Stm, ctx: Context) -> Result:
     """`loop a = replicate n 0 for i < n do a with [i] = a[i] + v` -> `loop a = scratch n for i < n do a with [i] = v`,
     for positions that go up or down with the iteration: the zeros are never seen."""

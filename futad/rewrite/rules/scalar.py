@@ -53,7 +53,7 @@ def fold(stm: Stm, ctx: Context) -> Result:
     return None if c is None else alias(stm, c)
 
 
-@op_rule(*[name for name, record in OPS.items() if record.unit])
+@op_rule(*[name for name, record in OPS.items() if record.unit], changes=("zeros",))
 def unit(stm: Stm, ctx: Context) -> Result:
     """`x + 0` -> `x`, `x * 1` -> `x`, `x or false` -> `x`, `x and true` -> `x`, `x & -1` -> `x` (either side)."""
     e: Any = stm.exp

@@ -1,0 +1,565 @@
+"""Random small programs aimed at a rule in Python: made of the constructs that it looks at.
+
+What rules look for is made often: operands that are constants, equal, defined by constructs that move data, indices of
+the scope around, scopes that pass on what they are given; and things that keep rules from applying, arrays that are
+overwritten and values that escape.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.node import Range
+from futad.core.scalarops import OPS
+from futad.core.types import (
+    BOOL,
+    F32,
+    F64,
+    I32,
+    I64,
+    ONE,
+    U8,
+    ZERO,
+    AccType,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Type,
+    Var,
+    array_of,
+    elem_of,
+    i64,
+    row_type,
+    shape_of,
+)  # fmt: skip
+from futad.errors import Span
+from futad.rewrite.patterns.instance import returning
+from futad.rewrite.strategy import Rule
+from futad.testing.rules.instances import UNARY, overwrite
+from futad.testing.rules.values import specials
+
+SPAN = Span("rule.fut", 1, 1, 1, 2)
+PRIMS = (F64, F64, I64, I64, BOOL, I32, F32, U8)
+
+
+class Aim:
+    """Makes statements.  `pool` are the values in scope, the latest ones last."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.b = Builder()
+        self.sizes = [Var("n", I64), Var("m", I64)]
+        self.inputs: list[Var] = []
+        self.pool: list[Var] = list(self.sizes)
+        self.depth = 0
+        self.checked = self.chance(0.5)  # all reads and writes are
+        self.frame: tuple[Var, Atom] | None = None  # the index of the map around, and its width
+
+    # -- choosing
+
+    def chance(self, p: float) -> bool:
+        return self.rng.random() < p
+
+    def some(self, xs: Sequence[Any]) -> Any:
+        return xs[self.rng.randrange(len(xs))]
+
+    def let(self, e: ir.Exp, name: str = "t", attrs: tuple[Any, ...] = ()) -> Var:
+        (v,) = self.b.emit(e, name, attrs=attrs)
+        self.pool.append(v)
+        return v
+
+    def op(self, name: str, *args: Atom) -> Var:
+        return self.let(ir.Op(name, args))
+
+    def input(self, t: Type) -> Var:
+        v = Var("x", t)
+        self.inputs.append(v)
+        self.pool.append(v)
+        return v
+
+    def const(self, t: Prim) -> Const:
+        return Const(t, self.some([*specials(t), 0, 0, 1, 1, -1, 2] if not t.is_bool else [0, 1]))
+
+    def atom(self, t: Type) -> Atom:
+        """A value of the type: a late one, a constant, an operation's result, or an input."""
+        found = [v for v in self.pool if v.type == t]
+        if found and self.chance(0.65):
+            return self.some(found[-3:]) if self.chance(0.7) else self.some(found)
+        if isinstance(t, ArrayType):
+            return self.array(t)
+        assert isinstance(t, Prim)
+        if self.chance(0.45):
+            return self.const(t)
+        if self.chance(0.4) and self.depth < 3:
+            return self.scalar(t)
+        return self.input(t)
+
+    def scalar(self, t: Prim) -> Atom:
+        """The result of an operation that rules look through."""
+        choices = [n for n in ("neg", "not", "add", "sub", "select", "mul", "eq", "lt", "le", "min", "mod")
+                   if any(OPS[n].result_type(OPS[n].arg_types(u)) is t for u in OPS[n].types)]  # fmt: skip
+        if self.chance(0.3):
+            return self.let(ir.Op(f"to_{t.name}", (self.atom(self.some(PRIMS)),)))
+        name = self.some(choices or UNARY[t.kind])
+        u = self.some([u for u in OPS[name].types if OPS[name].result_type(OPS[name].arg_types(u)) is t])
+        self.depth += 1
+        args = [self.atom(a) for a in OPS[name].arg_types(u)]
+        self.depth -= 1
+        return self.op(name, *args)
+
+    def prims(self, name: str) -> list[Prim]:
+        return [t for t in PRIMS if t in OPS[name].types]
+
+    def size(self) -> Atom:
+        return self.some([*self.sizes, *self.sizes, i64(2), i64(3), ONE, ZERO])
+
+    def type(self, most: int = 2) -> Type:
+        return array_of(self.some(PRIMS[:5]), *[self.size() for _ in range(self.rng.randrange(most + 1))])
+
+    def array(self, t: ArrayType) -> Var:
+        """An array by one of the constructs that make some."""
+        row = row_type(t)
+        n = t.shape[0]
+        made: list[Callable[[], ir.Exp | None]] = [
+            lambda: ir.Iota(n, *self.some([(ZERO, ONE), (ZERO, ONE), (self.atom(I64), self.atom(I64))]))
+            if t.elem is I64 and t.rank == 1 else None,
+            lambda: ir.Replicate(t.shape, self.atom(t.elem)),
+            lambda: ir.Replicate((n,), self.atom(row)),
+            lambda: ir.ArrayLit(tuple([self.atom(row) for _ in range(n.value)]), row)
+            if isinstance(n, Const) and n.value < 4 else None,
+            lambda: ir.Copy(self.atom(t)),
+            lambda: ir.Rearrange(self.atom(ArrayType(t.elem, t.shape[::-1])), tuple(range(t.rank))[::-1]),
+            lambda: self.updated(t),
+            lambda: ir.At(self.atom(array_of(t.elem, *t.shape, i64(2))),
+                          (*[Range(ZERO, k, ONE) for k in t.shape], ONE), SPAN),
+            lambda: ir.Map(n, (a := self.atom(array_of(t.elem, n)),), self.elementwise(row_type(a.type), row)),
+            lambda: ir.Reshape(self.atom(ArrayType(t.elem, (i64(6),))), t.shape) if _consts(t) == 6 else None,
+            lambda: ir.Reshape(self.atom(ArrayType(t.elem, (i64(3), i64(2)))), t.shape) if _consts(t) == 6 else None,
+        ]  # fmt: skip
+        self.depth += 1
+        e = self.some(made)() if self.depth < 4 and self.chance(0.75) else None
+        self.depth -= 1
+        return self.input(t) if e is None else self.let(e, "a")
+
+    def elementwise(self, t: Type, result: Type) -> ir.Lambda:
+        return self.scope([t], lambda x: [self.atom(result)])
+
+    def scope(self, types: Sequence[Type], f: Callable[..., Sequence[Atom]]) -> ir.Lambda:
+        """A scope with parameters of these types."""
+        params = tuple([Var("p", t) for t in types])
+        outer, known = self.b, list(self.pool)
+        self.b = Builder()
+        self.pool += params
+        self.depth += 1
+        result = tuple(f(*params))
+        lam = ir.Lambda(params, tuple(self.b.stms), result)
+        self.b = outer
+        self.pool = known + [v for v in self.pool if v in self.inputs and v not in known]
+        self.depth -= 1
+        return lam
+
+    def place(self, n: Atom) -> Any:
+        """An index or a range of a dimension."""
+        if self.chance(0.25):
+            whole, backwards = Range(ZERO, n, ONE), Range(self.op("sub", n, ONE), n, i64(-1))
+            part = Range(ZERO, ONE, ONE), Range(ONE, ONE, i64(-1)), Range(self.atom(I64), ONE, i64(2))
+            return self.some([whole, whole, backwards, *part])
+        if self.chance(0.3):
+            return self.some([ZERO, ONE, i64(2)])
+        return self.op("mod", self.atom(I64), n) if self.chance(0.4) else self.atom(I64)
+
+    def check(self) -> Span | None:
+        return SPAN if self.checked or self.chance(0.4) else None
+
+    def indexed(self, t: ArrayType) -> tuple[Any, ...]:
+        return tuple([self.place(n) for n in t.shape[: self.rng.randint(1, t.rank)]])
+
+    def updated(self, t: ArrayType) -> ir.Exp:
+        index = self.indexed(t)
+        kept = [i.count for i in index if isinstance(i, Range)] + list(t.shape[len(index) :])
+        a = self.let(ir.Copy(self.atom(t))) if self.chance(0.6) else self.atom(t)
+        same = self.chance(0.3)
+        value: Atom = self.let(ir.At(a, index, self.check())) if same else self.atom(array_of(t.elem, *kept))
+        return ir.Update(a, index, value, self.check())
+
+    # -- by head
+
+    def head_op(self, rule: Rule) -> None:
+        name = self.some(rule.ops or list(OPS))
+        t = self.some(self.prims(name) or list(OPS[name].types))
+        args: list[Atom] = []
+        for u in OPS[name].arg_types(t):
+            same = [a for a in args if a.type is u]
+            again = same and self.chance(0.25)
+            args.append(same[-1] if again else self.scalar(u) if self.chance(0.4) else self.atom(u))
+        self.op(name, *args)
+
+    def head_at(self, rule: Rule) -> None:
+        rank = self.rng.randint(1, 2)
+        t = array_of(self.some(PRIMS[:5]), *[self.size() for _ in range(rank)])
+        assert isinstance(t, ArrayType)
+        a: Atom = self.array(t) if self.chance(0.8) else self.atom(t)
+        if self.frame is not None and self.chance(0.6):
+            i, n = self.frame
+            rows = [v for v in self.pool if isinstance(v.type, ArrayType) and v.type.shape[0] is n]
+            v = self.some(rows)
+            index = (i, *[self.place(k) for k in v.type.shape[1:] if self.chance(0.5)])
+            self.let(ir.At(v, index, self.check()), "e")
+            return
+        if self.chance(0.15):
+            size = self.b.op("add", t.shape[0], self.sizes[0])
+            more = self.atom(array_of(t.elem, self.sizes[0], *t.shape[1:]))
+            a = self.let(ir.Concat((a, more), size), "cat")
+            assert isinstance(a.type, ArrayType)
+            t = a.type
+        self.let(ir.At(a, self.indexed(t), self.check()), "e", attrs=self.some([(), (), ir.DERIVED]))
+
+    def head_update(self, rule: Rule) -> None:
+        t = self.some([self.type(2), array_of(F64, self.size()), array_of(I64, i64(2))])
+        if isinstance(t, ArrayType):
+            self.let(self.updated(t), "up")
+
+    def head_reshape(self, rule: Rule) -> None:
+        t = self.some(PRIMS[:4])
+        shapes = [(6,), (2, 3), (3, 2), (1, 6), (6, 1), (1, 2, 3)]
+        a = self.atom(ArrayType(t, tuple(map(i64, self.some(shapes)))))
+        for _ in range(self.rng.randint(1, 2)):
+            a = self.let(ir.Reshape(a, tuple(map(i64, self.some(shapes)))), "re")
+
+    def head_rearrange(self, rule: Rule) -> None:
+        t = self.some(PRIMS[:4])
+        shape = self.some([(2, 3), (1, 2, 3), (3, 2), tuple(self.sizes), (self.sizes[0], 2, 3)])
+        a: Atom = self.atom(ArrayType(t, tuple([i64(n) if isinstance(n, int) else n for n in shape])))
+        for _ in range(self.rng.randint(1, 3)):
+            perm = list(range(len(shape_of(a.type))))
+            self.rng.shuffle(perm)
+            a = self.let(ir.Rearrange(a, tuple(perm)), "tr")
+            old = shape_of(a.type)
+            if self.chance(0.5) and len(old) == 3:
+                joined = _joined(old[0], old[1])
+                if joined is not None:
+                    a = self.let(ir.Reshape(a, (joined, old[2])), "re")
+                else:
+                    joined = _joined(old[1], old[2])
+                    if joined is not None:
+                        a = self.let(ir.Reshape(a, (old[0], joined)), "re")
+
+    def head_replicate(self, rule: Rule) -> None:
+        value = self.atom(self.type(1))
+        for _ in range(self.rng.randint(1, 2)):
+            value = self.let(ir.Replicate(tuple([self.size() for _ in range(self.rng.randint(0, 2))]), value), "rep")
+
+    def head_copy(self, rule: Rule) -> None:
+        self.let(ir.Copy(self.some([self.atom(self.type(2)), self.array(ArrayType(I64, (self.size(),)))])), "c")
+
+    def head_concat(self, rule: Rule) -> None:
+        t, rest = self.some(PRIMS[:4]), [self.size()] if self.chance(0.3) else []
+        old: Var | None = None
+        for _ in range(self.rng.randint(1, 2)):
+            arrays: list[Atom] = [] if old is None else [old]
+            while len(arrays) < 2 and (not arrays or self.chance(0.8)):
+                arrays.append(self.atom(array_of(t, self.size(), *rest)))
+            self.rng.shuffle(arrays)
+            size = shape_of(arrays[0].type)[0]
+            for a in arrays[1:]:
+                more = shape_of(a.type)[0]
+                if isinstance(size, Const) and isinstance(more, Const):
+                    size = i64(size.value + more.value)
+                else:
+                    size = size if more is ZERO else more if size is ZERO else self.b.op("add", size, more)
+            old = self.let(ir.Concat(tuple(arrays), size), "cat")
+
+    def head_literal(self, rule: Rule) -> None:
+        t = self.type(1)
+        a = self.atom(t)
+        elems = [a if self.chance(0.8) else self.atom(t) for _ in range(self.rng.randint(1, 3))]
+        self.let(ir.ArrayLit(tuple(elems), t), "lit")
+
+    def head_assert(self, rule: Rule) -> None:
+        of = tuple([self.atom(self.type(1))]) if self.chance(0.5) else ()
+        cond = Const(BOOL, True) if self.chance(0.6) else self.atom(BOOL)
+        self.pool += self.b.emit(ir.Assert(cond, "wrong", (), SPAN, of), "of")
+
+    def head_if(self, rule: Rule) -> None:
+        prims = self.chance(0.6)
+        types = [self.some(PRIMS[:5]) if prims else self.type(1) for _ in range(self.rng.randint(1, 3))]
+        shared = [self.atom(t) for t in types]
+        conds = [Const(BOOL, self.chance(0.5)), self.op("not", self.atom(BOOL)), self.atom(BOOL), self.scalar(BOOL)]
+        cond = self.some(conds)
+
+        def branch() -> list[Atom]:
+            if self.chance(0.3):
+                self.op(self.some(["div", "mod", "add", "sub", "min"]), self.atom(I64), self.atom(I64))
+            elif self.chance(0.5):
+                self.op(self.some(["neg", "sqrt", "exp", "log"]), self.atom(F64))
+            return [a if self.chance(0.5) else self.atom(a.type) for a in shared]
+
+        e = ir.If(cond, self.scope((), branch), self.scope((), branch))
+        self.pool += self.b.emit(e, "r", types=types)
+
+    def head_loop(self, rule: Rule) -> None:
+        inits = [self.atom(self.type(1)) for _ in range(self.rng.randint(1, 3))]
+        inits = [self.let(ir.Copy(a)) if isinstance(a.type, ArrayType) else a for a in inits]
+        types = [a.type for a in inits]
+
+        def following(params: Sequence[Var]) -> list[Atom]:
+            out: list[Atom] = []
+            for k, p in enumerate(params):
+                other = self.some([inits[k], p, *[q for q in params if q.type == p.type]])
+                out.append(other if self.chance(0.6) else self.atom(p.type))
+            return out
+
+        if ir.While in rule.heads and self.chance(0.5 if ir.For in rule.heads else 1.0):
+            start = Const(BOOL, False) if self.chance(0.5) else self.atom(BOOL)
+            count = self.atom(I64) if self.chance(0.3) else ZERO
+
+            def turn(going: Var, k: Var, *params: Var) -> list[Atom]:
+                nxt = self.op("add", k, ONE)
+                return [self.op("lt", nxt, i64(3)), nxt, *following(params)]
+
+            lam = self.scope([BOOL, I64, *types], turn)
+            self.pool += self.b.emit(ir.While((start, count, *inits), lam), "w", types=[BOOL, I64, *types])[1:]
+            return
+        bound = self.some([ZERO, ONE, i64(-1), i64(3), self.size(), self.size()])
+        attrs = self.some([(), (("unroll",),)])
+        lam = self.scope([I64, *types], lambda i, *params: following(params))
+        self.pool += self.b.emit(ir.For(bound, tuple(inits), lam), "l", types=types, attrs=attrs)
+
+    def rows(self, n: Atom) -> list[Atom]:
+        made: list[Atom] = []
+        for _ in range(self.rng.randint(1, 3)):
+            t = array_of(self.some(PRIMS[:5]), n, *([self.size()] if self.chance(0.25) else []))
+            assert isinstance(t, ArrayType)
+            made.append(self.some(made) if made and self.chance(0.3) else self.array(t))
+        return made
+
+    def head_map(self, rule: Rule) -> None:
+        n = self.size()
+        arrays = self.rows(n)
+        fused = ir.Fused in rule.heads and (ir.Map not in rule.heads or self.chance(0.4))
+        outside = [self.atom(self.type(1)) for _ in range(2)]
+
+        def body(*params: Var) -> list[Atom]:
+            x = self.atom(F64)
+            out: list[Atom] = [self.some([x, x, self.atom(F64)]) for _ in range(2)] if fused else []
+            for _ in range(self.rng.randint(1, 3)):
+                out.append(self.some([*params, *outside, *out[-1:], self.atom(self.some(PRIMS[:4]))]))
+            return out
+
+        lam = self.scope([row_type(a.type) for a in arrays], body)
+        if not fused:
+            self.pool += self.b.emit(ir.Map(n, tuple(arrays), lam), "m")
+            return
+        first = self.some(["add", "add", "max", "mul"])
+        folds = [self.fold(o, F64) for o in (first, first if self.chance(0.6) else "min")]
+        k = self.rng.randint(0, 1) if self.chance(0.3) else 0
+        self.pool += self.b.emit(ir.Fused(n, tuple(arrays), lam, tuple(folds[:k]), tuple(folds[k:])), "f")
+
+    def fold(self, name: str, t: Prim) -> ir.Fold:
+        params = (Var("u", t), Var("v", t))
+        b = Builder()
+        r = b.op(name, *params)
+        start = Const(t, OPS[name].neutral(t))
+        return ir.Fold(ir.Lambda(params, tuple(b.stms), (r,)), (start,), OPS[name].commutative)
+
+    def head_fold(self, rule: Rule) -> None:
+        t = self.some([F64, I64, F32, BOOL])
+        f = self.fold(self.some(["or", "and"] if t is BOOL else ["add", "mul", "max"]), t)
+        n = self.some([ZERO, self.size(), self.size()])
+        xs = self.let(ir.Replicate((n,), self.some([f.neutral[0], self.const(t)]))) if self.chance(0.6) else \
+            self.atom(array_of(t, n))  # fmt: skip
+        scan = ir.Scan in rule.heads and (ir.Reduce not in rule.heads or self.chance(0.5))
+        self.let(ir.folding(n, (xs,), f, scan), "s")
+
+    def head_write(self, rule: Rule) -> None:
+        n, t = self.some([ZERO, self.size()]), self.some([F64, I64])
+        dest = self.let(ir.Copy(self.atom(array_of(t, self.size()))))
+        idx, values = self.atom(array_of(I64, n)), self.atom(array_of(t, n))
+        if ir.Hist in rule.heads and self.chance(0.5):
+            f = self.fold("add", t)
+            self.let(ir.Hist(n, (dest,), (idx,), (values,), f.lam, f.neutral), "h")
+        else:
+            self.let(ir.Scatter(n, (dest,), (self.let(ir.Iota(n, self.atom(I64), ONE)),), (values,)), "sc")
+
+    def head_acc(self, rule: Rule) -> None:
+        """Accumulators: idle ones, values from outside, what does not need them; updates that are mostly zero."""
+        k = self.rng.randint(1, 2)
+        n = self.some([self.sizes[0], self.sizes[1], i64(2)])
+        dests = [self.let(ir.Copy(self.atom(array_of(self.some([F64, I64]), n)))) for _ in range(k)]
+        width = self.size()
+        outside = self.atom(self.type(1))
+
+        def added(acc: Var, i: Atom) -> Var:
+            t = elem_of(acc.type)
+            v: Atom = self.const(t) if self.chance(0.4) else self.atom(t)
+            if self.chance(0.5):
+                hot = self.b.op("eq", i, self.some([self.atom(I64), i64(1)]))
+                v = self.b.op("select", hot, v, self.const(t) if self.chance(0.2) else Const(t, 0))
+                v = self.b.op(self.some(["mul", "mul", "add", "max"]), v, self.atom(t)) if self.chance(0.6) else v
+            return self.b.let(ir.UpdateAcc(acc, (self.some([i, self.atom(I64), ZERO]),), v), "acc")
+
+        def body(*accs: Var) -> list[Atom]:
+            out: list[Atom] = []
+            mine = self.atom(F64)
+            for acc in accs:
+                if self.chance(0.3):
+                    out.append(acc)
+                elif self.chance(0.5):
+                    out.append(added(acc, self.atom(I64)))
+                else:
+                    index = self.b.let(ir.Iota(width, ZERO, ONE), "is")
+                    xs = self.atom(array_of(elem_of(acc.type), width))
+                    lam = self.scope([acc.type, I64, elem_of(acc.type)], lambda a, i, x: [added(a, i)])
+                    out.append(self.b.let(ir.Map(width, (acc, index, xs), lam), "acc"))
+            if self.chance(0.4):
+                mine = self.atom(F64)
+                self.op("exp", mine)
+            return [*out, *[self.some([outside, mine, self.atom(I64)]) for _ in range(self.rng.randint(0, 2))]]
+
+        lam = self.scope([AccType(elem_of(d.type), shape_of(d.type)) for d in dests], body)
+        self.pool += self.b.emit(ir.WithAcc(tuple(dests), "add", lam), "wa",
+                                 types=[d.type for d in dests] + [a.type for a in lam.result[k:]])  # fmt: skip
+
+    def head_fill(self) -> None:
+        """A loop that adds to, or stores in, each element of an array of zeros."""
+        n, t = self.size(), F64
+        zeros = self.let(ir.Replicate((n,), Const(t, 0) if self.chance(0.8) else Const(t, 1)), "zeros")
+        bound = n if self.chance(0.8) else self.size()
+        last = self.op("sub", bound, ONE)
+        xs = self.atom(array_of(t, n))
+
+        def turn(i: Var, a: Var, s: Var) -> list[Atom]:
+            at = self.some([i, i, self.op("sub", last, i), self.op("mod", self.atom(I64), n)])
+            read = at if self.chance(0.85) else i
+            old = self.b.let(ir.At(a, (read,), None), "old")
+            x = self.b.let(ir.At(xs, (i,), None))
+            new = self.b.op("add", *self.some([(old, self.some([s, self.atom(t)])), (x, old)]))
+            after = self.b.let(ir.Update(a, (at,), new, None), "after")
+            return [after if self.chance(0.9) else a, self.some([s, new, self.atom(t), self.op("add", s, ONE_F)])]
+
+        lam = self.scope([I64, zeros.type, t], turn)
+        self.pool += self.b.emit(ir.For(bound, (zeros, self.atom(t)), lam), "l", types=[zeros.type, t])
+
+    def around(self, f: Callable[[], None]) -> None:
+        """Statements, perhaps inside a map, a loop or a branch."""
+        kind = self.rng.randrange(7)
+        if kind > 3 or self.depth > 1:
+            return f()
+
+        def values() -> list[Atom]:
+            outer = len(self.b.stms)
+            f()
+            made = [v for s in self.b.stms[outer:] for v in s.pat if not isinstance(v.type, AccType)]
+            inner = {v for s in self.b.stms for v in s.pat}
+            fit = [v for v in made if not any(n in inner for n in shape_of(v.type))]
+            return list(fit[-2:]) or [ZERO]
+
+        n = self.size()
+        if kind <= 1:
+            index = self.let(ir.Iota(n, ZERO, ONE), "is")
+            xs = self.atom(array_of(F64, n))
+
+            def row(i: Var, x: Var) -> list[Atom]:
+                self.frame = i, n
+                return values()
+
+            outside = self.input(array_of(self.some(PRIMS[:4]), n, *([self.size()] if self.chance(0.3) else [])))
+            assert isinstance(outside.type, ArrayType)
+            lam = self.scope([I64, F64], row)
+            self.frame = None
+            self.pool += self.b.emit(ir.Map(n, (index, xs), lam), "m")
+        elif kind == 2:
+            lam = self.scope([I64, I64], lambda i, k: [self.carried(values())])
+            self.pool += self.b.emit(ir.For(n, (self.atom(I64),), lam), "l", types=[I64])
+        else:
+            cond = self.op("lt", self.atom(I64), self.some(self.sizes)) if self.chance(0.5) else self.atom(BOOL)
+            got: list[Atom] = []
+
+            def taken() -> list[Atom]:
+                got.extend(values())
+                return got
+
+            then = self.scope((), taken)
+            orelse = self.scope((), lambda: [self.atom(a.type) for a in got])
+            self.pool += self.b.emit(ir.If(cond, then, orelse), "r", types=[a.type for a in got])
+        return None
+
+    def carried(self, values: list[Atom]) -> Atom:
+        for v in values:
+            if v.type is I64:
+                return v
+            if isinstance(v.type, Prim) and v.type.is_integral | v.type.is_bool:
+                return self.op("to_i64", v)
+            if isinstance(v.type, ArrayType) and elem_of(v.type) is I64 and len(v.type.shape) == 1:
+                f = self.fold("add", I64)
+                return self.let(ir.folding(v.type.shape[0], (v,), f, False), "sum")
+        return values[0] if values[0].type is I64 else ZERO
+
+
+ONE_F = Const(F64, 1)
+
+
+def _consts(t: ArrayType) -> int:
+    """The number of elements, if that is known; else 0."""
+    out = 1
+    for n in t.shape:
+        out *= n.value if isinstance(n, Const) else 0
+    return out
+
+
+def _joined(n: Atom, m: Atom) -> Atom | None:
+    return i64(n.value * m.value) if isinstance(n, Const) and isinstance(m, Const) else None
+
+
+AIMS: dict[type, str] = {
+    ir.Op: "head_op", ir.At: "head_at", ir.Update: "head_update", ir.Reshape: "head_reshape", ir.Copy: "head_copy",
+    ir.Rearrange: "head_rearrange", ir.Replicate: "head_replicate", ir.Concat: "head_concat",
+    ir.ArrayLit: "head_literal", ir.Assert: "head_assert", ir.If: "head_if", ir.For: "head_loop",
+    ir.While: "head_loop", ir.Map: "head_map", ir.Fused: "head_map", ir.Reduce: "head_fold", ir.Scan: "head_fold",
+    ir.Scatter: "head_write", ir.Hist: "head_write", ir.WithAcc: "head_acc", ir.UpdateAcc: "head_acc",
+}  # fmt: skip
+
+
+def aimed(rule: Rule, rng: random.Random) -> ir.Program | None:
+    """A program that has one of the rule's constructs; None if there is no aiming at them."""
+    a = Aim(rng)
+    heads = [h for h in rule.heads if h in AIMS]
+    if not heads:
+        return None
+    head = rng.choice(heads)
+
+    def make() -> None:
+        if head is ir.For and a.chance(0.4):
+            a.head_fill()
+        elif head is ir.Map and a.chance(0.4):
+            a.head_acc(rule)
+        else:
+            for _ in range(rng.randint(1, 2)):
+                getattr(a, AIMS[head])(rule)
+
+    a.around(make)
+    values: list[Atom] = [v for s in a.b.stms for v in s.pat if not isinstance(v.type, AccType)]
+    if rng.random() < 0.5:
+        values = values[-2:]
+    # An array that is overwritten, in the end or before: what may share its memory is another value then.
+    arrays = [v for s in a.b.stms for v in s.pat if isinstance(v.type, ArrayType)]
+    stms = list(a.b.stms)
+    if arrays and rng.random() < 0.5:
+        v = rng.choice(arrays)
+        more, new = overwrite(v, rng)
+        defined = next(k for k, s in enumerate(stms) if v in s.pat)
+        at = rng.randint(defined + 1, len(stms))
+        stms[at:at] = more
+        values = [x for x in values if x is not v] + [new]
+    if not values:
+        return None
+    fun = returning((*a.sizes, *a.inputs), stms, values, 2)
+    return ir.Program({fun.name: fun})
+
+
+__all__ = ["AIMS", "aimed"]
