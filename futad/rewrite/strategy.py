@@ -94,6 +94,7 @@ class Strategy:
 
 CHANGES = {
     "zeros": "the sign of zeros",
+    "rounding": "the last digits of floats, where they are compared exactly",
     "nan": "results of NaN, infinities and numbers beyond the range",
     "failures": "failures of operations whose results are not needed",
 }
@@ -553,6 +554,6 @@ def apply_to(s: Strategy, lam: Lambda, ctx: Any = None) -> Lambda:
 
 __all__ = [
     "CHANGES", "Fuel", "Rule", "Rules", "Stats", "Strategy", "all_", "alternatives", "apply_to", "at", "bottomup",
-    "choice", "fail", "fix", "fuelled", "id_", "innermost", "limit", "normalize", "one", "op_rule", "repeat", "rule", "seq",
-    "some", "stands_at", "substituted", "topdown", "try_", "where", "with_lambdas",
+    "choice", "fail", "fix", "fuelled", "id_", "innermost", "limit", "normalize", "one", "op_rule", "repeat", "rule",
+    "seq", "some", "stands_at", "substituted", "topdown", "try_", "where", "with_lambdas",
 ]  # fmt: skip

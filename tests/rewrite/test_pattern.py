@@ -178,7 +178,7 @@ REFUSED = {
     "syntax": (SCALE.replace("[0.0f64])\n  =>", "[0.0f64]\n  =>"), "expected ','", 5),
     "unknown construct": ("rule r:\n let ?b = frob(?a)\n => let ?b = ?a", "unknown construct 'frob'", 2),
     "applied on the left": ("rule r:\n let ?b = ?f(?a)\n => let ?b = ?a", "on the right side only", 2),
-    "change": (SCALE.replace("changes nan", "changes all"), "expected one of zeros, nan, failures", 9),
+    "change": (SCALE.replace("changes nan", "changes all"), "expected one of zeros, rounding, nan, failures", 9),
     "no right side": ("rule r:\n let ?b = copy(?a)\n =>", "the right side is empty", 1),
 }  # fmt: skip
 

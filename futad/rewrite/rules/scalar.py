@@ -197,7 +197,7 @@ def collect(stm: Stm, ctx: Context) -> Result:
     return None
 
 
-@op_rule(*_OPPOSITE)
+@op_rule(*_OPPOSITE, changes=("rounding", "nan"))
 def solved(stm: Stm, ctx: Context) -> Result:
     """`x + c` -> `r` where `x = r - c` was solved for; `x - c`, `c - x` and products likewise: up to round-off the
     equation holds."""

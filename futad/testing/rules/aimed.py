@@ -193,6 +193,11 @@ class Aim:
         name = self.some(rule.ops or list(OPS))
         t = self.some(self.prims(name) or list(OPS[name].types))
         args: list[Atom] = []
+        if t.is_float and name in ("add", "sub", "mul", "div") and self.chance(0.2):
+            args = [self.atom(t), self.atom(t)]  # what solves an operation for its operand, put into it
+            x = self.let(ir.Op(self.some(["add", "sub", "mul", "div"]), tuple(args)), attrs=(ir.SOLVES,))
+            self.op(name, *self.some([(x, args[1]), (args[1], x), (args[0], x)]))
+            return
         for u in OPS[name].arg_types(t):
             same = [a for a in args if a.type is u]
             again = same and self.chance(0.25)
@@ -217,7 +222,7 @@ class Aim:
             a = self.let(ir.Concat((a, more), size), "cat")
             assert isinstance(a.type, ArrayType)
             t = a.type
-        self.let(ir.At(a, self.indexed(t), self.check()), "e", attrs=self.some([(), (), ir.DERIVED]))
+        self.let(ir.At(a, self.indexed(t), self.check()), "e")
 
     def head_update(self, rule: Rule) -> None:
         t = self.some([self.type(2), array_of(F64, self.size()), array_of(I64, i64(2))])
