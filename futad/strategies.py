@@ -50,20 +50,6 @@ if TYPE_CHECKING:
 id = id_
 
 
-def rule(what: Any, *more: Any) -> Any:
-    """The rule of a text (docs/strategies.md, Rules); or, given constructs of the IR, what makes a rule of a function
-    of statement and context.  Raises RuleError with the line and the cause."""
-    if isinstance(what, str):
-        return import_module("futad.rewrite.pattern").rule(what, *more)
-    return python_rule(what, *more)
-
-
-def check_rule(rule: Rule, cases: int = 300, seed: int = 0, **options: Any) -> Any:
-    """Look for a program in which a rule is wrong, in so many in which it applies: `.ok`, and the least
-    `.counterexample` that was found.  Deterministic by `seed`."""
-    return import_module("futad.testing.rules").check_rule(rule, cases, seed, **options)
-
-
 def default() -> Schedule:
     """The compiler's own schedule, of all targets."""
     return default_schedule()

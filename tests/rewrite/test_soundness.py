@@ -169,7 +169,7 @@ CONDITIONS = {
 def test_conditions_dropped_from_own_rules_are_found(name):
     own = next(r for r in own_rules() if r.name == CONDITIONS[name])
     with dropping(name):
-        report = check_rule(own, 120, exact=True, slopes=False)
+        report = check_rule(own, 400, exact=True, slopes=False)
     assert report.cases and not report.ok, str(report)
 
 
