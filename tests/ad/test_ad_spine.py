@@ -106,6 +106,17 @@ def check_interrupts(plain: ir.Program, name: str, args: Sequence[Any], most: in
     return total
 
 
+def compiled_for(backend: str, program: ir.Program) -> Any:
+    """What runs the program's functions."""
+    target = target_of(backend)
+    compiled = compile_program(program, target=target, check=True)
+    if backend == "interp":
+        return Interpreter(compiled)
+    if backend == "emulated":
+        return DeviceBackend(compiled).on(EmulatedDevice())
+    return CBackend(compiled, target)
+
+
 @pytest.fixture(params=[1, 2000])
 def least(request, monkeypatch):
     """How much a tick does at least: an iteration of a loop, or as much as it does by default."""
@@ -134,6 +145,49 @@ def test_interrupts_of_random_programs(seeds, least):
     assert found
 
 
+COMPILED = [pytest.param("c", marks=needs_cc), pytest.param("multicore", marks=needs_cc),
+            pytest.param("emulated", marks=needs_cxx)]  # fmt: skip
+
+
+def check_compiled_interrupts(backend: str, plain: ir.Program, name: str, args: Sequence[Any]) -> int:
+    """As `check_interrupts`, on a backend, whose own run without an interrupt has the bits."""
+    split = ir.Program({name: interrupted(flattened(plain).funs[name])})
+    run = compiled_for(backend, split)
+    none, *want = run.run(name, [*args, np.int64(0)])
+    total = int(run.run(name, [*args, np.int64(1 << 40)])[0])
+    assert int(none) == 0
+    for k in range(1, total + 1):
+        ticks, *values = run.run(name, [*args, np.int64(k)])
+        assert int(ticks) == k
+        assert bits(values) == bits(want), k
+    exact = Interpreter(plain).run(name, list(args))
+    for v, w in zip(want, exact, strict=True):
+        np.testing.assert_allclose(v, w, rtol=1e-12, atol=1e-14)
+    return total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", COMPILED)
+@pytest.mark.parametrize("name", ["two_deep", "branch_of_two", "while_in_for_in_while", "growing", "updates"])
+def test_interrupts_on_backends(name, backend, monkeypatch):
+    monkeypatch.setattr("futad.ad.spine.grain.LEAST", 1)
+    only = ir.Program({"f": core(name).funs["f"]})
+    assert check_compiled_interrupts(backend, only, "f", [np.int64(PROGRAMS[name][1][-1]), X]) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", COMPILED)
+def test_interrupts_of_random_programs_on_backends(backend, monkeypatch):
+    monkeypatch.setattr("futad.ad.spine.grain.LEAST", 1)
+    found = 0
+    for seed in range(40, 52):
+        sample = loops(seed)
+        plain = ir.map_bodies(compile_program(sample.program, stop_after="views"), unfuse)
+        if found < 3 and is_machine(flattened(plain).funs["main"].body):
+            found += check_compiled_interrupts(backend, plain, "main", sample.args) > 1
+    assert found == 3
+
+
 # --- derivatives ----------------------------------------------------------------------------------------------------
 
 BUDGET = Budget(checkpoints=3)
@@ -154,13 +208,7 @@ def flattenings(monkeypatch):
 
 
 def run_on(backend: str, program: ir.Program, name: str, args: Sequence[Any]) -> list[Any]:
-    target = target_of(backend)
-    compiled = compile_program(program, target=target, check=True)
-    if backend == "interp":
-        return Interpreter(compiled).run(name, list(args))
-    if backend == "emulated":
-        return DeviceBackend(compiled).on(EmulatedDevice()).run(name, list(args))
-    return CBackend(compiled, target).run(name, list(args))
+    return compiled_for(backend, program).run(name, list(args))
 
 
 def close(got: Sequence[Any], want: Sequence[Any], tolerance: float) -> None:
@@ -185,8 +233,7 @@ def test_derivatives(name, flattenings):
 ON_BACKENDS = ["sizes_inside", "updates", "while_in_for_in_while", "growing", "scalars"]
 
 
-@needs_cc
-@pytest.mark.parametrize("backend", ["c", "multicore", pytest.param("emulated", marks=needs_cxx)])
+@pytest.mark.parametrize("backend", COMPILED)
 @pytest.mark.parametrize("name", ON_BACKENDS)
 def test_backends(name, backend):
     plain = compile_text(function(name))
