@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+import time
+from typing import Any
 
 import numpy as np
 import pytest
 
 import futad
+from futad.ad.history.split import split, while_
 from futad.core import ir
 from futad.core.budget import Budget
+from futad.core.builder import Builder
 from futad.core.measures import Measured
+from futad.core.types import ONE, Atom, Var
 from futad.pipeline import compile_program
 from futad.source import compile_text
-from tests.support.budgets import compiled_gradient_of, gradient_of, run_measured, under
+from tests.support.budgets import compiled_gradient_of, gradient_of, gradient_text, run_measured, under
 from tests.support.needs import needs_cc, needs_cxx
+from tests.support.processor_time import is_below
 
 LOOPS = {
     "scalar": "loop s = f64.sum x for i < k do f64.sin (s * 1.1 + x[i % n] * f64.i64 i * 0.01)",
@@ -125,6 +131,71 @@ def test_a_budget_below_one_state() -> None:
     with pytest.raises(futad.AssertionFailed, match=message):
         gradient(bounded, 3)
     gradient(compile_program(under(core("array"), Budget(memory=48))), 3)
+
+
+def later(b: Builder, *args: Any) -> Atom:
+    """`split`, one iteration later."""
+    return b.op("add", split(b, *args), ONE)
+
+
+def earlier(b: Builder, *args: Any) -> Atom:
+    """`split`, one iteration earlier."""
+    return b.op("max", b.op("sub", split(b, *args), ONE), ONE)
+
+
+@pytest.mark.parametrize("wrong", [later, earlier])
+def test_a_split_that_is_off_by_one_has_more_runs(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the counts above see it: the gradient is right wherever states are kept."""
+    monkeypatch.setattr("futad.ad.history.rerun.split", wrong)
+    monkeypatch.setattr("futad.ad.history.descent.split", wrong)
+    bounded = compile_program(under(core("scalar"), Budget(checkpoints=3)))
+    assert any(gradient(bounded, n)[1][0].sums["runs"] > least(n + 1, min(4, n)) for n in (5, 10, 24, 57))
+
+
+def test_a_condition_from_before_the_iteration_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the loop itself, in the forward sweep: one iteration too many."""
+
+    def wrong(b: Builder, inits: Any, go_on: Any, step: Any, names: Any, *rest: Any, **more: Any) -> list[Var]:
+        if names != ["j"]:
+            return while_(b, inits, go_on, step, names, *rest, **more)
+        before: list[Any] = []
+        noting = lambda b, *vs: before.append(vs) or step(b, *vs)  # noqa: E731
+        late = lambda b, *vs: go_on(b, *(before.pop() if before else vs))  # noqa: E731
+        return while_(b, inits, late, noting, names, *rest, **more)
+
+    monkeypatch.setattr("futad.ad.history.descent.while_", wrong)
+    want, _ = gradient(plain("while"), 24)
+    got, (m,) = gradient(compile_program(under(core("while"), Budget(checkpoints=3))), 24)
+    assert m.sums["iterations"] > 24 and not np.allclose(got, want, rtol=1e-9)
+
+
+AMPLE = {
+    "array": ("f64.sum (loop x for i < k do map2 (\\a b -> f64.sin (a * 1.1 + b * 0.01)) x (rotate 1 x))", 2000, 1000),
+    "scalar": ("loop s = f64.sum x for i < k do f64.sin (s * 1.1 + x[i % n] * f64.i64 i * 0.01)", 100_000, 1000),
+    "updates": ("f64.sum (loop x = copy x for i < k do let j = (i * 7919) % n in x with [j] ="
+                " f64.sin (x[j] * 1.1 + x[(j + 1) % n]))", 100_000, 100_000),
+}  # fmt: skip
+
+
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AMPLE)
+def test_an_ample_budget_costs_nothing(name: str) -> None:
+    """Where all fits nothing is run again, and the gradient takes no longer (5% and what measuring is off by)."""
+    loop, k, n = AMPLE[name]
+    x = np.linspace(0.1, 0.9, n)
+    free = futad.compile(gradient_text(loop), backend="c")
+    ample = futad.compile(gradient_text(loop), backend="c", memory="1GB")
+
+    def seconds(prog: futad.Program) -> float:
+        start = time.process_time()
+        prog.main(k, x)
+        return time.process_time() - start
+
+    np.testing.assert_array_equal(ample.main(k, x), free.main(k, x))
+    (m,) = ample._executable.measured()
+    assert m.sums["runs"] == m.sums["iterations"] == k
+    assert is_below(lambda: seconds(ample), lambda: seconds(free), 1.1)
 
 
 SUM = "f64.sum (loop x for i < k do map2 (\\a b -> f64.sin (a * 1.1 + b * f64.i64 i * 0.01)) x (rotate 1 x))"

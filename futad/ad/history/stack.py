@@ -98,8 +98,12 @@ class Layout:
         return [b.op("add", top, ONE), b.let(ir.Update(places, (top,), at), "places"), *more]
 
     def taken(self, b: Builder, stack: Values, at: Atom) -> list[Atom]:
-        """The state of this number, copied out of the stack: that is overwritten while the state is used, and a backend
-        would else copy all of it."""
+        """The state of this number, copied out of the stack.
+
+        The copy is what the IR's rule of consumption asks for: the stack is overwritten while the state is in use.
+        Backends copy by themselves what they would overwrite too early, and leave out a copy that nobody needs, so
+        without it the results are the same, as is the time.
+        """
         names = ir.Renamer()
         rows = iter(stack[2:])
         begin = {t: b.at(x, at, hint="begin") for t, x in zip(self.elems, stack[2 + self.rows :: 2], strict=True)}
