@@ -20,6 +20,8 @@ and the numbers, all of them i64, in bytes where they are of memory, any of whic
     runs         of iterations, the first included    without     what would be kept without a budget
     least        runs that cannot be avoided          block       iterations from state to state, if several
 
+    (a run of the loop that only counts its iterations or their sizes is not among the runs)
+
     points       of return: states with which a loop that is undone goes on
 
     deviation    of what came back from what it was, relative, as the bits of an f64; `allowed` beside it

@@ -29,9 +29,12 @@ LEAF = "leaf"  # the attribute of the loops inside
 
 
 def saves_less(stm: ir.Stm, ways: Ways, step: Step, plan: Plan) -> bool:
-    """Whether what an iteration saves is other than a state, and the loop can be cut."""
+    """Whether what an iteration saves is other than a state, and the loop can be cut.  One of unknown length is run
+    before to count, which pays only for updates of arrays."""
     e = stm.exp
     assert isinstance(e, ir.Loop)
+    if isinstance(e, ir.While) and not ways.chains:
+        return False
     if plan.memory is None or plan.adjoints or any(isinstance(x.type, AccType) for x in e.variables):
         return False
     if varying(e.variables, e.variables):
