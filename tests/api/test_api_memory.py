@@ -220,6 +220,7 @@ entry updated (n: i64) (x: f64): f64 =
 
 
 @needs_cc
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["counted", "until", "updated"])
 @pytest.mark.parametrize("options", [{"memory": "2kB"}, {"checkpoints": 9}], ids=str)
 def test_what_would_be_kept_without_a_budget(name: str, options: dict[str, Any]) -> None:

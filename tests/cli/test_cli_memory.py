@@ -89,8 +89,8 @@ def test_why_memory(futad):
         done = futad("run", "p.fut", "-b", "c", "--memory", "32B", "--why-memory", stdin="5 1.0")
         *loop, rest = done.err.splitlines()
         assert done.code == 0 and rest.startswith("other temporaries ") and loop == [
-            "p.fut:5 loop: run again from states; state 16 bytes (y); inverse: no ('y' comes back with round-off, which "
-            "only reversible= allows)",
+            "p.fut:5 loop: run again from states; state 16 bytes (y); inverse: no ('y' comes back with round-off, "
+            "which only reversible= allows)",
             "  5 iterations, 2 states fit 32 bytes; each iteration run 1.6 times (least possible: 1.6)",
             "  predicted 32 bytes, held 32 bytes; without a budget 40 bytes would be kept",
         ]
