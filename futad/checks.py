@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from futad.errors import UsageError
 
 if TYPE_CHECKING:
+    from futad.core.checker import Checker
     from futad.core.ir import Program
 
 VARIABLE = "FUTAD_CHECK"
@@ -31,14 +32,14 @@ def modes() -> frozenset[str]:
     return chosen
 
 
-def checked(program: Program, name: str) -> Program:
-    """The program that the pass of that name made, after `core.check.check_program` has seen it if IR is asked for, as
-    `futad test` and `futad gradcheck` do.  Raises InternalError, which names the pass."""
-    if IR in modes():
-        from futad.core.check import check_program
+def checked(program: Program, name: str, before: Checker | None = None) -> Checker | None:
+    """`core.check.check_program` of what the pass of that name made, if IR is asked for (`futad test` and
+    `futad gradcheck` do).  Raises InternalError, which names the pass."""
+    if IR not in modes():
+        return None
+    from futad.core.check import check_program
 
-        check_program(program, name)
-    return program
+    return check_program(program, name, before)
 
 
 @contextmanager

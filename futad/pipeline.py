@@ -21,6 +21,7 @@ from futad.errors import Error, InternalError, UsageError
 from futad.target import INTERP, TARGETS, Target
 
 if TYPE_CHECKING:
+    from futad.core.checker import Checker
     from futad.rewrite.schedule import Schedule, Step
     from futad.rewrite.strategy import Stats, Strategy
 
@@ -341,7 +342,7 @@ def compile_program(
     pass and one that does not run for the target, InternalError where a pass fails or makes what does not check.
     """
     changed: dict[str, bool] = {}
-    seen: Program | None = None  # by the check
+    seen: Checker | None = None
     for p in _chosen(passes, stop_after, target, schedule):
         before, seconds, start = program, 0.0, time.perf_counter()
         if not p.after or changed.get(p.after, True):
@@ -359,9 +360,9 @@ def compile_program(
             seconds = time.perf_counter() - start
             if p.users and program is not before:
                 _check_users(p, program)
-            if program is not seen:
+            if seen is None or seen.program is not program:
                 with checks.also(*[checks.IR] if check else []):
-                    seen = checks.checked(program, p.name)
+                    seen = checks.checked(program, p.name, seen)
         changed[p.name] = _differ(before, program)
         if trace is not None:
             trace.records.append(PassRecord(p.name, seconds, count_statements(program), changed[p.name]))

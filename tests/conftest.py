@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from futad import checks
+from futad.runtime import cc
 
 os.environ.setdefault(checks.VARIABLE, checks.IR)
 os.environ.setdefault("FUTAD_PROGRESS", "0")  # whether a compiler takes long depends on the machine's load
@@ -21,9 +24,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("suite")
-# The folders whose tests need results of compiled programs, not the C compiler's full optimisation: it takes three to
-# four times as long as -O1, which vectorises loops marked `omp simd` too.
-RESULTS_ONLY = {"source", "core", "rewrite", "optimise", "ad", "accs", "flatten", "api"}
+# Flags for C, by folder: those of `c` (None: what users get), and those of `multicore`, which is the same loops four
+# times.  Full optimisation takes three to four times as long as -O1, which vectorises loops marked `omp simd` too, and
+# -O1 that much longer than -O0: no folder that needs results alone has it.
+FLAGS: dict[str, tuple[str | None, str]] = {
+    **dict.fromkeys(("source", "core", "rewrite", "optimise", "ad", "accs", "flatten", "api"), ("-O1", "-O0")),
+    **dict.fromkeys(("backend", "imp", "system"), (None, "-O1")),
+}
 # Tests start some thousand processes; without bytecode each would first compile the modules that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -51,12 +58,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Python looks for cycles among what tests make, and not each time among tests and modules, too."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def quick_builds(request: pytest.FixtureRequest) -> Iterator[None]:
-    """C at -O1 where that is enough, unless FUTAD_CFLAGS says otherwise."""
+    """C compiled no better than the folder needs, unless FUTAD_CFLAGS says otherwise."""
+    given = os.environ.get("FUTAD_CFLAGS")
+    one, several = (given, "") if given is not None else FLAGS.get(request.path.parent.name, (None, ""))
+    build = cc.build_library
+
+    def quick(source: str, *, threads: bool = False, flags: Sequence[str] = ()) -> ctypes.CDLL:
+        more = [several] if several and threads and os.environ.get("FUTAD_CFLAGS") == one else []
+        return build(source, threads=threads, flags=[*more, *flags])
+
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.parent.name in RESULTS_ONLY and "FUTAD_CFLAGS" not in os.environ:
-            patch.setenv("FUTAD_CFLAGS", "-O1")
+        if one is not None:
+            patch.setenv("FUTAD_CFLAGS", one)
+        patch.setattr(cc, "build_library", quick)
         yield
 
 

@@ -16,8 +16,11 @@ from futad.core import (
 from futad.core.checker import Checker
 
 
-def check_program(p: ir.Program, pass_name: str | None = None) -> None:
-    """Raises InternalError naming the pass, the function and the statement if `p` is not well-formed."""
+def check_program(p: ir.Program, pass_name: str | None = None, before: Checker | None = None) -> Checker:
+    """Raises InternalError naming the pass, the function and the statement if `p` is not well-formed.  Functions that
+    `before` has seen, which this gave for another program, are not looked at again."""
     checker = Checker(p, pass_name)
     for f in p.funs.values():
-        checker.fun(f)
+        if before is None or not checker.known(f, before):
+            checker.fun(f)
+    return checker

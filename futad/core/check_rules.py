@@ -227,6 +227,7 @@ def _call(c: Checker, e: ir.Call, s: ir.Stm) -> Existential:
     f = c.done.get(e.name)
     if f is None:
         fail(f"function {e.name} is not defined before its call")
+    c.called[e.name] = f
     c.existential("argument", f.body.params, e.args)
     mapping: dict[Var, Atom] = dict(zip(f.body.params, e.args, strict=True))
     if len(s.pat) != len(f.ret):

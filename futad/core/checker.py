@@ -44,7 +44,10 @@ class Checker:
         self.program = p
         self.pass_name = pass_name
         self.done: dict[str, ir.Fun] = {}
-        self.bound: set[Var] = set()
+        self.bound: set[Var] = set()  # in this function
+        self.elsewhere: set[Var] = set()  # in those before it
+        self.called: dict[str, ir.Fun] = {}  # by this function
+        self.seen: dict[str, tuple[ir.Fun, set[Var], dict[str, ir.Fun]]] = {}  # what is right, binds and calls
         self.scope: set[Var] = set()
         self.canon: dict[Var, Atom] = {}  # sizes that equal an earlier atom
         self.numbers: dict[tuple[Any, ...], Atom] = {}  # i64 operations seen
@@ -56,9 +59,21 @@ class Checker:
 
     # -- scopes
 
+    def known(self, f: ir.Fun, before: Checker) -> bool:
+        """Whether `before` has seen the function, and those that it calls; then it is right here, too."""
+        seen = before.seen.get(f.name)
+        if seen is None or seen[0] is not f or f.name in self.done or not self.elsewhere.isdisjoint(seen[1]):
+            return False
+        if any(self.done.get(name) is not g for name, g in seen[2].items()):
+            return False
+        self.elsewhere |= seen[1]
+        self.done[f.name], self.seen[f.name] = f, seen
+        return True
+
     def fun(self, f: ir.Fun) -> None:
         self.where = f"function {f.name}"
         self.scope, self.accs, self.dead, self.outer = set(), set(), {}, None
+        self.bound, self.called = set(), {}
         try:
             self.bind(f.body.params)
             if len(f.body.params) < f.num_sizes or any(v.type is not I64 for v in f.body.params[: f.num_sizes]):
@@ -78,6 +93,8 @@ class Checker:
         if self.done.get(f.name) is not None or self.program.funs.get(f.name) is not f:
             self.report("it is defined under another name", None)
         self.done[f.name] = f
+        self.elsewhere |= self.bound
+        self.seen[f.name] = f, self.bound, self.called
 
     def report(self, message: str, stm: ir.Stm | None) -> NoReturn:
         text = f"after {self.pass_name}, " if self.pass_name else ""
@@ -148,7 +165,7 @@ class Checker:
         for v in vs:
             if type(v) is not Var:
                 fail(f"{v!r} is bound but is not a variable")
-            if v in self.bound:
+            if v in self.bound or v in self.elsewhere:
                 fail(f"{v!r} is bound twice")
             self.type_(v.type)
             self.bound.add(v)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from futad.core.types import AccType, ArrayType, Atom, Type, Var
+from futad.core.types import AccType, ArrayType, Atom, Prim, Type, Var
 
 if TYPE_CHECKING:
     from futad.core.grid import Grid
@@ -265,6 +265,7 @@ class Stm:
     exp: Exp
     attrs: tuple[Any, ...] = ()
     grid: Grid | None = None
+    _free: dict[Var, None] | None = field(default=None, init=False, repr=False)
 
     def __repr__(self) -> str:
         return shown(self)
@@ -275,37 +276,41 @@ Folds = tuple[Fold, ...]
 
 
 def _free_of(params: Iterable[Var], stms: Iterable[Stm], result: Atoms) -> dict[Var, None]:
-    bound: set[Var] = set()
+    """As `Lambda.free`.  Passes ask for it most of all; so the loops are written out."""
+    bound = set(params)
     free: dict[Var, None] = {}
-
-    def use(a: Any) -> None:
-        if type(a) is Var and a not in bound:
-            free[a] = None
-
-    def use_type(t: Type) -> None:
-        if type(t) is ArrayType or type(t) is AccType:
-            for s in t.shape:
-                use(s)
-
-    params = tuple(params)
-    bound.update(params)
     for p in params:
-        use_type(p.type)
+        for a in _sizes(p.type):
+            if type(a) is Var and a not in bound:
+                free[a] = None
     for stm in stms:
         exp = stm.exp
         for a in exp.operands():
-            use(a)
+            if type(a) is Var and a not in bound:
+                free[a] = None
         for t in exp.types():
-            use_type(t)
-        for lam in exp.lambdas():
-            for v in lam.free():
-                use(v)
+            for a in _sizes(t):
+                if type(a) is Var and a not in bound:
+                    free[a] = None
+        if exp.scoped:
+            for lam in exp.lambdas():
+                for v in lam.free():
+                    if v not in bound:
+                        free[v] = None
         bound.update(stm.pat)
-        for v in stm.pat:
-            use_type(v.type)
+        for p in stm.pat:
+            if type(p.type) is not Prim:
+                for a in _sizes(p.type):
+                    if type(a) is Var and a not in bound:
+                        free[a] = None
     for a in result:
-        use(a)
+        if type(a) is Var and a not in bound:
+            free[a] = None
     return free
+
+
+def _sizes(t: Type) -> Atoms:
+    return t.shape if type(t) is ArrayType or type(t) is AccType else ()
 
 
 def statements(stms: Iterable[Stm]) -> Iterator[Stm]:
@@ -320,4 +325,6 @@ def statements(stms: Iterable[Stm]) -> Iterator[Stm]:
 
 def stm_free(stm: Stm) -> dict[Var, None]:
     """The variables a statement needs, those in its pattern's types included."""
-    return _free_of((), (stm,), ())
+    if stm._free is None:
+        stm._free = _free_of((), (stm,), ())
+    return stm._free

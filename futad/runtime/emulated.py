@@ -39,7 +39,7 @@ from futad.runtime.kerneltext import expand, kernel_names
 Extent = int | Sequence[int]
 
 _FLAGS = [
-    "-std=gnu++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
+    "-std=gnu++14", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
     "-fno-exceptions",
 ]  # fmt: skip
 # Calls before accesses to memory, but not the library of the thread sanitizer, which would be what they call.

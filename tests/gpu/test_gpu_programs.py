@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import warnings
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from futad import api
 from futad.backend.cuda import DeviceBackend
 from futad.cli import main
-from futad.cli.test import run_case
 from futad.pipeline import compile_program
 from futad.runtime.cubin import compile_cubin
 from futad.source import load_program
@@ -26,46 +22,26 @@ from futad.testing.blocks import read_test_file
 from futad.testing.build import device_backend
 from tests.support.needs import needs_cxx, needs_toolkit
 from tests.support.paths import ROOT
-from tests.support.program_groups import joined
+from tests.support.program_groups import check_cases
 
 PROGRAMS = sorted((ROOT / "tests" / "programs").glob("*.fut"))
 IDS = [p.stem for p in PROGRAMS]
-GROUPS = 4
 BENCHMARKS = sorted((ROOT / "benchmarks" / "programs").glob("*.fut"))
-
-
-
-
-
-@cache
-def group(number: int) -> api.Program:
-    """The programs of a group as one; group -1 are those of the benchmarks."""
-    return joined(BENCHMARKS if number < 0 else PROGRAMS[number::GROUPS], f"group{number}", "emulated")
+WITH_CASES = [p for p in BENCHMARKS if read_test_file(p).cases]
 
 
 @pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_cases(path: Path) -> None:
-    check(path, group(PROGRAMS.index(path) % GROUPS))
+    check_cases(path, PROGRAMS, 4, "emulated")
 
 
 @pytest.mark.slow
 @needs_cxx
-@pytest.mark.parametrize("path", BENCHMARKS, ids=[p.stem for p in BENCHMARKS])
+@pytest.mark.parametrize("path", WITH_CASES, ids=[p.stem for p in WITH_CASES])
 def test_benchmark_cases(path: Path) -> None:
-    check(path, group(-1))
-
-
-def check(path: Path, program: api.Program) -> None:
-    """Run the cases of a file."""
-    spec = read_test_file(path)
-    for case in spec.cases:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warnings.filterwarnings("ignore", "'trace' prints nothing")
-            problem = run_case(program, replace(case, entry=f"{path.stem}__{case.entry}"))
-        assert problem is None, f"{case.place} {case.name}: {problem}"
+    check_cases(path, WITH_CASES, 4, "emulated")
 
 
 @cache

@@ -46,10 +46,14 @@ def joined(paths: Sequence[Path], name: str, backend: str) -> api.Program:
 
 
 def check_cases(path: Path, programs: Sequence[Path], groups: int, backend: str) -> None:
-    """Run the test blocks of one of `programs`, which are compiled as so many groups; a failure is an assertion."""
+    """Run the test blocks of one of `programs`, which are compiled as so many groups of neighbours (so that processes
+    that share the tests out compile others); a failure is an assertion."""
     spec = read_test_file(path)
     assert spec.cases
-    program = compiled(tuple(programs[programs.index(path) % groups :: groups]), backend, modes())
+    n = len(programs)
+    group = programs.index(path) * groups // n
+    those = tuple([p for k, p in enumerate(programs) if k * groups // n == group])
+    program = compiled(those, backend, modes())
     for case in spec.cases:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
