@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from futad.accs.places import own_places, positions
+from futad.accs.injective_updates import own_places, positions
 from futad.accs.report import Report
 from futad.ad.emit import in_range
 from futad.ad.tidy.take_back import substitute

@@ -26,7 +26,7 @@ class CEmitter(Emitter):
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
         self.handlers[ir.Report] = self.report
-        self.handlers[ir.Across] = lambda s: c_lanes.emit(self, s)
+        self.handlers[ir.VectorisedFor] = lambda s: c_lanes.emit(self, s)
         self.handlers[ir.Blocks] = lambda s: c_blocks.emit(self, s)
         self.handlers[ir.Stack] = self.stack
         self.handlers[ir.Stream] = self.stream

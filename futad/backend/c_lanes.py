@@ -25,7 +25,7 @@ _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 LANES = "FUTAD_VECTOR / 8"
 
 
-def emit(em: CEmitter, s: ir.Across) -> None:
+def emit(em: CEmitter, s: ir.VectorisedFor) -> None:
     """The loops described above."""
     loop = s.loop
     repeats = _repeats(s)
@@ -40,7 +40,7 @@ def emit(em: CEmitter, s: ir.Across) -> None:
     em.line("}")
 
 
-def _repeats(s: ir.Across) -> bool:
+def _repeats(s: ir.VectorisedFor) -> bool:
     """Whether iterations may be done twice."""
     after = s.loop.body[s.loop.body.index(s.fold) + 1 :]
     if any(p.op not in _IDEMPOTENT for p in s.partials):
@@ -49,7 +49,7 @@ def _repeats(s: ir.Across) -> bool:
 
 
 def _vectors(
-    em: CEmitter, s: ir.Across, vectors: int, tail: bool = False, repeats: bool = False, left: bool = False
+    em: CEmitter, s: ir.VectorisedFor, vectors: int, tail: bool = False, repeats: bool = False, left: bool = False
 ) -> None:
     """The loop over so many vectors of iterations at a time (until two are `left`), or what is left by vectors of which
     the last one ends where the loop does: it does some iterations again, and skips them after the reduction unless they
@@ -124,7 +124,7 @@ def _vectors(
 
 
 def _after(
-    em: CEmitter, s: ir.Across, after: list[ir.Stmt], width: str, place: Expr, offset: Expr, first: Expr
+    em: CEmitter, s: ir.VectorisedFor, after: list[ir.Stmt], width: str, place: Expr, offset: Expr, first: Expr
 ) -> None:
     """What follows the reduction, for lanes from `first` on: iterations from `place`, their sums from `offset` on."""
     lane = ir.Ref("lane", I64)

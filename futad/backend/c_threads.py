@@ -128,7 +128,8 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
 def in_lanes(body: Sequence[ir.Stmt]) -> bool:
     """Whether the steps are taken some at a time."""
     return any(
-        isinstance(s, (ir.Blocks, ir.Across, ir.While)) or (isinstance(s, ir.For) and (s.independent or s.step > 1))
+        isinstance(s, ir.Blocks | ir.VectorisedFor | ir.While)
+        or (isinstance(s, ir.For) and (s.independent or s.step > 1))
         for s in body
     )
 

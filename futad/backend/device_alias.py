@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from futad.core.groups import Groups
+from futad.core.union_find import UnionFind
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule, Kernel
 from futad.imp import ir
@@ -131,7 +131,7 @@ def _different(states: Sequence[State], seen: Sequence[State] = ()) -> list[Stat
 
 
 @dataclass(slots=True)
-class _Accesses(Groups[str]):
+class _Accesses(UnionFind[str]):
     """What a kernel does with its pointers."""
 
     read: set[str] = field(default_factory=set)

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, product
 
 from futad.core import ir
-from futad.core.groups import Groups
 from futad.core.types import Atom, Prim, Var
+from futad.core.union_find import UnionFind
 
 Flow = tuple[Var, Atom]
 
@@ -92,7 +92,7 @@ class Aliases:
 
     def __init__(self, body: ir.Lambda | None = None) -> None:
         self.body = body  # the function's, as it was
-        self._groups = Groups[Var]()
+        self._groups = UnionFind[Var]()
         self.root = self._groups.find  # the representative of a variable's class
         self._mutable: set[Var] = set()  # roots
         self._escaping: set[Var] = set()

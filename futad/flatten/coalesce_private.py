@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from futad.core.groups import Groups
 from futad.core.types import I64
+from futad.core.union_find import UnionFind
 from futad.fires import Transformation
 from futad.flatten import kernel as kir
 from futad.imp import ir
@@ -30,7 +30,7 @@ SIDE_BY_SIDE = Transformation("interleaved", "arrays of each thread's own lie el
 def interleaved(body: list[Stmt], own: Mapping[str, str], name: Callable[[str], str]) -> set[str]:
     """Rewrite what a kernel does with its threads' own arrays, and return which of those that are declared, `own` with
     the memory they are to be of, are declared in it no more."""
-    groups = Groups[str]()
+    groups = UnionFind[str]()
     strange: set[str] = set()
     for s in statements(body):
         match s:

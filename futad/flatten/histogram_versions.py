@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from futad.ad.bins import choice, flat_bins, segmented, sort_by_bin
+from futad.ad.sort_by_bin import choice, flat_bins, segmented, sort_by_bin
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.grid import Grid, Version

@@ -45,7 +45,7 @@ from futad.flatten.layouts import Order, layouts
 from futad.flatten.products import consumed
 from futad.imp import ir
 from futad.imp.assemble import find_parts, places_first
-from futad.imp.dispatch import HANDLERS, PLACED, Destination
+from futad.imp.dispatch import HANDLERS, TAKE_DESTINATIONS, Destination
 from futad.imp.ir import Expr, Ref
 from futad.imp.lower import Lowerer, Scope
 from futad.imp.placement import short_circuit
@@ -108,7 +108,7 @@ class DeviceLowerer(Lowerer):
 
     def stm(self, stm: core.Stm, sc: Scope) -> None:
         self.place_parts(stm, sc)
-        short_circuit(self, stm, sc, PLACED)
+        short_circuit(self, stm, sc, TAKE_DESTINATIONS)
         if self.mode == "host":
             self.line = line_of(stm) or self.line
         destinations = [sc.destinations.get(v) for v in stm.pat]
@@ -124,7 +124,7 @@ class DeviceLowerer(Lowerer):
 
     def find_parts(self, sc: Scope, born: dict[Var, int]) -> None:
         if self.mode == "host":
-            find_parts(sc, born, PLACED)
+            find_parts(sc, born, TAKE_DESTINATIONS)
             sc.literals.clear()
             sc.parts = {v: s for v, s in sc.parts.items() if isinstance(s.exp, core.Concat | core.Reshape)}
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from futad.ad.bins import segmented
+from futad.ad.sort_by_bin import segmented
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm

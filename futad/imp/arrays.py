@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from futad.accs.places import fills, positions
+from futad.accs.injective_updates import fills, positions
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of, prim_of

@@ -375,7 +375,7 @@ Memory = Annotated[dict[str, frozenset[Any]], "static"]
 
 
 @dataclass(slots=True, eq=False)
-class Across(Stmt):
+class VectorisedFor(Stmt):
     """A map's `loop` around one `fold`, with its iterations in vector lanes: each lane has its own sums.  `partials`
     are what the map itself reduces."""
 

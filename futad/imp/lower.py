@@ -42,7 +42,7 @@ from futad.imp import (
 )
 from futad.imp.assemble import destination_of, find_parts, places_first
 from futad.imp.claims import Unchecked
-from futad.imp.dispatch import HANDLERS, MEMORY, PLACED, STACK_LIMIT, Destination
+from futad.imp.dispatch import HANDLERS, MEMORY, STACK_LIMIT, TAKE_DESTINATIONS, Destination
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.loops.overlapped_tiling import tiled
 from futad.imp.outline import separate_functions
@@ -396,7 +396,7 @@ class Lowerer(Unchecked):
     def find_parts(self, sc: Scope, born: dict[Var, int]) -> None:
         """Find the arrays that are made to be put together."""
         if self.target.builds_in_place:
-            find_parts(sc, born, PLACED)
+            find_parts(sc, born, TAKE_DESTINATIONS)
 
     def spread_destinations(self, stm: core.Stm, sc: Scope, born: dict[Var, int]) -> None:
         """What consumes an array made here, for a wanted result, wants that array in the same place."""
@@ -446,7 +446,7 @@ class Lowerer(Unchecked):
     def stm(self, stm: core.Stm, sc: Scope) -> None:
         e = stm.exp
         self.place_parts(stm, sc)
-        short_circuit(self, stm, sc, PLACED)
+        short_circuit(self, stm, sc, TAKE_DESTINATIONS)
         values = HANDLERS[type(e)](self, stm, e, [sc.destinations.get(v) for v in stm.pat])
         if len(stm.pat) == 1:
             self.defs[stm.pat[0]] = e
@@ -459,7 +459,7 @@ class Lowerer(Unchecked):
 
     def place_parts(self, stm: core.Stm, sc: Scope) -> None:
         """Let the statement's arrays be computed where they are put together with others."""
-        if sc.parts and isinstance(stm.exp, PLACED):
+        if sc.parts and isinstance(stm.exp, TAKE_DESTINATIONS):
             for v in stm.pat:
                 if v in sc.parts and v not in sc.destinations and (place := destination_of(self, v, sc)) is not None:
                     sc.destinations[v] = place

@@ -10,7 +10,7 @@ nest serves as the body unchanged.  What iterations share becomes one copy a thr
 - a scan is done part by part; then every part is combined with the total of those before it;
 - an accumulator, and the target of a histogram, is the real one for the first thread and a copy filled with units
   for the others, added up afterwards; except accumulators that each iteration updates at places of its own
-  (`accs/places.py`), which all threads share.
+  (`accs/injective_updates.py`), which all threads share.
 
 Without any of these nothing depends on the parts, and threads that are done with theirs help with the others'
 (`backend/c_threads.py`).
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from futad.accs.places import SMALL, own_places, positions
+from futad.accs.injective_updates import SMALL, own_places, positions
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var

@@ -24,9 +24,9 @@ from typing import Any
 from futad.core import ir
 from futad.core.alias import flows
 from futad.core.check import check_program
-from futad.core.groups import Groups
 from futad.core.operator import may_fail
 from futad.core.types import BOOL, F64, I32, I64, Prim, Var
+from futad.core.union_find import UnionFind
 from futad.errors import InternalError, RuleError, Span
 from futad.rewrite.context import Context
 from futad.rewrite.patterns.build import Build
@@ -95,7 +95,7 @@ def _safe(m: Match, out: list[ir.Stm]) -> bool:
     free = [v for s in out for v in ir.stm_free(s) if v not in made]
     if any(v not in old and not isinstance(v.type, Prim) and ctx.mutable(v) for v in free):
         return False
-    new = Groups[Var]()
+    new = UnionFind[Var]()
     for t in ir.statements(out):
         for v, a in flows(t):
             if type(a) is Var and not isinstance(v.type, Prim):

@@ -27,7 +27,7 @@ from futad.runtime.device import Device, Fault, Posted, Thresholds
 from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.ffi import empty_result
-from futad.runtime.graph_capture import ENOUGH_LAUNCHES, Tape, Tapes
+from futad.runtime.graph_capture import ENOUGH_LAUNCHES, Recording, Recordings
 from futad.runtime.host import ERROR_WORDS, Layout, Out, Runtime
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class DeviceProgram:
             name: scope[f] for name, (f, _, _) in layout.functions.items()
         }
         self._lock = threading.Lock()
-        self.tapes = Tapes()
+        self.recordings = Recordings()
         # Variables are numbered as they come in a process, so their numbers are no part of what a program is.
         self.host, self.key = host, cache.digest(*[re.sub(r"_\d+\b", "_", text) for text in (source, host)])
         self._warned = False
@@ -112,7 +112,7 @@ class DeviceProgram:
             if not self.device.cuda:
                 before, self.runtime = self.runtime, self._new_runtime()
                 self.runtime.thresholds, self.runtime.blas = before.thresholds, before.blas
-                self.tapes = Tapes()
+                self.recordings = Recordings()
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
@@ -201,7 +201,7 @@ class DeviceProgram:
                 if not fault.memory or fault.lost or relieved:
                     raise self._device_error(fault) from e
                 relieved = True
-                self.tapes.clear()
+                self.recordings.clear()
                 self.device.relieve()
 
     def _not_captured(self, e: NotCaptured) -> None:
@@ -257,12 +257,12 @@ class DeviceProgram:
         """By which sizes to choose between versions from now on."""
         with self._lock:
             self.runtime.choose(thresholds)
-            self.tapes.clear()
+            self.recordings.clear()
 
     def close(self) -> None:
         """Give all memory back to the device.  Raises the first failure that nobody has heard of."""
         self.synchronise()
-        self.tapes.clear()
+        self.recordings.clear()
         self.runtime.arena.release()
 
     def call(self, name: str, values: list[Any]) -> list[Out]:
@@ -279,44 +279,44 @@ class DeviceProgram:
         may have been overwritten, and such calls are not captured any more.
         """
         r = self.runtime
-        tape = self.tapes.of(name, values) if self.graphs else Tape()
-        if tape.version != r.arena.version:
-            tape.reset(r.arena.version)
+        recording = self.recordings.of(name, values) if self.graphs else Recording()
+        if recording.version != r.arena.version:
+            recording.reset(r.arena.version)
         r.dirty = False
         r.clear_measures()
         try:
-            if not tape.pays:
+            if not recording.pays:
                 outs = self._functions[name](r, self.constants, *values)
                 work = r.counts.launches + r.counts.products
-                tape.pays = not tape.plain and work >= ENOUGH_LAUNCHES * (r.counts.reads + 1)
+                recording.pays = not recording.plain and work >= ENOUGH_LAUNCHES * (r.counts.reads + 1)
             else:
-                outs = self._replay(name, values, tape)
+                outs = self._replay(name, values, recording)
             return outs
         except BaseException as e:
-            captured = tape.pays
-            self._clean_up(tape)
+            captured = recording.pays
+            self._clean_up(recording)
             if captured and isinstance(e, Exception) and not isinstance(e, Error):
-                tape.pays, tape.plain = False, True
+                recording.pays, recording.plain = False, True
                 raise NotCaptured from e
             raise
         finally:
-            r.tape = r.skipping = None
+            r.recording = r.skipping = None
 
-    def _clean_up(self, tape: Tape) -> None:
+    def _clean_up(self, recording: Recording) -> None:
         """After a failure: nothing is being captured, and no failure of a kernel is on record.  What fails here as
         well is not what the caller should hear."""
         r = self.runtime
         if r.step is not None:
             r.step = None
-            tape.reset(-1)
+            recording.reset(-1)
             with suppress(Exception):
                 self.device.end_capture()
         with suppress(Exception):
             self.device.zero(r.error, 8 * ERROR_WORDS)
 
-    def _replay(self, name: str, values: list[Any], tape: Tape) -> list[Out]:
-        """Down the tape, and on from where it ends; see Note [Tapes]."""
-        r, step = self.runtime, tape.root
+    def _replay(self, name: str, values: list[Any], recording: Recording) -> list[Out]:
+        """Down the recording, and on from where it ends; see Note [Recordings]."""
+        r, step = self.runtime, recording.root
         answers: list[Any] = []
         while step.known:
             if step.graph is not None:
@@ -327,19 +327,19 @@ class DeviceProgram:
             if step.results is not None:
                 return step.results
             if step.read is None:
-                step = tape.next(step, None)
+                step = recording.next(step, None)
             else:
                 answers.append(r.fetch(*step.read))
-                step = tape.next(step, answers[-1])
-        r.tape, r.answers, r.answered = tape, answers, 0
+                step = recording.next(step, answers[-1])
+        r.recording, r.answers, r.answered = recording, answers, 0
         if answers:
             r.skipping = step
         else:
-            assert step is tape.root, "a segment that was cut goes on"
+            assert step is recording.root, "a segment that was cut goes on"
             r.begin_step(step)
         outs = self._functions[name](r, self.constants, *values)
         last = r.end_step()
-        if last is not None and r.tape is not None:
+        if last is not None and r.recording is not None:
             last.results, last.known = outs, True
         return outs
 

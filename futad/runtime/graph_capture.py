@@ -1,16 +1,16 @@
 """What calls did, as graphs to replay.
 
-Note [Tapes]
-~~~~~~~~~~~~
+Note [Recordings]
+~~~~~~~~~~~~~~~~~
 A call of an entry is a sequence of launches, copies and zeros, cut into segments by the values that the host reads
 to go on.  Between two reads everything is decided by the arguments (numbers and addresses), the addresses of the
-memory slots, and the values read before.  So a tape, kept for the arguments of a call, is a tree: a segment is a
+memory slots, and the values read before.  So a recording, kept for the arguments of a call, is a tree: a segment is a
 captured graph, its children are by the value read after it.  A call like one before goes down the tree and launches
 the graphs; the Python of the host does not run.  Where it meets a value not met before, the Python runs from the
 start with everything done so far skipped and the values read so far answered from memory, and captures on from there.
 
-Tapes are dropped when slots change addresses.  A call is captured the second time it is made, if it launches enough
-between reads for a graph to pay.
+Recordings are dropped when slots change addresses.  A call is captured the second time it is made, if it launches
+enough between reads for a graph to pay.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import numpy as np
 
 from futad.runtime.device import Graph
 
-MOST_TAPES = 16
-MOST_STEPS = 64  # of a tape; segments beyond run without
+MOST_RECORDINGS = 16
+MOST_STEPS = 64  # of a recording; segments beyond run without
 MOST_NODES = 16384  # of a graph; longer segments are cut
 ENOUGH_LAUNCHES = 4  # a segment, on average
 
@@ -46,7 +46,7 @@ class Step:
 
 
 @dataclass(slots=True, eq=False)
-class Tape:
+class Recording:
     """The segments of calls with the same arguments."""
 
     version: int = -1
@@ -70,25 +70,25 @@ class Tape:
         return found
 
 
-class Tapes:
-    """The tapes of a program, by entry and arguments; the least recently used ones go."""
+class Recordings:
+    """The recordings of a program, by entry and arguments; the least recently used ones go."""
 
     def __init__(self) -> None:
-        self.tapes: OrderedDict[Hashable, Tape] = OrderedDict()
+        self.recordings: OrderedDict[Hashable, Recording] = OrderedDict()
 
-    def of(self, name: str, values: list[Any]) -> Tape:
+    def of(self, name: str, values: list[Any]) -> Recording:
         key = (name, *map(word, values))
-        tape = self.tapes.get(key)
-        if tape is None:
-            tape = self.tapes[key] = Tape()
-            if len(self.tapes) > MOST_TAPES:
-                self.tapes.popitem(last=False)
+        recording = self.recordings.get(key)
+        if recording is None:
+            recording = self.recordings[key] = Recording()
+            if len(self.recordings) > MOST_RECORDINGS:
+                self.recordings.popitem(last=False)
         else:
-            self.tapes.move_to_end(key)
-        return tape
+            self.recordings.move_to_end(key)
+        return recording
 
     def clear(self) -> None:
-        self.tapes.clear()
+        self.recordings.clear()
 
 
 def word(value: Any) -> Hashable:

@@ -21,7 +21,7 @@ from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Frame, Posted, Product, Thresholds, grid
 from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.ffi import MEMORY, failure
-from futad.runtime.graph_capture import MOST_NODES, Step, Tape
+from futad.runtime.graph_capture import MOST_NODES, Recording, Step
 
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
 
@@ -135,8 +135,8 @@ class Runtime:
         self.failed = ""  # the launch that failed, if that is known
         self.reports: DeviceReports | None = None  # to whoever checks what calls bind
         self.frames = [Frame(k.symbol, (None, *k.params)) for k in layout.kernels]
-        # How the present call is recorded; see Note [Tapes].
-        self.tape: Tape | None = None
+        # How the present call is recorded; see Note [Recordings].
+        self.recording: Recording | None = None
         self.step: Step | None = None  # being captured
         self.answers: list[Any] = []  # what the values read in the part of a call that is skipped were
         self.skipping: Step | None = None  # what follows the part that is skipped
@@ -259,10 +259,10 @@ class Runtime:
         step = self.end_step()
         if step is None:
             return self.fetch(address, dtype)
-        assert self.tape is not None
+        assert self.recording is not None
         step.read, step.known = (address, dtype), True
         value = self.fetch(address, dtype)
-        self.begin_step(self.tape.next(step, value))
+        self.begin_step(self.recording.next(step, value))
         return value
 
     def fetch(self, address: int, dtype: np.dtype[Any]) -> Any:
@@ -297,7 +297,7 @@ class Runtime:
         """An array result."""
         return Out(dtype, shape, address)
 
-    # -- recording; see Note [Tapes]
+    # -- recording; see Note [Recordings]
 
     def begin_step(self, step: Step) -> None:
         """Capture what follows, unless that segment is not to be."""
@@ -327,9 +327,9 @@ class Runtime:
         step.nodes += 1
         if step.nodes >= MOST_NODES:
             self.end_step()
-            assert self.tape is not None
+            assert self.recording is not None
             step.known = True
-            self.begin_step(self.tape.next(step, None))
+            self.begin_step(self.recording.next(step, None))
 
     def _resume(self) -> None:
         """What was done before has been skipped."""
@@ -341,9 +341,9 @@ class Runtime:
         """Something happens that no graph can hold: do what was captured, and forget it."""
         if self.skipping is not None:
             raise InternalError("a call that was the same so far needs other memory")
-        if self.end_step() is not None and self.tape is not None:
-            self.tape.reset(-1)
-        self.tape = None
+        if self.end_step() is not None and self.recording is not None:
+            self.recording.reset(-1)
+        self.recording = None
 
     # -- numbers of the run
 

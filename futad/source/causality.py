@@ -12,8 +12,8 @@ from typing import Any
 from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.pretty import show_binding, show_type
+from futad.source.traversals import size_names
 from futad.source.types import Binding, Size, SType, TArray, TFun, TRecord, TSum, resolve
-from futad.source.walk import size_names
 
 Known = frozenset[Binding]
 NONE: Known = frozenset()

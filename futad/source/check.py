@@ -22,6 +22,7 @@ from futad.source.check_types import ACCUMULATOR, FAILED_TYPE, PRIM_TYPES, Abbre
 from futad.source.modules import Functor, Module, Signature, find, open_into, require
 from futad.source.prelude import Prelude, prelude
 from futad.source.pretty import show_type
+from futad.source.traversals import substitute
 from futad.source.types import (
     Binding,
     Scheme,
@@ -37,7 +38,6 @@ from futad.source.types import (
     resolve_size,
 )
 from futad.source.unify import Mismatch, Unifier
-from futad.source.walk import substitute
 
 
 class Abandoned(SourceError):

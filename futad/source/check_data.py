@@ -12,6 +12,7 @@ from futad.source.check_types import texp
 from futad.source.lints import copied_update
 from futad.source.pretty import show_type
 from futad.source.sizes import arith, is_i64, size_of_expr
+from futad.source.traversals import strip
 from futad.source.types import (
     Binding,
     Size,
@@ -27,7 +28,6 @@ from futad.source.types import (
     resolve_size,
 )
 from futad.source.unify import LOOSE_KINDS, Mismatch
-from futad.source.walk import strip
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

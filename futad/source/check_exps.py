@@ -22,6 +22,7 @@ from futad.source.lints import copied_to_update, on_budgeted, on_expression, sha
 from futad.source.opaque import is_abstract
 from futad.source.pretty import show_type
 from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, value_of_expr, weight
+from futad.source.traversals import forgotten, size_names, sizes_in, strip, substitute, substitute_size, witnesses
 from futad.source.types import (
     Binding,
     Scheme,
@@ -40,7 +41,6 @@ from futad.source.types import (
     resolve_size,
 )
 from futad.source.unify import Mismatch
-from futad.source.walk import forgotten, size_names, sizes_in, strip, substitute, substitute_size, witnesses
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

@@ -14,6 +14,7 @@ from futad.source.check_types import bind_tparam, distinct_params, texp
 from futad.source.opaque import opened
 from futad.source.pretty import show_size, show_type
 from futad.source.sizes import binary_op, key, poly
+from futad.source.traversals import forgotten, size_names, sizes_in, strip, walk, witnesses
 from futad.source.types import (
     Binding,
     Scheme,
@@ -32,7 +33,6 @@ from futad.source.types import (
     resolve_size,
 )
 from futad.source.unify import LOOSE_KINDS
-from futad.source.walk import forgotten, size_names, sizes_in, strip, walk, witnesses
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

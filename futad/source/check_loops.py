@@ -10,6 +10,7 @@ from futad.source import ast as A
 from futad.source.ast import type_of
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names
 from futad.source.sizes import metas_of, poly
+from futad.source.traversals import sizes_in, strip, substitute
 from futad.source.types import (
     Binding,
     Scheme,
@@ -26,7 +27,6 @@ from futad.source.types import (
     resolve_size,
 )
 from futad.source.unify import Mismatch
-from futad.source.walk import sizes_in, strip, substitute
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

@@ -9,9 +9,9 @@ from futad.source import ast as A
 from futad.source.check_types import texp
 from futad.source.lints import elsewhere
 from futad.source.pretty import show_type
+from futad.source.traversals import strip
 from futad.source.types import Binding, Scheme, SType, TMeta, TRecord, TSum, resolve
 from futad.source.unify import Mismatch
-from futad.source.walk import strip
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

@@ -10,6 +10,7 @@ from futad.core.types import I64, PRIMS
 from futad.errors import ConsumptionError, ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.sizes import consumed_name, size_of_expr
+from futad.source.traversals import set_unique, sizes_in, substitute
 from futad.source.types import (
     Binding,
     Scheme,
@@ -23,7 +24,6 @@ from futad.source.types import (
     TRecord,
     TSum,
 )
-from futad.source.walk import set_unique, sizes_in, substitute
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

@@ -29,6 +29,7 @@ from futad.source.check_types import (
 from futad.source.namespace import BUILTIN_SIGS, FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
 from futad.source.opaque import abstract_type
 from futad.source.pretty import show_type
+from futad.source.traversals import size_names, sizes_in, walk, witnesses
 from futad.source.types import (
     Binding,
     Scheme,
@@ -46,7 +47,6 @@ from futad.source.types import (
     resolve_size,
 )
 from futad.source.unify import Mismatch
-from futad.source.walk import size_names, sizes_in, walk, witnesses
 
 if TYPE_CHECKING:
     from futad.source.check import Checker

@@ -7,8 +7,8 @@ does not look through it; consumption and lowering do.
 
 from __future__ import annotations
 
+from futad.source.traversals import set_unique, substitute
 from futad.source.types import Binding, Size, SizeVar, SType, TArray, TParam, TRecord, resolve
-from futad.source.walk import set_unique, substitute
 
 
 def abstract_type(b: Binding, params: list[tuple[Binding, str]]) -> SType:

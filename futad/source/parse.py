@@ -15,8 +15,8 @@ from typing import Any
 from futad import cache
 from futad.errors import ParseError, Span
 from futad.source import ast as A
-from futad.source.actions import ACTIONS
 from futad.source.lexer import KEYWORDS, Token, tokenize
+from futad.source.semantic_actions import ACTIONS
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
 _FORMAT = 1

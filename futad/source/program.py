@@ -15,9 +15,9 @@ from futad.source.check_pats import pattern_names
 from futad.source.check_types import FAILED_TYPE, define_type
 from futad.source.lints import DERIVATIVES, derivatives_of_integers, elsewhere, never_unrolled, shadows
 from futad.source.parse import parse
+from futad.source.traversals import strip
 from futad.source.types import Binding, Scheme, TFun, resolve
 from futad.source.unique import Consumption
-from futad.source.walk import strip
 
 # More errors than this are not shown: after so many, most follow from others.
 MAX_ERRORS = 20

@@ -15,6 +15,7 @@ from futad.source import ast as A
 from futad.source import numeric
 from futad.source.pretty import KIND_WORDS, show_binding, show_size, show_type
 from futad.source.sizes import add, free_names, from_poly, metas_of, poly, size_of_expr
+from futad.source.traversals import forgotten, inputs, size_names, strip, substitute, substitute_size
 from futad.source.types import (
     Binding,
     Scheme,
@@ -34,7 +35,6 @@ from futad.source.types import (
     resolve,
     resolve_size,
 )
-from futad.source.walk import forgotten, inputs, size_names, strip, substitute, substitute_size
 
 _KIND_SETS = {
     "num": {"int", "float"},

@@ -77,7 +77,7 @@ def across(backend: CBackend, name: str) -> int:
     def count(body: list[ir.Stmt]) -> int:
         total = 0
         for s in body:
-            total += isinstance(s, ir.Across)
+            total += isinstance(s, ir.VectorisedFor)
             total += sum(count(getattr(s, part, [])) for part in ("body", "then", "orelse"))
         return total
 

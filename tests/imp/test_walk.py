@@ -210,7 +210,7 @@ def test_statements() -> None:
 
 
 def test_statement_of_one() -> None:
-    across = ir.Across(ir.For("k", j, [LOOP]), [])
+    across = ir.VectorisedFor(ir.For("k", j, [LOOP]), [])
     assert [*statements([across])][:2] == [across, across.loop]
     assert across.fold is LOOP
     renamed = across.map_bodies(lambda body: [s.map_names(str.upper) for s in body])

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from futad.ad.bins import Sorted, choice, flat_bins, segmented, sort_by_bin
 from futad.ad.emit import reexecution
 from futad.ad.rules.map_adjoint import MapSweep
 from futad.ad.rules.reduce import isolated, reverse
+from futad.ad.sort_by_bin import Sorted, choice, flat_bins, segmented, sort_by_bin
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import FALSE, ONE, TRUE, ZERO, Atom, Var, elem_of, i64, shape_of

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from futad.ad.bins import Body, choice
 from futad.ad.emit import reexecution
 from futad.ad.operators import ruled
 from futad.ad.reverse import Scope
 from futad.ad.rules.map_adjoint import MapSweep
 from futad.ad.rules.reduce import Fold, along_rows, isolated, reverse, shifted
+from futad.ad.sort_by_bin import Body, choice
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from futad.ad.spine.liveness import Liveness
 from futad.ad.spine.paths import Threads
 from futad.ad.spine.roots import Roots
-from futad.core.groups import Groups
 from futad.core.types import I64, ArrayType, Atom, Prim, Type, Var, elem_of, shape_of
+from futad.core.union_find import UnionFind
 from futad.legality import Legality
 
 LEGAL = Legality("cells", "variables that are never needed at the same place share a cell", fires=False)
@@ -45,7 +45,7 @@ class Cells:
         for now in self._meet:
             for v in now:
                 self._near[v] |= now - {v}
-        groups = Groups[Var]()
+        groups = UnionFind[Var]()
         self._members: dict[Var, set[Var]] = {v: {v} for v in every}
         for a, b in _copies(threads, live, set(every)):
             x, y = groups.find(a), groups.find(b)

@@ -72,7 +72,7 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
     return True
 
 
-def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
+def across(loop: ir.For, reassociate: bool) -> ir.VectorisedFor | None:
     """A map's loop around one loop that reduces, with its iterations in vector lanes, each lane reducing its own: if
     what that reads lies side by side for neighbouring iterations, or is the same for all.  Else None.  (Rows whose
     elements lie side by side are for the inner loop's lanes.)  What follows the reduction is done lane by lane."""
@@ -109,7 +109,7 @@ def across(loop: ir.For, reassociate: bool) -> ir.Across | None:
     if not beside or not _adds_f64(fold):
         return refused("the loop inside adds nothing in f64 that lies side by side for neighbouring iterations")
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
-    return ir.Across(plain, facts.partials())
+    return ir.VectorisedFor(plain, facts.partials())
 
 
 def _adds_f64(fold: ir.For) -> bool:

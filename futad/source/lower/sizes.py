@@ -27,6 +27,7 @@ from futad.source.lower.values import (
 )
 from futad.source.opaque import opened
 from futad.source.sizes import binary_op, free_names, key, poly, size_of_expr
+from futad.source.traversals import size_names
 from futad.source.types import (
     Binding,
     Size,
@@ -42,7 +43,6 @@ from futad.source.types import (
     TSum,
     resolve_size,
 )
-from futad.source.walk import size_names
 
 if TYPE_CHECKING:
     from futad.source.lower.core import Lowerer

@@ -8,10 +8,10 @@ from typing import Any
 from futad.core.literals import integer
 from futad.core.types import PRIMS
 from futad.errors import ParseError, Span
-from futad.source import actions_decl
 from futad.source import ast as A
-from futad.source.actions_decl import distinct, token_span, unquote
+from futad.source import semantic_actions_decl as actions_decl
 from futad.source.lexer import Token
+from futad.source.semantic_actions_decl import distinct, token_span, unquote
 
 _fresh = itertools.count()
 

@@ -1,4 +1,4 @@
-"""Groups of names that may stand for the same memory: disjoint sets."""
+"""Points-to sets: names that may stand for the same memory, as disjoint sets (union-find)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(slots=True)
-class Groups(Generic[T]):
+class UnionFind(Generic[T]):
     """Disjoint sets; a member that nothing joined is a group by itself.  (Galler and Fischer 1964, with the paths
     compressed.)"""
 
