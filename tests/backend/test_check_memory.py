@@ -27,6 +27,7 @@ from futad.target import C
 from futad.testing.build import c_backend, common
 from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
+from tests.support.program_groups import check_cases
 
 pytestmark = needs_cc
 
@@ -212,8 +213,11 @@ SAMPLE = [
 def test_right_programs_run_clean(backend, capsys):
     from futad.cli import main
 
+    paths = [ROOT / "tests" / "programs" / f"{name}.fut" for name in SAMPLE]
     with checks.checking({"memory"}):
-        code = main(["test", "-b", backend, *[str(ROOT / "tests" / "programs" / f"{name}.fut") for name in SAMPLE]])
+        for path in paths[1:]:
+            check_cases(path, paths[1:], 1, backend)
+        code = main(["test", "-b", backend, str(paths[0])])
     assert code == 0, capsys.readouterr().out
 
 

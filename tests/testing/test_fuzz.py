@@ -20,6 +20,7 @@ from futad.core.text import program_text
 from futad.core.types import ONE
 from futad.source import compile_text
 from futad.testing import skeletons
+from futad.testing.fuzz import __main__ as fuzz
 from futad.testing.fuzz import batch, budgets, oracle, workers
 from futad.testing.fuzz.__main__ import main
 from futad.testing.fuzz.batch import Task
@@ -96,11 +97,13 @@ def test_a_wrong_result_is_found_and_kept(tmp_path: Path, monkeypatch: pytest.Mo
         return out
 
     monkeypatch.setattr(batch.Compiled, "call", wrong)
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O1")
+    monkeypatch.setattr(fuzz, "BATCH", 3)
     done = batch.run(WRONG)
     assert [(f.kind, f.mode, f.what) for f in done.findings] == [(k, "rev", "mismatch") for k in ("twice", "prefix")]
     assert all(f.suspect == "lowering or code" for f in done.findings)
     log = tmp_path / "log"
-    options = ["--seconds", "60", "--programs", "14", "--backends", "c", "--modes", "rev", "--kinds", "twice,prefix"]
+    options = ["--seconds", "60", "--programs", "3", "--backends", "c", "--modes", "rev", "--kinds", "twice,prefix"]
     assert main([*options, "--keep", str(tmp_path / "kept"), "--log", str(log)]) == 1
     kept = list((tmp_path / "kept").glob("*.fut"))
     assert len(kept) == json.loads(log.read_text())["findings"] > 0
