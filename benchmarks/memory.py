@@ -86,9 +86,9 @@ def adaptive(runs: int, lengths: Sequence[int] = LENGTHS, peer: bool = False) ->
     return rows + more, bars + judged
 
 
-def leapfrog(iterations: int, runs: int, plain: bool) -> tuple[Rows, list[Bar]]:
+def leapfrog(iterations: int, runs: int, plain: bool, tolerance: float | None = None) -> tuple[Rows, list[Bar]]:
     """The rows, and the bars on them; without `plain` only what needs no comparison."""
-    found = {"undone": measure("leapfrog", iterations, {"reversible": True}, runs)}
+    found = {"undone": measure("leapfrog", iterations, {"reversible": tolerance or True}, runs)}
     if plain:
         found["kept"] = measure("leapfrog", iterations, {}, runs)
     for name, row in found.items():
@@ -123,6 +123,7 @@ def main() -> int:
                         metavar="adaptive|leapfrog|seeds|plot")  # fmt: skip
     parser.add_argument("--peer", choices=["equinox"], help="adaptive: beside its checkpointed loop")
     parser.add_argument("--iterations", type=int, default=20_000, help="of leapfrog")
+    parser.add_argument("--tolerance", type=float, help="of leapfrog: how near its states have to come back")
     parser.add_argument("--no-plain", action="store_true", help="leapfrog: leave out the gradient that keeps all")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="seeds: these applications")
     parser.add_argument("--small", action="store_true", help="seeds: small inputs, seconds altogether")
@@ -140,7 +141,7 @@ def main() -> int:
         needed("equinox", "equinox jax (https://github.com/patrick-kidger/equinox)")
     commands: dict[str, Callable[[], tuple[Rows, list[Bar]]]] = {
         "adaptive": lambda: adaptive(args.runs, peer=args.peer is not None),
-        "leapfrog": lambda: leapfrog(args.iterations, args.runs, not args.no_plain),
+        "leapfrog": lambda: leapfrog(args.iterations, args.runs, not args.no_plain, args.tolerance),
     }
     if args.workload == "seeds":
         from memory_seeds import seeds
