@@ -117,6 +117,7 @@ PASSES: list[Pass] = [
     Pass("views", _lazy("futad.optimise.views", "hoist_views")),
     Pass("ad", _lazy("futad.ad.expand", "expand", sequential=_few)),
     _simplify("simplify-ad"),
+    Pass("one-hot", _lazy("futad.rewrite.onehot", "one_hot_tangents"), counts=True),
     Pass("matmul", _lazy("futad.optimise.matmul", "matmul"), counts=True),
     Pass("views-matmul", _lazy("futad.optimise.views", "hoist_views")),
     Pass("sink-updates", _lazy("futad.optimise.sink_updates", "sink_updates")),

@@ -472,7 +472,8 @@ class WithVjp(Exp):
     args: Atoms
 
 
-# The attribute of an index of a tangent: its check goes where nothing is read any more, as the value's own stands.
+# The attribute of what forward mode makes.  An index of a tangent: its check goes where nothing is read any more, as
+# the value's own stands.  A product with a tangent: zero for a tangent that is zero, be the other factor infinite.
 DERIVED = ("derived",)
 
 # The attribute of a scalar operation that solves another one for an operand: x = r - c where r was x + c.  What rounds

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir
 from futad.core.alias import Aliases
-from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Var, subst_type
+from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var, subst_type
 from futad.legality import Legality
 from futad.rewrite.ranges import Ranges
 
@@ -38,14 +38,17 @@ class Context:
     """The state of one function's rewriting.
 
     `subst` maps variables already replaced to final atoms (rules add to it through `replace`); `defs` maps
-    variables in scope to the expression that binds them alone; `level` to the depth of their scope;
-    `solutions` are those that solve an operation for its operand (`ir.SOLVES`).
+    variables in scope to the expression that binds them alone, `parts` to one that binds several and which of these
+    it is; `level` to the depth of their scope; `solutions` are those that solve an operation for its operand
+    (`ir.SOLVES`).
     """
 
     def __init__(self, aliases: Aliases, differentiates: bool = False, stats: Stats | None = None) -> None:
         self.subst: dict[Var, Atom] = {}
         self.defs: dict[Var, ir.Exp] = {}
         self.solutions: set[Var] = set()
+        self.parts: dict[Var, tuple[ir.Exp, int]] = {}
+        self.seeds: dict[Atom, bool] = {}  # of `rules/hot.py`
         self.level: dict[Var, int] = {}
         self.depth = 0
         self.function = ""  # its name, for strategies
@@ -55,6 +58,8 @@ class Context:
         self.stats = stats
         self.differentiates = differentiates
         self.aliases = aliases
+        self.written: set[Var] | None = None
+        self.newest = 0
         self.mutable = aliases.mutable
         self._uses: Counter[Atom] | None = None
 
@@ -63,6 +68,23 @@ class Context:
     def exp(self, a: Atom) -> ir.Exp | None:
         """The expression that defines `a`, if it is a variable bound alone by a statement in scope."""
         return self.defs.get(a) if type(a) is Var else None
+
+    def maker(self, a: Atom) -> tuple[ir.Exp, int] | None:
+        """The expression that binds `a`, alone or beside others, and which of its results `a` is."""
+        if type(a) is not Var:
+            return None
+        e = self.defs.get(a)
+        return self.parts.get(a) if e is None else (e, 0)
+
+    def told(self, written: set[Var]) -> None:
+        """From here on it is known which of the program's variables may be overwritten (`alias.overwritable`)."""
+        self.written, self.newest = written, Var("newest", I64).id
+
+    def overwritten(self, a: Atom) -> bool:
+        """Whether `a` itself may be overwritten, or what it flows to; as `mutable`, where nothing was told."""
+        if self.written is None or type(a) is not Var or a.id > self.newest:
+            return self.mutable(a)
+        return a in self.written
 
     def fresh(self, a: Atom) -> bool:
         """Whether `a` may share memory with any array equal to it: it is never overwritten nor returned."""

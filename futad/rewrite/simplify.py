@@ -68,6 +68,13 @@ def share_key(e: ir.Exp) -> tuple[Any, ...] | None:
     return e.key()
 
 
+def _derived(stm: Stm, new: list[Stm]) -> list[Stm]:
+    """What an operation on tangents becomes is one."""
+    if type(stm.exp) is not ir.Op or ir.DERIVED not in stm.attrs:
+        return new
+    return [Stm(s.pat, s.exp, stm.attrs) if s.pat == stm.pat and type(s.exp) is ir.Op else s for s in new]
+
+
 class Simplifier:
     """Rewrites one function's scopes under a schedule."""
 
@@ -108,7 +115,7 @@ class Simplifier:
                 stm = Stm(stm.pat, exp, stm.attrs)
             new = self.enter(stm, ctx)
             if new is not None:
-                work.extend(reversed(new))
+                work.extend(reversed(_derived(stm, new) if stm.attrs else new))
                 continue
             if exp.scoped:
                 stm = self.scopes(stm)
@@ -160,6 +167,8 @@ class Simplifier:
             new = tuple([ctx.bind(v) for v in pat])
             if new != pat:
                 stm = Stm(new, exp, stm.attrs)
+            for k, v in enumerate(new):
+                ctx.parts[v] = exp, k
         out.append(stm)
         return stm.pat
 
@@ -261,9 +270,21 @@ _SCOPED: dict[type, Any] = {  # whose scopes hold more facts, or that rows of ar
 }
 
 
-def simplify_fun(fun: Fun, differentiates: bool, asserting: set[str], schedule: Schedule, stats: Stats | None) -> Fun:
-    """One function, simplified; the same object if nothing changed."""
+def simplify_fun(
+    fun: Fun,
+    differentiates: bool,
+    asserting: set[str],
+    schedule: Schedule,
+    stats: Stats | None,
+    written: set[Var] | None = None,
+) -> Fun:
+    """One function, simplified; the same object if nothing changed.
+
+    `written`: the variables that may be overwritten, if some rule asks for more than their alias classes.
+    """
     ctx = Context(aliases(fun.body, fun.body.result + fun.body.params), differentiates, stats)
+    if written is not None:
+        ctx.told(written)
     ctx.ranges.sizes.update(fun.body.params[: fun.num_sizes])
     if fun.entry is not None:  # elsewhere they may be of arrays that only their elements are asked of
         ctx.ranges.stored.update(n for p in fun.body.params for n in shape_of(p.type) if type(n) is Var)

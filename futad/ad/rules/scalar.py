@@ -82,6 +82,9 @@ def _vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 s.add(a, c.atom)
 
 
+_PRODUCTS = frozenset(["mul", "div"])
+
+
 def _jvp(t: Tangents, stm: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Op)
@@ -94,6 +97,7 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
     if OPS[e.op].partials is None:
         return
     args, result = _handles(t.b, stm)
+    start = len(t.b.stms)
     total: Atom | None = None
     for i, a in enumerate(e.args):
         d = t.of(a)
@@ -104,6 +108,11 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
             total = c.atom if total is None else t.b.plus(total, c.atom)
     if total is not None:
         t.set(stm.pat[0], total)
+        tangents = {d for a in e.args if (d := t.of(a)) is not None}
+        for s in t.b.stms[start:]:
+            if isinstance(s.exp, ir.Op) and s.exp.op in _PRODUCTS and not tangents.isdisjoint(s.exp.args):
+                s.attrs = (ir.DERIVED,)
+                tangents.update(s.pat)
 
 
 RULES[ir.Op] = Rule(_jvp, _vjp)

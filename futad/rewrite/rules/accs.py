@@ -7,15 +7,16 @@ from typing import Any
 from futad.core import ir
 from futad.core.alias import consumed_roots
 from futad.core.ir import Lambda, Stm
-from futad.core.operator import scalar_op
-from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Const, Var, prim_of, row_type
+from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Var, row_type
 from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
-from futad.rewrite.dce import effects
+from futad.rewrite.elements import Elements
 from futad.rewrite.ranges import is_index
 from futad.rewrite.rules.control import aliases_of
 from futad.rewrite.rules.soacs import inside
 from futad.rewrite.strategy import Result, rule
+from futad.rewrite.terms import place_code
+from futad.rewrite.zeros import Zeros
 
 LEGAL = Legality(
     "accumulator-rules", "what updates no accumulator leaves its scope; iterations that add zero are none", fires=False
@@ -24,9 +25,6 @@ IDLE = LEGAL.condition("accumulator idle", "updates are lost")
 OUTSIDE = LEGAL.condition("result from outside", "what the scope binds is not known outside")
 INDEPENDENT = LEGAL.condition("no accumulator needed", "outside of the scope there is no accumulator")
 UNREAD = LEGAL.condition("nothing overwritten that stays", "what stays would read what was overwritten before it")
-VANISHES = LEGAL.condition("other iterations add zero", "iterations are left out that add something")
-ELSE_ZERO = LEGAL.condition("zero elsewhere", "iterations are left out that add something")
-INVARIANT = LEGAL.condition("place invariant", "it is another iteration for each")
 
 @rule(ir.UpdateAcc, changes=("zeros",))
 def acc_zero(stm: Stm, ctx: Context) -> Result:
@@ -117,95 +115,19 @@ def one_hot(stm: Stm, ctx: Context) -> Result:
     indices = {p for a, p in zip(e.arrays, lam.params, strict=True) if is_index(ctx.exp(a))}
     if not indices:
         return None
-    for s in lam.stms:
-        place = _hot_place(s, lam, indices, ctx)
-        if place is not None and VANISHES(_vanishes(lam.stms, {s.pat[0]})):
-            return _single_iteration(stm, e, indices, place, ctx)
-    return None
-
-
-def _hot_place(s: Stm, lam: Lambda, indices: set[Var], ctx: Context) -> Atom | None:
-    """The invariant k if the statement is `select (i == k) v 0` for an index i."""
-    e = s.exp
-    if type(e) is not ir.Op or e.op != "select" or not ELSE_ZERO(is_const(e.args[2], 0) or e.args[2] is FALSE):
+    if not any(type(s.exp) is ir.Op and s.exp.op == "eq" for s in lam.stms):
         return None
-    test = ctx.exp(e.args[0])
-    if type(test) is not ir.Op or test.op != "eq":
+    own = {v for s in lam.stms for v in s.pat}
+    zeros = Zeros({*lam.params, *own}, ctx.exp, derived=True)
+    zeros.run(lam.stms)
+    if not zeros.added or len(zeros.added) != 1:
         return None
-    for i, k in (test.args, test.args[::-1]):
-        if i in indices and INVARIANT(type(k) is Const or ctx.level.get(k, 0) <= ctx.depth):
-            return k
-    return None
-
-
-_LINEAR = frozenset(["neg", "to_f16", "to_f32", "to_f64"])
-
-
-def _vanishes(stms: tuple[Stm, ...], zeros: set[Atom]) -> bool:
-    """Whether everything added to an accumulator is zero where the values `zeros` are.  `zeros` grows."""
-    for s in stms:
-        e = s.exp
-        match e:
-            case ir.Op():
-                hit = [_zero(a, zeros) for a in e.args]
-                if (
-                    e.op == "mul" and any(hit)
-                    or e.op == "div" and hit[0] and prim_of(s.pat[0]).is_float
-                    or e.op in ("add", "sub") and all(hit)
-                    or e.op == "select" and all(hit[1:])
-                    or e.op in _LINEAR and hit[0]
-                ):
-                    zeros.add(s.pat[0])
-            case ir.Replicate():
-                if e.value in zeros:
-                    zeros.add(s.pat[0])
-            case ir.UpdateAcc():
-                if not _zero(e.value, zeros):
-                    return False
-            case ir.Map():
-                within = zeros | {p for a, p in zip(e.arrays, e.lam.params, strict=True) if a in zeros}
-                if not _vanishes(e.lam.stms, within):
-                    return False
-                zeros.update(v for v, r in zip(s.pat, e.lam.result, strict=True) if r in within)
-            case ir.Reduce():
-                if scalar_op(e.lam) == "add" and e.arrays[0] in zeros and is_const(e.neutral[0], 0):
-                    zeros.add(s.pat[0])
-            case ir.For():
-                if not _vanishing_loop(s, e, zeros):
-                    return False
-            case ir.If():
-                branches = [zeros | set(), zeros | set()]
-                if not (_vanishes(e.then.stms, branches[0]) and _vanishes(e.orelse.stms, branches[1])):
-                    return False
-                both = zip(s.pat, e.then.result, e.orelse.result, strict=True)
-                zeros.update(v for v, a, b in both if _zero(a, branches[0]) and _zero(b, branches[1]))
-            case _:
-                if any(type(v.type) is AccType for v in s.pat) or any(
-                    type(a.type) is AccType for a in e.operands()
-                ):
-                    return False
-                if effects((s,)):
-                    return False
-    return True
-
-
-def _zero(a: Atom, zeros: set[Atom]) -> bool:
-    return a in zeros or is_const(a, 0)
-
-
-def _vanishing_loop(s: Stm, e: ir.For, zeros: set[Atom]) -> bool:
-    """`_vanishes` for a loop: its variables are zero that start so and stay so if they are."""
-    params = e.body.params[1:]
-    assumed = [k for k, a in enumerate(e.inits) if _zero(a, zeros)]
-    while True:
-        within = zeros | {params[k] for k in assumed}
-        if not _vanishes(e.body.stms, within):
-            return False
-        still = [k for k in assumed if _zero(e.body.result[k], within)]
-        if still == assumed:
-            zeros.update(s.pat[k] for k in assumed)
-            return True
-        assumed = still
+    (guard,) = zeros.added
+    if guard.var not in indices:
+        return None
+    out = Elements(ctx)
+    place = place_code(out, guard.place)
+    return [*out.stms, *_single_iteration(stm, e, indices, place, ctx)]
 
 
 def _single_iteration(stm: Stm, e: ir.Map, indices: set[Var], k: Atom, ctx: Context) -> list[Stm]:

@@ -1,0 +1,70 @@
+"""The pass of one-hot tangents: the simplifier with the rules of `rules/hot.py`, for functions that may have such."""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.alias import overwritable
+from futad.core.ir import Fun, Lambda, Program
+from futad.core.types import ArrayType, Atom, Var
+from futad.rewrite.dce import asserting_functions
+from futad.rewrite.rules import ENTER, LEAVE
+from futad.rewrite.rules.hot import HOT_SUMS
+from futad.rewrite.rules.hot_bins import HOT_BINS, HOT_ENTER
+from futad.rewrite.simplify import Schedule, simplify_fun
+from futad.rewrite.strategy import Rules, Stats
+from futad.rewrite.terms import compares, seeded
+
+SCHEDULE = Schedule(Rules((*ENTER, *HOT_ENTER)), Rules((*LEAVE, *HOT_SUMS, *HOT_BINS)))
+
+
+class _Look:
+    """Whether a function sums what may be hot."""
+
+    def __init__(self) -> None:
+        self.made: dict[Atom, tuple[ir.Exp, int]] = {}
+        self.seeds: dict[Atom, bool] = {}
+
+    def maker(self, a: Atom) -> tuple[ir.Exp, int] | None:
+        """What binds a variable."""
+        return self.made.get(a) if isinstance(a, Var) else None
+
+    def scope(self, lam: Lambda) -> bool:
+        """Whether a scope, or one nested in it, has such a sum."""
+        for s in lam.stms:
+            e = s.exp
+            for k, v in enumerate(s.pat):
+                self.made[v] = e, k
+            if any(self.scope(inner) for inner in e.lambdas()):
+                return True
+            match e:
+                case ir.Reduce() if any(seeded(self, a) for a in e.arrays):
+                    return True
+                case ir.Hist() if any(seeded(self, a) for a in e.values):
+                    return True
+                case ir.For() if compares(self, e.body):
+                    return True
+                case ir.At() if seeded(self, e.array):
+                    return True
+                case ir.Map():
+                    rows = zip(e.arrays, e.lam.params, strict=True)
+                    if any(isinstance(p.type, ArrayType) and seeded(self, a) for a, p in rows):
+                        return True
+        return False
+
+
+def one_hot_tangents(program: Program, stats: Stats | None = None) -> Program:
+    """The program with sums of one-hot values as these values."""
+    asserting = asserting_functions(program)
+
+    def rewritten(f: Fun) -> Fun:
+        return simplify_fun(f, False, asserting, SCHEDULE, stats, written) if f.name in found else f
+
+    found = {f.name for f in program.funs.values() if _Look().scope(f.body)}
+    written = overwritable(program) if found else set()
+    funs = {n: rewritten(f) for n, f in program.funs.items()}
+    if all(funs[n] is f for n, f in program.funs.items()):
+        return program
+    return Program(funs, program.name)
+
+
+__all__ = ["one_hot_tangents"]
