@@ -9,7 +9,7 @@ array is read from memory, where nothing may have overwritten it in between.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from futad.core import ir
@@ -26,7 +26,6 @@ LEGAL = Legality("elements", "an element is computed by itself, without the arra
 UNWRITTEN = LEGAL.condition("memory never overwritten", "it is read after what was there was overwritten")
 WRITE_FAILS_NOT = LEGAL.condition("write fails not", "a write beyond the array is no longer reported")
 SAME_REST = LEGAL.condition("other pieces equal", "the element is one of another piece")
-PURE = LEGAL.condition("no effect", "what is done for each element is done for one")
 
 MOST = 400  # statements of an element
 
@@ -216,17 +215,17 @@ class Elements:
             self.made[key] = self.let(ir.At(array, (i,), None), row_type(array.type), "row")
         return self.made[key]
 
-    def scope(self, lam: Lambda, given: dict[Var, Atom], wanted: Sequence[Atom]) -> list[Atom]:
+    def scope(self, lam: Lambda, given: Mapping[Var, Atom], wanted: Sequence[Atom]) -> list[Atom]:
         """Values of a scope, whose parameters are `given`: a copy of the statements that they need."""
         needed = {a for a in wanted if isinstance(a, Var)}
         stms: list[Stm] = []
         for s in reversed(lam.stms):
-            if not PURE(not s.exp.effect):
+            if s.exp.effect:
                 raise Stuck
             if needed.intersection(s.pat):
                 needed.update(ir.stm_free(s))
                 stms.append(s)
-        copy = Renamer({v: a for v, a in given.items()})  # noqa: C416
+        copy = Renamer(dict(given))
         for s in reversed(stms):
             self.consuming |= bool(s.exp.consumes())
             self.copied(s, copy)
@@ -264,11 +263,24 @@ class Elements:
                 checked = self.let(ir.At(iota, index, e.check), I64, "i", s.attrs)
                 copy.mapping[s.pat[0]] = self.at(array, (checked,))
                 return
+        if type(e) is ir.If:
+            self.branches(s, e, copy)
+            return
         made = copy.stm(s)
         for v in ir.stm_free(made):
             if isinstance(v.type, ArrayType) and v not in self.defs and not UNWRITTEN(not self.ctx.overwritten(v)):
                 raise Stuck
         self.add(made)
+
+    def branches(self, s: Stm, e: ir.If, copy: Renamer) -> None:
+        """A copy of a branch, in whose scopes arrays are looked through, too."""
+        scopes = []
+        for lam in (e.then, e.orelse):
+            made = self.inside()
+            result = tuple(made.scope(lam, copy.mapping, lam.result))
+            made.needed(result)
+            scopes.append(Lambda((), tuple(made.stms), result))
+        self.add(Stm(tuple([copy.bind(v) for v in s.pat]), ir.If(copy.atom(e.cond), *scopes), s.attrs))
 
     def may_fail(self) -> bool:
         """Whether some of the code fails for some places."""

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
+from futad.core.node import Range
 from futad.core.operator import operator_of
 from futad.core.scalarops import folded
 from futad.core.types import I64, AccType, Atom, Const, Prim, Var, elem_of, zero
 from futad.legality import Legality
 from futad.rewrite.dce import effects
+from futad.rewrite.ranges import is_index
 
 LEGAL = Legality("zeros", "values are known to be zero, unless an index is at a certain place", fires=False)
 ELSE_ZERO = LEGAL.condition("zero elsewhere", "what is left out is not zero")
@@ -65,6 +67,8 @@ def linear(a: Atom, define: Define, depth: int = 8) -> Linear:
     match e:
         case ir.Op("add" | "sub", (x, y)):
             return linear(x, define, depth - 1).plus(linear(y, define, depth - 1), 1 if e.op == "add" else -1)
+        case ir.At(array, (x,)) if is_index(define(array)) and not isinstance(x, Range):
+            return linear(x, define, depth - 1)  # with a check
         case ir.Op("neg", (x,)):
             return _NOTHING.plus(linear(x, define, depth - 1), -1)
         case ir.Op("mul", (Const() as c, x)) | ir.Op("mul", (x, Const() as c)):

@@ -27,7 +27,6 @@ from futad.rewrite.strategy import Result, rule
 from futad.rewrite.terms import FAILS_NOT, Terms, at_place, attempt, compares, seeded, sum_code
 
 LEGAL = Legality("one-hot", "sums of zeros but at few places are these places' terms")
-FROM_ZERO = LEGAL.condition("from zero", "what the sum starts from is lost")
 NOT_CARRIED = LEGAL.condition("terms not carried", "a term depends on the iterations before")
 ADDED_ONLY = LEGAL.condition("added to only", "an iteration reads the sum so far")
 IDENTITY = LEGAL.condition("elsewhere unchanged", "an iteration that is left out changes the variables")
@@ -46,7 +45,7 @@ def hot_sum(stm: Stm, ctx: Context) -> Result:
     operator = operator_of(e.lam)
     if operator == VECTOR_SUM:
         return _columns(stm, e, ctx)
-    if operator != SUM or not FROM_ZERO(is_const(e.neutral[0], 0)):
+    if operator != SUM or not is_const(e.neutral[0], 0):
         return None
     terms = Terms(ctx, e.width, lambda made, j: [made.at(e.arrays[0], (j,))])
     return _summed(stm.pat[0], terms, e.neutral[0], ctx)
@@ -70,7 +69,7 @@ def _summed(v: Var, terms: Terms, start: Atom, ctx: Context) -> Result:
 def _columns(stm: Stm, e: ir.Reduce, ctx: Context) -> Result:
     """A sum of rows whose columns are hot -> a map over columns."""
     fill = ctx.exp(e.neutral[0])
-    if type(fill) is not ir.Replicate or not FROM_ZERO(is_const(fill.value, 0)):
+    if type(fill) is not ir.Replicate or not is_const(fill.value, 0):
         return None
     q = Var("q", I64)
     (d,) = shape_of(stm.pat[0].type)
@@ -95,7 +94,7 @@ def hot_loop(stm: Stm, ctx: Context) -> Result:
     _, *params = e.body.params
     made = {s.pat[0]: s for s in e.body.stms if len(s.pat) == 1}
     for k, (p, r) in enumerate(zip(params, e.body.result, strict=True)):
-        if not ADDED_ONLY(only_added(e.body, p, r, k)):
+        if not ADDED_ONLY(_only_added(e.body, p, r, k)):
             continue
         added = added_to(made.get(r), p)
         if added is not None:
@@ -157,7 +156,7 @@ def added_to(s: Stm | None, p: Var) -> Atom | None:
     return e.args[1] if e.args[0] is p else e.args[0]
 
 
-def only_added(body: Lambda, p: Var, r: Atom, k: int) -> bool:
+def _only_added(body: Lambda, p: Var, r: Atom, k: int) -> bool:
     readers = [s for s in body.stms if p in ir.stm_free(s)]
     later = [s for s in body.stms if r in ir.stm_free(s)]
     others = [x for n, x in enumerate(body.result) if n != k]
@@ -197,13 +196,19 @@ def hot_turn(stm: Stm, ctx: Context) -> Result:
     i, *params = e.body.params
     if not params or any(not isinstance(p.type, Prim) for p in params):
         return None
-    made = {s.pat[0]: s.exp for s in e.body.stms if len(s.pat) == 1}
+    made = {v: (s.exp, k) for s in e.body.stms for k, v in enumerate(s.pat)}
     tests: set[Atom] = set()
     for p, r in zip(params, e.body.result, strict=True):
-        choice = made.get(r)
-        if type(choice) is not ir.Op or choice.op != "select" or not IDENTITY(choice.args[2] is p):
+        match made.get(r):
+            case ir.Op("select", (test, _, other)), _:
+                pass
+            case ir.If(test, _, orelse), k:
+                other = orelse.result[k]
+            case _:
+                return None
+        if not IDENTITY(other is p):
             return None
-        tests.add(choice.args[0])
+        tests.add(test)
     if len(tests) != 1 or not compares(ctx, e.body):
         return None
     (test,) = tests
@@ -225,4 +230,4 @@ def hot_turn(stm: Stm, ctx: Context) -> Result:
 
 HOT_SUMS = (hot_sum, hot_loop, hot_turn)
 
-__all__ = ["HOT_SUMS", "added_to", "iterations", "only_added"]
+__all__ = ["HOT_SUMS", "added_to", "iterations"]

@@ -13,14 +13,13 @@ from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.elements import Elements, Stuck
 from futad.rewrite.ranges import is_index
-from futad.rewrite.rules.hot import added_to, iterations, only_added
+from futad.rewrite.rules.hot import added_to, iterations
 from futad.rewrite.rules.soacs import inside
 from futad.rewrite.strategy import Result, rule
 from futad.rewrite.terms import ONE_PLACE, Terms, at_place, attempt, compares, seeded
 
 LEGAL = Legality("one-hot-bins", "sums that compare an index with the map's own are histograms")
 FROM_ZERO = LEGAL.condition("from zero", "what the sum starts from is lost")
-ADDED_ONLY = LEGAL.condition("added to only", "an iteration reads the sum so far")
 OWN_INDEX = LEGAL.condition("bin known before", "the bin depends on the map's index, which it stands for")
 INVARIANT = LEGAL.condition("values the same for all", "a value is another one for each iteration of the map")
 UNWRITTEN = LEGAL.condition("bins not overwritten", "each iteration overwrites what is to be new in each")
@@ -103,7 +102,7 @@ def _sum_of(s: Stm, ctx: Context) -> Terms | None:
     if isinstance(e, ir.For) and len(e.inits) == 1 and FROM_ZERO(is_const(e.inits[0], 0)) and compares(ctx, e.body):
         p, r = e.body.params[1], e.body.result[0]
         added = added_to(next((x for x in e.body.stms if x.pat == (r,)), None), p)
-        if added is not None and ADDED_ONLY(only_added(e.body, p, r, 0)):
+        if added is not None:
             return iterations(ctx, e, [p], added)
     return None
 

@@ -1,0 +1,135 @@
+"""Sums of what is zero but at few places: values on every backend, work by the interpreter's counts."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.core import ir
+from futad.core.interp import Interpreter
+from futad.core.types import ArrayType
+from futad.errors import Error
+from futad.pipeline import compile_program, pass_names
+from futad.runtime.device import EmulatedDevice
+from futad.source import compile_text
+from futad.target import CUDA, INTERP, MULTICORE, C
+from futad.testing.build import c_backend, common, device_backend
+from tests.support.needs import needs_cxx
+from tests.support.paths import ROOT
+
+FILE = ROOT / "tests" / "legality" / "onehot.fut"
+FEWER = {  # at most so many operations and elements at n = 40, for each of the n results or of the eight places tried
+    "bools": 8, "updates": 8, "copies": 8, "scatters": 8, "pieces": 8, "zipped": 8, "rows": 8, "all": 8, "picked": 8,
+    "both": 14, "scattered": 8, "loops": 4, "filled": 9, "hand": 2, "gradperm": 6,
+    "gradbranch": 6, "gradloopin": 16, "halves": 24, "wrapband": 30, "stencil": 64, "gradgather": 32,
+    "hess2": 6, "hist": 10, "gather": 10, "gather3": 22, "gather4": 8, "gather5": 8, "colsums": 34, "upd2": 13,
+    "updsame": 2, "catj": 4, "places": 10, "shifted": 10, "backwards": 12, "scat": 9, "scatk": 9, "startsat": 10,
+}  # fmt: skip
+AS_BEFORE = (
+    "products", "more", "butone", "other", "product", "scanned", "carried", "permuted", "doubled", "reads", "turnswap",
+    "small", "scat2", "upd", "cat1", "cat2", "gather2", "gradscan", "gradprod", "gradmax", "gradcarry", "gradpairs",
+    "gradupdate", "infinite", "handdot", "overwritten", "asserted", "grows", "inner_index", "carried_term",
+    "starts_bins", "full_bins", "own_bin",
+)  # fmt: skip
+
+
+@cache
+def source() -> ir.Program:
+    return compile_text(FILE.read_text())
+
+
+@cache
+def compiled(rules: bool) -> ir.Program:
+    passes = [p for p in pass_names(INTERP) if rules or p != "one-hot"]
+    return compile_program(source(), passes=passes, check=True)
+
+
+def arguments(name: str, n: int) -> list[Any]:
+    f = source().funs[name]
+    rng = np.random.default_rng(n)
+    sizes = {p: n + k for k, p in enumerate(f.body.params[: f.num_sizes])}
+    out: list[Any] = [np.int64(s) for s in sizes.values()]
+    for p in f.body.params[f.num_sizes :]:
+        assert isinstance(p.type, ArrayType)
+        shape = [sizes[s] for s in p.type.shape]
+        values = rng.normal(size=shape) if p.type.elem.is_float else rng.integers(0, max(n, 1), size=shape)
+        out.append(values.astype(p.type.elem.dtype))
+    return out
+
+
+def work(rules: bool, name: str, n: int) -> int:
+    run = Interpreter(compiled(rules), count=True)
+    run.run(name, arguments(name, n))
+    return sum(w.ops + w.read + w.written for w in run.counts.values())
+
+
+def on(program: ir.Program, backend: str) -> Any:
+    """The program, compiled with the rules, on a backend."""
+    if backend == "interp":
+        return Interpreter(common(program, INTERP))
+    if backend == "emulated":
+        return device_backend(common(program, CUDA)).on(EmulatedDevice())
+    return c_backend(common(program, MULTICORE if backend == "multicore" else C), multicore=backend == "multicore")
+
+
+def result(run: Any, name: str, n: int) -> Any:
+    try:
+        return run.run(name, arguments(name, n))
+    except Error as error:
+        return type(error)
+
+
+BACKENDS = [
+    "interp", pytest.param("c", marks=pytest.mark.slow), pytest.param("multicore", marks=pytest.mark.slow),
+    pytest.param("emulated", marks=[pytest.mark.slow, needs_cxx]),
+]  # fmt: skip
+ENTRIES = [name for name, f in source().funs.items() if f.entry is not None]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_values_are_those_without_the_rules(backend):
+    made = on(source(), backend)
+    plain = Interpreter(compiled(False))
+    for name in ENTRIES:
+        for n in (0, 1, 2, 7):
+            with np.errstate(all="ignore"):
+                expected, got = result(plain, name, n), result(made, name, n)
+            if isinstance(expected, type):
+                assert got is expected, (name, n)
+                continue
+            assert not isinstance(got, type), (name, n, got)
+            for a, b in zip(got, expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=f"{name} {n}")
+
+
+@pytest.mark.parametrize("name", FEWER)
+def test_only_the_places_are_computed(name):
+    without, with_rules = work(False, name, 40), work(True, name, 40)
+    assert with_rules <= FEWER[name] * 40 < without
+
+
+@pytest.mark.parametrize("name", AS_BEFORE)
+def test_what_is_not_one_hot_stays(name):
+    assert work(True, name, 6) == work(False, name, 6)
+
+
+SPECIAL = r"""
+entry source [n] (ys: [n]f64): [n]f64 = tabulate n (\k -> f64.sum (map2 (\y j -> y * f64.bool (j == k)) ys (iota n)))
+entry forward [n] (ys: [n]f64): [n]f64 =
+  tabulate n (\k -> jvp (\xs -> f64.sum (map2 (*) xs ys)) ys (tabulate n (\j -> f64.bool (j == k))))
+entry reverse [n] (ys: [n]f64): [n]f64 = vjp (\xs -> f64.sum (map2 (*) xs ys)) ys 1
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_infinite_elements(backend):
+    """A program's own products with zero are NaN; those of derivatives are what reverse mode has."""
+    ys = np.array([1.0, np.inf, np.nan, -2.0])
+    run = on(compile_text(SPECIAL), backend)
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(run.run("source", [np.int64(4), ys])[0]).all()
+        np.testing.assert_array_equal(run.run("forward", [np.int64(4), ys])[0], ys)
+        np.testing.assert_array_equal(run.run("reverse", [np.int64(4), ys])[0], ys)
