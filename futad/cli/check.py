@@ -17,10 +17,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from futad.cli.forward_passes import forward_passes
     from futad.source import load_program
 
     schedule = options.schedule_of(args)
     program = load_program(args.file, lambda w: print(w, file=sys.stderr))
+    for w in forward_passes(program):
+        print(w, file=sys.stderr)
     if schedule is not None:
         from futad.pipeline import compile_program
         from futad.target import CUDA, C

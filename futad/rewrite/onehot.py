@@ -18,7 +18,7 @@ SCHEDULE = Schedule(Rules((*ENTER, *HOT_ENTER)), Rules((*LEAVE, *HOT_SUMS, *HOT_
 
 
 class _Look:
-    """Whether a function sums what may be hot."""
+    """Where a function sums what may be hot."""
 
     def __init__(self) -> None:
         self.made: dict[Atom, tuple[ir.Exp, int]] = {}
@@ -28,28 +28,32 @@ class _Look:
         """What binds a variable."""
         return self.made.get(a) if isinstance(a, Var) else None
 
-    def scope(self, lam: Lambda) -> bool:
-        """Whether a scope, or one nested in it, has such a sum."""
+    def scope(self, lam: Lambda) -> int:
+        """How many statements of a scope, and of those nested in it, are or have such a sum."""
+        found = 0
         for s in lam.stms:
             e = s.exp
             for k, v in enumerate(s.pat):
                 self.made[v] = e, k
-            if any(self.scope(inner) for inner in e.lambdas()):
-                return True
+            found += sum(map(self.scope, e.lambdas()))
             match e:
-                case ir.Reduce() if any(seeded(self, a) for a in e.arrays):
-                    return True
-                case ir.Hist() if any(seeded(self, a) for a in e.values):
-                    return True
-                case ir.For() if compares(self, e.body):
-                    return True
-                case ir.At() if seeded(self, e.array):
-                    return True
+                case ir.Reduce() | ir.Scan():
+                    found += any(seeded(self, a) for a in e.arrays)
+                case ir.Hist():
+                    found += any(seeded(self, a) for a in e.values)
+                case ir.For():
+                    found += compares(self, e.body)
+                case ir.At():
+                    found += seeded(self, e.array)
                 case ir.Map():
                     rows = zip(e.arrays, e.lam.params, strict=True)
-                    if any(isinstance(p.type, ArrayType) and seeded(self, a) for a, p in rows):
-                        return True
-        return False
+                    found += any(isinstance(p.type, ArrayType) and seeded(self, a) for a, p in rows)
+        return found
+
+
+def sums_one_hot(f: Fun) -> int:
+    """How many statements of the function sum what compares indices, or read one place of an array."""
+    return _Look().scope(f.body)
 
 
 def one_hot_tangents(program: Program, stats: Stats | None = None) -> Program:
@@ -59,7 +63,7 @@ def one_hot_tangents(program: Program, stats: Stats | None = None) -> Program:
     def rewritten(f: Fun) -> Fun:
         return simplify_fun(f, False, asserting, SCHEDULE, stats, written) if f.name in found else f
 
-    found = {f.name for f in program.funs.values() if _Look().scope(f.body)}
+    found = {f.name for f in program.funs.values() if sums_one_hot(f)}
     written = overwritable(program) if found else set()
     funs = {n: rewritten(f) for n, f in program.funs.items()}
     if all(funs[n] is f for n, f in program.funs.items()):
@@ -67,4 +71,4 @@ def one_hot_tangents(program: Program, stats: Stats | None = None) -> Program:
     return Program(funs, program.name)
 
 
-__all__ = ["one_hot_tangents"]
+__all__ = ["one_hot_tangents", "sums_one_hot"]

@@ -50,7 +50,7 @@ def _sum(place: Linear) -> str:
         ("let d_31: bool = ne(j_10, k_2) let v_30: f64 = select(d_31, 0.0f64, x_3)", ["j = 1k + 0"]),
         ("let d_31: bool = ne(j_10, k_2) let v_30: f64 = select(d_31, x_3, 0.0f64)", None),
         ("let v_30: f64 = select(c_20, x_3, 1.0f64)", None),
-        ("let i_31: i64 = add(j_10, 3i64) let d_33: bool = eq(i_31, k_2) let v_30: f64 = to_f64(d_33)", ["j = 1k + -3"]),
+        ("let i_35: i64 = add(j_10, 3i64) let d_2: bool = eq(i_35, k_2) let v_30: f64 = to_f64(d_2)", ["j = 1k + -3"]),
         ("let i_31: i64 = sub(n_1, j_10) let d_32: bool = eq(i_31, k_2) let e_33: f64 = to_f64(d_32) "
          "let v_30: f64 = add(e_33, h_21)", ["j = -1k + 1n + 0", "j = 1k + 0"]),
         ("let i_31: i64 = mul(j_10, 2i64) let d_33: bool = eq(i_31, k_2) let v_30: f64 = to_f64(d_33)", ["i = 1k + 0"]),
@@ -58,9 +58,9 @@ def _sum(place: Linear) -> str:
         ("let m_31: [n_1]f64 = replicate([n_1], h_21) "
          "let v_30: f64 = reduce(n_1, [m_31], " + PLUS + ", [0.0f64], True)",
          ["j = 1k + 0"]),
-        ("let v_30: f64 = for(n_1, [0.0f64], \\(l_31: i64, s_32: f64) -> { let t_34: f64 = add(s_32, h_21) in (t_34) })",
+        ("let v_30: f64 = for(n_1, [0.0f64], \\(l_3: i64, s_32: f64) -> { let t_34: f64 = add(s_32, h_21) in (t_34) })",
          ["j = 1k + 0"]),
-        ("let v_30: f64 = for(n_1, [0.0f64], \\(l_31: i64, s_32: f64) -> { let t_33: f64 = add(s_32, x_3) in (t_33) })",
+        ("let v_30: f64 = for(n_1, [0.0f64], \\(l_31: i64, s_32: f64) -> { let t_3: f64 = add(s_32, x_3) in (t_3) })",
          None),
         ("let v_30: f64 = if(c_20, { in (x_3) }, { in (0.0f64) })", ["j = 1k + 0"]),
         ("let v_30: f64 = if(c_20, { in (0.0f64) }, { in (x_3) })", None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from futad.core import ir
+from futad.core.budget import PLACE
 from futad.core.types import BOOL, I64, Atom, Const, Var, elem_of, i64, row_type, shape_of
 from futad.source.lower.calls import Use, apply
 from futad.source.lower.core import Lowerer, TypeAt, lam_of
@@ -338,7 +339,8 @@ def jvp_of(
         v = regular(lw, v, scope, rt)
     lam = lam_of(scope, params, leaves(v))
     given = recast(lw, dx, [*many, *dims_of(x)])
-    made = lw.b.emit(ir.Jvp(lam, tuple(leaves(x)), tuple(leaves(given)), many), "y")
+    attrs = ((PLACE, use.span),)
+    made = lw.b.emit(ir.Jvp(lam, tuple(leaves(x)), tuple(leaves(given)), many), "y", attrs=attrs)
     k = len(leaves(v))
     return rebuild(v, iter(made[:k])), directed(many, rebuild(v, iter(made[k:])))
 
