@@ -23,10 +23,16 @@ class _Look:
     def __init__(self) -> None:
         self.made: dict[Atom, tuple[ir.Exp, int]] = {}
         self.seeds: dict[Atom, bool] = {}
+        self.folds = False
 
     def maker(self, a: Atom) -> tuple[ir.Exp, int] | None:
         """What binds a variable."""
         return self.made.get(a) if isinstance(a, Var) else None
+
+    def mapped(self, a: Atom) -> bool:
+        """Whether a map makes the array, which may be hot."""
+        found = self.maker(a)
+        return found is not None and isinstance(found[0], ir.Map) and seeded(self, a)
 
     def scope(self, lam: Lambda) -> int:
         """How many statements of a scope, and of those nested in it, are or have such a sum."""
@@ -37,23 +43,44 @@ class _Look:
                 self.made[v] = e, k
             found += sum(map(self.scope, e.lambdas()))
             match e:
-                case ir.Reduce() | ir.Scan():
+                case ir.Scan():
                     found += any(seeded(self, a) for a in e.arrays)
-                case ir.Hist():
-                    found += any(seeded(self, a) for a in e.values)
+                case ir.Reduce() | ir.Hist():
+                    if any(seeded(self, a) for a in e.operands()):
+                        found += 1
+                        self.folds = True
                 case ir.For():
-                    found += compares(self, e.body)
+                    found += _combines(e) and compares(self, e.body)
                 case ir.At():
-                    found += seeded(self, e.array)
+                    found += self.mapped(e.array)
                 case ir.Map():
                     rows = zip(e.arrays, e.lam.params, strict=True)
-                    found += any(isinstance(p.type, ArrayType) and seeded(self, a) for a, p in rows)
+                    found += any(isinstance(p.type, ArrayType) and self.mapped(a) for a, p in rows)
         return found
+
+
+def _combines(e: ir.For) -> bool:
+    """Whether a variable of the loop is added to, or left alone by a choice."""
+    variables = set(e.variables)
+    made: dict[Atom, ir.Exp] = {v: s.exp for s in e.body.stms for v in s.pat}
+    for r in e.body.result:
+        x = made.get(r)
+        if isinstance(x, ir.If | ir.Map) or isinstance(x, ir.Op) and not variables.isdisjoint(x.args):
+            return True
+    return False
 
 
 def sums_one_hot(f: Fun) -> int:
     """How many statements of the function sum what compares indices, or read one place of an array."""
     return _Look().scope(f.body)
+
+
+def _worth(f: Fun) -> bool:
+    """Whether the rules may apply: there are tangents beside such sums, or sums that are no loops."""
+    look = _Look()
+    if not look.scope(f.body):
+        return False
+    return look.folds or any(ir.DERIVED in s.attrs for s in ir.statements(f.body.stms))
 
 
 def one_hot_tangents(program: Program, stats: Stats | None = None) -> Program:
@@ -63,7 +90,7 @@ def one_hot_tangents(program: Program, stats: Stats | None = None) -> Program:
     def rewritten(f: Fun) -> Fun:
         return simplify_fun(f, False, asserting, SCHEDULE, stats, written) if f.name in found else f
 
-    found = {f.name for f in program.funs.values() if sums_one_hot(f)}
+    found = {f.name for f in program.funs.values() if _worth(f)}
     written = overwritable(program) if found else set()
     funs = {n: rewritten(f) for n, f in program.funs.items()}
     if all(funs[n] is f for n, f in program.funs.items()):

@@ -1,5 +1,7 @@
 -- Sums of what is zero but at few places, and sums that are not: `rewrite/rules/hot.py`.
 
+-- Functions without tangents are looked at where they have a sum that compares indices.
+def first [n] (xs: [n]f64) = f64.sum (map2 (\x j -> if j == 1 then x else 0) xs (iota n))
 def ks (n: i64): []i64 = [-1, 0, 1, n - 1, n, n + 5, i64.highest, i64.lowest]
 def hot n (i: i64): [n]f64 = tabulate n (\j -> if i == j then 1.0 else 0.0)
 def grad [n] (f: [n]f64 -> f64) (xs: [n]f64): [n]f64 = tabulate n (\i -> jvp f xs (hot n i))
@@ -17,11 +19,16 @@ entry doubled [n] (xs: [n]f64) = map (\k -> f64.sum (map (\j -> if j * 2 == k th
 entry backwards [n] (xs: [n]f64) = map (\k -> f64.sum (map (\j -> if n - 1 - j == k then xs[j] else 0) (iota n))) (ks n)
 entry two [n] (xs: [n]f64) = map (\k -> map (\l -> f64.sum (map2 (\x j -> if j == k then x else if j == l then x else 0) xs (iota n))) (ks n)) (ks n)
 entry twoadd [n] (xs: [n]f64) = map (\k -> map (\l -> f64.sum (map2 (\x j -> (if j == k then x else 0) + (if j == l then 2*x else 0)) xs (iota n))) (ks n)) (ks n)
-entry startsat [n] (xs: [n]f64) = map (\k -> loop s = 5.0 for j < n do s + (if j == k then xs[j] else 0)) (ks n)
-entry reads [n] (xs: [n]f64) = map (\k -> loop (s, t) = (0.0, 0.0) for j < n do (s + (if j == k then xs[j] else 0), t + s)) (ks n) |> unzip
-entry turn [n] (xs: [n]f64) = map (\k -> loop s = 3.0 for j < n do if j == k then s * xs[j] else s) (ks n)
-entry turn2 [n] (xs: [n]f64) = map (\k -> loop (s, t) = (3.0, 1.0) for j < n do if j == k then (s * xs[j], s + t) else (s, t)) (ks n) |> unzip
-entry turnswap [n] (xs: [n]f64) = map (\k -> loop (s, t) = (3.0, 1.0) for j < n do if j == k then (s * xs[j], s + t) else (t, s)) (ks n) |> unzip
+entry startsat [n] (xs: [n]f64) =
+  (map (\k -> loop s = 5.0 for j < n do s + (if j == k then xs[j] else 0)) (ks n), first xs)
+entry reads [n] (xs: [n]f64) =
+  (map (\k -> loop (s, t) = (0.0, 0.0) for j < n do (s + (if j == k then xs[j] else 0), t + s)) (ks n) |> unzip, first xs)
+entry turn [n] (xs: [n]f64) =
+  (map (\k -> loop s = 3.0 for j < n do if j == k then s * xs[j] else s) (ks n), first xs)
+entry turn2 [n] (xs: [n]f64) =
+  (map (\k -> loop (s, t) = (3.0, 1.0) for j < n do if j == k then (s * xs[j], s + t) else (s, t)) (ks n) |> unzip, first xs)
+entry turnswap [n] (xs: [n]f64) =
+  (map (\k -> loop (s, t) = (3.0, 1.0) for j < n do if j == k then (s * xs[j], s + t) else (t, s)) (ks n) |> unzip, first xs)
 entry small [n] (xs: [n]f64) = map (\k -> f64.sum (map2 (\x j -> if i32.i64 j == i32.i64 k then x else 0) xs (iota n))) (ks n)
 entry scat [n] (xs: [n]f64) = map (\k -> f64.sum (map2 (\x h -> if h > 0 then x*h else h) xs (scatter (replicate n 0.0) [k] [2.0]))) (ks n)
 entry scatk [n] (xs: [n]f64) = map (\k -> f64.sum (scatter (replicate n 0.0) [k] [2.0])) (ks n)
@@ -41,7 +48,8 @@ entry gatherk [n] (is: [n]i64) (xs: [n]f64) = tabulate n (\k -> f64.sum (map2 (\
 entry gather2 [n] (is: [n]i64) (xs: [n]f64) = tabulate n (\k -> let y = xs[k] * 2 in f64.sum (map2 (\i x -> if i == k then x * y else 0) is xs))
 entry gather3 [n] (is: [n]i64) (xs: [n]f64) = tabulate n (\k -> f64.sum (map2 (\i x -> if i == k then x else if i == k + 1 then 2*x else 0) is xs))
 entry gather4 [n] (is: [n]i64) (xs: [n]f64) = tabulate (2*n) (\k -> f64.sum (map2 (\i x -> if i == k then x else 0) is xs))
-entry gather5 [n] (is: [n]i64) (xs: [n]f64) = tabulate n (\k -> loop s = 0.0 for j < n do s + (if is[j] == k then xs[j] else 0))
+entry gather5 [n] (is: [n]i64) (xs: [n]f64) =
+  (tabulate n (\k -> loop s = 0.0 for j < n do s + (if is[j] == k then xs[j] else 0)), first xs)
 entry gradgather [n] (is: [n]i64) (xs: [n]f64) = grad (\xs -> f64.sum (map (\i -> xs[i] * xs[(i*2) % n]) is)) xs
 entry gradfail [n] (is: [n]i64) (xs: [n]f64) = grad (\xs -> f64.sum (map (\i -> xs[i+1] * 2) is)) xs
 entry gradperm [n] (xs: [n]f64) = grad (\xs -> f64.sum (map2 (\x i -> x * f64.i64 i) (reverse xs) (iota n))) xs
@@ -104,8 +112,9 @@ entry grows [n] (xs: [n]f64) =
 entry inner_index [n] (xs: [n]f64) =
   tabulate n (\k -> f64.sum (tabulate n (\j -> (scan (+) 0 (map (\l -> if l == k then xs[j] else 0) (iota 3)))[2])))
 entry carried_term [n] (xs: [n]f64) =
-  tabulate n (\k -> (loop (s, t) = (0.0, 1.0) for j < n do (s + (if j == k then t else 0), t * xs[j])).0)
-entry starts_bins [n] (is: [n]i64) (xs: [n]f64) = tabulate n (\k -> loop s = 5.0 for j < n do s + (if is[j] == k then xs[j] else 0))
+  (tabulate n (\k -> (loop (s, t) = (0.0, 1.0) for j < n do (s + (if j == k then t else 0), t * xs[j])).0), first xs)
+entry starts_bins [n] (is: [n]i64) (xs: [n]f64) =
+  (tabulate n (\k -> loop s = 5.0 for j < n do s + (if is[j] == k then xs[j] else 0)), first xs)
 entry full_bins [n] (is: [n]i64) (xs: [n]f64) =
   tabulate n (\k -> reduce_by_index (replicate n 2.0) (+) 0 is (map2 (\x j -> if j == k then x else 0) xs (iota n)))
 entry own_bin [n] (is: [n]i64) (xs: [n]f64) = tabulate n (\k -> f64.sum (map2 (\i x -> if (i + k) % n == k then x else 0) is xs))

@@ -82,9 +82,6 @@ def _vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
                 s.add(a, c.atom)
 
 
-_PRODUCTS = frozenset(["mul", "div"])
-
-
 def _jvp(t: Tangents, stm: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Op)
@@ -110,7 +107,7 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
         t.set(stm.pat[0], total)
         tangents = {d for a in e.args if (d := t.of(a)) is not None}
         for s in t.b.stms[start:]:
-            if isinstance(s.exp, ir.Op) and s.exp.op in _PRODUCTS and not tangents.isdisjoint(s.exp.args):
+            if isinstance(s.exp, ir.Op) and not tangents.isdisjoint(s.exp.args):
                 s.attrs = (ir.DERIVED,)
                 tangents.update(s.pat)
 
