@@ -112,7 +112,7 @@ def _iterations_back(r: ir.For, defs: dict[Var, ir.Exp]) -> list[Var]:
     out: list[Var] = []
     for s in r.body.stms:
         e = s.exp
-        if type(e) is ir.Op and e.op == "sub" and e.args[1] is counter and type(e.args[0]) is Var:
+        if type(e) is ir.Op and e.op == "sub" and e.args[1] is counter:
             base, more = _plus(e.args[0], defs)
             bound, rest = _plus(r.bound, defs)
             if base is bound and LAST_FIRST(more == rest - 1):
@@ -120,13 +120,13 @@ def _iterations_back(r: ir.For, defs: dict[Var, ir.Exp]) -> list[Var]:
     return out
 
 
-def _plus(a: Atom, defs: dict[Var, ir.Exp]) -> tuple[Atom, int]:
-    """The integer as another one and a constant."""
+def _plus(a: Atom, defs: dict[Var, ir.Exp]) -> tuple[Var | None, int]:
+    """The integer as another one, if it is not known, and a constant."""
     more = 0
     while type(a) is Var and type(e := defs.get(a)) is ir.Op and e.op in ("add", "sub") and type(e.args[1]) is Const:
         more += e.args[1].value if e.op == "add" else -e.args[1].value
         a = e.args[0]
-    return a, more
+    return (None, more + a.value) if type(a) is Const else (a, more)
 
 
 def _as_i64(lam: Lambda, counters: Sequence[Var]) -> list[Var]:

@@ -119,7 +119,7 @@ def test_rows() -> None:
     toys, large = list(rows(True)), list(rows(False))
     assert len({r.name for r in toys}) == len(toys) and len({r.name for r in large}) == len(large)
     programs = {p.stem for p in (SUITE / "programs").glob("*.fut") if "\nentry " in p.read_text()}
-    assert {r.program for r in toys} == {r.program for r in large} == programs and len(programs) == 25
+    assert {r.program for r in toys} == {r.program for r in large} == programs and len(programs) == 26
     paper, toy = list(workloads(False)), list(workloads(True))
     assert len(paper) == 19 and {(w.program, w.dtype) for w in toy} == {(w.program, w.dtype) for w in paper}
     for w in toy:
