@@ -158,6 +158,7 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.Scatter: _scatter,
     ir.WithAcc: _with_acc,
     ir.WithVjp: _custom,
+    ir.WithInverse: lambda e, active: lambda_flow(e.lam, [is_active(a, active) for a in e.args], active),
     ir.UpdateAcc: _any("acc", "value"),
 }
 

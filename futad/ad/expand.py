@@ -1,6 +1,6 @@
 """Differentiation as a transformation of the core IR.
 
-`expand(program)` removes every `Jvp`, `Vjp` and `WithVjp` node.  `forward.py` and `reverse.py` have the state of each
+`expand(program)` removes every `Jvp`, `Vjp`, `WithVjp` and `WithInverse` node.  `forward.py` and `reverse.py` have the state of each
 mode; the rules are one record per construct, both modes side by side, in `rules/`.
 """
 
@@ -20,6 +20,7 @@ from futad.ad.rules.custom import Plain
 from futad.ad.spine.machine import flatten
 from futad.ad.tidy.fold_loops import folds_as_loops
 from futad.ad.tidy.live import live
+from futad.ad.tidy.opened import opened
 from futad.ad.tidy.protect import protect
 from futad.ad.tidy.unfuse import unfuse
 from futad.core import ir
@@ -31,6 +32,7 @@ from futad.core.types import Atom, Const, Var, elem_of, row_type
 def _one(
     b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms, how: How
 ) -> tuple[list[Atom], list[Atom]]:
+    lam = ir.Lambda(lam.params, tuple(opened(lam.stms)), lam.result)
     if isinstance(e, ir.Jvp):
         return expand_jvp(b, ir.Jvp(lam, e.args, directions))
     if how.budget is not None and how.budget.limits and how.budget.nest:
@@ -118,7 +120,7 @@ class _Expander(ir.Renamer):
 
 
 def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
-    """The program without `Jvp`, `Vjp` and `WithVjp`; what they compute is spelled out.
+    """The program without `Jvp`, `Vjp`, `WithVjp` and `WithInverse`; what they compute is spelled out.
 
     `sequential`: on one thread, or few; where a parallel rule takes more work than one that is not, the other is taken.
 
@@ -129,7 +131,7 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
     for name, f in program.funs.items():
         if f.body.has(ir.Derivative):
             f = _renamed(f, _Expander(sequential))
-        if f.body.has(ir.WithVjp):
+        if f.body.has(ir.WithVjp, ir.WithInverse):
             f = _renamed(f, Plain())
         funs[name] = f
     return ir.Program(funs, program.name)

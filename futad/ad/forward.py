@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from futad.ad.activity import propagate
 from futad.ad.emit import coerce
 from futad.ad.table import rule_of
+from futad.ad.tidy.opened import opened
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import Atom, Type, Var, shape_of, subst_type
@@ -39,7 +40,7 @@ class Tangents:
         return self.b.zeros(a.type, "zeros") if found is None else found
 
     def run(self, stms: Iterable[ir.Stm]) -> None:
-        for stm in stms:
+        for stm in opened(stms):
             propagate((stm,), self.active)
             if any(v in self.active for v in stm.pat):
                 first = len(self.b.stms)

@@ -40,6 +40,7 @@ from futad.ad.history.split import Leaf
 from futad.ad.history.stripmine import stripmine
 from futad.ad.table import rule_of
 from futad.ad.tidy.final_updates import drop_final_updates
+from futad.ad.tidy.opened import opened
 from futad.ad.tidy.take_back import substitute
 from futad.ad.tidy.without_accumulators import strip_stm
 from futad.core import ir
@@ -160,7 +161,7 @@ class Scope:
         tape: Tape = []
         budget = self.ctx.how.budget
         free = budget is None or not budget.limits
-        for stm in [marked(part, free) for whole in stms for part in stripmine(whole)]:
+        for stm in [marked(part, free) for whole in opened(stms) for part in stripmine(whole)]:
             self.local.update(stm.pat)
             propagate((stm,), self.ctx.active)
             if isinstance(stm.exp, ir.Map):

@@ -33,7 +33,7 @@ RULES: dict[type, Rule] = {}
 def rule_of(exp: ir.Exp) -> Rule:
     """The rule of a node's class.
 
-    Raises InternalError for `Call`, `Jvp` and `Vjp`, which earlier steps have removed.
+    Raises InternalError for `Call`, `Jvp`, `Vjp` and `WithInverse`, which earlier steps have removed.
     """
     found = RULES.get(type(exp))
     if found is None:

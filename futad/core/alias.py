@@ -73,6 +73,10 @@ def flows(stm: ir.Stm, program: ir.Program | None = None) -> Iterator[Flow]:
             yield from zip(pat, e.lam.result, strict=False)
             adjoints = e.lam.result[2 * len(pat) - len(e.pull.params) :]
             yield from zip(e.pull.params, (*e.lam.result, *adjoints), strict=True)
+        case ir.WithInverse():
+            yield from zip(e.lam.params, e.args, strict=True)
+            yield from zip(pat, e.lam.result, strict=True)
+            yield from zip(e.back.params, e.lam.result, strict=True)
 
 
 def _fold(lam: ir.Lambda, start: ir.Atoms, values: ir.Atoms) -> Iterator[Flow]:

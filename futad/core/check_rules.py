@@ -383,3 +383,15 @@ def _custom(c: Checker, e: ir.WithVjp, s: ir.Stm) -> Existential:
     for r, a in zip(e.pull.result, e.args, strict=True):
         c.same("adjoint", r.type, a.type)
     return None
+
+@rule(ir.WithInverse)
+def _inverse(c: Checker, e: ir.WithInverse, s: ir.Stm) -> Existential:
+    c.existential("argument", e.lam.params, e.args)
+    c.lam(e.lam)
+    c.lam(e.back)
+    for what, scope, of in (("result", e.back.params, e.lam.result), ("argument", e.back.result, e.args)):
+        if len(scope) != len(of):
+            fail(f"an inverse with {len(scope)} {what}s for {len(of)}")
+        for x, a in zip(scope, of, strict=True):
+            c.same(what, x.type, a.type)
+    return None

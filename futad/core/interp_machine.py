@@ -502,5 +502,6 @@ def _derivative(m: Interpreter, e: ir.Exp, stm: ir.Stm, sc: Scope) -> Values:
 
 
 @handler(ir.WithVjp)
-def _custom(m: Interpreter, e: ir.WithVjp, stm: ir.Stm, sc: Scope) -> Values:
+@handler(ir.WithInverse)
+def _custom(m: Interpreter, e: ir.WithVjp | ir.WithInverse, stm: ir.Stm, sc: Scope) -> Values:
     return m.apply(e.lam, [m.value(a) for a in e.args], sc)

@@ -472,6 +472,19 @@ class WithVjp(Exp):
     args: Atoms
 
 
+@node
+class WithInverse(Exp):
+    """`lam` at `args`, which `back` computes again from all results of `lam`; binds these.
+
+    Differentiated as `lam` is.  A loop that is undone may take the arguments from `back` (`ad/inverse/`), and checks
+    that it came back to where it began.
+    """
+
+    lam: Lambda
+    back: Lambda
+    args: Atoms
+
+
 # The attribute of what forward mode makes.  An index of a tangent: its check goes where nothing is read any more, as
 # the value's own stands.  A product with a tangent: zero for a tangent that is zero, be the other factor infinite.
 DERIVED = ("derived",)

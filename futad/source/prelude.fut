@@ -45,6 +45,7 @@ val mjp [n] 'a 'b: (f: a -> b) -> (x: a) -> (y': [n]b) -> [n]a
 val mjp2 [n] 'a 'b: (f: a -> b) -> (x: a) -> (y': [n]b) -> (b, [n]a)
 val with_vjp 'a 'b: (f: a -> b) -> (f': (res: b) -> (b_adj: b) -> a) -> (x: a) -> b
 val with_vjp_tape 'a 'b 'c: (f: a -> (c, b)) -> (f': (c, b) -> a) -> (x: a) -> b
+val with_inverse 'a 'b: (f: a -> b) -> (g: (res: b) -> a) -> (x: a) -> b
 
 val length [n] 't: (xs: [n]t) -> i64
 val null [n] 't: (xs: [n]t) -> bool

@@ -151,6 +151,26 @@ def with_own_derivative(b, s, xs, c):
     return b.map_(f, xs)
 
 
+@case(["[n]f64", "f64"], normal(4), 0.7)
+def with_own_inverse(b, s, xs, c):
+    """A function with its inverse given, in a map and in a loop in it."""
+
+    def f(q, x):
+        lam = q.lambda_([("y", F64)], lambda z, y: [z.op("exp", z.op("mul", y, c))])
+        back = q.lambda_([("y", F64)], lambda z, y: [z.op("div", z.op("log", y), c)])
+        (u,) = q.emit(ir.WithInverse(lam, back, (x,)))
+
+        def body(z, i, y):
+            add = z.lambda_([("y", F64)], lambda w, y: [w.op("add", y, w.op("sin", c))])
+            subtract = z.lambda_([("y", F64)], lambda w, y: [w.op("sub", y, w.op("sin", c))])
+            (v,) = z.emit(ir.WithInverse(add, subtract, (z.op("mul", y, c),)))
+            return [v]
+
+        return q.emit(ir.For(i64(3), (u,), q.lambda_([("i", I64), ("y", F64)], body)))
+
+    return b.map_(f, xs)
+
+
 @case(["[n]f64", "f64", "[k]i64"], normal(4), 0.7, BINS)
 def whole_numbers(b, s, xs, c, ix):
     """Constructs of other rows with operations that integers have too."""

@@ -10,7 +10,7 @@ import futad.ad.inverse.affine
 import futad.ad.inverse.rows  # noqa: F401  (fill the tables)
 from futad.ad.inverse.lost import lost, reason
 from futad.ad.inverse.nests import carried, sizes_vary
-from futad.ad.inverse.solver import LEGAL, Solver, bound_in, rounds
+from futad.ad.inverse.solver import LEGAL, Solver, believed, bound_in, rounds
 from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.builder import Builder
@@ -26,7 +26,8 @@ class Backwards:
     """`code` gives the variables `group` of a loop before an iteration.
 
     Its parameters are the loop's leading ones (the index), these variables after the iteration, the variables `given`
-    before it, and the values that the iteration had for `kept`.  `rounds`: whether they come back with round-off.
+    before it, and the values that the iteration had for `kept`.  `rounds`: whether they come back with round-off, or by
+    an inverse of the program's own.
     """
 
     code: ir.Lambda
@@ -109,7 +110,7 @@ def backwards(
         params = [*[placeholders[p] for p in lead], *[after[q] for q in group]]
         params += [placeholders[v] for v in (*[own[q] for q in mine], *kept)]
         code = ir.Lambda(tuple([p for p in params if isinstance(p, Var)]), tuple(stms), tuple(result))
-        inexact = any(rounds(stm) for stm in stms)
+        inexact = any(rounds(stm) or believed(stm) for stm in stms)
         out.append(Backwards(code, tuple(group), tuple(mine), tuple(kept), inexact))
     return out
 
@@ -175,6 +176,8 @@ def _operations(s: ir.Stm) -> float:
             return elements(e.value.type)
         case ir.If() as e:
             return 1 + max(operations(e.then.stms), operations(e.orelse.stms))
+        case ir.WithInverse() as e:
+            return operations(e.lam.stms)
         case ir.For() as e:
             return _size(e.bound) * operations(e.body.stms)
         case ir.Map() as e:

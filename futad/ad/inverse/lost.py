@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from futad.ad.inverse.solver import Solver, rounds
+from futad.ad.inverse.returned import place_of
+from futad.ad.inverse.solver import Solver, believed, rounds
 from futad.core import ir
 from futad.core.text import exp_text
 from futad.core.types import Var
@@ -16,8 +17,7 @@ def lost(s: Solver, own: Sequence[Var], which: Sequence[int]) -> UnsupportedErro
     """The error for a loop whose variables `which` `s` has not found, though it was told all results."""
     x = next((own[q] for q in which if own[q] not in s.known), own[which[0]])
     stm = _losing(s, x)
-    e = None if stm is None else stm.exp
-    place = e.check if isinstance(e, ir.At | ir.Update) else e.place if isinstance(e, ir.Op) else None
+    place = None if stm is None else place_of((stm,))
     return UnsupportedError(
         f"the loop cannot be run backwards: {_reason(x, stm)}", place, hint="without #[reversible] its values are kept"
     )
@@ -26,7 +26,7 @@ def lost(s: Solver, own: Sequence[Var], which: Sequence[int]) -> UnsupportedErro
 def reason(s: Solver, x: Var) -> str:
     """Why `s` has not found `x`, though it was told all results."""
     stm = _losing(s, x)
-    if stm is not None and not s.rounding and not stm.exp.lambdas() and rounds(stm):
+    if stm is not None and not s.rounding and (not stm.exp.lambdas() or believed(stm)) and rounds(stm):
         return f"'{x.name}' comes back with round-off, which only reversible= allows"
     return _reason(x, stm)
 
@@ -46,5 +46,6 @@ def _reason(x: Var, stm: ir.Stm | None) -> str:
     if stm is None:
         return f"nothing of '{x.name}' is left after an iteration"
     e = stm.exp  # variables as the source has them; of a construct its name
-    shown = f"{type(e).__name__.lower()}(...)" if e.lambdas() else re.sub(r"_\d+\b", "", exp_text(e))
+    name = "with_inverse" if isinstance(e, ir.WithInverse) else type(e).__name__.lower()
+    shown = f"{name}(...)" if e.lambdas() else re.sub(r"_\d+\b", "", exp_text(e))
     return f"'{x.name}' does not follow from '{stm.pat[0].name}' = {shown}"

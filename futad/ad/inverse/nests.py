@@ -5,13 +5,14 @@
 | `if` with known condition | what both branches can be solved for |
 | `map` | the arrays whose elements its function can be solved for |
 | `for` with known count | the initial values of the variables that its iterations can be undone for |
+| a function with an inverse of its own | its arguments, by that inverse |
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from futad.ad.inverse.solver import ROWS, Solver
+from futad.ad.inverse.solver import EXACT, ROWS, Solver, rounds
 from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.builder import Builder
@@ -125,6 +126,24 @@ def _for(s: Solver, stm: ir.Stm) -> None:
         s.learn(e.inits[q], v)
 
 
+def _with_inverse(s: Solver, stm: ir.Stm) -> None:
+    """The arguments by the inverse that the program gives, its own inverse being the function."""
+    e = stm.exp
+    assert isinstance(e, ir.WithInverse)
+    results = s.values(stm.pat)
+    unknown = [(k, a) for k, a in enumerate(e.args) if s.value(a) is None]
+    if results is None or not unknown or not EXACT(s.rounding or not rounds(stm)):
+        return
+    if s.assumed or any(v in s.inside and v not in s.known for lam in e.lambdas() for v in lam.free()):
+        return
+    names = ir.Renamer(dict(s.known))
+    back, lam = names.lam(e.back), names.lam(e.lam)
+    given = [s.b.let(ir.Copy(r), "res") if isinstance(r.type, ArrayType) else r for r in results]
+    pat = s.b.emit(ir.WithInverse(back, lam, tuple(given)), *[f"x{k}" for k in range(len(e.args))])
+    for k, a in unknown:
+        s.learn(a, pat[k])
+
+
 def carried(b: Builder, solved: dict[int, tuple[Var, Atom]], wanted: Sequence[int]) -> list[int]:
     """The variables that are carried backwards to have the `wanted` ones; `solved` has what each is after an iteration
     and before it."""
@@ -137,4 +156,4 @@ def carried(b: Builder, solved: dict[int, tuple[Var, Atom]], wanted: Sequence[in
         group += more
 
 
-ROWS.update({ir.If: _if, ir.Map: _map, ir.For: _for})
+ROWS.update({ir.If: _if, ir.Map: _map, ir.For: _for, ir.WithInverse: _with_inverse})

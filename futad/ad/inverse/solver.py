@@ -43,8 +43,10 @@ _SAME_BITS = frozenset(
 
 
 def rounds(s: ir.Stm) -> bool:
-    """Whether the statement does arithmetic of floats."""
+    """Whether the statement does arithmetic of floats, or is to be undone by some."""
     e = s.exp
+    if isinstance(e, ir.WithInverse) and any(elem_of(a.type).is_float for a in (*s.pat, *e.args)):
+        return True
     if isinstance(e, ir.Op):
         floats = any(isinstance(t, Prim) and t.is_float for t in (s.pat[0].type, *[a.type for a in e.args]))
         return floats and e.op not in _SAME_BITS and not e.op.startswith("to_")
@@ -62,6 +64,11 @@ def bound_in(lam: ir.Lambda, out: set[Var] | None = None) -> set[Var]:
         for inner in s.exp.lambdas():
             bound_in(inner, out)
     return out
+
+
+def believed(s: ir.Stm) -> bool:
+    """Whether the statement is right only if an inverse is that the program gives."""
+    return isinstance(s.exp, ir.WithInverse) or any(lam.has(ir.WithInverse) for lam in s.exp.lambdas())
 
 
 Row = Callable[["Solver", ir.Stm], None]

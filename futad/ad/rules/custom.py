@@ -53,13 +53,13 @@ def _custom_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
 
 
 class Plain(ir.Renamer):
-    """Replaces every `WithVjp` by its function: what remains of it after differentiation."""
+    """Replaces every `WithVjp` and `WithInverse` by its function: what remains of it after differentiation."""
 
     def stms(self, stms: Iterable[ir.Stm]) -> list[ir.Stm]:
         b = Builder()
         for stm in stms:
             e = stm.exp
-            if isinstance(e, ir.WithVjp):
+            if isinstance(e, ir.WithVjp | ir.WithInverse):
                 self.mapping.update(zip(e.lam.params, map(self.atom, e.args), strict=True))
                 b.extend(self.stms(e.lam.stms))
                 self.mapping.update(zip(stm.pat, map(self.atom, e.lam.result), strict=True))

@@ -44,6 +44,8 @@ def _one(s: ir.Stm) -> float:
             return math.inf
         case ir.WithAcc() | ir.WithVjp():
             return sum(inner)
+        case ir.WithInverse():
+            return inner[0]
         case ir.MatMul():
             return math.inf
         case ir.Update():

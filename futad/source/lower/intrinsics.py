@@ -51,6 +51,7 @@ TABLE: dict[str, tuple[int, Any]] = {
     "mjp2": (3, s.do_vjp(True, many=True)),
     "with_vjp": (3, s.do_with_vjp),
     "with_vjp_tape": (3, s.do_with_vjp_tape),
+    "with_inverse": (3, s.do_with_inverse),
     "length": (1, a.do_length),
     "null": (1, a.do_null),
     "iota": (1, a.do_iota),

@@ -411,10 +411,7 @@ def custom(
     lw: Lowerer, f: Value, x: Value, use: Use, shown: Callable[[Value], Value], pull: Callable[[Value, Value], Value]
 ) -> Value:
     """The part `shown` of `f x`, with the derivative `pull` from all of `f x` and the adjoint of that part."""
-    params, v, scope = derived(lw, f, x, use)
-    with lw.within(scope):
-        v = regular(lw, v, scope, None)
-    lam = lam_of(scope, params, leaves(v))
+    lam, v = function(lw, f, x, use)
     now, given = typed_vars(v, "res", dims_of(v))
     dy, adjoints = typed_vars(shown(v), "adj", dims_of(shown(v)))
     inside = lw.new_scope(given + adjoints)
@@ -423,3 +420,23 @@ def custom(
     back = lam_of(inside, given + adjoints, leaves(dx))
     made = lw.b.emit(ir.WithVjp(lam, back, tuple(leaves(x))), "y")
     return shown(rebuild(v, iter(made)))
+
+
+def do_with_inverse(lw: Lowerer, args: Args, use: Use) -> Value:
+    """`f x`, from which `back` makes x again."""
+    f, inverse, x = args
+    lam, v = function(lw, f, x, use)
+    now, given = typed_vars(v, "res", dims_of(v))
+    inside = lw.new_scope(given)
+    with lw.within(inside):
+        before = like(lw, apply(lw, inverse, (now,), None, use.span), x)
+    back = lam_of(inside, given, leaves(before))
+    return rebuild(v, iter(lw.b.emit(ir.WithInverse(lam, back, tuple(leaves(x))), "y")))
+
+
+def function(lw: Lowerer, f: Value, x: Value, use: Use) -> tuple[ir.Lambda, Value]:
+    """`f` over leaves like those of `x`, and its result, of sizes known outside."""
+    params, v, scope = derived(lw, f, x, use)
+    with lw.within(scope):
+        v = regular(lw, v, scope, None)
+    return lam_of(scope, params, leaves(v)), v
