@@ -1,7 +1,7 @@
 """Differentiation as a transformation of the core IR.
 
-`expand(program)` removes every `Jvp`, `Vjp`, `WithVjp` and `WithInverse` node.  `forward.py` and `reverse.py` have the state of each
-mode; the rules are one record per construct, both modes side by side, in `rules/`.
+`expand(program)` removes every `Jvp`, `Vjp`, `WithVjp` and `WithInverse` node.  `forward.py` and `reverse.py` have the
+state of each mode; the rules are one record per construct, both modes side by side, in `rules/`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import futad
 from futad.ad.inverse.iteration import Backwards, backwards
 from futad.core import ir
 from futad.core.check import check_program
-from futad.core.interp import HANDLERS, Interpreter
+from futad.core.interp import Interpreter
 from futad.core.types import PRIMS, Var, elem_of, shape_of, subst_type
 from futad.optimise.inline import inline
 from futad.pipeline import compile_program
@@ -243,26 +243,6 @@ PROGRAMS = {
 
 def program(name: str) -> str:
     return f"entry f (n: i64) (x: f64): f64 = ({PROGRAMS[name][0]}).0".replace("\\\\", "\\")
-
-
-@pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that runs an entry with the interpreter; its result, and how many bytes it made room for."""
-    rooms: list[int] = []
-    scratch = HANDLERS[ir.Scratch]
-
-    def count(m: Any, e: Any, stm: Any, sc: Any) -> Any:
-        out = scratch(m, e, stm, sc)
-        rooms.append(np.asarray(out[0]).nbytes)
-        return out
-
-    def run(text: str, name: str, *args: Any) -> tuple[Any, int]:
-        rooms.clear()
-        compiled = compile_program(compile_text(text), check=True)
-        return Interpreter(compiled, batched=False).run(name, list(args)), sum(rooms)
-
-    monkeypatch.setitem(HANDLERS, ir.Scratch, count)
-    return run
 
 
 def derived(name: str) -> str:

@@ -14,7 +14,8 @@ from futad.optimise.hoist import hoist_fun
 from futad.rewrite.dce import dead_code
 from futad.rewrite.simplify import simplify
 
-CONTROL = {ir.If, ir.For, ir.While, ir.Call, ir.Jvp, ir.Vjp, ir.WithVjp, ir.WithInverse}  # what their scopes or the function says
+CUSTOM = {ir.WithVjp, ir.WithInverse}
+CONTROL = {ir.If, ir.For, ir.While, ir.Call, ir.Jvp, ir.Vjp, *CUSTOM}  # what their scopes or the function says
 SCALAR = {ir.Op, ir.Trace, ir.Measure, ir.UpdateAcc}  # bind no array
 
 
@@ -36,7 +37,7 @@ def test_what_overwrites_is_not_pure() -> None:
 
 def test_scopes_that_run_once_at_most() -> None:
     scoped = {c for c in NODES if {"Lambda", "Lambdas"} & set(c.kinds.values())}
-    assert {c for c in scoped if "repeats" not in vars(c)} == {ir.If, ir.WithAcc, ir.Jvp, ir.Vjp, ir.WithVjp, ir.WithInverse}
+    assert {c for c in scoped if "repeats" not in vars(c)} == {ir.If, ir.WithAcc, ir.Jvp, ir.Vjp, *CUSTOM}
 
 
 def test_roles_name_the_operands_in_order() -> None:

@@ -43,3 +43,10 @@ entry vectors_of_seeds (x: f64) (y: f64): [2]f64 = jmp f (x, y) [(1, 0), (0, 1)]
 -- input { 3.0 } output { 9.0 100.0 }
 entry custom (x: f64) =
   vjp2 (with_vjp (\(y: f64) -> y * y) (\_ (d: f64) -> d * 100)) x 1
+
+-- ==
+-- entry: inverse
+-- input { 3.0 } output { 27.0 27.0 54.0 }
+entry inverse (x: f64) =
+  let f = with_inverse (\y -> y * y * y) f64.cbrt
+  in (f x, vjp f x 1, jvp f x 2)
