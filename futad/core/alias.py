@@ -212,4 +212,25 @@ def overwritable(
     return seen
 
 
-__all__ = ["Aliases", "aliases", "consumed_roots", "flows", "overwritable", "overwritten"]
+def stale(program: ir.Program) -> set[Var]:
+    """The variables whose memory may be overwritten while they are in scope: of these, and of what may share the memory
+    of one of them, unless a statement overwrote it to make that.  An element of any other array may be read later."""
+    seen = overwritable(program)
+    sharing: dict[Atom, list[Var]] = {}
+    for stm in ir.statements(s for f in program.funs.values() for s in f.body.stms):
+        if type(stm.exp) is ir.Op:
+            continue
+        consumed = set(stm.exp.consumes())
+        for v, a in flows(stm, program):
+            if type(v.type) is not Prim and a not in consumed:
+                sharing.setdefault(a, []).append(v)
+    work = list(seen)
+    while work:
+        for v in sharing.get(work.pop(), ()):
+            if v not in seen:
+                seen.add(v)
+                work.append(v)
+    return seen
+
+
+__all__ = ["Aliases", "aliases", "consumed_roots", "flows", "overwritable", "overwritten", "stale"]

@@ -77,7 +77,7 @@ class Context:
         return self.parts.get(a) if e is None else (e, 0)
 
     def told(self, written: set[Var]) -> None:
-        """From here on it is known which of the program's variables may be overwritten (`alias.overwritable`)."""
+        """From here on it is known which of the program's variables may be overwritten (`alias.stale`)."""
         self.written, self.newest = written, Var("newest", I64).id
 
     def overwritten(self, a: Atom) -> bool:

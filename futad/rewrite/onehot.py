@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from futad.core import ir
-from futad.core.alias import overwritable
+from futad.core.alias import stale
 from futad.core.ir import Fun, Lambda, Program
 from futad.core.types import ArrayType, Atom, Var
 from futad.rewrite.dce import asserting_functions
@@ -91,7 +91,7 @@ def one_hot_tangents(program: Program, stats: Stats | None = None) -> Program:
         return simplify_fun(f, False, asserting, SCHEDULE, stats, written) if f.name in found else f
 
     found = {f.name for f in program.funs.values() if _worth(f)}
-    written = overwritable(program) if found else set()
+    written = stale(program) if found else set()
     funs = {n: rewritten(f) for n, f in program.funs.items()}
     if all(funs[n] is f for n, f in program.funs.items()):
         return program

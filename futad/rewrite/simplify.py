@@ -300,15 +300,19 @@ def simplify_fun(
     return Fun(fun.name, body, fun.num_sizes, fun.ret, fun.entry, fun.attrs, fun.span)
 
 
-def simplify(program: Program, stats: Stats | None = None, schedule: Schedule = SCHEDULE) -> Program:
+def simplify(
+    program: Program, stats: Stats | None = None, schedule: Schedule = SCHEDULE, written: set[Var] | None = None
+) -> Program:
     """The program with every function simplified.
 
-    `stats` collects rule hits and times.  While the program still has derivatives to take, branches become
-    selects only where that cannot make a zero adjoint NaN.
+    `stats` collects rule hits and times; `written` is as for `simplify_fun`.
+
+    While the program still has derivatives to take, branches become selects only where that cannot make a
+    zero adjoint NaN.
     """
     differentiates = any(f.body.has(ir.Derivative) for f in program.funs.values())
     asserting = asserting_functions(program)
-    funs = {n: simplify_fun(f, differentiates, asserting, schedule, stats) for n, f in program.funs.items()}
+    funs = {n: simplify_fun(f, differentiates, asserting, schedule, stats, written) for n, f in program.funs.items()}
     if all(funs[n] is f for n, f in program.funs.items()):
         return program
     return Program(funs, program.name)

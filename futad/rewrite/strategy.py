@@ -96,6 +96,7 @@ CHANGES = {
     "zeros": "the sign of zeros",
     "rounding": "the last digits of floats, where they are compared exactly",
     "nan": "results of NaN, infinities and numbers beyond the range",
+    "derived": "infinities and NaN as factors in products of derivatives (`ir.DERIVED`)",
     "failures": "failures of operations whose results are not needed",
 }
 

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from futad import strategies
 from futad.core import ir
 from futad.core.interp import Interpreter
+from futad.core.parse import parse_program
 from futad.core.types import ArrayType
 from futad.errors import Error
-from futad.pipeline import compile_program, pass_names
+from futad.pipeline import compile_program
 from futad.runtime.device import EmulatedDevice
 from futad.source import compile_text
 from futad.target import CUDA, INTERP, MULTICORE, C
@@ -27,7 +29,7 @@ FEWER = {  # at most so many operations and elements at n = 40, for each of the 
     "gradbranch": 6, "gradloopin": 16, "halves": 24, "wrapband": 30, "stencil": 70, "gradgather": 32,
     "hess2": 6, "hist": 10, "gather": 10, "gather3": 22, "gather4": 8, "colsums": 34, "upd2": 13,
     "updsame": 2, "catj": 4, "places": 10, "shifted": 10, "backwards": 12, "scat": 9, "scatk": 9,
-    "gather5": 10, "startsat": 10,
+    "gather5": 10, "startsat": 10, "bins_next": 15,
 }  # fmt: skip
 AS_BEFORE = (
     "products", "more", "butone", "other", "product", "scanned", "carried", "permuted", "doubled",
@@ -44,8 +46,8 @@ def source() -> ir.Program:
 
 @cache
 def compiled(rules: bool) -> ir.Program:
-    passes = [p for p in pass_names(INTERP) if rules or p != "one-hot"]
-    return compile_program(source(), passes=passes, check=True)
+    schedule = strategies.default() if rules else strategies.default().without("one-hot")
+    return compile_program(source(), schedule=schedule, check=True)
 
 
 def arguments(name: str, n: int) -> list[Any]:
@@ -117,12 +119,42 @@ def test_what_is_not_one_hot_stays(name):
     assert work(True, name, 6) == work(False, name, 6)
 
 
+def test_a_schedule_without_the_pass_is_quadratic():
+    """The operations of a gradient by n forward passes, n doubled: twice as many with the pass, four times without."""
+    growth = [work(rules, "bools", 80) / work(rules, "bools", 40) for rules in (True, False)]
+    assert growth[0] < 2.1 and growth[1] > 3.5
+
+
 SPECIAL = r"""
 entry source [n] (ys: [n]f64): [n]f64 = tabulate n (\k -> f64.sum (map2 (\y j -> y * f64.bool (j == k)) ys (iota n)))
 entry forward [n] (ys: [n]f64): [n]f64 =
   tabulate n (\k -> jvp (\xs -> f64.sum (map2 (*) xs ys)) ys (tabulate n (\j -> f64.bool (j == k))))
 entry reverse [n] (ys: [n]f64): [n]f64 = vjp (\xs -> f64.sum (map2 (*) xs ys)) ys 1
 """
+
+
+OVERWRITTEN = """
+fun main [n_1: i64, m_2: i64] (k_3: i64, xs_4: [m_2][2]f64, is_5: [m_2]i64) -> (r_8: [n_1]f64, r_9: [m_2][2]f64) = {
+  let a_10: [m_2][2]f64 = copy(xs_4)
+  let b_11: [m_2]f64 = a_10[0i64:m_2:1i64, 1i64]
+  let is_12: [m_2]i64 = iota(m_2, 0i64, 1i64)
+  let hot_13: [m_2]f64 = map(m_2, [b_11, is_12], \\(x_14: f64, j_15: i64) -> {
+    let t_16: bool = eq(j_15, k_3)
+    let t_17: f64 = select(t_16, x_14, 0.0f64)
+    in (t_17) })
+  let row_18: [2]f64 = replicate([2i64], 1.0f64)
+  let c_19: [m_2][2]f64 = update(a_10, [0i64], row_18, None)
+  let z_20: [n_1]f64 = replicate([n_1], 0.0f64)
+  let h_21: [n_1]f64 = hist(m_2, [z_20], [is_5], [hot_13], \\(u_22: f64, v_23: f64) -> {
+    let w_24: f64 = add(u_22, v_23) in (w_24) }, [0.0f64])
+  in (h_21, c_19) }"""
+
+
+def test_a_view_of_what_is_overwritten_is_not_read_later():
+    """Found by `check_rule` on `hot_hist`."""
+    compiled = compile_program(parse_program(OVERWRITTEN), check=True)
+    args = [np.int64(2), np.int64(2), np.int64(0), np.full((2, 2), 5.0), np.array([1, 0])]
+    np.testing.assert_array_equal(Interpreter(compiled).run("main", args)[0], [0.0, 5.0])
 
 
 @pytest.mark.parametrize("backend", ["interp", "c"])

@@ -13,6 +13,7 @@ from futad.core.types import Const, Var
 from futad.rewrite.context import Context
 from futad.rewrite.patterns.match import Bindings
 from futad.rewrite.ranges import is_index
+from futad.rewrite.zeros import Zeros, linear
 
 
 @dataclass(slots=True)
@@ -71,6 +72,17 @@ def within(m: Match, i: Any, n: Any) -> bool:
     return m.ctx.ranges.in_range(i, n)
 
 
+def vanishes(m: Match, f: Any, p: Any) -> bool:
+    """All results of the scope are zero unless its first parameter is `p`, which is from outside (`zeros.py`)."""
+    if not isinstance(f, ir.Lambda) or not f.params or p in m.inner:
+        return False
+    zeros = Zeros(set(f.params), m.ctx.exp)
+    zeros.run(f.stms)
+    place = linear(p, m.ctx.exp)
+    supports = [zeros.of(r) for r in f.result]
+    return all(s is not None and all(g.var is f.params[0] and g.place == place for g in s) for s in supports)
+
+
 def cost(m: Match, x: Any) -> int:
     """The costs of a scope's operations in the table, a construct's 100; of a variable, those of what defines it."""
     if isinstance(x, ir.Lambda):
@@ -92,6 +104,7 @@ CONDITIONS: dict[str, tuple[Test, int, bool]] = {
     "iota": (iota, 1, False),
     "pure": (pure, 1, False),
     "within": (within, 2, False),
+    "vanishes": (vanishes, 2, False),
     "cost": (cost, 1, True),
 }
 

@@ -31,8 +31,11 @@ NOT_CARRIED = LEGAL.condition("terms not carried", "a term depends on the iterat
 ADDED_ONLY = LEGAL.condition("added to only", "an iteration reads the sum so far")
 IDENTITY = LEGAL.condition("elsewhere unchanged", "an iteration that is left out changes the variables")
 
+# A sum of +0 and zeros is +0, the one term that is left may be -0; of the terms only what they need is computed.
+KEPT_NOT = ("derived", "zeros", "failures")
 
-@rule(ir.Reduce)
+
+@rule(ir.Reduce, changes=KEPT_NOT)
 def hot_sum(stm: Stm, ctx: Context) -> Result:
     """`sum (map (\\j -> if j == k then f j else 0) (iota n))` -> `if 0 <= k && k < n then f k else 0`.
 
@@ -81,7 +84,7 @@ def _columns(stm: Stm, e: ir.Reduce, ctx: Context) -> Result:
     return _mapped(stm.pat[0], d, q, code, total, None)
 
 
-@rule(ir.For)
+@rule(ir.For, changes=KEPT_NOT)
 def hot_loop(stm: Stm, ctx: Context) -> Result:
     """`loop s = a for j < n do s + (if j == k then f j else 0)` -> `a + (if 0 <= k && k < n then f k else 0)`.
 
@@ -186,7 +189,7 @@ def _without(stm: Stm, e: ir.For, k: int) -> list[Stm]:
     return [Stm(tuple([stm.pat[n] for n in keep]), ir.For(e.bound, tuple([e.inits[n] for n in keep]), body), stm.attrs)]
 
 
-@rule(ir.For)
+@rule(ir.For, changes=KEPT_NOT)
 def hot_turn(stm: Stm, ctx: Context) -> Result:
     """`loop s = a for j < n do if j == k then f j s else s` -> `if 0 <= k && k < n then f k a else a`.
 
@@ -230,4 +233,4 @@ def hot_turn(stm: Stm, ctx: Context) -> Result:
 
 HOT_SUMS = (hot_sum, hot_loop, hot_turn)
 
-__all__ = ["HOT_SUMS", "added_to", "iterations"]
+__all__ = ["HOT_SUMS", "KEPT_NOT", "added_to", "iterations"]

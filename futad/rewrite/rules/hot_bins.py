@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,20 +14,22 @@ from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.elements import Elements, Stuck
 from futad.rewrite.ranges import is_index
-from futad.rewrite.rules.hot import added_to, iterations
+from futad.rewrite.rules.hot import KEPT_NOT, added_to, iterations
 from futad.rewrite.rules.soacs import inside
 from futad.rewrite.strategy import Result, rule
-from futad.rewrite.terms import ONE_PLACE, Terms, at_place, attempt, compares, seeded
+from futad.rewrite.terms import FAILS_NOT, ONE_PLACE, Terms, at_place, attempt, compares, seeded
 
 LEGAL = Legality("one-hot-bins", "sums that compare an index with the map's own are histograms")
 FROM_ZERO = LEGAL.condition("from zero", "what the sum starts from is lost")
 OWN_INDEX = LEGAL.condition("bin known before", "the bin depends on the map's index, which it stands for")
+NO_READS = LEGAL.condition("reads without iterations", "where the map has no iteration, what is read is not there")
+BIN_READS = LEGAL.condition("reads in range of bins", "for a bin out of range, what is read is not there")
 INVARIANT = LEGAL.condition("values the same for all", "a value is another one for each iteration of the map")
 UNWRITTEN = LEGAL.condition("bins not overwritten", "each iteration overwrites what is to be new in each")
 SAME_BINS = LEGAL.condition("bins the same for all", "outside there is no value yet of what they depend on")
 
 
-@rule(ir.Hist)
+@rule(ir.Hist, changes=KEPT_NOT)
 def hot_hist(stm: Stm, ctx: Context) -> Result:
     """`reduce_by_index (replicate m 0) (+) 0 is (map (\\j -> if j == k then f j else 0) (iota n))` ->
     `map (\\b -> if b == is[k] then f k else 0) (iota m)`, where 0 <= k < n; else zeros.
@@ -63,13 +66,14 @@ def hot_hist(stm: Stm, ctx: Context) -> Result:
     return [*out.stms, Stm((iota,), ir.Iota(m, ZERO, ONE)), Stm(stm.pat, bins, stm.attrs)]
 
 
-@rule(ir.Map)
+@rule(ir.Map, changes=KEPT_NOT)
 def hot_gather(stm: Stm, ctx: Context) -> Result:
     """`map (\\k -> sum (map (\\j -> if is[j] == k then f j else 0) (iota n))) (iota m)` ->
     `reduce_by_index (replicate m 0) (+) 0 is (map f (iota n))`.
 
     Term j goes to the one k that is is[j], or to none if that is out of range.  What f has of k is is[j] there; it
-    must have nothing else of the iteration.
+    must have nothing else of the iteration.  Reads that need not be in range where the map has no iteration, or for
+    an is[j] out of range, and what may fail, are behind a comparison.
     """
     e: Any = stm.exp
     indices = [p for a, p in zip(e.arrays, e.lam.params, strict=True) if is_index(ctx.exp(a))]
@@ -133,11 +137,22 @@ def _binned(terms: Terms, indices: list[Var], own: set[Var], e: ir.Map, ctx: Con
         return None
     late = [s for s in code.stms if of_k.intersection(s.pat)]
     code.stms = [s for s in code.stms if not of_k.intersection(s.pat)]
+    for_each = Elements(ctx)
+    for_each.stms = late
+    if not FAILS_NOT(not for_each.may_fail()):
+        return None
+    safe = _reads_own(code.stms, sample.j, n) and not code.may_fail()
+    some = NO_READS(safe or n is e.width or ctx.ranges.in_range(ZERO, e.width))
     results: list[Atom] = []
     for m, b in enumerate(bins):
         copy = Renamer({k: b})
-        code.stms += copy.stms(late)
-        value = copy.atom(sample.values[0])
+        at_bin, value = copy.stms(late), copy.atom(sample.values[0])
+        if BIN_READS(_reads_own(late, sample.j, n)):
+            code.stms += at_bin
+        else:
+            here = code.op("and", code.op("le", ZERO, b), code.op("lt", b, e.width))
+            then, orelse = Lambda((), tuple(at_bin), (value,)), Lambda((), (), (zero(t),))
+            value = code.let(ir.If(here, then, orelse), t)
         for other in bins[:m]:
             if not ONE_PLACE(other is b):
                 value = code.op("select", code.op("eq", b, other), zero(t), value)
@@ -147,17 +162,29 @@ def _binned(terms: Terms, indices: list[Var], own: set[Var], e: ir.Map, ctx: Con
     outer = {v for s in code.stms for v in ir.stm_free(s)} | {v for v in results if isinstance(v, Var)}
     if not INVARIANT(not any(inside(ctx, v) or v in own for v in outer - bound)):
         return None
+    before = Elements(ctx)
+    if not ctx.ranges.nonneg(n):
+        n = before.op("max", n, ZERO)  # the loop has no iteration
+    if not some:
+        n = before.op("select", before.op("lt", ZERO, e.width), n, ZERO)
     iota, sums = Var("iota", ArrayType(I64, (n,))), Var("bins", ArrayType(t, (e.width,)))
-    out = [Stm((iota,), ir.Iota(n, ZERO, ONE)), Stm((sums,), ir.Replicate((e.width,), zero(t)))]
+    out = [*before.stms, Stm((iota,), ir.Iota(n, ZERO, ONE)), Stm((sums,), ir.Replicate((e.width,), zero(t)))]
     arrays = [Var("of", ArrayType(prim_of(r), (n,))) for r in results]
     lam = Lambda((sample.j,), tuple(code.stms), tuple(results))
     out.append(Stm(tuple(arrays), ir.Map(n, (iota,), lam)))
     for places, values in zip(arrays[::2], arrays[1::2], strict=True):
         x, y, z, after = Var("x", t), Var("y", t), Var("z", t), Var("bins", sums.type)
         plus = Lambda((x, y), (Stm((z,), ir.Op("add", (x, y))),), (z,))
+        ctx.aliases.consume((sums,))  # so that no equal array is taken for it
         out.append(Stm((after,), ir.Hist(n, (sums,), (places,), (values,), plus, (zero(t),))))
         sums = after
     return out, sums
+
+
+def _reads_own(stms: Sequence[Stm], j: Var, n: Atom) -> bool:
+    """Whether all elements that are read and written are element j of arrays of n."""
+    places = [s.exp for s in ir.statements(stms) if isinstance(s.exp, ir.At | ir.Update)]
+    return all(e.index[0] is j and shape_of(e.array.type)[:1] == (n,) and len(e.index) == 1 for e in places)
 
 
 # -- rows and elements
@@ -167,7 +194,7 @@ def _of_row(array: Atom, i: Atom, made: Elements, j: Atom) -> list[Atom]:
     return [made.at(array, (i, j))]
 
 
-@rule(ir.Map)
+@rule(ir.Map, changes=KEPT_NOT)
 def hot_rows(stm: Stm, ctx: Context) -> Result:
     """`map (\\row -> g row) (map (\\i -> map (\\j -> if i == j then v else 0) (iota m)) (iota n))` ->
     `map (\\i -> g (map (\\j -> if i == j then v else 0) (iota m))) (iota n)`: rows of an identity matrix are made where
@@ -204,7 +231,7 @@ def hot_rows(stm: Stm, ctx: Context) -> Result:
     return None
 
 
-@rule(ir.Map)
+@rule(ir.Map, changes=KEPT_NOT)
 def bins_outside(stm: Stm, ctx: Context) -> Result:
     """`map (\\x -> let h = reduce_by_index (replicate m 0) f 0 is vs in g h x) xs` ->
     `let h = reduce_by_index (replicate m 0) f 0 is vs in map (\\x -> g h x) xs`, where h is not overwritten: the values
@@ -219,13 +246,17 @@ def bins_outside(stm: Stm, ctx: Context) -> Result:
         needed = {v for f in [s, *fills] for v in ir.stm_free(f)} - {f.pat[0] for f in fills}
         if len(fills) == len(x.dests) and SAME_BINS(not any(inside(ctx, v) for v in needed)):
             out = [*fills, s]
+            code = Elements(ctx)
+            code.stms = out
+            if not FAILS_NOT(not code.may_fail()):
+                continue
             rest = tuple([t for t in e.lam.stms if t not in out])
             lam = Lambda(e.lam.params, rest, e.lam.result)
             return [*out, Stm(stm.pat, ir.Map(e.width, e.arrays, lam), stm.attrs)]
     return None
 
 
-@rule(ir.At)
+@rule(ir.At, changes=KEPT_NOT)
 def at_build(stm: Stm, ctx: Context) -> Result:
     """`(map f xs)[i]` -> `f xs[i]`, where the map is zero but at few places, and the index in range."""
     e: Any = stm.exp

@@ -12,13 +12,15 @@ import time
 from collections.abc import Sequence
 
 from futad.rewrite.rules import ENTER, LEAVE
+from futad.rewrite.rules.hot import HOT_SUMS
+from futad.rewrite.rules.hot_bins import HOT_BINS, HOT_ENTER
 from futad.rewrite.strategy import Rule
 from futad.testing.rules.soundness import Report, check_rule
 
 
 def own_rules() -> list[Rule]:
-    """The rules of the simplifier, each once."""
-    return list({r.name: r for r in (*ENTER, *LEAVE)}.values())
+    """The rules of the simplifier and of the pass one-hot, each once."""
+    return list({r.name: r for r in (*ENTER, *LEAVE, *HOT_ENTER, *HOT_SUMS, *HOT_BINS)}.values())
 
 
 def line(r: Rule, report: Report, seconds: float) -> str:

@@ -548,6 +548,11 @@ def aimed(rule: Rule, rng: random.Random) -> ir.Program | None:
                 getattr(a, AIMS[head])(rule)
 
     a.around(make)
+    return returned(a, rng)
+
+
+def returned(a: Aim, rng: random.Random) -> ir.Program | None:
+    """A program of the statements made; arrays of it may be overwritten.  None if they bind nothing."""
     values: list[Atom] = [v for s in a.b.stms for v in s.pat if not isinstance(v.type, AccType)]
     if rng.random() < 0.5:
         values = values[-2:]
@@ -561,10 +566,12 @@ def aimed(rule: Rule, rng: random.Random) -> ir.Program | None:
         at = rng.randint(defined + 1, len(stms))
         stms[at:at] = more
         values = [x for x in values if x is not v] + [new]
+    gone = {a for s in stms for a in s.exp.consumes()}
+    values = [x for x in values if x not in gone]
     if not values:
         return None
     fun = returning((*a.sizes, *a.inputs), stms, values, 2)
     return ir.Program({fun.name: fun})
 
 
-__all__ = ["AIMS", "aimed"]
+__all__ = ["AIMS", "SPAN", "Aim", "aimed", "returned"]
