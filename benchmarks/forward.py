@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from futad import strategies
 from futad.backend.c import CBackend
 from futad.core.ir import Program
-from futad.pipeline import compile_program, pass_names
+from futad.pipeline import compile_program
 from futad.source import load_program
 from futad.target import C
 
@@ -85,8 +86,8 @@ def slope(sizes: Sequence[int], times: Sequence[float]) -> float:
 
 def compiled(program: Program, rules: bool) -> CBackend:
     """The program for `c`, with the pass or without."""
-    passes = [name for name in pass_names(C) if rules or name != "one-hot"]
-    return CBackend(compile_program(program, target=C, passes=passes))
+    schedule = strategies.default() if rules else strategies.default().without("one-hot")
+    return CBackend(compile_program(program, target=C, schedule=schedule))
 
 
 class Figure:

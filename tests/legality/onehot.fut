@@ -127,8 +127,8 @@ entry bins_differ [n] (is: [n]i64) (xs: [n]f64) =
                     in f64.sum (map2 (\x j -> if j == k then x * h[j] else 0) xs (iota n)))
 
 -- Maps without iterations, and bins out of range: what their terms read is there, and fails, in iterations alone.
-entry bins_none [n][m] (xs: [n]f64) (is: [m]i64) (ys: [m]f64) =
-  tabulate n (\k -> f64.sum (map2 (\i y -> if i == k then y * xs[0] else 0) is ys))
+entry bins_none [n][m] (xs: [n]i64) (is: [m]i64) (ys: [m]i64) =
+  tabulate n (\k -> i64.sum (map2 (\i y -> i64.bool (i == k) * (y + xs[0])) is ys))
 entry bins_fail [n][m] (_xs: [n]f64) (is: [m]i64) (ys: [m]f64) =
   tabulate n (\k -> i64.sum (map2 (\i y -> if i == k then 6 / i64.f64 (y * 1e-9) else 0) is ys))
 entry bins_next [n] (is: [n]i64) (xs: [n]f64) =
