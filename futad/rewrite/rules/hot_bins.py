@@ -137,11 +137,9 @@ def _binned(terms: Terms, indices: list[Var], own: set[Var], e: ir.Map, ctx: Con
         return None
     late = [s for s in code.stms if of_k.intersection(s.pat)]
     code.stms = [s for s in code.stms if not of_k.intersection(s.pat)]
-    for_each = Elements(ctx)
-    for_each.stms = late
-    if not FAILS_NOT(not for_each.may_fail()):
+    if not FAILS_NOT(not _fails_by(late, {k}, ctx)):
         return None
-    safe = _reads_own(code.stms, sample.j, n) and not code.may_fail()
+    safe = _reads_own(code.stms + late, sample.j, n) and not sample.made.may_fail()
     some = NO_READS(safe or n is e.width or ctx.ranges.in_range(ZERO, e.width))
     results: list[Atom] = []
     for m, b in enumerate(bins):
@@ -181,9 +179,23 @@ def _binned(terms: Terms, indices: list[Var], own: set[Var], e: ir.Map, ctx: Con
     return out, sums
 
 
+def _fails_by(stms: Sequence[Stm], of: set[Var], ctx: Context) -> bool:
+    """Whether it depends on these variables whether statements fail."""
+    for s in stms:
+        if of.isdisjoint(ir.stm_free(s)):
+            continue
+        inner = [x for lam in s.exp.lambdas() for x in lam.stms]
+        alone = Elements(ctx)
+        alone.stms = inner or [s]
+        if alone.may_fail() and (not isinstance(s.exp, ir.If) or s.exp.cond in of or _fails_by(inner, of, ctx)):
+            return True
+        of = of.union(s.pat)
+    return False
+
+
 def _reads_own(stms: Sequence[Stm], j: Var, n: Atom) -> bool:
-    """Whether all elements that are read and written are element j of arrays of n."""
-    places = [s.exp for s in ir.statements(stms) if isinstance(s.exp, ir.At | ir.Update)]
+    """Whether all elements that are read and written without a check are element j of arrays of n."""
+    places = [s.exp for s in ir.statements(stms) if isinstance(s.exp, ir.At | ir.Update) and s.exp.check is None]
     return all(e.index[0] is j and shape_of(e.array.type)[:1] == (n,) and len(e.index) == 1 for e in places)
 
 

@@ -304,10 +304,9 @@ class HotAim(Aim):
         if self.chance(0.3):
             m = self.size()
             a = self.matrix(m, n, t)
-            size = (m, n)
         else:
             a = self.hots(n, t)
-            size = shape_of(a.type)  # type: ignore[assignment]
+        size = shape_of(a.type)
         at = [self.op("mod", self.input(I64), k) for k in size]
         read([self.frame[0], *at[1:]] if self.frame is not None and self.frame[1] is size[0] else at)
 
