@@ -9,6 +9,7 @@ import pytest
 
 import futad
 from futad.ad.inverse.iteration import Backwards, backwards
+from futad.ad.inverse.kept import exposed
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
@@ -46,8 +47,11 @@ class Turn:
         params = fun.body.params
         self.sizes = fun.num_sizes
         self.inner = params
-        kept = [v for way in self.ways for v in way.kept]
-        forward = ir.Lambda((*params, *body.params), (*before, *body.stms), (*body.result, *kept))
+        stms, kept = body.stms, []
+        for v in [v for way in self.ways for v in way.kept]:
+            stms, value = exposed(stms, v)
+            kept.append(value)
+        forward = ir.Lambda((*params, *body.params), (*before, *stms), (*body.result, *kept))
         self.forward = self._program(forward, self.sizes)
         self.backward = [self._backward(params, before, way) for way in self.ways]
 
@@ -175,6 +179,36 @@ def test_states_come_back_exactly(row: str) -> None:
         turn.check(seed)
 
 
+# What branches decide of what is lost: a state, and how many bools an iteration keeps.
+DECIDED = {
+    "merge": ("(a: i64) (b: i64)", "(a, b)", 2,
+              "if xs[a % n] < ys[b % n] then (a + 1, b) else if xs[a % n] > ys[b % n] then (a, b + 1)"
+              " else (a + xs[b % n], b + 1)"),
+    "in both branches": ("(a: i64) (b: i64)", "(a, b)", 3,
+                         "if a < b then (if a % 3 == 0 then (b, a + 7) else (a, b ^ a))"
+                         " else if b % 5 == 1 then (a * 3, b - 1) else (a + b, b)"),
+    "chain of four": ("(a: i64)", "a", 3,
+                      "if a % 7 == 1 then a + 1 else if a % 5 == 2 then a * 3 else if a % 3 == 0 then a ^ n else -a"),
+    "known outside": ("(a: i64) (b: i64)", "(a, b)", 1,
+                      "if n % 2 == 1 then (if a < 5 then (a + b * b, b + i) else (b, a - i)) else (a, b + 1)"),
+    "division where it can": ("(a: i64)", "a", 2,
+                              "if a % 2 == 0 then (if a != 0 && 12 / a == 1 then a + 1 else a - 1) else a + 9"),
+    "of an array": ("(as: [n]i64) (b: i64)", "(as, b)", 2,
+                    "if as[b % n] % 2 == 0 then (map (+ b) as, b + 1)"
+                    " else if b % 3 == 0 then (reverse as, b - 1) else (as, b * 5)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", DECIDED)
+def test_conditions_in_branches_are_kept(row: str) -> None:
+    params, names, bools, body = DECIDED[row]
+    turn = Turn(f"entry f (n: i64) (xs: [n]i64) (ys: [n]i64) {params} = loop {names} for i < n do {body}")
+    assert set(turn.undone) == set(range(len(turn.own)))
+    assert len({v for way in turn.ways for v in way.kept}) == bools
+    for seed in range(20):
+        turn.check(seed)
+
+
 LOST = {
     "even factor": "x * 6",
     "and": "x & 7",
@@ -226,6 +260,12 @@ PROGRAMS = {
     "condition": ("""
         loop (s, r) = (x, 12i32) for i < n do
           (s + x * f64.i32 r, if r % 3 == 0 then r * 5 + 1 else r - 7)""", 1),
+    "merge": ("""
+        let rows = map (\\k -> k * k % 7 - k) (iota (n + 1))
+        in loop (s, a, b) = (x, 0, 0) for i < n do
+          if rows[a] < rows[b] + i then (s, a + 1, b)
+          else if rows[a] > 3 then (s * x, a, b + 1)
+          else (s + x * f64.i64 rows[b], a + 1, b + 1)""", 10),
     "alternating": ("""
         loop (s, odd) = (x, false) for i < n do (if odd then s * x else s + f64.i64 i, !odd)""", 8),
     "permuted": ("""

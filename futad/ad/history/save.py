@@ -17,6 +17,7 @@ from typing import Literal
 from futad.ad.history.dependence import iterations_of
 from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
 from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
+from futad.ad.inverse.kept import exposed
 from futad.ad.inverse.points import Points
 from futad.ad.inverse.returned import Returns, place_of
 from futad.ad.inverse.solver import LEGAL
@@ -113,7 +114,7 @@ class Ways:
     def rows(self, own: Sequence[Var]) -> list[Type]:
         """The types of what is saved in an iteration; `own`: the loop's variables."""
         out: list[Type] = [own[q].type for q in self.whole]
-        out += [v.type for way in self.undone for v in way.kept]
+        out += [v.type for v in dict.fromkeys(v for way in self.undone for v in way.kept)]
         return out + [row_type(slot.array()) for chain in self.chains.values() for slot in slots(chain)]
 
 
@@ -203,6 +204,7 @@ class Saver:
         self.results: list[Atom] = []
         self.pat: list[Var] = []
         self.restores: dict[int, Restore] = {}
+        self.kept: dict[Var, Var] = {}
 
     def more(self, init: Atom, name: str) -> tuple[Var, Var]:
         """One more variable: what it is in the body, and after the loop.  Its result is still to be given."""
@@ -243,13 +245,17 @@ class Saver:
         return Returns(self.own[q].name, None if how is True or not isinstance(how, float) else how, place)
 
     def _each(self, v: Var) -> Var:
-        """Save a variable of the loop's body in every iteration; the array of it."""
+        """Save a variable of the loop's body in every iteration, once; the array of it."""
+        if v in self.kept:
+            return self.kept[v]
         t = array_of(v.type, self.iterations)
         assert isinstance(t, ArrayType)
         p, out = self.more(self.before.let(ir.Scratch(elem_of(t), t.shape), f"{v.name}_saved"), f"{v.name}_saved")
         b = Builder()
-        self.results.append(b.let(ir.Update(p, (self.index,), v), p.name))
-        self.stms = (*self.stms, *b.stms)
+        stms, value = exposed(self.stms, v)
+        self.results.append(b.let(ir.Update(p, (self.index,), value), p.name))
+        self.stms = (*stms, *b.stms)
+        self.kept[v] = out
         return out
 
     def _whole(self, q: int) -> None:

@@ -15,7 +15,7 @@ from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.scalarops import OPS
-from futad.core.types import BOOL, AccType, Atom, Const, Type, Var, elem_of, shape_of
+from futad.core.types import AccType, Atom, Const, Type, Var, elem_of, shape_of
 
 MAX_OPERATIONS = 8  # for a byte that is not saved; a load from memory costs about as much
 ASSUMED_SIZE = 1000  # of dimensions that are not known
@@ -26,8 +26,8 @@ class Backwards:
     """`code` gives the variables `group` of a loop before an iteration.
 
     Its parameters are the loop's leading ones (the index), these variables after the iteration, the variables `given`
-    before it, and the values that the iteration had for `kept`.  `rounds`: whether they come back with round-off, or by
-    an inverse of the program's own.
+    before it, and the values that the iteration had for `kept`, which branches may bind (see `kept.exposed`).
+    `rounds`: whether they come back with round-off, or by an inverse of the program's own.
     """
 
     code: ir.Lambda
@@ -84,8 +84,8 @@ def backwards(
         solved = [q for q in open_ if own[q] in s.known]
         if len(solved) == len(open_):
             break
-        if not keep and (conds := _unknown_conditions(s)):
-            keep = conds
+        if conds := s.unknown_conditions():
+            keep += conds
             continue
         if demanded and (gone := [q for q in wanted if q not in solved]):
             raise lost(s, own, gone)
@@ -98,14 +98,16 @@ def backwards(
         return []
     found = {q: (after[q], s.known[own[q]]) for q in open_}
     out: list[Backwards] = []
+    paid: set[Var] = set()  # what groups before keep
     for group in _groups(b, found, [q for q in wanted if q in open_]):
         result = [s.known[own[q]] for q in group]
         stms, used = live(b.stms, result)
         mine = [q for q in given if placeholders[own[q]] in used]
         kept = [v for v in keep if placeholders[v] in used]
-        bytes_ = sum(saved(q) for q in group if q in wanted) - len(kept)
-        if not rounding and operations(stms) > MAX_OPERATIONS * bytes_:
+        bytes_ = sum(saved(q) for q in group if q in wanted) - sum(bytes_of(v.type) for v in kept if v not in paid)
+        if not demanded and (bytes_ <= 0 or (not rounding and operations(stms) > MAX_OPERATIONS * bytes_)):
             continue
+        paid.update(kept)
         LEGAL.fired()
         params = [*[placeholders[p] for p in lead], *[after[q] for q in group]]
         params += [placeholders[v] for v in (*[own[q] for q in mine], *kept)]
@@ -113,18 +115,6 @@ def backwards(
         inexact = any(rounds(stm) or believed(stm) for stm in stms)
         out.append(Backwards(code, tuple(group), tuple(mine), tuple(kept), inexact))
     return out
-
-
-def _unknown_conditions(s: Solver) -> list[Var]:
-    """Conditions of statements that are stuck because nothing tells which side was taken."""
-    out: dict[Var, None] = {}
-    for stm in s.stms:
-        e = stm.exp
-        cond = e.cond if isinstance(e, ir.If) else e.args[0] if isinstance(e, ir.Op) and e.op == "select" else None
-        if isinstance(cond, Var) and s.value(cond) is None and any(v in s.known for v in stm.pat):
-            assert cond.type is BOOL
-            out[cond] = None
-    return list(out)
 
 
 def _groups(b: Builder, found: dict[int, tuple[Var, Atom]], wanted: Sequence[int]) -> list[list[int]]:

@@ -33,6 +33,7 @@ def _if(s: Solver, stm: ir.Stm) -> None:
                 side.learn(a, s.known[v])
         side.run()
         sides.append(side)
+    s.within[stm.pat[0]] = [c for side in sides for c in side.unknown_conditions()]
     both = sides[0].known.keys() & sides[1].known.keys() & s.visible
     solved = sorted([v for v in both if v not in s.known and not isinstance(v.type, AccType)], key=lambda v: v.id)
     if not solved:

@@ -102,6 +102,7 @@ class Solver:
         self.rounding = rounding
         self.assumed = assumed or {}
         self.made = {v: s for s in self.stms for v in s.pat}
+        self.within: dict[Var, list[Var]] = {}  # unknown conditions in branches, by the first result of the `if`
 
     def child(self, stms: Iterable[ir.Stm], b: Builder, params: Sequence[Var] = ()) -> Solver:
         """A scope inside this one."""
@@ -132,6 +133,19 @@ class Solver:
         """The expression of that class that makes `a` in this scope."""
         s = self.made.get(a) if isinstance(a, Var) else None
         return s.exp if s is not None and isinstance(s.exp, cls) else None
+
+    def unknown_conditions(self) -> list[Var]:
+        """Conditions of statements that are stuck because nothing tells which side was taken, in branches too."""
+        out: dict[Var, None] = {}
+        for s in self.stms:
+            if not any(v in self.known for v in s.pat):
+                continue
+            e = s.exp
+            cond = e.cond if isinstance(e, ir.If) else e.args[0] if isinstance(e, ir.Op) and e.op == "select" else None
+            if isinstance(cond, Var) and self.value(cond) is None:
+                out[cond] = None
+            out |= dict.fromkeys(self.within.get(s.pat[0], ()))
+        return list(out)
 
     # -- the two directions
 
