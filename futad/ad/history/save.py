@@ -169,7 +169,8 @@ def _undone(
     rounding = undo.how is not None and undo.how != "exact"
     chained = set(chains) - set(unchanged)
     return backwards(
-        loop.body, own, wanted, [*easy, *unchanged], undo.closed, chained, saved, rounding, undo.demanded, undo.why
+        loop.body, own, wanted, [*easy, *unchanged], undo.closed, chained, saved, rounding, undo.demanded, undo.why,
+        undo.place,
     )
 
 

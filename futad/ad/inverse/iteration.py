@@ -16,6 +16,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Const, Type, Var, elem_of, shape_of
+from futad.errors import Span
 
 MAX_OPERATIONS = 8  # for a byte that is not saved; a load from memory costs about as much
 ASSUMED_SIZE = 1000  # of dimensions that are not known
@@ -48,6 +49,7 @@ def backwards(
     rounding: bool = False,
     demanded: bool = False,
     why: dict[str, str] | None = None,
+    place: Span | None = None,
 ) -> list[Backwards]:
     """The `wanted` variables of a loop for which an iteration can be undone, in groups that need one another.
 
@@ -58,7 +60,8 @@ def backwards(
 
     `why` gets the reason for each of the `wanted` variables that is not undone, by name.
 
-    Raises UnsupportedError if all that are `demanded` cannot be undone.
+    Raises UnsupportedError, at the `place` of the loop if the statement has none, if all that are `demanded` cannot be
+    undone.
     """
     lead = body.params[: len(body.params) - len(own)]
     inside = bound_in(body)
@@ -88,11 +91,11 @@ def backwards(
             keep += conds
             continue
         if demanded and (gone := [q for q in wanted if q not in solved]):
-            raise lost(s, own, gone)
+            raise lost(s, own, gone, body.result, place)
         if why is not None:
             for q in wanted:
                 if q in open_ and q not in solved:
-                    why.setdefault(own[q].name, reason(s, own[q]))
+                    why.setdefault(own[q].name, reason(s, own[q], body.result[q]))
         keep, open_ = [], solved
     else:
         return []
