@@ -33,7 +33,7 @@ def inlined(text: str) -> ir.Program:
 class Turn:
     """The iteration of the loop in the entry `f` of a program text, forwards and backwards."""
 
-    def __init__(self, text: str, rounding: bool = False) -> None:
+    def __init__(self, text: str, rounding: bool = False, demanded: bool = False) -> None:
         program = inlined(text)
         (fun,) = program.funs.values()
         at = next(k for k, s in enumerate(fun.body.stms) if isinstance(s.exp, ir.Loop))
@@ -42,7 +42,7 @@ class Turn:
         self.own = loop.variables
         body = loop.body
         every = range(len(self.own))
-        self.ways = backwards(body, self.own, every, (), (), (), lambda q: 1e9, rounding)
+        self.ways = backwards(body, self.own, every, (), (), (), lambda q: 1e9, rounding, demanded)
         self.undone = {q: way for way in self.ways for q in way.group}
         params = fun.body.params
         self.sizes = fun.num_sizes
@@ -202,11 +202,33 @@ DECIDED = {
 @pytest.mark.parametrize("row", DECIDED)
 def test_conditions_in_branches_are_kept(row: str) -> None:
     params, names, bools, body = DECIDED[row]
-    turn = Turn(f"entry f (n: i64) (xs: [n]i64) (ys: [n]i64) {params} = loop {names} for i < n do {body}")
+    head = f"entry f (n: i64) (xs: [n]i64) (ys: [n]i64) {params} ="
+    turn = Turn(f"{head} loop {names} for i < n do {body}", demanded=True)
     assert set(turn.undone) == set(range(len(turn.own)))
     assert len({v for way in turn.ways for v in way.kept}) == bools
     for seed in range(20):
         turn.check(seed)
+
+
+MERGE = """
+def f (n: i64) (x: f64): f64 =
+  let rows = map (\\k -> k * k % 7 - k) (iota (n + 1))
+  let go (s, a, b) i =
+    if rows[a] < rows[b] + i then (s, a + 1, b)
+    else if rows[a] > 3 then (s * x, a, b + 1)
+    else (s + x * f64.i64 rows[b], a + 1, b + 1)
+  let (s, a, b) = ATTRIBUTE loop s = (x, 0, 0) for i < n do go s i
+  in s + f64.i64 (a - b)
+entry gradient (n: i64) (x: f64): f64 = vjp (f n) x 1"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_a_merge_is_undone_where_that_is_asked_for(backend: str) -> None:
+    ways = ("#[reversible(1e-6)]", "#[reversible(false)]", "")
+    undone, kept, plain = [futad.compile(MERGE.replace("ATTRIBUTE", w), backend=backend) for w in ways]
+    for n in (0, 1, 2, 23):
+        assert plain.gradient(n, 0.7) == kept.gradient(n, 0.7)
+        assert undone.gradient(n, 0.7) == pytest.approx(kept.gradient(n, 0.7), rel=1e-9)
 
 
 LOST = {
@@ -260,12 +282,6 @@ PROGRAMS = {
     "condition": ("""
         loop (s, r) = (x, 12i32) for i < n do
           (s + x * f64.i32 r, if r % 3 == 0 then r * 5 + 1 else r - 7)""", 1),
-    "merge": ("""
-        let rows = map (\\k -> k * k % 7 - k) (iota (n + 1))
-        in loop (s, a, b) = (x, 0, 0) for i < n do
-          if rows[a] < rows[b] + i then (s, a + 1, b)
-          else if rows[a] > 3 then (s * x, a, b + 1)
-          else (s + x * f64.i64 rows[b], a + 1, b + 1)""", 10),
     "alternating": ("""
         loop (s, odd) = (x, false) for i < n do (if odd then s * x else s + f64.i64 i, !odd)""", 8),
     "permuted": ("""

@@ -87,7 +87,8 @@ def backwards(
         solved = [q for q in open_ if own[q] in s.known]
         if len(solved) == len(open_):
             break
-        if conds := s.unknown_conditions():
+        # Branches in branches taken backwards cost more time than what they save: only where it is asked for.
+        if conds := s.unknown_conditions(nested=demanded or rounding):
             keep += conds
             continue
         if demanded and (gone := [q for q in wanted if q not in solved]):

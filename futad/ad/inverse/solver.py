@@ -134,8 +134,9 @@ class Solver:
         s = self.made.get(a) if isinstance(a, Var) else None
         return s.exp if s is not None and isinstance(s.exp, cls) else None
 
-    def unknown_conditions(self) -> list[Var]:
-        """Conditions of statements that are stuck because nothing tells which side was taken, in branches too."""
+    def unknown_conditions(self, nested: bool = True) -> list[Var]:
+        """Conditions of statements that are stuck because nothing tells which side was taken; in branches too, if
+        `nested`."""
         out: dict[Var, None] = {}
         for s in self.stms:
             if not any(v in self.known for v in s.pat):
@@ -144,7 +145,8 @@ class Solver:
             cond = e.cond if isinstance(e, ir.If) else e.args[0] if isinstance(e, ir.Op) and e.op == "select" else None
             if isinstance(cond, Var) and self.value(cond) is None:
                 out[cond] = None
-            out |= dict.fromkeys(self.within.get(s.pat[0], ()))
+            if nested:
+                out |= dict.fromkeys(self.within.get(s.pat[0], ()))
         return list(out)
 
     # -- the two directions
