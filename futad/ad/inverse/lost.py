@@ -51,7 +51,8 @@ def _reason(s: Solver, x: Var, stm: ir.Stm | None) -> str:
     if stm is None:
         return f"nothing of '{x.name}' is left after an iteration"
     e = stm.exp
-    shown = f"{type(e).__name__.lower()}(...)" if e.lambdas() else _words(s, e)
+    name = "with_inverse" if isinstance(e, ir.WithInverse) else type(e).__name__.lower()
+    shown = f"{name}(...)" if e.lambdas() else _words(s, e)
     named = "" if stm.pat[0].name == TEMPORARY else f"'{stm.pat[0].name}' = "
     return f"'{x.name}' does not follow from {named}{shown}"
 
