@@ -397,6 +397,7 @@ FUTAD_EMU_FN static int run(const Launch *launch, void (*body)(void *), void *ar
     free(b->queue);
   }
   free(blocks);
+  keep_few_stacks();
   for (size_t i = 0; i < device.garbage.length; i++) free(device.garbage.items[i]);
   device.garbage.length = 0;
 #ifdef FUTAD_EMU_TSAN

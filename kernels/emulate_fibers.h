@@ -64,6 +64,7 @@ void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **bottom_
 #ifndef FUTAD_EMU_STACK
 #define FUTAD_EMU_STACK (256 * 1024)
 #endif
+#define FUTAD_EMU_KEPT_STACKS 8
 
 /* --- CUDA's words ----------------------------------------------------------------------------------------- */
 
@@ -368,6 +369,17 @@ FUTAD_EMU_FN static char *new_stack() {
 FUTAD_EMU_FN static void give_stack(char *stack) {
 #ifndef FUTAD_EMU_TSAN
   device.stacks[device.free_stacks++] = stack;
+#endif
+}
+
+/* After a launch: a process may have as many mappings as it has (65,530 on Linux), and a thousand programs. */
+FUTAD_EMU_FN static void keep_few_stacks() {
+#ifndef FUTAD_EMU_TSAN
+  const long page = 4096;
+  while (device.free_stacks > FUTAD_EMU_KEPT_STACKS) {
+    munmap((char *)device.stacks[--device.free_stacks] - page, FUTAD_EMU_STACK + page);
+    device.made_stacks--;
+  }
 #endif
 }
 

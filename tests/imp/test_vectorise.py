@@ -38,6 +38,16 @@ def test_lanes_that_reduce_read_side_by_side(index, taken):
     assert (across(loop, reassociate=True) is not None) == taken
 
 
+@pytest.mark.parametrize("value, taken", [(m, True), (i, False)])
+def test_what_comes_before_the_reduction_is_the_same_for_all_lanes(value, taken):
+    product = Scalar("mul", (Load("a", BESIDE, F64), Ref("c", F64)), F64, F64)
+    fold = ir.For("j", m, [ir.Accumulate("s", "add", product)], map=True)
+    assert annotate(fold, reassociate=True)
+    before = [ir.Decl("c", F64, Load("b", value, F64)), ir.Decl("s", F64, F_ZERO, mutable=True)]
+    loop = ir.For("i", n, [*before, fold, ir.Store("y", i, Ref("s", F64))], map=True)
+    assert (across(loop, reassociate=True) is not None) == taken
+
+
 def outer(bound: ir.Expr, cond: ir.Expr, first: list[ir.Stmt]) -> ir.For:
     """A map around a loop that carries y, with a branch that adds to memory in one way."""
     y = Ref("y", F64)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import futad
 from futad.errors import InternalError
 from futad.runtime import emulated
 from futad.runtime.emulated import EmulatedModule
@@ -281,3 +284,18 @@ def test_pieces_of_one_array_under_a_sanitizer() -> None:
     module.launch("copy", 1, 5, 0, [arena[2:7], arena[10:15]])
     np.testing.assert_array_equal(arena[10:15], np.arange(3, 8))
     np.testing.assert_array_equal(arena[:10], np.arange(10))
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="mappings are counted on Linux")
+def test_programs_keep_few_mappings() -> None:
+    """A process may have 65,530; a block of 1,024 threads has a stack and a guard for each while it runs."""
+
+    def mappings() -> int:
+        return len(Path("/proc/self/maps").read_text().splitlines())
+
+    before = 0
+    for name in ("first", "second"):  # the first one loads libraries, too
+        before = mappings()
+        p = futad.compile(f"entry {name} [n][m] (xs: [n][m]f64) = map f64.sum xs", backend="emulated")
+        assert np.array_equal(p[name](np.ones((3, 5000))), [5000.0] * 3)
+    assert mappings() - before < 40
