@@ -9,7 +9,7 @@ setup(
     packages=[*find_namespace_packages(include=["futad", "futad.*"]), *FOLDERS],
     package_dir=FOLDERS,
     package_data={
-        "futad": ["py.typed", "**/*.lark", "**/*.fut"],
+        "futad": ["py.typed", "**/*.lark", "**/*.tables", "**/*.fut"],
         "futad.kernels": ["*.h", "*.c", "*.cu", "*.cuh"],
         "futad.datasets": ["*.txt"],
         "futad.programs": ["*.fut"],

@@ -1,6 +1,7 @@
 """Programs as a newcomer writes them from a textbook (`textbook/*.fut`), none tuned, beside JAX (jitted) and PyTorch
 (`torch.compile`, where it does not unroll long loops): value, value with gradient, the time from `import` to the first
-gradient in a fresh process with empty caches, and the memory that a gradient takes.
+gradient in a fresh process with empty caches (Python's own bytecode is there, as it is for installed packages), and the
+memory that a gradient takes.  What runs after futad's first gradient, until its full build is there, is not timed.
 
     python benchmarks/everyday.py [--only NAME...] [--size S] [--threads N] [--rounds N] [--json OUT] [--chart OUT]
     python benchmarks/everyday.py --peers venv/bin/python       where JAX and PyTorch are, if not here
@@ -13,6 +14,7 @@ the fastest is printed as such, and fails nothing.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import math
 import os
@@ -48,6 +50,8 @@ def main() -> int:
     parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     sys.path.insert(0, str(TEXTBOOK))
+    if not options.worker:
+        compileall.compile_dir(HERE.parent / "futad", quiet=2)  # as the peers', when packages are installed
     if options.worker:
         return (remember if options.memory else work)(*options.worker, options.size, options.backend)
     from inputs import ROWS
@@ -114,7 +118,7 @@ def one_row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """All systems on one program."""
     systems: dict[str, dict[str, Any]] = {}
     workers: dict[str, Worker] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # of a system that failed
         for system in dict.fromkeys(("futad", *options.systems)):  # one after the other: a first gradient is timed
             cache = Path(folder) / system
             cache.mkdir(mode=0o700)
@@ -123,6 +127,7 @@ def one_row(name: str, options: argparse.Namespace) -> dict[str, Any]:
             if "failed" in worker.first:
                 continue
             workers[system] = worker
+            worker.ask("settle")
             again = Worker(system, name, options, cache, memory=True)
             worker.first |= again.first
             again.close()
@@ -154,7 +159,8 @@ def disagreement(systems: dict[str, dict[str, Any]]) -> str:
 
 
 def work(system: str, name: str, size: float, backend: str) -> int:
-    """A first gradient, then what is asked for on stdin: 'value' or 'gradient'."""
+    """A first gradient, then what is asked for on stdin: 'settle' (until builds in the background are done), 'value'
+    or 'gradient'."""
     import numpy as np
     from inputs import ROWS, arguments
 
@@ -168,6 +174,11 @@ def work(system: str, name: str, size: float, backend: str) -> int:
     answer = [float(result), *[float(np.sqrt((a * a).sum())) for a in arrays]]
     reply(first=seconds, answer=answer, tolerance=1e-3 if single else 1e-7)
     for line in sys.stdin:
+        if line.strip() == "settle":
+            for f in settled:
+                f.executable.executor()
+            reply()
+            continue
         call = value if line.strip() == "value" else gradient
         call()
         reply(seconds=repeated(call))
@@ -236,7 +247,11 @@ def _futad(name: str, wrt: int, args: tuple[Any, ...], backend: str) -> tuple[An
 
     entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend).value
     both = futad.value_and_grad(entry, argnums=tuple(range(wrt)))
+    settled.extend((entry, both))
     return lambda: entry(*args), lambda: both(*args)
+
+
+settled: list[Any] = []  # futad's functions, whose full builds are waited for before they are timed
 
 
 def _jax(name: str, wrt: int, args: tuple[Any, ...], backend: str) -> tuple[Any, Any]:

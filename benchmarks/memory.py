@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from memory_figures import PROGRAMS, Bar, in_process, measure, needed, one_call, relative
+from memory_figures import PROGRAMS, Bar, differing, in_process, measure, needed, one_call, relative
 from memory_inputs import rotated, springs
 from memory_variants import variants
 
@@ -90,6 +90,7 @@ def leapfrog(iterations: int, runs: int, plain: bool, tolerance: float | None = 
     """The rows, and the bars on them; without `plain` only what needs no comparison."""
     found = {"undone": measure("leapfrog", iterations, {"reversible": tolerance or True}, runs)}
     if plain:
+        found["exact"] = measure("leapfrog", iterations, {"reversible": "exact"}, runs)
         found["kept"] = measure("leapfrog", iterations, {}, runs)
     for name, row in found.items():
         print(f"{iterations:>9,} iterations, {name}: {row['seconds']:.3f} CPU s, {row['kB']:,} kB more")
@@ -98,6 +99,9 @@ def leapfrog(iterations: int, runs: int, plain: bool, tolerance: float | None = 
     if plain:
         kept = found["kept"]
         bars.append(Bar("time over that of what is kept", undone["seconds"] / kept["seconds"], LEAPFROG_TIME))
+        exact = differing(found["exact"]["results"], kept["results"])
+        bars.append(Bar("values of the exact mode that differ in some bit", exact, 0))
+        bars.append(Bar("memory of the exact mode over that of what is kept", found["exact"]["kB"] / kept["kB"], 0.25))
         bars.append(Bar("largest relative difference", relative(undone["results"], kept["results"]), LEAPFROG_ERROR))
     rows = [{"iterations": iterations, "way": k, **{n: v for n, v in r.items() if n != "results"}}
             for k, r in found.items()]  # fmt: skip

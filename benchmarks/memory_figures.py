@@ -74,6 +74,12 @@ def needed(module: str, install: str) -> None:
         raise SystemExit(f"{module} is not installed here: pip install {install}")
 
 
+def differing(actual: Sequence[Any], expected: Sequence[Any]) -> int:
+    """How many values of two gradients have not the same bits."""
+    pairs = [(np.asarray(a), np.asarray(e)) for a, e in zip(actual, expected, strict=True)]
+    return sum(int(np.count_nonzero(a.view(np.int64) != e.view(np.int64))) for a, e in pairs)
+
+
 def relative(actual: Sequence[Any], expected: Sequence[Any]) -> float:
     """The largest difference, relative to the largest magnitude of each array."""
     pairs = [(np.asarray(a), np.asarray(e)) for a, e in zip(actual, expected, strict=True)]

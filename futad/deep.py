@@ -13,7 +13,8 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -110,6 +111,16 @@ def _recursion(limit: int, enter: bool) -> None:
         sys.setrecursionlimit(max([_usual, *_limits]))
 
 
+@contextmanager
+def frames(limit: int) -> Iterator[None]:
+    """Room for so many frames of Python that call each other without going by way of C."""
+    _recursion(limit, True)
+    try:
+        yield
+    finally:
+        _recursion(limit, False)
+
+
 def _forked() -> None:
     """In a forked child, where the other threads are not: nobody has the lock or starts a thread."""
     global _lock, _stack
@@ -126,4 +137,4 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
-__all__ = ["deep"]
+__all__ = ["deep", "frames"]

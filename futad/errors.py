@@ -221,11 +221,19 @@ def failed_check(template: str, message: str, place: Span | None) -> ExecutionEr
 
     `template` is the compiler's own text; `message` has the values in its places.
     """
-    return (BoundsError if "out of bounds" in template else AssertionFailed)(message, place)
+    kind = BoundsError if "out of bounds" in template else TooDeep if template == TOO_DEEP else AssertionFailed
+    return kind(message, place)
 
 
 class OutOfMemory(ExecutionError, MemoryError):
     """A value does not fit in memory."""
+
+
+class TooDeep(ExecutionError, RecursionError):
+    """Recursive functions call each other more often than there is room for."""
+
+
+TOO_DEEP = "recursion is deeper than {} calls (a stack of {} MiB)"  # of compiled code
 
 
 class DeviceError(ExecutionError):

@@ -108,13 +108,21 @@ def _fused_again(pass_name: str, when: Callable[[Target], bool]) -> list[Pass]:
 # rewrites of their own, as they sum columns where a thread sums rows; and there sums are found after fusion, too.
 PASSES: list[Pass] = [
     _simplify("simplify"),
+    Pass("tail-calls", _lazy("futad.optimise.tail_calls", "tail_calls")),
+    Pass("recursion", _lazy("futad.optimise.recursion", "refuse", backend=lambda target: target.name), _device),
     Pass("inline", _lazy("futad.optimise.inline", "inline")),
     _simplify("simplify-inlined"),
     Pass("asserts", _lazy("futad.optimise.asserts", "bind_assertions")),
     _simplify("simplify-asserts", after="asserts"),
     Pass("narrow", _lazy("futad.optimise.narrow", "narrow")),
     _simplify("simplify-narrow", after="narrow"),
+    Pass("compactions", _lazy("futad.optimise.compactions", "fold_compactions")),
+    _simplify("simplify-compactions", after="compactions"),
     Pass("views", _lazy("futad.optimise.views", "hoist_views")),
+    Pass("invert", _lazy("futad.ad.inverse.function", "expand_inverses")),
+    _simplify("simplify-invert", after="invert"),
+    Pass("contractions", _lazy("futad.optimise.contractions", "contractions"), _c),
+    _simplify("simplify-contractions", _c, "contractions"),
     Pass("ad", _lazy("futad.ad.expand", "expand", sequential=_few)),
     _simplify("simplify-ad"),
     Pass("one-hot", _lazy("futad.rewrite.onehot", "one_hot_tangents"), counts=True),
@@ -131,6 +139,8 @@ PASSES: list[Pass] = [
     Pass("hoist", _lazy("futad.optimise.hoist", "hoist"), counts=True),
     _simplify("simplify-hoisted"),
     # C
+    Pass("hoist-elements", _lazy("futad.optimise.hoist_elements", "hoist_elements"), _c),
+    _simplify("simplify-elements", _c, "hoist-elements"),
     Pass("accs", _lazy("futad.accs", "accs"), _c, counts=True),
     *_fused_again("accs", _c),
     Pass("hand-on", _lazy("futad.optimise.hand_on", "hand_on"), _c),
@@ -157,6 +167,7 @@ PASSES: list[Pass] = [
     Pass("by-columns", _lazy("futad.optimise.layout", "by_columns"), _c),
     Pass("grids", _lazy("futad.flatten.grids", "decided", choices=lambda target: target.choices), _device),
 ]
+SHIPPED = list(PASSES)  # without those that others have added
 COMMON = "simplify-hoisted"  # the last pass that all targets share
 
 
@@ -216,14 +227,17 @@ def default_schedule() -> Schedule:
 
 # Which pass is needed for what, and which one comes before another: what follows relies on it, in every program.
 NEEDED = {
-    "inline": "derivatives are taken of code without calls",
+    "inline": "derivatives are taken of code without calls but of recursive functions",
+    "invert": "no backend runs inverses of functions",
     "ad": "no backend runs derivatives",
     "without-traces": "devices cannot print",
     "sequentialise": "devices run `#[sequential]` constructs as loops",
     "grids": "devices run what it decides",
 }
 ORDER = (
-    ("inline", "ad", "derivatives are taken of code without calls"),
+    ("inline", "ad", "derivatives are taken of code without calls but of recursive functions"),
+    ("inline", "invert", "functions are inverted that call no others"),
+    ("invert", "ad", "the derivative of an inverse is that of its code"),
     ("ad", "matmul", "products of derivatives are found after these are taken, and have no derivative with a sum"),
     ("ad", "fuse", "derivatives are taken of code that is not fused"),
     ("ad", "hoist", "what is hoisted away from its scope is not run again by the return sweep"),

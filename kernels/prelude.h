@@ -327,6 +327,25 @@ FUTAD_BITS(f64, double, uint64_t)
 FUTAD_BITS(f32, float, uint32_t)
 #endif
 
+/* `rank` numbers floats in their order, -0 just below 0, infinities and NaN outside.  `lost`: the low seven bits of the
+ * rank of x where y is less than 33 floats away, else -1; `found`: the float next to y whose rank ends in the bits k. */
+#define FUTAD_LOST(T, t, u, i, most)                                                           \
+  FUTAD_INLINE i futad_rank_##T(t x) {                                                         \
+    const i b = (i)futad_bits_##T(x);                                                          \
+    return b ^ ((b >> (8 * sizeof b - 1)) & most);                                             \
+  }                                                                                            \
+  FUTAD_INLINE int8_t futad_lost_##T(t x, t y) {                                               \
+    const u r = (u)futad_rank_##T(x);                                                          \
+    return (int8_t)(r - (u)futad_rank_##T(y) + 32 < 65 ? (r & 127) : (u)-1);                   \
+  }                                                                                            \
+  FUTAD_INLINE t futad_found_##T(int8_t k, t y) {                                              \
+    const u r = (u)futad_rank_##T(y);                                                          \
+    const i z = (i)(r + ((((u)k - r) & 127) ^ 64) - 64);                                       \
+    return futad_from_bits_##T((u)(z ^ ((z >> (8 * sizeof z - 1)) & most)));                   \
+  }
+FUTAD_LOST(f64, double, uint64_t, int64_t, INT64_MAX)
+FUTAD_LOST(f32, float, uint32_t, int32_t, INT32_MAX)
+
 /* Float to integer: truncates and wraps around as integers do; infinities and NaN give 0.  `t` is reduced by a multiple
  * of 2^N, here `two`, without rounding, so that it fits the signed type of N bits.  `two` times the trunc of an infinity
  * is one again, and the difference NaN. */

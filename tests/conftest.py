@@ -17,6 +17,7 @@ from futad import checks
 from futad.runtime import cc
 
 os.environ.setdefault(checks.VARIABLE, checks.IR)
+os.environ.setdefault("FUTAD_QUICK", "0")  # one build of each program, and nothing in the background
 os.environ.setdefault("FUTAD_PROGRESS", "0")  # whether a compiler takes long depends on the machine's load
 # The same examples in every run, others with FUTAD_PROGRAMS; how long one takes depends on the machine.
 settings.register_profile(

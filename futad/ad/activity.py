@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from futad.ad.registry import Flags as Flags
+from futad.ad.registry import current
 from futad.core import ir
 from futad.core.scalarops import OPS
 from futad.core.types import PRIMS, AccType, Atom, Var, prim_of
@@ -22,7 +24,7 @@ ALL_ITERATIONS = LEGAL.condition(
 )
 ALL_COMPONENTS = LEGAL.condition("no more in later folds", "a component depends on the inputs by way of others")
 
-Flags = tuple[bool, ...]
+NO_DERIVATIVE = ("no-derivative",)  # an attribute of a statement, see `shifts.py`
 
 
 def is_active(a: Atom, active: set[Var]) -> bool:
@@ -32,6 +34,8 @@ def is_active(a: Atom, active: set[Var]) -> bool:
 def propagate(stms: Iterable[ir.Stm], active: set[Var]) -> None:
     """Add to `active` what the statements bind."""
     for s in stms:
+        if NO_DERIVATIVE in s.attrs:
+            continue
         for v, f in zip(s.pat, flow(s.exp, active), strict=True):
             if f:
                 active.add(v)
@@ -143,6 +147,7 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.Rearrange: _any("array"),
     ir.ArgSort: lambda e, active: (False,),
     ir.MatMul: _any("a", "b", "plus"),
+    ir.Contraction: _any("a", "b"),
     ir.Copy: _any("array"),
     ir.Scratch: lambda e, active: (False,),
     ir.Assert: lambda e, active: (),
@@ -160,6 +165,7 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.WithVjp: _custom,
     ir.WithInverse: lambda e, active: lambda_flow(e.lam, [is_active(a, active) for a in e.args], active),
     ir.UpdateAcc: _any("acc", "value"),
+    ir.Call: lambda e, active: current().flow(e.name, current().marked(e, active)),
 }
 
 

@@ -11,12 +11,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import futad.ad.rules  # noqa: F401  (fills the table)
+from futad.ad.calls import Derived
 from futad.ad.directions.unroll import unrolled
 from futad.ad.directions.widen import CannotWiden, all_directions
 from futad.ad.forward import expand_jvp
 from futad.ad.history.final import prepared, without_notes
+from futad.ad.inverse.lost_bits import Functions
+from futad.ad.registry import using
 from futad.ad.reverse import How, expand_vjp
 from futad.ad.rules.custom import Plain
+from futad.ad.shifts import unmarked, without_shifts
 from futad.ad.spine.machine import flatten
 from futad.ad.tidy.fold_loops import folds_as_loops
 from futad.ad.tidy.live import live
@@ -26,6 +30,7 @@ from futad.ad.tidy.unfuse import unfuse
 from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
+from futad.core.callgraph import components
 from futad.core.types import Atom, Const, Var, elem_of, row_type
 
 
@@ -34,12 +39,12 @@ def _one(
 ) -> tuple[list[Atom], list[Atom]]:
     lam = ir.Lambda(lam.params, tuple(opened(lam.stms)), lam.result)
     if isinstance(e, ir.Jvp):
-        return expand_jvp(b, ir.Jvp(lam, e.args, directions))
+        return expand_jvp(b, ir.Jvp(without_shifts(lam), e.args, directions))
     if how.budget is not None and how.budget.limits and how.budget.nest:
         lam = flatten(lam)
     if how.sequential:
         lam = folds_as_loops(lam)
-    lam = prepared(lam)
+    lam = without_shifts(prepared(lam))
     if how.budget is not None:
         how = replace(how, loops=max(1, _keeping(lam)))
     out = expand_vjp(b, ir.Vjp(lam, e.args, directions), how)
@@ -84,9 +89,10 @@ def _many(
 class _Expander(ir.Renamer):
     """Rebuilds a function without `Jvp` and `Vjp`, the innermost first."""
 
-    def __init__(self, sequential: bool) -> None:
+    def __init__(self, sequential: bool, functions: Functions) -> None:
         super().__init__()
         self.sequential = sequential
+        self.functions = functions
         self.around: Counter[type[ir.Exp]] = Counter()  # derivatives of what is being expanded
 
     def stms(self, stms: Iterable[ir.Stm]) -> list[ir.Stm]:
@@ -102,14 +108,17 @@ class _Expander(ir.Renamer):
             b = Builder()
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
-            how = How(self.sequential, Budget.of(s.attrs), self.around[ir.Jvp], self.around[ir.Vjp], inside=inside)
+            how = How(
+                self.sequential, Budget.of(s.attrs), self.around[ir.Jvp], self.around[ir.Vjp], inside=inside,
+                functions=self.functions,
+            )  # fmt: skip
             if e.many:
                 b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs, how)
             else:
                 directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
                 values, derivatives = _one(b, e, lam, directions, how)
             results = values + derivatives
-            out += protect(live(b.stms, results)[0], results)
+            out += unmarked(protect(live(b.stms, results)[0], results))
             self.mapping.update(zip(s.pat, values + derivatives, strict=True))
         return out
 
@@ -124,17 +133,32 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
 
     `sequential`: on one thread, or few; where a parallel rule takes more work than one that is not, the other is taken.
 
-    Raises InternalError where a differentiated lambda contains a `Call` (inlining comes first), and
-    UnsupportedError for an attribute of a loop without the number it takes.
+    Functions that are called (inlining comes first, so they are recursive) get derivatives of their own (`calls.py`).
+    Raises UnsupportedError for an attribute of a loop without the number it takes, and for a function whose definition
+    contains its own derivative.
     """
-    funs: dict[str, ir.Fun] = {}
-    for name, f in program.funs.items():
-        if f.body.has(ir.Derivative):
-            f = _renamed(f, _Expander(sequential))
+    functions = Functions(program.funs)
+
+    def plain(f: ir.Fun) -> ir.Fun:
+        return _renamed(f, _Expander(sequential, functions)) if f.body.has(ir.Derivative) else f
+
+    def of_function(b: Builder, e: ir.Jvp | ir.Vjp, directions: ir.Atoms) -> tuple[list[Atom], list[Atom]]:
+        lam = unfuse(e.lam)
+        inside = any(isinstance(x.exp, ir.Vjp) for x in ir.statements(lam.stms))
+        how = How(sequential, inside=inside, functions=functions)
+        return _one(b, e, lam, directions, how)
+
+    derived = Derived(program, plain, of_function, lambda stms, results: protect(live(stms, results)[0], results))
+    with using(derived):
+        funs = derived.all()
+    funs = functions.made | funs
+    for name, f in funs.items():
         if f.body.has(ir.WithVjp, ir.WithInverse):
-            f = _renamed(f, Plain())
-        funs[name] = f
-    return ir.Program(funs, program.name)
+            funs[name] = _renamed(f, Plain())
+    made = ir.Program(funs, program.name)
+    if len(funs) > len(program.funs):
+        made.funs = {name: funs[name] for group in components(made) for name in group}
+    return made
 
 
 def _renamed(f: ir.Fun, r: ir.Renamer) -> ir.Fun:

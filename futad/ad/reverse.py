@@ -38,6 +38,7 @@ from futad.ad.activity import propagate
 from futad.ad.emit import add_to_acc, coerce
 from futad.ad.history.split import Leaf
 from futad.ad.history.stripmine import stripmine
+from futad.ad.inverse.lost_bits import Functions
 from futad.ad.table import rule_of
 from futad.ad.tidy.final_updates import drop_final_updates
 from futad.ad.tidy.opened import opened
@@ -73,7 +74,8 @@ Tape = list[tuple[ir.Stm, ir.Stm]]
 class How:
     """`sequential`: the code is to run on one thread, or few.  `budget`: what may be kept of loops.  `tangents`,
     `adjoints`: how many forward and reverse derivatives will be taken of what is emitted.  `loops`: how many share the
-    budget.  `inside`: whether there are reverse derivatives inside, which keep something too.
+    budget.  `inside`: whether there are reverse derivatives inside, which keep something too.  `functions` that
+    are added to the program.
     """
 
     sequential: bool = False
@@ -82,6 +84,7 @@ class How:
     adjoints: int = 0
     loops: int = 1
     inside: bool = False
+    functions: Functions = field(default_factory=Functions)
 
 
 @dataclass(slots=True)
@@ -153,6 +156,12 @@ class Scope:
 
     def child(self, kind: str) -> Scope:
         return Scope(kind, self, self.ctx)
+
+    def apart(self) -> Scope:
+        """A scope inside that knows no adjoints of outside: what it finds are derivatives to be multiplied with one."""
+        inner = Scope("root", None, self.ctx)
+        inner.stripped, inner.widths = set(self.stripped), self.widths
+        return inner
 
     # -- the two sweeps
 

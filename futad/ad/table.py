@@ -33,9 +33,9 @@ RULES: dict[type, Rule] = {}
 def rule_of(exp: ir.Exp) -> Rule:
     """The rule of a node's class.
 
-    Raises InternalError for `Call`, `Jvp`, `Vjp` and `WithInverse`, which earlier steps have removed.
+    Raises InternalError for `Jvp`, `Vjp` and `WithInverse`, which earlier steps have removed.
     """
     found = RULES.get(type(exp))
     if found is None:
-        raise InternalError(f"no derivative rule for {type(exp).__name__} (calls are inlined before differentiation)")
+        raise InternalError(f"no derivative rule for {type(exp).__name__}")
     return found

@@ -23,7 +23,7 @@ from futad.api.derive import derive
 from futad.api.options import takes_budget
 from futad.api.program import Executable, Function
 from futad.core import ir
-from futad.core.budget import Budget, Options, budget_of
+from futad.core.budget import Budget, Options, chosen
 from futad.errors import InputError, ShapeError, UsageError
 from futad.runtime.exchange import device_array, device_array_like
 from futad.runtime.values import build_value, entry_text, flatten_value
@@ -46,7 +46,7 @@ def vjp(
     active = _active(f, argnums)
     kept = tuple([_snapshot(a) for a in args])
     value = f(*kept)
-    pullback = _derived(f, "vjp", active, False, budget_of(**options))
+    pullback = _derived(f, "vjp", active, False, *chosen(**options))
 
     def pull(cotangent: Any) -> Any:
         full = _filled(f.entry.result, cotangent, value, "cotangent")
@@ -77,14 +77,14 @@ def grad(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Funct
     tuple).  Raises UsageError if f has another result.
     """
     f = _entry(f, "grad")
-    return _derived(f, "grad", _numbers(f, argnums), _is_single(argnums), budget_of(**options))
+    return _derived(f, "grad", _numbers(f, argnums), _is_single(argnums), *chosen(**options))
 
 
 @takes_budget("loops")
 def value_and_grad(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Function:
     """Like `grad`, but the entry returns (value, gradient)."""
     f = _entry(f, "value_and_grad")
-    return _derived(f, "value_and_grad", _numbers(f, argnums), _is_single(argnums), budget_of(**options))
+    return _derived(f, "value_and_grad", _numbers(f, argnums), _is_single(argnums), *chosen(**options))
 
 
 def jacfwd(f: Function, argnums: Argnums = 0) -> Function:
@@ -102,7 +102,7 @@ def jacfwd(f: Function, argnums: Argnums = 0) -> Function:
 def jacrev(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Function:
     """Like `jacfwd`, by reverse mode: good for few outputs."""
     f = _entry(f, "jacrev")
-    return _derived(f, "jacrev", _numbers(f, argnums), _is_single(argnums), budget_of(**options))
+    return _derived(f, "jacrev", _numbers(f, argnums), _is_single(argnums), *chosen(**options))
 
 
 @takes_budget("loops")
@@ -139,16 +139,20 @@ def _entry(f: Any, what: str) -> Function:
 
 
 def _derived(
-    f: Function, kind: str, active: tuple[int, ...], single: bool, budget: Budget | None = None
+    f: Function, kind: str, active: tuple[int, ...], single: bool, engine: str = "", budget: Budget | None = None
 ) -> Function:
-    """The entry of a new program; a budget of its own is for the derivative that is taken here."""
+    """The entry of a new program; a budget of its own is for the derivative that is taken here.  `engine`: how
+    derivatives are taken in it, by default as in the program of f."""
+    of = f.executable
+    engine = engine or of.engine
 
     def make() -> Function:
-        of = f.executable
         core, name = derive(of.core, f.symbol, kind, active, single, budget)
-        return Function(Executable(core, of.requested, of.check, of.texts, of.budget, of.schedule), name)
+        origin = of.origin and of.origin.then(f.symbol, kind, active, single, budget)
+        made = Executable(core, of.requested, of.check, of.texts, of.budget, of.schedule, engine, origin)
+        return Function(made, name)
 
-    made = f.derived((kind, active, single, budget), make)
+    made = f.derived((kind, active, single, engine, budget), make)
     assert isinstance(made, Function)
     return made
 

@@ -12,6 +12,9 @@ from futad.core.budget import Options
 F = TypeVar("F", bound=Callable[..., Any])
 
 TEXT = """
+    method: how derivatives are taken: "transform" (the default: by transforming the program) or "dual" (by running it,
+    on the interpreter, with dual numbers: docs/dual.md).  Two other words of it belong to what follows.
+
     memory, checkpoints, reruns, method, reversible: what reverse mode may keep of {what} between its two sweeps
     (docs/memory.md); by default all that the return sweep reads.
 

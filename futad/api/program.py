@@ -16,13 +16,14 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from futad import checks, forks
 from futad.api.options import takes_budget
-from futad.backend import backends
+from futad.backend import aot_cache, backends
 from futad.core import ir
-from futad.core.budget import Budget, Options, budget_of, budgeted
+from futad.core.budget import Budget, Options, budgeted, chosen
 from futad.core.measures import Measured
 from futad.errors import Error, FutadWarning, OutOfMemory, UsageError
 from futad.runtime.exchange import DeviceArray
@@ -40,6 +41,18 @@ WHOLE = "loops, for all derivatives in the program and of its entries that say n
 NO_TRACES = "'trace' prints nothing on backend '{}': run on 'c', 'multicore' or 'interp' to see it"
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a program was made of: the texts of its files by their names, and the derivatives taken of it, as text."""
+
+    texts: Mapping[str, str]
+    derived: str = ""
+
+    def then(self, *step: Any) -> Origin:
+        """That of a derivative of the program."""
+        return Origin(self.texts, f"{self.derived}{step!r};")
+
+
 class Executable:
     """A core program with the code made from it on first use; shared by its functions."""
 
@@ -51,9 +64,14 @@ class Executable:
         texts: Mapping[str, str] | None = None,
         budget: Budget | None = None,
         schedule: Schedule | None = None,
+        engine: str = "transform",
+        origin: Origin | None = None,
     ) -> None:
+        """`engine`: how derivatives are taken, one of `ENGINES`.  `origin`: what the program was made of, if that is
+        known."""
+        self.engine = engine
         self.core, self.budget = budgeted(core, budget), budget
-        self.schedule = schedule
+        self.schedule, self.origin = schedule, origin
         self.texts = texts or {}
         self.requested = backend
         self.check = check
@@ -69,11 +87,26 @@ class Executable:
             self._lock = threading.Lock()
 
     def executor(self) -> backends.Executor:
-        """The compiled program (compiled now if this is the first use)."""
+        """The compiled program, with all optimisations (compiled now if this is the first use)."""
+        made = self._ready(soon=False)
+        return made.settled() if isinstance(made, backends.Soon) else made
+
+    def _ready(self, soon: bool = True) -> backends.Executor:
+        """What runs calls; `soon`: perhaps not yet the full build."""
         if (made := self._executor) is not None:
             return made
         with self._lock:
-            if self._executor is None:
+            key = self.key() if self._executor is None else ""
+            if key and (found := aot_cache.find(key)) is not None:
+                self._executor = found[1]
+                threads = hasattr(found[1].lib, "futad_pool_share")
+                self._backend = ("multicore" if threads else "c") if self.requested == "auto" else self.requested
+            if self._executor is None and self.engine == "dual":
+                from futad.dual.engine import DualInterpreter
+
+                core = _without_inverses(self.core)
+                self._executor, self._backend = backends.Interpreted(core, DualInterpreter), "interp"
+            elif self._executor is None:
                 from futad.pipeline import Trace, compile_program
 
                 def compiled(target: Target) -> ir.Program:
@@ -85,9 +118,29 @@ class Executable:
                         warnings.warn(NO_TRACES.format(target.name), FutadWarning, stacklevel=5)
                     return program
 
+                def keep(full: Any) -> None:
+                    if key:
+                        aot_cache.store(key, self.core, full)
+
                 with checks.also(*[checks.IR] if self.check else []):
-                    self._executor, self._backend = backends.executor(compiled, self.requested, self._nests())
+                    nests = self._nests()
+                    made, self._backend = backends.executor(compiled, self.requested, nests, keep if soon else None)
+                if not isinstance(made, backends.Soon):
+                    keep(made)
+                self._executor = made
             return self._executor
+
+    def key(self) -> str:
+        """The key of the program in the cache; "" if it is not to be taken from there."""
+        if self.origin is None or self.engine != "transform" or self.schedule is not None:
+            return ""
+        if self.check or checks.modes():
+            return ""
+        if self.requested not in ("auto", "c", "multicore") or (self.requested == "auto" and backends.gpu_answers()):
+            return ""
+        if not aot_cache.as_shipped():
+            return ""
+        return aot_cache.key_of(self.origin.texts, self.requested, self.budget, None, self.origin.derived)
 
     def _nests(self) -> tuple[NestChoice, ...]:
         return self.schedule.nests if self.schedule is not None else ()
@@ -107,7 +160,7 @@ class Executable:
     def run(self, name: str, flat: Sequence[Any]) -> list[Any]:
         """Run a core function on its core arguments; errors show the line of the source."""
         try:
-            executor = self.executor()
+            executor = self._ready()
             for a in flat:
                 if type(a) is DeviceArray and self._backend not in backends.DEVICES:
                     raise UsageError(
@@ -136,6 +189,11 @@ class Executable:
     def backend(self) -> str:
         """The backend that runs it: 'auto' is settled on first use."""
         return self._backend
+
+    @property
+    def fresh(self) -> bool:
+        """See `backends.Executor`."""
+        return self._ready().fresh
 
 
 class Function:
@@ -169,7 +227,7 @@ class Function:
             args = self.positional(args, kwargs)
         flat = self.signature.flatten(args)
         results = self.executable.run(self._symbol, flat)
-        return self.signature.unflatten(results, flat, self.executable.executor().fresh)
+        return self.signature.unflatten(results, flat, self.executable.fresh)
 
     def call_leaves(self, leaves: Sequence[Any]) -> list[Any]:
         """The components of the result from the components of the arguments: exact NumPy scalars and arrays.
@@ -226,10 +284,13 @@ class Program:
         name: str = "",
         budget: Budget | None = None,
         schedule: Schedule | str | None = None,
+        engine: str = "transform",
+        origin: Origin | None = None,
     ) -> None:
-        """`budget`: what the reverse-mode derivatives of the program may keep.  `schedule`: as of `load`."""
+        """`budget`: what the reverse-mode derivatives of the program may keep.  `schedule`: as of `load`.  `engine`:
+        how derivatives are taken, as `method` of `load`.  `origin`: what it was made of."""
         backends.check_name(backend)
-        self._executable = Executable(core, backend, check, texts, budget, _schedule_of(schedule))
+        self._executable = Executable(core, backend, check, texts, budget, _schedule_of(schedule), engine, origin)
         self.name = name or core.name
         self.entries: dict[str, Function] = {
             f.entry.name: Function(self._executable, name) for name, f in self.core.funs.items() if f.entry is not None
@@ -299,6 +360,16 @@ def _explained(executable: Executable, derived: Iterable[Function]) -> str:
     return explained([m for u in (executable, *[f.executable for f in derived]) for m in u.measured()])
 
 
+def _without_inverses(core: ir.Program) -> ir.Program:
+    """The program with the code of each `invert` in its place: what runs a program without passes has none for it."""
+    if not any(f.body.has(ir.Invert) for f in core.funs.values()):
+        return core
+    from futad.ad.inverse.function import expand_inverses
+    from futad.optimise.inline import inline
+
+    return expand_inverses(inline(core))
+
+
 def _schedule_of(schedule: Schedule | str | None) -> Schedule | None:
     """The schedule that a caller names, checked.  Raises UsageError."""
     if schedule is None:
@@ -353,13 +424,15 @@ def load(
     Compiled code is kept in a cache folder on disk (FUTAD_CACHE_DIR, else ~/.cache/futad).
     """
     backends.check_name(backend)
-    budget = budget_of(**options)
+    engine, budget = chosen(**options)
     from futad.source import load_program
 
     file = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(file, str):
         raise UsageError(f"path must be a str or an os.PathLike of one, not {type(path).__name__}")
-    return Program(load_program(file), backend=backend, check=check, name=file, budget=budget, schedule=schedule)
+    read: dict[str, str] = {}
+    return Program(load_program(file, texts=read), backend=backend, check=check, name=file, budget=budget,
+                   schedule=schedule, engine=engine or "transform", origin=Origin(read))
 
 
 @takes_budget(WHOLE)
@@ -373,12 +446,12 @@ def compile(
     if not isinstance(name, str):
         raise UsageError(f"name must be a str, not {type(name).__name__}")
     backends.check_name(backend)
-    budget = budget_of(**options)
+    engine, budget = chosen(**options)
     from futad.source import compile_text
 
-    texts = {name: source}
-    return Program(compile_text(source, name), backend=backend, check=check, texts=texts, name=name, budget=budget,
-                   schedule=schedule)
+    read: dict[str, str] = {}
+    return Program(compile_text(source, name, read), backend=backend, check=check, texts={name: source}, name=name,
+                   budget=budget, schedule=schedule, engine=engine or "transform", origin=Origin(read))
 
 
 __all__ = ["Executable", "Function", "Program", "compile", "load"]

@@ -14,6 +14,8 @@ import json
 import os
 import platform
 import re
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,13 +27,13 @@ from futad.core.failure import FailureSite
 from futad.core.measures import Site
 from futad.core.types import Prim, prim
 from futad.errors import Span
-from futad.runtime.cc import compiler_file, cpu
+from futad.runtime.cc import compiler_file, cpu, library_key
 from futad.runtime.ffi import CFunction, CLibrary, Layout
-from futad.runtime.values import Leaf, Signature
+from futad.runtime.values import Leaf, Signature, signature_of
 from futad.target import target_of
 
 if TYPE_CHECKING:
-    from futad.api.program import Program
+    from futad.core import ir
     from futad.core.budget import Budget
     from futad.rewrite.schedule import Schedule
 
@@ -108,10 +110,15 @@ def texts_of(file: str) -> dict[str, str] | None:
 
 
 def key_of(
-    texts: dict[str, str], backend: str, budget: Budget | None = None, schedule: Schedule | None = None
+    texts: Mapping[str, str],
+    backend: str,
+    budget: Budget | None = None,
+    schedule: Schedule | None = None,
+    derived: str = "",
 ) -> str:
     """The key under which a program's compiled form is kept: all that compiling it looks at.  `budget`: of its
-    derivatives; `schedule`: one whose text says all of it."""
+    derivatives; `schedule`: one whose text says all of it; `derived`: the derivative that it is of the texts' program.
+    """
     package = Path(__file__).resolve().parent.parent
     stamp = [
         f"{p.name} {s.st_mtime_ns} {s.st_size}"
@@ -123,8 +130,15 @@ def key_of(
     named = [part for item in sorted(texts.items()) for part in item]
     # On few threads other rules are chosen, whichever backend 'auto' will be.
     machine = [cpu(), platform.platform(), compiler_file(), str(target_of("multicore").few)]
-    asked = [backend, repr(budget), *([str(schedule)] if schedule is not None else [])]
+    asked = [backend, repr(budget), *([str(schedule)] if schedule is not None else []), *([derived] if derived else [])]
     return cache.digest("quick", __version__, *asked, *machine, *environment, *stamp, "texts", *named)
+
+
+def as_shipped() -> bool:
+    """Whether the tables of the compiler that others may add to are as they came: no key tells of additions."""
+    tables = (("futad.core.scalarops", "OPS"), ("futad.pipeline", "PASSES"), ("futad.imp.loops.schedule", "SCHEDULES"))
+    loaded = [(sys.modules[module], table) for module, table in tables if module in sys.modules]
+    return all(getattr(module, table) == module.SHIPPED for module, table in loaded)
 
 
 def find(key: str) -> tuple[Compiled, CLibrary] | None:
@@ -140,19 +154,16 @@ def find(key: str) -> tuple[Compiled, CLibrary] | None:
         return None
 
 
-def store(key: str, program: Program) -> None:
-    """Keep a program that has been compiled by a C backend; others are not kept."""
+def store(key: str, program: ir.Program, executor: Any) -> None:
+    """Keep how a program, in the core before any pass, is called, that a C backend compiles or has compiled; other
+    backends' programs are not kept."""
     from futad.backend.c import CBackend
 
-    executor: Any = program.executor()
     if not isinstance(executor, CBackend):
         return
-    compiled = Compiled(
-        {name: (f.symbol, f.signature) for name, f in program.entries.items()},
-        Path(executor.library._name).stem,
-        executor.layout(),
-    )
-    cache.write(_name(key), json.dumps(to_json(compiled)).encode())
+    entries = {f.entry.name: (name, signature_of(f)) for name, f in program.funs.items() if f.entry is not None}
+    library = library_key(executor.source, threads=executor.multicore)
+    cache.write(_name(key), json.dumps(to_json(Compiled(entries, library, executor.layout()))).encode())
 
 
 def _name(key: str) -> str:

@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from futad import forks
 from futad.core.ir import Program
@@ -21,6 +21,8 @@ from futad.errors import BackendError, FutadWarning, UsageError
 from futad.target import Target, target_of
 
 if TYPE_CHECKING:
+    from futad.backend.c import CBackend
+    from futad.core.interp import Interpreter
     from futad.rewrite.choices import NestChoice
 
 BACKENDS = ("auto", "interp", "c", "multicore", "cuda", "emulated")
@@ -42,16 +44,25 @@ class Executor(Protocol):
         ...
 
 
+@runtime_checkable
+class Soon(Executor, Protocol):
+    """An executor that begins with a quick build."""
+
+    def settled(self) -> Executor:
+        """The full one, when it is there."""
+        ...
+
+
 class Interpreted:
-    """The interpreter as a backend: one call at a time, as it keeps a call's values; `limit` as of `Interpreter`."""
+    """An interpreter as a backend: one call at a time, as it keeps a call's values; `limit` as of `Interpreter`."""
 
     fresh = False
     limit: float | None = None
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, machine: Callable[[Program], Interpreter] | None = None) -> None:
         from futad.core.interp import Interpreter
 
-        self._make = lambda: Interpreter(program)
+        self._make = lambda: (machine or Interpreter)(program)
         self._interpreter = self._make()
         self._lock = threading.Lock()
         forks.watch(self)
@@ -83,10 +94,14 @@ def check_name(backend: str) -> None:
 
 
 def executor(
-    compiled: Callable[[Target], Program], backend: str, nests: tuple[NestChoice, ...] = ()
+    compiled: Callable[[Target], Program],
+    backend: str,
+    nests: tuple[NestChoice, ...] = (),
+    soon: Callable[[CBackend], None] | None = None,
 ) -> tuple[Executor, str]:
     """A program made ready to run, and the backend that does it.  `compiled` gives the program after all passes of a
-    target (see `pipeline.compile_program`); `nests`: what a schedule asks of its loops.
+    target (see `pipeline.compile_program`); `nests`: what a schedule asks of its loops.  With `soon`, 'auto' may take a
+    build that is there sooner than the full one (`quick.py`), of which `soon` is told when its code is there.
 
     Raises UsageError (unknown backend) and BackendError (it does not work here).
     """
@@ -98,7 +113,7 @@ def executor(
         if name == "cuda" and not gpu_answers():
             continue
         try:
-            made = _make(compiled, name, nests)
+            made = _make(compiled, name, nests, soon)
         except BackendError as e:
             reason = e
             if name == "cuda":
@@ -125,7 +140,12 @@ def gpu_answers() -> bool:
         return False
 
 
-def _make(compiled: Callable[[Target], Program], backend: str, nests: tuple[NestChoice, ...]) -> Executor:
+def _make(
+    compiled: Callable[[Target], Program],
+    backend: str,
+    nests: tuple[NestChoice, ...],
+    soon: Callable[[CBackend], None] | None = None,
+) -> Executor:
     target = target_of(backend)
     if nests:
         from futad.rewrite.choices import Choices
@@ -140,6 +160,11 @@ def _make(compiled: Callable[[Target], Program], backend: str, nests: tuple[Nest
         return device_backend(program, backend)
     from futad.backend.c import CBackend
 
+    if soon is not None and backend == "multicore":
+        from futad.backend import quick
+
+        if quick.wanted(target) and not quick.differs(program):
+            return quick.QuickThenFull(program, target, soon)
     made = CBackend(program, target)
     _ = made.compiled  # now, so that a missing compiler shows while there is still a choice
     return made

@@ -17,8 +17,10 @@ from typing import Any
 from futad import checks
 from futad.backend.c_emit import CEmitter, c_name
 from futad.core import ir as core
+from futad.core.callgraph import recursive
 from futad.core.measures import Measured
 from futad.deep import deep
+from futad.errors import BackendError
 from futad.imp.lower import Lowerer
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.watch import Watching
@@ -51,11 +53,12 @@ class CBackend:
 
             target.choices.of(program, known)
         self.program = program
-        self.multicore = target.pool
+        self.multicore, self.stops = target.pool, target.stops
         self.grain = 1 if checks.MEMORY in carries else grain  # more pieces, more races to find
         lowerer_class: type[Lowerer] = Lowerer
         self.emitter: type[CEmitter] = CEmitter
         if checks.MEMORY in carries:
+            _without_recursion(program)
             from futad.backend.c_checked import CheckedEmitter
 
             lowerer_class, self.emitter = Watching, CheckedEmitter
@@ -75,7 +78,7 @@ class CBackend:
         """The C text; it includes `prelude.h`."""
         if self._source is None:
             emitter = self.emitter(self.module, self.multicore, self.grain)
-            emitter.reports = self.reports
+            emitter.reports, emitter.stops = self.reports, self.stops
             self._source = deep(emitter.text)()
         return self._source
 
@@ -88,9 +91,10 @@ class CBackend:
     def compiled(self) -> CLibrary:
         """The library ready to be called (compiled on first use)."""
         if self._compiled is None:
-            from futad.runtime.cc import build_library
+            from futad.runtime.cc import QUICK_FLAGS, build_library
 
-            library = build_library(self.source, threads=self.multicore)
+            flags = QUICK_FLAGS if self.stops else ()
+            library = build_library(self.source, threads=self.multicore, flags=flags)
             if self.reports is None:
                 self._compiled = CLibrary(library, self.layout())
             else:
@@ -133,6 +137,13 @@ class CBackend:
     def timed(self, name: str, args: Sequence[Any]) -> tuple[float, list[Any]]:
         """As `run`, with the seconds the compiled code took."""
         return self.compiled.timed(name, args)
+
+
+def _without_recursion(program: core.Program) -> None:
+    found = sorted(recursive(program))
+    if found:
+        f = program.funs[found[0]]
+        raise BackendError(f"memory is not checked in the recursive function '{f.name}'", f.span)
 
 
 __all__ = ["CBackend"]

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from futad.backend.c_emit import CEmitter
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
-from futad.core.types import Prim
+from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.claims import Claim, Iteration, Now, Receive
+from futad.imp.contraction import Contract
 from futad.imp.ir import Expr, mul
 
 # What of the runtime is different: memory comes from the spaces, and a context knows the time.
@@ -189,6 +190,18 @@ class CheckedEmitter(CEmitter):
         super().gemm(s)
         self.mark(pointer, offset, (m, n), strides, s.elem, s.by)
 
+    def contract(self, s: Contract) -> None:
+        for pointer, offset, strides in (s.a, s.b):
+            moving = [(n, step) for n, step in zip(s.sizes, strides, strict=True) if step != ir.ZERO]
+            empty = [n for n, step in zip(s.sizes, strides, strict=True) if step == ir.ZERO]
+            sizes = [n for n, _ in moving]
+            for n in empty[: len(sizes) * len(empty)]:  # nothing is read without iterations
+                sizes[0] = mul(sizes[0], ir.Scalar("min", (ir.ONE, n), I64, I64))
+            self.examine(pointer, offset, sizes, [step for _, step in moving], s.elem, s.by)
+        super().contract(s)
+        pointer, offset, strides = s.c
+        self.mark(pointer, offset, s.sizes[: s.outs], strides, s.elem, s.by)
+
     def pack(self, s: ir.Pack) -> None:
         super().pack(s)
         k = s.sizes[0]
@@ -211,9 +224,6 @@ class CheckedEmitter(CEmitter):
     def extent(self, sizes: Sequence[Expr], strides: Sequence[Expr]) -> str:
         """Arguments: the rank, sizes and strides."""
         return f"{len(sizes)}, {self.numbers(sizes)}, {self.numbers(strides)}"
-
-    def numbers(self, exprs: Sequence[Expr]) -> str:
-        return f"(const int64_t[]){{{', '.join(map(self.expr, exprs)) or '0'}}}"
 
     # -- claims
 

@@ -12,6 +12,7 @@ from futad.core.measures import words_of
 from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.imp import ir
+from futad.imp.contraction import Contract
 from futad.imp.dispatch import STACK_LIMIT
 from futad.imp.ir import Expr
 from futad.imp.report import Reports
@@ -22,6 +23,7 @@ class CEmitter(Emitter):
     """C for one or several threads."""
 
     reports: Reports | None = None  # of what is bound
+    stops = False  # see `Target.stops`
 
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
@@ -33,6 +35,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Append] = self.append
         self.handlers[ir.Transpose] = self.transpose
         self.handlers[ir.Pack] = self.pack
+        self.handlers[Contract] = self.contract
         self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.handlers[ir.Trace] = self.trace
         self.handlers[ir.Measure] = self.measure
@@ -47,31 +50,42 @@ class CEmitter(Emitter):
         self.declarations: list[str] = []  # of these
         self.works: dict[str, str] = {}  # what they cost, by the variable for their number of threads
         self.number_of_regions = 0
+        self.recursing: set[str] = set()  # the functions that may call recursive ones, and these
+        self.in_frame = False  # in one of these
         self.in_lanes = False  # in a loop that the C compiler should vectorise
         self.selects = False  # and in which a choice must not become a branch
 
     def text(self) -> str:
         """The whole source file."""
+        self.recursing = _recursing(self.module)
         rank = max([len(r.shape) for f in self.module.functions if not f.local for r in f.results] + [1])
         bools = max([len(bool_arrays(f)) for f in self.module.functions], default=0)
         measures = words_of(self.module.sites)
-        self.line(f"#define FUTAD_SLOTS {max(1, self.module.slots + bools) + (measures > 0)}")
+        slots = max(1, self.module.slots + bools)
+        self.line(f"#define FUTAD_SLOTS {slots + bool(self.recursing) + (measures > 0)}")
         self.line(f"#define FUTAD_MAX_RANK {rank}")
         if self.multicore:
             self.line('#include "thread_pool.h"')
         runtime, threads = self.runtime()
+        if self.stops:
+            self.line('#include "stops.h"')
         self.lines += runtime.splitlines()
         if self.multicore:
             self.line(f"#define FUTAD_GRAIN {self.grain}")
             self.lines += threads.splitlines()
+        if self.recursing:
+            self.lines += [f"#define FUTAD_STACK_SLOT {slots}", '#include "recursion.h"']
         if any(has(f.body, ir.Transpose) for f in self.module.functions):
             self.line('#include "transpose.h"')
+        if any(has(f.body, Contract) for f in self.module.functions):
+            self.line('#include "contract.h"')
         if any(has(f.body, ir.Trace) for f in self.module.functions):
             self.line('#include "values_text.h"')
         if measures:
             self.lines += [f"#define FUTAD_MEASURES {measures}", '#include "measures.h"']
         if self.reports is not None:
             self.lines += c_reports.runtime(self.reports)
+        self.lines += [f"{self.head(f)};" for f in self.module.functions if f.recursive is not None]
         for f in self.module.functions:
             self.function(f)
         return "\n".join(self.lines) + "\n"
@@ -92,9 +106,15 @@ class CEmitter(Emitter):
         self.regions, self.declarations = [], []
         if self.multicore:
             self.declared = c_threads.declared_in(f)
+        deep = not f.local and f.name in self.recursing
+        self.in_frame = f.recursive is not None
         self.line("")
-        self.line(f"{self.head(f)} {{")
+        self.line(f"{self.head(f, deep)} {{")
         self.depth = 1
+        if f.recursive is not None:
+            self.line(f"FUTAD_ROOM(ctx, {f.recursive[1]});")
+            if f.recursive[0]:
+                self.line(f"struct futad_slot own[{f.recursive[0]}] = {{{{0}}}};")
         if not f.local:
             self.line("ctx->error.code = FUTAD_OK;")
             if self.module.sites:
@@ -114,15 +134,29 @@ class CEmitter(Emitter):
                 for d, n in enumerate(r.shape):
                     self.line(f"results[{i}].shape[{d}] = {self.expr(n)};")
         rests = self.multicore and not f.local
+        leaves = [f"futad_leave(ctx, own, {f.recursive[0]});"] if f.recursive is not None and f.recursive[0] else []
         if rests:
             self.line("futad_pool_idle();")
+        for line in leaves:
+            self.line(line)
         self.line("return FUTAD_OK;")
         self.depth = 0
         self.line("failed: __attribute__((unused));")
         if rests:
             self.line("  futad_pool_idle();")
+        for line in leaves:
+            self.line(f"  {line}")
+        if f.recursive is not None:
+            self.line("  ctx->values[0] += FUTAD_ON(ctx)->deep;")
         self.line("  return ctx->error.code;")
         self.line("}")
+        if deep:
+            self.line("")
+            self.line(f"{self.head(f)} {{")
+            self.line(f"  struct futad_entered entered = {{futad_on_{c_name(f.name)}, ctx, args, results, 0}};")
+            self.line("  futad_on_stack(ctx, futad_enter, &entered);")
+            self.line("  return entered.code;")
+            self.line("}")
         self.lines[at:at] = self.declarations
         self.lines += self.regions
 
@@ -145,10 +179,13 @@ class CEmitter(Emitter):
         if arrays:
             self.line("if (FUTAD_UNLIKELY(ctx->error.code)) goto failed;")
 
-    def head(self, f: ir.Function) -> str:
-        """The declaration of a function."""
+    def head(self, f: ir.Function, deep: bool = False) -> str:
+        """The declaration of a function; `deep`: of the part of an entry that runs where recursive functions have
+        room."""
         if not f.local:
             params = "struct futad_context *ctx, void **args, struct futad_result *results"
+            if deep:
+                return f"static __attribute__((noinline)) int64_t futad_on_{c_name(f.name)}({params})"
             return f"int64_t futad_entry_{c_name(f.name)}({params})"
         parts = ["struct futad_context *ctx"]
         parts += [f"{c_type(p.type)} {'*const ' if p.rank else 'const '}{p.name}" for p in f.params]
@@ -157,7 +194,8 @@ class CEmitter(Emitter):
                 parts.append(f"{c_type(r.type)} **result_{i}, struct futad_slot *{r.slot}")
             else:
                 parts.append(f"{c_type(r.type)} *result_{i}")
-        return f"static __attribute__((noinline)) int64_t futad_fun_{c_name(f.name)}({', '.join(parts)})"
+        once = "noinline, noclone" if f.same_bits else "noinline"
+        return f"static __attribute__(({once})) int64_t futad_fun_{c_name(f.name)}({', '.join(parts)})"
 
     def invoke(self, s: ir.Invoke) -> None:
         args = ["ctx", *[a if isinstance(a, str) else self.expr(a) for a in s.args]]
@@ -170,7 +208,7 @@ class CEmitter(Emitter):
     # -- memory and failure
 
     def slot(self, s: str | int) -> str:
-        return s if isinstance(s, str) else f"&ctx->slots[{s}]"
+        return s if isinstance(s, str) else f"&own[{s}]" if self.in_frame else f"&ctx->slots[{s}]"
 
     def slot_ref(self, s: ir.SlotRef) -> None:
         self.line(f"struct futad_slot *{s.name} = {self.slot(s.slot)};")
@@ -178,7 +216,8 @@ class CEmitter(Emitter):
     def ensure(self, s: ir.Ensure) -> None:
         t = c_type(s.elem)
         const = "" if s.mutable else "const "
-        self.line(f"{t} *{const}{s.name} = futad_ensure(ctx, {self.slot(s.slot)}, {self.size(s.count)}, sizeof({t}));")
+        ensure = "futad_frame_ensure" if self.in_frame else "futad_ensure"
+        self.line(f"{t} *{const}{s.name} = {ensure}(ctx, {self.slot(s.slot)}, {self.size(s.count)}, sizeof({t}));")
         self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
 
     def transpose(self, s: ir.Transpose) -> None:
@@ -239,7 +278,8 @@ class CEmitter(Emitter):
             args += [self.address(pointer, offset), self.expr(rows), self.expr(columns), *more]
         function = f"futad_gemm_{'parallel_' if s.parallel else ''}{s.elem.name}"
         self.line(f"if (FUTAD_UNLIKELY({function}({', '.join(args)}, {int(s.accumulate)}))) {{")
-        self.line(f"  futad_fail(ctx, FUTAD_MEMORY, {s.place}, {self.expr(s.sizes[2])}, 256, 0, 0);")
+        cause = "FUTAD_STOPPED" if self.stops else "FUTAD_MEMORY"
+        self.line(f"  futad_fail(ctx, {cause}, {s.place}, {self.expr(s.sizes[2])}, 256, 0, 0);")
         self.line(f"  goto {self.label};")
         self.line("}")
 
@@ -249,10 +289,26 @@ class CEmitter(Emitter):
         source = f"{self.address(pointer, offset)}, {row}, {column}"
         self.line(f"futad_gemm_pack_{s.elem.name}({k}, {n}, {source}, {s.name}, {start}, {end});")
 
+    def contract(self, s: Contract) -> None:
+        args = [str(len(s.sizes)), self.numbers(s.sizes), str(s.outs)]
+        for pointer, offset, strides in (s.a, s.b, s.c):
+            args += [self.address(pointer, offset), self.numbers(strides)]
+        call = f"futad_contract_{s.elem.name}({', '.join(args)}, {str(s.parallel).lower()})"
+        self.line(f"FUTAD_UNLESS_STOPPED({call}, {self.label});" if self.stops else f"{call};")
+
+    def numbers(self, exprs: Sequence[Expr]) -> str:
+        """An array of i64."""
+        return f"(const int64_t[]){{{', '.join(map(self.expr, exprs)) or '0'}}}"
+
     def bits(self, v: Expr) -> str:
         return f"futad_real_bits((double){self.expr(v)})" if v.type.is_float else f"(int64_t){self.expr(v)}"
 
     # -- loops
+
+    def iteration(self, body: list[ir.Stmt]) -> None:
+        if self.stops and not self.in_lanes:
+            self.line(f"  FUTAD_STOPS({self.label});")
+        super().iteration(body)
 
     def block(self, body: list[ir.Stmt]) -> None:
         super().block(divided_once(body, {t for op, t in IN_LANES if op == "div"} if self.in_lanes else ()))
@@ -284,6 +340,8 @@ class CEmitter(Emitter):
     def operation(self, op: str, args: list[str], arg: Prim, result: Prim) -> str:
         if self.selects and op == "select" and result.name in ("f32", "f64"):
             return f"futad_lanes_select_{result.name}({', '.join(args)})"
+        if self.selects and op == "select" and result.is_bool:  # GCC has no lanes for a choice between bools
+            return "(({0} & {1}) | (!{0} & {2}))".format(*args)
         text = super().operation(op, args, arg, result)
         if self.in_lanes and (op, arg.name) in IN_LANES:
             text = text.replace(f"futad_{op}_{arg.name}(", f"futad_lanes_{op}_{arg.name}(", 1)
@@ -298,6 +356,24 @@ class CEmitter(Emitter):
 
     def per_thread(self, s: ir.PerThread) -> None:
         self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_POOL_MOST];")
+
+
+def _recursing(module: ir.Module) -> set[str]:
+    """The functions that may call recursive ones, and these; an entry by its name, as it runs."""
+    found = {f.name for f in module.functions if f.recursive is not None}
+    if not found:
+        return found
+    calls = {f.name: set[str]() for f in module.functions}
+    for f in module.functions:
+        calls[f.name] |= called(f.body)
+    while more := {name for name, names in calls.items() if name not in found and not names.isdisjoint(found)}:
+        found |= more
+    return found
+
+
+def called(body: Sequence[ir.Stmt]) -> set[str]:
+    """The functions that statements call."""
+    return {s.name for s in statements(body) if isinstance(s, ir.Invoke)}
 
 
 def bool_arrays(f: ir.Function) -> list[int]:

@@ -83,8 +83,9 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
     """The function."""
     outer = em.lines, em.depth, em.label
     em.lines, em.depth, em.label = [], 0, "failed"
+    deep = any(isinstance(x, ir.Invoke) and x.name in em.recursing for x in statements(s.body))
     em.line("")
-    em.line(f"static __attribute__((noinline)) {_head(s, name)} {{")
+    em.line(f"static __attribute__((noinline)) {_head(s, name + '_on' if deep else name)} {{")
     em.depth = 1
     em.line(f"struct {name} *const region = job;")
     for variable, t in captured.items():
@@ -120,6 +121,12 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
     em.depth = 0
     em.line("failed: __attribute__((unused));")
     em.line("}")
+    if deep:
+        em.line("")
+        em.line(f"static __attribute__((noinline)) {_head(s, name)} {{")
+        em.line(f"  struct futad_piece piece = {{{name}_on, job, ctx, {s.thread}}};")
+        em.line("  futad_on_stack(ctx, futad_do_piece, &piece);")
+        em.line("}")
     made = em.lines
     em.lines, em.depth, em.label = outer
     return made

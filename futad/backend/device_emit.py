@@ -10,6 +10,7 @@ from futad.backend.device_index import Indices, narrow_params
 from futad.backend.device_product import emit_product
 from futad.backend.device_runtime import RUNTIME
 from futad.backend.emit import Emitter, c_type
+from futad.core.scalarlib import same_bits
 from futad.core.types import I64, Prim
 from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule, Kernel
@@ -548,7 +549,7 @@ def emit_kernels(module: DeviceModule, moves: bool = False) -> tuple[str, dict[K
             parts.append(f"/* {without_numbers(k.what)} */")
             parts.append(f'extern "C" __global__ void __launch_bounds__({bounds}) {named[text]}{text}')
         names[k] = named[text]
-    return "\n".join(parts) + "\n", names
+    return same_bits("\n".join(parts) + "\n"), names
 
 
 __all__ = ["DeviceEmitter", "emit_kernels", "without_numbers"]

@@ -107,6 +107,10 @@ class Emitter:
         self.block(body)
         self.depth -= 1
 
+    def iteration(self, body: list[Stmt]) -> None:
+        """What a loop does again and again."""
+        self.nested(body)
+
     # -- expressions
 
     def expr(self, e: Expr) -> str:
@@ -177,12 +181,12 @@ class Emitter:
         i = s.var
         step = f"{i}++" if s.step == 1 else f"{i} += {s.step}"
         self.line(f"for (int64_t {i} = {self.expr(s.start)}; {i} < {self.expr(s.bound)}; {step}) {{")
-        self.nested(s.body)
+        self.iteration(s.body)
         self.line("}")
 
     def while_(self, s: ir.While) -> None:
         self.line(f"while ({self.expr(s.cond)}) {{")
-        self.nested(s.body)
+        self.iteration(s.body)
         self.line("}")
 
     def if_(self, s: ir.If) -> None:

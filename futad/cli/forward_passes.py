@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from futad.core import ir
 from futad.core.budget import place_of
-from futad.core.types import Prim, Var
+from futad.core.types import ArrayType, Atom, Prim, Var
 from futad.errors import Error, Lint
 from futad.pipeline import compile_program
-from futad.rewrite.onehot import sums_one_hot
+from futad.rewrite.terms import compares, seeded
 
 MESSAGE = "these are n forward passes, each of which takes as long as the function"
 HINT = "'vjp' takes one pass for the whole gradient; see docs/ad.md, gradients by forward mode"
@@ -66,10 +66,65 @@ def _left(f: ir.Fun, kept: ir.Stm | None) -> int:
 
     one = ir.Fun(f.name, scope(f.body), f.num_sizes, f.ret, f.entry, f.attrs, f.span)
     try:
-        made = compile_program(ir.Program({f.name: one}), passes=["ad", "simplify-ad", "one-hot"])
+        made = compile_program(ir.Program({f.name: one}), passes=["invert", "ad", "simplify-ad", "one-hot"])
     except Error:
         return 0
-    return sums_one_hot(made.funs[f.name])
+    return _sums(made.funs[f.name])
+
+
+class _Look:
+    """Where a function sums what may be hot."""
+
+    def __init__(self) -> None:
+        self.made: dict[Atom, tuple[ir.Exp, int]] = {}
+        self.seeds: dict[Atom, bool] = {}
+
+    def maker(self, a: Atom) -> tuple[ir.Exp, int] | None:
+        """What binds a variable."""
+        return self.made.get(a) if isinstance(a, Var) else None
+
+    def mapped(self, a: Atom) -> bool:
+        """Whether a map makes the array, which may be hot."""
+        found = self.maker(a)
+        return found is not None and isinstance(found[0], ir.Map) and seeded(self, a)
+
+    def scope(self, lam: ir.Lambda) -> int:
+        """How many statements of a scope, and of those nested in it, are or have such a sum."""
+        found = 0
+        for s in lam.stms:
+            e = s.exp
+            for k, v in enumerate(s.pat):
+                self.made[v] = e, k
+            found += sum(map(self.scope, e.lambdas()))
+            match e:
+                case ir.Scan():
+                    found += any(seeded(self, a) for a in e.arrays)
+                case ir.Reduce() | ir.Hist():
+                    found += any(seeded(self, a) for a in e.operands())
+                case ir.For():
+                    found += _combines(e) and compares(self, e.body)
+                case ir.At():
+                    found += self.mapped(e.array)
+                case ir.Map():
+                    rows = zip(e.arrays, e.lam.params, strict=True)
+                    found += any(isinstance(p.type, ArrayType) and self.mapped(a) for a, p in rows)
+        return found
+
+
+def _combines(e: ir.For) -> bool:
+    """Whether a variable of the loop is added to, or left alone by a choice."""
+    variables = set(e.variables)
+    made: dict[Atom, ir.Exp] = {v: s.exp for s in e.body.stms for v in s.pat}
+    for r in e.body.result:
+        x = made.get(r)
+        if isinstance(x, ir.If | ir.Map) or isinstance(x, ir.Op) and not variables.isdisjoint(x.args):
+            return True
+    return False
+
+
+def _sums(f: ir.Fun) -> int:
+    """How many statements of the function sum what compares indices, or read one place of an array."""
+    return _Look().scope(f.body)
 
 
 __all__ = ["forward_passes"]

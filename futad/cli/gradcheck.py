@@ -1,9 +1,11 @@
-"""Compare the derivatives of an entry: reverse mode against forward mode against central differences.
+"""Compare the derivatives of an entry: reverse mode against forward mode against central differences, and with --engine
+dual against reverse mode by dual numbers, which shares no rule with them.
 
 Every component of the Jacobian is compared (of large arguments or results a random sample).  The arguments
 are read from --input, or are those of the entry's first test block; without one, or with --seed or --size,
 they are random: floats normal, sizes small, integers below every size.  Prints the worst disagreement of
-each comparison; the exit status is 1 if one is beyond tolerance.
+each comparison; the exit status is 1 if one is beyond tolerance.  Where the call comes to an inverse,
+`with_inverse f g` or `invert f`, that is compared, too: g (f x) with x, f (invert f y) with y.
 
 Example: futad gradcheck gmm.fut -e objective --seed 3 --size d=2 --size l=3
 """
@@ -12,13 +14,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from futad import checks
 from futad.cli import options
-
-if TYPE_CHECKING:
-    from futad.runtime.values import Signature
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_entry(parser)
     options.add_backend(parser)
     options.add_budget(parser)
+    parser.add_argument("--engine", choices=["dual"], help="compare with this as well: 'dual' (docs/dual.md)")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of random input (default: 1)")
     parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a size of random input")
@@ -36,8 +35,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from futad.errors import UsageError
     from futad.runtime.inputs import read_arguments, read_data_file, read_stdin
+    from futad.runtime.randomvalues import random_leaves, sizes_given
     from futad.testing import GradientError, compare_jacobians
-    from futad.testing.inputs import make_input, random_leaves
+    from futad.testing.inputs import make_input
+    from futad.testing.inverses import compare_inverses
 
     if (args.seed or 0) < 0 or args.limit < 1:
         raise UsageError("--seed must not be negative, --limit at least 1")
@@ -55,32 +56,23 @@ def run(args: argparse.Namespace) -> int:
             print(f"input of the test block at {cases[0].place}")
             leaves = make_input(program, function, cases[0])[len(signature.size_names) :]
         else:
-            leaves = random_leaves(signature, seed, _sizes(signature, args.size))
+            leaves = random_leaves(signature, seed, sizes_given(signature, args.size))
     else:
         data = read_stdin() if args.input == "-" else read_data_file(Path(args.input))
         name = "<stdin>" if args.input == "-" else args.input
         leaves = read_arguments(signature, data, name)[len(signature.size_names) :]
     try:
-        report = compare_jacobians(function, leaves, seed=seed, limit=args.limit)
+        report = compare_jacobians(function, leaves, seed=seed, limit=args.limit, engine=args.engine or "")
     except GradientError as e:
         print(f"{args.file}: {args.entry}: {e}")
         return 1
     for finding in report.worst.values():
         mark = "ok  " if finding.error <= finding.tolerance else "FAIL"
         print(f"{mark} worst {finding}")
+    inverses = compare_inverses(program.core, function, leaves)
+    for inverse in inverses:
+        print(f"{'FAIL' if inverse.fails else 'ok  '} {inverse}")
     left_out = f", {report.skipped} components left out" if report.skipped else ""
-    print(f"{report.compared} comparisons{left_out}, {len(report.failures)} beyond tolerance")
-    return 1 if report.failures else 0
-
-
-def _sizes(signature: Signature, given: list[str]) -> dict[str, int]:
-    from futad.errors import UsageError
-
-    out = {name: 3 + i for i, name in enumerate(dict.fromkeys(signature.size_names))}
-    for text in given:
-        name, equals, number = text.partition("=")
-        if name not in out or not equals or not number.isdigit():
-            names = ", ".join(out) or "none"
-            raise UsageError(f"--size {text}: write NAME=N with NAME one of the size parameters ({names})")
-        out[name] = int(number)
-    return out
+    failures = len(report.failures) + sum(i.fails for i in inverses)
+    print(f"{report.compared + len(inverses)} comparisons{left_out}, {failures} beyond tolerance")
+    return 1 if failures else 0

@@ -118,10 +118,13 @@ def prepare(
     if found is None:
         program = options.load(file, backend, budget, schedule)
         function = options.entry_of(program, entry)
-        program.executor()
-        if texts is not None:
-            aot_cache.store(key, program)
         executable = function.executable
+        if texts is not None:
+            from futad.api.program import Origin
+
+            executable.origin = Origin(texts)
+            if not executable.key():  # under which it would keep itself
+                aot_cache.store(key, program.core, program.executor())
         return function.signature, lambda flat: executable.run(function.symbol, flat), executable.measured
     compiled, library = found
     symbol, signature = options.choose(file, entry, compiled.entries)

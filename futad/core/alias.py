@@ -77,6 +77,9 @@ def flows(stm: ir.Stm, program: ir.Program | None = None) -> Iterator[Flow]:
             yield from zip(e.lam.params, e.args, strict=True)
             yield from zip(pat, e.lam.result, strict=True)
             yield from zip(e.back.params, e.lam.result, strict=True)
+        case ir.Invert():
+            yield from zip(e.lam.result, e.args, strict=True)
+            yield from zip(pat, e.lam.params, strict=True)
 
 
 def _fold(lam: ir.Lambda, start: ir.Atoms, values: ir.Atoms) -> Iterator[Flow]:

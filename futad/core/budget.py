@@ -23,6 +23,7 @@ MERGED = "merged"  # that of a loop which several are: how many
 UNITS = {
     "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }  # fmt: skip
+ENGINES = ("transform", "dual")
 METHODS = ("binomial", "bisection")
 LIMITS = ("memory", "checkpoints", "reruns")
 MOST = (1 << 63) - 1
@@ -30,12 +31,12 @@ _AMOUNT = re.compile(r"\s*(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*
 
 
 class Options(TypedDict, total=False):
-    """What users say of what reverse mode may keep; see `budget_of`."""
+    """What users say of how derivatives are taken and what reverse mode may keep; see `chosen` and `budget_of`."""
 
     memory: int | str | None
     checkpoints: int | Literal["log"] | None
     reruns: int | None
-    method: Literal["binomial", "bisection"] | None
+    method: Literal["transform", "dual", "binomial", "bisection"] | None
     reversible: bool | float | Literal["exact"] | None
 
 
@@ -168,6 +169,27 @@ def budget_of(
     )
 
 
+def chosen(**options: Any) -> tuple[str, Budget | None]:
+    """How derivatives are taken, one of `ENGINES` or "" where nothing is said, and the budget.  `method` says either
+    that, or how loops are split, which is for derivatives by transformation.  Raises UsageError as `budget_of` does,
+    and for a budget beside "dual"."""
+    method = options.get("method")
+    if method is not None and method not in (*ENGINES, *METHODS):
+        raise UsageError(
+            f"method must be 'transform' or 'dual' (how derivatives are taken), 'binomial' or 'bisection' (how loops "
+            f"are split that keep less), not {method!r}"
+        )
+    if method not in ENGINES:
+        return "", budget_of(**options)
+    others = [name for name, x in options.items() if name != "method" and x is not None]
+    if method == "dual" and others:
+        raise UsageError(
+            f"method='dual' keeps every backpropagator; {others[0]} is for derivatives by transformation",
+            hint=f"leave out {' and '.join(others)}, or the method",
+        )
+    return method, budget_of(**{**options, "method": None})
+
+
 def _whole(x: Any, name: str, least: int, of: str) -> int:
     """A whole number from `least` on."""
     try:
@@ -205,6 +227,6 @@ def reversible_of(text: str) -> Any:
 
 
 __all__ = [
-    "ATTRIBUTE", "MERGED", "METHODS", "PLACE", "UNITS", "Budget", "Options", "amount", "budget_of", "budgeted",
-    "merged", "place_of", "reversible_of",
+    "ATTRIBUTE", "ENGINES", "MERGED", "METHODS", "PLACE", "UNITS", "Budget", "Options", "amount", "budget_of",
+    "budgeted", "chosen", "merged", "place_of", "reversible_of",
 ]  # fmt: skip

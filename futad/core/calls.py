@@ -1,4 +1,4 @@
-"""Which functions of a program call which.  (No function calls itself by way of others: they are in order.)"""
+"""Which functions of a program call which.  (Those that call themselves: `callgraph.py`.)"""
 
 from __future__ import annotations
 

@@ -142,6 +142,20 @@ def _matmul(c: Checker, e: ir.MatMul, s: ir.Stm) -> Existential:
     return None
 
 
+@rule(ir.Contraction)
+def _contraction(c: Checker, e: ir.Contraction, s: ir.Stm) -> Existential:
+    _shape(c, e.sizes)
+    if not 0 < e.outs <= len(e.sizes):
+        fail(f"{e.outs} of {len(e.sizes)} axes are the result's")
+    for f in e.factors:
+        rank = len(shape_of(f.array.type))
+        if len(f.start) != rank or len(f.steps) != rank or any(len(steps) != len(e.sizes) for steps in f.steps):
+            fail(f"no place in {f.array!r} of type {f.array.type!r}")
+        for a in f.start:
+            c.is_a("start", a, I64)
+    return None
+
+
 @rule(ir.Scratch)
 def _scratch(c: Checker, e: ir.Scratch, s: ir.Stm) -> Existential:
     _shape(c, e.shape)
@@ -224,7 +238,7 @@ def _while(c: Checker, e: ir.While, s: ir.Stm) -> Existential:
 
 @rule(ir.Call)
 def _call(c: Checker, e: ir.Call, s: ir.Stm) -> Existential:
-    f = c.done.get(e.name)
+    f = c.done.get(e.name) or c.recursive(e.name)
     if f is None:
         fail(f"function {e.name} is not defined before its call")
     c.called[e.name] = f
@@ -383,6 +397,16 @@ def _custom(c: Checker, e: ir.WithVjp, s: ir.Stm) -> Existential:
     for r, a in zip(e.pull.result, e.args, strict=True):
         c.same("adjoint", r.type, a.type)
     return None
+
+@rule(ir.Invert)
+def _invert(c: Checker, e: ir.Invert, s: ir.Stm) -> Existential:
+    c.lam(e.lam)
+    if len(e.args) != len(e.lam.result):
+        fail(f"{len(e.args)} values for {len(e.lam.result)} results")
+    for r, a in zip(e.lam.result, e.args, strict=True):
+        c.same("result", r.type, a.type)
+    return None
+
 
 @rule(ir.WithInverse)
 def _inverse(c: Checker, e: ir.WithInverse, s: ir.Stm) -> Existential:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from futad.core import ir
+from futad.core.callgraph import recursive
 from futad.core.scalarops import OPS, folded
 from futad.core.text import Printer
 from futad.core.type_rules import exp_types
@@ -56,6 +57,7 @@ class Checker:
         self.dead: dict[Var, str] = {}  # roots consumed so far on this path
         self.outer: set[Var] | None = None  # inside a repeated scope: the arrays of outside
         self.where = ""
+        self.cycles: frozenset[str] | None = None  # the functions on cycles of calls, once asked for
 
     # -- scopes
 
@@ -64,11 +66,17 @@ class Checker:
         seen = before.seen.get(f.name)
         if seen is None or seen[0] is not f or f.name in self.done or not self.elsewhere.isdisjoint(seen[1]):
             return False
-        if any(self.done.get(name) is not g for name, g in seen[2].items()):
+        if any(self.program.funs.get(name) is not g for name, g in seen[2].items()):
             return False
         self.elsewhere |= seen[1]
         self.done[f.name], self.seen[f.name] = f, seen
         return True
+
+    def recursive(self, name: str) -> ir.Fun | None:
+        """A function that is called before it has been seen: one on a cycle of calls."""
+        if self.cycles is None:
+            self.cycles = recursive(self.program)
+        return self.program.funs[name] if name in self.cycles else None
 
     def fun(self, f: ir.Fun) -> None:
         self.where = f"function {f.name}"

@@ -57,7 +57,7 @@ class _Positions:
         for i, n in zip(index, dims, strict=False):
             if isinstance(i, Range):
                 count = m.size(i.count, sc)
-                start, stride = m.lift(i.start, sc.depth), m.lift(i.stride, sc.depth)
+                start, stride = (m.plain(m.lift(a, sc.depth)) for a in (i.start, i.stride))
                 if count != 0:
                     _check(sc, (start < 0) | (start >= n), start, n, check)
                 if count < 0:
@@ -70,7 +70,7 @@ class _Positions:
                 parts = [start, stride]
                 part: Any = (start, count, stride)
             else:
-                part = m.lift(i, sc.depth)
+                part = m.plain(m.lift(i, sc.depth))
                 _check(sc, (part < 0) | (part >= n), part, n, check)
                 parts = [part]
             self.parts.append(part)
@@ -216,7 +216,7 @@ def _update(m: Interpreter, e: ir.Update, stm: ir.Stm, sc: Scope) -> Values:
             sl = [slice(s, s + 1) if isinstance(i, np.ndarray) else s for s, i in zip(last, index, strict=True)]
             if lead == 0 and vals.ndim > len(kept):
                 vals = vals.reshape(vals.shape[vals.ndim - len(kept) :])
-            out[(_ALL,) * lead + tuple(sl)] = vals
+            out = m.store(out, (_ALL,) * lead + tuple(sl), vals)
         return (out,)
     out = target(m, e.array, stm, sc.batch, sc)
     lanes = np.nonzero(sc.full_mask())
@@ -224,7 +224,7 @@ def _update(m: Interpreter, e: ir.Update, stm: ir.Stm, sc: Scope) -> Values:
         ranges = len(pos.counts)
         where = [c.reshape(c.shape + (1,) * ranges) for c in lanes]
         where += pos.arrays(lambda v: np.broadcast_to(v, sc.batch)[lanes], 1)
-        out[tuple(where)] = np.broadcast_to(value, sc.batch + kept)[lanes]
+        out = m.store(out, tuple(where), np.broadcast_to(value, sc.batch + kept)[lanes])
     return (out,)
 
 
@@ -233,13 +233,13 @@ def _iota(m: Interpreter, e: ir.Iota, stm: ir.Stm, sc: Scope) -> Values:
     (n,) = m.sizes((e.count,), sc)  # no work: backends store no such array until something needs it in memory
     start, step = m.lift(e.start, sc.depth), m.lift(e.step, sc.depth)
     base = np.arange(n).astype(start.dtype)
-    return (np.asarray(start)[..., None] + base * np.asarray(step)[..., None],)
+    return (start[..., None] + base * step[..., None],)
 
 
 @handler(ir.Replicate)
 def _replicate(m: Interpreter, e: ir.Replicate, stm: ir.Stm, sc: Scope) -> Values:
     shape = m.sizes(e.shape, sc)
-    v = np.asarray(m.value(e.value))
+    v = m.value(e.value)
     d = v.ndim - rank_of(e.value.type)
     m.count("replicate", written=math.prod(shape) * own_size(v, d) * sc.lanes)
     if v.ndim > d:  # fresh memory: the value may be overwritten later
@@ -298,7 +298,7 @@ def _rearrange(m: Interpreter, e: ir.Rearrange, stm: ir.Stm, sc: Scope) -> Value
 
 @handler(ir.ArgSort)
 def _argsort(m: Interpreter, e: ir.ArgSort, stm: ir.Stm, sc: Scope) -> Values:
-    keys = np.asarray(m.value(e.keys))
+    keys = m.plain(m.value(e.keys))
     m.count("argsort", read=keys.shape[-1] * sc.lanes, written=keys.shape[-1] * sc.lanes)
     return (np.argsort(keys, axis=-1, kind="stable"),)
 
@@ -320,12 +320,39 @@ def _matmul(m: Interpreter, e: ir.MatMul, stm: ir.Stm, sc: Scope) -> Values:
         return (out + m.common(e.plus, sc)[1][0] if e.plus else out,)
 
 
+@handler(ir.Contraction)
+def _contraction(m: Interpreter, e: ir.Contraction, stm: ir.Stm, sc: Scope) -> Values:
+    sizes = m.sizes(e.sizes, sc)
+    outs, summed = sizes[: e.outs], math.prod(sizes[e.outs :])
+    depth, arrays = m.common((e.a, e.b), sc)
+    batch = arrays[0].shape[:depth]
+    products = math.prod(sizes) * sc.lanes
+    m.count("contraction", ops=2 * products, read=2 * products, written=math.prod(outs) * sc.lanes)
+    if not math.prod(sizes):
+        return (np.zeros(batch + outs, arrays[0].dtype),)
+    terms: list[np.ndarray] = []
+    for f, v in zip(e.factors, arrays, strict=True):
+        index = [np.full(sizes, m.size(start, sc)) for start in f.start]
+        for d, steps in enumerate(f.steps):
+            for step, along in zip(steps, np.indices(sizes, sparse=True), strict=True):
+                index[d] += step * along
+        if any(i.min() < 0 or i.max() >= n for i, n in zip(index, v.shape[depth:], strict=True)):
+            raise InternalError("a contraction reads out of range")
+        at: tuple[Any, ...] = (..., *index)
+        terms.append(v[at] if index else v[(..., *(None,) * len(sizes))])
+    axes = tuple(range(depth + e.outs, depth + len(sizes)))
+    with np.errstate(all="ignore"):
+        product = np.broadcast_to(terms[0] * terms[1], batch + sizes)
+        out = np.add.reduce(product, axis=axes, dtype=product.dtype)
+        return (m.total("add", out, lambda: np.abs(product).sum(axis=axes), summed),)
+
+
 @handler(ir.Copy)
 def _copy(m: Interpreter, e: ir.Copy, stm: ir.Stm, sc: Scope) -> Values:
     v = m.value(e.array)
     n = own_size(v, v.ndim - rank_of(e.array.type)) * sc.lanes
     m.count("copy", read=n, written=n)
-    return (np.array(v),)
+    return (v.copy(),)
 
 
 @handler(ir.Scratch)

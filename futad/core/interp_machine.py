@@ -21,19 +21,22 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from futad.core import ir
+from futad.core.callgraph import recursive
 from futad.core.lastuse import analyse, unique_params
 from futad.core.measures import Measured, Site, Sites
 from futad.core.scalarops import OPS, ScalarOp
 from futad.core.showvalue import write_text
 from futad.core.text import node_name
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, with_true_as_one
-from futad.errors import DivisionByZero, InternalError, OutOfMemory, failed_check
+from futad.deep import deep, frames
+from futad.errors import DivisionByZero, InternalError, OutOfMemory, TooDeep, failed_check
 
+T = TypeVar("T")
 Value = Any  # a NumPy scalar or array with batch dimensions, or an `Acc`
 Values = Sequence[Value]
 
@@ -51,6 +54,9 @@ class TooLong(Exception):
 
 
 MAX_BATCH = 1 << 22  # elements in one batched temporary
+MOST_CALLS = 100_000  # of recursive functions that are under way at once
+MOST_DEPTH = 24  # maps around: NumPy has so many dimensions, and an array's own
+FRAMES = 40  # of Python that such a call takes at most, or near that
 
 
 @dataclass(slots=True)
@@ -109,7 +115,7 @@ def lift_value(v: Value, rank: int, depth: int) -> Value:
     have = v.ndim - rank
     if have == depth:
         return v
-    out = np.asarray(v)[(slice(None),) * have + (None,) * (depth - have)]
+    out = v[(slice(None),) * have + (None,) * (depth - have)]
     out.flags.writeable = False
     return out
 
@@ -139,6 +145,7 @@ class Interpreter:
 
     limit: float = math.inf
     fresh = False  # results may share memory with arguments and with each other
+    handlers: ClassVar[dict[type, Handler]] = HANDLERS
 
     def __init__(
         self, program: ir.Program, count: bool = False, *, in_place: bool = True, batched: bool = True
@@ -157,6 +164,8 @@ class Interpreter:
         self._mutate = in_place
         self._in_place: set[ir.Stm] = set()
         self.loop_copies: dict[ir.Stm, tuple[int, ...]] = {}
+        self.recursive = recursive(program)
+        self.calls = 0  # of these that are under way
         if in_place or count:
             for uses in analyse(program).values():
                 self._in_place.update(uses.in_place_stms())
@@ -167,12 +176,24 @@ class Interpreter:
 
         Raises ExecutionError and its subclasses for failures of the program.
         """
+        return self.deeply(self._run)(name, args)
+
+    def deeply(self, f: Callable[..., T]) -> Callable[..., T]:
+        """The function with a stack for as many calls as may be under way, if functions call themselves."""
+
+        def run(*args: Any) -> T:
+            with frames(FRAMES * MOST_CALLS):
+                return deep(f)(*args)
+
+        return run if self.recursive else f
+
+    def _run(self, name: str, args: Sequence[Any]) -> list[Any]:
         fun = self.program.funs[name]
         params = fun.body.params
         if len(args) != len(params):
             raise InternalError(f"{name} takes {len(params)} arguments, not {len(args)}")
         unique = unique_params(fun)
-        self.steps = 0
+        self.steps = self.calls = 0
         self.told.clear()
         with np.errstate(all="ignore"):
             for p, a in zip(params, args, strict=True):
@@ -231,7 +252,7 @@ class Interpreter:
         if self.steps > self.limit:
             raise TooLong
         for stm in lam.stms:
-            values = HANDLERS[type(stm.exp)](self, stm.exp, stm, sc)
+            values = self.handlers[type(stm.exp)](self, stm.exp, stm, sc)
             for v, x in zip(stm.pat, values, strict=True):
                 env[v] = x
         return [self.value(a) for a in lam.result]
@@ -270,11 +291,11 @@ class Interpreter:
         """A size: the value all active iterations agree on.  Raises Irregular."""
         if type(a) is Const:
             return a.value
-        v = self.value(a)
+        v = self.plain(self.value(a))
         if v.ndim == 0:
             return int(v)
         if sc.mask is not None:
-            v = np.broadcast_to(self.lift(a, sc.depth), sc.batch)[sc.mask]
+            v = np.broadcast_to(lift_value(v, 0, sc.depth), sc.batch)[sc.mask]
         first = v.flat[0]
         if (v != first).any():
             raise Irregular
@@ -315,6 +336,26 @@ class Interpreter:
     def total(self, op: str, out: Value, size: Callable[[], Value], terms: int) -> Value:
         """What so many floats came to by `op`, in some order; `size()` is the sum of their magnitudes."""
         return out
+
+    # What values of another kind (those with derivatives, `futad/dual/`) do otherwise.
+
+    def plain(self, v: Value) -> Value:
+        """The value as conditions, sizes and positions take it: NumPy's."""
+        return v
+
+    def folds(self, op: str | None, values: Values) -> bool:
+        """Whether NumPy folds such values by the operation."""
+        return op is not None
+
+    def store(self, array: Value, at: Any, value: Value) -> Value:
+        """The array, which may be overwritten, with the value at an index."""
+        array[at] = value
+        return array
+
+    def add_at(self, ufunc: np.ufunc, array: Value, at: Any, value: Value) -> Value:
+        """The array, which may be overwritten, with the value combined at an index, at each as often as it is there."""
+        ufunc.at(array, at, value)
+        return array
 
     def in_place(self, stm: ir.Stm) -> bool:
         """Whether alias analysis lets `stm` overwrite the arrays it consumes."""
@@ -372,7 +413,7 @@ def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope, place: An
     record = OPS[name]
     if m.counting:
         m.count("op", ops=sc.lanes)
-    if record.can_fail and args[1].dtype.kind in "iu" and select_lanes(sc, args[1] == 0) is not False:
+    if record.can_fail and args[1].dtype.kind in "iu" and select_lanes(sc, m.plain(args[1]) == 0) is not False:
         raise DivisionByZero("integer division by zero", place)
     out = m.evaluate(record, args)
     return out[()] if out.ndim == 0 else out
@@ -380,7 +421,7 @@ def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope, place: An
 
 @handler(ir.Assert)
 def _assert(m: Interpreter, e: ir.Assert, stm: ir.Stm, sc: Scope) -> Values:
-    failed = select_lanes(sc, np.logical_not(m.value(e.cond)))
+    failed = select_lanes(sc, np.logical_not(m.plain(m.value(e.cond))))
     if failed is False:
         return [m.value(a) for a in e.of]
     lane: tuple[int, ...] = ()
@@ -389,19 +430,19 @@ def _assert(m: Interpreter, e: ir.Assert, stm: ir.Stm, sc: Scope) -> Values:
         lane = tuple([int(c[0]) for c in np.nonzero(bad)])
     text, *rest = e.message.split("{}")
     for a, part in zip(e.values, rest, strict=True):
-        text += str(at_lane(m.lift(a, sc.depth), lane)) + part
+        text += str(at_lane(m.plain(m.lift(a, sc.depth)), lane)) + part
     raise failed_check(e.message, text, e.place)
 
 
 @handler(ir.Trace)
 def _trace(m: Interpreter, e: ir.Trace, stm: ir.Stm, sc: Scope) -> Values:
-    v = m.value(e.value)
+    v = m.plain(m.value(e.value))
     rank = rank_of(e.value.type)
     if sc.depth == 0:
         m.print_trace(e.tag, v)
         m.show_traces()
         return ()
-    v = np.broadcast_to(lift_value(np.asarray(v), rank, sc.depth), sc.batch + np.shape(v)[np.ndim(v) - rank :])
+    v = np.broadcast_to(lift_value(v, rank, sc.depth), sc.batch + np.shape(v)[np.ndim(v) - rank :])
     for row in v[sc.full_mask()]:
         m.print_trace(e.tag, row)
     return ()
@@ -409,13 +450,13 @@ def _trace(m: Interpreter, e: ir.Trace, stm: ir.Stm, sc: Scope) -> Values:
 
 @handler(ir.Measure)
 def _measure(m: Interpreter, e: ir.Measure, stm: ir.Stm, sc: Scope) -> Values:
-    values = [m.value(a) for a in e.values]
+    values = [m.plain(m.value(a)) for a in e.values]
     site = m.sites.of(e.facts, e.names)
     if sc.depth == 0:
         m.told.append((site, 1, [(int(v), int(v)) for v in values]))
         return ()
     active = sc.full_mask()
-    rows = [np.broadcast_to(lift_value(np.asarray(v), 0, sc.depth), sc.batch)[active] for v in values]
+    rows = [np.broadcast_to(lift_value(v, 0, sc.depth), sc.batch)[active] for v in values]
     if times := int(active.sum()):
         m.told.append((site, times, [(int(row.sum()), int(row.max())) for row in rows]))
     return ()
@@ -430,7 +471,7 @@ def at_lane(v: Value, lane: tuple[int, ...]) -> Value:
 
 @handler(ir.If)
 def _if(m: Interpreter, e: ir.If, stm: ir.Stm, sc: Scope) -> Values:
-    held = select_lanes(sc, m.value(e.cond))
+    held = select_lanes(sc, m.plain(m.value(e.cond)))
     if held is True:
         return m.exec(e.then, sc)
     if held is False:
@@ -445,8 +486,7 @@ def _initial(m: Interpreter, inits: ir.Atoms, stm: ir.Stm, sc: Scope) -> list[Va
     """The initial values of a loop, those copied that its body overwrites and others still need."""
     state = [m.value(a) for a in inits]
     for i in m.loop_copies.get(stm, ()):
-        v = np.array(state[i])
-        state[i] = v
+        v = state[i] = state[i].copy()
         n = math.prod(v.shape[v.ndim - rank_of(inits[i].type) :]) * sc.lanes
         m.count(node_name(type(stm.exp)), read=n, written=n)
     return state
@@ -454,7 +494,7 @@ def _initial(m: Interpreter, inits: ir.Atoms, stm: ir.Stm, sc: Scope) -> list[Va
 
 @handler(ir.For)
 def _for(m: Interpreter, e: ir.For, stm: ir.Stm, sc: Scope) -> Values:
-    bound = m.lift(e.bound, sc.depth)
+    bound = m.plain(m.lift(e.bound, sc.depth))
     dtype = bound.dtype.type
     types = [v.type for v in stm.pat]
     state: Values = _initial(m, e.inits, stm, sc)
@@ -480,7 +520,7 @@ def _while(m: Interpreter, e: ir.While, stm: ir.Stm, sc: Scope) -> Values:
     types = [v.type for v in stm.pat]
     state: Values = _initial(m, e.inits, stm, sc)
     while True:
-        active = select_lanes(sc, state[0])
+        active = select_lanes(sc, m.plain(state[0]))
         if active is False:
             return state
         if active is True:
@@ -492,13 +532,27 @@ def _while(m: Interpreter, e: ir.While, stm: ir.Stm, sc: Scope) -> Values:
 
 @handler(ir.Call)
 def _call(m: Interpreter, e: ir.Call, stm: ir.Stm, sc: Scope) -> Values:
-    return m.apply(m.program.funs[e.name].body, [m.value(a) for a in e.args], sc)
+    fun = m.program.funs[e.name]
+    args = [m.value(a) for a in e.args]
+    if e.name not in m.recursive:
+        return m.apply(fun.body, args, sc)
+    if m.calls >= MOST_CALLS:
+        raise TooDeep(f"recursion is deeper than {MOST_CALLS} calls", fun.span)
+    outer, m.env = m.env, {}
+    m.calls += 1
+    try:
+        return m.apply(fun.body, args, sc)
+    finally:
+        m.env = outer
+        m.calls -= 1
 
 
 @handler(ir.Jvp)
 @handler(ir.Vjp)
+@handler(ir.Invert)
 def _derivative(m: Interpreter, e: ir.Exp, stm: ir.Stm, sc: Scope) -> Values:
-    raise InternalError(f"{type(e).__name__} reached the interpreter: run the ad pass first")
+    first = "invert" if isinstance(e, ir.Invert) else "ad"
+    raise InternalError(f"{type(e).__name__} reached the interpreter: run the {first} pass first")
 
 
 @handler(ir.WithVjp)

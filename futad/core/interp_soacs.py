@@ -12,6 +12,7 @@ from futad.core import ir
 from futad.core.interp_arrays import own_size, target
 from futad.core.interp_machine import (
     MAX_BATCH,
+    MOST_DEPTH,
     Acc,
     Interpreter,
     Irregular,
@@ -77,7 +78,7 @@ def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Sc
             return _map_at_once(m, n, args, values, lam, sc)
         except (Irregular, TooBig) as e:
             for acc, data in saved:
-                acc.data[...] = data
+                acc.data = data
             del m.traces[printed:], m.told[told:]
             if m.counting:
                 m.counts.clear()
@@ -95,6 +96,8 @@ def _map_at_once(
     inner = sc.enter(n)
     if inner.depth > 1 and math.prod(inner.batch) > MAX_BATCH:
         raise TooBig
+    if inner.depth > MOST_DEPTH:  # recursion by way of maps
+        raise Irregular
     params: list[Value] = []
     for a, v in zip(args, values, strict=True):
         if not isinstance(v, Acc):
@@ -105,7 +108,7 @@ def _map_at_once(
     seen: set[int] = set()
     for r, v in zip(lam.result, m.apply(lam, params, inner), strict=True):
         if not isinstance(v, Acc):
-            v = lift_value(np.asarray(v), rank_of(r.type), inner.depth)
+            v = lift_value(v, rank_of(r.type), inner.depth)
             k = sc.depth
             if v.shape[k] != n:
                 v = np.broadcast_to(v, v.shape[:k] + (n,) + v.shape[k + 1 :])
@@ -131,7 +134,7 @@ def _map_halves(m: Interpreter, n: int, args: Sequence[Atom], values: Values, la
             parts.append(_map_at_once(m, width, args, some, lam, sc))
         except TooBig:
             for acc, data in saved:
-                acc.data[...] = data
+                acc.data = data
             if width == 1:
                 raise
             parts.append(_map_halves(m, width, args, some, lam, sc))
@@ -201,27 +204,28 @@ def run_reduce(
     m: Interpreter, n: int, arrays: Values, ranks: Sequence[int], lam: ir.Lambda, neutral: ir.Atoms, sc: Scope
 ) -> list[Value]:
     """Left fold from the neutral elements; `ranks` are the arrays' ranks."""
-    state = [m.value(a) for a in neutral]
+    state = [m.plain(m.value(a)) for a in neutral]  # neither derivative comes by way of them
     name = _ufunc_op(lam) if n else None
-    if name is not None:
+    if name is not None and m.folds(name, arrays):
         (v,), (a,) = arrays, neutral
         assert isinstance(a.type, Prim)
         if m.counting:
             m.count("op", ops=n * sc.lanes)
         total = ufunc_of(name, a.type).reduce(v, axis=v.ndim - 1, dtype=v.dtype)
         total = m.total(name, total, lambda: np.add.reduce(np.abs(v), axis=v.ndim - 1), n)
-        return [_combine(name, m.lift(a, sc.depth), a, lift_value(total, 0, sc.depth) if total.ndim else total)]
+        first = m.plain(m.lift(a, sc.depth))
+        return [_combine(m, name, first, a, lift_value(total, 0, sc.depth) if total.ndim else total)]
     for i in range(n):
         state = m.apply(lam, [*state, *[_row(v, r, i) for v, r in zip(arrays, ranks, strict=True)]], sc)
     # Results are fresh even where the operator returns an operand.
-    return [np.array(v) if v.ndim else v for v in state]
+    return [v.copy() if v.ndim else v for v in state]
 
 
-def _combine(name: str, first: Value, atom: Atom, rest: Value) -> Value:
+def _combine(m: Interpreter, name: str, first: Value, atom: Atom, rest: Value) -> Value:
     """first op rest, skipped if `atom` (the first's) is the unit."""
     if type(atom) is Const and (unit := OPS[name].unit) is not None and atom.value == unit(atom.type):
         return rest
-    out = OPS[name].eval(first, rest)
+    out = m.evaluate(OPS[name], [first, rest])
     return out[()] if out.ndim == 0 else out
 
 
@@ -230,7 +234,7 @@ def run_scan(
 ) -> list[Value]:
     """Inclusive left scan of n > 0 elements."""
     name = _ufunc_op(lam)
-    if name is not None:
+    if name is not None and m.folds(name, arrays):
         (v,), (a,) = arrays, neutral
         assert isinstance(a.type, Prim)
         if m.counting:
@@ -238,9 +242,9 @@ def run_scan(
         v = lift_value(v, 1, sc.depth)
         out = ufunc_of(name, a.type).accumulate(v, axis=sc.depth, dtype=v.dtype)
         out = m.total(name, out, lambda: np.add.accumulate(np.abs(v), axis=sc.depth), n)
-        first = m.lift(a, sc.depth)
-        return [_combine(name, first[..., None] if first.ndim else first, a, out)]
-    state = [m.value(a) for a in neutral]
+        first = m.plain(m.lift(a, sc.depth))
+        return [_combine(m, name, first[..., None] if first.ndim else first, a, out)]
+    state = [m.plain(m.value(a)) for a in neutral]
     rows: list[list[Value]] = []
     for i in range(n):
         state = m.apply(lam, [*state, *[_row(v, r, i) for v, r in zip(arrays, ranks, strict=True)]], sc)
@@ -299,7 +303,7 @@ def _hits(
     hit = np.broadcast_to(sc.full_mask()[..., None], shape)
     idxs: list[np.ndarray] = []
     for a, size in zip(e.idxs, dims, strict=False):
-        i = np.broadcast_to(lift_value(m.value(a), 1, sc.depth), shape)
+        i = np.broadcast_to(lift_value(m.plain(m.value(a)), 1, sc.depth), shape)
         hit = hit & (i >= 0) & (i < size)
         idxs.append(i)
     return hit, idxs
@@ -319,7 +323,8 @@ def _scatter(m: Interpreter, e: ir.Scatter, stm: ir.Stm, sc: Scope) -> Values:
         hit, idxs = _hits(m, e, n, dims, sc)
         lanes = np.nonzero(hit)
         row = values.shape[k + 1 :]
-        out[lanes[:k] + tuple([i[lanes] for i in idxs])] = np.broadcast_to(values, (*sc.batch, n, *row))[lanes]
+        at = lanes[:k] + tuple([i[lanes] for i in idxs])
+        out = m.store(out, at, np.broadcast_to(values, (*sc.batch, n, *row))[lanes])
         if m.counting:
             moved = len(lanes[0]) * math.prod(row)
             copied = 0 if m.in_place(stm) else sc.lanes * math.prod(dims)
@@ -341,15 +346,16 @@ def _hist(m: Interpreter, e: ir.Hist, stm: ir.Stm, sc: Scope) -> Values:
         copied = 0 if m.in_place(stm) else sc.lanes * sum(own_size(o, k) for o in outs)
         m.count("hist", read=2 * moved + copied + n * sc.lanes * len(e.idxs), written=moved + copied)
     name = _ufunc_op(e.lam)
-    if name is not None and isinstance(e.neutral[0].type, Prim) and rank_of(e.dests[0].type) == len(e.idxs):
+    elements = isinstance(e.neutral[0].type, Prim) and rank_of(e.dests[0].type) == len(e.idxs)
+    if elements and name is not None and m.folds(name, [outs[0], values[0]]):
         lanes = np.nonzero(hit)
         if m.counting:
             m.count("op", ops=len(lanes[0]))
-        ufunc = ufunc_of(name, e.neutral[0].type)
+        assert isinstance(e.neutral[0].type, Prim)
         added = np.broadcast_to(values[0], (*sc.batch, n))[lanes]
         added = m.total(name, added, lambda: np.abs(added), n)
-        ufunc.at(outs[0], lanes[:k] + tuple([i[lanes] for i in idxs]), added)
-        return outs
+        at = lanes[:k] + tuple([i[lanes] for i in idxs])
+        return [m.add_at(ufunc_of(name, e.neutral[0].type), outs[0], at, added)]
     ranks = [v.ndim - k for v in values]
     for i in range(n):
         mask = hit[..., i]
@@ -363,9 +369,10 @@ def _hist(m: Interpreter, e: ir.Hist, stm: ir.Stm, sc: Scope) -> Values:
         bins = [np.where(mask, j[..., i], 0) for j in idxs]
         old = [o[tuple(grid + bins)] for o in outs]
         new = m.apply(e.lam, [*old, *[_row(v, r, i) for v, r in zip(values, ranks, strict=True)]], inner)
-        for o, v, was in zip(outs, new, old, strict=True):
+        at = lanes[:k] + tuple([b[lanes] for b in bins]) if k else tuple(bins)
+        for j, (v, was) in enumerate(zip(new, old, strict=True)):
             v = np.broadcast_to(lift_value(v, was.ndim - k, k), was.shape)
-            o[lanes[:k] + tuple([b[lanes] for b in bins]) if k else tuple(bins)] = v[lanes] if k else v
+            outs[j] = m.store(outs[j], at, v[lanes] if k else v)
     return outs
 
 
@@ -390,7 +397,7 @@ def _update_acc(m: Interpreter, e: ir.UpdateAcc, stm: ir.Stm, sc: Scope) -> Valu
     hit = sc.full_mask()
     idxs: list[np.ndarray] = []
     for a, size in zip(e.index, dims, strict=False):
-        i = np.broadcast_to(m.lift(a, sc.depth), sc.batch)
+        i = np.broadcast_to(m.plain(m.lift(a, sc.depth)), sc.batch)
         hit = hit & (i >= 0) & (i < size)
         idxs.append(i)
     row = dims[len(e.index) :]
@@ -401,17 +408,13 @@ def _update_acc(m: Interpreter, e: ir.UpdateAcc, stm: ir.Stm, sc: Scope) -> Valu
         m.count("updateacc", ops=n, read=n, written=n)
     if sc.depth == 0:
         if hit:
-            at = tuple(idxs)
-            acc.data[at] = ufunc(acc.data[at], value)
+            acc.data = m.add_at(ufunc, acc.data, tuple(idxs), value)
         return (acc,)
     lanes = np.nonzero(hit)
     at = lanes[: acc.depth] + tuple([i[lanes] for i in idxs])
     added = value[lanes]
     added = m.total(acc.op, added, lambda: np.abs(added), sc.lanes)
-    if at:
-        ufunc.at(acc.data, at, added)
-    else:
-        acc.data[...] = ufunc(acc.data, ufunc.reduce(added, axis=0))
+    acc.data = m.add_at(ufunc, acc.data, at, added if at else ufunc.reduce(added, axis=0))
     return (acc,)
 
 

@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from futad.core.attributes import DERIVED as DERIVED
+from futad.core.attributes import SAME_BITS as SAME_BITS
+from futad.core.attributes import SOLVES as SOLVES
 from futad.core.construct import Atoms as Atoms
 from futad.core.construct import Control as Control
 from futad.core.construct import Derivative as Derivative
@@ -30,6 +33,8 @@ from futad.core.construct import Stm as Stm
 from futad.core.construct import shown
 from futad.core.construct import statements as statements
 from futad.core.construct import stm_free as stm_free
+from futad.core.contraction import Contraction as Contraction
+from futad.core.contraction import Factor as Factor
 from futad.core.entry import Entry as Entry
 from futad.core.entry import EntryType as EntryType
 from futad.core.node import Consumed, Range, Repeated, Viewed, node
@@ -485,13 +490,16 @@ class WithInverse(Exp):
     args: Atoms
 
 
-# The attribute of what forward mode makes.  An index of a tangent: its check goes where nothing is read any more, as
-# the value's own stands.  A product with a tangent: zero for a tangent that is zero, be the other factor infinite.
-DERIVED = ("derived",)
+@node
+class Invert(Exp):
+    """The values at which `lam` gives `args`, one for each parameter; gone before the AD pass.
 
-# The attribute of a scalar operation that solves another one for an operand: x = r - c where r was x + c.  What rounds
-# is not r again when it is computed of x, but may be taken for it (`rewrite/rules/scalar.py`, `solved`).
-SOLVES = ("solves",)
+    With `check` (the source place) it is an error if there are none; without, the program says that there are."""
+
+    lam: Lambda
+    args: Atoms
+    check: Span | None = None
+    fails = True
 
 
 # --- programs -------------------------------------------------------------------------------------------
@@ -513,7 +521,7 @@ class Fun:
 
 @dataclass(slots=True)
 class Program:
-    """Functions in definition order: a function is defined before it is called (no recursion)."""
+    """Functions, each defined before it is called, but for those on a cycle of calls (`core/callgraph.py`)."""
 
     funs: dict[str, Fun]
     name: str = "main"

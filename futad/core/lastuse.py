@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from futad.core import ir
+from futad.core.callgraph import components
 from futad.core.types import ArrayType, Atom, Var
 
 Blocks = frozenset[Var]
@@ -82,9 +83,29 @@ def _leaves(t: ir.EntryType) -> int:
 def analyse(p: ir.Program) -> dict[str, LastUse]:
     """The analysis of every function.  Linear in the program, but for nests of loops that permute arrays."""
     out: dict[str, LastUse] = {}
-    for f in p.funs.values():
-        out[f.name] = _Analysis(p, out).fun(f)
+    for group in components(p):
+        if group.cyclic:
+            _together(p, group, out)
+        else:
+            out[group[0]] = _Analysis(p, out).fun(p.funs[group[0]])
     return out
+
+
+def _together(p: ir.Program, group: Sequence[str], out: dict[str, LastUse]) -> None:
+    """The analysis of functions that call each other: where their results lie is a least fixed point."""
+    known: dict[str, tuple[tuple[frozenset[Var], bool], ...]] = {}
+    for name in group:
+        out[name] = LastUse()
+        out[name].returns = tuple([_NONE for _ in p.funs[name].body.result])
+    while True:
+        before = dict(known)
+        for name in group:
+            body = p.funs[name].body
+            out[name] = _Analysis(p, out).fun(p.funs[name])
+            params = frozenset(body.params)
+            known[name] = tuple([(blocks & params, bool(blocks - params)) for blocks in out[name].returns])
+        if known == before:
+            return
 
 
 class _Frame:

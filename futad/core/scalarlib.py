@@ -12,9 +12,15 @@ from collections.abc import Iterator
 from futad.core.scalarops import OPS, ScalarOp
 from futad.core.types import Prim, prim
 
+SAME_BITS = "#define FUTAD_SAME_BITS 1\n"  # of a text for devices: products and sums do not contract
 _F32, _F16 = prim("f32"), prim("f16")
 _C = {"f64": ("double", ""), "f32": ("float", "f")}  # the type, and the suffix of the library's names
 _VECTOR = {"": "FUTAD_CONST", "2.22": "FUTAD_VEC", "2.35": "FUTAD_VEC35"}
+
+
+def same_bits(source: str) -> str:
+    """The text of kernels, marked if they say `found`: these have to compute what others do to the bit."""
+    return SAME_BITS + source if "futad_found_" in source else source
 
 
 def generated() -> dict[str, str]:
@@ -54,4 +60,4 @@ def _function(op: ScalarOp, t: Prim, c_type: str, body: str) -> str:
     return f"FUTAD_INLINE {result} futad_{op.name}_{t.name}({params}) {{ {inside} }}\n"
 
 
-__all__ = ["generated"]
+__all__ = ["SAME_BITS", "generated", "same_bits"]

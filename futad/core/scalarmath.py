@@ -55,6 +55,32 @@ def power(x: Any, y: Any) -> Any:
         return out
 
 
+def _rank(x: Any) -> Any:
+    """Floats numbered in their order, -0 just below 0, as signed integers of their width; infinities and NaN
+    outside."""
+    x = np.asarray(x)
+    info = np.iinfo(f"i{x.dtype.itemsize}")
+    b = x.view(info.dtype)
+    return b ^ ((b >> np.asarray(info.bits - 1, info.dtype)) & np.asarray(info.max, info.dtype))
+
+
+def lost(x: Any, y: Any) -> Any:
+    """The low seven bits of the rank of x where y is less than 33 floats away, else -1."""
+    r = _rank(x)
+    gap = r - _rank(y)  # wraps around, as what `found` adds does
+    return np.where((gap >= -32) & (gap <= 32), r & np.asarray(127, r.dtype), np.asarray(-1, r.dtype)).astype(np.int8)
+
+
+def found(k: Any, y: Any) -> Any:
+    """The float next to y whose rank ends in the seven bits k."""
+    r = _rank(y)
+    low, half = np.asarray(127, r.dtype), np.asarray(64, r.dtype)
+    z = r + ((((np.asarray(k).astype(r.dtype) - r) & low) ^ half) - half)
+    info = np.iinfo(r.dtype)
+    out = z ^ ((z >> np.asarray(info.bits - 1, r.dtype)) & np.asarray(info.max, r.dtype))
+    return np.asarray(out, r.dtype).view(np.asarray(y).dtype)
+
+
 def shift(f: Callable[[Any, Any], Any], fill_sign: bool) -> Callable[[Any, Any], Any]:
     def go(x: Any, y: Any) -> Any:
         x, y = np.asarray(x), np.asarray(y)

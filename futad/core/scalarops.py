@@ -374,6 +374,10 @@ for _t, _b in (("f16", "u16"), ("f32", "u32"), ("f64", "u64")):
     _op(f"from_bits_{_t}", f"{_b} -> {_t}", (prim(_b),),
         lambda x, t=_t: np.asarray(x).view(prim(t).dtype), f"futad_from_bits_{_t}({{0}})", flop=False)
 
+# What an inverse loses of x (`ad/inverse/lost_bits.py`), and the float next to y that has it.
+_op("lost", "a a -> i8", (prim("f32"), prim("f64")), sm.lost, "futad_lost_{T}({0}, {1})", cost=4, flop=False)
+_op("found", "i8 a -> a", (prim("f32"), prim("f64")), sm.found, "futad_found_{T}({0}, {1})", cost=4, flop=False)
+
 # --- conversions: to_T, from every type.  The derivative converts the adjoint back. ----------------
 for _p in PRIMS.values():
     _cast = "(({r}){0})"
@@ -381,6 +385,7 @@ for _p in PRIMS.values():
         {"float": f"futad_{{T}}_to_{_p.name}({{0}})" if _p.is_integral else _cast, "*": _cast}, flop=False)
 
 
+SHIPPED = dict(OPS)  # without those that others have added
 REDUCTIONS = tuple([name for name, record in OPS.items() if record.reduction])
 
 

@@ -68,6 +68,13 @@ def _matmul(e: ir.MatMul) -> Types:
     return (ArrayType(elem, (m, n)),)
 
 
+def _contraction(e: ir.Contraction) -> Types:
+    elem = elem_of(e.a.type)
+    if elem is not elem_of(e.b.type) or not elem.is_float:
+        raise TypeError(f"no contraction of {e.a.type} and {e.b.type}")
+    return (ArrayType(elem, e.sizes[: e.outs]),)
+
+
 def _with_acc(e: ir.WithAcc) -> Types:
     k = len(e.arrays)
     return atom_types(e.arrays) + atom_types(e.lam.result[k:])
@@ -90,6 +97,7 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.Rearrange: _rearrange,
     ir.ArgSort: lambda e: (e.keys.type,),
     ir.MatMul: _matmul,
+    ir.Contraction: _contraction,
     ir.Copy: lambda e: (e.array.type,),
     ir.Scratch: lambda e: (ArrayType(e.elem, e.shape),),
     ir.Assert: lambda e: atom_types(e.of),
@@ -110,6 +118,7 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.Vjp: lambda e: atom_types(e.lam.result) + _many(e, e.args),
     ir.WithVjp: lambda e: atom_types(e.lam.result),
     ir.WithInverse: lambda e: atom_types(e.lam.result),
+    ir.Invert: lambda e: atom_types(e.lam.params),
 }
 
 

@@ -30,8 +30,9 @@ KINDS = {
     "other": "call, derivative, assertion",
 }
 OF_CLASS: dict[type[Exp], str] = {
-    ir.Map: "nest", ir.MatMul: "product", ir.Reduce: "fold", ir.Scan: "fold", ir.Fused: "fold", ir.Scatter: "scatter",
-    ir.Hist: "scatter", ir.WithAcc: "scatter", ir.UpdateAcc: "scatter", ir.For: "loop", ir.While: "loop",
+    ir.Map: "nest", ir.MatMul: "product", ir.Contraction: "product", ir.Reduce: "fold", ir.Scan: "fold",
+    ir.Fused: "fold", ir.Scatter: "scatter", ir.Hist: "scatter", ir.WithAcc: "scatter",
+    ir.UpdateAcc: "scatter", ir.For: "loop", ir.While: "loop",
     ir.If: "branch", ir.At: "data", ir.Update: "data", ir.Iota: "data", ir.Replicate: "data", ir.ArrayLit: "data",
     ir.Concat: "data", ir.Reshape: "data", ir.Rearrange: "data", ir.ArgSort: "data", ir.Copy: "data",
     ir.Scratch: "data", ir.Alias: "data", ir.Op: "scalar",

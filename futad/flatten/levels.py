@@ -24,7 +24,7 @@ def _cheap(stm: core.Stm) -> int | None:
     return None
 
 
-def _repeated(stms: Sequence[core.Stm]) -> bool:
+def repeated(stms: Sequence[core.Stm]) -> bool:
     """Whether statements are so cheap that every inner point may repeat them."""
     costs = [_cheap(s) for s in stms]
     return None not in costs and sum(c for c in costs if c is not None) <= CHEAP
@@ -32,4 +32,4 @@ def _repeated(stms: Sequence[core.Stm]) -> bool:
 
 def levels_of(lam: core.Lambda) -> Nest:
     """How deep maps are nested in the lambda of a map: their results may be rows of literals, too."""
-    return nest_in(lam, MOST_LEVELS, _repeated, rows=True)
+    return nest_in(lam, MOST_LEVELS, repeated, rows=True)

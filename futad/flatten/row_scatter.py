@@ -19,6 +19,7 @@ from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var
 from futad.fires import Transformation
 from futad.flatten.fission import CHEAP
 from futad.flatten.histograms import light_updates
+from futad.flatten.levels import repeated
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -47,7 +48,7 @@ class RowUpdates:
     @property
     def heavy(self) -> bool:
         """Whether what comes before the updates is more than a thread should repeat for each element."""
-        return any(not isinstance(s.exp, CHEAP) for s in self.before)
+        return not repeated(self.before)
 
 
 def row_updates(stm: Stm) -> RowUpdates | None:
@@ -77,10 +78,10 @@ def row_updates(stm: Stm) -> RowUpdates | None:
 
 
 def rows_after(stm: Stm) -> list[Stm] | None:
-    """The statements that such a map becomes; None if it is no such map."""
+    """The statements that such a map becomes; None if it is no such map, or if what a view is of cannot be repeated."""
     u = row_updates(stm)
-    if u is None:
-        return None
+    if u is None or not repeated(u.views):
+        return None  # the last one would be a map like this again
     LEGAL.fired()
     e = stm.exp
     assert isinstance(e, ir.Map)

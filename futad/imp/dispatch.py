@@ -19,7 +19,9 @@ Destination = View | Hint | AccumulateInto | SlotDestination | None
 
 Handler = Callable[["Lowerer", core.Stm, Any, list[Destination]], Sequence[Value]]
 HANDLERS: dict[type, Handler] = {}
-TAKE_DESTINATIONS = (core.Map, core.Fused, core.Scan, core.Concat, core.ArrayLit, core.Copy, core.MatMul)
+TAKE_DESTINATIONS = (
+    core.Map, core.Fused, core.Scan, core.Concat, core.ArrayLit, core.Copy, core.MatMul, core.Contraction,
+)  # fmt: skip
 
 
 def handles(cls: type) -> Callable[[Handler], Handler]:

@@ -518,13 +518,16 @@ class Param(Node):
 @dataclass(slots=True)
 class Function(Node):
     """A function: parameters, statements, results.  A `local` one is called by others only, and puts its arrays
-    into slots of the caller."""
+    into slots of the caller.  One that is `recursive` has as many slots of its own in each activation, and the place of
+    the failure that there is no room for another one.  `same_bits`: it computes the same bits wherever it is called."""
 
     name: Text
     params: list[Param]
     body: list[Stmt]
     results: list[Result]
     local: bool = False
+    recursive: tuple[int, int] | None = None
+    same_bits: bool = False
 
 
 @dataclass(slots=True)
@@ -553,10 +556,8 @@ def add(a: Expr, b: Expr) -> Expr:
     """a + b on indices, folded."""
     if isinstance(a, Num) and isinstance(b, Num):
         return num(a.value + b.value)
-    if a == ZERO:
-        return b
-    if b == ZERO:
-        return a
+    if a == ZERO or b == ZERO:
+        return b if a == ZERO else a
     return Bin("+", a, b)
 
 
@@ -577,10 +578,8 @@ def mul(a: Expr, b: Expr) -> Expr:
         return num(a.value * b.value)
     if a == ZERO or b == ZERO:
         return ZERO
-    if a == ONE:
-        return b
-    if b == ONE:
-        return a
+    if a == ONE or b == ONE:
+        return b if a == ONE else a
     return Bin("*", a, b)
 
 

@@ -34,6 +34,7 @@ from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, elem_
 from futad.errors import Span
 from futad.imp import (
     arrays,  # noqa: F401  (it registers its handlers, as do the next ones)
+    contraction,  # noqa: F401
     control,  # noqa: F401
     ir,
     parallel,
@@ -45,7 +46,7 @@ from futad.imp.claims import Unchecked
 from futad.imp.dispatch import HANDLERS, MEMORY, STACK_LIMIT, TAKE_DESTINATIONS, Destination
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.loops.overlapped_tiling import tiled
-from futad.imp.outline import separate_functions
+from futad.imp.outline import lowered_apart, separate_functions
 from futad.imp.placement import short_circuit
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, saved
@@ -91,10 +92,9 @@ class Lowerer(Unchecked):
     reports: Reports = NO_REPORTS  # of what is bound
 
     def __init__(self, program: core.Program, target: Target) -> None:
-        self.program = program
-        self.target = target
+        self.program, self.target = program, target
         self.consumed = consumed_vars(program)
-        self.calls, self.separate = separate_functions(program)
+        self.calls, self.separate, self.recursive = separate_functions(program)
         self.places: list[FailureSite] = []
         self.sites = Sites()
         self.slots = self.names = 0
@@ -114,13 +114,13 @@ class Lowerer(Unchecked):
         # Index and size, divisor and condition: checks that have been passed here.
         self.checked: dict[tuple[Expr, Expr], None] = {}
         self.packed: dict[Atom, tuple[str, Expr]] = {}  # right factors that are packed: where, and if what holds
-        self.in_parallel = False
+        self.in_parallel = self.in_frame = False  # in a function whose arrays lie in slots of each activation
         self.nests = 0  # maps and folds around what is being lowered
 
     @property
     def shares(self) -> bool:
         """Whether what is lowered now may be cut into parts for a thread pool."""
-        return self.target.pool and not self.in_parallel
+        return self.target.pool and not self.in_parallel and not self.in_frame
 
     def nest(self, stm: core.Stm) -> Nest | None:
         """What a schedule asks of a map or fold, and is told of it; None if there is no schedule that asks."""
@@ -544,16 +544,16 @@ class Lowerer(Unchecked):
         functions = []
         for f in self.program.funs.values():
             if f.name in self.separate:
-                functions.append(self.function(f, local=True))
+                functions.append(lowered_apart(self, f))
             if f.entry is not None or self.calls.get(f.name, 0) == 0:
                 functions.append(self.function(f))
         return ir.Module(functions, self.slots, self.places, self.sites.all())
 
-    def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
+    def function(self, fun: core.Fun, local: bool = False, in_frame: bool = False) -> ir.Function:
         """A function for the outside, or one that others call: that puts its arrays into the caller's slots."""
         self.reset()
+        self.in_frame = in_frame
         params = []
-        body = self.out
         self.reports.begin(self, fun, local)
         self.scopes.append(Scope(core.Lambda((), (), ()), {}, {}, False))
         for p in fun.body.params:
@@ -594,7 +594,7 @@ class Lowerer(Unchecked):
             else:
                 assert isinstance(v, Expr)
                 results.append(ir.Result(v.type, v))
-        made = ir.Function(fun.name, params, body, results, local)
+        made = ir.Function(fun.name, params, self.out, results, local, same_bits=core.SAME_BITS in fun.attrs)
         for r in tiled(made, self.pieces) if self.target.tiles else ():
             self.reports.skip(self.reports.numbers[r.number], "an array that is made and read in tiles")
         return made

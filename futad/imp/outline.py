@@ -2,34 +2,64 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from futad.core import ir as core
-from futad.core.types import AccType
+from futad.core.callgraph import components
+from futad.core.failure import FailureSite
+from futad.core.types import I64, AccType
+from futad.errors import TOO_DEEP
+from futad.imp import ir
+
+if TYPE_CHECKING:
+    from futad.imp.lower import Lowerer
 
 LARGE = 200  # statements; a larger function that is called more than once becomes a C function
 NOINLINE = ("noinline",)  # the attribute of one that does whatever its size
 
 
-def separate_functions(program: core.Program) -> tuple[dict[str, int], set[str]]:
-    """How often each function is called, and those that are not lowered at each call.
+def separate_functions(program: core.Program) -> tuple[dict[str, int], set[str], set[str]]:
+    """How often each function is called, those that are not lowered at each call, and of these the recursive ones.
 
-    Accumulators cannot be passed, so a function that has some is always lowered where it is called.
+    Accumulators cannot be passed, so a function that has some is always lowered where it is called.  Functions that
+    call each other are never; the calls counted are those from outside of their group.
     """
+    groups = components(program)
+    group_of = {name: group for group in groups for name in group if group.cyclic}
     calls: dict[str, int] = {}
     sizes: dict[str, int] = {}
 
-    def measure(lam: core.Lambda) -> int:
+    def measure(lam: core.Lambda, caller: str) -> int:
         size = 0
         for s in lam.stms:
-            size += 1 + sum(measure(inner) for inner in s.exp.lambdas())
+            size += 1 + sum(measure(inner, caller) for inner in s.exp.lambdas())
             if isinstance(s.exp, core.Call):
-                calls[s.exp.name] = calls.get(s.exp.name, 0) + 1
-                size += 0 if s.exp.name in separate else sizes[s.exp.name]
+                name = s.exp.name
+                if name not in group_of or group_of[name] is not group_of.get(caller):
+                    calls[name] = calls.get(name, 0) + 1
+                size += 0 if name in separate else sizes[name]
         return size
 
-    separate: set[str] = set()
-    for f in program.funs.values():
-        sizes[f.name] = measure(f.body)
+    separate: set[str] = set(group_of)
+    for f in [program.funs[name] for group in groups for name in group]:
+        sizes[f.name] = measure(f.body, f.name)
         has_acc = any(isinstance(v.type, AccType) for v in (*f.body.params, *f.ret))
         if not has_acc and (sizes[f.name] > LARGE or NOINLINE in f.attrs):
             separate.add(f.name)
-    return calls, {name for name in separate if calls.get(name, 0) > 1 or NOINLINE in program.funs[name].attrs}
+    separate = {n for n in separate if calls.get(n, 0) > 1 or n in group_of or NOINLINE in program.funs[n].attrs}
+    return calls, separate, set(group_of)
+
+
+def lowered_apart(lo: Lowerer, fun: core.Fun) -> ir.Function:
+    """A function that is not lowered where it is called."""
+    return activation(lo, fun) if fun.name in lo.recursive else lo.function(fun, local=True)
+
+
+def activation(lo: Lowerer, fun: core.Fun) -> ir.Function:
+    """A recursive function: its own arrays lie in slots of each activation."""
+    outside, lo.slots = lo.slots, 0
+    made = lo.function(fun, local=True, in_frame=True)
+    made.recursive = lo.slots, len(lo.places)
+    lo.slots = outside
+    lo.places.append(FailureSite(fun.span, TOO_DEEP, (I64, I64)))
+    return made

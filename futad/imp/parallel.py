@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 8  # of a copied matrix, that are not shared out
 BLOCK = (64, 4096)  # of a matrix to be transposed: rows and columns of the result
+RECURSION = 1 << 10  # operations that a recursive call is taken for
 SMALLEST_WORK = 1 << 15  # scalar operations below which a nest of constant size is not worth a thread
 
 
@@ -72,7 +73,8 @@ def cost(lo: Lowerer, lam: core.Lambda) -> Expr:
                 body = add(body, cost(lo, f))
             total = add(total, mul(width, body))
         elif isinstance(e, core.Call):
-            total = add(total, cost(lo, lo.program.funs[e.name].body))
+            recurses = e.name in lo.recursive
+            total = add(total, num(RECURSION) if recurses else cost(lo, lo.program.funs[e.name].body))
         elif isinstance(e, core.MatMul):
             assert isinstance(e.a.type, ArrayType)
             total = add(total, mul(_elements(lo, stm.pat), _known(lo, e.a.type.shape[1])))

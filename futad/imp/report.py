@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
+from futad.core.callgraph import recursive
 from futad.core.interp_steps import Plan
 from futad.core.types import AccType, Atom, Var
 from futad.imp import ir
@@ -165,8 +166,8 @@ def unreported(sc: Scope) -> Iterator[None]:
 
 
 def outside_only(program: core.Program) -> frozenset[str]:
-    """The functions that are called outside of maps alone."""
-    inside: set[str] = set()
+    """The functions that are called outside of maps alone, and are not recursive."""
+    inside = set(recursive(program))
     calls: dict[str, set[str]] = {}
 
     def walk(lam: core.Lambda, caller: str, outside: bool) -> None:
@@ -220,6 +221,7 @@ def _names(sc: Scope, e: core.Exp) -> list[Var]:
 def _inside(program: core.Program, stm: core.Stm) -> list[core.Lambda]:
     """The scopes outside of maps of a statement, and those in them."""
     e = stm.exp
-    found = [program.funs[e.name].body] if isinstance(e, core.Call) else []
+    called = isinstance(e, core.Call) and e.name not in recursive(program)
+    found = [program.funs[e.name].body] if called and isinstance(e, core.Call) else []
     found += e.lambdas() if isinstance(e, core.Control) else []
     return [*found, *[x for lam in found for s in lam.stms for x in _inside(program, s)]]

@@ -83,9 +83,9 @@ class Watching(Lowerer):
         self.bindings.append(Binding(var.name, what, self.near, self.around[-1]))
         return min(len(self.bindings) - 1, MOST)
 
-    def function(self, fun: core.Fun, local: bool = False) -> ir.Function:
+    def function(self, fun: core.Fun, local: bool = False, in_frame: bool = False) -> ir.Function:
         self.near = fun.span
-        return super().function(fun, local)
+        return super().function(fun, local, in_frame)
 
     # -- memory
 
@@ -270,7 +270,7 @@ class Watching(Lowerer):
             case core.MatMul():
                 if stm.pat[0] not in sc.deferred:
                     self.made(values[0], since)
-            case core.ArgSort():
+            case core.ArgSort() | core.Contraction():
                 self.made(values[0], since)
             case core.Copy(a):
                 if not _alike(values[0], self.before(before, a)):
@@ -342,7 +342,7 @@ class Watching(Lowerer):
         if not isinstance(r.type, ArrayType):
             return True
         maker = next((s.exp for s in lam.stms if r in s.pat), None)
-        return isinstance(maker, (core.MatMul, core.Scan, core.ArgSort))
+        return isinstance(maker, (core.MatMul, core.Contraction, core.Scan, core.ArgSort))
 
     # -- loops
 

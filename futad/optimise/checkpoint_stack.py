@@ -42,7 +42,8 @@ UNREAD = CHECKPOINTS.condition("not read in the iteration", "the iteration would
 SIZES_OUTSIDE = CHECKPOINTS.condition("sizes known outside", "memory for all iterations is had before the loop")
 MADE_ANEW = CHECKPOINTS.condition("made anew", "the next value would lie in others' memory, or the present one change")
 
-MADE = (ir.Map, ir.Fused, ir.Scan, ir.MatMul, ir.Copy, ir.Concat)  # arrays that C computes where they are wanted
+# Arrays that C computes where they are wanted.
+MADE = (ir.Map, ir.Fused, ir.Scan, ir.MatMul, ir.Contraction, ir.Copy, ir.Concat)
 
 
 @dataclass(slots=True)

@@ -259,7 +259,7 @@ class _Hoister:
         if type(e) is ir.Op:
             if OPS[e.op].cost < _SINK_COST or not self.total(e):
                 return False
-        elif isinstance(e, ir.Loop) or not (e.lambdas() or type(e) in (ir.MatMul, ir.ArgSort)):
+        elif isinstance(e, ir.Loop) or not (e.lambdas() or type(e) in (ir.MatMul, ir.Contraction, ir.ArgSort)):
             return False
         if any(isinstance(v.type, AccType) for v in ir.stm_free(stm)):
             return False
@@ -302,7 +302,7 @@ def _costs(e: ir.Exp) -> bool:
     """Whether computing it again is dearer than keeping it."""
     if type(e) is ir.Op:
         return OPS[e.op].cost >= _SINK_COST
-    if isinstance(e, ir.Reduce | ir.Scan | ir.Hist | ir.ArgSort | ir.MatMul | ir.Loop):
+    if isinstance(e, ir.Reduce | ir.Scan | ir.Hist | ir.ArgSort | ir.MatMul | ir.Contraction | ir.Loop):
         return True
     return any(_costs(s.exp) for lam in e.lambdas() for s in lam.stms)
 

@@ -2,7 +2,8 @@
 
 Small functions and functions called once are always inlined, larger ones while the copies stay within the
 budget.  What a derivative is taken of has no calls left (a `Jvp` or `Vjp` lambda, and the functions it would
-call), since AD works on bodies.  A function with the attribute `noinline` is left alone elsewhere.
+call), since AD works on bodies.  A function with the attribute `noinline` is left alone elsewhere, one that calls
+itself, perhaps by way of others, everywhere.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from futad.core import ir
+from futad.core.callgraph import components
 from futad.core.calls import calls, reached
 from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.types import Atom
@@ -33,11 +35,14 @@ class _Inliner:
         self.calls: dict[str, Counter[str]] = {}
         self.uses: Counter[str] = Counter()
         self.budget = BUDGET
+        self.recursive: set[str] = set()
         for name, f in program.funs.items():
             self.calls[name] = calls(f.body)
             self.uses.update(self.calls[name])
 
     def wanted(self, name: str, in_ad: bool) -> bool:
+        if name in self.recursive:
+            return False
         if in_ad:
             return True
         f = self.done[name]
@@ -79,7 +84,7 @@ class _Inliner:
         if not lams:
             out.append(stm)
             return False
-        inner = in_ad or isinstance(e, ir.Derivative)
+        inner = in_ad or isinstance(e, ir.Derivative | ir.Invert)
         new = [self.lam(lam, inner) for lam in lams]
         if all(a is b for a, b in zip(new, lams, strict=True)):
             out.append(stm)
@@ -112,8 +117,11 @@ def inline(program: Program) -> Program:
     if not any(calls(f.body) for f in program.funs.values()):
         return program
     inliner = _Inliner(program)
-    for f in program.funs.values():
-        inliner.fun(f)
+    for group in components(program):
+        if group.cyclic:
+            inliner.recursive.update(group)
+        for name in group:
+            inliner.fun(program.funs[name])
     return reachable(Program(inliner.done, program.name))
 
 

@@ -300,10 +300,13 @@ _SCOPES: dict[type, Any] = {
 def asserting_functions(program: ir.Program) -> set[str]:
     """The functions that contain an assertion, or call one that does."""
     out: set[str] = set()
-    for name, f in program.funs.items():
-        if _DeadCode(out).asserts(f.body):
-            out.add(name)
-    return out
+    while True:
+        before = len(out)
+        for name, f in program.funs.items():
+            if name not in out and _DeadCode(out).asserts(f.body):
+                out.add(name)
+        if before == len(out) or len(out) == len(program.funs):
+            return out
 
 
 def asserts(lam: Lambda, asserting: frozenset[str] | set[str]) -> bool:

@@ -25,6 +25,7 @@ BELOW = LEGAL.condition("below the size", "an index at or after the end passes")
 NOT_WRAPPED = LEGAL.condition("not wrapped", "a condition on a sum beyond 64 bits says nothing of its terms")
 NOT_NEGATIVE = LEGAL.condition("not negative", "a negative index passes")
 ONE_SIGN = LEGAL.condition("variable of one sign", "a bound put for a variable makes the polynomial greater")
+NOT_LARGER = LEGAL.condition("not larger", "the larger of two numbers that differ is taken for the smaller one")
 COFACTORS = LEGAL.condition("cofactors not negative", "a bound times a negative number is a bound on the other side")
 DIVISOR = LEGAL.condition("divisor not negative", "a remainder by a negative number lies on the other side of zero")
 GREATER = LEGAL.condition("greater of two", "the lesser of two numbers is no bound of the greater")
@@ -150,6 +151,12 @@ class Ranges:
             if name == ("eq" if holds else "ne"):
                 self.order(a, b, 0)
                 self.order(b, a, 0)
+            elif name in ("eq", "ne"):
+                # Of two numbers that differ the one that is not larger is smaller.
+                for x, y in ((a, b), (b, a)):
+                    if NOT_LARGER(self.prove(plus(self.poly(y), self.poly(x), -1))):
+                        self.order(x, y, 1)
+                        break
             elif name in ("lt", "le"):
                 if holds:
                     self.order(a, b, 1 if name == "lt" else 0)

@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import errno
 import functools
+import json
 import os
 import platform
 import re
@@ -29,11 +30,12 @@ from pathlib import Path
 
 from futad import cache
 from futad.core import scalarlib
-from futad.errors import BackendError, Error, InternalError
+from futad.errors import BackendError, Error, InternalError, UsageError
 
 PATIENCE = 1800  # seconds that a compiler may take
 SILENCE = 1  # seconds after which a line tells of it
 LEVELS = ("0", "1", "2", "3")
+QUICK_FLAGS = ("-O1", "-fno-openmp-simd")  # of code that is to be there soon
 INSTALL_HINT = (
     "`pip install 'futad[compiler]'` brings one; or install one (Debian, Ubuntu: `apt install gcc libc6-dev`; "
     "Fedora: `dnf install gcc`; macOS: "
@@ -209,7 +211,7 @@ def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) ->
 def _level() -> str:
     level = os.environ.get("FUTAD_OPT") or "3"
     if level not in LEVELS:
-        raise BackendError(f"FUTAD_OPT is {level!r}, which is no level of optimisation", hint="one of 0, 1, 2 and 3")
+        raise UsageError(f"FUTAD_OPT is {level!r}, which is no level of optimisation", hint="one of 0, 1, 2 and 3")
     return level
 
 
@@ -240,6 +242,20 @@ def build_library(source: str, *, threads: bool = False, flags: Sequence[str] = 
     `threads`: it has several threads; `flags` go last among the flags.  Raises BackendError if there is no working
     compiler, InternalError if the compiler rejects the source.
     """
+    key, build = _library(source, threads, flags)
+    lib = _loaded.get(key)
+    if lib is None:
+        lib = _loaded[key] = _load(key, build)
+    return lib
+
+
+def library_key(source: str, *, threads: bool = False) -> str:
+    """The key under which `build_library` keeps what it makes of the source."""
+    return _library(source, threads, ())[0]
+
+
+def _library(source: str, threads: bool, flags: Sequence[str]) -> tuple[str, Callable[[Path], None]]:
+    """A library's key, and what builds it."""
     compiler = find_compiler()
     extra = [*_split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
     options = [*compile_flags(threads=threads, compiler=compiler), *extra]
@@ -253,10 +269,34 @@ def build_library(source: str, *, threads: bool = False, flags: Sequence[str] = 
         cpu(),
         platform.platform(),
     )
-    lib = _loaded.get(key)
-    if lib is None:
-        lib = _loaded[key] = _load(key, lambda out: _compile(compiler, source, options, out))
-    return lib
+    return key, lambda out: _compile(compiler, source, options, out)
+
+
+def build_apart(source: str, *, threads: bool = False) -> None:
+    """As `build_library`, but nothing is loaded, and it is done by a process of its own, which yields to others and
+    goes on when this one ends; waits for it.  If it fails or cannot be started, nothing is in the cache."""
+    if getattr(sys, "frozen", False) or cache.find(library_key(source, threads=threads), ".so") is not None:
+        return  # a program that is packed together with Python would start itself
+    root = str(Path(__file__).resolve().parent.parent.parent)
+    before = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([root, before]) if before else root
+    environment = {**os.environ, "PYTHONPATH": path, "FUTAD_PROGRESS": "0"}
+    job = json.dumps({"source": source, "threads": threads}).encode()
+    with contextlib.suppress(OSError):
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", "from futad.runtime.cc import built_apart; built_apart()"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        process.communicate(job)
+
+
+def built_apart() -> None:
+    """What the process of `build_apart` does."""
+    os.nice(3)  # more, and where all processors are busy nobody would see it end
+    job = json.loads(sys.stdin.buffer.read())
+    key, build = _library(job["source"], job["threads"], ())
+    cache.fetch(key, ".so", build)
 
 
 def build_program(source: str, *, threads: bool = False, flags: Sequence[str] = ()) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from futad.core.scalarlib import SAME_BITS
 from futad.errors import BackendError, OutOfMemory
 from futad.runtime import handover
 from futad.runtime.cublas import WORKSPACE, Blas, BlasError
@@ -69,7 +70,7 @@ class CupyDevice:
         """The kernels of a text, for launches."""
         from futad.runtime.cubin import compile_cubin
 
-        made = compile_cubin(source, f"sm_{self.device.compute_capability}")
+        made = compile_cubin(source, f"sm_{self.device.compute_capability}", fmad=SAME_BITS not in source)
         if "  struct futad_slot " in source:  # threads have slots of their own
             self._reserve_heap()
         module = self.cupy.cuda.function.Module()

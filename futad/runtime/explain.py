@@ -61,6 +61,8 @@ def _iterations(m: Measured) -> str:
         parts.append(f"{m.most['states']:,} states fit{budget}" if m.most["states"] else f"all of which fit{budget}")
     if "points" in m.most:
         parts.append(f"{m.most['points']:,} states compared")
+    if "whole" in m.most:
+        parts.append(f"lost bits of each kept, {m.most['whole']:,} values whole")
     text = ", ".join(parts)
     if "states" not in m.most and "budget" in m.most:
         text += f"; states share {bytes_text(m.most['budget'])}"

@@ -6,13 +6,14 @@ runs without the compiler being imported.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import sys
 import threading
 import weakref
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -28,7 +29,7 @@ from futad.errors import BoundsError, DivisionByZero, Error, InternalError, OutO
 from futad.runtime.findings import finding
 
 # The codes of failures in `ctx->error.code`.
-BOUNDS, ASSERT, DIVISION, MEMORY, CHECK = 1, 2, 3, 4, 5
+BOUNDS, ASSERT, DIVISION, MEMORY, CHECK, STOPPED = 1, 2, 3, 4, 5, 6
 COPY_LIMIT = 1 << 16  # bytes; smaller results are copied into NumPy's memory, larger ones change owner
 WASTE_LIMIT = 1 << 22  # bytes a result may hold beyond twice its own size
 
@@ -53,6 +54,14 @@ class Layout:
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()
     sites: tuple[Site, ...] = ()
+
+
+_stops: Counter[int] = Counter()  # how many want the calls of a library to end
+_stop_lock = threading.Lock()
+
+
+class Stopped(Exception):
+    """A call that was told to end (`CLibrary.stopping`)."""
 
 
 class _Frame:
@@ -220,6 +229,21 @@ class CLibrary:
         with self._lock:
             self._renewed().close()
 
+    @contextlib.contextmanager
+    def stopping(self) -> Iterator[None]:
+        """For a while calls of the library, which was compiled so (`Target.stops`), end and raise `Stopped`; also those
+        of others who have loaded it."""
+        handle = self.lib._handle
+        with _stop_lock:
+            _stops[handle] += 1
+            self.lib.futad_stop(ctypes.c_int32(True))
+        try:
+            yield
+        finally:
+            with _stop_lock:
+                _stops[handle] -= 1
+                self.lib.futad_stop(ctypes.c_int32(_stops[handle] > 0))
+
     def memory(self) -> tuple[int, int]:
         """Bytes of temporary memory held, and how many times it has grown."""
         context = self._context.address
@@ -267,8 +291,10 @@ class CLibrary:
                 for (dtype, rank, number), words in zip(frame.results, frame.raw.tolist(), strict=False)
             ]
 
-    def _failure(self, context: _Context) -> Error:
+    def _failure(self, context: _Context) -> Exception:
         words = (ctypes.c_int64 * 8).from_address(context.address)
+        if words[0] == STOPPED:
+            return Stopped()
         if words[0] == CHECK:
             return self._finding(context)
         index = words[1]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from futad.core.types import PRIMS, Prim
 from futad.errors import UsageError
+
+if TYPE_CHECKING:
+    from futad.runtime.values import Signature
 
 _TYPE = re.compile(rf"((?:\[\s*[0-9]+\s*\])*)\s*({'|'.join(PRIMS)})")
 Bounds = Mapping[str, tuple[float, float]]
@@ -67,3 +70,42 @@ def random_value(
         text = "".join(f"[{d}]" for d in shape) + prim.name
         raise UsageError(f"{text} does not fit in memory") from None
     return np.asarray(made) if shape else prim.dtype.type(made)
+
+
+def random_leaves(signature: Signature, seed: int, sizes: dict[str, int]) -> list[Any]:
+    """Random flat arguments that fit together: an argument that is a size gets a small value."""
+    rng = np.random.default_rng(seed)
+    first = len(signature.size_names)
+    known = [sizes[n] for n in signature.size_names]
+    named = {d[1] for leaf in signature.params for d in leaf.dims if not isinstance(d, int)}
+    values = {first + i: 3 + i for i in range(len(signature.params)) if first + i in named}
+    bound = min([*known, *values.values()], default=3)
+    leaves: list[Any] = []
+    for i, leaf in enumerate(signature.params):
+        t = leaf.elem
+        if first + i in values:
+            leaves.append(t.dtype.type(values[first + i]))
+            continue
+        shape = [d if isinstance(d, int) else values[d[1]] if d[1] in values else known[d[1]] for d in leaf.dims]
+        made: Any
+        if t.is_float:
+            made = rng.standard_normal(shape)
+        elif t.is_bool:
+            made = rng.random(shape) < 0.5
+        else:
+            made = rng.integers(0, max(1, bound), shape)
+        array = np.asarray(made).astype(t.dtype)
+        leaves.append(array if array.ndim else array[()])
+    return leaves
+
+
+def sizes_given(signature: Signature, given: Sequence[str]) -> dict[str, int]:
+    """Sizes of random input, as texts NAME=N say; those not named are small and different.  Raises UsageError."""
+    out = {name: 3 + i for i, name in enumerate(dict.fromkeys(signature.size_names))}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if name not in out or not equals or not number.isdigit():
+            names = ", ".join(out) or "none"
+            raise UsageError(f"--size {text}: write NAME=N with NAME one of the size parameters ({names})")
+        out[name] = int(number)
+    return out

@@ -32,18 +32,21 @@ def check_text(text: str, name: str = "main") -> CheckedProgram:
     return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lambda p: p)
 
 
-def load_program(path: str | Path, warned: Callable[[Lint], None] | None = None) -> Program:
-    """The core program of a file; `warned` is told of what is probably not meant."""
+def load_program(
+    path: str | Path, warned: Callable[[Lint], None] | None = None, texts: dict[str, str] | None = None
+) -> Program:
+    """The core program of a file; `warned` is told of what is probably not meant, `texts` gets what was read: the texts
+    of the file and its imports by the names that messages show."""
     from futad.source.lower import lower
 
-    return _check(lambda loader: loader.load(Path(path), str(path)), lower, warned)
+    return _check(lambda loader: loader.load(Path(path), str(path)), lower, warned, texts)
 
 
-def compile_text(text: str, name: str = "main") -> Program:
-    """The core program of a text; `name` stands for its file in messages."""
+def compile_text(text: str, name: str = "main", texts: dict[str, str] | None = None) -> Program:
+    """The core program of a text; `name` stands for its file in messages.  `texts`: as of `load_program`."""
     from futad.source.lower import lower
 
-    return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lower)
+    return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lower, texts=texts)
 
 
 EXPRESSION = "<expression>"  # the file, and the entry, of an expression
@@ -76,6 +79,7 @@ def _check(
     load: Callable[[Loader], File],
     then: Callable[[CheckedProgram], T],
     warned: Callable[[Lint], None] | None = None,
+    texts: dict[str, str] | None = None,
 ) -> T:
     from futad.source.program import check_program
 
@@ -86,6 +90,8 @@ def _check(
             for w in checked.warnings:
                 w.source_line = line_of(loader.texts, w.span)
                 warned(w)
+        if texts is not None:
+            texts.update(loader.texts)
         return then(checked)
     except Error as err:
         loader.locate(err)

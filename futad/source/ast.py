@@ -470,7 +470,8 @@ class FunDef:
     """`def`, `let` or `entry` at top level, and local functions.  No parameters: a constant.
 
     `binding.scheme` is the generalised type; `implicit` the size and type parameters that inference
-    added (quantified in the scheme after the written ones).
+    added (quantified in the scheme after the written ones).  `recursive`: it occurs in its own definition, perhaps by
+    way of other functions.
     """
 
     span: Span
@@ -485,6 +486,7 @@ class FunDef:
     binding: Binding | None = field(default=None, init=False)
     ret_type: SType | None = field(default=None, init=False)
     implicit: tuple[Binding, ...] = field(default=(), init=False)
+    recursive: bool = field(default=False, init=False)
 
 
 @dataclass(slots=True, eq=False, repr=False)

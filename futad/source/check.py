@@ -22,6 +22,7 @@ from futad.source.check_types import ACCUMULATOR, FAILED_TYPE, PRIM_TYPES, Abbre
 from futad.source.modules import Functor, Module, Signature, find, open_into, require
 from futad.source.prelude import Prelude, prelude
 from futad.source.pretty import show_type
+from futad.source.recursion import CODE, Open
 from futad.source.traversals import substitute
 from futad.source.types import (
     Binding,
@@ -87,6 +88,7 @@ class Checker(Unifier):
         self.replayed: dict[Span, list[Size]] | None = None
         self.coerced: list[tuple[SizeMeta, Size]] = []  # sizes that a coercion leaves open, and what it coerces
         self.defining: list[str] = []
+        self.open_functions: dict[Binding, Open] = {}  # those that are being checked, or declared ahead of their turn
         self.sized: list[A.EVar] = []  # uses of size-polymorphic values
         # Uses of local functions, by the type parameters that they have without declaring them.
         self.local_uses: dict[Binding, list[A.EVar]] = {}
@@ -412,10 +414,10 @@ class Checker(Unifier):
             raise ScopeError(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span, code="E0201")
         if name in self.defining:
             raise UnsupportedError(
-                f"'{name}' is used in its own definition, and recursion is not supported",
+                f"'{name}' is used in its own definition, and is no function with parameters",
                 span,
-                hint="write a loop",
-                code="E0802",
+                hint="give it parameters",
+                code=CODE,
             )
         known = [*self.types, *PRIM_TYPES] if what == "type" else [*self.names, *self.prelude]
         near = self.near(name, known)

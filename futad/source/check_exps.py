@@ -97,8 +97,10 @@ def _var(ck: Checker, e: A.EVar) -> A.Expr:
         )
     if b.kind == "failed":
         ck.abandon()
-    assert b.scheme is not None
-    e.type, e.targs, e.sargs = ck.instantiate(b.scheme, e.span)
+    inside = ck.open_functions.get(b)
+    scheme = b.scheme if inside is None else inside.use(e)
+    assert scheme is not None
+    e.type, e.targs, e.sargs = ck.instantiate(scheme, e.span)
     while b.via is not None:
         types, sizes = e.targs, e.sargs
         e.targs = {p: substitute(t, types, sizes) for p, t in b.via.types.items()}
@@ -228,7 +230,14 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
             )
         else:
             node.arg = ck.exp(node.arg)
-            ck.fit(node.arg.type, r.param, node.arg.span, partial(_argument, i, head))
+            try:
+                ck.fit(node.arg.type, r.param, node.arg.span, partial(_argument, i, head))
+            except TypeCheckError as err:
+                if err.hint is None and type(head) is A.EVar and head.binding in ck.open_functions:
+                    err.hint = f"'{head.name}' is the function that is being defined, as everywhere in its definition"
+                elif err.code == "E0404" and err.hint is None and type(resolve(type_of(node.arg))) is TFun:
+                    err.hint = f"Cannot apply {_described(head)} to a function whose results have sizes of their own"
+                raise
         ft = applied(ck, node, r)
         node.type = ft
         prev = node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from futad.source.check_pats import bind_pattern
 from futad.source.check_types import bind_tparam, distinct_params, texp
 from futad.source.opaque import opened
 from futad.source.pretty import show_size, show_type
+from futad.source.recursion import Open, check_rules
 from futad.source.sizes import binary_op, key, poly
 from futad.source.traversals import forgotten, size_names, sizes_in, strip, walk, witnesses
 from futad.source.types import (
@@ -47,9 +49,12 @@ def param_binding(p: A.Pat) -> Binding | None:
 
 def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
     """Check a function (or constant) definition; the binding it makes, not yet in scope."""
+    inside = opened_function(ck, fd) if top and fd.params else None
     ck.level += 1
     explicit: list[Binding] = []
     with ck.scoped():
+        if inside is not None:
+            ck.bind(fd.name, inside.binding)
         distinct_params(fd.tparams)
         explicit += [bind_tparam(ck, tp) for tp in fd.tparams]
         seen = {tp.name for tp in fd.tparams if tp.kind == "size"}
@@ -62,6 +67,8 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
         declared = texp(ck, fd.ret, ck.anon_meta) if fd.ret is not None else None
         if declared is not None and fd.ret is not None:
             _visible(declared, fd.params, fd.ret.span)
+        if inside is not None and not inside.ahead:
+            inside.make = lambda: _inside(ck, inside, explicit, declared)
         ck.defining.append(fd.name)
         fd.body = ck.exp(fd.body)
         ck.level -= 1
@@ -72,6 +79,9 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
         else:
             assert fd.body.type is not None
             result = strip(fd.body.type)
+            if inside is not None and inside.result is not None:
+                what = f"the body of '{fd.name}' does not have the type of its uses"
+                ck.fit(result, inside.result, fd.body.span, what)
         ck.retry_postponed(final=top)
         if top:
             ck.finish_inference()
@@ -84,10 +94,84 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
     scheme = Scheme(
         tuple(b for b in quantified if b.kind == "tparam"), tuple(b for b in quantified if b.kind != "tparam"), t
     )
-    fd.binding = Binding(fd.name, "fun", scheme, fd.span, fd, level=ck.level)
+    if inside is None:
+        fd.binding = Binding(fd.name, "fun", scheme, fd.span, fd, level=ck.level)
+    else:
+        fd.binding = inside.binding
+        check_rules(ck, inside, result)
     if top:
         ck.finish_metas(fd)
+    if inside is not None:
+        del ck.open_functions[inside.binding]
+        inside.close(scheme)
     return fd.binding
+
+
+def opened_function(ck: Checker, fd: A.FunDef) -> Open:
+    """A function as its own body is to see it."""
+    known = next((o for o in ck.open_functions.values() if o.fd.name == fd.name and o.fd.span == fd.span), None)
+    if known is not None:
+        fd.recursive = fd.recursive or known.fd.recursive
+        known.fd = known.binding.decl = fd
+        return known
+    b = Binding(fd.name, "fun", None, fd.span, fd, level=ck.level)
+    o = ck.open_functions[b] = Open(fd, b, lambda: Scheme((), (), TRecord(())))
+    return o
+
+
+def _inside(ck: Checker, o: Open, explicit: list[Binding], declared: SType | None) -> Scheme:
+    """The scheme by which a function's body uses it: of any sizes that it has parameters for, of the same types."""
+    fd = o.fd
+    level, ck.level = ck.level, o.binding.level + 2
+    if declared is None:
+        declared = o.result = ck.meta(fd.span)
+    t = _closed(ck, fd.params, declared, explicit, o.binding.level, fd.span)
+    ck.level = level
+    return Scheme((), tuple(b for b in explicit if b.kind == "size"), t)
+
+
+def _closed(
+    ck: Checker, params: list[A.Pat], result: SType, explicit: list[Binding], level: int, span: Span
+) -> SType:
+    """A function's type from its declaration; the sizes that its result leaves open are new in each call."""
+
+    def on_size(s: Size) -> Size:
+        s = resolve_size(s)
+        return SizeVar(ck.skolem("n", span, "computed inside the function")) if type(s) is SizeMeta else s
+
+    result = map_sizes(result, on_size)
+    now, ck.level = ck.level, level
+    t, _, _ = close(ck, result, [type_of(p) for p in params], [param_binding(p) for p in params], set(explicit), span)
+    ck.level = now
+    return t
+
+
+def declare_ahead(ck: Checker, fd: A.FunDef) -> Binding:
+    """The binding of a function that declares its type and is used before its definition."""
+    tparams, params, ret = copy.deepcopy((fd.tparams, fd.params, fd.ret))
+    assert ret is not None
+    outer = ck.level
+    ck.level += 1
+    with ck.scoped():
+        explicit = [bind_tparam(ck, tp) for tp in tparams]
+        for p in params:
+            bind_pattern(ck, p, ck.meta(p.span), "parameter")
+        for p in params:
+            for s in sizes_in(type_of(p)):
+                s = resolve_size(s)
+                if type(s) is SizeMeta:
+                    explicit.append(Binding("n", "size", None, s.span, level=ck.level))
+                    s.ref = SizeVar(explicit[-1])
+        ck.level += 1
+        result = texp(ck, ret, ck.size_meta)
+        t = _closed(ck, params, result, explicit, outer, fd.span)
+    ck.level = outer
+    scheme = Scheme(
+        tuple(b for b in explicit if b.kind == "tparam"), tuple(b for b in explicit if b.kind == "size"), t
+    )
+    b = Binding(fd.name, "fun", None, fd.span, fd, level=outer)
+    ck.open_functions[b] = Open(fd, b, lambda: scheme, ahead=True)
+    return b
 
 
 def _check_used(fd: A.FunDef, params: list[SType], result: SType) -> None:

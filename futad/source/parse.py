@@ -1,6 +1,7 @@
-"""The parser: grammar.lark's LALR(1) tables, made once by lark and kept on disk, and the loop that runs them.
+"""The parser: grammar.lark's LALR(1) tables, made by lark, and the loop that runs them.
 
-The tables are plain data, so that a start from the cache neither imports lark nor analyses the grammar.
+The tables are plain data and lie beside the grammar (`python -m futad.source` writes them), so that a start
+neither imports lark nor analyses the grammar.  Where the grammar is another one, they are made and kept on disk.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from futad.source.lexer import KEYWORDS, Token, tokenize
 from futad.source.semantic_actions import ACTIONS
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
+TABLES = GRAMMAR.with_suffix(".tables")  # the grammar's digest, and the tables
 _FORMAT = 1
 
 
@@ -41,7 +43,11 @@ class Tables:
 
 
 def build_tables(grammar: str) -> Tables:
-    """Analyse the grammar with lark.  Any conflict is an error (strict mode)."""
+    """Analyse the grammar with lark.  Any conflict is an error (strict mode).
+
+    States are numbered as they are reached from the first one, rules and symbols are in alphabetical order: a grammar
+    always has the same tables.
+    """
     import lark
     from lark.lexer import Lexer
     from lark.parsers.lalr_analysis import Shift
@@ -55,20 +61,26 @@ def build_tables(grammar: str) -> Tables:
 
     made = lark.Lark(grammar, parser="lalr", lexer=NoLexer, strict=True, keep_all_tokens=True, maybe_placeholders=False)
     table = made.parser.parser._parse_table
-    number = {state: i for i, state in enumerate(table.states)}
-    rules: list[tuple[str, int, str | None]] = []
-    rule_ids: dict[Any, int] = {}
+    first = table.start_states["start"]
+    number = {first: 0}
+    order = [first]
+    for state in order:
+        for _, (kind, arg) in sorted(table.states[state].items()):
+            if kind is Shift and arg not in number:
+                number[arg] = len(number)
+                order.append(arg)
+    reduced = {arg for actions in table.states.values() for kind, arg in actions.values() if kind is not Shift}
+    found = sorted(reduced, key=lambda r: (str(r.origin.name), [str(s) for s in r.expansion]))
+    rules = [(str(r.origin.name), len(r.expansion), r.alias and str(r.alias)) for r in found]
+    rule_ids = {r: i for i, r in enumerate(found)}
     states: list[dict[str, int]] = []
     gotos: list[dict[str, int]] = []
-    for actions in table.states.values():
+    for state in order:
         here: dict[str, int] = {}
         go: dict[str, int] = {}
-        for symbol, (kind, arg) in actions.items():
+        for symbol, (kind, arg) in sorted(table.states[state].items()):
             name = str(symbol)
             if kind is not Shift:
-                if arg not in rule_ids:
-                    rule_ids[arg] = len(rules)
-                    rules.append((str(arg.origin.name), len(arg.expansion), arg.alias and str(arg.alias)))
                 here[name] = ~rule_ids[arg]
             elif name.isupper() or name == "$END":
                 here[name] = number[arg]
@@ -76,22 +88,40 @@ def build_tables(grammar: str) -> Tables:
                 go[name] = number[arg]
         states.append(here)
         gotos.append(go)
-    return Tables(states, gotos, rules, number[table.start_states["start"]], number[table.end_states["start"]])
+    return Tables(states, gotos, rules, 0, number[table.end_states["start"]])
 
 
 @lru_cache(maxsize=1)
 def tables() -> Tables:
-    """The parse tables, from the disk cache if they are there and sound."""
+    """The parse tables: those beside the grammar, or those in the disk cache if they are there and sound."""
     grammar = GRAMMAR.read_bytes()
     digest = hashlib.sha256(grammar + str(_FORMAT).encode()).hexdigest()
     name = f"grammar-{digest[:24]}.tables"
+    shipped = TABLES.read_bytes() if TABLES.exists() else b""
+    if shipped.startswith(digest.encode()):
+        return _read(shipped.partition(b"\n")[2])
     raw = cache.read(name)
     if raw is not None:
-        states, gotos, rules, start, accept = json.loads(raw)
-        return Tables(states, gotos, [tuple(r) for r in rules], start, accept)
+        return _read(raw)
     made = build_tables(grammar.decode())
-    cache.write(name, json.dumps((made.states, made.gotos, made.rules, made.start, made.accept)).encode())
+    cache.write(name, _written(made))
     return made
+
+
+def _read(raw: bytes) -> Tables:
+    states, gotos, rules, start, accept = json.loads(raw)
+    return Tables(states, gotos, [tuple(r) for r in rules], start, accept)
+
+
+def _written(made: Tables) -> bytes:
+    return json.dumps((made.states, made.gotos, made.rules, made.start, made.accept), separators=(",", ":")).encode()
+
+
+def shipped_tables() -> bytes:
+    """What the file beside the grammar is to hold."""
+    grammar = GRAMMAR.read_bytes()
+    digest = hashlib.sha256(grammar + str(_FORMAT).encode()).hexdigest()
+    return digest.encode() + b"\n" + _written(build_tables(grammar.decode())) + b"\n"
 
 
 def parse(text: str, file: str) -> A.File:

@@ -46,6 +46,7 @@ val mjp2 [n] 'a 'b: (f: a -> b) -> (x: a) -> (y': [n]b) -> (b, [n]a)
 val with_vjp 'a 'b: (f: a -> b) -> (f': (res: b) -> (b_adj: b) -> a) -> (x: a) -> b
 val with_vjp_tape 'a 'b 'c: (f: a -> (c, b)) -> (f': (c, b) -> a) -> (x: a) -> b
 val with_inverse 'a 'b: (f: a -> b) -> (g: (res: b) -> a) -> (x: a) -> b
+val invert 'a 'b: (f: a -> b) -> (y: b) -> a
 
 val length [n] 't: (xs: [n]t) -> i64
 val null [n] 't: (xs: [n]t) -> bool
@@ -111,6 +112,8 @@ val iterate_until 'a: (p: a -> bool) -> (f: a -> a) -> (x: a) -> a
 def flatmap' [n] 'a 'b (f: a -> ?[k].[k]b) (as: [n]a): ?[m].([n]i64, [m]bool, [n]i64, [m]b) =
   let (shape, flags, offsets, data, _) = flatmap (\x -> (f x, ())) as
   in (shape, flags, offsets, data)
+
+def par '~a '~b '~c '~d (f: a -> b) (g: c -> d) (x: a, y: c): (b, d) = (f x, g y)
 
 def r32 (x: i32): f32 = f32.i32 x
 def t32 (x: f32): i32 = i32.f32 x

@@ -10,11 +10,12 @@ from futad.source import modast as M
 from futad.source import modules
 from futad.source.check import Abandoned, Checker
 from futad.source.check_exps import applied
-from futad.source.check_funs import fundef, holds_function
+from futad.source.check_funs import declare_ahead, fundef, holds_function
 from futad.source.check_pats import pattern_names
 from futad.source.check_types import FAILED_TYPE, define_type
 from futad.source.lints import DERIVATIVES, derivatives_of_integers, elsewhere, never_unrolled, shadows
 from futad.source.parse import parse
+from futad.source.recursion import Groups, declared, undeclared
 from futad.source.traversals import strip
 from futad.source.types import Binding, Scheme, TFun, resolve
 from futad.source.unique import Consumption
@@ -34,12 +35,15 @@ class ProgramChecker(Checker):
         self.loaded: dict[str, modules.Module] = {}
         self.consumption = Consumption()
         self.errors: list[SourceError] = []
+        self.groups = Groups(())
 
     def declare_all(self, decls: list[Any]) -> None:
         """Check declarations one by one; one with an error is noted, and the next are checked all the same."""
         level = self.level
+        groups = Groups(decls)
         for k, d in enumerate(decls):
             exports = self.exports
+            self.groups = groups
             self.supposed = False
             try:
                 self.declare(d)
@@ -64,6 +68,7 @@ class ProgramChecker(Checker):
         self.exports = exports
         self.level, self.on_postpone = level, None
         self.defining.clear()
+        self.open_functions = {b: o for b, o in self.open_functions.items() if o.ahead}
         self.postponed.clear()
         self.forget()
 
@@ -165,6 +170,11 @@ class ProgramChecker(Checker):
         if not self.nesting:  # a module's members are named with it
             shadows(self, d.name, d.span)
         elsewhere(self, d.attrs)
+        for later, span in self.groups.ahead(d):
+            if self.lookup(later.name) is None:
+                if not declared(later):
+                    raise undeclared(later, d, span)
+                self.bind(later.name, declare_ahead(self, later))
         b = fundef(self, d, top=True)
         self.bind(d.name, b)
         self.exports.names[d.name] = b

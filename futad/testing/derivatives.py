@@ -111,8 +111,8 @@ class Probe:
     def forward(self) -> Function:
         return _derived(self.f, "jvp", self.active, False)
 
-    def backward(self) -> Function:
-        return _derived(self.f, "vjp", self.active, False)
+    def backward(self, engine: str = "") -> Function:
+        return _derived(self.f, "vjp", self.active, False, engine)
 
     def tangent_leaves(self, tangents: dict[int, Any]) -> Leaves:
         """The arguments of `forward()`: the tangents given, zero for other components."""
@@ -129,8 +129,8 @@ class Probe:
         derivatives = out[len(self.value) :]
         return {j: derivatives[j] for j in self.float_results}
 
-    def vjp(self, cotangents: dict[int, Any]) -> dict[int, Any]:
-        out = self.backward().call_leaves([_value(x) for x in self.cotangent_leaves(cotangents)])
+    def vjp(self, cotangents: dict[int, Any], engine: str = "") -> dict[int, Any]:
+        out = self.backward(engine).call_leaves([_value(x) for x in self.cotangent_leaves(cotangents)])
         adjoints = dict(zip(self.active_leaves, out, strict=True))
         return {j: adjoints[j] for j in self.float_leaves}
 
@@ -249,8 +249,10 @@ def compare_jacobians(
     seed: int = 0,
     limit: int = 200,
     step: Callable[[], None] = lambda: None,
+    engine: str = "",
 ) -> Report:
-    """Compare every derivative of f by forward mode, reverse mode and central differences.
+    """Compare every derivative of f by forward mode, reverse mode and central differences; with `engine` "dual" reverse
+    mode by dual numbers too.
 
     `leaves` are flat arguments.  Beyond `limit` components of the arguments (or results) a random sample of
     that many is taken.  `step` is called after each component, for a progress bar.
@@ -263,9 +265,12 @@ def compare_jacobians(
     inputs, left_out = _sample(rng, inputs, limit)
     outputs, also = _sample(rng, outputs, limit)
     report.skipped = left_out + also
-    rows = []
+    rows, others = [], []
     for out in outputs:
-        rows.append(probe.vjp({out.leaf: _hot(probe.value[out.leaf], out.index)}))
+        cotangent = {out.leaf: _hot(probe.value[out.leaf], out.index)}
+        rows.append(probe.vjp(cotangent))
+        if engine:
+            others.append(probe.vjp(cotangent, engine))
         step()
     columns, numeric = [], []
     for place in inputs:
@@ -281,11 +286,15 @@ def compare_jacobians(
             reverse = float(np.asarray(rows[i][place.leaf])[place.index])
             forward = float(np.asarray(columns[k][out.leaf])[out.index])
             central = float(np.asarray(numeric[k][out.leaf])[out.index])
-            for what, got, want, tolerance in (
+            compared = [
                 ("reverse against forward", reverse, forward, _EXACT[probe.bytes]),
                 ("forward against differences", forward, central, _NUMERIC[probe.bytes]),
                 ("reverse against differences", reverse, central, _NUMERIC[probe.bytes]),
-            ):
+            ]
+            if engine:
+                other = float(np.asarray(others[i][place.leaf])[place.index])
+                compared.append((f"{engine} against reverse", other, reverse, _EXACT[probe.bytes]))
+            for what, got, want, tolerance in compared:
                 error = 0.0 if got == want or (np.isnan(got) and np.isnan(want)) else abs(got - want) / scale
                 report.add(Finding(what, out, place, got, want, error, tolerance))
     return report

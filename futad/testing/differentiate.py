@@ -39,10 +39,11 @@ from futad.api.program import Function, Program, load
 from futad.core import ir
 from futad.core.interp import Interpreter, TooLong
 from futad.errors import Error, InternalError, UsageError
+from futad.runtime.randomvalues import random_leaves
 from futad.testing.blocks import read_test_file
 from futad.testing.derivatives import Probe
 from futad.testing.fuzz import oracle
-from futad.testing.inputs import make_input, random_leaves
+from futad.testing.inputs import make_input
 
 BACKENDS = ("interp", "c", "multicore", "emulated")
 LARGEST = 20_000  # elements of an input

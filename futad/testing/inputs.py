@@ -18,7 +18,6 @@ from futad.testing.compare import expected_arrays
 
 if TYPE_CHECKING:
     from futad.api.program import Executable, Function, Program
-    from futad.runtime.values import Signature
 
 LARGE = 1 << 16  # elements of arguments
 LONG = 1_000_000  # statements of the interpreter, some seconds
@@ -38,33 +37,6 @@ def make_input(program: Program, function: Function, case: Case) -> list[Any]:
         return run_script(program, function, text, data.place, case.input.path)
     values = data.values if data.kind == "values" else random_values(data)
     return fit_values(signature, values, InputError("the values end here", data.place))
-
-
-def random_leaves(signature: Signature, seed: int, sizes: dict[str, int]) -> list[Any]:
-    """Random flat arguments that fit together: an argument that is a size gets a small value."""
-    rng = np.random.default_rng(seed)
-    first = len(signature.size_names)
-    known = [sizes[n] for n in signature.size_names]
-    named = {d[1] for leaf in signature.params for d in leaf.dims if not isinstance(d, int)}
-    values = {first + i: 3 + i for i in range(len(signature.params)) if first + i in named}
-    bound = min([*known, *values.values()], default=3)
-    leaves: list[Any] = []
-    for i, leaf in enumerate(signature.params):
-        t = leaf.elem
-        if first + i in values:
-            leaves.append(t.dtype.type(values[first + i]))
-            continue
-        shape = [d if isinstance(d, int) else values[d[1]] if d[1] in values else known[d[1]] for d in leaf.dims]
-        made: Any
-        if t.is_float:
-            made = rng.standard_normal(shape)
-        elif t.is_bool:
-            made = rng.random(shape) < 0.5
-        else:
-            made = rng.integers(0, max(1, bound), shape)
-        array = np.asarray(made).astype(t.dtype)
-        leaves.append(array if array.ndim else array[()])
-    return leaves
 
 
 def random_values(data: Data) -> list[Value]:

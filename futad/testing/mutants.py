@@ -158,10 +158,11 @@ def _skeleton(seed: int) -> tuple[ir.Program, list[Call]]:
 def _reference(item: Item) -> None:
     """Calls of the entries, with what the interpreter makes of the program as lowered."""
     from futad.ad.expand import expand
+    from futad.ad.inverse.function import expand_inverses
     from futad.optimise.asserts import bind_assertions
     from futad.optimise.inline import inline
 
-    plain = expand(bind_assertions(inline(item.core)))
+    plain = expand(expand_inverses(bind_assertions(inline(item.core))))
     interpreter = Interpreter(plain)
     interpreter.limit = STATEMENTS
     start = time.process_time()

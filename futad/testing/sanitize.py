@@ -152,8 +152,9 @@ def _shown(text: str, most: int = 14) -> str:
 def of_file(path: Path, seed: int) -> Subject:
     """The program of a file, called on the small inputs of its test blocks; an entry without any, on random ones."""
     from futad.api.program import load
+    from futad.runtime.randomvalues import random_leaves
     from futad.testing.blocks import read_test_file
-    from futad.testing.inputs import make_input, random_leaves
+    from futad.testing.inputs import make_input
 
     program = load(path, backend="interp")
     subject = Subject(path.name, program.core)

@@ -9,8 +9,15 @@ from reference.schedules import least
 import futad
 from futad.core.budget import Budget
 from futad.pipeline import compile_program
-from futad.source import compile_text
-from tests.support.budgets import compiled_gradient_of, gradient_of, gradient_text, run_measured, under
+from tests.support.budgets import (
+    HIGHER,
+    check_higher,
+    compiled_gradient_of,
+    gradient_of,
+    gradient_text,
+    run_measured,
+    under,
+)
 from tests.support.needs import needs_cc, needs_cxx
 
 SIN = "f64.sin (x[{i}] * 1.1 + x[({i} + 1) % n])"
@@ -96,26 +103,13 @@ def test_no_state_is_asked_for_where_all_is_kept() -> None:
 
 
 SUM = f"f64.sum (loop x = copy x for i < k do x with [i % n] = {OWN})"
-HIGHER = {
-    "jvp of vjp": f"jvp (\\x -> vjp (\\x -> {SUM}) x 1) x (map f64.cos x)",
-    "vjp of vjp": f"vjp (\\x -> vjp (\\x -> {SUM}) x 1) x (map f64.cos x)",
-    "vjp of jvp": f"vjp (\\x -> jvp (\\x -> {SUM}) x (map f64.sin x)) x 1",
-    "rows": f"map (\\d -> vjp (\\x -> map (* {SUM}) x) x d) (tabulate_2d n n (\\i j -> f64.bool (i == j)))"
-    " |> map f64.sum",
-}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HIGHER)
 def test_higher_derivatives(name: str) -> None:
-    source = compile_text(f"entry main [n] (k: i64) (x: [n]f64): [n]f64 = {HIGHER[name]}")
-    free = compile_program(source)
     for memory in (8000, 10**6):
-        bounded = compile_program(under(source, Budget(memory=memory)), check=True)
-        for k in (0, 1, 2, 13):
-            want, _ = run_measured(free, k, X)
-            got, _ = run_measured(bounded, k, X)
-            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
+        check_higher(name, SUM, Budget(memory=memory), (0, 1, 2, 13), X, atol=1e-13)
 
 
 @pytest.mark.slow

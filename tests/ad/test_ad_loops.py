@@ -403,3 +403,31 @@ def test_a_promise_about_what_cannot_be_checked_changes_nothing() -> None:
     p = futad.compile(with_it, backend="interp")
     np.testing.assert_allclose(p.rev(IS, XS), p.fwd(IS, XS), rtol=1e-11, atol=1e-13)
     assert saved(derivative(with_it)) == saved(derivative(without)) > 0
+
+
+CHOLESKY = """
+entry fwd [n] (a: [n][n]f64): f64 =
+  let l = loop l = replicate n (replicate n 0) for i < n do
+            loop l for j < i + 1 do
+              let s = f64.sum (map2 (*) l[i, :j] l[j, :j])
+              in if i {} j then l with [i, j] = f64.sqrt (a[i, i] - s) else l with [i, j] = (a[i, j] - s) / l[j, j]
+  in f64.sum (map f64.sum l)
+entry rev [n] (a: [n][n]f64): [n][n]f64 = vjp fwd a 1
+"""
+
+
+@pytest.mark.parametrize(("comparison", "kept"), [("==", 0), ("<=", 0), (">", 1)])
+def test_places_that_differ_are_in_order(comparison: str, kept: int) -> None:
+    """Off the diagonal j < i, as j <= i: a Cholesky decomposition keeps nothing.  (With `>` it is none: the columns of
+    the diagonal are read where they are written.)"""
+    text = CHOLESKY.format(comparison)
+    assert (saved(derivative(text)) > 0) == (kept > 0)
+    a = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]])
+    if kept:
+        return
+    for backend in ("interp", "c", "multicore", "emulated"):
+        p = futad.compile(text, backend=backend)
+        for i, j in ((0, 0), (1, 0), (2, 1), (2, 2), (0, 2)):
+            h = np.zeros((3, 3))
+            h[i, j] = 1e-6
+            assert abs((p.fwd(a + h) - p.fwd(a - h)) / 2e-6 - p.rev(a)[i, j]) < 1e-6

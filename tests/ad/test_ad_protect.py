@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import futad
 from futad.ad.tidy import take_back
 from futad.ad.tidy.protect import protect
 from futad.core import ir
@@ -87,3 +88,24 @@ def test_values_stay(name: str, everywhere: bool, monkeypatch: pytest.MonkeyPatc
     for n in (4, 6):
         args = [n, 3, 1, 0.25, rng.normal(size=n), np.array([2, 7, 0]), rng.normal(size=3)]
         same_results(p, q, args)
+
+
+@pytest.mark.parametrize("op", ["with_vjp (\\qs -> qs) (\\rs d -> map2 (*) rs d)", "with_inverse (\\qs -> qs) (\\rs -> rs)"])
+def test_a_function_with_its_own_derivative_may_return_its_argument(op: str) -> None:
+    """What its derivative reads is the argument, which the program overwrites."""
+    text = f"""
+def f [n] (c: f64) (zs: [n]f64): f64 =
+  let qs = map (* c) zs
+  let rs = {op} qs
+  let total = f64.sum (map (\\r -> r * r) rs)
+  let qs = qs with [0] = 7
+  in total + f64.sum (map2 (*) qs zs)
+entry rev [n] (c: f64) (xs: [n]f64): (f64, [n]f64) = vjp (\\(c, xs) -> f c xs) (c, xs) 1"""
+    c, xs = 0.5, np.array([1.0, 2.0, -3.0])
+    (dc, dx), (ec, ex) = (futad.compile(text, backend="interp", check=True, method=m).rev(c, xs) for m in ("transform", "dual"))
+    qs, own = c * xs, np.array([7, *(c * xs)[1:]])
+    rs = 2 * qs * (qs if "vjp" in op else 1)
+    past = np.array([0, *xs[1:]])
+    assert dc == pytest.approx(np.sum(rs * xs) + np.sum(past * xs)) and ec == pytest.approx(dc)
+    np.testing.assert_allclose(dx, rs * c + own + c * past)
+    np.testing.assert_allclose(ex, dx)

@@ -17,8 +17,15 @@ from futad.core.builder import Builder
 from futad.core.measures import Measured
 from futad.core.types import ONE, Atom, Var
 from futad.pipeline import compile_program
-from futad.source import compile_text
-from tests.support.budgets import compiled_gradient_of, gradient_of, gradient_text, run_measured, under
+from tests.support.budgets import (
+    HIGHER,
+    check_higher,
+    compiled_gradient_of,
+    gradient_of,
+    gradient_text,
+    run_measured,
+    under,
+)
 from tests.support.needs import needs_cc, needs_cxx
 from tests.support.processor_time import is_below
 
@@ -199,27 +206,15 @@ def test_an_ample_budget_costs_nothing(name: str) -> None:
 
 
 SUM = "f64.sum (loop x for i < k do map2 (\\a b -> f64.sin (a * 1.1 + b * f64.i64 i * 0.01)) x (rotate 1 x))"
-HIGHER = {
-    "jvp of vjp": f"jvp (\\x -> vjp (\\x -> {SUM}) x 1) x (map f64.cos x)",
-    "vjp of vjp": f"vjp (\\x -> vjp (\\x -> {SUM}) x 1) x (map f64.cos x)",
-    "vjp of jvp": f"vjp (\\x -> jvp (\\x -> {SUM}) x (map f64.sin x)) x 1",
-    "rows": f"map (\\d -> vjp (\\x -> map (* {SUM}) x) x d) (tabulate_2d n n (\\i j -> f64.bool (i == j)))"
-    " |> map f64.sum",
-}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [Budget(checkpoints=2), Budget(checkpoints="log"), Budget(memory=8000)], ids=str)
 @pytest.mark.parametrize("name", HIGHER)
 def test_higher_derivatives(name: str, budget: Budget) -> None:
-    source = compile_text(f"entry main [n] (k: i64) (x: [n]f64): [n]f64 = {HIGHER[name]}")
-    free, bounded = compile_program(source), compile_program(under(source, budget), check=True)
-    for k in LENGTHS:
-        want, _ = gradient(free, k)
-        got, found = gradient(bounded, k)
-        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
-        if budget.memory is not None and name != "rows":  # there it is each row's
-            assert sum(m.most["held"] for m in found) <= budget.memory
+    told = check_higher(name, SUM, budget, LENGTHS, X, atol=1e-14)
+    if budget.memory is not None and name != "rows":  # there it is each row's
+        assert all(sum(m.most["held"] for m in found) <= budget.memory for found in told)
 
 
 @pytest.mark.slow

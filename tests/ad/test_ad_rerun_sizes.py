@@ -10,8 +10,15 @@ import futad
 from futad.core.budget import Budget
 from futad.core.measures import Measured
 from futad.pipeline import compile_program
-from futad.source import compile_text
-from tests.support.budgets import compiled_gradient_of, gradient_of, gradient_text, run_measured, under
+from tests.support.budgets import (
+    HIGHER,
+    check_higher,
+    compiled_gradient_of,
+    gradient_of,
+    gradient_text,
+    run_measured,
+    under,
+)
 from tests.support.needs import needs_cc, needs_cxx
 
 GROWN = "y ++ [f64.sin (y[i] * 1.1) + 0.1 * x[i % n]]"
@@ -107,25 +114,13 @@ def test_a_state_that_outgrows_the_budget() -> None:
 
 STEP = "map (\\a -> a * f64.cos (0.3 * a)) y ++ [f64.sin (y[i] * 1.1) + x[i % n] * y[0]]"
 SUM = f"f64.sum (loop y = x[0:1] for i < k do {STEP})"
-HIGHER = {
-    "jvp of vjp": f"jvp (\\x -> vjp (\\x -> {SUM}) x 1) x (map f64.cos x)",
-    "vjp of vjp": f"vjp (\\x -> vjp (\\x -> {SUM}) x 1) x (map f64.cos x)",
-    "vjp of jvp": f"vjp (\\x -> jvp (\\x -> {SUM}) x (map f64.sin x)) x 1",
-    "rows": f"map (\\d -> vjp (\\x -> map (* {SUM}) x) x d) (tabulate_2d n n (\\i j -> f64.bool (i == j)))"
-    " |> map f64.sum",
-}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [Budget(checkpoints=2), Budget(checkpoints="log"), Budget(memory=20000)], ids=str)
 @pytest.mark.parametrize("name", HIGHER)
 def test_higher_derivatives(name: str, budget: Budget) -> None:
-    source = compile_text(f"entry main [n] (k: i64) (x: [n]f64): [n]f64 = {HIGHER[name]}")
-    free, bounded = compile_program(source), compile_program(under(source, budget), check=True)
-    for k in (0, 1, 2, 3, 11):
-        want, _ = run_measured(free, k, X)
-        got, _ = run_measured(bounded, k, X)
-        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
+    check_higher(name, SUM, budget, (0, 1, 2, 3, 11), X, atol=1e-13)
 
 
 @pytest.mark.slow

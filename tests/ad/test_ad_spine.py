@@ -32,6 +32,7 @@ from futad.testing.programs.core_loops import loops
 from tests.support.budgets import flattened, under
 from tests.support.needs import needs_cc, needs_cxx
 from tests.support.paths import BENCHMARK_PROGRAMS
+from tests.support.slow import slow_but
 from tests.support.spine_programs import PROGRAMS, function
 
 X = np.array([0.4, -0.3, 0.25, 0.7])
@@ -117,7 +118,7 @@ def compiled_for(backend: str, program: ir.Program) -> Any:
     return CBackend(compiled, target)
 
 
-@pytest.fixture(params=[1, 2000])
+@pytest.fixture(params=slow_but([1], [1, 2000]))
 def least(request, monkeypatch):
     """How much a tick does at least: an iteration of a loop, or as much as it does by default."""
     monkeypatch.setattr("futad.ad.spine.grain.LEAST", request.param)
@@ -132,7 +133,7 @@ def test_interrupts(name, least):
     assert total > 1
 
 
-@pytest.mark.parametrize("seeds", [range(at, at + 10) for at in range(0, 40, 10)], ids=str)
+@pytest.mark.parametrize("seeds", slow_but([range(10)], [range(at, at + 10) for at in range(0, 40, 10)]), ids=str)
 def test_interrupts_of_random_programs(seeds, least):
     found = 0
     for seed in seeds:
@@ -234,7 +235,7 @@ ON_BACKENDS = ["sizes_inside", "updates", "while_in_for_in_while", "growing", "s
 
 
 @pytest.mark.parametrize("backend", COMPILED)
-@pytest.mark.parametrize("name", ON_BACKENDS)
+@pytest.mark.parametrize("name", slow_but(["updates"], ON_BACKENDS))
 def test_backends(name, backend):
     plain = compile_text(function(name))
     args = [np.int64(PROGRAMS[name][1][-1]), X, V]
@@ -242,7 +243,9 @@ def test_backends(name, backend):
     close(run_on(backend, under(plain, BUDGET), "gradient", args), want, 1e-13)
 
 
-@pytest.mark.parametrize("seeds", [range(at, at + 6) for at in range(100, 124, 6)], ids=str)
+@pytest.mark.parametrize(
+    "seeds", slow_but([range(100, 106)], [range(at, at + 6) for at in range(100, 124, 6)]), ids=str
+)
 def test_derivatives_of_random_programs(seeds, flattenings):
     for seed in seeds:
         sample = loops(seed)

@@ -19,6 +19,7 @@ from futad.core.measures import Measured
 from futad.errors import Span, UsageError
 from futad.runtime.explain import NOTHING, explained, first_line, least_runs
 from tests.support.needs import needs_cc
+from tests.support.slow import slow_but
 
 OPTIONS = ("memory", "checkpoints", "reruns", "method", "reversible")
 TAKE = [getattr(futad, n) for n in ("load", "compile", "vjp", "grad", "value_and_grad", "jacrev", "hvp", "hessian")]
@@ -71,7 +72,7 @@ EVERY: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", EVERY, ids=str)
-@pytest.mark.parametrize("backend", ["interp", "c"])
+@pytest.mark.parametrize("backend", slow_but(["interp"], ["interp", "c"]))
 def test_gradients_are_what_they_were(options: dict[str, Any], backend: str) -> None:
     prog = futad.compile(PROGRAM, backend=backend)
     x = np.float64(0.7)
@@ -174,7 +175,7 @@ def measuring(prog: futad.Program, name: str) -> futad.Program:
     return futad.Program(ir.Program({**core.funs, name: made}, core.name), backend=prog.backend)
 
 
-@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+@pytest.mark.parametrize("backend", slow_but(["interp", "c"], ["interp", "c", "multicore", "emulated"]))
 def test_last_calls_are_explained(backend: str) -> None:
     def loops(text: str) -> str:
         return "\n".join([line for line in text.splitlines() if not line.startswith("other temporaries ")])
@@ -194,7 +195,7 @@ def test_last_calls_are_explained(backend: str) -> None:
     assert loops(h.explain_memory()) == "loop: loss\n  7 iterations"
 
 
-@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+@pytest.mark.parametrize("backend", slow_but(["interp", "c"], ["interp", "c", "multicore", "emulated"]))
 def test_loops_under_a_budget_are_explained(backend: str) -> None:
     prog = futad.compile(PROGRAM, backend=backend, memory=200)
     prog.grads(1000, 0.5)

@@ -12,6 +12,7 @@ from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.target import C
 from futad.testing.build import c_backend
 
 TEXT = """
@@ -116,7 +117,7 @@ NOT_IN_LANES = ("own_iterations", "quotients", "guarded", "row_sums", "folded")
 
 @pytest.fixture(scope="module")
 def core() -> Any:
-    return compile_program(compile_text(TEXT, "blocks.fut"), check=True)
+    return compile_program(compile_text(TEXT, "blocks.fut"), check=True, target=C)
 
 
 @pytest.fixture(scope="module", params=["c", "multicore"])

@@ -141,6 +141,7 @@ def test_what_is_done_in_tiles(core: Any, backend: CBackend) -> None:
     assert [name for name in PLAIN if tiles(functions[name].body)] == []
 
 
+@pytest.mark.slow
 def test_intermediate_arrays_need_no_memory(core: Any) -> None:
     backend = c_backend(core)
     n = 100_000

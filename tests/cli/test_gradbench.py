@@ -83,6 +83,7 @@ def test_gmm(tool: Tool, d: int, k: int, n: int, m: int) -> None:
 
 
 @needs_cc
+@pytest.mark.slow
 def test_ba(tool: Tool) -> None:
     n, m, p = 2, 3, 4
     cam = [0.1, -0.2, 0.3, 0.5, 0.1, -0.4, 2.0, 0.3, 0.2, 0.05, -0.02]

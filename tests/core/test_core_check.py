@@ -75,7 +75,7 @@ BAD = [
     ("let a_5: [m_2]f64 = rearrange(xs_3, [1, 0]) in ()", "does not permute"),
     ("let k_6: i64 = add(n_1, m_2) let a_5: [k_6]f64 = concat([xs_3, x_4], k_6) in ()", "malformed"),
     ("assert(true, \"{} {}\", [x_4], None) in ()", "values do not fit the message"),
-    ("let a_5: f64 = call(\"f\", []) in ()", "function f is not defined before its call"),
+    ("let a_5: f64 = call(\"g\", []) in ()", "function g is not defined before its call"),
     (f"let r_6: [n_1]f64 = withacc([xs_3], \"mul\", \\(a_7: {ACC}) -> {{ in (a_7) }}) in ()", "they cannot mul"),
     # accumulators are linear
     (f"let r_6: [n_1]f64 = withacc([xs_3], \"add\", \\(a_7: {ACC}) -> {{"

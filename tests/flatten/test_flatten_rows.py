@@ -59,8 +59,14 @@ entry looping [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): (f64, [k][d]
       loop s = a for j < i64.f64 (4 * x[0]) do s + (x[j % d] - r[(3 * j) % d]) ** 2
     in f64.sum (map (\\x -> f64.minimum (map2 (one x) w c)) xs)
   in vjp2 cost w 1
+
+-- Scalars before the rows that are too much for each element, but all of them single operations.
+entry costly [n][d][k] (xs: [n][d]f64) (w: [k][d]f64) (c: [k]f64): [k][d]f64 =
+  let factor (x: [d]f64) = f64.exp (f64.sin (f64.cos (f64.exp (f64.sin x[0])))) * f64.log (1.5 + f64.tanh x[0])
+  let one (s: f64) (x: [d]f64) (r: [d]f64) = f64.sum (map2 (\\a b -> f64.sin (s * a * b)) x r)
+  in vjp (\\w -> f64.sum (map (\\x -> one (factor x) x w[k - 1]) xs)) w 1
 """
-ENTRIES = ("found", "guarded", "elements", "two", "curvature", "ragged", "looping")
+ENTRIES = ("costly", "found", "guarded", "elements", "two", "curvature", "ragged", "looping")
 SIZES = [(0, 3, 2), (1, 1, 1), (40, 3, 2), (7, 40, 3), (300, 5, 4), (30, 9, 60), (150, 95, 3), (20, 96, 1)]
 DEVICE = OnDevice(SOURCE, "rows.fut", check=True)
 

@@ -148,6 +148,7 @@ def test_what_is_apart_is_apart_in_every_launch(name: str) -> None:
 
 
 @needs_cxx
+@pytest.mark.slow
 def test_loops_that_save_and_layouts_are_apart_in_every_launch() -> None:
     xs = np.random.default_rng(2).standard_normal(6)
     for name in ("simple", "pair", "two_back", "kept", "matrices"):

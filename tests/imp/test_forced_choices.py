@@ -16,6 +16,7 @@ entry columns [n][m] (xss: [n][m]f64): [m]f64 = map f64.sum (transpose xss)
 entry horner [n][m] (cs: [m]f64) (xs: [n]f64): [n]f64 =
   map (\\x -> let y = loop y = 0 for c in cs do y * x + c in f64.exp (f64.sin y) + f64.cos (y * y)) xs
 entry around [n] (xs: [n]f64): [n]f64 = tabulate n (\\i -> xs[(i + 1) % n] - 2 * xs[i] + xs[(i + n - 1) % n])
+entry until [n] (xs: [n]f64): [n]f64 = map (\\x -> loop y = x while y < 3 do y + 0.1 + f64.exp y) xs
 entry picked [n][k] (xs: [n]f64) (is: [k]i64): [k]f64 = map (\\i -> f64.exp xs[i] + f64.sqrt (f64.abs xs[i])) is
 entry spread [n] (xs: [n]f64): [n][8]f64 =
   map (\\x -> let y = f64.exp (f64.sin x) + f64.tanh x let z = f64.log (1 + y * y) * f64.cos y
@@ -26,6 +27,7 @@ entry gradient [n][m] (xss: [n][m]f64) (w: [m]f64): [m]f64 =
 CHOICES = {
     "jam(3)": "unroll-and-jam", "lanes(8)": "vector-lanes", "lanes(8) ; staged(8)": "staged-rows",
     "across": "reductions-across-lanes", "outer-lanes": "outer-loop-vectorisation", "fission(8)": "loop-fission",
+    "masks": "masked-lanes",
     "checks-first ; lanes": "checks-first", "split ; lanes": "index-set-splitting",
     "no lanes ; no across ; no jam ; no split": "",
 }  # fmt: skip
@@ -45,6 +47,7 @@ def test_results_are_those_of_the_interpreter(asked: str, fires: str) -> None:
         calls = {
             "rows": (xss, w), "columns": (xss,), "horner": (w[:6], xs), "around": (xs,), "spread": (xs,),
             "picked": (xs, rng.integers(0, max(n, 1), 40 if n else 0)), "gradient": (xss, w),
+            "until": (xs,),
         }  # fmt: skip
         for name, args in calls.items():
             for got, want in zip(_all(made[name](*args)), _all(reference[name](*args)), strict=True):

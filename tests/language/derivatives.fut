@@ -50,3 +50,12 @@ entry custom (x: f64) =
 entry inverse (x: f64) =
   let f = with_inverse (\y -> y * y * y) f64.cbrt
   in (f x, vjp f x 1, jvp f x 2)
+
+-- ==
+-- entry: inverted
+-- input { 17.0 [1i32, 2, 3] } output { 5.0 [3, 1, 2] 0.25 [3, 2, 0] }
+entry inverted [n] (y: f64) (ys: [n]i32) =
+  -- Derived by the compiler; of loops too.
+  let f = \x -> 4 * x - 3
+  let g (xs: [n]i32) : [n]i32 = loop xs for i < 2 do rotate 1 (map (\x -> x ^ i32.i64 i) xs)
+  in (invert f y, invert (invert (rotate 1)) (rotate 1 ys), vjp (invert f) y 1, invert g ys)

@@ -42,3 +42,13 @@ entry overwritten [n] (a: *[n]f64) (c: bool) : (f64, [n]f64) =
   let a[0] = 1
   let b = if c then f64.sum ys else a[0] + 1
   in (b, a)
+
+-- Elements of arrays from outside, of which a map inside makes what costs much: `optimise/hoist_elements.py`.
+-- ==
+-- entry: elements
+-- input { empty([0]i64) [0i64, 1i64] }
+entry elements [n][m] (xs: [n]i64) (ds: [m]i64) : [n]i64 =
+  map (\x -> i64.sum (map (\d -> x * (10 / d + 20 / d + 30 / d + 40 / d)) ds)) xs
+
+entry own_elements [n][m] (xs: [n]f64) (ys: [m]f64) : [n]f64 =
+  map (\x -> let zs = scan (+) x ys in f64.sum (map2 (\y z -> x * f64.exp z + y) ys zs)) xs

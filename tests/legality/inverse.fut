@@ -5,6 +5,9 @@ entry no_rounding (n: i64) (x: f64) : f64 =
   vjp (\x -> let (_, y) = loop (x, y) = (x, 0) for _i < n do (x + 1e15, y + f64.sin x) in y) x 1
 
 -- What the other branch would divide by is zero.
+-- ==
+-- entry: assumed
+-- input { 4i64 0i64 1.5 }
 entry assumed (n: i64) (k: i64) (x: f64) : f64 =
   vjp (\x ->
          let (s, _, _) = loop (s, a, b) = (0, 5i64, 7i64) for i < n do
@@ -45,7 +48,7 @@ entry other_element (n: i64) (x: f64) : f64 =
 -- The other half of the bits is gone.
 entry narrower (n: i64) (x: f64) : f64 =
   vjp (\x ->
-         let (s, _) = loop (s, a) = (x, 123456i32) for _i < n do (s * f64.i32 (a % 9), i32.i16 (i16.i32 a) + 1)
+         let (s, _) = loop (s, a) = (x, 123456i32) for _i < n do (s * f64.i32 (a % 9 + 1), i32.i16 (i16.i32 a) + 1)
          in s) x 1
 
 -- What comes back is not what was: an error.
@@ -57,3 +60,20 @@ entry not_back (n: i64) (x: f64) : f64 =
 -- entry: unsolved
 -- input { 0.1 1e16 }
 entry unsolved (x: f64) (y: f64) : (f64, f64) = ((x + y) - y, (x - y) + y)
+
+-- The element that is read is the one that is overwritten, now and then.
+entry overwritten (n: i64) (x: f64) : f64 =
+  vjp (\x ->
+         let (s, _) = loop (s, a) = (x, [1u32, 2, 3, 4]) for i < n do
+                        (s * f64.u32 (a[i % 4] % 8 + 1), copy a with [i % 4] = a[i % 4] + a[(i * i) % 4] * 3)
+         in s) x 1
+
+-- No x gives both numbers.
+entry not_given (x: f64) (y: f64) : f64 = invert (\x -> (x + 1, x + 2)) (x, y)
+
+-- What is given as an inverse is none: an error.
+entry not_inverse (n: i64) (x: f64) : f64 =
+  vjp (\x ->
+         let (s, _) = loop (s, a) = (x, 12345u32) for _i < n do
+                        (s * f64.u32 (a % 9 + 1), with_inverse (\a -> a % 977 * 5) (\a -> a / 3) a)
+         in s) x 1

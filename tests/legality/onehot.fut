@@ -117,7 +117,7 @@ entry starts_bins [n] (is: [n]i64) (xs: [n]f64) =
   (tabulate n (\k -> loop s = 5.0 for j < n do s + (if is[j] == k then xs[j] else 0)), first xs)
 entry full_bins [n] (is: [n]i64) (xs: [n]f64) =
   tabulate n (\k -> reduce_by_index (replicate n 2.0) (+) 0 is (map2 (\x j -> if j == k then x else 0) xs (iota n)))
-entry own_bin [n] (is: [n]i64) (xs: [n]f64) = tabulate n (\k -> f64.sum (map2 (\i x -> if (i + k) % n == k then x else 0) is xs))
+entry own_bin [n] (is: [n]i64) (xs: [n]f64) = tabulate n (\k -> f64.sum (map2 (\i x -> if (i ^ k) == k then x else 0) is xs))
 entry bins_anew [n] (is: [n]i64) (xs: [n]f64) =
   tabulate n (\k -> let h = reduce_by_index (replicate n 0.0) (+) 0 is xs
                     let g = h with [k] = 1.0

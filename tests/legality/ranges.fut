@@ -45,3 +45,10 @@ entry ends [n] (xs: [n]f64) (k: i64) : f64 = f64.sum xs[0:i64.max 0 k]
 -- entry: wraps
 -- input { [1.0, 2.0] 9223372036854775807i64 }
 entry wraps [n] (xs: [n]f64) (i: i64) : f64 = if i >= 0 && i + 1 <= n then xs[i] else 0
+
+-- Of two places that differ either may be the smaller one.
+-- ==
+-- entry: differ
+-- input { [1.0, 2.0, 3.0] [0i64, 2i64, 1i64] }
+entry differ [n] (xs: [n]f64) (js: [n]i64) : []f64 =
+  map2 (\i j -> if i != j && j >= 0 then (if i < j then 1 else xs[i]) else 0) (iota n) js

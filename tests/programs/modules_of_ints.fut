@@ -29,5 +29,5 @@ entry main (a: u8) (b: i16) =
 -- output { 13i32 }
 module type monoid = { type t val + : t -> t -> t val zero: t }
 module sums (M: monoid) = { def double (x: M.t) = x M.+ x M.+ M.zero }
-module times = sums { type t = i32 def (+) (x: i32) (y: i32) = x + y + 7 def zero = 0i32 }
+module times = sums { type t = i32 def (+) (x: i32) (y: i32) = x i32.+ y i32.+ 7 def zero = 0i32 }
 entry operator_spec (x: i32) = times.double x - 7

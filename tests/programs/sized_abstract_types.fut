@@ -1,6 +1,6 @@
 -- Abstract types with size parameters, `include`, `with`, one functor applied to what it made.
 module type vec = { type t [n] 'a val mk [n] 'a : [n]a -> t [n] a val un [n] 'a : t [n] a -> [n]a val map [n] 'a 'b : (a -> b) -> t [n] a -> t [n] b }
-module vec: vec = { type t [n] 'a = {xs: [n]a} def mk [n] 'a (xs: [n]a) = {xs} def un [n] 'a (v: t [n] a) = v.xs def map [n] 'a 'b (f: a -> b) (v: t [n] a): t [n] b = {xs = map f v.xs} }
+module vec: vec = { type t [n] 'a = {xs: [n]a} def mk [n] 'a (xs: [n]a) = {xs} def un [n] 'a (v: t [n] a) = v.xs local def each [n] 'a 'b (f: a -> b) (xs: [n]a) = map f xs def map [n] 'a 'b (f: a -> b) (v: t [n] a): t [n] b = {xs = each f v.xs} }
 module type eq = { type t val == : t -> t -> bool }
 module type ord = { include eq val < : t -> t -> bool }
 module mk_pair (A: ord) (B: ord): (ord with t = {l: A.t, r: B.t}) = {

@@ -157,6 +157,57 @@ def test_a_view_of_what_is_overwritten_is_not_read_later():
     np.testing.assert_array_equal(Interpreter(compiled).run("main", args)[0], [0.0, 5.0])
 
 
+EQUAL = r"""
+fun main [n_1: i64] (is_2: [n_1]i64, xs_3: [n_1]f64) -> (r_4: [n_1]f64, r_5: [n_1]f64) = {
+  let z_6: [n_1]f64 = replicate([n_1], 0.0f64)
+  let ks_7: [n_1]i64 = iota(n_1, 0i64, 1i64)
+  let y_8: [n_1]f64 = map(n_1, [ks_7], \(k_9: i64) -> {
+    let h_10: [n_1]f64 = map(n_1, [is_2, xs_3], \(i_11: i64, x_12: f64) -> {
+      let t_13: bool = eq(i_11, k_9)
+      let v_14: f64 = select(t_13, x_12, 0.0f64)
+      in (v_14) })
+    let s_15: f64 = reduce(n_1, [h_10], \(a_16: f64, b_17: f64) -> { let c_18: f64 = add(a_16, b_17) in (c_18) },
+      [0.0f64], False)
+    in (s_15) })
+  in (z_6, y_8) }"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_bins_are_not_an_equal_array(backend):
+    """What is added to is new: the zeros beside it stay zeros."""
+    program = parse_program(EQUAL)
+    assert "hist" in str(compile_program(program, check=True))
+    zeros, sums = on(program, backend).run("main", [np.int64(3), np.array([2, 0, 2]), np.array([1.0, 2.0, 4.0])])
+    np.testing.assert_array_equal(zeros, [0, 0, 0])
+    np.testing.assert_array_equal(sums, [2, 0, 5])
+
+
+NO_ITERATION = r"""
+fun main [n_1: i64, m_2: i64] (b_3: i64, is_4: [m_2]i64, xs_5: [n_1]f64) -> (r_6: [n_1]f64) = {
+  let ks_7: [n_1]i64 = iota(n_1, 0i64, 1i64)
+  let y_8: [n_1]f64 = map(n_1, [ks_7, xs_5], \(k_9: i64, x_10: f64) -> {
+    let d_11: f64 = mul(x_10, 2.0f64) #[["derived"]]
+    let s_12: f64 = for(b_3, [0.0f64], \(j_13: i64, a_14: f64) -> {
+      let i_15: i64 = is_4[j_13]
+      let t_16: bool = eq(i_15, k_9)
+      let v_17: f64 = select(t_16, 3.0f64, 0.0f64)
+      let c_18: f64 = add(a_14, v_17)
+      in (c_18) })
+    let r_19: f64 = add(s_12, d_11)
+    in (r_19) })
+  in (y_8) }"""
+
+
+@pytest.mark.parametrize(("bound", "sums"), [(3, [0, 3, 6]), (0, [0, 0, 0]), (-4, [0, 0, 0])])
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_bins_of_a_loop_of_no_iteration(backend, bound, sums):
+    """A loop's bound may be negative, an array's size not."""
+    program = parse_program(NO_ITERATION)
+    assert "hist" in str(compile_program(program, check=True))
+    args = [np.int64(3), np.int64(3), np.int64(bound), np.array([2, 1, 2]), np.zeros(3)]
+    np.testing.assert_array_equal(on(program, backend).run("main", args)[0], sums)
+
+
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_infinite_elements(backend):
     """A program's own products with zero are NaN; those of derivatives are what reverse mode has."""

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+import futad
 from futad import cache
-from futad.errors import BackendError, InternalError
+from futad.errors import BackendError, InternalError, UsageError
 from futad.runtime import cc
 from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
@@ -282,8 +283,8 @@ def test_levels_of_optimisation(own_cache, monkeypatch):
     cc.build_library(SOURCE % 41)
     assert len(entries(own_cache, ".so")) == 2
     monkeypatch.setenv("FUTAD_OPT", "fast")
-    with pytest.raises(BackendError, match="FUTAD_OPT is 'fast', which is no level"):
-        cc.compile_flags()
+    with pytest.raises(UsageError, match="FUTAD_OPT is 'fast', which is no level"):
+        futad.compile("entry f (x: f64) = x").f(1.0)  # not run on the interpreter instead
 
 
 @needs_cc

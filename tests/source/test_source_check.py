@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from futad.errors import Error, FileError, ScopeError, TypeCheckError, UnsupportedError
+from futad.errors import Error, FileError, ScopeError, TypeCheckError
 from futad.source import ast as A
 from futad.source import check_file, check_text
 from futad.source.pretty import show_type
@@ -151,7 +151,6 @@ def test_inference(text: str, expected: str | None) -> None:
         ("def f (x: (i32, i32)) = let (a, b, c) = x in a", TypeCheckError, (1, 29), ["tuple of 3"]),
         ("entry f x = x", TypeCheckError, (1, 1), ["polymorphic"]),
         ("entry f (g: i32 -> i32) = g 1", TypeCheckError, (1, 10), ["function"]),
-        ("def f x = f x", UnsupportedError, (1, 11), ["recursion"]),
         ("def f xs n = zip xs (iota n)", TypeCheckError, (1, 10), ["not known before it", "earlier parameter"]),
         ("def f [n] (x: i32) = n", TypeCheckError, (1, 7), ["'n' of 'f' does not occur"]),
         ("def f = length (rep 0)", TypeCheckError, (1, 9), ["cannot be inferred"]),

@@ -6,7 +6,7 @@ import pytest
 
 from futad.errors import ParseError
 from futad.source import ast as A
-from futad.source.parse import GRAMMAR, build_tables, parse, tables
+from futad.source.parse import GRAMMAR, TABLES, build_tables, parse, shipped_tables, tables
 
 
 def expr(text: str) -> A.Expr:
@@ -196,6 +196,10 @@ def test_errors(text: str, line: int, col: int, words: list[str]) -> None:
 @pytest.mark.slow
 def test_grammar_is_lalr_without_conflicts_and_cached(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     made = build_tables(GRAMMAR.read_text())  # strict: raises on any conflict
+    assert TABLES.read_bytes() == shipped_tables(), "python -m futad.source"
+    tables.cache_clear()
+    assert tables() == made
+    monkeypatch.setattr("futad.source.parse.TABLES", tmp_path / "none")
     monkeypatch.setenv("FUTAD_CACHE_DIR", str(tmp_path))
     tables.cache_clear()
     assert tables().rules and list(tmp_path.iterdir())

@@ -2,7 +2,8 @@
 
 For each: forward mode against central differences; <ybar, J xdot> = <J^T ybar, xdot>; jvp of vjp against differences of
 vjp, vjp of vjp and vjp of jvp against jvp of vjp (the Hessian is symmetric); many directions against one; and every
-result on other backends.  Over integers all but the differences, exactly.  Once more at zeros and ties.
+result by dual numbers and on other backends.  Over integers all but the differences, exactly.  Once more at zeros and
+ties.
 
 FUTAD_SEED moves the seeds, FUTAD_PROGRAMS scales their number (from 2 on all backends); failures name seed and sizes.
 """
@@ -86,6 +87,7 @@ def check(seed: int, elem: str, draw: Any, backends: Sequence[str] = (), differe
     text, repeats = source(seed, elem)
     text += ENTRIES
     program = futad.compile(text, f"seed{seed}.fut", backend="interp")
+    duals = futad.compile(text, f"seed{seed}.fut", method="dual")
     others = [futad.compile(text, f"seed{seed}.fut", backend=b) for b in backends if b == "c" or not repeats]
     for n, k in SIZES:
         rng = np.random.default_rng(seed + n)
@@ -117,6 +119,11 @@ def check(seed: int, elem: str, draw: Any, backends: Sequence[str] = (), differe
         for many, one in (("many_fwd", "fwd"), ("many_rev", "rev")):
             twice = [np.stack([y, y + y]) for y in out[one]]
             near(out[many], twice, 1e-9, f"{what}, {many}")
+        for e, a in args.items():
+            got = leaves(duals[e](*a))
+            finite = [np.isfinite(w) for w in out[e]]  # see docs/dual.md, Zero
+            got = [np.where(m, g, w) if g.shape == w.shape else g for m, g, w in zip(finite, got, out[e], strict=True)]
+            near(got, out[e], 1e-9, f"{what}, {e} by dual numbers")
         for p in others:
             for e, a in args.items():
                 kept = [np.copy(v) for v in a]

@@ -20,6 +20,20 @@ def matrix_product(b, s, xs, ys):
     return [total(b, product), b.let(ir.MatMul(xs, ys, (product,)))]
 
 
+@case(["[n][m]f64", "[m]f64"], normal(4, 3), normal(3))
+def contraction(b, s, xs, ws):
+    """Windows, whose adjoints gather; every other element, along a diagonal, whose adjoints are added up."""
+    n, m = s["n"], s["m"]
+    outs = b.op("sub", n, ONE)
+    own = ((0, 0, 1),)
+    parts = [
+        ir.Contraction((outs, m, i64(2)), 2, xs, (ONE, ZERO), ((1, 0, -1), (0, 1, 0)), ws, (ZERO,), own),
+        ir.Contraction((ONE, i64(2), m), 2, xs, (ZERO, ZERO), ((2, 1, 0), (0, 0, 1)), ws, (ZERO,), own),
+        ir.Contraction((i64(2), i64(2), ONE), 2, xs, (ONE, ZERO), ((1, 1, 1), (1, 0, 0)), ws, (ZERO,), own),
+    ]
+    return [total(b, b.let(p)) for p in parts]
+
+
 @case(["[n][m]f64", "[m]f64"], normal(3, 4), normal(4))
 def arrays(b, s, xs, ys):
     n, m = s["n"], s["m"]

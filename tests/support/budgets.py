@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -63,3 +64,34 @@ def run_measured(program: ir.Program, k: int, x: np.ndarray) -> tuple[Any, list[
     machine = Interpreter(program)
     (got,) = machine.run("main", [len(x), k, x])
     return got, machine.measured()
+
+
+# Derivatives of derivatives by x of `{e}`, an expression of x and k; "rows": the gradient along several directions.
+HIGHER = {
+    "jvp of vjp": "jvp (\\x -> vjp (\\x -> {e}) x 1) x (map f64.cos x)",
+    "vjp of vjp": "vjp (\\x -> vjp (\\x -> {e}) x 1) x (map f64.cos x)",
+    "vjp of jvp": "vjp (\\x -> jvp (\\x -> {e}) x (map f64.sin x)) x 1",
+    "rows": "map (\\d -> vjp (\\x -> map (* {e}) x) x d) (tabulate_2d n n (\\i j -> f64.bool (i == j)))"
+    " |> map f64.sum",
+}
+
+
+@functools.cache
+def _higher(name: str, e: str) -> tuple[ir.Program, ir.Program]:
+    source = compile_text(f"entry main [n] (k: i64) (x: [n]f64): [n]f64 = {HIGHER[name].format(e=e)}")
+    return source, compile_program(source)
+
+
+def check_higher(
+    name: str, e: str, budget: Budget, lengths: Iterable[int], x: np.ndarray, atol: float
+) -> list[list[Measured]]:
+    """Under the budget the derivative `HIGHER[name]` of `e` is the one without; what the run of each length told."""
+    source, free = _higher(name, e)
+    bounded = compile_program(under(source, budget), check=True)
+    told = []
+    for k in lengths:
+        want, _ = run_measured(free, k, x)
+        got, found = run_measured(bounded, k, x)
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=atol)
+        told.append(found)
+    return told

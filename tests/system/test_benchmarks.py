@@ -392,3 +392,26 @@ def test_gradbench(tmp_path: Path, wrong: bool) -> None:
 def test_gradbench_usage(tmp_path: Path) -> None:
     done = run("gradbench.py", str(tmp_path))
     assert done.returncode == 2 and "no clone of GradBench" in done.stderr
+
+
+# --- forward.py and compile_time.py ------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@needs_cc
+def test_forward_draws_what_it_prints(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    measurements, plot = tmp_path / "forward.json", tmp_path / "forward.svg"
+    done = run("forward.py", "--quick", "--only", "sum", "--json", str(measurements), "--plot", str(plot))
+    assert not done.stderr.startswith("Traceback") and set(json.loads(measurements.read_text())) == {"sum"}
+    assert plot.read_text().count("<svg") == 1
+
+
+@pytest.mark.slow
+def test_compile_time() -> None:
+    """What a pass costs programs that it leaves alone; those that it changes are named."""
+    programs = [str(ROOT / "benchmarks" / "programs" / f"{name}.fut") for name in ("lse", "forward")]
+    done = run("compile_time.py", "--beside", str(ROOT), "--without", "one-hot", "--runs", "1", *programs)
+    assert done.returncode == 0, done.stderr
+    assert "forward.fut: changed by one-hot" in done.stdout and "1 programs: geometric mean" in done.stdout
+    assert run("compile_time.py", str(ROOT / "docs")).stdout == "no programs\n"

@@ -24,6 +24,7 @@ def block(language: str) -> str:
 
 
 @needs_cc
+@pytest.mark.slow
 def test_program_and_python(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sim.fut").write_text(block("futhark"))

@@ -62,7 +62,7 @@ def compiled(prog: futad.Program) -> Iterator[Any]:
     derived = [d for f in prog.entries.values() for d in f.derivatives()]
     for u in {id(u): u for u in [f.executable for f in (*prog.entries.values(), *derived)]}.values():
         if u._executor is not None:
-            yield u._executor.compiled
+            yield getattr(u._executor, "compiled", u._executor)  # a library by itself, if it was kept
 
 
 def taken(name: str, f: futad.Function, wrt: int, args: list[Any], options: dict[str, Any]) -> Any:

@@ -25,6 +25,7 @@ from futad.source import compile_text
 from futad.target import EMULATED, C, Target
 from tests.support.cli_helpers import Runner
 from tests.support.paths import ROOT
+from tests.support.slow import slow_but
 
 GMM = ROOT / "benchmarks" / "programs" / "gmm.fut"
 TEXT = """
@@ -187,7 +188,7 @@ def test_what_is_impossible_is_an_error_with_the_reason(asked: str, cause: str) 
 
 
 @pytest.mark.parametrize(
-    "program", ["ba", "ode", *[pytest.param(p, marks=pytest.mark.slow) for p in ("gmm", "lbm", "det")]]
+    "program", slow_but(["ode"], ["ba", "ode", "gmm", "lbm", "det"])
 )
 def test_what_is_printed_of_nests_asks_for_the_same_code(program: str) -> None:
     text = (ROOT / "benchmarks" / "programs" / f"{program}.fut").read_text()

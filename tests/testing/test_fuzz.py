@@ -60,6 +60,33 @@ def sample(backend: str, kinds: list[str], each: int) -> list[Task]:
 
 
 FAMILIES = list(skeletons.FAMILIES)
+ORDERS = ("rev", "fwdrev", "revfwd", "revrev")
+DERIVATIVES = [
+    Task(t.number, "interp", "f64", t.programs, ("rev",) if i % 4 else ORDERS)
+    for i, t in enumerate([*sample("interp", FAMILIES, 2), *sample("interp", ["source"], 14)])
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", DERIVATIVES, ids=lambda t: f"{t.programs[0][0]}-{t.programs[0][1]}-{len(t.modes)}")
+def test_derivatives_are_those_by_dual_numbers(task: Task) -> None:
+    done = batch.run(task)
+    assert [(f.kind, f.seed, f.mode, f.what, f.detail) for f in done.findings] == []
+    assert done.programs == len(task.programs) and done.calls
+
+
+def test_dual_numbers_find_what_both_modes_have_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that forward and reverse mode share: they agree, and at ties no difference tells."""
+    from futad.ad.rules import scalar
+
+    whole = scalar._choice
+    monkeypatch.setattr(scalar, "_choice", lambda cond, seed, taken: whole(cond, seed, not taken))
+    tasks = [Task(0, "interp", "f64", (("source", 700 + s),), ("rev",)) for s in range(6)]
+    found = [f for task in tasks for f in batch.run(task).findings]
+    assert found and all(f.what == "mismatch" for f in found)
+    assert any(f.detail.startswith("dual numbers against the transformation") for f in found)
+
+
 SAMPLE = [
     *sample("c", FAMILIES, 1),
     *sample("c", ["inplace"], 14),
@@ -154,6 +181,7 @@ def _no_attributes(text: str) -> str:
 
 
 @needs_cc
+@pytest.mark.slow
 def test_wrong_states_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """States that are those of another iteration; a budget that is too small is no finding, another error is."""
     from futad.ad.history import rerun

@@ -16,6 +16,7 @@ from typing import Literal
 
 from futad.ad.history.dependence import iterations_of
 from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
+from futad.ad.inverse import lost_bits
 from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
 from futad.ad.inverse.kept import exposed
 from futad.ad.inverse.points import Points
@@ -52,8 +53,8 @@ class Restore:
     return sweep carries it backwards (`after` is then the value after the iteration), else None.  `carried`: what
     `after` has to be, if others need it too.  `returns` has the check of the value that the return sweep ends with;
     without it that is the one that the loop began with.  `saved`: whether something of it is saved in
-    each iteration.  `points`: states with which the return sweep goes on, `row`: what it is
-    in them.
+    each iteration.  `points`: states with which the return sweep goes on, `row`: which
+    variable of them it is.  `bits`: what is kept of it where lost bits are.
     """
 
     begin: Callable[[Builder, Atom, Var], Atom]
@@ -62,20 +63,23 @@ class Restore:
     returns: Returns | None = None
     saved: bool = False
     points: Points | None = None
-    row: Var | None = None
+    row: int | None = None
+    bits: lost_bits.Kept | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Undo:
     """Which loop variables may be undone: not those `closed`; with round-off if `how` is True or a tolerance, none if
     it is False; where it is `demanded`, what cannot be undone is an error.  `place`: of the loop in the
-    source, if that is known.  `why` gets the reasons why variables are not undone, by name."""
+    source, if that is known.  `why` gets the reasons why variables are not undone, by name.  `functions`: where lost
+    bits may be kept, what that takes."""
 
     closed: Collection[int] = ()
     how: bool | float | Literal["exact"] | None = None
     demanded: bool = False
     place: Span | None = None
     why: dict[str, str] | None = None
+    functions: lost_bits.Functions | None = None
 
 
 def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
@@ -109,12 +113,14 @@ class Ways:
     @property
     def saves(self) -> bool:
         """Whether something is saved in each iteration."""
-        return bool(self.whole or any(way.kept for way in self.undone) or any(map(slots, self.chains.values())))
+        undone = any(way.kept or way.lost for way in self.undone)
+        return bool(self.whole or undone or any(map(slots, self.chains.values())))
 
     def rows(self, own: Sequence[Var]) -> list[Type]:
         """The types of what is saved in an iteration; `own`: the loop's variables."""
         out: list[Type] = [own[q].type for q in self.whole]
         out += [v.type for v in dict.fromkeys(v for way in self.undone for v in way.kept)]
+        out += [t for way in self.undone for q in way.lost for t in lost_bits.rows(own[q].type)]
         return out + [row_type(slot.array()) for chain in self.chains.values() for slot in slots(chain)]
 
 
@@ -170,7 +176,7 @@ def _undone(
     chained = set(chains) - set(unchanged)
     return backwards(
         loop.body, own, wanted, [*easy, *unchanged], undo.closed, chained, saved, rounding, undo.demanded, undo.why,
-        undo.place,
+        undo.place, undo.functions is not None,
     )
 
 
@@ -205,7 +211,7 @@ class Saver:
         self.results: list[Atom] = []
         self.pat: list[Var] = []
         self.restores: dict[int, Restore] = {}
-        self.kept: dict[Var, Var] = {}
+        self.kept: dict[Var, tuple[Var, Var]] = {}
 
     def more(self, init: Atom, name: str) -> tuple[Var, Var]:
         """One more variable: what it is in the body, and after the loop.  Its result is still to be given."""
@@ -236,28 +242,51 @@ class Saver:
         for g in way.given:
             if g in counters:
                 self.restores[g] = Restore(counters[g])
-        inverse = Inverse(self, way, [self._each(v) for v in way.kept])
+        held = [self._each(v, way.loops.get(v)) for v in way.kept]
+        inverse = Inverse(self, way, [out for _, out in held])
+        if way.lost and self.undo.functions is not None:
+            self._bits(inverse, self.undo.functions, [v for v, _ in held])
         for q in way.group:
-            returns = None if SAME_BITS(not way.rounds) else self._returns(q)
-            self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q], returns)
+            bits = inverse.bits.get(q)
+            returns = None if bits is not None or SAME_BITS(not way.rounds) else self._returns(q)
+            self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q], returns, bits=bits)
+
+    def _bits(self, inverse: Inverse, functions: lost_bits.Functions, values: Sequence[Var]) -> None:
+        """Undo each iteration where it is done, and keep what is lost; `values`: of `way.kept`, in the iteration."""
+        way, own, body, b = inverse.way, self.own, self.loop.body, Builder()
+        inverse.near = lost_bits.Near(functions, way.code, [own[q].type for q in way.group])
+        place = self._returns(way.group[0]).place
+        args = [*_lead(self.loop), *[body.result[q] for q in way.group], *[own[g] for g in way.given], *values]
+        found = inverse.near.call(b, args)
+        for q in way.lost:
+            x, before = own[q], self.before
+            shape = (self.iterations, *([] if isinstance(x.type, Prim) else [before.size_mul(shape_of(x.type))]))
+            bits, out = self.more(before.let(ir.Scratch(lost_bits.I8, shape), "bits"), "bits")
+            most = lost_bits.room(before, x.type, self.iterations)
+            list_, whole = self.more(before.let(ir.Scratch(elem_of(x.type), (most,)), "list"), "list")
+            (top, tops), (total, totals) = self.more(ZERO, "top"), self.more(Const(lost_bits.U64, 0), "sum")
+            now, near = (bits, list_, top, total), found[way.group.index(q)]
+            self.results += lost_bits.keep(functions, b, x, near, self.index, now, x.name, place)
+            inverse.bits[q] = lost_bits.Kept(functions, x.name, place, self.iterations, out, whole, tops, totals)
+        self.stms = (*self.stms, *b.stms)
 
     def _returns(self, q: int) -> Returns:
         how, place = self.undo.how, self.undo.place or place_of(self.loop.body.stms)
         return Returns(self.own[q].name, None if how is True or not isinstance(how, float) else how, place)
 
-    def _each(self, v: Var) -> Var:
-        """Save a variable of the loop's body in every iteration, once; the array of it."""
+    def _each(self, v: Var, loop: Var | None) -> tuple[Var, Var]:
+        """Save a variable of the loop's body in every iteration, once; it at the end of the body, and the array."""
         if v in self.kept:
             return self.kept[v]
         t = array_of(v.type, self.iterations)
         assert isinstance(t, ArrayType)
         p, out = self.more(self.before.let(ir.Scratch(elem_of(t), t.shape), f"{v.name}_saved"), f"{v.name}_saved")
         b = Builder()
-        stms, value = exposed(self.stms, v)
+        stms, value = exposed(self.stms, v, loop)
         self.results.append(b.let(ir.Update(p, (self.index,), value), p.name))
         self.stms = (*stms, *b.stms)
-        self.kept[v] = out
-        return out
+        self.kept[v] = value, out
+        return value, out
 
     def _whole(self, q: int) -> None:
         x = self.own[q]
@@ -313,6 +342,8 @@ class Inverse:
         self.saver, self.way, self.held = saver, way, held
         self.after = {q: Var(saver.own[q].name, saver.own[q].type) for q in way.group}
         self.done: dict[Builder, ir.Atoms] = {}
+        self.near: lost_bits.Near | None = None  # the code, where lost bits are kept
+        self.bits: dict[int, lost_bits.Kept] = {}
 
     def begin(self, q: int) -> Callable[[Builder, Atom, Var], Atom]:
         """The way of one variable; the first that is asked emits the code for all."""
@@ -322,7 +353,9 @@ class Inverse:
                 args = [*[convert(b, p.type, t) for p in _lead(self.saver.loop)], *self.after.values()]
                 args += [self.saver.restores[g].begin(b, t, self.saver.own[g]) for g in self.way.given]
                 args += [b.let(ir.At(v, (t,)), v.name) for v in self.held]
-                self.done[b] = b.inline(self.way.code, args)
+                found = b.inline(self.way.code, args) if self.near is None else self.near.call(b, args)
+                each = zip(self.way.group, found, strict=True)
+                self.done[b] = tuple([self.bits[g].find(b, a, t) if g in self.bits else a for g, a in each])
             return self.done[b][self.way.group.index(q)]
 
         return begin

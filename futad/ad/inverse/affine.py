@@ -14,6 +14,7 @@ from futad.core.builder import Builder, Ex
 from futad.core.types import Atom, Const, Prim, Var
 
 MOST = 3  # unknowns of a system
+DEPTHS = (12, 5, 4, 3, 2, 1)  # operations that are looked through; what is then left is an unknown
 
 
 @dataclass(slots=True)
@@ -46,12 +47,12 @@ def _sum(x: Ex | None, y: Ex | None, minus: bool) -> Ex | None:
     return x - y if minus else x + y
 
 
-def _form(s: Solver, b: Builder, a: Atom, depth: int = 12) -> Form:
+def _form(s: Solver, b: Builder, a: Atom, depth: int) -> Form:
     known = s.value(a)
     if known is not None:
         return Form(Ex(b, known), {})
     assert isinstance(a, Var)
-    e = s.defined(a, ir.Op)
+    e = s.made[a].exp if a in s.made else None  # what scopes around make is an unknown, or known
     if isinstance(e, ir.Op) and depth and e.op in ("add", "sub", "mul", "div", "neg"):
         parts = [_form(s, b, x, depth - 1) for x in e.args]
         if e.op in ("add", "sub"):
@@ -71,48 +72,52 @@ def _prim(a: Atom) -> Prim:
 
 def _systems(s: Solver) -> bool:
     """Solve one system of floats, if there is one; whether there was."""
-    if not s.rounding:
-        return False
-    equations: list[tuple[Form, Atom]] = []
+    return s.rounding and any(_system(s, depth) for depth in DEPTHS)
+
+
+def _system(s: Solver, depth: int) -> bool:
+    equations: list[tuple[Form, Atom, ir.Stm]] = []
     for stm in s.stms:
         e = stm.exp
         r = s.known.get(stm.pat[0]) if stm.pat else None
         if r is None or not isinstance(e, ir.Op) or not isinstance(r.type, Prim) or not r.type.is_float:
             continue
         if e.op in ("add", "sub", "mul", "div", "neg") and any(s.value(a) is None for a in e.args):
-            form = _of(s, e)
+            form = _of(s, e, depth)
             if form is not None and 0 < len(form.factors) <= MOST:
-                equations.append((form, r))
-    for form, _ in equations:
+                equations.append((form, r, stm))
+    for form, _, _ in equations:
         unknowns = list(form.factors)
-        mine = [(f, r) for f, r in equations if set(f.factors) <= set(unknowns)][: len(unknowns)]
+        mine = [q for q in equations if set(q[0].factors) <= set(unknowns)][: len(unknowns)]
         if len(mine) == len(unknowns):
             _cramer(s, unknowns, mine)
             return True
     return False
 
 
-def _of(s: Solver, e: ir.Op) -> Form | None:
+def _of(s: Solver, e: ir.Op, depth: int) -> Form | None:
     """The form of a statement's expression, whose own result is known."""
     b = Builder()
     v = b.op(e.op, *e.args)
     s.made[v] = b.stms[0]
     s.inside.add(v)
-    form = _form(s, s.b, v)
+    form = _form(s, s.b, v, depth)
     del s.made[v]
     s.inside.discard(v)
     return None if v in form.factors else form
 
 
-def _cramer(s: Solver, unknowns: list[Var], equations: list[tuple[Form, Atom]]) -> None:
+def _cramer(s: Solver, unknowns: list[Var], equations: list[tuple[Form, Atom, ir.Stm]]) -> None:
     t = _prim(unknowns[0])
     zero = Ex(s.b, Const(t, 0))
-    rows = [[f.factors.get(v, zero) for v in unknowns] for f, _ in equations]
-    right = [Ex(s.b, r) if f.constant is None else Ex(s.b, r) - f.constant for f, r in equations]
+    rows = [[f.factors.get(v, zero) for v in unknowns] for f, _, _ in equations]
+    right = [Ex(s.b, r) if f.constant is None else Ex(s.b, r) - f.constant for f, r, _ in equations]
     whole = _determinant(rows)
     for k, v in enumerate(unknowns):
         with_right = [[*row[:k], c, *row[k + 1 :]] for row, c in zip(rows, right, strict=True)]
         s.learn(v, (_determinant(with_right) / whole).atom)
+    for _, _, stm in equations:
+        s.also(stm)
 
 
 def _determinant(m: list[list[Ex]]) -> Ex:

@@ -4,8 +4,9 @@
 |---|---|
 | `if` with known condition | what both branches can be solved for |
 | `map` | the arrays whose elements its function can be solved for |
-| `for` with known count | the initial values of the variables that its iterations can be undone for |
+| `for` with known count, `while` whose count was kept | initial values, where iterations can be undone for them |
 | a function with an inverse of its own | its arguments, by that inverse |
+| the inverse of a function | its arguments, by that function |
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from futad.ad.inverse.solver import EXACT, ROWS, Solver, rounds
 from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.types import I64, ONE, AccType, ArrayType, Atom, Var, shape_of, subst_type
+from futad.core.types import TRUE, AccType, ArrayType, Atom, Const, Prim, Var, shape_of, subst_type
 
 
 def _if(s: Solver, stm: ir.Stm) -> None:
@@ -62,6 +63,7 @@ def _map(s: Solver, stm: ir.Stm) -> None:
     inner = s.child(e.lam.stms, b, e.lam.params)
     params: list[Var] = []
     arrays: list[Atom] = []
+    inner.open = {p for p, _ in unknown}
     updates = e.lam.has(ir.Update)
 
     def given(v: Var, array: Atom) -> Atom:
@@ -96,19 +98,37 @@ def _for(s: Solver, stm: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.For)
     bound = s.value(e.bound)
-    if bound is None or bound.type is not I64:
-        return
+    if bound is not None:
+        _iterations(s, stm, e, bound)
+
+
+def _while(s: Solver, stm: ir.Stm) -> None:
+    """As a `for` loop of as many iterations, where these were counted."""
+    e = stm.exp
+    assert isinstance(e, ir.While)
+    bound = s.count(stm)
+    if bound is not None:
+        _iterations(s, stm, e, bound)
+
+
+def _iterations(s: Solver, stm: ir.Stm, e: ir.For | ir.While, bound: Atom) -> None:
+    """Solve a loop of `bound` iterations for what its variables begin with."""
+    t = bound.type
+    assert isinstance(t, Prim)
     own = e.variables
-    wanted = [q for q, a in enumerate(e.inits) if s.value(a) is None and stm.pat[q] in s.known]
+    goes = 1 if isinstance(e, ir.While) else 0  # the variables that say whether it goes on: true before iterations
+    wanted = [q for q, a in enumerate(e.inits) if q >= goes and s.value(a) is None and stm.pat[q] in s.known]
     open_ = [
         q for q, v in enumerate(stm.pat)
-        if v in s.known and not isinstance(v.type, AccType) and not sizes_vary(own[q], own)
+        if q >= goes and v in s.known and not isinstance(v.type, AccType) and not sizes_vary(own[q], own)
     ]
     while wanted:
         b = Builder()
         inner = s.child(e.body.stms, b, e.body.params)
-        j = Var("j", I64)
-        inner.learn(e.body.params[0], b.op("sub", b.op("sub", bound, j), ONE, hint="i"))
+        inner.open = {own[q] for q in open_}
+        j = Var("j", t)
+        before = TRUE if goes else b.op("sub", b.op("sub", bound, j), Const(t, 1), hint="i")
+        inner.learn(e.body.params[0], before)
         after = {q: Var(own[q].name, subst_type(own[q].type, s.known)) for q in open_}
         for q, v in after.items():
             inner.learn(e.body.result[q], v)
@@ -139,10 +159,23 @@ def _with_inverse(s: Solver, stm: ir.Stm) -> None:
         return
     names = ir.Renamer(dict(s.known))
     back, lam = names.lam(e.back), names.lam(e.lam)
-    given = [s.b.let(ir.Copy(r), "res") if isinstance(r.type, ArrayType) else r for r in results]
-    pat = s.b.emit(ir.WithInverse(back, lam, tuple(given)), *[f"x{k}" for k in range(len(e.args))])
+    pat = s.b.emit(ir.WithInverse(back, lam, tuple(results)), *[f"x{k}" for k in range(len(e.args))])
     for k, a in unknown:
         s.learn(a, pat[k])
+
+
+def _invert(s: Solver, stm: ir.Stm) -> None:
+    """What a function gave, by that function, of what its inverse gave."""
+    e = stm.exp
+    assert isinstance(e, ir.Invert)
+    results = s.values(stm.pat)
+    if results is None or s.assumed or not EXACT(s.rounding or not rounds(stm)):
+        return
+    if any(v in s.inside and v not in s.known for v in e.lam.free()):
+        return
+    names = ir.Renamer(dict(s.known))
+    for a, y in zip(e.args, s.b.inline(names.lam(e.lam), results), strict=True):
+        s.learn(a, y)
 
 
 def carried(b: Builder, solved: dict[int, tuple[Var, Atom]], wanted: Sequence[int]) -> list[int]:
@@ -157,4 +190,6 @@ def carried(b: Builder, solved: dict[int, tuple[Var, Atom]], wanted: Sequence[in
         group += more
 
 
-ROWS.update({ir.If: _if, ir.Map: _map, ir.For: _for, ir.WithInverse: _with_inverse})
+ROWS.update({
+    ir.If: _if, ir.Map: _map, ir.For: _for, ir.While: _while, ir.WithInverse: _with_inverse, ir.Invert: _invert,
+})  # fmt: skip

@@ -33,9 +33,9 @@ class Returns:
     def check(self, b: Builder, start: Atom, end: Atom, iterations: Atom) -> Atom:
         """Emit the check of `end`, so many iterations back, against `start`; the relative deviation, an f64."""
         t = elem_of(start.type)
-        x, y = _flat(b, start), _flat(b, coerce(b, end, start.type))
+        x, y = flat(b, start), flat(b, coerce(b, end, start.type))
         if not t.is_float:
-            differ = _most(b, lambda c, u, v: c.op("to_i64", c.op("ne", u, v)), I64, x, y)
+            differ = most(b, lambda c, u, v: c.op("to_i64", c.op("ne", u, v)), I64, x, y)
             message = f"{MISSED}: '{self.name}' differs after {{}} iterations"
             self._assert(b, b.op("eq", differ, ZERO), message, (iterations,))
             return b.convert(F64, differ)
@@ -45,8 +45,8 @@ class Returns:
             d = c.op("abs", c.op("sub", v, u))
             return c.op("select", c.op("isnan", d), infinite, d)
 
-        off = _most(b, deviation, t, x, y)
-        whole = b.op("add", Const(t, 1), _most(b, lambda c, u: c.op("abs", u), t, x))
+        off = most(b, deviation, t, x, y)
+        whole = b.op("add", Const(t, 1), most(b, lambda c, u: c.op("abs", u), t, x))
         limit = b.op("mul", Const(t, self.tolerance(t)), whole)
         ok = b.op("and", b.op("le", off, limit), b.op("lt", off, infinite))
         message = f"{MISSED}: '{self.name}' is off by {{}} after {{}} iterations, where {{}} is allowed"
@@ -58,13 +58,14 @@ class Returns:
             b.add(ir.Stm((), ir.Assert(ok, f"{message}; {HELP}", values, self.place)))
 
 
-def _flat(b: Builder, a: Atom) -> Atom:
+def flat(b: Builder, a: Atom) -> Atom:
+    """The array with one dimension; a scalar as it is."""
     if not isinstance(a.type, ArrayType) or len(a.type.shape) == 1:
         return a
     return b.let(ir.Reshape(a, (b.size_mul(shape_of(a.type)),)), "flat")
 
 
-def _most(b: Builder, f: Callable[..., Atom], t: Prim, *args: Atom) -> Atom:
+def most(b: Builder, f: Callable[..., Atom], t: Prim, *args: Atom) -> Atom:
     """The greatest f of elements, or of scalars; at least 0."""
     if not isinstance(args[0].type, ArrayType):
         return f(b, *args)

@@ -1,4 +1,4 @@
-"""Statements solved for an operand: scalar operations, permutations, slices, updates.
+"""Statements solved for an operand: scalar operations, permutations.
 
 | statement with known result | solved for |
 |---|---|
@@ -7,9 +7,9 @@
 | `x ^ (x >> k)`, `x ^ (x << k)`, `x << k | x >> bits - k` | by doubled steps; by the rotation back |
 | a wider integer or float | by the conversion back |
 | of floats `add`, `sub`, `mul`, `div`, with rounding | the one unknown operand |
-| `reshape`, `rearrange`, `concat`, copies; slices that cover an array | by the same the other way |
-| `update` with a value that has the old element as a part | the old element, then the old array |
-| a swap of two elements | by a swap |
+| `reshape`, `rearrange`, `concat`, copies | by the same the other way |
+
+Elements and slices are in `places.py`.
 
 Source: the statements of a reversible language, Lutz, "Janus: a time-reversible language", 1986, and what compilers of
 hashes and generators undo by hand (Jim Kent's xor shift).
@@ -22,14 +22,11 @@ from collections.abc import Callable
 from futad.ad.inverse.solver import EXACT, LEGAL, ROWS, Solver, is_const
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import BOOL, I64, ONE, ArrayType, Atom, Const, Prim, Var, i64, shape_of
-from futad.rewrite.ranges import Poly, constant, plus, times
+from futad.core.types import BOOL, ONE, Atom, Const, Prim, Var, i64, shape_of
 
 ODD = LEGAL.condition("odd factor", "an even factor shifts bits out")
 ZEROS_IN = LEGAL.condition("zeros shifted in", "a shift that repeats the sign leaves nothing of it in x ^ (x >> k)")
 WHOLE_TURN = LEGAL.condition("rotated by all bits", "the two parts of a rotation overlap, or leave bits out")
-COVERS = LEGAL.condition("slices cover", "elements between slices, or after them, are lost")
-SAME_PLACE = LEGAL.condition("element of that place", "the old value of another element is put back")
 WIDER = LEGAL.condition("wider type", "a conversion to fewer bits loses the others")
 
 # --- scalars ---------------------------------------------------------------------------------------------------------
@@ -170,14 +167,10 @@ def _alias(s: Solver, stm: ir.Stm) -> None:
         s.learn(a, r)
 
 
-def _shape(s: Solver, a: Atom) -> list[Atom] | None:
-    return s.values(shape_of(a.type))
-
-
 def _reshape(s: Solver, stm: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Reshape)
-    r, shape = s.known.get(stm.pat[0]), _shape(s, e.array)
+    r, shape = s.known.get(stm.pat[0]), s.values(shape_of(e.array.type))
     if r is not None and shape is not None and s.value(e.array) is None:
         s.learn(e.array, s.b.let(ir.Reshape(r, tuple(shape)), "view"))
 
@@ -218,142 +211,7 @@ def _literal(s: Solver, stm: ir.Stm) -> None:
             s.learn(a, s.b.let(ir.At(r, (i64(k),)), "e"))
 
 
-# A slice or an element of an array: the first position, how many, the statement, whether from the last to the first.
-_Piece = tuple[Poly, Poly, ir.Stm, bool]
-
-
-def _at(s: Solver, stm: ir.Stm) -> None:
-    """Slices that cover an array, or all of its elements one by one."""
-    e = stm.exp
-    assert isinstance(e, ir.At)
-    x = e.array
-    if not isinstance(x, Var) or s.value(x) is not None or stm.pat[0] not in s.known:
-        return
-    shape = _shape(s, x)
-    if shape is None:
-        return
-    pieces: list[_Piece] = []
-    for p in s.stms:
-        a = p.exp
-        if not isinstance(a, ir.At) or a.array is not x or len(a.index) != 1 or p.pat[0] not in s.known:
-            continue
-        (i,) = a.index
-        if not isinstance(i, Range):
-            pieces.append((_poly(s, i), constant(1), p, False))
-        elif isinstance(i.stride, Const) and i.stride.value in (1, -1):
-            start, count = _poly(s, i.start), _poly(s, i.count)
-            if i.stride.value < 0:
-                start = plus(plus(start, count, -1), constant(1))
-            pieces.append((start, count, p, i.stride.value < 0))
-    taken = _in_order(pieces, _poly(s, shape_of(x.type)[0]))
-    if taken is None:
-        return
-    parts: list[Atom] = []
-    for _, _, p, backwards in taken:
-        part = s.known[p.pat[0]]
-        assert isinstance(p.exp, ir.At)
-        if not isinstance(p.exp.index[0], Range):
-            part = s.b.let(ir.Replicate((ONE,), part), "part")
-        elif backwards:
-            n = s.value(p.exp.index[0].count)
-            assert n is not None
-            part = s.b.let(ir.At(part, (Range(s.b.op("sub", n, ONE), n, Const(I64, -1)),)), "part")
-        parts.append(part)
-    s.learn(x, parts[0] if len(parts) == 1 else s.b.let(ir.Concat(tuple(parts), shape[0]), x.name))
-
-
-def _in_order(pieces: list[_Piece], size: Poly) -> list[_Piece] | None:
-    """Pieces that follow one another from the first element to the last."""
-    at: Poly = {}
-    out: list[_Piece] = []
-    while at != size:
-        found = next((p for p in pieces if p[0] == at and p not in out), None)
-        if found is None:
-            return out if out and COVERS(False) else None
-        out.append(found)
-        at = plus(at, found[1])
-    return out
-
-
-def _poly(s: Solver, a: Atom) -> Poly:
-    """An i64 as a polynomial of variables, modulo 2^64."""
-    if isinstance(a, Const):
-        return constant(a.value)
-    e = s.defined(a, ir.Op)
-    if isinstance(e, ir.Op) and a.type is I64 and e.op in ("add", "sub", "mul"):
-        x, y = _poly(s, e.args[0]), _poly(s, e.args[1])
-        return times(x, y) if e.op == "mul" else plus(x, y, 1 if e.op == "add" else -1)
-    assert isinstance(a, Var)
-    return {(a,): 1}
-
-
-def _update(s: Solver, stm: ir.Stm) -> None:
-    e = stm.exp
-    assert isinstance(e, ir.Update)
-    r = s.known.get(stm.pat[0])
-    index = _index(s, e.index)
-    if r is None or index is None:
-        return
-    if _swap(s, e, r, index):
-        return
-    if s.value(e.value) is None:
-        part = s.b.let(ir.At(r, index), "new")
-        s.learn(e.value, part if not isinstance(part.type, ArrayType) else s.b.let(ir.Copy(part), "new"))
-    if s.value(e.array) is not None:
-        return
-    for p in s.stms:
-        a = p.exp
-        if isinstance(a, ir.At) and a.array is _source(s, e.array) and p.pat[0] in s.known:
-            if len(a.index) == len(e.index) and SAME_PLACE(_same(a.index, e.index)):
-                s.learn(e.array, s.b.let(ir.Update(r, index, s.known[p.pat[0]]), "old"))
-                return
-
-
-def _same(a: ir.Index, b: ir.Index) -> bool:
-    return all(x is y or (isinstance(x, Range) and x == y) for x, y in zip(a, b, strict=True))
-
-
-def _source(s: Solver, a: Atom) -> Atom:
-    """The array that `a` is a copy of."""
-    while True:
-        e = s.defined(a, ir.Copy) or s.defined(a, ir.Alias)
-        if e is None:
-            return a
-        (a,) = e.operands()
-
-
-def _index(s: Solver, index: ir.Index) -> ir.Index | None:
-    out: list[Atom | Range] = []
-    for i in index:
-        found = s.values([i.start, i.count, i.stride] if isinstance(i, Range) else [i])
-        if found is None:
-            return None
-        out.append(Range(*found) if isinstance(i, Range) else found[0])
-    return tuple(out)
-
-
-def _swap(s: Solver, e: ir.Update, r: Atom, index: ir.Index) -> bool:
-    """`x` with x[j] at i and x[i] at j: the same again undoes it."""
-    first = s.defined(_source(s, e.array), ir.Update)
-    if not isinstance(first, ir.Update) or s.value(first.array) is not None:
-        return False
-    x = _source(s, first.array)
-    old, new = s.defined(e.value, ir.At), s.defined(first.value, ir.At)
-    if not isinstance(old, ir.At) or not isinstance(new, ir.At) or old.array is not x or new.array is not x:
-        return False
-    other = _index(s, first.index)
-    fixed = not any(isinstance(i, Range) for i in (*e.index, *first.index))
-    if other is None or not fixed or old.index != first.index or not SAME_PLACE(new.index == e.index):
-        return False
-    here, there = s.b.let(ir.At(r, index), "here"), s.b.let(ir.At(r, other), "there")
-    if isinstance(here.type, ArrayType):
-        here, there = s.b.let(ir.Copy(here), "here"), s.b.let(ir.Copy(there), "there")
-    back = s.b.let(ir.Update(r, other, here), "swapped")
-    s.learn(first.array, s.b.let(ir.Update(back, index, there), "swapped"))
-    return True
-
-
 ROWS.update({
     ir.Op: _op, ir.Alias: _alias, ir.Copy: _alias, ir.Reshape: _reshape, ir.Rearrange: _rearrange,
-    ir.Concat: _concat, ir.ArrayLit: _literal, ir.At: _at, ir.Update: _update,
+    ir.Concat: _concat, ir.ArrayLit: _literal,
 })  # fmt: skip

@@ -17,12 +17,14 @@ assumption must not fail: only scalar operations that cannot are done there.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of
+from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Var, elem_of
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -31,8 +33,10 @@ LEGAL = Legality(
     worth="of a variable that m iterations change nothing is saved, in place of m values",
 )
 EXACT = LEGAL.condition("no rounding", "what comes back differs from what was, the more the longer the loop")
+OWN_ROWS = LEGAL.condition("no inverse of the program's own", "one that is wrong makes a wrong derivative in silence")
 FIXED_BY_ASSUMPTION = LEGAL.condition("cannot fail where assumed", "a division by what was assumed wrongly fails")
 
+NOT_WHOLE = -(1 << 30)  # operands, where a statement was solved before all of its results were known
 MAX_ASSUMED = 3  # conditions that are assumed within one another
 
 # Operations of floats that give the same bits wherever they are computed.
@@ -50,7 +54,7 @@ def rounds(s: ir.Stm) -> bool:
     if isinstance(e, ir.Op):
         floats = any(isinstance(t, Prim) and t.is_float for t in (s.pat[0].type, *[a.type for a in e.args]))
         return floats and e.op not in _SAME_BITS and not e.op.startswith("to_")
-    if isinstance(e, ir.MatMul) or (isinstance(e, ir.UpdateAcc) and elem_of(e.acc.type).is_float):
+    if isinstance(e, ir.MatMul | ir.Contraction) or (isinstance(e, ir.UpdateAcc) and elem_of(e.acc.type).is_float):
         return True
     return any(rounds(inner) for lam in e.lambdas() for inner in lam.stms)
 
@@ -68,7 +72,8 @@ def bound_in(lam: ir.Lambda, out: set[Var] | None = None) -> set[Var]:
 
 def believed(s: ir.Stm) -> bool:
     """Whether the statement is right only if an inverse is that the program gives."""
-    return isinstance(s.exp, ir.WithInverse) or any(lam.has(ir.WithInverse) for lam in s.exp.lambdas())
+    given = isinstance(s.exp, ir.WithInverse) or any(lam.has(ir.WithInverse) for lam in s.exp.lambdas())
+    return not OWN_ROWS(not given)
 
 
 Row = Callable[["Solver", ir.Stm], None]
@@ -80,7 +85,9 @@ class Solver:
     """One scope while it is solved.
 
     `inside`: all variables bound in the iteration; `known`: those of them that are known, and as what; `visible`: those
-    of this scope and the ones around it.  Code goes to `b`.
+    of this scope and the ones around it; `outer`: what makes those of the latter, as far as that is known.  `counts`:
+    the numbers of iterations of `while` loops that may be kept, by the first variable that a loop binds.  Code goes to
+    `b`.
     """
 
     def __init__(
@@ -92,6 +99,8 @@ class Solver:
         b: Builder,
         rounding: bool,
         assumed: dict[Var, bool] | None = None,
+        outer: ChainMap[Var, ir.Stm] | None = None,
+        counts: dict[Var, Var] | None = None,
     ) -> None:
         self.stms = [s for s in stms if not s.exp.effect]
         self.inside = inside
@@ -102,11 +111,41 @@ class Solver:
         self.rounding = rounding
         self.assumed = assumed or {}
         self.made = {v: s for s in self.stms for v in s.pat}
+        self.outer = outer or ChainMap()
+        self.counts = {} if counts is None else counts
         self.within: dict[Var, list[Var]] = {}  # unknown conditions in branches, by the first result of the `if`
+        self.given = len(self.known)
+        self.open: set[Var] = set()  # of a function of elements, or of an iteration: the parameters to be found
+        self.forwards: set[ir.Stm] = set()  # statements that are computed again
+        self.solved: dict[ir.Stm, int] = {}  # those solved for operands, and for how many
+        self.parts: dict[ir.Stm, list[Solver]] = {}  # the scopes inside, as they were solved last
+        self.inner: list[Solver] = []
 
     def child(self, stms: Iterable[ir.Stm], b: Builder, params: Sequence[Var] = ()) -> Solver:
         """A scope inside this one."""
-        return Solver(stms, self.inside, self.visible.union(params), self.known, b, self.rounding)
+        outer = ChainMap(self.made, *self.outer.maps)
+        visible = self.visible.union(params)
+        inner = Solver(stms, self.inside, visible, self.known, b, self.rounding, None, outer, self.counts)
+        self.inner.append(inner)
+        return inner
+
+    def found(self) -> list[Var]:
+        """The variables that were not known at first."""
+        return list(self.known)[self.given :]
+
+    def also(self, s: ir.Stm, operands: int = 1) -> None:
+        """A statement was solved together with another one."""
+        self.solved[s] = self.solved.get(s, 0) + operands
+
+    @cached_property
+    def users(self) -> dict[Var, list[ir.Stm]]:
+        """The statements that have an array as an operand."""
+        out: dict[Var, list[ir.Stm]] = {}
+        for s in self.stms:
+            for a in dict.fromkeys(s.exp.operands()):
+                if isinstance(a, Var) and isinstance(a.type, ArrayType):
+                    out.setdefault(a, []).append(s)
+        return out
 
     # -- what is known
 
@@ -130,13 +169,18 @@ class Solver:
             self.known[a] = value
 
     def defined(self, a: Atom, cls: type[ir.Exp]) -> ir.Exp | None:
-        """The expression of that class that makes `a` in this scope."""
-        s = self.made.get(a) if isinstance(a, Var) else None
+        """The expression of that class that makes `a` in this scope or around it."""
+        s = self.made.get(a) or self.outer.get(a) if isinstance(a, Var) else None
         return s.exp if s is not None and isinstance(s.exp, cls) else None
 
+    def count(self, s: ir.Stm) -> Atom | None:
+        """How many iterations a `while` loop had, if that was kept."""
+        v = self.counts.get(s.pat[0])
+        return None if v is None else self.known.get(v)
+
     def unknown_conditions(self, nested: bool = True) -> list[Var]:
-        """Conditions of statements that are stuck because nothing tells which side was taken; in branches too, if
-        `nested`."""
+        """Conditions of statements that are stuck because nothing tells which side was taken, and the numbers of
+        iterations of `while` loops; in branches too, if `nested`."""
         out: dict[Var, None] = {}
         for s in self.stms:
             if not any(v in self.known for v in s.pat):
@@ -145,6 +189,8 @@ class Solver:
             cond = e.cond if isinstance(e, ir.If) else e.args[0] if isinstance(e, ir.Op) and e.op == "select" else None
             if isinstance(cond, Var) and self.value(cond) is None:
                 out[cond] = None
+            if isinstance(e, ir.While) and self.count(s) is None and any(self.value(a) is None for a in e.inits[1:]):
+                out[self.counts.setdefault(s.pat[0], Var("count", I64))] = None
             if nested:
                 out |= dict.fromkeys(self.within.get(s.pat[0], ()))
         return list(out)
@@ -158,13 +204,25 @@ class Solver:
             for s in self.stms:
                 self._again(s)
             for s in reversed(self.stms):
-                row = ROWS.get(type(s.exp))
-                if row is not None:
-                    row(self, s)
+                self._solve(s)
             if len(self.known) == before and not any(solve(self) for solve in STUCK):
                 self._assume()
             if len(self.known) == before:
                 return
+
+    def _solve(self, s: ir.Stm) -> None:
+        """Solve a statement for what goes into it."""
+        row = ROWS.get(type(s.exp))
+        if row is None:
+            return
+        known, self.inner = len(self.known), []
+        whole = all(v in self.known for v in s.pat)
+        row(self, s)
+        found = len(self.known) - known
+        if self.inner and (found or s not in self.solved):
+            self.parts[s] = self.inner
+        if found:
+            self.solved[s] = self.solved.get(s, 0) + (found if whole else NOT_WHOLE)
 
     def _again(self, s: ir.Stm) -> None:
         """Compute a statement again."""
@@ -185,6 +243,8 @@ class Solver:
         had = {v: self.known[v] for v in s.pat if v in self.known}
         self.b.add(self.renamer.stm(s))
         self.known.update(had)
+        if not had:
+            self.forwards.add(s)
 
     # -- assumptions
 
@@ -210,7 +270,8 @@ class Solver:
         sides = []
         for holds in (True, False):
             assumed = {**self.assumed, c: holds}
-            side = Solver(self.stms, self.inside, self.visible, self.known, self.b, self.rounding, assumed)
+            scope = self.stms, self.inside, self.visible
+            side = Solver(*scope, self.known, self.b, self.rounding, assumed, self.outer, self.counts)
             side.run()
             sides.append(side.known)
         found = [v for v in self.visible if v in sides[0] and v not in self.known and isinstance(v.type, Prim)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from futad.ad.activity import loop_flow
@@ -22,17 +21,20 @@ from futad.ad.history.save import Grower, Restore, Saver, Undo, Ways, convert, c
 from futad.ad.history.split import Plan, blocks, needs_length, needs_sizes
 from futad.ad.history.stack import Layout
 from futad.ad.history.stripmine import NEST, bound_of, within
-from futad.ad.inverse.points import Points
 from futad.ad.inverse.points import kept as kept_states
+from futad.ad.inverse.solver import LEGAL
 from futad.ad.rules.branch import merge_branches
+from futad.ad.rules.call import branch_with_gradient
+from futad.ad.rules.told import inverse_of, iterations_as_i64, told
 from futad.ad.table import RULES, Rule
 from futad.ad.tidy.live import live
 from futad.core import ir
 from futad.core.budget import Budget, place_of
 from futad.core.builder import Builder
-from futad.core.measures import bits_of
 from futad.core.sweeps import forward_mark, return_mark
-from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, elem_of, i64, subst_type
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, i64, subst_type
+
+NO_DERIVATIVE = LEGAL.condition("bits without a derivative", "bits have none, and what they make has that of no value")
 
 if TYPE_CHECKING:
     from futad.ad.forward import Tangents
@@ -62,6 +64,8 @@ def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.If)
     seeds = [s.take(v) for v in stm.pat]
+    if branch_with_gradient(s, emitted, seeds):
+        return
     sides: list[Scope] = []
     for lam in (e.then, e.orelse):
         lam = reexecution(lam)
@@ -185,6 +189,11 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
         params.insert(1, now)
         start.insert(0, pat[q])
         result.insert(0, xs[q])
+    kept_bits = {q: r.bits for q, r in restores.items() if r.bits is not None}
+    for bits in kept_bits.values():
+        params += bits.params
+        start += bits.inits
+        result += bits.results
     for q, after in backwards.items():
         last = restores[q].last
         assert last is not None
@@ -208,16 +217,19 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
         keeps = all(r.returns is None for r in restores.values())  # what is undone is to take no memory
         s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam), return_mark(stm) if keeps else ()))
     if stack is not None:
-        stack.told(s.b, done[len(done) - len(stack.params) :], stm.attrs, _inverse(s, stm, []))
+        stack.told(s.b, done[len(done) - len(stack.params) :], stm.attrs, inverse_of(s, stm, []))
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         returns = restores[q].returns
         if returns is not None and points is None:
-            deviations.append(returns.check(s.b, inits[q], x, _iterations(s.b, bound)))
+            deviations.append(returns.check(s.b, inits[q], x, iterations_as_i64(s.b, bound)))
+        elif q in kept_bits:
+            ends = [done[params.index(p) - 1] for p in kept_bits[q].params]
+            kept_bits[q].check(s.b, inits[q], x, ends)
         elif returns is None and isinstance(x.type, ArrayType):  # a scalar is there as it was, and may be a size
             s.restored(inits[q], x)
     if stack is None:
-        _told(s, stm, bound, {xs[q].name: r for q, r in restores.items()}, points, deviations)
+        told(s, stm, bound, {xs[q].name: r for q, r in restores.items()}, points, deviations)
     for v, o in zip(captured, out[len(carried) :], strict=False):
         s.adj[v] = o
     for q, y in enumerate(seeds):
@@ -250,31 +262,6 @@ def _cuts(s: Scope, stm: ir.Stm, ways: Ways, before: Builder, b: Builder, bounde
     return Cut(plan, Layout(step.vars).fixed(b), leaves.saved_bytes(b, stm, ways, before), b)
 
 
-def _told(
-    s: Scope, stm: ir.Stm, bound: Atom, restores: dict[str, Restore], points: Points | None, deviations: list[Atom]
-) -> None:
-    """Under a budget emit what a user may ask about a loop that is not run again."""
-    budget = Budget.of(stm.attrs) or s.ctx.how.budget
-    if budget is None or budget == Budget() or (LEAF,) in stm.attrs:
-        return
-    saved = [name for name, r in restores.items() if r.saved]
-    undone = [name for name, r in restores.items() if r.last is not None]
-    if not saved and not undone:
-        return
-    way = ("way", "kept" if saved else "undone")
-    state = ("state", " ".join(saved or undone))
-    facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, state, *_inverse(s, stm, undone))
-    numbers: dict[str, Atom] = {"iterations": _iterations(s.b, bound)}
-    if points is not None:
-        numbers |= {"points": points.number, "held": s.b.op("mul", points.number, points.size)}
-    if deviations:
-        most = reduce(lambda x, y: s.b.op("max", x, y), deviations)
-        numbers["deviation"] = s.b.convert(I64, s.b.op("bits_f64", most))
-        allowed = max(r.returns.tolerance(elem_of(r.last.type)) for r in restores.values() if r.returns and r.last)
-        numbers["allowed"] = i64(bits_of(allowed))
-    s.b.add(ir.Stm((), ir.Measure(facts, tuple(numbers), tuple(numbers.values()))))
-
-
 def _kept(s: Scope, stm: ir.Stm) -> list[int]:
     """The positions of the loop variables that the forward sweep of this scope has."""
     return [q for q, v in enumerate(stm.pat) if not isinstance(v.type, AccType) and v not in s.ctx.final]
@@ -286,23 +273,11 @@ def _undo(s: Scope, stm: ir.Stm, kept: Sequence[int]) -> Undo:
     how = own.reversible if own is not None else whole.reversible if whole is not None else None
     closed = [k for k, q in enumerate(kept) if q in noted(stm)]
     demanded = own is not None and how is not None and how is not False and how != "exact"
-    return Undo(closed, how, demanded, place_of(stm.attrs), s.ctx.not_undone.setdefault(stm.pat[0], {}))
-
-
-def _inverse(s: Scope, stm: ir.Stm, undone: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """The fact about a loop whether it is run backwards: which variables are, why one is not, and which others."""
-    why = s.ctx.not_undone.get(stm.pat[0], {})
-    parts = [f"yes ({' '.join(undone)})"] if undone else []
-    if left := [name for name in why if name not in undone]:
-        parts.append(f"no ({why[left[0]]}{'; nor ' if left[1:] else ''}{' '.join(left[1:])})")
-    return (("inverse", ", ".join(parts)),) if parts else ()
-
-
-def _iterations(b: Builder, bound: Atom) -> Atom:
-    """The number of iterations of a for loop as an i64."""
-    if isinstance(bound, Const):
-        return i64(max(0, bound.value))
-    return b.op("max", b.convert(I64, bound), ZERO, hint="iterations")
+    why = s.ctx.not_undone.setdefault(stm.pat[0], {})
+    functions = None
+    if how == "exact" and NO_DERIVATIVE(not s.ctx.how.tangents and not s.ctx.how.adjoints):
+        functions = s.ctx.how.functions
+    return Undo(closed, how, demanded, place_of(stm.attrs), why, functions)
 
 
 def _as_for(loop: ir.Loop, iterations: Atom) -> ir.For:
@@ -383,7 +358,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         assert isinstance(loop, ir.For)
         plain, grown = _by_size(loop, [kept.index(q) for q in which])
         before, head, b = Builder(), Builder(), Builder()
-        iterations = e.bound if rooms else _iterations(before, e.bound)
+        iterations = e.bound if rooms else iterations_as_i64(before, e.bound)
         index = head.convert(I64, loop.body.params[0])
         saver = Saver(loop, emitted.pat, head, index, iterations, before, _undo(s, stm, kept))
         ways = saver.ways(plain)
@@ -392,7 +367,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             if (cut := _cuts(s, stm, ways, before, b, bounded)) is not None:
                 return cut
             plan, step, where = bounded
-            n = _iterations(b, e.bound)
+            n = iterations_as_i64(b, e.bound)
             if not step.changes:
                 stack = descent.known(b, emitted, loop, step, where, plan, n)
             elif needs_sizes(plan):
@@ -408,7 +383,9 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         rounded = [k for k, r in restores.items() if r.returns is not None]
         pat, exp = (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_())
         if rounded and not s.widths and not grown:
-            _with_points(s, before, emitted.attrs, pat, exp, {k: restores[k] for k in rounded}, _memory(s, before, stm))
+            memory = _memory(s, before, stm)
+            again = None if memory is not None else _again(s, stm, [kept[k] for k in rounded], kept)
+            _with_points(s, before, emitted.attrs, pat, exp, {k: restores[k] for k in rounded}, memory, again)
             s.replace(emitted, before.stms)
             return {kept[k]: r for k, r in restores.items()}
         new = ir.Stm(pat, exp, emitted.attrs)
@@ -426,17 +403,32 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
 
     found = _reverse_iterations(s, e.bound, body, stm, save)
     if found is not None:
-        _cut(s, stm, emitted, _iterations(found.code, e.bound), found)
+        _cut(s, stm, emitted, iterations_as_i64(found.code, e.bound), found)
 
 
 def _with_points(
     s: Scope, b: Builder, attrs: tuple[Any, ...], pat: Sequence[Var], loop: ir.For, rounded: dict[int, Restore],
-    memory: tuple[Atom, Atom] | None,
+    memory: tuple[Atom, Atom] | None, again: tuple[ir.For, list[int]] | None,
 ) -> None:  # fmt: skip
     """The forward sweep of a loop that is undone with round-off, with points of return."""
-    points = kept_states(b, attrs, pat, loop, list(rounded), _iterations(b, loop.bound), memory and memory[0])
+    step, which = (None, list(rounded)) if again is None else again
+    n = iterations_as_i64(b, loop.bound)
+    points = kept_states(b, attrs, pat, loop, which, n, memory and memory[0], step)
     for k, restore in rounded.items():
-        restore.points, restore.row = points, points.rows[k]
+        restore.points, restore.row = points, k
+
+
+def _again(s: Scope, stm: ir.Stm, which: list[int], kept: list[int]) -> tuple[ir.For, list[int]] | None:
+    """The loop as it computes the variables `which` from states, and which of the `kept` variables these have; None if
+    the forward sweep has not all of them."""
+    e = stm.exp
+    assert isinstance(e, ir.For)
+    final = {q: s.ctx.final.get(v, v) for q, v in enumerate(stm.pat) if v in s.ctx.final or q in noted(stm)}
+    step = rerun.step_of(e, which, final, s.stripped)
+    if step.changes or not all(q in kept for q in step.state) or not set(which) <= set(step.state):
+        return None
+    state = [kept.index(q) for q in step.state]
+    return ir.For(e.bound, tuple([e.inits[q] for q in step.state]), step.body), state
 
 
 Bounded = tuple[Plan, Step, list[int]]

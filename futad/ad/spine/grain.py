@@ -46,7 +46,7 @@ def _one(s: ir.Stm) -> float:
             return sum(inner)
         case ir.WithInverse():
             return inner[0]
-        case ir.MatMul():
+        case ir.MatMul() | ir.Contraction():
             return math.inf
         case ir.Update():
             return _elements(e.value.type)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from futad.ad.registry import current
 from futad.core import ir
 from futad.core.types import AccType, Atom, Var, shape_of
 from futad.legality import Legality
@@ -30,8 +31,9 @@ def live(stms: Sequence[ir.Stm], result: Iterable[Atom]) -> tuple[list[ir.Stm], 
 
 
 def _checks(e: ir.Exp) -> bool:
-    """Whether `e` contains an assertion or prints."""
-    return e.effect or any(s.exp.effect for lam in e.lambdas() for s in ir.statements(lam.stms))
+    """Whether `e` contains an assertion or prints, or calls a function that does."""
+    inside = (s.exp for lam in e.lambdas() for s in ir.statements(lam.stms))
+    return any(x.effect or isinstance(x, ir.Call) and current().checks(x.name) for x in (e, *inside))
 
 
 def live_lambda(lam: ir.Lambda, result: tuple[Atom, ...]) -> ir.Lambda:

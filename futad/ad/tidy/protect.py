@@ -55,9 +55,17 @@ class _Protector:
     def _look(self, stms: Sequence[ir.Stm]) -> None:
         """Note which variables are views, and of what."""
         for s in stms:
-            for v, src in zip(s.pat, s.exp.views(), strict=False):
-                if isinstance(v.type, ArrayType) and isinstance(src, Var):
-                    self.root[v] = self.of(src)
+            self._is(s.pat, s.exp.views())
+            if isinstance(s.exp, ir.WithVjp | ir.WithInverse):  # which is its function, once derivatives are taken
+                self._is(s.exp.lam.params, s.exp.args)
+                self._look(s.exp.lam.stms)
+                self._is(s.pat, s.exp.lam.result)
+
+    def _is(self, variables: Sequence[Var], sources: Sequence[Atom]) -> None:
+        """The first variables are views of these."""
+        for v, src in zip(variables, sources, strict=False):
+            if isinstance(v.type, ArrayType) and isinstance(src, Var):
+                self.root[v] = self.of(src)
 
     def _exp(self, e: ir.Exp, live: set[Var], own: set[Var] | None) -> tuple[ir.Exp, list[ir.Stm]]:
         copies: list[ir.Stm] = []

@@ -18,12 +18,15 @@ from futad.errors import UsageError
 from futad.fires import asking, by_number, fired
 from futad.imp import ir
 from futad.imp.ir import Expr, Stmt
+from futad.imp.loops.distribute import distributed
 from futad.imp.loops.loop_fission import fissioned
+from futad.imp.loops.masked_lanes import masked
 from futad.imp.loops.outer_vectorise import outer_vectorised
 from futad.imp.loops.split_index import index_set_split
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
 from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks
+from futad.imp.walk import statements
 from futad.rewrite.choices import Choice, Nest
 from futad.rewrite.words import nearest
 from futad.target import Target
@@ -130,6 +133,10 @@ def _jams(m: MapLoop) -> bool:
     return m.target.jams and not m.folds
 
 
+def _jams_or_folds(m: MapLoop) -> bool:
+    return m.target.jams
+
+
 def _writes_lanes(m: MapLoop) -> bool:
     return _jams(m) and m.loop.lanes > 0 and not m.loop.partials
 
@@ -174,6 +181,23 @@ def _outer_vectorise(m: MapLoop, then: Then) -> list[Stmt] | None:
     return None if made is None else [made]
 
 
+def _distribute(m: MapLoop, then: Then) -> list[Stmt] | None:
+    def part(loop: ir.For) -> list[Stmt]:
+        jams = [s for s in SCHEDULES if s.name in ("reductions-across-lanes", "unroll-and-jam")]
+        with asking():  # their numbers are not this one's
+            return scheduled(replace(m, loop=loop, nest=None, folds=frozenset()), jams)
+
+    def kept(loop: ir.For) -> list[Stmt]:
+        return [loop] if any(p in m.folds for s in statements(loop.body) for p in s.writes()) else part(loop)
+
+    return distributed(m.loop, m.target.reassociates, m.name, m.folds, kept)
+
+
+def _masked(m: MapLoop, then: Then) -> list[Stmt] | None:
+    asked = m.asked("masked-lanes") is not None
+    return masked(m.loop, accumulations(m.loop.body), m.folds, m.name, m.target.reassociates, asked)
+
+
 def _fission(m: MapLoop, then: Then) -> list[Stmt] | None:
     asked = None if m.asked("loop-fission") is None else m.number("loop-fission")
     made = fissioned(m.loop, m.target.reassociates, m.name, asked)
@@ -191,9 +215,12 @@ SCHEDULES = [
     Schedule("staged-rows", _writes_lanes, _stage_rows, (8, 512)),
     Schedule("reductions-across-lanes", _jams, _reduction_lanes),
     Schedule("outer-loop-vectorisation", _outer_lanes, _outer_vectorise),
+    Schedule("masked-lanes", _jams, _masked),
     Schedule("loop-fission", _jams, _fission, (8, 1024)),
+    Schedule("loop-distribution", _jams_or_folds, _distribute),
     Schedule("unroll-and-jam", _jams, _unroll_and_jam, (2, 16)),
 ]
+SHIPPED = list(SCHEDULES)  # without those that others have added
 BY_NAME = {s.name: s for s in SCHEDULES}
 
 # What else is done to nests, elsewhere in `imp/`, and can be forbidden: by each one's file.
@@ -206,7 +233,8 @@ ELSEWHERE = {
 SHORT = {
     "jam": "unroll-and-jam", "rows": "rows-of-products", "tiles": "overlapped-tiling", "parallel": "parallel-nests",
     "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
-    "outer-lanes": "outer-loop-vectorisation", "split": "index-set-splitting",
+    "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
+    "split": "index-set-splitting",
 }  # fmt: skip
 
 

@@ -8,9 +8,11 @@ so that places lie side by side and are checked by their first and last, and the
 
 Note [Intervals]
 ~~~~~~~~~~~~~~~~
-The choices are comparisons of sums of the iteration and what does not change, and remainders; each says from the
-values at `s` when it changes next.  Values that are too large to compare without wrapping, few iterations, small
-divisors, and places out of range are left to the loop as it was.
+The choices are comparisons of sums of the iteration and what does not change, their extrema, branches on them, and
+remainders; each says from the values at `s` when it changes next.  Of a branch one side is done in lanes: that which
+computes something, as the inner places of an image; where the other one is taken, the loop is done as it was.  Values
+that are too large to compare without wrapping, few iterations, small divisors, and places out of range are left to the
+loop as it was, too.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ STEEPEST = 8  # of what is added to a place in an iteration
 def index_set_split(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stmt]]) -> list[ir.Stmt] | None:
     """The map's loop by intervals; None if it chooses no places, or not so.  `finish` is what else is done to a loop;
     names of variables begin with `name`."""
-    if loop.step != 1 or not any(isinstance(s, ir.Decl) and _chooses(s.init) for s in loop.body):
+    if loop.step != 1 or not any(map(_chooses, loop.body)):
         return refused("it chooses no places")
     work = _Intervals(loop, name)
     fast = work.fast()
@@ -56,8 +58,11 @@ def index_set_split(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.
     return work.intervals(done, finish(replace(loop, body=list(loop.body), start=work.start, bound=work.end)))
 
 
-def _chooses(e: Expr | None) -> bool:
-    return isinstance(e, ir.Scalar) and e.type is I64 and e.op in ("select", "mod", "div")
+def _chooses(s: ir.Stmt) -> bool:
+    if isinstance(s, ir.If):
+        return isinstance(s.cond, Ref)
+    e = s.init if isinstance(s, ir.Decl) else None
+    return isinstance(e, ir.Scalar) and e.type is I64 and e.op in ("select", "mod", "div", "min", "max")
 
 
 @dataclass(slots=True)
@@ -123,6 +128,8 @@ class _Intervals:
                 return self.all(args)
             case ir.Scalar("mod" | "div", (a, b), t) if t is I64:
                 return self.divided(e, a, b)
+            case ir.Scalar("min" | "max" as op, (a, b), t) if t is I64:
+                return self.extremum(op, a, b)
             case ir.Scalar("select", (c, a, b), t) if t is I64 or t.is_bool:
                 return self.selected(c, a, b)
         return None
@@ -235,6 +242,22 @@ class _Intervals:
             slope = right.slope if which.one else left.slope
         return _Known(slope, which.chosen or left.chosen or right.chosen)
 
+    def extremum(self, op: str, a: Expr, b: Expr) -> _Known | None:
+        """The lesser or greater of two.  If one of them moves, it is that one where the loop is not done as it was."""
+        left, right = self.of(a), self.of(b)
+        if left is None or right is None:
+            return None
+        if not left.slope and not right.slope:
+            return _Known(0, left.chosen or right.chosen)
+        if left.slope and right.slope:
+            return None
+        moves, stays = (a, b) if left.slope else (b, a)
+        order = (moves, stays) if op == "min" else (stays, moves)
+        if self.compared("le", *order) is None:
+            return None
+        self.good.append(self.at_start(ir.Scalar("le", order, I64, BOOL)))
+        return _Known(left.slope + right.slope, True)
+
     # -- the loop on an interval
 
     def fast(self) -> ir.For | None:
@@ -242,29 +265,11 @@ class _Intervals:
         loop = self.loop
         for s in loop.body:
             if isinstance(s, ir.Decl):
-                if s.mutable and s.init is None:
-                    return None
                 self.inits[s.name] = None if s.mutable else s.init
         places: list[Expr] = []
         body: list[ir.Stmt] = []
-        for s in loop.body:
-            match s:
-                case ir.Decl(name):
-                    self.variable(name)
-                    body.append(s)
-                case ir.Check(cond):
-                    places.append(cond)
-                    if not self.holds(cond):
-                        return None
-                case ir.If(cond, then, []) if all(isinstance(t, ir.Store) for t in then):
-                    places.append(cond)
-                    if not self.holds(cond):
-                        return None
-                    body += then
-                case ir.Store() | ir.Assign() | ir.Accumulate():
-                    body.append(s)
-                case _:
-                    return None
+        if not self.straight(loop.body, body, places):
+            return None
         for s in body:
             places += [x.index for x in loads_in(s)]
             if isinstance(s, ir.Store):
@@ -273,6 +278,48 @@ class _Intervals:
             return None
         new = [self.moved(s) for s in body if not self.replaced(s)]
         return replace(loop, body=_used(new), start=self.start, bound=self.end)
+
+    def straight(self, stms: list[ir.Stmt], body: list[ir.Stmt], places: list[Expr]) -> bool:
+        """Add to `body` what is done on an interval, and to `places` its conditions; whether that is known.  Of a
+        branch the side that does something is done, and variables to which both give a value have that side's."""
+        pending = {s.name: s for s in stms if isinstance(s, ir.Decl) and s.mutable and s.init is None}
+        for s in stms:
+            match s:
+                case ir.Decl(name):
+                    if name not in pending:
+                        self.variable(name)
+                        body.append(s)
+                case ir.Check(cond):
+                    places.append(cond)
+                    if not self.holds(cond):
+                        return False
+                case ir.If(cond, then, orelse):
+                    places.append(cond)
+                    side = _side(then, orelse)
+                    if side is None or not (self.holds(cond) if side else self.fails(cond)):
+                        return False
+                    inside = then if side else orelse
+                    self.inits |= {t.name: t.init for t in inside if isinstance(t, ir.Decl)}
+                    given: list[ir.Stmt] = []
+                    for t in inside:
+                        if isinstance(t, ir.Assign) and (whole := pending.pop(t.name, None)) is not None:
+                            given.append(ir.Decl(t.name, whole.type, t.value))
+                        else:
+                            given.append(t)
+                    if not self.straight(given, body, places):
+                        return False
+                case ir.Store() | ir.Assign() | ir.Accumulate():
+                    body.append(s)
+                case _:
+                    return False
+        return not pending
+
+    def fails(self, cond: Expr) -> bool:
+        """Note when a condition does not hold on all of an interval, if that is seen from its start."""
+        if self.of(cond) is None:
+            return False
+        self.good.append(ir.Scalar("not", (self.at_start(cond),), BOOL, BOOL))
+        return True
 
     def is_chosen(self, e: Expr) -> bool:
         return any((k := self.known.get(name)) is not None and k.chosen for name in refs(e))
@@ -343,6 +390,12 @@ class _Intervals:
         body.append(ir.If(ok, [*self.offsets, *fast], plain))
         body.append(ir.Assign(start.name, end))
         return [ir.Decl(start.name, I64, self.loop.start, mutable=True), ir.While(compare("<", start, bound), body)]
+
+
+def _side(then: list[ir.Stmt], orelse: list[ir.Stmt]) -> bool | None:
+    """Which side of a branch does more than give constants: True for the first; None if both do."""
+    quiet = [all(isinstance(s, ir.Assign) and isinstance(s.value, Num) for s in side) for side in (then, orelse)]
+    return None if quiet == [False, False] else not quiet[0]
 
 
 def _used(body: list[ir.Stmt]) -> list[ir.Stmt]:

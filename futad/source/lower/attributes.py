@@ -92,7 +92,7 @@ def _noinline(lw: Lowerer, e: ast.Expr, fr: Frame) -> Value:
     v = lw.expr(e, fr)
     lw.not_inlined = outside
     called = [s.exp.name for s in lw.b.stms[before:] if type(s.exp) is ir.Call]
-    if called and ("noinline",) not in lw.funs[called[-1]].attrs:
+    if called and called[-1] in lw.funs and ("noinline",) not in lw.funs[called[-1]].attrs:
         lw.funs[called[-1]].attrs = (*lw.funs[called[-1]].attrs, ("noinline",))
     return v
 

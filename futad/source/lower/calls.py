@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from futad.core import ir
-from futad.core.types import I64, ArrayType, Atom, Const, Var, elem_of, subst_type
+from futad.core.types import I64, ArrayType, Atom, Var, elem_of, subst_type
 from futad.source import ast
+from futad.source.lower.abstraction import Abstraction, Signature, borrow
 from futad.source.lower.core import Lowerer, TypeAt, handles
 from futad.source.lower.patterns import bind, hint_of
 from futad.source.lower.scope import Scope
@@ -25,15 +26,12 @@ from futad.source.lower.sizes import (
     recast,
     remember_size,
     size_atom,
-    type_key,
 )
 from futad.source.lower.values import (
-    Arr,
     Fn,
     Frame,
     Inst,
     Leaf,
-    Rec,
     Value,
     dims_of,
     has_function,
@@ -45,16 +43,9 @@ from futad.source.lower.values import (
 )
 from futad.source.prelude import TEXTS
 from futad.source.types import (
-    Binding,
-    SizeMeta,
-    SizeVar,
     SType,
     TArray,
-    TFun,
-    TParam,
     TRecord,
-    TSum,
-    resolve_size,
 )
 
 if TYPE_CHECKING:
@@ -64,6 +55,8 @@ if TYPE_CHECKING:
 SMALL = 16
 # The same for functions that consume a parameter: in place, the update needs no copy.
 SMALL_UNIQUE = 250
+# Instances of one recursive function, by the functions and types that it is applied to.
+MOST_INSTANCES = 200
 
 
 @dataclass(slots=True)
@@ -179,11 +172,6 @@ def apply(lw: Lowerer, f: Value, args: tuple[Value, ...], rt: TypeAt | None, spa
         f = v
 
 
-def borrow(lw: Lowerer, args: tuple[Value, ...]) -> None:
-    """Each application of a function value may consume what it was given before, and so consumes a copy."""
-    lw.borrowed.update(a for v in args for a in leaves(v))
-
-
 def enter(lw: Lowerer, f: Fn, args: tuple[Value, ...], rt: TypeAt | None, span: Span) -> Value:
     """Apply to exactly as many arguments as the code takes."""
     code = f.code
@@ -210,8 +198,10 @@ def in_place(lw: Lowerer, fd: ast.FunDef, args: tuple[Value, ...]) -> bool:
     if fd.ret_type is not None and contains_function(fd.ret_type):
         return True
     if any(is_accumulator(a) for a in args):
+        if fd.recursive:
+            raise lw.unsupported_error(f"an accumulator as argument of the recursive function '{fd.name}'", fd.span)
         return True
-    if "noinline" in names or fd is lw.not_inlined:
+    if "noinline" in names or fd is lw.not_inlined or fd.recursive:
         return False
     size = lw.facts.size(fd.body, SMALL_UNIQUE)
     if size <= SMALL or "inline" in names:
@@ -267,156 +257,6 @@ class Instance:
     result: Value
 
 
-class Abstraction:
-    """Turns values into the parameters of a core function: fresh variables for all atoms, and a key.
-
-    `sizes` and `params` are the new parameters, `size_args` and `args` what they stand for.
-    """
-
-    def __init__(self, lw: Lowerer, args: tuple[Value, ...]) -> None:
-        self.lw = lw
-        # An i64 argument that is also the size of an array argument is passed once, as a size.
-        self._all_dims = {d for a in args for d in dims_of(a) if type(d) is Var}
-        self.sizes: list[Var] = []
-        self.size_args: list[Atom] = []
-        self.params: list[Var] = []
-        self.args: list[Atom] = []
-        self._numbers: dict[Atom, int] = {}
-        # Values that closures share are abstracted once: a network of closures is a graph, not a tree.
-        self._seen: dict[int, tuple[Value, int, Value]] = {}
-
-    def dim(self, d: Atom) -> int:
-        n = self._numbers.get(d)
-        if n is None:
-            n = self._numbers[d] = len(self.sizes)
-            self.sizes.append(Var(d.name if type(d) is Var else "n", I64))
-            self.size_args.append(d)
-        return n
-
-    def array_sizes(self) -> set[Var]:
-        """The new parameters that are sizes of arrays among the arguments."""
-        return {p for p, a in zip(self.sizes, self.size_args, strict=True) if a in self._all_dims}
-
-    def value(self, v: Value, hint: str = "arg") -> tuple[Value, Any]:
-        """The value over new parameters, and its key."""
-        if type(v) is Fn:
-            return self.function(v)
-        if type(v) is Rec:
-            # Which constructor holds functions is known while lowering, and stays so.
-            tag = v.fields.get("#")
-            static = tag.atom if type(tag) is Leaf and type(tag.atom) is Const and has_function(v) else None
-            parts = {
-                n: (f, static.value) if static is not None and n == "#" else self.value(f, hint)
-                for n, f in v.fields.items()
-            }
-            return Rec({n: p[0] for n, p in parts.items()}), tuple([(n, p[1]) for n, p in parts.items()])
-        if type(v) is Leaf and v.atom in self._all_dims:
-            n = self.dim(v.atom)
-            return Leaf(self.sizes[n]), n
-        numbers = [self.dim(d) for d in dims_of(v)]
-        shaped = rebuild(v, iter(leaves(v)), iter([self.sizes[n] for n in numbers]))
-        fresh = []
-        for atom, shape in walk_shapes(shaped):
-            elem = elem_of(atom.type)
-            fresh.append(Var(hint, ArrayType(elem, shape) if shape else elem))
-        self.params += fresh
-        self.args += leaves(v)
-        return rebuild(shaped, iter(fresh)), (_structure(v), tuple(numbers))
-
-    def function(self, f: Fn) -> tuple[Fn, Any]:
-        args = [self.value(a) for a in f.args]
-        borrow(self.lw, tuple([a[0] for a in args]))
-        frame, frame_key = self.frame(f.code, f.frame)
-        inst, inst_key = self.inst(f.inst)
-        code_key = f.code if type(f.code) is str else id(f.code)
-        key = (code_key, tuple([a[1] for a in args]), frame_key, inst_key)
-        return Fn(f.code, frame, tuple([a[0] for a in args]), inst, f.arity), key
-
-    def frame(self, code: Any, fr: Frame) -> tuple[Frame, Any]:
-        """A frame with only what the code mentions."""
-        out = Frame(self.lw.root)
-        if fr is self.lw.root or type(code) is str:
-            return out, ()
-        key: list[Any] = []
-        for b in self.lw.facts.of(code).found:
-            if b is getattr(code, "binding", None):
-                continue  # a local function's own name: there is no recursion
-            if b.kind == "tparam":
-                found = fr.lookup_type(b)
-                if found is not None:
-                    t, k = self.type(*found, out)
-                    out.types[b] = (t, out)
-                    key.append((b.uid, k))
-            else:
-                v = fr.lookup(b)
-                if v is not None:
-                    out.vals[b], k = self.captured(v, b)
-                    key.append((b.uid, k))
-        return out, tuple(key)
-
-    def captured(self, v: Value, b: Binding) -> tuple[Value, Any]:
-        if type(v) is Leaf and (b.kind in ("size", "skolem") or v.atom in self._numbers):
-            n = self.dim(v.atom)
-            return Leaf(self.sizes[n]), n
-        seen = self._seen.get(id(v))
-        if seen is not None:
-            return seen[2], ("seen", seen[1])
-        made, key = self.value(v, b.name)
-        self._seen[id(v)] = (v, len(self._seen), made)
-        return made, key
-
-    def inst(self, inst: Inst | None) -> tuple[Inst | None, Any]:
-        if inst is None:
-            return None, ()
-        fr = Frame(self.lw.root)
-        targs: dict[Binding, SType] = {}
-        key: list[Any] = []
-        for b, t in inst.targs.items():
-            targs[b], k = self.type(t, inst.frame, fr)
-            key.append(k)
-        sargs: dict[Binding, Any] = {}
-        for b, s in inst.sargs.items():
-            sargs[b], k = self.size(s, inst.frame, fr)
-            key.append(k)
-        return Inst(targs, sargs, fr), tuple(key)
-
-    def size(self, s: Any, fr: Frame, out: Frame) -> tuple[Any, Any]:
-        atom = size_atom(self.lw, resolve_size(s), fr)
-        if atom is None:
-            return SizeMeta(), None
-        n = self.dim(atom)
-        b = Binding(self.sizes[n].name, "size")
-        out.vals[b] = Leaf(self.sizes[n])
-        return SizeVar(b), n
-
-    def type(self, t: SType, fr: Frame, out: Frame) -> tuple[SType, Any]:
-        """A closed copy of a type, its sizes bound in `out`."""
-        t, fr = head(t, fr)
-        if type(t) is TArray:
-            s, k = self.size(t.size, fr, out)
-            elem, ek = self.type(t.elem, fr, out)
-            return TArray(s, elem, t.unique), ("[]", k, ek)
-        if type(t) is TRecord:
-            parts = [(n, self.type(f, fr, out)) for n, f in t.fields]
-            return TRecord(tuple([(n, p[0]) for n, p in parts])), tuple([(n, p[1]) for n, p in parts])
-        if type(t) is TSum:
-            rows = [(c, [self.type(a, fr, out) for a in args]) for c, args in t.constrs]
-            made = TSum(tuple([(c, tuple([a[0] for a in args])) for c, args in rows]))
-            return made, tuple([(c, tuple([a[1] for a in args])) for c, args in rows])
-        if type(t) is TFun or type(t) is TParam:
-            return TRecord(()), type_key(t, fr)
-        return t, type_key(t, fr)
-
-
-def _structure(v: Value) -> Any:
-    if type(v) is Leaf:
-        return elem_of(v.atom.type).name
-    if type(v) is Arr:
-        return (len(v.dims), _structure(v.elem))
-    assert type(v) is Rec
-    return tuple([(n, _structure(f)) for n, f in v.fields.items()])
-
-
 def instance(lw: Lowerer, f: Fn, args: tuple[Value, ...]) -> Value:
     """Call the core function that this application is an instance of, lowering it first if it is new."""
     fd = f.code
@@ -427,7 +267,9 @@ def instance(lw: Lowerer, f: Fn, args: tuple[Value, ...]) -> Value:
     inst, inst_key = ab.inst(f.inst)
     key = (id(fd), tuple([k for _, k in values]), frame_key, inst_key)
     made: Instance | None = lw.instances.get(key)
-    if made is None:
+    if made is None and fd.recursive:
+        made = define_recursive(lw, fd, ab, tuple([v for v, _ in values]), inst, frame, key)
+    elif made is None:
         made = define(lw, fd, ab, tuple([v for v, _ in values]), inst, frame)
         lw.instances[key] = made
     return call(lw, made, fd, f, args, ab)
@@ -444,6 +286,40 @@ def define(
     fun.attrs = tuple([(a.name, *a.args) for a in fd.attrs])
     fun.span = fd.span
     return Instance(fun, result)
+
+
+def define_recursive(
+    lw: Lowerer, fd: ast.FunDef, ab: Abstraction, args: tuple[Value, ...], inst: Inst | None, frame: Frame, key: Any
+) -> Instance:
+    """Lower a function that its own body calls: what it returns is known from its type before its body is lowered."""
+    made = sum(1 for k in lw.instances if k[0] == id(fd))
+    if made >= MOST_INSTANCES:
+        raise lw.unsupported_error(
+            f"the recursive function '{fd.name}' applied to more and more different functions or types", fd.span
+        )
+    name = unique_name(lw, fd.name)
+    with function_scope(lw, [*ab.sizes, *ab.params]) as scope:
+        lw.known_sizes |= ab.array_sizes()
+        fr = instantiate(lw, fd, inst, frame)
+        bind_params(lw, fd, args, inst, fr)
+        assert fd.ret_type is not None
+        signature = Signature(lw, {*ab.sizes, *ab.params})
+        result = signature.value(fd.ret_type, fr)
+        fun = ir.Fun(name, ir.Lambda((*ab.sizes, *ab.params), (), ()), len(ab.sizes), signature.ret())
+        fun.attrs = tuple([(a.name, *a.args) for a in fd.attrs])
+        fun.span = fd.span
+        lw.instances[key] = instance = Instance(fun, result)
+        v = fit(lw, fd.ret_type, lw.expr(fd.body, fr), fr)
+        want: list[Atom] = []
+        sizes: dict[Atom, Atom] = {}  # of the result that are not known outside
+        for promised_size, d in zip(dims_of(result), dims_of(v), strict=True):
+            own = promised_size in signature.sizes
+            want.append(sizes.setdefault(promised_size, d) if own else promised_size)
+        v = recast(lw, v, want)
+    results = (*[sizes[s] for s in signature.sizes], *leaves(v))
+    fun.body = ir.Lambda(fun.body.params, tuple(scope.stms), results)
+    lw.funs[name] = fun
+    return instance
 
 
 class function_scope:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from futad.source.lower import accs, irregular, numeric
+from futad.source.lower import accs, inverse, irregular, numeric
 from futad.source.lower import arrays as a
 from futad.source.lower import soacs as s
 
@@ -51,7 +51,8 @@ TABLE: dict[str, tuple[int, Any]] = {
     "mjp2": (3, s.do_vjp(True, many=True)),
     "with_vjp": (3, s.do_with_vjp),
     "with_vjp_tape": (3, s.do_with_vjp_tape),
-    "with_inverse": (3, s.do_with_inverse),
+    "with_inverse": (3, inverse.do_with_inverse),
+    "invert": (2, inverse.do_invert),
     "length": (1, a.do_length),
     "null": (1, a.do_null),
     "iota": (1, a.do_iota),

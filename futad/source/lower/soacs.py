@@ -422,18 +422,6 @@ def custom(
     return shown(rebuild(v, iter(made)))
 
 
-def do_with_inverse(lw: Lowerer, args: Args, use: Use) -> Value:
-    """`f x`, from which `back` makes x again."""
-    f, inverse, x = args
-    lam, v = function(lw, f, x, use)
-    now, given = typed_vars(v, "res", dims_of(v))
-    inside = lw.new_scope(given)
-    with lw.within(inside):
-        before = like(lw, apply(lw, inverse, (now,), None, use.span), x)
-    back = lam_of(inside, given, leaves(before))
-    return rebuild(v, iter(lw.b.emit(ir.WithInverse(lam, back, tuple(leaves(x))), "y")))
-
-
 def function(lw: Lowerer, f: Value, x: Value, use: Use) -> tuple[ir.Lambda, Value]:
     """`f` over leaves like those of `x`, and its result, of sizes known outside."""
     params, v, scope = derived(lw, f, x, use)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from futad.core.types import AccType, ArrayType, Atom, Var, elem_of
 from futad.source.types import Binding, Size, SType
@@ -98,6 +98,7 @@ class Fn:
 
 
 Value = Leaf | Arr | Rec | Fn
+T = TypeVar("T")
 
 UNIT = Rec({})
 
@@ -106,7 +107,7 @@ UNIT = Rec({})
 MISSING = Fn("#missing", Frame(None))
 
 
-def in_order(fields: dict[str, Value]) -> dict[str, Value]:
+def in_order(fields: dict[str, T]) -> dict[str, T]:
     """The fields of a record in the one order all values of its type have (`{a, b}` and `{b, a}` are one)."""
     if list(fields) == [str(i) for i in range(len(fields))]:
         return fields

@@ -19,7 +19,7 @@ from futad.testing.fuzz.workers import Pool
 
 BATCH = 14  # programs in one file
 # Of how many files in a hundred: a program of `multicore` takes the C compiler four times as long.
-SHARES = {"c": 65, "emulated": 30, "multicore": 5}
+SHARES = {"c": 65, "emulated": 30, "multicore": 5, "interp": 1}
 
 OFTEN = {"inplace": 5}  # kinds that are many kinds of program
 
@@ -51,7 +51,8 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="python -m futad.testing.fuzz",
         description="Random programs against the compiler: values and derivatives on compiled backends must be the "
-        "interpreter's, reverse mode must agree with forward mode, and smooth programs with central differences.",
+        "interpreter's, derivatives those by dual numbers, reverse mode must agree with forward mode, and smooth "
+        "programs with central differences.  Backend 'interp' compares derivatives alone.",
         epilog=f"Kinds: all (the default), skeletons, {', '.join(KINDS)}.",
     )
     p.add_argument("--seconds", type=float, default=60, help="for how long (default 60)")

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from futad import checks
+from futad.api.program import Program
 from futad.errors import AssertionFailed, CheckFailure, Error, InternalError
 from futad.testing.fuzz import budgets, oracle
 from futad.testing.fuzz.cases import SECOND, Case, Inputs, case, head, inputs, modes_of, ties
 from futad.testing.fuzz.shrink import shrunk, wrong_like
 
 # What the interpreter runs: derivatives expanded, nothing moved or fused.
-PLAIN = ("inline", "asserts", "ad")
+PLAIN = ("inline", "asserts", "invert", "ad")
 CALLS = 2  # inputs that each program is called with
 
 
@@ -139,10 +140,9 @@ def _finding(
 
 
 class Compiled:
-    """The entries of some programs on one backend, and by the interpreter."""
+    """The entries of some programs on one backend, and by the interpreter; for `interp` these are the same."""
 
     def __init__(self, cases: Sequence[Case], backend: str, check: bool = True) -> None:
-        from futad.api.program import Program
         from futad.core.interp import Interpreter
         from futad.core.ir import Program as Core
         from futad.pipeline import compile_program
@@ -153,16 +153,26 @@ class Compiled:
         chosen = {f"{m}{k}" for k, c in enumerate(cases) for m in c.modes}
         funs = {k: f for k, f in core.funs.items() if f.entry is None or f.entry.name in chosen}
         self.text = text
-        self.program = Program(Core(funs, core.name), backend=backend, check=check, texts={"fuzz.fut": text})
-        self.program.executor()
+        self.program: Program | None = None
+        if backend != "interp":
+            self.program = Program(Core(funs, core.name), backend=backend, check=check, texts={"fuzz.fut": text})
+            self.program.executor()
         wanted = {f"{m}{k}" for k, c in enumerate(cases) for m in c.reference}
         funs = {k: f for k, f in core.funs.items() if f.entry is None or f.entry.name in wanted}
-        self.plain = Interpreter(compile_program(budgets.without(Core(funs, core.name)), passes=PLAIN, check=check))
+        bare = budgets.without(Core(funs, core.name))
+        self.plain = Interpreter(compile_program(bare, passes=PLAIN, check=check))
+        self.dual = Program(bare, engine="dual")
         self.functions = Program(core, backend="interp").entries
         clear_cache()
 
     def call(self, entry: str, args: Sequence[Any]) -> list[Any]:
+        if self.program is None:
+            return self.reference(entry, args)
         return self.program.entries[entry].call_leaves([_copy(a) for a in args])
+
+    def by_duals(self, entry: str, args: Sequence[Any]) -> list[Any]:
+        """The result by dual numbers, which no pass and no rule of `futad/ad/` had a part in."""
+        return self.dual.entries[entry].call_leaves([_copy(a) for a in args])
 
     def reference(self, entry: str, args: Sequence[Any]) -> list[Any]:
         f = self.functions[entry]
@@ -234,9 +244,17 @@ def _wrong(
 def _relations(
     made: Compiled, c: Case, tag: str, given: Inputs, number: int, want: dict[str, list[Any]]
 ) -> Iterator[tuple[str, str, str]]:
-    """What must hold between the interpreter's results: the dot-product identity, equal second derivatives, central
-    differences (of some)."""
+    """What must hold between the interpreter's results: they are those of dual numbers; the dot-product identity, equal
+    second derivatives, central differences (of some)."""
     kind = "f8" if c.elem == "f64" else "f4"
+    for m in want:
+        try:
+            said = oracle.equal_where_finite(made.by_duals(f"{m}{tag}", given.given(m)), want[m], kind)
+        except Exception as e:
+            yield m, "error", f"by dual numbers: {type(e).__name__}: {e}"
+            return
+        if said:
+            yield m, "mismatch", f"dual numbers against the transformation: {said}"
     if "fwd" in want and "rev" in want:
         said = oracle.identity(given.cotangents, want["fwd"], want["rev"], given.tangents, kind)
         if said:
@@ -280,7 +298,6 @@ def _shrink(f: Finding, c: Case, seconds: float) -> None:
 
 def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     """After which pass the interpreter no longer computes what it did: else it is the lowering or what follows it."""
-    from futad.api.program import Program
     from futad.core.interp import Interpreter
     from futad.core.ir import Program as Core
     from futad.pipeline import Trace, compile_program
@@ -343,7 +360,7 @@ def _chaotic(one: Case, mode: str, backend: str, number: int) -> bool:
     made = Compiled([one], backend)
     given = inputs(one, number)
     args = given.given(mode)
-    got, want = made.call(f"{mode}0", args), made.reference(f"{mode}0", args)
+    want = made.reference(f"{mode}0", args)
     rng = np.random.default_rng(number)
 
     def nudged(x: Any) -> Any:
@@ -353,12 +370,13 @@ def _chaotic(one: Case, mode: str, backend: str, number: int) -> bool:
         return (a * (1 + np.finfo(a.dtype).eps * rng.choice([-1, 1], a.shape))).astype(a.dtype)[()]
 
     moved = [made.reference(f"{mode}0", [nudged(x) for x in args]) for _ in range(4)]
-    for k, (g, w) in enumerate(zip(got, want, strict=True)):
+    both = zip(made.call(f"{mode}0", args), made.by_duals(f"{mode}0", args), want, strict=True)
+    for k, (g, d, w) in enumerate(both):
         if np.shape(g) != np.shape(w) or any(np.shape(m[k]) != np.shape(w) for m in moved):
             return False
         with np.errstate(all="ignore"):
             spread = max([float(np.max(np.abs(np.asarray(m[k]) - w), initial=0)) for m in moved])
-            error = float(np.max(np.abs(np.asarray(g) - w), initial=0))
+            error = max([float(np.max(np.abs(np.asarray(x) - w), initial=0)) for x in (g, d)])
         tol = oracle.NEAR["f8" if one.elem == "f64" else "f4"] * (1 + float(np.max(np.abs(w), initial=0)))
         if not error <= max(tol, 30 * spread):
             return False

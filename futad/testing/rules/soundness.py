@@ -29,7 +29,7 @@ from futad.core.check import check_program
 from futad.core.interp import Interpreter, TooLong
 from futad.core.text import program_text
 from futad.core.types import AccType, Const, Prim, Var
-from futad.errors import ExecutionError, InternalError
+from futad.errors import Error, ExecutionError, InternalError
 from futad.rewrite.context import Context
 from futad.rewrite.dce import asserting_functions
 from futad.rewrite.pattern import TextRule
@@ -191,9 +191,12 @@ class Checker:
             return None
         try:
             old = derived_program(program, "main", "jvp")
+        except Error:
+            return None  # what has no derivative
+        try:
             new = self.applied(old)
-        except Exception:
-            return None
+        except Exception as e:
+            return Found(old, [], f"on its derivative the rule raises {type(e).__name__}: {e}", "slopes")
         if new is None:
             return None
         funs = [p.funs["main_jvp"] for p in (old, new)]

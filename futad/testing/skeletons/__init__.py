@@ -13,6 +13,7 @@ from futad.testing.skeletons import (
     inplace,
     learning,
     matrices,
+    onehots,
     physics,
     recurrent,
     sorting,
@@ -24,7 +25,7 @@ from futad.testing.skeletons.base import HEAD, Gen, Param, Program
 
 FAMILIES: dict[str, Callable[[Gen], Program]] = {
     f.__name__: f
-    for module in (inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning)
+    for module in (inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots)
     for f in module.FAMILIES
 }
 

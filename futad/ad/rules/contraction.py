@@ -1,0 +1,213 @@
+"""Contractions: sums of products at places that are sums of the iterations.
+
+They are linear in either factor.  The adjoint of one is a contraction again where the map from iterations to its places
+is invertible: in `y[i] = sum over p of w[p] * x[i + p]`, x[u] is read for i = u - p, so
+
+    x_bar[u] = sum over p of y_bar[u - p] * w[p]
+
+where y_bar is zero outside of the places that it has.  It is put in the middle of zeros, so that no place is out of
+range.  Each dimension of a factor is solved for one axis, its *pivot*, which must move by one in it, run over the whole
+of a dimension of the seed or of the other factor, and be nowhere else; that one gets the zeros.  Where there is no
+pivot, seeds are added up at the places.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from futad.ad.emit import add_to_acc
+from futad.ad.rules.array import _rule
+from futad.ad.table import RULES, Rule
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.node import Range
+from futad.core.types import ONE, ZERO, Atom, Const, Var, elem_of, i64, shape_of, zero
+from futad.legality import Legality
+
+if TYPE_CHECKING:
+    from futad.ad.forward import Tangents
+    from futad.ad.reverse import Scope
+
+LEGAL = Legality(
+    "adjoint-contractions",
+    "the adjoint of what is read at sums of iterations gathers",
+    worth="the gradient of a 3 x 3 convolution of 8 to 16 channels 8.2 to 0.1 ms",
+)
+BY_ONE = LEGAL.condition("pivot moves by one", "the places between are given the adjoints of others")
+ONE_DIMENSION = LEGAL.condition("an axis in one dimension", "what is read along a diagonal gets the adjoints of all")
+ELSEWHERE_ALONE = LEGAL.condition("pivot alone elsewhere", "outside of the iterations something else than zero is read")
+
+
+def _jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Contraction)
+    t.b.add(stm)
+    parts: list[Atom] = []
+    if (da := t.of(e.a)) is not None:
+        parts.append(t.b.let(_with(e, da, e.b), "tan"))
+    if (db := t.of(e.b)) is not None:
+        parts.append(t.b.let(_with(e, e.a, db), "tan"))
+    if parts:
+        t.set(stm.pat[0], functools.reduce(t.b.plus, parts))
+
+
+def _with(e: ir.Contraction, a: Atom, b: Atom) -> ir.Contraction:
+    return ir.Contraction(e.sizes, e.outs, a, e.a_start, e.a_steps, b, e.b_start, e.b_steps)
+
+
+def _pull(s: Scope, e: ir.Contraction, seed: Atom) -> None:
+    first, second = e.factors
+    for x, y in ((first, second), (second, first)):
+        if x.array not in s.ctx.active:
+            continue
+        assert isinstance(x.array, Var)
+        pivots = _pivots(e, x, y)
+        if pivots is None:
+            zeros = s.b.zeros(x.array.type, f"{x.array.name}_bar")
+            add = functools.partial(_scattered, e, seed, x, y)
+            (bar,) = s.scatter_add([(x.array, zeros)], add)
+        else:
+            bar = _gathered(s.b, e, seed, x, y, pivots)
+        s.add(x.array, bar)
+
+
+def _seed(e: ir.Contraction, seed: Atom) -> ir.Factor:
+    """The seed as a factor of the adjoint: read at the result's axes."""
+    rank = range(len(e.sizes))
+    return ir.Factor(seed, (ZERO,) * e.outs, tuple([tuple([int(k == d) for k in rank]) for d in range(e.outs)]))
+
+
+def _pivots(e: ir.Contraction, x: ir.Factor, y: ir.Factor) -> dict[int, int] | None:
+    """For each dimension of `x` that is no axis alone the one that it is solved for; None if some has none."""
+    if not ONE_DIMENSION(all(len(x.of(k)) <= 1 for k in range(len(e.sizes)))):
+        return None
+    whole, alone = x.along(e.sizes), y.along(e.sizes)
+    out: dict[int, int] = {}
+    for d in range(len(x.start)):
+        if d in whole.values():
+            continue
+        fit: list[int] = []
+        for k in x.axes(d):
+            seed_only, other_only = k < e.outs and not y.of(k), k >= e.outs and k in alone
+            if BY_ONE(abs(x.steps[d][k]) == 1) and ELSEWHERE_ALONE(seed_only or other_only):
+                fit.append(k)
+        # The others are summed over for each place: it has to be the longest, where sizes are known.
+        longest = max([_length(e.sizes[k]) for k in x.axes(d)], default=0)
+        fit = [k for k in fit if _length(e.sizes[k]) == longest]
+        if not fit:
+            return None
+        out[d] = fit[0]
+    return out
+
+
+def _length(size: Atom) -> float:
+    return float(size.value) if isinstance(size, Const) else float("inf")
+
+
+def _gathered(
+    b: Builder, e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Factor, pivots: dict[int, int]
+) -> Atom:
+    LEGAL.fired()
+    shape = shape_of(x.array.type)
+    whole = x.along(e.sizes)
+    rest = [k for k in range(len(e.sizes)) if k not in whole and k not in pivots.values()]
+    sizes = (*shape, *[e.sizes[k] for k in rest])
+    # Where each axis' iteration is: a start, and its steps by the new axes.
+    start: dict[int, Atom] = dict.fromkeys(range(len(e.sizes)), ZERO)
+    steps: dict[int, list[int]] = {k: [0] * len(sizes) for k in range(len(e.sizes))}
+    for k, d in whole.items():
+        steps[k][d] = 1
+    for at, k in enumerate(rest, len(shape)):
+        steps[k][at] = 1
+    factors = {False: _seed(e, seed), True: y}
+    zeros: dict[bool, dict[int, tuple[Atom, Atom]]] = {False: {}, True: {}}  # before and after, by dimension
+    for d, pivot in pivots.items():
+        # start + by * pivot + sum of step * k = d
+        by = x.steps[d][pivot]
+        steps[pivot][d] = by
+        first, last = b.op("mul", i64(-by), x.start[d]), b.op("sub", shape[d], ONE)
+        low: Atom = first if by > 0 else b.op("sub", first, last)
+        high: Atom = b.op("add", first, last) if by > 0 else first
+        for at, k in enumerate(rest, len(shape)):
+            if step := -by * x.steps[d][k]:
+                steps[pivot][at] = step
+                far = b.op("mul", i64(step), b.op("sub", e.sizes[k], ONE))
+                low, high = (b.op("add", low, far), high) if step < 0 else (low, b.op("add", high, far))
+        before = b.op("max", ZERO, b.op("sub", ZERO, low))
+        after = b.op("max", ZERO, b.op("sub", high, b.op("sub", e.sizes[pivot], ONE)))
+        start[pivot] = b.op("add", first, before)
+        (at,) = factors[pivot >= e.outs].of(pivot)
+        zeros[pivot >= e.outs][at] = (before, after)
+    made: list[ir.Factor] = []
+    for which, f in factors.items():
+        starts: list[Atom] = []
+        new: list[tuple[int, ...]] = []
+        for d, place in enumerate(f.start):
+            moved = [0] * len(sizes)
+            for k in f.axes(d):
+                by = f.steps[d][k]
+                moved = [m + by * n for m, n in zip(moved, steps[k], strict=True)]
+                if start[k] is not ZERO:
+                    place = b.op("add", place, b.op("mul", i64(by), start[k]))
+            starts.append(place)
+            new.append(tuple(moved))
+        made.append(ir.Factor(_padded(b, f.array, zeros[which]), tuple(starts), tuple(new)))
+    left, right = made
+    contraction = ir.Contraction(
+        sizes, len(shape), left.array, left.start, left.steps, right.array, right.start, right.steps
+    )
+    return b.let(contraction, "bar")
+
+
+def _padded(b: Builder, array: Atom, zeros: dict[int, tuple[Atom, Atom]]) -> Atom:
+    """The array with so many zeros before and after it along some dimensions."""
+    if not zeros:
+        return array
+    shape = list(shape_of(array.type))
+    index = [Range(ZERO, n, ONE) for n in shape]
+    for d, (before, after) in zeros.items():
+        index[d] = Range(before, shape[d], ONE)
+        shape[d] = b.op("add", before, b.op("add", shape[d], after))
+    around = b.let(ir.Replicate(tuple(shape), zero(elem_of(array.type))), "zeros")
+    return b.let(ir.Update(around, tuple(index), array), "padded")
+
+
+def _scattered(
+    e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Factor, b: Builder, accs: tuple[Var, ...]
+) -> list[Atom]:
+    """Seeds times the other factor added at the places of `x`, iteration by iteration."""
+    at: list[Var] = []
+
+    def level(inner: Builder, acc: Atom) -> Atom:
+        k = len(at)
+        if k == len(e.sizes):
+            value = inner.op("mul", inner.at(seed, *at[: e.outs]), inner.at(y.array, *_place(inner, y, at)))
+            return add_to_acc(inner, acc, _place(inner, x, at), value, None)
+        iterations = inner.let(ir.Iota(e.sizes[k], ZERO, ONE), "is")
+
+        def body(bb: Builder, a: Var, i: Var) -> list[Atom]:
+            at.append(i)
+            done = level(bb, a)
+            at.pop()
+            return [done]
+
+        lam = inner.lambda_([("acc", acc.type), ("i", ZERO.type)], body)
+        (out,) = inner.emit(ir.Map(e.sizes[k], (acc, iterations), lam), "acc")
+        return out
+
+    return [level(b, accs[0])]
+
+
+def _place(b: Builder, f: ir.Factor, at: list[Var]) -> tuple[Atom, ...]:
+    out: list[Atom] = []
+    for start, steps in zip(f.start, f.steps, strict=True):
+        place = start
+        for i, step in zip(at, steps, strict=True):
+            if step:
+                place = b.op("add", place, i if step == 1 else b.op("mul", i, i64(step)))
+        out.append(place)
+    return tuple(out)
+
+
+RULES[ir.Contraction] = Rule(_jvp, _rule(_pull))

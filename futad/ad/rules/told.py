@@ -1,0 +1,67 @@
+"""What programs tell of a loop that is reversed under a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from futad.ad.history.leaves import LEAF
+from futad.ad.history.save import Restore
+from futad.ad.inverse.points import Points
+from futad.core import ir
+from futad.core.budget import Budget, place_of
+from futad.core.builder import Builder
+from futad.core.measures import bits_of
+from futad.core.types import I64, ONE, ZERO, Atom, Const, elem_of, i64
+
+if TYPE_CHECKING:
+    from futad.ad.reverse import Scope
+
+
+def told(
+    s: Scope, stm: ir.Stm, bound: Atom, restores: dict[str, Restore], points: Points | None, deviations: list[Atom]
+) -> None:
+    """Under a budget emit what a user may ask about a loop that is not run again."""
+    budget = Budget.of(stm.attrs) or s.ctx.how.budget
+    if budget is None or budget == Budget() or (LEAF,) in stm.attrs:
+        return
+    saved = [name for name, r in restores.items() if r.saved]
+    bits = [r.bits for r in restores.values() if r.bits is not None]
+    undone = [name for name, r in restores.items() if r.last is not None]
+    if not saved and not undone:
+        return
+    way = ("way", "kept" if saved else "undone")
+    state = ("state", " ".join(saved or undone))
+    facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, state, *inverse_of(s, stm, undone))
+    numbers: dict[str, Atom] = {"iterations": iterations_as_i64(s.b, bound)}
+    if points is not None:
+        states = reduce(lambda x, y: s.b.op("mul", x, s.b.op("max", y, ONE)), points.states)
+        many = [s.b.op("select", s.b.op("lt", ONE, y), y, ZERO) for y in points.states[1:]]
+        kept = reduce(lambda x, y: s.b.op("add", x, y), many, points.number)
+        numbers |= {"points": states, "held": s.b.op("mul", kept, points.size)}
+    if bits:
+        numbers["held"] = reduce(lambda x, y: s.b.op("add", x, y), [x.held(s.b) for x in bits])
+        numbers["whole"] = reduce(lambda x, y: s.b.op("add", x, y), [x.top for x in bits])
+    if deviations:
+        most = reduce(lambda x, y: s.b.op("max", x, y), deviations)
+        numbers["deviation"] = s.b.convert(I64, s.b.op("bits_f64", most))
+        allowed = max(r.returns.tolerance(elem_of(r.last.type)) for r in restores.values() if r.returns and r.last)
+        numbers["allowed"] = i64(bits_of(allowed))
+    s.b.add(ir.Stm((), ir.Measure(facts, tuple(numbers), tuple(numbers.values()))))
+
+
+def inverse_of(s: Scope, stm: ir.Stm, undone: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The fact about a loop whether it is run backwards: which variables are, why one is not, and which others."""
+    why = s.ctx.not_undone.get(stm.pat[0], {})
+    parts = [f"yes ({' '.join(undone)})"] if undone else []
+    if left := [name for name in why if name not in undone]:
+        parts.append(f"no ({why[left[0]]}{'; nor ' if left[1:] else ''}{' '.join(left[1:])})")
+    return (("inverse", ", ".join(parts)),) if parts else ()
+
+
+def iterations_as_i64(b: Builder, bound: Atom) -> Atom:
+    """The number of iterations of a for loop as an i64."""
+    if isinstance(bound, Const):
+        return i64(max(0, bound.value))
+    return b.op("max", b.convert(I64, bound), ZERO, hint="iterations")

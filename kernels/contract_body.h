@@ -1,0 +1,305 @@
+/* The body of contract.h, included once an element type (FUTAD_GEMM_T, suffix FUTAD_GEMM_S, integers of its size
+ * FUTAD_CONTRACT_I). */
+
+#define T FUTAD_GEMM_T
+#define F(name) FUTAD_GEMM_NAME(futad_contract_##name##_, FUTAD_GEMM_S)
+#define VEC FUTAD_GEMM_NAME(futad_gemm_vec_, FUTAD_GEMM_S)
+#define VL ((int64_t)(FUTAD_GEMM_BYTES / sizeof(T)))
+#define MR FUTAD_GEMM_MR
+
+typedef FUTAD_CONTRACT_I F(mask) __attribute__((vector_size(FUTAD_GEMM_BYTES)));
+
+struct F(job) {
+  struct futad_contract_plan plan;
+  const T *A, *B;
+  T *C;
+  int64_t units, parts;
+};
+
+/* A tile of `height` rows and `vectors` vectors of lanes, over n terms; the last vector starts at `last`.  Rows from
+   `rows` on are the last one again, and are not stored. */
+static inline __attribute__((always_inline)) void F(outer)(const int height, const int vectors, const int64_t n,
+                                                           const T *A, const int64_t *ra, const int64_t *ka, const T *B,
+                                                           const int64_t *kb, const int64_t last, T *C,
+                                                           const int64_t *rc, const int64_t rows, const bool add) {
+  VEC sums[MR][4];
+#pragma GCC unroll 8
+  for (int i = 0; i < height; i++)
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) sums[i][v] = (VEC){0};
+  for (int64_t p = 0; p < n; p++) {
+    const T *a = A + ka[p], *b = B + kb[p];
+    VEC x[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) x[v] = *(const VEC *)(b + (v == vectors - 1 ? last : v * VL));
+#pragma GCC unroll 8
+    for (int i = 0; i < height; i++) {
+      const T s = a[ra[i]];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) sums[i][v] += s * x[v];
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < height; i++) {
+    if (i >= rows) break;
+    VEC old[4];
+    T *at = C + rc[i];
+    if (add) {
+      /* All are read before any is written: two of them may share columns. */
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) old[v] = *(const VEC *)(at + (v == vectors - 1 ? last : v * VL));
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) sums[i][v] += old[v];
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) *(VEC *)(at + (v == vectors - 1 ? last : v * VL)) = sums[i][v];
+  }
+}
+
+static FUTAD_GEMM_ONCE void F(tile)(int vectors, int64_t n, const T *A, const int64_t *ra, const int64_t *ka,
+                                    const T *B, const int64_t *kb, int64_t last, T *C, const int64_t *rc, int64_t rows,
+                                    bool add) {
+  if (rows > 1 && vectors == 2) {
+    if (rows > MR / 2)
+      F(outer)(MR, 2, n, A, ra, ka, B, kb, last, C, rc, rows, add);
+    else
+      F(outer)(MR / 2, 2, n, A, ra, ka, B, kb, last, C, rc, rows, add);
+  } else if (rows > 1) {
+    F(outer)(MR, 1, n, A, ra, ka, B, kb, last, C, rc, rows, add);
+  } else if (vectors == 4) {
+    F(outer)(1, 4, n, A, ra, ka, B, kb, last, C, rc, rows, add);
+  } else if (vectors == 2) {
+    F(outer)(1, 2, n, A, ra, ka, B, kb, last, C, rc, rows, add);
+  } else {
+    F(outer)(1, 1, n, A, ra, ka, B, kb, last, C, rc, rows, add);
+  }
+}
+
+/* Fewer lanes than a vector has. */
+static FUTAD_GEMM_ONCE void F(narrow)(int64_t lanes, int64_t n, const T *A, const int64_t *ra, const int64_t *ka,
+                                      const T *B, const int64_t *kb, T *C, const int64_t *rc, int64_t rows, bool add) {
+  for (int64_t i = 0; i < rows; i++) {
+    T sums[FUTAD_GEMM_BYTES / sizeof(T)] = {0};
+    for (int64_t p = 0; p < n; p++) {
+      const T s = A[ra[i] + ka[p]], *b = B + kb[p];
+      for (int64_t j = 0; j < lanes; j++) sums[j] += s * b[j];
+    }
+    for (int64_t j = 0; j < lanes; j++) C[rc[i] + j] = add ? C[rc[i] + j] + sums[j] : sums[j];
+  }
+}
+
+/* Pieces of work from `from` to before `to`, each some rows by some vectors of the lanes. */
+static FUTAD_GEMM_ONCE void F(outers)(struct F(job) *job, int64_t from, int64_t to, int64_t n, const int64_t *ka,
+                                      const int64_t *kb, bool add) {
+  const int64_t lanes = job->plan.lanes, block = FUTAD_CONTRACT_BLOCK * VL, blocks = (lanes + block - 1) / block;
+  const int64_t groups = (job->plan.rows.count + FUTAD_CONTRACT_ROWS - 1) / FUTAD_CONTRACT_ROWS;
+  struct futad_walk rows = job->plan.rows, columns = job->plan.columns;
+  for (int64_t unit = from; unit < to; unit++) {
+    const int64_t group = unit % groups * FUTAD_CONTRACT_ROWS, start = unit / groups % blocks * block;
+    const int64_t left = rows.count - group < FUTAD_CONTRACT_ROWS ? rows.count - group : FUTAD_CONTRACT_ROWS;
+    const int64_t width = lanes - start < block ? lanes - start : block;
+    futad_walk_start(&columns, unit / groups / blocks);
+    futad_walk_start(&rows, group);
+    const T *A = job->A + columns.place[0], *B = job->B + columns.place[1] + start;
+    T *C = job->C + columns.place[2] + start;
+    for (int64_t i = 0; i < left; i += MR) {
+      const int64_t high = left - i < MR ? left - i : MR;
+      int64_t ra[MR], rc[MR];
+      for (int64_t r = 0; r < MR; r++) {
+        ra[r] = rows.place[0], rc[r] = rows.place[2];
+        if (r < high - 1) futad_walk_next(&rows);
+      }
+      if (i + MR < left) futad_walk_next(&rows);
+      if (width < VL) {
+        F(narrow)(width, n, A, ra, ka, B, kb, C, rc, high, add);
+        continue;
+      }
+      for (int64_t j = 0, vectors; j < width; j += vectors * VL) {
+        /* Tiles of one vector come first: a last vector that starts earlier is of a tile that has what it repeats. */
+        const int64_t rest = (width - j + VL - 1) / VL, most = high > 1 ? 2 : 4;
+        vectors = (rest & -rest) < most ? rest & -rest : most;
+        const int64_t last = vectors < rest ? (vectors - 1) * VL : width - j - VL;
+        F(tile)((int)vectors, n, A, ra, ka, B + j, kb, last, C + j, rc, high, add);
+      }
+    }
+  }
+}
+
+/* What is left of a stretch, in lanes of which the others are zero. */
+static FUTAD_GEMM_ONCE void F(some)(const T *from, int64_t rest, T *restrict to) {
+  for (int64_t l = 0; l < VL; l++) to[l] = l < rest ? from[l] : (T)0;
+}
+
+/* The partial sums of a tile, vector after vector, row after row, added up. */
+static FUTAD_GEMM_ONCE void F(folded)(const T *from, int64_t width, T *C, const int64_t *rc, const int64_t *cc,
+                                      int64_t rows, int64_t columns, bool add) {
+  for (int64_t i = 0; i < rows; i++, from += width * VL)
+    for (int64_t j = 0; j < columns; j++) {
+      FUTAD_GEMM_PLAIN;
+      T sum = 0, *at = C + rc[i] + cc[j];
+      for (int64_t l = 0; l < VL; l++) sum += from[j * VL + l];
+      *at = add ? *at + sum : sum;
+    }
+}
+
+/* A tile of dot products: partial sums of n stretches of `lanes` terms each. */
+static inline __attribute__((always_inline)) void F(dots)(const int height, const int width, const int64_t lanes,
+                                                          const int64_t n, const T *A, const int64_t *ra,
+                                                          const int64_t *ka, const T *B, const int64_t *cb,
+                                                          const int64_t *kb, T *C, const int64_t *rc, const int64_t *cc,
+                                                          const int64_t rows, const int64_t columns, const bool add) {
+  VEC sums[4][8];
+#pragma GCC unroll 4
+  for (int i = 0; i < height; i++)
+#pragma GCC unroll 8
+    for (int j = 0; j < width; j++) sums[i][j] = (VEC){0};
+  const int64_t whole = lanes / VL * VL, rest = lanes - whole;
+  for (int64_t p = 0; p < n; p++) {
+    const T *a = A + ka[p], *b = B + kb[p];
+    for (int64_t t = 0; t < whole; t += VL) {
+      VEC x[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < height; i++) x[i] = *(const VEC *)(a + ra[i] + t);
+#pragma GCC unroll 8
+      for (int j = 0; j < width; j++) {
+        VEC y = *(const VEC *)(b + cb[j] + t);
+        FUTAD_CONTRACT_HELD(y);
+#pragma GCC unroll 4
+        for (int i = 0; i < height; i++) sums[i][j] += x[i] * y;
+      }
+    }
+    if (rest) {
+      T left[4][FUTAD_GEMM_BYTES / sizeof(T)], right[FUTAD_GEMM_BYTES / sizeof(T)];
+      for (int i = 0; i < height; i++) F(some)(a + ra[i] + whole, rest, left[i]);
+#pragma GCC unroll 8
+      for (int j = 0; j < width; j++) {
+        F(some)(b + cb[j] + whole, rest, right);
+#pragma GCC unroll 4
+        for (int i = 0; i < height; i++) sums[i][j] += *(const VEC *)left[i] * *(const VEC *)right;
+      }
+    }
+  }
+  T parts[4 * 8 * (FUTAD_GEMM_BYTES / sizeof(T))];
+#pragma GCC unroll 4
+  for (int i = 0; i < height; i++)
+#pragma GCC unroll 8
+    for (int j = 0; j < width; j++) *(VEC *)(parts + (i * width + j) * VL) = sums[i][j];
+  F(folded)(parts, width, C, rc, cc, rows < height ? rows : height, columns, add);
+}
+
+#define WIDE 6
+static FUTAD_GEMM_ONCE void F(dot_tile)(int64_t lanes, int64_t n, const T *A, const int64_t *ra, const int64_t *ka,
+                                        const T *B, const int64_t *cb, const int64_t *kb, T *C, const int64_t *rc,
+                                        const int64_t *cc, int64_t rows, int64_t columns, bool add) {
+  if (rows > 1)
+    F(dots)(4, WIDE, lanes, n, A, ra, ka, B, cb, kb, C, rc, cc, rows, columns, add);
+  else
+    F(dots)(1, WIDE, lanes, n, A, ra, ka, B, cb, kb, C, rc, cc, rows, columns, add);
+}
+
+static FUTAD_GEMM_ONCE void F(dot_tiles)(struct F(job) *job, int64_t from, int64_t to, int64_t n, int64_t start,
+                                         int64_t lanes, const int64_t *ka, const int64_t *kb, bool add) {
+  struct futad_walk rows = job->plan.rows, columns = job->plan.columns, both = job->plan.both;
+  const int64_t groups = (rows.count + 3) / 4, tiles = (columns.count + WIDE - 1) / WIDE;
+  for (int64_t unit = from; unit < to; unit++) {
+    const int64_t j = unit % tiles * WIDE, i = unit / tiles % groups * 4;
+    const int64_t high = rows.count - i < 4 ? rows.count - i : 4;
+    const int64_t wide = columns.count - j < WIDE ? columns.count - j : WIDE;
+    futad_walk_start(&both, unit / tiles / groups);
+    futad_walk_start(&rows, i);
+    futad_walk_start(&columns, j);
+    int64_t ra[4], rc[4], cb[WIDE], cc[WIDE];
+    for (int64_t r = 0; r < 4; r++) {
+      ra[r] = rows.place[0], rc[r] = rows.place[2];
+      if (r < high - 1) futad_walk_next(&rows);
+    }
+    for (int64_t r = 0; r < WIDE; r++) {
+      cb[r] = columns.place[1], cc[r] = columns.place[2];
+      if (r < wide - 1) futad_walk_next(&columns);
+    }
+    F(dot_tile)(lanes, n, job->A + both.place[0] + start, ra, ka, job->B + both.place[1] + start, cb, kb,
+                job->C + both.place[2], rc, cc, high, wide, add);
+  }
+}
+
+/* Sums one at a time. */
+static FUTAD_GEMM_ONCE void F(gathered)(struct F(job) *job, int64_t from, int64_t to, int64_t n, const int64_t *ka,
+                                        const int64_t *kb, bool add) {
+  struct futad_walk columns = job->plan.columns;
+  futad_walk_start(&columns, from);
+  for (int64_t unit = from; unit < to; unit++, futad_walk_next(&columns)) {
+    const T *A = job->A + columns.place[0], *B = job->B + columns.place[1];
+    T sum = 0, *at = job->C + columns.place[2];
+    for (int64_t p = 0; p < n; p++) sum += A[ka[p]] * B[kb[p]];
+    *at = add ? *at + sum : sum;
+  }
+}
+
+static void F(part)(void *of, int64_t part) {
+  struct F(job) *job = of;
+  const int64_t from = job->units * part / job->parts, to = job->units * (part + 1) / job->parts;
+  const bool dots = job->plan.kind == 2;
+  struct futad_walk sums = job->plan.sums;
+  int64_t ka[FUTAD_CONTRACT_TERMS], kb[FUTAD_CONTRACT_TERMS];
+  const int64_t stretch = dots && job->plan.lanes < FUTAD_CONTRACT_STRETCH ? job->plan.lanes : FUTAD_CONTRACT_STRETCH;
+  int64_t most = dots ? FUTAD_CONTRACT_STRETCH / stretch : FUTAD_CONTRACT_TERMS;
+  if (most > FUTAD_CONTRACT_TERMS) most = FUTAD_CONTRACT_TERMS;
+  futad_walk_start(&sums, 0);
+  for (int64_t k = 0, n; k < sums.count; k += n) {
+    n = sums.count - k < most ? sums.count - k : most;
+    for (int64_t p = 0; p < n; p++, futad_walk_next(&sums)) ka[p] = sums.place[0], kb[p] = sums.place[1];
+    if (dots)
+      for (int64_t start = 0; start < job->plan.lanes; start += stretch)
+        F(dot_tiles)(job, from, to, n, start, futad_gemm_least(stretch, job->plan.lanes - start), ka, kb, k + start > 0);
+    else if (job->plan.kind == 1)
+      F(outers)(job, from, to, n, ka, kb, k > 0);
+    else
+      F(gathered)(job, from, to, n, ka, kb, k > 0);
+  }
+}
+
+static FUTAD_GEMM_ONCE void FUTAD_GEMM_NAME(futad_contract_, FUTAD_GEMM_S)(int axes, const int64_t *sizes, int outs,
+                                                                        const T *A, const int64_t *a, const T *B,
+                                                                        const int64_t *b, T *C, const int64_t *c,
+                                                                        bool parallel) {
+  struct F(job) job = {.A = A, .B = B, .C = C, .parts = 1};
+  double work = 1;
+  for (int k = 0; k < outs; k++) {
+    if (sizes[k] <= 0) return;
+    work *= (double)sizes[k];
+  }
+  for (int k = outs; k < axes; k++) work *= sizes[k] > 0 ? (double)sizes[k] : 0;
+  if (work == 0) {
+    struct futad_walk w = {.count = 1};
+    for (int k = 0; k < outs; k++) futad_walk_add(&w, sizes[k], 0, 0, c[k]);
+    futad_walk_start(&w, 0);
+    for (int64_t i = 0; i < w.count; i++, futad_walk_next(&w)) C[w.place[2]] = 0;
+    return;
+  }
+  if (futad_contract_planned(&job.plan, axes, sizes, outs, a, b, c)) job.A = B, job.B = A;
+  const struct futad_contract_plan *plan = &job.plan;
+  const int64_t block = FUTAD_CONTRACT_BLOCK * VL;
+  job.units = plan->columns.count;
+  if (plan->kind == 1)
+    job.units *= ((plan->rows.count + FUTAD_CONTRACT_ROWS - 1) / FUTAD_CONTRACT_ROWS) *
+                 ((plan->lanes + block - 1) / block);
+  else if (plan->kind == 2)
+    job.units = plan->both.count * ((plan->rows.count + 3) / 4) * ((plan->columns.count + WIDE - 1) / WIDE);
+#ifdef FUTAD_POOL_H
+  const double ns = work / (plan->kind ? FUTAD_GEMM_SPEED : 1);
+  if (parallel && ns >= FUTAD_POOL_MEETING && job.units > 1 && futad_pool_pays(ns < 1e15 ? (int64_t)ns : INT64_MAX)) {
+    job.parts = futad_gemm_least(job.units, FUTAD_CONTRACT_PARTS * futad_pool_threads());
+    futad_pool_run(job.parts, ns < 1e15 ? (int64_t)ns : INT64_MAX, F(part), &job);
+    return;
+  }
+#endif
+  (void)parallel;
+  F(part)(&job, 0);
+}
+
+#undef T
+#undef F
+#undef VEC
+#undef VL
+#undef MR
+#undef WIDE

@@ -1,0 +1,59 @@
+"""Borders of maps: where places are cut off at the ends, or branches taken there, what lies between runs in lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import futad
+from futad.backend.c import CBackend
+from futad.fires import counting
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.target import C
+
+PLACES = {
+    "clamped": "x[i64.max 0 (i64.min (n - 1) (i - 3))] * x[i64.min (n - 1) (i + 1)]",
+    "clamped the other way": "x[i64.max 0 (i64.min (n - 1) (n - i))]",
+    "zero": "(if i < 2 || i + 1 >= n then 0 else x[i - 2] * x[i + 1])",
+    "zero, twice": "(if i < 1 then 0 else x[i - 1]) - (if i + 2 >= n then 0 else x[i + 2] * x[i])",
+    "a branch in a branch": "(if i < 1 then 0 else if i + 1 < n then x[i - 1] + x[i + 1] else 0)",
+    "by what is there": "(if x[i] < 0 then 0 else x[i] * x[i64.max 0 (i - 1)])",
+    "both sides": "(if i < 70 then x[i] * 2 else x[i - 70])",
+    "a border inside": "(if i == 100 then 0 else x[i64.max i 100 - 100])",
+}
+SIZES = (0, 1, 2, 63, 64, 65, 66, 67, 130, 201)
+
+
+def source(place: str) -> str:
+    return f"""
+def f [n] (x: [n]f64): [n]f64 = tabulate n (\\i -> 1 + {place})
+entry value [n] (x: [n]f64): [n]f64 = f x
+entry back [n] (x: [n]f64) (s: [n]f64): [n]f64 = vjp f x s"""
+
+
+@pytest.mark.parametrize("name", list(PLACES))
+def test_borders(name: str) -> None:
+    text = source(PLACES[name])
+    made, expected = (futad.compile(text, backend=b) for b in ("c", "interp"))
+    for n in SIZES:
+        rng = np.random.default_rng(n)
+        x, s = rng.integers(-3, 4, (2, n)).astype(float)
+        np.testing.assert_array_equal(made.value(x), expected.value(x))
+        np.testing.assert_array_equal(made.back(x, s), expected.back(x, s))
+
+
+@pytest.mark.parametrize("name", ["clamped", "clamped the other way", "zero", "zero, twice", "a branch in a branch"])
+def test_they_are_split(name: str) -> None:
+    with counting() as counts:
+        CBackend(compile_program(compile_text(source(PLACES[name])), target=C))
+    assert counts["index-set-splitting"] >= 1
+
+
+@pytest.mark.parametrize("n", [70, 200])
+def test_an_element_out_of_range(n: int) -> None:
+    """Only in the last iterations."""
+    text = "entry value [n] (x: [n]f64): [n]f64 = tabulate n (\\i -> if i < 1 then 0 else x[i64.max 1 i + 1])"
+    for backend in ("c", "interp"):
+        with pytest.raises(futad.errors.BoundsError, match=f"index {n} is out of bounds"):
+            futad.compile(text, backend=backend).value(np.ones(n))

@@ -1,0 +1,34 @@
+-- What becomes of sums of products at sums of iterations: an entry for each condition.
+entry from_one [n] (k: [3]f64) (x: [n]f64) : []f64 =
+  let at i = if i < 0 || i >= n then 0 else x[i]
+  in tabulate n (\i -> reduce (+) 1 (tabulate 3 (\p -> k[p] * at (i + p - 1))))
+
+entry irregular [n] (k: [n]f64) (x: [n]f64) : []f64 =
+  let at i = if i < 0 || i >= n then 0 else x[i]
+  in tabulate n (\i -> f64.sum (tabulate i (\p -> k[p] * at (i + p - 1))))
+
+-- In range for the pairs of i + p and i that there are, not for others.
+entry two_sums [n] (k: [3][n]f64) (x: [3]f64) : [n][n]f64 =
+  let at i p = x[i64.max (i + p) 1 - i64.max i 1]
+  in tabulate_2d n n (\i j -> f64.sum (tabulate 3 (\p -> at i p * k[p, j])))
+
+-- Every other element is there.
+entry holes [n] (k: [1][n]f64) (x: [n]f64) : [n][n]f64 =
+  let at u = x[if u % 2 == 0 then u / 4 else -1]
+  in tabulate_2d n n (\i j -> f64.sum (tabulate 1 (\p -> f64.sum (tabulate 1 (\q -> at (4 * i + 2 * p + 2 * q) * k[p, j])))))
+
+entry strided [n][m] (k: [2]f64) (x: [n][m]f64) : [n][m]f64 =
+  let y (x: [n][m]f64) = tabulate_2d (n / 2) (m - 1) (\i j ->
+    f64.sum (tabulate 2 (\p -> f64.sum (tabulate 2 (\q -> k[p] * k[q] * x[2 * i + p, j + q])))))
+  in vjp y x (tabulate_2d (n / 2) (m - 1) (\i j -> f64.i64 (i - 2 * j)))
+
+entry diagonal [n] (k: [2]f64) (w: [n]f64) : [n]f64 =
+  let y (w: [n]f64) =
+    let x = tabulate_2d n (n + 1) (\i j -> w[i] * f64.i64 (1 + j))
+    in tabulate n (\i -> f64.sum (tabulate 2 (\p -> k[p] * x[i, i + p])))
+  in vjp y w (tabulate n (\i -> f64.i64 (1 + i)))
+
+entry banded [n][m] (band: [n][3]f64) (x: [n][m]f64) : [n][m]f64 =
+  let y (x: [n][m]f64) = tabulate_2d n m (\i j ->
+    f64.sum (tabulate 3 (\p -> band[i, p] * (if i + p < n then x[i + p, j] else 0))))
+  in vjp y x (tabulate_2d n m (\i j -> f64.i64 (i + j)))

@@ -1,0 +1,198 @@
+"""Convolutions as programs write them: values and derivatives are the interpreter's, which runs what is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad import checks
+from futad.backend.c import CBackend
+from futad.core.check import check_program
+from futad.core.interp import Interpreter
+from futad.core.parse import parse_program
+from futad.core.text import program_text
+from futad.fires import counting
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.target import MULTICORE, C
+from tests.support.optimise_support import heads
+
+BORDERS = {
+    "zero": "if {i} < 0 || {i} >= {n} then 0 else {i}",
+    "clamp": "i64.max 0 (i64.min ({n} - 1) ({i}))",
+    "wrap": "({i}) % {n}",
+}
+
+
+def convolution(seed: int) -> tuple[str, list[int]]:
+    """A random convolution in one or two dimensions, with or without channels, and the shape of its kernel."""
+    rng = np.random.default_rng(seed)
+    t, border = rng.choice(["f32", "f64"]), rng.choice(list(BORDERS))
+    channels, two = bool(rng.integers(2)), bool(rng.integers(2))
+    sizes = [int(n) for n in rng.integers(1, 5, 2)]
+    dilation, flip, stride = int(rng.integers(1, 3)), bool(rng.integers(2)), int(rng.integers(1, 3))
+    known = bool(rng.integers(2))
+    names = ("i", "p", "h", "m"), ("j", "q", "w", "n")
+    dims = names if two else names[1:]
+    places: list[str] = []
+    inside: list[str] = []
+    for (i, p, n, m), size in zip(dims, sizes, strict=False):
+        moved = f"{stride} * {i}" if i == "i" else i
+        place = f"({moved} + {dilation} * ({m if not known else size} - 1 - {p}) - 1)" if flip else (
+            f"({moved} + {dilation} * {p} - 1)"
+        )
+        inside.append(f"({place} < 0 || {place} >= {n})")
+        places.append(place if border == "zero" else BORDERS[border].format(i=place, n=n))
+    at = f"x[{'b, ' if channels else ''}{', '.join(places)}]"
+    if border == "zero":
+        at = f"(if {' || '.join(inside)} then 0 else {at})"
+    term = f"k[{'a, b, ' if channels else ''}{', '.join(p for _, p, _, _ in dims)}] * {at}"
+    for (_, p, _, m), size in reversed(list(zip(dims, sizes, strict=False))):
+        term = f"{t}.sum (tabulate {size if known else m} (\\{p} -> {term}))"
+    if channels:
+        term = f"{t}.sum (tabulate c (\\b -> {term}))"
+    for i, _, n, _ in reversed(dims):
+        term = f"tabulate {n} (\\{i} -> {term})"
+    if channels:
+        term = f"tabulate o (\\a -> {term})"
+    shape = [f"[{n}]" for _, _, n, _ in dims]
+    window = [f"[{size if known else m}]" for (_, _, _, m), size in zip(dims, sizes, strict=False)]
+    k = ("[o][c]" if channels else "") + "".join(window) + t
+    x = ("[c]" if channels else "") + "".join(shape) + t
+    y = ("[o]" if channels else "") + "".join(shape) + t
+    own = ("[o][c]" if channels else "") + "".join(shape) + ("" if known else "".join(f"[{d[3]}]" for d in dims))
+    source = f"""
+def f {own} (k: {k}) (x: {x}): {y} = {term}
+entry main {own} (k: {k}) (x: {x}): {y} = f k x
+entry back {own} (k: {k}) (x: {x}) (s: {y}): ({k}, {x}) = vjp (\\(k, x) -> f k x) (k, x) s
+entry fore {own} (k: {k}) (x: {x}) (dk: {k}) (dx: {x}): {y} = jvp (\\(k, x) -> f k x) (k, x) (dk, dx)
+entry again {own} (k: {k}) (x: {x}) (dk: {k}) (dx: {x}) (s: {y}): ({k}, {x}) =
+  jvp (\\(k, x) -> vjp (\\(k, x) -> f k x) (k, x) s) (k, x) (dk, dx)
+"""
+    return source, [2 if channels else 0, *sizes[: len(dims)]]
+
+
+def arguments(source: str, shape: list[int], n: int, seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    dtype = np.float32 if "f32" in source else np.float64
+    o, *window = shape
+    space = (n, n + 1)[: len(window)]
+    lead, c = ((o + 7, o), (o,)) if o else ((), ())
+    shapes = [(*lead, *window), (*c, *space), (*lead, *window), (*c, *space), (*lead[:1], *space)]
+    return [rng.integers(-3, 4, s).astype(dtype) for s in shapes]
+
+
+def close(made: Any, expected: Any) -> None:
+    tuples = [x if isinstance(x, tuple) else (x,) for x in (made, expected)]
+    for a, b in zip(*tuples, strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))  # sums of small integers
+
+
+SEEDS = range(14)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("target", [C, MULTICORE], ids=["c", "multicore"])
+def test_random_convolutions(seed: int, target: Any) -> None:
+    source, shape = convolution(seed)
+    backend = "c" if target is C else "multicore"
+    made, expected = futad.compile(source, backend=backend), futad.compile(source, backend="interp")
+    for n in (1, 5, 40):
+        k, x, dk, dx, s = arguments(source, shape, n, seed)
+        calls = {"main": (k, x), "back": (k, x, s), "fore": (k, x, dk, dx), "again": (k, x, dk, dx, s)}
+        for name, args in calls.items():
+            if n < 40 or name == "main":
+                close(getattr(made, name)(*args), getattr(expected, name)(*args))
+        forward, (bk, bx) = made.fore(k, x, dk, dx), made.back(k, x, s)
+        assert (forward * s).sum() == (bk * dk).sum() + (bx * dx).sum()
+
+
+def test_most_of_them_are_contractions() -> None:
+    with counting() as counts:
+        for seed in SEEDS:
+            compile_program(compile_text(convolution(seed)[0]), target=C, check=True)
+    assert counts["contractions"] >= 3 * len(SEEDS) <= counts["adjoint-contractions"]
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_devices_run_them_as_written(seed: int) -> None:
+    source, shape = convolution(seed)
+    args = arguments(source, shape, 5, seed)[:2]
+    made, expected = (futad.compile(source, backend=b) for b in ("emulated", "interp"))
+    close(made.main(*args), expected.main(*args))
+
+
+@pytest.mark.parametrize("seed", [1, 4, 6])
+def test_in_range_and_in_order(seed: int) -> None:
+    """With all accesses to memory looked at."""
+    source, shape = convolution(seed)
+    program = compile_program(compile_text(source), target=MULTICORE)
+    checked = CBackend(program, MULTICORE, carries=frozenset({checks.MEMORY}))
+    k, x, _, _, s = arguments(source, shape, 5, seed)
+    sizes = [int(n) for n in sizes_of(program.funs["back"], (k, x, s))]
+    close(tuple(checked.run("back", [*sizes, k, x, s])), tuple(Interpreter(program).run("back", [*sizes, k, x, s])))
+
+
+def sizes_of(fun: Any, args: tuple[Any, ...]) -> list[int]:
+    known: dict[Any, int] = {}
+    for p, a in zip(fun.body.params[fun.num_sizes :], args, strict=True):
+        known.update(zip(p.type.shape, a.shape, strict=True))
+    return [known[p] for p in fun.body.params[: fun.num_sizes]]
+
+
+@pytest.mark.parametrize("border", list(BORDERS))
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (1, 1)])
+def test_empty_images(border: str, shape: tuple[int, int]) -> None:
+    place = BORDERS[border].format(i="(i + p - 1)", n="h"), BORDERS[border].format(i="(j + q - 1)", n="w")
+    outside = "i + p < 1 || i + p > h || j + q < 1 || j + q > w"
+    at = f"x[{place[0]}, {place[1]}]" if border != "zero" else f"(if {outside} then 0 else x[i + p - 1, j + q - 1])"
+    source = f"""entry main [h][w] (k: [3][3]f64) (x: [h][w]f64): [h][w]f64 = tabulate_2d h w (\\i j ->
+      f64.sum (flatten (tabulate_2d 3 3 (\\p q -> k[p, q] * {at}))))"""
+    k, x = np.arange(9.0).reshape(3, 3), np.ones(shape)
+    made, expected = (futad.compile(source, backend=b) for b in ("c", "interp"))
+    close(made.main(k, x), expected.main(k, x))
+    for a, b in zip(*(futad.vjp(p.main, k, x)[1](np.ones(shape)) for p in (made, expected)), strict=True):
+        close(a, b)
+
+
+def test_an_element_out_of_range_fails() -> None:
+    source = """entry main [n] (k: [3]f64) (x: [n]f64): []f64 =
+      tabulate n (\\i -> f64.sum (tabulate 3 (\\p -> k[p] * x[i + p])))"""
+    for backend in ("c", "interp"):
+        with pytest.raises(futad.errors.BoundsError, match="index 5 is out of bounds"):
+            futad.compile(source, backend=backend).main(np.ones(3), np.ones(5))
+
+
+def test_not_finite() -> None:
+    """An infinite element of the image is in the windows that have it, and in no others."""
+    source, _ = convolution(0)
+    x = np.ones(64)
+    x[20] = np.inf
+    source = """entry main [n] (k: [3]f64) (x: [n]f64): [n]f64 = tabulate n (\\i ->
+      f64.sum (tabulate 3 (\\p -> k[p] * (if i + p < 1 || i + p > n then 0 else x[i + p - 1]))))"""
+    y = futad.compile(source, backend="c").main(np.array([1.0, 2.0, 3.0]), x)
+    assert np.isfinite(y).sum() == 61 and (y[19:22] == np.inf).all()
+
+
+CORE = """
+fun main [n_1: i64, m_2: i64] (a_3: [n_1][m_2]f64, b_4: [m_2]f64) -> (r_9: [n_1]f64) = {
+  let r_8: [n_1]f64 = contraction([n_1, m_2], 1, a_3, [0i64, 0i64], [[1, 0], [0, 1]], b_4, [%s], [[0, %s]])
+  in (r_8)
+}
+"""
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_construct(backwards: bool) -> None:
+    text = CORE % (("2i64", "-1") if backwards else ("0i64", "1"))
+    program = parse_program(text)
+    check_program(program)
+    assert heads(parse_program(program_text(program))) == heads(program) and "contraction(" in program_text(program)
+    a, b = np.arange(12.0).reshape(4, 3), np.array([1.0, -2.0, 5.0])
+    expected = a @ (b[::-1] if backwards else b)
+    args = [np.int64(4), np.int64(3), a, b]
+    for run in (Interpreter(program).run, CBackend(compile_program(program, target=C)).run):
+        close(run("main", args)[0], expected)

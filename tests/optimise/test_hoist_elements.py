@@ -1,0 +1,91 @@
+"""What maps inside compute of invariant arrays' elements is computed once (`optimise/hoist_elements.py`)."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+import futad
+from futad.fires import counting
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.target import INTERP, C
+
+NESTS = {
+    "a map in a map": ("map (\\x -> f64.sum (map2 (\\s w -> w * x * f64.exp s) ss xs)) xs", 1),
+    "two maps out": ("map (\\x -> f64.sum (map (\\y -> f64.sum (map (\\s -> x * y * f64.exp s) ss)) xs)) xs", 1),
+    "in a loop": ("map (\\x -> loop a = x for _i < 3 do a + f64.sum (map (\\s -> a * f64.tanh (s * s)) ss)) xs", 1),
+    "of an index": ("map (\\x -> f64.sum (map (\\i -> x * f64.sqrt (f64.sin (f64.i64 i))) (iota n))) xs", 1),
+    "with an assertion": ("map (\\x -> f64.sum (map (\\s -> assert (x < 9 + s) (x * f64.exp s)) ss)) xs", 1),
+    "cheap": ("map (\\x -> f64.sum (map (\\s -> x * (s + 1)) ss)) xs", 0),
+    "of the row": ("map (\\x -> f64.sum (map (\\s -> f64.exp (x * s)) ss)) xs", 0),
+    "of an array inside": ("map (\\x -> f64.sum (map (\\z -> x * f64.exp z) (scan (+) x ss))) xs", 0),
+    "in a branch": ("map (\\x -> if x > 9 then f64.sum (map (\\s -> x * f64.exp s) ss) else x) xs", 0),
+}
+TEXT = "entry main [n] (xs: [n]f64) (ss: [n]f64): [n]f64 = {}"
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_fires_and_agrees(name):
+    body, fires = NESTS[name]
+    with counting() as counts:
+        compile_program(compile_text(TEXT.format(body)), target=C, check=True)
+    assert min(counts["hoist-elements"], 1) == fires
+    expected = futad.compile(TEXT.format(body), backend="interp")
+    for backend in ("c", "multicore", "emulated"):
+        program = futad.compile(TEXT.format(body), backend=backend)
+        for n in (0, 1, 7):
+            xs, ss = np.linspace(0.5, 2, n), np.linspace(-1, 1, n)
+            np.testing.assert_allclose(program.main(xs, ss), expected.main(xs, ss), rtol=1e-12)
+
+
+def test_it_is_computed_once():
+    """One exponential an element of `ss`, not one a pair."""
+    text = str(compile_program(compile_text(TEXT.format(NESTS["a map in a map"][0])), target=C))
+    assert text.count("exp(") == 1 and text.index("exp(") < text.index("fused(")
+    assert "exp(" in str(compile_program(compile_text(TEXT.format(NESTS["cheap"][0].replace("s + 1", "f64.exp x")))))
+
+
+def test_what_would_fail_stays():
+    nest = "map (\\x -> i64.sum (map (\\d -> x * (9 / d + 8 / d + 7 / d)) ds)) xs"
+    text = f"entry main [n][m] (xs: [n]i64) (ds: [m]i64) = {nest}"
+    empty = futad.compile(text, backend="c").main(np.zeros(0, np.int64), np.zeros(3, np.int64))
+    assert empty.shape == (0,)
+    with pytest.raises(futad.Error, match="division by zero"):
+        futad.compile(text, backend="c").main(np.ones(1, np.int64), np.zeros(3, np.int64))
+
+
+def _term(r: Random, depth: int) -> str:
+    if depth == 0:
+        return r.choice(["x", "s", "t", "0.5", "c"])
+    f = r.choice(["f64.exp (0.1 * A)", "f64.tanh A", "f64.cos A", "A + B", "A * B", "A - B", "f64.max A B"])
+    return "(" + f.replace("A", _term(r, depth - 1)).replace("B", _term(r, depth - 1)) + ")"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_nests(seed):
+    """Nests with random terms of the elements: values and gradients as the interpreter's."""
+    r = Random(seed)
+    inner = f"map2 (\\s t -> {_term(r, 4)}) ss (map (\\s -> {r.choice(['s', 'f64.sin s', 's * c'])}) ss)"
+    fold = r.choice(["f64.sum", "f64.maximum", "\\v -> (scan (+) 0 v)[0]"])
+    nest = f"map (\\x -> ({fold}) ({inner})) xs"
+    if r.random() < 0.4:
+        nest = f"(loop xs = xs for _k < 2 do map (\\x -> f64.tanh x) ({nest}))"
+    text = f"entry main [n] (xs: [n]f64) (ss: [n]f64) (c: f64): f64 = f64.sum ({nest})"
+    n = r.randint(1, 9)
+    args = np.linspace(0.1, 1.3, n), np.linspace(-0.7, 0.9, n), 0.3
+    expected = futad.compile(text, backend="interp")
+    for backend in ("c", "multicore"):
+        program = futad.compile(text, backend=backend)
+        np.testing.assert_allclose(program.main(*args), expected.main(*args), rtol=1e-11, atol=1e-12)
+    found = futad.grad(program.main, argnums=(0, 1))(*args)
+    for a, b in zip(found, futad.grad(expected.main, argnums=(0, 1))(*args), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+def test_not_for_the_interpreter():
+    with counting() as counts:
+        compile_program(compile_text(TEXT.format(NESTS["a map in a map"][0])), target=INTERP)
+    assert counts["hoist-elements"] == 0
