@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
-import fnmatch
 import math
 import multiprocessing
 import os
@@ -53,11 +52,10 @@ from futad.target import TARGETS
 from futad.testing.blocks import read_test_file
 from futad.testing.freeze import BACKENDS, ROOT, digest, programs
 from futad.testing.inputs import make_input
-from futad.testing.suite import failure, found_by_tests, is_test
+from futad.testing.records import FOUND, Outcome, by_number, conditions, record, recorded
+from futad.testing.suite import NoTest, failure, found_by_tests, is_test
 
 CORPUS = ("tests/legality", "tests/programs", "tests")
-FOUND = ROOT / "tests" / "legality" / "found.txt"
-OPEN = FOUND.with_name("open.txt")
 SIZES = ((3, 2, 4, 5), (9, 7, 8, 6), (0, 2, 1, 3), (2, 0, 3, 1), (3, 4, 2, 5), (130, 67, 35, 21))
 MOST = 1 << 14  # elements of an argument
 REFERENCE = 8  # seconds of processor time after which a program is called no more often
@@ -135,15 +133,37 @@ def _every(paths: Sequence[Path], random: Sequence[int]) -> Iterator[tuple[str, 
         yield f"skeleton program {seed}", *_skeleton(seed)
 
 
-def _skeleton(seed: int) -> tuple[ir.Program, list[Call]]:
-    """A skeleton of the fuzzer with a derivative, and calls of its entries."""
-    from futad.api.program import Program
-    from futad.source import compile_text
-    from futad.testing.fuzz.cases import KINDS, SOURCE, case, inputs, modes_of
+def show(name: str) -> int:
+    """Print the text of a random program; whether there is none, as an exit code."""
+    from futad.testing.programs.core import program
+    from futad.testing.programs.source import source
+
+    kind, _, number = name.partition(" program ")
+    if not by_number(name):
+        print(f"error: {name!r} is no random program", file=sys.stderr)
+        return 1
+    seed = int(number)
+    texts = {"core": lambda: str(program(seed).program), "source": lambda: source(seed)[0] + ENTRIES,
+             "skeleton": lambda: _made(seed).text()}  # fmt: skip
+    print(texts[kind]())
+    return 0
+
+
+def _made(seed: int) -> Any:
+    """A skeleton of the fuzzer with a derivative."""
+    from futad.testing.fuzz.cases import KINDS, SOURCE, case, modes_of
 
     kinds = [k for k in KINDS if k != SOURCE]
-    kind = kinds[seed % len(kinds)]
-    made = case(kind, seed, "f64", modes_of(Random(f"mutants {seed}"), "f64"))
+    return case(kinds[seed % len(kinds)], seed, "f64", modes_of(Random(f"mutants {seed}"), "f64"))
+
+
+def _skeleton(seed: int) -> tuple[ir.Program, list[Call]]:
+    """A skeleton, and calls of its entries."""
+    from futad.api.program import Program
+    from futad.source import compile_text
+    from futad.testing.fuzz.cases import inputs
+
+    made = _made(seed)
     core = compile_text(made.text())
     entries = Program(core, backend="interp").entries
     calls = []
@@ -422,18 +442,6 @@ def in_child(work: Callable[[], str | None], patience: float = PATIENCE) -> str 
 # -- mutants
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What became of one mutant: `found` says how, by `program`; or `tried` programs did not."""
-
-    condition: str
-    found: str | None = None
-    program: str = ""
-    tried: int = 0
-    asked: int = 0
-    seconds: float = 0.0
-
-
 def hunt(condition: str, items: Sequence[Item], deadline: float, first: str = "", suite: bool = False) -> Outcome:
     """Programs tried until one finds the mutant; then tests, of the whole `suite` or `first`."""
     outcome = Outcome(condition)
@@ -441,6 +449,9 @@ def hunt(condition: str, items: Sequence[Item], deadline: float, first: str = ""
     # The recorded one, then aimed ones (they come first anyway), each kind by how small it is.
     those = [i for i in items if condition in i.refused]
     outcome.asked = len(those)
+    if first and not is_test(first) and all(i.name != first for i in those):
+        there = any(i.name == first for i in items)
+        outcome.stale = "it holds wherever that asks for it" if there else "that is not there, or does not compile"
     those.sort(key=lambda i: (i.name != first, CORPUS[0] not in i.name, _size(i.core)))
     # The recorded one in all ways, however long that takes, before the others.
     known = 1 if those and those[0].name == first else 0
@@ -462,7 +473,11 @@ def hunt(condition: str, items: Sequence[Item], deadline: float, first: str = ""
                 outcome.found, outcome.program = found, item.name
                 outcome.seconds = time.monotonic() - start
                 return outcome
-    test = failure([first], condition, deadline) if is_test(first) else None
+    test = None
+    try:
+        test = failure([first], condition, deadline) if is_test(first) else None
+    except NoTest:
+        outcome.stale = "there is no such test"
     test = test or (found_by_tests(condition, deadline) if suite else None)
     if test is not None:
         outcome.program, outcome.found = test
@@ -488,39 +503,10 @@ def _size(core: ir.Program) -> int:
     return count_statements(core)
 
 
-def recorded() -> dict[str, str]:
-    """Which program found each mutant: of the file that keeps it."""
-    if not FOUND.exists():
-        return {}
-    lines = [line.split("\t") for line in FOUND.read_text().splitlines() if line and not line.startswith("#")]
-    return {condition: program for condition, program, *_ in lines}
-
-
-def still_open() -> list[str]:
-    """The conditions without which nothing is known to go wrong: of the file that lists them."""
-    return [line for line in OPEN.read_text().splitlines() if line and not line.startswith("#")]
-
-
 def items_of(known: dict[str, str], names: Sequence[str]) -> list[Item]:
     """The programs that found these mutants."""
     found = {known[n] for n in names if n in known and not is_test(known[n])}
-    paths = sorted({ROOT / p.split(":")[0] for p in found if " program " not in p})
-    seeds = sorted({int(p.split()[-1]) for p in found if " program " in p})
-    return load(paths, seeds, names=found)
-
-
-def record(outcomes: Sequence[Outcome]) -> None:
-    """Write down which programs found mutants, and which conditions none did."""
-    how = dict(line.split("\t", 1) for line in FOUND.read_text().splitlines() if "\t" in line) if FOUND.exists() else {}
-    how.update({o.condition: f"{o.program}\t{o.found}" for o in outcomes if o.found is not None})
-    for o in outcomes:
-        if o.found is None:
-            how.pop(o.condition, None)
-    every = conditions()
-    lines = [f"{c}\t{how[c]}\n" for c in every if c in how]
-    FOUND.write_text("# condition, the program that found the mutant without it, and how\n" + "".join(lines))
-    rest = [f"{c}\n" for c in every if c not in how]
-    OPEN.write_text("# conditions without which no program is known to go wrong\n" + "".join(rest))
+    return load(sorted({ROOT / p.split(":")[0] for p in found}), names=found)
 
 
 _items: list[Item] = []
@@ -542,12 +528,6 @@ def hunt_all(
         yield from pool.imap(_job, tasks)
 
 
-def conditions(pattern: str = "*") -> list[str]:
-    """The names of all conditions that match."""
-    names = [str(c) for t in legality.load_all() for c in t.conditions.values()]
-    return [n for n in names if fnmatch.fnmatch(n, pattern) or pattern in n]
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m futad.testing.mutants", description=__doc__.split("\n")[0])
     parser.add_argument(
@@ -562,7 +542,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--missing", action="store_true", help="only conditions that nothing was known to find")
     parser.add_argument("--corpus", type=Path, nargs="*", metavar="PATH", help="only these programs")
     parser.add_argument("--aimed", action="store_true", help="only the programs of tests/legality")
+    parser.add_argument("--show", metavar="PROGRAM", help="print a random program, such as 'source program 7'")
     args = parser.parse_args(argv)
+    if args.show:
+        return show(args.show)
     os.environ.setdefault("FUTAD_CFLAGS", "-O1")
     os.environ.setdefault("OMP_NUM_THREADS", "4")
     names = conditions(args.only)
@@ -581,15 +564,15 @@ def main(argv: list[str] | None = None) -> int:
     outcomes = []
     for o in hunt_all(names, items, args.seconds, args.jobs, args.suite):
         outcomes.append(o)
-        if o.found is not None:
-            print(f"found     {o.condition}: {o.program}: {o.found} ({o.seconds:.1f} s)", flush=True)
-        else:
-            print(f"SURVIVED  {o.condition}: {o.tried} of {o.asked} programs tried ({o.seconds:.1f} s)", flush=True)
+        print(f"{o.shown(known.get(o.condition, '') if args.recorded else '')} ({o.seconds:.1f} s)", flush=True)
     found = [o for o in outcomes if o.found is not None]
     print(f"{len(found)} of {len(outcomes)} mutants found, {time.monotonic() - start:.0f} s")
+    unnamed = [o for o in found if by_number(o.program)]
     if args.record:
         record(outcomes)
-    return 0 if len(found) == len(outcomes) else 1
+        for o in unnamed:
+            print(f"not recorded: {o.condition}: save what {o.program} (--show) needs of it in tests/legality")
+    return 0 if len(found) == len(outcomes) and not (args.record and unnamed) else 1
 
 
 if __name__ == "__main__":

@@ -19,6 +19,10 @@ FILES = 8  # that are run for a mutant, at most
 LEFT_OUT = ("test_mutants", "test_sanitize", "test_leaks", "test_fuzz", "test_legality")
 
 
+class NoTest(Exception):
+    """There is no test of these names."""
+
+
 def is_test(program: str) -> bool:
     """Whether a recorded name is that of a test rather than that of a program."""
     return "::" in program
@@ -44,7 +48,7 @@ def files_for(condition: str) -> list[Path]:
 
 def failure(tests: Sequence[str | Path], condition: str | None, seconds: float) -> tuple[str, str] | None:
     """The first test that fails without the condition (with all of them, if None), and how; None if none does in that
-    time."""
+    time.  Raises NoTest if there is none of these names."""
     environment = {**os.environ, "FUTAD_CHECK": "ir"}
     environment.pop(legality.VARIABLE, None)
     if condition is not None:
@@ -64,6 +68,8 @@ def failure(tests: Sequence[str | Path], condition: str | None, seconds: float) 
     found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - (.*))?$", out, re.MULTILINE)
     if found is not None and is_test(found[1]):
         return found[1], f"test fails: {(found[2] or '')[:120]}".rstrip(": ")
+    if process.returncode in (4, 5):  # of pytest: not found, or none collected
+        raise NoTest(str(tests[0]))
     if process.returncode < 0:
         names = re.findall(r"^(tests/\S+::.*?) *$", out, re.MULTILINE)
         if names:
@@ -74,10 +80,13 @@ def failure(tests: Sequence[str | Path], condition: str | None, seconds: float) 
 def found_by_tests(condition: str, seconds: float) -> tuple[str, str] | None:
     """The test that finds the mutant, and how; None if none of `files_for` does in that time."""
     tests = files_for(condition)
-    found = failure(tests, condition, seconds) if tests else None
+    try:
+        found = failure(tests, condition, seconds) if tests else None
+    except NoTest:
+        return None
     if found is None or failure([found[0]], None, seconds) is not None:
         return None
     return found
 
 
-__all__ = ["failure", "files_for", "found_by_tests", "is_test"]
+__all__ = ["NoTest", "failure", "files_for", "found_by_tests", "is_test"]

@@ -30,3 +30,7 @@ entry last [n] (x: [n]f64) (w: [n]f64) : [n]f64 =
 
 entry several [n] (x: [n]f64) (w: [n]f64) : [n]f64 =
   vjp (\x -> tabulate n (\i -> w[i] * x[i] + x[(i + 1) % n] * x[i])) x w
+
+-- The second update of an iteration goes to a place of its own too, which is another iteration's first.
+entry neighbours [n] (xs: [n]f64) (ys: [n]f64) =
+  vjp (\xs -> map (\i -> xs[(i + 1) % n] * xs[(i + n - 1) % n]) (iota n)) xs ys

@@ -65,3 +65,9 @@ entry undone_crossed [n] (xs: [n]i64) : [n]i64 =
   vjp (\xs -> let (a, b) = reduce (\(a, b) (c, d) -> (a + c + b * d, b + d + a * c)) (0, 0) (zip xs xs) in a * b) xs 1
 
 entry undone_floats [n] (xs: [n]f64) : [n]f64 = vjp (\xs -> reduce (\a b -> a + b + a * b) 0 xs) xs 1
+
+-- As much is overwritten as only the iteration knows.
+entry lengths [n] (xs: [n]f64) (ys: [n]f64) =
+  vjp (\xs -> loop zs = copy xs for i < n do
+         let k = (i * 3 + 1) % n in zs with [0:k] = map (\z -> z * z * xs[i]) (take k zs))
+      xs ys

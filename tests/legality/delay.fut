@@ -39,3 +39,10 @@ entry parts [m] (a: *[2][m]f64) (v: [m]f64) : [2][m]f64 =
   let a[0] = map (+ 1) a[0]
   let a[1] = map2 (+) a[1] v
   in a
+
+-- The row that is read is the one that waits in one iteration, and another one in the rest.
+entry row_of_one_turn [n] [m] (a: *[n][m]f64) (v: [m]f64) : [n][m]f64 =
+  loop a for i < n do
+    let a[i] = v
+    let a[n - 1 - i] = map2 (*) a[n - 1 - i] v
+    in a

@@ -83,3 +83,8 @@ entry products [n] (is: [n]i64) : [3]f64 =
 
 entry folded_rows [n][m] (xs: [n][4][m]f64) : [n][m]f64 =
   map (\x -> reduce (\a b -> let s = a[0] in map2 (\u v -> u + v + 0 * s) a b) (replicate m 0) x) xs
+
+-- The adjoint that rows are added to has those of the queries in it.
+entry weighted [n][d] (xs: [n][d]f64) (vs: [n][d]f64) (y: [n][d]f64) : [n][d]f64 =
+  vjp (\xs -> map (\q -> let ws = map (\x -> f64.exp (-(f64.sum (map2 (\a b -> (a - b) * (a - b)) q x)))) xs
+                         in map (\v -> f64.sum (map2 (*) ws v)) (transpose vs)) xs) xs y

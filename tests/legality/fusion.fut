@@ -44,3 +44,17 @@ entry rows [n][m] (a: *[n][m]f64) (k: i64) : ([m]f64, [n][m]f64) =
   let q = p[k]
   let a[0, 0] = 5
   in (q, a)
+
+-- A nest that an accumulator's scope reads also makes the array that is added to, is read elsewhere, or reads what is
+-- overwritten before the scope.
+def put [n] (a: *intrinsics.acc ([n]f64)) (i: i64) (v: f64) : *intrinsics.acc ([n]f64) = intrinsics.acc_write a i v
+entry opened [n] (xs: [n]f64) (is: [n]i64) : [n]f64 =
+  let (ys, zs) = unzip (map (\x -> (f64.sin x, f64.cos x)) xs)
+  in intrinsics.hist_stream zs (+) 0 (\(a: *intrinsics.acc ([n]f64)) (y, i) -> put a i y) (zip ys is)
+entry read_too [n] (zs: *[n]f64) (xs: [n]f64) (is: [n]i64) : ([n]f64, f64) =
+  let ys = map f64.sin xs
+  in (intrinsics.hist_stream zs (+) 0 (\(a: *intrinsics.acc ([n]f64)) (y, i) -> put a i y) (zip ys is), ys[n / 2])
+entry changed [n] (zs: *[n]f64) (xs: *[n]f64) (is: [n]i64) : ([n]f64, [n]f64) =
+  let ys = map f64.sin xs
+  let xs[0] = zs[n - 1]
+  in (intrinsics.hist_stream zs (+) 0 (\(a: *intrinsics.acc ([n]f64)) (y, i) -> put a i y) (zip ys is), xs)

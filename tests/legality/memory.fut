@@ -34,6 +34,12 @@ entry begin_as_one [n] (xs: [n]f64): ([n]f64, [n]f64) =
   let a = map f64.sin xs
   in loop (b, c) = (copy a, copy a) for i < n do
     let x = b[i] let y = c[n - 1 - i] in (b with [i] = y + 1, c with [i] = x * 2)
+entry begin_without_copies [n] (xs: [n]f64): ([n]f64, [n]f64) =
+  let a = scan (+) 0 xs
+  in loop (b, c) = (a, a) for i < n do
+    let b = copy b with [i] = c[n - 1 - i] * 2
+    let c = copy c with [i] = b[n - 1 - i] * 3
+    in (b, c)
 -- Variables take each other's memory, or do not.
 entry exchanged [n] (xs: [n]f64): ([n]f64, [n]f64) =
   loop (a: *[n]f64, b: *[n]f64) = (map f64.sin xs, map f64.cos xs) for i < n do
@@ -116,3 +122,8 @@ entry one_goes_there [n] (xs: [n]f64): ([n]f64, [n]f64) =
 -- The array of a caller, who knows nothing of its being consumed.
 entry written_first [n] [m] (xs: *[n][m]f64): [n][m]f64 =
   let v = map (\j -> f64.sin (f64.i64 j)) (iota m) in xs with [0] = v
+-- Adjoints of variables that are exchanged, of which one cannot be updated where it lies.
+entry exchanged_adjoints [n] [m] (xs: [n][m]f64) (ys: [n][m]f64) (p: [n][m]f64) (q: [n][m]f64): ([n][m]f64, [n][m]f64) =
+  vjp (\(xs, ys) -> loop (a: *[n][m]f64, b: *[n][m]f64) = (map (map f64.sin) xs, copy ys) for i < n do
+         let a = a with [(i * 3) % n] = copy b[n - 1] in (b, a))
+      (xs, ys) (p, q)

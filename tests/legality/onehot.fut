@@ -126,6 +126,11 @@ entry bins_differ [n] (is: [n]i64) (xs: [n]f64) =
   tabulate n (\k -> let h = reduce_by_index (replicate n 0.0) (+) 0 is (map (* xs[k]) xs)
                     in f64.sum (map2 (\x j -> if j == k then x * h[j] else 0) xs (iota n)))
 
+-- Beside a sum that is one-hot: without any, or a tangent, a function is not looked at (`rewrite/may_vanish.py`).
+entry infinite_beside [n] (xs: [n]f64) = (infinite xs, first xs)
+entry grows_beside [n] (xs: [n]f64) = (grows xs, first xs)
+entry cat3_beside [n] (xs: [n]f64) = (cat3 xs, first xs)
+
 -- Maps without iterations, and bins out of range: what their terms read is there, and fails, in iterations alone.
 entry bins_none [n][m] (xs: [n]i64) (is: [m]i64) (ys: [m]i64) =
   tabulate n (\k -> i64.sum (map2 (\i y -> i64.bool (i == k) * (y + xs[0])) is ys))
