@@ -12,8 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from futad import strategies, testing
-    from futad.api.derivatives import grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp
+    from futad import scipy, strategies, testing
+    from futad.api.bind import bind
+    from futad.api.derivatives import grad, hessian, hvp, jacfwd, jacrev, jmp, jvp, mjp, value_and_grad, vjp, vmap
     from futad.api.program import Function, Program, compile, load
     from futad.errors import (
         AssertionFailed,
@@ -37,26 +38,32 @@ if TYPE_CHECKING:
         UsageError,
     )
     from futad.runtime.deviceprogram import synchronise
+    from futad.runtime.shapes import Spec
     from futad.runtime.values import Record
 
 __version__ = "0.1.0"
 
 _NAMES = {
     "futad.api.program": ("Function", "Program", "compile", "load"),
-    "futad.api.derivatives": ("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"),
+    "futad.api.bind": ("bind",),
+    "futad.api.derivatives": (
+        "grad", "hessian", "hvp", "jacfwd", "jacrev", "jmp", "jvp", "mjp", "value_and_grad", "vjp", "vmap",
+    ),
     "futad.errors": (
         "AssertionFailed", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "ExecutionError",
         "FileError", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "ScopeError",
         "ShapeError", "SourceError", "TypeCheckError", "UnsupportedError", "UsageError",
     ),
     "futad.runtime.deviceprogram": ("synchronise",),
+    "futad.runtime.shapes": ("Spec",),
     "futad.runtime.values": ("Record",),
 }  # fmt: skip
+_MODULES = ("errors", "scipy", "strategies", "testing")
 _PLACES = {name: place for place, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("testing", "errors", "strategies"):
+    if name in _MODULES:
         return import_module(f"futad.{name}")
     place = _PLACES.get(name)
     if place is None:
@@ -69,13 +76,13 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PLACES, "testing", "errors", "strategies"])
+    return sorted([*globals(), *_PLACES, *_MODULES])
 
 
 __all__ = [
     "AssertionFailed", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "ExecutionError",
     "FileError", "Function", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "Program",
-    "Record", "ScopeError", "ShapeError", "SourceError", "TypeCheckError", "UnsupportedError", "UsageError",
-    "compile", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "load", "strategies", "synchronise", "testing",
-    "value_and_grad", "vjp",
+    "Record", "ScopeError", "ShapeError", "SourceError", "Spec", "TypeCheckError", "UnsupportedError", "UsageError",
+    "bind", "compile", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jmp", "jvp", "load", "mjp", "strategies",
+    "synchronise", "testing", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip

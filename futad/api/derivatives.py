@@ -14,21 +14,20 @@ Components of that kind inside a tuple or record that is differentiated get thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 import numpy as np
 
-from futad.api.derive import derive
+from futad.api.argnums import Argnums, has_floats, is_single, numbers, with_floats
+from futad.api.derive import lifted
 from futad.api.options import takes_budget
-from futad.api.program import Executable, Function
+from futad.api.program import Function
 from futad.core import ir
 from futad.core.budget import Budget, Options, chosen
 from futad.errors import InputError, ShapeError, UsageError
 from futad.runtime.exchange import device_array, device_array_like
 from futad.runtime.values import build_value, entry_text, flatten_value
-
-Argnums = int | Sequence[int]
 
 
 @takes_budget("loops")
@@ -69,6 +68,62 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     return derivative(*args, *[_filled_argument(f, i, tangents[i], args[i]) for i in active])
 
 
+def jmp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The value of f at `args` and its derivatives along many `tangents`, one per argument; None stands for zero.
+
+    Tangents have one more dimension than the arguments, in front, of the same size k in all; and so have the
+    derivatives.  The work on f itself is done once for all directions.
+    """
+    f = _entry(f, "jmp")
+    args, tangents, active = _directions(f, "jmp", args, tangents)
+    products = _derived(f, "jmp", active, False)
+    given = _many("jmp", "tangents", [(f.entry.params[i][1], tangents[i], args[i]) for i in active])
+    made: tuple[Any, Any] = products(*args, *given)
+    return made
+
+
+@takes_budget("loops")
+def mjp(
+    f: Function, *args: Any, argnums: Argnums | None = None, **options: Unpack[Options]
+) -> tuple[Any, Callable[[Any], Any]]:
+    """As `vjp` for many cotangents at once: they, and the adjoints, have one more dimension, in front.
+
+    The work on f itself is done once for all of them.
+    """
+    f = _entry(f, "mjp")
+    active = _active(f, argnums)
+    kept = tuple([_snapshot(a) for a in args])
+    value = f(*kept)
+    pullback = _derived(f, "mjp", active, False, *chosen(**options))
+
+    def pull(cotangents: Any) -> Any:
+        (full,) = _many("mjp", "cotangents", [(f.entry.result, cotangents, value)])
+        return _placed(pullback(*kept, full), active, argnums, len(args))
+
+    return value, pull
+
+
+def vmap(f: Function, in_axes: int | None | Sequence[int | None] = 0) -> Function:
+    """The entry that computes f for each of a batch, in parallel; its results have the batch as dimension 0.
+
+    `in_axes`: for each argument the dimension of its arrays that is the batch's, None if all have the argument in
+    common; or the same for all arguments.  The batch may have no elements.  Raises UsageError if nothing has a batch,
+    or if results could differ in shape from one to the next.
+    """
+    f = _entry(f, "vmap")
+    count = len(f.entry.params)
+    axes: tuple[Any, ...] = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * count
+    wrong: list[Any] = [a for a in axes if a is not None and (type(a) is not int or a < 0)]
+    if wrong:
+        raise UsageError(f"vmap: in_axes holds dimensions, counted from 0, and None, not {wrong[0]!r}")
+    if len(axes) != count:
+        raise UsageError(f"vmap: {f.__name__} has {count} arguments, but in_axes has {len(axes)} entries",
+                         hint=entry_text(f.entry))  # fmt: skip
+    if all(a is None for a in axes):
+        raise UsageError("vmap: in_axes names no argument that has a batch")
+    return _derived(f, "vmap", axes, False)
+
+
 @takes_budget("loops")
 def grad(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Function:
     """The entry that computes the gradient of f, whose result is one floating-point number.
@@ -77,14 +132,14 @@ def grad(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Funct
     tuple).  Raises UsageError if f has another result.
     """
     f = _entry(f, "grad")
-    return _derived(f, "grad", _numbers(f, argnums), _is_single(argnums), *chosen(**options))
+    return _derived(f, "grad", numbers(f.entry, argnums), is_single(argnums), *chosen(**options))
 
 
 @takes_budget("loops")
 def value_and_grad(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Function:
     """Like `grad`, but the entry returns (value, gradient)."""
     f = _entry(f, "value_and_grad")
-    return _derived(f, "value_and_grad", _numbers(f, argnums), _is_single(argnums), *chosen(**options))
+    return _derived(f, "value_and_grad", numbers(f.entry, argnums), is_single(argnums), *chosen(**options))
 
 
 def jacfwd(f: Function, argnums: Argnums = 0) -> Function:
@@ -95,29 +150,56 @@ def jacfwd(f: Function, argnums: Argnums = 0) -> Function:
     structure.  An array of tuples counts as a tuple of arrays.
     """
     f = _entry(f, "jacfwd")
-    return _derived(f, "jacfwd", _numbers(f, argnums), _is_single(argnums))
+    return _derived(f, "jacfwd", numbers(f.entry, argnums), is_single(argnums))
 
 
 @takes_budget("loops")
 def jacrev(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Function:
     """Like `jacfwd`, by reverse mode: good for few outputs."""
     f = _entry(f, "jacrev")
-    return _derived(f, "jacrev", _numbers(f, argnums), _is_single(argnums), *chosen(**options))
+    return _derived(f, "jacrev", numbers(f.entry, argnums), is_single(argnums), *chosen(**options))
 
 
 @takes_budget("loops")
-def hvp(f: Function, args: Sequence[Any], tangents: Sequence[Any], **options: Unpack[Options]) -> tuple[Any, ...]:
+def hvp(
+    f: Function,
+    args: Sequence[Any],
+    tangents: Sequence[Any],
+    argnums: Argnums | None = None,
+    **options: Unpack[Options],
+) -> Any:
     """The Hessian of f at `args` times `tangents`: forward mode over reverse mode, no Hessian is formed.
 
-    `tangents` has one entry an argument; the arguments whose tangent is None are constants, and so is their
-    place in the result, a tuple with one entry an argument.  Raises UsageError if f is not scalar.
+    `tangents` has one entry an argument; the arguments whose tangent is None, and those without floating-point numbers,
+    are constants, and their place in the result, a tuple with one entry an argument, is None.  With `argnums` it has
+    one entry, or for a single number is the tangent, for those arguments alone, and so has the result.  Raises
+    UsageError if f is not scalar.
     """
     f = _entry(f, "hvp")
-    args, tangents, active = _directions(f, "hvp", args, tangents)
+    if argnums is not None:
+        active = numbers(f.entry, argnums)
+        given = dict(zip(active, (tangents,) if is_single(argnums) else tangents, strict=False))
+        if not is_single(argnums) and len(tangents) != len(active):
+            raise UsageError(f"hvp: argnums names {len(active)} arguments, but tangents has {len(tangents)} entries")
+        every = [given.get(i) for i in range(len(f.entry.params))]
+        args, every, _ = _directions(f, "hvp", args, every)
+        product = _hvp(f, args, every, active, options)
+        return product[0] if is_single(argnums) else product
+    args, tangents, named = _directions(f, "hvp", args, tangents)
+    active = tuple([i for i in named if has_floats(f.entry.params[i][1])])
     if not active:
         return (None,) * len(args)
-    _, product = jvp(grad(f, active, **options), args, tangents)
-    return tuple(_placed(product, active, None, len(args)))
+    return tuple(_placed(_hvp(f, args, tangents, active, options), active, None, len(args)))
+
+
+def _hvp(
+    f: Function, args: Sequence[Any], tangents: Sequence[Any], active: tuple[int, ...], options: Options
+) -> tuple[Any, ...]:
+    """A tuple with one entry for each of `active`, whose tangents may be None for zero."""
+    gradient = _derived(f, "grad", active, False, *chosen(**options))
+    along = _derived(gradient, "jvp", active, False)
+    made: tuple[Any, ...] = along(*args, *[_filled_argument(f, i, tangents[i], args[i]) for i in active])[1]
+    return made
 
 
 @takes_budget("loops")
@@ -141,70 +223,14 @@ def _entry(f: Any, what: str) -> Function:
 def _derived(
     f: Function, kind: str, active: tuple[int, ...], single: bool, engine: str = "", budget: Budget | None = None
 ) -> Function:
-    """The entry of a new program; a budget of its own is for the derivative that is taken here.  `engine`: how
-    derivatives are taken in it, by default as in the program of f."""
-    of = f.executable
-    engine = engine or of.engine
-
-    def make() -> Function:
-        core, name = derive(of.core, f.symbol, kind, active, single, budget)
-        origin = of.origin and of.origin.then(f.symbol, kind, active, single, budget)
-        made = Executable(core, of.requested, of.check, of.texts, of.budget, of.schedule, engine, origin)
-        return Function(made, name)
-
-    made = f.derived((kind, active, single, engine, budget), make)
-    assert isinstance(made, Function)
-    return made
-
-
-def _is_single(argnums: Argnums) -> bool:
-    return not isinstance(argnums, Iterable)
-
-
-def _numbers(f: Function, argnums: Argnums) -> tuple[int, ...]:
-    """The arguments named, counted from 0; negative numbers count from the end."""
-    count = len(f.entry.params)
-    wrong = UsageError(f"argnums must be an int or a sequence of ints, not {argnums!r}")
-    try:
-        numbers = tuple(argnums) if isinstance(argnums, Iterable) else (argnums,)
-    except TypeError:
-        raise wrong from None
-    if not numbers:
-        raise UsageError("argnums is empty: there is nothing to differentiate with respect to")
-    out = []
-    for n in numbers:
-        if not isinstance(n, int | np.integer) or isinstance(n, bool):
-            raise wrong
-        n = int(n)
-        if not -count <= n < count:
-            raise UsageError(
-                f"argnums {n} is out of range: {f.__name__} has {count} arguments", hint=entry_text(f.entry)
-            )
-        out.append(n % count)
-    if len(set(out)) != len(out):
-        raise UsageError(f"argnums names an argument twice: {argnums!r}")
-    return tuple(out)
+    return f._derive(kind, active, single, engine, budget)
 
 
 def _active(f: Function, argnums: Argnums | None) -> tuple[int, ...]:
     if argnums is not None:
-        return _numbers(f, argnums)
-    active: tuple[int, ...] = f.derived(
-        "floats", lambda: tuple([i for i, (_, t) in enumerate(f.entry.params) if has_floats(t)])
-    )
-    if not active:
-        raise UsageError(
-            f"no argument of {f.__name__} holds floating-point numbers; name the integers meant with argnums",
-            hint=entry_text(f.entry),
-        )
+        return numbers(f.entry, argnums)
+    active: tuple[int, ...] = f.derived("floats", lambda: with_floats(f.entry))
     return active
-
-
-def has_floats(t: ir.EntryType) -> bool:
-    """Whether any component is floating-point."""
-    if t.kind in ("tuple", "record"):
-        return any(has_floats(ft) for _, ft in t.fields)
-    return has_floats(t.elem) if isinstance(t.elem, ir.EntryType) else bool(t.elem and t.elem.is_float)
 
 
 def _directions(
@@ -226,11 +252,41 @@ def _directions(
 def _placed(adjoints: Any, active: tuple[int, ...], argnums: Argnums | None, count: int) -> Any:
     """The adjoints of the active arguments in the form asked for."""
     if argnums is not None:
-        return adjoints[0] if _is_single(argnums) else adjoints
+        return adjoints[0] if is_single(argnums) else adjoints
     out: list[Any] = [None] * count
     for i, adjoint in zip(active, adjoints, strict=True):
         out[i] = adjoint
     return tuple(out)
+
+
+def _many(what: str, name: str, pairs: Sequence[tuple[ir.EntryType, Any, Any]]) -> list[Any]:
+    """Of each (type, value given with one more dimension, value of the type) the one given, with zeros for None."""
+    lifts = [lifted(t) for t, _, _ in pairs]
+    first = next((x for t, (_, given, _) in zip(lifts, pairs, strict=True) for x in _told(t, given)), None)
+    if first is None:
+        raise UsageError(f"{what}: all {name} are None, so their number is not known")
+    if not (shape := _shape(first)):
+        raise UsageError(f"{what}: {name} have one more dimension than what they belong to, in front")
+    out = []
+    for t, (plain, given, like) in zip(lifts, pairs, strict=True):
+        leaves = zip(_elems(plain), flatten_value(plain, like, name, ""), strict=True)
+        zeros = [np.broadcast_to(np.zeros((), elem.dtype), (shape[0], *_shape(x))) for elem, x in leaves]
+        out.append(_filled(t, given, build_value(t, iter(zeros)), name))
+    return out
+
+
+def _told(t: ir.EntryType, value: Any) -> Iterator[Any]:
+    """The components of a value that are not None."""
+    if value is None or t.kind in ("scalar", "array"):
+        yield from [] if value is None else [value]
+        return
+    parts = value if isinstance(value, tuple | list) else [_field_or_none(value, n) for n, _ in t.fields]
+    for (_, ft), part in zip(t.fields, parts, strict=False):
+        yield from _told(ft, part)
+
+
+def _field_or_none(record: Any, name: str) -> Any:
+    return record.get(name) if isinstance(record, Mapping) else getattr(record, name, None)
 
 
 def _filled_argument(f: Function, i: int, tangent: Any, arg: Any) -> Any:

@@ -8,12 +8,16 @@ Kinds, with x the parameters of f, a the active ones:
 
     jvp              f's parameters, then a tangent per active one     -> (y, tangent of y)
     vjp              f's parameters, then a cotangent of y             -> adjoints of a
+    jmp, mjp         the same in many directions: tangents, cotangents and what comes of them have one more dimension
     grad             f's parameters (f has one float scalar result)    -> adjoints of a
     value_and_grad   f's parameters                                    -> (y, adjoints of a)
     jacfwd, jacrev   f's parameters   -> for each component of y, derivatives shaped [y...][a...]
 
 The Jacobians take derivatives along the elements of a (`jacfwd`) or of y (`jacrev`) inside the program, with one-hot
 seeds, many directions at a time (`jmp` and `mjp`).
+
+"vmap" is no derivative, but made in the same way: f for each of a batch.  `active` has an item for each parameter, the
+dimension that is the batch's in the arrays given for it, or None if all have the same value.
 """
 
 from __future__ import annotations
@@ -46,9 +50,11 @@ from futad.core.types import (
     zero,
 )
 from futad.errors import UsageError
-from futad.runtime.values import count_leaves, witnesses_of
+from futad.runtime.values import count_leaves, leaf_paths, witnesses_of
 
-KINDS = ("jvp", "vjp", "grad", "value_and_grad", "jacfwd", "jacrev")
+KINDS = ("jvp", "vjp", "jmp", "mjp", "grad", "value_and_grad", "jacfwd", "jacrev")
+VMAP = "vmap"
+DIRECTIONS = "directions"  # the name of their number
 
 
 @dataclass(slots=True)
@@ -64,20 +70,21 @@ class _Site:
     sizes: list[Var]
     params: list[Var]
     leaf_arg: list[int]  # the parameter of the entry each value parameter belongs to
+    shown: list[tuple[str, ir.EntryType]]  # the entry's parameters
 
     @property
     def args(self) -> list[Atom]:
         return [*self.sizes, *self.params]
 
     def active_params(self) -> list[Var]:
-        return [p for p, i in zip(self.params, self.leaf_arg, strict=True) if i in self.active]
+        return [p for k in self.active for p, i in zip(self.params, self.leaf_arg, strict=True) if i == k]
 
 
 def derive(
     program: ir.Program,
     name: str,
     kind: str,
-    active: tuple[int, ...],
+    active: tuple[Any, ...],
     single: bool = False,
     budget: Budget | None = None,
 ) -> tuple[ir.Program, str]:
@@ -87,11 +94,14 @@ def derive(
     keep.
     """
     fun = program.funs[name]
-    assert fun.entry is not None and kind in KINDS
+    assert fun.entry is not None and kind in (*KINDS, VMAP)
     site = _open(fun, active, single, budget)
     build = {
         "jvp": _jvp,
         "vjp": _vjp,
+        "jmp": _jmp,
+        "mjp": _mjp,
+        VMAP: _vmap,
         "grad": _grad,
         "value_and_grad": _value_and_grad,
         "jacfwd": _jacfwd,
@@ -101,7 +111,7 @@ def derive(
     body_params = (*site.sizes, *extra_sizes, *site.params, *extra_params)
     new_name = _fresh_name(program, f"{name}_{kind}")
     entry = ir.Entry(
-        f"{kind}({fun.entry.name})", (*fun.entry.params, *extra_entry), result_type, (), _doc(kind, fun.entry)
+        f"{kind}({fun.entry.name})", (*site.shown, *extra_entry), result_type, (), _doc(kind, fun.entry)
     )
     new = ir.Fun(
         new_name,
@@ -130,6 +140,14 @@ def _jvp(s: _Site) -> _Built:
 
 
 def _vjp(s: _Site) -> _Built:
+    return _pullback(s, ())
+
+
+def _mjp(s: _Site) -> _Built:
+    return _pullback(s, (Var(DIRECTIONS, I64),))
+
+
+def _pullback(s: _Site, many: tuple[Var, ...]) -> _Built:
     shown = witnesses_of(s.fun.ret, s.entry.result)
     mapping: dict[Var, Atom] = dict(zip(s.fun.body.params, s.args, strict=True))
     sizes: list[Var] = []
@@ -143,12 +161,25 @@ def _vjp(s: _Site) -> _Built:
             mapping[r] = found[i] = size
             sizes.append(size)
         if i in shown:
-            seeds.append(ZERO)
+            seeds.append(s.b.let(ir.Replicate(many, ZERO), "zeros") if many else ZERO)
         else:
-            cotangents.append(Var(f"{r.name}_bar", subst_type(r.type, mapping)))
+            cotangents.append(Var(f"{r.name}_bar", array_of(subst_type(r.type, mapping), *many)))
             seeds.append(cotangents[-1])
-    _, adjoints = _emit_vjp(s, s.b, seeds, expected=found)
-    return sizes, cotangents, (("cotangent", s.entry.result),), list(adjoints), _adjoint_type(s)
+    _, adjoints = _emit_vjp(s, s.b, seeds, many, expected=found)
+    name, given, made = "cotangent", s.entry.result, _adjoint_type(s)
+    if many:
+        name, given, made = "cotangents", lifted(given), lifted(made)
+    return [*many, *sizes], cotangents, ((name, given),), list(adjoints), made
+
+
+def _jmp(s: _Site) -> _Built:
+    count = Var(DIRECTIONS, I64)
+    tangents = [Var(f"{p.name}_tan", array_of(p.type, count)) for p in s.active_params()]
+    primal, tans = _emit_jvp(s, s.b, list(s.active_params()), list(tangents), (count,))
+    shown = witnesses_of(s.fun.ret, s.entry.result)
+    visible = [t for i, t in enumerate(tans) if i not in shown]
+    entry = tuple([(f"{s.entry.params[i][0]}_tangents", lifted(s.entry.params[i][1])) for i in s.active])
+    return [count], tangents, entry, [*primal, *visible], _tuple(s.entry.result, lifted(s.entry.result))
 
 
 def _grad(s: _Site) -> _Built:
@@ -192,6 +223,57 @@ def _jacrev(s: _Site) -> _Built:
     found = _in_blocks(s.b, [results[i].type for i in outs], [p.type for p in params], rows)
     blocks = {(i, leaf): found[k][leaf] for k, i in enumerate(outs) for leaf in range(len(params))}
     return _jacobian(s, results, outs, blocks)
+
+
+def _vmap(s: _Site) -> _Built:
+    """The batch's size is one more size argument, before the parameters; results have it as dimension 0."""
+    axes = [s.active[i] for i in s.leaf_arg]
+    of_sizes = {size for p in s.params for size in shape_of(p.type)}
+    for p, path, axis in zip(s.params, _paths(s.entry), axes, strict=True):
+        if axis is None:
+            continue
+        if p in of_sizes:
+            raise UsageError(f"vmap: '{path}' of {s.entry.name} is a size, which all of a batch have in common")
+        if axis > len(shape_of(p.type)):
+            raise UsageError(f"vmap: '{path}' of {s.entry.name} has no dimension {axis}, also with that of the batch")
+    batch = Var("batch", I64)
+    given = {p: _batched(p, batch, axis) for p, axis in zip(s.params, axes, strict=True) if axis is not None}
+    rows: list[Atom] = []
+    for (p, array), axis in zip(given.items(), [a for a in axes if a is not None], strict=True):
+        others = [d for d in range(len(shape_of(p.type)) + 1) if d != axis]
+        rows.append(s.b.let(ir.Rearrange(array, (axis, *others)), "rows") if axis else array)
+    mapping: dict[Var, Atom] = dict(zip(s.fun.body.params, s.args, strict=True))
+    types = []
+    for r in s.fun.ret:
+        t = subst_type(r.type, mapping)
+        if any(size in given or size in s.fun.ret for size in shape_of(t)):
+            raise UsageError(f"vmap: the results of {s.entry.name} may differ in shape from one to the next of a batch")
+        types.append(array_of(t, batch))
+
+    inside = [Var(p.name, p.type) for p in given]
+    inner = Builder()
+    args = [dict(zip(given, inside, strict=True)).get(a, a) if isinstance(a, Var) else a for a in s.args]
+    results = _call(s, inner, args)
+    lam = ir.Lambda(tuple(inside), tuple(inner.stms), tuple(results))
+    out = s.b.emit(ir.Map(batch, tuple(rows), lam), "batched", types=types)
+    s.params = [given.get(p, p) for p in s.params]
+    s.shown = [
+        (name, t if axis is None else lifted(t, "batch", axis))
+        for (name, t), axis in zip(s.entry.params, s.active, strict=True)
+    ]
+    return [batch], [], (), list(out), lifted(s.entry.result, "batch")
+
+
+def _batched(p: Var, batch: Var, axis: int) -> Var:
+    """A parameter with the batch's dimension."""
+    if isinstance(p.type, Prim):
+        return Var(p.name, array_of(p.type, batch))
+    shape = p.type.shape
+    return Var(p.name, ArrayType(p.type.elem, (*shape[:axis], batch, *shape[axis:])))
+
+
+def _paths(entry: ir.Entry) -> list[str]:
+    return [path for name, t in entry.params for path in leaf_paths(t, name)]
 
 
 def _results(s: _Site) -> tuple[list[Var], list[int]]:
@@ -266,7 +348,7 @@ def _open(fun: ir.Fun, active: tuple[int, ...], single: bool, budget: Budget | N
     leaf_arg = [i for i, (_, t) in enumerate(entry.params) for _ in range(count_leaves(t))]
     n = fun.num_sizes
     attrs = (budget.attribute(),) if budget is not None else ()
-    return _Site(fun, entry, active, single, attrs, Builder(), fresh[:n], fresh[n:], leaf_arg)
+    return _Site(fun, entry, active, single, attrs, Builder(), fresh[:n], fresh[n:], leaf_arg, list(entry.params))
 
 
 def _call(s: _Site, b: Builder, args: Sequence[Atom]) -> list[Var]:
@@ -396,6 +478,9 @@ def _doc(kind: str, entry: ir.Entry) -> str:
     names = {
         "jvp": "The value and the directional derivative",
         "vjp": "The adjoints of arguments",
+        "jmp": "The value and directional derivatives",
+        "mjp": "The adjoints of arguments, for each of many cotangents",
+        VMAP: "For each of a batch",
         "grad": "The gradient",
         "value_and_grad": "The value and the gradient",
         "jacfwd": "The Jacobian (by forward mode)",
@@ -415,6 +500,11 @@ def _tuple(*ts: ir.EntryType) -> ir.EntryType:
 def _adjoint_type(s: _Site) -> ir.EntryType:
     types = [s.entry.params[i][1] for i in s.active]
     return types[0] if s.single else _tuple(*types)
+
+
+def lifted(t: ir.EntryType, name: str = DIRECTIONS, axis: int = 0) -> ir.EntryType:
+    """The type with one more dimension in each component."""
+    return _map_leaves(t, lambda elem, d: _leaf_type(elem, (*d.dims[:axis], name, *d.dims[axis:])))
 
 
 def _leaf_type(elem: Prim, dims: tuple[str | int | None, ...]) -> ir.EntryType:

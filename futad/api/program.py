@@ -10,190 +10,43 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import json
 import keyword
 import os
 import re
-import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
-from futad import checks, forks
+import numpy as np
+
+from futad import __version__
+from futad.api.argnums import Argnums, is_single, numbers, with_floats
+from futad.api.derive import KINDS, derive
+from futad.api.executable import Executable, Origin
 from futad.api.options import takes_budget
 from futad.backend import aot_cache, backends
 from futad.core import ir
-from futad.core.budget import Budget, Options, budgeted, chosen
-from futad.core.measures import Measured
-from futad.errors import Error, FutadWarning, OutOfMemory, UsageError
+from futad.core.budget import Budget, Options, chosen
+from futad.errors import DtypeError, ShapeError, UsageError
 from futad.runtime.exchange import DeviceArray
-from futad.runtime.values import Signature, entry_text, signature_of
-from futad.target import Target, target_of
+from futad.runtime.ffi import Misfit
+from futad.runtime.shapes import Spec, result_specs, specs_of
+from futad.runtime.values import (
+    Leaf,
+    Signature,
+    build_value,
+    count_text,
+    entry_text,
+    flatten_value,
+    leaf_text,
+    signature_of,
+)
 
 if TYPE_CHECKING:
     from futad.pipeline import Trace
-    from futad.rewrite.choices import NestChoice
     from futad.rewrite.schedule import Schedule
 
-# NumPy of a shape beyond the address space, also of an array without elements: on the interpreter.
-_TOO_LARGE = re.compile("too big|too large|maximum allowed", re.IGNORECASE)
 WHOLE = "loops, for all derivatives in the program and of its entries that say nothing else,"
-NO_TRACES = "'trace' prints nothing on backend '{}': run on 'c', 'multicore' or 'interp' to see it"
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What a program was made of: the texts of its files by their names, and the derivatives taken of it, as text."""
-
-    texts: Mapping[str, str]
-    derived: str = ""
-
-    def then(self, *step: Any) -> Origin:
-        """That of a derivative of the program."""
-        return Origin(self.texts, f"{self.derived}{step!r};")
-
-
-class Executable:
-    """A core program with the code made from it on first use; shared by its functions."""
-
-    def __init__(
-        self,
-        core: ir.Program,
-        backend: str,
-        check: bool = False,
-        texts: Mapping[str, str] | None = None,
-        budget: Budget | None = None,
-        schedule: Schedule | None = None,
-        engine: str = "transform",
-        origin: Origin | None = None,
-    ) -> None:
-        """`engine`: how derivatives are taken, one of `ENGINES`.  `origin`: what the program was made of, if that is
-        known."""
-        self.engine = engine
-        self.core, self.budget = budgeted(core, budget), budget
-        self.schedule, self.origin = schedule, origin
-        self.texts = texts or {}
-        self.requested = backend
-        self.check = check
-        self._executor: backends.Executor | None = None
-        self._trace: Trace | None = None
-        self._backend = backend
-        self._lock = threading.Lock()
-        forks.watch(self)
-
-    def forked(self) -> None:
-        """See `futad/forks.py`."""
-        if forks.is_held(self._lock):
-            self._lock = threading.Lock()
-
-    def executor(self) -> backends.Executor:
-        """The compiled program, with all optimisations (compiled now if this is the first use)."""
-        made = self._ready(soon=False)
-        return made.settled() if isinstance(made, backends.Soon) else made
-
-    def _ready(self, soon: bool = True) -> backends.Executor:
-        """What runs calls; `soon`: perhaps not yet the full build."""
-        if (made := self._executor) is not None:
-            return made
-        with self._lock:
-            key = self.key() if self._executor is None else ""
-            if key and (found := aot_cache.find(key)) is not None:
-                self._executor = found[1]
-                threads = hasattr(found[1].lib, "futad_pool_share")
-                self._backend = ("multicore" if threads else "c") if self.requested == "auto" else self.requested
-            if self._executor is None and self.engine == "dual":
-                from futad.dual.engine import DualInterpreter
-
-                core = _without_inverses(self.core)
-                self._executor, self._backend = backends.Interpreted(core, DualInterpreter), "interp"
-            elif self._executor is None:
-                from futad.pipeline import Trace, compile_program
-
-                def compiled(target: Target) -> ir.Program:
-                    if target.traces:
-                        return compile_program(self.core, target=target, schedule=self.schedule)
-                    trace = Trace()
-                    program = compile_program(self.core, target=target, trace=trace, schedule=self.schedule)
-                    if any(r.changed for r in trace.records if r.name == "without-traces"):
-                        warnings.warn(NO_TRACES.format(target.name), FutadWarning, stacklevel=5)
-                    return program
-
-                def keep(full: Any) -> None:
-                    if key:
-                        aot_cache.store(key, self.core, full)
-
-                with checks.also(*[checks.IR] if self.check else []):
-                    nests = self._nests()
-                    made, self._backend = backends.executor(compiled, self.requested, nests, keep if soon else None)
-                if not isinstance(made, backends.Soon):
-                    keep(made)
-                self._executor = made
-            return self._executor
-
-    def key(self) -> str:
-        """The key of the program in the cache; "" if it is not to be taken from there."""
-        if self.origin is None or self.engine != "transform" or self.schedule is not None:
-            return ""
-        if self.check or checks.modes():
-            return ""
-        if self.requested not in ("auto", "c", "multicore") or (self.requested == "auto" and backends.gpu_answers()):
-            return ""
-        if not aot_cache.as_shipped():
-            return ""
-        return aot_cache.key_of(self.origin.texts, self.requested, self.budget, None, self.origin.derived)
-
-    def _nests(self) -> tuple[NestChoice, ...]:
-        return self.schedule.nests if self.schedule is not None else ()
-
-    def trace(self) -> Trace:
-        """What the passes did, and how often each rule applied: they run once more for it."""
-        if self._trace is None:
-            from futad.pipeline import Trace, compile_program
-            from futad.rewrite.strategy import Stats
-
-            self.executor()
-            made = Trace(rules=Stats())
-            compile_program(self.core, target=target_of(self._backend), trace=made, schedule=self.schedule)
-            self._trace = made
-        return self._trace
-
-    def run(self, name: str, flat: Sequence[Any]) -> list[Any]:
-        """Run a core function on its core arguments; errors show the line of the source."""
-        try:
-            executor = self._ready()
-            for a in flat:
-                if type(a) is DeviceArray and self._backend not in backends.DEVICES:
-                    raise UsageError(
-                        f"argument '{a.path}' is in GPU memory, but the program runs on '{self._backend}'",
-                        hint="load the program with backend='cuda', or copy the array to the host",
-                    )
-            return list(executor.run(name, flat))
-        except Error as e:
-            e.locate(self.texts)
-            raise
-        except MemoryError as e:
-            raise OutOfMemory(f"out of memory: {e}" if str(e) else "out of memory") from None
-        except ValueError as e:
-            if not _TOO_LARGE.search(str(e)):
-                raise
-            raise OutOfMemory("an array is needed whose size exceeds the address space") from None
-
-    def measured(self) -> list[Measured]:
-        """What the last call told of itself; nothing before the first one."""
-        return self._executor.measured() if self._executor is not None else []
-
-    def __reduce__(self) -> str:
-        raise TypeError("a program does not pickle: load it in each process (its compiled code is cached on disk)")
-
-    @property
-    def backend(self) -> str:
-        """The backend that runs it: 'auto' is settled on first use."""
-        return self._backend
-
-    @property
-    def fresh(self) -> bool:
-        """See `backends.Executor`."""
-        return self._ready().fresh
 
 
 class Function:
@@ -216,6 +69,13 @@ class Function:
         text = entry_text(self.entry)
         self.__doc__ = f"{text}\n\n{self.entry.doc}" if self.entry.doc else text
         self.__signature__ = _python_signature(self.entry)
+        if type(self) is Function:
+            executable.functions.setdefault(name, self)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """By source and the way it was derived; see `futad/api/executable.py`."""
+        described = json.dumps(aot_cache.to_json(self.signature))
+        return _function, (self.executable, self._symbol, __version__, described)
 
     @property
     def symbol(self) -> str:
@@ -224,6 +84,8 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
+            if "out" in kwargs and "out" not in self.__signature__.parameters:
+                return self._into(kwargs.pop("out"), self.positional(args, kwargs))
             args = self.positional(args, kwargs)
         flat = self.signature.flatten(args)
         results = self.executable.run(self._symbol, flat)
@@ -237,6 +99,97 @@ class Function:
         """
         flat = self.signature.bind(list(leaves))
         return self.signature.visible(self.executable.run(self._symbol, flat))
+
+    def call_into(self, leaves: Sequence[Any], outs: Sequence[np.ndarray[Any, Any]]) -> None:
+        """As `call_leaves`, the components of the result written to `outs`: writeable NumPy arrays of the components'
+        dtypes and shapes, of rank 0 for numbers, that share no memory with each other; with arguments they may.
+
+        Dense ones are written to without any other array being made.  Raises ShapeError, DtypeError and UsageError, and
+        writes nothing then.
+        """
+        self._run_into(self.signature.bind(list(leaves)), outs)
+
+    def _into(self, out: Any, args: tuple[Any, ...]) -> Any:
+        """A call whose results are written to the arrays in `out`, which has the structure of the result."""
+        self._run_into(self.signature.flatten(args), flatten_value(self.entry.result, out, "out", self.entry.name))
+        return out
+
+    def _run_into(self, flat: list[Any], outs: Sequence[np.ndarray[Any, Any]]) -> None:
+        places = [i for i in range(len(outs) + len(self.signature.witnesses)) if i not in self.signature.witnesses]
+        if len(outs) != len(self.signature.results):
+            count = count_text(len(self.signature.results), "component")
+            raise UsageError(f"the result of {self.__name__} has {count}, but memory is given for {len(outs)}")
+        for leaf, out in zip(self.signature.results, outs, strict=True):
+            check_out(leaf, out)
+        if any(np.may_share_memory(x, y) for i, x in enumerate(outs) for y in outs[:i]):
+            raise UsageError(f"{self.__name__}: two parts of out share memory")
+        if any(type(a) is DeviceArray for a in flat):
+            raise UsageError(f"{self.__name__}: out is for results in CPU memory, but an argument is in GPU memory")
+        core: list[Any] = [None] * (len(outs) + len(self.signature.witnesses))
+        for place, out in zip(places, outs, strict=True):
+            core[place] = out
+        try:
+            self.executable.run_into(self._symbol, flat, core)
+        except Misfit as e:
+            leaf = self.signature.results[places.index(e.place)]
+            message = f"'{_out_path(leaf)}' of {self.__name__}: the result has shape {e.shape}, the memory for it"
+            raise ShapeError(f"{message} {core[e.place].shape}") from None
+
+    def shapes(self, *args: Any, **kwargs: Any) -> Any:
+        """Shape and dtype of the result, without running the entry: its structure with a `futad.Spec` for each
+        component, a pair `(shape, dtype)`.
+
+        An argument is what a call takes, or for each of its components a tuple of sizes (`()` is a number that is not
+        told) or an object with a `shape`, such as a Spec.  Sizes may be symbols of another system.  Raises ShapeError
+        if ranks or sizes disagree, UsageError if a size of the result is found by running only, or depends on a number
+        that is not told.
+        """
+        if kwargs:
+            args = self.positional(args, kwargs)
+        made = self.shapes_of_leaves(specs_of(self.signature, args))
+        return build_value(self.entry.result, iter(made))
+
+    def shapes_of_leaves(self, leaves: Sequence[Any]) -> list[Spec]:
+        """As `shapes`, for the components of the result from those of the arguments."""
+        return result_specs(self.signature, leaves)
+
+    def derivative(self, kind: str, argnums: Argnums | None = None, **options: Unpack[Options]) -> Function:
+        """The entry that computes a derivative, for those who call derivatives by components (`call_leaves`).
+
+        Of f with arguments x, a those of `argnums` (by default all that hold floating-point numbers), in this order,
+        y its value; components are in the order of the type, outer dimensions first:
+
+        - "jvp": x, then a tangent for each of a -> (y, tangent of y);
+        - "vjp": x, then a cotangent of y -> adjoints of a, a tuple, also of one, unless `argnums` is a number;
+        - "jmp", "mjp": the same with many directions, tangents, cotangents and what is made of them with one more
+          dimension in front;
+        - "grad", "value_and_grad", "jacfwd", "jacrev": as `futad.grad` and its like.
+
+        It is made once for each of these.  `options`: as of `futad.grad`.  Raises UsageError, also if there is nothing
+        to differentiate with respect to.
+        """
+        if kind not in KINDS:
+            raise UsageError(f"there is no derivative {kind!r}; there are: {', '.join(KINDS)}")
+        active = with_floats(self.entry) if argnums is None else numbers(self.entry, argnums)
+        return self._derive(kind, active, argnums is not None and is_single(argnums), *chosen(**options))
+
+    def _derive(
+        self, kind: str, active: tuple[Any, ...], single: bool, engine: str = "", budget: Budget | None = None
+    ) -> Function:
+        """The entry of a new program; a budget of its own is for the derivative that is taken here.  `engine`: how
+        derivatives are taken in it, by default as in this entry's program."""
+        of = self.executable
+        engine = engine or of.engine
+
+        def make() -> Function:
+            core, name = derive(of.core, self._symbol, kind, active, single, budget)
+            origin = of.origin and of.origin.then(self._symbol, kind, active, single, budget)
+            made = Executable(core, of.requested, of.check, of.texts, of.budget, of.schedule, engine, origin)
+            return Function(made, name)
+
+        made = self.derived((kind, active, single, engine, budget), make)
+        assert isinstance(made, Function)
+        return made
 
     def positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Arguments given by name put in their places.  Raises UsageError."""
@@ -290,11 +243,15 @@ class Program:
         """`budget`: what the reverse-mode derivatives of the program may keep.  `schedule`: as of `load`.  `engine`:
         how derivatives are taken, as `method` of `load`.  `origin`: what it was made of."""
         backends.check_name(backend)
-        self._executable = Executable(core, backend, check, texts, budget, _schedule_of(schedule), engine, origin)
-        self.name = name or core.name
-        self.entries: dict[str, Function] = {
-            f.entry.name: Function(self._executable, name) for name, f in self.core.funs.items() if f.entry is not None
-        }
+        made = Executable(core, backend, check, texts, budget, _schedule_of(schedule), engine, origin)
+        self._open(made, name or core.name, [Function(made, n) for n, f in core.funs.items() if f.entry is not None])
+
+    def _open(self, executable: Executable, name: str, functions: Iterable[Function]) -> None:
+        self._executable, self.name = executable, name
+        self.entries: dict[str, Function] = {f.entry.name: f for f in functions}
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _program, (self._executable, self.name, list(self.entries.values()))
 
     @property
     def core(self) -> ir.Program:
@@ -353,21 +310,43 @@ class Program:
         return "\n".join(lines + [f"  {entry_text(f.entry)}" for f in self.entries.values()])
 
 
+def check_out(leaf: Leaf, out: Any) -> None:
+    """Raises DtypeError, ShapeError or UsageError unless a component of a result can be written to `out`."""
+    path = _out_path(leaf)
+    if not isinstance(out, np.ndarray):
+        raise DtypeError(f"'{path}': expected a NumPy array of {leaf.elem.dtype.name}, got {type(out).__name__}")
+    if out.dtype != leaf.elem.dtype:
+        raise DtypeError(f"'{path}': expected {leaf_text(leaf)} ({leaf.elem.dtype.name}), got an array of {out.dtype}")
+    if out.ndim != len(leaf.dims):
+        raise ShapeError(f"'{path}': expected {leaf_text(leaf)}, of rank {len(leaf.dims)}, got one of rank {out.ndim}")
+    if not out.flags.writeable:
+        raise UsageError(f"'{path}' is read-only")
+
+
+def _out_path(leaf: Leaf) -> str:
+    return "out" + leaf.path.removeprefix("result")
+
+
+def _function(executable: Executable, symbol: str, version: str, described: str) -> Function:
+    """A pickled function of an executable; `described`: its signature, as futad of that version writes it."""
+    if (there := executable.functions.get(symbol)) is not None:
+        return there
+    made = Function(executable, symbol, aot_cache.from_json(json.loads(described)) if version == __version__ else None)
+    return executable.functions.setdefault(symbol, made)
+
+
+def _program(executable: Executable, name: str, functions: list[Function]) -> Program:
+    """A pickled program."""
+    made = Program.__new__(Program)
+    made._open(executable, name, functions)
+    return made
+
+
 def _explained(executable: Executable, derived: Iterable[Function]) -> str:
     """What a program's last call told, and those of derivatives."""
     from futad.runtime.explain import explained
 
     return explained([m for u in (executable, *[f.executable for f in derived]) for m in u.measured()])
-
-
-def _without_inverses(core: ir.Program) -> ir.Program:
-    """The program with the code of each `invert` in its place: what runs a program without passes has none for it."""
-    if not any(f.body.has(ir.Invert) for f in core.funs.values()):
-        return core
-    from futad.ad.inverse.function import expand_inverses
-    from futad.optimise.inline import inline
-
-    return expand_inverses(inline(core))
 
 
 def _schedule_of(schedule: Schedule | str | None) -> Schedule | None:
@@ -432,7 +411,7 @@ def load(
         raise UsageError(f"path must be a str or an os.PathLike of one, not {type(path).__name__}")
     read: dict[str, str] = {}
     return Program(load_program(file, texts=read), backend=backend, check=check, name=file, budget=budget,
-                   schedule=schedule, engine=engine or "transform", origin=Origin(read))
+                   schedule=schedule, engine=engine or "transform", origin=Origin(read, file))
 
 
 @takes_budget(WHOLE)
@@ -451,7 +430,7 @@ def compile(
 
     read: dict[str, str] = {}
     return Program(compile_text(source, name, read), backend=backend, check=check, texts={name: source}, name=name,
-                   budget=budget, schedule=schedule, engine=engine or "transform", origin=Origin(read))
+                   budget=budget, schedule=schedule, engine=engine or "transform", origin=Origin(read, name))
 
 
 __all__ = ["Executable", "Function", "Program", "compile", "load"]

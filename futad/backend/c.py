@@ -134,6 +134,10 @@ class CBackend:
         """
         return self.compiled.run(name, args)
 
+    def run_into(self, name: str, args: Sequence[Any], outs: Sequence[Any]) -> None:
+        """See `CLibrary.run_into`."""
+        self.compiled.run_into(name, args, outs)
+
     def timed(self, name: str, args: Sequence[Any]) -> tuple[float, list[Any]]:
         """As `run`, with the seconds the compiled code took."""
         return self.compiled.timed(name, args)

@@ -120,9 +120,9 @@ def prepare(
         function = options.entry_of(program, entry)
         executable = function.executable
         if texts is not None:
-            from futad.api.program import Origin
+            from futad.api.executable import Origin
 
-            executable.origin = Origin(texts)
+            executable.origin = Origin(texts, file)
             if not executable.key():  # under which it would keep itself
                 aot_cache.store(key, program.core, program.executor())
         return function.signature, lambda flat: executable.run(function.symbol, flat), executable.measured

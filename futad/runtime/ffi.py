@@ -64,6 +64,14 @@ class Stopped(Exception):
     """A call that was told to end (`CLibrary.stopping`)."""
 
 
+class Misfit(Exception):
+    """The memory for a result, by its number, is not of the shape that the result has."""
+
+    def __init__(self, place: int, shape: tuple[int, ...]) -> None:
+        super().__init__(place, shape)
+        self.place, self.shape = place, shape
+
+
 class _Frame:
     """An entry of a library, and the memory through which its arguments and results pass, set up once: a call only
     fills it in."""
@@ -270,26 +278,46 @@ class CLibrary:
 
     def timed(self, name: str, args: Sequence[Any]) -> tuple[float, list[Any]]:
         """As `run`, with the seconds the compiled code took."""
-        frame = self._frames.get(name)
-        if frame is None:
-            raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self.layout.functions)}")
         with self._lock:
-            context = self._context
-            if context.waiting:
-                context.to_slots()
-            keep = frame.fill(args)
-            start = perf_counter()
-            code = frame.call(context.address, frame.pointers_address, frame.raw_address)
-            seconds = perf_counter() - start
-            del keep
-            if code:
-                raise self._failure(context)
+            context, frame, seconds = self._call(name, args)
             if frame.single is not None:
                 return seconds, [frame.single[0]]
             return seconds, [
                 _array(context, dtype, words[0], words[1], tuple(words[2 : 2 + rank])) if rank else number[0]
                 for (dtype, rank, number), words in zip(frame.results, frame.raw.tolist(), strict=False)
             ]
+
+    def run_into(self, name: str, args: Sequence[Any], outs: Sequence[np.ndarray[Any, Any] | None]) -> None:
+        """As `run`, the results written to `outs`, dense arrays of their dtypes that share no memory with each other or
+        with arguments; None for one that is not wanted.  Raises Misfit, and writes nothing, where one is of another
+        shape."""
+        with self._lock:
+            _, frame, _ = self._call(name, args)
+            told = list(zip(outs, frame.results, frame.raw.tolist(), strict=False))
+            for i, (out, (_, rank, _), words) in enumerate(told):
+                if out is not None and out.shape != tuple(words[2 : 2 + rank]):
+                    raise Misfit(i, tuple(words[2 : 2 + rank]))
+            for out, (_, rank, number), words in told:
+                if out is not None and out.size:
+                    ctypes.memmove(_address(out), words[0] if rank else number.ctypes.data, out.nbytes)
+
+    def _call(self, name: str, args: Sequence[Any]) -> tuple[_Context, _Frame, float]:
+        """Run an entry's code; what it has made lies in the context and the frame until the next call, so the lock is
+        held.  The seconds that it took."""
+        frame = self._frames.get(name)
+        if frame is None:
+            raise UsageError(f"no entry is called '{name}'; there are: {', '.join(self.layout.functions)}")
+        context = self._context
+        if context.waiting:
+            context.to_slots()
+        keep = frame.fill(args)
+        start = perf_counter()
+        code = frame.call(context.address, frame.pointers_address, frame.raw_address)
+        seconds = perf_counter() - start
+        del keep
+        if code:
+            raise self._failure(context)
+        return context, frame, seconds
 
     def _failure(self, context: _Context) -> Exception:
         words = (ctypes.c_int64 * 8).from_address(context.address)
@@ -331,6 +359,18 @@ def _array(
     if count:
         ctypes.memmove(_address(copy), address, count)
     return copy
+
+
+def copy_into(results: Sequence[Any], outs: Sequence[np.ndarray[Any, Any] | None]) -> None:
+    """Results to the memory of the caller, None for one that is not wanted.  Raises Misfit, and writes nothing, where
+    one is of another shape."""
+    pairs = list(enumerate(zip(results, outs, strict=True)))
+    for i, (result, out) in pairs:
+        if out is not None and out.shape != np.shape(result):
+            raise Misfit(i, np.shape(result))
+    for _, (result, out) in pairs:
+        if out is not None:
+            np.copyto(out, result, casting="no")
 
 
 def empty_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -29,7 +29,7 @@ from futad.core.ir import Program
 from futad.core.text import stm_text
 from futad.core.types import elem_of, shape_of
 from futad.errors import CheckFailure, Error, ExecutionError, InternalError, OutOfMemory
-from futad.runtime.ffi import CLibrary, Layout
+from futad.runtime.ffi import CLibrary, Layout, copy_into
 
 NEAR = {8: 2.0**-40, 4: 2.0**-14, 2: 2.0**-7}  # by the bytes of a float
 FACTOR = 4.0
@@ -272,6 +272,9 @@ class CheckedLibrary(CLibrary):
         self._reporter = _REPORTER(self._report)
         lib.futad_report_to.argtypes = [ctypes.c_void_p]
         lib.futad_report_to.restype = None
+
+    def run_into(self, name: str, args: Sequence[Any], outs: Sequence[np.ndarray[Any, Any] | None]) -> None:
+        copy_into(self.timed(name, args)[1], outs)
 
     def timed(self, name: str, args: Sequence[Any]) -> tuple[float, list[Any]]:
         with self._calls:

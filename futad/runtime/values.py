@@ -6,9 +6,10 @@ program can be called without its IR.
 What the user passes, per parameter type:
 
 - a scalar: a Python or NumPy number, or an array of rank 0.  Python numbers are converted where the type
-  holds them (`2` for f64; `0.1` is rounded for f32); a NumPy number must have exactly the parameter's dtype.
-- an array: anything NumPy can view as an array of exactly that dtype (either byte order, any strides,
-  read-only is fine), or nested lists of Python numbers.
+  holds them (`2` for f64; `0.1` is rounded for f32); a NumPy number must have the parameter's dtype, or one all of
+  whose numbers that dtype holds (`widens`: f32 for f64, i32 for f64, u8 for i16; not i64 for f64).
+- an array: anything NumPy can view as an array of that dtype, or of one that widens to it (either byte order, any
+  strides, read-only is fine), or nested lists of Python numbers.
   Of a bool any byte but 0 is true.
   Arrays of other libraries are viewed without a copy where they lie densely: in CPU memory by `__array__` or DLPack,
   in GPU memory by `__cuda_array_interface__` or DLPack (see `exchange.py`).
@@ -116,6 +117,13 @@ class Signature:
             is_unique = i < len(entry.unique) and entry.unique[i]
             unique += [is_unique] * (len(raw) - before)
         return self.bind([_to_leaf(v, leaf, u) for v, leaf, u in zip(raw, self.params, unique, strict=True)])
+
+    def components(self, i: int, value: Any) -> list[Any]:
+        """The components of argument `i`, converted.  Raises as `flatten`."""
+        name, etype = self.entry.params[i]
+        first = sum([count_leaves(t) for _, t in self.entry.params[:i]])
+        raw = flatten_value(etype, value, name, self.entry.name)
+        return [_to_leaf(v, leaf, False) for v, leaf in zip(raw, self.params[first : first + len(raw)], strict=True)]
 
     def bind(self, leaves: list[Any]) -> list[Any]:
         """Size arguments found from the shapes of exact leaf values, followed by those values."""
@@ -451,7 +459,7 @@ def _exact_array(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
         raise DtypeError(f"argument '{leaf.path}': masked arrays are not accepted; fill the array first")
     array = np.asarray(value)
     want = leaf.elem.dtype
-    if array.dtype != want and array.dtype.newbyteorder("=") != want:
+    if array.dtype != want and array.dtype.newbyteorder("=") != want and not widens(array.dtype, want):
         what = "an array of" if array.ndim else "a NumPy scalar of"
         convert = f"{leaf.path.split('.')[-1]}.astype(np.{want.name})"
         if not array.ndim:
@@ -462,6 +470,15 @@ def _exact_array(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
             hint=f"convert it yourself if that is meant: {convert}" if numeric else None,
         )
     return array
+
+
+def widens(given: np.dtype[Any], want: np.dtype[Any]) -> bool:
+    """Whether all numbers of one type are numbers of the other; bools are none."""
+    if given.kind not in "iuf" or want.kind not in "iuf":
+        return False
+    if given.kind in "iu" and want.kind == "f":
+        return bool(np.iinfo(given).bits - (given.kind == "i") <= np.finfo(want).nmant + 1)
+    return np.can_cast(given, want, "safe")
 
 
 def _exact_number(value: bool | int | float, leaf: Leaf) -> Any:

@@ -9,7 +9,7 @@ All raise `futad.errors.Error` subclasses that carry the place and the line's te
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,6 +49,14 @@ def compile_text(text: str, name: str = "main", texts: dict[str, str] | None = N
     return _check(lambda loader: loader.add(text, Path(name).resolve(), name), lower, texts=texts)
 
 
+def compile_texts(kept: Mapping[str, str], main: str) -> Program:
+    """The core program of the file `main` among texts that `load_program` or `compile_text` have read."""
+    from futad.source.files import KeptLoader
+    from futad.source.lower import lower
+
+    return _check(lambda loader: loader.load(Path(main), main), lower, loader=KeptLoader(kept))
+
+
 EXPRESSION = "<expression>"  # the file, and the entry, of an expression
 
 
@@ -80,10 +88,11 @@ def _check(
     then: Callable[[CheckedProgram], T],
     warned: Callable[[Lint], None] | None = None,
     texts: dict[str, str] | None = None,
+    loader: Loader | None = None,
 ) -> T:
     from futad.source.program import check_program
 
-    loader = Loader()
+    loader = loader or Loader()
     try:
         checked = check_program(load(loader))
         if warned is not None:
@@ -101,4 +110,6 @@ def _check(
         raise UnsupportedError("the program is nested too deeply", hint=hint, code="E0803") from None
 
 
-__all__ = ["EXPRESSION", "check_file", "check_text", "compile_expression", "compile_text", "load_program"]
+__all__ = [
+    "EXPRESSION", "check_file", "check_text", "compile_expression", "compile_text", "compile_texts", "load_program",
+]  # fmt: skip

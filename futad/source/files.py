@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +41,25 @@ class Loader:
         self.texts: dict[str, str] = {}
         self.loading: list[Path] = []
 
-    def load(self, path: Path, shown: str, where: Span | None = None) -> A.File:
+    def real(self, path: Path, shown: str, where: Span | None = None) -> Path:
+        """The one name of a file that has several."""
         try:
-            real = path.resolve()
+            return path.resolve()
         except (OSError, RuntimeError, ValueError):  # links that form a cycle, a name that no file can have
             raise FileError(f"cannot read {shown!r}: it is not the name of a file", where, code="E0901") from None
+
+    def read(self, path: Path, where: Span | None = None) -> str:
+        """The text of a file."""
+        return read_source(path, where)
+
+    def load(self, path: Path, shown: str, where: Span | None = None) -> A.File:
+        real = self.real(path, shown, where)
         if real in self.files:
             return self.files[real]
         if real in self.loading:
             cycle = [p.name for p in self.loading[self.loading.index(real) :]] + [real.name]
             raise ScopeError(f"imports form a cycle: {' -> '.join(cycle)}", where, code="E0901")
-        return self.add(read_source(path, where), real, shown)
+        return self.add(self.read(path, where), real, shown)
 
     def add(self, text: str, real: Path, shown: str) -> A.File:
         """Parse a text that stands for the file `real`, and load what it imports."""
@@ -69,6 +79,23 @@ class Loader:
     def locate(self, err: Error) -> None:
         """Give an error the text of its line."""
         err.locate(self.texts)
+
+
+class KeptLoader(Loader):
+    """Loads files from the `texts` of another loader, wherever those files were."""
+
+    def __init__(self, kept: Mapping[str, str]) -> None:
+        super().__init__()
+        self.kept = {self.real(Path(shown), shown): text for shown, text in kept.items()}
+
+    def real(self, path: Path, shown: str, where: Span | None = None) -> Path:
+        return Path(os.path.normpath(path))
+
+    def read(self, path: Path, where: Span | None = None) -> str:
+        text = self.kept.get(self.real(path, str(path)))
+        if text is None:
+            raise FileNotFound(f"the program was kept without {path}", where, code="E0901")
+        return text
 
 
 def imports_of(decls: list[Any]) -> list[A.ImportDecl | M.MImport]:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from futad import checks
-from futad.api.derivatives import _derived, _entry, has_floats
+from futad.api.argnums import has_floats
+from futad.api.derivatives import _derived, _entry
 from futad.api.program import Function
 from futad.errors import UsageError
 from futad.runtime.values import Leaf, leaf_types

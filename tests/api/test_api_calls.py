@@ -114,11 +114,6 @@ def test_records_behave_like_dicts(prog):
     assert pickle.loads(pickle.dumps(r)) == copy.deepcopy(r) == {"x": 5, "y": 9}
 
 
-def test_programs_do_not_pickle(prog):
-    with pytest.raises(TypeError, match="load it in each process"):
-        pickle.dumps(prog)
-
-
 def test_a_slice_out_of_bounds_is_a_bounds_error(prog):
     for k in (5, -1):
         with pytest.raises(BoundsError, match=r"things.fut:13:\d+: error: .*out of bounds"):

@@ -88,6 +88,17 @@ def test_wrong_argnums(prog, argnums, message):
         futad.grad(prog.f, argnums)
 
 
+def test_argnums_in_another_order():
+    """What belongs to an argument comes at its place in argnums."""
+    f = futad.compile("entry f [n] (a: [n]f64) (b: f64): f64 = f64.sum a * b", backend="interp").f
+    a, b = np.array([1.0, 2.0]), 3.0
+    for made in (
+        futad.grad(f, (1, 0))(a, b), futad.value_and_grad(f, (1, 0))(a, b)[1], futad.jacfwd(f, (1, 0))(a, b),
+        futad.jacrev(f, (1, 0))(a, b), futad.vjp(f, a, b, argnums=(1, 0))[1](1.0),
+    ):  # fmt: skip
+        assert made[0] == 3 and made[1].tolist() == [3, 3]
+
+
 def test_argnums_may_be_numpys(prog):
     assert futad.grad(prog.f, np.int64(0)) is futad.grad(prog.f, 0)
 

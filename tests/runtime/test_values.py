@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import namedtuple
+from fractions import Fraction
 
 import futhark_data
 import numpy as np
@@ -16,7 +17,9 @@ from futad.core.showvalue import write_text
 from futad.core.types import F32, F64, I8, I32, I64, PRIMS, U8, ArrayType, Prim, Var, i64
 from futad.errors import DtypeError, InputError, ShapeError, UsageError
 from futad.runtime.textvalues import Reader, binary_bytes
-from futad.runtime.values import Record, Signature, build_value, signature_of
+from futad.runtime.values import Record, Signature, build_value, signature_of, widens
+
+NUMBERS = [np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")]
 
 
 def scalar(p: Prim) -> ir.EntryType:
@@ -104,10 +107,32 @@ def test_the_number_of_arguments_is_checked():
         XS_YS.flatten([np.zeros(3)])
 
 
-@pytest.mark.parametrize("dtype", ["int64", "int32", "float32", "float16", "bool", "complex128", "U3", "object"])
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "longdouble", "bool", "complex128", "U3", "object"])
 def test_another_dtype_is_an_error_that_names_the_argument(dtype):
     with pytest.raises(DtypeError, match="argument 'xs': expected .*f64"):
         XS_YS.flatten([np.zeros(3).astype(dtype), np.zeros(3)])
+
+
+@pytest.mark.parametrize("want", NUMBERS)
+@pytest.mark.parametrize("given", NUMBERS)
+def test_numbers_are_widened_where_none_is_lost(given, want):
+    """One dtype's numbers are taken for another's if all of them, up to its limits, are numbers of that."""
+    about = np.finfo(given) if given.kind == "f" else np.iinfo(given)
+    ends = [about.min, about.max, *([about.tiny, 1 + about.eps] if given.kind == "f" else [about.max - 1])]
+    numbers = [Fraction(float(x)) if given.kind == "f" else Fraction(int(x)) for x in ends]
+    with np.errstate(all="ignore"):
+        kept = [np.array([x], given).astype(want)[0] for x in ends]
+    held = want.kind == "f" or given.kind != "f"
+    held = held and all(np.isfinite(k) and Fraction(k.item()) == x for k, x in zip(kept, numbers, strict=True))
+    assert widens(given, want) == held
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint32", "int8", "uint8"])
+def test_arrays_and_numpy_numbers_are_widened(dtype):
+    n, xs, ys = XS_YS.flatten([np.arange(3).astype(dtype), [np.dtype(dtype).type(2)] * 3])
+    assert n == 3 and xs.dtype == ys.dtype == np.float64 and (xs.tolist(), ys.tolist()) == ([0, 1, 2], [2, 2, 2])
+    swapped = np.arange(3).astype(dtype).astype(np.dtype(dtype).newbyteorder())
+    assert XS_YS.flatten([swapped, np.zeros(3)])[1].tolist() == [0, 1, 2]
 
 
 def test_a_dtype_error_says_how_to_convert():
@@ -176,7 +201,7 @@ def test_other_libraries_arrays_are_viewed():
         ([10**400], "not exact in f64"),
         ([True, False], "got the bool True"),
         (np.ma.masked_array([1.0, 2.0]), "masked arrays"),
-        ([np.float32(1)], "got an array of float32"),
+        ([np.int64(1)], "got an array of int64"),
     ],
 )
 def test_what_is_no_array_of_f64(value, message):

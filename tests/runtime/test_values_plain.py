@@ -57,7 +57,7 @@ WRONG: list[list[Any]] = [
     [np.ones(2), np.ones((3, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
     [np.ones(2), np.ones((2, 3), np.float32), np.arange(4), 1.0, np.float32(2), True, 2],
     [np.ones((2, 1)), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
-    [np.ones(2, np.float32), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
+    [np.ones(2, np.int64), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 2],
     [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), 1, 2],
     [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), True, np.float32(2), True, 2],
     [np.ones(2), np.ones((2, 3), np.float32), np.arange(3), 1.0, np.float32(2), True, 256],

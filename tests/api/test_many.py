@@ -1,0 +1,147 @@
+"""Many directions, and batches: `jmp`, `mjp`, `vmap`; `hvp` of some arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import futad
+from futad.api.program import Program
+from futad.errors import ShapeError, UsageError
+
+SOURCE = """
+entry field [n] (w: {a: [n]f64, b: f64}) (x: [n]f64) (k: i64): ([n]f64, f64) =
+  let y = map2 (\\a x -> f64.sin (a * x) + w.b * x ** f64.i64 k) w.a x
+  in (y, f64.sum y * w.b)
+entry loss [n] (w: {a: [n]f64, b: f64}) (x: [n]f64) (k: i64): f64 =
+  f64.sum (map2 (\\a x -> f64.sin (a * x) + w.b * w.b * x ** f64.i64 k) w.a x)
+entry positive (xs: []f64): []f64 = map (** 2) (filter (> 0) xs)
+entry grow (x: f64): f64 = loop y = x while y < 100 do y * 2 + 1
+entry outer [n][m] (x: [n]f64) (y: [m]f64): [n][m]f64 = map (\\a -> map (* a) y) x
+entry copies (k: i64) (x: f64): [k]f64 = replicate k x
+entry set [n] (xs: *[n]f64) (i: i64) (x: f64): [n]f64 = xs with [i] = x
+entry second (xs: []f64): f64 = xs[1]
+"""
+X = np.array([0.5, -1.0, 2.0])
+W = {"a": np.array([1.0, 2.0, -1.0]), "b": 0.25}
+
+
+@pytest.fixture(scope="module", params=["interp", "c"])
+def prog(request: pytest.FixtureRequest) -> Program:
+    return futad.compile(SOURCE, backend=request.param)
+
+
+def test_many_directions_are_directions_one_by_one(prog: Program) -> None:
+    rng = np.random.default_rng(1)
+    along = {"a": rng.normal(size=(4, 3)), "b": rng.normal(size=4)}
+    value, many = futad.jmp(prog.field, (W, X, 2), (along, None, None))
+    for i in range(4):
+        one = futad.jvp(prog.field, (W, X, 2), ({"a": along["a"][i], "b": along["b"][i]}, None, None))
+        np.testing.assert_allclose(many[0][i], one[1][0], rtol=1e-14)
+        np.testing.assert_allclose(many[1][i], one[1][1], rtol=1e-14)
+        np.testing.assert_array_equal(value[0], one[0][0])
+    # <ybar, J v> = <J^T ybar, v>
+    value, pull = futad.mjp(prog.field, W, X, 2)
+    bars = rng.normal(size=(5, 3)), rng.normal(size=5)
+    adjoints = pull(bars)
+    assert adjoints[2] is None and adjoints[0].a.shape == (5, 3) and adjoints[1].shape == (5, 3)
+    forward = bars[0] @ many[0].T + np.outer(bars[1], many[1])
+    backward = adjoints[0].a @ along["a"].T + np.outer(adjoints[0].b, along["b"])
+    np.testing.assert_allclose(forward, backward, rtol=1e-12)
+
+
+def test_parts_that_are_none_are_zero(prog: Program) -> None:
+    _, (dy, dz) = futad.jmp(prog.field, (W, X, 2), ({"a": None, "b": np.ones(2)}, None, None))
+    assert dy.tolist() == [(X**2).tolist()] * 2 and dz.shape == (2,)
+    _, pull = futad.mjp(prog.field, W, X, 2, argnums=1)
+    only = pull((None, np.array([1.0, 0.0])))
+    assert only.shape == (2, 3) and not only[1].any() and only[0].any()
+    assert pull((np.zeros((0, 3)), None)).shape == (0, 3)
+
+
+def test_results_of_unknown_size(prog: Program) -> None:
+    xs = np.array([1.0, -2.0, 3.0])
+    value, pull = futad.mjp(prog.positive, xs)
+    assert value.tolist() == [1, 9]
+    assert pull(np.eye(2))[0].tolist() == [[2, 0, 0], [0, 0, 6]]
+    assert futad.jmp(prog.positive, (xs,), (np.eye(3),))[1].tolist() == [[2, 0], [0, 0], [0, 6]]
+
+
+def test_wrong_directions(prog: Program) -> None:
+    with pytest.raises(UsageError, match="jmp: all tangents are None"):
+        futad.jmp(prog.second, (X,), (None,))
+    with pytest.raises(UsageError, match="mjp: all cotangents are None"):
+        futad.mjp(prog.second, X)[1](None)
+    with pytest.raises(UsageError, match="cotangents have one more dimension"):
+        futad.mjp(prog.second, X)[1](1.0)
+    with pytest.raises(ShapeError, match="tangents"):
+        futad.jmp(prog.second, (X,), (np.ones((2, 4)),))
+
+
+def test_hvp_of_some_arguments(prog: Program) -> None:
+    v = {"a": np.array([1.0, 0.0, 2.0]), "b": -1.0}
+    whole = futad.hvp(prog.loss, (W, X, 2), (v, None, 5))
+    assert whole[1] is None and whole[2] is None
+    one = futad.hvp(prog.loss, (W, X, 2), v, argnums=0)
+    assert str(one) == str(whole[0])
+    both = futad.hvp(prog.loss, (W, X, 2), (None, v), argnums=(1, 0))
+    assert both[0].shape == (3,) and both[1].b == one.b
+    np.testing.assert_array_equal(both[1].a, one.a)
+    h = 1e-5
+    moved = [{"a": W["a"] + s * v["a"], "b": W["b"] + s * v["b"]} for s in (h, -h)]
+    up, down = [futad.grad(prog.loss, 1)(w, X, 2) for w in moved]
+    np.testing.assert_allclose(both[0], (up - down) / (2 * h), rtol=1e-8)
+    with pytest.raises(UsageError, match="argnums names 2 arguments, but tangents has 1"):
+        futad.hvp(prog.loss, (W, X, 2), (v,), argnums=(0, 1))
+
+
+def test_a_batch_is_calls_one_by_one(prog: Program) -> None:
+    starts = np.array([1.0, 5.0, 200.0, 99.0])
+    assert futad.vmap(prog.grow)(starts).tolist() == [prog.grow(x) for x in starts]
+    slopes = futad.vmap(futad.grad(prog.grow))(starts)
+    assert slopes.tolist() == [futad.grad(prog.grow)(x) for x in starts]
+    many = {"a": np.stack([W["a"], X]), "b": np.array([0.25, 1.0])}
+    y, z = futad.vmap(prog.field, (0, None, None))(many, X, 3)
+    for i in range(2):
+        expected = prog.field({"a": many["a"][i], "b": many["b"][i]}, X, 3)
+        np.testing.assert_allclose(y[i], expected[0], rtol=1e-15)
+        np.testing.assert_allclose(z[i], expected[1], rtol=1e-15)
+
+
+def test_batches_along_other_dimensions_nest_and_differentiate(prog: Program) -> None:
+    x, y = np.arange(6.0).reshape(3, 2), np.arange(4.0)
+    batched = futad.vmap(prog.outer, (1, None))
+    np.testing.assert_array_equal(batched(x, y), x.T[:, :, None] * y)
+    twice = futad.vmap(batched, (None, 0))
+    np.testing.assert_array_equal(twice(x, np.stack([y, y + 1]))[1], x.T[:, :, None] * (y + 1))
+    _, pull = futad.vjp(batched, x, y)
+    np.testing.assert_allclose(pull(np.ones((2, 3, 4)))[1], np.full(4, x.sum()))
+    assert batched.shapes((3, 5), (4,)).shape == (5, 3, 4)
+    assert batched(np.zeros((3, 0)), y).shape == (0, 3, 4)
+
+
+def test_consumed_arguments_of_a_batch(prog: Program) -> None:
+    xs = np.zeros(3)
+    many = futad.vmap(prog.set, (None, 0, 0))(xs, np.array([0, 2]), np.array([1.0, 2.0]))
+    assert many.tolist() == [[1, 0, 0], [0, 0, 2]] and not xs.any()
+
+
+def test_what_has_no_batch(prog: Program) -> None:
+    with pytest.raises(UsageError, match="the results of copies may differ in shape from one to the next"):
+        futad.vmap(prog.copies)
+    with pytest.raises(UsageError, match="'n' of first is a size, which all of a batch have in common"):
+        futad.vmap(futad.compile("entry first (n: i64) (xs: [n]f64) = f64.sum xs", backend="interp").first)
+    assert futad.vmap(prog.copies, (None, 0))(2, [1.0, 2.0]).tolist() == [[1, 1], [2, 2]]
+    with pytest.raises(UsageError, match="the results of positive may differ in shape"):
+        futad.vmap(prog.positive)
+    with pytest.raises(UsageError, match="in_axes names no argument"):
+        futad.vmap(prog.second, None)
+    with pytest.raises(UsageError, match="second has 1 arguments, but in_axes has 2"):
+        futad.vmap(prog.second, (0, 0))
+    for axes in (-1, True, 1.5, "0"):
+        with pytest.raises(UsageError, match="in_axes"):
+            futad.vmap(prog.second, axes)
+    with pytest.raises(UsageError, match="'xs' of second has no dimension 2"):
+        futad.vmap(prog.second, 2)
+    with pytest.raises(futad.BoundsError, match="index 1 is out of bounds"):
+        futad.vmap(prog.second)(np.ones((2, 1)))
