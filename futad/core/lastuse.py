@@ -15,12 +15,13 @@ arrays, unless unique; nor the parameters of second-order constructs.
 
 Note [Loops].  A loop variable is a block of its own, owned by the body.  If the body overwrites it, the
 initial value must be owned and dead after the loop; where it is not, it is listed in `loop_copies` and must
-be copied once, before the loop, so that each iteration still costs only what it writes.
+be copied once, before the loop, so that each iteration still costs only what it writes.  Where variables
+change places, what the body overwrites is in a later iteration what another variable began with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from futad.core import ir
 from futad.core.callgraph import components
@@ -106,6 +107,19 @@ def _together(p: ir.Program, group: Sequence[str], out: dict[str, LastUse]) -> N
             known[name] = tuple([(blocks & params, bool(blocks - params)) for blocks in out[name].returns])
         if known == before:
             return
+
+
+def _began_as(ends: Mapping[Var, Blocks], own: Set[Var]) -> dict[Var, set[Var]]:
+    """For each loop variable, those with whose initial values it may lie in one block in some iteration."""
+    began = {}
+    for p in own:
+        found, todo = {p}, [p]
+        while todo:
+            new = (ends[todo.pop()] & own) - found
+            found |= new
+            todo += new
+        began[p] = found
+    return began
 
 
 class _Frame:
@@ -302,7 +316,8 @@ class _Analysis:
             if wider == sets:
                 break
             sets = wider
-        overwritten = self.written & own
+        began = _began_as(dict(zip(params, ends, strict=True)), own)
+        overwritten = {b for p in self.written & own for b in began[p]}
         self.written -= own
         used = [v for v in body.free() if type(v.type) is ArrayType]
         copies = []
@@ -320,11 +335,9 @@ class _Analysis:
         results = []
         for i, end in enumerate(ends):
             after = set(end | whole[i])
-            if i in copies:
-                after.add(params[i])
-            for p, start in zip(params, whole, strict=True):
-                if p in after:
-                    after |= start
+            for p in {b for q in (end | {params[i]}) & own for b in began[q]}:
+                at = params.index(p)
+                after |= {p} if at in copies else whole[at]
             results.append(frozenset(after))
         self.leave(s.pat, results, inner.made | own, frame)
 

@@ -171,3 +171,65 @@ def test_call_results_may_alias_arguments():
         in (g_18, h_19, z_15) }""")
     u = analyse(p)["main"]
     assert flags(p, u) == [True, False]
+
+
+def test_what_another_variable_began_with_is_copied():
+    """The second iteration overwrites what the first variable began with, which is read after the loop."""
+    loop = """
+      let b_4: [n_1]f64 = copy(xs_2)
+      let c_5: [n_1]f64 = copy(xs_2)
+      let (d_6: [n_1]f64, e_7: [n_1]f64) = for(i_3, [b_4, c_5], \\(j_10: i64, p_11: [n_1]f64, q_12: [n_1]f64) -> {
+        let u_13: [n_1]f64 = update(q_12, [0i64], 7.0f64, None)
+        in (u_13, p_11)
+      })
+      in (b_4)"""
+    p, u = analysed(loop)
+    (stm,) = find(p, ir.For)
+    assert u.loop_copies(stm) == (0,)
+    (r,) = Interpreter(p).run("main", [2, np.ones(2), 2])
+    assert r.tolist() == [1, 1]
+
+
+def random_loop(r: np.random.Generator) -> str:
+    """A loop over two to four arrays, which it updates and hands to each other; all that was before is used after."""
+    k = int(r.integers(2, 5))
+    lines = [f"let c_{20 + i}: [2]f64 = copy(xs_2)" for i in range(k)]
+    before = ["xs_2", *[f"c_{20 + i}" for i in range(k)]]
+    inits = [before[r.integers(len(before))] for _ in range(k)]
+    params = [f"p_{30 + i}" for i in range(k)]
+    body, now = [], list(params)
+    for i in range(k):
+        if r.random() < 0.5:
+            x = now[r.integers(k)]
+            body.append(f"let e_{40 + i}: f64 = {x}[0i64]")
+            body.append(f"let s_{50 + i}: f64 = add(e_{40 + i}, {i + 1}.0f64)")
+            body.append(f"let u_{60 + i}: [2]f64 = update({now[i]}, [0i64], s_{50 + i}, None)")
+            now[i] = f"u_{60 + i}"
+    pool = [*now, "xs_2"]
+    ends = [now[j] for j in r.permutation(k)] if r.random() < 0.6 else [pool[r.integers(len(pool))] for _ in range(k)]
+    pattern = ", ".join(f"r_{70 + i}: [2]f64" for i in range(k))
+    variables = ", ".join(f"{v}: [2]f64" for v in params)
+    lines.append(f"let ({pattern}) = for(i_3, [{', '.join(inits)}], \\(j_10: i64, {variables}) -> {{")
+    lines += [*body, f"in ({', '.join(ends)})", "})"]
+    after = [v for v in before if r.random() < 0.5]
+    last = int(r.integers(k))
+    lines.append(f"let w_80: [2]f64 = update(r_{70 + last}, [1i64], 9.0f64, None)")
+    shown = ["w_80", *after, *[f"r_{70 + i}" for i in range(k) if i != last and r.random() < 0.7]]
+    lines.append("let t_90: f64 = 0.0f64")
+    for i, v in enumerate(shown):
+        for j in (0, 1):
+            at = 100 + 4 * i + 2 * j
+            lines.append(f"let t_{at}: f64 = mul({f't_{at - 1}' if at > 100 else 't_90'}, 3.0f64)")
+            lines.append(f"let x_{at + 1000}: f64 = {v}[{j}i64]")
+            lines.append(f"let t_{at + 1}: f64 = add(t_{at}, x_{at + 1000})")
+    lines.append(f"let o_99: [1]f64 = replicate([1i64], t_{100 + 4 * (len(shown) - 1) + 3})")
+    return "\n".join([*lines, "in (o_99)"])
+
+
+def test_random_loops_that_hand_arrays_on():
+    r = np.random.default_rng(5)
+    for _ in range(80):
+        p, _ = analysed(random_loop(r), "(xs_2: [2]f64, i_3: i64)", "(r_9: [1]f64)")
+        for n in range(4):
+            got = [Interpreter(p, in_place=flag).run("main", [np.array([0.25, 0.5]), n])[0] for flag in (True, False)]
+            assert got[0] == got[1]
