@@ -5,6 +5,7 @@ memory that a gradient takes.  What runs after futad's first gradient, until its
 
     python benchmarks/everyday.py [--only NAME...] [--size S] [--threads N] [--rounds N] [--json OUT] [--chart OUT]
     python benchmarks/everyday.py --peers venv/bin/python       where JAX and PyTorch are, if not here
+    python benchmarks/everyday.py --systems futad --compilers clang "python -m ziglang cc"      beside gcc
 
 The systems of a row run in turn, each in a process of its own; a ratio is that of medians over the rounds of one run,
 wall time.  Answers are compared before anything is timed.  Exit status 1 if one is wrong; what falls short of being
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 TEXTBOOK = HERE / "textbook"
 SYSTEMS = ("futad", "jax", "torch")
 ROUND = 0.3  # seconds for each system's calls in a round
-PATIENCE = 600  # seconds for a first gradient
+SLOWER = 1.25  # a C compiler's time, as a part of the default one's, that is worth a look
 
 
 def main() -> int:
@@ -46,6 +47,7 @@ def main() -> int:
     parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help="an interpreter with JAX and PyTorch")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the measurements here")
     parser.add_argument("--chart", type=Path, metavar="OUT", help="draw them here (needs matplotlib)")
+    parser.add_argument("--compilers", nargs="+", default=(), metavar="CC", help="futad with these C compilers too")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -64,7 +66,7 @@ def main() -> int:
     for name in options.only or ROWS:
         rows.append(one_row(name, options))
         show(rows[-1])
-    summary(rows)
+    summary(rows, options.compilers)
     record = {"threads": options.threads, "size": options.size, "rounds": options.rounds, "rows": rows}
     if options.json:
         options.json.write_text(json.dumps(record, indent=1) + "\n")
@@ -77,13 +79,16 @@ def main() -> int:
 
 
 class Worker:
-    """A system in a process of its own, which has taken its first gradient."""
+    """A system in a process of its own, which has taken its first gradient.  One that is no peer is a C compiler's
+    command: futad with that."""
 
     def __init__(self, system: str, row: str, options: argparse.Namespace, folder: Path, memory: bool = False) -> None:
         variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         environment = os.environ | dict.fromkeys(variables, str(options.threads))
         environment |= dict.fromkeys(("FUTAD_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), str(folder))
         environment |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"} if memory else {}
+        if system not in SYSTEMS:
+            environment["FUTAD_CC"], system = system, "futad"
         python = sys.executable if system == "futad" else options.peers
         command = [python, __file__, "--worker", system, row, "--size", str(options.size), "--backend", options.backend]
         command += ["--memory"] if memory else []
@@ -119,8 +124,9 @@ def one_row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     systems: dict[str, dict[str, Any]] = {}
     workers: dict[str, Worker] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # of a system that failed
-        for system in dict.fromkeys(("futad", *options.systems)):  # one after the other: a first gradient is timed
-            cache = Path(folder) / system
+        every = dict.fromkeys(("futad", *options.compilers, *options.systems))
+        for number, system in enumerate(every):  # one after the other: a first gradient is timed
+            cache = Path(folder) / str(number)
             cache.mkdir(mode=0o700)
             worker = Worker(system, name, options, cache)
             systems[system] = worker.first
@@ -146,10 +152,12 @@ def one_row(name: str, options: argparse.Namespace) -> dict[str, Any]:
 def disagreement(systems: dict[str, dict[str, Any]]) -> str:
     """The system that differs from another one, if any: by the value and the norms of the gradient's parts."""
     ours = systems["futad"]
-    if "failed" in ours:
-        return f"futad: {ours['failed']}"
-    for system in SYSTEMS[1:]:
-        for a, b in zip(ours["answer"], systems.get(system, {}).get("answer", ours["answer"]), strict=True):
+    for system, found in systems.items():
+        if "failed" in found:
+            if system in SYSTEMS[1:]:
+                continue
+            return f"{system}: {found['failed']}"
+        for a, b in zip(ours["answer"], found["answer"], strict=True):
             if not math.isclose(a, b, rel_tol=ours["tolerance"], abs_tol=ours["tolerance"]):
                 return f"{system} has {b!r} where futad has {a!r}"
     return ""
@@ -299,7 +307,15 @@ def show(row: dict[str, Any]) -> None:
         print(f"{row['row']:20} WRONG: {row['wrong']}")
 
 
-def summary(rows: list[dict[str, Any]]) -> None:
+def summary(rows: list[dict[str, Any]], compilers: Sequence[str] = ()) -> None:
+    for compiler in compilers:
+        for what in ("value", "gradient", "first"):
+            both = [r["systems"] for r in rows if what in r["systems"]["futad"] and what in r["systems"][compiler]]
+            found = [s[compiler][what] / s["futad"][what] for s in both]
+            if found:
+                mean, slower = math.exp(statistics.fmean(map(math.log, found))), sum(x > SLOWER for x in found)
+                text = f"geometric mean {mean:.2f} of the default compiler's time, {max(found):.2f} at most"
+                print(f"{compiler}: {what}: {text}; above {SLOWER} in {slower} of {len(found)} rows")
     for what in WHAT:
         against = SYSTEMS[1:2] if what in ("first", "memory") else SYSTEMS[1:]
         found = [x for row in rows if (x := ratio(row, what, against)) is not None]
