@@ -4,19 +4,22 @@ Each derivative is a function of the program, made once for the function, which 
 
     jvp        f_jvp(x, dx) = f(x), f'(x) dx
     gradient   f_gradient(x) = f(x), f'(x)        of one float that depends on floats
+    sweeps     f_forward(x) = f(x), record        of anything
+               f_back(x, record, ybar, xbar)      adds ybar f'(x) to the accumulators xbar, of arrays; returns it, of x
     vjp        f_vjp(x, ybar) = ybar f'(x)        of anything; runs f's body again for what its return sweep reads
 
-A call in the body of f becomes one of f_jvp, of f_gradient, or of f and, in the return sweep, of f_vjp: so they are
-recursive as f is, and so are the derivatives of functions that call each other, and derivatives of derivatives.
-Nothing is saved between the sweeps.  What is below an activation is run by f_vjp once more for each level above it that
-needs its value: a tree whose nodes only add takes as long as f, one whose nodes multiply, as many times longer as it
-is deep.
+A call in the body of f becomes one of f_jvp, of f_gradient, or of f_forward and, in the return sweep, of f_back: so
+they are recursive as f is, and so are the derivatives of functions that call each other, and derivatives of
+derivatives.  What a record has says `kept.py`.  No derivative is taken of f_forward and f_back: where one is around,
+and where `#[again]` stands at f, a call is one of f and of f_vjp, and nothing is saved between the sweeps.  What is
+below an activation is run by f_vjp once more for each level above it that needs its value: a tree whose nodes only add
+takes as long as f, one whose nodes multiply, as many times longer as it is deep.
 
 Note [Gradients in one pass].  A return sweep is linear in the adjoint that it begins with.  If that is one number, it
 can be done for the adjoint 1 as soon as the value is known, before the real one is, by which its results are multiplied
 later: then the body is run once.  So are branches around calls (`rules/call.py`), which would be run by both sweeps.
 
-Note [Checked once].  A call of f_vjp follows one of f with the same arguments, so what f asserts holds, of all calls
+Note [Checked once].  A call of f_vjp or f_back follows one of f with the same arguments, so what f asserts holds, of all calls
 inside.  The code that runs again is a function of its own (`again`), without assertions, and calls of it are dead code
 where nothing reads their results.  What f prints it prints once.
 """
@@ -26,17 +29,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from futad.ad.activity import lambda_flow
-from futad.ad.registry import Flags, Functions
+from futad.ad.kept import cut
+from futad.ad.registry import Flags, Functions, Sweeps
+from futad.ad.reverse import Apart
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.calls import calls, reached
-from futad.core.types import I64, Atom, Const, Prim, Var, shape_of, subst_type, zero
+from futad.core.types import (
+    I64,
+    REC,
+    AccType,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Var,
+    elem_of,
+    shape_of,
+    subst_type,
+    zero,
+)
 from futad.errors import UnsupportedError
+
+AGAIN = ("again",)  # the attribute of a function that keeps no records
 
 #: A function without the derivatives inside of it.
 Plain = Callable[[ir.Fun], ir.Fun]
 #: The code of a derivative of a scope, given the directions: into a builder; results and derivatives.
 Expand = Callable[[Builder, ir.Jvp | ir.Vjp, ir.Atoms], tuple[list[Atom], list[Atom]]]
+#: The same of a function whose sweeps become two.
+ExpandApart = Callable[[Builder, ir.Vjp, Apart], tuple[list[Atom], list[Atom]]]
 #: The statements that results need.
 Tidy = Callable[[list[ir.Stm], list[Atom]], list[ir.Stm]]
 
@@ -44,11 +66,14 @@ Tidy = Callable[[list[ir.Stm], list[Atom]], list[ir.Stm]]
 class Derived(Functions):
     """The functions of a program, those of them that are derivatives included."""
 
-    def __init__(self, program: ir.Program, plain: Plain, expand: Expand, tidy: Tidy) -> None:
+    def __init__(
+        self, program: ir.Program, plain: Plain, expand: Expand, expand_apart: ExpandApart, tidy: Tidy
+    ) -> None:
         self.program = program
         self.funs: dict[str, ir.Fun] = {}  # without derivatives inside
         self.making: list[str] = []
-        self._plain, self._expand, self._tidy = plain, expand, tidy
+        self._plain, self._expand, self._expand_apart, self._tidy = plain, expand, expand_apart, tidy
+        self._sweeps: dict[tuple[str, Flags, Flags], Sweeps] = {}
         self._todo: dict[str, Callable[[], None]] = {}
         self._flows: dict[tuple[str, Flags], Flags] = {}
         self._settling = False
@@ -181,12 +206,8 @@ class Derived(Functions):
         base = self._signature(name)
         r = ir.Renamer()
         given = [r.bind(p) for p in base.body.params]
-        marked = [v for v, f in zip(base.ret, results, strict=True) if f]
-        mentioned = {n for v in marked for n in shape_of(v.type)}
-        sizes = [k for k, v in enumerate(base.ret) if v in mentioned]
-        own = [Var(base.ret[k].name, I64) for k in sizes]
-        r.mapping.update(zip([base.ret[k] for k in sizes], own, strict=True))
-        adjoints = [Var(f"{v.name}_bar", subst_type(v.type, r.mapping)) for v in marked]
+        seeds, sizes, own = _seeds(base, results, r)
+        adjoints = [y for y in seeds if y is not None]
         ret = [Var(f"{p.name}_bar", p.type) for p, f in zip(given, params, strict=True) if f]
         fun = self._new(f"{name}_vjp", (*given, *own, *adjoints), ret, base)
         self._vjps[name, params, results] = fun, tuple(sizes)
@@ -202,6 +223,50 @@ class Derived(Functions):
 
         self._todo[fun.name] = make
         return self._vjps[name, params, results]
+
+    def sweeps(self, name: str, params: Flags, results: Flags) -> Sweeps | None:
+        base = self._signature(name)
+        key = name, params, results
+        if key in self._sweeps or AGAIN in base.attrs:
+            return self._sweeps.get(key)
+        r, r_back = ir.Renamer(), ir.Renamer()
+        given = [r.bind(p) for p in base.body.params]
+        ret = [r.bind(v) for v in base.ret]
+        forward = self._new(f"{name}_forward", given, (*ret, Var("record", REC)), base)
+        self._effects[forward.name] = self.checks(name)
+        given_back = [r_back.bind(p) for p in base.body.params]
+        seeds, sizes, own = _seeds(base, results, r_back)
+        active = [p for p, f in zip(given_back, params, strict=True) if f]
+        accs = {k: _acc(p) for k, p in enumerate(active) if isinstance(p.type, ArrayType)}
+        record = Var("record", REC)
+        mine = [y for y in seeds if y is not None]
+        ends = [_acc(p) for p in active if isinstance(p.type, ArrayType)]
+        ends += [Var(f"{p.name}_bar", p.type) for p in active if isinstance(p.type, Prim)]
+        back = self._new(f"{name}_back", (*given_back, *own, record, *mine, *accs.values()), ends, base)
+        self._effects[back.name] = False
+        found = self._sweeps[key] = Sweeps(forward, back, tuple(sizes))
+
+        def make() -> None:
+            if forward.name in self._todo:
+                del self._todo[forward.name]
+            if back.name in self._todo:
+                del self._todo[back.name]
+            lam = self._over(self.fun(name), params, given_back)
+            args = tuple([p for p, f in zip(given_back, params, strict=True) if f])
+            b = Builder()
+            apart = Apart(accs, seeds)
+            values, bars = self._expand_apart(b, ir.Vjp(lam, args, ()), apart)
+            assert apart.end is not None
+            out = [bars[k] for k in accs] + [bar for k, bar in enumerate(bars) if k not in accs]
+            names = ir.Renamer(dict(zip(given_back, given, strict=True)))
+            both, rest = cut(b.stms, apart.end, values, out, names)
+            end = (*both.results, both.record)
+            forward.body = ir.Lambda(forward.body.params, tuple(self._tidy(both.forward, list(end))), end)
+            stms = self._tidy([*both.restored(record), *rest], out)
+            back.body = ir.Lambda(back.body.params, tuple(stms), tuple(out))
+
+        self._todo[forward.name] = self._todo[back.name] = make
+        return found
 
     def gradient(self, name: str, params: Flags) -> tuple[ir.Fun, int] | None:
         key = name, params
@@ -285,6 +350,25 @@ class Derived(Functions):
             elif not e.effect:
                 out.append(ir.map_scopes(s, self._silent))
         return ir.Lambda(lam.params, tuple(out), lam.result)
+
+
+def _acc(p: Var) -> Var:
+    return Var(f"{p.name}_bar", AccType(elem_of(p.type), shape_of(p.type)))
+
+
+def _seeds(base: ir.Fun, results: Flags, r: ir.Renamer) -> tuple[list[Var | None], list[int], list[Var]]:
+    """Variables for the adjoints of the results that are marked (None for others), of the parameters that `r` names;
+    the results that are sizes of these, and variables for them."""
+    marked = [v for v, f in zip(base.ret, results, strict=True) if f]
+    mentioned = {n for v in marked for n in shape_of(v.type)}
+    sizes = [k for k, v in enumerate(base.ret) if v in mentioned]
+    own = [Var(base.ret[k].name, I64) for k in sizes]
+    r.mapping.update(zip([base.ret[k] for k in sizes], own, strict=True))
+    seeds = [
+        Var(f"{v.name}_bar", subst_type(v.type, r.mapping)) if f else None
+        for v, f in zip(base.ret, results, strict=True)
+    ]
+    return seeds, sizes, own
 
 
 __all__ = ["Derived"]

@@ -96,6 +96,31 @@ def add_to_acc(b: Builder, acc: Atom, index: ir.Index, value: Atom, check: Span 
     return b.let(ir.UpdateAcc(acc, plain, coerce(b, value, want)), "acc")
 
 
+def within(b: Builder, outer: ir.Index, inner: ir.Index) -> ir.Index:
+    """The index of what is at `inner` in the part at `outer`."""
+    out: list[Atom | Range] = []
+    rest = list(inner)
+    for i in outer:
+        if not isinstance(i, Range) or not rest:
+            out.append(i)
+            continue
+        j = rest.pop(0)
+        if isinstance(j, Range):
+            out.append(Range(_place(b, i, j.start), j.count, _times(b, i.stride, j.stride)))
+        else:
+            out.append(_place(b, i, b.convert(I64, j)))
+    return (*out, *rest)
+
+
+def _place(b: Builder, r: Range, i: Atom) -> Atom:
+    by = _times(b, r.stride, i)
+    return by if r.start is ZERO else r.start if by is ZERO else b.op("add", r.start, by, hint="at")
+
+
+def _times(b: Builder, x: Atom, y: Atom) -> Atom:
+    return y if x is ONE else x if y is ONE else ZERO if y is ZERO else b.op("mul", x, y, hint="at")
+
+
 class _Reexecution(ir.Renamer):
     """Renames for re-execution: assertions are left out, they have held before, and so is what has been printed."""
 

@@ -18,7 +18,7 @@ from futad.ad.forward import expand_jvp
 from futad.ad.history.final import prepared, without_notes
 from futad.ad.inverse.lost_bits import Functions
 from futad.ad.registry import using
-from futad.ad.reverse import How, expand_vjp
+from futad.ad.reverse import Apart, How, expand_vjp
 from futad.ad.rules.custom import Plain
 from futad.ad.shifts import unmarked, without_shifts
 from futad.ad.spine.machine import flatten
@@ -31,11 +31,12 @@ from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.callgraph import components
+from futad.core.calls import calls, reached
 from futad.core.types import Atom, Const, Var, elem_of, row_type
 
 
 def _one(
-    b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms, how: How
+    b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms, how: How, apart: Apart | None = None
 ) -> tuple[list[Atom], list[Atom]]:
     lam = ir.Lambda(lam.params, tuple(opened(lam.stms)), lam.result)
     if isinstance(e, ir.Jvp):
@@ -47,7 +48,7 @@ def _one(
     lam = without_shifts(prepared(lam))
     if how.budget is not None:
         how = replace(how, loops=max(1, _keeping(lam)))
-    out = expand_vjp(b, ir.Vjp(lam, e.args, directions), how)
+    out = expand_vjp(b, ir.Vjp(lam, e.args, directions), how, apart)
     b.stms[:] = without_notes(b.stms)
     return out
 
@@ -89,9 +90,10 @@ def _many(
 class _Expander(ir.Renamer):
     """Rebuilds a function without `Jvp` and `Vjp`, the innermost first."""
 
-    def __init__(self, sequential: bool, functions: Functions) -> None:
+    def __init__(self, sequential: bool, functions: Functions, keeps: bool) -> None:
         super().__init__()
         self.sequential = sequential
+        self.keeps = keeps  # records of calls, where no derivative is around
         self.functions = functions
         self.around: Counter[type[ir.Exp]] = Counter()  # derivatives of what is being expanded
 
@@ -108,9 +110,10 @@ class _Expander(ir.Renamer):
             b = Builder()
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
+            keeps = self.keeps and not any(self.around.values()) and not e.many
             how = How(
                 self.sequential, Budget.of(s.attrs), self.around[ir.Jvp], self.around[ir.Vjp], inside=inside,
-                functions=self.functions,
+                keeps=keeps, functions=self.functions,
             )  # fmt: skip
             if e.many:
                 b, values, derivatives = _many(e, lam, ("unroll",) in s.attrs, how)
@@ -138,9 +141,11 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
     contains its own derivative.
     """
     functions = Functions(program.funs)
+    again = _differentiated(program)
 
     def plain(f: ir.Fun) -> ir.Fun:
-        return _renamed(f, _Expander(sequential, functions)) if f.body.has(ir.Derivative) else f
+        keeps = f.name not in again
+        return _renamed(f, _Expander(sequential, functions, keeps)) if f.body.has(ir.Derivative) else f
 
     def of_function(b: Builder, e: ir.Jvp | ir.Vjp, directions: ir.Atoms) -> tuple[list[Atom], list[Atom]]:
         lam = unfuse(e.lam)
@@ -148,7 +153,16 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
         how = How(sequential, inside=inside, functions=functions)
         return _one(b, e, lam, directions, how)
 
-    derived = Derived(program, plain, of_function, lambda stms, results: protect(live(stms, results)[0], results))
+    def of_sweeps(b: Builder, e: ir.Vjp, apart: Apart) -> tuple[list[Atom], list[Atom]]:
+        lam = unfuse(e.lam)
+        inside = any(isinstance(x.exp, ir.Vjp) for x in ir.statements(lam.stms))
+        how = How(sequential, inside=inside, keeps=True, functions=functions)
+        return _one(b, e, lam, (), how, apart)
+
+    def tidy(stms: list[ir.Stm], results: list[Atom]) -> list[ir.Stm]:
+        return protect(live(stms, results)[0], results)
+
+    derived = Derived(program, plain, of_function, of_sweeps, tidy)
     with using(derived):
         funs = derived.all()
     funs = functions.made | funs
@@ -159,6 +173,16 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
     if len(funs) > len(program.funs):
         made.funs = {name: funs[name] for group in components(made) for name in group}
     return made
+
+
+def _differentiated(program: ir.Program) -> frozenset[str]:
+    """The functions that are called where a derivative is taken."""
+    found: set[str] = set()
+    for f in program.funs.values():
+        for s in ir.statements(f.body.stms):
+            if isinstance(s.exp, ir.Derivative):
+                found.update(calls(s.exp.lam))
+    return frozenset(reached(program, found))
 
 
 def _renamed(f: ir.Fun, r: ir.Renamer) -> ir.Fun:

@@ -9,12 +9,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.types import Var
 from futad.errors import InternalError
 
 Flags = tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeps:
+    """The sweeps of a function, as functions: `forward` returns all results and a record; `back` takes all parameters,
+    those results that are sizes (`sizes`), the record, adjoints, and an accumulator for each array parameter that is
+    marked, and returns these, and then the adjoints of the scalar ones that are."""
+
+    forward: ir.Fun
+    back: ir.Fun
+    sizes: tuple[int, ...]
 
 
 class Functions(ABC):
@@ -37,6 +49,11 @@ class Functions(ABC):
     def vjp(self, name: str, params: Flags, results: Flags) -> tuple[ir.Fun, tuple[int, ...]]:
         """The function of all parameters, some results, and the adjoints of those marked, which returns the adjoints of
         the parameters marked; of which results it takes the values (they are sizes)."""
+
+    @abstractmethod
+    def sweeps(self, name: str, params: Flags, results: Flags) -> Sweeps | None:
+        """The function's sweeps by themselves, for parameters and results that are marked.  None if it is to be run
+        again instead of keeping records."""
 
     @abstractmethod
     def gradient(self, name: str, params: Flags) -> tuple[ir.Fun, int] | None:
@@ -69,4 +86,4 @@ def current() -> Functions:
     return found
 
 
-__all__ = ["Flags", "Functions", "current", "using"]
+__all__ = ["Flags", "Functions", "Sweeps", "current", "using"]

@@ -35,10 +35,11 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from futad.ad.activity import propagate
-from futad.ad.emit import add_to_acc, coerce
+from futad.ad.emit import add_to_acc, coerce, within
 from futad.ad.history.split import Leaf
 from futad.ad.history.stripmine import stripmine
 from futad.ad.inverse.lost_bits import Functions
+from futad.ad.kept import SAME_SIZES, mark
 from futad.ad.table import rule_of
 from futad.ad.tidy.final_updates import drop_final_updates
 from futad.ad.tidy.opened import opened
@@ -74,8 +75,8 @@ Tape = list[tuple[ir.Stm, ir.Stm]]
 class How:
     """`sequential`: the code is to run on one thread, or few.  `budget`: what may be kept of loops.  `tangents`,
     `adjoints`: how many forward and reverse derivatives will be taken of what is emitted.  `loops`: how many share the
-    budget.  `inside`: whether there are reverse derivatives inside, which keep something too.  `functions` that
-    are added to the program.
+    budget.  `inside`: whether there are reverse derivatives inside, which keep something too.  `keeps`: calls keep
+    records, and no derivative is taken of what is emitted.  `functions` that are added to the program.
     """
 
     sequential: bool = False
@@ -84,6 +85,7 @@ class How:
     adjoints: int = 0
     loops: int = 1
     inside: bool = False
+    keeps: bool = False
     functions: Functions = field(default_factory=Functions)
 
 
@@ -97,6 +99,7 @@ class Context:
     result (see `dependence.py`), and that result.  `rooms`: for a loop that stripmining made (by its first result)
     how many elements it saves of each variable of changing size, one number an iteration of the loop around it.
     `not_undone`: why variables of a loop (by its first result) are not run backwards, by name.
+    `slices`: arrays that are views of others, with the index.
     `leaves`: of loops whose iterations are blocks of another's (by their first result), these blocks.
     """
 
@@ -108,6 +111,7 @@ class Context:
     rooms: dict[Var, tuple[dict[int, Var], Var]] = field(default_factory=dict)
     not_undone: dict[Var, dict[str, str]] = field(default_factory=dict)
     leaves: dict[Var, Leaf] = field(default_factory=dict)
+    slices: dict[Var, tuple[Var, ir.Index]] = field(default_factory=dict)
 
 
 def _may_repeat(index: ir.Index) -> bool:
@@ -148,7 +152,7 @@ class Scope:
         self.adj: dict[Var, Atom] = {}
         self.local: set[Var] = set()
         self.captured: dict[Var, Var] = {}
-        self.views: dict[Var, tuple[Var, ir.Atoms]] = {}
+        self.views: dict[Var, tuple[Var, ir.Index]] = {}
         self.stripped: set[Var] = set(parent.stripped) if parent else set()
         self.points: dict[Var, list[Point]] = {}
         self.widths: ir.Atoms = parent.widths if parent else ()  # of the maps around
@@ -175,6 +179,8 @@ class Scope:
             propagate((stm,), self.ctx.active)
             if isinstance(stm.exp, ir.Map):
                 self.ctx.mapped.update(stm.pat)
+            elif self.ctx.how.keeps and isinstance(stm.exp, ir.At | ir.Alias | ir.Reshape):
+                self._slice(stm.pat[0], stm.exp)
             emitted = strip_stm(stm, self.stripped)
             if emitted is not None:
                 emitted = drop_final_updates(emitted, self.ctx.final)
@@ -182,6 +188,18 @@ class Scope:
                 self.b.add(emitted)
             tape.append((stm, emitted or stm))
         return tape
+
+    def _slice(self, v: Var, e: ir.At | ir.Alias | ir.Reshape) -> None:
+        (a,), index = e.views(), e.index if isinstance(e, ir.At) else ()
+        if not isinstance(v.type, ArrayType) or not isinstance(a, Var) or _may_repeat(index):
+            return
+        if isinstance(e, ir.Reshape):  # the same sizes by other names: of as many elements, and all but one are
+            before, after = shape_of(a.type), v.type.shape
+            if len(before) != len(after):
+                return
+            if not SAME_SIZES(sum(x is not y for x, y in zip(before, after, strict=True)) <= 1):
+                return
+        self.ctx.slices[v] = a, index
 
     def back(self, tape: Tape) -> None:
         """The return sweep over statements emitted by `forward`."""
@@ -201,15 +219,17 @@ class Scope:
 
     # -- adjoints
 
-    def view_of(self, v: Var) -> tuple[Var, ir.Atoms] | None:
+    def view_of(self, v: Var) -> tuple[Var, ir.Index] | None:
+        """The array with an accumulator that `v` is a part of, and which."""
         s: Scope | None = self
         while s is not None:
             if v in s.views:
                 return s.views[v]
             if v in s.local:
-                return None
+                break
             s = s.parent
-        return None
+        found = self.ctx.slices.get(v)
+        return found if found is not None and self.is_active(found[0]) and self.in_acc(found[0]) else None
 
     def in_acc(self, v: Atom) -> bool:
         """Whether contributions to the array `v` from here go to an accumulator."""
@@ -248,7 +268,7 @@ class Scope:
             self.adj[a] = c
             return
         if isinstance(a.type, ArrayType) and (view := self.view_of(a)) is not None:
-            self.add(view[0], c, view[1] + index, check)
+            self.add(view[0], c, within(self.b, view[1], index), check)
             return
         if len(index) == 1 and not isinstance(index[0], Range) and self._point(a, Point(index[0], c, False, check)):
             return
@@ -375,6 +395,10 @@ class Scope:
             mapping.update(marks.get(id(stm), ()))
         return out
 
+    def settled(self) -> None:
+        """The code reads what it should: nothing else is restored."""
+        self._pending.clear()
+
     # -- whole scopes in line
 
     def inline(
@@ -401,8 +425,19 @@ class Scope:
         return [self.take(q) for q in params]
 
 
-def expand_vjp(b: Builder, e: ir.Vjp, how: How) -> tuple[list[Atom], list[Atom]]:
-    """Emit the code of a `Vjp`: primal results, adjoints of the arguments."""
+@dataclass(slots=True)
+class Apart:
+    """The sweeps of a function, which become two: `accs` are the accumulators of some arguments' adjoints, by number;
+    `seeds` the adjoints of the results (None: zero); `end` is where the first sweep ends."""
+
+    accs: dict[int, Var]
+    seeds: Sequence[Atom | None]
+    end: Var | None = None
+
+
+def expand_vjp(b: Builder, e: ir.Vjp, how: How, apart: Apart | None = None) -> tuple[list[Atom], list[Atom]]:
+    """Emit the code of a `Vjp`: primal results, adjoints of the arguments (which `apart` has accumulators for: these).
+    """
     copy = ir.Renamer()
     root = Scope("root", None, Context(how), b)
     params: list[Var] = []
@@ -415,9 +450,16 @@ def expand_vjp(b: Builder, e: ir.Vjp, how: How) -> tuple[list[Atom], list[Atom]]
     root.ctx.active.update(params)
     tape = root.forward(copy.stms(e.lam.stms))
     results = [copy.atom(r) for r in e.lam.result]
-    for r, ybar in zip(results, e.adjoints, strict=True):
-        root.add(r, root.coerce(ybar, r.type))
+    if apart is not None:
+        apart.end = mark(root)
+        root.adj.update({params[k]: acc for k, acc in apart.accs.items()})
+    for r, ybar in zip(results, e.adjoints if apart is None else apart.seeds, strict=True):
+        if ybar is not None:
+            root.add(r, root.coerce(ybar, r.type))
     root.back(tape)
     b.stms[:] = root.code()
-    adjoints = [coerce(b, root.dense(q), a.type) for q, a in zip(params, e.args, strict=True)]
+    adjoints = []
+    for q, a in zip(params, e.args, strict=True):
+        bar = root.dense(q)
+        adjoints.append(bar if isinstance(bar.type, AccType) else coerce(b, bar, a.type))
     return results, adjoints

@@ -11,7 +11,7 @@ from futad.backend.emit import Emitter, c_type
 from futad.core.measures import words_of
 from futad.core.scalarops import OPS
 from futad.core.types import Prim
-from futad.imp import ir
+from futad.imp import ir, records
 from futad.imp.contraction import Contract
 from futad.imp.dispatch import STACK_LIMIT
 from futad.imp.ir import Expr
@@ -40,6 +40,9 @@ class CEmitter(Emitter):
         self.handlers[ir.Trace] = self.trace
         self.handlers[ir.Measure] = self.measure
         self.handlers[ir.Parallel] = lambda s: c_threads.emit(self, s)
+        self.handlers[records.Keep] = self.keep
+        self.handlers[records.Field] = self.field
+        self.handlers[records.Release] = lambda s: self.line(f"futad_give_back(ctx, {self.expr(s.record)});")
         self.handlers[ir.StreamEnd] = lambda s: self.line("FUTAD_STREAM_END();")
         self.grain = grain
         self.module = module
@@ -52,6 +55,7 @@ class CEmitter(Emitter):
         self.number_of_regions = 0
         self.recursing: set[str] = set()  # the functions that may call recursive ones, and these
         self.in_frame = False  # in one of these
+        self.records = False  # whether there are records
         self.in_lanes = False  # in a loop that the C compiler should vectorise
         self.selects = False  # and in which a choice must not become a branch
 
@@ -62,7 +66,10 @@ class CEmitter(Emitter):
         bools = max([len(bool_arrays(f)) for f in self.module.functions], default=0)
         measures = words_of(self.module.sites)
         slots = max(1, self.module.slots + bools)
-        self.line(f"#define FUTAD_SLOTS {slots + bool(self.recursing) + (measures > 0)}")
+        self.records = any(has(f.body, records.Keep) for f in self.module.functions)
+        self.line(f"#define FUTAD_SLOTS {slots + bool(self.recursing) + (measures > 0) + self.records}")
+        if self.records:
+            self.line(f"#define FUTAD_RECORDS_SLOT {slots + bool(self.recursing) + (measures > 0)}")
         self.line(f"#define FUTAD_MAX_RANK {rank}")
         if self.multicore:
             self.line('#include "thread_pool.h"')
@@ -75,6 +82,8 @@ class CEmitter(Emitter):
             self.lines += threads.splitlines()
         if self.recursing:
             self.lines += [f"#define FUTAD_STACK_SLOT {slots}", '#include "recursion.h"']
+        if self.records:
+            self.line('#include "records.h"')
         if any(has(f.body, ir.Transpose) for f in self.module.functions):
             self.line('#include "transpose.h"')
         if any(has(f.body, Contract) for f in self.module.functions):
@@ -119,6 +128,8 @@ class CEmitter(Emitter):
             self.line("ctx->error.code = FUTAD_OK;")
             if self.module.sites:
                 self.line("futad_measures_clear(ctx);")
+            if self.records:
+                self.line("futad_records_clear(ctx);")
             self.arguments(f)
         self.body(f)
         for i, r in enumerate(f.results):
@@ -219,6 +230,14 @@ class CEmitter(Emitter):
         ensure = "futad_frame_ensure" if self.in_frame else "futad_ensure"
         self.line(f"{t} *{const}{s.name} = {ensure}(ctx, {self.slot(s.slot)}, {self.size(s.count)}, sizeof({t}));")
         self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
+
+    def keep(self, s: records.Keep) -> None:
+        self.line(f"const int64_t {s.name} = futad_keep(ctx, {self.size(s.bytes)});")
+        self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
+
+    def field(self, s: records.Field) -> None:
+        t, at = c_type(s.elem), self.expr(ir.add(s.record, s.offset))
+        self.line(f"{t} *const {s.name} = ({t} *)(intptr_t)({at});")
 
     def transpose(self, s: ir.Transpose) -> None:
         to = f"{self.address(s.target, s.offset)}, {self.expr(s.stride)}"

@@ -197,11 +197,18 @@ static inline __attribute__((unused)) void futad_stream(void *to, const void *fr
   memcpy(to, from, (size_t)bytes);
 }
 
+#ifdef FUTAD_RECORDS_SLOT
+static void futad_records_free(void *data);
+#endif
+
 struct futad_context *futad_new(void) { return calloc(1, sizeof(struct futad_context)); }
 
 void futad_free(struct futad_context *ctx) {
   for (int i = 1; i < FUTAD_MOST_THREADS; i++)
     if (ctx->threads[i]) futad_free(ctx->threads[i]);
+#ifdef FUTAD_RECORDS_SLOT
+  futad_records_free(ctx->slots[FUTAD_RECORDS_SLOT].data);
+#endif
   for (int64_t i = 0; i < FUTAD_SLOTS; i++) free(ctx->slots[i].data);
   free(ctx);
 }

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from futad.backend.emit import c_type
-from futad.imp import ir
+from futad.core.types import REC
+from futad.imp import ir, records
 from futad.imp.claims import Receive
 from futad.imp.walk import statements
 
@@ -163,7 +164,9 @@ def declarations(body: Sequence[ir.Stmt]) -> dict[str, str]:
         match s:
             case ir.Decl(name, t):
                 out[name] = f"{c_type(t)} "
-            case ir.Pointer() | ir.Stack() | ir.Ensure() | ir.Append() | ir.Subscribe() | Receive():
+            case records.Keep(name):
+                out[name] = f"{c_type(REC)} "
+            case records.Field() | ir.Pointer() | ir.Stack() | ir.Ensure() | ir.Append() | ir.Subscribe() | Receive():
                 out[s.name] = f"{c_type(s.elem)} *"
             case ir.SlotRef(name):
                 out[name] = "struct futad_slot *"

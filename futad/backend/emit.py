@@ -20,7 +20,7 @@ from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar, Stmt
 C_TYPES = {
     "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
     "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
-    "f16": "futad_f16", "f32": "float", "f64": "double", "bool": "bool",
+    "f16": "futad_f16", "f32": "float", "f64": "double", "bool": "bool", "rec": "int64_t",
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from futad.core.type_rules import exp_types, index_type
 from futad.core.types import (
     BOOL,
     I64,
+    REC,
     AccType,
     ArrayType,
     Atom,
@@ -351,6 +352,42 @@ def _update_acc(c: Checker, e: ir.UpdateAcc, s: ir.Stm) -> Existential:
         c.is_a("index", a, I64)
     c.is_a("value", e.value, array_of(t.elem, *t.shape[len(e.index) :]))
     return None
+
+
+@rule(ir.Part)
+def _part(c: Checker, e: ir.Part, s: ir.Stm) -> Existential:
+    t = e.acc.type
+    if type(t) is not AccType:
+        fail(f"{e.acc!r} is not an accumulator")
+    if len(e.index) > len(t.shape):
+        fail(f"{len(e.index)} indices into {t!r}")
+    for i in e.index:
+        for a in (i.start, i.count, i.stride) if isinstance(i, Range) else (i,):
+            c.is_a("index", a, I64)
+    return None
+
+
+@rule(ir.Whole)
+def _whole(c: Checker, e: ir.Whole, s: ir.Stm) -> Existential:
+    for a in (e.part, e.rest):
+        if type(a.type) is not AccType:
+            fail(f"{a!r} is not an accumulator")
+    return None
+
+
+@rule(ir.Keep)
+def _keep(c: Checker, e: ir.Keep, s: ir.Stm) -> Existential:
+    if any(type(a.type) is AccType for a in e.values):
+        fail("an accumulator in a record")
+    return None
+
+
+@rule(ir.Kept)
+def _kept(c: Checker, e: ir.Kept, s: ir.Stm) -> Existential:
+    c.is_a("record", e.record, REC)
+    if not s.pat or any(type(v.type) is AccType for v in s.pat):
+        fail("a record has values, none of them an accumulator")
+    return []
 
 
 @rule(ir.Jvp)

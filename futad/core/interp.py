@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from futad.core import interp_arrays, interp_soacs  # noqa: F401  (they register their handlers)
+from futad.core import interp_arrays, interp_records, interp_soacs  # noqa: F401  (they register their handlers)
 from futad.core.interp_machine import HANDLERS, TOP, Acc, Interpreter, TooLong, Value, Work
 
 __all__ = ["HANDLERS", "TOP", "Acc", "Interpreter", "TooLong", "Value", "Work"]

@@ -29,6 +29,7 @@ from futad.core import ir
 from futad.core.callgraph import recursive
 from futad.core.lastuse import analyse, unique_params
 from futad.core.measures import Measured, Site, Sites
+from futad.core.records import Records
 from futad.core.scalarops import OPS, ScalarOp
 from futad.core.showvalue import write_text
 from futad.core.text import node_name
@@ -75,6 +76,13 @@ class Acc:
     data: np.ndarray
     depth: int
     op: str
+
+    def restore(self, data: np.ndarray) -> None:
+        """Its elements as they were; what has a part of it sees that."""
+        if isinstance(self.data, np.ndarray) and self.data.shape == data.shape:
+            self.data[...] = data
+        else:
+            self.data = data
 
 
 @dataclass(slots=True)
@@ -166,6 +174,7 @@ class Interpreter:
         self.loop_copies: dict[ir.Stm, tuple[int, ...]] = {}
         self.recursive = recursive(program)
         self.calls = 0  # of these that are under way
+        self.records = Records()
         if in_place or count:
             for uses in analyse(program).values():
                 self._in_place.update(uses.in_place_stms())
@@ -195,6 +204,7 @@ class Interpreter:
         unique = unique_params(fun)
         self.steps = self.calls = 0
         self.told.clear()
+        self.records.clear()
         with np.errstate(all="ignore"):
             for p, a in zip(params, args, strict=True):
                 self.env[p] = self._input(p, a, p in unique)

@@ -24,6 +24,7 @@ from futad.core.interp_machine import (
     lift_value,
     rank_of,
 )
+from futad.core.node import Range
 from futad.core.operator import scalar_op
 from futad.core.scalarops import OPS, REDUCTIONS
 from futad.core.types import AccType, Atom, Const, Prim
@@ -71,15 +72,16 @@ def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Sc
     values = [m.value(a) for a in args]
     key = (id(lam), sc.depth)
     if m.batched and key not in m.one_by_one:
-        printed, told = len(m.traces), len(m.told)
+        printed, told, kept = len(m.traces), len(m.told), m.records.mark()
         saved = [(v, v.data.copy()) for v in values if isinstance(v, Acc)]
         counts = {k: (w.ops, w.read, w.written) for k, w in m.counts.items()} if m.counting else {}
         try:
             return _map_at_once(m, n, args, values, lam, sc)
         except (Irregular, TooBig) as e:
             for acc, data in saved:
-                acc.data = data
+                acc.restore(data)
             del m.traces[printed:], m.told[told:]
+            m.records.back(kept)
             if m.counting:
                 m.counts.clear()
                 for k, w in counts.items():
@@ -130,11 +132,13 @@ def _map_halves(m: Interpreter, n: int, args: Sequence[Atom], values: Values, la
             some.append(v if isinstance(v, Acc) else v[(_ALL,) * (v.ndim - rank_of(a.type)) + (part,)])
         width = part.stop - part.start
         saved = [(v, v.data.copy()) for v in values if isinstance(v, Acc)]
+        kept = m.records.mark()
         try:
             parts.append(_map_at_once(m, width, args, some, lam, sc))
         except TooBig:
             for acc, data in saved:
-                acc.data = data
+                acc.restore(data)
+            m.records.back(kept)
             if width == 1:
                 raise
             parts.append(_map_halves(m, width, args, some, lam, sc))
@@ -416,6 +420,26 @@ def _update_acc(m: Interpreter, e: ir.UpdateAcc, stm: ir.Stm, sc: Scope) -> Valu
     added = m.total(acc.op, added, lambda: np.abs(added), sc.lanes)
     acc.data = m.add_at(ufunc, acc.data, at, added if at else ufunc.reduce(added, axis=0))
     return (acc,)
+
+
+@handler(ir.Part)
+def _part(m: Interpreter, e: ir.Part, stm: ir.Stm, sc: Scope) -> Values:
+    acc = m.value(e.acc)
+    assert isinstance(acc, Acc)
+    at: list[Any] = [_ALL] * acc.depth
+    for i in e.index:
+        if isinstance(i, Range):
+            start, count, stride = m.size(i.start, sc), m.size(i.count, sc), m.size(i.stride, sc)
+            last = start + count * stride
+            at.append(slice(start, None if last < 0 else last, stride) if count else slice(0, 0))
+        else:
+            at.append(m.size(i, sc))
+    return (Acc(acc.data[tuple(at)], acc.depth, acc.op), acc)
+
+
+@handler(ir.Whole)
+def _whole(m: Interpreter, e: ir.Whole, stm: ir.Stm, sc: Scope) -> Values:
+    return (m.value(e.rest),)
 
 
 def acc_elem(a: Atom) -> Prim:

@@ -196,7 +196,7 @@ class Stepper(Interpreter):
             yield other
 
     def _at_once(self, stm: ir.Stm) -> bool:
-        return stm in self.plan.whole or not isinstance(stm.exp, (ir.If, ir.Loop, ir.Call))
+        return stm in self.plan.whole or not isinstance(stm.exp, (ir.If, ir.Loop, ir.Call, ir.Keep, ir.Kept))
 
     def _sources(self, stm: ir.Stm) -> list[ir.Stm]:
         """The statements that make what this one takes and nobody has compared, in order, and this one."""

@@ -37,6 +37,11 @@ from futad.core.contraction import Contraction as Contraction
 from futad.core.contraction import Factor as Factor
 from futad.core.entry import Entry as Entry
 from futad.core.entry import EntryType as EntryType
+from futad.core.linear import Keep as Keep
+from futad.core.linear import Kept as Kept
+from futad.core.linear import Part as Part
+from futad.core.linear import UpdateAcc as UpdateAcc
+from futad.core.linear import Whole as Whole
 from futad.core.node import Consumed, Range, Repeated, Viewed, node
 from futad.core.types import Atom, Prim, Type, Var, array_of, row_type, subst_type
 from futad.errors import Span
@@ -422,17 +427,6 @@ class WithAcc(Control):
     arrays: Consumed[Atoms]
     op: str
     lam: Lambda
-
-
-@node
-class UpdateAcc(Exp):
-    """acc[index...] op= value, the index a prefix of the dimensions, value a scalar or the remaining
-    row; an index out of range is ignored.  Consumes `acc`, binds its successor."""
-
-    acc: Atom
-    index: Atoms
-    value: Atom
-    pure = False
 
 
 # --- differentiation (gone after the AD pass) ---------------------------------------------------------

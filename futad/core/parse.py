@@ -16,10 +16,10 @@ from futad.core.grid import Grid, Version
 from futad.core.node import NODES, Range
 from futad.core.scalarops import OPS
 from futad.core.text import node_name, program_text
-from futad.core.types import FALSE, PRIMS, TRUE, AccType, ArrayType, Atom, Const, Prim, Type, Var, i64
+from futad.core.types import FALSE, PRIMS, REC, TRUE, AccType, ArrayType, Atom, Const, Prim, Type, Var, i64
 from futad.errors import ParseError, Span
 
-_PRIM = r"(?:i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64)"
+_PRIM = r"(?:i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64|rec)"
 TOKEN = re.compile(
     rf"""(?P<const>-?(?:nan(?:0x[0-9a-f]{{16}})?|inf|\d+(?:\.\d+)?(?:e[+-]?\d+)?){_PRIM}\b)
       |(?P<float>-?(?:nan|inf|\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+))\b)
@@ -38,6 +38,7 @@ _SPAN = re.compile(r"(.*):(\d+):(\d+)-(\d+):(\d+)\Z", re.DOTALL)
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, "true": TRUE, "false": FALSE}
 
 
+_TYPES = {**PRIMS, REC.name: REC}
 _NODES: dict[str, type] = {node_name(c): c for c in NODES}
 _RECORDS = {"Grid": Grid, "Version": Version}
 _DATA = {"Entry": ir.Entry, "EntryType": ir.EntryType, "Fold": ir.Fold}
@@ -100,13 +101,13 @@ class Parser:
             start = self.pos
             self.pos += 1
             items = tuple(self.until("]", self.value))
-            if self.peek() == "[" or self.peek() in PRIMS:  # not a tuple: the sizes of an array type
+            if self.peek() == "[" or self.peek() in _TYPES:  # not a tuple: the sizes of an array type
                 self.pos = start
                 return self.type_()
             return items
         if tok in ("\\", "{"):
             return self.lam()
-        if kind == "word" and (tok in PRIMS or tok == "acc"):
+        if kind == "word" and (tok in _TYPES or tok == "acc"):
             return self.type_()
         self.pos += 1
         if kind == "var" or kind == "const" or tok in ("true", "false"):
@@ -162,7 +163,7 @@ class Parser:
         m = _CONST.match(tok) if kind == "const" else None
         if not m:
             self.fail(f"expected a variable or constant, found '{tok or 'end of text'}'", self.pos - 1)
-        t = PRIMS[m[2]]
+        t = _TYPES[m[2]]
         if m[1].startswith("nan0x"):
             return Const(t, struct.unpack("<d", bytes.fromhex(m[1][5:]))[0])
         return Const(t, float(m[1]) if t.is_float else int(m[1]))
@@ -180,9 +181,9 @@ class Parser:
             kind, tok = self.next()
             shape.append(i64(int(tok)) if kind == "int" else self.atom_of(kind, tok))
             self.expect("]")
-        if self.peek() not in PRIMS:
+        if self.peek() not in _TYPES:
             self.fail(f"expected a type, found '{self.peek()}'")
-        elem = PRIMS[self.next()[1]]
+        elem = _TYPES[self.next()[1]]
         return ArrayType(elem, tuple(shape)) if shape else elem
 
     def prim_of(self, t: Type) -> Prim:

@@ -9,6 +9,7 @@ from futad.core import ir
 from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import (
+    REC,
     AccType,
     ArrayType,
     Atom,
@@ -27,7 +28,7 @@ def atom_types(atoms: ir.Atoms) -> Types:
 
 
 def index_type(t: Type, index: ir.Index) -> Type:
-    """The type of `a[index]` for an `a` of type t."""
+    """The type of `a[index]` for an `a` of type t (of an accumulator, that of its array)."""
     shape = shape_of(t)
     kept = tuple([i.count for i in index if type(i) is Range])
     rest = kept + shape[len(index) :]
@@ -80,6 +81,11 @@ def _with_acc(e: ir.WithAcc) -> Types:
     return atom_types(e.arrays) + atom_types(e.lam.result[k:])
 
 
+def _part(e: ir.Part) -> Types:
+    t = index_type(e.acc.type, e.index)
+    return (AccType(elem_of(t), shape_of(t)), e.acc.type)
+
+
 def _many(e: ir.Jvp | ir.Vjp, of: ir.Atoms) -> Types:
     return tuple([array_of(a.type, *e.many) for a in of])
 
@@ -114,6 +120,9 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.Hist: lambda e: atom_types(e.dests),
     ir.WithAcc: _with_acc,
     ir.UpdateAcc: lambda e: (e.acc.type,),
+    ir.Part: _part,
+    ir.Whole: lambda e: (e.rest.type,),
+    ir.Keep: lambda e: (REC,),
     ir.Jvp: lambda e: atom_types(e.lam.result) + _many(e, e.lam.result),
     ir.Vjp: lambda e: atom_types(e.lam.result) + _many(e, e.args),
     ir.WithVjp: lambda e: atom_types(e.lam.result),
@@ -125,8 +134,8 @@ _RULES: dict[type, Callable[[Any], Types]] = {
 def exp_types(e: ir.Exp) -> Types:
     """The result types of `e`.
 
-    Raises KeyError for `Call` (its types come from the callee).  For `If`, `For`, `While` and calls of
-    unknown result size the types may mention variables of the inner scope: then the caller must write
-    the pattern itself.
+    Raises KeyError for `Call` and `Kept`, whose types come from the callee and from who made the record.  For `If`,
+    `For`, `While` and calls of unknown result size the types may mention variables of the inner scope: then the caller
+    must write the pattern itself.
     """
     return _RULES[type(e)](e)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Prim:
-    """A scalar type.  `kind` is 'int', 'uint', 'float' or 'bool'; `bits` its width."""
+    """A scalar type.  `kind` is 'int', 'uint', 'float', 'bool' or 'rec'; `bits` its width."""
 
     name: str
     kind: str
@@ -67,6 +67,9 @@ F32 = _prim("f32", "float", 32, "float32")
 F64 = _prim("f64", "float", 64, "float64")
 BOOL = _prim("bool", "bool", 8, "bool")
 
+# A record of what a call has done, for its return sweep (`ir.Keep`): 0 is none.  No type of the language.
+REC = _prim("rec", "rec", 64, "int64")
+
 PRIMS: dict[str, Prim] = {
     p.name: p for p in (I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, BOOL)
 }
@@ -82,7 +85,7 @@ def with_true_as_one(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def prim(name: str) -> Prim:
     """The scalar type of that name."""
-    return PRIMS[name]
+    return REC if name == "rec" else PRIMS[name]
 
 
 @final
@@ -100,7 +103,7 @@ class Const:
 
     def __new__(cls, type: Prim, value: Any) -> Const:
         with np.errstate(all="ignore"):
-            if type.is_integral:
+            if type.is_integral or type is REC:
                 value = int(value) & ((1 << type.bits) - 1)
                 if type.kind == "int" and value >> (type.bits - 1):
                     value -= 1 << type.bits
@@ -173,7 +176,7 @@ class AccType:
     """A write-only accumulator over an array of this shape.  It has no run-time value of its own.
 
     A variable of this type is linear: each is used exactly once, by `UpdateAcc`, as an argument of
-    `Map`, `For`, `While`, `If`, `WithAcc` (through their bodies), or as a result.
+    `Map`, `For`, `While`, `If`, `WithAcc` (through their bodies), of `Part`, `Whole` and `Call`, or as a result.
     """
 
     elem: Prim

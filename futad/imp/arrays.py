@@ -339,12 +339,13 @@ def _update_acc(lo: Lowerer, stm: core.Stm, e: core.UpdateAcc, destinations: lis
     assert isinstance(acc, Acc)
     index = [lo.expr(a) for a in e.index]
     with lo.block() as body:
-        _add_into(lo, acc, acc.view.row(index), lo.value(e.value))
+        add_into(lo, acc, acc.view.row(index), lo.value(e.value))
     if_inside(lo, index, acc.view.shape, body)
     return [acc]
 
 
-def _add_into(lo: Lowerer, acc: Acc, target: View, value: Value) -> None:
+def add_into(lo: Lowerer, acc: Acc, target: View, value: Value) -> None:
+    """Add a value to the part `target` of an accumulator."""
     assert isinstance(target.base, Mem)
     if not isinstance(value, View):
         assert isinstance(value, Expr)

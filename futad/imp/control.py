@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from futad.core import ir as core
 from futad.core.operator import divisor
 from futad.core.scalarops import OPS
-from futad.core.types import ArrayType, Prim
+from futad.core.types import AccType, ArrayType, Prim
 from futad.imp import ir
+from futad.imp.arrays import add_into
 from futad.imp.carried import Carried, named_strides, small_type
 from futad.imp.dispatch import Destination, handles
 from futad.imp.ir import Expr, Ref, num
 from futad.imp.packed import packed
+from futad.imp.records import argument
 from futad.imp.report import unreported
 from futad.imp.thread_pool import UNKNOWN_WIDTH
 from futad.imp.views import Acc, Mem, Root, Value, View, as_scalar, dense_view
@@ -155,9 +157,12 @@ def _call(lo: Lowerer, stm: core.Stm, e: core.Call, destinations: list[Destinati
 def _invoke(lo: Lowerer, stm: core.Stm, e: core.Call) -> Sequence[Value]:
     """Call a C function; its arrays arrive dense, in slots of ours."""
     args: list[Expr | str] = []
+    accs: list[tuple[Acc, View | None]] = []
     for a in e.args:
         v = lo.value(a)
-        if isinstance(v, View):
+        if isinstance(v, Acc):
+            accs.append((v, argument(lo, v, args)))
+        elif isinstance(v, View):
             v = lo.dense(v)
             assert isinstance(v.base, Mem)
             name = lo.name("arg")
@@ -169,6 +174,8 @@ def _invoke(lo: Lowerer, stm: core.Stm, e: core.Call) -> Sequence[Value]:
     results: list[tuple[str, int | None]] = []
     roots: list[Root | None] = []
     for var in stm.pat:
+        if isinstance(var.type, AccType):
+            continue
         name = lo.name(var.name)
         if isinstance(var.type, ArrayType):
             root = lo.new_root(var.type.elem)
@@ -182,8 +189,12 @@ def _invoke(lo: Lowerer, stm: core.Stm, e: core.Call) -> Sequence[Value]:
             results.append((name, None))
             roots.append(None)
     lo.emit(ir.Invoke(e.name, args, results))
-    out: list[Value] = []
-    for var, (name, _), owner in zip(stm.pat, results, roots, strict=True):
+    for acc, own in accs:
+        if own is not None:
+            add_into(lo, acc, acc.view, own)
+    # Accumulators come first among the results, in the order of the parameters.
+    out: list[Value] = [acc for acc, _ in accs]
+    for var, (name, _), owner in zip(stm.pat[len(accs) :], results, roots, strict=True):
         if owner is None:
             out.append(lo.env[var])
         else:

@@ -6,10 +6,10 @@ Every array that is stored lives in a `Root`.  A root is the caller's array, a s
 growable *slot* that belongs to the running program and persists, so that an allocation inside a loop costs one
 comparison from the second iteration on, and a second call allocates nothing but its results.
 
-Values leave a scope in one of two ways: the scope's user names a destination for a result (`destinations`), and the
-statement that computes the result writes there directly if it can; or the result's root is handed to the
-enclosing scope.  A scope that repeats (the body of a loop or a map) always gets destinations for what it keeps,
-so all its roots are free again for the next iteration.
+Values leave a scope in one of two ways: the scope's user names a destination for a result (`destinations`), where the
+statement that computes it writes it if it can; or the result's root is handed to the enclosing scope.  A scope that
+repeats (the body of a loop or a map) always gets destinations for what it keeps, so all its roots are free again for
+the next iteration.
 
 Note [Liveness]
 ~~~~~~~~~~~~~~~
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from futad.core import ir as core
 from futad.core.failure import FailureSite
 from futad.core.measures import Site, Sites
-from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, elem_of, shape_of
+from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of, shape_of
 from futad.errors import Span
 from futad.imp import (
     arrays,  # noqa: F401  (it registers its handlers, as do the next ones)
@@ -38,6 +38,7 @@ from futad.imp import (
     control,  # noqa: F401
     ir,
     parallel,
+    records,
     soacs,  # noqa: F401
     sort,  # noqa: F401
 )
@@ -92,8 +93,7 @@ class Lowerer(Unchecked):
     reports: Reports = NO_REPORTS  # of what is bound
 
     def __init__(self, program: core.Program, target: Target) -> None:
-        self.program, self.target = program, target
-        self.consumed = consumed_vars(program)
+        self.program, self.target, self.consumed = program, target, consumed_vars(program)
         self.calls, self.separate, self.recursive = separate_functions(program)
         self.places: list[FailureSite] = []
         self.sites = Sites()
@@ -567,6 +567,8 @@ class Lowerer(Unchecked):
                     self.receive(params[-1], view.shape)
                 strides = tuple([self.let(s, "s") for s in view.strides])
                 self.bind(p, View(view.base, view.offset, strides, view.shape, True))
+            elif isinstance(p.type, AccType):
+                self.bind(p, records.parameter(self, name, p.type, params))
             else:
                 assert isinstance(p.type, Prim)
                 params.append(ir.Param(name, p.type))
@@ -591,8 +593,7 @@ class Lowerer(Unchecked):
                 assert isinstance(v.base, Mem)
                 slot = destination.slot if isinstance(destination, SlotDestination) else ""
                 results.append(ir.Result(v.elem, None, v.base.pointer, v.offset, slot, v.shape))
-            else:
-                assert isinstance(v, Expr)
+            elif isinstance(v, Expr):  # accumulators are where they were
                 results.append(ir.Result(v.type, v))
         made = ir.Function(fun.name, params, self.out, results, local, same_bits=core.SAME_BITS in fun.attrs)
         for r in tiled(made, self.pieces) if self.target.tiles else ():

@@ -257,6 +257,16 @@ class CLibrary:
         context = self._context.address
         return self.lib.futad_memory(context), self.lib.futad_allocations(context)
 
+    def records(self) -> tuple[int, int, int]:
+        """Records that the last call kept (`core/ir.py`, `Keep`), those of them that nothing read, and the bytes that
+        they took at most."""
+        out = (ctypes.c_int64 * 3)()
+        if (count := getattr(self.lib, "futad_records_of", None)) is not None:
+            count.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+            count.restype = None
+            count(self._context.address, out)
+        return out[0], out[1], out[2]
+
     def measured(self) -> list[Measured]:
         """What the last call told of itself."""
         count = words_of(self.layout.sites)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Attributes with an effect here, and those that only other compilers of the language give one.
 ATTRIBUTES = frozenset(
     "stripmine bound true_dep noinline inline unroll sequential sequential_inner sequential_outer unsafe scratch blank "
-    "trace flattening incremental_flattening prop checkpoint reversible".split()
+    "trace flattening incremental_flattening prop checkpoint reversible again".split()
 )
 NO_EFFECT = frozenset(
     "opaque break doc warn param lambda scalar_only inconsistent only_intra no_intra only_inner no_outer".split()

@@ -198,6 +198,83 @@ def grow(xs, k):
     return np.append(0.5 * grow(xs[1:], k - 1), xs[:1])
 
 
+LSTM = """
+-- A binary tree LSTM of two states: five gates, each of both children's outputs; parameters shared by all nodes.
+def sigmoid (x: f64): f64 = 1 / (1 + f64.exp (-x))
+def gate (w: [2][2]f64) (a: [2]f64) (u: [2][2]f64) (b: [2]f64): [2]f64 =
+  map2 (\\r s -> f64.sum (map2 (*) r a) + f64.sum (map2 (*) s b) + 0.1) w u
+def lstm [m] (ws: [10][2][2]f64) (xs: [m]f64): ([2]f64, [2]f64) =
+  if m <= 1 then let c = if m == 0 then [0, 0] else [f64.tanh xs[0], xs[0] * xs[0]] in (map f64.tanh c, c)
+  else let h = m / 2
+       let (ha, ca) = lstm ws (take h xs)
+       let (hb, cb) = lstm ws (drop h xs)
+       let (i, fa, fb) = (gate ws[0] ha ws[1] hb, gate ws[2] ha ws[3] hb, gate ws[4] ha ws[5] hb)
+       let (o, u) = (gate ws[6] ha ws[7] hb, gate ws[8] ha ws[9] hb)
+       let c = map3 (\\i u rest -> sigmoid i * f64.tanh u + rest) i u
+                    (map4 (\\fa ca fb cb -> sigmoid fa * ca + sigmoid fb * cb) fa ca fb cb)
+       in (map2 (\\o c -> sigmoid o * f64.tanh c) o c, c)
+def f [n] (xs: [n]f64): f64 =
+  let ws = tabulate_3d 10 2 2 (\\g i j -> f64.sin (xs[(g + i) % n] * f64.i64 (1 + g + 2 * i + 3 * j)))
+  let (h, c) = lstm ws xs in f64.sum (map2 (\\x y -> x * x + y) h c)
+"""
+
+
+def lstm(xs):
+    n = len(xs)
+    g, i, j = np.indices((10, 2, 2))
+    ws = np.sin(xs[(g + i) % n] * (1 + g + 2 * i + 3 * j))
+
+    def sigmoid(x):
+        return 1 / (1 + np.exp(-x))
+
+    def node(xs):
+        if len(xs) <= 1:
+            c = np.array([np.tanh(xs[0]), xs[0] ** 2]) if len(xs) else np.zeros(2)
+            return np.tanh(c), c
+        (ha, ca), (hb, cb) = node(xs[: len(xs) // 2]), node(xs[len(xs) // 2 :])
+        i, fa, fb, o, u = [ws[k] @ ha + ws[k + 1] @ hb + 0.1 for k in range(0, 10, 2)]
+        c = sigmoid(i) * np.tanh(u) + sigmoid(fa) * ca + sigmoid(fb) * cb
+        return sigmoid(o) * np.tanh(c), c
+
+    h, c = node(xs)
+    return (h * h + c).sum()
+
+
+BARNES_HUT = """
+-- The potential of bodies in the plane: those that are far away count as one, in the middle of them.
+def walk [m] (xs: [m]f64) (ys: [m]f64) (x: f64) (y: f64) (level: i64): f64 =
+  let (cx, cy) = (f64.sum xs / f64.i64 m, f64.sum ys / f64.i64 m)
+  let d = (x - cx) * (x - cx) + (y - cy) * (y - cy)
+  let extent = f64.max (f64.maximum xs - f64.minimum xs) (f64.maximum ys - f64.minimum ys)
+  in if m == 0 then 0 else if m == 1 || level > 8 || extent * extent < 0.3 * d then f64.i64 m / f64.sqrt (d + 0.05)
+     else let (a, b) = partition (\\(x, y) -> if level % 2 == 0 then x < cx else y < cy) (zip xs ys)
+          let ((ax, ay), (bx, by)) = (unzip a, unzip b)
+          in walk ax ay x y (level + 1) + walk bx by x y (level + 1)
+def f [n] (xs: [n]f64): f64 =
+  let ys = map2 (\\x i -> x * f64.cos (f64.i64 (3 * i))) xs (iota n)
+  let zs = map2 (\\x i -> x * f64.sin (f64.i64 (3 * i))) xs (iota n)
+  in f64.sum (map2 (\\y z -> walk ys zs y z 0) ys zs)
+"""
+
+
+def barnes_hut(xs):
+    i = 3 * np.arange(len(xs))
+    ys, zs = xs * np.cos(i), xs * np.sin(i)
+
+    def walk(xs, ys, x, y, level):
+        if not len(xs):
+            return 0.0
+        cx, cy = xs.mean(), ys.mean()
+        d = (x - cx) ** 2 + (y - cy) ** 2
+        extent = max(np.ptp(xs), np.ptp(ys))
+        if len(xs) == 1 or level > 8 or extent**2 < 0.3 * d:
+            return len(xs) / np.sqrt(d + 0.05)
+        a = xs < cx if level % 2 == 0 else ys < cy
+        return walk(xs[a], ys[a], x, y, level + 1) + walk(xs[~a], ys[~a], x, y, level + 1)
+
+    return sum(walk(ys, zs, y, z, 0) for y, z in zip(ys, zs, strict=True))
+
+
 CASES = {
     "tree": (TREE, tree),
     "places": (PLACES, lambda xs: np.exp(0.1 * (xs**3).sum())),
@@ -209,6 +286,8 @@ CASES = {
     "ackermann": (ACKERMANN, lambda xs: sum(ackermann(2, 2, x)[1] for x in xs)),
     "depths": (DEPTHS, lambda xs: np.prod([poly(x, 1.0, i % 4) for i, x in enumerate(xs)])),
     "network": (NETWORK, network),
+    "lstm": (LSTM, lstm),
+    "barnes-hut": (BARNES_HUT, barnes_hut),
     "grows": (GROWS, lambda xs: np.sin(grow(xs, 4)).sum()),
 }
 

@@ -16,7 +16,7 @@ from futad.rewrite.simplify import simplify
 
 CUSTOM = {ir.WithVjp, ir.WithInverse, ir.Invert}
 CONTROL = {ir.If, ir.For, ir.While, ir.Call, ir.Jvp, ir.Vjp, *CUSTOM}  # what their scopes or the function says
-SCALAR = {ir.Op, ir.Trace, ir.Measure, ir.UpdateAcc}  # bind no array
+SCALAR = {ir.Op, ir.Trace, ir.Measure, ir.UpdateAcc, ir.Part, ir.Whole, ir.Keep}  # bind no array
 
 
 def test_every_construct_says_where_its_arrays_lie() -> None:

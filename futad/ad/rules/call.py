@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from futad.ad.registry import Flags, current
+from futad.ad.rules.records import call_with_record
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.types import Atom, Const, Prim, Var, subst_type, zero
@@ -35,6 +36,8 @@ def _call_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     found = current().gradient(e.name, params)
     if found is not None and adjoints[found[1]] is not None:
         _with_gradient(s, emitted, params, *found, adjoints[found[1]])
+        return
+    if call_with_record(s, stm, emitted, params, adjoints):
         return
     fun, values = current().vjp(e.name, params, tuple([y is not None for y in adjoints]))
     given: list[Atom] = [*e.args, *[stm.pat[k] for k in values]]

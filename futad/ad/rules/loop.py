@@ -25,6 +25,7 @@ from futad.ad.inverse.points import kept as kept_states
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.call import branch_with_gradient
+from futad.ad.rules.records import branch_with_records
 from futad.ad.rules.told import inverse_of, iterations_as_i64, told
 from futad.ad.table import RULES, Rule
 from futad.ad.tidy.live import live
@@ -64,7 +65,7 @@ def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.If)
     seeds = [s.take(v) for v in stm.pat]
-    if branch_with_gradient(s, emitted, seeds):
+    if branch_with_gradient(s, emitted, seeds) or branch_with_records(s, stm, emitted, seeds):
         return
     sides: list[Scope] = []
     for lam in (e.then, e.orelse):

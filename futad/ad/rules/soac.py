@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from futad.ad.emit import in_range, reexecution
+from futad.ad.kept import mark
 from futad.ad.operators import canonical, ruled, split_operator
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.map_adjoint import MapSweep
+from futad.ad.rules.records import keep_in_map, map_with_records
 from futad.ad.rules.reduce import Fold, reduce_part
 from futad.ad.rules.scan import scan_part
 from futad.ad.table import RULES, Rule
@@ -102,7 +104,8 @@ def _map_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     if not any(v in s.adj for v in stm.pat) and not any(isinstance(v.type, AccType) for v in stm.pat):
         _map_points(s, e, stm.pat)
         return
-    lam = reexecution(e.lam)
+    records = map_with_records(s, stm, emitted)
+    lam = ir.rename(e.lam) if records else reexecution(e.lam)
     m = MapSweep(s, e.width)
     for p, a in zip(lam.params, e.arrays, strict=True):
         if isinstance(p.type, AccType):
@@ -112,6 +115,7 @@ def _map_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         else:
             m.primal(p, a)
     tape = m.inner.forward(lam.stms)
+    end = mark(m.inner) if records else None
     for r, v in zip(lam.result, stm.pat, strict=True):
         ybar = s.take(v)
         if ybar is None:
@@ -121,6 +125,8 @@ def _map_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             source = _acc_source(e, stm.pat, v)
             s.add(source, ybar)
     m.inner.back(tape)
+    if end is not None:
+        keep_in_map(m, lam, end, emitted)
     m.finish()
 
 

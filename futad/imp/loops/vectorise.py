@@ -60,7 +60,7 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
                 refused("its body is no straight line, or assigns variables")
                 return False
     for indices in added.values():
-        if not ADDED_DISJOINT(len(indices) == 1 and facts.beside(indices[0])):
+        if not ADDED_DISJOINT(all(i == indices[0] for i in indices) and facts.beside(indices[0])):
             return False
     loop.body = body
     loop.independent = True

@@ -1,0 +1,160 @@
+"""Scopes with calls cut in two: a forward sweep that keeps a record, a return sweep that reads it.
+
+    forward    let (y, r) = call("f_kept", [x])                     return    let (y, r) = kept(record)
+               let z = mul(x, y)                                              let z = mul(x, y)
+               let record = keep([y, r])                                      ... reads x, y, z, r
+               in (z, record)
+
+Where the two sweeps are two functions, or a branch that both enter, the return sweep has what is bound outside of the
+scope, and executes the scope's statements again, as ever.  But not calls: what it needs of these is in the record, with
+the records of the calls themselves.  So each call is made once, whatever is above it; a record has what calls gave, not
+what is made of that, and not what they were given.  What takes longer to compute again than to keep is in it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from futad.core import ir
+from futad.core.types import I64, REC, ZERO, Atom, Const, Prim, Var, shape_of
+from futad.fires import Transformation
+from futad.legality import Legality
+
+if TYPE_CHECKING:
+    from futad.ad.reverse import Scope
+
+RECORDS = Transformation(
+    "records",
+    "what calls gave is kept for the return sweep, all else is computed again",
+    worth="gradients of recursive functions at a constant factor: `benchmarks/recursion.py`, with `#[again]` beside",
+)
+
+PARTS = Legality(
+    "parts-of-adjoints",
+    "what is added to a part of an array goes to the accumulator of the whole",
+    worth="the gradient of a sum over a tree takes twice the time of its value: `benchmarks/recursion.py`",
+)
+APART = PARTS.condition("no other part of it", "a function adds to two accumulators as if they were apart")
+SAME_SIZES = PARTS.condition("of the same sizes", "an element is at another place in an array of other sizes")
+
+NO_RECORD = Const(REC, 0)
+_CALLS = (ir.Call, ir.Keep, ir.Kept)
+
+
+@dataclass(slots=True)
+class Cut:
+    """`forward`: the statements of the forward sweep, of new variables; `results`, `record`: what they give, and keep.
+    `values`: what is in the record, by the variables of the return sweep; `again`: what this computes again."""
+
+    forward: list[ir.Stm]
+    results: tuple[Atom, ...]
+    record: Atom
+    values: tuple[Var, ...]
+    again: list[ir.Stm]
+
+    def restored(self, record: Atom) -> list[ir.Stm]:
+        """What the return sweep begins with."""
+        if not self.values:
+            return self.again
+        alone = len(self.values) == 1 and self.values[0].type is REC
+        return [ir.Stm(self.values, ir.Alias(record) if alone else ir.Kept(record)), *self.again]
+
+
+def calls(e: ir.Exp) -> bool:
+    """Whether functions are called where the expression is evaluated."""
+    return isinstance(e, _CALLS) or any(lam.has(*_CALLS) for lam in e.lambdas())
+
+
+def _kept(s: ir.Stm) -> bool:
+    """Whether what the statement gives is in the record: what calls gave, and what takes longer to compute than to
+    keep, which are folds' scalars, and all of loops and of what has a loop for each element."""
+    e = s.exp
+    if calls(e) or isinstance(e, ir.Loop | ir.MatMul | ir.Contraction | ir.Hist | ir.ArgSort):
+        return True
+    if not isinstance(e, ir.Soac):
+        return False
+    return any(type(v.type) is Prim for v in s.pat) or any(lam.has(ir.Soac, ir.Loop, ir.MatMul) for lam in e.lambdas())
+
+
+def mark(s: Scope) -> Var:
+    """The end of the forward sweep of a scope."""
+    v = Var("sweep", I64)
+    s.b.add(ir.Stm((v,), ir.Alias(ZERO)))
+    return v
+
+
+def cut(
+    stms: Sequence[ir.Stm], at: Var, results: Sequence[Atom], wanted: Iterable[Atom], names: ir.Renamer
+) -> tuple[Cut, list[ir.Stm]]:
+    """The sweeps of a scope, which `at` separates (`mark`): how they are cut, and what the second one does then.
+
+    `results`: of the first sweep; `wanted`: what is used of what either of them binds; `names`: for the first one.
+    """
+    end = next(k for k, s in enumerate(stms) if s.pat == (at,))
+    first, rest = stms[:end], list(stms[end + 1 :])
+    used: set[Var] = {a for a in wanted if isinstance(a, Var)}
+    for s in rest:
+        used.update(ir.stm_free(s))
+    values: list[Var] = []
+    again: list[ir.Stm] = []
+    sizes: set[Atom] = set()  # of arrays in the record
+    for s in reversed(first):
+        mine = [v for v in s.pat if v in used]
+        if not mine:
+            continue
+        if _kept(s) or not sizes.isdisjoint(s.pat):
+            values += mine
+            sizes.update(n for v in mine for n in shape_of(v.type))
+            used.update(n for v in mine for n in shape_of(v.type) if isinstance(n, Var))
+            # A size that the statement itself binds
+            values += [v for v in s.pat if v in sizes and v not in mine]
+        else:
+            again.append(_silent(s))
+            used.update(ir.stm_free(s))
+    scalars = [v for v in values[::-1] if isinstance(v.type, Prim)]
+    values = [*scalars, *[v for v in values[::-1] if not isinstance(v.type, Prim)]]
+    forward = names.stms(first)
+    record: Atom = NO_RECORD
+    if values:
+        RECORDS.fired()
+        record = names.atom(values[0])
+        if len(values) > 1 or values[0].type is not REC:
+            record = Var("record", REC)
+            forward.append(ir.Stm((record,), ir.Keep(tuple([names.atom(v) for v in values]))))
+    return Cut(forward, tuple([names.atom(a) for a in results]), record, tuple(values), again[::-1]), rest
+
+
+def finished(s: Scope, at: Var, results: Sequence[Atom], names: ir.Renamer) -> Cut:
+    """Cut a scope that has been swept both ways; its code is that of the return sweep then, for which the record is to
+    be restored."""
+    found, rest = cut(s.code(), at, results, s.adj.values(), names)
+    s.b.stms[:] = rest
+    s.settled()
+    return found
+
+
+def _silent(s: ir.Stm) -> ir.Stm:
+    """The statement as it is executed again: what the program asserts has held, and what it prints is printed."""
+    e = s.exp
+    if isinstance(e, ir.Assert):
+        (v,), (a,) = s.pat, e.of
+        return ir.Stm((v,), ir.Alias(a))
+    return ir.map_scopes(s, _silent_scope)
+
+
+def _silent_scope(lam: ir.Lambda) -> ir.Lambda:
+    out: list[ir.Stm] = []
+    for s in lam.stms:
+        e = s.exp
+        if isinstance(e, ir.Assert) and e.of:
+            out += [ir.Stm((v,), ir.Alias(a)) for v, a in zip(s.pat, e.of, strict=True)]
+        elif not e.effect:
+            out.append(_silent(s))
+    return ir.Lambda(lam.params, tuple(out), lam.result)
+
+
+
+
+__all__ = ["APART", "NO_RECORD", "PARTS", "SAME_SIZES", "Cut", "calls", "cut", "finished", "mark"]
