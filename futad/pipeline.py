@@ -110,6 +110,7 @@ PASSES: list[Pass] = [
     _simplify("simplify"),
     Pass("tail-calls", _lazy("futad.optimise.tail_calls", "tail_calls")),
     Pass("recursion", _lazy("futad.optimise.recursion", "refuse", backend=lambda target: target.name), _device),
+    Pass("constant-arguments", _lazy("futad.optimise.constant_arguments", "constant_arguments"), _c),
     Pass("inline", _lazy("futad.optimise.inline", "inline")),
     _simplify("simplify-inlined"),
     Pass("asserts", _lazy("futad.optimise.asserts", "bind_assertions")),

@@ -19,9 +19,9 @@ Note [Gradients in one pass].  A return sweep is linear in the adjoint that it b
 can be done for the adjoint 1 as soon as the value is known, before the real one is, by which its results are multiplied
 later: then the body is run once.  So are branches around calls (`rules/call.py`), which would be run by both sweeps.
 
-Note [Checked once].  A call of f_vjp or f_back follows one of f with the same arguments, so what f asserts holds, of all calls
-inside.  The code that runs again is a function of its own (`again`), without assertions, and calls of it are dead code
-where nothing reads their results.  What f prints it prints once.
+Note [Checked once].  A call of f_vjp or f_back follows one of f with the same arguments, so what f asserts holds, of
+all calls inside.  The code that runs again is a function of its own (`again`), without assertions, and calls of it are
+dead code where nothing reads their results.  What f prints it prints once.
 """
 
 from __future__ import annotations

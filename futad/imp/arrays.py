@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from futad.accs.injective_updates import fills, positions
@@ -338,19 +339,22 @@ def _update_acc(lo: Lowerer, stm: core.Stm, e: core.UpdateAcc, destinations: lis
     acc = lo.value(e.acc)
     assert isinstance(acc, Acc)
     index = [lo.expr(a) for a in e.index]
+    row = acc.view, tuple([a.value for a in takewhile(lambda a: isinstance(a, Const), e.index) if isinstance(a, Const)])
     with lo.block() as body:
-        add_into(lo, acc, acc.view.row(index), lo.value(e.value))
+        add_into(lo, acc, acc.view.row(index), lo.value(e.value), row)
     if_inside(lo, index, acc.view.shape, body)
     return [acc]
 
 
-def add_into(lo: Lowerer, acc: Acc, target: View, value: Value) -> None:
-    """Add a value to the part `target` of an accumulator."""
+def add_into(
+    lo: Lowerer, acc: Acc, target: View, value: Value, row: tuple[View, tuple[int, ...]] | None = None
+) -> None:
+    """Add a value to the part `target` of an accumulator, which is in that row of it."""
     assert isinstance(target.base, Mem)
     if not isinstance(value, View):
         assert isinstance(value, Expr)
         op = None if acc.fills else acc_op(acc)
-        lo.emit(ir.Store(target.base.pointer, target.place(()), value, op))
+        lo.emit(ir.Store(target.base.pointer, target.place(()), value, op, row=row))
         return
     order = list(range(target.rank))
     index: list[Expr] = [ZERO] * target.rank
@@ -358,7 +362,7 @@ def add_into(lo: Lowerer, acc: Acc, target: View, value: Value) -> None:
     def nest(dims: list[int]) -> None:
         assert isinstance(target.base, Mem) and isinstance(value, View)
         if not dims:
-            lo.emit(ir.Store(target.base.pointer, target.place(index), value.load(index), acc_op(acc)))
+            lo.emit(ir.Store(target.base.pointer, target.place(index), value.load(index), acc_op(acc), row=row))
             return
         with lo.loop(target.shape[dims[0]]) as (i, loop):
             index[dims[0]] = i

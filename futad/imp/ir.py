@@ -110,13 +110,14 @@ class Accumulate(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Store(Stmt):
-    """`pointer[index] = value`, or `pointer[index] op= value`."""
+    """`pointer[index] = value`, or `pointer[index] op= value`.  `row`: of an accumulator, if it is constant."""
 
     pointer: Updated
     index: Expr
     value: Expr
     op: Text | None = None
     by: int = 0
+    row: Static = None
 
 
 @dataclass(slots=True, eq=False)

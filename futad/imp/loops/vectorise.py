@@ -48,19 +48,20 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
         return False
     body = accumulations(loop.body) if reassociate else loop.body
     facts = LoopFacts(loop.var, body)
-    added: dict[str, list[Expr]] = {}
+    added: dict[str, list[ir.Store]] = {}
     for s in body:
         match s:
             case ir.Decl(mutable=False) | ir.Accumulate():
                 pass
-            case ir.Store(pointer, index, _, op):
+            case ir.Store(pointer, _, _, op):
                 if op is not None:
-                    added.setdefault(pointer, []).append(index)
+                    added.setdefault(pointer, []).append(s)
             case _:
                 refused("its body is no straight line, or assigns variables")
                 return False
-    for indices in added.values():
-        if not ADDED_DISJOINT(all(i == indices[0] for i in indices) and facts.beside(indices[0])):
+    for stores in added.values():
+        apart = all(_apart(s, t) for k, s in enumerate(stores) for t in stores[:k])
+        if not ADDED_DISJOINT(apart and all(facts.beside(s.index) for s in stores)):
             return False
     loop.body = body
     loop.independent = True
@@ -70,6 +71,15 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
     elif cost(body) >= HEAVY:
         loop.lanes = min(e.type.bits for s in body for e in s.exprs() if not e.type.is_bool) // 8
     return True
+
+
+def _apart(s: ir.Store, t: ir.Store) -> bool:
+    """Whether an iteration adds to the same element twice, or iterations to elements of different rows."""
+    if s.index == t.index:
+        return True
+    if s.row is None or t.row is None or s.row[0] is not t.row[0]:
+        return False
+    return any(x != y for x, y in zip(s.row[1], t.row[1], strict=False))
 
 
 def across(loop: ir.For, reassociate: bool) -> ir.VectorisedFor | None:
