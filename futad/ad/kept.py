@@ -86,11 +86,13 @@ def mark(s: Scope) -> Var:
 
 
 def cut(
-    stms: Sequence[ir.Stm], at: Var, results: Sequence[Atom], wanted: Iterable[Atom], names: ir.Renamer
-) -> tuple[Cut, list[ir.Stm]]:
+    stms: Sequence[ir.Stm], at: Var, results: Sequence[Atom], wanted: Iterable[Atom], names: ir.Renamer,
+    gone: Sequence[Var] = (),
+) -> tuple[Cut, list[ir.Stm]]:  # fmt: skip
     """The sweeps of a scope, which `at` separates (`mark`): how they are cut, and what the second one does then.
 
-    `results`: of the first sweep; `wanted`: what is used of what either of them binds; `names`: for the first one.
+    `results`: of the first sweep; `wanted`: what is used of what either of them binds; `names`: for the first one;
+    `gone`: variables from outside of it that the second one does not have.
     """
     end = next(k for k, s in enumerate(stms) if s.pat == (at,))
     first, rest = stms[:end], list(stms[end + 1 :])
@@ -113,6 +115,7 @@ def cut(
         else:
             again.append(_silent(s))
             used.update(ir.stm_free(s))
+    values += [v for v in gone if v in used]
     scalars = [v for v in values[::-1] if isinstance(v.type, Prim)]
     values = [*scalars, *[v for v in values[::-1] if not isinstance(v.type, Prim)]]
     forward = names.stms(first)
@@ -126,10 +129,10 @@ def cut(
     return Cut(forward, tuple([names.atom(a) for a in results]), record, tuple(values), again[::-1]), rest
 
 
-def finished(s: Scope, at: Var, results: Sequence[Atom], names: ir.Renamer) -> Cut:
+def finished(s: Scope, at: Var, results: Sequence[Atom], names: ir.Renamer, gone: Sequence[Var] = ()) -> Cut:
     """Cut a scope that has been swept both ways; its code is that of the return sweep then, for which the record is to
     be restored."""
-    found, rest = cut(s.code(), at, results, s.adj.values(), names)
+    found, rest = cut(s.code(), at, results, s.adj.values(), names, gone)
     s.b.stms[:] = rest
     s.settled()
     return found

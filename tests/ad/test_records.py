@@ -109,6 +109,45 @@ def test_the_adjoint_of_what_all_calls_read_is_one_array():
     assert program_text(again, normal=True) == program_text(program, normal=True)
 
 
+LOOPS = """
+-- Trees of many branches: calls in loops, whose variables are numbers, small arrays, and one that no iteration reads.
+def node [n] (xs: [n]f64) (k: i32): f64 =
+  if n <= 2 then f64.sum xs
+  else let h = n / 3
+       let (s, ps, t) = loop (s, ps, t) = (1, [0.5, xs[0]], 0) for c < k do
+                          let j = i64.i32 c % 3
+                          let y = node xs[j * h:(j + 1) * h] k
+                          let zs = map (\\p -> p * f64.sin (y * s)) ps
+                          in (s * 0.7 + y * ps[1], zs, t + y)
+       in s * ps[0] + t + xs[n - 1]
+def f [n] (xs: [n]f64): f64 = node xs 3 + node xs 0 + node xs (i32.i64 (n - 1000))
+"""
+
+
+def loops(xs, k=None):
+    if k is None:
+        return loops(xs, 3) + loops(xs, 0) + loops(xs, len(xs) - 1000)
+    if len(xs) <= 2:
+        return xs.sum()
+    h = len(xs) // 3
+    s, ps, t = 1.0, np.array([0.5, xs[0]]), 0.0
+    for c in range(k):
+        y = loops(xs[c * h : (c + 1) * h], k)
+        s, ps, t = s * 0.7 + y * ps[1], ps * np.sin(y * s), t + y
+    return s * ps[0] + t + xs[-1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_calls_in_loops(backend):
+    p = futad.compile(LOOPS + ENTRIES, backend=backend)
+    for n in (1, 3, 10, 30):
+        xs = np.random.default_rng(n).uniform(0.3, 1.0, n)
+        np.testing.assert_allclose(p.value(xs), loops(xs), rtol=1e-12)
+        np.testing.assert_allclose(p.gradient(xs), differences(loops, xs), rtol=1e-5, atol=1e-7)
+        if backend != "interp":
+            assert left(p)[1] == 0 and (n < 3 or left(p)[0] > 3)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_array_twice(backend):
     """A call that is given an array twice, parts of it that overlap, and its rows."""

@@ -25,7 +25,7 @@ from futad.ad.inverse.points import kept as kept_states
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.call import branch_with_gradient
-from futad.ad.rules.records import branch_with_records
+from futad.ad.rules.records import branch_with_records, loop_with_records
 from futad.ad.rules.told import inverse_of, iterations_as_i64, told
 from futad.ad.table import RULES, Rule
 from futad.ad.tidy.live import live
@@ -350,6 +350,8 @@ def _inner_rooms(s: Scope, stm: ir.Stm, body: ir.Lambda) -> dict[int, Var]:
 def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.For)
+    if loop_with_records(s, stm, emitted):
+        return
     kept = _kept(s, stm)
     body = reexecution(e.body)
     rooms = _inner_rooms(s, stm, body)
