@@ -110,7 +110,7 @@ class _Expander(ir.Renamer):
             b = Builder()
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
-            keeps = self.keeps and not any(self.around.values()) and not e.many
+            keeps = self.keeps and not any(self.around.values()) and not e.many and e.lam.has(ir.Call)
             how = How(
                 self.sequential, Budget.of(s.attrs), self.around[ir.Jvp], self.around[ir.Vjp], inside=inside,
                 keeps=keeps, functions=self.functions,
