@@ -20,16 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.nest import nest_of
 from futad.core.operator import scalar_op
-from futad.core.types import F32, F64, ONE, ZERO, Atom, Prim, Var, zero
+from futad.core.types import F32, F64, ONE, ZERO, Atom, Const, Prim, Var, zero
 from futad.legality import Legality
 from futad.optimise.affine import Form, Iterations
 from futad.optimise.tables import Table, table_of
+from futad.rewrite.dce import effects
 
 LEGAL = Legality(
     "contractions",
@@ -37,9 +39,11 @@ LEGAL = Legality(
     worth="a 3 x 3 convolution: forty times as fast",
 )
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is not in it")
+NO_EFFECT = LEGAL.condition("no effect in the nest", "places are read before the assertion that they are in range")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "sums of other iterations have other terms")
 
-MOST_AXES = 12
+MOST_AXES = 12  # the C code has room for 16
+FEWEST = 1 << 10  # products: fewer, if their number is known, are summed up in the time that a call takes
 
 
 def contractions(program: Program) -> Program:
@@ -85,7 +89,7 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
         made = _contraction(b, at, nest.depth, factors, t.pat[0]) if factors is not None else None
         if made is not None:
             sums[t.pat[0]] = made
-    if not sums:
+    if not sums or not NO_EFFECT(not effects((s,))):
         return None
     LEGAL.fired()
     if body.result == tuple(sums) and len(s.pat) == len(sums):
@@ -130,7 +134,8 @@ def _factors(s: Stm, at: Iterations) -> tuple[Atom, Atom] | None:
 
 def _contraction(b: Builder, at: Iterations, outs: int, factors: tuple[Atom, Atom], total: Var) -> Var | None:
     """The sums, for all iterations of the first `outs` axes; None if they are no contraction, or if it does not pay."""
-    if len(at.sizes) > MOST_AXES:
+    known = [n.value for n in at.sizes if isinstance(n, Const)]
+    if len(at.sizes) > MOST_AXES or len(known) == len(at.sizes) and prod(known) < FEWEST:
         return None
     parts = [_part(at, f) for f in factors]
     left, right = parts

@@ -22,6 +22,8 @@ LEGAL = Legality("tables", "scalar code of sums of iterations is run once for ea
 KEYS_APART = LEGAL.condition("no iteration in two sums", "a value is computed that no iteration asks for, or may fail")
 EVERY_VALUE = LEGAL.condition("each sum is met", "a place between is read that may be out of range")
 
+LONGEST = 4  # a step that skips values: so many times as many are computed as are read
+
 Steps = tuple[tuple[int, int], ...]
 
 
@@ -136,7 +138,6 @@ class Table:
 
         return b.map_(body, places, hint="table")[0]
 
-
     def _before(self, b: Builder, u: Var, key: Steps) -> Atom:
         """The last value of a sum of an axis and so many times another that is not after `u`."""
         axis, step = _gaps(key) or (key[0][0], 1)
@@ -146,8 +147,9 @@ class Table:
 
 
 def _gaps(key: Steps) -> tuple[int, int] | None:
-    """The first axis of a key, and the step of the other one, if there is one other and the first moves by one."""
-    pairs = [(x, y) for x, y in ((key[0], key[-1]), (key[-1], key[0])) if abs(x[1]) == 1]
+    """The first axis of a key, and the step of the other one, if there is one other, that skips few values, and the
+    first moves by one."""
+    pairs = [(x, y) for x, y in ((key[0], key[-1]), (key[-1], key[0])) if abs(x[1]) == 1 and abs(y[1]) <= LONGEST]
     return (pairs[0][0][0], abs(pairs[0][1][1])) if len(key) == 2 and pairs else None
 
 

@@ -32,3 +32,7 @@ entry banded [n][m] (band: [n][3]f64) (x: [n][m]f64) : [n][m]f64 =
   let y (x: [n][m]f64) = tabulate_2d n m (\i j ->
     f64.sum (tabulate 3 (\p -> band[i, p] * (if i + p < n then x[i + p, j] else 0))))
   in vjp y x (tabulate_2d n m (\i j -> f64.i64 (i + j)))
+
+-- Within, if the assertion holds.
+entry asserted [n] (k: [3]f64) (x: [n]f64) : [n]f64 =
+  tabulate n (\i -> assert (i + 2 < n) (f64.sum (tabulate 3 (\p -> k[p] * x[i + p]))))

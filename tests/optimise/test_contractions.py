@@ -10,6 +10,7 @@ import pytest
 import futad
 from futad import checks
 from futad.backend.c import CBackend
+from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
@@ -196,3 +197,63 @@ def test_the_construct(backwards: bool) -> None:
     args = [np.int64(4), np.int64(3), a, b]
     for run in (Interpreter(program).run, CBackend(compile_program(program, target=C)).run):
         close(run("main", args)[0], expected)
+
+
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_an_assertion_stays_before_what_it_guards(backend: str) -> None:
+    """Also one that nothing beside it needs."""
+    source = """
+entry guarded [n] (k: [3]f64) (x: [n]f64): [n]f64 =
+  tabulate n (\\i -> assert (i + 2 < n) (f64.sum (tabulate 3 (\\p -> k[p] * x[i + p]))))
+entry beside [n] (k: [3]f64) (x: [n]f64): [n]f64 =
+  tabulate n (\\i -> let s = f64.sum (tabulate 3 (\\p -> k[p] * x[(i + p) % n])) in assert (i < 4) s)"""
+    program = futad.compile(source, backend=backend)
+    for entry in (program.guarded, program.beside):
+        with pytest.raises(futad.errors.AssertionFailed):
+            entry(np.ones(3), np.ones(6))
+    close(program.beside(np.ones(3), np.ones(4)), np.full(4, 3.0))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_steps_that_skip_many_places(n: int) -> None:
+    """A table of all between would be too large, or its size wrap around."""
+    source = """entry main [n] (k: [5]f64) (x: [n]f64): [n]f64 =
+      tabulate n (\\i -> f64.sum (tabulate 5 (\\p -> k[p] * x[(4611686018427387904 * p + i) % n])))"""
+    k, x = np.arange(5.0), np.arange(float(n))
+    made, expected = (futad.compile(source, backend=b) for b in ("c", "interp"))
+    close(made.main(k, x), expected.main(k, x))
+
+
+LAGS = """
+def f [n][m] (k: [m]f64) (x: [n]f64) (y: [n]f64): [m]f64 =
+  tabulate m (\\l -> k[l] * f64.sum (tabulate n (\\t -> x[t] * (if t + l < n then y[t + l] else 0))))
+entry back [n][m] (k: [m]f64) (x: [n]f64) (y: [n]f64) (s: [m]f64) = vjp (\\(x, y) -> f k x y) (x, y) s
+"""
+STRIDED = """
+def f [n][m][c] (k: [m]f64) (x: [n][c]f64): [n][c]f64 =
+  tabulate_2d n c (\\i j -> f64.sum (tabulate m (\\p -> k[p] * (if 2 * i + p < n then x[2 * i + p, j] else 0))))
+entry back [n][m][c] (k: [m]f64) (x: [n][c]f64) (s: [n][c]f64) = vjp (\\x -> f k x) x s
+"""
+
+
+@pytest.mark.parametrize(("source", "otherwise"), [(LAGS, "contraction"), (STRIDED, "withacc")])
+def test_adjoints_go_through_no_more_than_the_sums(source: str, otherwise: str) -> None:
+    """Few lags of a long signal, or a short filter: each place of the signal is not met by all others."""
+    program = compile_program(compile_text(source), target=C, stop_after="simplify-ad")
+    (choice,) = [s.exp for s in program.funs["back"].body.stms if isinstance(s.exp, ir.If)]
+    assert "contraction(" in str(choice.then) and f"{otherwise}(" in str(choice.orelse)
+    made, expected = (futad.compile(source, backend=b) for b in ("c", "interp"))
+    rng = np.random.default_rng(1)
+    for n, m in [(0, 2), (2, 0), (1, 1), (30, 3), (9, 9), (3, 40)]:
+        shapes = (m, n, n, m) if source is LAGS else (m, (n, 3), (n, 3))
+        args = [rng.integers(-3, 4, shape).astype(float) for shape in shapes]
+        close(made.back(*args), expected.back(*args))
+
+
+@pytest.mark.parametrize(("n", "fires"), [(8, 0), (400, 1)])
+def test_few_products_stay_where_they_are(n: int, fires: int) -> None:
+    source = f"""entry main (k: [3]f64) (x: [{n}]f64): [{n}]f64 =
+      tabulate {n} (\\i -> f64.sum (tabulate 3 (\\p -> k[p] * x[(i + p) % {n}])))"""
+    with counting() as counts:
+        compile_program(compile_text(source), target=C)
+    assert counts["contractions"] == fires

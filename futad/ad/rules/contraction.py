@@ -7,8 +7,9 @@ is invertible: in `y[i] = sum over p of w[p] * x[i + p]`, x[u] is read for i = u
 
 where y_bar is zero outside of the places that it has.  It is put in the middle of zeros, so that no place is out of
 range.  Each dimension of a factor is solved for one axis, its *pivot*, which must move by one in it, run over the whole
-of a dimension of the seed or of the other factor, and be nowhere else; that one gets the zeros.  Where there is no
-pivot, seeds are added up at the places.
+of a dimension of the seed or of the other factor, and be nowhere else; that one gets the zeros.  All of x_bar is gone
+through where the contraction went through its pivots, so these have to be about as long as x: that is asked when sizes
+are known.  Where no pivot is, seeds are added up at the places.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
-from futad.core.types import ONE, ZERO, Atom, Const, Var, elem_of, i64, shape_of, zero
+from futad.core.types import BOOL, ONE, ZERO, AccType, Atom, Const, Var, elem_of, i64, shape_of, zero
 from futad.legality import Legality
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ LEGAL = Legality(
 BY_ONE = LEGAL.condition("pivot moves by one", "the places between are given the adjoints of others")
 ONE_DIMENSION = LEGAL.condition("an axis in one dimension", "what is read along a diagonal gets the adjoints of all")
 ELSEWHERE_ALONE = LEGAL.condition("pivot alone elsewhere", "outside of the iterations something else than zero is read")
+
+LONGER = 4  # a dimension may have so many times the places that its pivot has iterations: what gathering costs more
+WINDOW = 64  # iterations that are taken for few beside those of a pivot, if their number is known and that one's is not
 
 
 def _jvp(t: Tangents, stm: ir.Stm) -> None:
@@ -62,14 +66,38 @@ def _pull(s: Scope, e: ir.Contraction, seed: Atom) -> None:
         if x.array not in s.ctx.active:
             continue
         assert isinstance(x.array, Var)
-        pivots = _pivots(e, x, y)
-        if pivots is None:
-            zeros = s.b.zeros(x.array.type, f"{x.array.name}_bar")
-            add = functools.partial(_scattered, e, seed, x, y)
-            (bar,) = s.scatter_add([(x.array, zeros)], add)
-        else:
-            bar = _gathered(s.b, e, seed, x, y, pivots)
-        s.add(x.array, bar)
+        s.add(x.array, _adjoint(s.b, e, seed, x, y, _pivots(e, x, y)))
+
+
+def _adjoint(b: Builder, e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Factor, ways: list[dict[int, int]]) -> Atom:
+    """The adjoint of `x` by the first of these pivots that are long enough; else seeds are added up at the places."""
+    if not ways:
+        return _scattered(b, e, seed, x, y)
+    pivots, *others = ways
+    long = _long(b, e, x, pivots)
+    if isinstance(long, Const):
+        return _gathered(b, e, seed, x, y, pivots) if long.value else _adjoint(b, e, seed, x, y, others)
+    then = b.body(lambda inner: [_gathered(inner, e, seed, x, y, pivots)])
+    orelse = b.body(lambda inner: [_adjoint(inner, e, seed, x, y, others)])
+    return b.emit(ir.If(long, then, orelse), "bar", types=[x.array.type])[0]
+
+
+def _long(b: Builder, e: ir.Contraction, x: ir.Factor, pivots: dict[int, int]) -> Atom:
+    """Whether dimensions of `x` are not much longer than their pivots.  All places in them are gone through for each
+    iteration of the axes that are left, where the contraction went through the pivots."""
+    out: Atom = Const(BOOL, True)
+    for d, pivot in pivots.items():
+        size, n = e.sizes[pivot], shape_of(x.array.type)[d]
+        others = [e.sizes[k] for k in x.axes(d) if k != pivot]
+        if not isinstance(size, Const) and all(isinstance(m, Const) and m.value <= WINDOW for m in others):
+            continue
+        if isinstance(size, Const) and isinstance(n, Const):
+            if n.value > LONGER * size.value:
+                return Const(BOOL, False)
+            continue
+        fits = b.op("le", n, b.op("mul", size, i64(LONGER)))
+        out = fits if isinstance(out, Const) else b.op("and", out, fits)
+    return out
 
 
 def _seed(e: ir.Contraction, seed: Atom) -> ir.Factor:
@@ -78,12 +106,14 @@ def _seed(e: ir.Contraction, seed: Atom) -> ir.Factor:
     return ir.Factor(seed, (ZERO,) * e.outs, tuple([tuple([int(k == d) for k in rank]) for d in range(e.outs)]))
 
 
-def _pivots(e: ir.Contraction, x: ir.Factor, y: ir.Factor) -> dict[int, int] | None:
-    """For each dimension of `x` that is no axis alone the one that it is solved for; None if some has none."""
+def _pivots(e: ir.Contraction, x: ir.Factor, y: ir.Factor) -> list[dict[int, int]]:
+    """For each dimension of `x` that is no axis alone the one that it is solved for, in at most two ways; none if some
+    dimension has no such axis."""
     if not ONE_DIMENSION(all(len(x.of(k)) <= 1 for k in range(len(e.sizes)))):
-        return None
+        return []
     whole, alone = x.along(e.sizes), y.along(e.sizes)
-    out: dict[int, int] = {}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
     for d in range(len(x.start)):
         if d in whole.values():
             continue
@@ -96,9 +126,9 @@ def _pivots(e: ir.Contraction, x: ir.Factor, y: ir.Factor) -> dict[int, int] | N
         longest = max([_length(e.sizes[k]) for k in x.axes(d)], default=0)
         fit = [k for k in fit if _length(e.sizes[k]) == longest]
         if not fit:
-            return None
-        out[d] = fit[0]
-    return out
+            return []
+        first[d], last[d] = fit[0], fit[-1]
+    return [first, last] if first != last else [first]
 
 
 def _length(size: Atom) -> float:
@@ -173,10 +203,9 @@ def _padded(b: Builder, array: Atom, zeros: dict[int, tuple[Atom, Atom]]) -> Ato
     return b.let(ir.Update(around, tuple(index), array), "padded")
 
 
-def _scattered(
-    e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Factor, b: Builder, accs: tuple[Var, ...]
-) -> list[Atom]:
+def _scattered(b: Builder, e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Factor) -> Atom:
     """Seeds times the other factor added at the places of `x`, iteration by iteration."""
+    t = x.array.type
     at: list[Var] = []
 
     def level(inner: Builder, acc: Atom) -> Atom:
@@ -196,7 +225,8 @@ def _scattered(
         (out,) = inner.emit(ir.Map(e.sizes[k], (acc, iterations), lam), "acc")
         return out
 
-    return [level(b, accs[0])]
+    lam = b.lambda_([("bar_acc", AccType(elem_of(t), shape_of(t)))], lambda inner, acc: [level(inner, acc)])
+    return b.emit(ir.WithAcc((b.zeros(t, "bar"),), "add", lam), "bar")[0]
 
 
 def _place(b: Builder, f: ir.Factor, at: list[Var]) -> tuple[Atom, ...]:
