@@ -231,9 +231,12 @@ def _combine(pool: ThreadPool, n: SoacLoop, parts: list[str]) -> list[Carried]:
     folds = n.open_folds(n.destinations, guard=True)
     prefixes = [pool.array(_elem(x), False) for f in n.exp.scans for x in f.neutral]
     at = 0
+    # Where there are no elements no operator runs: it may fail.
+    some = ir.Scalar("select", (compare("<", ZERO, n.width), pool.count, ZERO), I64, I64)
+    count = pool.count if isinstance(n.width, Num) else lo.let(some, "parts")
     for k, (carried, f) in enumerate(zip(folds, n.exp.folds, strict=True)):
         width = len(f)
-        with lo.loop(pool.count, "t") as (t, _):
+        with lo.loop(count, "t") as (t, _):
             values: list[Value] = []
             for array, x in zip(parts[at:], f.neutral, strict=False):
                 if isinstance(x.type, Prim):

@@ -41,6 +41,7 @@ ALIKE = LEGAL.condition("kept alike", "an element meets one of another place")
 NEUTRAL = LEGAL.condition("neutral elsewhere", "elements that are not kept change the result")
 LAST = LEGAL.condition("last of the sums", "it is the sum of some elements")
 UNWRITTEN = LEGAL.condition("arrays not overwritten", "what is folded was overwritten since")
+SUMS_UNWRITTEN = LEGAL.condition("sums of what stays", "what was summed up was overwritten since")
 
 # What an element may be computed by: more in parallel, or loops, would be in a branch.
 SCALAR = (ir.Op, ir.At, ir.If, ir.Alias, ir.Assert)
@@ -80,7 +81,7 @@ def _scope(lam: Lambda, outer: Mapping[Atom, Stm], alias: Aliases) -> Lambda:
         kept = _compaction(s, s.exp, defs)
         if kept is not None:
             stms = _folded(kept, s, stms, lam, defs, alias) or stms
-    stms = [_total(s, stms, lam, defs) or s for s in stms]
+    stms = [_total(s, stms, lam, defs, alias) or s for s in stms]
     same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(stms), lam.result)
 
@@ -285,7 +286,7 @@ def _dummy(v: Var, readers: Sequence[Stm]) -> Atom:
     return zero(_elem(v))
 
 
-def _total(s: Stm, stms: Sequence[Stm], lam: Lambda, defs: Defs) -> Stm | None:
+def _total(s: Stm, stms: Sequence[Stm], lam: Lambda, defs: Defs, alias: Aliases) -> Stm | None:
     """The last of the sums up to each element as the sum of all, where nothing else reads these."""
     if not isinstance(s.exp, ir.If | ir.At) or s.pat[0].type is not I64:
         return None
@@ -296,7 +297,7 @@ def _total(s: Stm, stms: Sequence[Stm], lam: Lambda, defs: Defs) -> Stm | None:
             continue
         if v in lam.result or any(v in ir.stm_free(x) for x in stms if x is not s):
             continue
-        if LAST(_is_last(s, v, e.width, defs)):
+        if LAST(_is_last(s, v, e.width, defs)) and SUMS_UNWRITTEN(not any(map(alias.mutable, e.arrays))):
             LEGAL.fired()
             plus = ir.rename(e.lam)
             return Stm(s.pat, ir.Reduce(e.width, e.arrays, plus, e.neutral, True), s.attrs)

@@ -15,7 +15,6 @@ def refuse(program: Program, backend: str) -> Program:
     for group in components(program):
         if group.cyclic and used.intersection(group):
             f = program.funs[group[0]]
-            f = program.funs[group[0]]
             raise BackendError(
                 f"the backend '{backend}' does not run the recursive function '{f.name}'",
                 f.span,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import futad
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.imp import ir
@@ -88,3 +89,16 @@ def test_threads_add_up_together(backend: CBackend) -> None:
         if isinstance(s, ir.Parallel) and any(isinstance(x, ir.For) and kinds(x.body) >= {ir.Subscribe} for x in s.body)
     ]
     assert len(adders) == 1
+
+
+def test_operators_do_not_run_where_there_is_nothing() -> None:
+    """They may fail, and no thread has a result to combine."""
+    source = """
+entry sums [n] (m: i64) (x: [n]i64): [n]i64 = scan (\\a b -> (a + b) % m) 0 x
+entry total [n] (m: i64) (x: [n]i64): i64 = reduce (\\a b -> (a + b) % m) 0 x"""
+    program = futad.compile(source, backend="multicore")
+    nothing = np.zeros(0, np.int64)
+    assert program.sums(0, nothing).shape == (0,) and program.total(0, nothing) == 0
+    assert program.sums(3, np.arange(5)).tolist() == [0, 1, 0, 0, 1] and program.total(3, np.arange(5)) == 1
+    with pytest.raises(futad.errors.DivisionByZero):
+        program.total(0, np.arange(5))

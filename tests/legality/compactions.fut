@@ -44,3 +44,8 @@ entry overwritten [n] (xs: [n]f64) =
   in (f64.sum kept, zs)
 entry returned [n] (xs: [n]f64) = let kept = filter (> 0) xs in (f64.sum kept, kept)
 entry in_maps [n] (xs: [n]f64) = map (\t -> f64.sum (map (* t) (filter (> t) xs))) xs
+entry overwritten_sums [n] (xs: [n]i64) =
+  let ys = copy xs
+  let ends = scan (+) 0 ys
+  let zs = if n > 1 then ys with [0] = 100 else ys
+  in ((if n == 0 then 0 else ends[n - 1]), zs)

@@ -299,7 +299,7 @@ class _Intervals:
                     if side is None or not (self.holds(cond) if side else self.fails(cond)):
                         return False
                     inside = then if side else orelse
-                    self.inits |= {t.name: t.init for t in inside if isinstance(t, ir.Decl)}
+                    self.inits |= {t.name: None if t.mutable else t.init for t in inside if isinstance(t, ir.Decl)}
                     given: list[ir.Stmt] = []
                     for t in inside:
                         if isinstance(t, ir.Assign) and (whole := pending.pop(t.name, None)) is not None:

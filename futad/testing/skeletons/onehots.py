@@ -55,7 +55,8 @@ def scalar(g: Gen) -> str:
         return f"let h = reduce_by_index (replicate n 0) (+) 0 is (map (\\b -> small u[{g.c('b', '(b + 1) % n')}]) is) in t.sum (map2 (\\a b -> {g.mix('a', 'b')}) h u)"
     if k == 7:
         f = g.mix("x", "y")
-        return f"t.sum (map2 (\\x y -> {f}) (scan (\\a b -> {g.c('a + b', 'softmax a b')}) 0 u) w)"
+        op, neutral = g.c(("(+)", "0"), ("softmax", "(-1000)"))
+        return f"t.sum (map2 (\\x y -> {f}) (scan {op} {neutral} u) w)"
     if k == 8:
         return f"loop s = 0.5 for j < n do {g.c(f'small (s + u[j] * {g.number()})', 's + s * 0.1 * u[j]', 'if j % 3 == 1 then s else s + w[j] * u[j] * u[j]')}"
     g.smooth = False
