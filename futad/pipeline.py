@@ -263,16 +263,17 @@ def check_schedule(schedule: Schedule, target: Target | None = None) -> None:
         if step.strategy is not None:
             continue
         if step.name not in known:
-            raise UsageError(f"no pass is called '{step.name}'", hint=nearest(step.name, sorted(known)))
+            raise UsageError(f"no pass is called '{step.name}'", step.span, hint=nearest(step.name, sorted(known)))
         if step.name in at:
-            raise UsageError(f"the pass '{step.name}' is there twice")
+            raise UsageError(f"the pass '{step.name}' is there twice", step.span)
         at[step.name] = k
     for name, why in NEEDED.items():
         if name not in at and name in known and all(known[name].when(t) for t in targets):
             raise UsageError(f"the pass '{name}' is needed: {why}")
     for first, then, why in ORDER:
         if first in at and then in at and at[first] > at[then]:
-            raise UsageError(f"the pass '{first}' must come before '{then}': {why}")
+            place = schedule.steps[at[first]].span
+            raise UsageError(f"the pass '{first}' must come before '{then}': {why}", place)
 
 
 def _scheduled(schedule: Schedule, target: Target) -> list[Pass]:

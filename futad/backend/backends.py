@@ -157,7 +157,7 @@ def _make(
     if backend in DEVICES:
         from futad.backend.cuda import device_backend
 
-        return device_backend(program, backend)
+        return device_backend(program, target)
     from futad.backend.c import CBackend
 
     if soon is not None and backend == "multicore":

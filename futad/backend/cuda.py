@@ -20,6 +20,7 @@ from futad.imp.report import NO_REPORTS, Reports
 from futad.runtime.device import Device, EmulatedDevice
 from futad.runtime.deviceprogram import DeviceProgram
 from futad.runtime.host import KernelInfo, Layout, ProductInfo, Runtime
+from futad.target import CUDA, Target
 
 
 class DeviceBackend:
@@ -30,7 +31,9 @@ class DeviceBackend:
     fresh = False
 
     @deep
-    def __init__(self, program: core.Program, carries: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, program: core.Program, carries: frozenset[str] | None = None, target: Target = CUDA
+    ) -> None:
         """`carries`: the checks that the program is made for (docs/checking.md), by default those of FUTAD_CHECK that
         any device can do; that of memory is for a `CheckedDevice`."""
         self.program = program
@@ -38,7 +41,7 @@ class DeviceBackend:
         checked = VALUES in carries
         self.memory_checked = MEMORY in carries
         self.reports = Reports() if checked else NO_REPORTS
-        self.module = flatten(program, self.reports, self.memory_checked)
+        self.module = flatten(program, self.reports, self.memory_checked, target)
         self.plan = self.reports.plan()
         self.source, self.names = emit_kernels(self.module, self.memory_checked)
         numbers = {k: i for i, k in enumerate(self.module.kernels)}
@@ -97,15 +100,17 @@ class DeviceBackend:
         return self.running.run(name, args)
 
 
-def device_backend(program: core.Program, name: str) -> DeviceBackend:
-    """The program on the device of backend `name`, 'cuda' or 'emulated'.  Raises BackendError."""
+def device_backend(program: core.Program, target: Target) -> DeviceBackend:
+    """The program on the device of that target, 'cuda' or 'emulated'.  Raises BackendError, and UsageError where what
+    a schedule asks for is impossible."""
+    name = target.name
     device = open_device(name)
     carries = modes() if name == "emulated" else modes() - {MEMORY}
     if MEMORY in carries:
         from futad.runtime.checked import CheckedDevice
 
         device = CheckedDevice()
-    made = DeviceBackend(program, carries)
+    made = DeviceBackend(program, carries, target)
     made.on(device)
     return made
 

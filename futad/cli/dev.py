@@ -181,15 +181,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_rules(path: Path, cases: int) -> int:
     """A line for each rule of a file, or the program in which it is wrong; 1 if there is one."""
-    from futad.errors import FileError, UsageError
-    from futad.rewrite.pattern import parse_rules
+    from futad.errors import UsageError
+    from futad.strategies import load_schedule
     from futad.testing.rules.__main__ import run as check
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise FileError(f"cannot read {path}: {e}") from None
-    rules = parse_rules(text, str(path))
+    rules = load_schedule(path).rules
     if not rules or cases < 1:
         raise UsageError(f"{path} has no rules" if not rules else "--cases is at least 1")
     return 1 if check(rules, cases, 0, exact=False) else 0

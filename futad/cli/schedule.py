@@ -50,6 +50,10 @@ def nests(program: Program, schedule: Schedule, target: Target) -> str:
         from futad.backend.c import CBackend
 
         CBackend(core, aimed)
+    else:
+        from futad.flatten import flatten
+
+        flatten(core, target=aimed)
     return f"{choices}\n" if choices.nests else ""
 
 

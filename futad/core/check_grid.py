@@ -12,7 +12,10 @@ from futad.core.types import I64, ArrayType, Atom, Prim, elem_of, shape_of
 
 # The levels of templates that have versions, and which of them are other statements.
 LEVELS: dict[str, dict[str, bool]] = {
-    "scope": {"host": True},
+    "scope": {
+        "rows-reshaped": True, "map-then-folds": True, "folds-by-columns": True, "folds-of-arrays": True,
+        "bins-apart": True,
+    },
     "map": {
         "loop": True, "thread": False, "columns": True, "parts": True, "one-scan": True, "folds": True, "warp": False,
         "block": False, "distributed": True, "tiles": False,
@@ -70,9 +73,11 @@ def _widths(s: ir.Stm, g: Grid) -> Sequence[Atom]:
             return (e.width, *shape_of(e.dests[0].type)[len(e.idxs) :])
         case "product", ir.MatMul() | ir.Map():
             return ()
+        case ("elements", ir.MatMul()) | ("sort", ir.ArgSort()):
+            return ()
         case "scope", ir.Screma() | ir.Hist():
             return ()
-        case "one-thread", ir.Loop():
+        case "one-thread", ir.Loop() | ir.ArgSort():
             return ()
     fail(f"'{g.template}' is no template of a {type(e).__name__}")
 

@@ -24,9 +24,11 @@ TEMPLATES: dict[str, str] = {
     "map": "a unit of work a point of `space`, in one of several versions",
     "tiles": "folds of pairs of rows in tiles (`space`: rows on the left, on the right, elements of a row)",
     "product": "matrix products in tiles, if the operands lie in memory or are computed element by element",
+    "elements": "a matrix product, a thread an element",
+    "sort": "a radix sort",
     "scope": "other statements in place of this one",
     "histogram": "updates of bins, in one of several versions (`space`: updates, elements of each; `work`: bins)",
-    "one-thread": "a loop in which nothing is parallel",
+    "one-thread": "a loop in which nothing is parallel, or a sort",
 }
 QUANTITIES = ("points", "inner", "work")
 """What conditions compare with thresholds: the points of `space`, the width of the parallel work in each, `work`."""

@@ -8,21 +8,28 @@ from __future__ import annotations
 from futad.core.ir import Program
 from futad.flatten.kernel import DeviceModule
 from futad.imp.report import Reports
+from futad.target import CUDA, Target
 
 
-def flatten(program: Program, reports: Reports | None = None, memory_checked: bool = False) -> DeviceModule:
+def flatten(
+    program: Program, reports: Reports | None = None, memory_checked: bool = False, target: Target = CUDA
+) -> DeviceModule:
     """The kernels and the host code of a program that all passes of a device have seen; with `reports`, of what the
-    host code binds; `memory_checked`: for checked execution of memory (docs/checking.md)."""
+    host code binds; `memory_checked`: for checked execution of memory (docs/checking.md).  Raises UsageError if what
+    the target's choices ask for is impossible."""
     from futad.flatten.lower import DeviceLowerer
 
-    lowerer = DeviceLowerer(program)
+    lowerer = DeviceLowerer(program, target)
     if memory_checked:
         from futad.flatten.watch import WatchingDevice
 
-        lowerer = WatchingDevice(program)
+        lowerer = WatchingDevice(program, target)
     if reports is not None:
         lowerer.reports = reports
-    return lowerer.device_module()
+    made = lowerer.device_module()
+    if target.choices is not None:
+        target.choices.lowered()
+    return made
 
 
 def report(program: Program, why: bool = True) -> str:

@@ -18,7 +18,7 @@ stride for each dimension, so that transposes of it are views as of any array.  
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from futad.core import ir as core
@@ -27,8 +27,10 @@ from futad.core.operator import may_fail, scalar_op
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of
 from futad.fires import Transformation
+from futad.flatten.device_choices import BY_NAME, permitted
 from futad.imp.ir import Expr, Ref
 from futad.imp.views import Pending
+from futad.rewrite.choices import Nest as Asked
 
 LIGHT = 12  # cost of computing an operand's element: that is done once for each tile that loads it
 ELEMENTS = ("f32", "f64")
@@ -306,10 +308,11 @@ TAKEN_ALONG = Transformation(
 )
 
 
-def arrange(lam: core.Lambda) -> Arrangement:
-    """What is deferred in a scope, and which products take what along."""
+def arrange(lam: core.Lambda, asked: Callable[[core.Stm], Asked | None] = lambda stm: None) -> Arrangement:
+    """What is deferred in a scope, and which products take what along; `asked`: what a schedule asks of a product."""
     out = Arrangement(list(lam.stms))
-    if not any(_matmul(s) is not None for s in lam.stms):
+    products = [s for s in lam.stms if _matmul(s) is not None and _takes(s, asked(s))]
+    if not products:
         return out
     made = {v: s for s in lam.stms for v in s.pat}
     users: dict[Var, list[core.Stm]] = {}
@@ -317,7 +320,7 @@ def arrange(lam: core.Lambda) -> Arrangement:
         for v in core.stm_free(s):
             users.setdefault(v, []).append(s)
     final = {a for a in lam.result if isinstance(a, Var)}
-    for p in [s for s in lam.stms if _matmul(s) is not None]:
+    for p in products:
         product = Product(p)
         operands = _operands(p, made)
         if operands[0] is not None:
@@ -335,12 +338,23 @@ def arrange(lam: core.Lambda) -> Arrangement:
             out.products[product.consumer.stm] = product
         if light or product.sums is not None or product.consumer is not None:
             out.products[p] = product
+        nest = asked(p)
+        if nest is not None and p in out.products:
+            nest.was(TAKEN_ALONG.name)
+        elif nest is not None:
+            nest.was_not(TAKEN_ALONG.name, BY_NAME[TAKEN_ALONG.name].otherwise)
     if out.products:
         TAKEN_ALONG.fired()
     consumers = {q.consumer.stm for q in _all(out) if q.consumer is not None}
     for s in [s for s in out.deferred if s in consumers]:
         del out.deferred[s]
     return out
+
+
+def _takes(stm: core.Stm, nest: Asked | None) -> bool:
+    """Whether a schedule leaves it to a product to take others along."""
+    tiled = stm.grid is None or stm.grid.template == "product"
+    return nest is None or (tiled and permitted(nest, TAKEN_ALONG.name))
 
 
 def _all(out: Arrangement) -> Iterator[Product]:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from futad.core import ir
 from futad.core.grid import Grid, Version
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, shape_of
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, elem_of, shape_of
 from futad.flatten import fission, prepare
 from futad.flatten import kernel as kir
 from futad.flatten.all_pairs import all_pairs_of
 from futad.flatten.chosen import chosen
-from futad.flatten.fused_products import is_batch
+from futad.flatten.fused_products import ELEMENTS, is_batch
 from futad.flatten.histogram_versions import histogram_grid
-from futad.flatten.map_versions import Deciding, map_grid
+from futad.flatten.map_versions import Deciding, Note, map_grid
 from futad.flatten.tree_folds import in_iterations
 from futad.rewrite.choices import Choices
 
@@ -29,8 +29,11 @@ TINY = 16  # elements
 
 def decided(program: Program, choices: Choices | None = None) -> Program:
     """The program with the decisions for all scopes that the host runs; `choices`: what a schedule asks of nests."""
-    made = ir.map_bodies(program, lambda body: scope(body, program))
-    return made if choices is None else chosen(made, choices)
+    if choices is None:
+        return ir.map_bodies(program, lambda body: scope(body, program))
+    notes: dict[Stm, Note] = {}
+    made = ir.map_bodies(program, lambda body: _scope(body, Deciding(program, _scope, notes=notes)))
+    return chosen(made, choices, notes)
 
 
 def scope(lam: Lambda, program: Program) -> Lambda:
@@ -42,19 +45,35 @@ def _scope(lam: Lambda, d: Deciding) -> Lambda:
     return Lambda(lam.params, tuple([_statement(s, d) for s in lam.stms]), lam.result)
 
 
-def _statement(s: Stm, d: Deciding) -> Stm:
+def _statement(s: Stm, d: Deciding, without: frozenset[str] = frozenset()) -> Stm:
+    """A statement that the host runs, with what is decided; `without`: not by these choices (`device_choices.py`)."""
     e = s.exp
     grid = None
+    why: dict[str, str] = {}
     match e:
+        case ir.Screma() if is_batch(s) and "product" not in without:
+            grid = _product(s, e, d)
         case ir.Screma():
-            grid = _product(s, e, d) if is_batch(s) else _screma(s, e, d)
+            grid = _screma(s, e, d, without, why)
         case ir.Hist():
             grid = histogram_grid(s, e, d)
-        case ir.Loop() if _by_one_thread(s, e, d.program):
+        case ir.MatMul():
+            tiled = elem_of(e.a.type).name in ELEMENTS and "product" not in without
+            # f16: products are not worth a tile of their own
+            grid = Grid("product") if tiled else Grid("elements")
+        case ir.ArgSort():
+            grid = Grid("one-thread" if "radix-sort" in without else "sort")
+        case ir.Loop() if "one-thread" not in without and _by_one_thread(s, e, d.program):
             grid = Grid("one-thread")
         case ir.Control():
             s = ir.map_scopes(s, lambda f: _scope(f, d))
-    return s if grid is None else Stm(s.pat, s.exp, s.attrs, grid)
+    if grid is None:
+        return s
+    made = Stm(s.pat, s.exp, s.attrs, grid)
+    if d.notes is not None and not without:
+        plain = s
+        d.notes[made] = Note(why, lambda names: _statement(plain, d, names))
+    return made
 
 
 def _product(s: Stm, e: ir.Screma, d: Deciding) -> Grid:
@@ -65,23 +84,41 @@ def _product(s: Stm, e: ir.Screma, d: Deciding) -> Grid:
 # --- maps and folds ---------------------------------------------------------------------------------------------------
 
 
-def _screma(s: Stm, e: ir.Screma, d: Deciding) -> Grid:
-    found = all_pairs_of(s)
+def _screma(
+    s: Stm, e: ir.Screma, d: Deciding, without: frozenset[str] = frozenset(), why: dict[str, str] | None = None
+) -> Grid:
+    """How a map or fold is run, not by the choices `without`; `why`: reasons against others."""
+    found = all_pairs_of(s) if "tiles" not in without else None
     if found is not None and isinstance(found.inner, ir.Map):
         return Grid("tiles", (e.width, found.inner.width, found.fold.width))
-    stms, why = prepare.reshaped(s), "rows are reshaped outside of the map"
-    if len(stms) == 1:
-        stms, why = fission.split(s), "a map in which more is parallel, then folds of its results"
-    if len(stms) == 1 and _of_arrays(e):
-        stms, why = [x for y in ir.unfused(s) for x in fission.interchange(y) or [y]], "folds of columns"
-        if len(stms) == 1:
-            stms, why = in_iterations(s), "no kernel folds arrays"
-    if len(stms) > 1:
-        return Grid("scope", versions=(Version("host", body=d.instead(stms, s)),), why=why)
+    for way, instead in (("rows-reshaped", prepare.reshaped), ("map-then-folds", fission.split)):
+        stms = instead(s) if way not in without else [s]
+        if len(stms) > 1:
+            return _other(way, stms, s, d)
+    if _of_arrays(e):
+        stms = [x for y in ir.unfused(s) for x in fission.interchange(y) or [y]]
+        if len(stms) > 1 and "folds-by-columns" not in without:
+            return _other("folds-by-columns", stms, s, d)
+        if isinstance(e, ir.Reduce | ir.Scan):
+            return _other("folds-of-arrays", in_iterations(s), s, d)
+        return _other("folds-by-columns", stms, s, d)
     if e.folds:
-        return _fold(e)
+        return _fold(e, without)
     assert isinstance(e, ir.Mapping)
-    return map_grid(s, e, d)
+    return map_grid(s, e, d, without, {} if why is None else why)
+
+
+WHY = {
+    "rows-reshaped": "rows are reshaped outside of the map",
+    "map-then-folds": "a map in which more is parallel, then folds of its results",
+    "folds-by-columns": "folds of columns",
+    "folds-of-arrays": "no kernel folds arrays",
+}
+
+
+def _other(way: str, stms: Sequence[Stm], s: Stm, d: Deciding) -> Grid:
+    """Other statements in place of one."""
+    return Grid("scope", versions=(Version(way, body=d.instead(stms, s)),), why=WHY[way])
 
 
 def _of_arrays(e: ir.Screma) -> bool:
@@ -89,13 +126,15 @@ def _of_arrays(e: ir.Screma) -> bool:
     return any(not isinstance(a.type, Prim) for f in e.folds for a in f.neutral)
 
 
-def _fold(e: ir.Screma) -> Grid:
+def _fold(e: ir.Screma, without: frozenset[str]) -> Grid:
     """A fold over one dimension; see Note [Folds] in `folds.py`."""
     if not e.scans:
         return Grid("reduce", (e.width,))
     size = tuple_bytes([a.type for f in e.folds for a in f.neutral])
     if size > SCANNED:
         return Grid("scan-in-chunks", (e.width,), why="too large elements for one pass, so three")
+    if "one-pass" in without:
+        return Grid("scan-in-chunks", (e.width,), why="the schedule says so")
     items = max(1, TILE_BYTES // (kir.TILE_THREADS * size))
     items -= items > 1 and items % 2 == 0  # odd numbers keep threads out of each other's banks
     return Grid("scan", (e.width,), shared=items * kir.TILE_THREADS * size)

@@ -33,7 +33,8 @@ def histogram_grid(s: Stm, e: ir.Hist, d: Deciding) -> Grid:
     ops = operators_of(e.lam) or ()
     atomic = bool(ops) and all(OPS[o.op].associative for o in ops)  # all of these are atomic
     if atomic and len(ops) > 1:
-        return Grid("scope", versions=(Version("host", body=d.instead(_each(s, e), s)),), why="bins of several arrays")
+        apart = Version("bins-apart", body=d.instead(_each(s, e), s))
+        return Grid("scope", versions=(apart,), why="bins of several arrays")
     bins = shape_of(e.dests[0].type)
     grid = Grid("histogram", (e.width, *bins[len(e.idxs) :]), work=(bins,))
     if atomic:

@@ -143,14 +143,21 @@ def _hist(lo: DeviceLowerer, stm: core.Stm, e: core.Hist, destinations: list[Des
     targets = _targets(lo, e.dests, [*e.idxs, *e.values, *e.lam.free()], destinations)
     name = ", ".join(v.name for v in stm.pat)
     dense = all(t.dense for t in targets)
-    first, *others = grid.versions
+    first, final = grid.versions[0], grid.versions[-1]
+    one = first is final or not dense
+    if lo.asked is not None:
+        if not one:
+            lo.asked.was(first.level)
+        elif first is not final:
+            lo.asked.was_not(first.level, "its bins do not lie densely")
+        lo.asked.was(final.level)
     with lo.block() as last:
-        if first.level == "shared":
+        if final.level == "atomic":
             (o,) = operators_of(e.lam) or ()
             _atomics(lo, e, targets[0], lo.view(e.values[0]), o.op, name)
         else:
             _by_locks(lo, e, targets, name)
-    if not others or not dense:
+    if one:
         if grid.why:
             lo.fallback(f"histogram {name}: {grid.why}")
         lo.out += last

@@ -69,7 +69,8 @@ def _share_out(lo: DeviceLowerer, made: Kernel) -> None:
             replaced[s.name] = ir.Pointer(s.name, s.elem, name, ir.mul(unit, count), s.mutable)
             if not per_block and made.kind != "single":
                 by_thread[s.name] = name
-    for name in coalesce_private.interleaved(body, by_thread, lo.name):
+    side_by_side = coalesce_private.SIDE_BY_SIDE.name
+    for name in lo.tried(side_by_side, lambda: coalesce_private.interleaved(body, by_thread, lo.name) or None) or ():
         del replaced[name]
     for inside in blocks(body):
         inside[:] = [replaced.get(s.name, s) if isinstance(s, ir.Ensure) else s for s in inside]

@@ -15,14 +15,18 @@ a launch more, then by the sectors of memory that a warp takes.  Row-major is be
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from futad.core import ir
 from futad.core.types import AccType, ArrayType, Const, Var, elem_of, shape_of
 from futad.flatten import fission
+from futad.flatten.device_choices import BY_NAME, permitted
 from futad.flatten.levels import levels_of
+from futad.rewrite.choices import Nest
 
 SECTOR = 32  # bytes
+BY_COLUMNS = "by-columns"
 
 Order = tuple[int, ...]
 
@@ -49,9 +53,11 @@ class _Uses:
         return float(max(1, min(step, most)))
 
 
-def layouts(lam: ir.Lambda) -> dict[Var, Order]:
-    """The orders of dimensions of arrays of a scope at host level that are not row-major."""
+def layouts(lam: ir.Lambda, asked: Callable[[ir.Stm], Nest | None] = lambda stm: None) -> dict[Var, Order]:
+    """The orders of dimensions of arrays of a scope at host level that are not row-major; `asked`: what a schedule asks
+    of the statements that make them."""
     made: dict[Var, _Uses] = {}
+    makers: dict[Var, ir.Stm] = {}
     views: dict[Var, tuple[Var, Order]] = {}  # what a view is of, and which dimension each of its own is there
     for stm in lam.stms:
         e = stm.exp
@@ -71,7 +77,7 @@ def layouts(lam: ir.Lambda) -> dict[Var, Order]:
             for k, v in enumerate(stm.pat):
                 if isinstance(v.type, ArrayType) and v.type.rank > 1:
                     dims = tuple(range(v.type.rank))
-                    made[v], views[v] = _Uses(v), (v, dims)
+                    made[v], views[v], makers[v] = _Uses(v), (v, dims), stm
                     made[v].along.append(_made_along(stm, k))
     for x in lam.result:
         if x in views and views[x][0] in made:
@@ -79,16 +85,32 @@ def layouts(lam: ir.Lambda) -> dict[Var, Order]:
             made[a].dense.append(dims)
     out: dict[Var, Order] = {}
     for v, uses in made.items():
-        order = _best(uses, len(shape_of(v.type)))
-        if order != tuple(range(len(order))):
+        rows = tuple(range(len(shape_of(v.type))))
+        nest = asked(makers[v])
+        if nest is not None and not permitted(nest, BY_COLUMNS):
+            continue
+        order = _best(uses, rows)
+        if order == rows and nest is not None and any(c.name == BY_COLUMNS for c in nest.forced):
+            order = _with_last(rows, uses.along[0])  # as it is made
+        if order != rows:
             out[v] = order
+        if nest is not None and order != rows:
+            nest.was(BY_COLUMNS)
+    for s in lam.stms if made else ():
+        nest = asked(s)
+        if nest is not None and isinstance(s.exp, ir.Map) and not {*s.pat} & {*out}:
+            nest.was_not(BY_COLUMNS, BY_NAME[BY_COLUMNS].otherwise)
     return out
 
 
-def _best(uses: _Uses, rank: int) -> Order:
-    rows = tuple(range(rank))
-    candidates = [rows, *uses.dense, *[(*[d for d in rows if d != last], last) for last in uses.along]]
+def _best(uses: _Uses, rows: Order) -> Order:
+    candidates = [rows, *uses.dense, *[_with_last(rows, last) for last in uses.along]]
     return min(candidates, key=uses.cost)
+
+
+def _with_last(rows: Order, last: int) -> Order:
+    """The order with one dimension's elements side by side."""
+    return (*[d for d in rows if d != last], last)
 
 
 def _use(uses: _Uses, stm: ir.Stm, v: Var, dims: Order) -> bool:

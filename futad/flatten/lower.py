@@ -21,14 +21,15 @@ only what the host must know (sizes, conditions, results) is ever read back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from futad.core import ir as core
 from futad.core.measures import Site
 from futad.core.types import ArrayType, Atom, Prim, Var, elem_of
+from futad.fires import asking
 from futad.flatten import (
     device_scalars,
     folds,  # noqa: F401  (it registers its handlers, as do the next ones)
@@ -36,6 +37,7 @@ from futad.flatten import (
     sort,  # noqa: F401
 )
 from futad.flatten import kernel as kir
+from futad.flatten.device_choices import BY_NAME, permitted
 from futad.flatten.dispatch import BLOCK, HOST, SharedAcc
 from futad.flatten.fused_products import Deferred, Product, arrange
 from futad.flatten.kernel import Kernel, Launch
@@ -56,7 +58,9 @@ from futad.target import CUDA, Target
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
+    from futad.rewrite.choices import Nest
 
+T = TypeVar("T")
 LAZY_SIZE = 24  # nodes of an expression of device scalars that is computed again wherever it is used
 
 
@@ -78,6 +82,7 @@ class DeviceLowerer(Lowerer):
         self.products: dict[core.Stm, Product] = {}
         self.layouts: dict[Var, Order] = {}  # of arrays that are not row-major
         self.in_order: dict[str, tuple[Expr, ...]] = {}  # the strides with which their memory is without gaps
+        self.asked: Nest | None = None  # the nest that is lowered at host level, if a schedule asks
         super().__init__(program, target)
         self.forced = known_on_host(program)
         self.read = device_scalars.host_reads(program, self.forced)
@@ -100,6 +105,31 @@ class DeviceLowerer(Lowerer):
         why = list(dict.fromkeys(self.why))
         named = tuple(self.bindings), tuple(self.loops)
         return kir.DeviceModule(functions, self.kernels, self.places, why, *named, self.sites.all())
+
+    # -- schedules
+
+    def nest(self, stm: core.Stm) -> Nest | None:
+        return None  # no transformations of loops are chosen in kernels
+
+    def asked_of(self, stm: core.Stm) -> Nest | None:
+        """What a schedule asks of a statement at host level, and is told of it; None if there is none that asks."""
+        return None if self.target.choices is None else self.target.choices.nests.get(stm)
+
+    def tried(self, name: str, make: Callable[[], T | None], reason: str = "") -> T | None:
+        """What `make` gives by a choice of the nest that is lowered (`device_choices.py`), None if a schedule forbids
+        it.  The nest is told what became of it, with the `reason` if nothing else is known against it."""
+        nest = self.asked
+        if nest is None:
+            return make()
+        if not permitted(nest, name):
+            return None
+        with asking() as told:
+            made = make()
+        if made is None:
+            nest.was_not(name, told.why or reason or BY_NAME[name].otherwise)
+        else:
+            nest.was(name)
+        return made
 
     def in_one_loop(self, e: core.Fused) -> bool:
         return False  # the map may be a kernel, the folds others
@@ -129,6 +159,15 @@ class DeviceLowerer(Lowerer):
             sc.parts = {v: s for v, s in sc.parts.items() if isinstance(s.exp, core.Concat | core.Reshape)}
 
     def lower(self, stm: core.Stm, destinations: list[Destination]) -> Sequence[Value]:
+        if self.mode != "host" or self.target.choices is None:
+            return self._lowered(stm, destinations)
+        around, self.asked = self.asked, self.asked_of(stm)
+        try:
+            return self._lowered(stm, destinations)
+        finally:
+            self.asked = around
+
+    def _lowered(self, stm: core.Stm, destinations: list[Destination]) -> Sequence[Value]:
         e = stm.exp
         if self.mode == "host":
             early = self.lower_deferred(stm, destinations)
@@ -158,12 +197,12 @@ class DeviceLowerer(Lowerer):
     def ordered(self, lam: core.Lambda) -> core.Lambda:
         if self.mode == "host":
             lam = places_first(lam)
-            found = arrange(lam)
+            found = arrange(lam, self.asked_of)
             self.deferred |= found.deferred
             self.products |= found.products
             if found.products:
                 lam = core.Lambda(lam.params, tuple(found.stms), lam.result)
-            self.layouts |= layouts(lam)
+            self.layouts |= layouts(lam, self.asked_of)
         return lam
 
     def open_scope(self, lam: core.Lambda, destinations: Sequence[Destination], repeats: bool) -> Scope:
@@ -202,15 +241,24 @@ class DeviceLowerer(Lowerer):
                 values = consumed(self, taken, destinations)
             if values is not None:
                 self.out += body
+                self.taken_along(stm)
                 return values
         sums = next((p for p in self.products.values() if p.sums is stm), None)
         if sums is not None:
             # The product that follows at once puts them there.
             self.reports.skip(stm.pat[0], "sums that the product after them takes")
+            self.taken_along(stm)
             return [self.host_view(stm.pat[0], destinations[0])]
         if taken is None and not isinstance(stm.exp, core.Rearrange):
             self.materialise_all(core.stm_free(stm))
         return None
+
+    def taken_along(self, stm: core.Stm) -> None:
+        """Tell the nest that is lowered that a product does what it does."""
+        nest = self.asked_of(stm)
+        if nest is not None:
+            nest.refused |= {c.name: "a matrix product takes it along" for c in nest.done}
+            nest.done.clear()
 
     def deferred_array(self, stm: core.Stm, k: int) -> Value:
         t = stm.pat[k].type

@@ -21,6 +21,7 @@ from futad.core.grid import Grid, Version
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.nest import Nest
 from futad.core.types import I64, AccType, Atom, Const, Var, shape_of
+from futad.fires import asking
 from futad.flatten import fission, segments
 from futad.flatten.all_pairs import all_pairs_of, peeled
 from futad.flatten.interchange import loop_out
@@ -29,6 +30,7 @@ from futad.flatten.levels import MOST_LEVELS, levels_of
 from futad.flatten.row_scatter import rows_after
 
 UNKNOWN_INNER = 64  # assumed for an inner width that the host does not know
+ALL = ("loop", "thread", "columns", "parts", "one-scan", "folds", "warp", "block")
 LONG_ROWS = 32  # times as many elements as a thread does at most make a row worth several blocks
 FEW_ROWS = 128  # a number of points up to here that is known is done by blocks at once
 LARGE_COLUMNS = 16  # times as many elements as threads make columns worth a launch for their parts
@@ -45,6 +47,15 @@ NEIGHBOURS = f"{SHORT} && points*inner <= {FEW_BINS}*work"
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """What has been found out of a statement: reasons against choices (`device_choices.py`); `again` decides it without
+    choices of these names."""
+
+    why: dict[str, str]
+    again: Callable[[frozenset[str]], Stm]
+
+
+@dataclass(frozen=True, slots=True)
 class Deciding:
     """What is being decided: `scope` decides another scope that the host runs.  `cut_up`: rows are in parts already.
     `distributed`: the map has been, so that its rows can be put in parts.  `by_threads`: maps of which each point is
@@ -55,6 +66,7 @@ class Deciding:
     cut_up: bool = False
     distributed: bool = False
     by_threads: frozenset[Stm] = field(default=frozenset())
+    notes: dict[Stm, Note] | None = None  # of each statement, where a schedule is asked for
 
     def instead(self, stms: Sequence[Stm], s: Stm, params: tuple[Var, ...] = ()) -> Lambda:
         """Other statements that bind what a statement binds, decided."""
@@ -67,24 +79,37 @@ def flattening(s: Stm) -> frozenset[str]:
     return frozenset([str(x) for a in s.attrs if isinstance(a, tuple) and a and a[0] in named for x in a[1:]])
 
 
-def map_grid(s: Stm, e: ir.Mapping, d: Deciding) -> Grid:
-    """The versions of a map."""
+def map_grid(s: Stm, e: ir.Mapping, d: Deciding, without: frozenset[str], why: dict[str, str]) -> Grid:
+    """The versions of a map, not those `without`; `why`: reasons against others."""
     nest = levels_of(e.lam)
     space = (e.width, *[m.width for m in nest.maps])
     inner, least = _inner(s, nest)
     wide = bool(inner or least)
 
-    def grid(*versions: Version | None, work: tuple[ir.Atoms, ...] = (), why: str = "") -> Grid:
-        return Grid("map", space, inner, least, work, versions=tuple([v for v in versions if v is not None]), why=why)
+    def grid(*versions: Version | None, work: tuple[ir.Atoms, ...] = (), reason: str = "") -> Grid:
+        there = tuple([v for v in versions if v is not None])
+        return Grid("map", space, inner, least, work, versions=there, why=reason)
 
     thread = Version("thread")
     rows = segments.rows_of(s, nest) if d.distributed and wide else None
     if rows is not None:
+        why |= dict.fromkeys(ALL, "it is one of the folds that the map around is done by")
         return grid(_in_parts(s, rows, replace(d, distributed=False)))
     modes = flattening(s) if wide and not d.cut_up else frozenset()
-    apart, when, work = _distributed(s, nest, d)
+    with asking() as told:
+        apart, when, work = _distributed(s, nest, d, without)
+    if told.why:
+        why["distributed"] = told.why
     if apart is None and wide and not nest.inner:
         apart, when, work = _rows_after(s, e, d)
+    if modes:
+        why |= dict.fromkeys(ALL, f"the attribute says {', '.join(sorted(modes))}")
+    elif apart is not None:
+        why |= dict.fromkeys(ALL, "it is distributed")
+    elif s in d.by_threads:
+        why |= dict.fromkeys(ALL, "each thread has a part of a column")
+    elif d.cut_up and wide:
+        why |= dict.fromkeys(ALL, "its rows are cut into parts, a block each")
     if apart is not None and "no_outer" in modes:
         return grid(apart, work=work)
     if not modes.isdisjoint(("only_intra", "no_outer")) and "no_intra" not in modes:
@@ -94,12 +119,15 @@ def map_grid(s: Stm, e: ir.Mapping, d: Deciding) -> Grid:
     if apart is not None:
         return grid(Version("thread", when), apart, work=work)
     if s in d.by_threads:
-        return grid(thread, why="each thread has a part of a column")
+        return grid(thread, reason="each thread has a part of a column")
     if not wide or "no_intra" in modes:
         return grid(thread)
     if d.cut_up:
         return grid(Version("block"))
-    loop = loop_out(s) if not nest.inner and not modes else None
+    with asking() as told:
+        loop = loop_out(s) if not nest.inner and not modes else None
+    if told.why:
+        why["loop"] = told.why
     outside = Version("loop", HARDLY_ANY, d.instead(loop, s)) if loop is not None else None
     narrow = WIDE if _long_elements(nest.body) else SHORT  # few points are worth several threads, though few
     columns = _by_columns(s, nest, d) if not modes else None
@@ -152,15 +180,16 @@ Part = tuple[Version | None, str, tuple[ir.Atoms, ...]]
 """A version, when the one by threads is better, and the `work` that this depends on."""
 
 
-def _distributed(s: Stm, nest: Nest, d: Deciding) -> Part:
+def _distributed(s: Stm, nest: Nest, d: Deciding, without: frozenset[str]) -> Part:
     """The map distributed over its body's statements, None if that is not possible or there is no need."""
     if not fission.deep(nest.body) and not _long_elements(nest.body):
         return None, "", ()
-    whole = all_pairs_of(s)
+    tiled = "tiles" not in without
+    whole = all_pairs_of(s) if tiled else None
     if whole is not None:
         work: tuple[ir.Atoms, ...] = ((whole.inner.width, whole.fold.width),)
         return Version("tiles"), f"{MANY} && work < BLOCK_INNER", work
-    peel = peeled(s) if not nest.inner else None
+    peel = peeled(s) if tiled and not nest.inner else None
     if peel is not None:
         stms, pairs, loops = peel
         work = tuple([(p.inner.width, p.fold.width) for p in pairs])

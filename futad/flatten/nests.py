@@ -10,7 +10,7 @@ in the others a block or a warp does, its threads sharing out the inner work; th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,13 @@ from futad.core.types import I64, Atom, Var
 from futad.flatten import fission
 from futad.flatten import kernel as kir
 from futad.flatten.conditions import condition
+from futad.flatten.device_choices import ways
 from futad.flatten.dispatch import SharedAcc
 from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.levels import levels_of
 from futad.flatten.pair_tiles import lower_all_pairs
-from futad.flatten.private_histograms import in_shared_memory, rows_in_shared_memory
-from futad.flatten.staging import staged
+from futad.flatten.private_histograms import ROWS_SHARED, SHARED, in_shared_memory, rows_in_shared_memory
+from futad.flatten.staging import ROWS_OUT, staged
 from futad.imp import ir
 from futad.imp.ir import ONE, Expr, Ref, num
 from futad.imp.sharing import consumed_vars
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 LEAST_PART = 16  # elements of a column that a thread reduces at least
 ORDER = ("distributed", "tiles", "thread", "block", "parts", "one-scan", "folds", "columns", "loop")  # of lowering
 PARTED = ("parts", "one-scan", "folds")
+COPIES = "transposed-copies"
 
 
 # --- maps -----------------------------------------------------------------------------------------------------
@@ -84,12 +86,14 @@ def host_map(lo: DeviceLowerer, n: SoacLoop, grid: Grid) -> list[Value]:
     levels = levels_of(n.lam)
     sizes = _sizes(lo, n, levels)
     total = lo.let(ir.product(sizes), "n")
-    shared = in_shared_memory(
-        lo, n, levels.body, sizes, total, _what(n, levels), lambda index: _point(lo, n, levels, index)
-    )
+    what, point = _what(n, levels), lambda index: _point(lo, n, levels, index)
+    ways_there = {v.level for v in grid.versions}
+    sure = lo.asked is not None and bool(ways(lo.asked)) and not ways(lo.asked) & ways_there
+    shared = lo.tried(SHARED.name, lambda: in_shared_memory(lo, n, levels.body, sizes, total, what, point, sure))
     inner = inner_width(lo, grid) if shared is None and not levels.inner else None
     if inner is not None:
-        shared = rows_in_shared_memory(lo, n, inner, _what(n, levels))
+        width = inner
+        shared = lo.tried(ROWS_SHARED.name, lambda: rows_in_shared_memory(lo, n, width, what, sure))
     if shared is None:
         return _Versions(lo, n, grid, levels, sizes, total).lowered()
     with lo.block() as otherwise:
@@ -130,6 +134,7 @@ class _Versions:
                 made = {"thread": made["thread"] if "thread" in made else self.version(Version("thread"), None)}
                 break
         picked = [v for v in chosen.values() if v.level in made]
+        self.told(chosen, made, warp)
         out = made[picked[-1].level] if picked else made["thread"]
         for v in reversed(picked[:-1]):
             out = [ir.If(condition(v.when, self.quantities), made[v.level], out)]
@@ -138,6 +143,22 @@ class _Versions:
             lo.why.append(f"{lo.function_name}: inner parallelism of {what} is sequential in each thread")
         lo.out += out
         return self.n.results([])
+
+    def told(self, chosen: Mapping[str, Version], made: Mapping[str, object], warp: Version | None) -> None:
+        """Tell the nest which versions are made."""
+        nest = self.lo.asked
+        if nest is None:
+            return
+        for v in self.grid.versions:
+            with_blocks = v.level == "warp" and v is warp and "block" in made
+            if v.level in made or with_blocks:
+                nest.was(v.level)
+            elif v.level == "columns" and v.level not in chosen:
+                nest.was_not(v.level, "its rows are no columns in memory")
+            else:
+                nest.was_not(v.level, "the threads of a block would share what each needs")
+        if not any(v.level in made for v in self.grid.versions):
+            nest.was("thread")
 
     def version(self, v: Version, warp: Version | None) -> list[ir.Stmt]:
         """The statements of a version.  Raises NotInBlock."""
@@ -164,15 +185,16 @@ class _Versions:
         """A kernel in which a thread, or a block, does a point."""
         lo, n, levels, inner = self.lo, self.n, self.levels, self.inner
         if unit == "block" and not levels.inner:
-            n.inputs = [rows_in_order(lo, n, k) for k in range(len(n.inputs))]
-        near = columns_near(lo, levels) if unit == "thread" else {}
+            made = lo.tried(COPIES, lambda: rows_in_order(lo, n))
+            n.inputs = n.inputs if made is None else made
+        near = (lo.tried(COPIES, lambda: columns_near(lo, levels) or None) or {}) if unit == "thread" else {}
         before = {a: lo.env[a] for a in near}
         lo.env |= near
         with lo.kernel("thread" if unit == "thread" else "block") as body, lo.space(self.sizes, unit) as (index, _):
             _point(lo, n, levels, index)
         what = _what(n, levels)
         if unit == "thread":
-            staged(body, lo.name)
+            lo.tried(ROWS_OUT.name, lambda: staged(body, lo.name) or None)
             lo.launch(body, unit, self.total, what + (", sequential inside" if inner is not None else ""))
         else:
             assert inner is not None
@@ -251,7 +273,13 @@ def _innermost(lo: DeviceLowerer, n: SoacLoop, levels: Nest) -> list[View]:
     return [v for v in arrays if isinstance(v, View)]
 
 
-def rows_in_order(lo: DeviceLowerer, n: SoacLoop, k: int) -> Value:
+def rows_in_order(lo: DeviceLowerer, n: SoacLoop) -> list[Value] | None:
+    """The inputs, with transposed copies of some; None if there is no need."""
+    made = [_row_in_order(lo, n, k) for k in range(len(n.inputs))]
+    return None if all(x is v for x, v in zip(made, n.inputs, strict=True)) else made
+
+
+def _row_in_order(lo: DeviceLowerer, n: SoacLoop, k: int) -> Value:
     """An input whose rows the threads of a block read several times: with neighbouring elements as neighbours, a
     transposed copy if they are not."""
     v = n.inputs[k]

@@ -13,7 +13,8 @@ from futad.flatten import products
 from futad.flatten.all_pairs import AllPairs, all_pairs_of
 from futad.flatten.grids import scope
 from futad.flatten.operators import Fold, operator
-from futad.flatten.products import Operation, Shape, Strided, Taken, cover
+from futad.flatten.product_tiles import SMALL_TILE, Shape, cover, versions
+from futad.flatten.products import Operation, Strided, Taken
 from futad.imp import ir
 from futad.imp.dispatch import Destination
 from futad.imp.elements import bind_elements
@@ -35,6 +36,7 @@ def lower_all_pairs(lo: DeviceLowerer, stm: core.Stm, destinations: Sequence[Des
     permuted = View(b.base, b.offset, (b.strides[1], b.strides[0]), (b.shape[1], b.shape[0]))
     m, n, k = [lo.expr(w) for w in (stm.exp.width, found.inner.width, found.fold.width)]
     op = Operation((m, n, k), ONE, Strided(a), Strided(permuted), elem, stm.pat[0].name, 2, None, narrow=True)
+    op.nest = lo.asked_of(stm)
 
     def step() -> kir.Function:
         refs = [Ref(lo.name(w), elem) for w in ("sum", "x", "y")]
@@ -94,7 +96,7 @@ def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: AllPairs, 
     types = [t for f in folds for t in f.types]
     tiles = Ref(lo.name("tiles"), I64)
     rows = op.sizes[0]
-    lo.emit(ir.Decl(tiles.name, I64, cover(op.sizes[1], products.SMALL_TILE[1]), mutable=True))
+    lo.emit(ir.Decl(tiles.name, I64, cover(op.sizes[1], SMALL_TILE[1]), mutable=True))
     parts: list[View] = []
     for t in types:
         memory = lo.alloc(t, (tiles, rows), None, "part")
@@ -126,7 +128,7 @@ def _folded(lo: DeviceLowerer, op: Operation, outer: core.Map, found: AllPairs, 
         ir.SetPointer(part.memory.pointer, out.memory.pointer, out.offset)
         for part, out in zip(parts, outs, strict=True)
     ]
-    products.versions(lo, op, version)
+    versions(lo, op, version)
     with lo.block() as second:
         _over_tiles(lo, outer.width, folds, parts, tiles, outs)
     lo.out += [ir.If(compare("!=", tiles, ONE), second, [])] if direct else second

@@ -15,11 +15,12 @@ Section 6.1 of "AD for an Array Language with Nested Parallelism" (Schenck, Røn
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.types import I64, AccType, Prim, Var
-from futad.fires import Transformation
+from futad.fires import Transformation, refused
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import SharedAcc
 from futad.flatten.fission import CHEAP
@@ -78,9 +79,9 @@ def _bins(lo: DeviceLowerer, n: SoacLoop) -> _Bins | None:
     """The accumulators of a map that does nothing but update them, if one sub-histogram can have them all."""
     accs = [v for v in n.inputs if isinstance(v, Acc)]
     if not accs or not all(isinstance(v.type, AccType) for v in n.stm.pat):
-        return None
+        return refused("it makes more than updates") if accs else refused("it updates no accumulators")
     if any(not v.view.dense or not isinstance(v.view.base, Mem) or v.view.elem is not accs[0].view.elem for v in accs):
-        return None
+        return refused("its bins do not lie densely, or differ in type")
     ops = {acc_op(v) for v in accs}
     return _Bins(lo, n.inputs, ops.pop()) if len(ops) == 1 else None
 
@@ -95,10 +96,10 @@ ROWS_SHARED = Transformation(
 
 def in_shared_memory(
     lo: DeviceLowerer, n: SoacLoop, leaf: core.Lambda, sizes: Sequence[Expr], total: Expr, what: str,
-    point: Callable[[Sequence[Expr]], None],
+    point: Callable[[Sequence[Expr]], None], sure: bool,
 ) -> tuple[Expr, list[ir.Stmt]] | None:  # fmt: skip
     """Under what condition a map's updates go by way of shared memory, and the statements that do so; None if the map
-    does more than that.  `point` lowers one of its points."""
+    does more than that.  `point` lowers one of its points; `sure`: whether it pays is not asked."""
     made = _bins(lo, n) if light_updates(leaf) else None
     if made is None:
         return None
@@ -119,18 +120,22 @@ def in_shared_memory(
         passes = ir.Bin("/", ir.add(made.total, num(made.cells - 1)), num(made.cells))
         lo.launch(kernel, "tile", ir.mul(blocks, passes), f"{what}, added up in shared memory")
     some = compare("<", ZERO, made.total)  # in no pass at all nothing would be computed, nor fail
+    if sure:
+        return some, body
     few = compare("&&", some, compare("<=", made.total, num(MOST_PASSES * made.cells)))
     many = compare("<", ir.mul(num(FEW_BINS), made.total), total)
     return compare("&&", few, many), body
 
 
 def rows_in_shared_memory(
-    lo: DeviceLowerer, n: SoacLoop, inner: Expr, what: str
+    lo: DeviceLowerer, n: SoacLoop, inner: Expr, what: str, sure: bool
 ) -> tuple[Expr, list[ir.Stmt]] | None:
     """As `in_shared_memory`, for a map that updates by rows, at places that take work of the width `inner` to find."""
     u = row_updates(n.stm)
     made = _bins(lo, n) if u is not None and u.heavy and u.live else None
     staged = _staged(n, u) if made is not None and u is not None else None
+    if made is not None and staged is None:
+        return refused("what its threads read before they add is no array of rows, or several")
     if u is None or made is None or staged is None:
         return None
     rows = n.inputs[staged]
@@ -151,21 +156,16 @@ def rows_in_shared_memory(
             part = kir.StagedRows(load, first, columns, width, room)
             lo.out.append(kir.SubHist(made.op, made.neutral, update, n.width, bins, targets, made.cells, part))
         if any(isinstance(s, (ir.Ensure, ir.SlotRef, ir.Stack)) for s in statements(kernel)):
-            return None  # arrays of a thread's own
+            return refused("its threads have arrays of their own")
         ROWS_SHARED.fired()
         lo.launch(kernel, "tile", blocks, f"{what}, rows and sums in shared memory")
-    conditions = [
-        compare("<=", made.total, num(made.cells)),
-        compare("<", ir.mul(num(FEW_BINS), made.total), ir.mul(n.width, width)),
-        compare("<=", columns, num(room // LEAST_ROWS - 1)),
-        compare("<", ZERO, columns), compare("<", ZERO, width),
-        compare("<", inner, Ref("LONG_INNER", I64)),
-        compare("<", Ref("ENOUGH_THREADS", I64), n.width),
-    ]  # fmt: skip
-    every = conditions[0]
-    for c in conditions[1:]:
-        every = compare("&&", every, c)
-    return every, body
+    needed = [compare("<=", made.total, num(made.cells))]
+    room_for = compare("<=", columns, num(room // LEAST_ROWS - 1))
+    some = [compare("<", ZERO, columns), compare("<", ZERO, width)]
+    pays = [compare("<", inner, Ref("LONG_INNER", I64)), compare("<", Ref("ENOUGH_THREADS", I64), n.width)]
+    many = compare("<", ir.mul(num(FEW_BINS), made.total), ir.mul(n.width, width))
+    conditions = [*needed, room_for, *some] if sure else [*needed, many, room_for, *some, *pays]
+    return reduce(partial(compare, "&&"), conditions), body
 
 
 def _staged(n: SoacLoop, u: RowUpdates) -> int | None:

@@ -12,12 +12,14 @@ from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host, over
 from futad.flatten.fused_products import Consumer, Deferred, Product, rest_of
 from futad.flatten.grids import scope
+from futad.flatten.product_tiles import SMALL_TILE, Shape, cover, tiles, versions
 from futad.imp import ir
 from futad.imp.dispatch import Destination
 from futad.imp.elements import bind_elements, element
 from futad.imp.ir import ONE, ZERO, Expr, Ref, num
 from futad.imp.views import Fill, Mem, Root, Value, View, dense_view
 from futad.legality import Legality
+from futad.rewrite.choices import Nest
 
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
@@ -30,11 +32,6 @@ LEGAL = Legality(
 ADDED = LEGAL.condition("products are added", "the parts of another fold are not its summands")
 
 MOST_BATCHES = 65535  # of a grid's third dimension
-
-Shape = tuple[int, int, int, int, int]
-SMALL_TILE: Shape = (32, 32, 16, 2, 2)
-NARROW_TILE: Shape = (256, 8, 4, 4, 2)
-LARGE_TILES: dict[str, Shape] = {"f32": (64, 128, 8, 8, 4), "f64": (64, 64, 8, 4, 4)}
 
 
 @dataclass(slots=True)
@@ -79,6 +76,7 @@ class Operation:
     step: Callable[[], kir.Function] | None = None
     start: Expr | None = None
     narrow: bool = False  # whether there may be few columns and many rows
+    nest: Nest | None = None  # what a schedule asks of it
 
     def index(self, point: Sequence[Expr]) -> Sequence[Expr]:
         """A place in the result's array, from batch, row and column."""
@@ -93,56 +91,6 @@ class Operation:
 
 
 # --- emitting ---------------------------------------------------------------------------------------------------------
-
-
-def cover(x: Expr, tile: int) -> Expr:
-    return ir.Bin("/", ir.add(x, num(tile - 1)), num(tile))
-
-
-def _tiles(op: Operation, shape: Shape, least: Expr = ZERO) -> Expr:
-    """The number of tiles; `least`: of those side by side."""
-    across = cover(op.sizes[1], shape[1])
-    if least != ZERO:
-        across = ir.Scalar("max", (across, least), I64, I64)
-    return ir.mul(cover(op.sizes[0], shape[0]), across)
-
-
-def versions(
-    lo: DeviceLowerer, op: Operation, version: Callable[[Shape], None],
-    in_parts: Callable[[Shape, Expr], None] | None = None,
-) -> None:  # fmt: skip
-    """All tile shapes; the host picks the large one if there are tiles enough for the device, or else if sums are long
-    enough to be cut into so many parts that there are (`in_parts`)."""
-    large = LARGE_TILES[op.elem.name]
-
-    def body(shape: Shape) -> list[ir.Stmt]:
-        with lo.block() as made:
-            version(shape)
-        return made
-
-    tiles = ir.mul(op.batches, _tiles(op, large))
-    few = ir.compare("<", tiles, Ref("ENOUGH_TILES", I64))
-    less = body(SMALL_TILE)
-    if in_parts is not None:
-        splits = Ref(lo.name("splits"), I64)
-        lo.out.append(ir.Decl(splits.name, I64, _splits(op, large, tiles)))
-        with lo.block() as parted:
-            in_parts(large, splits)
-        less = [ir.If(ir.compare("<", ONE, splits), parted, less)]
-    choice: ir.Stmt = ir.If(few, less, body(large))
-    if op.narrow:
-        narrow = ir.compare("<=", op.sizes[1], num(NARROW_TILE[1]))
-        many = ir.compare("<=", Ref("ENOUGH_TILES", I64), _tiles(op, NARROW_TILE))
-        choice = ir.If(ir.compare("&&", narrow, many), body(NARROW_TILE), [choice])
-    lo.out.append(choice)
-
-
-def _splits(op: Operation, shape: Shape, tiles: Expr) -> Expr:
-    """Into how many parts sums are cut where there are so few tiles: two blocks a multiprocessor, if none has fewer
-    than eight steps."""
-    tiles = ir.Scalar("max", (tiles, ONE), I64, I64)
-    wanted = ir.Bin("/", ir.add(ir.mul(num(2), Ref("ENOUGH_TILES", I64)), ir.sub(tiles, ONE)), tiles)
-    return ir.Scalar("min", (wanted, ir.Bin("/", op.sizes[2], num(8 * shape[2]))), I64, I64)
 
 
 def tiled(lo: DeviceLowerer, op: Operation, dst: Strided | None, accumulate: bool, taken: Taken) -> None:
@@ -265,7 +213,7 @@ def launch(
     many = ir.mul(op.batches, splits or ONE)
     some = ir.Scalar("min", (many, num(MOST_BATCHES)), I64, I64) if many != ONE else ONE
     # Sums of the left operand's rows need a tile even if the right one has no columns.
-    lo.launch(body, "tile", _tiles(op, shape, ONE if sums else ZERO), text, some)
+    lo.launch(body, "tile", tiles(op, shape, ONE if sums else ZERO), text, some)
 
 
 # --- operands ---------------------------------------------------------------------------------------------------------
@@ -339,7 +287,8 @@ def operation(lo: DeviceLowerer, stm: core.Stm) -> Operation | None:
         m, n = lo.shape(stm.pat[0].type)
         (k,) = lo.shape(e.a.type)[1:]
         plus = lo.view(e.plus[0]) if e.plus else None
-        return Operation((m, n, k), ONE, a, b, plus.elem if plus else lo.deferred_view(e.a).elem, name, 2, plus)
+        elem = plus.elem if plus else lo.deferred_view(e.a).elem
+        return Operation((m, n, k), ONE, a, b, elem, name, 2, plus, nest=lo.asked_of(stm))
     assert isinstance(e, core.Map)
     lam = e.lam
     last = lam.stms[-1].exp
@@ -366,7 +315,7 @@ def operation(lo: DeviceLowerer, stm: core.Stm) -> Operation | None:
         plus = inputs[lam.params.index(last.plus[0])]
         if not isinstance(plus.base, Mem):
             return None
-    return Operation((m, n, k), batches, made[0], made[1], t.elem, name, 3, plus)
+    return Operation((m, n, k), batches, made[0], made[1], t.elem, name, 3, plus, nest=lo.asked_of(stm))
 
 
 def product(
@@ -533,11 +482,10 @@ def _with_rows(
 def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.MatMul, destinations: list[Destination]) -> Sequence[Value]:
     t = stm.pat[0].type
     assert isinstance(t, ArrayType)
-    if t.elem.name in LARGE_TILES:
+    if stm.grid is None or stm.grid.template == "product":
         values = product(lo, stm, lo.taking(stm), destinations)
         assert values is not None
         return values
-    # f16: products are not worth a tile of their own
     a, b = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (lo.view(e.a), lo.view(e.b))]
     plus = lo.view(e.plus[0]) if e.plus else None
     dst = lo.host_view(stm.pat[0], destinations[0])
@@ -566,4 +514,4 @@ def _element_of_product(lo: DeviceLowerer, a: View, b: View, c: View, plus: View
     lo.store(c, (i, j), Ref(name, a.elem))
 
 
-__all__ = ["consumed", "cover", "into", "launch", "product", "statements", "versions"]
+__all__ = ["Operation", "Strided", "Taken", "consumed", "into", "launch", "product", "statements", "tiled"]

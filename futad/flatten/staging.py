@@ -27,15 +27,15 @@ SMALLEST = 4  # bytes of an element
 ROWS_OUT = Transformation("rows-by-warps", "rows that threads make one each are written by warps together")
 
 
-def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> None:
-    """Rewrite the kernel if there are such writes."""
+def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> bool:
+    """Rewrite the kernel if there are such writes; whether there are."""
     strides = [s for s in body if isinstance(s, kir.Stride)]
     if len(strides) != 1 or strides[0].start != "futad_thread" or len(strides[0].body) != 1:
-        return
+        return False
     (stride,) = strides
     inside = stride.body[0]
     if not isinstance(inside, kir.Guarded):
-        return
+        return False
     facts = LoopFacts(stride.var, inside.body, [n for s in statements(body) for n in s.defines()])
     writes = {id(s): _stores(s) for s in inside.body}
     groups: dict[tuple[str, int, Expr], dict[int, ir.Store]] = {}
@@ -72,6 +72,7 @@ def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> None:
         out += taken or [s]
     inside.body[:] = out
     stride.body[:0] = first
+    return bool(kept)
 
 
 def _stores(s: ir.Stmt) -> list[ir.Store]:

@@ -20,6 +20,8 @@ from futad.core.ir import Lambda, Program, Screma, Stm
 from futad.errors import Span, UsageError
 from futad.rewrite.words import Words
 
+SAID = "the schedule says so"
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -108,7 +110,7 @@ class Nest:
         """Whether a transformation is not forbidden; if it is, that is noted as the reason."""
         if not any(c.no and c.name == name for c in self.asked):
             return True
-        self.refused[name] = "the schedule says so"
+        self.refused[name] = SAID
         return False
 
     def was(self, name: str, *args: int, at: int | None = None) -> None:
@@ -128,7 +130,8 @@ class Nest:
         kind = type(e).__name__.lower()
         done = " ; ".join(map(str, self.done))
         text = f'nest "{self.name}": {done}' if done else f'-- nest "{self.name}":'
-        lines = [f"{text:<48}  -- {'  ' * self.depth}{kind} of {getattr(e, 'width', '?')}, in {self.function}"]
+        of = getattr(e, "width", "") or (f"{self.stm.pat[0].type}" if self.stm.pat else "nothing")
+        lines = [f"{text:<48}  -- {'  ' * self.depth}{kind} of {of}, in {self.function}"]
         lines += [f"  -- {'  ' * self.depth}{way}" for way in self.ways]
         by_reason: dict[str, list[str]] = {}
         for name, why in self.refused.items():
@@ -165,24 +168,35 @@ class Choices:
                 for n in found:
                     n.asked.append(made)
 
+    def becomes(self, nest: Nest, stm: Stm) -> None:
+        """What a backend is to be told of the nest, which is this statement from now on."""
+        self.nests[stm] = nest
+
+    @property
+    def every(self) -> list[Nest]:
+        """The nests, each once, in order."""
+        return list(dict.fromkeys(self.nests.values()))
+
     def lowered(self) -> None:
         """After lowering to loops, as `done`: what was asked for and not done has failed."""
-        for n in self.nests.values():
+        for n in self.every:
             for c in n.forced:
                 if all(d.name != c.name for d in n.done):
-                    n.failed[c] = n.refused.get(c.name, "it is no loop that this is tried on")
+                    n.failed[c] = n.failed.get(c, "") or n.refused.get(c.name, "it is nothing that this is tried on")
         self.done()
 
     def done(self) -> None:
         """Raises UsageError if what is asked for was possible for none of the nests of a name, with the reason."""
         for asked, c, found in self.named:
-            if asked.place != "*" and all(c in n.failed for n in found):
-                n = found[0]
-                raise UsageError(f"'{c}' is impossible for the nest {n.name}: {n.failed[c]}", asked.span)
+            bad = [n for n in found if c in n.failed]
+            # Where it would not be done it need not be forbidden.
+            good = [n for n in found if c not in n.failed and (not c.no or n.refused.get(c.name) == SAID)]
+            if asked.place != "*" and bad and not good:
+                raise UsageError(f"'{c}' is impossible for the nest {bad[0].name}: {bad[0].failed[c]}", asked.span)
 
     def __str__(self) -> str:
-        on_device = any(n.ways for n in self.nests.values())
-        return "\n".join(str(n) for n in self.nests.values() if n.ways or not on_device)
+        on_device = any(n.ways for n in self.every)
+        return "\n".join(str(n) for n in self.every if n.ways or not on_device)
 
 
 def _is_called(name: str, asked: str) -> bool:

@@ -21,7 +21,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from futad.errors import UsageError
+from futad.errors import Span, UsageError
 from futad.rewrite import strategy as st
 from futad.rewrite.choices import NestChoice, nest_choice
 from futad.rewrite.pattern import rule as text_rule
@@ -34,10 +34,11 @@ WIDTH = 112  # columns of printed lists
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A pass by its name, or a strategy, the name of which is its text."""
+    """A pass by its name, or a strategy, the name of which is its text; `span`: where it stands."""
 
     name: str
     strategy: Strategy | None = None
+    span: Span | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"pass {self.name}" if self.strategy is None else f"apply {self.name}"
@@ -268,9 +269,19 @@ def _line(s: Schedule, block: str, w: Words) -> Schedule:
     return out
 
 
+def _placed(place: Span | None, change: Callable[[], Schedule]) -> Schedule:
+    """What a change gives; its errors are about the name at that place."""
+    try:
+        return change()
+    except UsageError as e:
+        e.span = e.span or place
+        raise
+
+
 def _change(s: Schedule, kind: str, w: Words, known: Mapping[str, Strategy]) -> Schedule:
+    place = w.span
     if kind == "pass":
-        return replace(s, steps=(*s.steps, Step(w.name("a pass"))))
+        return replace(s, steps=(*s.steps, Step(w.name("a pass"), span=place)))
     if kind == "apply":
         made = _choice(w, known)
         return replace(s, steps=(*s.steps, Step(made.text, made)))
@@ -282,10 +293,11 @@ def _change(s: Schedule, kind: str, w: Words, known: Mapping[str, Strategy]) -> 
     if kind in ("before", "after", "replace"):
         name = w.name("a pass")
         w.expect(":")
-        changed: Schedule = getattr(s, kind)(name, _choice(w, known))
-        return changed
+        made = _choice(w, known)
+        return _placed(place, lambda: getattr(s, kind)(name, made))
     if kind == "without":
-        return s.without(w.name("a pass or a rule"))
+        name = w.name("a pass or a rule")
+        return _placed(place, lambda: s.without(name))
     if kind == "nest":
         return replace(s, nests=(*s.nests, nest_choice(w)))
     kinds = ("pass", "apply", "enter", "leave", "before", "after", "replace", "without", "nest", "rule")

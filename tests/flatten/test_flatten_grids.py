@@ -77,9 +77,11 @@ entry main [n] (xs: [n]({fields})) =
 BINS = "entry main [n] (k: i64) (is: [n]i64) (xs: [n]f64) = "
 HISTOGRAMS = {
     f"{BINS} reduce_by_index (replicate k 0) (+) 0 is xs": ["histogram: shared atomic"],
-    f"{BINS} reduce_by_index (replicate k 0) (\\a b -> a + b + a * b) 0 is xs": ["histogram: sorted locks", "scan"],
+    f"{BINS} reduce_by_index (replicate k 0) (\\a b -> a + b + a * b) 0 is xs": [
+        "histogram: sorted locks", "sort", "scan",
+    ],
     f"""{BINS} unzip (reduce_by_index (replicate k (0, f64.inf)) (\\(a, b) (c, d) -> (a + c, f64.min b d))
-      (0, f64.inf) is (zip xs xs))""": ["scope: host", *["histogram: shared atomic"] * 2],
+      (0, f64.inf) is (zip xs xs))""": ["scope: bins-apart", *["histogram: shared atomic"] * 2],
     """entry main [n][m] (k: i64) (is: [n]i64) (xss: [n][m]f64) =
       reduce_by_index (replicate k (replicate m 1)) (map2 (\\a b -> a * b + a)) (replicate m 1) is xss""": [
         "histogram: locks"
