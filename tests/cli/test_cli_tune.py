@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,19 @@ def test_the_fastest_alternatives_of_a_schedule_are_written(
     made = futad.strategies.load_schedule(best)
     assert "alternatives" not in str(made) and {"id", "fold"} & set(made.names)
     assert main(["run", file, "-e", "picked", "-b", "interp", "--strategy", str(best)]) != 0, "it has no input"
+
+
+@needs_cxx
+@pytest.mark.slow
+def test_choices_of_devices_are_tuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, given, best = tmp_path / "h.fut", tmp_path / "own.sched", tmp_path / "best.sched"
+    program.write_text("entry main [n] (is: [n]i64) (xs: [n]f64) = reduce_by_index (replicate 3 0) (+) 0 is xs\n")
+    given.write_text('nest "h.fut:1": alternatives(atomic, shared, no shared, locks)\n')
+    options = ["-b", "emulated", "-r", "1", "--size", "n=500", "--strategies", str(given), "--output", str(best)]
+    assert main(["tune", str(program), *options]) == 0
+    out = capsys.readouterr().out
+    assert out.count(" ms\n") == 3 and "4: 'locks' is impossible for the nest h.fut:1: its operator is atomic" in out
+    assert re.search(r'nest "h.fut:1": (no )?(shared|atomic)\n$', best.read_text())
 
 
 def climbing(cost: Any, sizes: list[int]) -> tuple[tuple[int, ...], list[str]]:

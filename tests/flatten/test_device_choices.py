@@ -21,7 +21,7 @@ from futad.pipeline import compile_program
 from futad.rewrite.choices import Choices
 from futad.source import compile_text
 from futad.target import CUDA, EMULATED
-from tests.support.needs import needs_cc
+from tests.support.needs import needs_cxx
 from tests.support.paths import ROOT
 from tests.support.slow import slow_but
 
@@ -174,7 +174,7 @@ def test_what_is_printed_asks_for_the_same_code(program: str) -> None:
     assert emitted(program, printed(program)) == emitted(program, "")
 
 
-@needs_cc
+@needs_cxx
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [*TEXTS])
 def test_every_choice_forced_and_forbidden_computes_the_same(program: str) -> None:

@@ -327,6 +327,27 @@ def test_wrong_schedules_are_errors_with_line_and_cause(run: Runner, command: li
     assert "before fus: id" in done.err, "the line is shown"
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("-- one\nbefore fuze: id\n", "own.sched:2:8: error: the schedule has no 'fuze'"),
+        ("\nwithout fuze\n", "own.sched:2:9: error: the schedule has no 'fuze'"),
+        ("pass simplify\npass fuze\n", "own.sched:2:6: error: no pass is called 'fuze'"),
+        ("pass ad\npass ad\n", "own.sched:2:6: error: the pass 'ad' is there twice"),
+    ],
+)
+def test_errors_are_at_the_names_they_are_about(run: Runner, text: str, place: str) -> None:
+    run.file("own.sched", text)
+    assert run("check", "p.fut", "--strategy", "own.sched").err.startswith(place)
+
+
+def test_the_rules_of_a_schedule_are_checked(run: Runner) -> None:
+    rule = "rule r:\n  let ?x = add(?a, ?b)\n  =>\n  let ?x = add(?b, ?a)\n"
+    run.file("own.sched", f"{rule}before fuse: limit(1, r)\n")
+    shown = run("dev", "--check-rules", "own.sched", "--cases", "5")
+    assert shown.code == 0 and "1 rules, 0 not right" in shown.out
+
+
 def test_a_schedule_that_does_not_end_is_an_error(run: Runner) -> None:
     for command in (["dev", "p.fut"], ["check", "p.fut"]):
         done = run(*command, "--strategy", "endless.sched")
