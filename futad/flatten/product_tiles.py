@@ -85,9 +85,9 @@ def _chosen(
     sure = any(c.name in there for c in nest.forced)
     count = ir.mul(op.batches, tiles(op, large))
     few = ir.compare("<", count, Ref("ENOUGH_TILES", I64))
-    made: list[tuple[Expr | None, list[ir.Stmt]]] = []
+    made: list[tuple[Expr, list[ir.Stmt]]] = []
     if NARROW in kept:
-        made.append((None if sure else _is_narrow(op), body(NARROW_TILE)))
+        made.append((_has_few_columns(op) if sure else _is_narrow(op), body(NARROW_TILE)))
     if PARTS in kept:
         assert in_parts is not None
         splits = Ref(lo.name("splits"), I64)
@@ -98,20 +98,24 @@ def _chosen(
         made.append((several if sure else ir.compare("&&", few, several), parted))
     if LARGE in kept:
         made.append((ir.compare("<=", Ref("ENOUGH_TILES", I64), count), body(large)))
-    if SMALL in kept or made[-1][0] is not None and kept[-1] == PARTS:
-        made.append((None, body(SMALL_TILE)))
-    out = made[-1][1]
+    if SMALL in kept or kept[-1] in (NARROW, PARTS):
+        made.append((ONE, body(SMALL_TILE)))
+    out = made[-1][1]  # for any sizes
     for cond, stms in reversed(made[:-1]):
-        out = stms if cond is None else [ir.If(cond, stms, out)]
+        out = [ir.If(cond, stms, out)]
     lo.out += out
     return True
 
 
+def _has_few_columns(op: Operation) -> Expr:
+    """Whether a tile has all columns: folds of tiles have memory for as many tiles as small ones would be."""
+    return ir.compare("<=", op.sizes[1], num(NARROW_TILE[1]))
+
+
 def _is_narrow(op: Operation) -> Expr:
     """Whether there are few columns, and rows for many tiles."""
-    narrow = ir.compare("<=", op.sizes[1], num(NARROW_TILE[1]))
     many = ir.compare("<=", Ref("ENOUGH_TILES", I64), tiles(op, NARROW_TILE))
-    return ir.compare("&&", narrow, many)
+    return ir.compare("&&", _has_few_columns(op), many)
 
 
 def _splits(op: Operation, shape: Shape, count: Expr) -> Expr:
