@@ -81,8 +81,10 @@ def load_schedule(path: str | PathLike[str], picks: Picks | None = None) -> Sche
     name = fspath(path)
     try:
         text = Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise FileError(f"cannot read {name}: {e}") from None
+    except OSError as e:
+        raise FileError(f"cannot read {name}: {e.strerror or e}") from None
+    except UnicodeDecodeError:
+        raise FileError(f"cannot read {name}: it is no text in UTF-8") from None
     try:
         made = parse_schedule(text, name, picks)
         check(made)

@@ -341,6 +341,13 @@ def test_errors_are_at_the_names_they_are_about(run: Runner, text: str, place: s
     assert run("check", "p.fut", "--strategy", "own.sched").err.startswith(place)
 
 
+def test_files_that_cannot_be_read_are_errors_that_say_why(run: Runner, tmp_path: Path) -> None:
+    (tmp_path / "own.sched").write_bytes(b"\xff\xfe")
+    for name, why in (("none.sched", "No such file or directory"), ("own.sched", "it is no text in UTF-8")):
+        for command in (["check", "p.fut", "--strategy"], ["dev", "p.fut", "--check-rules"]):
+            assert run(*command, name).err.strip() == f"error: cannot read {name}: {why}"
+
+
 def test_the_rules_of_a_schedule_are_checked(run: Runner) -> None:
     rule = "rule r:\n  let ?x = add(?a, ?b)\n  =>\n  let ?x = add(?b, ?a)\n"
     run.file("own.sched", f"{rule}before fuse: limit(1, r)\n")
