@@ -55,8 +55,19 @@ typedef _Float16 futad_f16;
 #endif
 #endif
 
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__clang__) && defined(__OPTIMIZE__) && \
+    !defined(FUTAD_NO_LIBMVEC)
+#if __clang_major__ >= 19 && __GLIBC_PREREQ(2, 35)
+#define FUTAD_CLANG_VECTORS 1
+#endif
+#endif
+
 /* Made of the records of operations, see futad/core/scalarlib.py. */
 #include "scalar_declarations.h"
+
+#if FUTAD_CLANG_VECTORS
+#include "clang_vectors.h"
+#endif
 
 /* Not lgamma: it writes the sign of the gamma function to a variable that all threads share. */
 double lgamma_r(double, int *);

@@ -1,6 +1,7 @@
 """C of the scalar operations that are functions of floats, made of their records; `kernels/prelude.h` includes it.
 
     scalar_declarations.h   the functions of the C mathematical library
+    scalar_vectors.h        those with vector variants, for clang (`kernels/clang_vectors.h`)
     scalar_functions.h      futad_NAME_f64 and futad_NAME_f32
     scalar_halves.h         futad_NAME_f16
 """
@@ -26,8 +27,10 @@ def same_bits(source: str) -> str:
 def generated() -> dict[str, str]:
     """The texts by the names of their files."""
     functions = [op for op in OPS.values() if _F32 in op.types and f"futad_{op.name}_{{T}}" in op.c_template(_F32)]
+    vectors = [op for op in OPS.values() if op.library and op.vector]
     return {
         "scalar_declarations.h": "".join(map(_declared, [op for op in OPS.values() if op.library])),
+        "scalar_vectors.h": "".join([f'FUTAD_VECTORS({op.library}, "{"v" * op.arity}")\n' for op in vectors]),
         "scalar_functions.h": "".join(line for op in functions for line in _functions(op)),
         "scalar_halves.h": "".join(map(_half, [op for op in functions if _F16 in op.types])),
     }

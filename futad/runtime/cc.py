@@ -62,6 +62,12 @@ class Compiler:
         return "clang" in self.version
 
     @property
+    def clang(self) -> int:
+        """Its major version if it is clang, else 0."""
+        found = re.search(r"clang version (\d+)", self.version)
+        return int(found[1]) if found else 0
+
+    @property
     def is_zig(self) -> bool:
         return "zig" in " ".join(self.command)
 
@@ -202,7 +208,8 @@ def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) ->
     if threads:
         flags.append("-pthread")
     if compiler.is_clang and _has_libmvec():
-        flags.append("-fveclib=libmvec")
+        # See kernels/clang_vectors.h, which has the same condition.
+        flags.append(f"-fveclib={'AMDLIBM' if compiler.clang >= 19 and _glibc() >= (2, 35) else 'libmvec'}")
     if compiler.is_zig:
         flags.append("-fno-sanitize=undefined")  # which it does by itself where little is optimised
     return flags
@@ -222,6 +229,10 @@ def link_flags() -> list[str]:
 
 def _has_libmvec() -> bool:
     return sys.platform == "linux" and platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
+
+
+def _glibc() -> tuple[int, ...]:
+    return tuple([int(part) for part in re.findall(r"\d+", platform.libc_ver()[1])[:2]])
 
 
 @functools.cache
