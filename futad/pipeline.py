@@ -107,6 +107,7 @@ def _fused_again(pass_name: str, when: Callable[[Target], bool]) -> list[Pass]:
 # C: accumulators become sums after fusion, which would join what is added to them with its neighbours.  Devices have
 # rewrites of their own, as they sum columns where a thread sums rows; and there sums are found after fusion, too.
 PASSES: list[Pass] = [
+    Pass("in-order", _lazy("futad.optimise.tasks", "in_order"), lambda target: not target.forks),
     _simplify("simplify"),
     Pass("tail-calls", _lazy("futad.optimise.tail_calls", "tail_calls")),
     Pass("recursion", _lazy("futad.optimise.recursion", "refuse", backend=lambda target: target.name), _device),
@@ -125,6 +126,7 @@ PASSES: list[Pass] = [
     Pass("contractions", _lazy("futad.optimise.contractions", "contractions"), _c),
     _simplify("simplify-contractions", _c, "contractions"),
     Pass("ad", _lazy("futad.ad.expand", "expand", sequential=_few)),
+    Pass("at-once", _lazy("futad.optimise.tasks", "at_once"), lambda target: target.pool and target.forks),
     _simplify("simplify-ad"),
     Pass("one-hot", _lazy("futad.rewrite.onehot", "one_hot_tangents"), counts=True),
     Pass("matmul", _lazy("futad.optimise.matmul", "matmul"), counts=True),

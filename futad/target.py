@@ -29,6 +29,7 @@ class Target:
     threads: int = MANY
     traces: bool = True
     pool: bool = False  # nests are cut into parts, which a thread pool takes
+    forks: bool = False  # tasks may run at once
     reassociates: bool = True  # sums of floats may be taken in vector lanes
     builds_in_place: bool = False  # the parts of an array are computed where it will lie
     jams: bool = False  # unroll-and-jam: several iterations of a loop run together inside its inner loops
@@ -47,12 +48,12 @@ class Target:
         return self.threads <= FEW
 
 
-INTERP = Target(name="interp")
+INTERP = Target(name="interp", forks=True)
 C = Target(
     name="c", code="c", threads=1, builds_in_place=True, jams=True, outer_lanes=True, tiles=True, grows=True,
     transposes=True, packs=True,
 )  # fmt: skip
-MULTICORE = replace(C, name="multicore", threads=MANY, pool=True)
+MULTICORE = replace(C, name="multicore", threads=MANY, pool=True, forks=True)
 # A thread of a device has few registers, and its own counts of digits.
 CUDA = Target(name="cuda", code="cuda", traces=False, digit_bits=8)
 EMULATED = replace(CUDA, name="emulated")

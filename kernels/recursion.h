@@ -20,6 +20,10 @@ struct futad_stack {
   int64_t mebibytes;
   bool deep; /* it has come to that end */
   void *blocks[FUTAD_BLOCK_LISTS];
+  /* of tasks that may run at once (tasks.h): whose deque the thread has, how often the call has forked, since when */
+  struct futad_member *member;
+  uint64_t forks;
+  int64_t forked;
   /* of the switch */
   ucontext_t back, there;
   void (*run)(void *);

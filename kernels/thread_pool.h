@@ -2,6 +2,8 @@
  *
  *   futad_pool_pays(ns)                   whether a job that takes one thread so many nanoseconds is worth several
  *   futad_pool_run(chunks, ns, run, job)  run(job, i) for each i < chunks, on several threads if the pool is free
+ *   futad_pool_post(chunks, helpers, run, job), futad_pool_finish(chunks)
+ *                                         the same in two steps: the caller does something else between them
  *   futad_pool_idle()                     the call ends, no other job follows soon
  *   futad_pool_threads()                  how many threads there are: OMP_NUM_THREADS, else the processors
  *   futad_pool_set_threads(n)
@@ -324,20 +326,13 @@ static __attribute__((unused)) bool futad_pool_pays(int64_t ns) {
   return refused >= FUTAD_POOL_FOLLOWING;
 }
 
-static __attribute__((unused)) void futad_pool_run(int64_t chunks, int64_t ns, void (*run)(void *, int64_t), void *job) {
+/* Have threads begin with a job, unless somebody has the pool: then false. */
+static __attribute__((unused)) bool futad_pool_post(int64_t chunks, int64_t helpers, void (*run)(void *, int64_t),
+                                                    void *job) {
   struct futad_pool *t = futad_pool;
   uint32_t free = 0;
   futad_pool_watch();
-  if (chunks < 2 || futad_pool_threads() < 2 ||
-      !__atomic_compare_exchange_n(&t->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-    /* Perhaps this thread itself is of the pool: then its caller has it. */
-    futad_pool_alone(chunks, run, job);
-    return;
-  }
-  const int64_t most = futad_pool_threads();
-  int64_t helpers = ns > FUTAD_POOL_WAKING ? ns / FUTAD_POOL_WAKING : 1;
-  if (helpers > most - 1) helpers = most - 1;
-  if (helpers > chunks - 1) helpers = chunks - 1;
+  if (!__atomic_compare_exchange_n(&t->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return false;
   if (t->workers < helpers) futad_pool_grow(t, (int32_t)helpers);
   __atomic_store_n(&t->run, run, __ATOMIC_RELAXED);
   __atomic_store_n(&t->job, job, __ATOMIC_RELAXED);
@@ -353,6 +348,12 @@ static __attribute__((unused)) void futad_pool_run(int64_t chunks, int64_t ns, v
     futad_pool_spread(t);
     futad_pool_wake(&t->number, missing);
   }
+  return true;
+}
+
+/* Do what nobody has begun with of the job that was posted, and wait for the others. */
+static __attribute__((unused)) void futad_pool_finish(int64_t chunks) {
+  struct futad_pool *t = futad_pool;
   futad_pool_work(t);
   for (uint32_t done; (done = FUTAD_POOL_GET(t->done)) < chunks;) {
     static const uint32_t always = 1;
@@ -361,6 +362,18 @@ static __attribute__((unused)) void futad_pool_run(int64_t chunks, int64_t ns, v
     if (__atomic_load_n(&t->done, __ATOMIC_SEQ_CST) == done) futad_pool_sleep(&t->done, done);
   }
   __atomic_store_n(&t->taken, 0, __ATOMIC_RELEASE);
+}
+
+static __attribute__((unused)) void futad_pool_run(int64_t chunks, int64_t ns, void (*run)(void *, int64_t), void *job) {
+  const int64_t most = futad_pool_threads();
+  int64_t helpers = ns > FUTAD_POOL_WAKING ? ns / FUTAD_POOL_WAKING : 1;
+  if (helpers > most - 1) helpers = most - 1;
+  if (helpers > chunks - 1) helpers = chunks - 1;
+  /* Perhaps this thread itself is of the pool: then its caller has it. */
+  if (chunks < 2 || most < 2 || !futad_pool_post(chunks, helpers, run, job))
+    futad_pool_alone(chunks, run, job);
+  else
+    futad_pool_finish(chunks);
 }
 
 static inline __attribute__((unused)) void futad_pool_idle(void) {

@@ -100,6 +100,10 @@ def _if(e: ir.If, active: set[Var]) -> Flags:
     return tuple([a or b for a, b in zip(t, f, strict=True)])
 
 
+def _par(e: ir.Par, active: set[Var]) -> Flags:
+    return lambda_flow(e.first, (), active) + lambda_flow(e.second, (), active)
+
+
 def _fold(e: ir.Reduce | ir.Scan, active: set[Var]) -> Flags:
     return operator_flow(e.lam, [is_active(a, active) for a in e.arrays], active)
 
@@ -154,6 +158,7 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.Trace: lambda e, active: (),
     ir.Measure: lambda e, active: (),
     ir.If: _if,
+    ir.Par: _par,
     ir.For: loop_flow,
     ir.While: loop_flow,
     ir.Map: _map,

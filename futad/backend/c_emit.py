@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from futad.backend import c_blocks, c_lanes, c_reports, c_tails, c_threads
+from futad.backend import c_blocks, c_lanes, c_reports, c_tails, c_tasks, c_threads
 from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
@@ -16,6 +16,7 @@ from futad.imp.contraction import Contract
 from futad.imp.dispatch import STACK_LIMIT
 from futad.imp.ir import Expr
 from futad.imp.report import Reports
+from futad.imp.tasks import Fork
 from futad.imp.walk import statements
 
 
@@ -39,6 +40,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.handlers[ir.Trace] = self.trace
         self.handlers[ir.Measure] = self.measure
+        self.handlers[Fork] = lambda s: c_tasks.emit(self, s)
         self.handlers[ir.Parallel] = lambda s: c_threads.emit(self, s)
         self.handlers[records.Keep] = self.keep
         self.handlers[records.Field] = self.field
@@ -56,6 +58,9 @@ class CEmitter(Emitter):
         self.recursing: set[str] = set()  # the functions that may call recursive ones, and these
         self.in_frame = False  # in one of these
         self.records = False  # whether there are records
+        self.home = "ctx->slots"  # where the slots are
+        self.number_of_tasks = 0
+        self.forks = False
         self.in_lanes = False  # in a loop that the C compiler should vectorise
         self.selects = False  # and in which a choice must not become a branch
 
@@ -67,9 +72,11 @@ class CEmitter(Emitter):
         measures = words_of(self.module.sites)
         slots = max(1, self.module.slots + bools)
         self.records = any(has(f.body, records.Keep) for f in self.module.functions)
-        self.line(f"#define FUTAD_SLOTS {slots + bool(self.recursing) + (measures > 0) + self.records}")
+        self.forks = any(has(f.body, Fork) for f in self.module.functions)
+        last = slots + bool(self.recursing)
+        self.line(f"#define FUTAD_SLOTS {last + self.records + self.forks + (measures > 0)}")
         if self.records:
-            self.line(f"#define FUTAD_RECORDS_SLOT {slots + bool(self.recursing) + (measures > 0)}")
+            self.line(f"#define FUTAD_RECORDS_SLOT {last}")
         self.line(f"#define FUTAD_MAX_RANK {rank}")
         if self.multicore:
             self.line('#include "thread_pool.h"')
@@ -84,6 +91,8 @@ class CEmitter(Emitter):
             self.lines += [f"#define FUTAD_STACK_SLOT {slots}", '#include "recursion.h"']
         if self.records:
             self.line('#include "records.h"')
+        if self.forks:
+            self.lines += [f"#define FUTAD_TASKS_SLOT {last + self.records}", '#include "tasks.h"']
         if any(has(f.body, ir.Transpose) for f in self.module.functions):
             self.line('#include "transpose.h"')
         if any(has(f.body, Contract) for f in self.module.functions):
@@ -117,6 +126,7 @@ class CEmitter(Emitter):
             self.declared = c_threads.declared_in(f)
         deep = not f.local and f.name in self.recursing
         self.in_frame = f.recursive is not None
+        self.home = "ctx->slots" if f.recursive is None else "own" if f.recursive[0] else ""
         self.line("")
         self.line(f"{self.head(f, deep)} {{")
         self.depth = 1
@@ -165,7 +175,7 @@ class CEmitter(Emitter):
             self.line("")
             self.line(f"{self.head(f)} {{")
             self.line(f"  struct futad_entered entered = {{futad_on_{c_name(f.name)}, ctx, args, results, 0}};")
-            self.line("  futad_on_stack(ctx, futad_enter, &entered);")
+            self.line(f"  futad_on_stack(ctx, futad_enter{'_forking' if self.forks else ''}, &entered);")
             self.line("  return entered.code;")
             self.line("}")
         self.lines[at:at] = self.declarations
@@ -219,7 +229,7 @@ class CEmitter(Emitter):
     # -- memory and failure
 
     def slot(self, s: str | int) -> str:
-        return s if isinstance(s, str) else f"&own[{s}]" if self.in_frame else f"&ctx->slots[{s}]"
+        return s if isinstance(s, str) else f"&{self.home}[{s}]"
 
     def slot_ref(self, s: ir.SlotRef) -> None:
         self.line(f"struct futad_slot *{s.name} = {self.slot(s.slot)};")
@@ -379,7 +389,7 @@ class CEmitter(Emitter):
 
 def _recursing(module: ir.Module) -> set[str]:
     """The functions that may call recursive ones, and these; an entry by its name, as it runs."""
-    found = {f.name for f in module.functions if f.recursive is not None}
+    found = {f.name for f in module.functions if f.recursive is not None or has(f.body, Fork)}
     if not found:
         return found
     calls = {f.name: set[str]() for f in module.functions}

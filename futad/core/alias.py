@@ -44,6 +44,8 @@ def flows(stm: ir.Stm, program: ir.Program | None = None) -> Iterator[Flow]:
         case ir.If():
             yield from zip(pat, e.then.result, strict=False)
             yield from zip(pat, e.orelse.result, strict=False)
+        case ir.Par():
+            yield from zip(pat, e.first.result + e.second.result, strict=False)
         case ir.Loop():
             yield from zip(e.variables, e.inits, strict=True)
             yield from zip(e.variables, e.body.result, strict=True)

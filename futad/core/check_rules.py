@@ -203,6 +203,15 @@ def _if(c: Checker, e: ir.If, s: ir.Stm) -> Existential:
     return [e.then.result, e.orelse.result]
 
 
+@rule(ir.Par)
+def _par(c: Checker, e: ir.Par, s: ir.Stm) -> Existential:
+    if e.first.params or e.second.params:
+        fail("a task with parameters")
+    c.lam(e.first)
+    c.lam(e.second)
+    return [e.first.result + e.second.result]
+
+
 def _loop(c: Checker, s: ir.Stm, body: ir.Lambda, params: tuple[Var, ...], inits: ir.Atoms) -> Existential:
     if len(params) != len(inits):
         fail(f"{len(inits)} initial values for {len(params)} loop variables")

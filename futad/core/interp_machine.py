@@ -492,6 +492,11 @@ def _if(m: Interpreter, e: ir.If, stm: ir.Stm, sc: Scope) -> Values:
     return merge(sc, held, [v.type for v in stm.pat], then, orelse)
 
 
+@handler(ir.Par)
+def _par(m: Interpreter, e: ir.Par, stm: ir.Stm, sc: Scope) -> Values:
+    return [*m.exec(e.first, sc), *m.exec(e.second, sc)]
+
+
 def _initial(m: Interpreter, inits: ir.Atoms, stm: ir.Stm, sc: Scope) -> list[Value]:
     """The initial values of a loop, those copied that its body overwrites and others still need."""
     state = [m.value(a) for a in inits]

@@ -123,6 +123,9 @@ class Stepper(Interpreter):
         match e:
             case ir.If(cond, then, orelse):
                 return (yield from self._scope(then if self.value(cond) else orelse))
+            case ir.Par(first, second):
+                results = yield from self._scope(first)
+                return [*results, *(yield from self._scope(second))]
             case ir.For(bound, inits, body):
                 return (yield from self._for(self.value(bound), [self.value(a) for a in inits], body))
             case ir.While(inits, body):
@@ -196,7 +199,8 @@ class Stepper(Interpreter):
             yield other
 
     def _at_once(self, stm: ir.Stm) -> bool:
-        return stm in self.plan.whole or not isinstance(stm.exp, (ir.If, ir.Loop, ir.Call, ir.Keep, ir.Kept))
+        parts = (ir.If, ir.Par, ir.Loop, ir.Call, ir.Keep, ir.Kept)
+        return stm in self.plan.whole or not isinstance(stm.exp, parts)
 
     def _sources(self, stm: ir.Stm) -> list[ir.Stm]:
         """The statements that make what this one takes and nobody has compared, in order, and this one."""

@@ -43,6 +43,7 @@ from futad.core.linear import Part as Part
 from futad.core.linear import UpdateAcc as UpdateAcc
 from futad.core.linear import Whole as Whole
 from futad.core.node import Consumed, Range, Repeated, Viewed, node
+from futad.core.tasks import Par as Par
 from futad.core.types import Atom, Prim, Type, Var, array_of, row_type, subst_type
 from futad.errors import Span
 

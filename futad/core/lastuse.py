@@ -229,6 +229,11 @@ class _Analysis:
                 inner = then.made | orelse.made
                 results = [self.of(a) | self.of(b) for a, b in zip(e.then.result, e.orelse.result, strict=True)]
                 self.leave(s.pat, results, inner, frame)
+            case ir.Par():
+                made: set[Var] = set()
+                for lam in e.lambdas():
+                    made |= self.nested(lam, frame.level + 1).made
+                self.leave(s.pat, [self.of(a) for lam in e.lambdas() for a in lam.result], made, frame)
             case ir.Loop():
                 self.loop(s, e.body, e.variables, e.inits, frame)
             case ir.Call():

@@ -110,6 +110,7 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.Trace: lambda e: (),
     ir.Measure: lambda e: (),
     ir.If: lambda e: atom_types(e.then.result),
+    ir.Par: lambda e: atom_types(e.first.result + e.second.result),
     ir.For: lambda e: atom_types(e.inits),
     ir.While: lambda e: atom_types(e.inits),
     ir.Map: lambda e: mapped_types(e.width, e.lam),

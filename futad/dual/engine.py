@@ -13,7 +13,7 @@ A map's body is evaluated once for all its iterations, so a statement in it is o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -201,6 +201,18 @@ def _vjp(m: DualInterpreter, e: ir.Vjp, stm: ir.Stm, sc: Scope) -> Values:
         if len(directions) > 1:
             level.restart()
     return _fresh([*values, *[_gathered([row[j] for row in rows], dims, v, sc) for j, v in enumerate(args)]])
+
+
+@_handler(ir.Par)
+def _par(m: DualInterpreter, e: ir.Par, stm: ir.Stm, sc: Scope) -> Values:
+    out: list[Value] = []
+    with ExitStack() as forks:
+        begins = [forks.enter_context(level.forked(2)) for level in m.open if isinstance(level, Reverse)]
+        for lam in e.lambdas():
+            for begin in begins:
+                begin()
+            out += m.exec(lam, sc)
+    return out
 
 
 @_handler(ir.WithInverse)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.callgraph import components
+from futad.core.calls import reached
 from futad.core.failure import FailureSite
 from futad.core.types import I64, AccType
 from futad.errors import TOO_DEEP
@@ -47,7 +48,11 @@ def separate_functions(program: core.Program) -> tuple[dict[str, int], set[str],
         if not has_acc and (sizes[f.name] > LARGE or NOINLINE in f.attrs):
             separate.add(f.name)
     separate = {n for n in separate if calls.get(n, 0) > 1 or n in group_of or NOINLINE in program.funs[n].attrs}
-    return calls, separate, set(group_of)
+    # What may run again on one thread before it is done has arrays of its own in each activation: who waits for a task
+    # does others.
+    forking = {name for name, f in program.funs.items() if f.body.has(core.Par)}
+    again = {name for name in separate if forking and not forking.isdisjoint(reached(program, [name]))}
+    return calls, separate, again.union(group_of)
 
 
 def lowered_apart(lo: Lowerer, fun: core.Fun) -> ir.Function:

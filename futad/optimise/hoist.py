@@ -114,7 +114,7 @@ class _Hoister:
 
     def extract(self, e: ir.Exp, lam: Lambda) -> tuple[Lambda, list[Stm]]:
         """The scope without the statements that may leave it, and those."""
-        if isinstance(e, ir.WithAcc | ir.Derivative):
+        if isinstance(e, ir.WithAcc | ir.Derivative | ir.Par):
             return lam, []
         branch = type(e) is ir.If
         bound: set[Var] = set(lam.params)

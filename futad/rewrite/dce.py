@@ -128,6 +128,15 @@ class _DeadCode:
             return stm
         return Stm(tuple([stm.pat[k] for k in keep]), ir.If(e.cond, then, orelse), stm.attrs)
 
+    def tasks(self, stm: Stm, e: ir.Par) -> Stm:
+        keep = self.live_pat(stm.pat)
+        k = len(e.first.result)
+        first = self.body(self.selected(e.first, [j for j in keep if j < k]))
+        second = self.body(self.selected(e.second, [j - k for j in keep if j >= k]))
+        if first is e.first and second is e.second:
+            return stm
+        return Stm(tuple([stm.pat[j] for j in keep]), ir.Par(first, second), stm.attrs)
+
     def loop(self, stm: Stm, e: ir.Loop) -> Stm:
         """Drops the variables that neither the results nor (transitively) the live variables need."""
         skip = 1 if type(e) is ir.For else 0
@@ -285,6 +294,7 @@ class _DeadCode:
 
 _SCOPES: dict[type, Any] = {
     ir.If: _DeadCode.branch,
+    ir.Par: _DeadCode.tasks,
     ir.For: _DeadCode.loop,
     ir.While: _DeadCode.loop,
     ir.Map: _DeadCode.mapped,

@@ -105,6 +105,7 @@ val break 't: (x: t) -> t
 val not: (x: bool) -> bool
 val foldl [n] 'a 'b: (f: a -> b -> a) -> (acc: a) -> (bs: [n]b) -> a
 val foldr [n] 'a 'b: (f: b -> a -> a) -> (acc: a) -> (bs: [n]b) -> a
+val par '~a '~b '~c '~d: (f: a -> b) -> (g: c -> d) -> (xy: (a, c)) -> (b, d)
 val iterate 'a: (n: i32) -> (f: a -> a) -> (x: a) -> a
 val iterate_while 'a: (p: a -> bool) -> (f: a -> a) -> (x: a) -> a
 val iterate_until 'a: (p: a -> bool) -> (f: a -> a) -> (x: a) -> a
@@ -112,8 +113,6 @@ val iterate_until 'a: (p: a -> bool) -> (f: a -> a) -> (x: a) -> a
 def flatmap' [n] 'a 'b (f: a -> ?[k].[k]b) (as: [n]a): ?[m].([n]i64, [m]bool, [n]i64, [m]b) =
   let (shape, flags, offsets, data, _) = flatmap (\x -> (f x, ())) as
   in (shape, flags, offsets, data)
-
-def par '~a '~b '~c '~d (f: a -> b) (g: c -> d) (x: a, y: c): (b, d) = (f x, g y)
 
 def r32 (x: i32): f32 = f32.i32 x
 def t32 (x: f32): i32 = i32.f32 x

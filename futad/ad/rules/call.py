@@ -96,4 +96,22 @@ def branch_with_gradient(s: Scope, emitted: ir.Stm, adjoints: Sequence[Atom | No
     return True
 
 
+def slopes(s: Scope, lam: ir.Lambda, at: int) -> tuple[ir.Lambda, list[Var]] | None:
+    """A scope without parameters that calls functions, with the derivatives of its result `at` as further results: by
+    which variables from outside.  None if it calls none, or some other variable than a float of that type matters."""
+    t = lam.result[at].type
+    if not isinstance(t, Prim) or not t.is_float or not lam.has(ir.Call):
+        return None
+    lam = ir.rename(lam)
+    side = s.apart()
+    tape = side.forward(lam.stms)
+    side.add(lam.result[at], Const(t, 1.0))
+    side.back(tape)
+    changed = side.outside()
+    if any(v.type is not t for v in changed):
+        return None
+    made = [side.adj.get(v, zero(t)) for v in changed]
+    return ir.Lambda((), tuple(side.code()), (*lam.result, *made)), changed
+
+
 RULES[ir.Call] = Rule(_call_jvp, _call_vjp)

@@ -42,7 +42,7 @@ def _one(s: ir.Stm) -> float:
             return _number(e.bound) * (1 + sum(inner))
         case ir.While() | ir.Call():
             return math.inf
-        case ir.WithAcc() | ir.WithVjp():
+        case ir.WithAcc() | ir.WithVjp() | ir.Par():
             return sum(inner)
         case ir.WithInverse():
             return inner[0]

@@ -71,6 +71,11 @@ def prune(stm: ir.Stm, used: set[Var]) -> ir.Stm:
             then = live_lambda(e.then, _pick(e.then.result, keep))
             orelse = live_lambda(e.orelse, _pick(e.orelse.result, keep))
             return ir.Stm(pat, ir.If(e.cond, then, orelse), stm.attrs)
+        case ir.Par():
+            k = len(e.first.result)
+            first = live_lambda(e.first, _pick(e.first.result, keep[:k]))
+            second = live_lambda(e.second, _pick(e.second.result, keep[k:]))
+            return ir.Stm(pat, ir.Par(first, second), stm.attrs)
         case ir.Loop():
             return _prune_loop(stm, e, keep)
         case ir.WithAcc():

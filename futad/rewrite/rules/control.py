@@ -134,6 +134,26 @@ def if_same(stm: Stm, ctx: Context) -> Result:
     return out
 
 
+def one_after_the_other(stm: Stm) -> list[Stm]:
+    """What a statement with two tasks is where they are done in order."""
+    e: Any = stm.exp
+    return [*e.first.stms, *e.second.stms, *aliases_of(stm.pat, e.first.result + e.second.result)]
+
+
+# What may take long.
+_LONG = (
+    ir.Call, ir.Loop, ir.Soac, ir.WithAcc, ir.Derivative, ir.WithVjp, ir.WithInverse, ir.Invert, ir.MatMul,
+    ir.Contraction, ir.ArgSort,
+)  # fmt: skip
+
+
+@rule(ir.Par)
+def par_of_little(stm: Stm, ctx: Context) -> Result:
+    """`par(a, b)` -> `a`, then `b`, if one of the two has nothing in it that may take long."""
+    e: Any = stm.exp
+    return None if e.first.has(*_LONG) and e.second.has(*_LONG) else one_after_the_other(stm)
+
+
 # Operations whose partial derivatives are bounded wherever they are defined: computing them where the
 # branch was not taken cannot turn the zero adjoint of the other branch into NaN.
 _TAME = frozenset(
@@ -175,5 +195,5 @@ def if_select(stm: Stm, ctx: Context) -> Result:
     return out
 
 
-CONTROL_ENTER = (assert_true, if_constant, for_few, for_unrolled, while_false, loop_invariant)
+CONTROL_ENTER = (assert_true, if_constant, for_few, for_unrolled, while_false, loop_invariant, par_of_little)
 CONTROL_LEAVE = (if_same, if_select, loop_invariant)

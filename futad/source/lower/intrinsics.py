@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from futad.source.lower import accs, inverse, irregular, numeric
+from futad.source.lower import accs, inverse, irregular, numeric, tasks
 from futad.source.lower import arrays as a
 from futad.source.lower import soacs as s
 
@@ -53,6 +53,7 @@ TABLE: dict[str, tuple[int, Any]] = {
     "with_vjp_tape": (3, s.do_with_vjp_tape),
     "with_inverse": (3, inverse.do_with_inverse),
     "invert": (2, inverse.do_invert),
+    "par": (3, tasks.do_par),
     "length": (1, a.do_length),
     "null": (1, a.do_null),
     "iota": (1, a.do_iota),
