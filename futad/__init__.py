@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from futad import scipy, strategies, testing
+    from futad import scipy as scipy
+    from futad import strategies, testing
     from futad.api.bind import bind
     from futad.api.derivatives import grad, hessian, hvp, jacfwd, jacrev, jmp, jvp, mjp, value_and_grad, vjp, vmap
     from futad.api.program import Function, Program, compile, load

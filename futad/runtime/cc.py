@@ -180,8 +180,11 @@ def prelude() -> str:
 
 def standalone(source: str) -> str:
     """`source` with its includes of our headers replaced by their texts."""
-    for name, text in headers().items():
-        source = source.replace(f'#include "{name}"', text)
+    before = ""
+    while source != before:  # headers include each other
+        before = source
+        for name, text in headers().items():
+            source = source.replace(f'#include "{name}"', text)
     return source
 
 

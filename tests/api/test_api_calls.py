@@ -23,6 +23,7 @@ from futad.errors import (
     UsageError,
 )
 from futad.runtime import cc
+from tests.support.needs import without_compilers
 
 SOURCE = """
 -- | The dot product.
@@ -216,9 +217,7 @@ def test_assertions_and_size_checks_carry_their_place():
 
 
 def test_without_a_compiler_the_interpreter_runs_with_a_warning(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    monkeypatch.delenv("FUTAD_CC", raising=False)
+    without_compilers(monkeypatch, tmp_path)
     assert not cc.compiler_available()
     prog = futad.compile("entry f (x: f64): f64 = x + 1\n")
     with pytest.warns(futad.FutadWarning, match="slow interpreter: no C compiler was found.*install one"):

@@ -16,7 +16,7 @@ from futad.core.scalarops import OPS
 
 ROOT = Path(__file__).resolve().parents[2]
 CLANG = f"{sys.executable} -m ziglang cc"
-PROGRAMS = ("ad_control", "floats", "floats_special", "half", "hist_derivatives", "loop_while", "scan_family", "vjp_basic")
+PROGRAMS = "ad_control floats floats_special half hist_derivatives loop_while scan_family vjp_basic".split()
 
 pytestmark = [
     pytest.mark.slow,

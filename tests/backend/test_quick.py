@@ -9,6 +9,7 @@ import pytest
 
 from futad.backend import aot_cache
 from futad.runtime import cc
+from tests.support.needs import without_compilers
 from tests.support.paths import ROOT
 
 TEXTS = {"p.fut": "entry main (x: f64) = x"}
@@ -43,9 +44,7 @@ def test_another_compiler_is_another_key(tmp_path: Path, monkeypatch: pytest.Mon
     assert first not in (plain, "") and cc.compiler_file().startswith(f"{script} ")
     script.write_text("#!/bin/sh\nexec cc -g \"$@\"\n")
     assert key() != first
-    monkeypatch.setenv("FUTAD_CC", "")
-    monkeypatch.setenv("CC", "")
-    monkeypatch.setenv("PATH", str(tmp_path))
+    without_compilers(monkeypatch, tmp_path)
     assert cc.compiler_file() == ""
 
 

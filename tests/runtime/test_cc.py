@@ -18,7 +18,7 @@ import futad
 from futad import cache
 from futad.errors import BackendError, InternalError, UsageError
 from futad.runtime import cc
-from tests.support.needs import needs_cc
+from tests.support.needs import needs_cc, without_compilers
 from tests.support.paths import ROOT
 
 SOURCE = '#include "prelude.h"\nint answer(int x) { return futad_max_i32(x, %d); }\n'
@@ -133,9 +133,7 @@ def test_one_of_several_processes_builds(own_cache: Path) -> None:
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    monkeypatch.delenv("FUTAD_CC", raising=False)
+    without_compilers(monkeypatch, tmp_path)
     assert not cc.compiler_available()
     with pytest.raises(BackendError, match="no C compiler was found") as e:
         cc.build_library(SOURCE % 1)
@@ -252,6 +250,7 @@ def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_standalone_source_needs_no_header() -> None:
     text = cc.standalone(SOURCE % 3)
+    assert '#include "' not in text
     assert text.startswith(cc.standalone(cc.prelude()))
     assert text.endswith((SOURCE % 3).split("\n", 1)[1])
 
@@ -295,13 +294,15 @@ def test_the_compiler_of_a_package_is_the_last_resort(tmp_path, monkeypatch):
     (package / "__init__.py").touch()
     main = f"import os, sys\nos.environ['PATH'] = {os.environ['PATH']!r}\nos.execv({gcc!r}, [{gcc!r}, *sys.argv[2:]])\n"
     (package / "__main__.py").write_text(main)
+    with monkeypatch.context() as now:
+        without_compilers(now, tmp_path / "empty")
+        assert cc.compiler_file() == ""
+        with pytest.raises(BackendError, match="no C compiler was found") as e:
+            cc.find_compiler()
+        assert "futad[compiler]" in str(e.value)
     for variable in ("FUTAD_CC", "CC"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert cc.compiler_file() == ""
-    with pytest.raises(BackendError, match="no C compiler was found") as e:
-        cc.find_compiler()
-    assert "futad[compiler]" in str(e.value)
     monkeypatch.syspath_prepend(str(package.parent))
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     cc._find.cache_clear()

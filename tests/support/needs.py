@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from futad.errors import BackendError
@@ -16,6 +18,15 @@ def has_cxx() -> bool:
     except BackendError:
         return False
     return True
+
+
+def without_compilers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """No C compiler is to be found, by name, on the PATH, which is the empty `folder`, or as a package."""
+    for variable in ("FUTAD_CC", "CC"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(cc, "find_spec", lambda name: None)
+    cc._find.cache_clear()
 
 
 needs_cc = pytest.mark.skipif(not cc.compiler_available(), reason="no C compiler")
