@@ -17,6 +17,7 @@ from futad.source import compile_text
 def kept(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that runs an entry with the interpreter; its result, and how many bytes it made room for."""
     rooms: list[int] = []
+    made: dict[str, ir.Program] = {}
     scratch = HANDLERS[ir.Scratch]
 
     def count(m: Any, e: Any, stm: Any, sc: Any) -> Any:
@@ -26,8 +27,9 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run(text: str, name: str, *args: Any) -> tuple[Any, int]:
         rooms.clear()
-        compiled = compile_program(compile_text(text), check=True)
-        return Interpreter(compiled, batched=False).run(name, list(args)), sum(rooms)
+        if text not in made:
+            made[text] = compile_program(compile_text(text), check=True)
+        return Interpreter(made[text], batched=False).run(name, list(args)), sum(rooms)
 
     monkeypatch.setitem(HANDLERS, ir.Scratch, count)
     return run

@@ -312,7 +312,7 @@ def derived(name: str) -> str:
         entry backwards (n: i64) (x: f64) : f64 = vjp (reverse n) x 1"""
 
 
-@pytest.mark.parametrize("n", slow_but([0, 23], [0, 1, 2, 23]))
+@pytest.mark.parametrize("n", slow_but([23], [0, 1, 2, 23]))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_and_what_is_kept(kept: Any, name: str, n: int) -> None:
     bytes_ = PROGRAMS[name][1]
@@ -573,7 +573,7 @@ def test_leapfrog_keeps_one_state_in_any_order(kept: Any) -> None:
         entry plain_twice (n: i64) (x: f64) : f64 = jvp (plain n) x 1
         entry backwards (n: i64) (x: f64) : f64 = vjp (reverse n) x 1"""
     state = 16
-    for n in (0, 1, 2, 40):
+    for n in (0, 1, 2, 20):
         (got,), room = kept(text, "reverse", n, 0.7)
         (want,), much = kept(text, "plain", n, 0.7)
         assert got == pytest.approx(want, rel=1e-11) and room == state and much >= 8 * n

@@ -8,6 +8,7 @@ import pytest
 
 import futad
 from tests.support.needs import needs_cxx
+from tests.support.slow import slow_but
 
 STEP = "while k % 5 != 0 do (x + 0.25 * f64.sin (a * f64.u32 (k % 7)), k * 3 + 1)"
 BODIES = {
@@ -29,7 +30,7 @@ def program(name: str, how: str) -> str:
         entry twice (n: i64) (a: f64) = jvp (grad n) a 1"""
 
 
-@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("name", slow_but(["plain"], BODIES))
 def test_gradients_are_those_that_keep_all(name: str) -> None:
     plain = futad.compile(program(name, "#[reversible(false)]"), backend="interp")
     undone = futad.compile(program(name, "#[reversible]"), backend="interp", check=True)
@@ -54,7 +55,7 @@ def test_backends(name: str, backend: str) -> None:
             assert getattr(made, entry)(n, 0.3) == pytest.approx(getattr(reference, entry)(n, 0.3), rel=1e-10)
 
 
-@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("name", slow_but(["plain"], BODIES))
 def test_exactly(name: str) -> None:
     plain = futad.compile(program(name, "#[reversible(false)]"), backend="interp")
     undone = futad.compile(program(name, "#[reversible(exact)]"), backend="interp", check=True)

@@ -22,6 +22,7 @@ from futad.source import compile_text
 from tests.support.ad_support import differences, duality, second_order
 from tests.support.invertible import function
 from tests.support.needs import has_cxx, needs_cxx
+from tests.support.slow import slow_but
 
 # A function of c and of an argument, the type of its argument, and whether no comparison is needed.
 ROWS = {
@@ -122,7 +123,7 @@ def test_what_needs_no_comparison_has_none(name: str) -> None:
     assert "does not give this value" not in str(compile_program(unsafe, stop_after="simplify-invert", check=True))
 
 
-@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("name", slow_but(list(FLOATS)[::8], FLOATS))
 def test_derivatives(name: str) -> None:
     """Of the code; and the tangent of what comes back, put forward again, is the one that was given."""
     f, t, _ = ROWS[name]
@@ -181,7 +182,7 @@ def random_program(seed: int, t: str) -> tuple[str, list[Any]]:
 
 
 @pytest.mark.parametrize("t", ["u32", "i64", "u8", "f64"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", slow_but(range(2), range(12)))
 def test_random_functions_are_inverted(t: str, seed: int) -> None:
     check_random(seed, t, "interp")
 

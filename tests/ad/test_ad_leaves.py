@@ -19,6 +19,7 @@ from tests.support.budgets import (
     under,
 )
 from tests.support.needs import needs_cc, needs_cxx
+from tests.support.slow import slow_but
 
 SIN = "f64.sin (x[{i}] * 1.1 + x[({i} + 1) % n])"
 OWN = SIN.format(i="(i % n)")
@@ -76,7 +77,7 @@ def fewest(n: int, memory: int) -> tuple[int, int, int]:
     return a, states, cost + n
 
 
-@pytest.mark.parametrize("loop", ["updates", "while"])
+@pytest.mark.parametrize("loop", slow_but(["updates"], ["updates", "while"]))
 def test_blocks_have_the_fewest_runs(loop: str) -> None:
     for memory in (104, 300, 456):
         bounded = compile_program(under(gradient_of(LOOPS[loop]), Budget(memory=memory)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from futad.core.types import Atom, Const
 from futad.runtime import cc
 from tests.support.needs import needs_cc, needs_cxx
 from tests.support.paths import ROOT
+from tests.support.slow import slow_but
 
 BACKENDS = ["interp", "c", "multicore", "emulated"]
 LEAPFROG = str(ROOT / "benchmarks/programs/leapfrog.fut")
@@ -137,7 +139,7 @@ def text(name: str) -> str:
         entry plain (n: i64) (x: f64) = vjp (f n) x 1"""
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", slow_but(list(LOOPS)[::3], LOOPS))
 def test_gradients_are_the_same_bits(name: str) -> None:
     made = futad.compile(text(name), backend="interp")
     for n in NS:
@@ -149,8 +151,10 @@ def test_gradients_are_the_same_bits(name: str) -> None:
 
 
 @needs_cxx
-@pytest.mark.parametrize("backend", BACKENDS[1:])
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize(("name", "backend"), slow_but(
+    [("decided", "c"), ("arrays", "c"), ("while", "c"), ("f32", "multicore"), ("in a map", "emulated")],
+    product(LOOPS, BACKENDS[1:]),
+))
 def test_gradients_are_the_same_bits_on(backend: str, name: str) -> None:
     """The two are compiled apart from one another, by different flags of devices."""
     made = futad.compile(text(name), backend=backend)
@@ -158,10 +162,13 @@ def test_gradients_are_the_same_bits_on(backend: str, name: str) -> None:
         assert same(made.exact(n, 0.3), made.plain(n, 0.3))
 
 
-@pytest.mark.parametrize("name", [name for name, (_, values) in LOOPS.items() if values is not None])
+@pytest.mark.parametrize("name", slow_but(
+    ["sum", "f32", "decided", "integer of a float"],
+    [name for name, (_, values) in LOOPS.items() if values is not None],
+))
 def test_a_byte_for_each_value(kept: Any, name: str) -> None:
     """And as much room for those that are further away, 64 values at least."""
-    values, n = LOOPS[name][1], 1000
+    values, n = LOOPS[name][1], 400
     (got,), room = kept(text(name), "exact", n, 0.3)
     (want,), much = kept(text(name), "plain", n, 0.3)
     assert same(got, want)
@@ -174,7 +181,7 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-310, 1e308, -
 
 
 @needs_cc
-@pytest.mark.parametrize("backend", ["interp", "c"])
+@pytest.mark.parametrize("backend", slow_but(["c"], ["interp", "c"]))
 def test_zeros_denormals_infinities_and_nan_come_back(backend: str) -> None:
     made = futad.compile("""
         def f (n: i64) (a: f64) (x: f64) = (loop (x, y) = (x, 0) for i < n do (x * a, y + f64.sin x)).1
@@ -229,8 +236,9 @@ def test_a_wrong_bit_on_the_way_is_an_error(monkeypatch: pytest.MonkeyPatch, by:
 
 
 @needs_cc
-@pytest.mark.parametrize("backend", ["interp", "c"])
-@pytest.mark.parametrize("name", ["scaled", "arrays", "in a map"])
+@pytest.mark.parametrize(("name", "backend"), slow_but(
+    [("scaled", "interp"), ("in a map", "c")], product(["scaled", "arrays", "in a map"], ["interp", "c"])
+))
 def test_higher_derivatives(backend: str, name: str) -> None:
     """Bits have no derivative, so floats are kept where there is one more."""
     made = futad.compile(f"entry f (n: i64) (x: f64): f64 = {LOOPS[name][0]}", backend=backend)
@@ -243,8 +251,9 @@ def test_higher_derivatives(backend: str, name: str) -> None:
 
 
 @needs_cc
-@pytest.mark.parametrize("backend", ["interp", "c"])
-@pytest.mark.parametrize("memory", ["600B", "2kB", "1MB"])
+@pytest.mark.parametrize(("memory", "backend"), slow_but(
+    [("600B", "c"), ("2kB", "interp")], product(["600B", "2kB", "1MB"], ["interp", "c"])
+))
 def test_under_a_budget_blocks_keep_their_bits(backend: str, memory: str) -> None:
     made = futad.compile(f"entry f (n: i64) (x: f64): f64 = {LOOPS['arrays'][0]}", backend=backend)
     got = futad.grad(made.f, argnums=1, reversible="exact", memory=memory)
@@ -254,8 +263,9 @@ def test_under_a_budget_blocks_keep_their_bits(backend: str, memory: str) -> Non
 
 
 @needs_cxx
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("size", [1, 3, 8, 17, 40])
+@pytest.mark.parametrize(("size", "backend"), slow_but(
+    [(3, "c"), (8, "interp")], product([1, 3, 8, 17, 40], BACKENDS)
+))
 def test_leapfrog(backend: str, size: int) -> None:
     exact, plain = [futad.load(LEAPFROG, backend=backend, **how) for how in ({"reversible": "exact"}, {})]
     args = (0.1, *np.random.default_rng(size).normal(size=(3, size)))

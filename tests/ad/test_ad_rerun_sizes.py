@@ -20,6 +20,7 @@ from tests.support.budgets import (
     under,
 )
 from tests.support.needs import needs_cc, needs_cxx
+from tests.support.slow import slow_but
 
 GROWN = "y ++ [f64.sin (y[i] * 1.1) + 0.1 * x[i % n]]"
 LOOPS = {
@@ -87,7 +88,7 @@ def test_states_are_as_many_as_are_asked_for(loop: str) -> None:
         assert m.sums["held"] <= m.sums["predicted"] == (c + 1) * m.sums["state"]
 
 
-@pytest.mark.parametrize("loop", ["grows", "shrinks", "up and down", "until"])
+@pytest.mark.parametrize("loop", slow_but(["grows"], ["grows", "shrinks", "up and down", "until"]))
 def test_states_share_the_bytes(loop: str) -> None:
     """All are kept where they fit.  Where they do not, no more runs than with as many states as the largest takes fit
     twice less, which is what guessing the sizes of states to come costs."""

@@ -125,7 +125,7 @@ def least(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", slow_but(list(PROGRAMS)[::3], PROGRAMS))
 def test_interrupts(name, least):
     only = ir.Program({"f": core(name).funs["f"]})
     for n in PROGRAMS[name][1]:
@@ -217,7 +217,7 @@ def close(got: Sequence[Any], want: Sequence[Any], tolerance: float) -> None:
         np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", slow_but(list(PROGRAMS)[1::6], PROGRAMS))
 def test_derivatives(name, flattenings):
     plain = compile_text(function(name))
     budgeted = under(plain, BUDGET)

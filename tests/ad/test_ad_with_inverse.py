@@ -57,7 +57,7 @@ def program(name: str, plain: bool = False) -> str:
         entry back_twice (n: i64) (c: f64) (a: f64) = vjp (\\(c, a) -> undone n c a) (c, a) (0.3, 1)"""
 
 
-@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("name", slow_but(["scalar", "map"], BODIES))
 def test_gradients_are_those_without_it(name: str) -> None:
     without = futad.compile(program(name, plain=True), backend="interp")
     made = futad.compile(program(name), backend="interp", check=True)
@@ -71,7 +71,7 @@ def test_gradients_are_those_without_it(name: str) -> None:
             assert twice(n, 0.2, 0.4) == pytest.approx(want, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", slow_but(["scalar", "inner loop"], BODIES))
+@pytest.mark.parametrize("name", slow_but(["scalar"], BODIES))
 def test_nothing_is_kept_but_where_the_loop_begins(kept: Any, name: str) -> None:
     inside = {"loop of its own": 24, "inner loop": 8}.get(name, 0)  # what an iteration keeps while it is reversed
     for n in (2, 5, 9):  # longer loops of these bodies lose digits

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from futad.errors import BoundsError, TooDeep, UnsupportedError
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from tests.support.needs import needs_cc
+from tests.support.slow import slow_but
 
 pytestmark = needs_cc
 BACKENDS = ["interp", "c", "multicore"]
@@ -297,8 +300,11 @@ def differences(f, xs, h=1e-6):
     return np.array([(f(xs + h * e) - f(xs - h * e)) / (2 * h) for e in np.eye(len(xs))])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", CASES)
+FAST = [("places", "interp"), ("mutual", "interp"), ("depths", "interp"), ("tree", "c"), ("quicksort", "c"),
+        ("filter", "multicore")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "backend"), slow_but(FAST, product(CASES, BACKENDS)))
 def test_derivatives(case, backend):
     text, oracle = CASES[case]
     p = futad.compile(text + ENTRIES, backend=backend)
@@ -434,7 +440,7 @@ ONE_NUMBER = {
 }
 
 
-@pytest.mark.parametrize("case", ONE_NUMBER)
+@pytest.mark.parametrize("case", slow_but(["branches in branches"], ONE_NUMBER))
 def test_gradients_of_numbers_take_one_pass(case):
     """Note [Gradients in one pass]: a constant number of operations for each of the function's, however deep."""
     text = ONE_NUMBER[case] + """
@@ -456,7 +462,7 @@ entry curvature_forward (x: f64) (n: i64) = jvp (\\x -> vjp (\\x -> f x n) x 1) 
                 np.testing.assert_allclose(p.curvature_forward(x, n), p.curvature(x, n), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_but(["tree", "grows"], CASES))
 def test_the_dual_engine_agrees(case):
     """An oracle that shares no rule with the transformation."""
     text = CASES[case][0] + ENTRIES
@@ -467,8 +473,12 @@ def test_the_dual_engine_agrees(case):
     np.testing.assert_allclose(q.forward_of_reverse(xs, vs), p.forward_of_reverse(xs, vs), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("backend", ["c", "multicore"])
-def test_deep_and_endless(backend):
+@pytest.mark.parametrize(("backend", "stack", "depth"), slow_but(
+    [("c", "64M", 10**4)], [("c", "64M", 10**4), ("c", None, 10**6), ("multicore", None, 10**6)]
+))
+def test_deep_and_endless(backend, stack, depth, monkeypatch):
+    if stack is not None:
+        monkeypatch.setenv("FUTAD_STACK", stack)
     text = """
 def f (x: f64) (n: i64): f64 = if n == 0 then x else f (x * 1.000001) (n - 1) + 1
 entry gradient (x: f64) (n: i64) = vjp (\\x -> f x n) x 1
@@ -476,7 +486,7 @@ entry tangent (x: f64) (n: i64) = jvp (\\x -> f x n) x 1
 """
     p = futad.compile(text, backend=backend)
     for f in (p.gradient, p.tangent):
-        np.testing.assert_allclose(f(1.0, 10**6), 1.000001**10**6, rtol=1e-6)
+        np.testing.assert_allclose(f(1.0, depth), 1.000001**depth, rtol=1e-6)
         with pytest.raises(TooDeep):
             f(1.0, -1)
 

@@ -22,8 +22,9 @@ ALL = list(itertools.product(range(1, 301), range(13)))
 SOME = [(n, c) for n, c in ALL if n < 12 or n % 50 == 0]
 
 
-def test_runs_are_the_least_possible() -> None:
-    for n, c in ALL:
+@pytest.mark.parametrize("pairs", [SOME, pytest.param(ALL, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_runs_are_the_least_possible(pairs: list[tuple[int, int]]) -> None:
+    for n, c in pairs:
         states = min(c + 1, n)
         steps = stack(n, states, binomial)
         assert runs(steps) == least(n + 1, states), (n, c)

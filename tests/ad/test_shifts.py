@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -12,6 +13,7 @@ from futad.ad import shifts
 from futad.fires import counting
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from tests.support.slow import slow_but
 
 LOGSUMEXP = "let m = f64.maximum v in m + f64.log (f64.sum (map (\\u -> f64.exp (u - m)) v))"
 CANCELS = {
@@ -64,8 +66,13 @@ def test_fires_where_the_shift_cancels(name):
     assert fired(of_vjp(CANCELS.get(name) or STAYS[name])) == (name in CANCELS)
 
 
-@pytest.mark.parametrize("name", [*CANCELS, *STAYS])
-@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+ALL = ["log-sum-exp", "softmax", "masked by infinity", "twice", "branch"]
+FAST = [*[("interp", name) for name in ALL], ("c", "softmax"), ("multicore", "of two"), ("emulated", "log-sum-exp")]
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"), slow_but(FAST, product(["interp", "c", "multicore", "emulated"], [*CANCELS, *STAYS]))
+)
 def test_values_and_derivatives(name, backend, monkeypatch):
     """As without the marks, also at ties and infinities; and as differences at ordinary points."""
     body = CANCELS.get(name) or STAYS[name]
@@ -122,7 +129,7 @@ def _random(r: Random) -> str:
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", slow_but(range(10), range(40)))
 def test_random_functions(seed, monkeypatch):
     r = Random(seed)
     body = _random(r)

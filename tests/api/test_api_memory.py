@@ -71,7 +71,7 @@ EVERY: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", EVERY, ids=str)
+@pytest.mark.parametrize("options", slow_but(EVERY[:2], EVERY), ids=str)
 @pytest.mark.parametrize("backend", slow_but(["interp"], ["interp", "c"]))
 def test_gradients_are_what_they_were(options: dict[str, Any], backend: str) -> None:
     prog = futad.compile(PROGRAM, backend=backend)

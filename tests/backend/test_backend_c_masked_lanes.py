@@ -20,6 +20,7 @@ from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
 from tests.support.needs import needs_cc
+from tests.support.slow import slow_but
 
 TEXT = """
 def newton (a: f64): f64 =
@@ -213,7 +214,7 @@ def agrees(seed: int) -> None:
 
 
 @needs_cc
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", slow_but(range(2), range(6)))
 def test_random_programs(seed):
     agrees(seed)
 

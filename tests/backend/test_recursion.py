@@ -19,6 +19,7 @@ from futad.backend.backends import Interpreted
 from futad.cli import main as command
 from futad.errors import BackendError, BoundsError, ExecutionError, TooDeep
 from tests.support.needs import needs_cc
+from tests.support.slow import slow_but
 
 BACKENDS = ["interp", "c", "multicore"]
 pytestmark = needs_cc
@@ -94,7 +95,7 @@ def test_scalars(program):
         assert tuple(program.fibonacci(n)) == fibonacci(n)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 64, 501])
+@pytest.mark.parametrize("n", slow_but([0, 1, 7, 64], [0, 1, 2, 3, 7, 64, 501]))
 def test_arrays(program, n):
     rng = np.random.default_rng(n)
     xs = np.round(rng.normal(size=n), 1)
@@ -174,8 +175,12 @@ def test_deep_recursion_runs(backend, depth):
     assert futad.compile(COUNT, backend=backend).main(depth) == depth
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_endless_recursion_is_an_error_with_its_place(backend):
+@pytest.mark.parametrize(("backend", "stack"), slow_but(
+    [("interp", None), ("c", "64M")], [("interp", None), ("c", "64M"), ("c", None), ("multicore", None)]
+))
+def test_endless_recursion_is_an_error_with_its_place(backend, stack, monkeypatch):
+    if stack is not None:
+        monkeypatch.setenv("FUTAD_STACK", stack)
     program = futad.compile(ENDLESS, backend=backend)
     assert program.main(-1) == 0
     for _ in range(1 if backend == "interp" else 2):
@@ -266,9 +271,20 @@ def _rem(a, b):
     return abs(a) % b * (1 if a >= 0 else -1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(hs.data())
 def test_random_groups(data):
+    check_random_group(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(hs.data())
+def test_many_random_groups(data):
+    check_random_group(data)
+
+
+def check_random_group(data):
     """Functions that call themselves and each other, against Python."""
     names = ["f", "g"]
     fut, py = [], []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.cli_helpers import Runner
+from tests.support.slow import slow_but
 
 PROGRAM = """
 -- ==
@@ -40,16 +41,15 @@ def test_help_and_wrong_options(futad, command):
         assert done.code == 2 and message in done.err and "Traceback" not in done.err, (wrong, done)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        ["--memory", "4MiB"],
-        ["--checkpoints", "2"],
-        ["--checkpoints", "log", "--method", "bisection"],
-        ["--reruns", "2"],
-    ],
-    ids=str,
-)
+GIVEN = [
+    ["--memory", "4MiB"],
+    ["--checkpoints", "2"],
+    ["--checkpoints", "log", "--method", "bisection"],
+    ["--reruns", "2"],
+]
+
+
+@pytest.mark.parametrize("given", slow_but(GIVEN[:1], GIVEN), ids=str)
 def test_what_runs_gives_the_same(futad, given):
     want = futad("run", "p.fut", "-b", "interp", stdin="5 1.0").out
     assert futad("run", "p.fut", "-b", "interp", *given, stdin="5 1.0").out == want

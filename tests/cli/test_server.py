@@ -11,6 +11,7 @@ import pytest
 from futad.runtime.textvalues import Reader, binary_bytes
 from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
+from tests.support.slow import slow_but
 
 futhark_server = pytest.importorskip("futhark_server")
 pytestmark = needs_cc
@@ -38,7 +39,7 @@ entry first (x: #a i32 | #b): #a i32 | #c = match x case #a y -> #a y case #b ->
 """
 
 
-@pytest.fixture(scope="module", params=["c", "multicore"])
+@pytest.fixture(scope="module", params=slow_but(["c"], ["c", "multicore"]))
 def program(tmp_path_factory, request) -> Path:
     from futad.cli import main
 

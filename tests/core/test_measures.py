@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from futad.core.types import F64, I64, ZERO, ArrayType, Atom, Var, i64
 from futad.errors import InternalError, Span
 from futad.pipeline import compile_program
 from futad.target import TARGETS
+from tests.support.slow import slow_but
 
 BACKENDS = ("interp", "c", "multicore", "emulated")
 PLACE = Span("sim.fut", 31, 3, 33, 8)
@@ -122,8 +124,10 @@ CASES: dict[str, tuple[Callable[[Builder, Var], Atom], int, int, list[Measured]]
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", CASES)
+FAST = [*product(CASES, ["interp"]), ("in_loop", "c"), ("in_map", "multicore"), ("twice", "emulated")]
+
+
+@pytest.mark.parametrize(("name", "backend"), slow_but(FAST, product(CASES, BACKENDS)))
 def test_numbers_are_told(name: str, backend: str) -> None:
     build, n, result, want = CASES[name]
     with checks.also(checks.IR):

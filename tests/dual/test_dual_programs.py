@@ -31,8 +31,11 @@ FILES = [f for f in FILES if read_test_file(f).cases]
 WITH = [f for f in FILES if DERIVATIVE.search(f.read_text())]
 
 
-def named(files: list[Path]) -> Any:
-    return pytest.mark.parametrize("file", files, ids=[f"{f.parent.name}-{f.stem}" for f in files])
+def named(files: list[Path], each: int = 1) -> Any:
+    """The files as cases, all but every so many slow."""
+    marks = [[pytest.mark.slow] * (k % each > 0) for k in range(len(files))]
+    cases = [pytest.param(f, id=f"{f.parent.name}-{f.stem}", marks=m) for f, m in zip(files, marks, strict=True)]
+    return pytest.mark.parametrize("file", cases)
 
 
 def cases(file: Path) -> Any:
@@ -60,7 +63,7 @@ def compared(plain: Function, dual: Function, flat: list[Any]) -> bool:
     return True
 
 
-@named(WITH)
+@named(WITH, 6)
 def test_what_programs_compute(file: Path) -> None:
     if file.stem == "hoist":
         pytest.skip("two failures of which the passes change the order")

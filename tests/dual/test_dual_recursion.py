@@ -53,6 +53,7 @@ def differences(f: Any, x: Any, h: float = 1e-6) -> Any:
     return np.array([(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(len(x))])
 
 
+@pytest.mark.slow
 def test_the_transformation_gives_the_same(program: futad.Program) -> None:
     plain = futad.compile(SOURCE, backend="interp", method="transform")
     xs, ns = np.array([0.3, 1.2, 0.8, -0.5, 2.0]), np.array([3, 0, 1, 7, 2])

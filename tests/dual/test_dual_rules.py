@@ -20,8 +20,12 @@ from futad.testing.programs.core_derived import derived_program
 from tests.support.ad_cases_all import CASES, Case
 from tests.support.ad_support import Derivs, like, make, many_program, sizes_of
 
-IDS = [f"{c.name}-{i}" for i, c in enumerate(CASES)]
 NEAR = 1e-9
+
+
+def each(nth: int, cases: Sequence[Case]) -> list[Any]:
+    """The cases in the order of the tables, all but every n-th slow."""
+    return [pytest.param(c, id=f"{c.name}-{i}", marks=[pytest.mark.slow] * (i % nth > 0)) for i, c in enumerate(cases)]
 
 
 def agree(program: ir.Program, name: str, args: Sequence[Any]) -> None:
@@ -52,7 +56,7 @@ class Row:
         return [like(self.rng, v) for v in values]
 
 
-@pytest.mark.parametrize("c", CASES, ids=IDS)
+@pytest.mark.parametrize("c", each(3, CASES))
 def test_first_order(c: Case) -> None:
     r = Row(c)
     agree(r.base, "f_vjp", [*r.sizes, *r.extra, *r.args, *r.any(*r.results)])
@@ -63,7 +67,7 @@ def test_first_order(c: Case) -> None:
 SECOND = [c for c in CASES if not any("bool" in p for p in c.params)]
 
 
-@pytest.mark.parametrize("c", SECOND, ids=[f"{c.name}-{i}" for i, c in enumerate(SECOND)])
+@pytest.mark.parametrize("c", each(8, SECOND))
 def test_second_order(c: Case) -> None:
     r = Row(c)
     ys, xs = r.any(*r.results), r.any(*r.args)
@@ -77,7 +81,7 @@ def test_second_order(c: Case) -> None:
     agree(p, "d", [*r.sizes, *r.args, *xs, *r.any(*r.args, *xs)])
 
 
-@pytest.mark.parametrize("c", CASES, ids=IDS)
+@pytest.mark.parametrize("c", each(5, CASES))
 @pytest.mark.parametrize("d", [0, 3])
 def test_many_directions(c: Case, d: int) -> None:
     r = Row(c)

@@ -12,6 +12,7 @@ import futad
 from futad.core.parse import parse_program
 from futad.dual.engine import DualInterpreter
 from futad.testing.fuzz.oracle import equal
+from tests.support.slow import slow_but
 
 CUSTOM = """
 def square (x: f64): f64 = with_vjp (\\x -> x * x) (\\y dy -> 3 * y * dy) x
@@ -102,7 +103,7 @@ entry third [n] (c: f64) (xs: [n]f64) =
 INPUTS = [np.array(x, dtype=float) for x in ([], [0.5], [0.5, -1.0, 2.0, 0.0, 0.7, -0.3], [1.0, 1.0, 0.0, -1.0, 1.0])]
 
 
-@pytest.fixture(scope="module", params=["CUSTOM", "MEMORY", "INNER", "MASKS", "ALIASES"])
+@pytest.fixture(scope="module", params=slow_but(["MASKS"], ["CUSTOM", "MEMORY", "INNER", "MASKS", "ALIASES"]))
 def both(request: pytest.FixtureRequest) -> Any:
     text = globals()[request.param] + MODES
     return [futad.compile(text, backend="interp", method=m) for m in ("transform", "dual")]
@@ -131,7 +132,9 @@ def test_one_line_a_trace_of_many_directions(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().err.count("2.25") == 1
 
 
-@pytest.mark.parametrize("mode", ["value", "rev", "fwd", "fwdrev", "revrev", "revfwd", "third"])
+@pytest.mark.parametrize(
+    "mode", slow_but(["value", "fwdrev"], ["value", "rev", "fwd", "fwdrev", "revrev", "revfwd", "third"])
+)
 def test_modes(both: Any, mode: str) -> None:
     plain, dual = both
     compared = 0

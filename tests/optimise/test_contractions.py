@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import MULTICORE, C
 from tests.support.optimise_support import heads
+from tests.support.slow import slow_but
 
 BORDERS = {
     "zero": "if {i} < 0 || {i} >= {n} then 0 else {i}",
@@ -95,11 +97,11 @@ def close(made: Any, expected: Any) -> None:
 SEEDS = range(14)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("target", [C, MULTICORE], ids=["c", "multicore"])
-def test_random_convolutions(seed: int, target: Any) -> None:
+@pytest.mark.parametrize(
+    ("backend", "seed"), slow_but([("c", 0), ("c", 3), ("multicore", 5)], product(["c", "multicore"], SEEDS))
+)
+def test_random_convolutions(seed: int, backend: str) -> None:
     source, shape = convolution(seed)
-    backend = "c" if target is C else "multicore"
     made, expected = futad.compile(source, backend=backend), futad.compile(source, backend="interp")
     for n in (1, 5, 40):
         k, x, dk, dx, s = arguments(source, shape, n, seed)
@@ -111,14 +113,15 @@ def test_random_convolutions(seed: int, target: Any) -> None:
         assert (forward * s).sum() == (bk * dk).sum() + (bx * dx).sum()
 
 
-def test_most_of_them_are_contractions() -> None:
+@pytest.mark.parametrize("seeds", slow_but([range(3)], [range(3), SEEDS]), ids=str)
+def test_most_of_them_are_contractions(seeds: range) -> None:
     with counting() as counts:
-        for seed in SEEDS:
+        for seed in seeds:
             compile_program(compile_text(convolution(seed)[0]), target=C, check=True)
-    assert counts["contractions"] >= 3 * len(SEEDS) <= counts["adjoint-contractions"]
+    assert counts["contractions"] >= 3 * len(seeds) <= counts["adjoint-contractions"]
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", slow_but([0], [0, 3]))
 def test_devices_run_them_as_written(seed: int) -> None:
     source, shape = convolution(seed)
     args = arguments(source, shape, 5, seed)[:2]
@@ -126,7 +129,7 @@ def test_devices_run_them_as_written(seed: int) -> None:
     close(made.main(*args), expected.main(*args))
 
 
-@pytest.mark.parametrize("seed", [1, 4, 6])
+@pytest.mark.parametrize("seed", slow_but([4], [1, 4, 6]))
 def test_in_range_and_in_order(seed: int) -> None:
     """With all accesses to memory looked at."""
     source, shape = convolution(seed)
@@ -144,8 +147,12 @@ def sizes_of(fun: Any, args: tuple[Any, ...]) -> list[int]:
     return [known[p] for p in fun.body.params[: fun.num_sizes]]
 
 
-@pytest.mark.parametrize("border", list(BORDERS))
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (1, 1)])
+SHAPES = [(0, 5), (5, 0), (0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "border"), slow_but([((0, 5), "zero"), ((1, 1), "wrap"), ((5, 0), "clamp")], product(SHAPES, BORDERS))
+)
 def test_empty_images(border: str, shape: tuple[int, int]) -> None:
     place = BORDERS[border].format(i="(i + p - 1)", n="h"), BORDERS[border].format(i="(j + q - 1)", n="w")
     outside = "i + p < 1 || i + p > h || j + q < 1 || j + q > w"

@@ -12,6 +12,7 @@ from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
 from tests.support.needs import needs_cxx
+from tests.support.slow import slow_but
 
 # The body of a loop over (x, y), and how many operations are handed on.
 SCALARS = {
@@ -37,7 +38,7 @@ def mapped(body: str) -> str:
 
 
 @needs_cxx
-@pytest.mark.parametrize("row", SCALARS)
+@pytest.mark.parametrize("row", slow_but(list(SCALARS)[::3], SCALARS))
 @pytest.mark.parametrize("form", [scalar, mapped])
 def test_hand_on(form, row):
     body, fires = SCALARS[row]

@@ -19,6 +19,7 @@ from futad.rewrite.strategy import Stats
 from futad.source import compile_text, load_program
 from futad.testing.fuzz.cases import case
 from tests.support.paths import ROOT
+from tests.support.slow import slow_but
 
 # What moves histograms needs no zeros: alone it is `hoist`'s.
 RULES = {r.name for r in (*HOT_SUMS, *HOT_BINS, *HOT_ENTER)} - {"bins_outside"}
@@ -54,7 +55,7 @@ def test_no_rule_applies_where_nothing_is_found(path):
     assert some
 
 
-@pytest.mark.parametrize("kind", ["forward_gradient", "few_places"])
+@pytest.mark.parametrize("kind", slow_but(["few_places"], ["forward_gradient", "few_places"]))
 def test_the_same_of_random_programs(kind):
     some = 0
     for seed in range(40):

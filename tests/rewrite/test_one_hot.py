@@ -21,6 +21,7 @@ from futad.target import CUDA, INTERP, MULTICORE, C
 from futad.testing.build import c_backend, common, device_backend
 from tests.support.needs import needs_cxx
 from tests.support.paths import ROOT
+from tests.support.slow import slow_but
 
 FILE = ROOT / "tests" / "legality" / "onehot.fut"
 FEWER = {  # at most so many operations and elements at n = 40, for each of the n results or of the eight places tried
@@ -108,13 +109,13 @@ def test_values_are_those_without_the_rules(backend):
                 np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=f"{name} {n}")
 
 
-@pytest.mark.parametrize("name", FEWER)
+@pytest.mark.parametrize("name", slow_but(list(FEWER)[::3], FEWER))
 def test_only_the_places_are_computed(name):
     without, with_rules = work(False, name, 40), work(True, name, 40)
     assert with_rules <= FEWER[name] * 40 < without
 
 
-@pytest.mark.parametrize("name", AS_BEFORE)
+@pytest.mark.parametrize("name", slow_but(AS_BEFORE[::3], AS_BEFORE))
 def test_what_is_not_one_hot_stays(name):
     assert work(True, name, 6) == work(False, name, 6)
 
