@@ -113,7 +113,7 @@ def cut(
             # A size that the statement itself binds
             values += [v for v in s.pat if v in sizes and v not in mine]
         else:
-            again.append(_silent(s))
+            again += _silent(s)[::-1]
             used.update(ir.stm_free(s))
     values += [v for v in gone if v in used]
     scalars = [v for v in values[::-1] if isinstance(v.type, Prim)]
@@ -138,24 +138,16 @@ def finished(s: Scope, at: Var, results: Sequence[Atom], names: ir.Renamer, gone
     return found
 
 
-def _silent(s: ir.Stm) -> ir.Stm:
+def _silent(s: ir.Stm) -> list[ir.Stm]:
     """The statement as it is executed again: what the program asserts has held, and what it prints is printed."""
     e = s.exp
     if isinstance(e, ir.Assert):
-        (v,), (a,) = s.pat, e.of
-        return ir.Stm((v,), ir.Alias(a))
-    return ir.map_scopes(s, _silent_scope)
+        return [ir.Stm((v,), ir.Alias(a)) for v, a in zip(s.pat, e.of, strict=True)]
+    return [] if e.effect else [ir.map_scopes(s, _silent_scope)]
 
 
 def _silent_scope(lam: ir.Lambda) -> ir.Lambda:
-    out: list[ir.Stm] = []
-    for s in lam.stms:
-        e = s.exp
-        if isinstance(e, ir.Assert) and e.of:
-            out += [ir.Stm((v,), ir.Alias(a)) for v, a in zip(s.pat, e.of, strict=True)]
-        elif not e.effect:
-            out.append(_silent(s))
-    return ir.Lambda(lam.params, tuple(out), lam.result)
+    return ir.Lambda(lam.params, tuple([x for s in lam.stms for x in _silent(s)]), lam.result)
 
 
 

@@ -109,6 +109,25 @@ def test_the_adjoint_of_what_all_calls_read_is_one_array():
     assert program_text(again, normal=True) == program_text(program, normal=True)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_calls_gave_is_overwritten(backend):
+    """In place, after it has been read; and what is asserted of several values at once."""
+    text = """
+def f [n] (xs: [n]f64) (k: i64): *[n]f64 =
+  if k == 0 then map (* 2) xs
+  else let ys = f xs (k - 1)
+       let z = ys[0] * ys[1]
+       let (a, b) = assert (k < 9) (z * 0.5, f64.sin ys[n - 1])
+       in ys with [k % n] = z * b + a * xs[k % n]
+entry value [n] (xs: [n]f64): f64 = f64.sum (f xs 5)
+entry gradient [n] (xs: [n]f64) = vjp value xs 1
+"""
+    p = futad.compile(text, backend=backend)
+    for n in (2, 3, 9):
+        xs = np.random.default_rng(n).uniform(0.3, 0.8, n)
+        np.testing.assert_allclose(p.gradient(xs), differences(p.value, xs), rtol=1e-6, atol=1e-8)
+
+
 LOOPS = """
 -- Trees of many branches: calls in loops, whose variables are numbers, small arrays, and one that no iteration reads.
 def node [n] (xs: [n]f64) (k: i32): f64 =
