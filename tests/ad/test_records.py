@@ -266,6 +266,27 @@ entry gradient [n] (ps: [3]f64) (xs: [n]f64) = vjp (\\(ps, xs) -> value ps xs) (
     np.testing.assert_allclose(found[0][0], slope, rtol=1e-5)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_records_of_tasks(backend):
+    """Each task keeps what it called, and its return sweep, a task in turn, reads that."""
+    text = """
+def f [n] (xs: [n]f64): f64 =
+  if n == 1 then f64.sin xs[0]
+  else let (a, b) = par f f (take (n / 2) xs, drop (n / 2) xs) in a * b + 0.5 * f64.sin a
+"""
+    p = futad.compile(text + ENTRIES, backend=backend)
+    for n in (1, 2, 9):
+        xs = np.random.default_rng(n).uniform(0.8, 1.5, n)
+        np.testing.assert_allclose(p.gradient(xs), differences(p.value, xs), rtol=1e-6, atol=1e-8)
+    if backend != "interp":
+        p.gradient(np.random.default_rng(0).uniform(0.8, 1.5, 5000))
+        assert left(p) == (4999, 0)
+    gradient = "entry value [n] (xs: [n]f64) = f xs\nentry gradient [n] (xs: [n]f64): [n]f64 = vjp f xs 1\n"
+    m = interpreted(text + gradient)
+    m.run("gradient", [np.int64(64), np.ones(64)])
+    assert m.records.made == 63 and m.records.left == 0
+
+
 DEEP = """
 def f [n] (xs: [n]f64) (i: i64): f64 = if i == n then 1 else xs[i] * f64.sin (f xs (i + 1)) + 0.5
 entry gradient [n] (xs: [n]f64) = vjp (\\xs -> f xs 0) xs 1

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from futad.ad.emit import reexecution
+from futad.ad.kept import calls, finished, mark
 from futad.ad.rules.call import slopes
 from futad.ad.table import RULES, Rule
 from futad.core import ir
-from futad.core.types import Atom, Var
+from futad.core.types import REC, Atom, Var
 
 if TYPE_CHECKING:
     from futad.ad.forward import Tangents
@@ -44,7 +45,9 @@ def _par_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     given = [adjoints[:k], adjoints[k:]]
     if _with_slopes(s, emitted, given):
         return
-    sides = [_backwards(s, lam, seeds) for lam, seeds in zip(e.lambdas(), given, strict=True)]
+    sides = _with_records(s, emitted, given) if s.ctx.how.keeps and emitted.exp is e and calls(e) else None
+    if sides is None:
+        sides = [_backwards(s, lam, seeds) for lam, seeds in zip(e.lambdas(), given, strict=True)]
     bodies: list[ir.Lambda] = []
     found: list[Var] = []
     for side in sides:
@@ -57,6 +60,37 @@ def _par_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     out = s.b.emit(ir.Par(*bodies), *names, types=[v.type for v in found])
     for v, x in zip(found, out, strict=True):
         s.add(v, x)
+
+
+def _with_records(s: Scope, emitted: ir.Stm, adjoints: Sequence[Sequence[Atom | None]]) -> list[Scope]:
+    """The tasks' return sweeps, which read records of what they called (`ad/kept.py`): the forward ones keep these."""
+    pat: list[Var] = []
+    bodies: list[ir.Lambda] = []
+    sides: list[Scope] = []
+    rest = emitted.pat
+    for lam, given in zip(emitted.exp.lambdas(), adjoints, strict=True):
+        pat += rest[: len(given)]
+        rest = rest[len(given) :]
+        side, own = s.apart(), ir.rename(lam)
+        sides.append(side)
+        if all(y is None for y in given):
+            bodies.append(lam)
+            continue
+        tape = side.forward(own.stms)
+        end = mark(side)
+        for r, y in zip(own.result, given, strict=True):
+            if y is not None:
+                side.add(r, side.coerce(y, r.type))
+        side.back(tape)
+        for v in side.outside():
+            side.materialise_points(v)
+        found = finished(side, end, own.result, ir.Renamer())
+        record = Var("record", REC)
+        pat.append(record)
+        bodies.append(ir.Lambda((), tuple(found.forward), (*found.results, found.record)))
+        side.b.stms[:0] = found.restored(record)
+    s.replace(emitted, [ir.Stm(tuple(pat), ir.Par(*bodies), emitted.attrs)])
+    return sides
 
 
 def _backwards(s: Scope, lam: ir.Lambda, adjoints: Sequence[Atom | None]) -> Scope:
