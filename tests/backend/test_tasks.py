@@ -193,6 +193,20 @@ def test_others_take_tasks_and_results_stay_the_same():
         assert taken() == before
 
 
+def test_records_of_tasks():
+    """Whoever does a task makes its records, whoever does its return sweep gives them back: none is left."""
+    text = PROGRAM + ENTRIES["pairs"] + ENTRIES["tree"] + "entry deep (x: f64) = vjp (\\x -> (pairs 12 x 0.7).0) x 1\n"
+    p, c = (futad.compile(text, backend=b) for b in ("multicore", "c"))
+    xs = np.linspace(0.2, 1.2, 300)
+    with threads(p, 4):
+        for _ in range(20):
+            np.testing.assert_allclose(p.deep(0.3), c.deep(0.3), rtol=1e-12)
+            made, left, most = p._executable.executor().compiled.records()
+            assert made > 2**11 and left == 0 < most
+            np.testing.assert_allclose(p.tree_grad(xs), c.tree_grad(xs), rtol=1e-12)
+            assert p._executable.executor().compiled.records()[1] == 0
+
+
 FAILS = """
 def f [n] (d: i64) (i: i64) (xs: [n]f64): f64 =
   if d == 0 then f64.sqrt xs[i] else
